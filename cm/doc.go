@@ -1,15 +1,16 @@
 // Package cm manages RDMA connections: the API of librdmacm, rdma_cm(7), in Go. It finds
-// the device for an address, sends and answers connection requests, carries their
-// private data, and reports events on a channel that has a descriptor.
+// the device for an address, sends and answers connection requests, and reports events
+// on a channel that has a descriptor.
 //
 // The package has no callbacks and can be used with any kind of event loop. Its calls do
-// not block, except EventChannel.Wait and EventChannel.Expect, which are for programs
-// without an event loop. Group.Wait of package cq is the counterpart for completions.
-// Every parameter is checked before the provider gets it; the error names the field, the
-// value and the limit. The calls do what the manual pages specify. Of rdma_accept(3), the
-// edition of 2014 counts. In some cases the kernel accepts a call that the pages forbid,
-// or does something else than the pages say. In these cases this package returns an
-// error.
+// not block, except EventChannel.Wait and EventChannel.Expect. These calls are for
+// programs without an event loop, like Group.Wait of package cq.
+//
+// Every parameter is checked before the provider gets it. The error names the field, the
+// value and the limit.
+//
+// The calls do what the manual pages specify. Of rdma_accept(3), the edition of 2014
+// counts. If the kernel does not follow the pages, this package returns an error.
 //
 // # Sequences
 //
@@ -29,23 +30,28 @@
 // If the passive side calls Reject instead of Accept, the active side gets Rejected
 // instead of Established.
 //
-// Each side has two descriptors to wait on: the descriptor of the event channel and the
-// descriptor of the completion channel. When the peer disconnects, this side only gets
-// the event Disconnected; the queue pair of this side is flushed when this side calls
-// Disconnect. TimewaitExit may follow while the ID is open, and needs no reaction.
+// Each side waits on two descriptors: one of the event channel and one of the completion
+// channel. When the peer disconnects, this side gets the event Disconnected. The queue
+// pair of this side is flushed when this side calls Disconnect. TimewaitExit may follow,
+// and needs no reaction.
 //
-// The process of a peer may end without disconnecting. On the local path of
-// provider/soft this side then gets Disconnected at once, with verbs.ErrPeerGone in
-// Event.Err. With devices of the kernel, the peer's kernel sends the disconnect request.
-// The kernel sends the request only once, so the request may be lost. On the wire path
-// of provider/soft, and if the host of the peer is down, nothing is sent. This side then
-// finds out only when a request of its own is not acknowledged, so a side that only
-// receives has to send something from time to time, such as a WRITE of no bytes.
+// If the peer's process ends without disconnecting, this side does not always get an
+// event:
+//
+//   - On the local path of provider/soft, Disconnected follows at once, with
+//     verbs.ErrPeerGone in Event.Err.
+//   - With devices of the kernel, the peer's kernel sends one disconnect request, which
+//     may be lost.
+//   - On the wire path of provider/soft, and if the peer's host is down, nothing is
+//     sent.
+//
+// This side can then find out only if a request of its own is not acknowledged. So a
+// side that only receives sends something from time to time, such as a WRITE of no
+// bytes.
 //
 // The caller acknowledges every event with Event.Ack. Before the caller closes an ID, it
-// acknowledges the events of the ID and closes the queue pair of the ID. State lists the
-// states of an ID. A call that the state does not allow returns a *StateError, and
-// nothing was sent.
+// acknowledges the ID's events and closes the ID's queue pair. A call that the state of
+// the ID does not allow returns a *StateError and sends nothing.
 //
 // If the ID has no queue pair, the active side gets ConnectResponse instead of
 // Established. The program then moves its own queue pair through its states with the
@@ -93,15 +99,14 @@
 //
 // # Examples
 //
-// The file example_test.go has two examples, which the tests run: Example handles the
-// events of both sides of a connection in one loop, and ExampleEventChannel_Expect has a
-// client and a server that wait for each event, and sends a message.
+// In example_test.go, Example handles the events of both sides of a connection in one
+// loop. ExampleEventChannel_Expect has a client and a server that wait for each event.
 //
 // # Who may call
 //
-// Any goroutine may call the methods, with one exception: if an ID has a QP whose CQ was
-// created with verbs.ProgressManual, only the goroutine that owns the CQ may call the
-// methods of the ID and of its channel.
+// Any goroutine may call the methods. Exception: an ID may have a QP whose CQ was
+// created with verbs.ProgressManual. In this case, only the goroutine that owns the CQ
+// may call the methods of the ID and of the ID's channel.
 package cm
 
 // The files of this package, in reading order:

@@ -62,9 +62,8 @@ func (t EventType) String() string {
 	return unknown("event", uint64(t))
 }
 
-// An Event reports a change of an ID. The caller may copy it. All fields stay valid
-// after Ack and after ID.Close. Source: rdma_get_cm_event(3), where they are valid until
-// rdma_ack_cm_event.
+// An Event reports a change of an ID. All fields stay valid after Ack and after
+// ID.Close. The caller may copy the event. Source: rdma_get_cm_event(3).
 type Event struct {
 	Type EventType // what has happened
 	// ID is the ID to which the event belongs. For ConnectRequest it is the new ID, on
@@ -82,10 +81,9 @@ type Event struct {
 	// more.
 	Err error
 
-	// Param has the parameters that the peer has sent. ResponderResources and
-	// InitiatorDepth are from the point of view of this side: see MessageParam. In the TCP
-	// port space Param is set for ConnectRequest and ConnectResponse, and on the active
-	// side for Established. In all other events only Param.PrivateData may be set.
+	// Param has the parameters that the peer has sent: see MessageParam. In the TCP port
+	// space Param is set for ConnectRequest and ConnectResponse, and on the active side
+	// for Established. In all other events only Param.PrivateData may be set.
 	// Param.PrivateData is always a copy.
 	Param MessageParam
 	// UD is the destination for datagrams. It is set for Established in the UDP port
@@ -104,10 +102,12 @@ type UDParam struct {
 	QKey uint32       // Q_Key that datagrams to the peer must carry
 }
 
-// Ack acknowledges the event. Before Ack, the ID can not be closed or migrated. For
-// ConnectRequest, this applies to the listener and not to the new ID. A second Ack, of
-// this or another copy, returns an error that matches verbs.ErrState. So does Ack of the
-// zero Event. Any goroutine may call Ack. Source: rdma_ack_cm_event(3).
+// Ack acknowledges the event. An ID with unacknowledged events can not be closed or
+// migrated. ConnectRequest counts as an event of the listener, not of the new ID. Any
+// goroutine may call Ack. Source: rdma_ack_cm_event(3).
+//
+// A second Ack, of this or another copy, returns an error that matches verbs.ErrState.
+// Ack of the zero Event returns the same error.
 func (e *Event) Ack() error {
 	if e.channel == nil {
 		return operr.Wrap("cm ack event", verbs.ErrState)

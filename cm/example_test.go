@@ -71,9 +71,7 @@ type pair struct {
 	queue          *cq.Queue
 }
 
-// step reacts to an event. The client calls Disconnect first. The server then gets
-// Disconnected and answers with Disconnect. When the client gets Disconnected, it calls
-// Disconnect again, which has no effect.
+// step reacts to an event. The client disconnects first, and the server answers.
 func (p *pair) step(ev *cm.Event) {
 	switch ev.Type {
 	case cm.AddrResolved:

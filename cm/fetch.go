@@ -9,9 +9,9 @@ import (
 // Next never blocks. The caller acknowledges the event with Event.Ack. Source:
 // rdma_get_cm_event(3).
 //
-// Next also moves queue pairs through their states and sends confirmations. While events
-// wait in the channel, some of this work may wait too, so the caller repeats Next until
-// there is no event. After an error the channel can not be used any more.
+// Next also moves queue pairs through their states and sends confirmations. Waiting
+// events may delay this work, so the caller repeats Next until there is no event. After
+// an error the channel can not be used any more.
 func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
@@ -92,8 +92,8 @@ func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	return c.lastSerial
 }
 
-// takeUnacked removes the record of an event and returns its owner. It returns nil if
-// the event was acknowledged before.
+// takeUnacked removes the record of an unacknowledged event and returns the event's ID.
+// For an acknowledged event it returns nil.
 func (c *EventChannel) takeUnacked(serial uint64) (owner *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -72,7 +72,8 @@ func TestRequestEvent(t *testing.T) {
 	require.Equal(t, local, child.id.LocalAddr())
 	require.Equal(t, remote, child.id.RemoteAddr())
 
-	// Before Ack, the listener can not be closed, but the new ID can.
+	// The unacknowledged event belongs to the listener, so only the new ID can be
+	// closed.
 	require.ErrorIs(t, l.id.Close(), verbs.ErrBusy)
 	require.NoError(t, child.id.Close())
 	require.NoError(t, ev.Ack())

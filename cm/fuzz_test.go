@@ -20,9 +20,8 @@ var sortedCalls = func() []string {
 	return list
 }()
 
-// FuzzStates runs a script: an even byte makes a call, and an odd byte delivers an event.
-// Calls and events that the state of the ID does not allow must have no effect. At the
-// end it must be possible to close everything.
+// FuzzStates runs a script: an even byte makes a call, and an odd byte delivers an
+// event. A step that the state does not allow must have no effect.
 func FuzzStates(f *testing.F) {
 	f.Add(true, []byte{0, 1, 2, 3})
 	f.Add(true, fuzzScript("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "create QP", "connect", cm.Established, "disconnect", cm.Disconnected, cm.TimewaitExit))
@@ -51,8 +50,7 @@ func FuzzStates(f *testing.F) {
 	})
 }
 
-// fuzzScript returns a script with the given steps, which are names of calls or types of
-// events.
+// fuzzScript returns a script with the given steps: names of calls and types of events.
 func fuzzScript(steps ...any) []byte {
 	var script []byte
 	for _, s := range steps {

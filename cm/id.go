@@ -67,8 +67,8 @@ func (id *ID) allows(c call) (State, error) {
 	return to, nil
 }
 
-// applyEvent changes the state of the ID for an event, and returns the state before. If
-// that state does not allow the event, applyEvent returns false and changes nothing.
+// applyEvent changes the state of the ID for an event, and returns the old state. If the
+// old state does not allow the event, applyEvent returns false and changes nothing.
 func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -78,11 +78,9 @@ func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	}
 	id.unacked++
 	if oldState == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
-		// The application called Disconnect before this event was fetched, and the transport
-		// may have sent nothing then. This call sends what is still missing: after
-		// Established the disconnect request, and after Disconnected the answer to the
-		// peer's request. An error is ignored: the connection then ends after the timeouts
-		// of both sides.
+		// Disconnect was called before this event was fetched, so the transport may have
+		// sent nothing yet. This call sends the disconnect request or the answer. If it
+		// fails, the connection ends by timeouts.
 		_ = id.t.Disconnect()
 	}
 	return oldState, true
@@ -95,13 +93,14 @@ func (id *ID) acked() {
 	id.unacked--
 }
 
-// Close ends the ID. A pending operation is cancelled, a connection is disconnected, and
-// an unanswered request is refused with RejectConsumer. Unfetched events are dropped. A
-// listener refuses unfetched requests; IDs of fetched ones continue to work. Close never
-// blocks and is idempotent.
+// Close ends the ID. It cancels a pending operation, disconnects a connection, and
+// refuses an unanswered request with RejectConsumer. Unfetched events are dropped. A
+// listener refuses unfetched requests. IDs of fetched requests continue to work. Close
+// never blocks. A second Close does nothing. Source: rdma_destroy_id(3), which waits
+// instead.
 //
 // While the ID has a queue pair or unacknowledged events, Close returns verbs.ErrBusy
-// and changes nothing. Source: rdma_destroy_id(3), which waits instead.
+// and changes nothing.
 func (id *ID) Close() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -156,8 +155,8 @@ func (id *ID) SetContext(v any) {
 // bound to a wildcard.
 func (id *ID) Device() verbs.Device { return ask(id, TransportID.Device) }
 
-// Port returns the number of the device's port that the ID uses, 1 or more. It has no
-// meaning if Device returns nil.
+// Port returns the number of the device's port that the ID uses, counted from 1. If
+// Device returns nil, the number has no meaning.
 func (id *ID) Port() uint8 { return ask(id, TransportID.Port) }
 
 // LocalAddr returns the address of this side, or the zero value while it is not known.

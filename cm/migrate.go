@@ -3,9 +3,9 @@ package cm
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // Migrate moves the ID and its unfetched events to another channel of the same
-// transport. For another transport it returns verbs.ErrForeign. While the ID has
-// unacknowledged events, it returns verbs.ErrBusy. Source: rdma_migrate_id(3), which
-// waits instead.
+// transport. A channel of another transport is verbs.ErrForeign. While the ID has
+// unacknowledged events, Migrate returns verbs.ErrBusy. Source: rdma_migrate_id(3),
+// which waits instead.
 func (id *ID) Migrate(to *EventChannel) error {
 	oldChannel := id.Channel()
 	// Next must not deliver an event of the ID during the move.

@@ -39,8 +39,8 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, q.channel.Close())
 }
 
-// TestMigrateRequest checks migrations before a request's event is acknowledged: the new
-// ID can move, the listener can not.
+// TestMigrateRequest checks that the unacknowledged event of a request prevents only the
+// migration of the listener.
 func TestMigrateRequest(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.MessageParam{}, nil)

@@ -68,11 +68,8 @@ type usualCounts struct {
 	rnrRetry uint8 // usual value of RNRRetryCount
 }
 
-// setCounts converts three counts of wanted and stores them in the message p:
-//
-//   - ResponderResources: the limit is maxServed. Zero becomes usual.served.
-//   - InitiatorDepth: the limit is maxIssued. Zero becomes maxIssued.
-//   - RNRRetryCount: the limit is verbs.MaxRetry. Zero becomes usual.rnrRetry.
+// setCounts converts three counts of wanted and stores them in p. ResponderResources is
+// at most maxServed, InitiatorDepth maxIssued, and RNRRetryCount verbs.MaxRetry.
 func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed, maxIssued uint8) (err error) {
 	if p.ResponderResources, err = count("responder resources", wanted.ResponderResources, usual.served, maxServed); err != nil {
 		return err
@@ -85,7 +82,8 @@ func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed
 }
 
 // count converts a count of ConnParam to the number in the message. Zero becomes
-// usualNumber, and a negative count zero. A count above limit is a *verbs.ParamError.
+// usualNumber, and a negative count becomes zero. A count above the limit is a
+// *verbs.ParamError.
 func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	switch {
 	case wanted == 0:
@@ -96,9 +94,8 @@ func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	return uint8(wanted), atMost(field, wanted, int(limit))
 }
 
-// describe returns a message in which only private data, flow control and the queue pair
-// of this side are set. The counts are left zero. If the ID has no queue pair, the one in
-// p is used.
+// describe returns a message without counts. If the ID has no queue pair, p describes
+// the queue pair.
 func (e *endpoint) describe(p *ConnParam) (*MessageParam, error) {
 	out := &MessageParam{PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPNum: p.QPNum, QKey: p.QKey}
 	if e.hasQP {

@@ -6,10 +6,10 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // confirmation of the connection. The event Established follows, and the confirmation
 // has no further effect. TCP port space only. Source: rdma_notify(3).
 //
-// Notify is called after the asynchronous event verbs.AsyncCommEst, or after the
-// completion of the message. In both cases the argument is verbs.AsyncCommEst. Any other
-// argument is a *verbs.ParamError. If the connection is already established, the error
-// matches verbs.ErrState, and the caller may ignore the error.
+// The caller calls Notify after the asynchronous event verbs.AsyncCommEst, or after the
+// completion of the message. The argument must be verbs.AsyncCommEst. Any other argument
+// is a *verbs.ParamError. If the connection is already established, the error matches
+// verbs.ErrState and can be ignored.
 func (id *ID) Notify(event verbs.AsyncEventType) error {
 	return id.do(callNotify, func() error {
 		if event != verbs.AsyncCommEst {

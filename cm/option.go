@@ -15,9 +15,8 @@ func (id *ID) SetTOS(tos uint8) error {
 
 // SetReuseAddr sets the option REUSEADDR. IDs with this option can share an address and
 // port. At most one of them can listen. The option must be set before Listen, and can be
-// cleared only before Bind. A local connection of the soft device takes the port from
-// the active ID, so SetReuseAddr after Connect may return a *verbs.FeatureError. Source:
-// rdma_set_option(3).
+// cleared only before Bind. With the soft device, SetReuseAddr after Connect may return
+// a *verbs.FeatureError. Source: rdma_set_option(3).
 func (id *ID) SetReuseAddr(on bool) error {
 	if on {
 		return id.setOption(callSetReuseAddr, OptionReuseAddr, 1)
@@ -26,8 +25,9 @@ func (id *ID) SetReuseAddr(on bool) error {
 }
 
 // SetAFOnly decides whether an ID on the IPv6 wildcard accepts IPv6 requests only. The
-// call must precede Listen. SetAFOnly(false) returns ErrAddrNotAvailable if another ID
-// has taken the port on IPv4; with librdmacm, Listen does. Source: rdma_set_option(3).
+// call must precede Listen. If another ID has taken the port on IPv4, SetAFOnly(false)
+// returns ErrAddrNotAvailable. With librdmacm, Listen returns this error. Source:
+// rdma_set_option(3).
 func (id *ID) SetAFOnly(on bool) error {
 	value := 0
 	if on {

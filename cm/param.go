@@ -33,45 +33,45 @@ func (ps PortSpace) QPType() verbs.QPType {
 // DefaultQKey is the Q_Key of UD queue pairs that are created on an ID (RDMA_UDP_QKEY).
 const DefaultQKey = 0x01234567
 
-// ConnParam has the parameters that this side asks for with Connect or Accept. For a
-// count or depth, zero means the usual value, and a negative value means zero. A count
-// that is too large is a *verbs.ParamError. A nil *ConnParam means the zero ConnParam.
+// ConnParam has the parameters of this side for Connect or Accept. For a count or depth,
+// zero means the usual value, and a negative value means zero. A count that is too large
+// is a *verbs.ParamError. A nil *ConnParam means the zero ConnParam.
 //
-// The usual values in Connect are the largest ones. In Accept they are those of the
-// request, up to the device's limits. librdmacm uses the same for a null pointer.
-// Source: rdma_connect(3), rdma_accept(3).
+// In Connect the usual values are the largest possible values. In Accept the usual
+// values are those of the request, up to the device's limits. Source: rdma_connect(3),
+// rdma_accept(3).
 type ConnParam struct {
 	// PrivateData is sent to the peer, and copied before the call returns. See
-	// MaxPrivateData for its limits. It may arrive padded with zeros (rdma_accept(3)), so
-	// it should contain its own length or end with a byte other than zero.
+	// MaxPrivateData for the limits. PrivateData may arrive padded with zeros
+	// (rdma_accept(3)), so it should contain its own length or end with a byte other
+	// than zero.
 	PrivateData []byte
 
 	// ResponderResources is how many READs and atomics of the peer this side serves at a
-	// time, up to DeviceAttr.MaxQPRdAtom. Zero in Connect means that maximum. Zero in
-	// Accept means the value of the request, up to that maximum. A negative value means
+	// time. The limit is DeviceAttr.MaxQPRdAtom. Zero in Connect means the limit. Zero
+	// in Accept means the value of the request, up to the limit. A negative value means
 	// none. TCP only.
 	ResponderResources int
 	// InitiatorDepth is how many READs and atomics this side can have outstanding. The
 	// limits are DeviceAttr.MaxQPInitRdAtom and, in Accept, the InitiatorDepth of the
-	// request. Zero means the limit, a negative value none. TCP only.
+	// request. Zero means the lower limit, and a negative value means none. TCP only.
 	InitiatorDepth int
-	// FlowControl announces that this side supports end-to-end flow control. The peer
-	// then waits for a receive buffer instead of getting an RNR NAK (IBTA vol. 1,
-	// 9.7.7.2). To announce what the request announces, pass Event.Param.FlowControl to
-	// Accept. TCP only.
+	// FlowControl announces end-to-end flow control. The peer then waits for a receive
+	// buffer instead of getting an RNR NAK (IBTA vol. 1, 9.7.7.2). Accept does not copy
+	// FlowControl from the request: see Event.Param. TCP only.
 	FlowControl bool
-	// RetryCount is the number of retries after a missing acknowledgement, at most 7, for
-	// both sides. Zero means 7, and a negative value none. Accept ignores it: the value
-	// of Connect applies. TCP only.
+	// RetryCount is the number of retries after a missing acknowledgement, at most 7,
+	// for both sides. Zero means 7, and a negative value means none. Accept ignores
+	// RetryCount. TCP only.
 	RetryCount int
 	// RNRRetryCount is how often the peer repeats a message for which this side has no
-	// receive buffer, up to 7, which means no limit. Zero means 7 in Connect, and the
-	// value of the request in Accept. A negative value means none. TCP only.
+	// receive buffer. The maximum is 7, which means no limit. Zero means 7 in Connect,
+	// and the value of the request in Accept. A negative value means none. TCP only.
 	RNRRetryCount int
 
-	// SRQ and QPNum describe a queue pair that was not created on the ID: whether it has
-	// a shared receive queue, and its 24-bit number. With a queue pair on the ID both are
-	// ignored.
+	// SRQ and QPNum describe a queue pair that was not created on the ID. SRQ is whether
+	// it has a shared receive queue. QPNum is its 24-bit number. Both fields are ignored
+	// if the ID has a queue pair.
 	SRQ   bool
 	QPNum uint32
 	// QKey is the Q_Key of a queue pair that was not created on the ID; zero means
@@ -79,9 +79,9 @@ type ConnParam struct {
 	QKey uint32
 }
 
-// MessageParam has the parameters in a connection message. Its counts are plain numbers:
-// zero means zero. In an event they are from the receiver's point of view: the peer's
-// InitiatorDepth arrives as ResponderResources, and its ResponderResources as
+// MessageParam has the parameters in a connection message. In its counts, zero means
+// zero. In an event the counts are from the receiver's point of view: the peer's
+// InitiatorDepth arrives as ResponderResources, and the peer's ResponderResources as
 // InitiatorDepth. Source: rdma_get_cm_event(3).
 type MessageParam struct {
 	// PrivateData is the private data of the message. See ConnParam.PrivateData for its
@@ -107,8 +107,8 @@ type MessageParam struct {
 
 // ConnParam converts p to parameters for Connect or Accept, which then send the counts
 // and the flow control of p unchanged. The private data and the fields of the queue pair
-// become zero. A count above the device's limit is refused. Accept(nil) instead lowers
-// the counts of the request to the limits.
+// become zero. A count above the device's limit is refused. Accept(nil) lowers such a
+// count instead.
 func (p *MessageParam) ConnParam() *ConnParam {
 	return &ConnParam{
 		ResponderResources: exactCount(p.ResponderResources),
@@ -146,9 +146,9 @@ func (m Message) String() string {
 	return unknown("message", uint64(m))
 }
 
-// MaxPrivateData returns how many bytes of private data a message can carry. For
-// connect, accept and reject that is 56, 196 and 148 in the TCP port space, and 180, 136
-// and 136 in the UDP port space. Source: rdma_connect(3), rdma_accept(3),
+// MaxPrivateData returns how many bytes of private data a message can carry. In the TCP
+// port space the limits of connect, accept and reject are 56, 196 and 148. In the UDP
+// port space the limits are 180, 136 and 136. Source: rdma_connect(3), rdma_accept(3),
 // rdma_reject(3).
 func MaxPrivateData(ps PortSpace, m Message) int {
 	limits := [...]int{MessageConnect: 56, MessageAccept: 196, MessageReject: 148}

@@ -56,10 +56,10 @@ func (id *ID) CloseQP() error {
 	return nil
 }
 
-// InitQPAttr returns the attributes and their mask for moving the application's own
-// queue pair to INIT, RTR or RTS. Any other target is a *verbs.ParamError. In the TCP
-// port space, RTR and RTS are available only after ConnectRequest or ConnectResponse.
-// Source: rdma_init_qp_attr(3).
+// InitQPAttr returns the attributes and the mask that move the application's own queue
+// pair to INIT, RTR or RTS. Any other state is a *verbs.ParamError. In the TCP port
+// space, RTR and RTS are available only after ConnectRequest or ConnectResponse. Source:
+// rdma_init_qp_attr(3).
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
 	c := callInitQPAttr
 	if state == verbs.StateRTR || state == verbs.StateRTS {

@@ -46,8 +46,7 @@ func TestCreateQPChecks(t *testing.T) {
 	p.createQP()
 }
 
-// TestNoDevice checks that calls that need a device are refused without one: on a
-// wildcard, and after a device removal.
+// TestNoDevice checks that calls that need a device are refused if the ID has no device.
 func TestNoDevice(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateBound)
 	p.fake.device = nil

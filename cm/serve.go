@@ -5,15 +5,14 @@ import "net/netip"
 // A ServedAddr is an address of a listener. Err is set if the listener can not accept
 // requests there.
 type ServedAddr struct {
-	// Path names the way by which requests arrive. The soft device has "local" for
-	// processes of this host and "wire" for the network. Path is empty if the device has
-	// only one.
+	// Path names the path on which requests arrive, or is empty if the device has only
+	// one path. The soft device has "local" for processes of this host and "wire" for
+	// the network.
 	Path string
 	// Addr is the address and port. The unspecified address (0.0.0.0 or ::) stands for
 	// every address of the host, including later ones.
 	Addr netip.AddrPort
-	// Err is nil if the listener accepts requests at the address. Otherwise Err is the
-	// reason why it can not.
+	// Err is the reason why the listener can not accept requests at the address, or nil.
 	Err error
 }
 
@@ -25,9 +24,8 @@ type ServesReader interface {
 	Serves() []ServedAddr
 }
 
-// Serves returns the addresses of a listener, and nil for other IDs. ServedAddr.Err is
-// set for an address at which the listener can not accept requests. When a wildcard
-// listener's addresses change, the ID gets AddrChange. The caller owns the slice.
+// Serves returns the addresses of a listener, and nil for other IDs. When the addresses
+// of a listener on a wildcard change, the ID gets AddrChange. The caller owns the slice.
 func (id *ID) Serves() []ServedAddr {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -2,9 +2,8 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// State is the state of an ID. An event changes the state when the event is fetched.
-// Close leads from every state to StateClosed, and DeviceRemoval to StateFailed. An ID
-// connects only once.
+// State is the state of an ID. An event changes the state when the event is fetched. An
+// ID connects only once.
 type State uint8
 
 // States of an ID. The names in brackets are the states of the Linux kernel, where they
@@ -48,28 +47,27 @@ const (
 	// Disconnected, ConnectError, Unreachable and Rejected leave it.
 	StateAccepted
 	// StateDisconnectPending, passive side: Disconnect was called in StateAccepted,
-	// before Established was fetched (REP_SENT). The queue pair is flushed. When the peer
-	// confirms, Established leads to StateDisconnecting. When the peer disconnects,
-	// Disconnected leads to StateDisconnected. ConnectError, Unreachable and Rejected
-	// lead to StateFailed.
+	// before Established was fetched (REP_SENT). The queue pair is flushed. Established
+	// leads to StateDisconnecting, and Disconnected leads to StateDisconnected.
+	// ConnectError, Unreachable and Rejected lead to StateFailed.
 	StateDisconnectPending
 	// StateEstablished: the sides are connected, or in the UDP port space the lookup was
-	// answered. Established and Establish enter this state. In the UDP port space Accept
-	// enters it too. Disconnect and Disconnected leave it.
+	// answered. Established, Establish, and in the UDP port space Accept enter this
+	// state. Disconnect and Disconnected leave it.
 	StateEstablished
 	// StateDisconnecting: the disconnect request was sent, and the queue pair is flushed
 	// (DREQ_SENT). Disconnect enters this state from StateEstablished, and Established
 	// enters it from StateDisconnectPending. Disconnected leaves it.
 	StateDisconnecting
 	// StateDisconnected: the connection has ended. The event Disconnected enters this
-	// state. In the UDP port space the call Disconnect enters it. If the peer
-	// disconnected first, the peer waits until this side calls Disconnect or Close. The
-	// call Disconnect also flushes the queue pair.
+	// state, or in the UDP port space the call Disconnect. If the peer disconnected
+	// first, the peer waits until this side calls Disconnect or Close. The call
+	// Disconnect also flushes the queue pair.
 	StateDisconnected
-	// StateFailed: the connection was refused, the peer can not be reached, or the device
-	// was removed. Reject, a failed Accept, DeviceRemoval, ConnectError, Unreachable and
-	// Rejected enter this state. So does AddrError during a lookup in the UDP port space.
-	// The caller can only close the ID.
+	// StateFailed: the connection was refused, the peer can not be reached, or the
+	// device was removed. The caller can only close the ID. Reject, a failed Accept,
+	// DeviceRemoval, ConnectError, Unreachable and Rejected enter this state. During a
+	// lookup in the UDP port space, AddrError enters this state too.
 	StateFailed
 	// StateClosed: Close was called. All other calls return verbs.ErrClosed.
 	StateClosed
@@ -189,8 +187,8 @@ type rule[T call | EventType] struct {
 	to   State     // the next state, or sameState
 }
 
-// follow finds the rule for a call or event in the current state, and returns the next
-// state and true. If there is no such rule, follow returns the current state and false.
+// follow returns the next state for a call or event. If no rule matches, follow returns
+// the current state and false.
 func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from State) (State, bool) {
 	for _, r := range rules {
 		if r.what != what || r.from&(1<<from) == 0 || r.ps != 0 && r.ps != ps {
@@ -204,8 +202,8 @@ func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from Stat
 	return from, false
 }
 
-// callRules has the calls that the manual pages allow. librdmacm also accepts these,
-// which have no rule here:
+// callRules has the calls that the manual pages allow. librdmacm also accepts these
+// calls:
 //
 //   - Disconnect in place of Accept or Reject, which has no effect.
 //   - An option that is set too late, which has no effect.
@@ -242,14 +240,13 @@ var callRules = []rule[call]{
 	{what: callSetMinRNRTimer, from: addressingStates | locatedStates, to: sameState},
 }
 
-// eventRules has the events that an ID can get. Disconnected neither answers the peer
-// nor flushes the queue pair: Disconnect and Close do that. Unreachable has two special
-// meanings (rdma_get_cm_event(3)):
+// eventRules has the events that an ID can get. Unreachable has two special meanings
+// (rdma_get_cm_event(3)):
 //
 //   - On an established ID: the address of a neighbour has changed. The connection
 //     continues.
 //   - On an unanswered request: the transport has dropped the request to make room for
-//     others.
+//     other requests.
 var eventRules = []rule[EventType]{
 	{what: AddrResolved, from: setOf(StateResolvingAddr), to: StateAddrResolved},
 	{what: AddrError, from: setOf(StateResolvingAddr), to: StateBound},

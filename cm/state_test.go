@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// legalSteps lists, for an ID without a queue pair, the calls and events that the manual
-// pages allow in each state. In "accept/tcp=accepted", tcp is the only port space, and
+// legalSteps lists the calls and events that the manual pages allow in each state of an
+// ID without a queue pair. In "accept/tcp=accepted", tcp is the only port space, and
 // accepted is the next state. The list was written independently of callRules and
 // eventRules.
 var legalSteps = map[cm.State]string{

@@ -14,9 +14,9 @@ type Provider interface {
 	Transport
 }
 
-// A Transport is the part of a provider that manages connections. Only EventChannel and
-// ID call it. They check parameters and the order of calls, so a transport need not. See
-// the package comment for goroutines.
+// A Transport is the part of a provider that manages connections. Its callers,
+// EventChannel and ID, check the parameters and the order of calls. See the package
+// comment for goroutines.
 type Transport interface {
 	// OpenChannel opens an event channel. The caller closes it before the provider.
 	OpenChannel() (TransportChannel, error)
@@ -28,9 +28,9 @@ type TransportChannel interface {
 	// (level-triggered), the caller calls Next, which may still find no event. The
 	// channel owns the descriptor.
 	FD() int
-	// Next does the transport's pending work, such as processing received messages, and
-	// stores the oldest event in ev. Without an event it returns false. It never blocks.
-	// ev.PrivateData is only valid until Next is called again.
+	// Next does the transport's pending work and stores the oldest event in ev. If there
+	// is no event, Next returns false. It never blocks. ev.PrivateData is only valid
+	// until Next is called again.
 	Next(ev *TransportEvent) (ok bool, err error)
 	// NewID creates an ID whose events arrive on this channel.
 	NewID(ps PortSpace) (TransportID, error)
@@ -88,8 +88,7 @@ type TransportID interface {
 	//
 	//   - RejectConsumer; in the UDP port space SIDRReject is sent.
 	//   - RejectNoResources, without private data; in the UDP port space SIDRNoQP is
-	//     sent. A transport that can not send this reason sends RejectConsumer or
-	//     SIDRReject.
+	//     sent. A transport may send RejectConsumer or SIDRReject instead.
 	Reject(reason RejectReason, privateData []byte) error
 	// Establish confirms a connection on an active ID without a QP.
 	Establish() error
@@ -97,9 +96,9 @@ type TransportID interface {
 	// confirmation. Established follows, and the confirmation is ignored. If Established
 	// is already queued, the error matches verbs.ErrState.
 	Notify(event verbs.AsyncEventType) error
-	// Disconnect moves the QP, if there is one, to the error state. It answers the peer's
-	// disconnect request, or sends one if the connection is established. In all other
-	// cases, and in a second call, it sends nothing and returns nil.
+	// Disconnect moves the QP, if there is one, to the error state. It answers the
+	// peer's disconnect request. On an established connection, it sends a disconnect
+	// request. In all other cases it sends nothing and returns nil.
 	Disconnect() error
 	// InitQPAttr returns the attributes and the mask for moving the application's own
 	// queue pair to the given state.
@@ -146,9 +145,8 @@ const (
 	OptionMinRNRTimer
 )
 
-// DefaultMinRNRTimer is the code of the minimum RNR timer, unless ID.SetMinRNRTimer sets
-// another. The code means 0.64 ms. rdma_accept(3) of 2014 specifies code 0 (655 ms),
-// which is too slow.
+// DefaultMinRNRTimer is the code of the default minimum RNR timer, 0.64 ms.
+// rdma_accept(3) of 2014 specifies code 0 (655 ms), which is too slow.
 const DefaultMinRNRTimer = 12
 
 func (o Option) String() string {

@@ -16,9 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitingID returns an ID that waits for AddrResolved. It calls makeReadable for the
-// ID's channel. Wait calls FD right before it sleeps. So when a test receives from
-// fdCalls, Wait is about to sleep.
+// waitingID returns an ID that waits for AddrResolved. When a test receives from
+// fdCalls, Wait is about to sleep, because Wait has just called FD.
 func waitingID(t *testing.T) (p *peer, fdCalls chan struct{}) {
 	t.Helper()
 	p = reach(t, cm.TCP, cm.StateResolvingAddr)

@@ -15,9 +15,9 @@ const maxEvents = 1024
 // Arm prepares for a sleep. It arms every CQ that is not armed, and then polls every CQ
 // again. It allocates memory only after a failure. Source: ibv_req_notify_cq(3).
 //
-// If busy is true, a CQ has completions, has failed, or could not be armed: the owner
-// calls Queue.Poll. If busy is false, the owner sleeps until FD is readable, with a time
-// limit.
+// If busy is true, the owner calls Queue.Poll, because a CQ has completions, has failed,
+// or could not be armed. If busy is false, the owner sleeps until FD is readable, with a
+// time limit.
 //
 // The error joins the *verbs.OpErrors of CQs that could not be armed. The next Arm tries
 // them again.
@@ -38,10 +38,12 @@ func (g *Group) Arm() (busy bool, err error) {
 	return busy, err
 }
 
-// Consume takes events from the channel and returns their number. The owner calls it
-// when FD is readable. It never blocks and does not allocate memory. FD stays readable
-// if more events wait. The error is a *verbs.OpError. The number includes the events that
-// were taken before the error. Source: ibv_get_cq_event(3).
+// Consume takes events from the channel and returns their number. The owner calls
+// Consume when FD is readable. FD stays readable if more events wait. Consume never
+// blocks and does not allocate memory. Source: ibv_get_cq_event(3).
+//
+// The error is a *verbs.OpError. The number includes the events that were taken before
+// the error.
 func (g *Group) Consume() (events int, err error) {
 	for events < maxEvents {
 		cookie, ok, err := g.channel.Next()
@@ -67,8 +69,8 @@ func (g *Group) handleEvent(cookie slots.Handle) {
 }
 
 // Rescued repairs the group after a lost event: the next Arm arms every CQ. Rescued adds
-// 1 to Stats.Rescues, except with Config.SolicitedOnly. The owner calls it when three
-// things follow each other:
+// 1 to Stats.Rescues, except with Config.SolicitedOnly. The owner calls Rescued after
+// this sequence:
 //
 //   - The safety timeout ends a sleep.
 //   - Consume finds no event.

@@ -35,10 +35,8 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// The device calls this function before and after each method of a CQ: calls 1
-		// to 4 while Arm arms the two CQs, and calls 5 and 6 while Arm polls the first
-		// CQ. Call 6 adds a completion after that poll, so the completion must raise an
-		// event.
+		// The device calls this function before and after each method of a CQ. Call 6
+		// follows the poll of the first CQ, so the new completion must raise an event.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}

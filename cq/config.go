@@ -20,16 +20,15 @@ type Config struct {
 	// With 1, each event is acknowledged at once.
 	AckEvery int
 	// SolicitedOnly means that only two kinds of completions end a sleep: failures, and
-	// receives of messages that the peer sent with the flag verbs.SendSolicited. Other
-	// completions wait at most until the safety timeout.
+	// receives of messages with the flag verbs.SendSolicited. Other completions wait at
+	// most until the safety timeout.
 	SolicitedOnly bool
 }
 
 // MaxBatch is the largest allowed value of Config.Batch. The number is arbitrary.
 const MaxBatch = 1 << 16
 
-// Defaults of Config. They are arbitrary: large enough that the cost of one call is small
-// compared with the cost of handling a batch.
+// Defaults of Config. They are arbitrary.
 const (
 	defaultBatch    = 64
 	defaultAckEvery = 64

@@ -9,11 +9,11 @@ import (
 )
 
 // Reserve sets aside n places for the completions of a new QP, before the QP is created.
-// If necessary it resizes the CQ, so reserved completions never overrun it. The number n
-// is the QP's MaxSendWR if it sends on this CQ, plus its MaxRecvWR if it receives on
-// this CQ.
-// For a QP with an SRQ, MaxRecvWR does not count. Instead the owner calls Reserve once
-// for each SRQ, with the SRQ's MaxWR.
+// If necessary Reserve resizes the CQ, so reserved completions never overrun the CQ.
+//
+// The number n is the QP's MaxSendWR if the QP sends on this CQ, plus the QP's MaxRecvWR
+// if the QP receives on this CQ. For a QP with an SRQ, MaxRecvWR does not count. Instead
+// the owner calls Reserve once for each SRQ, with the SRQ's MaxWR.
 //
 // After an error, a *verbs.OpError, nothing is reserved. If the CQ can not become deep
 // enough, the error wraps a *verbs.ParamError.
@@ -36,13 +36,13 @@ func (q *Queue) Reserve(n int) error {
 	return nil
 }
 
-// Release returns n reserved places after the QP was closed. The CQ may still hold
-// completions of this QP. The places therefore become free only when a later Poll has
-// left the CQ empty. If n is invalid, Release does nothing.
+// Release returns n reserved places after the QP was closed. The places become free only
+// when a later Poll has left the CQ empty, because the CQ may still hold completions of
+// the QP. If n is invalid, Release does nothing.
 func (q *Queue) Release(n int) { q.reserved.release(n) }
 
-// Room returns the number of places that Reserve could set aside now, including those
-// that a resize would add. It is 0 after the CQ has failed, and after Close.
+// Room returns the number of places that Reserve could set aside, if necessary with a
+// resize. After a failure of the CQ, and after Close, Room returns 0.
 func (q *Queue) Room() int {
 	if q.err != nil {
 		return 0
@@ -77,9 +77,7 @@ func (q *Queue) grow(n, depth int) error {
 	return nil
 }
 
-// tooDeep returns the error for a reservation that does not fit. The parameter n is the
-// number of places to reserve. The parameter reserved is the number of places that were
-// reserved before. The parameter limit is the number of completions that fit in the CQ.
+// tooDeep returns the error for a CQ that has no room for n more reserved places.
 func tooDeep(reserved, n, limit int) error {
 	total := reserved + min(n, math.MaxInt-reserved)
 	return &verbs.ParamError{Field: "completions", Value: int64(total), Limit: int64(limit)}

@@ -26,36 +26,30 @@
 // # Why this order
 //
 // Arming a CQ requests one event, for the first completion that is added after the call
-// (ibv_req_notify_cq(3)). A completion that was added before raises no event. The second
-// poll therefore follows the arming. This poll covers every CQ, because each CQ may hold
-// such a completion.
-// A CQ counts as armed from Arm until its event is consumed. During that time the event
-// is still to come, or waits in the channel. Arming the CQ again would be useless, and
-// would cost a doorbell, on some devices even a system call. Other devices ignore a
-// second arming until the event has been taken. Arm therefore skips a CQ that counts as
-// armed. Even if the second poll finds completions many times in a row, the CQ is armed
-// only once.
+// (ibv_req_notify_cq(3)). An earlier completion raises no event. Therefore every CQ is
+// polled after the arming.
 //
-// Each call that acknowledges events takes a lock in the device's library. The group
-// therefore acknowledges many events with one call. Before the group closes a CQ, it
-// acknowledges all events of the CQ, because a CQ with unacknowledged events can not be
-// destroyed (ibv_get_cq_event(3)).
+// A CQ counts as armed from Arm until its event is consumed. Arm skips such a CQ,
+// because a second arming would be useless. It would cost a doorbell, on some devices
+// even a system call.
 //
-// An event does not prove that its CQ has completions: an earlier poll may have taken
-// them already. The group therefore uses an event only to record that the CQ is not
-// armed any more.
+// The group acknowledges many events with one call, because each call takes a lock in
+// the device's library. A CQ with unacknowledged events can not be destroyed
+// (ibv_get_cq_event(3)), so the group acknowledges them before it closes the CQ.
+//
+// An event only means that its CQ is not armed any more. An earlier poll may have taken
+// the completions of the CQ.
 //
 // # The safety timeout
 //
-// Some devices and drivers lose events. An owner must never sleep without a time limit.
-// If the limit ends a sleep and the polls after it find completions, the owner calls
-// Group.Rescued. Rescued counts the loss and makes the next Arm arm every CQ.
+// An owner must never sleep without a time limit, because some devices and drivers lose
+// events. If the limit ends a sleep and the next polls find completions, the owner calls
+// Group.Rescued. Rescued counts the loss, and the next Arm arms every CQ.
 //
 // # Overruns
 //
-// If a CQ has no room for a completion, the CQ becomes unusable. Before the owner creates
-// a QP, it therefore reserves places for all completions that the QP can have
-// outstanding; see Queue.Reserve.
+// If a CQ has no room for a completion, the CQ becomes unusable. So the owner reserves
+// places for all completions of a QP before the QP is created: see Queue.Reserve.
 //
 // The file example_test.go has a program that sends a message over a connection, and
 // sleeps while there is no completion. The tests run it.

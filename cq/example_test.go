@@ -73,9 +73,8 @@ func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []v
 	}
 }
 
-// connect connects two queue pairs of this process. It returns both, and a function that
-// ends the connection. The events of both sides arrive on one channel. connect waits for
-// them in the order of their arrival.
+// connect connects two queue pairs of this process. It also returns a function that ends
+// the connection.
 func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)
 	check(err)

@@ -38,13 +38,13 @@ func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 }
 
 // FD returns the descriptor that the owner waits for while it sleeps (level-triggered,
-// for input). When it is readable, the owner calls Consume. The group owns the
-// descriptor: callers never read, write or close it. After Close, FD returns -1.
+// for input). When the descriptor is readable, the owner calls Consume. The group owns
+// the descriptor, so callers never read, write or close it. After Close, FD returns -1.
 func (g *Group) FD() int { return g.fd }
 
-// NewQueue creates a CQ for at least depth completions, none of them reserved. The error
-// is a *verbs.OpError. It wraps verbs.ErrClosed, the device's error, or, if depth is out
-// of range, a *verbs.ParamError. Source: ibv_create_cq(3).
+// NewQueue creates a CQ for at least depth completions. No places are reserved. The
+// error is a *verbs.OpError. It wraps verbs.ErrClosed, the device's error, or a
+// *verbs.ParamError if depth is out of range. Source: ibv_create_cq(3).
 func (g *Group) NewQueue(depth int) (*Queue, error) {
 	const op = "create CQ"
 	if g.closed {

@@ -18,14 +18,13 @@ const (
 	completions   = 150  // number of completions in a run
 	maxDelay      = 10   // longest delay of an event, in ticks
 	safetyTimeout = 25   // safety timeout in ticks, longer than maxDelay
-	// limit of the loop's turns; arbitrary: far more than a run needs
+	// limit of the loop's turns; arbitrary
 	maxTurns = 100 * completions
 )
 
-// TestProtocol runs the owner's loop in virtual time. Between any two steps, the
-// simulated device adds completions. It also loses, duplicates, delays and merges
-// events. When the loop sleeps while a completion waits, an event must be pending or
-// lost.
+// TestProtocol runs the owner's loop in virtual time. The simulated device loses,
+// duplicates, delays and merges events. When the loop sleeps while a completion waits,
+// an event must be pending or lost.
 func TestProtocol(t *testing.T) {
 	first, last := uint64(1), uint64(seeds)
 	if *seedFlag != 0 {
@@ -187,11 +186,11 @@ func (sim *simulation) poll() (found bool) {
 	return found
 }
 
-// sleep waits until the descriptor is readable or the safety timeout has passed, and
-// then calls Group.Consume. It returns true after a timeout.
+// sleep waits until the descriptor is readable or the safety timeout has passed. Then it
+// calls Group.Consume. It returns true after a timeout.
 //
-// The device adds no completions shortly before and after the timeout. Otherwise the
-// test could not tell a delayed event from a lost one.
+// Near the timeout the device adds no completions, because a delayed event would look
+// like a lost event.
 func (sim *simulation) sleep() (timedOut bool) {
 	sim.sleeps++
 	for tick := range safetyTimeout {
@@ -245,8 +244,8 @@ func (sim *simulation) replaceQueue() {
 	if !sim.in(5) || l.delivered != l.added {
 		return
 	}
-	// The device adds no completions until the new queue exists, because Close would lose
-	// them.
+	// The device adds no completions until the new queue exists, because Close would
+	// lose them.
 	sim.quiet = true
 	sim.closeQueue(l)
 	sim.queues[i] = sim.newQueue()

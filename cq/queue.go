@@ -36,25 +36,25 @@ type Queue struct {
 // arm, resize or close it: the Queue does that.
 func (q *Queue) CQ() verbs.CQ { return q.cq }
 
-// Poll returns the oldest completions, at most Config.Batch. If it returns that many,
-// there may be more. The slice is valid until the next Poll of the Queue or Arm of the
-// Group. Poll does not allocate memory. Source: ibv_poll_cq(3).
+// Poll returns the oldest completions, at most Config.Batch. After a full batch there
+// may be more. The slice is valid until the next Poll of the Queue or Arm of the Group.
+// Poll does not allocate memory. Source: ibv_poll_cq(3).
 //
-// The error is a *verbs.OpError: the CQ is unusable, and all later Polls return the same
-// error. Other queues are not affected.
+// The error is a *verbs.OpError. It means that the CQ is unusable, and all later Polls
+// return it too. Other queues are not affected.
 func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill()
 	} else {
-		// Arm has polled these completions before. The device may have added others since
-		// then, so the CQ may not be empty.
+		// Arm has polled these completions. The device may have added more, so the CQ
+		// may not be empty.
 		q.emptied = false
 	}
 	return q.takeHeld()
 }
 
-// Emptied reports whether the last Poll has left the CQ empty. It is false for a Poll
-// that only returned completions found by Arm. Only the owner may call Emptied.
+// Emptied reports whether the last Poll has left the CQ empty. It returns false if the
+// Poll only returned completions found by Arm. Only the owner may call Emptied.
 func (q *Queue) Emptied() bool { return q.emptied }
 
 // InlineData returns the message of completion i of the last Poll. The completion must
@@ -169,9 +169,9 @@ func (q *Queue) Close() error {
 	if q.closed {
 		return nil
 	}
-	// A CQ with unacknowledged events can not be destroyed, so Close takes the events
-	// first. Close ignores an error of Consume here. Such an error means that the channel
-	// can not be used any more, and the owner finds out with its next Consume.
+	// Close takes the events first, because a CQ with unacknowledged events can not be
+	// destroyed. An error of Consume is ignored here, because the owner's next Consume
+	// also fails.
 	_, _ = g.Consume()
 	q.ack()
 	if err := q.cq.Close(); err != nil {

@@ -18,8 +18,8 @@ func completesDuringArm(t *testing.T, script *faultcq.Script) (*cq.Group, *cq.Qu
 	var c *faultcq.CQ
 	calls := 0
 	script.Between = func() {
-		// The device calls this function before and after each method of a CQ: calls 1
-		// and 2 while Arm arms the CQ, and calls 3 and 4 while Arm polls the CQ.
+		// The device calls this function before and after each method of a CQ. Call 4
+		// follows the poll of Arm.
 		if calls++; calls == 4 {
 			complete(c, 1)
 		}

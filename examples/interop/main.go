@@ -100,7 +100,7 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 func (o *options) check(p protocol) error {
 	fewest := 1
 	if o.listen {
-		fewest = 0 // With -conns 0 a server rejects all connections.
+		fewest = 0 // A server with -conns 0 rejects all connections.
 	}
 	for _, flag := range []struct {
 		name                string
