@@ -15,9 +15,8 @@ const (
 	chartWidth = 40
 )
 
-// chart draws a histogram of the times as text. The first chartRows rows go up to the
-// 99.9th percentile. Their upper bounds grow by a constant factor. One more row counts
-// all longer times.
+// chart draws a histogram of the times as text. The bounds of the first chartRows rows
+// grow by a constant factor. The last row counts the times above the 99.9th percentile.
 func chart(times *hdrhistogram.Histogram) string {
 	if times.TotalCount() == 0 {
 		return ""

@@ -97,9 +97,8 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 }
 
 // maxDialing is the number of connections that are dialed at the same time. In an
-// emulator on a busy machine, 16 connections opened within 2.7 s. Of 64 connections, some
-// did not open within the timeout of 30 s. Many listeners let only 128 requests wait
-// (net.core.somaxconn).
+// emulator on a busy machine, 16 connections opened within 2.7 s. Of 64 connections,
+// some did not open within 30 s.
 const maxDialing = 16
 
 // dial opens the sessions and waits until all have opened or failed.

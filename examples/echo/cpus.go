@@ -6,9 +6,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// placement assigns a processor to each loop, first to the client's and then to the
-// server's. Without the flag -cpus, it pins only busy loops, and only if there are two
-// or more processors. On one processor, pinned busy loops delay each other.
+// placement assigns a processor to each loop, first to the client's loops and then to
+// the server's loops. Without the flag -cpus, placement pins only busy loops, and only
+// if there are two or more processors.
 func (o *options) placement() (client, server []int) {
 	cpus := o.cpus
 	if cpus == nil && o.mode == "busy" {
@@ -53,8 +53,7 @@ func (o *options) processorWarning() string {
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))
 }
 
-// start starts the loops of the engine. Its error contains the processors to which the
-// loops are pinned.
+// start starts the loops of the engine. An error names the processors of the loops.
 func start(engine *reactor.Engine, cpus []int) error {
 	err := engine.Start()
 	if err != nil && cpus != nil {

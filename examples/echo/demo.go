@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// demoAddr returns a loopback address for the demo's server or client. The two addresses
-// differ, because on the wire path only one process can bind the UDP port of an address.
-// Both contain the process ID, so other demos do not use them.
+// demoAddr returns a loopback address for the demo's server or client. On the wire path
+// all addresses differ, because only one process can bind the UDP port of an address.
 func demoAddr(path string, client bool) netip.Addr {
 	addr := [4]byte{127, 0, 0, 1}
 	if path == "wire" {

@@ -19,7 +19,8 @@ type progress struct {
 	before int64 // Number of echoes in earlier phases.
 }
 
-// newProgress starts a progress bar for a number of messages, which is -1 if unknown.
+// newProgress starts a progress bar. The parameter total is the number of messages, or
+// -1 if the number is not known.
 func newProgress(name string, total int, results []*loopResult) *progress {
 	info, err := os.Stderr.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {

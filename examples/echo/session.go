@@ -15,7 +15,8 @@ import (
 // Arbitrary.
 const stallTimeout = 10 * time.Second
 
-// A loopResult has the results of all sessions of one loop, which owns it.
+// A loopResult has the results of all sessions of one loop. The loop owns the
+// loopResult.
 type loopResult struct {
 	sessions []*session
 	// Times of the round trips in nanoseconds.
@@ -152,9 +153,8 @@ func (s *session) checkEcho(got []byte) {
 	s.finishPhase()
 }
 
-// onClose ends the session when its connection has closed. The parameter err is nil if
-// this side closed the connection, or ErrShutdown if the client's shutdown ended the
-// connection. With any other error the session has failed.
+// onClose ends the session when its connection has closed. The session has failed if err
+// is an error other than ErrShutdown.
 func (s *session) onClose(err error) {
 	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
 		s.result.failed++

@@ -9,14 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// ucmatose is a program of librdmacm:
-//
-//   - The client opens several connections.
-//   - The server sends as many messages on each as the flag -count says.
-//   - The client sends as many messages back.
-//   - The server disconnects.
-//
-// The contents do not matter. See ucmatose(1).
+// ucmatose is a program of librdmacm. On several connections, the server sends the
+// number of messages that the flag -count says. The client sends as many messages as it
+// has received, and then the server disconnects. See ucmatose(1).
 
 // A cmatose is the common part of the ucmatose server and client.
 type cmatose struct {
@@ -32,8 +27,8 @@ type connState struct{ sent, got int }
 
 // opened counts an opened connection. It returns true when all connections are open.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	// OnWritable must not send before startSending is called. So all messages count as
-	// sent at first.
+	// All messages count as sent until startSending is called, so that OnWritable sends
+	// nothing.
 	c.SetContext(&connState{sent: m.opts.count})
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
@@ -155,9 +150,8 @@ func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 	m.finish()
 }
 
-// rejectTime is how long the client delays its messages if the server must reject
-// additional connections. A ucmatose server exits soon after the messages. It must have
-// rejected the additional connections before.
+// rejectTime delays the client's messages until the server has rejected additional
+// connections. A ucmatose server exits soon after the messages.
 const rejectTime = 500 * time.Millisecond
 
 // OnMessage sends the client's messages after the last message of the server.

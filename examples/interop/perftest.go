@@ -11,9 +11,9 @@ import (
 )
 
 // ib_send_lat and ib_send_bw are programs of the perftest package. With the flag -R,
-// they exchange messages in steps on a control connection: the client sends a message,
-// and the server answers with one of the same kind. In one of the steps the client opens
-// a second connection for the data.
+// they exchange messages in steps on a control connection. In each step the client sends
+// a message, and the server answers. In one step the client opens a second connection
+// for the data.
 
 // Numbers of the steps. The steps without a name only synchronize both sides.
 const (
@@ -32,9 +32,8 @@ const (
 	steps
 )
 
-// version is the perftest release that this program reports. It must be at least 5.70,
-// because newer releases require this of their peer. It must be older than 6.28, because
-// that release has more steps.
+// version is the perftest release that this program reports. Newer releases require at
+// least 5.70 of their peer. Releases from 6.28 on have more steps.
 const version = "6.00"
 
 // stepMessage returns this side's message of a step. The parameter data is the data
@@ -93,8 +92,7 @@ type traffic interface {
 	onDelivered(*perftest)
 }
 
-// OnOpen stores the connection. The first one is the control connection, and the second
-// one is the data connection.
+// OnOpen stores the connection. The control connection opens before the data connection.
 func (p *perftest) OnOpen(c *reactor.Conn) {
 	if p.control == nil {
 		p.control = c

@@ -1,11 +1,9 @@
 // Package asyncq holds asynchronous events of a device until the application fetches
 // them.
 //
-// An event may be the only sign that a queue pair or a completion queue has failed. So
-// the application must get at least one event of each type for each object. But a device
-// may report the same event any number of times, and memory must be limited.
-//
-// A Queue therefore holds at most one event of each type for each object.
+// A Queue holds at most one event of each type for each object, because a device may
+// report the same event any number of times. No type of event is dropped, because an
+// event may be the only sign that an object has failed.
 package asyncq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
@@ -27,8 +25,8 @@ type entry struct {
 	sibling    *entry // Next entry with the same subject, or nil.
 }
 
-// port is the subject of an event that is not about a queue pair, CQ or SRQ. It is the
-// number of a device port, or 0 for the device.
+// port is the number of a device port, or 0 for the device. It is the subject of an
+// event that is not about a queue pair, CQ or SRQ.
 type port uint8
 
 // subject returns the object that the event is about: a queue pair, a CQ, an SRQ, or a
@@ -48,8 +46,8 @@ func subject(ev *verbs.AsyncEvent) any {
 // Len returns the number of waiting events.
 func (q *Queue) Len() int { return q.count }
 
-// Push appends an event, and removes an older one of the same type and object. The newer
-// one stays, so that the last event about a port always tells the port's state.
+// Push appends an event, and removes an older event of the same type and object. So the
+// last event about a port always tells the port's state.
 func (q *Queue) Push(ev verbs.AsyncEvent) {
 	about := subject(&ev)
 	for e := q.objects[about]; e != nil; e = e.sibling {

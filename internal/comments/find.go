@@ -21,8 +21,8 @@ type comment struct {
 	text string
 }
 
-// find returns the comments of all Go files below a directory, without directives such
-// as //go:build. It skips directories named testdata and hidden ones.
+// find returns the comments of all Go files below a directory, except directives such as
+// //go:build. It skips hidden directories and directories named testdata.
 func find(dir fs.FS) (all []comment, err error) {
 	err = fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {

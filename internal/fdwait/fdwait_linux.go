@@ -11,9 +11,8 @@ import (
 )
 
 // Readable blocks in poll(2) until fd is readable, one of the contexts is done, or the
-// timeout has passed. A negative timeout means no timeout. The first result is true if fd
-// is readable. If fd will never be readable, Readable returns an error. Besides fd,
-// Readable polls an eventfd, which becomes readable when a context is done.
+// timeout has passed. A negative timeout means no timeout. The first result is true if
+// fd is readable. If fd will never be readable, Readable returns an error.
 func Readable(fd int, timeout time.Duration, contexts ...context.Context) (bool, error) {
 	efd, err := eventfd.New()
 	if err != nil {
@@ -51,9 +50,8 @@ func milliseconds(timeout time.Duration) int {
 	return int(min((timeout+time.Millisecond-1)/time.Millisecond, math.MaxInt32))
 }
 
-// signalWhenDone makes the eventfd readable when ctx is done. The parameter efd is the
-// descriptor of the eventfd. The result is a function that the caller calls before it
-// closes the eventfd: after that call nothing writes to the eventfd any more.
+// signalWhenDone makes the eventfd readable when ctx is done. Before the caller closes
+// the eventfd, it calls the function that signalWhenDone returns.
 func signalWhenDone(ctx context.Context, efd int) func() {
 	signaled := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
@@ -67,10 +65,9 @@ func signalWhenDone(ctx context.Context, efd int) func() {
 	}
 }
 
-// pollError returns an error if poll(2) has failed or if the descriptor will never be
-// readable. The parameter err is the result of poll(2), and ready has the events that
-// poll(2) reported for the descriptor. If the events say that the descriptor is closed or
-// broken, it will never be readable, and every further poll(2) would return at once.
+// pollError returns an error if poll(2) has failed or if the descriptor is closed or
+// broken. Such a descriptor would never be readable. The parameter ready has the events
+// that poll(2) reported for the descriptor.
 func pollError(err error, ready int16) error {
 	switch {
 	case err != nil:

@@ -9,11 +9,11 @@ import (
 
 // Addr returns an address in 127.0.0.0/8 for process n of a test run. On the wire path
 // only one process can bind the UDP port of an address. The numbers n and n+254 have the
-// same address. Two test runs have the same addresses with a probability of 1/16384.
+// same address.
 func Addr(n int) netip.Addr { return block(64, byte(1+n%254)) }
 
-// FloodAddr returns the first of 254 consecutive addresses for RoleFlood. Addr returns
-// none of them.
+// FloodAddr returns the first of 254 consecutive addresses for RoleFlood. Addr never
+// returns these addresses.
 func FloodAddr() netip.Addr { return block(128, 1) }
 
 func block(first, last byte) netip.Addr {

@@ -113,10 +113,9 @@ func holdConnections(a *attacker) error {
 	return nil
 }
 
-// sendHalves opens connections and sends only the first half of a message on each.
-// Attack.Admitted counts the connections. The server ends a connection if the rest of a
-// message does not arrive within a time limit. The ACK timeout and the retry count are
-// small, so that the limit is only one second.
+// sendHalves opens connections and sends only the first half of a message on each. The
+// server must end each connection after a time limit. The ACK timeout and the retry
+// count are small, so that the limit is only one second.
 func sendHalves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

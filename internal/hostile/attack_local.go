@@ -77,10 +77,9 @@ func (a *attacker) bytes(n int) []byte {
 // limit of open descriptors may be lower.
 const maxKept = 4000
 
-// exhaust opens one connection in each round, with a correct request, and keeps it open.
-// If maxKept sockets are open, exhaust first closes the oldest one. It never closes a
-// descriptor that it received from the server. Attack.Admitted counts accepted requests,
-// and Attack.Refused refused ones.
+// exhaust opens one connection in each round and keeps it open. If maxKept sockets are
+// open, exhaust first closes the oldest socket. It never closes a descriptor that it
+// received from the server.
 func exhaust(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket

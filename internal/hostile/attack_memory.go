@@ -62,9 +62,9 @@ func sharedMappings() (list []mapping, err error) {
 // first slots. Random bytes do the most harm there.
 const headerBytes = 8 << 10
 
-// corruptMapping writes up to 64 random bytes at each of a few random offsets. The data
-// race with the server and with this process's own device is intended. Another goroutine
-// may unmap the mapping. Then a write through /proc/self/mem only returns an error.
+// corruptMapping writes random bytes at a few random offsets. The data races are
+// intended. If another goroutine unmaps the mapping, a write through /proc/self/mem only
+// returns an error.
 func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 	for range 1 + a.rand.IntN(4) {
 		size := m.to - m.from

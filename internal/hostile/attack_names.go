@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squat listens on the socket name of exactly Spec.Addr. Clients of that address try
-// this name first, and then the wildcard address, at which the server listens.
-// Attack.Rounds becomes 1 when squat listens. Attack.Received counts packets from
-// clients.
+// squat listens on the socket name of exactly Spec.Addr. Clients of Spec.Addr try this
+// name before the server's wildcard address. Attack.Rounds becomes 1 when squat listens.
+// Attack.Received counts packets from clients.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -100,9 +99,9 @@ func (a *attacker) requestFromOwn() error {
 	return a.request(src, a.spec.Addr, localName(src.Addr().String(), src.Port()))
 }
 
-// request sends one request on a new connection and counts it as accepted or refused. If
-// name is not empty, it first binds the socket to this name. It closes an accepted
-// connection at once.
+// request sends one request on a new connection and counts the request as accepted or
+// refused. If name is not empty, the socket is first bound to this name. An accepted
+// connection is closed at once.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {

@@ -17,9 +17,8 @@ import (
 //   - connection messages with random contents
 //   - connection requests with a few changed bytes
 //
-// From the address after Spec.From, it sends packets for random queue pairs. A changed
-// request may by chance open a connection from Spec.From. For that connection, a packet
-// from Spec.From could be valid.
+// Packets for random queue pairs come from the address after Spec.From. From Spec.From
+// itself they could be valid, because a changed request may open a connection.
 func sendInvalidPackets(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -107,9 +106,9 @@ func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	return p
 }
 
-// violateProtocol opens a connection and sends packets on it that violate the protocol.
-// Most sequence numbers are near the expected one, so the server does not simply drop
-// the packets. When the connection ends, violateProtocol opens the next one.
+// violateProtocol opens connections one after another and violates the protocol on each.
+// Most sequence numbers are near the expected number, so the server does not simply drop
+// the packets.
 func violateProtocol(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -149,10 +148,8 @@ func violateProtocol(a *attacker) error {
 	})
 }
 
-// inject opens a valid connection from Spec.From. Then it sends messages and packets that
-// imitate this connection, but come from the address after Spec.From. The server must
-// ignore them. From the correct address, most of them would end or disturb the
-// connection.
+// inject opens a valid connection from Spec.From, and imitates this connection from the
+// next address. The server must ignore the imitation.
 func inject(a *attacker) error {
 	valid, err := openWire(a.spec.From)
 	if err != nil {

@@ -62,7 +62,7 @@ func (a *attacker) finish() (Note, error) {
 	return a.report(), nil
 }
 
-// count locks the attacker's counters and passes them to the function change.
+// count lets a function change the attacker's counters while they are locked.
 func (a *attacker) count(change func(c *Attack)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -4,9 +4,9 @@ package hostile
 
 // Roles of processes that attack the local path.
 const (
-	// RoleSquatter binds the socket name of the address Spec.Addr, while the server has
-	// the name of the wildcard address. Clients try the name of Spec.Addr first, and so
-	// find the attacker.
+	// RoleSquatter binds the socket name of Spec.Addr, while the server has the name of
+	// the wildcard address. Clients try the name of Spec.Addr first, and so find the
+	// attacker.
 	RoleSquatter Role = "name squatting"
 	// RoleSpoofer sends requests with a false source address.
 	RoleSpoofer Role = "address spoofing"

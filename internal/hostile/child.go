@@ -30,7 +30,7 @@ type role interface {
 func IsChild() bool { return os.Getenv(RoleEnv) != "" }
 
 // Child runs the role of a child process and returns its exit status. The status is 0 if
-// the child ended because of an order or because the parent exited.
+// an order or the exit of the parent ended the child.
 func Child() int {
 	err := runRole(os.Getenv(RoleEnv), os.Stdin, os.Stdout)
 	if err != nil {

@@ -103,7 +103,7 @@ func (d *dialer) countFailure(err error) {
 }
 
 // countLost adds the messages without an echo to Tally.Lost, except for an expendable
-// dialer. It is called when the connection has closed, and at the end of the client.
+// dialer.
 func (d *dialer) countLost() {
 	if !d.expendable {
 		d.client.tally.Lost += d.sent - d.echoed

@@ -123,9 +123,9 @@ func (f *fixture) usage() hostile.Usage {
 	return u
 }
 
-// waitReleased waits until the server has released the resources of the attack. The
-// numbers of connections and goroutines must be as low as before the attack. Two more
-// descriptors are allowed, and as many more mappings as the field slack says.
+// waitReleased waits until the server has released the connections, goroutines,
+// descriptors and mappings of the attack. Two descriptors may remain, and as many
+// mappings as the field slack says.
 func (f *fixture) waitReleased() {
 	f.t.Helper()
 	const slackDescriptors = 2
@@ -150,7 +150,7 @@ func (f *fixture) waitReleased() {
 }
 
 // requireGrowthBelow requires that the attack increased the server's memory by less than
-// limit bytes. With the race detector, limit is multiplied by memoryFactor.
+// limit bytes, or with the race detector a multiple of limit.
 func (f *fixture) requireGrowthBelow(limit uint64) {
 	f.t.Helper()
 	grown := int64(f.usage().Peak) - int64(f.before.Resident)
@@ -159,8 +159,7 @@ func (f *fixture) requireGrowthBelow(limit uint64) {
 }
 
 // finish waits until the client gets further echoes and the server has released the
-// resources of the attack. Then finish ends the client and the server. The client must
-// have lost nothing.
+// resources of the attack. Then finish ends both. The client must have lost nothing.
 func (f *fixture) finish() {
 	f.t.Helper()
 	f.waitEchoes(100)

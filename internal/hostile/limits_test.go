@@ -10,8 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// TestDescriptorLimit checks a server without free descriptors. It keeps its connections
-// and refuses new ones. When descriptors become free, it accepts clients again.
+// TestDescriptorLimit checks that a server without free descriptors refuses new
+// connections and keeps its connections. When descriptors become free, the server accepts
+// clients again.
 func TestDescriptorLimit(t *testing.T) {
 	f := newFixture(t, hostile.Spec{Descriptors: 100})
 	crowd, _ := f.start(hostile.RoleExhauster, sameUser, hostile.Spec{Seed: 1, Rounds: 200})

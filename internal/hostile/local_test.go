@@ -57,8 +57,8 @@ func TestRequestWithOwnAddress(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleSpoofer, sameUser, hostile.Spec{Rounds: 20, OwnAddress: true})
 	t.Logf("%+v", did)
-	// The spoofer skips a round if another socket has the port. So there may be fewer
-	// requests than rounds.
+	// There may be fewer requests than rounds, because the spoofer skips a round if
+	// another socket has the port.
 	require.NotZero(t, did.Admitted)
 	require.Zero(t, did.Refused)
 	f.finish()
@@ -80,8 +80,7 @@ func TestOtherUser(t *testing.T) {
 }
 
 // TestNameSquatting checks a server on the wildcard address while another user has bound
-// the socket name of one address. Clients of that address reach the server, and send
-// nothing to the other user.
+// the socket name of one address. Clients of this address must reach only the server.
 func TestNameSquatting(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t, hostile.Spec{Addr: netip.MustParseAddrPort("0.0.0.0:0")})

@@ -15,7 +15,7 @@ const (
 )
 
 // message writes message n into b and returns the part that it wrote. The message
-// depends only on seed and n. b must have maxMessage bytes or more.
+// depends only on seed and n. The buffer b has at least maxMessage bytes.
 func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))

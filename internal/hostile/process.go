@@ -28,15 +28,14 @@ type Process struct {
 
 // Start starts this program again in the role r, and waits until the child works. The
 // child runs as the user uid, or as the parent's user if uid is negative. The Note of a
-// server has its address. On an error the Process is nil.
+// server has its address. If there is an error, the Process is nil.
 func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p := &Process{Role: r, cmd: exec.Command("/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
 	p.cmd.Stderr = os.Stderr
 	// In its own process group, the child does not get the signal of Ctrl-C. Pdeathsig
-	// kills the child when the thread that forked it exits: prctl(2). The Go runtime
-	// keeps its threads until this process exits, except a thread whose goroutine ends
-	// after runtime.LockOSThread.
+	// kills the child when the thread that forked it exits, normally with this process:
+	// prctl(2).
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// maxBacklog is the maximum number of echoes that wait for a client. With more, the
-// server ends the connection. Correct clients never need as many. Arbitrary.
+// maxBacklog is the maximum number of echoes that wait for a client. If more echoes
+// wait, the server ends the connection. Arbitrary.
 const maxBacklog = 256
 
 var (

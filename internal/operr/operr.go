@@ -8,8 +8,8 @@ import (
 )
 
 // Wrap returns err as a *verbs.OpError for the operation op, or nil if err is nil. An
-// error that already has a *verbs.OpError in its chain is returned unchanged. So the
-// error names only the innermost operation.
+// error that already has a *verbs.OpError in its chain is returned unchanged, so that it
+// names the innermost operation.
 func Wrap(op string, err error) error {
 	if err == nil {
 		return nil

@@ -15,15 +15,15 @@ func New(n uint32) Value { return Value(n & mask) }
 // Add returns v + n modulo 1<<24. n may be negative.
 func (v Value) Add(n int) Value { return Value(uint32(v)+uint32(n)) & mask }
 
-// Sub returns v - w, from -1<<23 to 1<<23 - 1. It is positive if v is newer, and
-// negative if older. A difference of 1<<23 counts as older.
+// Sub returns v - w, from -1<<23 to 1<<23 - 1. The result is positive if v is newer than
+// w, and negative if v is older. A difference of 1<<23 counts as older.
 func (v Value) Sub(w Value) int {
 	const unused = 32 - 24
 	return int(int32((v-w)<<unused) >> unused) // Sign extension from 24 to 32 bits.
 }
 
-// Before reports whether v is older than w. If they differ by exactly 1<<23, each is
-// before the other. So numbers in use must lie in a range smaller than 1<<23.
+// Before reports whether v is older than w. Numbers in use must lie in a range smaller
+// than 1<<23, because numbers that differ by exactly 1<<23 are before each other.
 func (v Value) Before(w Value) bool { return v.Sub(w) < 0 }
 
 // After reports whether v is newer than w.
