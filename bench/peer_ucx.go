@@ -37,8 +37,8 @@ func (u *ucx) Cases(o options) (cases []Case) {
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// These rates are not comparable, because ucx_perftest does not wait for
-			// answers.
+			// Rates with one message in flight are not comparable, because ucx_perftest
+			// does not wait for answers.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
@@ -64,8 +64,8 @@ func ucxTransport(path string) string {
 	return path
 }
 
-// Bounds of the number of messages in a test. ucx_perftest computes percentiles from
-// 2,048 messages. The upper bound is arbitrary.
+// Bounds of the number of messages in a test. The lower bound is above 2,048, because
+// ucx_perftest computes percentiles from 2,048 messages. The upper bound is arbitrary.
 const (
 	ucxMinMessages = 2500
 	ucxMaxMessages = 1_000_000_000
