@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// Each measurement has two child processes: a server and a client. The environment
+// Each measurement starts two child processes: a server and a client. The environment
 // variable roleEnv tells a process its role.
 //
-// A child first reads its spec from the standard input, and then writes notes to the
-// standard output. After each note the child waits for a line of input. A client exits
-// after three notes, a server when its input ends.
+// A child reads its spec, and then writes notes. After each note the child waits for a
+// line of input. A client exits after three notes, a server when its input ends.
 const (
 	roleEnv    = "RDMALOOP_BENCH_ROLE"
 	roleServer = "server"

@@ -135,7 +135,7 @@ func (d *driver) sendPaced(s *session) {
 	d.transport.after(d.nextDue-now, func() { d.sendPaced(s) })
 }
 
-// sessionStopped is called for each session that stops. The last call ends the phase.
+// sessionStopped is called when a session stops. The last call ends the phase.
 func (d *driver) sessionStopped() {
 	if d.activeSessions--; d.activeSessions == 0 {
 		d.tally.Elapsed = d.clock.now() - d.begin

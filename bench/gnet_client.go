@@ -26,8 +26,7 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the event loop. Before the first connection opens, post runs f itself,
-// because the loop is not known yet.
+// post runs f on the event loop, or directly while no connection has opened yet.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()
@@ -57,7 +56,7 @@ func (g *gnetClient) dial(s *session) error {
 	return nil
 }
 
-// closeConn closes the connection with a reset, so that the local port is free at once.
+// closeConn resets the connection, so that the local port is free at once.
 func (g *gnetClient) closeConn(s *session) {
 	c := s.sender.(*gnetSender).conn
 	if err := errors.Join(c.SetLinger(0), c.Close()); err != nil {

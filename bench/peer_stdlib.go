@@ -107,8 +107,8 @@ func checkNumber(answer []byte, want uint64) error {
 	return nil
 }
 
-// A tcpStream runs workStream. One goroutine writes groups of messages, and one
-// goroutine reads the answers. Tokens limit the number of groups in flight.
+// A tcpStream runs workStream. One goroutine writes groups of messages. Another
+// goroutine reads the answers.
 type tcpStream struct {
 	*blockingClient
 	sent uint64

@@ -26,10 +26,8 @@ func next(set *unix.CPUSet, cpu int) int {
 	return cpu
 }
 
-// startPinned starts a program on the processor cpu. A negative cpu means no pinning. A
-// pinned program has a timer slack of 1 ns, so its sleeps end on time.
-//
-// See sched_setaffinity(2) and PR_SET_TIMERSLACK(2const).
+// startPinned starts a program on the processor cpu. If cpu is negative, the program is
+// not pinned. The timer slack of a pinned program is 1 ns (PR_SET_TIMERSLACK(2const)).
 func startPinned(cmd *exec.Cmd, cpu int) error {
 	if cpu < 0 {
 		return cmd.Start()

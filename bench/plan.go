@@ -15,7 +15,7 @@ type task struct {
 }
 
 // A plan lists the cases in the order of measurement. Each round measures every case
-// once. Cases that differ only in the peer follow one another.
+// once.
 type plan struct {
 	tasks  []*task
 	rounds int

@@ -101,7 +101,7 @@ func newPlot(title string) *plot.Plot {
 	return p
 }
 
-// logarithmic makes an axis logarithmic. The axis begins and ends with a power of ten.
+// logarithmic makes an axis logarithmic, from one power of ten to another.
 func logarithmic(axis *plot.Axis, smallest, largest float64) {
 	from := math.Floor(math.Log10(smallest))
 	to := max(math.Ceil(math.Log10(largest)), from+1)

@@ -8,8 +8,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A progress shows the present case and the number of remaining cases. If the output is
-// not a terminal, the progress prints one line for each workload.
+// A progress shows the present case: on a terminal in a progress bar, and otherwise in
+// lines of text.
 type progress struct {
 	w io.Writer
 	// Progress bar, or nil if the output is not a terminal.

@@ -9,8 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// copyLimit is the size in bytes of the largest answer that Send copies. Larger answers
-// are sent without a copy.
+// copyLimit is the size in bytes of the largest answer that Send copies.
 const copyLimit = 128
 
 // errNotKept is the error of a connection that ends because the server cannot keep a

@@ -83,7 +83,7 @@ func ucxFigureOf(columns, fields []string) (f ucxFigure, err error) {
 	return f, err
 }
 
-// ucxNumber parses a number, which must be at least 0 and at most the limit.
+// ucxNumber parses a number from 0 up to the given limit.
 func ucxNumber(text string, limit float64) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // rdma_resolve_route(3).
 const MaxTimeout = math.MaxInt32 * time.Millisecond
 
-// atMost returns a *verbs.ParamError if the value exceeds the limit.
+// atMost returns a *verbs.ParamError if the value is too large.
 func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T) error {
 	if value > limit {
 		return &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(limit)}

@@ -98,7 +98,7 @@ func (id *ID) Disconnect() error {
 }
 
 // endpoint returns the properties of the device and the queue pair on which connection
-// parameters depend. If the ID has no device, the error is a *StateError.
+// parameters depend.
 func (id *ID) endpoint(c call) (*endpoint, error) {
 	dev, err := id.device(c)
 	if err != nil {

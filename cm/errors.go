@@ -234,7 +234,6 @@ func (e *StatusError) Is(target error) bool {
 const statusTimedOut = -110
 
 // cause returns the error of an event that reports a failure, and nil for other events.
-// A status that does not fit Reason or SIDR becomes 0 there.
 func cause(raw *TransportEvent, ps PortSpace) error {
 	switch raw.Type {
 	case Rejected:

@@ -92,8 +92,8 @@ func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	return c.lastSerial
 }
 
-// takeUnacked removes the record of an unacknowledged event and returns the event's ID.
-// For an acknowledged event it returns nil.
+// takeUnacked removes the record of an unacknowledged event and returns the event's ID,
+// or nil.
 func (c *EventChannel) takeUnacked(serial uint64) (owner *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -72,8 +72,7 @@ func TestRequestEvent(t *testing.T) {
 	require.Equal(t, local, child.id.LocalAddr())
 	require.Equal(t, remote, child.id.RemoteAddr())
 
-	// The unacknowledged event belongs to the listener, so only the new ID can be
-	// closed.
+	// The unacknowledged event prevents Close of the listener, but not of the new ID.
 	require.ErrorIs(t, l.id.Close(), verbs.ErrBusy)
 	require.NoError(t, child.id.Close())
 	require.NoError(t, ev.Ack())

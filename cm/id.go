@@ -68,7 +68,7 @@ func (id *ID) allows(c call) (State, error) {
 }
 
 // applyEvent changes the state of the ID for an event, and returns the old state. If the
-// old state does not allow the event, applyEvent returns false and changes nothing.
+// old state does not allow the event, nothing changes.
 func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -78,9 +78,8 @@ func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	}
 	id.unacked++
 	if oldState == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
-		// Disconnect was called before this event was fetched, so the transport may have
-		// sent nothing yet. This call sends the disconnect request or the answer. If it
-		// fails, the connection ends by timeouts.
+		// Disconnect was called before this event was fetched, so perhaps nothing was
+		// sent. This call sends the missing message.
 		_ = id.t.Disconnect()
 	}
 	return oldState, true

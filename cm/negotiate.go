@@ -68,8 +68,7 @@ type usualCounts struct {
 	rnrRetry uint8 // usual value of RNRRetryCount
 }
 
-// setCounts converts three counts of wanted and stores them in p. ResponderResources is
-// at most maxServed, InitiatorDepth maxIssued, and RNRRetryCount verbs.MaxRetry.
+// setCounts converts three counts of wanted to numbers, and stores the numbers in p.
 func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed, maxIssued uint8) (err error) {
 	if p.ResponderResources, err = count("responder resources", wanted.ResponderResources, usual.served, maxServed); err != nil {
 		return err
@@ -81,9 +80,8 @@ func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed
 	return err
 }
 
-// count converts a count of ConnParam to the number in the message. Zero becomes
-// usualNumber, and a negative count becomes zero. A count above the limit is a
-// *verbs.ParamError.
+// count converts a count of ConnParam: zero to usualNumber, and a negative count to
+// zero. A count above the limit is refused.
 func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	switch {
 	case wanted == 0:
@@ -95,7 +93,7 @@ func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 }
 
 // describe returns a message without counts. If the ID has no queue pair, p describes
-// the queue pair.
+// one.
 func (e *endpoint) describe(p *ConnParam) (*MessageParam, error) {
 	out := &MessageParam{PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPNum: p.QPNum, QKey: p.QKey}
 	if e.hasQP {

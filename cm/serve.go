@@ -5,9 +5,8 @@ import "net/netip"
 // A ServedAddr is an address of a listener. Err is set if the listener can not accept
 // requests there.
 type ServedAddr struct {
-	// Path names the path on which requests arrive, or is empty if the device has only
-	// one path. The soft device has "local" for processes of this host and "wire" for
-	// the network.
+	// Path names the path on which requests arrive, such as "local" and "wire" of the
+	// soft device. Path is empty if the device has only one path.
 	Path string
 	// Addr is the address and port. The unspecified address (0.0.0.0 or ::) stands for
 	// every address of the host, including later ones.

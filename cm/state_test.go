@@ -14,10 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// legalSteps lists the calls and events that the manual pages allow in each state of an
-// ID without a queue pair. In "accept/tcp=accepted", tcp is the only port space, and
-// accepted is the next state. The list was written independently of callRules and
-// eventRules.
+// legalSteps lists the calls and events that the manual pages allow in each state,
+// independently of callRules and eventRules. In "accept/tcp=accepted", tcp is the only
+// port space, and accepted is the next state.
 var legalSteps = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
 		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,

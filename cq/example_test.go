@@ -73,8 +73,8 @@ func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []v
 	}
 }
 
-// connect connects two queue pairs of this process. It also returns a function that ends
-// the connection.
+// connect connects two queue pairs of this process. The function disconnect ends the
+// connection.
 func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)
 	check(err)

@@ -22,9 +22,9 @@ const (
 	maxTurns = 100 * completions
 )
 
-// TestProtocol runs the owner's loop in virtual time. The simulated device loses,
-// duplicates, delays and merges events. When the loop sleeps while a completion waits,
-// an event must be pending or lost.
+// TestProtocol runs the owner's loop with simulated events, which may be lost,
+// duplicated, delayed or merged. Before each sleep with a waiting completion, an event
+// must be pending or lost.
 func TestProtocol(t *testing.T) {
 	first, last := uint64(1), uint64(seeds)
 	if *seedFlag != 0 {
@@ -186,8 +186,8 @@ func (sim *simulation) poll() (found bool) {
 	return found
 }
 
-// sleep waits until the descriptor is readable or the safety timeout has passed. Then it
-// calls Group.Consume. It returns true after a timeout.
+// sleep waits until the descriptor is readable, and then calls Group.Consume. It returns
+// true after the safety timeout.
 //
 // Near the timeout the device adds no completions, because a delayed event would look
 // like a lost event.

@@ -15,8 +15,8 @@ const (
 	chartWidth = 40
 )
 
-// chart draws a histogram of the times as text. The bounds of the first chartRows rows
-// grow by a constant factor. The last row counts the times above the 99.9th percentile.
+// chart draws a histogram of the times as text. The last row counts the times above the
+// 99.9th percentile.
 func chart(times *hdrhistogram.Histogram) string {
 	if times.TotalCount() == 0 {
 		return ""

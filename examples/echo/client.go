@@ -97,8 +97,7 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 }
 
 // maxDialing is the number of connections that are dialed at the same time. In an
-// emulator on a busy machine, 16 connections opened within 2.7 s. Of 64 connections,
-// some did not open within 30 s.
+// emulator on a busy machine, some of 64 connections did not open within 30 s.
 const maxDialing = 16
 
 // dial opens the sessions and waits until all have opened or failed.

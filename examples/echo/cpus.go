@@ -6,9 +6,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// placement assigns a processor to each loop, first to the client's loops and then to
-// the server's loops. Without the flag -cpus, placement pins only busy loops, and only
-// if there are two or more processors.
+// placement assigns a processor to each loop. Without the flag -cpus, it pins only busy
+// loops, and only if there are two or more processors.
 func (o *options) placement() (client, server []int) {
 	cpus := o.cpus
 	if cpus == nil && o.mode == "busy" {
@@ -53,7 +52,7 @@ func (o *options) processorWarning() string {
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))
 }
 
-// start starts the loops of the engine. An error names the processors of the loops.
+// start starts the loops of the engine. Errors name the loops' processors.
 func start(engine *reactor.Engine, cpus []int) error {
 	err := engine.Start()
 	if err != nil && cpus != nil {

@@ -320,8 +320,8 @@ func TestLossIsReported(t *testing.T) {
 	require.Contains(t, client.stderr.String(), reactor.ErrPeerClosed.Error())
 }
 
-// A lateServer simulates a lack of memory. It handles each message only after OnMessage
-// has returned, so Message.Keep returns nil.
+// A lateServer handles each message only after OnMessage has returned, so that
+// Message.Keep returns nil.
 type lateServer struct {
 	server
 	closed chan error

@@ -179,8 +179,8 @@ func (o *options) engineConfig(cpus []int) *reactor.Config {
 		NumLoops: o.loops,
 		CPUs:     cpus,
 		Idle:     o.idle,
-		// Each message in flight gets two places in the queue, because its completion
-		// may arrive after its echo.
+		// Each message in flight needs two places, because its completion may arrive
+		// after its echo.
 		MaxInFlight: 2 * o.inflight,
 		MaxMessage:  max(o.size, 1),
 	}

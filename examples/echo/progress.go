@@ -19,8 +19,7 @@ type progress struct {
 	before int64 // Number of echoes in earlier phases.
 }
 
-// newProgress starts a progress bar. The parameter total is the number of messages, or
-// -1 if the number is not known.
+// newProgress starts a progress bar. If the total is unknown, it is -1.
 func newProgress(name string, total int, results []*loopResult) *progress {
 	info, err := os.Stderr.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {

@@ -15,8 +15,7 @@ import (
 // Arbitrary.
 const stallTimeout = 10 * time.Second
 
-// A loopResult has the results of all sessions of one loop. The loop owns the
-// loopResult.
+// A loopResult has the results of all sessions of one loop. The loop owns it.
 type loopResult struct {
 	sessions []*session
 	// Times of the round trips in nanoseconds.

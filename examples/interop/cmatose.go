@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// ucmatose is a program of librdmacm. On several connections, the server sends the
-// number of messages that the flag -count says. The client sends as many messages as it
-// has received, and then the server disconnects. See ucmatose(1).
+// ucmatose is a program of librdmacm. On each connection, the server sends -count
+// messages, and the client sends as many messages back. Then the server disconnects. See
+// ucmatose(1).
 
 // A cmatose is the common part of the ucmatose server and client.
 type cmatose struct {

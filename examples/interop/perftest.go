@@ -11,9 +11,8 @@ import (
 )
 
 // ib_send_lat and ib_send_bw are programs of the perftest package. With the flag -R,
-// they exchange messages in steps on a control connection. In each step the client sends
-// a message, and the server answers. In one step the client opens a second connection
-// for the data.
+// they first exchange messages in steps on a control connection. A second connection
+// carries the data.
 
 // Numbers of the steps. The steps without a name only synchronize both sides.
 const (

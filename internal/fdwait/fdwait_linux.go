@@ -65,9 +65,8 @@ func signalWhenDone(ctx context.Context, efd int) func() {
 	}
 }
 
-// pollError returns an error if poll(2) has failed or if the descriptor is closed or
-// broken. Such a descriptor would never be readable. The parameter ready has the events
-// that poll(2) reported for the descriptor.
+// pollError returns an error if poll(2) has failed, or if the descriptor will never be
+// readable. The parameter ready has the events that poll(2) reported.
 func pollError(err error, ready int16) error {
 	switch {
 	case err != nil:

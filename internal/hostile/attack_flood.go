@@ -113,9 +113,8 @@ func holdConnections(a *attacker) error {
 	return nil
 }
 
-// sendHalves opens connections and sends only the first half of a message on each. The
-// server must end each connection after a time limit. The ACK timeout and the retry
-// count are small, so that the limit is only one second.
+// sendHalves opens connections and sends only the first half of a message on each. A
+// small ACK timeout and retry count let the server end a connection after one second.
 func sendHalves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

@@ -99,9 +99,8 @@ func (a *attacker) requestFromOwn() error {
 	return a.request(src, a.spec.Addr, localName(src.Addr().String(), src.Port()))
 }
 
-// request sends one request on a new connection and counts the request as accepted or
-// refused. If name is not empty, the socket is first bound to this name. An accepted
-// connection is closed at once.
+// request sends one request on a new connection and counts it as accepted or refused. If
+// name is not empty, the socket is first bound to this name.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {

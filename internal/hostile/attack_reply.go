@@ -13,8 +13,8 @@ import (
 )
 
 // sendWrongReplies answers every connection request at Spec.From with a reject, random
-// bytes, or a reply with random values. If a connection opens nevertheless,
-// sendWrongReplies violates the protocol on it. Attack.Rounds counts the requests.
+// bytes, or a random reply. If a connection opens nevertheless, sendWrongReplies
+// violates the protocol on it.
 func sendWrongReplies(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

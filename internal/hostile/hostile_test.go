@@ -123,9 +123,8 @@ func (f *fixture) usage() hostile.Usage {
 	return u
 }
 
-// waitReleased waits until the server has released the connections, goroutines,
-// descriptors and mappings of the attack. Two descriptors may remain, and as many
-// mappings as the field slack says.
+// waitReleased waits until the server has released the resources of the attack. Two
+// descriptors may remain, and as many mappings as the field slack says.
 func (f *fixture) waitReleased() {
 	f.t.Helper()
 	const slackDescriptors = 2
@@ -150,7 +149,7 @@ func (f *fixture) waitReleased() {
 }
 
 // requireGrowthBelow requires that the attack increased the server's memory by less than
-// limit bytes, or with the race detector a multiple of limit.
+// limit bytes.
 func (f *fixture) requireGrowthBelow(limit uint64) {
 	f.t.Helper()
 	grown := int64(f.usage().Peak) - int64(f.before.Resident)
@@ -158,8 +157,8 @@ func (f *fixture) requireGrowthBelow(limit uint64) {
 	require.Less(f.t, grown, int64(limit*memoryFactor))
 }
 
-// finish waits until the client gets further echoes and the server has released the
-// resources of the attack. Then finish ends both. The client must have lost nothing.
+// finish waits until the server has released the resources of the attack, and ends the
+// client and the server. The client must have lost nothing.
 func (f *fixture) finish() {
 	f.t.Helper()
 	f.waitEchoes(100)

@@ -11,8 +11,7 @@ import (
 )
 
 // TestDescriptorLimit checks that a server without free descriptors refuses new
-// connections and keeps its connections. When descriptors become free, the server accepts
-// clients again.
+// connections. When descriptors become free, the server accepts clients again.
 func TestDescriptorLimit(t *testing.T) {
 	f := newFixture(t, hostile.Spec{Descriptors: 100})
 	crowd, _ := f.start(hostile.RoleExhauster, sameUser, hostile.Spec{Seed: 1, Rounds: 200})

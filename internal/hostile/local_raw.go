@@ -67,8 +67,8 @@ func newLocalSocket() (localSocket, error) {
 
 func (s localSocket) close() { _ = unix.Close(s.fd) }
 
-// uninterrupted repeats fn while fn returns EINTR. A signal of the Go runtime may
-// interrupt a system call on a socket with a timeout: signal(7).
+// uninterrupted repeats fn while fn returns EINTR, because signals interrupt system
+// calls on sockets with a timeout: signal(7).
 func uninterrupted(fn func() error) error {
 	for {
 		if err := fn(); !errors.Is(err, unix.EINTR) {

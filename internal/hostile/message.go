@@ -14,8 +14,8 @@ const (
 	maxMessage = 4096
 )
 
-// message writes message n into b and returns the part that it wrote. The message
-// depends only on seed and n. The buffer b has at least maxMessage bytes.
+// message writes message n into b, which has at least maxMessage bytes. It returns the
+// part of b that it wrote.
 func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))

@@ -41,8 +41,8 @@ func UsageOf(pid int) (u Usage, err error) {
 	return u, nil
 }
 
-// kilobytes returns the number in one line of a status file, converted from kilobytes to
-// bytes. The file of an exited process has no such line, so the result is zero.
+// kilobytes returns the number in one line of a status file, converted to bytes. The
+// file of an exited process has no such line.
 func kilobytes(status []byte, name string) uint64 {
 	lines := bufio.NewScanner(bytes.NewReader(status))
 	for lines.Scan() {

@@ -16,7 +16,7 @@ func New(n uint32) Value { return Value(n & mask) }
 func (v Value) Add(n int) Value { return Value(uint32(v)+uint32(n)) & mask }
 
 // Sub returns v - w, from -1<<23 to 1<<23 - 1. The result is positive if v is newer than
-// w, and negative if v is older. A difference of 1<<23 counts as older.
+// w.
 func (v Value) Sub(w Value) int {
 	const unused = 32 - 24
 	return int(int32((v-w)<<unused) >> unused) // Sign extension from 24 to 32 bits.
