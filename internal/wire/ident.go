@@ -4,8 +4,8 @@ import "time"
 
 const (
 	// identSlack is the largest usual distance between the identifications of two
-	// packets, up or down. A packet with one damaged byte has a distance of at least
-	// 231.
+	// packets, up or down. One damaged byte causes a distance of at least 231,
+	// or an error of Flow.Verify.
 	identSlack = 200
 	// The window gets wider by one for every identIdleStep of idle time. Meanwhile the
 	// sender's host may count 250 other packets in a millisecond (arbitrary).

@@ -47,8 +47,7 @@ func (r *rig) watched() *watched {
 	b.channel = r.newChannel(b.vector)
 	w := &watched{r.connect(&a, &b), b.channel}
 	w.b.mustRecv(0, 8)
-	// The rig polls the receive CQ only in the method received. It does not fetch the
-	// completions of unused buffers at the end.
+	// The rig does not poll the receive CQ until the method received is called.
 	w.b.recvs.paused = true
 	return w
 }

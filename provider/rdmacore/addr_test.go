@@ -19,8 +19,7 @@ func TestSockaddr(t *testing.T) {
 		addr := netip.MustParseAddrPort(text)
 		require.Equal(t, addr, rdmacore.FromSockaddr(rdmacore.ToSockaddr(addr)))
 	}
-	// A sockaddr has the index of an interface in place of the name of the zone. This
-	// host has no interface with this name, so the address loses the zone.
+	// The address loses a zone that is not the name of an interface.
 	gone := netip.MustParseAddrPort("[fe80::1%nosuch]:80")
 	require.Equal(t, "[fe80::1]:80", rdmacore.FromSockaddr(rdmacore.ToSockaddr(gone)).String())
 	require.Zero(t, rdmacore.FromSockaddr(rdmacore.Sockaddr{}))

@@ -14,11 +14,11 @@ import (
 
 type fakeQP struct{ verbs.QP }
 
-// A source takes the place of the device in the tests of asyncQueue: its method take
-// returns prepared events and errors.
+// A source replaces the device in the tests of asyncQueue. Its method take returns
+// prepared events and errors.
 type source struct {
 	events []rdmacore.RawAsync
-	// errors that the method take returns before its first event, one for each call
+	// errors that the first calls of the method take return
 	errors []unix.Errno
 }
 

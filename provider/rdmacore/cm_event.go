@@ -58,8 +58,8 @@ func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	return true
 }
 
-// request creates the ID of a connection request. If the listener is closed, it rejects
-// the request and returns nil.
+// request creates the ID of a connection request. If the listener is closed, the request
+// is rejected and the result is nil.
 func (ch *channel) request(ev *cm.TransportEvent) *id {
 	c := (*C.struct_rdma_cm_id)(pointer(uint64(ch.raw.id)))
 	listener := ch.provider.id(uint64(ch.raw.listener))

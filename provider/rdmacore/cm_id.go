@@ -52,8 +52,8 @@ func (i *id) do(op string, call func() C.int) error {
 	return cmError(op, int32(call()))
 }
 
-// Bind binds the ID to a local address. It returns an error for a loopback address,
-// which librdmacm would treat as the wildcard.
+// Bind binds the ID to a local address. It refuses loopback addresses, because librdmacm
+// would treat them as the wildcard.
 //
 // Implements: rdma_bind_addr(3).
 func (i *id) Bind(addr netip.AddrPort) error {
@@ -194,8 +194,8 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	if !ok || target.provider != i.provider {
 		return verbs.ErrForeign
 	}
-	// Two concurrent calls could lock the two channels in opposite orders. So only one
-	// call runs at a time.
+	// Only one call runs at a time, because concurrent calls could lock the channels in
+	// opposite orders.
 	i.provider.migrating.Lock()
 	defer i.provider.migrating.Unlock()
 	from := i.lock()

@@ -126,9 +126,8 @@ func TestLookupRefused(t *testing.T) {
 	r.True(refused.ByApplication)
 }
 
-// A UD client asks for a queue pair. Accept can answer with a queue pair that was not
-// created on the ID. librdmacm then always sends the default Q_Key to the client, so
-// Accept fails if the caller wants another Q_Key.
+// librdmacm always sends the default Q_Key for a queue pair that was not created on the
+// ID. So Accept must refuse a different Q_Key.
 func TestLookupWithoutQP(t *testing.T) {
 	r := newRig(t)
 	a, request := r.request(r.listen(cm.UDP, r.addr), nil)
@@ -188,9 +187,8 @@ func TestOptions(t *testing.T) {
 	r.NoError(b.id.CloseQP())
 }
 
-// The passive side has accepted, but the active side does not fetch the answer and
-// therefore does not confirm the connection. In this state, Notify must establish the
-// connection on the passive side.
+// The passive side has accepted, but the active side does not fetch the answer. Notify
+// must establish the connection on the passive side.
 func TestNotify(t *testing.T) {
 	r := newRig(t)
 	listener, slow := r.listen(cm.TCP, r.addr), r.channel()
@@ -243,9 +241,8 @@ func TestCloseWhileConnecting(t *testing.T) {
 	r.NoError(request.id.Close())
 }
 
-// One goroutine fetches events of IDs while another goroutine closes the queue pairs of
-// these IDs. Without the lock of the channel, librdmacm could use a queue pair that was
-// freed, and the process would crash.
+// One goroutine fetches events of IDs while another goroutine closes their queue pairs.
+// Without the lock of the channel, librdmacm could use a freed queue pair.
 func TestCloseWhileFetching(t *testing.T) {
 	r := newRig(t)
 	listener := r.listen(cm.TCP, r.addr)

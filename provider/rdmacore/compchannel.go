@@ -68,8 +68,7 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 // FD returns the channel's descriptor.
 func (ch *compChannel) FD() int { return ch.fd }
 
-// Next fetches one event. Callers repeat the call until it returns false. The field
-// drained often saves the system call that would find no event.
+// Next fetches one event. Callers repeat the call until Next returns false.
 //
 // Implements: ibv_get_cq_event(3).
 func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
@@ -78,8 +77,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// A device may send events that arms does not count. So drained saves only one call
-	// of the library; the following Next calls the library again.
+	// drained is valid for only one call, because a device may send events that arms
+	// does not count.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil

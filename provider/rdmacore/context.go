@@ -30,8 +30,8 @@ type Provider struct {
 	migrating sync.Mutex // held by a call of Migrate, so that calls run one at a time
 }
 
-// Open opens the devices that librdmacm finds. Without devices or RDMA modules, the
-// error is a *verbs.FeatureError.
+// Open opens the devices that librdmacm finds. If there are no devices or no RDMA
+// modules, the error is a *verbs.FeatureError.
 //
 // Implements: rdma_get_devices(3).
 func Open() (*Provider, error) {
@@ -72,9 +72,9 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Close implements verbs.Provider. It closes the descriptors of devices that were
-// removed since Open. A later Open can open such a device when it has returned. The
-// contexts of the other devices stay open in librdmacm.
+// Close implements verbs.Provider. It closes the descriptors of removed devices, so that
+// a later Open can open a device that has returned. The contexts of the other devices
+// stay open in librdmacm.
 //
 // Implements: rdma_free_devices(3).
 func (p *Provider) Close() error {
@@ -277,7 +277,7 @@ func (d *device) gids(num uint8) ([]verbs.GID, error) {
 	return list, nil
 }
 
-// within returns a *verbs.ParamError if value is less than low or greater than high.
+// within returns a *verbs.ParamError if the value is outside its limits.
 func within(field string, value, low, high int) error {
 	if value < low || value > high {
 		return &verbs.ParamError{

@@ -195,8 +195,8 @@ func (q *cq) destroy() error {
 	return nil
 }
 
-// ownCQ returns the CQ behind an interface. If the CQ belongs to another device, it
-// returns an error that names the given field.
+// ownCQ returns the CQ behind an interface. It fails if the CQ is missing or belongs to
+// another device.
 func (d *device) ownCQ(c verbs.CQ, field string) (*cq, error) {
 	if c == nil {
 		return nil, &verbs.ParamError{Field: field, NotNumber: true, Reason: "missing"}

@@ -42,7 +42,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 			note(e.cq.Poll(wcs))
 		}
 	}
-	turn() // The first turn allocates memory for batches, which later turns reuse.
+	turn() // The first turn allocates memory that later turns reuse.
 	require.Zero(t, testing.AllocsPerRun(200, turn))
 	r.NoError(failed)
 }
@@ -140,9 +140,8 @@ func TestFlushAfterSilentFailure(t *testing.T) {
 	}, got)
 }
 
-// A CQ that has been empty for a long time fetches the asynchronous event about its
-// overrun from the device. Nevertheless NextAsync must return that event, and the
-// descriptor of AsyncFD must be readable until then.
+// An idle CQ fetches the asynchronous event about its overrun. NextAsync must still
+// return the event, and the descriptor of AsyncFD must be readable.
 func TestOverrunIsReported(t *testing.T) {
 	r := newRig(t)
 	small, err := r.dev.CreateCQ(&verbs.CQAttr{Depth: 1})

@@ -15,9 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// testAddr returns an address of the device under test, from the environment variable
-// RDMA_TEST_ADDR. If the variable is not set, testAddr skips the test. If the variable is
-// set and no device has the address, the test fails.
+// testAddr returns the device's address from the environment variable RDMA_TEST_ADDR. If
+// the variable is not set, testAddr skips the test.
 func testAddr(t *testing.T) netip.Addr {
 	t.Helper()
 	text := os.Getenv("RDMA_TEST_ADDR")
@@ -36,16 +35,8 @@ func open(t *testing.T) cm.Provider {
 	return p
 }
 
-// rxe returns the results that differ from the standard on the kernel's software device,
-// rxe:
-//
-//   - A receive buffer is too short or not accessible: the responder gets a local QP
-//     operation error, and the requester gets a remote operation error.
-//   - A WRITE with immediate data has a wrong key: the responder has already consumed a
-//     receive buffer, so both sides get a remote access error.
-//   - An SGE of a payload has a wrong key: the requester gets a local QP operation error.
-//   - An atomic has a misaligned address: the user-space driver of rxe refuses to post
-//     the request.
+// rxe returns the results of the kernel's software device rxe that differ from the
+// standard.
 func rxe() map[providertest.Violation]providertest.Outcome {
 	return map[providertest.Violation]providertest.Outcome{
 		providertest.RecvTooShort:     {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},

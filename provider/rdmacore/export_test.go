@@ -42,9 +42,8 @@ type AsyncQueue struct{ *asyncQueue }
 // RawAsync is an event as the C code of the package returns it.
 type RawAsync = rawAsync
 
-// NewAsyncQueue creates an asyncQueue for a test. The parameter fd replaces the
-// descriptor of the device, and take replaces the function that fetches an event from
-// the device. The map qps has a queue pair for each value of rawAsync.object.
+// NewAsyncQueue creates an asyncQueue for a test. The given descriptor and function
+// replace the device. The map qps has a queue pair for each value of rawAsync.object.
 func NewAsyncQueue(fd int, take func(*RawAsync) int32, qps map[uint64]verbs.QP) (AsyncQueue, error) {
 	a, err := newAsyncQueue(fd, take, func(raw *rawAsync) (verbs.AsyncEvent, bool) {
 		qp, ok := qps[raw.object]

@@ -10,9 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 )
 
-// TestMain checks that the tests leave no descriptors and goroutines behind. In the first
-// Open, librdmacm creates a context for each device, and keeps it until the process ends.
-// So TestMain calls Open before the check begins.
+// TestMain checks that the tests leave no descriptors and goroutines behind. It calls
+// Open first, because librdmacm keeps the contexts from the first Open.
 func TestMain(m *testing.M) {
 	if os.Getenv("RDMA_TEST_ADDR") != "" {
 		if p, err := rdmacore.Open(); err == nil {

@@ -2,12 +2,12 @@
 
 package rdmacore
 
-// An orderedPlaces has the places of a send queue, one for each request that the queue
-// can hold. The requests complete in order. A completion also frees the places of earlier
-// unsignaled requests (IBTA vol. 1, 10.8.5.1).
+// An orderedPlaces has the places of a send queue. The requests complete in order, so a
+// completion also frees the places of earlier unsignaled requests (IBTA vol. 1,
+// 10.8.5.1).
 type orderedPlaces struct {
 	ids []uint64 // for each place, the ID that the caller gave to its request
-	// head counts the requests that got a place, and tail those whose place became free.
+	// Numbers of all places that were occupied (head) and freed (tail) so far.
 	head, tail uint64
 }
 
@@ -45,7 +45,7 @@ func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 // reset frees all places.
 func (p *orderedPlaces) reset() { p.tail = p.head }
 
-// A poolPlaces has the places of a receive queue, which become free in any order.
+// A poolPlaces has the places of a receive queue. The places become free in any order.
 type poolPlaces struct {
 	ids  []uint64
 	used []bool

@@ -243,8 +243,7 @@ func (q *qp) Caps() verbs.QPCaps      { return q.caps }
 func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
 
 // lastState returns the last known state of the queue pair, without asking the device.
-// If the queue pair has entered ERROR since, posting is still safe: the device flushes
-// the new requests.
+// The device may have entered ERROR since; posting is safe in that state.
 func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
 
 // Close destroys the queue pair.

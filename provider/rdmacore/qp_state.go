@@ -71,9 +71,8 @@ func (q *qp) checkModify(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAt
 	return nil
 }
 
-// move changes attributes that the caller has checked. The transition from SQD to RTS
-// needs two more steps with rxe: before it, move waits until the send queue is drained;
-// after it, move rings the doorbell.
+// move changes attributes that the caller has checked. With rxe, the transition from SQD
+// to RTS needs two more steps.
 func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	sqdToRTS := q.pd.dev.rxe && from == verbs.StateSQD && mask&verbs.AttrState != 0 && attr.State == verbs.StateRTS
 	if sqdToRTS {
@@ -105,9 +104,8 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// moved records a new state. In RESET the device forgets all requests. So for RESET the
-// method also frees all places, and gives the queues new tags. Completions with old tags
-// are dropped.
+// moved records a new state. In RESET the device forgets all requests, so all places
+// become free. The queues get new tags, so that old completions are dropped.
 func (q *qp) moved(to verbs.QPState) error {
 	q.setLast(to)
 	if to != verbs.StateReset {

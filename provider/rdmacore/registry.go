@@ -10,7 +10,7 @@ import (
 )
 
 // A wr_id consists of the tag of a queue and a place (24 bits). A tag consists of a
-// generation (20 bits) and an index in the registry (20 bits).
+// generation and an index in the registry (20 bits each).
 const (
 	placeBits  = 24
 	indexBits  = 20
@@ -38,8 +38,8 @@ type settler interface {
 	failed()
 }
 
-// A registry finds the queue of a completion. The method find takes no lock, and other
-// goroutines may change the registry meanwhile. Each new queue gets a new tag.
+// A registry finds the queue of a completion. The method find takes no lock, even while
+// other goroutines change the registry. Each new queue gets a new tag.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 

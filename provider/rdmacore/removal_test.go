@@ -35,8 +35,7 @@ func finished(t *testing.T, what string, done chan error) {
 }
 
 // A device is removed while it has a listener and a connection, and is then added again.
-// The removal of an rxe device finishes only after the process has closed all its
-// objects. After that the process can use the device like a new one.
+// The process must be able to use the new device.
 func TestDeviceReturns(t *testing.T) {
 	dev, netdev := os.Getenv("RDMA_TEST_REMOVE"), os.Getenv("RDMA_TEST_NETDEV")
 	if dev == "" {
@@ -55,7 +54,6 @@ func TestDeviceReturns(t *testing.T) {
 		finished(t, "the removal", removal)
 		finished(t, "the device to come back", link("add "+dev+" type rxe netdev "+netdev))
 	}
-	// The library releases a removed device during the next Open and Close. So these
-	// follow once more after the last removal.
+	// The library releases a removed device only during the next Open and Close.
 	require.NoError(t, open(t).Close())
 }

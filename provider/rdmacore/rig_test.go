@@ -141,7 +141,7 @@ func (r *rig) fetch(c *cm.EventChannel) {
 	r.seen = append(r.seen, s)
 }
 
-// await waits for the next event of an ID, which must be of the given type.
+// await returns the next event of an ID. The event must have the given type.
 func (r *rig) await(id *cm.ID, typ cm.EventType) seenEvent {
 	r.t.Helper()
 	return r.awaitOn(r.events, id, typ)

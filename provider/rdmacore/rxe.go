@@ -11,9 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file works around properties of rxe, the kernel's software device. This process
-// posts requests into memory that it shares with rxe. In ERROR and in SQD, rxe does not
-// notice new requests.
+// This file works around a property of rxe, the kernel's software device. In ERROR and
+// in SQD, rxe does not notice new requests in the memory that it shares with this
+// process.
 
 // rxeVendor is the vendor ID of an rxe device.
 const rxeVendor = 0xffffff
@@ -27,8 +27,8 @@ func (q *qp) flushLateRecvs() {
 	}
 }
 
-// failed is called for each failed completion. The first one shows that the queue pair is
-// in ERROR. On rxe, the method then flushes buffers that were posted after the failure.
+// failed is called for each failed completion. On rxe, the first call flushes buffers
+// that were posted after the failure.
 func (q *qp) failed() {
 	if !q.pd.dev.rxe || verbs.QPState(q.last.Swap(uint32(verbs.StateError))) == verbs.StateError {
 		return

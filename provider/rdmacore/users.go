@@ -81,8 +81,7 @@ func removeUsers(list []*userCount) {
 	}
 }
 
-// A guard lets one goroutine at a time use an object. With manual progress it takes no
-// lock.
+// A guard lets one goroutine at a time use an object.
 type guard struct {
 	mu sync.Mutex
 	// true for manual progress: one goroutine owns the object, so no lock is needed

@@ -73,9 +73,8 @@ func (d *device) routeOf(attr *verbs.AHAttr) (udp.Route, error) {
 	}, nil
 }
 
-// findSource stores the source address of datagrams on the local path. This is the host
-// address with the index SourceIndex. If there is no such index, findSource stores the
-// destination address, which is an address of this host too.
+// findSource stores the source address of datagrams on the local path. If SourceIndex
+// does not exist, findSource stores the destination address, which is on this host too.
 func (a *ah) findSource() error {
 	addr, err := a.pd.dev.gids.at(a.attr.SourceIndex)
 	var none *verbs.ParamError

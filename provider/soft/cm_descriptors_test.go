@@ -106,8 +106,8 @@ func dialed(s *party, at netip.AddrPort) *cm.ID {
 	return nil
 }
 
-// A listener without free descriptors refuses new clients; its connections still work.
-// With free descriptors, it accepts clients again.
+// A listener without free descriptors refuses new clients, but its connections still
+// work. Later it accepts clients again.
 func TestListenerOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
 	line, kill := peerproc.Start(t, "few-descriptors", "")
@@ -152,9 +152,8 @@ func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
 	used := peerproc.OpenDescriptors(t)
 	failed := 0
-	// A new descriptor gets the lowest free number. The kernel compares only this number
-	// with the limit. So while low numbers are free, a dial can succeed even if more
-	// descriptors are open than the limit allows.
+	// Some dials succeed, because the kernel compares only the number of a new
+	// descriptor with the limit.
 	for room := 8; room >= -8; room-- {
 		peerproc.LimitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))

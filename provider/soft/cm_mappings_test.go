@@ -14,16 +14,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitMappings lets a party's device map at most n shared memory segments. A device uses
-// at most half of the mappings that the kernel allows. So NewMappingLimit is told that
-// the kernel allows 2*n.
+// limitMappings lets a party's device map at most n shared memory segments. It doubles
+// n, because a device uses at most half of the mappings that the kernel allows.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)
 	s.p.dev.bindings.maps, s.p.dev.cm.Maps = limit, limit
 }
 
-// newMaps returns a MappingLimit with the system's limit, which tests do not reach.
+// newMaps returns a MappingLimit that tests do not reach.
 func newMaps() *shm.MappingLimit {
 	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
 }

@@ -70,8 +70,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A listener with PathWire serves only the wire path. On the same host, a client with
-// PathAuto takes the local path, and is refused. The error says so.
+// A listener with PathWire is not reachable on the local path. With PathAuto, the error
+// must name the reason.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := cmside.FreePort(t)
@@ -88,9 +88,8 @@ func TestPathWireOnThisHost(t *testing.T) {
 	}
 }
 
-// A listener with PathAuto at a loopback address serves only the local path. If a device
-// with PathWire dials this listener from the same address, the device receives its own
-// request, and refuses it. The error says so.
+// A device with PathWire dials its own address, and receives its own request. The error
+// must name this reason.
 func TestPathWireToOwnAddress(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
@@ -168,9 +167,8 @@ func TestWireConnectionParameters(t *testing.T) {
 	}
 }
 
-// Data may arrive before the peer's RTU. The first PSN was sent only to the peer's
-// address. So a packet with this PSN comes from the peer, and the queue pair calls
-// DataHeard once. A packet with another PSN may come from any host.
+// Only the peer knows the first PSN. The queue pair must call DataHeard for a packet
+// with this PSN, and for no other packet.
 func TestFirstDataNeedsItsPSN(t *testing.T) {
 	port := cmside.FreePort(t)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

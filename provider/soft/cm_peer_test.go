@@ -48,8 +48,7 @@ var peers = map[string]peerproc.Role{
 // TestPeer is the entry point of a peer process. In the test process it does nothing.
 func TestPeer(t *testing.T) { peerproc.Main(t, peers) }
 
-// newHostParty returns a party that allows connections from the peer processes, which
-// run as peerproc.User.
+// newHostParty returns a party that allows connections from processes of peerproc.User.
 func newHostParty(t *testing.T) *party {
 	t.Helper()
 	return openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerproc.User}})

@@ -20,9 +20,8 @@ func TestListenOnAll(t *testing.T)        { peerproc.InNetworkNamespace(t, "list
 func TestServesAddedAddress(t *testing.T) { peerproc.InNetworkNamespace(t, "added-address") }
 func TestServesAddedLookup(t *testing.T)  { peerproc.InNetworkNamespace(t, "added-address-udp") }
 
-// serves converts the result of ID.Serves to a map. A key is the path and the address,
-// with a space between them. The value is the reason why the listener does not serve the
-// address, or nil.
+// serves returns the result of ID.Serves as a map. A key is the path, a space and the
+// address. The value is the error.
 func serves(l *cm.ID) map[string]error {
 	out := make(map[string]error)
 	for _, s := range l.Serves() {
@@ -95,8 +94,8 @@ func peerListenOnAll(t *testing.T, _ string) {
 	require.NoError(t, taken.Close())
 }
 
-// peerAddedAddress checks that a wildcard listener serves an address that is added
-// later, on both paths, until the address is removed.
+// peerAddedAddress checks that a wildcard listener serves a new address on both paths,
+// until the address is removed.
 func peerAddedAddress(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)

@@ -11,8 +11,7 @@ import (
 )
 
 // compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress,
-// FD returns the shard's epoll descriptor. This descriptor is readable when the channel
-// has an event, or the shard has other work.
+// its descriptor is also readable when the shard has other work.
 type compChannel struct {
 	dev      *device
 	shard    *shard

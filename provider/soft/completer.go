@@ -19,10 +19,9 @@ func (q *qp) acknowledged(seq uint64) {
 	q.retire(seq)
 }
 
-// retire completes acknowledged requests in order. The path sequences below the parameter
-// acked are acknowledged. If a request has failed, the queue pair enters the error state.
-// When the state is SQD and no request is outstanding, retire raises
-// verbs.AsyncSQDrained.
+// retire completes requests in order, if their path sequences are below acked. After a
+// failed request, the queue pair enters the error state. In SQD, retire raises
+// verbs.AsyncSQDrained when no request is outstanding.
 func (q *qp) retire(acked uint64) {
 	for q.sq.outstanding() && q.state != verbs.StateError {
 		w := q.sq.at(q.sq.oldest)
@@ -91,8 +90,8 @@ func (q *qp) expectedResponse() *wqe {
 }
 
 // response stores data that the peer has returned for the oldest READ or atomic. The
-// parameter last is true if no more data follows. If the data is invalid, response
-// returns false.
+// bool argument is true for the last data. If the data is invalid, response returns
+// false.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {

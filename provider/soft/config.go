@@ -25,27 +25,22 @@ const (
 	//   - at a loopback address
 	//   - at an address whose UDP port another process has; see Config.ListenOnAll
 	//
-	// The wire path drops packets from this host, because they do not show their user.
-	// So a dial to this host fails if no process listens on the local path, or if a
-	// security module of the kernel forbids the connection.
+	// The wire path drops packets from this host, because they do not show their user. A
+	// dial to this host fails if no process listens on the local path. It also fails if
+	// a security module of the kernel forbids the connection.
 	PathAuto Path = iota
 	// PathLocal uses the local path only.
 	PathLocal
 	// PathWire uses the wire path only, without a check of users.
 	//
-	// Two devices of this host can connect if both have PathWire, and each uses an address
-	// of its own, such as 127.0.0.2. The dialing side chooses its address with
+	// Two devices of this host can connect if both have PathWire, and each uses an
+	// address of its own, such as 127.0.0.2. The dialing side chooses its address with
 	// reactor.DialOptions.LocalAddr or cm.ID.Bind.
 	//
 	// A dial to a listener on this host fails if the listener's device has PathAuto. The
-	// error depends on which device has bound the UDP port (Config.WirePort):
-	//
-	//   - cm.ErrAddrInUse: the listener's device has bound it at the dial's source address.
-	//   - *cm.RejectError with cm.RejectInvalidServiceID: the dialing device has bound it
-	//     at the listener's address, and has received its own request.
-	//   - *cm.UnreachableError: no process has bound it at the listener's address.
-	//   - cm.ErrTimedOut: the listener's device has bound it at the listener's address, and
-	//     has dropped the requests.
+	// error is cm.ErrAddrInUse, cm.ErrTimedOut, a *cm.RejectError or a
+	// *cm.UnreachableError. It depends on which process has the UDP port
+	// (Config.WirePort) at the two addresses.
 	PathWire
 )
 
@@ -79,53 +74,53 @@ type Config struct {
 	// RingSlots is the largest number of requests in flight, for each direction of a
 	// local connection. It is a power of two from 8 to 65536. Zero means 256.
 	RingSlots int
-	// AllowedUsers are the user IDs whose processes may be peers on the local path,
-	// besides root and the user of the device (the effective user ID at Open). AnyUser
-	// in the list allows every user. PathWire does not check users.
+	// AllowedUsers are the user IDs whose processes may be peers on the local path. Root
+	// and the user of the device (the effective user ID at Open) are always allowed.
+	// AnyUser in the list allows every user. PathWire does not check users.
 	//
 	// In a user namespace that does not map all user IDs, the kernel reports one ID for
-	// all unmapped users (see /proc/sys/kernel/overflowuid). Only AnyUser allows this ID,
-	// even if the ID is in the list or belongs to the device's own user.
+	// all unmapped users (see /proc/sys/kernel/overflowuid). Only AnyUser allows this
+	// ID.
 	AllowedUsers []uint32
 	// ListenOnAll makes Listen fail unless it can serve all addresses on all paths that
-	// Path allows. False means that Listen serves what it can; see cm.ID.Serves.
+	// Path allows. If ListenOnAll is false, Listen serves what it can; see cm.ID.Serves.
 	// Addresses that are added later cause no error.
 	ListenOnAll bool
 	// MaxConnsPerUser is the largest number of local connections that one user may have
 	// to the device. Root and the user of the device have no limit. Zero means an eighth
 	// of RLIMIT_NOFILE at Open. Negative means no limit.
 	//
-	//   - A connection to a listener counts from its request on. At the limit, requests
-	//     are refused with cm.RejectNoResources.
-	//   - Each pair of a UD sender and a UD receiver counts as one connection. At the
-	//     limit, a new connection to a receiver replaces the longest idle connection of
-	//     the user to that receiver. No datagram is lost.
+	// A connection to a listener counts from its request on. At the limit, requests are
+	// refused with cm.RejectNoResources.
 	//
-	// All unmapped users (see AllowedUsers) count as one user. The limit applies to this
-	// user even if the user of the device has the same ID.
+	// Each pair of a UD sender and a UD receiver counts as one connection. At the limit,
+	// a new connection replaces the longest idle connection of the user to the same
+	// receiver. No datagram is lost.
+	//
+	// All unmapped users (see AllowedUsers) count as one user, who always has a limit.
 	MaxConnsPerUser int
 	// MaxHalfOpen is the largest number of half-open connections and lookups of one
 	// listener on the wire path. A connection is half-open until the address of its peer
 	// is validated. A lookup asks for the queue pair number of a UD service (IBTA vol.
 	// 1, 12.11).
 	//
-	// At the limit, a new request replaces the oldest entry of the source address with
-	// the most entries. Zero means 512. The maximum is 65536.
+	// At the limit, a new request replaces an entry: the oldest of the source address
+	// with the most entries. Zero means 512. The maximum is 65536.
 	MaxHalfOpen int
 	// MaxHalfOpenPerAddress is the largest number of half-open connections and lookups
 	// of one source address. IPv6 addresses with the same first 64 bits count as one.
 	//
-	// At the limit, a new request replaces the oldest entry of the address, if that is
-	// older than a second. Otherwise the request is dropped, and the peer retransmits
+	// At the limit, a new request replaces the oldest entry of the address, if the entry
+	// is older than a second. Otherwise the request is dropped, and the peer retransmits
 	// it. Zero means half of MaxHalfOpen, rounded up. The maximum is MaxHalfOpen.
 	MaxHalfOpenPerAddress int
-	// MaxConnsPerAddress is the largest number of connections from one source address to
-	// the listeners of the device on the wire path. Half-open connections count, lookups
-	// do not. IPv6 addresses count as for MaxHalfOpenPerAddress.
+	// MaxConnsPerAddress is the largest number of connections on the wire path from one
+	// source address to the device's listeners. Half-open connections count, lookups do
+	// not. IPv6 addresses count as for MaxHalfOpenPerAddress.
 	//
-	// At the limit, further requests are refused with cm.RejectNoResources, or dropped
-	// while the address has half-open connections. Zero means 4096. The maximum is
-	// 1048576.
+	// At the limit, requests are refused with cm.RejectNoResources. While the address
+	// has half-open connections, requests are dropped instead. Zero means 4096. The
+	// maximum is 1048576.
 	MaxConnsPerAddress int
 	// WirePort is the UDP port of both ends of the wire path. Zero means 4791, the only
 	// port of other implementations. Only one process can have the port at an address.
