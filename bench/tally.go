@@ -27,8 +27,8 @@ func (t *tally) record(took time.Duration) {
 }
 
 // recordPaced adds the time of one message of a workload that sends at fixed intervals.
-// It also adds the times of messages that a late answer has delayed. Without these
-// times, a stall would count as one late message (coordinated omission).
+// To correct coordinated omission, it also adds the times of messages that a late answer
+// has delayed.
 func (t *tally) recordPaced(took, interval time.Duration) {
 	_ = t.Times.RecordCorrectedValue(min(max(int64(took), 1), maxTime), int64(interval))
 }

@@ -42,10 +42,8 @@ type EventChannel struct {
 }
 
 // OpenChannel opens an event channel of t. The caller closes the channel before the
-// provider. Source: rdma_create_event_channel(3).
-//
-// A nil t is a *verbs.ParamError. If the provider is closed, the error matches
-// verbs.ErrClosed. Other errors are those of the transport.
+// provider. A nil t is a *verbs.ParamError. If the provider is closed, the error matches
+// verbs.ErrClosed. Source: rdma_create_event_channel(3).
 func OpenChannel(t Transport) (*EventChannel, error) {
 	if t == nil {
 		return nil, operr.Wrap("cm open channel", missing("transport"))

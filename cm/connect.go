@@ -7,7 +7,7 @@ package cm
 //
 // If the peer accepts, the event Established follows. An ID without a queue pair gets
 // ConnectResponse instead. After Rejected, Unreachable or ConnectError the ID can only
-// be closed. Only Close cancels a request.
+// be closed.
 func (id *ID) Connect(param *ConnParam) error {
 	return id.do(callConnect, func() error {
 		e, err := id.endpoint(callConnect)
@@ -53,7 +53,7 @@ func (id *ID) Accept(param *ConnParam) error {
 // pair, Reject refuses the peer's response. The peer gets Rejected with RejectConsumer,
 // or in the UDP port space Unreachable with SIDRReject. Source: rdma_reject(3).
 //
-// The private data is copied. MaxPrivateData returns the limit of its length.
+// The private data is copied. For its limit see MaxPrivateData.
 //
 // After a *verbs.ParamError the call may be repeated. Otherwise the ID can only be
 // closed. If the peer has gone, the error is verbs.ErrPeerGone, or EINVAL with

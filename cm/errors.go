@@ -101,8 +101,8 @@ type RejectError struct {
 	// bytes. The holder of the error owns the slice.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused, and false if the peer's
-	// host refused. If a transport does not know, ByApplication is true for
-	// RejectConsumer with private data that is not all zero.
+	// host refused. If a transport does not know, it is true for RejectConsumer with
+	// private data that is not all zero.
 	ByApplication bool
 	// Cause explains Reason, or is nil. It is a *UserError if one process does not
 	// accept the user of the other process. It is a *MTUError if the peer accepts none

@@ -103,11 +103,9 @@ type UDParam struct {
 }
 
 // Ack acknowledges the event. An ID with unacknowledged events can not be closed or
-// migrated. ConnectRequest counts as an event of the listener, not of the new ID. Any
-// goroutine may call Ack. Source: rdma_ack_cm_event(3).
-//
-// A second Ack, of this or another copy, returns an error that matches verbs.ErrState.
-// Ack of the zero Event returns the same error.
+// migrated. ConnectRequest counts for the listener, not for the new ID. A second Ack,
+// also of a copy, returns an error that matches verbs.ErrState. Ack of the zero Event
+// returns the same error. Any goroutine may call Ack. Source: rdma_ack_cm_event(3).
 func (e *Event) Ack() error {
 	if e.channel == nil {
 		return operr.Wrap("cm ack event", verbs.ErrState)

@@ -48,9 +48,8 @@ type ConnParam struct {
 	PrivateData []byte
 
 	// ResponderResources is how many READs and atomics of the peer this side serves at a
-	// time. The limit is DeviceAttr.MaxQPRdAtom. Zero in Connect means the limit. Zero
-	// in Accept means the value of the request, up to the limit. A negative value means
-	// none. TCP only.
+	// time. The limit is DeviceAttr.MaxQPRdAtom. Zero means the limit, but in Accept not
+	// more than the value of the request. A negative value means none. TCP only.
 	ResponderResources int
 	// InitiatorDepth is how many READs and atomics this side can have outstanding. The
 	// limits are DeviceAttr.MaxQPInitRdAtom and, in Accept, the InitiatorDepth of the
@@ -65,13 +64,13 @@ type ConnParam struct {
 	// RetryCount. TCP only.
 	RetryCount int
 	// RNRRetryCount is how often the peer repeats a message for which this side has no
-	// receive buffer. The maximum is 7, which means no limit. Zero means 7 in Connect,
-	// and the value of the request in Accept. A negative value means none. TCP only.
+	// receive buffer. The maximum 7 means no limit. Zero means 7, but in Accept the
+	// value of the request. A negative value means none. TCP only.
 	RNRRetryCount int
 
-	// SRQ and QPNum describe a queue pair that was not created on the ID. SRQ is whether
-	// it has a shared receive queue. QPNum is its 24-bit number. Both fields are ignored
-	// if the ID has a queue pair.
+	// SRQ and QPNum describe a queue pair that was not created on the ID: whether it has
+	// a shared receive queue, and its 24-bit number. If the ID has a queue pair, both
+	// are ignored.
 	SRQ   bool
 	QPNum uint32
 	// QKey is the Q_Key of a queue pair that was not created on the ID; zero means

@@ -35,9 +35,9 @@ func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	}
 }
 
-// Expect waits for the next event, as Wait does, and acknowledges it. Unless expected,
-// TimewaitExit, AddrChange, and Unreachable for an established ID are skipped. Any other
-// unexpected event is an error: Event.Err, or if that is nil, an error that matches
+// Expect waits for the next event, as Wait does, and acknowledges it. It skips
+// TimewaitExit, AddrChange, and Unreachable for an established ID, unless they are
+// expected. For any other unexpected event the error is Event.Err, or else matches
 // verbs.ErrState. The caller must answer or close an unexpected ConnectRequest.
 //
 // Expect takes events of all IDs, so each ID should have its own channel: see

@@ -19,8 +19,7 @@ const maxEvents = 1024
 // or could not be armed. If busy is false, the owner sleeps until FD is readable, with a
 // time limit.
 //
-// The error joins the *verbs.OpErrors of CQs that could not be armed. The next Arm tries
-// them again.
+// The error joins the *verbs.OpErrors of CQs that could not be armed.
 func (g *Group) Arm() (busy bool, err error) {
 	if g.closed {
 		return true, operr.Wrap("arm CQ", verbs.ErrClosed)

@@ -9,11 +9,11 @@ import (
 )
 
 // Reserve sets aside n places for the completions of a new QP, before the QP is created.
-// If necessary Reserve resizes the CQ, so reserved completions never overrun the CQ.
+// If necessary Reserve resizes the CQ.
 //
 // The number n is the QP's MaxSendWR if the QP sends on this CQ, plus the QP's MaxRecvWR
-// if the QP receives on this CQ. For a QP with an SRQ, MaxRecvWR does not count. Instead
-// the owner calls Reserve once for each SRQ, with the SRQ's MaxWR.
+// if the QP receives on this CQ. For receives from an SRQ, the owner instead calls
+// Reserve once, with the SRQ's MaxWR.
 //
 // After an error, a *verbs.OpError, nothing is reserved. If the CQ can not become deep
 // enough, the error wraps a *verbs.ParamError.

@@ -38,8 +38,8 @@ func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 }
 
 // FD returns the descriptor that the owner waits for while it sleeps (level-triggered,
-// for input). When the descriptor is readable, the owner calls Consume. The group owns
-// the descriptor, so callers never read, write or close it. After Close, FD returns -1.
+// for input). When the descriptor is readable, the owner calls Consume. Callers never
+// read, write or close the descriptor. After Close, FD returns -1.
 func (g *Group) FD() int { return g.fd }
 
 // NewQueue creates a CQ for at least depth completions. No places are reserved. The

@@ -40,8 +40,8 @@ func (q *Queue) CQ() verbs.CQ { return q.cq }
 // may be more. The slice is valid until the next Poll of the Queue or Arm of the Group.
 // Poll does not allocate memory. Source: ibv_poll_cq(3).
 //
-// The error is a *verbs.OpError. It means that the CQ is unusable, and all later Polls
-// return it too. Other queues are not affected.
+// The error, a *verbs.OpError, means that the CQ is unusable. All later Polls return the
+// same error.
 func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill()

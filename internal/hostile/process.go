@@ -28,7 +28,7 @@ type Process struct {
 
 // Start starts this program again in the role r, and waits until the child works. The
 // child runs as the user uid, or as the parent's user if uid is negative. The Note of a
-// server has its address. If there is an error, the Process is nil.
+// server has its address.
 func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p := &Process{Role: r, cmd: exec.Command("/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
