@@ -11,18 +11,15 @@ import (
 )
 
 // An acceptor holds the listeners of an engine and the unanswered connection requests.
-// Each of these listeners and requests has a cm.ID. All these IDs are on one event
-// channel, which the first loop reads. Any goroutine may use an ID that has no queue
-// pair, and these IDs have none. When a request is accepted, the loop of the new
-// connection moves the ID of the request to the channel of that loop.
+// Their IDs are on one event channel, which the first loop reads. Any goroutine may use
+// these IDs, because they have no queue pair. The ID of an accepted request moves to the
+// loop of the new connection.
 type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
 
-	// mu guards the fields below. An ID can not be closed or moved while an event of the
-	// ID is unacknowledged. So mu is held from the fetch of an event until the
-	// acknowledgement. Functions that other goroutines call to close or move an ID hold
-	// mu too.
+	// mu guards the fields below. It is also held from the fetch of an event to the
+	// acknowledgement, because no ID may be closed or moved meanwhile.
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
 	// Connection requests whose ID is on the acceptor's channel.
@@ -165,9 +162,8 @@ func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	return err
 }
 
-// removeRequest removes a request whose ID was closed or moved. During a shutdown the
-// first loop waits until no request is left. When none is left, removeRequest wakes the
-// first loop.
+// removeRequest removes a request whose ID was closed or moved. If a shutdown waits for
+// the last request, removeRequest wakes the first loop.
 func (a *acceptor) removeRequest(req *ConnRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

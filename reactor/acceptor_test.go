@@ -10,10 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestAnswerAfterRequestEnded checks answers to a request that has already ended. Either
-// the peer has withdrawn the request, or the device was removed. The loop has not handled
-// the event yet. Reject must return the error for this event. After Accept, OnAcceptError
-// must get the same error.
+// TestAnswerAfterRequestEnded answers a request that has already ended. Reject and
+// OnAcceptError get the error of the unhandled event.
 func TestAnswerAfterRequestEnded(t *testing.T) {
 	for removed, want := range map[bool]error{false: verbs.ErrPeerGone, true: reactor.ErrDeviceRemoved} {
 		kept := make(chan *reactor.ConnRequest, 1)

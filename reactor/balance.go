@@ -40,8 +40,8 @@ func (e *Engine) loopFor(req *ConnRequest, now time.Time) *Loop {
 	return nil
 }
 
-// preferredLoop returns the loop that Config.Place chooses. Without a valid choice, it
-// returns the one that Config.Balance chooses.
+// preferredLoop returns the loop from Config.Place, or else the loop from
+// Config.Balance.
 func (e *Engine) preferredLoop(req *ConnRequest) *Loop {
 	if e.cfg.Place != nil {
 		if l := e.cfg.Place(req); e.owns(l) {

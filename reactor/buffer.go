@@ -12,8 +12,8 @@ import (
 // message. The application owns the Buffer until Release, or until SendBuffer accepts
 // the Buffer.
 //
-// A Buffer belongs to one loop, whose goroutine may call its methods. Any goroutine may
-// use its bytes. When the loop ends, the memory is unmapped: see Handler.OnShutdown.
+// Only the goroutine of the Buffer's loop may call the methods. Any goroutine may use
+// the bytes. When the loop ends, the memory is unmapped: see Handler.OnShutdown.
 type Buffer struct {
 	chunk  *chunk       // chunk to which the buffer belongs
 	memory []byte       // nil once the memory was returned to the system
@@ -28,14 +28,12 @@ type Buffer struct {
 	state bufferState
 	index uint32  // index in slab.all
 	next  *Buffer // next buffer in a free list or a bufferList
-	// The fields kept and serial are only used in Loop.inlineBuffer. The field kept is the
-	// copy that Keep has made of the present message, or nil. The field serial counts the
-	// messages received inline, modulo 2^32.
+	// Only Loop.inlineBuffer uses the fields kept and serial. The field kept is the copy
+	// that Keep has made of the present message, or nil.
 	kept   *Buffer
-	serial uint32
-	// refillFor is set when the application keeps this buffer, and there is no memory for
-	// another buffer in its place. The receive queue of the connection refillFor then has
-	// one buffer too few, and Release puts this buffer back into that queue.
+	serial uint32 // number of messages received inline, modulo 2^32
+	// Release puts a kept buffer that could not be replaced into the receive queue of
+	// refillFor.
 	refillFor *Conn
 }
 
@@ -51,9 +49,8 @@ const (
 	bufferSending                      // the buffer is in a send queue
 )
 
-// Bytes returns the received message, or after SetLen(n) the first n bytes of the
-// memory. Its capacity is Cap, so append writes into registered memory. After append,
-// call SetLen.
+// Bytes returns the received message, or the first n bytes after SetLen(n). The capacity
+// is Cap, so append writes into registered memory. Call SetLen after append.
 func (b *Buffer) Bytes() []byte { return b.memory[:b.length] }
 
 // Cap returns the size of the memory in bytes.
@@ -103,8 +100,7 @@ func (b *Buffer) setMessage(wc *verbs.WC) {
 // wordSize is the size of the operand of an atomic operation in bytes.
 const wordSize = 8
 
-// word returns the result of an atomic operation, which the device stores in the first 8
-// bytes in host byte order.
+// word returns the result of an atomic operation, the first 8 bytes in host byte order.
 func (b *Buffer) word() uint64 { return binary.NativeEndian.Uint64(b.memory) }
 
 // A Message is one received message. It is valid until OnMessage returns.
@@ -128,13 +124,12 @@ func (m Message) Imm() (imm uint32, ok bool) {
 // at the address that the peer has chosen; Data is empty.
 func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
-// Keep returns the message in a buffer that stays valid after OnMessage. The caller
-// later calls SendBuffer or Buffer.Release. A second call returns the same buffer. After
-// OnMessage Keep returns nil.
+// Keep returns the message in a buffer that stays valid after OnMessage. The caller must
+// later call SendBuffer or Buffer.Release. A second call returns the same buffer. After
+// OnMessage, Keep returns nil.
 //
-// Usually nothing is copied. A message that was received without a buffer
-// (verbs.InlinePoller) is copied, and Data then returns the copy. Without memory for the
-// copy, Keep returns nil.
+// Keep copies only a message that was received without a buffer (verbs.InlinePoller).
+// Data then returns the copy. If there is no memory for the copy, Keep returns nil.
 func (m Message) Keep() *Buffer {
 	b := m.buffer
 	switch {
@@ -154,8 +149,8 @@ func (m Message) Keep() *Buffer {
 	return b
 }
 
-// keepInline implements Message.Keep for a message without a buffer. It copies the
-// message to a buffer, whose bytes Data then returns.
+// keepInline implements Message.Keep for a message without a buffer. Data then returns
+// the bytes of the copy.
 func (c *Conn) keepInline() *Buffer {
 	b := &c.loop.inlineBuffer
 	kept, err := c.device.slab.copyOf(b)

@@ -1,16 +1,15 @@
 package reactor
 
-// A catchUp handles the completions that a CQ has at the first poll. It is used when a
-// time limit has passed, before the connection ends. If the loop was delayed, the awaited
-// completion may already be in the CQ. The zero value is ready to use.
+// A catchUp handles the completions that wait in a CQ when a time limit has passed. The
+// awaited completion may be among them. The zero value is ready to use.
 type catchUp struct {
 	// The catchUp is complete when completionQueue.handled reaches this value. The value
 	// is 0 if no catchUp is in progress.
 	end uint64
 }
 
-// poll polls the CQ once. It returns true if the completions that the CQ had at the
-// first poll are handled. Otherwise the next turn of the loop calls it again.
+// poll polls the CQ once. It returns true if all completions that came before the first
+// poll are handled.
 func (u *catchUp) poll(q *completionQueue) (done bool) {
 	if u.end == 0 {
 		u.end = q.handled + uint64(q.cq().Depth())

@@ -14,9 +14,8 @@ const (
 	workCost = 4
 )
 
-// A clock has the time of a loop since the loop was made. It seldom reads the system's
-// clock, because that takes long. The time between two readings counts as busy or
-// spinning.
+// A clock has the time since a loop was made. It seldom reads the system's clock,
+// because a reading takes long.
 type clock struct {
 	origin      time.Time     // time at which the loop was made
 	now         time.Duration // time of the last reading, since origin
@@ -62,9 +61,8 @@ func later(t, d time.Duration) time.Duration {
 	return t + max(0, d)
 }
 
-// advance ends an interval in which the loop was awake. The parameter now is the present
-// time since origin. advance adds the length of the interval to the field busy or
-// spinning, and stores the present time in k.now.
+// advance sets k.now to the present time since origin, and counts the interval as busy
+// or spinning.
 func (k *clock) advance(now time.Duration) {
 	gap := now - k.now
 	if k.worked {
@@ -79,9 +77,7 @@ func (k *clock) advance(now time.Duration) {
 // wake reads the system's clock and ends a sleep: see wakeAt.
 func (k *clock) wake() { k.wakeAt(time.Since(k.origin)) }
 
-// wakeAt ends a sleep, which began at the last reading. The parameter now is the present
-// time since origin. wakeAt adds the length of the sleep to the field slept, and stores
-// the present time in k.now.
+// wakeAt sets k.now to the present time since origin, and counts the interval as sleep.
 func (k *clock) wakeAt(now time.Duration) {
 	k.slept += now - k.now
 	k.now, k.pendingCost, k.worked = now, 0, false

@@ -7,9 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A completionQueue is one CQ of a loopDevice. A connection uses one CQ, and reserves a
-// place for each possible completion. When places become few, the loopDevice opens
-// another CQ.
+// A completionQueue is one CQ of a loopDevice. Each connection uses one CQ, and reserves
+// places for its completions.
 type completionQueue struct {
 	device *loopDevice
 	queue  *cq.Queue
@@ -53,8 +52,8 @@ func (d *loopDevice) completionsPerConn() int {
 	return sends + d.loop.cfg.MaxInFlight
 }
 
-// openQueue opens another CQ. It has additional places for all buffers of a shared
-// receive queue.
+// openQueue opens another CQ. It reserves places for all buffers of a shared receive
+// queue.
 func (d *loopDevice) openQueue() (*completionQueue, error) {
 	queue, err := d.group.NewQueue(d.cqDepth())
 	if err != nil {
@@ -71,8 +70,8 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 	return q, nil
 }
 
-// reserve reserves places for one connection on the oldest CQ that has enough, or on a
-// new one. So the newest CQs become unused first, and trimQueues can close them.
+// reserve reserves places for one connection, if possible on an old CQ. New CQs then
+// become unused, and trimQueues closes them.
 func (d *loopDevice) reserve() (*completionQueue, error) {
 	need := d.completionsPerConn()
 	for _, q := range d.queues {
@@ -106,9 +105,8 @@ func (q *completionQueue) release() {
 	q.queue.Release(q.device.completionsPerConn())
 }
 
-// trimQueues closes each CQ, except the first, that had no connections at the previous
-// call and has none now. The delay prevents repeated closing and opening. It reports
-// whether more than one is left.
+// trimQueues closes CQs that were unused at two successive calls, except the first CQ.
+// It reports whether more than one CQ is left.
 func (d *loopDevice) trimQueues() (others bool) {
 	d.queues = slices.DeleteFunc(d.queues, func(q *completionQueue) bool {
 		idle := q.conns == 0 && q != d.queues[0]
@@ -162,9 +160,8 @@ func (q *completionQueue) poll() int {
 	return len(wcs)
 }
 
-// pollAgain polls the CQ a second time in a turn, and reports whether the CQ is then
-// empty. It first calls cq.Group.Consume, so a device with verbs.ProgressManual
-// processes everything that has arrived.
+// pollAgain polls the CQ a second time in a turn. It reports whether the CQ is empty
+// afterwards. It first calls cq.Group.Consume for devices with verbs.ProgressManual.
 func (q *completionQueue) pollAgain() (empty bool) {
 	if _, err := q.device.group.Consume(); err != nil {
 		q.device.fail(err)

@@ -210,9 +210,8 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.EqualValues(t, 1, last.Stats().Messages)
 }
 
-// TestHeldCompletionsAreNotAnEmptyPoll checks the first poll after an Arm that has found
-// completions. This poll returns only the completions that Arm has found. New completions
-// may be in the CQ, so this poll must not count in emptyPolls.
+// TestHeldCompletionsAreNotAnEmptyPoll polls after an Arm that has found completions.
+// This poll must not count in emptyPolls, because the CQ may have new completions.
 func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.accepted.Send(nil))

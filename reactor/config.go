@@ -12,16 +12,16 @@ import (
 )
 
 // Config configures an engine or a loop. Nil and the zero value mean the defaults. New
-// copies it. A value out of range, or above a limit of a device, is a *verbs.ParamError.
+// copies the Config. A value out of range or above a device's limit causes a
+// *verbs.ParamError.
 type Config struct {
 	// NumLoops is the number of loops. Zero means 1. With verbs.Caps.ProgressManual it is
 	// at most the device's number of completion vectors (soft.Config.Vectors).
 	NumLoops int
-	// CPUs pins loops to CPUs: loop i runs on a thread that is pinned to CPUs[i mod
-	// len(CPUs)]. If CPUs is empty, nothing is pinned. A loop made with NewLoop can not
-	// be pinned.
+	// CPUs pins the thread of loop i to CPUs[i mod len(CPUs)]. If CPUs is empty, nothing
+	// is pinned. A loop made with NewLoop can not be pinned.
 	//
-	// Pinning is for loops that spin; it makes the tail latencies of loops that sleep
+	// Pinning is for loops that spin. It makes the tail latencies of sleeping loops
 	// longer. GOMAXPROCS should exceed the number of spinning loops.
 	CPUs []int
 
@@ -31,57 +31,54 @@ type Config struct {
 	// SpinBudget is how long a loop with IdleAdaptive polls after its last work before it
 	// sleeps. Zero means 50µs.
 	SpinBudget time.Duration
-	// SafetyTimeout is the longest sleep of a loop. If the device loses an event, the loop
-	// wakes after this time at the latest. Stats.Rescues counts lost events. Zero means
-	// 100ms.
+	// SafetyTimeout is the longest sleep of a loop. Zero means 100ms. If the device
+	// loses an event, the loop wakes after this time. Stats.Rescues counts lost events.
 	SafetyTimeout time.Duration
 	// EpollEvery is the number of turns between two checks of epoll, in a loop that does
-	// not sleep. Epoll reports connection events, device events and registered
-	// descriptors. Zero means 1024. While a connection opens, at most 16 turns pass.
+	// not sleep. Zero means 1024. While a connection opens, at most 16 turns pass. Epoll
+	// reports connection events, device events and registered descriptors.
 	EpollEvery int
 	// CompletionBudget is how many completions of one device a loop handles in one turn.
-	// With several completion queues a turn may handle up to CompletionBudget-1 more.
-	// Zero means 64.
+	// Zero means 64. If a device has several completion queues, a turn may handle up to
+	// CompletionBudget-1 more.
 	CompletionBudget int
 	// MaxPosted is how many functions passed to Loop.Post may wait on one loop. Zero
 	// means 4096.
 	MaxPosted int
-	// SlowCallback is the duration above which Stats.SlowCallbacks counts a callback. The
-	// loop then reads the clock before and after each callback. Zero means no
-	// measurement. These calls are measured:
+	// SlowCallback is the duration above which Stats.SlowCallbacks counts a callback.
+	// Zero means no measurement. The loop reads the clock before and after each measured
+	// call. These calls are measured:
 	//
 	//   - methods of Handler and ConnHandler, except OnBoot, OnShutdown and
 	//     OnListenError.
 	//   - the function of SetTurnFunc, if it had work.
 	SlowCallback time.Duration
 
-	// MaxInFlight is how many operations one connection may have outstanding. Without
-	// SharedRecvBuffers it is also the number of its receive buffers. Zero means 63. With
-	// one more entry for a probe, the send queue then has 64 entries. A send queue has a
-	// power of two entries, so MaxInFlight 64 would need 128 entries.
+	// MaxInFlight is how many operations one connection may have outstanding. Zero means
+	// 63. Without SharedRecvBuffers it is also the connection's number of receive
+	// buffers. The send queue has one more entry, rounded up to a power of two.
 	MaxInFlight int
 	// MaxMessage is the size in bytes of a receive buffer and of the longest message.
-	// Both sides should use the same value. Zero means 4096. A message longer than the
-	// peer's buffer ends the connection: the sender gets verbs.StatusRemInvReqErr and the
-	// receiver verbs.StatusLocLenErr.
+	// Zero means 4096. Both sides should use the same value. A message longer than the
+	// peer's buffer ends the connection. The sender gets verbs.StatusRemInvReqErr, and
+	// the receiver verbs.StatusLocLenErr.
 	MaxMessage int
-	// MaxInline is the size in bytes of the largest message that is sent inline. The bytes
-	// of an inline message are copied into the work request, and need no registered
-	// memory. The device may have a lower limit. Zero means 128, negative none.
+	// MaxInline is the size in bytes of the largest message that is sent inline. Zero
+	// means 128. Negative means none. An inline message is copied into the work request,
+	// and needs no registered memory. The device may have a lower limit.
 	MaxInline int
-	// MaxConns is the maximum number of connections of one loop, including those that are
-	// opening, closing or disconnecting. Further ones are refused with
-	// cm.RejectNoResources. Zero means 8192. Negative means 1,048,576, the largest
-	// possible number.
+	// MaxConns is the maximum number of connections of one loop. Zero means 8192.
+	// Negative means 1,048,576, the largest possible number. Connections that are
+	// opening, closing or disconnecting count too. Further connections are refused with
+	// cm.RejectNoResources.
 	//
 	// With the defaults, 8192 connections need up to 2 GiB for receive buffers. With
 	// provider/soft they need 16,384 descriptors if their peers are on this host.
 	MaxConns int
 	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
-	// share. Zero means that nothing is shared: each connection has its own receive queue
-	// of MaxInFlight buffers. With many connections, these queues take most of a loop's
-	// memory. The system provides the memory of a receive buffer when the buffer is first
-	// used.
+	// share. Zero means that each connection has its own MaxInFlight receive buffers.
+	// With many connections, those buffers take most of a loop's memory. The system
+	// provides the memory of a buffer at the first use.
 	SharedRecvBuffers int
 	// SignalEvery is the number of sends per completion. The completion confirms all
 	// sends before it. Zero means a quarter of MaxInFlight, rounded up.
@@ -93,25 +90,24 @@ type Config struct {
 	// RetryCount is how often the transport retransmits an unacknowledged packet, 1 to 7.
 	// Zero means 7. Negative means never. The dialing side's value applies to both sides.
 	RetryCount int
-	// RNRRetryCount is how often the peer repeats a message for which this side has no
-	// receive buffer, 1 to 7. Zero means 7, which is without limit. Negative means never.
+	// RNRRetryCount is how often the peer repeats a message that found no receive
+	// buffer, 1 to 7. Zero and 7 mean that there is no limit. Negative means never.
 	RNRRetryCount int
-	// MinRNRTimer is how long the peer waits before it repeats a message for which this
-	// side has no receive buffer, at most 655.36ms. It is rounded up: see
-	// verbs.RNRDelayCode. Zero means 0.64ms.
+	// MinRNRTimer is how long the peer waits before it repeats a message that found no
+	// receive buffer, at most 655.36ms. Zero means 0.64ms. The time is rounded up: see
+	// verbs.RNRDelayCode.
 	MinRNRTimer time.Duration
 	// AckTimeout is how long the transport waits for an acknowledgement before it
-	// retransmits, at most 8796s. It is rounded up: see verbs.AckTimeoutCode. Zero means
-	// the provider's choice. The soft provider chooses 1.07s: with 7 retries a connection
-	// survives a network outage of 5s.
+	// retransmits, at most 8796s. Zero means the provider's choice, which is 1.07s in
+	// the soft provider. The time is rounded up: see verbs.AckTimeoutCode.
 	AckTimeout time.Duration
-	// ResponderResources is the number of the peer's READs and atomics that this side
-	// executes at a time, for each connection. Zero means 16 or the device's lower limit.
-	// Negative means none.
+	// ResponderResources is the number of the peer's READs and atomics that each
+	// connection executes at a time. Zero means 16 or the device's lower limit. Negative
+	// means none.
 	ResponderResources int
-	// InitiatorDepth is how many READs and atomics of this side may be in flight, for
-	// each connection. Further ones wait in the send queue. Zero means 16 or the device's
-	// lower limit. Negative means none.
+	// InitiatorDepth is how many READs and atomics each connection may have in flight.
+	// Zero means 16 or the device's lower limit. Negative means none. Further READs and
+	// atomics wait in the send queue.
 	InitiatorDepth int
 
 	// Backlog is how many requests may wait at a listener until the engine fetches them.
@@ -121,41 +117,37 @@ type Config struct {
 	// before it is rejected. Zero means 10s.
 	DecisionTimeout time.Duration
 	// ConnectTimeout is how long a connection may take to open, on either side, at most
-	// cm.MaxTimeout. Zero means 30s. The kernel waits 4.6s or 6.1s before it repeats a
-	// lost request. With 30s there is time for several repetitions, so a dial survives a
-	// network outage of 5s.
+	// cm.MaxTimeout. Zero means 30s. In 30s the kernel repeats a lost request several
+	// times, so a dial survives a network outage of 5s.
 	ConnectTimeout time.Duration
-	// DrainTimeout limits each of two waits of a closing connection. Zero means 5s. The
-	// waits are:
-	//
-	//   - before OnClose, until the peer has confirmed all sends.
-	//   - after OnClose, until the peer has disconnected.
+	// DrainTimeout limits each of two waits of a closing connection. Zero means 5s.
+	// Before OnClose, the connection waits until the peer has confirmed all sends. After
+	// OnClose, the connection waits until the peer has disconnected.
 	DrainTimeout time.Duration
-	// Keepalive is the time after which the loop sends a probe, if meanwhile neither a
-	// message nor a confirmation has come from the peer. The loop may be late by up to a
-	// sixteenth of this time. The probe is a WRITE of zero bytes, for which the peer
-	// needs no receive buffer. Zero means 30s. Negative means no probes.
+	// Keepalive is the time without a message or confirmation from the peer, after which
+	// the loop sends a probe. Zero means 30s. Negative means no probes. The loop may be
+	// late by up to a sixteenth of this time. The probe is a WRITE of zero bytes, for
+	// which the peer needs no receive buffer.
 	//
 	// If a probe is not answered within another Keepalive, the connection ends with
-	// ErrKeepalive. A probe after unconfirmed sends does not end the connection, because
-	// perhaps the peer just has no receive buffers for the sends. Then only the retries
-	// of the transport can end the connection: see AckTimeout.
+	// ErrKeepalive. Exception: a probe after unconfirmed sends does not end the
+	// connection, because perhaps the peer has no receive buffers. Only the retries of
+	// the transport can then end the connection: see AckTimeout.
 	//
 	// A peer whose loop hangs may still answer: see Conn.SetIdleTimeout.
 	Keepalive time.Duration
 
 	// Balance chooses the loops of new connections. Zero means RoundRobin.
 	Balance Balance
-	// Place, if not nil, chooses the loop of an accepted connection. If it returns no
-	// loop of ConnRequest.Engine, Balance chooses. Place is called before
-	// OnConnectRequest, on the loop with index 0. It may call Reject, which skips
-	// OnConnectRequest. Accept and Steer return verbs.ErrState in Place.
+	// Place chooses the loop of an accepted connection. Balance chooses if Place is nil,
+	// or returns no loop of ConnRequest.Engine. Place is called on the loop with index
+	// 0, before OnConnectRequest. Place may call Reject, which skips OnConnectRequest.
+	// In Place, Accept and Steer return verbs.ErrState.
 	Place func(req *ConnRequest) *Loop
 }
 
 const (
-	// maxQueue is the largest number of requests in one queue. Arbitrary: a wrID allows 8
-	// times as many.
+	// maxQueue is the largest number of requests in one queue. Arbitrary.
 	maxQueue = 1 << 20
 	// maxCPU is the largest CPU number of a unix.CPUSet.
 	maxCPU = 1<<10 - 1
@@ -306,8 +298,7 @@ func orDefault[T int | time.Duration](v, fallback T) T {
 // orNone returns v if v is positive, fallback if v is zero, and 0 if v is negative.
 func orNone(v, fallback int) int { return max(0, orDefault(v, fallback)) }
 
-// checkRange returns a *verbs.ParamError if v is less than low or more than high. The
-// error names the value with the string fieldName.
+// checkRange returns a *verbs.ParamError for fieldName if v is out of range.
 func checkRange(fieldName string, v, low, high int) error {
 	switch {
 	case v < low:
@@ -327,8 +318,7 @@ func checkTime(fieldName string, v time.Duration) error {
 	return &verbs.ParamError{Field: fieldName, Value: int64(v), Reason: fmt.Sprintf("%v is negative", v)}
 }
 
-// checkTimeUpTo is checkTime, but also returns an error if v is more than high. The error
-// then has the limit too, in nanoseconds.
+// checkTimeUpTo is checkTime with an upper limit.
 func checkTimeUpTo(fieldName string, v, high time.Duration) error {
 	if v <= high {
 		return checkTime(fieldName, v)

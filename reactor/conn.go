@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Conn is one reliable connection. Only its loop's goroutine may call its methods;
-// other goroutines use Loop.Post. The application gets it in OnOpen. After OnClose,
+// A Conn is one reliable connection. OnOpen passes the Conn to the application. Only the
+// loop's goroutine may call the methods. Other goroutines use Loop.Post. After OnClose,
 // addresses, credentials, parameters and counters can still be read.
 type Conn struct {
 	loop    *Loop
@@ -125,9 +125,9 @@ func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 // RemoteAddr returns the address and the port of the peer.
 func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
 
-// PeerPrivateData returns the private data of the peer's connection request or reply. It
-// may be padded with zeros, see cm.ConnParam. It belongs to the connection, and stays
-// valid after OnClose.
+// PeerPrivateData returns the private data of the peer's connection request or reply.
+// The data may be padded with zeros: see cm.ConnParam. The data belongs to the
+// connection, and stays valid after OnClose.
 func (c *Conn) PeerPrivateData() []byte { return c.peerPrivate }
 
 // Param returns the negotiated parameters, as they apply to this side.
@@ -150,9 +150,9 @@ func (c *Conn) SetContext(v any) { c.context = v }
 // Stats returns the present counters of the connection.
 func (c *Conn) Stats() ConnStats { return c.stats }
 
-// Alloc is Loop.Alloc for the device of the connection. Other connections of the loop can
-// use the memory too, if they are on the same device. The memory stays valid after the
-// connection has ended. After OnClose the error matches ErrClosed.
+// Alloc is Loop.Alloc for the connection's device. Other connections of the loop on this
+// device can use the memory too. The memory stays valid after the connection has ended.
+// After OnClose the error matches ErrClosed.
 func (c *Conn) Alloc(size int, access verbs.Access) (verbs.MR, error) {
 	if c.state >= stateDisconnecting {
 		return nil, operr.Wrap("allocate memory", ErrClosed)
@@ -176,8 +176,7 @@ func (c *Conn) MaxInFlight() int { return c.loop.cfg.MaxInFlight }
 // InFlight returns how many operations of the application are outstanding.
 func (c *Conn) InFlight() int { return int(c.flow.outstanding() - c.flow.probes) }
 
-// enter moves the connection to the state s, which has no time limit. It stops the timer
-// of the previous state.
+// enter moves the connection to a state without a time limit.
 func (c *Conn) enter(s connState) {
 	c.state = s
 	c.loop.timers.Stop(&c.stateTimer)

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeQP is a queue pair that records the inline data and addresses of its requests.
-// The field room limits the requests per PostSend.
+// A fakeQP records the inline data and addresses of its requests. The field room limits
+// each PostSend.
 type fakeQP struct {
 	verbs.QP
 	room     int

@@ -57,12 +57,9 @@ func (c *Conn) onStateTimer() {
 	}
 }
 
-// onOpenTimeout is called at the time limit of stateDialing and stateConnecting. The loop
-// may have been delayed. So onOpenTimeout first handles up to eventBudget waiting
-// connection events. If more may be waiting, the next turn of the loop calls
-// onOpenTimeout again, at most openTimeouts times. This suffices for all waiting events,
-// because each connection of the loop has fewer than eventBudget of them. After the last
-// call the connection ends with cm.ErrTimedOut, if it is still opening.
+// onOpenTimeout is called at the time limit of stateDialing and stateConnecting. It
+// first handles waiting connection events, because the loop may have been delayed. It
+// may repeat the timeout, because each call handles only eventBudget events.
 func (c *Conn) onOpenTimeout() {
 	if c.openTimeouts == 0 {
 		c.openTimeouts = c.loop.liveConns + 1
@@ -81,9 +78,8 @@ func (c *Conn) onOpenTimeout() {
 // repeatTimeout makes the state's timer fire again, but not in this turn of the loop.
 func (c *Conn) repeatTimeout() { c.loop.timers.Set(&c.stateTimer, c.loop.clock.now+1) }
 
-// drain takes the next step of a connection in stateDraining. It begins to close if
-// every send is confirmed. Otherwise it posts a probe, whose completion confirms
-// unsignaled sends. The first call starts the time limit.
+// drain begins to close if every send is confirmed. Otherwise it posts a probe, whose
+// completion confirms unsignaled sends.
 func (c *Conn) drain() {
 	if c.flow.outstanding() == 0 {
 		c.closeReason.setCause(nil)
@@ -99,9 +95,8 @@ func (c *Conn) drain() {
 	}
 }
 
-// onDrainTimeout is called at the time limit of stateDraining. It first handles the
-// confirmations that have arrived, because the loop may have been delayed. If sends are
-// still unconfirmed, it ends the connection with ErrDrainTimeout.
+// onDrainTimeout is called at the time limit of stateDraining. It first handles waiting
+// confirmations, because the loop may have been delayed.
 func (c *Conn) onDrainTimeout() {
 	done := c.flow.outstanding() == 0 || c.catchUp.poll(c.queue)
 	switch {
@@ -114,9 +109,8 @@ func (c *Conn) onDrainTimeout() {
 	}
 }
 
-// probe stages a WRITE of zero bytes. It needs neither memory nor a receive buffer of
-// the peer (IBTA vol. 1, 9.7.2 and 9.3.3.1). Its completion confirms all earlier
-// requests.
+// probe stages a WRITE of zero bytes, for which the peer needs no memory or receive
+// buffer (IBTA vol. 1, 9.7.2 and 9.3.3.1). The completion confirms all earlier requests.
 func (c *Conn) probe() {
 	c.liveness.probePosted(c.loop.clock.read(), c.flow.outstanding() == 0)
 	c.flow.probes++
@@ -165,9 +159,7 @@ func (c *Conn) await(s connState) {
 }
 
 // enterFlushing enters stateFlushing and disconnects, which flushes the queues. Then it
-// posts a probe. The probe is flushed too. Messages that were received before the
-// disconnect come before the probe in the CQ. So when the loop has polled the probe, it
-// has polled these messages.
+// posts a probe, whose completion comes after all received messages.
 func (c *Conn) enterFlushing() {
 	c.enterFor(stateFlushing, flushTimeout)
 	c.disconnect()
@@ -247,9 +239,8 @@ func (c *Conn) failOpen(err error) {
 	}
 }
 
-// destroy releases all resources of the connection. The CQ may still have completions of
-// the connection; the loop drops them. So the places that the connection has reserved on
-// the CQ become free only when a poll has left the CQ empty: see cq.Queue.Release.
+// destroy releases all resources of the connection. The loop drops completions that are
+// still in the CQ: see cq.Queue.Release.
 func (c *Conn) destroy() {
 	l := c.loop
 	if c.state < stateOpen {

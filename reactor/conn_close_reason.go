@@ -40,10 +40,8 @@ const (
 	// requestCause.
 	noCause causeKind = iota
 
-	// provisionalCause: a request was flushed or has exhausted its retries. A disconnect
-	// of the peer also causes this, so cm.Disconnected may follow. setCause leads to
-	// finalCause, and deviceEvent to deviceCause. A request that fails in any other way
-	// leads to requestCause.
+	// provisionalCause: a request was flushed or has exhausted its retries. Perhaps the
+	// peer has disconnected, so a later event may replace this reason.
 	provisionalCause
 
 	// requestCause: a request has failed for a reason other than a disconnect. The cause
@@ -75,18 +73,16 @@ func (e *closeReason) isEffect() bool {
 	return e.provisional() || e.kind == finalCause && e.unconfirmed || e.cause != nil && (e.cause == e.peerErr || e.cause == errFailedEarly)
 }
 
-// deviceEvent sets the reason after an event of the device about the queue pair, such as
-// a peer's request with a wrong key. It replaces a reason that may be an effect of the
-// event.
+// deviceEvent sets the reason after a device event about the queue pair. An earlier
+// reason stays, unless it may be an effect of the event.
 func (e *closeReason) deviceEvent(cause error) {
 	if e.kind == noCause || e.isEffect() {
 		e.kind, e.cause = deviceCause, cause
 	}
 }
 
-// requestFailed records the error err of a request with the completion status s. If there
-// is no reason yet, err becomes the reason. If err is not provisional, it also replaces a
-// provisional reason or a device event.
+// requestFailed records a request's error. An error that is not provisional also
+// replaces a provisional reason or a device event.
 func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
 	if e.firstFailed == nil || e.firstFlushed && !flushed {

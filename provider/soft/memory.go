@@ -234,9 +234,8 @@ func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	return m.bytesAt(sge.Addr, sge.Length)
 }
 
-// sgeBytesFrom treats the memory of all SGEs as one sequence of bytes. It returns the
-// bytes from an offset on, up to the end of the SGE in which they begin. It returns false
-// if these bytes are not accessible.
+// sgeBytesFrom returns the bytes from an offset to the end of their SGE. The offset
+// counts the bytes of all SGEs. The result is false if the memory is not accessible.
 func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
 	for i := range sges {
 		if offset < sges[i].Length {
@@ -266,7 +265,7 @@ func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 }
 
 // gather fills dst from the memory of sges, from an offset on. It returns false if some
-// memory is not accessible; a part may be filled then.
+// memory is not accessible.
 func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	for len(dst) > 0 {
 		from, ok := p.sgeBytesFrom(sges, offset, 0)

@@ -18,10 +18,9 @@ const (
 	minTableSlots = 128
 )
 
-// An mrTable finds a region by its key, without a lock. The zero value is empty.
-//
-// The table is a hash table with open addressing, and at most half of its slots are used.
-// Keys are random numbers of 32 bits. The low bits of a key are its hash.
+// An mrTable is a hash table with open addressing, at most half full. It finds a region
+// by key without a lock. The low bits of a key are its hash, because keys are random.
+// The zero value is empty.
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
@@ -34,8 +33,8 @@ type mrTable struct {
 	removedMark mr
 }
 
-// mrSlots are the slots of an mrTable. Their number is a power of two. A search ends at a
-// nil slot. The slot of a removed region is not nil, so searches continue after it.
+// mrSlots has a power of two slots. A search ends at a nil slot, so a removed region
+// leaves removedMark.
 type mrSlots []atomic.Pointer[mr]
 
 // find returns the region with the key, or nil.

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// addressOf returns the virtual address of the first byte of b, which is not empty.
+// addressOf returns the virtual address of b. The slice b must not be empty.
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 // atomicWord returns the first 8 bytes of b as an integer. They must be aligned (IBTA

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A path transfers the requests of one queue pair, and delivers those of its peer. It
-// belongs to the queue pair's shard. It uses the queue pair only through the methods in
+// A path sends the requests of one queue pair, and delivers the peer's requests. It
+// belongs to the queue pair's shard. It uses the queue pair only through the interface
 // engine.
 type path interface {
 	// ready makes the path usable when the queue pair enters RTR.
@@ -19,11 +19,10 @@ type path interface {
 	// transmit sends requests until the send queue is empty or the path is full. The
 	// path calls transmit itself when it has room again.
 	transmit()
-	// sendInline sends one SEND that is not in the send queue, and returns the path
-	// sequence of its last fragment. The peer perhaps sees the message only after the
-	// next call of transmit. If the path has no room for the whole message, or would need
-	// a copy for a retransmission, sendInline sends nothing and returns false. The send
-	// queue must have no unsent request.
+	// sendInline sends one SEND that is not in the send queue. The send queue must have
+	// no unsent request. The peer perhaps sees the message only after the next transmit.
+	// sendInline returns the path sequence of the last fragment, or false if nothing was
+	// sent.
 	sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool)
 	// resend repeats the request that the peer has refused with an RNR NAK, and the
 	// requests after it.
@@ -43,12 +42,10 @@ type path interface {
 	// accessSource returns the source that access.ErrorLimit blames for the peer's access
 	// errors. It returns false if the peer is this process, or on a UD queue pair.
 	accessSource() (access.Source, bool)
-	// rebind offers the path a new end. The present end is provisional if this side has
-	// made both ends of the present connection. If so, and the peer has not taken the
-	// peer's end, rebind makes a new path from the offered end. The result moved is the
-	// new path, or nil. The queue pair then sends its requests again over the new path.
-	// The result taken is true if rebind has used or released the offered end, which
-	// the caller then no longer owns.
+	// rebind offers the path a new end. If the peer has not taken its end of a
+	// provisional connection, moved is a new path with the offered end. The queue pair
+	// then repeats its requests over the new path. If taken is false, the caller still
+	// owns the offered end.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone reports that the peer's process has ended without closing the connection
 	// of the given end. Other paths ignore the call.

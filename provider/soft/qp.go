@@ -111,8 +111,8 @@ func (q *qp) register() error {
 	return nil
 }
 
-// attachToShard checks the CQs and the SRQ, calls the function attach, and counts the
-// queue pair in refs of its PD, CQs and SRQ.
+// attachToShard checks the queues, attaches the queue pair with the given function, and
+// counts references to the PD, CQs and SRQ.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()

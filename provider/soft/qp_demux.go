@@ -9,9 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A qpDemux is a shard's part of the wire path. It delivers packets to queue pairs by
-// number. It sends no response until all packets that have arrived are delivered. So a
-// burst of requests gets one acknowledgement.
+// A qpDemux delivers a shard's packets to queue pairs by number. It sends responses only
+// after the delivery of all packets, so a burst of requests gets one acknowledgement.
 type qpDemux struct {
 	conn packetConn
 	qps  map[uint32]wireQP // queue pairs by number

@@ -212,9 +212,8 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	return nil
 }
 
-// overWire reports whether an RC queue pair uses the wire path. With PathAuto, the
-// binding of the queue pair decides. If there is no binding, the wire path is used for a
-// peer on another host.
+// overWire reports whether an RC queue pair uses the wire path. If neither Config.Path
+// nor a binding decides, the peer's address decides.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	local, wire := q.dev.bindings.path(q.num)
 	switch {

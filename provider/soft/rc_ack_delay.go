@@ -15,9 +15,8 @@ const (
 type ackState uint8
 
 const (
-	// ackNotDue: the peer waits for no acknowledgement. A connection begins in this
-	// state, and returns to this state when an acknowledgement or a NAK is sent. The next
-	// state is ackDue.
+	// ackNotDue: the peer waits for no acknowledgement. This is the state at first and
+	// after each acknowledgement or NAK.
 	ackNotDue ackState = iota
 	// ackDue: the next call of drive sends an acknowledgement. The state is entered when
 	// a request that asks for one is executed or repeated.
@@ -27,9 +26,8 @@ const (
 	ackDelayed
 )
 
-// ackDelay decides how long an acknowledgement is delayed. After a reply, the peer does
-// not need the acknowledgement soon. So this side may wait for more messages, and then
-// acknowledge them all together. The zero value is ready to use.
+// ackDelay delays acknowledgements after a reply, so that one acknowledgement covers
+// several messages. The zero value is ready to use.
 type ackDelay struct {
 	state ackState
 	// number of calls of drive for which the acknowledgement was delayed

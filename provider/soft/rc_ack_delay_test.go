@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// exchangeMessage delivers a SEND with AckReq, and posts a SEND, which must be sent
+// exchangeMessage delivers a SEND with AckReq, and posts a reply. The reply must be sent
 // before the acknowledgement.
 func (p *script) exchangeMessage(seq uint64) {
 	p.t.Helper()

@@ -40,9 +40,9 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	}
 }
 
-// ackUpTo processes an acknowledgement of all requests below seq. It returns false if the
-// queue pair has failed, or the response of a READ or atomic is missing. A missing
-// response is requested again (IBTA vol. 1, 9.7.5.1.4).
+// ackUpTo processes an acknowledgement of all requests below seq. It returns false if
+// the queue pair has failed or a response is missing. It requests a missing response
+// again (IBTA vol. 1, 9.7.5.1.4).
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {
@@ -77,9 +77,8 @@ func (c *rcConn) onProgress(seq uint64) {
 	}
 }
 
-// receiveData processes a response packet of the oldest READ or atomic. The packet's
-// sequence says which part of the response it has. The opcode does not: rxe repeats a
-// part with the opcode MIDDLE.
+// receiveData processes a response packet of the oldest READ or atomic. The sequence
+// gives the packet's position, because rxe repeats packets with the opcode MIDDLE.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
 	if w == nil || seq < c.req.responseFrom(w) {
@@ -124,7 +123,7 @@ func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	case int(code) >= len(nakOutcomes):
 		return // The code is reserved, or RC does not use it.
 	case c.q.awaitsRNRTimer() && code == wire.NAKSequence:
-		// When the RNR timer fires, all unacknowledged packets are sent again anyway.
+		// The RNR timer will repeat all unacknowledged packets.
 		return
 	case !c.ackUpTo(seq):
 		return

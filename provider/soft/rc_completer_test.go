@@ -73,8 +73,7 @@ func TestWireResponsesAckEarlierRequests(t *testing.T) {
 	require.Equal(t, uint64(0x0102030405060708), binary.NativeEndian.Uint64(p.e.mr.Bytes()))
 }
 
-// An ACK of a READ, or of a request after the READ, shows that the rest of the READ's
-// response was lost. The ACK does not complete the READ. The requester requests the
+// An ACK does not complete a READ whose response was lost. The requester requests the
 // missing part again.
 func TestWireAckAfterLostReadResponse(t *testing.T) {
 	for name, seq := range map[string]uint64{"ACK of the READ's last packet": 3, "ACK of the request after the READ": 4} {
@@ -164,9 +163,8 @@ func TestWireReadIntoMemoryThatWasClosed(t *testing.T) {
 	p.wantDone("the first response packet fails the request", verbs.StatusLocProtErr, 1)
 }
 
-// A READ's response can not be stored, so the connection fails. The packets of this
-// connection are then no longer in flight. The congestion window, which this connection
-// shares with another one, does not grow.
+// When a connection fails, its packets are no longer in flight. The shared congestion
+// window does not grow.
 func TestWireCongestionAfterFailedRead(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared
@@ -185,9 +183,7 @@ func TestWireCongestionAfterFailedRead(t *testing.T) {
 	require.EqualValues(t, 16, g.window)
 }
 
-// A SEND has failed on this side. Then an ACK arrives. It acknowledges the SEND, and
-// shows that the response of the next request, a READ, was lost. The connection fails
-// because of the SEND, so the READ is not requested again.
+// When a request has failed, the lost response of a later READ is not requested again.
 func TestWireNoRetransmissionAfterFailure(t *testing.T) {
 	p := newScript(t)
 	g := p.conn.cong.shared

@@ -13,9 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// rcConn is the wire path of an RC queue pair: the reliable connection of the InfiniBand
-// transport. It belongs to the shard, which passes it packets and timer events. Packets
-// are counted by sequences of 64 bits, which do not wrap; see nearestSeq.
+// rcConn is the wire path of an RC queue pair. It belongs to the shard. Sequences are
+// packet numbers of 64 bits, which do not wrap; see nearestSeq.
 type rcConn struct {
 	q         *qp
 	demux     *qpDemux
@@ -132,7 +131,7 @@ func (c *rcConn) stopResponding() {
 	c.demux.conn.Flush()
 }
 
-// ready implements path. The connection is usable already.
+// ready implements path. It does nothing, because an rcConn is usable from the start.
 func (c *rcConn) ready() error { return nil }
 
 // reset implements path. It ends the connection; the next RTR makes a new one.
@@ -159,10 +158,11 @@ func (c *rcConn) detach() {
 	c.demux.conn.Close(&c.to)
 }
 
-// rebind implements path. The wire path has no shared memory.
+// rebind implements path. It does not take the end, because the wire path has no shared
+// memory.
 func (*rcConn) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
-// peerGone implements path. The wire path has no shared memory.
+// peerGone implements path. It does nothing, because the wire path has no shared memory.
 func (*rcConn) peerGone(*shm.End) {}
 
 // receiveAt implements path. Only UD queue pairs use this method, so it does nothing

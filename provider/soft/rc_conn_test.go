@@ -55,8 +55,8 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 				require.EqualValues(t, 77, got[0].Imm)
 			}
 		}
-		// One receive buffer was posted for each operation. OpWrite and OpRead use none.
-		// So two buffers are left, and the test removes them.
+		// OpWrite and OpRead have used no receive buffer. The test removes the two
+		// buffers that are left.
 		b.qp.rq.head = b.qp.rq.tail
 	}
 }

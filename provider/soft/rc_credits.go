@@ -19,8 +19,8 @@ const probeDelay = 500 * time.Microsecond
 type creditProbe uint8
 
 const (
-	// creditProbeNone: no message may be sent without a credit. If the next message lacks
-	// a credit when all sent packets are acknowledged, the next state is creditProbeWait.
+	// creditProbeNone: each message needs a credit. When nothing is in flight, a missing
+	// credit leads to creditProbeWait.
 	creditProbeNone creditProbe = iota
 	// creditProbeWait: the timer runs, and leads to creditProbeAllowed. An advertisement
 	// leads to creditProbeNone.
@@ -31,10 +31,9 @@ const (
 	creditProbeAllowed
 )
 
-// rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). Each ACK advertises how
-// many messages are complete, and how many more receive buffers there are. All messages
-// are numbered from 1, also those that need no receive buffer. The two numbers of an ACK
-// add up to the number of the last message that may be sent.
+// rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). Messages are numbered
+// from 1. Each ACK has the number of complete messages, and the number of further
+// receive buffers. The sum is the number of the last message that may be sent.
 type rcCredits struct {
 	connmgr.CreditFlow
 	messagesSent uint64 // number of the last message that this side has sent
@@ -44,7 +43,7 @@ type rcCredits struct {
 	advertised   psn.Value // number of the peer's last message for which this side has advertised a buffer
 }
 
-// init prepares the credits of a connection. The timer calls the function fire.
+// init prepares the credits and the timer of a connection.
 func (r *rcCredits) init(flow connmgr.CreditFlow, s *shard, fire func()) {
 	r.CreditFlow, r.probe = flow, creditProbeAllowed
 	r.timer.init(s, fire)
@@ -55,12 +54,12 @@ func (r *rcCredits) lacks(w *wqe) bool {
 	return r.Receives && w.rc.messageNumber > r.limit && w.op != verbs.OpWrite
 }
 
-// allows reports whether the credits allow the next packet of w, a SEND or WRITE. A
-// packet may always be sent again. If w lacks a credit and all earlier packets are
-// acknowledged, w may be sent as a probe:
+// allows reports whether the credits allow the next packet of w. A packet may always be
+// sent again. If w lacks a credit and all earlier packets are acknowledged, w may be
+// sent as a probe:
 //
-//   - Of a SEND, the first packet is sent. When that packet is acknowledged, the peer has
-//     taken a buffer, so the other packets may be sent.
+//   - Of a SEND, the first packet is sent. The other packets wait for the
+//     acknowledgement.
 //   - A WRITE with immediate data is sent completely, because only its last packet takes
 //     a buffer.
 func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
@@ -156,9 +155,8 @@ func (c *rcConn) onCreditTimer() {
 	c.transmit()
 }
 
-// ack returns the syndrome of an ACK for all executed requests. The peer adds the credits
-// to the number of complete messages (MSN). An incomplete SEND is not in this number, so
-// the receive buffer of that SEND still counts as a credit.
+// ack returns the syndrome of an ACK for all executed requests. The buffer of an
+// incomplete SEND counts as a credit, because the MSN counts only complete messages.
 func (c *rcConn) ack() wire.Syndrome {
 	if !c.credits.Sends {
 		return wire.AckNoCredits

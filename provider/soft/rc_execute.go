@@ -63,14 +63,14 @@ func (c *rcConn) execute(p wire.Packet) {
 	}
 }
 
-// accessSource implements path. The source is the peer's IP address.
+// accessSource implements path. It returns the peer's IP address.
 func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
 
-// requestsPending implements path. Only a timer calls it. The shard has processed all
-// packets before a timer fires, so none are pending.
+// requestsPending implements path. It returns false, because the shard has processed all
+// packets before a timer fires.
 func (c *rcConn) requestsPending() bool { return false }
 
-// abort implements path. The next call of drive sends the NAK, and calls requestFailed.
+// abort implements path. The next call of drive sends a NAK and calls requestFailed.
 func (c *rcConn) abort(a outcome) {
 	c.resp.fail(a)
 	c.schedule()
@@ -153,9 +153,8 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// duplicate answers a request that was executed before (IBTA vol. 1, 9.7.4.2): a SEND or
-// WRITE with an acknowledgement, a READ with the present contents of the memory, and an
-// atomic with its first result.
+// duplicate answers a request that was already executed (IBTA vol. 1, 9.7.4.2). A READ
+// gets the present contents of the memory, and an atomic its first result.
 func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	c.q.shard.counts.Inc(counters.DuplicateRequest)
 	if c.resp.onDuplicate(seq) {

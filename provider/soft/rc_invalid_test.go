@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Statuses of the receive buffer after an invalid request has ended the queue pair:
+// Statuses of the receive buffer after an invalid request:
 //
 //   - bufferTaken: the request had taken the buffer.
 //   - bufferShort: the buffer was too short for the message.

@@ -12,13 +12,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A modelEnd is one end of a simulated connection. It posts random requests, whose
-// results it knows.
+// A modelEnd is one end of a simulated connection. It posts random requests, and knows
+// their results.
 //
-// The memory has an area for each kind of data, and an area has modelSlots slots. Request
-// i uses slot i modulo modelSlots, so later requests use the same slot again. If a packet
-// is executed twice or out of order, it overwrites the data of another request. The
-// checks of that request's data then fail.
+// Each kind of data has modelSlots slots of memory. Request i uses slot i modulo
+// modelSlots. If a packet is executed twice or out of order, it overwrites the data of
+// another request. A check of that data then fails.
 type modelEnd struct {
 	e    *end
 	peer *modelEnd
@@ -66,7 +65,7 @@ func newModelEnd(e *end, seed uint64, todo int, mtu verbs.MTU) *modelEnd {
 	return s
 }
 
-// fill fills b with pseudorandom bytes, which depend only on the parameter number.
+// fill fills b with pseudorandom bytes. The number is the seed.
 func fill(b []byte, number uint64) {
 	x := number*0x9e3779b97f4a7c15 + 1
 	for ; len(b) >= 8; b = b[8:] {

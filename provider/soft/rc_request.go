@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendRequests sends what the congestion window and the credits allow. If the packetConn
-// has no room, it returns false, and has to be called again.
+// sendRequests sends what the congestion window and the credits allow. It returns false
+// if the packetConn is full.
 func (c *rcConn) sendRequests() bool {
 	c.req.blocked = false
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
@@ -51,8 +51,7 @@ func (c *rcConn) sendRequest(w *wqe) bool {
 	return true
 }
 
-// sendData sends the next packet of a SEND or WRITE. A repeated packet has the same
-// opcode as before.
+// sendData sends the next packet of a SEND or WRITE.
 func (c *rcConn) sendData(w *wqe, last uint64) bool {
 	if !c.windowAllows(1) || !c.credits.allows(w, &c.req) {
 		return false
@@ -105,8 +104,7 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 }
 
 // sendReadRequest requests the next piece of a READ's response, or the rest of a piece
-// after a loss (IBTA vol. 1, 9.7.5.1.2). The peer executes each of these requests as a
-// READ.
+// after a loss (IBTA vol. 1, 9.7.5.1.2).
 func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	n := min(readPiece-(c.req.seq-w.rc.firstSeq)%readPiece, last+1-c.req.seq)
 	if c.req.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(n) {
@@ -168,19 +166,19 @@ func (c *rcConn) windowAllows(n uint64) bool {
 // to be sent again, and sendInline keeps no copy.
 func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { return 0, false }
 
-// wantsAck reports whether a packet of n sequences needs the AckReq bit, even if it does
-// not end a message. These packets need the bit:
+// wantsAck reports whether a packet of n sequences needs the AckReq bit. These packets
+// need the bit:
 //
 //   - a tail probe
-//   - every ackEveryPackets-th packet, or every quarter of the window if that is less
+//   - every ackEveryPackets-th packet, or more packets if the window is small
 //   - a packet that fills the window
 func (c *rcConn) wantsAck(n uint64) bool {
 	interval := min(ackEveryPackets, c.cong.quarterWindow())
 	return c.retry.tailProbing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
 }
 
-// pushRequest queues a request packet of n sequences. It sets the AckReq bit if the
-// parameter ask or wantsAck says so.
+// pushRequest queues a request packet of n sequences. It sets the AckReq bit if ask or
+// wantsAck is true.
 func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	ask = ask || c.wantsAck(n)
 	if ask {

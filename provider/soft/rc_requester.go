@@ -14,9 +14,9 @@ const (
 	readPiece = 32
 )
 
-// An rcRequester counts request packets. Packets are numbered from 0; the number is
-// called the sequence. ackedEnd <= seq <= sentEnd <= ackedEnd + maxConnWindow always
-// holds. The zero value is ready to use.
+// An rcRequester counts request packets. The first packet has the sequence 0. ackedEnd
+// <= seq <= sentEnd <= ackedEnd + maxConnWindow always holds. The zero value is ready to
+// use.
 type rcRequester struct {
 	ackedEnd        uint64 // all sequences below ackedEnd were acknowledged by the peer
 	seq             uint64 // sequence of the next packet to be sent
@@ -42,8 +42,7 @@ func (r *rcRequester) sent(n uint64, ackReq bool) {
 	}
 }
 
-// acknowledge records that all sequences below the parameter end were acknowledged. After
-// goBack, packets below the parameter end are not sent again.
+// acknowledge records that all sequences up to end-1 were acknowledged.
 func (r *rcRequester) acknowledge(end uint64) {
 	r.ackedEnd, r.seq = end, max(r.seq, end)
 }
@@ -56,8 +55,8 @@ func (r *rcRequester) goBack() {
 // responseFrom returns the sequence of the next response packet of w, a READ or atomic.
 func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.rc.firstSeq) }
 
-// readDone records that the response of an atomic, or of a piece of a READ, is complete.
-// If goBack has set readsInFlight to 0, a late response does not change it.
+// readDone records the complete response of an atomic or of a READ's piece. After
+// goBack, readsInFlight may be 0 already.
 func (r *rcRequester) readDone() {
 	if r.readsInFlight > 0 {
 		r.readsInFlight--

@@ -20,9 +20,8 @@ type respResource struct {
 	unsent memoryRange
 }
 
-// respResources holds the resources of the last READs and atomics, as many as may be
-// outstanding (IBTA vol. 1, 9.7.4.2). The index of a resource counts from 0, and does
-// not wrap.
+// respResources has the resources of the last READs and atomics (IBTA vol. 1, 9.7.4.2).
+// Their indexes count from 0 and do not wrap.
 type respResources struct {
 	entries      []respResource
 	added        uint64 // number of resources added so far
@@ -59,7 +58,7 @@ func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	return nil, 0
 }
 
-// repeatFrom makes the packets with the sequences from start to end pending again.
+// repeatFrom makes the packets in [start, end] pending again.
 func (r *respResources) repeatFrom(index, start, end uint64) {
 	res := r.at(index)
 	res.pending, res.start, res.next, res.end = true, start, start, end

@@ -85,14 +85,13 @@ func (r *rcResponder) executedData(ends bool) {
 	r.dataEnd = r.expected
 }
 
-// executedRead records that the expected READ was executed. Its response of n packets is
-// due.
+// executedRead records the execution of the expected READ. The response has n packets.
 func (r *rcResponder) executedRead(memory memoryRange, n uint64) {
 	res := r.addResource(n)
 	res.source, res.unsent = memory, memory
 }
 
-// executedAtomic records that the expected atomic was executed. Its response is due.
+// executedAtomic records the execution of the expected atomic.
 func (r *rcResponder) executedAtomic(old uint64) {
 	res := r.addResource(1)
 	res.atomic, res.result = true, old
@@ -107,8 +106,8 @@ func (r *rcResponder) addResource(n uint64) *respResource {
 	return res
 }
 
-// advance records that a packet of n sequences was executed. If the parameter ends is
-// true, the packet was the last one of a message.
+// advance records the execution of a packet of n sequences. The flag ends marks the last
+// packet of a message.
 func (r *rcResponder) advance(n uint64, ends bool) {
 	r.expected += n
 	if ends {
@@ -138,9 +137,8 @@ func (r *rcResponder) repeatAtomic(seq uint64) bool {
 	return true
 }
 
-// repeatRead makes n packets of a READ's response due again, from the packet seq on. It
-// returns false if the response is not known, or the memory is not that of the first
-// request.
+// repeatRead makes n packets of a READ's response due again, from the sequence seq on.
+// It returns false if the READ is unknown or had different memory.
 func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) bool {
 	res, index := r.resources.find(seq)
 	if res == nil || res.atomic {

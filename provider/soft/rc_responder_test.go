@@ -38,8 +38,7 @@ func TestRCResponderSequences(t *testing.T) {
 	require.Equal(t, wire.NAK(wire.NAKRemoteAccess), r.nak)
 }
 
-// A responder sends one NAK for a missing packet. After the packet's arrival, it may
-// send a NAK for another one.
+// A responder sends one NAK for each missing packet.
 func TestRCResponderNAKStates(t *testing.T) {
 	r := newRCResponder()
 	require.Equal(t, nakNone, r.nakState)

@@ -104,9 +104,8 @@ func (c *rcConn) sendAck() bool {
 	return sent
 }
 
-// sendNAK sends the due NAK or RNR NAK for the packet seq. The queue pair then fails,
-// unless this was an RNR NAK or a sequence NAK. If the packetConn has no room, sendNAK
-// returns false.
+// sendNAK sends the due NAK for the packet seq. After a fatal NAK the queue pair fails.
+// sendNAK returns false if the packetConn is full.
 func (c *rcConn) sendNAK(seq uint64) bool {
 	if !c.sendAETH(c.resp.nak, seq) {
 		return false

@@ -13,9 +13,8 @@ import (
 type recovery uint8
 
 const (
-	// recoveryNone: the peer has reported no loss of the packets in flight. A connection
-	// begins in this state. The state is entered again at each new acknowledgement and at
-	// each ACK timeout.
+	// recoveryNone: the peer has reported no loss. This is the state at first, and after
+	// each new acknowledgement or ACK timeout.
 	recoveryNone recovery = iota
 	// recoveryResend: all unacknowledged packets are sent again, after the peer has
 	// reported a loss or the RNR timer has fired. Further reports of the loss are
@@ -61,9 +60,9 @@ func checkPeriod(code uint8) time.Duration {
 	return min(verbs.AckTimeout(code)/4, verbs.AckTimeout(maxCheckCode))
 }
 
-// start begins to watch for an ACK timeout. To avoid a clock reading for each packet, the
-// timer checks for progress after each checkPeriod. So a loss is noticed after 1 to 1.25
-// times the ACK timeout. The standard allows up to 4 times (IBTA vol. 1, 9.7.6.1.3).
+// start begins to watch for an ACK timeout. To save clock readings, the timer checks for
+// progress once in each checkPeriod. A timeout is noticed up to 25 % late, as IBTA vol.
+// 1, 9.7.6.1.3, allows.
 func (r *retransmission) start(code uint8) {
 	r.progressed, r.sinceProgress = false, 0
 	r.timer.start(checkPeriod(code))
@@ -79,15 +78,14 @@ func (r *retransmission) onTimer(code uint8) timerAction {
 	if r.sinceProgress >= verbs.AckTimeout(code) {
 		return timerExpired
 	}
-	// The timer may have fired late. The next period still begins at the time for which
-	// the timer was set. If the end of that period has passed too, the timer fires again
-	// at once.
+	// The next period begins when this one should have ended, even if the timer fired
+	// late.
 	r.timer.again(checkPeriod(code))
 	return timerWait
 }
 
 // countRetry counts a retry after a timeout or a sequence NAK (IBTA vol. 1, 9.7.6.1.1).
-// It returns false at the limit.
+// It returns false if no retry is left.
 func (r *retransmission) countRetry(limit uint8) bool {
 	if r.retries >= limit {
 		return false
@@ -96,8 +94,8 @@ func (r *retransmission) countRetry(limit uint8) bool {
 	return true
 }
 
-// goBack is called when all unacknowledged packets have to be sent again. The parameter
-// entered is the new state: recoveryNone after an ACK timeout, otherwise recoveryResend.
+// goBack records that all unacknowledged packets are sent again. The new state is
+// recoveryNone after an ACK timeout, otherwise recoveryResend.
 func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
 // startTailProbe enters recoveryTailProbe. If the probe is not acknowledged, the timer
@@ -109,8 +107,8 @@ func (r *retransmission) startTailProbe(inFlight uint64) {
 // tailProbing reports whether a tail probe is unanswered.
 func (r *retransmission) tailProbing() bool { return r.state == recoveryTailProbe }
 
-// onProgress records that packets were acknowledged. After a tail probe, it returns how
-// many packets were in flight before the probe; else 0.
+// onProgress records an acknowledgement. After a tail probe, the result is how many
+// packets were in flight, else 0.
 func (r *retransmission) onProgress() (probed uint64) {
 	if r.tailProbing() {
 		probed = r.tailProbed
@@ -191,10 +189,8 @@ func (c *rcConn) onAckTimeout() {
 	c.transmit()
 }
 
-// sendTailProbe sends the oldest unacknowledged packet again after a check period
-// without progress. If the last packets were lost, the peer sends no NAK. But the
-// acknowledgement of the probe shows what is missing, long before the ACK timeout. See
-// also RFC 8985, 7.
+// sendTailProbe repeats the oldest unacknowledged packet. If the last packets were lost,
+// the acknowledgement shows the loss long before the ACK timeout (see RFC 8985, 7).
 func (c *rcConn) sendTailProbe() {
 	if c.retry.tailProbing() || c.q.attributes().RetryCount == 0 {
 		return

@@ -85,8 +85,8 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	for seq := range uint64(5) {
 		p.out = nil
-		// At its first expiry, the timer finds an acknowledged packet, and restarts. At
-		// the second, it sends the packets again.
+		// The timer first finds an acknowledged packet and restarts. Then the timer
+		// sends the packets again.
 		for range 2 {
 			if len(p.out) == 0 {
 				p.advance(scriptTimeout)
@@ -207,9 +207,8 @@ func TestWireReceiverNotReady(t *testing.T) {
 	for range 2 {
 		p.send(p.syndrome(wire.RNRNAK(code), 1))
 		p.post(3, verbs.OpSend, 1)
-		// The peer has refused the first packet with the RNR NAK. It sends a NAK for the
-		// next packets, which are out of sequence. The requester still waits for the RNR
-		// timer.
+		// The peer sends a NAK for the packets after the refused packet. The requester
+		// still waits for the RNR timer.
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.advance(wait - 1)
 		p.wantQuiet("the RNR timer has not fired")
@@ -271,8 +270,7 @@ func TestWireTailProbeBeforeTimeout(t *testing.T) {
 	require.Zero(t, p.timeouts)
 }
 
-// If only the acknowledgement was lost, the requester repeats no packet except the tail
-// probe.
+// After a lost acknowledgement, the requester repeats only one packet, the tail probe.
 func TestWireTailProbeAfterLostAck(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
@@ -304,8 +302,7 @@ func newRetransmission() (r *retransmission, now *time.Duration) {
 	return r, now
 }
 
-// Without progress the timer expires after the ACK timeout. Until then it checks every
-// checkPeriod, here a quarter of the timeout.
+// If there is no progress, the timer expires after the ACK timeout, at the fourth check.
 func TestRetransmissionTimer(t *testing.T) {
 	const code = 10 // an ACK timeout of 4.2 ms
 	r, now := newRetransmission()

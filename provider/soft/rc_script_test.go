@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A script is the peer of one queue pair, and the packetConn of its shard. A test makes
-// the peer's packets, and checks those of the queue pair. Sequences count from 0.
+// A script is the packetConn of a shard. The test makes the peer's packets and checks
+// the queue pair's packets. Sequences count from 0.
 type script struct {
 	t        testing.TB
 	e        *end
@@ -127,8 +127,8 @@ func withAckReq(pkt wire.Packet) wire.Packet {
 	return pkt
 }
 
-// setRETH sets the RETH of a packet: the address, the key and the length. The address is
-// at an offset in the queue pair's memory region. The length may exceed the region.
+// setRETH sets a packet's RETH. The offset counts from the start of the queue pair's
+// memory region.
 func (p *script) setRETH(pkt wire.Packet, offset int, length uint32) wire.Packet {
 	pkt.RETH().Set(p.e.mr.Addr()+uint64(offset), p.e.mr.RKey(), length)
 	return pkt
@@ -171,15 +171,15 @@ func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet 
 	return pkt
 }
 
-// wantRequest removes the oldest packet from out. It must be a request with the opcode
-// op and the sequence seq.
+// wantRequest removes the oldest packet of out. The packet must be a request with op and
+// seq.
 func (p *script) wantRequest(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(ourBase, seq))
 }
 
-// wantResponse removes the oldest packet from out. It must be a response with the opcode
-// op and the sequence seq.
+// wantResponse removes the oldest packet of out. The packet must be a response with op
+// and seq.
 func (p *script) wantResponse(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(theirBase, seq))

@@ -43,9 +43,8 @@ func write(from, to *end, id int) {
 		SGEs: []verbs.SGE{verbs.SGEOf(from.mr, 0, shareSize)}, RemoteAddr: to.mr.Addr(), RKey: to.mr.RKey()})
 }
 
-// run makes both connections send as fast as they can, until the honest connection has
-// completed all of its messages. The constant shareMessages is their number. run returns
-// how much virtual time has passed.
+// run makes both connections send, until the honest connection has completed
+// shareMessages messages. It returns how much virtual time has passed.
 func (n *neighbours) run() time.Duration {
 	begin, posted, done := n.now, 0, 0
 	for range simLimit {

@@ -30,9 +30,8 @@ type sim struct {
 	late func(p wire.Packet) time.Duration
 }
 
-// A simHost is the packetConn of a shard. It computes and checks the ICRC as udp.Conn
-// does. Its address is an IPv6 address from the range for examples (RFC 3849). IPv4 is
-// not simulated: over IPv4 the ICRC also covers the identification in the IP header.
+// A simHost is the packetConn of a shard. Its address is IPv6, because over IPv4 the
+// ICRC also covers the identification.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr

@@ -9,8 +9,7 @@ import (
 )
 
 // A recvQueue is the receive queue of a queue pair or an SRQ. A taken buffer occupies
-// its entry until its completion is polled; see cqSpace. The counters head and tail
-// wrap.
+// its entry until the completion is polled. The counters head and tail wrap.
 type recvQueue struct {
 	entries    []rqe
 	head, tail uint32

@@ -112,9 +112,7 @@ func (q *qp) hasUnsent() bool { return q.sq.next != q.sq.tail }
 // sendQueueEmpty reports whether all posted requests have completed.
 func (q *qp) sendQueueEmpty() bool { return q.sq.oldest == q.sq.tail }
 
-// awaitsAck reports whether each acknowledgement has to be processed at once. This is so
-// if a signaled request, a READ or an atomic is outstanding, if a request is unsent, and
-// in SQD.
+// awaitsAck reports whether each acknowledgement has to be processed at once.
 func (q *qp) awaitsAck() bool {
 	return q.signaledCount > 0 || q.hasUnsent() || q.state == verbs.StateSQD
 }

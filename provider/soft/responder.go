@@ -13,9 +13,8 @@ import (
 type messageState uint8
 
 const (
-	// messageNone: no message has begun. The next fragment has to be the first one of a
-	// message. A queue pair begins in this state. The last fragment of a message and a
-	// failed SEND lead back to it.
+	// messageNone: no message is incomplete, so the next fragment must begin a message.
+	// A failed SEND also leads to this state.
 	messageNone messageState = iota
 	// messageSend: a SEND has begun, and has taken a receive buffer. The next fragment
 	// must be of that SEND.
@@ -36,9 +35,8 @@ type responder struct {
 	writeLength    uint32      // bytes of the whole current WRITE
 }
 
-// expects reports whether a fragment may come next. The parameter first is true for the
-// first fragment of a message. The parameter state is messageSend for a SEND, and
-// messageWrite for a WRITE.
+// expects reports whether a fragment may come next. The parameter state is messageSend
+// for a SEND, and messageWrite for a WRITE.
 func (rs *responder) expects(first bool, state messageState) bool {
 	if first {
 		return rs.message == messageNone
@@ -46,9 +44,8 @@ func (rs *responder) expects(first bool, state messageState) bool {
 	return rs.message == state
 }
 
-// A memoryRange is the memory of a READ or WRITE, or the part that is still to be
-// accessed. The memory region is looked up for each fragment, because the region may be
-// closed in between.
+// A memoryRange is the memory of a READ or WRITE, or the rest of that memory. The region
+// is looked up for each fragment, because the region may be closed in between.
 type memoryRange struct {
 	addr uint64
 	key  uint32
@@ -124,9 +121,8 @@ func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// deliverInline executes a small SEND of one fragment, if PollInline can return the bytes
-// of that SEND. Otherwise deliverInline does nothing and returns false, for example if
-// completions wait in the CQ.
+// deliverInline executes a small SEND of one fragment for PollInline. It returns false
+// if PollInline can not return the bytes.
 func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	c := q.recvCQ
 	at := c.stored
@@ -227,10 +223,8 @@ func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 	return outcomeAck
 }
 
-// beginWrite checks a WRITE, and stores its memory range in writeLeft. If the queue pair
-// allows no WRITEs, the request is invalid. If the key, the range or the access rights
-// are wrong, the outcome is an access error. A WRITE of zero bytes is not checked for
-// access errors (IBTA vol. 1, 9.7.4.1.3).
+// beginWrite checks a WRITE, and stores its memory range in writeLeft. A WRITE of zero
+// bytes is not checked for access errors (IBTA vol. 1, 9.7.4.1.3).
 func (q *qp) beginWrite(r *fragment.Fragment) outcome {
 	if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 		return outcomeInvalidRequest

@@ -16,18 +16,16 @@ const (
 	// minPartialLimit is the shortest time limit, for senders with very short ACK
 	// timeouts. Arbitrary.
 	minPartialLimit = time.Second
-	// maxPartialLimit is the longest time limit. Without it, a client with a very long
-	// ACK timeout could occupy receive buffers for just as long. A sender with an ACK
-	// timeout of 69 s (code 24) can make eight attempts of 69 s within maxPartialLimit.
-	// Arbitrary.
+	// maxPartialLimit is the longest time limit. It protects receive buffers from
+	// clients with a very long ACK timeout. Arbitrary.
 	maxPartialLimit = 10 * time.Minute
 	// partialProgress is how many bytes have to arrive within the time limit: one packet
 	// of the largest path MTU.
 	partialProgress = 4096
 )
 
-// A partialMessage limits the time for the rest of a SEND. Otherwise one peer could
-// occupy all receive buffers of an SRQ. The timer is not restarted for each fragment.
+// A partialMessage limits the time for the rest of a SEND, because one peer could occupy
+// all receive buffers of an SRQ.
 type partialMessage struct {
 	timer timer
 	// number of messages of several fragments so far
@@ -56,7 +54,7 @@ func (p *partialMessage) stalled(offset uint32) bool {
 // for less than this time.
 func (q *qp) partialLimit() time.Duration {
 	timeout := verbs.AckTimeout(q.attr.Timeout)
-	// Without an ACK timeout the sender waits without end.
+	// Zero means that the sender waits forever.
 	if q.attr.Timeout == 0 {
 		timeout = maxPartialLimit
 	}

@@ -13,9 +13,8 @@ type rnrRetry struct {
 	timer   timer
 }
 
-// refused processes an RNR NAK, and starts the timer. The parameter code says how long
-// to wait; see verbs.RNRDelay. refused returns false if no retry is left (IBTA vol. 1,
-// 9.7.5.2.8).
+// refused processes an RNR NAK with a verbs.RNRDelay code, and starts the timer. It
+// returns false if no retry is left (IBTA vol. 1, 9.7.5.2.8).
 func (r *rnrRetry) refused(code uint8) bool {
 	if r.retriesLeft == 0 {
 		return false

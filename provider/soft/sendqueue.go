@@ -57,8 +57,8 @@ type udRequest struct {
 // expectsResponse reports whether the request is a READ or an atomic.
 func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomic() }
 
-// done reports whether the peer has executed the request. All path sequences below the
-// parameter acked are acknowledged.
+// done reports whether the peer has executed the request. The parameter acked is the
+// first unacknowledged path sequence.
 func (w *wqe) done(acked uint64) bool {
 	if w.expectsResponse() {
 		return w.responseComplete
@@ -74,10 +74,9 @@ const unsent = math.MaxUint64
 type sendQueue struct {
 	entries []wqe // ring of requests; grows up to depth
 
-	// These fields are positions in the queue, which wrap.
+	// All positions in the queue wrap.
 	oldest uint32 // position of the oldest request that has not completed
-	// position of the request that is sent next; the same as the field firstNew, unless
-	// a part of that request was sent already
+	// position of the request that is sent next; a part of it was perhaps sent already
 	next     uint32
 	firstNew uint32 // position of the first request that was never sent
 	tail     uint32 // position of the next request to be posted
@@ -135,8 +134,8 @@ func (q *sendQueue) forgetSent() {
 	q.next, q.firstNew = q.oldest, q.oldest
 }
 
-// retire removes the oldest request. If the field next or firstNew has the position of
-// that request, the field is incremented too. This happens in a flush, and after rewind.
+// retire removes the oldest request. In a flush or after rewind, that request perhaps
+// still has to be sent.
 func (q *sendQueue) retire() {
 	if q.next == q.oldest {
 		q.next++

@@ -4,10 +4,9 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/internal/psn"
 
-// nearestSeq converts the PSN v to a sequence. PSNs have 24 bits and wrap (IBTA vol. 1,
-// 9.7.1), so many sequences have this PSN. nearestSeq selects the sequence that is
-// closest to the parameter reference. If the selected sequence is negative, nearestSeq
-// returns false. The parameter base is the PSN of sequence 0.
+// nearestSeq converts a PSN, which wraps at 24 bits, to a sequence (IBTA vol. 1, 9.7.1).
+// The sequence is the closest one to the parameter reference. The parameter base is the
+// PSN of sequence 0. nearestSeq returns false if the sequence would be negative.
 func nearestSeq(v, base psn.Value, reference uint64) (uint64, bool) {
 	seq := int64(reference) + int64(v.Sub(psnOf(base, reference)))
 	return uint64(seq), seq >= 0

@@ -13,9 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// While a CQ is armed, a call of a queue pair's method arms the doorbells of connections,
-// until it finds a connection with work. Later calls arm nothing until the shard is
-// driven. So n calls together arm at most 2n doorbells.
+// While a CQ is armed, n method calls together arm at most 2n doorbells.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
@@ -25,8 +23,7 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 }
 
 // prepareForSleep makes n connections with work, arms the CQ, and calls QP.State n
-// times. The result visits counts the calls of reserveRing. The result rings counts the
-// writes to the eventfd.
+// times. It counts the calls of reserveRing and the writes to the eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)

@@ -16,9 +16,8 @@ import (
 )
 
 // Datagrams on the local path go over Unix sockets of type SOCK_SEQPACKET. Each UD queue
-// pair listens on a name with its number, and has one connection to each destination.
-// SO_PEERCRED returns the user at the other end of a connection. EPOLLOUT reports that
-// the receiver has room. One packet is one datagram:
+// pair listens on a name with its number, and connects to each destination. SO_PEERCRED
+// returns the user at the other end of a connection. One packet is one datagram:
 //
 //	0   Q_Key (32) | flags (8) | source queue pair number (24) | immediate data (32)
 //	12  source GID (128) | destination GID (128)

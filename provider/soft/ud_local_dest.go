@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// maxDatagramDests is how many connections a queue pair has to others. A further one
-	// replaces the least recently used one. Arbitrary: a quarter of the usual
-	// RLIMIT_NOFILE.
+	// maxDatagramDests is the maximum number of destinations of a queue pair. One more
+	// destination replaces the least recently used destination. Arbitrary.
 	maxDatagramDests = 256
 	// maxDatagramQueue is how many bytes may wait for one destination: 253 datagrams of
 	// the largest size. Arbitrary.
@@ -24,13 +23,12 @@ const (
 	// maxShardQueue is how many bytes may wait for all destinations of a shard.
 	// Arbitrary.
 	maxShardQueue = 16 << 20
-	// These are the shortest and the longest interval between attempts to connect. The
-	// interval doubles each time. The system does not report room in a full backlog; see
-	// connect(2), EAGAIN.
+	// An attempt to connect to a full backlog is repeated at doubling intervals
+	// (connect(2), EAGAIN). These are the first and the longest interval.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
-	// A failed attempt to connect is repeated connectTries times. This takes 10 s in
-	// all. Then the waiting datagrams are dropped. Arbitrary.
+	// connectTries is the number of repeated attempts, in 10 s. The waiting datagrams
+	// are dropped after the last attempt. Arbitrary.
 	connectTries = 48
 )
 
@@ -38,9 +36,8 @@ const (
 type udDestState uint8
 
 const (
-	// udDestRefused: there is no connection, because the receiver's backlog is full.
-	// Datagrams wait in the queue. The timer calls connectAgain. A new destination
-	// begins in this state, without the timer.
+	// udDestRefused: there is no connection, because the receiver's backlog is full or
+	// the destination is new. Datagrams wait in the queue.
 	udDestRefused udDestState = iota
 	// udDestOpen: there is a connection. The queue is empty, except between connect and
 	// flush.
@@ -89,10 +86,9 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeLeastRecentlyUsed removes one destination, an idle one if possible. The socket of
-// a destination that is not idle may have unread datagrams. Later datagrams over a new
-// connection could overtake these. The destination in the parameter except is not
-// removed. If there is no other one, the result is false.
+// removeLeastRecentlyUsed removes a destination, if possible an idle destination, whose
+// socket has no unread datagrams. It returns false if only the destination in the
+// parameter except is left.
 func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
@@ -176,8 +172,8 @@ func (d *udLocalDest) connectAgain() {
 	}
 }
 
-// send sends a datagram, or queues it if others wait or the socket is full. If the queue
-// is full, it drops and counts the datagram.
+// send sends or queues a datagram. If the queue is full, the datagram is dropped and
+// counted.
 func (d *udLocalDest) send(b []byte) {
 	if d.state == udDestOpen && d.transmit(b) {
 		return
@@ -206,9 +202,8 @@ func (d *udLocalDest) awaitRoom() {
 // connected reports whether there is a connection.
 func (d *udLocalDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
 
-// transmit passes a datagram to the socket. If the receiver has closed the connection,
-// transmit calls connect, which may remove the destination. If the datagram was not sent,
-// transmit returns false.
+// transmit passes a datagram to the socket, and reports success. It reconnects if
+// necessary, and may then remove the destination.
 func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)

@@ -16,17 +16,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram to a sink. The low 9 bits of lastNumber
-// are ones, so numberedDatagram puts the payload at the end of the memory region.
+// lastNumber is the number of the last datagram to a sink. Its low 9 bits place the
+// payload; see numberedDatagram.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is the number of receive buffers of a sink.
 const sinkBuffers = 256
 
-// peerDatagramSink is the function of a peer process with a UD queue pair. It prints the
-// queue pair number, and then receives datagrams. Whenever the datagram with the number
-// lastNumber arrives, it prints how many datagrams have arrived before that one, and
-// starts to count again. Datagrams out of order fail the test.
+// peerDatagramSink is the function of a peer process. It prints its queue pair number,
+// and receives datagrams in order. At each datagram lastNumber, it prints the number of
+// earlier datagrams.
 func peerDatagramSink(t *testing.T, _ string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -59,9 +58,9 @@ func peerDatagramSink(t *testing.T, _ string) {
 	}
 }
 
-// peerDatagramSource is the function of a peer process. The parameter address is a queue
-// pair number in decimal. The process sends one datagram to that queue pair. Then it
-// prints how many counters of its own device are not 0.
+// peerDatagramSource is the function of a peer process. It sends one datagram to a queue
+// pair, and prints how many counters of its device are not 0. The parameter address is
+// the queue pair number.
 func peerDatagramSource(t *testing.T, address string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -74,9 +73,8 @@ func peerDatagramSource(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// peerDatagramDestNoDescriptors is the function of a peer process with two destinations
-// and no free descriptors. A datagram to a third destination closes a connection, or is
-// dropped if none can be closed.
+// peerDatagramDestNoDescriptors is the function of a peer process. It sends to a new
+// destination when no descriptor is free.
 func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	d := openDevice(t, localConfig())
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -112,9 +110,8 @@ func TestDatagramDestsOutOfDescriptors(t *testing.T) {
 	kill()
 }
 
-// startSink starts a process with peerDatagramSink as the user uid. It returns the
-// sink's queue pair number, a function that signals the process, and a function that
-// reads its next line.
+// startSink starts peerDatagramSink as the user uid. It returns the queue pair number,
+// and functions to signal the process and read a line.
 func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal), line func() string) {
 	cmd := peerproc.Command("datagram-sink", "")
 	cmd.SysProcAttr = nil
@@ -169,9 +166,8 @@ func TestDatagramBurstToProcess(t *testing.T) {
 	}
 }
 
-// While the receiving process is stopped, the sender queues datagrams for it. When the
-// queue is full, the sender drops and counts them. Datagrams to other destinations are
-// sent without delay.
+// The sender queues datagrams for a stopped process, then drops and counts them.
+// Datagrams to other destinations are not delayed.
 func TestDatagramStoppedProcess(t *testing.T) {
 	num, signal, line := startSink(t, uint32(os.Geteuid()))
 	d := openDevice(t, localConfig())

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxDatagramSources is how many connections a queue pair accepts. A further one
-	// replaces the one from evictionCandidate. Arbitrary.
+	// maxDatagramSources is the maximum number of connections that a queue pair accepts.
+	// One more connection replaces the result of evictionCandidate. Arbitrary.
 	maxDatagramSources = 1024
 	// datagramBudget is how many datagrams of a connection, and how many new
 	// connections, are handled at a time. Arbitrary.
@@ -69,9 +69,8 @@ func (u *udLocal) acceptAgain() {
 	}
 }
 
-// admit adds a new connection of an allowed user to the queue pair, and reads the
-// connection's datagrams. If the connection can not be added, admit reads the datagrams
-// that have arrived, and closes the connection.
+// admit adds a new connection of an allowed user, and reads its datagrams. If there is
+// no place, admit closes the connection after reading.
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !u.q.dev.users.Allows(peer.UID) {
@@ -89,10 +88,8 @@ func (u *udLocal) admit(fd int) {
 	src.OnReady(fd, unix.EPOLLIN)
 }
 
-// enter adds a connection to the queue pair. At the connection limit of the user, enter
-// first closes the user's longest idle connection. At the limit of the queue pair, enter
-// first closes the connection from evictionCandidate. On failure, ok is false, and the
-// result refused is the counter to increment.
+// enter adds a connection to the queue pair. If a limit is reached, enter first closes
+// an old connection. If ok is false, the result refused is the counter to increment.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.connLimit
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
@@ -109,9 +106,8 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	return 0, true
 }
 
-// fillSpare opens the missing spare descriptors. Each time this fails, it closes the
-// connection from evictionCandidate and tries again, up to SpareCount times. It returns
-// false if spare descriptors are still missing.
+// fillSpare opens the missing spare descriptors, and closes connections if necessary. It
+// returns false if spare descriptors are still missing.
 func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
 		if u.q.dev.spare.Fill() {
@@ -142,8 +138,7 @@ func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 }
 
 // evictionCandidate returns the connection to close for a new connection of newUser, or
-// nil if there are none. It selects the longest idle connection of the user with the
-// most connections; see access.LeastUsedOfBusiest.
+// nil if there are none. See access.LeastUsedOfBusiest.
 func (u *udLocal) evictionCandidate(newUser uint32) *udLocalSource {
 	return access.LeastUsedOfBusiest(maps.Values(u.sources), newUser,
 		func(src *udLocalSource) uint32 { return src.uid },
@@ -159,9 +154,8 @@ func (src *udLocalSource) OnReady(int, uint32) {
 	}
 }
 
-// readOne reads one datagram, and reports whether more may have arrived. It closes the
-// connection after an invalid packet, such as an empty one, or if the peer has closed
-// it.
+// readOne reads one datagram, and reports whether more may wait. After an error or an
+// invalid packet it closes the connection.
 func (src *udLocalSource) readOne() bool {
 	p := src.local
 	n, err := unix.Read(src.fd, p.in)

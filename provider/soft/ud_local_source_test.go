@@ -18,9 +18,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// connectDatagrams connects a socket to the UD queue pair dst, and sends one datagram as
-// the queue pair src. After EAGAIN or EPIPE it tries again with a new socket. It returns
-// the socket.
+// connectDatagrams connects to the UD queue pair dst, and sends one datagram as the
+// queue pair src. It returns the socket.
 func connectDatagrams(t *testing.T, dst, src uint32) int {
 	for {
 		fd, err := unixsock.New()
@@ -40,8 +39,8 @@ func connectDatagrams(t *testing.T, dst, src uint32) int {
 }
 
 // peerDatagramSenders is the function of a peer process. It sends one datagram on each
-// of several connections. The parameter address contains the queue pair number and the
-// number of connections.
+// connection. The parameter address has the queue pair number and the number of
+// connections.
 func peerDatagramSenders(t *testing.T, address string) {
 	var to uint32
 	var n int
@@ -87,9 +86,8 @@ func (e *end) receiveFrom(n int) {
 	}
 }
 
-// Connections for UD count towards their user's limit. At the limit, a new connection
-// replaces the user's longest idle connection to the queue pair. If there is none, the
-// new connection is closed after its datagram.
+// When a user has reached the limit, a new connection replaces the user's longest idle
+// connection.
 func TestDatagramUserLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cfg := localConfig()
@@ -164,8 +162,8 @@ func TestEvictionCandidate(t *testing.T) {
 }
 
 // peerDatagramNoDescriptors is the function of a peer process with three UD connections
-// and no free descriptors. A new connection of an allowed user replaces one of the
-// three. A new connection of another user is refused.
+// and no free descriptor. A new connection replaces one of the three, if its user is
+// allowed.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
 	p, dev := udLocalOf(e), e.qp.dev

@@ -39,9 +39,8 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	}
 }
 
-// nonReadingQP simulates a UD queue pair that reads no datagrams. It binds the socket
-// name of the queue pair number num, and listens. Each call of the returned function
-// accepts a connection, and returns the descriptor.
+// nonReadingQP simulates the UD queue pair num, which reads no datagrams. The returned
+// function accepts a connection and returns the descriptor.
 func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	require.NoError(t, err)

@@ -110,10 +110,10 @@ func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	return p.local.sendOne(w, to), true
 }
 
-// resend implements path. UD has no RNR NAKs.
+// resend implements path. It does nothing, because UD has no RNR NAKs.
 func (p *udPath) resend() {}
 
-// takeAcks implements path. UD has no acknowledgements.
+// takeAcks implements path. It does nothing, because UD has no acknowledgements.
 func (p *udPath) takeAcks() bool { return false }
 
 // acked implements path. A datagram that was sent counts as acknowledged.
@@ -122,23 +122,24 @@ func (p *udPath) acked() uint64 { return p.seq }
 // abort implements path. A UD message has one fragment, so it is never incomplete.
 func (p *udPath) abort(outcome) {}
 
-// requestsPending implements path. It matters only for incomplete messages, which UD
-// does not have.
+// requestsPending implements path. It returns false, because UD has no incomplete
+// messages.
 func (p *udPath) requestsPending() bool { return false }
 
 // accessSource implements path. UD has no remote keys, so there are no access errors.
 func (p *udPath) accessSource() (access.Source, bool) { return access.Source{}, false }
 
-// stopResponding implements path. UD has no responses.
+// stopResponding implements path. It does nothing, because UD has no responses.
 func (p *udPath) stopResponding() {}
 
-// receivesPosted implements path. No sender waits for receive buffers.
+// receivesPosted implements path. It does nothing, because no sender waits for receive
+// buffers.
 func (p *udPath) receivesPosted() {}
 
-// rebind implements path. UD has no connections.
+// rebind implements path. It does not take the end, because UD has no connections.
 func (*udPath) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
-// peerGone implements path. UD has no connections.
+// peerGone implements path. It does nothing, because UD has no connections.
 func (*udPath) peerGone(*shm.End) {}
 
 // receiveAt implements path. It passes the address to the wire path, if there is one.

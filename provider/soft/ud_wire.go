@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxUDRoutes is how many routes a UD queue pair keeps open. A further one closes all of
-// them. Arbitrary.
+// maxUDRoutes limits the open routes of a UD queue pair. When the limit is reached, all
+// routes are closed. Arbitrary.
 const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair. It belongs to the shard.
@@ -33,9 +33,8 @@ func newUDWire(q *qp) *udWire {
 	return &udWire{q: q, demux: &q.shard.demux, routes: make(map[udp.Route]*udp.Route)}
 }
 
-// sendOne sends the datagram of the request w. The datagram's PSN is the queue pair's
-// first PSN plus seq. If the packetConn has no room, sendOne sends nothing and returns
-// false.
+// sendOne sends the request w as a datagram with the sequence seq. If the packetConn is
+// full, the result room is false.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {
@@ -109,9 +108,9 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 	return u.listenAt(at)
 }
 
-// listenAtAll makes the queue pair receive at all present addresses of this host, unless
-// receiveAt was called. With PathAuto it leaves out loopback and link-local addresses,
-// and ignores errors. With PathWire it fails if it can open no UDP port.
+// listenAtAll makes the queue pair receive at all addresses of this host, unless
+// receiveAt was called. With PathAuto, loopback and link-local addresses are left out,
+// and errors are ignored.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil

@@ -83,8 +83,8 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 }
 
 // vethRequest returns an rtnetlink request for a pair of virtual Ethernet interfaces
-// (linux/if_link.h). The interface peerName is created in the namespace peerNetwork, the
-// other one in the namespace of the calling thread. Names have at most 7 bytes.
+// (linux/if_link.h). The interface peerName is in the namespace peerNetwork. Names have
+// at most 7 bytes.
 func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 	const peerOfVeth = 1 // VETH_INFO_PEER in linux/veth.h
 	padded := func(name string) []byte { return append([]byte(name), make([]byte, 8-len(name))...) }
@@ -182,8 +182,7 @@ func peerFarOnly(t *testing.T, _ string) {
 
 func TestFromHereByAnotherLink(t *testing.T) { peerproc.InNetworkNamespace(t, "from-here") }
 
-// peerFromHere sends a request from one interface of this host to another. With PathAuto
-// the request is dropped, because its source is an address of this host.
+// peerFromHere checks that PathAuto drops a request between two interfaces of this host.
 func peerFromHere(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	err := nettest.Change(vethRequest("out", "back", ownNetwork(t)))
@@ -206,8 +205,8 @@ func peerFromHere(t *testing.T, _ string) {
 	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes the packet")
 }
 
-// sendSpoofed sends a connection request with the source src to the queue pair qpn at
-// dst. The parameter link names the interface to use; if it is empty, the kernel chooses.
+// sendSpoofed sends a connection request with the source address src. If the parameter
+// link is empty, the kernel chooses the interface.
 func sendSpoofed(t *testing.T, src netip.Addr, dst netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
 	fd, err := hostport.UDPSocket(src)

@@ -131,8 +131,8 @@ func (r *receiver) receiveHeaders() {
 	}
 }
 
-// receiveHeadersAt makes the kernel report IP headers at a socket. It returns false if
-// the kernel can not.
+// receiveHeadersAt makes the kernel report header fields of received packets. It returns
+// false on failure.
 func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	level, options := unix.IPPROTO_IP, [...]int{unix.IP_RECVTOS, unix.IP_RECVTTL}
 	if local.Addr().Is6() {

@@ -85,8 +85,8 @@ func TestReceiveChecksIPID(t *testing.T) {
 	require.Zero(t, r.count(counters.RxICRCEncapsulated))
 }
 
-// A packet can not have arrived before the last call that emptied the socket. The
-// receiver reports the time of that call.
+// For a packet, the receiver reports when the socket was last empty. The packet arrived
+// after that time.
 func TestArrivalTimes(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	now := time.Duration(0)

@@ -11,9 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A sender queues packets, and sends many with one system call. It never blocks. Packets
-// of the same length to the same queue pair become one message, which is cut into
-// datagrams (udp(7), UDP_SEGMENT).
+// A sender sends queued packets, many with one system call. It never blocks. A message
+// is one packet, or several of the same length (udp(7), UDP_SEGMENT).
 type sender struct {
 	shared  connectedSocket // sends to destinations without a connected socket
 	batch   *batch
@@ -38,8 +37,8 @@ const (
 	maxSegmented = 65507
 )
 
-// newSender returns a sender for the shared socket fd. Its queue has room for the given
-// number of packets of at most size bytes.
+// newSender returns a sender for the shared socket fd. The parameter size is the largest
+// length of a packet in bytes.
 func newSender(fd, packets, size int, counts *counters.Set) sender {
 	return sender{
 		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size),
@@ -110,26 +109,24 @@ func (s *sender) flush() {
 			break
 		}
 		if err == nil && sent < messages && out.countsIDs && !out.full() {
-			// The kernel has refused a message, and may have used an identification for
-			// it. So the connected socket is closed.
+			// After a refused message the next identification is unknown, so the
+			// connected socket is closed.
 			s.dests[first].disconnect()
 		}
 	}
 	s.moveToFront(first)
 }
 
-// handleError handles the error of a message. The parameter first is the index of the
-// message's first packet. handleError drops packets that can never be sent. It returns
-// true if flush shall continue.
+// handleError handles a message's error, and drops packets that can never be sent. It
+// returns true if flush shall continue.
 func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case s.dests[*first].socket != nil:
-		// The error may be about an earlier packet (udp(7), ECONNREFUSED). So it is not
-		// known whether the kernel has used an identification for this message. The
-		// connected socket is closed, and the shared socket sends the message.
+		// The shared socket sends this message, because the error may be about an
+		// earlier packet (udp(7), ECONNREFUSED).
 		s.dests[*first].disconnect()
 	case errors.Is(err, unix.ENOBUFS):
 		return false
@@ -144,9 +141,8 @@ func (s *sender) handleError(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages from queued packets for the socket out. The parameter first is
-// the index of the first packet. gather stops at a packet for another socket. It returns
-// the number of messages.
+// gather makes messages from queued packets, until it finds a packet for another socket.
+// It returns the number of messages.
 func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
 		n := s.segmentsFrom(first)
@@ -165,9 +161,8 @@ func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	return messages
 }
 
-// segmentsFrom returns how many queued packets can be one message. The parameter first is
-// the index of the first one. All packets have the same length, but the last one may be
-// shorter. All are for one queue pair, because one socket receives the message.
+// segmentsFrom returns how many queued packets can be one message. All are for one queue
+// pair, because one socket receives the message.
 func (s *sender) segmentsFrom(first int) int {
 	if !s.segmentation {
 		return 1

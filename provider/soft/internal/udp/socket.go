@@ -112,8 +112,7 @@ func setBuffers(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer)
 }
 
-// portTaken returns the error for a port that is in use. Its text says what the user can
-// do.
+// portTaken returns the error for a port in use, with advice for the user.
 func portTaken(local netip.AddrPort) error {
 	return fmt.Errorf("%w: UDP %v belongs to another process, to another device of this process, or to the kernel's own RoCE (rdma_rxe). "+
 		"One device speaks RoCE on an address: give this one another local address (on loopback, 127.0.0.2), "+

@@ -25,13 +25,12 @@ type source struct {
 // A sources has the sources that a receiver remembers. The zero value has none.
 type sources struct {
 	known map[netip.AddrPort]*source
-	// candidate is a new source that is not in the table yet. The method keep adds it
-	// there after the first valid packet.
+	// candidate is a new source, which has sent no valid packet yet.
 	candidate source
 }
 
-// find returns the source of packets from remote to local. A new one is valid until the
-// next find.
+// find returns the source of packets between two addresses. A new source is valid until
+// the next find.
 func (s *sources) find(remote, local netip.AddrPort) *source {
 	if source := s.known[remote]; source != nil {
 		return source

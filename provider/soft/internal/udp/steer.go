@@ -9,22 +9,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxMembers is the largest number of sockets of shards at one address. It limits the
-// BPF program, which may have 4096 instructions (BPF_MAXINSNS): two for each socket and
-// five for each shard.
+// maxMembers limits the shards' sockets at one address, because a BPF program may have
+// only 4096 instructions (BPF_MAXINSNS).
 const maxMembers = 1000
 
-// steer returns the BPF program that selects a socket for each packet, by the
-// destination queue pair. It adds 100 ns to a sendto(2) to a socket of this host; see
-// bench/README.md.
+// steer returns the BPF program that selects a socket by the destination queue pair. It
+// adds 100 ns to a sendto(2) to this host; see bench/README.md.
 //
-// Socket 0 is that of connection management, and members[i] is socket i+1. The queue
-// pair number modulo the parameter modulus is the slot of the shard. The quotient
-// selects one of the shard's sockets. A packet for a slot without a shard goes to socket
-// 0, which drops it.
+// Socket 0 belongs to connection management, and members[i] is socket i+1. The queue
+// pair number modulo modulus is the slot of a shard. The quotient selects one of the
+// shard's sockets. Socket 0 drops packets for a slot without a shard.
 //
-// The program reads the UDP payload, so the BTH is at offset 0. See bpf(4) for the
-// instructions, and socket(7) for SO_ATTACH_REUSEPORT_CBPF.
+// The program reads the UDP payload, which begins with the BTH. See bpf(4), and
+// socket(7) for SO_ATTACH_REUSEPORT_CBPF.
 func steer(members []member, modulus uint32) []unix.SockFilter {
 	// Offset of the BTH word with the queue pair number in its low 24 bits (IBTA vol. 1,
 	// 9.2).

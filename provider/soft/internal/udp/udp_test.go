@@ -81,7 +81,7 @@ func joinRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPo
 	return r
 }
 
-// count returns the value of a counter, which sender and receiver share.
+// count returns the value of a counter.
 func (r *rig) count(id counters.ID) uint64 { return r.recv.counts[id].Load() }
 
 // queue queues a packet. The parameter payload is the length of its payload in bytes.

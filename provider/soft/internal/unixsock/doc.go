@@ -1,4 +1,4 @@
-// Package unixsock has Unix sockets with abstract names (unix(7)). Each message is one
-// packet (SOCK_SEQPACKET). The package also finds out which user has a socket.
-// SpareDescriptors keeps descriptors in reserve.
+// Package unixsock opens Unix sockets of type SOCK_SEQPACKET with abstract names
+// (unix(7)). User returns the user of a socket. SpareDescriptors keeps file descriptors
+// in reserve.
 package unixsock

@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeerName returns the abstract name of the other end of a connected Unix socket. It
-// begins with '@'. PeerName returns false if there is none.
+// PeerName returns the abstract name of a connected socket's peer. The name begins with
+// '@'. PeerName returns false if the peer has no abstract name.
 //
-// unix.Getpeername is not sufficient: it ends a name at a zero byte, and a file path may
-// also begin with '@'.
+// PeerName does not use unix.Getpeername, which ends a name at a zero byte.
 func PeerName(fd int) (name string, ok bool) {
 	var raw unix.RawSockaddrUnix
 	size := uint32(unsafe.Sizeof(raw))

@@ -24,7 +24,7 @@ func NewType(kind int) (int, error) {
 	return fd, resource.Wrap(err)
 }
 
-// Bind makes a socket with an abstract name, which begins with '@'.
+// Bind makes a SOCK_SEQPACKET socket with an abstract name. The name begins with '@'.
 func Bind(name string) (int, error) { return BindType(unix.SOCK_SEQPACKET, name) }
 
 // BindType is Bind for another type of socket. Types have separate names.
@@ -73,8 +73,8 @@ func Send(fd int, packet []byte, fds []int) error {
 	return nil
 }
 
-// Receive receives one packet into buf, and up to maxFDs descriptors, which the caller
-// then owns. Errors:
+// Receive receives one packet into buf, and up to maxFDs descriptors. The caller owns
+// the descriptors. Errors:
 //
 //   - EAGAIN: no packet waits
 //   - verbs.ErrPeerGone: the connection has ended
@@ -110,9 +110,8 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// truncationError returns the error for a packet that the kernel has shortened. If the
-// kernel did not pass all descriptors, the packet had too many, or this process has no
-// free descriptor (recvmsg(2)). truncationError opens a descriptor to find out which.
+// truncationError returns the error for a truncated packet. It opens a descriptor to
+// find out whether one is free (recvmsg(2)).
 func truncationError(lostDescriptors bool) error {
 	if lostDescriptors {
 		fd, err := eventfd.New()

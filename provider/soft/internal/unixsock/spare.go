@@ -9,10 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// A SpareDescriptors keeps open descriptors in reserve. When no descriptor is free
-// (EMFILE and ENFILE), it closes its own, so that the device can still refuse a client or
-// complete a connection. Until all spare descriptors are open again, the device admits no
-// new client.
+// A SpareDescriptors keeps open descriptors in reserve. When no other descriptor is free
+// (EMFILE, ENFILE), it closes them. The device can then still refuse a client or
+// complete a connection. The device admits no new client until all spare descriptors are
+// open again.
 type SpareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
@@ -33,7 +33,7 @@ func (s *SpareDescriptors) AddListener() {
 	s.fillLocked()
 }
 
-// RemoveListener counts one listener less. Without listeners it closes the spare
+// RemoveListener subtracts one listener. If none is left, it closes the spare
 // descriptors.
 func (s *SpareDescriptors) RemoveListener() {
 	s.mu.Lock()
@@ -72,14 +72,14 @@ func (s *SpareDescriptors) closeSpare() bool {
 	return any
 }
 
-// Retry calls fn. If no descriptor is free, it closes the spare ones and calls fn again.
+// Retry calls fn. If fn lacks a descriptor, Retry closes the spare descriptors and calls
+// fn again.
 func (s *SpareDescriptors) Retry(fn func() error) error {
 	return resource.Retry(fn, s.closeSpare)
 }
 
-// Accept accepts the next client of a listening socket. If no descriptor is free, it
-// closes the spare descriptors and tries again. The caller then admits or closes the
-// client, and calls Fill.
+// Accept accepts the next client, if necessary with a spare descriptor. The caller
+// admits or closes the client, and then calls Fill.
 func (s *SpareDescriptors) Accept(listener int) (fd int, err error) {
 	err = s.Retry(func() error {
 		fd, err = Accept(listener)

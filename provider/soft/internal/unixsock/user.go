@@ -35,10 +35,9 @@ const (
 // errNoDiag means that the kernel has no unix_diag, or answers in an unknown format.
 var errNoDiag = errors.New("no unix_diag")
 
-// User returns the user of the process that made the socket with an abstract name, which
-// begins with '@'. The parameter kind is the type, such as unix.SOCK_SEQPACKET. User
-// returns false if the user is not known. The call takes time in proportion to the
-// number of Unix sockets.
+// User returns the user whose process made the socket with an abstract name. The name
+// begins with '@'. The parameter kind is the socket's type, such as unix.SOCK_SEQPACKET.
+// User returns false if the user is unknown. User searches all Unix sockets.
 func User(name string, kind byte) (uid uint32, known bool) {
 	found := diagSearch{name: "\x00" + name[1:], kind: kind}
 	if err := dumpSockets(&found); err != nil {
@@ -56,8 +55,7 @@ type diagSearch struct {
 	connected []uint32
 }
 
-// user returns the user of the holder. If there is no holder, user returns the user that
-// all connected sockets have. known is false if there is no such user.
+// user returns the holder's user, or else the common user of all connected sockets.
 func (s *diagSearch) user() (uid uint32, known bool) {
 	if len(s.holder) > 0 {
 		return s.holder[0], true
