@@ -10,7 +10,7 @@ import (
 )
 
 // A waker makes its eventfd readable, from any goroutine. Only the goroutine that sets
-// wakePending writes to the eventfd. So repeated wakes need only one system call.
+// wakePending writes to the eventfd.
 //
 // While wakePending is set, the eventfd is readable or about to become so.
 type waker struct {

@@ -2,11 +2,11 @@ package wire
 
 import "hash/crc32"
 
-// This file computes with polynomials over GF(2), whose coefficients are bits. The
-// register of a CRC is such a polynomial. Its most significant bit is the constant term.
+// This file computes with polynomials over GF(2), whose coefficients are bits. The most
+// significant bit is the constant term.
 
-// inversePowers has negative powers of x for solve. The power at index i is for packets
-// of 4*i bytes. Its exponent is -n if the ICRC covers n bits from the identification on.
+// inversePowers has negative powers of x for solve, by packet length / 4. The exponent
+// is -n if the ICRC covers n bits from the identification on.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (
 		one = 1 << 31

@@ -165,12 +165,11 @@ func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 }
 
 // solve returns the change of the identification that causes the given change of the
-// ICRC. A change is the exclusive or of two values. The packet has the given length in
-// bytes. If no identification causes the change, solve returns false.
+// ICRC. A change is the exclusive or of two values. If no identification causes the
+// change, solve returns false.
 //
-// The CRC is linear, and multiplies its register by x for each bit of data. So solve
-// divides by x for each bit from the identification on. The quotient must end with two
-// zero bytes.
+// A CRC multiplies its register by x for each bit of data. So solve divides by x for
+// each bit from the identification on. The quotient must end with two zero bytes.
 func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
 	return uint16(four >> 16), uint16(four) == 0

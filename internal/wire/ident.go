@@ -19,8 +19,8 @@ const (
 	// extraWidth is halved after narrowAfter packets in a row that need at most a quarter
 	// of extraWidth. Arbitrary.
 	narrowAfter = 1024
-	// A sender of this many identifications 0 is assumed to number the segments of each
-	// message from 0. Other senders use 0 at most twice in a row.
+	// A sender of this many identifications 0 is assumed to number segments from 0.
+	// Other senders use 0 at most twice in a row.
 	segmentingZeros = 3
 	// At most maxMisfits packets in a row are dropped, because senders may choose any
 	// identification (RFC 6864, 4.1).
@@ -100,7 +100,7 @@ func (w *IdentWindow) follows(id uint16, before *identMark, clock func() time.Du
 }
 
 // narrow halves extraWidth after narrowAfter packets in a row that need at most a
-// quarter of extraWidth. The argument is the distance from the previous identification.
+// quarter of extraWidth.
 func (w *IdentWindow) narrow(step uint16) {
 	if w.extraWidth == 0 {
 		return

@@ -50,9 +50,8 @@ func connectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// sharedCounter returns a sender on a Linux host with one counter for several flows.
-// Other flows send up to the given number of packets between two packets of the sender.
-// The function pause returns how long the sender is idle.
+// sharedCounter returns a sender that shares the counter of its Linux host with other
+// flows. The function pause returns how long the sender is idle.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {

@@ -15,8 +15,8 @@ type unsigned interface {
 // length in bits.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
-// field copies an integer field. The field begins in the byte at the offset off. The
-// most significant bit of this byte has the number 0. The width is in bits.
+// field copies an integer field, which begins in the byte at off. The most significant
+// bit of a byte has the number 0.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]

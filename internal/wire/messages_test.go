@@ -32,8 +32,8 @@ var newMessage = map[wire.Attribute]func() message{
 const tid = 0x0123456789abcdef
 
 // requireLayout requires that Encode converts m to the expected bytes, and Decode
-// converts the bytes back. The map data has expected bytes in hex, by their offset after
-// the MAD header. All other bytes are zero.
+// converts the bytes back. The keys of data are offsets after the MAD header. All other
+// bytes are zero.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")

@@ -16,8 +16,8 @@ func atomicCases() []testCase {
 	}
 }
 
-// cas and faa return atomic requests for a 64-bit word of the peer. The parameter into
-// is the offset of the place for the old value.
+// cas and faa return atomic requests for a word of the peer. The parameter into is the
+// offset for the old value.
 func (e *end) cas(id uint64, peer *end, offset, into int, compare, swap uint64) verbs.SendWR {
 	wr := e.remote(verbs.OpCompareSwap, id, peer, offset, e.sge(into, 8))
 	wr.CompareAdd, wr.Swap = compare, swap

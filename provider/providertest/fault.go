@@ -22,9 +22,8 @@ type fault struct {
 	faulty func(p *pair) verbs.SendWR // returns the request that violates the rule
 }
 
-// End a posts a faulty request with the id wrongID, then a correct request with the id
-// afterID. End b posts the receive buffers recvID and recvAfterID, both at the offset
-// faultRecvAt.
+// End a posts a faulty request with the id wrongID, then a correct request. End b posts
+// the receive buffers recvID and recvAfterID.
 const (
 	wrongID, afterID          = 1, 2
 	recvID, recvAfterID       = 3, 4

@@ -179,8 +179,8 @@ func (d *datagrams) marker(recvID uint64) {
 	d.Empty(d.b.recvs.wcs)
 }
 
-// udWrongQKey sends a datagram with a wrong Q_Key. The receiver must drop the datagram,
-// and the sender must get no error (IBTA vol. 1, 10.2.5).
+// udWrongQKey sends a datagram with a wrong Q_Key. The receiver must drop the datagram
+// (IBTA vol. 1, 10.2.5).
 func udWrongQKey(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))

@@ -55,8 +55,8 @@ type rawAsync struct {
 // An asyncQueue keeps asynchronous events of a device until NextAsync returns them. A CQ
 // may fetch events earlier, to find out whether it was overrun.
 //
-// The application waits on the epoll descriptor, which watches the device's descriptor
-// and the eventfd. The eventfd is readable while the asyncQueue has events.
+// The epoll descriptor watches the device's descriptor and the eventfd. The eventfd is
+// readable while the asyncQueue has events.
 type asyncQueue struct {
 	epoll, eventfd int
 	// take fetches one event. The result is 1 for an event, 0 for no event, or a negated

@@ -241,8 +241,8 @@ func TestCloseWhileConnecting(t *testing.T) {
 	r.NoError(request.id.Close())
 }
 
-// One goroutine fetches events of IDs while another goroutine closes their queue pairs.
-// Without the lock of the channel, librdmacm could use a freed queue pair.
+// One goroutine fetches events while another goroutine closes the queue pairs. Without
+// the channel's lock, librdmacm could use a freed queue pair.
 func TestCloseWhileFetching(t *testing.T) {
 	r := newRig(t)
 	listener := r.listen(cm.TCP, r.addr)

@@ -2,9 +2,8 @@
 
 package rdmacore
 
-// An orderedPlaces has the places of a send queue. The requests complete in order, so a
-// completion also frees the places of earlier unsignaled requests (IBTA vol. 1,
-// 10.8.5.1).
+// An orderedPlaces has the places of a send queue. A completion also frees the places of
+// earlier unsignaled requests (IBTA vol. 1, 10.8.5.1).
 type orderedPlaces struct {
 	ids []uint64 // for each place, the ID that the caller gave to its request
 	// Numbers of all places that were occupied (head) and freed (tail) so far.

@@ -54,8 +54,8 @@ func (q *cq) usable() error {
 	return nil
 }
 
-// afterPoll handles the result of rl_poll: n completions, or a negated errno. Sometimes
-// it fetches asynchronous events, because on some devices an overrun CQ looks empty.
+// afterPoll handles the result of rl_poll. Sometimes it fetches asynchronous events,
+// because on some devices an overrun CQ looks empty.
 func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 	if n < 0 {
 		return 0, verbsError("poll CQ", int32(n))

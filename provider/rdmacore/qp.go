@@ -242,8 +242,8 @@ func (q *qp) PD() verbs.PD            { return q.pd }
 func (q *qp) Caps() verbs.QPCaps      { return q.caps }
 func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
 
-// lastState returns the last known state of the queue pair, without asking the device.
-// The device may have entered ERROR since; posting is safe in that state.
+// lastState returns the last known state of the queue pair. If the state is already
+// ERROR, posting is still safe.
 func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
 
 // Close destroys the queue pair.

@@ -104,8 +104,8 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// moved records a new state. In RESET the device forgets all requests, so all places
-// become free. The queues get new tags, so that old completions are dropped.
+// moved records a new state. In RESET all places become free. The queues get new tags,
+// so that old completions are dropped.
 func (q *qp) moved(to verbs.QPState) error {
 	q.setLast(to)
 	if to != verbs.StateReset {

@@ -15,8 +15,8 @@ var caps = verbs.QPCaps{MaxSendWR: 8, MaxSendSGE: 2, MaxInline: 16}
 
 func sge(addr uint64) verbs.SGE { return verbs.SGE{Addr: addr, Length: 8, LKey: 7} }
 
-// Gather puts the SGEs of a batch into one array, and the inline data into another
-// array. The SGE of inline data contains the offset in that array.
+// The SGEs of a batch are in one array, and the inline data is in another. The SGE of
+// inline data contains an offset in the second array.
 func TestGatherSends(t *testing.T) {
 	q := rdmacore.NewSendQueue(verbs.QPTypeRC, caps, 0)
 	n, err := q.Gather([]verbs.SendWR{

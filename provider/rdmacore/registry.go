@@ -39,7 +39,7 @@ type settler interface {
 }
 
 // A registry finds the queue of a completion. The method find takes no lock, even while
-// other goroutines change the registry. Each new queue gets a new tag.
+// other goroutines change the registry.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 

@@ -34,8 +34,8 @@ func finished(t *testing.T, what string, done chan error) {
 	}
 }
 
-// A device is removed while it has a listener and a connection, and is then added again.
-// The process must be able to use the new device.
+// A device with a listener and a connection is removed, and then added again. The
+// process must be able to use the new device.
 func TestDeviceReturns(t *testing.T) {
 	dev, netdev := os.Getenv("RDMA_TEST_REMOVE"), os.Getenv("RDMA_TEST_NETDEV")
 	if dev == "" {

@@ -12,8 +12,7 @@ import (
 )
 
 // This file works around a property of rxe, the kernel's software device. In ERROR and
-// in SQD, rxe does not notice new requests in the memory that it shares with this
-// process.
+// in SQD, rxe does not notice new requests.
 
 // rxeVendor is the vendor ID of an rxe device.
 const rxeVendor = 0xffffff

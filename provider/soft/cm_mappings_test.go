@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitMappings lets a party's device map at most n shared memory segments. It doubles
-// n, because a device uses at most half of the mappings that the kernel allows.
+// limitMappings lets a party's device map at most n shared memory segments. A device
+// uses at most half of the allowed mappings.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)

@@ -19,9 +19,8 @@ func (q *qp) acknowledged(seq uint64) {
 	q.retire(seq)
 }
 
-// retire completes requests in order, if their path sequences are below acked. After a
-// failed request, the queue pair enters the error state. In SQD, retire raises
-// verbs.AsyncSQDrained when no request is outstanding.
+// retire completes requests in order, if their path sequences are below acked. A failed
+// request moves the queue pair to the error state.
 func (q *qp) retire(acked uint64) {
 	for q.sq.outstanding() && q.state != verbs.StateError {
 		w := q.sq.at(q.sq.oldest)
@@ -89,9 +88,8 @@ func (q *qp) expectedResponse() *wqe {
 	return nil
 }
 
-// response stores data that the peer has returned for the oldest READ or atomic. The
-// bool argument is true for the last data. If the data is invalid, response returns
-// false.
+// response stores returned data of the oldest READ or atomic. The bool argument is true
+// for the last data. If the data is invalid, response returns false.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {

@@ -79,8 +79,8 @@ type Config struct {
 	// AnyUser in the list allows every user. PathWire does not check users.
 	//
 	// In a user namespace that does not map all user IDs, the kernel reports one ID for
-	// all unmapped users (see /proc/sys/kernel/overflowuid). Only AnyUser allows this
-	// ID.
+	// all unmapped users (see /proc/sys/kernel/overflowuid). Only AnyUser allows this ID,
+	// even for the user of the device.
 	AllowedUsers []uint32
 	// ListenOnAll makes Listen fail unless it can serve all addresses on all paths that
 	// Path allows. If ListenOnAll is false, Listen serves what it can; see cm.ID.Serves.
@@ -97,7 +97,8 @@ type Config struct {
 	// a new connection replaces the longest idle connection of the user to the same
 	// receiver. No datagram is lost.
 	//
-	// All unmapped users (see AllowedUsers) count as one user, who always has a limit.
+	// All unmapped users (see AllowedUsers) count as one user, different from the user
+	// of the device.
 	MaxConnsPerUser int
 	// MaxHalfOpen is the largest number of half-open connections and lookups of one
 	// listener on the wire path. A connection is half-open until the address of its peer
