@@ -43,9 +43,8 @@ func undocumented(decl ast.Decl) (names []string) {
 	return names
 }
 
-// exportedReceiver reports whether a function or method with an exported name needs a
-// comment. A function always needs one. A method needs one if the type of its receiver
-// is exported, unless wellKnown lists the method.
+// exportedReceiver reports whether an exported function or method needs a comment.
+// Methods of unexported types and the methods in wellKnown need no comment.
 func exportedReceiver(fn *ast.FuncDecl) bool {
 	if fn.Recv == nil {
 		return true
@@ -89,9 +88,9 @@ func undocumentedSpec(spec ast.Spec) (names []string) {
 	return names
 }
 
-// checkExamples requires that an example has an output comment, because otherwise go
-// test does not run the example. All functions that the example uses must be in the same
-// file, because the documentation shows an example without other files.
+// checkExamples requires an output comment, because otherwise go test does not run the
+// example. An example must use only its own file, because the documentation shows only
+// this file.
 func checkExamples(s *source) (problems []string) {
 	if !s.isExample() {
 		return nil

@@ -21,9 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A file should use only its own declarations and those of earlier files. doc.go lists
-// the files in order. The default is the order of their names. A reference to a later
-// file is against the order.
+// A reference to a declaration in a later file is against the order. doc.go lists the
+// files in order. The default is the order of their names.
 
 // maxAgainst is how many of the references between the files of a package may be against
 // the order, in percent. Arbitrary.

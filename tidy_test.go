@@ -34,8 +34,7 @@ const (
 var oversized = map[string]int{}
 
 // arrows lists, for each package, the packages of this module that it may import. A
-// final /* means all packages below that directory. Of several matching entries only the
-// longest applies.
+// final /* means all packages below that directory. The longest matching entry applies.
 var arrows = map[string][]string{
 	".":                          {},
 	"internal/*":                 {},
@@ -149,9 +148,7 @@ func TestOversizedExist(t *testing.T) {
 	}
 }
 
-// TestArrowsExist checks that arrows and testSupport name only existing packages. If the
-// entry of a removed package stayed, it would apply to a later package with the same
-// name.
+// TestArrowsExist checks that arrows and testSupport name only existing packages.
 func TestArrowsExist(t *testing.T) {
 	for from, allowed := range arrows {
 		for _, pkg := range append(slices.Clone(allowed), from) {

@@ -53,9 +53,8 @@ var givenUp = map[string]string{
 	"widow":      "client that was restarted",
 }
 
-// givenUpNames has identifiers that must not be used, alone or as part of a longer
-// identifier. The words of which such an identifier consists are allowed: takeBack is
-// refused, and take is allowed. The values say what is used instead.
+// givenUpNames has identifiers that must not be used, alone or within a longer
+// identifier. Their single words are allowed. The values say what is used instead.
 var givenUpNames = map[string]string{
 	"giveUp":      "fail, failOutstanding",
 	"identReader": "IP ID probe",

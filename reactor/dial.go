@@ -59,8 +59,9 @@ type dialRequest struct {
 // OnOpen or OnDialError follows, on the loop of the connection. Any goroutine may call
 // Dial, also before Start.
 //
-// Dial copies the options. OnDialError and Conn.DialOptions return the pointer o, so
-// that the application can recognize the call. If o is nil, they return a new pointer.
+// Dial copies the options. OnDialError gets the pointer o, and Conn.DialOptions returns
+// o, so that the application can recognize the call. If o is nil, both have a new
+// pointer.
 //
 // After an error no callback follows. The errors:
 //

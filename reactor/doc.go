@@ -17,9 +17,8 @@
 //	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:7471"), nil)
 //
 // The Handler of the engine gets the callbacks of all listeners and connections. A
-// program whose connections do different things, such as a control connection and data
-// connections, passes a ConnHandler of its own to Listen or Dial: see ListenOptions and
-// DialOptions.
+// program whose connections do different things passes further ConnHandlers to Listen or
+// Dial: see ListenOptions and DialOptions.
 //
 // The engine gets its devices from a provider, which the program opens first and closes
 // last. Package provider/soft has an RDMA device in software, which needs no hardware and
@@ -38,12 +37,12 @@
 // may be used only on the goroutine of the loop. Callbacks run on that goroutine. A loop
 // has no locks on its data path. Other goroutines may call only the methods whose
 // comment allows it; for everything else they pass a function to Loop.Post. The methods
-// of an Engine, a Listener and a ConnRequest may be called from any goroutine, except
-// that Engine.Shutdown and Engine.Wait must not be called in a callback. While a
-// callback runs, its loop does nothing else, so a callback must not block.
+// of an Engine, a Listener and a ConnRequest may be called from any goroutine.
+// Exception: callbacks must not call Engine.Shutdown or Engine.Wait. While a callback
+// runs, its loop does nothing else, so a callback must not block.
 //
 // The library does not check on which goroutine a method is called. The race detector
-// finds such mistakes: test the program with go test -race.
+// finds calls on a wrong goroutine: test the program with go test -race.
 //
 // # One turn
 //
@@ -64,10 +63,9 @@
 // waits. This order prevents lost wake-ups.
 //
 // A loop that must never sleep needs a processor for itself: use IdleBusy together with
-// Config.CPUs, and set GOMAXPROCS to the number of such loops plus two, for the rest of
-// the program and the garbage collector. When there are fewer processors than loops,
-// IdleEvent is the fastest policy. Sending and receiving a message allocates no Go
-// memory.
+// Config.CPUs. Set GOMAXPROCS to the number of such loops plus two. When there are fewer
+// processors than loops, IdleEvent is the fastest policy. Sending and receiving a
+// message allocates no Go memory.
 //
 // # The life of a connection
 //
@@ -98,8 +96,8 @@
 //
 // A connection is assigned to a loop before it has a queue pair, and stays on that loop.
 // The loop reserves room in one of its completion queues for all completions that the
-// connection may have outstanding. If that is not possible, the connection is refused. So
-// a completion queue never overruns.
+// connection may have outstanding. If there is no room, the connection is refused. So a
+// completion queue never overruns.
 //
 // # Sending
 //
@@ -109,15 +107,15 @@
 // requested it.
 //
 // Confirmed means that the message is in a receive buffer of the peer. OnMessage of the
-// peer may run later. If the peer's application calls Close or Abort before that, the
-// peer discards the message and counts it in Stats.Discarded. A program that needs to
-// know that a message was processed lets the peer answer it.
+// peer may run later. If the peer's application calls Close or Abort before OnMessage,
+// the peer discards the message and counts it in Stats.Discarded. A program that needs
+// to know that a message was processed lets the peer answer it.
 //
 // A full send queue is not an error of the connection. The call returns ErrWouldBlock
 // and sends nothing, and OnWritable is called when half of the queue is free. Only every
-// Config.SignalEvery-th send requests a completion from the device. That completion
-// confirms all sends before it too. Therefore, on an idle connection, the buffers of the
-// last few sends may stay in use until the next completion.
+// Config.SignalEvery-th send requests a completion from the device. That completion also
+// confirms all earlier sends. So on an idle connection, the buffers of the last few
+// sends may stay in use.
 //
 // # One-sided operations
 //
@@ -126,14 +124,13 @@
 // peer's application takes no part in the access.
 //
 // When OnCompletion reports a WRITE as successful, the device of the peer has received
-// all of its data. The peer's application does not know that. It learns of the data from
-// a message: the message of a WriteImm, or one that was sent on the same connection after
-// the WRITE. When OnMessage is called for this message, the data is complete, and the
-// peer may read MR.Bytes without atomic operations (IBTA vol. 1, 9.5). A message on
-// another connection gives no such promise. Without a message, the peer can only watch a
-// word of the memory with verbs.LoadUint64: see Loop.SetTurnFunc. When the word has
-// changed, other bytes of the same WRITE may still be missing, because a device may write
-// them in any order.
+// all of its data. The peer's application learns of the data only from a message: the
+// message of a WriteImm, or a later message on the same connection. When OnMessage is
+// called for this message, the data is complete, and the peer may read MR.Bytes without
+// atomic operations (IBTA vol. 1, 9.5). A message on another connection gives no such
+// promise. Without a message, the peer can only watch a word of the memory with
+// verbs.LoadUint64: see Loop.SetTurnFunc. When the word has changed, other bytes of the
+// same WRITE may still be missing, because a device may write them in any order.
 //
 // This side must not change the memory of a WRITE, and must not read the memory of a
 // READ, before OnCompletion. A later READ of the connection sees the data of an earlier

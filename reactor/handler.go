@@ -4,8 +4,8 @@ import "time"
 
 // A Handler is implemented by the application, which embeds BaseHandler and overrides
 // some methods. Each method runs on the goroutine of its loop, which does nothing else
-// meanwhile. All loops of an engine share the Handler and its fields. A panic in a
-// callback is not recovered.
+// meanwhile. All loops of an engine share the Handler. A panic in a callback is not
+// recovered.
 type Handler interface {
 	// OnBoot is the first callback on every loop. If it returns an error, the engine
 	// stops.
@@ -24,25 +24,26 @@ type Handler interface {
 }
 
 // A ConnHandler has the callbacks of listeners and connections. The application embeds
-// BaseConnHandler and overrides some methods. For goroutines see Handler. ListenOptions
-// and DialOptions may name a ConnHandler. The default is the Handler of the engine.
+// BaseConnHandler and overrides some methods. For goroutines see Handler. The default in
+// ListenOptions and DialOptions is the Handler of the engine.
 type ConnHandler interface {
-	// OnConnectRequest is called for a connection request at a listener, on the loop with
-	// index 0. The application answers with Accept or Reject, then or later, on any
-	// goroutine. After Config.DecisionTimeout the request is rejected.
+	// OnConnectRequest is called for a connection request at a listener, on the loop
+	// with index 0. The application answers with Accept or Reject, in the callback or
+	// later, on any goroutine. After Config.DecisionTimeout the request is rejected.
 	//
-	// If all loops are known to be full, requests are rejected with cm.RejectNoResources
-	// and counted in Stats.NoResources instead.
+	// If all loops are known to be full, the engine instead rejects requests with
+	// cm.RejectNoResources and counts them in Stats.NoResources.
 	OnConnectRequest(req *ConnRequest)
 	// OnAcceptError is called when an accepted request did not become a connection. If
-	// Accept returns nil, either OnOpen or OnAcceptError follows. err matches
-	// verbs.ErrNoResources if this side had no room, and verbs.ErrProtocol if the peer
-	// sent a forbidden request. With another err, the peer may have given up.
+	// Accept returns nil, either OnOpen or OnAcceptError follows.
+	//
+	// err matches verbs.ErrNoResources if this side had no room, and verbs.ErrProtocol
+	// if the peer sent a forbidden request. After other errors, the peer may have given
+	// up.
 	OnAcceptError(req *ConnRequest, err error)
 	// OnListenError is called on the loop with index 0 when the engine has closed a
 	// listener because its device has failed. err matches ErrDeviceRemoved, or is the
-	// error of reading the device's asynchronous events. Connections on this device end
-	// with the same error.
+	// error of reading the device's asynchronous events.
 	OnListenError(ln *Listener, err error)
 	// OnOpen is called when a connection is established. It is the first callback for c.
 	OnOpen(c *Conn)
@@ -53,13 +54,12 @@ type ConnHandler interface {
 	// message sent with SendOptions.Notify, in order and before OnClose. The application
 	// may use the operation's memory again.
 	//
-	// If err is nil, a message is in a receive buffer of the peer, whose OnMessage may
-	// run later or never. A failure usually is a *verbs.CompletionError, and the
+	// If err is nil, a message is in a receive buffer of the peer. The peer's OnMessage
+	// may run later or never. A failure usually is a *verbs.CompletionError, and the
 	// connection ends.
 	//
 	// After Conn.Close, a send in OnCompletion fails with ErrClosed. The handler should
-	// ignore this error. It should not call Abort, because Abort makes unconfirmed
-	// operations fail.
+	// ignore this error, because Abort would make unconfirmed operations fail.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable is called once after sends were refused with ErrWouldBlock, when at most
 	// half of MaxInFlight operations are outstanding.
@@ -75,13 +75,12 @@ type ConnHandler interface {
 	//   - *verbs.CompletionError, or another error of this package.
 	OnClose(c *Conn, err error)
 
-	// OnDialError is called when a Dial that returned nil did not lead to a connection. o
-	// is the argument of Dial, or a new DialOptions if that was nil. err is a *DialError,
-	// which has the address and contains:
+	// OnDialError is called when a Dial that returned nil did not lead to a connection.
+	// o is the pointer passed to Dial, or a new pointer if nil was passed. err is a
+	// *DialError, which has the address and contains:
 	//
 	//   - *cm.RejectError: the peer has rejected the request.
-	//   - verbs.ErrNoResources: this side has no room. If the peer has no room, the
-	//     *cm.RejectError also matches verbs.ErrNoResources.
+	//   - verbs.ErrNoResources: this side or the peer has no room.
 	//   - cm.ErrTimedOut: no answer within DialOptions.Timeout or Config.ConnectTimeout.
 	//   - *cm.UnreachableError: the peer does not answer, or its port is closed.
 	OnDialError(o *DialOptions, err error)

@@ -35,10 +35,9 @@ func (p IdlePolicy) String() string {
 	return "unknown idle policy"
 }
 
-// Before a sleep, the loop calls the Go scheduler if at least yieldEvery has passed since
-// the last such call. If the loop never called the scheduler, the Go runtime would try to
-// preempt the loop after 10 ms (forcePreemptNS in runtime/proc.go). For this it sends
-// signals, which interrupt the sleeps of the loop.
+// yieldEvery is the time after which the loop calls the Go scheduler before a sleep.
+// Without this call, the Go runtime would interrupt sleeps with signals after 10 ms
+// (forcePreemptNS in runtime/proc.go).
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.
@@ -50,9 +49,8 @@ type idleState struct {
 	lastYield time.Duration // last call of the Go scheduler, in the loop's time
 }
 
-// In a loop that never sleeps, a turn polls the completion queues up to busyPolls times
-// before its other steps, which take as long as one poll. So the loop polls more often,
-// and notices messages earlier. Arbitrary.
+// busyPolls is how often a turn of a loop that never sleeps polls the completion queues,
+// so that messages are noticed earlier. Arbitrary.
 const busyPolls = 8
 
 // pollsPerTurn returns how often a turn of the loop polls the completion queues if it

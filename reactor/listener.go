@@ -31,9 +31,9 @@ type ListenOptions struct {
 	// retries.
 	RNRRetryCount int
 	// TOS is the type of service (with IPv6: the traffic class) of this side's packets.
-	// Zero means the provider's default. If the dialing side sets DialOptions.TOS, that
-	// value is used instead. Only provider/soft and iWARP devices use ListenOptions.TOS.
-	// Source: rdma_set_option(3).
+	// Zero means the provider's default. DialOptions.TOS of the dialing side has
+	// precedence. Only provider/soft and iWARP devices use ListenOptions.TOS. Source:
+	// rdma_set_option(3).
 	TOS uint8
 	// ReuseAddr lets other IDs that also set the option share the address. At most one of
 	// them can listen. Source: rdma_set_option(3), see cm.ID.SetReuseAddr.
@@ -43,10 +43,12 @@ type ListenOptions struct {
 	V6Only bool
 }
 
-// Listen makes a Listener at addr. Port 0 means any free port, and an unspecified
-// address all addresses of this host. Listen copies o; nil means the defaults. Any
-// goroutine may call it, also before Start. The errors are those of cm.ID.Bind and
-// cm.ID.Listen, *verbs.ParamError, ErrShutdown and ErrClosed.
+// Listen makes a Listener at addr. Port 0 means any free port. An unspecified address
+// means all addresses of this host. Listen copies o. A nil o means the defaults. Any
+// goroutine may call Listen, also before Start.
+//
+// The errors are those of cm.ID.Bind and cm.ID.Listen, *verbs.ParamError, ErrShutdown
+// and ErrClosed.
 func (e *Engine) Listen(addr netip.AddrPort, o *ListenOptions) (*Listener, error) {
 	if o == nil {
 		o = &ListenOptions{}
@@ -110,16 +112,14 @@ func (ln *Listener) open(addr netip.AddrPort) error {
 // 0.0.0.0, stays a wildcard, which Dial does not accept.
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
-// Serves returns the addresses at which the listener should receive requests. If the
-// listener can not receive requests at an address, ServedAddr.Err is the reason. On the
-// soft device, ServedAddr.Path names the path. After Close, Serves returns nil. See
-// cm.ID.Serves.
+// Serves returns the addresses at which the listener should receive requests. If it can
+// not receive requests at an address, ServedAddr.Err is the reason. On the soft device,
+// ServedAddr.Path names the path. After Close, Serves returns nil. See cm.ID.Serves.
 func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 
 // Close stops listening and frees the address. Requests that still wait for
-// OnConnectRequest are rejected. Close does not affect requests that were passed to
-// OnConnectRequest, and does not affect connections. A second Close does nothing. The
-// errors are those of cm.ID.Close.
+// OnConnectRequest are rejected. Other requests, and connections, are not affected. A
+// second Close does nothing. The errors are those of cm.ID.Close.
 func (ln *Listener) Close() error {
 	a := ln.acceptor
 	a.mu.Lock()

@@ -35,9 +35,8 @@ func recordCalls(calls *[]string) *hooks {
 	}
 }
 
-// TestOwnHandlers checks that callbacks of a listener or dialed connection with a Handler
-// of its own go to that Handler. The callbacks of a loop must go to the Handler of the
-// engine.
+// TestOwnHandlers checks that the Handler of a listener or dialed connection gets its
+// callbacks. The callbacks of loops must go to the Handler of the engine.
 func TestOwnHandlers(t *testing.T) {
 	var ofServer, ofListener, ofClient, ofDial []string
 	var c *reactor.Conn

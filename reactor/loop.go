@@ -12,7 +12,8 @@ import (
 )
 
 // A Loop owns connections, their completion queues and registered memory, and calls the
-// Handler. It belongs to one goroutine: the engine's, or the one that calls RunOnce.
+// Handler. A Loop belongs to one goroutine: the engine's, or the one that calls RunOnce.
+//
 // Other goroutines may only call Post, Wake, SetIdle, Stop, Dial, Conns, Stats, Index
 // and Engine.
 type Loop struct {
@@ -88,9 +89,9 @@ func (l *Loop) Engine() *Engine { return l.engine }
 // readings.
 func (l *Loop) Now() time.Time { return l.clock.time() }
 
-// Conns returns how many connections the loop has. Opening and closing connections count,
-// and also calls of Dial and Accept that the loop has not handled yet. Any goroutine may
-// call Conns.
+// Conns returns the number of connections, including those that are opening or closing.
+// Calls of Dial and Accept that the loop has not handled yet also count. Any goroutine
+// may call Conns.
 func (l *Loop) Conns() int { return int(l.load.Load()) }
 
 // SetIdle changes what the loop does after a turn without work, from the next turn on.
@@ -106,11 +107,13 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 
 // Alloc maps and registers size bytes of new memory outside the Go heap, for one-sided
 // operations on this loop's connections on dev. MR.Close, or the end of the loop, unmaps
-// it. For the access of peers see Remote.
+// the memory. For the access of peers see Remote.
 //
-// Only the goroutine of the loop may call Alloc. ConnRequest.Loop explains how to call it
-// before Accept. If dev belongs to another provider, the error is verbs.ErrForeign. Other
-// errors are those of verbs.PD.Alloc and of opening the device.
+// Only the goroutine of the loop may call Alloc. For a call before Accept see
+// ConnRequest.Loop.
+//
+// If dev belongs to another provider, the error is verbs.ErrForeign. Other errors are
+// those of verbs.PD.Alloc and of opening the device.
 func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {
@@ -120,10 +123,11 @@ func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR,
 }
 
 // Lease returns an empty send buffer of Config.MaxMessage bytes for this loop's
-// connections on dev. The caller owns it until Buffer.Release or SendBuffer. Only the
-// goroutine of the loop may call Lease. If dev belongs to another provider, the error is
-// verbs.ErrForeign. Other errors mean that there is no memory, or that the device can not
-// be opened.
+// connections on dev. The caller owns the buffer until Buffer.Release or SendBuffer.
+// Only the goroutine of the loop may call Lease.
+//
+// If dev belongs to another provider, the error is verbs.ErrForeign. Other errors mean
+// that there is no memory, or that the device can not be opened.
 func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {
@@ -133,9 +137,10 @@ func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
 }
 
 // Post makes the loop call fn, in the order of posting. Any goroutine may call Post,
-// which does not block. After an error fn is not called. ErrTooManyPosted means that
-// Config.MaxPosted functions wait. ErrClosed means that OnShutdown is running or the
-// loop has ended.
+// which does not block.
+//
+// After an error fn is not called. ErrTooManyPosted means that Config.MaxPosted
+// functions wait. ErrClosed means that OnShutdown is running or the loop has ended.
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
 // Wake ends the present sleep of the loop, or its next one if it is not asleep. It may be

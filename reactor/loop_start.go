@@ -44,8 +44,8 @@ func (l *Loop) boot() error {
 	return nil
 }
 
-// main is the function of a loop's goroutine. It calls pin and then boot. It sends the
-// first error, or nil, to the channel booted. Then it runs the loop until the loop ends.
+// main is the function of a loop's goroutine. It sends the first error of pin or boot,
+// or nil, to the channel booted. Then it runs the loop.
 func (l *Loop) main(booted chan<- error) {
 	err := l.pin()
 	if err == nil {
@@ -56,8 +56,7 @@ func (l *Loop) main(booted chan<- error) {
 }
 
 // pin locks the goroutine to a thread, and the thread to a CPU of Config.CPUs. Linux
-// then takes the loop's memory from the CPU's NUMA node. The goroutine stays locked, so
-// the thread ends with it.
+// then takes the loop's memory from the CPU's NUMA node.
 func (l *Loop) pin() error {
 	if len(l.cfg.CPUs) == 0 {
 		return nil

@@ -57,9 +57,9 @@ func (l *Loop) snapshot() Stats {
 	return s
 }
 
-// Stats returns the counters of about a millisecond ago, or if the loop sleeps, those of
-// the beginning of the sleep. Only Refused is always up to date. Any goroutine may call
-// Stats, also after the loop has ended.
+// Stats returns the counters of about a millisecond ago. While the loop sleeps, the
+// counters are those of the beginning of the sleep. Only Refused is always up to date.
+// Any goroutine may call Stats, also after the loop has ended.
 func (l *Loop) Stats() Stats {
 	l.published.mu.Lock()
 	defer l.published.mu.Unlock()

@@ -5,16 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// A mailbox is a queue of functions that other goroutines want the loop to call. The
-// sender wakes the loop only while the loop sleeps, so posting to a loop that is awake
-// needs no system call.
+// A mailbox is a queue of functions that other goroutines want the loop to call. To save
+// system calls, a sender wakes the loop only while the loop sleeps.
 //
-// No function waits while the loop sleeps:
+// No function waits while the loop sleeps, because of the order of atomic accesses:
 //
 //   - A sender sets pending, and then reads sleeping.
 //   - The loop sets sleeping, and then reads pending.
-//
-// All accesses are atomic. So the sender wakes the loop, or the loop sees the function.
 type mailbox struct {
 	pending  atomic.Bool   // queue is not empty
 	sleeping atomic.Bool   // the loop sleeps, or is about to sleep

@@ -36,7 +36,7 @@ func (c WakeCause) String() string {
 // between clock readings.
 //
 // The tag kind:"gauge" marks a value that may decrease. The tag kind:"max" marks the
-// largest value so far; for an engine it is the largest of its loops.
+// largest value so far. For an engine, that value is the maximum of its loops.
 type Stats struct {
 	Turns       uint64 `help:"turns of the loop"`
 	Polls       uint64 `help:"polls of completion queues"`
@@ -50,9 +50,9 @@ type Stats struct {
 	Busy  time.Duration `help:"time awake with work"`
 	Spin  time.Duration `help:"time awake without work"`
 	Slept time.Duration `help:"time asleep, or between Arm and RunOnce"`
-	// LongestTurn is the longest time between two clock readings of an awake loop: one
-	// long turn or several short ones. Interruptions by the system count. A loop made
-	// with NewLoop is awake between calls of RunOnce, unless Arm was called.
+	// LongestTurn is the longest time between two clock readings of an awake loop.
+	// Interruptions by the system count. A loop made with NewLoop is awake between calls
+	// of RunOnce, unless Arm was called.
 	LongestTurn time.Duration `help:"longest time between two readings of the clock while the loop was awake" kind:"max"`
 	// LongestCallback and SlowCallbacks are 0 if Config.SlowCallback is 0.
 	LongestCallback time.Duration `help:"duration of the longest callback" kind:"max"`

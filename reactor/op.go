@@ -20,14 +20,12 @@ type Op struct {
 type SendOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
-	// Notify requests a call of OnCompletion when the peer has confirmed the message. For
-	// one-sided and atomic operations OnCompletion is always called. The completion of an
-	// operation also confirms all earlier sends of the connection and releases their
-	// buffers.
+	// Notify requests a call of OnCompletion when the peer has confirmed the message.
+	// For one-sided and atomic operations OnCompletion is always called.
 	Notify bool
-	// Imm is the immediate data of a message. If HasImm is false, no immediate data is
-	// sent, and Imm must be 0. Only SendWith and SendBufferWith accept Imm and HasImm.
-	// WriteImm has an argument for immediate data instead.
+	// Imm is the immediate data of a message. If HasImm is false, Imm must be 0. Only
+	// SendWith and SendBufferWith accept Imm and HasImm. WriteImm has an argument for
+	// immediate data instead.
 	Imm    uint32
 	HasImm bool
 	// Solicited makes the operation wake the peer even if the peer's CQ is armed for

@@ -15,8 +15,7 @@ type recvQueue struct {
 	head   uint32 // running number that the next buffer gets
 }
 
-// newRecvQueue makes an empty queue for depth buffers. The ids of the receive requests
-// are made from key, which is Conn.key.
+// newRecvQueue makes an empty queue for depth buffers. The key is Conn.key.
 func newRecvQueue(depth int, key wrID) recvQueue {
 	size := uint32(1)
 	for size < uint32(depth) {

@@ -9,25 +9,26 @@ import (
 )
 
 // Remote is the address and key of the peer's memory, for one-sided operations. The peer
-// makes it with RemoteOf and sends it, usually as private data or in a first message.
-// Only the key protects the memory from other peers:
+// makes the Remote with RemoteOf and sends it, usually as private data or in a first
+// message. Only the key protects the memory from other peers:
 //
-//   - A key is sent unencrypted, so anybody who can read the packets knows it.
+//   - A key is sent unencrypted, so anybody who can read the packets knows the key.
 //   - All peers of one loop and device can use a key that they know. Other loops and
-//     devices refuse it.
-//   - To limit the time of access, register the region for one operation and close it
-//     afterwards.
+//     devices refuse the key.
+//   - To limit the time of access, register the region for one operation and close the
+//     region afterwards.
 //
 // The software device (provider/soft) makes keys of 32 random bits. Each wrong guess
-// ends a connection. The ninth wrong guess of a source makes the source wait one second
-// before it can connect again. Each further wait is twice as long, up to ten minutes. A
-// source is a local user, an IPv4 address or an IPv6 prefix of 48 bits. The device
+// ends a connection. After nine wrong guesses, a source must wait one second before it
+// can connect again. Each further wait is twice as long, up to ten minutes.
+//
+// A source is a local user, an IPv4 address or an IPv6 prefix of 48 bits. The device
 // remembers 4,096 sources. A peer that has more sources does not have to wait.
 //
-// Suppose that a source opens 16,384 connections after each wait, and guesses with all of
-// them. It finds the only key of a domain after two and a half years on average. The time
-// is divided by the number of keys, and by the number of sources. Keys of kernel devices
-// can be easier to guess: rdma_rxe has 8 random bits.
+// A source that opens 16,384 connections after each wait finds the only key of a domain
+// after two and a half years on average. The time is divided by the number of keys, and
+// by the number of sources. Keys of kernel devices can be easier to guess: rdma_rxe has
+// 8 random bits.
 type Remote struct {
 	Addr uint64 // virtual address at the peer: the result of MR.Addr there, plus an offset
 	RKey uint32 // remote key of the region: the result of MR.RKey at the peer
@@ -49,7 +50,7 @@ func (r Remote) AppendBinary(b []byte) ([]byte, error) {
 
 // UnmarshalBinary decodes the bytes of AppendBinary. It ignores further bytes, because
 // private data is padded with zeros. If b has fewer than RemoteSize bytes, the error
-// matches verbs.ErrProtocol. It implements encoding.BinaryUnmarshaler.
+// matches verbs.ErrProtocol. UnmarshalBinary implements encoding.BinaryUnmarshaler.
 func (r *Remote) UnmarshalBinary(b []byte) error {
 	if len(b) < RemoteSize {
 		return operr.Wrap("decode remote", fmt.Errorf("%w: %d bytes instead of %d", verbs.ErrProtocol, len(b), RemoteSize))

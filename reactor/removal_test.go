@@ -126,8 +126,8 @@ func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	require.Zero(t, l.Conns())
 }
 
-// TestDeviceEventsFail checks a device whose asynchronous events can not be read. Its
-// connections and listeners end; the engine remains usable.
+// TestDeviceEventsFail checks that connections and listeners end if the asynchronous
+// events of their device can not be read.
 func TestDeviceEventsFail(t *testing.T) {
 	broken := errors.New("no more events")
 	p, err := newStrictProvider(openSoft(t, 1), nil, nil)

@@ -12,8 +12,8 @@ import (
 )
 
 // A ConnRequest is the connection request of a peer. The application may keep it, and
-// answers it once, with Accept or Reject. Any goroutine may call its methods. The engine
-// rejects it after Config.DecisionTimeout, or when the engine shuts down.
+// answers it once, with Accept or Reject. Any goroutine may call its methods. After
+// Config.DecisionTimeout, or during a shutdown, the engine rejects the request.
 type ConnRequest struct {
 	engine      *Engine
 	listener    *Listener
@@ -38,8 +38,8 @@ type AcceptParams struct {
 	// PrivateData is sent to the peer, at most 196 bytes. Accept copies it.
 	PrivateData []byte
 	// ResponderResources and InitiatorDepth replace the fields of Config with the same
-	// names, unless they are zero. Negative means none. Accept lowers both to the
-	// device's limits, and InitiatorDepth to the peer's responder resources.
+	// names, unless they are zero. A negative number means none. Accept lowers both to
+	// the device's limits, and InitiatorDepth to the peer's responder resources.
 	ResponderResources int
 	InitiatorDepth     int
 	// Context is the result of Conn.Context until Conn.SetContext is called.
@@ -55,8 +55,8 @@ func (r *ConnRequest) RemoteAddr() netip.AddrPort { return r.remote }
 // Device returns the device at which the request has arrived.
 func (r *ConnRequest) Device() verbs.Device { return r.device }
 
-// PrivateData returns the private data of the request. It belongs to the request and
-// stays valid. It may be padded with zeros: see cm.ConnParam.
+// PrivateData returns the private data of the request. The slice belongs to the request
+// and stays valid. It may be padded with zeros: see cm.ConnParam.
 func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 
 // Param returns the peer's parameters from this side's point of view: the peer's
@@ -67,14 +67,14 @@ func (r *ConnRequest) Param() cm.MessageParam { return r.param }
 // Engine returns the engine whose listener has received the request.
 func (r *ConnRequest) Engine() *Engine { return r.engine }
 
-// Loop returns the loop that gets the connection, or nil in Config.Place. It may differ
-// from the loop on which OnConnectRequest runs, which has index 0. To allocate memory
-// before Accept, call Post of the returned loop with a function that calls Loop.Alloc and
-// then Accept.
+// Loop returns the loop that gets the connection, or nil in Config.Place.
+// OnConnectRequest may run on a different loop: the loop with index 0. To allocate
+// memory before Accept, post a function to the returned loop. The function calls
+// Loop.Alloc and then Accept.
 func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 
-// Steer assigns the connection to the loop l, before Accept. If l is not a loop of
-// Engine, the error matches verbs.ErrForeign. In Config.Place it matches verbs.ErrState.
+// Steer assigns the connection to the loop l, before Accept. If l belongs to another
+// engine, the error matches verbs.ErrForeign. In Config.Place it matches verbs.ErrState.
 // If the request was answered or has ended, the errors are those of Accept.
 func (r *ConnRequest) Steer(l *Loop) error {
 	const op = "steer"
@@ -89,12 +89,12 @@ func (r *ConnRequest) Steer(l *Loop) error {
 }
 
 // Accept accepts the request. The loop then makes the connection, and calls OnOpen or
-// OnAcceptError. Accept copies p; nil means the defaults.
+// OnAcceptError. Accept copies p. A nil p means the defaults. After an error no callback
+// follows.
 //
-// After an error no callback follows. After a *verbs.ParamError, or verbs.ErrState (in
-// Config.Place), the request can still be answered. Otherwise it was answered or has
-// ended: the error matches ErrDecided, ErrExpired, ErrShutdown, ErrDeviceRemoved or
-// verbs.ErrPeerGone.
+// After a *verbs.ParamError, or verbs.ErrState in Config.Place, the request can still be
+// answered. The other errors match ErrDecided, ErrExpired, ErrShutdown, ErrDeviceRemoved
+// or verbs.ErrPeerGone.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams
@@ -142,8 +142,8 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 	return nil
 }
 
-// decide records who answers the request. If it returns false, the request was answered
-// before, and the caller must not answer it.
+// decide records who answers the request. If the request was already answered, decide
+// returns false.
 func (r *ConnRequest) decide(who decision) bool {
 	return r.decided.CompareAndSwap(uint32(undecided), uint32(who))
 }
@@ -158,8 +158,7 @@ func (r *ConnRequest) placedErr() error {
 	return err
 }
 
-// decisionErr returns nil if the request can still be answered, and else the error for a
-// further answer.
+// decisionErr returns the reason why the request can not be answered any more, or nil.
 func (r *ConnRequest) decisionErr() error { return decision(r.decided.Load()).err() }
 
 // check returns a *verbs.ParamError for the first parameter that is out of range.

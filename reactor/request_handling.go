@@ -70,10 +70,9 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 	}
 }
 
-// cancelRequest is called when a request has ended without an answer, and closes its ID.
-// The parameter endedBy is byPeer or byRemoval. If an answer has come meanwhile,
-// cancelRequest does nothing: the answer fails, because acceptor.next has set
-// ConnRequest.endedBy.
+// cancelRequest closes the ID of a request that has ended without an answer. If an
+// answer has come meanwhile, cancelRequest does nothing, because the answer fails
+// (ConnRequest.endedBy).
 func (l *Loop) cancelRequest(req *ConnRequest, endedBy decision) {
 	if !req.decide(endedBy) {
 		return

@@ -2,8 +2,7 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// sharedRecvBatch is how many buffers are staged before the method stage posts them.
-// Loop.postStaged posts a smaller number. Arbitrary.
+// sharedRecvBatch is how many staged buffers the method stage posts at once. Arbitrary.
 const sharedRecvBatch = 64
 
 // A sharedRecv is a shared receive queue and its staged buffers. They complete in any

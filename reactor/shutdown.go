@@ -15,8 +15,10 @@ const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. It closes the listeners,
 // rejects unanswered requests, and closes all connections as Conn.Close does. Then the
-// loops end. After Stop, Dial and Listen return ErrShutdown. When all loops have ended,
-// Dial and Listen return ErrClosed. Stop may be called in callbacks, and more than once.
+// loops end.
+//
+// After Stop, Dial and Listen return ErrShutdown. When all loops have ended, Dial and
+// Listen return ErrClosed. Stop may be called in callbacks, and more than once.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	again, started := e.stopping.Swap(true), e.started
@@ -36,14 +38,13 @@ func (e *Engine) Stop() {
 }
 
 // Shutdown calls Stop, waits until the engine has ended, and returns the result of Wait.
-// Each connection closes when the peer has confirmed all accepted messages and
-// operations, or after Config.DrainTimeout. Callbacks must not call Shutdown or Wait, but
-// may call Stop.
+// Each connection closes when the peer has confirmed everything, or after
+// Config.DrainTimeout. Callbacks must not call Shutdown or Wait.
 //
 // When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
 // context.Cause(ctx). If a callback blocks, the error also matches verbs.ErrBusy.
 //
-// For a loop made with NewLoop, use Loop.Stop and Loop.Close instead. Until that loop has
+// For a loop made with NewLoop, use Loop.Stop and Loop.Close instead. Until the loop has
 // ended, Shutdown and Wait return an error that matches verbs.ErrState.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if err := e.checkWaitable("shut down"); err != nil {
@@ -89,7 +90,8 @@ func (e *Engine) hasEnded() bool {
 }
 
 // Wait waits until the engine has ended. It returns the first error that no callback or
-// method has reported, such as one that made the engine stop. For NewLoop see Shutdown.
+// method has reported, such as an error that made the engine stop. For NewLoop see
+// Shutdown.
 func (e *Engine) Wait() error {
 	if err := e.checkWaitable("wait for engine"); err != nil {
 		return err

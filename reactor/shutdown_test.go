@@ -78,8 +78,8 @@ func await(t testing.TB, cond func() bool) {
 	require.Eventually(t, cond, testTimeout, time.Millisecond)
 }
 
-// TestShutdownDeadline checks a Shutdown whose context ends before all messages are
-// delivered. It ends the connections and returns the context's cause.
+// TestShutdownDeadline checks that the end of Shutdown's context ends a connection with
+// an undelivered message. Shutdown must return the context's cause.
 func TestShutdownDeadline(t *testing.T) {
 	ends := make(chan error, 1)
 	engine, err := reactor.New(openSoft(t, 1), &hooks{

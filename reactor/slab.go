@@ -31,8 +31,8 @@ type slab struct {
 	all   []*Buffer
 	count int // number of buffers that have memory
 
-	// current is the chunk from which the method get takes buffers. It is nil if
-	// pickChunk must choose a chunk.
+	// current is the chunk from which buffers are taken. If current is nil, pickChunk
+	// must choose a chunk.
 	current    *chunk
 	searchFrom int // all chunks with a smaller index have no free buffer
 
@@ -53,9 +53,8 @@ type chunk struct {
 	used int     // number of the chunk's buffers that are not free
 
 	usedSinceTrim bool // pickChunk has chosen this chunk since the last round of trim
-	// freeAtDiscard is the head of the free list at the last discard. If the list has
-	// another head now, buffers were released since. After buffers were taken, trim sets
-	// freeAtDiscard to nil.
+	// freeAtDiscard is the head of the free list at the last discard. A release changes
+	// the head, so trim discards again if the head has changed.
 	freeAtDiscard *Buffer
 	// Number of buffers that discard has checked so far. The value 0 means that discard
 	// begins with the first buffer.
@@ -100,8 +99,8 @@ func (s *slab) put(b *Buffer) {
 	}
 }
 
-// pickChunk chooses the chunk for get: the first with a free buffer, or else a new one.
-// So the last chunks become unused, and trim can release them.
+// pickChunk chooses the first chunk with a free buffer, or else makes a new chunk. So
+// the last chunks become unused, and trim can release them.
 func (s *slab) pickChunk() (*chunk, error) {
 	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == nil {
 		s.searchFrom++

@@ -6,12 +6,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The slab returns memory to the system in two ways, both for chunks that pickChunk has
-// not chosen since the last round of trim:
+// trim returns memory of chunks that pickChunk has not chosen since the last round:
 //
 //   - It closes the memory region of a chunk without buffers in use.
-//   - It discards the pages of free buffers in other chunks, if the provider can do that.
-//     The buffers can still be used.
+//   - It discards the pages of free buffers in other chunks, if the provider can do
+//     that. The buffers can still be used.
 
 // maxDiscards is how many system calls one step of trim may make to discard memory. Each
 // call takes up to about 10 µs. Arbitrary.

@@ -108,7 +108,7 @@ func TestSlabReusesIndexes(t *testing.T) {
 }
 
 // TestSlabPrefersFirstChunks checks that slab.get prefers the first chunks, so that the
-// last ones become unused.
+// last chunks become unused.
 func TestSlabPrefersFirstChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -216,8 +216,8 @@ func TestSlabDiscardsPages(t *testing.T) {
 	}
 }
 
-// TestSlabDiscardsLaterReleases checks that the next round of trim also discards the
-// pages of buffers that were released since.
+// TestSlabDiscardsLaterReleases checks that a round of trim also discards buffers that
+// were released after the previous round.
 func TestSlabDiscardsLaterReleases(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -280,7 +280,7 @@ func TestSlabDiscardFails(t *testing.T) {
 	require.Equal(t, 1, pd.mrs[0].calls)
 }
 
-// TestLoopTrims checks that the loop calls trim at intervals, which frees unused memory.
+// TestLoopTrims checks that the loop calls trim until unused memory is freed.
 func TestLoopTrims(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{cfg: &Config{}, clock: clock{origin: time.Now()}}

@@ -8,12 +8,12 @@ import (
 // noLimit means that only Config.SafetyTimeout and timers limit a sleep.
 const noLimit time.Duration = -1
 
-// keepsSpinning reports whether the loop polls again instead of sleeping, after a turn
-// without work. With a turn function it does (SetTurnFunc).
+// keepsSpinning reports whether the loop polls again instead of sleeping. A loop with a
+// turn function never sleeps.
 func (l *Loop) keepsSpinning() bool { return l.turnFunc != nil || l.idle.keepSpinning(&l.clock) }
 
-// sleep waits for an event, unless there is work. The parameter limit,
-// Config.SafetyTimeout and the next timer each limit the wait.
+// sleep waits for an event, at most for the time in limit. If there is work, sleep does
+// not wait.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)
 	if l.prepareSleep() {
@@ -34,7 +34,7 @@ func (l *Loop) sleep(limit time.Duration) {
 // prepareSleep prepares the loop for a sleep, and reports whether there is work. The
 // order of the steps prevents lost wake-ups:
 //
-//   - Set mailbox.sleeping: from now on Post wakes the loop.
+//   - Set mailbox.sleeping, so that Post wakes the loop.
 //   - Arm the completion queues, and poll them again.
 //   - Check for posted functions, due timers and other work.
 func (l *Loop) prepareSleep() (busy bool) {
@@ -78,8 +78,8 @@ func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Wak
 	return timeout, cause
 }
 
-// countWake counts the cause that has ended a sleep. The parameter n is the number of
-// events. Without an event or a call of Wake, the cause is the parameter timedOut.
+// countWake counts the cause that has ended a sleep, during which n events came. If
+// nothing woke the loop, the cause is timedOut.
 func (l *Loop) countWake(n int, timedOut WakeCause) {
 	cause := timedOut
 	switch woken := l.poller.Woken(); {

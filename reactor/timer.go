@@ -13,12 +13,11 @@ type Timer struct {
 	node timerheap.Timer
 }
 
-// Stop stops the timer. It returns false if the function was called already or the timer
-// was stopped before.
+// Stop stops the timer. If the timer was not running, Stop returns false.
 func (t *Timer) Stop() bool { return t.loop.timers.Stop(&t.node) }
 
-// Reset makes the timer call its function once, d from now. This replaces a time that was
-// set before. Reset also restarts a timer that has fired or was stopped.
+// Reset makes the timer call its function once, after d. Reset replaces an earlier time,
+// and restarts a timer that has fired or was stopped.
 func (t *Timer) Reset(d time.Duration) { t.loop.setTimer(&t.node, d) }
 
 // After makes the loop call fn after d, never earlier. Other work of the loop may delay

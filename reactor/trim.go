@@ -3,9 +3,8 @@ package reactor
 import "time"
 
 const (
-	// trimEvery is the time between two rounds of trim. A round releases memory that was
-	// not used since the previous round. So memory is released at most about 40 s after
-	// its last use. Arbitrary.
+	// trimEvery is the time between two rounds of trim. Memory that was not used for a
+	// whole round is released, so at most about 40 s after its last use. Arbitrary.
 	trimEvery = 20 * time.Second
 	// trimPause is the time between two steps of trim, which take up to a millisecond: at
 	// most a fifth of the loop's time. Arbitrary.

@@ -1,15 +1,16 @@
 package reactor
 
 // SetTurnFunc makes the loop call fn in every turn, after the completions. A nil fn ends
-// that. So a program can watch memory for WRITEs of a peer, which cause no completion
-// here. fn should read with verbs.LoadUint64. Only the goroutine of the loop may call
-// SetTurnFunc.
+// the calls. Only the goroutine of the loop may call SetTurnFunc.
+//
+// So a program can watch memory for WRITEs of a peer, which cause no completion on this
+// side. fn should read the memory with verbs.LoadUint64.
 //
 // The result of fn says whether fn had work: see IdlePolicy and Config.SlowCallback. fn
 // may call any method of the loop and its connections. Its requests are posted in the
 // same turn.
 //
-// With a function the loop never sleeps, so it needs its own processor. RunOnce repeats
+// A loop with a function never sleeps, so it needs its own processor. RunOnce repeats
 // turns until there is work or its timeout has passed. Loop.Arm always returns true, so
 // an application must not block between calls of RunOnce(0).
 func (l *Loop) SetTurnFunc(fn func() (worked bool)) {

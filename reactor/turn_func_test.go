@@ -48,8 +48,8 @@ func TestTurnFuncRemovesItself(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// TestTurnFuncWatchesMemory checks a turn function that waits for a peer's WRITE. Its
-// answer leaves in the same turn.
+// TestTurnFuncWatchesMemory checks that a turn function sees a peer's WRITE and answers
+// in the same turn.
 func TestTurnFuncWatchesMemory(t *testing.T) {
 	answered := false
 	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { answered = true }}, &hooks{}, nil)

@@ -1,10 +1,10 @@
 package reactor
 
 // A wrID is the id of a work request. For a shared receive queue it is the buffer's
-// index in slab.all. Otherwise it has these parts, from the most significant bit:
+// index in slab.all. For other queues it has these parts, from the most significant bit:
 //
 //   - 20 bits: the connection's index in connTable.
-//   - 20 bits: its generation, for late completions of an earlier connection.
+//   - 20 bits: the index's generation, for late completions of an earlier connection.
 //   - 1 bit: set for send requests.
 //   - 23 bits: the slot of the request.
 type wrID uint64

@@ -1,8 +1,8 @@
 package verbs
 
 // A Counter is one event counter of a port. Value counts the events since the driver
-// created the device. On a device of provider/soft, Value counts the events since the
-// device was opened. Value never decreases.
+// created the device, or in provider/soft since the device was opened. Value never
+// decreases.
 type Counter struct {
 	Name  string
 	Value uint64

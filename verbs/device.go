@@ -23,9 +23,8 @@ type Device interface {
 	// AllocPD creates a protection domain. Source: ibv_alloc_pd(3).
 	AllocPD() (PD, error)
 	// CreateCompChannel creates a completion channel. A nil attr means the zero value.
-	// The device does not keep attr. With ProgressManual a vector has at most one
-	// channel, and for a second one the error is ErrBusy. Source:
-	// ibv_create_comp_channel(3).
+	// The device does not keep attr. With ProgressManual, the error for a second channel
+	// of a vector is ErrBusy. Source: ibv_create_comp_channel(3).
 	CreateCompChannel(attr *CompChannelAttr) (CompChannel, error)
 	// CreateCQ creates a completion queue. The device does not keep attr, which must not
 	// be nil. Source: ibv_create_cq(3).
@@ -34,12 +33,11 @@ type Device interface {
 	// AsyncFD returns a descriptor that is readable while NextAsync has an event. The
 	// device owns the descriptor: callers never read, write or close it.
 	AsyncFD() int
-	// NextAsync stores the oldest asynchronous event in ev. Without an event it returns
-	// false. It never blocks. After an error the events can not be read any more.
+	// NextAsync stores the oldest asynchronous event in ev. If there is no event, ok is
+	// false. NextAsync never blocks. After an error the events can not be read any more.
 	//
-	// The device drops a waiting event in two cases: when a new event of the same type
-	// about the same object arrives, and when the object is closed. Source:
-	// ibv_get_async_event(3).
+	// The device drops a waiting event when the object of the event is closed, or has a
+	// new event of the same type. Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 

@@ -28,12 +28,12 @@ var (
 	ErrOverrun = errors.New("completion queue overrun")
 	// ErrPeerGone reports that the peer's process has exited, or has closed its side
 	// without disconnecting. For a connection request it means that the sender has
-	// cancelled the request, or that this host has dropped the request in favour of
-	// others.
+	// cancelled the request, or that this host has dropped the request.
 	ErrPeerGone = errors.New("peer gone")
-	// ErrNoResources reports that memory, descriptors or another resource is used up. At
-	// a limit of DeviceAttr the error is a *ParamError instead. If a peer without room
-	// refuses a connection, the error matches ErrNoResources and cm.ErrRefused.
+	// ErrNoResources reports that memory, descriptors or another resource is used up. If
+	// a limit of DeviceAttr is reached, the error is a *ParamError instead. If a peer
+	// without room refuses a connection, the error matches ErrNoResources and
+	// cm.ErrRefused.
 	ErrNoResources = errors.New("no resources")
 	// ErrProtocol reports that the peer violated the protocol.
 	ErrProtocol = errors.New("protocol violation by the peer")

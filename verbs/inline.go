@@ -2,15 +2,13 @@ package verbs
 
 // This file has two optional abilities of devices, for small messages.
 
-// An InlineSender is a QP that can send a small message with one call and one copy of the
-// data. Use a type assertion to find out whether a QP is an InlineSender. ibv_wr_post(3)
-// describes a similar interface.
+// An InlineSender is a QP that can send a small message with one call and one copy of
+// the data. Use a type assertion to find out whether a QP is an InlineSender.
 type InlineSender interface {
-	// SendInline sends the bytes in the parameter data as one message. The effect is that
-	// of PostSend with OpSend and the flag verbs.SendInline. The parameter flags has the
-	// other flags. The device may delay the message until the next Doorbell or PostSend.
-	// The caller may change the bytes after SendInline has returned. SendInline may be
-	// called where PostSend may be called.
+	// SendInline sends data as one message, like PostSend with OpSend, the flag
+	// verbs.SendInline and the given flags. SendInline may be called where PostSend may
+	// be called. The caller may change the data after the call. The device may delay the
+	// message until the next Doorbell or PostSend.
 	//
 	// SendInline may also do nothing and return false, for example if the queue is full.
 	// The caller then uses PostSend.
@@ -28,18 +26,17 @@ const InlineBytes = 96
 type InlineData [InlineBytes]byte
 
 // An InlinePoller is a CQ that can return received messages together with their
-// completions. Use a type assertion to find out whether a CQ is an InlinePoller. Some
-// network cards have this ability too.
+// completions. Use a type assertion to find out whether a CQ is an InlinePoller.
 type InlinePoller interface {
-	// PollInline does what Poll does, and may also store small received messages in the
-	// parameter data. The QP must allow that with InlineReceiver.ReceiveInline. If dst[i]
-	// has the flag WCInline, the first dst[i].ByteLen bytes of data[i] are the message: a
-	// SEND without immediate data. Only the first len(data) completions can have the flag.
+	// PollInline does what Poll does, and may also store small received messages in
+	// data. The QP must allow that with InlineReceiver.ReceiveInline. If dst[i] has the
+	// flag WCInline, the message is the first dst[i].ByteLen bytes of data[i]. Such a
+	// message is a SEND without immediate data. Only the first len(data) completions can
+	// have the flag.
 	//
-	// A message with WCInline does not use a receive buffer. The oldest posted receive
-	// buffer must be large enough for the message, but stays posted for a later message.
-	// The completion with WCInline has the ID of this buffer, and a later completion may
-	// have the same ID.
+	// A message with WCInline does not use a receive buffer. But the oldest posted
+	// buffer must be large enough for the message. The completion has the ID of this
+	// buffer, and a later completion may have the same ID.
 	//
 	// The caller owns dst and data. The CQ may keep references to both until the next
 	// call.

@@ -7,9 +7,9 @@ type PD interface {
 	Device() Device
 
 	// Alloc maps and registers new memory, zeroed and page-aligned, outside the Go heap.
-	// MR.Close unmaps it. The attr must not be nil and is not kept. The error is that of
-	// Access.Check, or ENOMEM, for example because of RLIMIT_MEMLOCK. Source: mmap(2),
-	// ibv_reg_mr(3).
+	// MR.Close unmaps the memory. The attr must not be nil and is not kept. The error is
+	// that of Access.Check, or ENOMEM, for example because of RLIMIT_MEMLOCK. Source:
+	// mmap(2), ibv_reg_mr(3).
 	Alloc(attr *AllocAttr) (MR, error)
 	// Register registers b, which has at least 1 byte. The caller owns b, and must keep
 	// it alive and in place until MR.Close. Providers other than soft may refuse memory
@@ -17,8 +17,8 @@ type PD interface {
 	Register(b []byte, access Access) (MR, error)
 
 	// CreateQP creates a queue pair in the RESET state. It may round up the sizes in
-	// attr.Caps; see QPCaps and QP.Caps. The attr must not be nil and is not kept. A
-	// device may return ErrOverrun for an overrun CQ. Source: ibv_create_qp(3).
+	// attr.Caps: see QP.Caps. The attr must not be nil and is not kept. If a CQ has
+	// overrun, the error may be ErrOverrun. Source: ibv_create_qp(3).
 	CreateQP(attr *QPInitAttr) (QP, error)
 	// CreateSRQ creates a shared receive queue. The domain does not keep attr, which must
 	// not be nil. Source: ibv_create_srq(3).
@@ -82,17 +82,17 @@ type MR interface {
 	Addr() uint64
 	// LKey returns the key that an SGE contains. QPs of the same domain accept it.
 	LKey() uint32
-	// RKey returns the key for remote peers. The key travels unencrypted and is not tied
-	// to one peer. A peer of any QP of the domain may use the region if the peer knows
-	// the key, as far as the access rights permit. Peers that must not reach each other's
-	// memory need different domains. How hard the key is to guess depends on the
-	// provider.
+	// RKey returns the key for remote peers. Any peer of a QP of the domain that knows
+	// the key may use the region, as far as the access rights permit. Peers that must
+	// not reach each other's memory need different domains.
+	//
+	// The key travels unencrypted. How hard the key is to guess depends on the provider.
 	RKey() uint32
 	// Access returns the access rights with which the memory is registered.
 	Access() Access
-	// Close ends the registration. It makes both keys invalid and waits for remote
+	// Close ends the registration, makes both keys invalid, and waits for remote
 	// operations on the memory to finish. The caller's own work requests must have
-	// completed before. Source: ibv_dereg_mr(3).
+	// completed before the call. Source: ibv_dereg_mr(3).
 	Close() error
 }
 
@@ -100,12 +100,14 @@ type MR interface {
 // assertion to find out whether an MR is a Discarder. An MR in pinned memory is not a
 // Discarder.
 type Discarder interface {
-	// Discard returns the whole pages in a range of the region to the system. The
-	// parameters offset and length are in bytes. During the call nothing may use these
-	// pages: neither this program, nor a work request, nor a peer. The pages then read as
-	// zero, and occupy memory again when they are used. Discard returns a *ParamError if
-	// the range is outside the region, a *FeatureError if the region's memory can not be
-	// discarded, or an error of madvise(2). Source: madvise(2), MADV_DONTNEED.
+	// Discard returns the whole pages in a range of the region to the system. The offset
+	// and the length are in bytes. During the call, neither this program nor a device
+	// may use these pages. The pages then read as zero, and occupy memory again when
+	// they are used.
+	//
+	// If the range is outside the region, the error is a *ParamError. If the memory can
+	// not be discarded, the error is a *FeatureError. Other errors are those of
+	// madvise(2). Source: madvise(2), MADV_DONTNEED.
 	Discard(offset, length int) error
 }
 
@@ -124,9 +126,10 @@ func SGEOf(mr MR, offset, length int) SGE {
 }
 
 // An AH is an address handle: the destination of datagrams. All UD QPs of its domain may
-// use it at the same time. Call Close only after all work requests that name the handle
-// have completed, and all QPs that used the handle are closed. Any goroutine may call
-// its methods.
+// use the handle at the same time. Any goroutine may call the methods.
+//
+// Call Close only after all work requests that name the handle have completed, and all
+// QPs that used the handle are closed.
 type AH interface {
 	// Attr returns the attributes with which the handle was created.
 	Attr() AHAttr

@@ -6,8 +6,8 @@ import (
 )
 
 // LoadUint64 returns the 8 bytes of mr at offset, in host byte order, with one atomic
-// load. A program can use it to wait for a value that a device writes. Once the program
-// has loaded this value, it also sees all bytes that the device wrote before the value.
+// load. A program can use LoadUint64 to wait for a value that a device writes. Once the
+// program has loaded the value, all bytes that the device wrote earlier are visible too.
 // Any goroutine may call LoadUint64.
 //
 // LoadUint64 panics if the address is not a multiple of 8 or the bytes are not in the

@@ -45,9 +45,9 @@ const (
 	// ProgressAuto means that the provider moves data by itself. Any goroutine may call
 	// the methods of the CQ and of its QPs and SRQs.
 	ProgressAuto Progress = iota
-	// ProgressManual means that data moves only while the owner of the CQ polls it or
-	// takes events from its channel. The owner is one goroutine. Only the owner may call
-	// the methods of the CQ and of its QPs and SRQs.
+	// ProgressManual means that one goroutine owns the CQ. Data moves only while the
+	// owner polls the CQ or takes events from its channel. Only the owner may call the
+	// methods of the CQ and of its QPs and SRQs.
 	ProgressManual
 )
 

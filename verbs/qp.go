@@ -13,24 +13,25 @@ type QP interface {
 	PD() PD
 	// State returns the current state.
 	State() QPState
-	// Caps returns the actual sizes of the queues, which are at least those asked for.
+	// Caps returns the actual sizes of the queues, which may be larger than requested.
 	Caps() QPCaps
 
 	// Modify changes the attributes whose bits are set in mask. With AttrState, the QP
 	// moves to attr.State. StateError flushes both queues. StateReset drops all work
-	// requests; they get no completions. Modify never blocks and does not keep attr. After
-	// an error the QP is unchanged. Wrong arguments get the errors of CheckTransition.
-	// Source: ibv_modify_qp(3).
+	// requests without completions. Modify never blocks and does not keep attr.
+	//
+	// After an error the QP is unchanged. Wrong arguments get the errors of
+	// CheckTransition. Source: ibv_modify_qp(3).
 	Modify(attr *QPAttr, mask QPAttrMask) error
 	// Query returns the current attributes. Source: ibv_query_qp(3).
 	Query() (QPAttr, error)
 
-	// PostSend appends work requests to the send queue, and notifies the device once. The
-	// result n is the number of accepted requests. The QP must be in StateRTS or StateSQD;
-	// in StateError all requests are flushed. Source: ibv_post_send(3).
+	// PostSend appends work requests to the send queue, and notifies the device once.
+	// The QP must be in StateRTS or StateSQD. In StateError all requests are flushed.
+	// Source: ibv_post_send(3).
 	//
-	// After an error, wrs[n] was not accepted, and later requests were not examined. The
-	// errors are:
+	// The result n is the number of accepted requests. After an error, wrs[n] was not
+	// accepted, and later requests were not examined. The errors are:
 	//
 	//   - ErrQueueFull: there is room again after a poll of completions.
 	//   - ErrState: the state of the QP does not allow the call.
@@ -72,9 +73,9 @@ func (t QPType) String() string {
 }
 
 // QPCaps has the sizes of a queue pair. CreateQP changes a zero in MaxSendWR, MaxSendSGE
-// or MaxRecvSGE to 1. If MaxRecvWR is 0, a queue pair without an SRQ can not receive
-// messages; but rdmacore changes the 0 to 1. QP.Caps returns the actual sizes. Source:
-// ibv_create_qp(3).
+// or MaxRecvSGE to 1. Without an SRQ, a queue pair whose MaxRecvWR is 0 can not receive
+// messages. Exception: rdmacore changes the 0 to 1. QP.Caps returns the actual sizes.
+// Source: ibv_create_qp(3).
 type QPCaps struct {
 	MaxSendWR  int // number of work requests outstanding on the send queue
 	MaxRecvWR  int // number of work requests outstanding on the receive queue; 0 with an SRQ
@@ -174,8 +175,8 @@ const (
 	MaxPSN   = 1<<24 - 1
 )
 
-// MaxTimerCode is the largest code of a local ACK timeout and of an RNR NAK timer. Both
-// codes have five bits, so MaxTimerCode is also the mask of these bits.
+// MaxTimerCode is the largest code of a local ACK timeout or an RNR NAK timer. Both
+// codes have five bits.
 const MaxTimerCode = 31
 
 // AckTimeoutUnit is the unit of the codes of the local ACK timeout: the code n means the
@@ -190,15 +191,13 @@ var rnrDelays = [32]uint32{
 }
 
 // RNRDelay returns how long a sender waits after an RNR NAK with this timer code. Code 0
-// is 655.36 ms, code 1 is 10 µs, code 12 is 0.64 ms, code 31 is 491.52 ms. Only the low
-// five bits of code count.
+// is 655.36 ms. Codes 1 to 31 are 10 µs to 491.52 ms. Only the low five bits count.
 func RNRDelay(code uint8) time.Duration {
 	return time.Duration(rnrDelays[code&MaxTimerCode]) * 10 * time.Microsecond
 }
 
 // RNRDelayCode returns the RNR NAK timer code of the shortest delay that is at least d.
-// For a d of zero or less it is code 1, 10 µs. Above 655.36 ms, the longest delay, ok is
-// false.
+// If d is more than 655.36 ms, the longest delay, ok is false.
 func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= MaxTimerCode; code++ {
 		if RNRDelay(code) >= d {
@@ -217,9 +216,8 @@ func AckTimeout(code uint8) time.Duration {
 	return AckTimeoutUnit << code
 }
 
-// AckTimeoutCode returns the code of the shortest local ACK timeout that is at least d,
-// from 1 to 31. For a d of zero or less it is code 1, 8.192 µs. Above 8796 s, the
-// longest timeout, ok is false.
+// AckTimeoutCode returns the code, from 1 to 31, of the shortest local ACK timeout that
+// is at least d. If d is more than 8796 s, the longest timeout, ok is false.
 func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= MaxTimerCode; code++ {
 		if AckTimeout(code) >= d {
@@ -235,11 +233,10 @@ type SRQ interface {
 	// PostRecv appends work requests, with one buffer each. Results, errors and ownership
 	// are as for QP.PostRecv. Source: ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
-	// Arm requests one AsyncSRQLimit event. The event comes when the queue has fewer
-	// buffers than the parameter limit. If limit is 0, Arm cancels the request. Source:
-	// ibv_modify_srq(3).
+	// Arm requests one AsyncSRQLimit event, for the time when the queue has fewer than
+	// limit buffers. If limit is 0, Arm cancels the request. Source: ibv_modify_srq(3).
 	Arm(limit int) error
-	// Caps returns the actual sizes of the queue, which are at least those asked for.
+	// Caps returns the actual sizes of the queue, which may be larger than requested.
 	Caps() SRQCaps
 	// Close destroys the queue. It returns ErrBusy while a QP uses the queue. Source:
 	// ibv_destroy_srq(3).
@@ -251,8 +248,8 @@ type SRQ interface {
 type SRQAttr struct {
 	MaxWR  int // number of work requests outstanding
 	MaxSGE int // number of scatter/gather entries of one work request
-	// CQ is the queue on which the receives will complete. With manual progress, the owner
-	// of CQ also owns the SRQ. The provider soft needs CQ; rdmacore also accepts nil.
+	// CQ is the queue on which the receives complete. With manual progress, the owner of
+	// CQ also owns the SRQ. The provider soft needs CQ; rdmacore also accepts nil.
 	CQ CQ
 }
 

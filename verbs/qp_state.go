@@ -45,7 +45,7 @@ var transitions = map[QPType][]transition{QPTypeRC: rcTransitions, QPTypeUD: udT
 
 // A TransitionError reports that a QP can not change from the state From to the state To
 // with the given attributes. If Missing and Extra are zero, there is no such transition.
-// It matches ErrState. Source: ibv_modify_qp(3).
+// The error matches ErrState. Source: ibv_modify_qp(3).
 type TransitionError struct {
 	Type     QPType
 	From, To QPState
@@ -69,11 +69,10 @@ func (e *TransitionError) Error() string {
 // Is reports whether target is ErrState.
 func (e *TransitionError) Is(target error) bool { return target == ErrState }
 
-// CheckTransition checks the arguments of QP.Modify for a QP of type t that is now in
-// the state from. The QP type must have the transition. The transition must allow all
-// attributes in mask, and mask must have all that the transition requires. The values
-// must be in range. The result is nil, a *TransitionError or a *ParamError. The
-// parameter attr must not be nil.
+// CheckTransition checks the arguments of QP.Modify for a QP of type t in the state
+// from. The transition must exist. The mask must have all required attributes and no
+// forbidden attributes. The values must be in range. The result is nil, a
+// *TransitionError or a *ParamError. The attr must not be nil.
 func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
 	to := from
 	if mask&AttrState != 0 {
@@ -107,7 +106,7 @@ func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
 	return &TransitionError{Type: t, From: from, To: to}
 }
 
-// check checks that the values of the attributes in mask are in range.
+// check checks the ranges of the attributes in mask.
 func (a *QPAttr) check(mask QPAttrMask) error {
 	for _, field := range []struct {
 		bit          QPAttrMask

@@ -109,8 +109,8 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 	}
 }
 
-// checkStep checks CheckTransition for one transition. It sets the required
-// attributes; then it leaves out each of them in turn, or adds each other one in turn.
+// checkStep checks one transition with the required attributes, without each of them,
+// and with each further attribute.
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()

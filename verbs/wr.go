@@ -50,9 +50,9 @@ type SendWR struct {
 	Opcode Opcode
 	Flags  SendFlags
 
-	// SGEs name the local memory in order. A SEND or WRITE takes the payload from there. A
-	// READ stores the data there, and an atomic stores the old value, which has 8 bytes.
-	// Both need AccessLocalWrite. An empty list means zero bytes.
+	// SGEs name the local memory in order: the payload of a SEND or WRITE, or the
+	// destination of a READ or atomic. A destination needs AccessLocalWrite. An atomic
+	// stores the old value, which has 8 bytes. An empty list means zero bytes.
 	SGEs []SGE
 	// Inline is the payload of a SEND or WRITE with SendInline. It may be in any memory,
 	// has at most QPCaps.MaxInline bytes, and is copied before PostSend returns.
@@ -75,13 +75,13 @@ type SendWR struct {
 // Source: ibv_post_recv(3).
 type RecvWR struct {
 	ID uint64 // value of the caller, which the completion returns in WC.ID
-	// SGEs name the buffer, which needs AccessLocalWrite. On UD it begins with GRHSize
-	// bytes for the routing header. An empty buffer is for messages of zero bytes and for
-	// immediate data.
+	// SGEs name the buffer, which needs AccessLocalWrite. On UD the buffer begins with
+	// GRHSize bytes for the routing header. An empty buffer is for messages of zero
+	// bytes and for immediate data.
 	SGEs []SGE
 }
 
 // GRHSize is the size in bytes of the global routing header at the beginning of a UD
-// receive buffer. Over IPv4, only the last 20 bytes have a meaning: the IPv4 header.
-// Source: ibv_post_recv(3).
+// receive buffer. Over IPv4, only the last 20 bytes are valid: the IPv4 header. Source:
+// ibv_post_recv(3).
 const GRHSize = 40
