@@ -27,9 +27,9 @@ type CQ interface {
 	// Depth returns the number of completions that the queue can hold. It is at least
 	// CQAttr.Depth, or the depth of the last Resize.
 	Depth() int
-	// Resize changes the depth and keeps the queued completions. If they do not fit, the
-	// error is a *ParamError. If Caps.ResizeCQ is false, the error is a *FeatureError.
-	// Source: ibv_resize_cq(3).
+	// Resize changes the depth and keeps the queued completions. If the completions do
+	// not fit, the error is a *ParamError. If Caps.ResizeCQ is false, the error is a
+	// *FeatureError. Source: ibv_resize_cq(3).
 	Resize(depth int) error
 
 	// Close destroys the queue. It returns ErrBusy while a QP uses the queue or while

@@ -18,7 +18,7 @@ type QP interface {
 
 	// Modify changes the attributes whose bits are set in mask. With AttrState, the QP
 	// moves to attr.State. StateError flushes both queues. StateReset drops all work
-	// requests without completions. Modify never blocks and does not keep attr.
+	// requests; they get no completions. Modify never blocks and does not keep attr.
 	//
 	// After an error the QP is unchanged. Wrong arguments get the errors of
 	// CheckTransition. Source: ibv_modify_qp(3).
