@@ -220,7 +220,7 @@ func (s *source) problem(at ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: ", s.path, s.fset.Position(at.Pos()).Line) + fmt.Sprintf(format, args...)
 }
 
-// eachImport calls report for the path of each import of the file. It returns the
+// eachImport calls report() for the path of each import of the file. It returns the
 // results that are not empty: the texts of violations.
 func (s *source) eachImport(report func(name string) string) (problems []string) {
 	for _, spec := range s.file.Imports {
@@ -344,8 +344,8 @@ func checkComments(s *source) (problems []string) {
 	return problems
 }
 
-// eachSize calls yield for the file and each of its functions, with its name, its number
-// of lines and the limit for them.
+// eachSize calls yield() for the file and each of its functions, with its name, its
+// number of lines and the limit for them.
 func (s *source) eachSize(yield func(name string, lines, limit int)) {
 	yield(s.path, s.fset.File(s.file.FileStart).LineCount(), maxFileLines)
 	for _, decl := range s.file.Decls {

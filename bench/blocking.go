@@ -28,7 +28,7 @@ func newBlockingClient(s *spec) *blockingClient {
 
 func (b *blockingClient) open() error {
 	if b.spec.Workload == workConnect {
-		return nil // In workConnect, the method drive opens connections.
+		return nil // In workConnect, drive() opens connections.
 	}
 	for range b.spec.Connections {
 		c, err := b.connect()

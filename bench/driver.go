@@ -10,10 +10,10 @@ import (
 // now. The transport calls session.onWritable later.
 var errBlocked = errors.New("the send queue is full")
 
-// A transport connects the driver to a client library with callbacks. Only post and
+// A transport connects the driver to a client library with callbacks. Only post() and
 // Close may be called from outside the event loop's goroutine.
 type transport interface {
-	// post calls f on the loop. Any goroutine may call post.
+	// post calls f on the loop. Any goroutine may call post().
 	post(f func()) error
 	// after calls f on the loop after the duration d.
 	after(d time.Duration, f func())
@@ -26,7 +26,7 @@ type transport interface {
 }
 
 // A driver runs the workload of a client whose library has callbacks. It belongs to the
-// event loop's goroutine. Other goroutines only call open, drive and Close.
+// event loop's goroutine. Other goroutines only call open(), drive() and Close.
 type driver struct {
 	spec      *spec
 	transport transport
@@ -43,7 +43,7 @@ type driver struct {
 	// Number of sessions that have not yet stopped in this phase.
 	activeSessions int
 	err            error // The first error of any session or of the transport.
-	// Receives nil or the error when the work of open or drive has ended.
+	// Receives nil or the error when the work of open() or drive() has ended.
 	done chan error
 }
 
@@ -55,7 +55,7 @@ func newDriver(s *spec) *driver {
 func (d *driver) open() error {
 	if d.spec.Workload == workConnect {
 		d.sessions = append(d.sessions, newSession(d))
-		return nil // In workConnect, the method drive opens connections.
+		return nil // In workConnect, drive() opens connections.
 	}
 	return d.run(func() { d.dialNext() })
 }

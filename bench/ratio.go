@@ -44,7 +44,7 @@ func withRatios(rows []Row) []Row {
 }
 
 // ratio returns the p50 of r divided by the p50 of base. Rows without a p50 are compared
-// by their rates. If the rows cannot be compared, ratio returns 0.
+// by their rates. If the rows cannot be compared, ratio() returns 0.
 func ratio(r, base Row) float64 {
 	switch {
 	case r.P50 > 0 && base.P50 > 0:

@@ -12,7 +12,7 @@ type Case struct {
 	Path string `json:"path"` // One of local, wire, device, tcp, udp, memory, posix and posix-tag.
 	// How the programs wait for messages: event, adaptive or busy.
 	Mode        string `json:"mode"`
-	Workload    string `json:"workload"` // One of the names that workloads returns.
+	Workload    string `json:"workload"` // One of the names that workloads() returns.
 	Size        int    `json:"size"`     // Message size in bytes.
 	InFlight    int    `json:"inflight"`
 	Connections int    `json:"connections"`
@@ -46,7 +46,7 @@ type Row struct {
 	// together. It includes the opening of the connections and the warm-up.
 	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"`
 
-	// RatioToGnet is the result of ratio for this row and the row of gnet. RatioToFloor
+	// RatioToGnet is the result of ratio() for this row and the row of gnet. RatioToFloor
 	// is the result for this row and the row of the peer that floorOf names. Zero means
 	// that there is no such row.
 	RatioToGnet  float64 `json:"ratio_to_gnet,omitempty"`

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A column is a column of the printed table. The function cell returns "" if the row
-// does not have the figure.
+// A column is a column of the printed table. cell() returns "" if the row does not have
+// the figure.
 type column struct {
 	name string
 	cell func(Row) string

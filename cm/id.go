@@ -166,7 +166,7 @@ func (id *ID) LocalAddr() netip.AddrPort { return ask(id, TransportID.LocalAddr)
 // Source: rdma_get_peer_addr(3).
 func (id *ID) RemoteAddr() netip.AddrPort { return ask(id, TransportID.RemoteAddr) }
 
-// ask returns the result of a getter of the transport's ID. If the ID is closed, ask
+// ask returns the result of a getter of the transport's ID. If the ID is closed, ask()
 // returns the zero value.
 func ask[T any](id *ID, getter func(TransportID) T) (answer T) {
 	id.mu.Lock()

@@ -187,7 +187,7 @@ type rule[T call | EventType] struct {
 	to   State     // the next state, or sameState
 }
 
-// follow returns the next state for a call or event. If no rule matches, follow returns
+// follow returns the next state for a call or event. If no rule matches, follow() returns
 // the current state and false.
 func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from State) (State, bool) {
 	for _, r := range rules {

@@ -25,7 +25,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 	before := g.Stats()
 	require.Zero(t, testing.AllocsPerRun(1000, turn))
 
-	// AllocsPerRun(1000) calls turn 1001 times; it does not measure the first call.
+	// AllocsPerRun(1000) calls turn() 1001 times; it does not measure the first call.
 	after := g.Stats()
 	require.EqualValues(t, 1001, after.Arms-before.Arms)
 	require.EqualValues(t, 1001, after.Events-before.Events)

@@ -73,7 +73,7 @@ func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []v
 	}
 }
 
-// connect connects two queue pairs of this process. The function disconnect ends the
+// connect connects two queue pairs of this process. The function disconnect() ends the
 // connection.
 func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)

@@ -6,7 +6,7 @@ type reservations struct {
 	draining int // number of released places that may still hold completions
 }
 
-// release begins to release n places. They become free when settle is called.
+// release begins to release n places. They become free when settle() is called.
 func (r *reservations) release(n int) {
 	if n > 0 && n <= r.total-r.draining {
 		r.draining += n

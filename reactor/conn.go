@@ -17,7 +17,7 @@ type Conn struct {
 	loop    *Loop
 	handler ConnHandler // has the callbacks of the connection
 	device  *loopDevice // nil until the device is known
-	id      *cm.ID      // nil until resolve (dialing side) or moveID (accepting side) has set it
+	id      *cm.ID      // nil until resolve() (dialing side) or moveID (accepting side) has set it
 	qp      verbs.QP    // nil until makeQP has set it
 	// inlineSender is qp if it is a verbs.InlineSender, and else nil.
 	inlineSender verbs.InlineSender
@@ -32,7 +32,7 @@ type Conn struct {
 	closeReason closeReason
 
 	dirty         bool // the connection is in Loop.dirty
-	advanceQueued bool // the connection is in Loop.closing, where it waits for a call of advance
+	advanceQueued bool // the connection is in Loop.closing, where it waits for a call of advance()
 	endedByApp    bool // the application has called Close or Abort
 
 	flow sendFlow

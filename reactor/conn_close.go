@@ -120,7 +120,7 @@ func (c *Conn) probe() {
 }
 
 // close takes the next step in the states from stateCloseBegun to stateFlushing. If the
-// device was removed, close calls OnClose at once, without disconnecting.
+// device was removed, close() calls OnClose at once, without disconnecting.
 func (c *Conn) close() {
 	if c.state < stateFlushing && !c.device.removed {
 		c.chooseCloseState()

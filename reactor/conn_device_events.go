@@ -18,7 +18,7 @@ const (
 
 // awaitsDeviceEvents reports whether the connection must wait for the events of its
 // device. The first call fetches or requests them. When requested events were handled,
-// advance is called.
+// advance() is called.
 func (c *Conn) awaitsDeviceEvents() bool {
 	if c.deviceEvents == deviceEventsNotFetched && c.mayHaveDeviceEvent() {
 		c.fetchDeviceEvents()
@@ -55,7 +55,7 @@ func (c *Conn) fetchDeviceEvents() {
 	}
 	ask := func() {
 		s.fetchAll()
-		_ = c.loop.post("device events fetched", answer, true) // post fails only if the loop has ended
+		_ = c.loop.post("device events fetched", answer, true) // post() fails only if the loop has ended
 	}
 	if s.loop.post("fetch device events", ask, true) != nil { // the other loop has ended
 		c.deviceEvents = deviceEventsFetched

@@ -50,7 +50,7 @@ func (f *sendFlow) next(signal bool) (slot uint32, signaled bool) {
 	return f.head & f.mask, signal || f.unsignaled+1 >= f.signalEvery || f.outstanding()+1-f.probes >= f.limit
 }
 
-// accepted counts the request for which next has returned a slot.
+// accepted counts the request for which next() has returned a slot.
 func (f *sendFlow) accepted(signaled bool) {
 	f.head++
 	f.unsignaled++
@@ -59,7 +59,7 @@ func (f *sendFlow) accepted(signaled bool) {
 	}
 }
 
-// accept calls next, and then accepted for the slot that next has returned.
+// accept calls next(), and then accepted() for the slot that next() has returned.
 func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 	slot, signaled = f.next(signal)
 	f.accepted(signaled)

@@ -78,7 +78,7 @@ func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	return err
 }
 
-// scheduleAdvance makes advanceClosing call advance, in this turn of the loop or in the
+// scheduleAdvance makes advanceClosing call advance(), in this turn of the loop or in the
 // next.
 func (c *Conn) scheduleAdvance() {
 	if !c.advanceQueued {

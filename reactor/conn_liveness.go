@@ -8,7 +8,7 @@ import "time"
 type liveness struct {
 	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
 	// lastActive is the time from which the idle timeout counts. A send or receive
-	// changes lastActive only in the next call of check.
+	// changes lastActive only in the next call of check().
 	lastActive       time.Duration
 	activeSinceCheck bool // something was sent or received since the last check
 
@@ -91,8 +91,8 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	return false
 }
 
-// nextCheck returns the time at which check and probeDue must be called next. If no call
-// is necessary, the second result is true.
+// nextCheck returns the time at which check() and probeDue must be called next. If no
+// call is necessary, the second result is true.
 func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {

@@ -100,13 +100,13 @@ const (
 	// the end of Config.DrainTimeout also lead to stateClosed.
 	stateDisconnecting
 
-	// stateClosed: destroy has released all resources of the connection. The loop does not
-	// have the connection any more, but the application may.
+	// stateClosed: destroy() has released all resources of the connection. The loop does
+	// not have the connection any more, but the application may.
 	stateClosed
 )
 
 // If the device has failed, the states from stateCloseBegun to stateFlushing end early:
-// the next advance calls OnClose and enters stateDisconnecting. abortNow leads from
+// the next advance() calls OnClose and enters stateDisconnecting. abortNow leads from
 // every state to stateClosed.
 
 // coarse returns the ConnState to which s belongs.

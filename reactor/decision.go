@@ -17,7 +17,7 @@ const (
 )
 
 // err returns the error that another answer to the request gets after this decision. If
-// there is no decision yet, err returns nil.
+// there is no decision yet, err() returns nil.
 func (d decision) err() error {
 	switch d {
 	case byApplication:

@@ -93,7 +93,7 @@ func (e *Engine) open() (err error) {
 	return err
 }
 
-// release releases the resources that the method open has acquired. It is called when New
+// release releases the resources that open() has acquired. It is called when New
 // fails.
 func (e *Engine) release() (err error) {
 	for _, l := range e.loops {
@@ -201,7 +201,7 @@ func (e *Engine) onLoops(own *Loop, op string, fn func(*Loop)) {
 			fn(l)
 			continue
 		}
-		// post fails only if the loop has ended. Such a loop has no connections, so it
+		// post() fails only if the loop has ended. Such a loop has no connections, so it
 		// does not need the call.
 		_ = l.post(op, func() { fn(l) }, true)
 	}

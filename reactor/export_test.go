@@ -89,8 +89,8 @@ func InjectDisconnected(c *Conn, err error) { c.onDisconnected(err) }
 // A ConnQueue is a first-in, first-out queue of connections.
 type ConnQueue = connQueue
 
-// Push, Pop and Len call push, pop and len of a ConnQueue. Capacity returns the capacity
-// of the queue's slice.
+// Push, Pop and Len call push(), pop() and len() of a ConnQueue. Capacity returns the
+// capacity of the queue's slice.
 func Push(q *ConnQueue, c *Conn) { q.push(c) }
 func Pop(q *ConnQueue) *Conn     { return q.pop() }
 func Len(q *ConnQueue) int       { return q.len() }

@@ -160,7 +160,7 @@ func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop
 	return l
 }
 
-// drive calls RunOnce of each loop in turn until cond returns true.
+// drive calls RunOnce of each loop in turn until cond() returns true.
 func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 	t.Helper()
 	deadline := time.Now().Add(testTimeout)
@@ -196,7 +196,7 @@ func (p *pair) closed(t testing.TB) {
 	require.Equal(t, 1, p.acceptCloses)
 }
 
-// connect makes two loops and a connection between them. On each side it calls watch.
+// connect makes two loops and a connection between them. On each side it calls watch().
 func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A limitedProvider wraps a provider. Its functions attr and caps change the limits and
-// abilities that devices report.
+// A limitedProvider wraps a provider. Its functions attr() and caps() change the limits
+// and abilities that devices report.
 type limitedProvider struct {
 	cm.Provider
 	attr func(*verbs.DeviceAttr)

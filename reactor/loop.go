@@ -41,7 +41,7 @@ type Loop struct {
 	devices        []*loopDevice
 	conns          connTable
 	dirty          []*Conn   // connections with requests to post
-	closing        connQueue // connections whose method advance must be called
+	closing        connQueue // connections whose advance() must be called
 	liveConns      int       // number of connections that are not in StateClosed
 	openingConns   int       // number of connections in a state before stateOpen
 	currentMessage *Buffer   // buffer of the message that was passed to OnMessage; nil outside OnMessage
@@ -63,7 +63,7 @@ type Loop struct {
 	published  publishedStats
 	safetyWake bool // the safety timeout ended the last sleep, and there was no event
 	booted     bool // OnBoot has returned nil
-	// running is set during boot, RunOnce and closeNow. A loop made with NewLoop then
+	// running is set during boot(), RunOnce and closeNow. A loop made with NewLoop then
 	// refuses RunOnce, Arm and Close.
 	running bool
 	err     error // first error that neither a callback nor the result of a call has reported

@@ -44,8 +44,8 @@ func (l *Loop) boot() error {
 	return nil
 }
 
-// main is the function of a loop's goroutine. It sends the first error of pin or boot,
-// or nil, to the channel booted. Then it runs the loop.
+// main is the function of a loop's goroutine. It sends the first error of pin() or
+// boot(), or nil, to the channel booted. Then it runs the loop.
 func (l *Loop) main(booted chan<- error) {
 	err := l.pin()
 	if err == nil {

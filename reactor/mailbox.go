@@ -22,7 +22,7 @@ type mailbox struct {
 	limit  int // Config.MaxPosted
 	closed bool
 
-	// spare is an empty slice, so that put need not allocate. The loop exchanges spare
+	// spare is an empty slice, so that put() need not allocate. The loop exchanges spare
 	// and queue when it takes the functions. Only the loop uses spare.
 	spare []func()
 }
@@ -76,7 +76,7 @@ func (m *mailbox) take() []func() {
 	return batch
 }
 
-// close makes put fail. The functions that were added before can still be run.
+// close makes put() fail. The functions that were added before can still be run.
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -34,7 +34,7 @@ func (q *recvQueue) inFlight() uint32 { return q.posted - q.tail }
 // staged returns the number of buffers that wait to be posted.
 func (q *recvQueue) staged() uint32 { return q.head - q.posted }
 
-// stage adds a buffer. The next call of post posts it.
+// stage adds a buffer. The next call of post() posts it.
 func (q *recvQueue) stage(b *Buffer) {
 	slot := q.head & q.mask
 	q.buffers[slot], q.wrs[slot].SGEs = b, b.sge[:]

@@ -142,7 +142,7 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 	return nil
 }
 
-// decide records who answers the request. If the request was already answered, decide
+// decide records who answers the request. If the request was already answered, decide()
 // returns false.
 func (r *ConnRequest) decide(who decision) bool {
 	return r.decided.CompareAndSwap(uint32(undecided), uint32(who))

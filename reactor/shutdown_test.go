@@ -72,7 +72,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 }
 
-// await calls cond at intervals until it returns true, on a goroutine of its own.
+// await calls cond() at intervals until it returns true, on a goroutine of its own.
 func await(t testing.TB, cond func() bool) {
 	t.Helper()
 	require.Eventually(t, cond, testTimeout, time.Millisecond)

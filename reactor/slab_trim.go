@@ -12,14 +12,14 @@ import (
 //   - It discards the pages of free buffers in other chunks, if the provider can do
 //     that. The buffers can still be used.
 
-// maxDiscards is how many system calls one step of trim may make to discard memory. Each
-// call takes up to about 10 µs. Arbitrary.
+// maxDiscards is how many system calls one step of trim() may make to discard memory.
+// Each call takes up to about 10 µs. Arbitrary.
 const maxDiscards = 64
 
 // trim closes or discards memory of one chunk. It reports whether this round over all
 // chunks has further steps.
 func (s *slab) trim() (more bool, err error) {
-	s.current = nil // the next get must call pickChunk, which sets usedSinceTrim
+	s.current = nil // the next get() must call pickChunk, which sets usedSinceTrim
 	for s.trimNext < len(s.chunks) {
 		c := s.chunks[s.trimNext]
 		switch {
@@ -50,7 +50,7 @@ func (s *slab) trim() (more bool, err error) {
 // becomes nil, so that nobody can access it after Release.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
-		c.usedSinceTrim = true // a later round of trim tries again
+		c.usedSinceTrim = true // a later round of trim() tries again
 		return err
 	}
 	for i := range c.buffers {

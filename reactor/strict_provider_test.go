@@ -16,7 +16,7 @@ type strictProvider struct {
 	ids map[cm.TransportID]*strictID
 }
 
-// newStrictProvider wraps the first device of p. The functions attr and caps, if not
+// newStrictProvider wraps the first device of p. The functions attr() and caps(), if not
 // nil, change the reported limits and abilities.
 func newStrictProvider(p cm.Provider, attr func(*verbs.DeviceAttr), caps func(*verbs.Caps)) (*strictProvider, error) {
 	devices, err := p.Devices()

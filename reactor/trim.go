@@ -3,15 +3,15 @@ package reactor
 import "time"
 
 const (
-	// trimEvery is the time between two rounds of trim. Memory that was not used for a
+	// trimEvery is the time between two rounds of trim(). Memory that was not used for a
 	// whole round is released, so at most about 40 s after its last use. Arbitrary.
 	trimEvery = 20 * time.Second
-	// trimPause is the time between two steps of trim, which take up to a millisecond: at
-	// most a fifth of the loop's time. Arbitrary.
+	// trimPause is the time between two steps of trim(), which take up to a millisecond:
+	// at most a fifth of the loop's time. Arbitrary.
 	trimPause = 4 * time.Millisecond
 )
 
-// startTrimTimer makes the next round of trim begin after trimEvery. If the timer is
+// startTrimTimer makes the next round of trim() begin after trimEvery. If the timer is
 // already running, startTrimTimer does nothing.
 func (d *loopDevice) startTrimTimer() {
 	if !d.trimTimer.Running() {

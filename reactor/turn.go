@@ -100,7 +100,7 @@ func (l *Loop) advanceClosing() (work int) {
 	return work
 }
 
-// finishTurn is called after each turn of the loop. It ends the loop if the method done
+// finishTurn is called after each turn of the loop. It ends the loop if done()
 // returns true. It also publishes the counters.
 func (l *Loop) finishTurn() {
 	if l.done() && l.state != loopEnded {

@@ -122,7 +122,7 @@ func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	return nil
 }
 
-// phase runs one phase to its end. It calls start on every loop. The parameter total is
+// phase runs one phase to its end. It calls start() on every loop. The parameter total is
 // the number of messages, or -1 if unknown.
 func (cl *client) phase(ctx context.Context, name string, total int, start func(*reactor.Loop, *loopResult)) error {
 	if ctx.Err() != nil {

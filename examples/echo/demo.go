@@ -81,7 +81,7 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	return &serverProcess{cmd: cmd, stdin: stdin, addr: addr}, nil
 }
 
-// stop stops the server and waits until it has exited. If the server has failed, stop
+// stop stops the server and waits until it has exited. If the server has failed, stop()
 // returns exitFailed and no error: the server has printed the reason.
 func (s *serverProcess) stop() (status int, err error) {
 	hung := time.AfterFunc(2*shutdownTime, func() { s.cmd.Process.Kill() })

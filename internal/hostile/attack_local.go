@@ -78,7 +78,7 @@ func (a *attacker) bytes(n int) []byte {
 const maxKept = 4000
 
 // exhaust opens one connection in each round and keeps it open. If maxKept sockets are
-// open, exhaust first closes the oldest socket.
+// open, exhaust() first closes the oldest socket.
 func exhaust(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket

@@ -11,8 +11,8 @@ import (
 )
 
 // squat listens on the socket name of exactly Spec.Addr. Clients of Spec.Addr try this
-// name before the server's wildcard address. Attack.Rounds becomes 1 when squat listens.
-// Attack.Received counts packets from clients.
+// name before the server's wildcard address. Attack.Rounds becomes 1 when squat()
+// listens. Attack.Received counts packets from clients.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {

@@ -59,7 +59,7 @@ func (c *client) start(s *Spec) (Note, error) {
 		return Note{}, err
 	}
 	if s.Expendable {
-		// The server may refuse an expendable client, so start does not wait for the
+		// The server may refuse an expendable client, so start() does not wait for the
 		// connections.
 		return Note{}, nil
 	}
@@ -117,7 +117,7 @@ func (c *client) finish() (Note, error) {
 }
 
 // check makes the event c.opened happen when the first dial of every dialer is over. When
-// the client finishes and all echoes have arrived, check makes c.finishing happen.
+// the client finishes and all echoes have arrived, check() makes c.finishing happen.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {

@@ -46,7 +46,7 @@ func localRequest(src, dst netip.AddrPort) []byte {
 // A localSocket is a Unix socket of an attacker.
 type localSocket struct{ fd int }
 
-// localTimeout is the maximum time that receive waits: SO_RCVTIMEO of socket(7). It is
+// localTimeout is the maximum time that receive() waits: SO_RCVTIMEO of socket(7). It is
 // longer than a server waits for a request.
 const localTimeout = 20 * time.Second
 

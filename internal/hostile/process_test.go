@@ -72,7 +72,7 @@ func TestStoppedServer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.begin(t, hostile.Spec{})
 			require.NoError(t, f.server.Stop())
-			// For an expendable client, start does not wait for the connections.
+			// For an expendable client, start() does not wait for the connections.
 			late, _ := f.start(hostile.RoleClient, sameUser, c.spec(hostile.Spec{Conns: 4, Expendable: true, Messages: 20}))
 			require.Zero(t, f.report(late).Tally.Opened)
 			require.NoError(t, f.server.Continue())

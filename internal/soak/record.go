@@ -21,7 +21,7 @@ type reading struct {
 	churn  hostile.Tally
 }
 
-// A record prints all readings, and stores those that the method verdict needs.
+// A record prints all readings, and stores those that verdict() needs.
 type record struct {
 	// mu protects the field out.
 	mu       sync.Mutex

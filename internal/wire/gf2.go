@@ -5,7 +5,7 @@ import "hash/crc32"
 // This file computes with polynomials over GF(2), whose coefficients are bits. The most
 // significant bit is the constant term.
 
-// inversePowers has negative powers of x for solve, by packet length / 4. The exponent
+// inversePowers has negative powers of x for solve(), by packet length / 4. The exponent
 // is -n if the ICRC covers n bits from the identification on.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (

@@ -166,9 +166,9 @@ func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 
 // solve returns the change of the identification that causes the given change of the
 // ICRC. A change is the exclusive or of two values. If no identification causes the
-// change, solve returns false.
+// change, solve() returns false.
 //
-// A CRC multiplies its register by x for each bit of data. So solve divides by x for
+// A CRC multiplies its register by x for each bit of data. So solve() divides by x for
 // each bit from the identification on. The quotient must end with two zero bytes.
 func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))

@@ -66,7 +66,7 @@ type identMark struct {
 }
 
 // Fits reports whether the sender may have sent a packet with this identification. The
-// packet arrived after the time in since. The function clock returns the present time.
+// packet arrived after the time in since. The function clock() returns the present time.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {

@@ -51,7 +51,7 @@ func connectedSender(rng *rand.Rand) countingSender {
 }
 
 // sharedCounter returns a sender that shares the counter of its Linux host with other
-// flows. The function pause returns how long the sender is idle.
+// flows. The function pause() returns how long the sender is idle.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -113,7 +113,7 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 	}
 }
 
-// damage calls check for each wrong value of each byte that the ICRC covers. Afterwards
+// damage calls check() for each wrong value of each byte that the ICRC covers. Afterwards
 // it restores the byte.
 func damage(p Packet, check func()) {
 	for i := range p.bytes {

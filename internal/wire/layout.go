@@ -30,7 +30,7 @@ func field[T unsigned](l layout, off, bit, width int, v *T) {
 	putBigEndian(b, whole&^(mask<<shift)|uint64(*v)&mask<<shift)
 }
 
-// flag copies a field of one bit; see field.
+// flag copies a field of one bit; see field().
 func flag(l layout, off, bit int, v *bool) {
 	var n uint8
 	if *v {

@@ -47,7 +47,7 @@ func (r *rig) watched() *watched {
 	b.channel = r.newChannel(b.vector)
 	w := &watched{r.connect(&a, &b), b.channel}
 	w.b.mustRecv(0, 8)
-	// The rig does not poll the receive CQ until the method received is called.
+	// The rig does not poll the receive CQ until received() is called.
 	w.b.recvs.paused = true
 	return w
 }

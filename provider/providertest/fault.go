@@ -189,8 +189,8 @@ func localFaults() []fault {
 	return faults
 }
 
-// A badTarget makes a request of end a invalid: apply changes the remote address or key,
-// so that end a may not access the memory.
+// A badTarget makes a request of end a invalid: apply() changes the remote address or
+// key, so that end a may not access the memory.
 type badTarget struct {
 	name  string
 	apply func(p *pair, wr *verbs.SendWR)

@@ -82,7 +82,7 @@ func (s *stream) check(wc *verbs.WC) {
 
 func (s *stream) done() bool { return s.acked == s.total && s.arrived == s.total }
 
-// run calls turn of every stream again and again, until all streams are done.
+// run calls turn() of every stream again and again, until all streams are done.
 func (r *rig) run(streams ...*stream) {
 	r.t.Helper()
 	r.until("all messages", func() bool {

@@ -60,7 +60,7 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// filled returns a new slice of n bytes from fill.
+// filled returns a new slice of n bytes from fill().
 func filled(n int, seed uint64) []byte {
 	b := make([]byte, n)
 	fill(b, seed)

@@ -25,8 +25,8 @@ type Options struct {
 	Deviations map[Violation]Outcome
 }
 
-// Run runs the suite against a provider. Each case calls open, and closes the provider.
-// If the function open fails, it must report the failure to its t.
+// Run runs the suite against a provider. Each case calls open(), and closes the provider.
+// If open() fails, it must report the failure to its t.
 func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 	t.Helper()
 	caps := capabilities(t, open)
@@ -113,7 +113,7 @@ func topics() []topic {
 	}
 }
 
-// skipUnless skips a test if missing names a capability that the device lacks.
+// skipUnless skips a test if missing() names a capability that the device lacks.
 func skipUnless(t *testing.T, caps verbs.Caps, missing func(verbs.Caps) string) {
 	t.Helper()
 	if what := missing(caps); what != "" {

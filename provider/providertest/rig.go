@@ -99,7 +99,7 @@ func (r *rig) alloc(pd verbs.PD, size int, access verbs.Access) verbs.MR {
 	return mr
 }
 
-// until polls the rig until done returns true, for at most waitLimit.
+// until polls the rig until done() returns true, for at most waitLimit.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
 	deadline := time.Now().Add(waitLimit)

@@ -10,7 +10,7 @@ import (
 // sizes returns the tested message sizes: small, near a page, and of many packets.
 func sizes() []int { return []int{0, 1, 64, 4095, 4096, 4097, 64 << 10, 1 << 20} }
 
-// sized returns a case for each message size. The case calls run with the size.
+// sized returns a case for each message size. The case calls run() with the size.
 func sized(run func(r *rig, size int)) []testCase {
 	var cases []testCase
 	for _, size := range sizes() {

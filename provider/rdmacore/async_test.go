@@ -14,11 +14,11 @@ import (
 
 type fakeQP struct{ verbs.QP }
 
-// A source replaces the device in the tests of asyncQueue. Its method take returns
+// A source replaces the device in the tests of asyncQueue. Its method take() returns
 // prepared events and errors.
 type source struct {
 	events []rdmacore.RawAsync
-	// errors that the first calls of the method take return
+	// errors that the first calls of take() return
 	errors []unix.Errno
 }
 

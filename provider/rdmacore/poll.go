@@ -30,7 +30,7 @@ func (q *cq) Poll(dst []verbs.WC) (int, error) {
 }
 
 // poll fetches completions and drops those of closed queues. If dst was full and all its
-// completions were dropped, poll fetches again.
+// completions were dropped, poll() fetches again.
 func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	for {
 		raw := 0

@@ -256,8 +256,8 @@ func (q *qp) Close() error {
 		q.recvs.enter()
 		defer q.recvs.leave()
 		address := q.address()
-		// The address leaves the table before destroy. After destroy, a new queue pair may
-		// get the same address.
+		// The address leaves the table before destroy(). After destroy(), a new queue
+		// pair may get the same address.
 		q.pd.dev.objects.remove(address)
 		if err := q.destroy(); err != nil {
 			q.pd.dev.objects.add(address, q)

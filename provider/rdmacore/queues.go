@@ -193,7 +193,7 @@ func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 }
 
 // settle implements settler. Some devices wrongly set the GRH flag for messages on a
-// connection; settle clears it (ibv_poll_cq(3)).
+// connection; settle() clears it (ibv_poll_cq(3)).
 func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	r.enter()
 	defer r.leave()

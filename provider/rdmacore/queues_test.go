@@ -111,7 +111,7 @@ func TestGatherRecvs(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// settle clears the GRH flag if no UD queue pair receives from the queue.
+// settle() clears the GRH flag if no UD queue pair receives from the queue.
 func TestSettleRecv(t *testing.T) {
 	q := rdmacore.NewRecvQueue(1, 1)
 	for _, c := range []struct {

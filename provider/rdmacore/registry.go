@@ -38,8 +38,8 @@ type settler interface {
 	failed()
 }
 
-// A registry finds the queue of a completion. The method find takes no lock, even while
-// other goroutines change the registry.
+// A registry finds the queue of a completion. find() takes no lock, even while other
+// goroutines change the registry.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 
@@ -90,7 +90,7 @@ func (r *registry) find(tag uint64) settler {
 	return nil
 }
 
-// grow copies the slots to an array of twice the size. A concurrent find may still read
+// grow copies the slots to an array of twice the size. A concurrent find() may still read
 // the old array.
 func (r *registry) grow() bool {
 	old := len(r.gens)

@@ -34,8 +34,8 @@ func (u *userCount) remove() {
 	u.count--
 }
 
-// close calls destroy. If destroy fails, the object stays open. close returns ErrBusy if
-// the object has users. A second close does nothing.
+// close calls destroy(). If destroy() fails, the object stays open. close() returns
+// ErrBusy if the object has users. A second close() does nothing.
 func (u *userCount) close(destroy func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -53,7 +53,7 @@ func (u *userCount) close(destroy func() error) error {
 }
 
 // whileOpen calls fn if the object is open, and otherwise returns ErrClosed. Until fn
-// returns, close and other calls of whileOpen wait.
+// returns, close() and other calls of whileOpen wait.
 func (u *userCount) whileOpen(fn func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -90,7 +90,7 @@ type guard struct {
 
 func newGuard(p verbs.Progress) guard { return guard{owned: p == verbs.ProgressManual} }
 
-// enter begins the use of the object. leave must follow.
+// enter begins the use of the object. leave() must follow.
 func (g *guard) enter() {
 	if !g.owned {
 		g.mu.Lock()

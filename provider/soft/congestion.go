@@ -63,7 +63,7 @@ func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
 // resume calls onRoom of the connection that has waited longest, if the window has room.
-// After sending, that connection calls resume again.
+// After sending, that connection calls resume() again.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
 		return

@@ -21,11 +21,11 @@ type cq struct {
 	// the slices that the last call of Poll or PollInline has passed
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// limit and inlineLimit are the lengths of dst and data that drive may use. Both are
-	// 0 outside a poll.
+	// limit and inlineLimit are the lengths of dst and data that drive() may use. Both
+	// are 0 outside a poll.
 	limit, inlineLimit int
 	stored             int // number of completions in dst
-	// number of completions in dst that push has stored; only these count towards the
+	// number of completions in dst that push() has stored; only these count towards the
 	// depth; 0 outside a poll
 	counted int
 	ring    []cqe // queued completions; grows up to depth
@@ -215,7 +215,7 @@ func (c *cq) fire() {
 func (c *cq) Poll(dst []verbs.WC) (int, error) { return c.PollInline(dst, nil) }
 
 // PollInline implements verbs.InlinePoller. While the ring has enough completions, only
-// some polls call drive; see drivePolls.
+// some polls call drive(); see drivePolls.
 func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	s := c.shard
 	s.enter()
@@ -251,7 +251,7 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// drivePolls is the number of polls for each call of drive while the ring has enough
+// drivePolls is the number of polls for each call of drive() while the ring has enough
 // completions. Arbitrary.
 const drivePolls = 4
 

@@ -279,7 +279,7 @@ func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 }
 
 // acquireRemote returns the region and the memory that a peer's request names. It
-// returns nil if the request is not allowed. The memory stays mapped until release.
+// returns nil if the request is not allowed. The memory stays mapped until release().
 func (p *pd) acquireRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {
 	m := p.dev.mrs.find(key)
 	if m == nil || m.pd != p || m.access&access != access {

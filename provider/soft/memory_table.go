@@ -24,7 +24,7 @@ const (
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
-	// guards insert and remove; find does not take it
+	// guards insert() and remove(); find() does not take it
 	mu      sync.Mutex
 	regions int // number of regions in the table
 	// number of slots that are not nil

@@ -36,7 +36,7 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 	require.InDelta(t, 0.5, float64(set)/(32*regions), 0.02, "every bit is random")
 }
 
-// After any inserts and removals, find agrees with a Go map.
+// After any inserts and removals, find() agrees with a Go map.
 func TestKeyTableAgainstAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var table mrTable

@@ -17,7 +17,7 @@ type path interface {
 	// ready makes the path usable when the queue pair enters RTR.
 	ready() error
 	// transmit sends requests until the send queue is empty or the path is full. The
-	// path calls transmit itself when it has room again.
+	// path calls transmit() itself when it has room again.
 	transmit()
 	// sendInline sends one SEND that is not in the send queue. The send queue must have
 	// no unsent request. The peer perhaps sees the message only after the next transmit.

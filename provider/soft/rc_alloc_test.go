@@ -44,7 +44,7 @@ func (w *memoryConn) deliver() {
 }
 
 // newMemoryPair returns two ends whose shards are connected by memoryConns. The function
-// turn delivers the queued packets of both.
+// turn() delivers the queued packets of both.
 func newMemoryPair(t testing.TB) (a, b *end, turn func()) {
 	s := newSim(t, 1, quietNet)
 	a, b = s.newEnd(), s.newEnd()

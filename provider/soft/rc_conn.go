@@ -74,7 +74,7 @@ func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	}
 }
 
-// transmit implements path. It sends requests only. The next call of drive sends
+// transmit implements path. It sends requests only. The next call of drive() sends
 // responses.
 func (c *rcConn) transmit() {
 	if !c.sendRequests() {
@@ -97,7 +97,7 @@ func (c *rcConn) send() (done bool) {
 	return c.sendResponses() && requested
 }
 
-// schedule makes sure that sendDue is called: in the next call of drive, or before the
+// schedule makes sure that sendDue is called: in the next call of drive(), or before the
 // owner sleeps.
 func (c *rcConn) schedule() {
 	if !c.scheduled {
@@ -115,7 +115,8 @@ func (c *rcConn) resend() {
 	c.goBack()
 }
 
-// takeAcks implements path. It does nothing, because receive processes acknowledgements.
+// takeAcks implements path. It does nothing, because receive() processes
+// acknowledgements.
 func (c *rcConn) takeAcks() bool { return false }
 
 // acked implements path.
@@ -170,7 +171,7 @@ func (*rcConn) peerGone(*shm.End) {}
 func (*rcConn) receiveAt(netip.Addr) error { return nil }
 
 // newPacket returns a packet with space for the payload. The caller fills it, and calls
-// push. It returns false if the packetConn has no room.
+// push(). It returns false if the packetConn has no room.
 func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
 	b := c.demux.conn.Buffer(&c.to, op.Size(payload))
 	if b == nil {

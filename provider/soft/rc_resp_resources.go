@@ -33,7 +33,7 @@ func newRespResources(size int) respResources {
 }
 
 // add adds a pending resource. If no entry is free, the new resource replaces the oldest
-// one. The caller has checked with full that the oldest response was sent.
+// one. The caller has checked with full() that the oldest response was sent.
 func (r *respResources) add() *respResource {
 	res := r.at(r.added)
 	r.added++

@@ -4,7 +4,7 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/internal/wire"
 
-// respondBudget is how many response packets a connection sends in one call of drive.
+// respondBudget is how many response packets a connection sends in one call of drive().
 // More could overflow the peer's socket or delay other connections. Arbitrary.
 const respondBudget = 32
 
@@ -29,7 +29,7 @@ func (c *rcConn) sendResponses() (done bool) {
 	return true
 }
 
-// delaysAck reports whether the due acknowledgement is delayed in this call of drive.
+// delaysAck reports whether the due acknowledgement is delayed in this call of drive().
 // There is no delay if the owner may sleep or the peer needs credits.
 func (c *rcConn) delaysAck() bool {
 	return c.acks.delay(c.resp.dataEnd) && !c.demux.flushAll && c.credits.enough(c.resp.msn)

@@ -166,7 +166,7 @@ func (p *script) advanceInSteps(d time.Duration) {
 	p.advance(d)
 }
 
-// When drive is called late, the shard makes up for all missed checks of the timer in
+// When drive() is called late, the shard makes up for all missed checks of the timer in
 // one call.
 func TestWireTimeoutOfALateOwner(t *testing.T) {
 	p := newScript(t)

@@ -128,7 +128,7 @@ func (s *sim) deliver(p netsim.Packet) {
 	}
 }
 
-// settle calls step until there is no event.
+// settle calls step() until there is no event.
 func (s *sim) settle() {
 	for range simLimit {
 		if !s.step() {

@@ -45,7 +45,7 @@ func (p *partialMessage) watch(offset uint32, limit time.Duration) {
 }
 
 // stalled reports whether fewer than partialProgress bytes of the same message have
-// arrived since watch. The parameter offset is how many bytes have arrived.
+// arrived since watch(). The parameter offset is how many bytes have arrived.
 func (p *partialMessage) stalled(offset uint32) bool {
 	return p.seen == p.messages && offset-p.offset < partialProgress
 }

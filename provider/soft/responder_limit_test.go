@@ -198,7 +198,7 @@ func TestPartialLimit(t *testing.T) {
 }
 
 // A message has stalled if fewer than partialProgress bytes of it have arrived since the
-// call of watch.
+// call of watch().
 func TestPartialMessageStalls(t *testing.T) {
 	var p partialMessage
 	p.timer.init(newTestShard(), func() {})

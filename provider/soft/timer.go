@@ -9,7 +9,7 @@ import (
 )
 
 // A timer calls a function once, at or after a given time, while its shard is driven. It
-// has to be initialized with init.
+// has to be initialized with init().
 type timer struct {
 	timerheap.Timer
 	shard *shard

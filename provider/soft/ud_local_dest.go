@@ -39,14 +39,14 @@ const (
 	// udDestRefused: there is no connection, because the receiver's backlog is full or
 	// the destination is new. Datagrams wait in the queue.
 	udDestRefused udDestState = iota
-	// udDestOpen: there is a connection. The queue is empty, except between connect and
-	// flush.
+	// udDestOpen: there is a connection. The queue is empty, except between connect() and
+	// flush().
 	udDestOpen
 	// udDestFull: there is a connection, but its socket has no room. Datagrams wait in
 	// the queue until EPOLLOUT.
 	udDestFull
-	// udDestRemoved: the method remove was called. This is the last state. A later
-	// datagram to the same queue pair makes a new destination.
+	// udDestRemoved: remove() was called. This is the last state. A later datagram to the
+	// same queue pair makes a new destination.
 	udDestRemoved
 )
 
@@ -67,7 +67,7 @@ type udLocalDest struct {
 var errPeerUser = errors.New("the user of the destination queue pair is not allowed")
 
 // dest returns the destination for the queue pair with the number qpn. If there is no
-// such destination yet, dest makes one. If connect fails, dest returns nil.
+// such destination yet, dest() makes one. If connect() fails, dest() returns nil.
 func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	u.uses++
 	if d := u.dests[qpn]; d != nil {
@@ -178,7 +178,7 @@ func (d *udLocalDest) send(b []byte) {
 	if d.state == udDestOpen && d.transmit(b) {
 		return
 	}
-	if d.state == udDestRemoved { // transmit could not connect again.
+	if d.state == udDestRemoved { // transmit() could not connect again.
 		d.local.countDropped(1)
 		return
 	}

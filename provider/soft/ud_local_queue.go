@@ -36,7 +36,7 @@ func (q *packetQueue) push(b []byte) int {
 	return queuedSize(b)
 }
 
-// first returns the oldest packet, which is valid until push or pop.
+// first returns the oldest packet, which is valid until push() or pop().
 func (q *packetQueue) first() []byte {
 	n := int(binary.NativeEndian.Uint32(q.buf[q.head:]))
 	return q.buf[q.head+packetLength:][:n]

@@ -30,7 +30,7 @@ const (
 // user at the other end is allowed. It belongs to the shard.
 type udLocalSource struct {
 	local   *udLocal
-	fd      int    // descriptor of the connection; -1 after close
+	fd      int    // descriptor of the connection; -1 after close()
 	uid     uint32 // user at the other end
 	lastUse uint64 // value of udLocal.uses at the last use
 }
@@ -70,7 +70,7 @@ func (u *udLocal) acceptAgain() {
 }
 
 // admit adds a new connection of an allowed user, and reads its datagrams. If there is
-// no place, admit closes the connection after reading.
+// no place, admit() closes the connection after reading.
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !u.q.dev.users.Allows(peer.UID) {
@@ -88,7 +88,7 @@ func (u *udLocal) admit(fd int) {
 	src.OnReady(fd, unix.EPOLLIN)
 }
 
-// enter adds a connection to the queue pair. If a limit is reached, enter first closes
+// enter adds a connection to the queue pair. If a limit is reached, enter() first closes
 // an old connection. If ok is false, the result refused is the counter to increment.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.connLimit

@@ -22,7 +22,7 @@ type udPath struct {
 	wire  *udWire  // nil with PathLocal
 
 	scheduled bool // true while the queue pair is in qpDemux.due
-	closed    bool // true after detach
+	closed    bool // true after detach()
 }
 
 // claim binds the socket name of the queue pair number. It fails if the number is taken
@@ -68,7 +68,7 @@ func (p *udPath) transmit() {
 	}
 }
 
-// sendDue implements wireQP. It sends what transmit has left.
+// sendDue implements wireQP. It sends what transmit() has left.
 func (p *udPath) sendDue() (done bool) {
 	done = p.closed || p.send()
 	p.scheduled = !done

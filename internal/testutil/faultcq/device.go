@@ -100,7 +100,7 @@ func (d *Device) callBetween() {
 }
 
 // enter begins a method of a CQ or channel: it calls Script.Between and then locks the
-// device. leave ends the method: it unlocks the device and then calls Script.Between.
+// device. leave() ends the method: it unlocks the device and then calls Script.Between.
 func (d *Device) enter() {
 	d.callBetween()
 	d.mu.Lock()

@@ -11,8 +11,8 @@ func cleanScenarios() []scenario {
 	}
 }
 
-// requireNoDamage returns a function that calls do and requires that the device drops no
-// packet as damaged.
+// requireNoDamage returns a function that calls do() and requires that the device drops
+// no packet as damaged.
 func requireNoDamage(do func(*conn)) func(*conn) {
 	return func(c *conn) {
 		before := c.p.damagedPackets()

@@ -95,7 +95,7 @@ func (p *peer) connect(params connParams) *conn {
 	return c
 }
 
-// accept accepts a request from connect and waits until the connection is established.
+// accept accepts a request from connect() and waits until the connection is established.
 func (p *peer) accept(params connParams) *conn {
 	p.t.Helper()
 	ev := p.awaitMarkedRequest(descriptorMark)

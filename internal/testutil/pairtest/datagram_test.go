@@ -31,7 +31,7 @@ func (c *conn) datagram(to verbs.AHAttr, qpn uint32, imm uint32) verbs.SendWR {
 	return wr
 }
 
-// recvDatagram waits for a datagram with the pattern that fill makes from the seed.
+// recvDatagram waits for a datagram with the pattern that fill() makes from the seed.
 func (c *conn) recvDatagram(seed uint64, imm uint32) verbs.WC {
 	c.p.t.Helper()
 	wc := c.recvs.takeOne()

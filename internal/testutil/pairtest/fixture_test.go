@@ -28,8 +28,7 @@ type fixture struct {
 	remoteAddr netip.AddrPort
 	// Listeners of the passive side, or nil on the active side.
 	tcpListener, udpListener *cm.ID
-	// Events that the method takeEvent has stored and the method await has not yet
-	// returned.
+	// Events that the method takeEvent has stored and await() has not yet returned.
 	events []event
 }
 

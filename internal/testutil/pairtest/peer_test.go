@@ -55,7 +55,7 @@ func (f *fixture) newPeer(t *testing.T) *peer {
 	return &peer{Assertions: require.New(t), fixture: f, t: t}
 }
 
-// waitUntil polls the completion queues and takes events until done returns true.
+// waitUntil polls the completion queues and takes events until done() returns true.
 func (p *peer) waitUntil(condition string, done func() bool) {
 	p.t.Helper()
 	for deadline := time.Now().Add(hangTimeout); !done(); runtime.Gosched() {

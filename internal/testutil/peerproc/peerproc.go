@@ -50,8 +50,8 @@ func Command(role, address string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts a peer process, and kills it at the end of the test. The function line
-// returns the next line that the process prints. The function kill sends SIGKILL to the
+// Start starts a peer process, and kills it at the end of the test. The function line()
+// returns the next line that the process prints. The function kill() sends SIGKILL to the
 // process.
 func Start(t *testing.T, role, address string) (line func() string, kill func()) {
 	t.Helper()

@@ -7,7 +7,7 @@ import "iter"
 // connections of the users with the most connections, it selects the first in the order
 // that before(a, b) defines.
 //
-// The callback user returns the user of a connection. LeastUsedOfBusiest goes through
+// The callback user() returns the user of a connection. LeastUsedOfBusiest goes through
 // conns twice. It returns the zero value if conns is empty.
 func LeastUsedOfBusiest[C any](conns iter.Seq[C], newUser uint32, user func(C) uint32, before func(a, b C) bool) (found C) {
 	count := map[uint32]int{newUser: 1}

@@ -52,7 +52,7 @@ func (i *id) Connect(param *cm.MessageParam) error {
 }
 
 // request sends m to the listener at the remote address, and starts the timeout of the
-// answer. If request returns an error, nothing was sent.
+// answer. If request() returns an error, nothing was sent.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.state = stateREQSent

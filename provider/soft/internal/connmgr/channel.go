@@ -119,7 +119,7 @@ func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	return newID(ch, ps), nil
 }
 
-// Next implements cm.TransportChannel. It calls drive only when no event is queued.
+// Next implements cm.TransportChannel. It calls drive() only when no event is queued.
 func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	ch.mu.Lock()
 	defer ch.unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A fakeClock is a channel's clock in a test. Only advance changes its time.
+// A fakeClock is a channel's clock in a test. Only advance() changes its time.
 type fakeClock struct{ now time.Time }
 
 // useClock gives the party's channel a fakeClock, and returns it.

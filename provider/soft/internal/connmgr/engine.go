@@ -78,7 +78,7 @@ type QueuePair interface {
 
 // A boundConn is the binding of one connection. The zero value has no binding.
 type boundConn struct {
-	qpn     uint32 // number of the queue pair; 0 until bind is called
+	qpn     uint32 // number of the queue pair; 0 until bind() is called
 	binding *Binding
 }
 

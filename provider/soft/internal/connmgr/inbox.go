@@ -17,8 +17,8 @@ type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
 	signaled bool // true if the eventfd is readable
-	// draining is true between the calls of begin and signal. Meanwhile add does not make
-	// the eventfd readable.
+	// draining is true between the calls of begin() and signal(). Meanwhile add() does
+	// not make the eventfd readable.
 	draining bool
 	closed   bool
 	jobs     [numJobKinds][]func()
@@ -69,8 +69,8 @@ func (b *inbox) add(kind jobKind, job func()) bool {
 	return true
 }
 
-// begin is called before the queued jobs are run. Until signal is called, add makes no
-// system call, because takeBatch takes the job or signal makes the eventfd readable.
+// begin is called before the queued jobs are run. Until signal() is called, add() makes
+// no system call, because takeBatch takes the job or signal() makes the eventfd readable.
 func (b *inbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -56,8 +56,8 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, 2*requestBatch, taken)
 }
 
-// A job that is added between begin and signal does not make the eventfd readable. If
-// takeBatch has not taken the job, signal makes the eventfd readable.
+// A job that is added between begin() and signal() does not make the eventfd readable. If
+// takeBatch has not taken the job, signal() makes the eventfd readable.
 func TestInboxSignalsOnlyWhenNeeded(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 // A keyed hash assigns each source to one of the rates, so the memory is fixed.
 type answerLimit struct {
 	seed    maphash.Seed
-	start   time.Time // Origin of the times in the rates: the first call of allow.
+	start   time.Time // Origin of the times in the rates: the first call of allow().
 	total   answerRate
 	sources [answerBuckets]answerRate
 }

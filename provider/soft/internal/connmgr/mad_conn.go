@@ -18,11 +18,11 @@ type madConnState uint8
 
 const (
 	// madDelivering is the first state: the ID gets the messages of the peer.
-	// stopDelivery leads to madAnswering. close leads to madOrphan if a DREQ is
+	// stopDelivery leads to madAnswering. close() leads to madOrphan if a DREQ is
 	// unanswered, and otherwise releases the madConn.
 	madDelivering madConnState = iota
 	// madAnswering means that the ID expects no further message. The madConn answers
-	// retransmissions of the peer, and retransmits nothing. close releases the madConn.
+	// retransmissions of the peer, and retransmits nothing. close() releases the madConn.
 	madAnswering
 	// madOrphan means that the ID was destroyed while a DREQ was unanswered. The madConn
 	// is in channel.orphans and retransmits the DREQ. It is released when the peer

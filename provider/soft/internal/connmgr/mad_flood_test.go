@@ -86,7 +86,7 @@ func (f *floodSim) serve(ev *cm.Event) {
 }
 
 // awaitClient waits for a client event of the given type, and returns the time that
-// passed. Each millisecond it calls flood.
+// passed. Each millisecond it calls flood().
 func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
 	began := f.clock.now

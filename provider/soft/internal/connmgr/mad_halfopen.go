@@ -46,7 +46,7 @@ type halfOpenTable struct {
 }
 
 // Up to burstSize half-open connections of a source are a burst if all are younger than
-// burstTime; see room. Arbitrary.
+// burstTime; see room(). Arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond

@@ -101,7 +101,7 @@ func (c *madConn) onREP(m *wire.MAD) {
 	case c.id.state == stateREQSent && c.id.ps == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
 		if c.id.state == stateEstablished {
-			c.retransmit.startRTU() // The retransmission of the REQ has ended in deliver.
+			c.retransmit.startRTU() // The retransmission of the REQ has ended in deliver().
 		}
 	case duplicate && c.retransmit.hasRTU() && c.id.state == stateEstablished:
 		c.retransmit.sendNow()

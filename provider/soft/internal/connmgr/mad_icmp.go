@@ -63,7 +63,7 @@ func (s *requestSocket) prepare(local netip.Addr) (err error) {
 
 func (s *requestSocket) close() { _ = unix.Close(s.fd) }
 
-// sendTries is how often send calls sendto(2). The call fails once for a pending ICMP
+// sendTries is how often send() calls sendto(2). The call fails once for a pending ICMP
 // error (ip(7), IP_RECVERR). Arbitrary.
 const sendTries = 4
 
@@ -135,7 +135,7 @@ var _ epollset.Handler = (*requestPort)(nil)
 // errorBatch is the largest number of errors that one readErrors reads. Arbitrary.
 const errorBatch = 64
 
-// readErrors reads ICMP errors. For each port-unreachable error, handle gets the
+// readErrors reads ICMP errors. For each port-unreachable error, handle() gets the
 // destination and the quoted part of the request.
 func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madBufSize]byte

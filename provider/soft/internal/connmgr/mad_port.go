@@ -54,11 +54,11 @@ func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
 }
 
 const (
-	// madBatch is the largest number of datagrams that one call of receive reads.
+	// madBatch is the largest number of datagrams that one call of receive() reads.
 	madBatch = 32
 	// madBufSize is the size of a buffer for a packet with a MAD.
 	madBufSize = 320
-	// madDrainRounds is the largest number of calls of receive that drain makes.
+	// madDrainRounds is the largest number of calls of receive() that drain() makes.
 	madDrainRounds = 64
 )
 

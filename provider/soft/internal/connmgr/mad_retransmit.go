@@ -89,10 +89,10 @@ func (r *retransmitter) fire() {
 	}
 	if !r.c.mayRetransmit() {
 		if r.c.state == madOrphan {
-			// resume is never called for an orphan, so the orphan ends here.
+			// resume() is never called for an orphan, so the orphan ends here.
 			r.c.release()
 		}
-		return // The timer does not run until resume is called.
+		return // The timer does not run until resume() is called.
 	}
 	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
 		// The peer's address has moved to this host, where a process of any user could

@@ -28,21 +28,21 @@ const (
 	// addHalfOpen leads to addrHalfOpen.
 	addrAssumed addrState = iota
 	// addrHalfOpen means that the address may be forged. The connection is in the table
-	// of half-open connections. validate leads to addrValidated. Eviction leads to
+	// of half-open connections. validate() leads to addrValidated. Eviction leads to
 	// addrEvicting.
 	addrHalfOpen
-	// addrEvicting means that a queued job will call evict. The connection counts in
-	// halfOpenTable.evicting. validate leads to addrValidated. evict ends the
+	// addrEvicting means that a queued job will call evict(). The connection counts in
+	// halfOpenTable.evicting. validate() leads to addrValidated. evict() ends the
 	// connection, or leads to addrSpared.
 	addrEvicting
-	// addrSpared means that the connection had ended before evict. The application has
-	// not closed the ID. validate leads to addrValidated.
+	// addrSpared means that the connection had ended before evict(). The application has
+	// not closed the ID. validate() leads to addrValidated.
 	addrSpared
 	// addrValidated means that the address is not forged. The connection counts in
 	// sourceConns.validated.
 	addrValidated
-	// addrReleased means that the madConn was released and counts nowhere. release leads
-	// here from every state. Nothing leaves it.
+	// addrReleased means that the madConn was released and counts nowhere. release()
+	// leads here from every state. Nothing leaves it.
 	addrReleased
 )
 

@@ -11,7 +11,7 @@ import (
 )
 
 // incoming makes an ID for a request that the listener i has received, and queues
-// ConnectRequest. The ID owns c. If the listener does not accept the request, incoming
+// ConnectRequest. The ID owns c. If the listener does not accept the request, incoming()
 // returns nil.
 func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()

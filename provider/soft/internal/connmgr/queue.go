@@ -74,7 +74,7 @@ func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	return taken
 }
 
-// drop marks an ID as destroyed, so that pop skips its events. The ID must not be a
+// drop marks an ID as destroyed, so that pop() skips its events. The ID must not be a
 // listener with requests.
 func (q *eventQueue) drop(of *id) {
 	q.pending -= of.queued

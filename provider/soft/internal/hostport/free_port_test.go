@@ -78,7 +78,7 @@ func TestReserveAnyTellsHolderOfMarker(t *testing.T) {
 	require.Equal(t, cm.HolderError{Err: cm.ErrAddrNotAvailable, Name: name, UID: uint32(os.Geteuid()), Known: true}, *holder)
 }
 
-// sample returns no more ports than its limit, and no port twice.
+// sample() returns no more ports than its limit, and no port twice.
 func TestPortRangeSample(t *testing.T) {
 	for _, r := range []PortRange{{1, 1}, {1, 2}, {100, 1000}, {32768, 60999}} {
 		n := r.High - r.Low + 1

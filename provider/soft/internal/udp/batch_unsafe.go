@@ -91,7 +91,7 @@ func (b *batch) buffer(i int) []byte {
 	return b.buffers[i]
 }
 
-// prepareReceive makes the next call of receive read datagram i into buffer i.
+// prepareReceive makes the next call of receive() read datagram i into buffer i.
 func (b *batch) prepareReceive(i int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = (*byte)(unsafe.Pointer(&b.addrs[i])), uint32(unsafe.Sizeof(b.addrs[i]))

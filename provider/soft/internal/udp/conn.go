@@ -137,8 +137,8 @@ func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	return d
 }
 
-// releaseDest undoes one call of dest. After the last user, releaseDest sends the queued
-// packets and removes the destination.
+// releaseDest undoes one call of dest(). After the last user, releaseDest sends the
+// queued packets and removes the destination.
 func (u *localSocket) releaseDest(d *destination) {
 	if d.users--; d.users > 0 {
 		return

@@ -26,7 +26,7 @@ type connectedSocket struct {
 	local     netip.AddrPort
 	countsIDs bool    // The socket is connected and uses IPv4, so nextID is valid.
 	nextID    uint16  // identification of the next message
-	watcher   Watcher // watches the socket; nil until watch is called
+	watcher   Watcher // watches the socket; nil until watch() is called
 }
 
 // newConnectedSocket opens a socket that only sends, to one peer. Answers go to the

@@ -293,7 +293,7 @@ func TestConnectFails(t *testing.T) {
 	}
 }
 
-// Each call of watch lets a connected socket wake its owner once.
+// Each call of watch() lets a connected socket wake its owner once.
 func TestConnectedSocketWakesOwner(t *testing.T) {
 	s := newTestOwner(t)
 	r := newRig(t, "127.9.0.1", "127.9.0.2")

@@ -53,7 +53,7 @@ func (d *destination) peer() netip.AddrPort {
 	return netip.AddrPortFrom(d.header.remote, d.local.Port())
 }
 
-// countPacket counts a queued packet. After enough packets it calls connect and returns
+// countPacket counts a queued packet. After enough packets it calls connect() and returns
 // true, if mayConnect is true.
 func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {

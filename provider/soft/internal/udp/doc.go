@@ -13,7 +13,7 @@
 //   - connectedSocket: a destination of many packets gets a connected socket. Over IPv4,
 //     an ipIDProbe finds out the identification that the kernel will write into the
 //     packets.
-//   - localPort: the kernel selects the shard's socket for each packet; see steer.
+//   - localPort: the kernel selects the shard's socket for each packet; see steer().
 //   - overflowSockets: a shard gets further sockets if its socket drops packets.
 //   - Conn.Arm: epoll watches the sockets only while the owner may sleep.
 package udp

@@ -77,7 +77,7 @@ func (r *ipIDProbe) open() (err error) {
 }
 
 // bind binds the receiving socket to a free port. The socket drops all datagrams until
-// connect.
+// connect().
 func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	if err := DropAll(r.fd); err != nil {
 		return err

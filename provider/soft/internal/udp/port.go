@@ -42,7 +42,7 @@ type localPort struct {
 	members []member
 }
 
-// A member is one socket of a shard. steer distributes the queue pairs of a shard over
+// A member is one socket of a shard. steer() distributes the queue pairs of a shard over
 // its sockets.
 type member struct {
 	slot uint32 // the slot of the shard
@@ -145,7 +145,7 @@ func (p *localPort) widen(slot uint32, n int) []int {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
 	if n = min(n, p.freePlaces()); n > 0 {
-		// If add fails, the shard continues with the sockets that it has.
+		// If add() fails, the shard continues with the sockets that it has.
 		_ = p.add(slot, n)
 	}
 	return p.socketsOf(slot)

@@ -146,8 +146,8 @@ func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	return true
 }
 
-// read reads a batch if batched returns true, and otherwise one datagram, without its IP
-// header. It returns the number of datagrams.
+// read reads a batch if batched() returns true, and otherwise one datagram, without its
+// IP header. It returns the number of datagrams.
 func (r *receiver) read() (n int) {
 	if r.batched() {
 		return r.batch.receive(r.fd)

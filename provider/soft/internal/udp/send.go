@@ -53,7 +53,7 @@ func canSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
 
-// buffer returns memory for the next packet, valid until put. It returns nil if all
+// buffer returns memory for the next packet, valid until put(). It returns nil if all
 // buffers are in use and the kernel accepts no packets.
 func (s *sender) buffer() []byte {
 	if s.queued == len(s.packets) {
@@ -65,7 +65,7 @@ func (s *sender) buffer() []byte {
 	return s.batch.buffer(s.queued)
 }
 
-// put queues a packet from the memory of buffer, without its ICRC. flush sends it.
+// put queues a packet from the memory of buffer(), without its ICRC. flush() sends it.
 func (s *sender) put(p wire.Packet, to *destination) {
 	s.batch.setLength(s.queued, len(p.Bytes()))
 	s.packets[s.queued], s.dests[s.queued] = p, to
@@ -83,8 +83,8 @@ func (s *sender) socketFor(packet int) *connectedSocket {
 	return &s.shared
 }
 
-// blocked is called after flush. It returns the socket of the first queued packet, which
-// the kernel has not accepted, or nil if no packet is queued.
+// blocked is called after flush(). It returns the socket of the first queued packet,
+// which the kernel has not accepted, or nil if no packet is queued.
 func (s *sender) blocked() *connectedSocket {
 	if s.queued == 0 {
 		return nil
@@ -118,7 +118,7 @@ func (s *sender) flush() {
 }
 
 // handleError handles a message's error, and drops packets that can never be sent. It
-// returns true if flush shall continue.
+// returns true if flush() shall continue.
 func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {

@@ -42,7 +42,7 @@ func (s *sources) find(remote, local netip.AddrPort) *source {
 }
 
 // keep adds a source to known after a valid packet, and returns its entry. If known is
-// full, keep removes a random source.
+// full, keep() removes a random source.
 func (s *sources) keep(src *source) *source {
 	if src.kept {
 		return src
