@@ -43,8 +43,8 @@ func withRatios(rows []Row) []Row {
 	return rows
 }
 
-// ratio returns the p50 of r divided by the p50 of base. Rows without a p50 are compared
-// by their rates. If the rows cannot be compared, ratio() returns 0.
+// ratio returns the p50 of the first row divided by the p50 of the second. Rows without a
+// p50 are compared by their rates. If the rows cannot be compared, ratio() returns 0.
 func ratio(r, base Row) float64 {
 	switch {
 	case r.P50 > 0 && base.P50 > 0:

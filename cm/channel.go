@@ -20,7 +20,7 @@ type EventChannel struct {
 
 	// fetch is held while an event is taken from the transport and delivered to its ID.
 	fetch sync.Mutex
-	// Next stores the transport's event in scratch, to avoid an allocation.
+	// Next stores the transport's event here, to avoid an allocation.
 	scratch TransportEvent
 
 	// closeCtx is the context that Close cancels by calling endCloseCtx. The goroutines

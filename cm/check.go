@@ -86,7 +86,8 @@ func checkLocal(addr netip.AddrPort) error {
 	return nil
 }
 
-// checkRemote checks the addresses of ResolveAddr. src may be the zero value.
+// checkRemote checks the addresses of ResolveAddr. The parameter src may be the zero
+// value.
 func checkRemote(ps PortSpace, src, dst netip.AddrPort) error {
 	want := family(dst.Addr())
 	switch {

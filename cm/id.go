@@ -35,7 +35,7 @@ type ID struct {
 	unacked int          // number of events that are fetched and not acknowledged
 }
 
-// do executes the call c. It checks that the state allows the call, runs action, and
+// do executes the call c. It checks that the state allows the call, runs action(), and
 // after success changes the state.
 func (id *ID) do(c call, action func() error) error {
 	id.mu.Lock()

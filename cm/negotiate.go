@@ -68,7 +68,7 @@ type usualCounts struct {
 	rnrRetry uint8 // usual value of RNRRetryCount
 }
 
-// setCounts converts three counts of wanted to numbers, and stores the numbers in p.
+// setCounts converts three of the wanted counts to numbers, and stores the numbers in p.
 func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed, maxIssued uint8) (err error) {
 	if p.ResponderResources, err = count("responder resources", wanted.ResponderResources, usual.served, maxServed); err != nil {
 		return err

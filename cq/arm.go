@@ -15,9 +15,9 @@ const maxEvents = 1024
 // Arm prepares for a sleep. It arms every CQ that is not armed, and then polls every CQ
 // again. It allocates memory only after a failure. Source: ibv_req_notify_cq(3).
 //
-// If busy is true, the owner calls Queue.Poll, because a CQ has completions, has failed,
-// or could not be armed. If busy is false, the owner sleeps until FD is readable, with a
-// time limit.
+// If the first result is true, the owner calls Queue.Poll, because a CQ has completions,
+// has failed, or could not be armed. If it is false, the owner sleeps until FD is
+// readable, with a time limit.
 //
 // The error joins the *verbs.OpErrors of CQs that could not be armed.
 func (g *Group) Arm() (busy bool, err error) {

@@ -44,7 +44,7 @@ func (g *Group) FD() int { return g.fd }
 
 // NewQueue creates a CQ for at least depth completions. No places are reserved. The
 // error is a *verbs.OpError. It wraps verbs.ErrClosed, the device's error, or a
-// *verbs.ParamError if depth is out of range. Source: ibv_create_cq(3).
+// *verbs.ParamError if the parameter depth is out of range. Source: ibv_create_cq(3).
 func (g *Group) NewQueue(depth int) (*Queue, error) {
 	const op = "create CQ"
 	if g.closed {

@@ -18,7 +18,7 @@ type Queue struct {
 	inline verbs.InlinePoller // the CQ
 	data   []verbs.InlineData // data[i] is memory for the message of completion batch[i]
 
-	held        int   // number of completions in batch that Poll has not returned yet
+	held        int   // number of completions in the field batch that Poll has not returned yet
 	err         error // the first error of the CQ, which is permanent
 	errReturned bool  // true after Poll has returned err for the first time
 	emptied     bool  // result of Emptied

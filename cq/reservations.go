@@ -2,7 +2,7 @@ package cq
 
 // reservations counts the reserved places of a CQ. A place holds one completion.
 type reservations struct {
-	total    int // number of reserved places, including those in draining
+	total    int // number of reserved places, including the released ones
 	draining int // number of released places that may still hold completions
 }
 

@@ -16,7 +16,7 @@ func setOptions(id *cm.ID, tos uint8, reuseAddr bool) error {
 	return id.SetReuseAddr(true)
 }
 
-// handlerOr returns h, or fallback if h is nil.
+// handlerOr returns h, or the second parameter if h is nil.
 func handlerOr(h ConnHandler, fallback Handler) ConnHandler {
 	if h == nil {
 		return fallback

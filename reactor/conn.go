@@ -77,8 +77,8 @@ type Conn struct {
 
 // A sendRequest describes an outstanding send request.
 type sendRequest struct {
-	// If plain is true, the completed request is only counted, and op and notify have no
-	// meaning.
+	// If this is true, the completed request is only counted, and the fields op and
+	// notify have no meaning.
 	plain  bool
 	op     Op
 	notify bool    // OnCompletion must be called after the completion

@@ -11,12 +11,12 @@ import (
 // causeKind.
 type closeReason struct {
 	kind causeKind
-	// Error of the reason. If the reason is that the application has called Close, cause is
-	// nil.
+	// Error of the reason. If the reason is that the application has called Close, the
+	// error is nil.
 	cause error
 
 	// The peer has disconnected after the application called Close, while sends were
-	// unconfirmed. Then cause is nil.
+	// unconfirmed. Then the field cause is nil.
 	unconfirmed bool
 
 	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil

@@ -39,8 +39,8 @@ func (c *Conn) Abort(cause error) error {
 	return nil
 }
 
-// beginClose begins to close a connection. OnClose gets cause, which is nil after the
-// application's Close. beginClose calls no callback.
+// beginClose begins to close a connection. OnClose gets the given cause, which is nil
+// after the application's Close. beginClose calls no callback.
 func (c *Conn) beginClose(cause error) {
 	c.closeReason.setCause(cause)
 	c.enterClosing()

@@ -116,7 +116,8 @@ func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none 
 // Arbitrary.
 const keepaliveSteps = 16
 
-// roundUp rounds t up to a multiple of step. If step is not positive, the result is t.
+// roundUp rounds t up to a multiple of the parameter step. If that is not positive, the
+// result is t.
 func roundUp(t, step time.Duration) time.Duration {
 	if step <= 0 {
 		return t

@@ -5,9 +5,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Write writes this side's memory at local to the peer's memory at remote, without
-// notifying the peer. The peer executes later messages and READs of the connection after
-// the WRITE (IBTA vol. 1, 10.8.3.3, table 79). Source: ibv_post_send(3).
+// Write writes the local memory to the peer's memory, without notifying the peer. The
+// peer executes later messages and READs of the connection after the WRITE (IBTA vol. 1,
+// 10.8.3.3, table 79). Source: ibv_post_send(3).
 //
 // This side's memory is from Alloc of the same loop and device, and must not change
 // until OnCompletion.
@@ -18,21 +18,22 @@ func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }
 
-// WriteImm is Write, and also sends imm: when the data is written, the peer's OnMessage
-// gets a Message with imm. This consumes a receive buffer of the peer.
+// WriteImm is Write, and also sends immediate data: when the data is written, the peer's
+// OnMessage gets a Message with that data. This consumes a receive buffer of the peer.
 func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOptions) error {
 	return c.oneSided(verbs.OpWriteImm, local, remote, imm, &o)
 }
 
-// Read reads local.Length bytes of the peer's memory at remote into local. Memory and
+// Read reads local.Length bytes of the peer's memory into the local memory. Memory and
 // errors are as for Write. Later messages and WRITEs may be executed before the READ has
 // completed, unless they set SendOptions.Fence.
 func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, local, remote, 0, &o)
 }
 
-// CompareSwap sets the 8 bytes of the peer's memory at remote to swap if they are equal
-// to compare, as one atomic operation. OnCompletion gets the old value in Op.Value.
+// CompareSwap sets the 8 bytes of the peer's memory to the parameter swap if they
+// are equal to the parameter compare, as one atomic operation. OnCompletion gets the old
+// value in Op.Value.
 //
 // The address is a multiple of 8. Values are in host byte order. Errors are as for
 // Write. Source: ibv_post_send(3).
@@ -40,7 +41,7 @@ func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) e
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }
 
-// FetchAdd increases the 8 bytes of the peer's memory at remote by add, as one atomic
+// FetchAdd increases the 8 bytes of the peer's memory by the given value, as one atomic
 // operation. OnCompletion gets the old value in Op.Value. The address, the byte order
 // and the errors are as for CompareSwap.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {

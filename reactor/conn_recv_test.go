@@ -41,7 +41,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	return c
 }
 
-// arrive copies text to the receive buffer with the index slot. Then it makes c handle
+// arrive copies the text to the receive buffer in the given slot. Then it makes c handle
 // the completion of this buffer.
 func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	copy(c.recvs.buffers[slot].memory, text)

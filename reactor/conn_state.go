@@ -69,8 +69,8 @@ const (
 	stateDraining
 
 	// stateCloseBegun: closeReason has the reason. Messages that were received are
-	// delivered, unless the application has called Close or Abort. The next advance
-	// chooses one of the next three states.
+	// delivered, unless the application has called Close or Abort. The next call of
+	// advance() chooses one of the next three states.
 	stateCloseBegun
 
 	// stateAwaitingDisconnected: the connection waits for an event that may be the true
@@ -106,8 +106,8 @@ const (
 )
 
 // If the device has failed, the states from stateCloseBegun to stateFlushing end early:
-// the next advance() calls OnClose and enters stateDisconnecting. abortNow leads from
-// every state to stateClosed.
+// the next call of advance() calls OnClose and enters stateDisconnecting. abortNow leads
+// from every state to stateClosed.
 
 // coarse returns the ConnState to which s belongs.
 func (s connState) coarse() ConnState {

@@ -138,8 +138,8 @@ func remaining(timeout, timeLeft time.Duration) time.Duration {
 // application may only wait for input, with epoll_wait or poll.
 func (l *Loop) FD() int { return l.poller.FD() }
 
-// Arm prepares the loop for waiting on FD. If busy is true, there is work: call RunOnce
-// instead of waiting. FD also becomes readable for timers and after
+// Arm prepares the loop for waiting on FD. If the first result is true, there is work:
+// call RunOnce instead of waiting. FD also becomes readable for timers and after
 // Config.SafetyTimeout. The errors are as for RunOnce.
 func (l *Loop) Arm() (busy bool, err error) {
 	if err := l.checkRunnable("arm"); err != nil {

@@ -24,7 +24,8 @@ func (s *epollSchedule) due(now time.Duration) bool {
 	return s.turns >= s.interval || now-s.last >= maxEpollInterval
 }
 
-// checked records a check of epoll. The next check follows after interval turns.
+// checked records a check of epoll. The next check follows after the given number of
+// turns.
 func (s *epollSchedule) checked(now time.Duration, interval int) {
 	*s = epollSchedule{interval: interval, last: now}
 }

@@ -24,8 +24,8 @@ func (s *foreignSource) ready(r poller.Readiness) (work int) {
 	return 1
 }
 
-// Register makes the loop watch a descriptor. While fd is in one of the states in
-// interest, the loop calls fn in its turns (level-triggered, see epoll(7)). Only the
+// Register makes the loop watch a descriptor. While fd is in one of the given
+// states, the loop calls fn in its turns (level-triggered, see epoll(7)). Only the
 // goroutine of the loop may call Register. The errors are those of poller.Poller.Add.
 //
 // The application owns fd, and closes fd after Registration.Close.

@@ -31,7 +31,7 @@ type fullRecord struct {
 	tried time.Time // time of the last try to make a connection
 }
 
-// record records that k.loop had no room on k.dev when it had conns connections.
+// record records that k.loop had no room on k.dev when it had that many connections.
 func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

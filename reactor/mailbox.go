@@ -10,10 +10,10 @@ import (
 //
 // No function waits while the loop sleeps, because of the order of atomic accesses:
 //
-//   - A sender sets pending, and then reads sleeping.
-//   - The loop sets sleeping, and then reads pending.
+//   - A sender sets the field pending, and then reads the field sleeping.
+//   - The loop sets the field sleeping, and then reads the field pending.
 type mailbox struct {
-	pending  atomic.Bool   // queue is not empty
+	pending  atomic.Bool   // the field queue is not empty
 	sleeping atomic.Bool   // the loop sleeps, or is about to sleep
 	refused  atomic.Uint64 // number of functions that were passed to Post and refused
 
@@ -22,8 +22,9 @@ type mailbox struct {
 	limit  int // Config.MaxPosted
 	closed bool
 
-	// spare is an empty slice, so that put() need not allocate. The loop exchanges spare
-	// and queue when it takes the functions. Only the loop uses spare.
+	// spare is an empty slice, so that put() need not allocate. When the loop takes
+	// the functions, it exchanges this slice and the queue. Only the loop uses this
+	// field.
 	spare []func()
 }
 

@@ -231,8 +231,8 @@ func TestSlabDiscardsLaterReleases(t *testing.T) {
 	require.Equal(t, minChunk-20, pd.mrs[0].present())
 }
 
-// TestSlabDiscardsInSteps checks that one trim discards at most maxDiscards times.
-// Buffers that are taken between the steps keep their memory.
+// TestSlabDiscardsInSteps checks that one call of trim() discards at most maxDiscards
+// times. Buffers that are taken between the steps keep their memory.
 func TestSlabDiscardsInSteps(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}

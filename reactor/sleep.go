@@ -12,7 +12,7 @@ const noLimit time.Duration = -1
 // turn function never sleeps.
 func (l *Loop) keepsSpinning() bool { return l.turnFunc != nil || l.idle.keepSpinning(&l.clock) }
 
-// sleep waits for an event, at most for the time in limit. If there is work, sleep() does
+// sleep waits for an event, at most for the given time. If there is work, sleep() does
 // not wait.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)

@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// LoadUint64 returns the 8 bytes of mr at offset, in host byte order, with one atomic
-// load. A program can use LoadUint64 to wait for a value that a device writes. Once the
-// program has loaded the value, all bytes that the device wrote earlier are visible too.
-// Any goroutine may call LoadUint64.
+// LoadUint64 returns the 8 bytes of mr at the given offset, in host byte order, with one
+// atomic load. A program can use LoadUint64 to wait for a value that a device writes.
+// Once the program has loaded the value, all bytes that the device wrote earlier are
+// visible too. Any goroutine may call LoadUint64.
 //
 // LoadUint64 panics if the address is not a multiple of 8 or the bytes are not in the
 // region. Memory of PD.Alloc begins at a multiple of 8.

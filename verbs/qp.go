@@ -16,8 +16,8 @@ type QP interface {
 	// Caps returns the actual sizes of the queues, which may be larger than requested.
 	Caps() QPCaps
 
-	// Modify changes the attributes whose bits are set in mask. With AttrState, the QP
-	// moves to attr.State. StateError flushes both queues. StateReset drops all work
+	// Modify changes the attributes whose bits are set in the mask. With AttrState, the
+	// QP moves to attr.State. StateError flushes both queues. StateReset drops all work
 	// requests; they get no completions. Modify never blocks and does not keep attr.
 	//
 	// After an error the QP is unchanged. Wrong arguments get the errors of
@@ -233,8 +233,9 @@ type SRQ interface {
 	// PostRecv appends work requests, with one buffer each. Results, errors and ownership
 	// are as for QP.PostRecv. Source: ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
-	// Arm requests one AsyncSRQLimit event, for the time when the queue has fewer than
-	// limit buffers. If limit is 0, Arm cancels the request. Source: ibv_modify_srq(3).
+	// Arm requests one AsyncSRQLimit event, for the time when the queue has fewer
+	// buffers than the limit. If the limit is 0, Arm cancels the request. Source:
+	// ibv_modify_srq(3).
 	Arm(limit int) error
 	// Caps returns the actual sizes of the queue, which may be larger than requested.
 	Caps() SRQCaps

@@ -69,8 +69,8 @@ func (e *TransitionError) Error() string {
 // Is reports whether target is ErrState.
 func (e *TransitionError) Is(target error) bool { return target == ErrState }
 
-// CheckTransition checks the arguments of QP.Modify for a QP of type t in the state
-// from. The transition must exist. The mask must have all required attributes and no
+// CheckTransition checks the arguments of QP.Modify for a QP of type t in the given
+// state. The transition must exist. The mask must have all required attributes and no
 // forbidden attributes. The values must be in range. The result is nil, a
 // *TransitionError or a *ParamError. The attr must not be nil.
 func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
@@ -106,7 +106,7 @@ func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
 	return &TransitionError{Type: t, From: from, To: to}
 }
 
-// check checks the ranges of the attributes in mask.
+// check checks the ranges of the attributes in the mask.
 func (a *QPAttr) check(mask QPAttrMask) error {
 	for _, field := range []struct {
 		bit          QPAttrMask

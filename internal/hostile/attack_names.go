@@ -100,7 +100,7 @@ func (a *attacker) requestFromOwn() error {
 }
 
 // request sends one request on a new connection and counts it as accepted or refused. If
-// name is not empty, the socket is first bound to this name.
+// the parameter name is not empty, the socket is first bound to this name.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {

@@ -39,7 +39,7 @@ type dialer struct {
 
 	// Numbers of messages sent and of echoes received on all connections so far.
 	sent, echoed uint64
-	// Value of sent when the present connection opened.
+	// Value of the field sent when the present connection opened.
 	sentAtOpen uint64
 	// Times at which the outstanding messages were sent. Message n is at the index n
 	// modulo the length.

@@ -148,8 +148,8 @@ func (f *fixture) waitReleased() {
 	}
 }
 
-// requireGrowthBelow requires that the attack increased the server's memory by less than
-// limit bytes.
+// requireGrowthBelow requires that the attack increased the server's memory by fewer
+// bytes than the parameter limit.
 func (f *fixture) requireGrowthBelow(limit uint64) {
 	f.t.Helper()
 	grown := int64(f.usage().Peak) - int64(f.before.Resident)

@@ -33,7 +33,7 @@ type Heap struct {
 // Len returns the number of running timers.
 func (h *Heap) Len() int { return len(h.timers) }
 
-// Set starts the timer t, which fires at the time when. It replaces the time of a
+// Set starts the timer t, which fires at the given time. It replaces the time of a
 // running timer.
 func (h *Heap) Set(t *Timer, when time.Duration) {
 	t.when = when

@@ -14,8 +14,8 @@ type machine struct {
 	accel          string
 }
 
-// run runs the guest until the guest powers off. The guest's serial port writes to
-// console.
+// run runs the guest until the guest powers off. The guest's serial port writes to the
+// parameter console.
 func (m *machine) run(ctx context.Context, console io.Writer) error {
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", m.accel, "-cpu", "max", "-smp", "2", "-m", "1024", "-nic", "none",

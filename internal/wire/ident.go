@@ -44,10 +44,10 @@ const (
 // because the window then accepts identifications close to the dropped packet's.
 type IdentWindow struct {
 	last    identMark
-	misfit  identMark // The last packet that did not fit. Valid if misfits is not 0.
+	misfit  identMark // The last packet that did not fit. Valid if the next field is not 0.
 	misfits uint8     // Number of packets in a row that did not fit.
 	// zeros counts packets with identification 0, up to segmentingZeros. An
-	// identification of maxSegments or more sets zeros to 0.
+	// identification of maxSegments or more sets the field to 0.
 	zeros   uint8
 	started bool
 	// extraWidth is the width of the window above identSlack. It extends the window only
@@ -66,7 +66,8 @@ type identMark struct {
 }
 
 // Fits reports whether the sender may have sent a packet with this identification. The
-// packet arrived after the time in since. The function clock() returns the present time.
+// packet arrived after the time in the parameter since. The function clock() returns the
+// present time.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {

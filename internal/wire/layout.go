@@ -11,8 +11,8 @@ type unsigned interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// number copies an integer field. off is the offset of its first byte, and width is its
-// length in bits.
+// number copies an integer field. The parameter off is the offset of its first byte,
+// and the parameter width is its length in bits.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
 // field copies an integer field, which begins in the byte at off. The most significant

@@ -124,7 +124,7 @@ func TestEveryAttributeHasAMessage(t *testing.T) {
 		slices.Sorted(maps.Keys(newMessage)))
 }
 
-// fieldsOf returns a MAD with ones in all bits of fields, and zeros in the reserved
+// fieldsOf returns a MAD with ones in the bits of all fields, and zeros in the reserved
 // bits.
 func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	ones := wire.MAD(slices.Repeat([]byte{0xff}, wire.MADSize))

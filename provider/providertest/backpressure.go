@@ -18,7 +18,8 @@ func queueCases() []testCase {
 	}
 }
 
-// manySends returns n signaled SENDs of 8 bytes with the ids first, first+1 and so on.
+// manySends returns n signaled SENDs of 8 bytes with consecutive ids from the parameter
+// first on.
 func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	wrs := make([]verbs.SendWR, n)
 	for i := range wrs {
@@ -27,7 +28,8 @@ func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	return wrs
 }
 
-// manyRecvs returns n receive requests of 8 bytes with the ids first, first+1 and so on.
+// manyRecvs returns n receive requests of 8 bytes with consecutive ids from the parameter
+// first on.
 func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -36,7 +38,7 @@ func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	return wrs
 }
 
-// mustRecv posts n buffers of 8 bytes with the ids first, first+1 and so on.
+// mustRecv posts n buffers of 8 bytes with consecutive ids from the parameter first on.
 func (e *end) mustRecv(first uint64, n int) {
 	e.r.t.Helper()
 	got, err := e.qp.PostRecv(e.manyRecvs(first, n))

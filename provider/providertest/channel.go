@@ -280,7 +280,7 @@ func sleepers(r *rig) {
 	}
 }
 
-// run sends and awaits messages in turn. It sends first if starts is true.
+// run sends and awaits messages in turn. It sends first if the parameter starts is true.
 func (s *sleeper) run(rounds int, starts bool) error {
 	steps := []func() error{s.await, s.send}
 	if starts {

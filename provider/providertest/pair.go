@@ -57,7 +57,7 @@ type pair struct {
 	a, b *end
 }
 
-// pair connects two ends. If change is not nil, it may first change the default plans.
+// pair connects two ends. If change() is not nil, it may first modify the default plans.
 func (r *rig) pair(change func(a, b *plan)) *pair {
 	r.t.Helper()
 	a, b := r.plans()

@@ -91,7 +91,7 @@ func (q *queue) fail(status verbs.Status, qp verbs.QP, ids ...uint64) {
 // drop forgets the completions that were polled and not taken.
 func (q *queue) drop() { q.wcs = nil }
 
-// sequence returns the ids first, first+1 and so on, n in all.
+// sequence returns n consecutive ids from the parameter first on.
 func sequence(first uint64, n int) []uint64 {
 	ids := make([]uint64, n)
 	for i := range ids {

@@ -48,7 +48,8 @@ func (r *rig) shared(maxWR int) *shared {
 	return s
 }
 
-// post posts n receive buffers to the SRQ with the ids first, first+1 and so on.
+// post posts n receive buffers to the SRQ with consecutive ids from the parameter first
+// on.
 func (s *shared) post(first, n int) (int, error) {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {

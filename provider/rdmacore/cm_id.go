@@ -18,8 +18,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// id implements cm.TransportID. The lock of the event channel protects c, qp and
-// minRNRTimer.
+// id implements cm.TransportID. The lock of the event channel protects the fields c, qp
+// and minRNRTimer.
 type id struct {
 	provider *Provider
 	// The event channel of the ID. To change it, a goroutine holds the locks of both

@@ -24,8 +24,9 @@ type compChannel struct {
 	// together.
 	arms atomic.Int64
 
-	guard // protects drained and c
-	// drained is true if the previous Next returned the last event that arms counts.
+	guard // protects the fields drained and c
+	// drained is true if the previous Next returned the last event that the field arms
+	// counts.
 	drained bool
 	c       *C.struct_ibv_comp_channel
 	fd      int

@@ -24,7 +24,7 @@ type Provider struct {
 	list    **C.struct_ibv_context
 	devices []*device
 
-	mu  sync.Mutex      // protects ids
+	mu  sync.Mutex      // protects the next field
 	ids map[uintptr]*id // open IDs, by the address of their struct rdma_cm_id
 
 	migrating sync.Mutex // held by a call of Migrate, so that calls run one at a time

@@ -26,7 +26,7 @@ type cq struct {
 	arms    atomic.Int64 // number of Arm calls whose event was not fetched yet
 	broken  atomic.Bool  // The device has reported an overrun.
 
-	guard // protects c and idle
+	guard // protects the fields c and idle
 	c     *C.struct_ibv_cq
 	idle  uint // number of polls without a completion since the CQ was created; see idlePolls
 }

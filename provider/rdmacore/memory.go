@@ -111,7 +111,8 @@ func (p *pd) checkMR(size int, access verbs.Access) error {
 
 const hugePage = 2 << 20
 
-// mmap maps zeroed memory. If huge is true, mmap first tries to use reserved huge pages.
+// mmap maps zeroed memory. If the parameter huge is true, mmap() first tries to use
+// reserved huge pages.
 func (m *mr) mmap(size int, huge bool) (err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {

@@ -43,7 +43,7 @@ func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return q, nil
 }
 
-// createQP creates a queue pair, on the given ID if owner is not nil.
+// createQP creates a queue pair, on the ID in the parameter owner if that is not nil.
 func (p *pd) createQP(attr *verbs.QPInitAttr, owner *id) (*qp, error) {
 	q := &qp{pd: p, kind: attr.Type, id: owner}
 	if err := q.gather(attr); err != nil {

@@ -43,8 +43,8 @@ func openParty(t *testing.T, cfg *Config) *party {
 	return &party{Side: cmside.Open(t, p, p.dev), p: p}
 }
 
-// awaitCount waits until the named counter is at least value. An event on the party's
-// channel fails the test.
+// awaitCount waits until the named counter is at least the given value. An event on the
+// party's channel fails the test.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
 	for countsOf(s.T, s.p.dev)[name] < value {

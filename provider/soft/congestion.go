@@ -90,8 +90,8 @@ type connCongestion struct {
 	// ssthresh
 	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
-	// Losses are ignored until acked reaches this value, because losses of one flight
-	// count once (RFC 9002, 7.3.2).
+	// Losses are ignored until the field acked reaches this value, because losses of one
+	// flight count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
 	// limit of the packets of this connection in flight, from minWindow to maxConnWindow
 	ownWindow      uint64
@@ -187,8 +187,8 @@ func (f *connCongestion) grow(n uint64) {
 	f.part += int64(more)
 }
 
-// shrink counts a loss. The connection had flight packets in flight, and now may have
-// half of them.
+// shrink counts a loss. The parameter flight is how many packets the connection had in
+// flight. It now may have half as many.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.acked < f.recoveryEnd {
 		return

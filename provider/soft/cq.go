@@ -21,12 +21,12 @@ type cq struct {
 	// the slices that the last call of Poll or PollInline has passed
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// limit and inlineLimit are the lengths of dst and data that drive() may use. Both
-	// are 0 outside a poll.
+	// limit and inlineLimit are the lengths of the fields dst and data that drive() may
+	// use. Both are 0 outside a poll.
 	limit, inlineLimit int
-	stored             int // number of completions in dst
-	// number of completions in dst that push() has stored; only these count towards the
-	// depth; 0 outside a poll
+	stored             int // number of completions in the field dst
+	// number of completions in the field dst that push() has stored; only these count
+	// towards the depth; 0 outside a poll
 	counted int
 	ring    []cqe // queued completions; grows up to depth
 	// head counts the completions that have left the ring. tail counts the added

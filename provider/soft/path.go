@@ -20,9 +20,9 @@ type path interface {
 	// path calls transmit() itself when it has room again.
 	transmit()
 	// sendInline sends one SEND that is not in the send queue. The send queue must have
-	// no unsent request. The peer perhaps sees the message only after the next transmit.
-	// sendInline returns the path sequence of the last fragment, or false if nothing was
-	// sent.
+	// no unsent request. The peer perhaps sees the message only after the next call of
+	// transmit(). sendInline returns the path sequence of the last fragment, or false if
+	// nothing was sent.
 	sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool)
 	// resend repeats the request that the peer has refused with an RNR NAK, and the
 	// requests after it.
@@ -43,9 +43,9 @@ type path interface {
 	// errors. It returns false if the peer is this process, or on a UD queue pair.
 	accessSource() (access.Source, bool)
 	// rebind offers the path a new end. If the peer has not taken its end of a
-	// provisional connection, moved is a new path with the offered end. The queue pair
-	// then repeats its requests over the new path. If taken is false, the caller still
-	// owns the offered end.
+	// provisional connection, the first result is a new path with the offered end. The
+	// queue pair then repeats its requests over the new path. If the second result is
+	// false, the caller still owns the offered end.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone reports that the peer's process has ended without closing the connection
 	// of the given end. Other paths ignore the call.

@@ -65,7 +65,7 @@ func (a *ackDelay) delay(end uint64) bool {
 	return a.state == ackDelayed && a.drives < maxAckDelays && end-a.ackedTo < maxDelayedPackets
 }
 
-// sent records that all sequences below end were acknowledged.
+// sent records that all sequences below the parameter end were acknowledged.
 func (a *ackDelay) sent(end uint64) { a.state, a.ackedTo = ackNotDue, end }
 
 // cancel is called when a NAK was sent, which is also an acknowledgement.

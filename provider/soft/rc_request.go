@@ -177,8 +177,8 @@ func (c *rcConn) wantsAck(n uint64) bool {
 	return c.retry.tailProbing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
 }
 
-// pushRequest queues a request packet of n sequences. It sets the AckReq bit if ask or
-// wantsAck is true.
+// pushRequest queues a request packet of n sequences. It sets the AckReq bit if the
+// parameter ask is true or wantsAck returns true.
 func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	ask = ask || c.wantsAck(n)
 	if ask {

@@ -42,7 +42,7 @@ func (r *rcRequester) sent(n uint64, ackReq bool) {
 	}
 }
 
-// acknowledge records that all sequences up to end-1 were acknowledged.
+// acknowledge records that all sequences below the parameter end were acknowledged.
 func (r *rcRequester) acknowledge(end uint64) {
 	r.ackedEnd, r.seq = end, max(r.seq, end)
 }

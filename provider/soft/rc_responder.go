@@ -106,8 +106,8 @@ func (r *rcResponder) addResource(n uint64) *respResource {
 	return res
 }
 
-// advance records the execution of a packet of n sequences. The flag ends marks the last
-// packet of a message.
+// advance records the execution of a packet of n sequences. The parameter ends marks the
+// last packet of a message.
 func (r *rcResponder) advance(n uint64, ends bool) {
 	r.expected += n
 	if ends {

@@ -23,8 +23,8 @@ type sim struct {
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
-	// lose reports whether a packet is lost, in addition to the losses of net; may be
-	// nil.
+	// lose reports whether a packet is lost, in addition to the losses of the field net;
+	// may be nil.
 	lose func(p wire.Packet) bool
 	// late returns the additional delay of a packet; may be nil.
 	late func(p wire.Packet) time.Duration
@@ -60,8 +60,8 @@ func (s *sim) newEnd() *end {
 	return newEnd(s.t, s.dev, vector, verbs.ProgressManual)
 }
 
-// join connects two ends. The functions in change may modify the attributes of each
-// queue pair.
+// join connects two ends. The functions in the last parameter may modify the attributes
+// of each queue pair.
 func (s *sim) join(a, b *end, change ...func(*verbs.QPAttr)) {
 	s.connect(a, b, change...)
 	s.connect(b, a, change...)

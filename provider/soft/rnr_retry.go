@@ -5,7 +5,7 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // rnrRetry counts the retries after RNR NAKs, and waits before each retry. Before use,
-// retriesLeft and timer have to be set.
+// the fields retriesLeft and timer have to be set.
 type rnrRetry struct {
 	retriesLeft uint8 // remaining retries; verbs.RNRRetryForever means no limit
 	// true from an RNR NAK until the timer fires

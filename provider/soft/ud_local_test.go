@@ -29,8 +29,8 @@ func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, extra int) verbs.Send
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+extra)}}
 }
 
-// sendNumbered sends n datagrams with the numbers first, first+1 and so on. It waits for
-// each completion.
+// sendNumbered sends n datagrams with consecutive numbers from the parameter first on. It
+// waits for each completion.
 func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	e.t.Helper()
 	for i := range n {

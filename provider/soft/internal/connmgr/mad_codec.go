@@ -108,8 +108,8 @@ func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (res
 	return rest, true
 }
 
-// encodeREP writes a REP with the device's GUID and ACK delay. own and peer are the
-// communication IDs.
+// encodeREP writes a REP with the device's GUID and ACK delay. The parameters own and
+// peer are the communication IDs.
 func encodeREP(mad *wire.MAD, m *repMsg, device *verbs.DeviceAttr, own, peer uint32) {
 	r := wire.REP{
 		LocalID: own, RemoteID: peer, CAGUID: device.NodeGUID,

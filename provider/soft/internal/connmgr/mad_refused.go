@@ -41,8 +41,8 @@ func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
 	return &r.buckets[hashSource(r.seed, key.from)%refusedBuckets]
 }
 
-// add stores a refused request and its answer until the peer stops retransmitting. key
-// contains the peer's communication ID.
+// add stores a refused request and its answer until the peer stops retransmitting. The
+// parameter key contains the peer's communication ID.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p := r.bucket(key)
 	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}

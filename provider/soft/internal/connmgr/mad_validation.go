@@ -57,7 +57,7 @@ type addrValidation struct {
 // trusted reports whether messages to the peer are not limited.
 func (v *addrValidation) trusted() bool { return v.addr == addrAssumed || v.addr == addrValidated }
 
-// maySend reports whether reserve + 1 messages may be sent now.
+// maySend reports whether one message more than the parameter reserve may be sent now.
 func (v *addrValidation) maySend(reserve int) bool {
 	return v.trusted() || v.sent+reserve < amplification*v.received
 }

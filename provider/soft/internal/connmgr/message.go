@@ -156,8 +156,8 @@ type listener interface {
 	close()
 }
 
-// userRefused returns a *cm.UserError with the user of this process if refused is true,
-// and otherwise nil.
+// userRefused returns a *cm.UserError with the user of this process if the parameter
+// refused is true, and otherwise nil.
 func userRefused(refused bool) error {
 	if !refused {
 		return nil

@@ -109,7 +109,8 @@ func EphemeralPorts() (r PortRange, err error) {
 	return r, nil
 }
 
-// sample returns up to limit different ports of the range in an unpredictable order.
+// sample returns different ports of the range in an unpredictable order. The parameter
+// limit is the largest number of ports.
 func (r PortRange) sample(limit int) iter.Seq[uint16] {
 	n := r.High - r.Low + 1
 	start, step := rand.IntN(n), 1+rand.IntN(n)

@@ -44,8 +44,8 @@ func (r *Reservation) Close() {
 }
 
 // Reserve reserves a port at an address of this host. Port 0 means any port in the range
-// from freePorts. If reuse is true, other reservations with reuse may have the same
-// port. Errors:
+// from freePorts. If the parameter reuse is true, other reservations for which it is true
+// may have the same port. Errors:
 //
 //   - The error of Clash: another socket has the port.
 //   - EACCES: this process may not bind a port below 1024.

@@ -28,7 +28,7 @@ type batch struct {
 	size         int      // size of a buffer in bytes
 	addrs        []rawAddr
 	control      []cmsgs
-	wantsControl bool // receive also asks for control messages
+	wantsControl bool // receive() also asks for control messages
 }
 
 // cmsgs are the control messages of one message (cmsg(3)): UDP_SEGMENT, the traffic
@@ -44,8 +44,8 @@ type cmsg struct {
 	value [unsafe.Sizeof(uintptr(0))]byte
 }
 
-// next adds a control message with a value of size bytes, and returns the value's
-// memory.
+// next adds a control message with a value of the given size in bytes, and returns the
+// value's memory.
 func (c *cmsgs) next(level, option int32, size int) []byte {
 	m := &c.list[c.n]
 	c.n++
@@ -54,7 +54,7 @@ func (c *cmsgs) next(level, option int32, size int) []byte {
 	return m.value[:]
 }
 
-// addSegment makes the kernel cut the message into datagrams of size bytes.
+// addSegment makes the kernel cut the message into datagrams of the given size in bytes.
 func (c *cmsgs) addSegment(size int) {
 	binary.NativeEndian.PutUint16(c.next(unix.IPPROTO_UDP, unix.UDP_SEGMENT, 2), uint16(size))
 }
@@ -73,7 +73,7 @@ func (c *cmsgs) addHeader(h *destHeader) {
 	}
 }
 
-// newBatch returns a batch of n messages and n buffers of size bytes.
+// newBatch returns a batch of n messages and n buffers of the given size in bytes.
 func newBatch(n, size int) *batch {
 	return &batch{
 		msgs: make([]mmsg, n), iovecs: make([]unix.Iovec, n), buffers: make([][]byte, n), size: size,
@@ -132,8 +132,9 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 	return class, hops
 }
 
-// prepareSend prepares message i, which gets count buffers. If segment is not 0, the
-// kernel cuts the message into datagrams of that many bytes (udp(7), UDP_SEGMENT).
+// prepareSend prepares message i, which gets the number of buffers in the parameter
+// count. If the parameter segment is not 0, the kernel cuts the message into datagrams of
+// that many bytes (udp(7), UDP_SEGMENT).
 func (b *batch) prepareSend(i, first, count int, dest *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
@@ -170,7 +171,8 @@ func (b *batch) swap(i, j int) {
 	b.iovecs[i], b.iovecs[j] = b.iovecs[j], b.iovecs[i]
 }
 
-// received returns datagram i. complete is false if it was longer than its buffer.
+// received returns datagram i. The second result is false if it was longer than its
+// buffer.
 func (b *batch) received(i int) (data []byte, complete bool) {
 	m := &b.msgs[i]
 	return b.buffers[i][:m.length], m.header.Flags&unix.MSG_TRUNC == 0

@@ -19,7 +19,7 @@ const (
 	// receiveBatch is the largest number of packets that one system call receives.
 	// Arbitrary.
 	receiveBatch = 32
-	// receiveRounds is the largest number of receive calls in one poll. Arbitrary.
+	// receiveRounds is the largest number of calls of receive() in one poll. Arbitrary.
 	receiveRounds = 2
 	// spinPolls is how many times one call of Poll may read the sockets. Packets that
 	// arrive between calls have to wait.
@@ -92,7 +92,7 @@ const maxConnected = 512
 func connectedLimitOf(shards int) int { return min(maxConnected, descriptorShare(shards, 4)) }
 
 // descriptorShare returns how many descriptors a shard may use for one purpose: the
-// limit (setrlimit(2), RLIMIT_NOFILE) divided by parts*shards.
+// limit (setrlimit(2), RLIMIT_NOFILE) divided by the product of both parameters.
 func descriptorShare(shards, parts int) int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -203,8 +203,8 @@ func (c *Conn) Close(to *Route) {
 	u.port.release()
 }
 
-// Buffer returns memory of size bytes for one packet along a route. The memory is valid
-// until Push. Buffer returns nil if all buffers are in use.
+// Buffer returns memory of the given size in bytes for one packet along a route. The
+// memory is valid until Push. Buffer returns nil if all buffers are in use.
 func (c *Conn) Buffer(route *Route, size int) []byte {
 	if b := route.socket.send.buffer(); b != nil {
 		return b[:size]
@@ -231,8 +231,8 @@ func (c *Conn) Flush() {
 // packets go through the shared socket.
 func (c *Conn) OnTimeout(route *Route) { route.dest.disconnect() }
 
-// Poll receives some packets, and sends the queued packets. If spin is true and the last
-// Poll found nothing, it reads up to spinPolls times.
+// Poll receives some packets, and sends the queued packets. If the parameter spin is true
+// and the last Poll found nothing, it reads up to spinPolls times.
 func (c *Conn) Poll(spin bool) {
 	rounds := 1
 	if spin && c.foundNothing {

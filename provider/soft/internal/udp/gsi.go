@@ -18,7 +18,7 @@ type GSISocket struct {
 }
 
 // OpenGSI opens the socket of a local address for packets to queue pair 1. One Receive
-// reads at most batchSize packets of at most size bytes.
+// reads at most batchSize packets of at most the given size in bytes.
 func (ps *Ports) OpenGSI(local netip.Addr, batchSize, size int, counts *counters.Set) (*GSISocket, error) {
 	port, err := ps.acquire(local)
 	if err != nil {

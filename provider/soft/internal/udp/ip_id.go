@@ -116,8 +116,8 @@ func (r *ipIDProbe) readID() (uint16, error) {
 	return uint16(high)<<8 | uint16(low), err
 }
 
-// checkSegments sends a message of two segments. Their identifications must be want and
-// the next number.
+// checkSegments sends a message of two segments. Their identifications must be the
+// wanted one and the next number.
 func (r *ipIDProbe) checkSegments(want uint16) error {
 	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, probeSize); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (r *ipIDProbe) checkSegments(want uint16) error {
 }
 
 // probeByte sends a probe and returns a byte of its identification: the low byte for
-// shift 0, and the high byte for shift 8.
+// a shift of 0, and the high byte for a shift of 8.
 func (r *ipIDProbe) probeByte(shift byte) (uint8, error) {
 	var b [probeSize]byte
 	b[0] = shift

@@ -49,8 +49,9 @@ type member struct {
 	fd   int
 }
 
-// NewPorts returns the Ports of a device, without open sockets. slots is the largest
-// number of shards. If farOnly is true, packets of this host are dropped.
+// NewPorts returns the Ports of a device, without open sockets. The parameter slots is
+// the largest number of shards. If the parameter farOnly is true, packets of this host
+// are dropped.
 func NewPorts(udpPort uint16, slots uint32, farOnly bool) *Ports {
 	return &Ports{udpPort: udpPort, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
 }

@@ -27,13 +27,14 @@ type receiver struct {
 
 	clock func() time.Duration // returns the time since the receiver was created
 	times arrivalTimes         // arrival times of the packets at the socket fd
-	since time.Duration        // All packets in batch arrived after this time, by clock.
+	since time.Duration        // All packets in the field batch arrived after this time, by the field clock.
 
 	counts *counters.Set // Each datagram adds 1 to one of these counters.
 }
 
-// newReceiver returns a receiver for the socket fd on the address local. One receive
-// reads at most batchSize datagrams of at most size bytes.
+// newReceiver returns a receiver for the socket fd on the address local. One call of
+// receive() reads at most batchSize datagrams, none larger than the parameter size in
+// bytes.
 func newReceiver(fd int, local netip.AddrPort, batchSize, size int, counts *counters.Set) receiver {
 	start := time.Now()
 	r := receiver{
@@ -64,8 +65,8 @@ func (r *receiver) receive(to Sink) (n int) {
 	return n
 }
 
-// receiveFrom reads a batch from another socket fd of the same local address. times has
-// the arrival times of that socket.
+// receiveFrom reads a batch from another socket fd of the same local address. The
+// parameter times has the arrival times of that socket.
 func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	n = r.batch.receive(fd)
 	if n > 0 {
@@ -97,10 +98,10 @@ func (r *receiver) deliver(n int, to Sink) {
 const stampEvery = 16
 
 // An arrivalTimes has a lower bound for the arrival times of packets at one socket.
-// After a call has emptied the socket, the bound is stamp.
+// After a call has emptied the socket, the bound is in the field stamp.
 type arrivalTimes struct {
 	stamp   time.Duration // time of a recent call that found packets
-	stamped uint8         // number of calls that found packets after stamp was set
+	stamped uint8         // number of calls that found packets after the field stamp was set
 	// The packets of the last call that found packets arrived after this time.
 	since   time.Duration
 	drained bool // The last call has left no packets in the socket.

@@ -182,7 +182,7 @@ func (s *sender) segmentsFrom(first int) int {
 	return n
 }
 
-// moveToFront removes the packets below the index first from the queue.
+// moveToFront removes the packets below the given index from the queue.
 func (s *sender) moveToFront(first int) {
 	if first == 0 {
 		return

@@ -30,7 +30,7 @@ type sources struct {
 }
 
 // find returns the source of packets between two addresses. A new source is valid until
-// the next find.
+// the next call of find().
 func (s *sources) find(remote, local netip.AddrPort) *source {
 	if source := s.known[remote]; source != nil {
 		return source

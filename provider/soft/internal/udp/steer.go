@@ -17,8 +17,8 @@ const maxMembers = 1000
 // adds 100 ns to a sendto(2) to this host; see bench/README.md.
 //
 // Socket 0 belongs to connection management, and members[i] is socket i+1. The queue
-// pair number modulo modulus is the slot of a shard. The quotient selects one of the
-// shard's sockets. Socket 0 drops packets for a slot without a shard.
+// pair number modulo the field modulus is the slot of a shard. The quotient selects one
+// of the shard's sockets. Socket 0 drops packets for a slot without a shard.
 //
 // The program reads the UDP payload, which begins with the BTH. See bpf(4), and
 // socket(7) for SO_ATTACH_REUSEPORT_CBPF.
