@@ -48,8 +48,7 @@ func (k *clock) read() time.Duration {
 	return k.now
 }
 
-// after reads the system's clock and adds d to the time. The function later limits the
-// sum.
+// after reads the system's clock and adds d to the time. later() limits the sum.
 func (k *clock) after(d time.Duration) time.Duration { return later(k.read(), d) }
 
 // later returns t+d. A negative d counts as 0. A sum above the largest time.Duration,

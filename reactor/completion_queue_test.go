@@ -127,8 +127,8 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 	}
 }
 
-// TestUnusedCQIsClosed checks that a loop closes a CQ when trim() finds it unused for the
-// second time.
+// TestUnusedCQIsClosed checks that a loop closes a CQ when loopDevice.trim() finds it
+// unused for the second time.
 func TestUnusedCQIsClosed(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(7)
@@ -136,8 +136,8 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	w.closeConns(w.dialed[6])
 	later := func() {
 		reactor.AdvanceClock(w.server, reactor.TrimEvery)
-		// One call of trim() checks only a part of the memory and the CQs; 200 turns
-		// check everything.
+		// One call of loopDevice.trim() checks only a part of the memory and the CQs; 200
+		// turns check everything.
 		for range 200 {
 			reactor.AdvanceClock(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)

@@ -55,7 +55,7 @@ func (c *Conn) fetchDeviceEvents() {
 	}
 	ask := func() {
 		s.fetchAll()
-		_ = c.loop.post("device events fetched", answer, true) // post() fails only if the loop has ended
+		_ = c.loop.post("device events fetched", answer, true) // Loop.post() fails only if the loop has ended
 	}
 	if s.loop.post("fetch device events", ask, true) != nil { // the other loop has ended
 		c.deviceEvents = deviceEventsFetched

@@ -35,7 +35,7 @@ func (s ConnState) String() string {
 }
 
 // A connState is the state of a connection, as the loop sees it. The application sees a
-// ConnState: see coarse. Conn.stateTimer measures the time limits.
+// ConnState: see coarse(). Conn.stateTimer measures the time limits.
 type connState uint8
 
 // The states, in the order in which a connection passes through them.

@@ -201,8 +201,8 @@ func (e *Engine) onLoops(own *Loop, op string, fn func(*Loop)) {
 			fn(l)
 			continue
 		}
-		// post() fails only if the loop has ended. Such a loop has no connections, so it
-		// does not need the call.
+		// Loop.post() fails only if the loop has ended. Such a loop has no connections,
+		// so it does not need the call.
 		_ = l.post(op, func() { fn(l) }, true)
 	}
 }

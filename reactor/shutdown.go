@@ -29,7 +29,7 @@ func (e *Engine) Stop() {
 	e.recordError(e.acceptor.close())
 	for _, l := range e.loops {
 		if started {
-			_ = l.post("stop", l.drain, true) // post() fails only if the loop has ended
+			_ = l.post("stop", l.drain, true) // Loop.post() fails only if the loop has ended
 		} else {
 			l.drain()
 			l.finishTurn()

@@ -19,7 +19,7 @@ const maxDiscards = 64
 // trim closes or discards memory of one chunk. It reports whether this round over all
 // chunks has further steps.
 func (s *slab) trim() (more bool, err error) {
-	s.current = nil // the next call of get() must call pickChunk, which sets usedSinceTrim
+	s.current = nil // the next call of slab.get() must call pickChunk, which sets usedSinceTrim
 	for s.trimNext < len(s.chunks) {
 		c := s.chunks[s.trimNext]
 		switch {

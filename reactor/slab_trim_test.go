@@ -45,8 +45,8 @@ func release(t *testing.T, held []*Buffer) {
 	}
 }
 
-// TestSlabReturnsMemory checks that trim() returns the memory of a chunk that was not
-// used since the last round. The first chunk stays.
+// TestSlabReturnsMemory checks that slab.trim() returns the memory of a chunk that was
+// not used since the last round. The first chunk stays.
 func TestSlabReturnsMemory(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -71,7 +71,7 @@ func TestSlabReturnsMemory(t *testing.T) {
 	require.Zero(t, pd.open)
 }
 
-// TestSlabKeepsUsedChunks checks that trim() keeps a chunk that was used between two
+// TestSlabKeepsUsedChunks checks that slab.trim() keeps a chunk that was used between two
 // rounds.
 func TestSlabKeepsUsedChunks(t *testing.T) {
 	pd := &fakePD{}
@@ -85,8 +85,8 @@ func TestSlabKeepsUsedChunks(t *testing.T) {
 	require.Equal(t, 1, pd.open)
 }
 
-// TestSlabReusesIndexes checks that a slab can grow again after trim(). A chunk with new
-// memory keeps the indexes of its buffers.
+// TestSlabReusesIndexes checks that a slab can grow again after slab.trim(). A chunk with
+// new memory keeps the indexes of its buffers.
 func TestSlabReusesIndexes(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -187,8 +187,8 @@ func (m *pagedMR) present() (n int) {
 	return n
 }
 
-// TestSlabDiscardsPages checks that trim() discards the pages of free buffers in a partly
-// used chunk, and no others.
+// TestSlabDiscardsPages checks that slab.trim() discards the pages of free buffers in a
+// partly used chunk, and no others.
 func TestSlabDiscardsPages(t *testing.T) {
 	page := os.Getpagesize()
 	for name, size := range map[string]int{"a page": page, "three": 3 * page, "a quarter": page / 4} {
@@ -216,8 +216,8 @@ func TestSlabDiscardsPages(t *testing.T) {
 	}
 }
 
-// TestSlabDiscardsLaterReleases checks that a round of trim() also discards buffers that
-// were released after the previous round.
+// TestSlabDiscardsLaterReleases checks that a round of slab.trim() also discards buffers
+// that were released after the previous round.
 func TestSlabDiscardsLaterReleases(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -231,8 +231,8 @@ func TestSlabDiscardsLaterReleases(t *testing.T) {
 	require.Equal(t, minChunk-20, pd.mrs[0].present())
 }
 
-// TestSlabDiscardsInSteps checks that one call of trim() discards at most maxDiscards
-// times. Buffers that are taken between the steps keep their memory.
+// TestSlabDiscardsInSteps checks that one call of slab.trim() discards at most
+// maxDiscards times. Buffers that are taken between the steps keep their memory.
 func TestSlabDiscardsInSteps(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -268,7 +268,7 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 	require.EqualValues(t, 1, fresh.memory[0])
 }
 
-// TestSlabDiscardFails checks that trim() does not repeat a failed discard.
+// TestSlabDiscardFails checks that slab.trim() does not repeat a failed discard.
 func TestSlabDiscardFails(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -280,7 +280,8 @@ func TestSlabDiscardFails(t *testing.T) {
 	require.Equal(t, 1, pd.mrs[0].calls)
 }
 
-// TestLoopTrims checks that the loop calls trim() until unused memory is freed.
+// TestLoopTrims checks that the loop calls loopDevice.trim() until unused memory is
+// freed.
 func TestLoopTrims(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{cfg: &Config{}, clock: clock{origin: time.Now()}}

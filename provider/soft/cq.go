@@ -21,8 +21,8 @@ type cq struct {
 	// the slices that the last call of Poll or PollInline has passed
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// limit and inlineLimit are the lengths of the fields dst and data that drive() may
-	// use. Both are 0 outside a poll.
+	// limit and inlineLimit are the lengths of the fields dst and data that shard.drive()
+	// may use. Both are 0 outside a poll.
 	limit, inlineLimit int
 	stored             int // number of completions in the field dst
 	// number of completions in the field dst that push() has stored; only these count
@@ -215,7 +215,7 @@ func (c *cq) fire() {
 func (c *cq) Poll(dst []verbs.WC) (int, error) { return c.PollInline(dst, nil) }
 
 // PollInline implements verbs.InlinePoller. While the ring has enough completions, only
-// some polls call drive(); see drivePolls.
+// some polls call shard.drive(); see drivePolls.
 func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	s := c.shard
 	s.enter()
@@ -251,8 +251,8 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// drivePolls is the number of polls for each call of drive() while the ring has enough
-// completions. Arbitrary.
+// drivePolls is the number of polls for each call of shard.drive() while the ring has
+// enough completions. Arbitrary.
 const drivePolls = 4
 
 // driveIsDue counts a poll with enough completions in the ring, and reports whether it

@@ -5,8 +5,8 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A CQ that gets too many completions stays in error (IBTA vol. 1, 10.8.5 and 11.6.3.1;
-// ibv_get_async_event(3)). Its queue pairs fail in the next call of drive(), because one
-// of them is still processing a request.
+// ibv_get_async_event(3)). Its queue pairs fail in the next call of shard.drive(),
+// because one of them is still processing a request.
 
 // overflow puts a full CQ in error.
 func (c *cq) overflow() {

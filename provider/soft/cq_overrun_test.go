@@ -56,8 +56,8 @@ func TestCQOverrun(t *testing.T) {
 	}
 }
 
-// When a CQ overruns, the next call of drive() moves its queue pairs to the error state,
-// even without a poll.
+// When a CQ overruns, the next call of shard.drive() moves its queue pairs to the error
+// state, even without a poll.
 func TestCQOverrunUnnoticed(t *testing.T) {
 	d, a := overrunPair(t, verbs.ProgressManual)
 	other := newEnd(t, d, 0, verbs.ProgressManual)

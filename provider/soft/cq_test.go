@@ -142,8 +142,8 @@ func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	require.NoError(t, after.Close())
 }
 
-// Some polls call drive() even if the CQ never becomes empty. Otherwise messages could
-// wait forever.
+// Some polls call shard.drive() even if the CQ never becomes empty. Otherwise messages
+// could wait forever.
 func TestPollDrivesWithFullRing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -14,7 +14,8 @@ type packetConn interface {
 	Open(to *udp.Route) error
 	Close(to *udp.Route)
 	// Buffer returns memory for one packet. The caller owns the memory until Push or the
-	// next Buffer. Buffer returns nil if there is no room until the next call of drive().
+	// next Buffer. Buffer returns nil if there is no room until the next call of
+	// shard.drive().
 	Buffer(to *udp.Route, size int) []byte
 	// Push queues the packet p. Its bytes must be those that Buffer has returned last.
 	// The packetConn computes the ICRC.

@@ -6,8 +6,8 @@ const (
 	// maxDelayedPackets is how many packets one delayed acknowledgement may cover.
 	// Arbitrary.
 	maxDelayedPackets = 16
-	// maxAckDelays limits the delay of an acknowledgement, in calls of drive(). With
-	// constant polling, the limit is about ten microseconds.
+	// maxAckDelays limits the delay of an acknowledgement, in calls of shard.drive().
+	// With constant polling, the limit is about ten microseconds.
 	maxAckDelays = 64
 )
 
@@ -18,8 +18,8 @@ const (
 	// ackNotDue: the peer waits for no acknowledgement. This is the state at first and
 	// after each acknowledgement or NAK.
 	ackNotDue ackState = iota
-	// ackDue: the next call of drive() sends an acknowledgement. The state is entered
-	// when a request that asks for one is executed or repeated.
+	// ackDue: the next call of shard.drive() sends an acknowledgement. The state is
+	// entered when a request that asks for one is executed or repeated.
 	ackDue
 	// ackDelayed: the due acknowledgement may be delayed. The state is entered from
 	// ackDue when this side sends a request, which is probably a reply.
@@ -30,7 +30,7 @@ const (
 // several messages. The zero value is ready to use.
 type ackDelay struct {
 	state ackState
-	// number of calls of drive() for which the acknowledgement was delayed
+	// number of calls of shard.drive() for which the acknowledgement was delayed
 	drives  int
 	ackedTo uint64 // all sequences of the peer below ackedTo were acknowledged
 }
@@ -58,8 +58,8 @@ func (a *ackDelay) requestSent() {
 	}
 }
 
-// delay counts a call of drive(), and reports whether the due acknowledgement may wait
-// for a later one. The parameter end is the sequence after the executed packets.
+// delay counts a call of shard.drive(), and reports whether the due acknowledgement may
+// wait for a later one. The parameter end is the sequence after the executed packets.
 func (a *ackDelay) delay(end uint64) bool {
 	a.drives++
 	return a.state == ackDelayed && a.drives < maxAckDelays && end-a.ackedTo < maxDelayedPackets

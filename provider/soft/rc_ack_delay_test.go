@@ -23,7 +23,8 @@ func (p *script) exchangeMessage(seq uint64) {
 	p.deliver(p.ack(seq))
 }
 
-// Without a request of its own, the queue pair acknowledges in the next call of drive().
+// Without a request of its own, the queue pair acknowledges in the next call of
+// shard.drive().
 func TestWireAckWithoutReply(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
@@ -32,7 +33,7 @@ func TestWireAckWithoutReply(t *testing.T) {
 }
 
 // A queue pair that sends a request delays acknowledgements, for at most maxAckDelays
-// calls of drive().
+// calls of shard.drive().
 func TestWireAckIsDelayed(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)

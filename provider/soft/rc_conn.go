@@ -74,7 +74,7 @@ func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	}
 }
 
-// transmit implements path. It sends requests only. The next call of drive() sends
+// transmit implements path. It sends requests only. The next call of shard.drive() sends
 // responses.
 func (c *rcConn) transmit() {
 	if !c.sendRequests() {
@@ -97,8 +97,8 @@ func (c *rcConn) send() (done bool) {
 	return c.sendResponses() && requested
 }
 
-// schedule makes sure that sendDue is called: in the next call of drive(), or before the
-// owner sleeps.
+// schedule makes sure that sendDue is called: in the next call of shard.drive(), or
+// before the owner sleeps.
 func (c *rcConn) schedule() {
 	if !c.scheduled {
 		c.scheduled = true

@@ -70,7 +70,8 @@ func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSour
 // packets before a timer fires.
 func (c *rcConn) requestsPending() bool { return false }
 
-// abort implements path. The next call of drive() sends a NAK and calls requestFailed.
+// abort implements path. The next call of shard.drive() sends a NAK and calls
+// requestFailed.
 func (c *rcConn) abort(a outcome) {
 	c.resp.fail(a)
 	c.schedule()

@@ -17,8 +17,8 @@ const (
 	// nakNone: there is no NAK for the expected packet. A connection begins in this
 	// state, and returns to it when that packet arrives.
 	nakNone nakState = iota
-	// nakDue: the next call of drive() sends a NAK or an RNR NAK. The state is entered
-	// when a packet is missing or can not be executed.
+	// nakDue: the next call of shard.drive() sends a NAK or an RNR NAK. The state is
+	// entered when a packet is missing or can not be executed.
 	nakDue
 	// nakSent: the NAK was sent. Packets that were in flight are dropped without another
 	// NAK.

@@ -4,8 +4,9 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/internal/wire"
 
-// respondBudget is how many response packets a connection sends in one call of drive().
-// More could overflow the peer's socket or delay other connections. Arbitrary.
+// respondBudget is how many response packets a connection sends in one call of
+// shard.drive(). More could overflow the peer's socket or delay other connections.
+// Arbitrary.
 const respondBudget = 32
 
 // sendResponses sends due responses in order, and then a due NAK or acknowledgement. It
@@ -29,8 +30,8 @@ func (c *rcConn) sendResponses() (done bool) {
 	return true
 }
 
-// delaysAck reports whether the due acknowledgement is delayed in this call of drive().
-// There is no delay if the owner may sleep or the peer needs credits.
+// delaysAck reports whether the due acknowledgement is delayed in this call of
+// shard.drive(). There is no delay if the owner may sleep or the peer needs credits.
 func (c *rcConn) delaysAck() bool {
 	return c.acks.delay(c.resp.dataEnd) && !c.demux.flushAll && c.credits.enough(c.resp.msn)
 }

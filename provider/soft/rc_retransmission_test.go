@@ -166,8 +166,8 @@ func (p *script) advanceInSteps(d time.Duration) {
 	p.advance(d)
 }
 
-// When drive() is called late, the shard makes up for all missed checks of the timer in
-// one call.
+// When shard.drive() is called late, the shard makes up for all missed checks of the
+// timer in one call.
 func TestWireTimeoutOfALateOwner(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)

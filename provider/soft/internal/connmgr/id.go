@@ -300,7 +300,7 @@ func (i *id) refuseUnfetched(ch *channel) {
 }
 
 // announceEnd tells the peer that this side ends the connection or request. It ignores
-// errors of send().
+// errors of conversation.send().
 func (i *id) announceEnd() {
 	var last message
 	switch i.state {

@@ -41,8 +41,8 @@ const (
 	// addrValidated means that the address is not forged. The connection counts in
 	// sourceConns.validated.
 	addrValidated
-	// addrReleased means that the madConn was released and counts nowhere. release()
-	// leads here from every state. Nothing leaves it.
+	// addrReleased means that the madConn was released and counts nowhere.
+	// madConn.release() leads here from every state. Nothing leaves it.
 	addrReleased
 )
 

@@ -19,7 +19,8 @@ const (
 	// receiveBatch is the largest number of packets that one system call receives.
 	// Arbitrary.
 	receiveBatch = 32
-	// receiveRounds is the largest number of calls of receive() in one poll. Arbitrary.
+	// receiveRounds is the largest number of calls of receive() of one socket in one
+	// poll. Arbitrary.
 	receiveRounds = 2
 	// spinPolls is how many times one call of Poll may read the sockets. Packets that
 	// arrive between calls have to wait.
