@@ -42,7 +42,7 @@ func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 // read, write or close the descriptor. After Close, FD returns -1.
 func (g *Group) FD() int { return g.fd }
 
-// NewQueue creates a CQ for at least depth completions. No places are reserved. The
+// NewQueue creates a CQ for at least that many completions. No places are reserved. The
 // error is a *verbs.OpError. It wraps verbs.ErrClosed, the device's error, or a
 // *verbs.ParamError if the parameter depth is out of range. Source: ibv_create_cq(3).
 func (g *Group) NewQueue(depth int) (*Queue, error) {

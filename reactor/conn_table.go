@@ -30,7 +30,8 @@ func (t *connTable) get(id wrID) *Conn {
 	return nil
 }
 
-// remove removes the connection with the index and generation of key, if there is one.
+// remove removes the connection with the index and generation of the given key, if there
+// is one.
 func (t *connTable) remove(key wrID) {
 	if t.get(key) != nil {
 		t.table.RemoveAt(key.index())

@@ -16,8 +16,8 @@ type fault struct {
 	kind    Violation
 	plan    func(a, b *plan)
 	prepare func(p *pair) // called before the first request is posted
-	// recv returns the receive buffer for the faulty request. If recv is nil, the buffer
-	// is valid.
+	// recv returns the receive buffer for the faulty request. If the field recv is nil,
+	// the buffer is valid.
 	recv   func(p *pair) []verbs.SGE
 	faulty func(p *pair) verbs.SendWR // returns the request that violates the rule
 }

@@ -34,7 +34,7 @@ type settler interface {
 	// settle frees the place of a completed request and sets the caller's ID. It returns
 	// false if the place is not in use.
 	settle(place uint32, wc *verbs.WC) bool
-	// failed is called after settle if the status of the completion is an error.
+	// failed is called after settle() if the status of the completion is an error.
 	failed()
 }
 

@@ -28,7 +28,7 @@ type cq struct {
 	// number of completions in the field dst that push() has stored; only these count
 	// towards the depth; 0 outside a poll
 	counted int
-	ring    []cqe // queued completions; grows up to depth
+	ring    []cqe // queued completions; grows up to the CQ's depth
 	// head counts the completions that have left the ring. tail counts the added
 	// completions. Both wrap.
 	head, tail uint32

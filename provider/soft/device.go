@@ -292,7 +292,7 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 }
 
 // register gives a queue pair a random number of its shard; see Config.slots. It avoids
-// 0, 1, 0xffffff and numbers that reserve refuses.
+// 0, 1, 0xffffff and numbers that reserve() refuses.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts makes the party take free ports only from a range of count ports. The range
-// begins at the port of the given ID.
+// onlyPorts makes the party take free ports only from a range of the given number of
+// ports. The range begins at the port of the given ID.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
