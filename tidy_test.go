@@ -72,7 +72,9 @@ var arrows = map[string][]string{
 	"provider/soft/internal/access":   {"provider/soft/internal/counters"},
 	"provider/soft/internal/counters": {"verbs"},
 	"provider/soft/internal/fragment": {},
-	"provider/soft/internal/shm":      {"verbs", "provider/soft/internal/counters", "provider/soft/internal/fragment"},
+	"provider/soft/internal/shm": {
+		"verbs", "provider/soft/internal/counters", "provider/soft/internal/fragment", "provider/soft/internal/random",
+	},
 	"provider/soft/internal/unixsock": {"verbs", "cm", "internal/eventfd", "provider/soft/internal/netlink", "provider/soft/internal/resource"},
 	"provider/soft/internal/hostport": {"verbs", "cm", "provider/soft/internal/netlink", "provider/soft/internal/resource", "provider/soft/internal/unixsock"},
 	"provider/soft/internal/connmgr": {

@@ -73,7 +73,7 @@ type Config struct {
 	// cm.RejectNoResources.
 	//
 	// With the defaults, 8192 connections need up to 2 GiB for receive buffers. With
-	// provider/soft they need 16,384 descriptors if their peers are on this host.
+	// provider/soft they need 8192 descriptors if their peers are on this host.
 	MaxConns int
 	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
 	// share. Zero means that each connection has its own MaxInFlight receive buffers.

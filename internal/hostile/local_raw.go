@@ -15,8 +15,8 @@ import (
 // Protocol of the local path. A message is one packet of type SOCK_SEQPACKET. Its layout
 // is in provider/soft/internal/connmgr/unix_codec.go.
 const (
-	localHeader  = 64
-	localVersion = 1
+	localHeader  = 88
+	localVersion = 2
 	localREQ     = 0
 	localREJ     = 2
 	localREP     = 3

@@ -58,10 +58,10 @@ func BenchmarkPostRecv(b *testing.B) {
 func BenchmarkRing(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
 	x, y := newPair(b, d, verbs.ProgressManual)
-	out, in := &x.qp.path.(*shmConn).requestsOut, &y.qp.path.(*shmConn).requestsIn
+	out, in := &x.qp.path.(*shmConn).p.out, &y.qp.path.(*shmConn).p.in
 	message := make([]byte, 64)
-	f := fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 64}
-	var r fragment.Fragment
+	f := shm.Slot{Fragment: fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 64}}
+	var r shm.Slot
 	b.ReportAllocs()
 	for b.Loop() {
 		dst, _, _ := out.Reserve(64)
@@ -79,7 +79,7 @@ func BenchmarkRing(b *testing.B) {
 func BenchmarkDoorbell(b *testing.B) {
 	cfg, err := (&Config{}).withDefaults()
 	require.NoError(b, err)
-	mine, peer, err := shm.NewEndPair(cfg.geometry(), newMaps())
+	mine, peer, err := shm.NewEnds(cfg.geometry(), newMaps(), 0).UsePair(0, 1)
 	require.NoError(b, err)
 	defer mine.Release()
 	defer peer.Release()

@@ -21,8 +21,8 @@ import (
 // Any goroutine may call the methods. No method maps or unmaps memory while it holds the
 // mutex, because shards take the mutex when they receive packets.
 type bindings struct {
-	geom shm.Geometry
-	maps *shm.MappingLimit
+	ends   *shm.Ends
+	shards uint32 // number of shards; see Config.slots
 
 	mu      sync.Mutex
 	bound   map[uint32]*boundQP  // bindings of connection management, by queue pair number
@@ -49,9 +49,9 @@ type localEnd struct {
 	provisional bool
 }
 
-func newBindings(geom shm.Geometry, maps *shm.MappingLimit) *bindings {
+func newBindings(ends *shm.Ends, shards uint32) *bindings {
 	return &bindings{
-		geom: geom, maps: maps,
+		ends: ends, shards: shards,
 		bound: make(map[uint32]*boundQP), offered: make(map[endKey]*localEnd),
 	}
 }
@@ -141,7 +141,7 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	if own == peer {
 		return nil, &verbs.FeatureError{Feature: "loopback queue pair", Reason: errSelf}
 	}
-	ownEnd, peerEnd, err := shm.NewEndPair(t.geom, t.maps)
+	ownEnd, peerEnd, err := t.ends.UsePair(own%t.shards, peer%t.shards)
 	if err != nil {
 		return nil, resource.Wrap(err)
 	}

@@ -15,10 +15,8 @@ import (
 )
 
 func newTestBindings() *bindings {
-	return newBindings(shm.Geometry{
-		RequestSlots: shm.MinRingSlots, RequestBytes: shm.MinRingBytes,
-		ResponseSlots: shm.MinRingSlots, ResponseBytes: shm.MinRingBytes,
-	}, newMaps())
+	geom := shm.Geometry{Slots: shm.MinRingSlots, Bytes: shm.MinRingBytes}
+	return newBindings(shm.NewEnds(geom, newMaps(), 0), 2)
 }
 
 // A queue pair can take the end in its binding once. If it has not, the removal of the
@@ -26,7 +24,7 @@ func newTestBindings() *bindings {
 func TestBindingWithEnd(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
-	a, b, err := shm.NewEndPair(tab.geom, tab.maps)
+	a, b, err := tab.ends.UsePair(0, 1)
 	require.NoError(t, err)
 	peer := access.LocalSource(5, 6)
 	mine := &connmgr.Binding{End: a, Peer: peer}
@@ -111,7 +109,7 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	tab := newTestBindings()
 	mine, err := tab.take(2, 3)
 	require.NoError(t, err)
-	a, b, err := shm.NewEndPair(tab.geom, tab.maps)
+	a, b, err := tab.ends.UsePair(0, 1)
 	require.NoError(t, err)
 	end, unused := tab.takeOrOffer(3, 2, a, b)
 	require.NotEqual(t, mine.Side, end.Side)
@@ -152,7 +150,7 @@ func TestEqualNumbersOnTheLocalPath(t *testing.T) {
 	b := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
 	b.renumber(a.qp.num)
 	dev := a.qp.dev
-	mine, theirs, err := shm.NewEndPair(dev.cfg.geometry(), dev.bindings.maps)
+	mine, theirs, err := dev.ends.UsePair(a.qp.shard.slot, b.qp.shard.slot)
 	require.NoError(t, err)
 	require.NoError(t, qpEngine{dev}.Bind(a.qp.num, &connmgr.Binding{End: mine}))
 	require.NoError(t, qpEngine{b.qp.dev}.Bind(b.qp.num, &connmgr.Binding{End: theirs}))

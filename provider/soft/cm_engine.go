@@ -68,7 +68,6 @@ func (q *qp) rebind(end *localEnd) (taken bool, err error) {
 	moved, taken, err := q.path.rebind(end)
 	if moved != nil {
 		q.path = moved
-		q.resetSent()
 		moved.transmit()
 	}
 	return taken, err

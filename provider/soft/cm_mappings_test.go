@@ -19,7 +19,9 @@ import (
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)
-	s.p.dev.bindings.maps, s.p.dev.cm.Maps = limit, limit
+	d := s.p.dev
+	d.ends = shm.NewEnds(d.cfg.geometry(), limit, d.attr.NodeGUID)
+	d.bindings.ends, d.cm.Ends = d.ends, d.ends
 }
 
 // newMaps returns a MappingLimit that tests do not reach.
@@ -46,49 +48,47 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 	require.Fail(t, "the peer does not answer")
 }
 
-// A listener at its limit of shared memory segments refuses new connections until one
-// ends. The test sets a small limit, because the Go runtime needs mappings too.
+// A listener at its limit of shared memory segments refuses new clients until the
+// connections of one client have ended.
 func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
-	client, server := newParty(t), newParty(t)
+	server := newParty(t)
 	limitMappings(server, room)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	var clients [room]*party
 	var active, passive [room]*cm.ID
 	for i := range room {
-		active[i], passive[i] = connectTo(client, server, l)
+		clients[i] = newParty(t)
+		active[i], passive[i] = connectTo(clients[i], server, l)
 	}
-	refused := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	last := newParty(t)
+	refused := last.Connecting(cm.TCP, l.LocalAddr(), nil)
 	request, _ := server.Request(l)
 	server.CreateQP(request)
 	require.ErrorIs(t, request.Accept(nil), verbs.ErrNoResources)
-	client.WantNoResources(refused)
+	last.WantNoResources(refused)
 	require.Equal(t, counted{"no_mappings_err": 1}, countsOf(t, server.p.dev))
-	for _, id := range active {
-		works(t, client, id.QP())
+	for i, id := range active {
+		works(t, clients[i], id.QP())
+		connectTo(clients[i], server, l)
 	}
-
-	server.End(passive[0])
-	client.Want(cm.Disconnected, active[0])
-	connectTo(client, server, l)
 }
 
 // At the limit of shared memory segments, a dial fails, and the passive side gets a REJ.
 func TestDialOutOfMappings(t *testing.T) {
-	client, server := newParty(t), newParty(t)
+	other, client, server := newParty(t), newParty(t), newParty(t)
 	limitMappings(client, 1)
-	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
-	first, its := connectTo(client, server, l)
-	id := client.Connecting(cm.TCP, l.LocalAddr(), nil)
-	passive, _ := server.Request(l)
-	server.CreateQP(passive)
+	l, second := server.Listen(cm.TCP, "127.0.0.1:0", 0), other.Listen(cm.TCP, "127.0.0.1:0", 0)
+	first, _ := connectTo(client, server, l)
+	id := client.Connecting(cm.TCP, second.LocalAddr(), nil)
+	passive, _ := other.Request(second)
+	other.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
 	ev := client.Want(cm.ConnectError, id)
 	require.ErrorIs(t, ev.Err, verbs.ErrNoResources)
-	server.WantRejected(passive, cm.RejectNoResources, false, nil)
+	other.WantRejected(passive, cm.RejectNoResources, false, nil)
 	require.Equal(t, counted{"no_mappings_err": 1}, countsOf(t, client.p.dev))
 	works(t, client, first.QP())
-	client.End(first)
-	server.Want(cm.Disconnected, its)
 	connectTo(client, server, l)
 }
 
@@ -97,8 +97,16 @@ func TestDialOutOfMappings(t *testing.T) {
 func TestPairOutOfMappings(t *testing.T) {
 	s := newParty(t)
 	limitMappings(s, 1)
-	_, err := s.p.dev.bindings.take(2, 3)
-	require.ErrorIs(t, err, verbs.ErrNoResources)
-	require.NoError(t, s.p.dev.bindings.maps.Acquire(), "the failed pair has released its mapping")
-	s.p.dev.bindings.maps.Release()
+	for range 2 {
+		_, err := s.p.dev.bindings.take(2, 3)
+		require.ErrorIs(t, err, verbs.ErrNoResources)
+	}
+}
+
+// shardOf returns the only shard of a party's device.
+func shardOf(s *party) *shard {
+	for _, sh := range s.p.dev.shards {
+		return sh
+	}
+	return nil
 }

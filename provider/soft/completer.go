@@ -19,6 +19,17 @@ func (q *qp) acknowledged(seq uint64) {
 	q.retire(seq)
 }
 
+// requestsAcknowledged is like acknowledged. The acknowledgement may be an old one, so
+// only completed requests count as progress of the peer.
+func (q *qp) requestsAcknowledged(seq uint64) {
+	before := q.sq.oldest
+	q.retire(seq)
+	if q.sq.oldest != before && q.state != verbs.StateError {
+		q.rnr.retriesLeft = q.attr.RNRRetry
+		q.responseTimer.stop()
+	}
+}
+
 // retire completes requests in order, if their path sequences are below acked. A failed
 // request moves the queue pair to the error state.
 func (q *qp) retire(acked uint64) {

@@ -67,12 +67,12 @@ type Config struct {
 	Vectors int
 	// Path selects the paths to peers.
 	Path Path
-	// RingBytes is the size of the shared memory for payload in flight, for each
-	// direction of a local connection. It is a power of two from 4 KiB to 64 MiB. Zero
-	// means 256 KiB.
+	// RingBytes is the size of the shared memory for payload in flight on the local path,
+	// for each direction. All connections between the same two shards use the same shared
+	// memory. RingBytes is a power of two from 4 KiB to 64 MiB. Zero means 256 KiB.
 	RingBytes int
-	// RingSlots is the largest number of requests in flight, for each direction of a
-	// local connection. It is a power of two from 8 to 65536. Zero means 256.
+	// RingSlots is the largest number of messages in flight on the local path between two
+	// shards, for each direction. It is a power of two from 8 to 32768. Zero means 256.
 	RingSlots int
 	// AllowedUsers are the user IDs whose processes may be peers on the local path. Root
 	// and the user of the device (the effective user ID at Open) are always allowed.
@@ -207,12 +207,7 @@ func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 // number slot.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
-// geometry returns the layout of the shared memory of a local connection.
+// geometry returns the layout of the memory that two shards share.
 func (c *Config) geometry() shm.Geometry {
-	return shm.Geometry{
-		RequestSlots:  uint32(c.RingSlots),
-		RequestBytes:  uint32(c.RingBytes),
-		ResponseSlots: uint32(max(c.RingSlots/8, shm.MinRingSlots)),
-		ResponseBytes: uint32(max(c.RingBytes/2, shm.MinRingBytes)),
-	}
+	return shm.Geometry{Slots: uint32(c.RingSlots), Bytes: uint32(c.RingBytes)}
 }

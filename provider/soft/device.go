@@ -59,6 +59,8 @@ type device struct {
 	gids      gidTable
 	cm        *connmgr.Manager // connection management
 	// connections of RC queue pairs
+	maps     *shm.MappingLimit
+	ends     *shm.Ends
 	bindings *bindings
 	// access refuses connections of a source after too many access errors, because the
 	// source may be guessing remote keys.
@@ -119,8 +121,9 @@ func newDevice(cfg *Config) (*device, error) {
 		qps:       make(map[uint32]*qp),
 		objects:   make(map[objectKind]int),
 	}
-	limit := shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, &d.local)
-	d.bindings = newBindings(cfg.geometry(), limit)
+	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, &d.local)
+	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID)
+	d.bindings = newBindings(d.ends, cfg.slots())
 	d.allCounts = []*counters.Set{wireCM, &d.local}
 	d.access = access.NewErrorLimit(&d.local)
 	d.cm = connmgr.New(d.managerConfig(wireCM))
@@ -135,8 +138,8 @@ func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 		Local: d.cfg.Path != PathWire, Wire: d.cfg.Path != PathLocal, ListenOnAll: d.cfg.ListenOnAll,
 		MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,
 		MaxConnsPerAddress: d.cfg.MaxConnsPerAddress,
-		WirePort:           d.cfg.WirePort, Geometry: d.cfg.geometry(),
-		Users: d.users, UserLimit: d.connLimit, Errors: d.access, Spare: &d.spare, Maps: d.bindings.maps, Ports: d.udp,
+		WirePort:           d.cfg.WirePort, Shards: d.cfg.slots(),
+		Users: d.users, UserLimit: d.connLimit, Errors: d.access, Spare: &d.spare, Ends: d.ends, Ports: d.udp,
 		FreePorts:   sync.OnceValues(hostport.EphemeralPorts),
 		LocalCounts: &d.local, WireCounts: wireCM,
 	}

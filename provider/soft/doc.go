@@ -15,7 +15,8 @@
 //
 // The path to the peer is chosen when a queue pair is connected. The local path leads to
 // peers in the same network namespace, in this process or in another one: both ends share
-// memory, which they set up over an abstract Unix socket. The wire path leads to other
+// memory, which they set up over an abstract Unix socket. All connections between the
+// same two shards use the same memory; see Config.Vectors. The wire path leads to other
 // peers: packets carry the InfiniBand transport in UDP (RoCEv2). Config.Path restricts a
 // device to one of the paths. A program uses both in the same way.
 //
@@ -38,7 +39,7 @@
 //     acknowledged. On the local path it is noticed at once.
 //   - On the local path the process of the peer executes one-sided operations. With
 //     verbs.ProgressManual an operation waits while that process does not poll its CQ.
-//   - A connection on the local path takes two descriptors in each process.
+//   - A connection on the local path takes one descriptor in each process.
 //   - The device has congestion control of its own, which reacts to lost packets. It does
 //     not have DCQCN, path migration, memory windows, or SEND with invalidate.
 //
@@ -164,8 +165,10 @@
 // # Trust
 //
 // Everything that the other process can write, and every packet, is copied once and
-// checked before use. A peer that violates the protocol loses its own connection: the
-// queue pair enters the error state, and its requests are flushed.
+// checked before use. A peer that violates the protocol loses its connection: the queue
+// pair enters the error state, and its requests are flushed. If its process writes an
+// invalid value into shared memory, all connections that use this memory end. Memory is
+// never shared with more than one other process.
 //
 // Any process of the host can bind the socket names of the local path. So each end asks
 // the kernel for the user of the other end (SO_PEERCRED, unix(7)), before it sends or
@@ -228,10 +231,14 @@ package soft
 //	completer.go          requester: completing requests of this side
 //	responder_limit.go    limits for messages of which only a part has arrived
 //	engine.go             methods of a queue pair that its path may call
-//	shm_acks.go           acknowledgements on the local path
 //	shm_conn.go           shmConn: local path of an RC queue pair
-//	shm_send.go           sending requests on the local path
-//	shm_receive.go        receiving requests on the local path
+//	shm_acks.go           acknowledgements
+//	shm_conns.go          connections by queue pair number
+//	shm_peer.go           shmPeer: memory shared with another shard
+//	shm_out.go            ring on which a shard sends
+//	shm_wake.go           doorbells
+//	shm_send.go           requests that a queue pair sends
+//	shm_receive.go        slots that a shard receives
 //	ud_local_queue.go     datagrams that wait for room in a socket
 //	ud_local.go           udLocal: datagrams within this host
 //	ud_local_dest.go      destinations of these datagrams

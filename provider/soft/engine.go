@@ -14,8 +14,9 @@ import (
 // A path sequence is the number that a path gives to a packet or fragment. The path
 // reports which path sequences the peer has acknowledged.
 //
-// Some methods may end the queue pair: failRequest, acknowledged, response,
-// requestFailed, and all methods whose names begin with "on". The queue pair then calls
+// Some methods may end the queue pair: failRequest, acknowledged,
+// requestsAcknowledged, response, requestFailed, and all methods whose names begin with
+// "on". The queue pair then calls
 // path.stopResponding.
 type engine interface {
 	// attributes returns the attributes of Modify. The caller must not change them.
@@ -33,17 +34,17 @@ type engine interface {
 	markSent(w *wqe, seq uint64)
 	failRequest(w *wqe, status verbs.Status)
 	rewind()
+	rewindTo(seq uint64) bool
 
 	// These methods return what the requester waits for.
 	outstanding() bool
 	hasUnsent() bool
-	sendQueueEmpty() bool
-	awaitsAck() bool
-	awaitsResponse() bool
+	drains() bool
 	awaitsRNRTimer() bool
 
 	// These methods report responses of the peer, or that a response is late.
 	acknowledged(seq uint64)
+	requestsAcknowledged(seq uint64)
 	expectedResponse() *wqe
 	response(op fragment.Op, data []byte, last bool) bool
 	onRNR(code uint8)
@@ -57,6 +58,8 @@ type engine interface {
 	// These methods execute requests of the peer. The path calls requestFailed after the
 	// NAK for a failed request.
 	deliver(r *fragment.Fragment) outcome
+	forgetWrite()
+	inlineBatchFull() bool
 	deliverInline(payload []byte, solicited bool) bool
 	deliverRead(r *fragment.Fragment) (memoryRange, outcome)
 	deliverAtomic(r *fragment.Fragment) (old uint64, a outcome)

@@ -172,7 +172,7 @@ func TestReceiveInlineDoesNotOverrun(t *testing.T) {
 	}
 	// An invalid request makes the queue pair of y fail, so its posted buffers complete
 	// in the same poll.
-	publishFrame(&x.qp.path.(*shmConn).requestsOut, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
+	publishFrame(x, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
 	wcs, _ := y.pollInline(10+depth, x)
 	for i, wc := range wcs {
 		require.Equal(t, i < 10, wc.Flags&verbs.WCInline != 0)
@@ -290,7 +290,7 @@ func TestSendInlineRefuses(t *testing.T) {
 			require.Equal(t, tail, x.qp.sq.tail)
 			x.qp.Doorbell()
 			if x.qp.closed.Load() {
-				require.Empty(t, x.qp.shard.polls.active, "a closed queue pair is not polled")
+				require.Zero(t, x.qp.shard.polls.active[0].conns.len())
 			}
 		})
 	}
@@ -312,6 +312,7 @@ func TestSendInlineOnProvisionalEnd(t *testing.T) {
 	x.connect(y, nil)
 	require.False(t, x.qp.SendInline(1, 0, nil))
 	y.connect(x, nil)
+	x.pollN(1)
 	require.True(t, x.qp.SendInline(1, 0, nil))
 }
 

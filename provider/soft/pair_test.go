@@ -89,7 +89,15 @@ func newPair(t testing.TB, d *device, progress verbs.Progress) (a, b *end) {
 	a, b = newEnd(t, d, 0, progress), newEnd(t, d, 1, progress)
 	a.connect(b, nil)
 	b.connect(a, nil)
+	becomeReady(a, b)
 	return a, b
+}
+
+// becomeReady lets two connected queue pairs tell each other that they are ready.
+func becomeReady(a, b *end) {
+	for _, e := range []*end{a, b, a} {
+		e.pollN(1)
+	}
 }
 
 func (e *end) recv(id uint64, offset, length int) {

@@ -58,8 +58,8 @@ type pollEntry struct {
 // the clock is expensive.
 type pollSchedule struct {
 	drives uint32     // number of calls of drive so far; wraps
-	active []*shmConn // connections that each call of drive polls
-	idle   []*shmConn // connections of which each call of drive polls one, in turn
+	active []*shmPeer // connections that each call of drive polls
+	idle   []*shmPeer // connections of which each call of drive polls one, in turn
 	// index of the idle connection that was polled last; nextIdleConn first adds one
 	nextIdle int
 }
@@ -88,7 +88,7 @@ func (p *pollSchedule) epoll(epollOnly, wireInUse bool) bool {
 }
 
 // nextIdleConn returns the next idle connection in turn. There must be one.
-func (p *pollSchedule) nextIdleConn() *shmConn {
+func (p *pollSchedule) nextIdleConn() *shmPeer {
 	if p.nextIdle++; p.nextIdle >= len(p.idle) {
 		p.nextIdle = 0
 	}
@@ -96,10 +96,10 @@ func (p *pollSchedule) nextIdleConn() *shmConn {
 }
 
 // worked records that a connection had work in this call of drive.
-func (p *pollSchedule) worked(c *shmConn) { c.schedule.lastWork = p.drives }
+func (p *pollSchedule) worked(c *shmPeer) { c.schedule.lastWork = p.drives }
 
 // activate makes a connection active, as if it just had work.
-func (p *pollSchedule) activate(c *shmConn) {
+func (p *pollSchedule) activate(c *shmPeer) {
 	p.worked(c)
 	if c.schedule.state != pollActive {
 		p.move(c, pollActive)
@@ -107,13 +107,13 @@ func (p *pollSchedule) activate(c *shmConn) {
 }
 
 // rests reports whether an active connection had no work for idleAfter calls.
-func (p *pollSchedule) rests(c *shmConn) bool { return p.drives-c.schedule.lastWork > idleAfter }
+func (p *pollSchedule) rests(c *shmPeer) bool { return p.drives-c.schedule.lastWork > idleAfter }
 
 // makeIdle makes a connection idle.
-func (p *pollSchedule) makeIdle(c *shmConn) { p.move(c, pollIdle) }
+func (p *pollSchedule) makeIdle(c *shmPeer) { p.move(c, pollIdle) }
 
 // remove takes a connection off the lists; see pollParked.
-func (p *pollSchedule) remove(c *shmConn) { p.move(c, pollParked) }
+func (p *pollSchedule) remove(c *shmPeer) { p.move(c, pollParked) }
 
 // crowded reports whether more than maxPolledIdle connections are polled.
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
@@ -121,11 +121,11 @@ func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPo
 // armForSleep is called before the owner may sleep. The function arm asks the peer of a
 // connection to ring the doorbell. If there is work, arm and armForSleep return false.
 // Connections beyond maxPolledIdle are parked.
-func (p *pollSchedule) armForSleep(arm func(*shmConn) bool) bool {
+func (p *pollSchedule) armForSleep(arm func(*shmPeer) bool) bool {
 	return p.armList(p.idle, arm) && p.armList(p.active, arm)
 }
 
-func (p *pollSchedule) armList(conns []*shmConn, arm func(*shmConn) bool) bool {
+func (p *pollSchedule) armList(conns []*shmPeer, arm func(*shmPeer) bool) bool {
 	for _, c := range slices.Backward(conns) {
 		if !arm(c) {
 			return false
@@ -140,11 +140,11 @@ func (p *pollSchedule) armList(conns []*shmConn, arm func(*shmConn) bool) bool {
 // parkUnused parks connections without work for parkAfter calls of drive, until
 // maxPolledIdle are left. The function arm asks a peer to ring the doorbell. If there is
 // work, it returns false.
-func (p *pollSchedule) parkUnused(arm func(*shmConn) bool) {
+func (p *pollSchedule) parkUnused(arm func(*shmPeer) bool) {
 	if !p.crowded() {
 		return
 	}
-	for _, conns := range [][]*shmConn{p.idle, p.active} {
+	for _, conns := range [][]*shmPeer{p.idle, p.active} {
 		for _, c := range slices.Backward(conns) {
 			if p.crowded() && p.drives-c.schedule.lastWork > parkAfter && arm(c) {
 				p.remove(c)
@@ -154,7 +154,7 @@ func (p *pollSchedule) parkUnused(arm func(*shmConn) bool) {
 }
 
 // move moves a connection to the list of another state.
-func (p *pollSchedule) move(c *shmConn, to pollState) {
+func (p *pollSchedule) move(c *shmPeer, to pollState) {
 	if from := p.list(c.schedule.state); from != nil {
 		last := len(*from) - 1
 		moved := (*from)[last]
@@ -170,7 +170,7 @@ func (p *pollSchedule) move(c *shmConn, to pollState) {
 }
 
 // list returns the list of a state, or nil for pollParked.
-func (p *pollSchedule) list(s pollState) *[]*shmConn {
+func (p *pollSchedule) list(s pollState) *[]*shmPeer {
 	switch s {
 	case pollActive:
 		return &p.active

@@ -9,11 +9,11 @@ import (
 )
 
 // newSchedule returns a schedule with n active connections without queue pairs.
-func newSchedule(n int) (*pollSchedule, []*shmConn) {
+func newSchedule(n int) (*pollSchedule, []*shmPeer) {
 	p := new(pollSchedule)
-	conns := make([]*shmConn, n)
+	conns := make([]*shmPeer, n)
 	for i := range conns {
-		conns[i] = new(shmConn)
+		conns[i] = new(shmPeer)
 		p.activate(conns[i])
 	}
 	return p, conns
@@ -79,9 +79,9 @@ func TestPollScheduleMoves(t *testing.T) {
 	p.remove(conns[4])
 	p.activate(conns[1])
 	p.activate(conns[3])
-	require.ElementsMatch(t, []*shmConn{conns[1], conns[3]}, p.active)
-	require.ElementsMatch(t, []*shmConn{conns[2]}, p.idle)
-	for _, list := range [][]*shmConn{p.active, p.idle} {
+	require.ElementsMatch(t, []*shmPeer{conns[1], conns[3]}, p.active)
+	require.ElementsMatch(t, []*shmPeer{conns[2]}, p.idle)
+	for _, list := range [][]*shmPeer{p.active, p.idle} {
 		for i, c := range list {
 			require.Equal(t, i, c.schedule.index)
 		}
@@ -93,7 +93,7 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 	for _, c := range conns {
 		p.makeIdle(c)
 	}
-	var seen []*shmConn
+	var seen []*shmPeer
 	for range 3 {
 		seen = append(seen, p.nextIdleConn())
 	}
@@ -108,8 +108,8 @@ func TestPollScheduleIdleInTurn(t *testing.T) {
 func TestPollScheduleArmsForSleep(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	p.makeIdle(conns[0])
-	var asked []*shmConn
-	arm := func(c *shmConn) bool {
+	var asked []*shmPeer
+	arm := func(c *shmPeer) bool {
 		asked = append(asked, c)
 		return c != conns[2]
 	}
@@ -118,7 +118,7 @@ func TestPollScheduleArmsForSleep(t *testing.T) {
 	require.Equal(t, conns[2], asked[len(asked)-1])
 	require.Len(t, p.active, maxPolledIdle)
 	require.Equal(t, pollActive, conns[2].schedule.state)
-	require.True(t, p.armForSleep(func(*shmConn) bool { return true }))
+	require.True(t, p.armForSleep(func(*shmPeer) bool { return true }))
 	require.Len(t, p.active, maxPolledIdle)
 }
 
@@ -126,7 +126,7 @@ func TestPollScheduleArmsForSleep(t *testing.T) {
 // work for more than parkAfter calls of drive.
 func TestPollScheduleParksUnused(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
-	always := func(*shmConn) bool { return true }
+	always := func(*shmPeer) bool { return true }
 	p.drives += parkAfter
 	p.parkUnused(always)
 	require.Len(t, p.active, len(conns), "the connections have not been idle for long enough")
@@ -134,7 +134,7 @@ func TestPollScheduleParksUnused(t *testing.T) {
 	for _, c := range conns[2:] {
 		p.worked(c)
 	}
-	p.parkUnused(func(*shmConn) bool { return false })
+	p.parkUnused(func(*shmPeer) bool { return false })
 	require.Len(t, p.active, len(conns), "connections with work are not parked")
 	p.parkUnused(always)
 	require.Len(t, p.active, len(conns)-2)

@@ -316,7 +316,7 @@ func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	if !ok {
 		return false
 	}
-	q.sq.pushSent(id, flags, uint32(len(data)), seq)
+	q.sq.pushSent(id, flags, data, seq)
 	if flags&verbs.SendSignaled != 0 {
 		q.signaledCount++
 	}
@@ -337,6 +337,10 @@ func (q *qp) enqueue(wr *verbs.SendWR) error {
 	total, err := q.validate(wr)
 	if err != nil {
 		return err
+	}
+	if q.sq.full() && q.isServing() {
+		// Perhaps the peer has executed requests without completions.
+		q.path.takeAcks()
 	}
 	if q.sq.full() {
 		return verbs.ErrQueueFull

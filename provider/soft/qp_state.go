@@ -203,7 +203,7 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	if err != nil {
 		return err
 	}
-	c, err := newSHMConn(q, end)
+	c, err := newSHMConn(q, end, attr.DestQPN)
 	if err != nil {
 		end.Release()
 		return err

@@ -109,16 +109,8 @@ func (q *qp) outstanding() bool { return q.sq.outstanding() }
 // hasUnsent reports whether a part of a queued request has to be sent.
 func (q *qp) hasUnsent() bool { return q.sq.next != q.sq.tail }
 
-// sendQueueEmpty reports whether all posted requests have completed.
-func (q *qp) sendQueueEmpty() bool { return q.sq.oldest == q.sq.tail }
-
-// awaitsAck reports whether each acknowledgement has to be processed at once.
-func (q *qp) awaitsAck() bool {
-	return q.signaledCount > 0 || q.hasUnsent() || q.state == verbs.StateSQD
-}
-
-// awaitsResponse reports whether a READ or an atomic is outstanding.
-func (q *qp) awaitsResponse() bool { return q.reads > 0 }
+// drains reports whether the queue pair is in SQD and waits for outstanding requests.
+func (q *qp) drains() bool { return q.state == verbs.StateSQD && !q.drained }
 
 // awaitsRNRTimer reports whether the RNR timer runs. Until it fires, no request is sent.
 func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
@@ -181,12 +173,9 @@ func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSig
 // rewind makes the oldest unacknowledged request the next one to be sent.
 func (q *qp) rewind() { q.sq.rewind() }
 
-// resetSent marks all requests as never sent, when the queue pair moves to another
-// connection.
-func (q *qp) resetSent() {
-	q.sq.forgetSent()
-	q.requester.forgetSent(q.sq.oldest)
-}
+// rewindTo makes the first request that was sent at the path sequence seq or later the
+// next one to be sent. It returns false if there is none.
+func (q *qp) rewindTo(seq uint64) bool { return q.sq.rewindTo(seq) }
 
 // gather copies bytes of the message. It returns false if the memory is not accessible.
 func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {

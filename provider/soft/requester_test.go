@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -20,7 +19,7 @@ func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	a.connect(b, nil)
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendFence, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 64, 100)}})
-	mine, theirs, err := shm.NewEndPair(d.cfg.geometry(), d.bindings.maps)
+	mine, theirs, err := d.ends.UsePair(a.qp.shard.slot, b.qp.shard.slot)
 	require.NoError(t, err)
 	require.NoError(t, qpEngine{d}.Bind(a.qp.num, &connmgr.Binding{End: mine}))
 	require.NoError(t, qpEngine{d}.Bind(b.qp.num, &connmgr.Binding{End: theirs}))

@@ -145,6 +145,13 @@ func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	return true
 }
 
+// inlineBatchFull reports whether deliverInline has failed only because the present poll
+// can return no more completions.
+func (q *qp) inlineBatchFull() bool {
+	c := q.recvCQ
+	return q.receivesInline && c.inlineLimit > 0 && c.stored == c.inlineLimit
+}
+
 // scatter copies data to the current receive buffer, beginning at an offset.
 func (q *qp) scatter(data []byte, offset uint32) bool {
 	return q.pd.scatter(q.buffer.sges, offset, data)
@@ -221,6 +228,13 @@ func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 		q.completeReceive(r, verbs.WCRecvWriteImm, rs.writeLength)
 	}
 	return outcomeAck
+}
+
+// forgetWrite drops an incomplete WRITE. The peer sends it again from its beginning.
+func (q *qp) forgetWrite() {
+	if q.message == messageWrite {
+		q.message = messageNone
+	}
 }
 
 // beginWrite checks a WRITE, and stores its memory range in writeLeft. A WRITE of zero

@@ -62,8 +62,7 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 		attacker := newEnd(t, d, 1, verbs.ProgressManual)
 		attacker.connect(victim, nil)
 		victim.connect(attacker, nil)
-		l := attacker.qp.path.(*shmConn)
-		publishFrame(&l.requestsOut, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
+		publishFrame(attacker, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
 		attackers = append(attackers, attacker)
 	}
 	cq := victims[0]
@@ -101,7 +100,7 @@ func TestSlowMessagesComplete(t *testing.T) {
 	var now time.Duration
 	victim.qp.shard.clock = func() time.Duration { return now }
 	victim.recv(1, 0, 1<<20)
-	out := &sender.qp.path.(*shmConn).requestsOut
+	out := &sender.qp.path.(*shmConn).p.out
 	send := func(flags fragment.Flags, n int) {
 		dst, inArea, ok := out.Reserve(uint32(n))
 		require.True(t, ok)
@@ -109,8 +108,7 @@ func TestSlowMessagesComplete(t *testing.T) {
 		if inArea {
 			flags |= shm.FlagArea
 		}
-		out.Publish(&fragment.Fragment{Op: fragment.Send, Flags: flags, Length: uint32(n)})
-		sender.qp.path.(*shmConn).sent.seq++
+		publishFrame(sender, fragment.Fragment{Op: fragment.Send, Flags: flags, Length: uint32(n)})
 	}
 	send(fragment.First, partialProgress)
 	require.Empty(t, victim.pollN(3))
@@ -143,12 +141,11 @@ func TestTricklingMessagesEnd(t *testing.T) {
 	var now time.Duration
 	victim.qp.shard.clock = func() time.Duration { return now }
 	victim.recv(1, 0, 1<<20)
-	out := &sender.qp.path.(*shmConn).requestsOut
-	publishFrame(out, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
+	publishFrame(sender, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
 	victim.pollN(3)
 	for range 8 {
 		now += victim.qp.partialLimit()/4 + 1
-		publishFrame(out, fragment.Fragment{Op: fragment.Send, Length: 1})
+		publishFrame(sender, fragment.Fragment{Op: fragment.Send, Length: 1})
 		victim.pollN(3)
 		victim.qp.shard.fireTimers()
 	}

@@ -124,14 +124,21 @@ func (q *sendQueue) outstanding() bool { return q.oldest != q.firstNew }
 // rewind makes the oldest request the next one to be sent.
 func (q *sendQueue) rewind() { q.next = q.oldest }
 
-// forgetSent marks all requests as never sent.
-func (q *sendQueue) forgetSent() {
+// rewindTo marks the requests as unsent whose last path sequence is not below seq. The
+// first of them is the next one to be sent. rewindTo returns false if there is none.
+func (q *sendQueue) rewindTo(seq uint64) bool {
+	found := false
 	for i := q.oldest; i != q.firstNew; i++ {
 		w := q.at(i)
-		w.responseComplete = false
-		w.shm.sent, w.received, w.lastSeq = 0, 0, unsent
+		if w.lastSeq < seq {
+			continue
+		}
+		if !found {
+			found, q.next = true, i
+		}
+		w.shm.sent, w.lastSeq = 0, unsent
 	}
-	q.next, q.firstNew = q.oldest, q.oldest
+	return found
 }
 
 // retire removes the oldest request. In a flush or after rewind, that request perhaps
@@ -171,15 +178,17 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	q.tail++
 }
 
-// pushSent appends a SEND that the path has already sent.
-func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, total uint32, seq uint64) {
+// pushSent appends a SEND that the path has already sent. It keeps a copy of the data for
+// a retransmission.
+func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, data []byte, seq uint64) {
 	if int(q.tail-q.oldest) == len(q.entries) {
 		q.resize(2 * len(q.entries))
 	}
 	w := q.at(q.tail)
 	w.id, w.op, w.flags = id, verbs.OpSend, flags
 	w.status, w.responseComplete = verbs.StatusSuccess, false
-	w.total, w.lastSeq = total, seq
+	w.total, w.lastSeq = uint32(len(data)), seq
+	w.inline = append(w.inline[:0], data...)
 	q.tail++
 	q.next, q.firstNew = q.tail, q.tail
 }

@@ -91,12 +91,17 @@ func TestSendQueueDone(t *testing.T) {
 	require.Equal(t, 3, done(unsent))
 }
 
-func TestSendQueueForgetsSent(t *testing.T) {
+// After an RNR NAK, the refused request and those after it are sent again.
+func TestSendQueueRewindsTo(t *testing.T) {
 	q := sentRequests(4)
-	q.retire()
-	q.forgetSent()
-	require.Equal(t, []uint32{q.oldest, q.oldest}, []uint32{q.next, q.firstNew})
-	require.False(t, q.at(q.oldest).done(4), "no sequence of the old connection is left")
+	first := q.oldest
+	require.False(t, q.rewindTo(4), "no request was sent at the sequence 4")
+	require.True(t, q.rewindTo(2))
+	require.Equal(t, []uint32{first, first + 2, first + 4}, []uint32{q.oldest, q.next, q.firstNew})
+	require.True(t, q.at(first+1).done(2))
+	for i := first + 2; i != q.tail; i++ {
+		require.False(t, q.at(i).done(4), "the old sequence does not count")
+	}
 }
 
 // A new send queue has few entries, even if it is deep.

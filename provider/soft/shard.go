@@ -13,6 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -46,10 +47,12 @@ type shard struct {
 	slot  uint32 // number of the shard; see shardKey.slot
 
 	polls         pollSchedule
-	armed         int // number of CQs that are armed
-	events        int // number of queued events of channels in manual progress
-	datagrams     int // number of UD queue pairs on the local path
-	udQueuedBytes int // bytes of UD datagrams that wait for a socket; see maxShardQueue
+	peers         map[*shm.End]*shmPeer // memory shared with other shards
+	unusedPeers   int                   // number of peers without connections
+	armed         int                   // number of CQs that are armed
+	events        int                   // number of queued events of channels in manual progress
+	datagrams     int                   // number of UD queue pairs on the local path
+	udQueuedBytes int                   // bytes of UD datagrams that wait for a socket; see maxShardQueue
 	timers        timerheap.Heap
 	alarmAt       time.Duration // time for which timerfd is set; 0 if not set
 	doorbellBuf   [64]byte      // buffer for bytes read from doorbells
@@ -63,7 +66,7 @@ func newShard(d *device, key shardKey) (*shard, error) {
 	auto := key.progress == verbs.ProgressAuto
 	s := &shard{
 		dev: d, slot: key.slot(), auto: auto, clock: d.now, counts: new(counters.Set),
-		eventfd: -1, timerfd: -1,
+		eventfd: -1, timerfd: -1, peers: make(map[*shm.End]*shmPeer),
 	}
 	s.udp = udp.NewConn(&udp.Config{Ports: d.udp, Slot: s.slot, Shards: d.cfg.Vectors, Sink: s, Watcher: s, Counts: s.counts})
 	s.demux.conn = s.udp
@@ -125,7 +128,7 @@ func (s *shard) beforeSleep() {
 // there is work already, it makes eventfd readable. The parameter wireDone is false if
 // the wire path has work.
 func (s *shard) prepareSleep(wireDone bool) {
-	if !wireDone || !s.polls.armForSleep((*shmConn).armDoorbell) {
+	if !wireDone || !s.polls.armForSleep((*shmPeer).armDoorbell) {
 		s.signal()
 		return
 	}
@@ -161,7 +164,7 @@ func (s *shard) driveRare() {
 	}
 	if s.polls.epoll(s.datagrams+s.udp.OverflowSockets() > 0, s.udp.InUse()) {
 		s.handleReady()
-		s.polls.parkUnused((*shmConn).armDoorbell)
+		s.polls.parkUnused((*shmPeer).armDoorbell)
 	}
 }
 
@@ -259,6 +262,9 @@ func (s *shard) close() {
 	s.leave()
 	if s.done != nil {
 		<-s.done
+	}
+	for _, p := range s.peers {
+		p.close()
 	}
 	s.closeFDs()
 }

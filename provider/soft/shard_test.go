@@ -27,13 +27,13 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)
-	conns := make([]*shmConn, n)
+	conns := make([]*shmPeer, n)
 	for i := range conns {
 		a, b := newPair(t, d, verbs.ProgressManual)
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
 		_, err := b.cq.Poll(b.wc) // In this poll b executes and acknowledges the WRITE.
 		require.NoError(t, err)
-		conns[i] = a.qp.path.(*shmConn)
+		conns[i] = a.qp.path.(*shmConn).p
 		require.Less(t, n, len(conns[i].shard.doorbellBuf), "pendingRings counts the visits up to this number")
 	}
 	require.NoError(t, s.cq.Arm(false))

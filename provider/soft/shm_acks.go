@@ -18,35 +18,95 @@ var failureOutcomes = [...]outcome{
 // failureOf returns the reason to send to the peer for a failed request.
 func failureOf(a outcome) shm.Failure { return shm.Failure(slices.Index(failureOutcomes[:], a)) }
 
-// shmSent has the positions of a shmConn in the ring of its requests. The zero value is
-// valid.
+// shmSent has positions in the ring on which a shard sends: numbers of slots since the
+// beginning.
 type shmSent struct {
-	seq     uint64  // number of slots published; also the path sequence
-	acked   uint64  // number of slots that the peer has acknowledged
-	lastAck shm.Ack // last acknowledgement that was processed
+	seq uint64 // number of slots filled
+	// position before which the peer has executed or refused all requests
+	executed uint64
+	lastAck  shm.Ack // acknowledgement that was processed last
+	// requests whose execution has to be reported, in the order of their slots
+	awaited awaitedQueue
 }
 
-// acknowledge processes an acknowledgement of the peer. It has these results:
-//
-//   - progress is true if the peer has acknowledged more slots.
-//   - nak is true if the acknowledgement has a new NAK.
-//   - ok is false if the acknowledgement is invalid.
-func (s *shmSent) acknowledge(ack shm.Ack) (progress, nak, ok bool) {
-	n := uint64(ack.Consumed() - uint32(s.acked))
-	if n > s.seq-s.acked {
-		return false, false, false
+// position returns the position with the given lower 32 bits that is not before
+// executed. It returns false if there is no such slot yet.
+func (s *shmSent) position(low uint32) (at uint64, ok bool) {
+	at = s.executed + uint64(low-uint32(s.executed))
+	return at, at <= s.seq
+}
+
+// An awaitedQueue is a queue of requests that wait for an acknowledgement.
+type awaitedQueue struct {
+	entries    []awaited // ring; its length is a power of two
+	head, tail uint32    // positions, which wrap
+}
+
+// An awaited says that a connection waits until the slot seq is executed.
+type awaited struct {
+	seq uint64
+	c   *shmConn
+}
+
+func (q *awaitedQueue) empty() bool { return q.head == q.tail }
+
+func (q *awaitedQueue) push(seq uint64, c *shmConn) {
+	if int(q.tail-q.head) == len(q.entries) {
+		q.grow()
 	}
-	nak = ack.NAKs() != s.lastAck.NAKs()
-	s.lastAck, s.acked = ack, s.acked+n
-	return n > 0, nak, true
+	q.entries[q.tail&uint32(len(q.entries)-1)] = awaited{seq, c}
+	q.tail++
 }
 
-// shmAcks has the acknowledgements that a shmConn sends. The zero value is valid.
+func (q *awaitedQueue) grow() {
+	grown := make([]awaited, max(16, 2*len(q.entries)))
+	for i := q.head; i != q.tail; i++ {
+		grown[i&uint32(len(grown)-1)] = q.entries[i&uint32(len(q.entries)-1)]
+	}
+	q.entries = grown
+}
+
+// pop removes and returns the connection of the first entry, if its slot is before the
+// position executed. Otherwise pop returns nil.
+func (q *awaitedQueue) pop(executed uint64) *shmConn {
+	if q.empty() {
+		return nil
+	}
+	first := &q.entries[q.head&uint32(len(q.entries)-1)]
+	if first.seq >= executed {
+		return nil
+	}
+	c := first.c
+	first.c = nil
+	q.head++
+	return c
+}
+
+// A noticeQueue is a queue of slots without payload.
+type noticeQueue struct {
+	slots []shm.Slot
+	head  int // index of the first slot in the queue
+}
+
+func (q *noticeQueue) len() int { return len(q.slots) - q.head }
+
+func (q *noticeQueue) push(s shm.Slot) { q.slots = append(q.slots, s) }
+
+// pop removes the first slot. The result is valid until the next call of push.
+func (q *noticeQueue) pop() *shm.Slot {
+	s := &q.slots[q.head]
+	if q.head++; q.head == len(q.slots) {
+		q.slots, q.head = q.slots[:0], 0
+	}
+	return s
+}
+
+// shmAcks decides when the slots of the peer are acknowledged.
 type shmAcks struct {
-	unacked   uint32  // number of slots consumed and not acknowledged
-	requested bool    // true if the peer waits for an acknowledgement
-	naks      uint32  // number of NAKs and RNR NAKs sent; wraps
-	last      shm.NAK // last NAK sent, repeated in each acknowledgement; 0 if none
+	unacked   uint32 // number of slots consumed and not acknowledged
+	requested bool   // true if the peer waits for an acknowledgement
+	// position up to which requests were acknowledged as executed
+	executed uint32
 }
 
 // consumed counts a consumed slot. The parameter ask means that the peer waits for its
@@ -61,16 +121,13 @@ func (a *shmAcks) consumed(ask bool) {
 // acknowledgement may be sent later.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
-// acknowledge returns the acknowledgement of all slots before a position, to be stored
-// in shared memory.
-func (a *shmAcks) acknowledge(head uint32) shm.Ack {
+// acknowledge returns the acknowledgement of all slots before the position head. The
+// parameter refusalsSent is false if the ring had no room yet to tell the peer which of
+// them were not executed.
+func (a *shmAcks) acknowledge(head uint32, refusalsSent bool) shm.Ack {
 	a.unacked, a.requested = 0, false
-	return shm.NewAck(head, a.last, a.naks)
-}
-
-// refuse is like acknowledge, and adds a NAK for the slot at the position.
-func (a *shmAcks) refuse(head uint32, nak shm.NAK) shm.Ack {
-	a.naks++
-	a.last = nak
-	return a.acknowledge(head)
+	if refusalsSent {
+		a.executed = head
+	}
+	return shm.NewAck(head, a.executed)
 }

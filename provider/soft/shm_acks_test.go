@@ -11,28 +11,40 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-func TestSHMSentAcknowledge(t *testing.T) {
-	// The 32-bit counter of consumed slots overflows during the test.
-	const start = math.MaxUint32 - 1
-	s := shmSent{seq: start + 4, acked: start}
-	for _, c := range []struct {
-		consumed          uint32
-		naks              uint32
-		progress, nak, ok bool
-		acked             uint64
-	}{
-		{math.MaxUint32 - 2, 0, false, false, false, start},
-		{math.MaxUint32, 0, true, false, true, start + 1},
-		{0, 1, true, true, true, start + 2},
-		{0, 1, false, false, true, start + 2},
-		{0, 2, false, true, true, start + 2},
-		{3, 2, false, false, false, start + 2},
-		{2, 2, true, false, true, start + 4},
-	} {
-		progress, nak, ok := s.acknowledge(shm.NewAck(c.consumed, shm.RNRNAK(1), c.naks))
-		require.Equal(t, []bool{c.progress, c.nak, c.ok}, []bool{progress, nak, ok}, "%+v", c)
-		require.Equal(t, c.acked, s.acked, "%+v", c)
+// A position in an acknowledgement has 32 bits. The sender finds the 64-bit position,
+// also when the lower 32 bits overflow.
+func TestSHMSentPosition(t *testing.T) {
+	const executed = math.MaxUint32 - 1
+	s := shmSent{seq: executed + 4, executed: executed}
+	for low, want := range map[uint32]uint64{math.MaxUint32 - 1: executed, math.MaxUint32: executed + 1, 0: executed + 2, 2: executed + 4} {
+		at, ok := s.position(low)
+		require.True(t, ok, low)
+		require.Equal(t, want, at, low)
 	}
+	for _, low := range []uint32{math.MaxUint32 - 2, 3} {
+		_, ok := s.position(low)
+		require.False(t, ok, low)
+	}
+}
+
+func TestAwaitedQueue(t *testing.T) {
+	var q awaitedQueue
+	require.Nil(t, q.pop(math.MaxUint64))
+	conns := make([]shmConn, 100)
+	next := 0
+	for i := range conns {
+		q.push(uint64(i), &conns[i])
+		if i%3 == 2 {
+			require.Nil(t, q.pop(uint64(next)), "the slot is not executed")
+			require.Same(t, &conns[next], q.pop(uint64(next+1)))
+			next++
+		}
+	}
+	for ; next < len(conns); next++ {
+		require.False(t, q.empty())
+		require.Same(t, &conns[next], q.pop(math.MaxUint64))
+	}
+	require.True(t, q.empty())
 }
 
 func TestSHMAcks(t *testing.T) {
@@ -42,11 +54,11 @@ func TestSHMAcks(t *testing.T) {
 	require.False(t, a.due(2))
 	a.consumed(false)
 	require.True(t, a.due(2), "too many slots are not acknowledged")
-	require.Equal(t, shm.NewAck(7, 0, 0), a.acknowledge(7))
+	require.Equal(t, shm.NewAck(7, 7), a.acknowledge(7, true))
 	a.consumed(true)
 	a.consumed(false)
 	require.True(t, a.due(100), "the peer waits")
-	require.Equal(t, shm.NewAck(9, shm.RNRNAK(3), 1), a.refuse(9, shm.RNRNAK(3)))
-	require.Equal(t, shmAcks{naks: 1, last: shm.RNRNAK(3)}, a)
-	require.Equal(t, shm.NewAck(10, shm.RNRNAK(3), 1), a.acknowledge(10), "the NAK is not a new one")
+	require.Equal(t, shm.NewAck(9, 7), a.acknowledge(9, false), "the peer does not know yet which requests were refused")
+	require.False(t, a.due(1))
+	require.Equal(t, shm.NewAck(10, 10), a.acknowledge(10, true))
 }

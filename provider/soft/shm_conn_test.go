@@ -44,24 +44,25 @@ func TestReadWriteAtomic(t *testing.T) {
 	require.EqualValues(t, 42, b.mr.Bytes()[8])
 }
 
-// A connection that still has to send a READ's response can not be parked, because the
-// peer rings no doorbell for it. Here the call of drive ends before the response.
-func TestUnsentReadResponseIsNotParked(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+// The ring has no room for the whole response to a READ. The rest of it waits for room,
+// and later requests of the peer are executed meanwhile.
+func TestReadResponseWaitsForRoom(t *testing.T) {
+	const size = 64 << 10
+	d := openDevice(t, &Config{Vectors: 2, RingBytes: 16 << 10})
 	a, b := newPair(t, d, verbs.ProgressManual)
-	for range receiveBudget - 1 {
-		a.post(verbs.SendWR{Opcode: verbs.OpWrite})
+	for i := range size {
+		b.mr.Bytes()[i] = byte(i * 7)
 	}
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled,
-		SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
-	b.pollN(1)
-	c := b.qp.path.(*shmConn)
-	require.Equal(t, serveRead, c.serving)
-	require.False(t, c.requestsIn.Ready())
-	require.False(t, c.armDoorbell())
-	require.EqualValues(t, 1, a.wait(1, b)[0].ID)
-	require.Equal(t, serveNext, c.serving)
-	require.True(t, c.armDoorbell())
+		SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	b.recv(3, 0, 0)
+	require.EqualValues(t, 3, b.wait(1)[0].ID)
+	require.Len(t, b.qp.path.(*shmConn).responses, 1)
+	got := a.wait(2, b)
+	require.Equal(t, []uint64{1, 2}, []uint64{got[0].ID, got[1].ID})
+	require.Empty(t, b.qp.path.(*shmConn).responses)
+	require.True(t, bytes.Equal(a.mr.Bytes()[:size], b.mr.Bytes()[:size]))
 }
 
 // When the ring is full, the sender processes acknowledgements to make room. The slots
@@ -81,13 +82,27 @@ func TestFullRingTakesAcks(t *testing.T) {
 	b.wait(cfg.RingSlots)
 	b.pollN(1) // This poll finds no work, so it sends acknowledgements.
 	require.True(t, send())
-	require.EqualValues(t, cfg.RingSlots, c.acked())
+	c.takeAcks()
 	require.EqualValues(t, cfg.RingSlots, a.qp.sq.oldest, "the acknowledged requests have completed")
 
-	b.qp.path.(*shmConn).own.Ack.Store(uint64(shm.NewAck(1000, 0, 0)))
+	b.qp.path.(*shmConn).p.own.Ack.Store(uint64(shm.NewAck(1000, 0)))
 	for range cfg.RingSlots - 1 {
 		require.True(t, send())
 	}
 	require.False(t, send(), "the peer has acknowledged slots that were not published")
 	require.Equal(t, verbs.StateError, a.qp.State())
+}
+
+// A response acknowledges all requests before its READ. So the READ completes, even if
+// these requests are unsignaled and the peer has sent no acknowledgement yet.
+func TestResponseAcknowledges(t *testing.T) {
+	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpWrite})
+	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpRead, Flags: verbs.SendSignaled,
+		SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+	b.pollN(1)
+	got := a.pollN(1)
+	require.Len(t, got, 1)
+	require.EqualValues(t, 2, got[0].ID)
+	require.False(t, a.qp.outstanding())
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // sharedMemory returns the memory that an end and its peer share.
-func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.Segment.Mem }
+func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).p.end.Segment.Mem }
 
 // pollN polls an end n times, and returns the completions.
 func (e *end) pollN(drives int) []verbs.WC {
@@ -96,44 +96,62 @@ func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	}
 }
 
-// An invalid value of a peer moves the victim's queue pair to the error state. Other
-// connections on its CQ still work.
+// invalidWrites have the values that an attacker writes to the shared memory. The
+// parameter own is the attacker's control block.
+var invalidWrites = map[string]func(attacker *end, own *shm.ControlBlock){
+	"more consumed than sent": func(_ *end, own *shm.ControlBlock) { own.Ack.Store(uint64(shm.NewAck(1000, 0))) },
+	"more executed than sent": func(_ *end, own *shm.ControlBlock) { own.Ack.Store(uint64(shm.NewAck(0, 1000))) },
+	"unknown NAK": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: shm.Refused, Imm: 2, Addr: 0x7f})
+	},
+	"NAK without a code": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: shm.Refused, Imm: 2, Addr: uint64(shm.FailureNAK(0))})
+	},
+	"NAK for a slot that was not sent": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: shm.Refused, Imm: 1000, Addr: uint64(shm.RNRNAK(1))})
+	},
+	"stopped before a slot that was not sent": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: shm.Stopped, Imm: 1000})
+	},
+	"response without a request": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: fragment.ReadData, Flags: fragment.Last, Length: 8})
+	},
+	"unknown operation": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
+	},
+	"inline longer than the slot": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 97})
+	},
+	"area longer than the ring": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last | shm.FlagArea, Length: 1 << 30})
+	},
+	"LAST without a FIRST": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: fragment.Send, Flags: fragment.Last, Length: 1})
+	},
+	"WRITE of another length": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: fragment.Write, Flags: fragment.First | fragment.Last, Length: 8, Total: 4})
+	},
+	"READ with a wrong key": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Total: 8, Key: 77})
+	},
+	"atomic without operands": func(e *end, _ *shm.ControlBlock) {
+		publishFrame(e, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last})
+	},
+}
+
+// An invalid value of a peer moves the victim's queue pair to the error state. The
+// victim's shard still serves its connections to other shards.
 func TestInvalidPeerWrites(t *testing.T) {
-	writes := map[string]func(ctl *shm.ControlBlock, out *shm.Producer){
-		"more acknowledged than sent": func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1000) },
-		"unknown syndrome":            func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1<<40 | 0x7f<<32) },
-		"NAK without a code":          func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(uint64(shm.NewAck(0, shm.FailureNAK(0), 1))) },
-		"unknown operation": func(_ *shm.ControlBlock, p *shm.Producer) {
-			publishFrame(p, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
-		},
-		"inline longer than the slot": func(_ *shm.ControlBlock, p *shm.Producer) {
-			publishFrame(p, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 97})
-		},
-		"area longer than the ring": func(_ *shm.ControlBlock, p *shm.Producer) {
-			publishFrame(p, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last | shm.FlagArea, Length: 1 << 30})
-		},
-		"LAST without a FIRST": func(_ *shm.ControlBlock, p *shm.Producer) {
-			publishFrame(p, fragment.Fragment{Op: fragment.Send, Flags: fragment.Last, Length: 1})
-		},
-		"WRITE of another length": func(_ *shm.ControlBlock, p *shm.Producer) {
-			publishFrame(p, fragment.Fragment{Op: fragment.Write, Flags: fragment.First | fragment.Last, Length: 8, Total: 4})
-		},
-		"READ with a wrong key": func(_ *shm.ControlBlock, p *shm.Producer) {
-			publishFrame(p, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Total: 8, Key: 77})
-		},
-		"atomic without operands": func(_ *shm.ControlBlock, p *shm.Producer) {
-			publishFrame(p, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last})
-		},
-	}
-	for name, write := range writes {
+	for name, write := range invalidWrites {
 		t.Run(name, func(t *testing.T) {
-			d := openDevice(t, &Config{Vectors: 2})
+			d := openDevice(t, &Config{Vectors: 3})
 			victim, attacker := newPair(t, d, verbs.ProgressManual)
-			other, peer := newPair(t, d, verbs.ProgressManual)
+			other, peer := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 2, verbs.ProgressManual)
+			other.connect(peer, nil)
+			peer.connect(other, nil)
 			victim.recv(1, 0, 4096)
 			victim.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-			l := attacker.qp.path.(*shmConn)
-			write(l.own, &l.requestsOut)
+			write(attacker, attacker.qp.path.(*shmConn).p.own)
 			got := victim.pollN(3)
 			require.Equal(t, verbs.StateError, victim.qp.State())
 			require.Len(t, got, 2, "both requests end")
@@ -145,14 +163,19 @@ func TestInvalidPeerWrites(t *testing.T) {
 	}
 }
 
-func publishFrame(p *shm.Producer, f fragment.Fragment) { p.Publish(&f) }
+// publishFrame publishes a slot for the peer of e, without any check.
+func publishFrame(e *end, f fragment.Fragment) {
+	c := e.qp.path.(*shmConn)
+	c.p.out.Publish(&shm.Slot{Fragment: f, Dest: c.dest})
+	c.p.sent.seq++
+}
 
 // Ringing a doorbell never blocks, even if the peer lets the doorbell's socket become
 // full and clears its flag O_NONBLOCK.
 func TestDoorbellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
-	fd := a.qp.path.(*shmConn).end.Doorbell
+	fd := a.qp.path.(*shmConn).p.end.Doorbell
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	require.NoError(t, err)
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^unix.O_NONBLOCK)
@@ -161,7 +184,7 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 		_, err = unix.SendmsgN(fd, make([]byte, 1<<10), nil, nil, unix.MSG_DONTWAIT)
 	}
 	require.ErrorIs(t, err, unix.EAGAIN)
-	b.qp.path.(*shmConn).own.WakeFor.Store(shm.WakeAll)
+	b.qp.path.(*shmConn).p.own.WakeFor.Store(shm.WakeAll)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -196,32 +219,67 @@ func (s *sleeper) requireAsleep() {
 	require.False(s.t, cmside.Readable(s.t, s.ch.FD()))
 }
 
-// If a peer leaves the responses to its atomics unread, the ring fills up. The victim's
-// owner can sleep meanwhile.
-func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
+// publishAtomics publishes n atomics on the memory of the victim, which executes them.
+// The end e never consumes the results.
+func (e *end) publishAtomics(victim *end, n int) {
+	p := e.qp.path.(*shmConn).p
+	for range n {
+		dst, _, ok := p.reserve(fragment.AtomicOperands)
+		for ; !ok; dst, _, ok = p.reserve(fragment.AtomicOperands) {
+			victim.pollN(1)
+		}
+		clear(dst)
+		publishFrame(e, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Length: fragment.AtomicOperands, Addr: victim.mr.Addr(), Key: victim.mr.RKey()})
+	}
+	victim.pollN(10)
+}
+
+// If a peer leaves the responses to its atomics unread, the ring fills up. Further
+// responses wait, and the victim's owner can sleep meanwhile. A peer with more atomics
+// than allowed loses its connection.
+func TestStalledAtomics(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)
 	b.connect(a, nil)
-	p := &a.qp.path.(*shmConn).requestsOut
-	for range b.qp.path.(*shmConn).responsesOut.Len() + 1 {
-		dst, _, ok := p.Reserve(fragment.AtomicOperands)
-		require.True(t, ok)
-		clear(dst)
-		publishFrame(p, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Length: fragment.AtomicOperands, Addr: b.mr.Addr(), Key: b.mr.RKey()})
-	}
+	c := b.qp.path.(*shmConn)
+	// The slots shm.Ready and shm.ReadyToo occupy two places of the ring.
+	a.publishAtomics(b.end, c.p.out.Len()-2+maxRdAtomic)
+	require.Len(t, c.responses, maxRdAtomic)
 	b.requireAsleep()
 	require.Equal(t, verbs.StateRTS, b.qp.State())
+	a.publishAtomics(b.end, 1)
+	require.Equal(t, verbs.StateError, b.qp.State())
 }
 
-func TestFalseResponseCount(t *testing.T) {
+// A peer states that it has consumed more slots than there are, while a response waits
+// for room.
+func TestFalseConsumedCount(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2, RingBytes: 8 << 10})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)
 	b.connect(a, nil)
-	l := a.qp.path.(*shmConn)
-	l.own.Responses.Store(0x7fffffff)
-	publishFrame(&l.requestsOut, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: b.mr.Addr(), Key: b.mr.RKey(), Total: endSize})
+	publishFrame(a, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: b.mr.Addr(), Key: b.mr.RKey(), Total: endSize})
 	b.requireAsleep()
+	require.Equal(t, verbs.StateRTS, b.qp.State())
+	a.qp.path.(*shmConn).p.own.Ack.Store(uint64(shm.NewAck(0x7fffffff, 0)))
+	b.pollN(10)
+	require.Equal(t, verbs.StateError, b.qp.State())
+	b.requireAsleep()
+}
+
+// A peer makes the victim send notices, and consumes none of them. Their number is
+// limited.
+func TestNoticesAreLimited(t *testing.T) {
+	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	p, victim := a.qp.path.(*shmConn).p, b.qp.path.(*shmConn)
+	for i := 0; i < maxNotices+2*p.out.Len() && b.qp.State() == verbs.StateRTS; i++ {
+		for _, _, ok := p.reserve(0); !ok; _, _, ok = p.reserve(0) {
+			b.pollN(1)
+		}
+		publishFrame(a, fragment.Fragment{Op: shm.Ready, Imm: a.qp.num})
+		require.LessOrEqual(t, victim.p.notices.len(), maxNotices)
+	}
+	b.pollN(100)
 	require.Equal(t, verbs.StateError, b.qp.State())
 }

@@ -5,230 +5,232 @@ package soft
 import (
 	"encoding/binary"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// This file has the receiving half of the local path, which executes requests.
+// This file consumes the slots of the other shard. It has the responder's half of a local
+// connection.
 
-// serveState is the state of the responder of a shmConn.
-type serveState uint8
-
-const (
-	// serveNext: the next slot is executed as soon as it is published. A connection
-	// begins in this state.
-	serveNext serveState = iota
-	// serveAfterResend: an RNR NAK was sent for the next slot. The state ends when the
-	// peer increments Resend.
-	serveAfterResend
-	// serveRead: the response of a READ is not complete. The next slot is executed after
-	// it.
-	serveRead
-	// serveReadBlocked: the response of a READ waits for room in the ring. The state
-	// ends when the peer has consumed a response.
-	serveReadBlocked
-	// serveAtomicBlocked: the next slot has an atomic. Its response waits for room in
-	// the ring.
-	serveAtomicBlocked
-)
-
-// inRead reports whether the response of a READ is not complete.
-func (s serveState) inRead() bool { return s == serveRead || s == serveReadBlocked }
-
-// requestMissed is the part of workMissed for requests: a slot to execute, or a READ
-// response to continue.
-func (c *shmConn) requestMissed() bool {
-	switch c.serving {
-	case serveRead:
-		return true
-	case serveAfterResend:
-		return c.peer.Resend.Load() != c.resendSeen
-	case serveReadBlocked, serveAtomicBlocked:
-		return c.peer.Responses.Load() != c.responsesOut.Freed
+// receive consumes up to receiveBudget slots. It returns false if there is none.
+func (p *shmPeer) receive() bool {
+	if p.receiving || p.state != sharingOpen {
+		return false
 	}
-	return c.requestsIn.Ready()
-}
-
-// receive executes up to receiveBudget slots. It returns false if it has executed none.
-func (c *shmConn) receive() bool {
-	var r fragment.Fragment
+	p.receiving = true
+	defer func() { p.receiving = false }()
 	n := 0
-	for ; n < receiveBudget && c.isServing(); n++ {
-		if c.serving != serveNext && !c.resumeServing() {
-			break
-		}
-		if c.serveInline() {
+	for ; n < receiveBudget && p.state == sharingOpen; n++ {
+		done, wait := p.receiveInline()
+		if done {
 			continue
 		}
-		more, ok := c.requestsIn.Peek(&r)
-		if !more {
+		if wait {
+			break
+		}
+		var s shm.Slot
+		filled, ok := p.in.Peek(&s)
+		if !filled {
 			break
 		}
 		if !ok {
-			c.protocolError()
+			p.protocolError()
 			return true
 		}
-		if !c.serve(&r) {
-			break
+		if c := p.conns.find(s.Dest.QPN()); c != nil {
+			c.consume(&s)
 		}
+		p.in.Advance(&s)
+		p.acks.consumed(s.Flags&(shm.FlagArea|shm.FlagAckReq) != 0)
 	}
 	if n == 0 {
 		return false
 	}
-	c.wakePeer()
-	if c.acks.due(uint32(c.requestsIn.Len() / 4)) {
-		c.acknowledge()
+	p.flush()
+	if p.acks.due(uint32(p.in.Len() / 4)) {
+		p.acknowledge()
 	}
 	return true
 }
 
-// resumeServing continues a READ response, and reports whether the next slot may be
-// executed.
-func (c *shmConn) resumeServing() bool {
-	switch c.serving {
-	case serveRead, serveReadBlocked:
-		return c.sendReadResponse()
-	case serveAfterResend:
-		if c.peer.Resend.Load() == c.resendSeen {
-			return false
-		}
+// receiveInline executes the next slot if PollInline can return its message. Otherwise
+// done is false. If the next call of PollInline can return the message, wait is true.
+func (p *shmPeer) receiveInline() (done, wait bool) {
+	payload, to, flags, ok := p.in.PeekSend()
+	if !ok {
+		return false, false
 	}
-	c.serving = serveNext
-	return true
+	c := p.last
+	if c == nil || c.accepts != to {
+		if c = p.conns.find(to.QPN()); c == nil || c.accepts != to {
+			return false, false
+		}
+		p.last = c
+	}
+	if !c.serving {
+		return false, false
+	}
+	if !c.q.deliverInline(payload, flags&fragment.Solicited != 0) {
+		return false, c.q.inlineBatchFull()
+	}
+	p.in.AdvanceSend()
+	p.acks.consumed(flags&shm.FlagAckReq != 0)
+	return true, false
 }
 
-// serveInline executes the next slot if PollInline can return its message. If not, it
-// returns false.
-func (c *shmConn) serveInline() bool {
-	payload, flags, ok := c.requestsIn.PeekSend()
-	if !ok || !c.q.deliverInline(payload, flags&fragment.Solicited != 0) {
-		return false
-	}
-	c.requestsIn.AdvanceSend()
-	c.acks.consumed(flags&shm.FlagAckReq != 0)
-	return true
-}
-
-// serve executes one slot, and reports whether the next one may be executed.
-func (c *shmConn) serve(r *fragment.Fragment) bool {
-	var a outcome
-	switch r.Op {
-	case fragment.CompareSwap, fragment.FetchAdd:
-		// An atomic must not be executed twice, so its response slot is reserved first.
-		dst, _, ok := c.reserveResponse(8)
-		if !ok {
-			c.serving = serveAtomicBlocked
-			return false
-		}
-		a = c.serveAtomic(r, dst)
-	case fragment.Read:
-		if c.readLeft, a = c.q.deliverRead(r); a == outcomeAck {
-			c.serving = serveRead
-		}
+// consume processes one slot. A request is dropped if an RNR NAK was sent before it, or
+// if the queue pair does not execute requests any more.
+func (c *shmConn) consume(s *shm.Slot) {
+	switch s.Op {
+	case shm.Ready, shm.ReadyToo:
+		c.takeReady(s)
+	case shm.Refused, shm.Stopped:
+		c.takeRefusal(s)
+	case fragment.ReadData, fragment.AtomicResult:
+		c.takeResponse(s)
 	default:
-		a = c.q.deliver(r)
+		if c.serving && s.Dest == c.accepts {
+			c.execute(s)
+		}
+	}
+}
+
+// takeReady processes a slot that says that a queue pair is ready. It ignores a queue
+// pair that is not the peer of this one.
+func (c *shmConn) takeReady(s *shm.Slot) {
+	if s.Imm != c.dest.QPN() || !c.serving {
+		return
+	}
+	if s.Op == shm.Ready {
+		c.p.notify(shm.Slot{Dest: c.dest, Fragment: fragment.Fragment{Op: shm.ReadyToo, Imm: c.q.num}})
+	}
+	c.onReady()
+}
+
+// takeRefusal processes a slot that says which requests were not executed.
+func (c *shmConn) takeRefusal(s *shm.Slot) {
+	seq, ok := c.p.sent.position(s.Imm)
+	switch {
+	case !ok:
+		c.p.protocolError()
+	case s.Op == shm.Stopped:
+		c.onStopped(seq)
+	case c.state == peerReady:
+		c.onRefused(seq, shm.NAK(s.Addr))
+	}
+}
+
+// execute executes a request.
+func (c *shmConn) execute(s *shm.Slot) {
+	var a outcome
+	switch s.Op {
+	case fragment.CompareSwap, fragment.FetchAdd:
+		a = c.executeAtomic(s)
+	case fragment.Read:
+		a = c.executeRead(s)
+	default:
+		a = c.q.deliver(&s.Fragment)
 	}
 	switch a {
 	case outcomeAck:
-		c.requestsIn.Advance(r)
-		c.acks.consumed(r.Flags&(shm.FlagArea|shm.FlagAckReq) != 0)
-		return true
 	case outcomeRNR:
-		c.serving = serveAfterResend
+		c.q.forgetWrite()
+		c.accepts = c.accepts.Next()
 		c.q.shard.counts.RNRSent()
-		c.resendSeen = c.peer.Resend.Load()
-		c.sendNAK(shm.RNRNAK(c.q.attributes().MinRNRTimer))
+		c.refuse(shm.RNRNAK(c.q.attributes().MinRNRTimer))
 	default:
 		c.abort(a)
 	}
-	return false
 }
 
-// accessSource implements path. The field end.peer is zero if the peer is this process.
-func (c *shmConn) accessSource() (access.Source, bool) {
-	return c.end.peer, c.end.peer != access.Source{}
+// refuse sends a NAK for the request that is being executed.
+func (c *shmConn) refuse(nak shm.NAK) {
+	c.p.notify(shm.Slot{Dest: c.dest, Fragment: fragment.Fragment{Op: shm.Refused, Imm: c.p.in.Head, Addr: uint64(nak)}})
 }
-
-// requestsPending implements path.
-func (c *shmConn) requestsPending() bool { return c.requestsIn.Ready() }
 
 // abort implements path. It sends the NAK at once.
 func (c *shmConn) abort(a outcome) {
-	c.sendNAK(shm.FailureNAK(failureOf(a)))
+	c.refuse(shm.FailureNAK(failureOf(a)))
 	c.q.requestFailed(a)
 }
 
-// serveAtomic executes an atomic, and publishes the old value in the reserved slot,
-// whose payload is dst.
-func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
-	old, a := c.q.deliverAtomic(r)
+// executeAtomic executes an atomic. The result waits if the ring has no room.
+func (c *shmConn) executeAtomic(s *shm.Slot) outcome {
+	if len(c.responses) == maxRdAtomic {
+		return c.q.onInvalidRequest()
+	}
+	old, a := c.q.deliverAtomic(&s.Fragment)
 	if a == outcomeAck {
-		// The peer copies the bytes unchanged to its memory.
-		binary.NativeEndian.PutUint64(dst, old)
-		c.responsesOut.Publish(&fragment.Fragment{Op: fragment.AtomicResult, Flags: fragment.First | fragment.Last, Length: 8})
-		c.wakeDue = true
+		c.respond(response{op: fragment.AtomicResult, old: old})
 	}
 	return a
 }
 
-// reserveResponse reserves a slot in the ring of responses; see shm.Producer.Reserve. If
-// the ring is full, it first frees consumed slots. It returns false on failure.
-func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
-	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
-		if !c.responsesOut.Free(c.peer.Responses.Load()) {
-			c.protocolError()
-			return nil, false, false
-		}
-		dst, inArea, ok = c.responsesOut.Reserve(want)
+// executeRead checks a READ, and sends its data. Data for which the ring has no room
+// waits.
+func (c *shmConn) executeRead(s *shm.Slot) outcome {
+	if len(c.responses) == maxRdAtomic {
+		return c.q.onInvalidRequest()
 	}
-	return dst, inArea, ok
+	left, a := c.q.deliverRead(&s.Fragment)
+	if a == outcomeAck {
+		c.respond(response{op: fragment.ReadData, left: left})
+	}
+	return a
 }
 
-// sendReadResponse publishes data of the current READ. It returns false if the ring is
-// full.
-func (c *shmConn) sendReadResponse() bool {
-	defer c.wakePeer()
-	for c.serving.inRead() {
-		dst, inArea, ok := c.reserveResponse(c.readLeft.left)
-		if !ok {
-			c.serving = serveReadBlocked
+// respond sends a response after those that wait.
+func (c *shmConn) respond(r response) {
+	c.responses = append(c.responses, r)
+	if len(c.responses) == 1 {
+		c.sendResponses()
+	}
+}
+
+// sendResponses sends the responses that wait. It returns false if some are left.
+func (c *shmConn) sendResponses() bool {
+	for len(c.responses) > 0 {
+		if !c.sendResponse(&c.responses[0]) {
 			return false
 		}
-		// The memory region was closed after the READ was checked.
-		if !c.q.readInto(dst, &c.readLeft) {
-			c.abort(outcomeAccessError)
-			return false
-		}
-		f := fragment.Fragment{Op: fragment.ReadData, Length: uint32(len(dst))}
-		if c.readLeft.left == 0 {
-			f.Flags = fragment.Last
-			c.serving = serveNext
-		}
-		if inArea {
-			f.Flags |= shm.FlagArea
-		}
-		c.responsesOut.Publish(&f)
-		c.wakeDue = true
+		c.responses = c.responses[:copy(c.responses, c.responses[1:])]
 	}
 	return true
 }
 
-// acknowledge acknowledges all consumed slots. It wakes a peer that waits for
-// acknowledgements.
-func (c *shmConn) acknowledge() {
-	c.own.Ack.Store(uint64(c.acks.acknowledge(c.requestsIn.Head)))
-	c.wake(shm.WakeAll)
+// sendResponse sends the rest of a response. It returns false if the ring is full or the
+// queue pair has failed.
+func (c *shmConn) sendResponse(r *response) bool {
+	s := shm.Slot{Dest: c.dest, Fragment: fragment.Fragment{Op: r.op}}
+	want := r.left.left
+	if r.op == fragment.AtomicResult {
+		want = 8
+	}
+	for {
+		dst, inArea, ok := c.p.reserve(want)
+		if !ok {
+			c.p.block(c)
+			return false
+		}
+		if r.op == fragment.AtomicResult {
+			// The peer copies the bytes unchanged to its memory.
+			binary.NativeEndian.PutUint64(dst, r.old)
+		} else if !c.q.readInto(dst, &r.left) {
+			// The memory region was closed after the READ was checked.
+			c.abort(outcomeAccessError)
+			return false
+		}
+		want -= uint32(len(dst))
+		s.Length, s.Flags = uint32(len(dst)), 0
+		if want == 0 {
+			s.Flags = fragment.Last
+		}
+		if inArea {
+			s.Flags |= shm.FlagArea
+		}
+		c.p.put(&s)
+		if want == 0 {
+			return true
+		}
+	}
 }
-
-// sendNAK acknowledges the consumed slots, with a NAK or RNR NAK for the next one.
-func (c *shmConn) sendNAK(nak shm.NAK) {
-	c.own.Ack.Store(uint64(c.acks.refuse(c.requestsIn.Head, nak)))
-	c.wake(shm.WakeSlots)
-}
-
-// receivesPosted implements path. A waiting peer repeats its request when its RNR timer
-// fires.
-func (c *shmConn) receivesPosted() {}
-
-var _ path = (*shmConn)(nil)

@@ -10,28 +10,58 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file has the sending half of the local path.
+// This file has the requester's half of a local connection.
 
 // transmit implements path.
 func (c *shmConn) transmit() {
-	// The connection has to be polled for acknowledgements. Perhaps this side has asked
-	// the peer to ring for new slots, and not for acknowledgements.
-	c.shard.polls.activate(c)
+	// The peer has to be polled for acknowledgements. Perhaps this side has asked it to
+	// ring for new slots, and not for acknowledgements.
+	c.p.shard.polls.activate(c.p)
+	if c.state == peerUnknown {
+		// Perhaps the peer is ready, and the slot that says so was not consumed yet.
+		c.p.receive()
+	}
+	c.sendRequests()
+	c.p.flush()
+}
+
+// send sends what has waited for room: responses, then requests.
+func (c *shmConn) send() {
+	if c.serving && c.sendResponses() {
+		c.sendRequests()
+	}
+}
+
+// sendRequests sends requests until the send queue is empty or the ring is full.
+func (c *shmConn) sendRequests() {
+	if c.state != peerReady || c.p.state != sharingOpen {
+		c.holdRequests()
+		return
+	}
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
-		if !c.send(w) {
+		if !c.sendRequest(w) {
 			break
 		}
 	}
-	c.requestsOut.PublishFirst()
-	c.wakePeer()
+	if c.q.drains() && c.q.outstanding() {
+		c.p.sent.awaited.push(c.p.sent.seq-1, c)
+	}
 }
 
-// sendInline implements path. The first message after wakePeer is published at once, and
+// holdRequests is called instead of sendRequests if the peer does not execute requests.
+// The next request counts as sent, and the response timer runs.
+func (c *shmConn) holdRequests() {
+	if w := c.q.nextToSend(); w != nil {
+		c.q.markBegun(w)
+		c.q.onPeerStopped()
+	}
+}
+
+// sendInline implements path. The first message after flush is published at once, and
 // the next ones together.
 func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool) {
-	if c.end.provisional && c.peer.State.Load() != shm.SideActive {
-		// Until a peer has taken the other end, requests may have to be sent again; see
-		// rebind.
+	p := c.p
+	if c.state != peerReady || p.state != sharingOpen {
 		return 0, false
 	}
 	var f fragment.Flags
@@ -41,66 +71,50 @@ func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok
 	if flags&verbs.SendSolicited != 0 {
 		f |= fragment.Solicited
 	}
-	if len(data) > shm.SlotPayload || !c.requestsOut.PutSend(data, f) && (!c.freeRequests() || !c.requestsOut.PutSend(data, f)) {
+	if len(data) > shm.SlotPayload || !p.out.PutSend(c.dest, data, f) && (!p.freeSlots() || !p.out.PutSend(c.dest, data, f)) {
 		return 0, false
 	}
-	if !c.wakeDue || c.requestsOut.Unpublished == publishEvery {
-		c.requestsOut.PublishFirst()
+	if !p.wakeDue || p.out.Unpublished == publishEvery {
+		p.out.PublishFirst()
 	}
-	c.wakeDue = true
-	c.sent.seq++
-	return c.sent.seq - 1, true
+	p.wakeDue = true
+	p.sent.seq++
+	if f&shm.FlagAckReq != 0 {
+		p.sent.awaited.push(p.sent.seq-1, c)
+	}
+	return p.sent.seq - 1, true
 }
 
-// freeRequests frees the acknowledged slots of a full ring. It returns false if there
-// were none, or the queue pair has failed.
-func (c *shmConn) freeRequests() bool { return c.takeAcks() && c.isServing() }
-
-// publishEvery is how many slots are published together. Publishing is expensive, but
-// the peer should begin early. Arbitrary.
-const publishEvery = 8
-
-// wakePeer publishes all slots, and wakes the peer once for all slots published since the
-// last call.
-func (c *shmConn) wakePeer() {
-	if c.wakeDue {
-		c.wakeDue = false
-		c.requestsOut.PublishFirst()
-		c.wake(shm.WakeSlots)
-	}
-}
-
-// send publishes the fragments of a request. It returns false if the ring is full.
-func (c *shmConn) send(w *wqe) bool {
-	var f fragment.Fragment
+// sendRequest sends the fragments of a request. It returns false if the ring is full or
+// the request has failed.
+func (c *shmConn) sendRequest(w *wqe) bool {
+	s := shm.Slot{Dest: c.dest}
 	for {
-		dst, inArea, ok := c.reserveRequest(c.payloadLeft(w))
+		dst, inArea, ok := c.p.reserve(c.payloadLeft(w))
 		if !ok {
+			c.p.block(c)
 			return false
 		}
-		c.describeFragment(&f, w, uint32(len(dst)))
+		c.describeFragment(&s.Fragment, w, uint32(len(dst)))
 		if inArea {
-			f.Flags |= shm.FlagArea
+			s.Flags |= shm.FlagArea
 		}
 		// The peer polls the slot's cache line. While this side writes the slot, the
 		// line may move to the peer's processor and back, so the slot is written
-		// quickly. The header f was prepared before.
+		// quickly. The header s was prepared before.
 		if !c.fill(dst, w) {
 			// The memory region was closed after the request was checked.
 			c.q.failRequest(w, verbs.StatusLocProtErr)
 			return false
 		}
-		c.requestsOut.Put(&f)
-		if inArea || c.requestsOut.Unpublished == publishEvery {
-			// The peer can read this fragment while the next one is written.
-			c.requestsOut.PublishFirst()
-		}
-		c.sent.seq++
-		c.wakeDue = true
+		c.p.put(&s)
 		c.q.markBegun(w)
 		w.shm.sent += uint32(len(dst))
-		if f.Flags&fragment.Last != 0 {
-			c.q.markSent(w, c.sent.seq-1)
+		if s.Flags&fragment.Last != 0 {
+			c.q.markSent(w, c.p.sent.seq-1)
+			if s.Flags&shm.FlagAckReq != 0 {
+				c.p.sent.awaited.push(c.p.sent.seq-1, c)
+			}
 			return true
 		}
 	}
@@ -117,19 +131,6 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	return w.total - w.shm.sent
 }
 
-// reserveRequest reserves a slot in the ring of requests; see shm.Producer.Reserve. It
-// returns false if the ring stays full or the queue pair has failed.
-func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
-	dst, inArea, ok = c.requestsOut.Reserve(want)
-	if ok {
-		return dst, inArea, ok
-	}
-	if !c.freeRequests() {
-		return nil, false, false
-	}
-	return c.requestsOut.Reserve(want)
-}
-
 // describeFragment sets f to the header of the next fragment. The parameter length is
 // the size of its payload.
 func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) {
@@ -138,15 +139,15 @@ func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) 
 	if w.shm.sent == 0 {
 		f.Flags = fragment.First
 	}
-	if c.q.signaled(w) {
-		f.Flags |= shm.FlagAckReq
-	}
 	if w.expectsResponse() {
 		f.Flags |= fragment.Last
 		return
 	}
 	if w.shm.sent+length == w.total {
 		f.Flags |= fragment.Last
+		if c.q.signaled(w) {
+			f.Flags |= shm.FlagAckReq
+		}
 		if w.op == verbs.OpSendImm || w.op == verbs.OpWriteImm {
 			f.Flags |= fragment.Imm
 			f.Imm = w.imm
@@ -186,50 +187,67 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	return c.q.gather(dst, w, w.shm.sent)
 }
 
-// resend implements path. The request is still in its slot. The counter Resend asks the
-// peer to execute it again.
-func (c *shmConn) resend() {
-	c.own.Resend.Add(1)
-	c.wake(shm.WakeSlots)
-}
+// resend implements path. When the RNR NAK arrived, the refused requests became unsent
+// again, so transmit sends them.
+func (c *shmConn) resend() {}
 
-// takeAcks implements path. It frees the acknowledged slots.
+// takeAcks implements path. It completes the requests that the peer has executed.
 func (c *shmConn) takeAcks() bool {
-	c.updatePeerTimer()
-	ack := shm.Ack(c.peer.Ack.Load())
-	if ack == c.sent.lastAck || !c.isServing() {
-		return false
-	}
-	// The peer publishes a response before its acknowledgement. So these responses are
-	// in the ring.
-	if c.q.awaitsResponse() {
-		c.takeResponses()
-	}
-	progress, nak, ok := c.sent.acknowledge(ack)
-	if !ok || !c.requestsOut.Free(ack.Consumed()) {
-		c.protocolError()
-		return true
-	}
-	if progress {
-		c.q.acknowledged(c.sent.acked)
-	}
-	if nak && c.isServing() {
-		c.takeNAK(ack.NAK())
-	}
-	return true
+	// The peer's notices say which requests were not executed.
+	work := c.p.receive()
+	work = c.p.takeAcks() || work
+	c.confirm(c.acked())
+	return work
 }
 
 // acked implements path.
-func (c *shmConn) acked() uint64 { return c.sent.acked }
+func (c *shmConn) acked() uint64 {
+	if c.state == peerStopped {
+		return max(c.stoppedAt, c.responded)
+	}
+	return max(c.p.sent.executed, c.responded)
+}
 
-// takeNAK processes a NAK or RNR NAK for an outstanding request.
-func (c *shmConn) takeNAK(nak shm.NAK) {
+// confirm completes the requests with slots before the position seq.
+func (c *shmConn) confirm(seq uint64) {
+	if c.q.isServing() {
+		c.q.requestsAcknowledged(seq)
+	}
+}
+
+// onReady is called when the peer's queue pair is ready.
+func (c *shmConn) onReady() {
+	if c.state == peerUnknown {
+		c.state = peerReady
+		c.q.onPeerActive()
+		c.sendRequests()
+	}
+}
+
+// onStopped is called when the peer's queue pair executes no requests from the position
+// seq on.
+func (c *shmConn) onStopped(seq uint64) {
+	if c.state == peerStopped {
+		return
+	}
+	c.confirm(seq)
+	c.state, c.stoppedAt = peerStopped, seq
+	if c.q.outstanding() {
+		c.q.onPeerStopped()
+	}
+}
+
+// onRefused processes a NAK or RNR NAK for the request in the slot at the position seq.
+func (c *shmConn) onRefused(seq uint64, nak shm.NAK) {
+	c.confirm(seq)
 	timer, rnr := nak.RNRTimer()
 	failure, failed := nak.Failure()
 	switch {
+	case !c.q.isServing():
 	case !c.q.outstanding():
 		c.protocolError()
-	case rnr:
+	case rnr && c.q.rewindTo(seq):
+		c.dest = c.dest.Next()
 		c.q.onRNR(timer)
 	case failed:
 		c.q.onNAK(failureOutcomes[failure])
@@ -238,29 +256,27 @@ func (c *shmConn) takeNAK(nak shm.NAK) {
 	}
 }
 
-// takeResponses processes the responses that have arrived, and returns false if there
-// were none.
-func (c *shmConn) takeResponses() bool {
-	work := false
-	var r fragment.Fragment
-	for c.q.awaitsResponse() && c.isServing() {
-		more, ok := c.responsesIn.Peek(&r)
-		if !more {
-			break
-		}
-		work = true
-		if ok = ok && (r.Op == fragment.ReadData || r.Op == fragment.AtomicResult); ok {
-			ok = c.q.response(r.Op, r.Payload, r.Last())
-		}
-		if !ok {
-			c.protocolError()
-			return true
-		}
-		c.responsesIn.Advance(&r)
+// takeResponse processes data of the response to a READ or an atomic.
+func (c *shmConn) takeResponse(s *shm.Slot) {
+	if !c.q.isServing() {
+		return
 	}
-	if work {
-		c.own.Responses.Store(c.responsesIn.Head)
-		c.wake(shm.WakeSlots)
+	w := c.q.expectedResponse()
+	if w == nil || w.lastSeq == unsent {
+		c.protocolError()
+		return
 	}
-	return work
+	if s.Last() {
+		c.responded = w.lastSeq
+	}
+	switch {
+	case !c.q.response(s.Op, s.Payload, s.Last()):
+		c.protocolError()
+	case c.q.hasUnsent() && c.q.isServing():
+		// A request may have waited for a fence or for MaxRdAtomic.
+		c.sendRequests()
+	}
 }
+
+// protocolError fails the queue pair after an invalid value in shared memory.
+func (c *shmConn) protocolError() { c.q.onInvalidMemory() }

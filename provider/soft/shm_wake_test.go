@@ -170,25 +170,15 @@ func (s *sleeper) pingPong(rounds int) {
 	}
 }
 
-func TestIdleConnsAreParked(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+func TestIdlePeersAreParked(t *testing.T) {
 	const pairs = 40
-	var as, bs [pairs]*end
-	for i := range pairs {
-		as[i], bs[i] = newPair(t, d, verbs.ProgressManual)
-		bs[i].recv(uint64(i), 0, 64)
-	}
+	d := openDevice(t, &Config{Vectors: 1 + pairs})
+	as, bs := newStar(t, d, pairs)
 	s := bs[0].qp.shard
 	for range 4 * parkAfter {
 		_, err := bs[0].cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	require.Equal(t, maxPolledIdle, len(s.polls.active)+len(s.polls.idle))
-	for range 4 * parkAfter {
-		_, err := as[0].cq.Poll(nil)
-		require.NoError(t, err)
-	}
-	s = as[0].qp.shard
 	require.Equal(t, maxPolledIdle, len(s.polls.active)+len(s.polls.idle))
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("wake")})
@@ -197,15 +187,24 @@ func TestIdleConnsAreParked(t *testing.T) {
 	}
 }
 
-// Each call of drive polls all active connections and one idle connection, so idle ones
-// do not slow down active ones.
-func TestIdleConnsArePolledInTurn(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	var as, bs [maxPolledIdle]*end
-	for i := range as {
-		as[i], bs[i] = newPair(t, d, verbs.ProgressManual)
-		bs[i].recv(uint64(i), 0, 64)
+// newStar connects n pairs of ends. The first ends use different shards, and the second
+// ends use one shard. Each of these has a receive buffer, whose id is its index.
+func newStar(t *testing.T, d *device, n int) (as, bs []*end) {
+	for i := range n {
+		a, b := newEnd(t, d, i+1, verbs.ProgressManual), newEnd(t, d, 0, verbs.ProgressManual)
+		a.connect(b, nil)
+		b.connect(a, nil)
+		becomeReady(a, b)
+		b.recv(uint64(i), 0, 64)
+		as, bs = append(as, a), append(bs, b)
 	}
+	return as, bs
+}
+
+// Each call of drive polls all active peers and one idle peer, so idle peers do not slow
+// down active ones.
+func TestIdlePeersArePolledInTurn(t *testing.T) {
+	as, bs := newStar(t, openDevice(t, &Config{Vectors: 1 + maxPolledIdle}), maxPolledIdle)
 	s := bs[0].qp.shard
 	bs[0].pollN(2 * idleAfter)
 	require.Empty(t, s.polls.active)
@@ -213,9 +212,9 @@ func TestIdleConnsArePolledInTurn(t *testing.T) {
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("wake")})
 		got := bs[i].pollN(maxPolledIdle)
-		require.Len(t, got, 1, "each idle connection is polled in turn")
+		require.Len(t, got, 1, "each idle peer is polled in turn")
 		require.EqualValues(t, i, got[0].ID)
-		require.Len(t, s.polls.active, i+1, "only the connections with work are active")
+		require.Len(t, s.polls.active, i+1, "only the peers with work are active")
 	}
 	bs[0].pollN(2 * idleAfter)
 	require.Empty(t, s.polls.active)
@@ -235,7 +234,8 @@ func TestUnansweredConnStaysActive(t *testing.T) {
 	b.pollN(2) // The polls find no other work, so b sends the acknowledgement.
 	a.pollN(4 * idleAfter)
 	require.Empty(t, s.polls.active)
-	require.False(t, a.qp.sq.outstanding())
+	sent := &a.qp.path.(*shmConn).p.sent
+	require.Equal(t, sent.seq, sent.executed)
 }
 
 // An end rings its peer's doorbell only if the peer is parked, because a doorbell costs
@@ -250,7 +250,7 @@ func TestPollingEndIsNotRung(t *testing.T) {
 		a.wait(1, b)
 	}
 	for _, e := range []*end{a, b} {
-		require.False(t, cmside.Readable(t, e.qp.path.(*shmConn).end.Doorbell))
+		require.False(t, cmside.Readable(t, e.qp.path.(*shmConn).p.end.Doorbell))
 	}
 }
 
@@ -262,6 +262,7 @@ func TestInlineDoorbellWakes(t *testing.T) {
 	b := newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)
 	b.connect(a, nil)
+	becomeReady(a, b.end)
 	a.recv(9, 0, 100)
 	b.recv(1, 0, 100)
 	b.recv(2, 0, 100)

@@ -195,10 +195,15 @@ func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() 
 	}
 }
 
+// newSegment returns a REP that says that descriptors come with it.
+func newSegment() *repMsg {
+	return &repMsg{private: []byte("trust me"), shared: sharedMemory{side: 1, passed: true}}
+}
+
 // replyDescriptors returns the two descriptors that a REP has.
 func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	t.Helper()
-	end, segment, doorbell, err := shm.NewEnd(testGeometry, newMaps())
+	end, segment, doorbell, err := newEnds(0).Make(shm.EndKey{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		end.Release()
@@ -215,29 +220,29 @@ func TestHostileServers(t *testing.T) {
 			r.send(encode(someMessages()[0]))
 		},
 		"ready":          func(_ *testing.T, r *rawPeer) { r.send(encode(&rtuMsg{})) },
-		"no descriptors": func(_ *testing.T, r *rawPeer) { r.send(encode(&repMsg{})) },
+		"no descriptors": func(_ *testing.T, r *rawPeer) { r.send(encode(newSegment())) },
 		"too few": func(t *testing.T, r *rawPeer) {
 			seg, _ := replyDescriptors(t)
-			r.send(encode(&repMsg{}), seg)
+			r.send(encode(newSegment()), seg)
 		},
 		"too many": func(t *testing.T, r *rawPeer) {
 			seg, doorbell := replyDescriptors(t)
-			r.send(encode(&repMsg{}), seg, doorbell, doorbell)
+			r.send(encode(newSegment()), seg, doorbell, doorbell)
 		},
 		"far too many": func(t *testing.T, r *rawPeer) {
 			seg, doorbell := replyDescriptors(t)
-			r.send(encode(&repMsg{}), seg, doorbell, doorbell, doorbell, doorbell, doorbell, doorbell)
+			r.send(encode(newSegment()), seg, doorbell, doorbell, doorbell, doorbell, doorbell, doorbell)
 		},
 		"wrong order": func(t *testing.T, r *rawPeer) {
 			seg, doorbell := replyDescriptors(t)
-			r.send(encode(&repMsg{}), doorbell, seg)
+			r.send(encode(newSegment()), doorbell, seg)
 		},
 		"another kind of doorbell": func(t *testing.T, r *rawPeer) {
 			seg, _ := replyDescriptors(t)
 			eventfd, err := eventfd.New()
 			require.NoError(t, err)
 			defer unix.Close(eventfd)
-			r.send(encode(&repMsg{}), seg, eventfd)
+			r.send(encode(newSegment()), seg, eventfd)
 		},
 		"descriptors with a reject": func(t *testing.T, r *rawPeer) {
 			_, doorbell := replyDescriptors(t)
@@ -271,7 +276,7 @@ func TestHostileSegment(t *testing.T) {
 		memory, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC)
 		require.NoError(t, err)
 		defer unix.Close(memory)
-		attacker.send(encode(&repMsg{private: []byte("trust me")}), memory, doorbell)
+		attacker.send(encode(newSegment()), memory, doorbell)
 		ev := client.Want(cm.ConnectError, id)
 		require.Equal(t, statusSetupFailed, ev.Status)
 		require.ErrorIs(t, ev.Err, shm.ErrSegment)

@@ -34,14 +34,16 @@ type Config struct {
 	// Largest number of connections on the wire path from one source address to the
 	// listeners.
 	MaxConnsPerAddress int
-	WirePort           uint16       // UDP port of the wire path, the same at both ends
-	Geometry           shm.Geometry // shared memory of a connection on the local path
+	WirePort           uint16 // UDP port of the wire path, the same at both ends
+	// Shards is the number of shards. The number of a queue pair modulo Shards is the
+	// number of its shard.
+	Shards uint32
 
 	Users     access.Users               // users of this host who may be peers
 	UserLimit *access.UserLimit          // limits the connections of each user
 	Errors    *access.ErrorLimit         // delays the requests of sources with access errors
 	Spare     *unixsock.SpareDescriptors // descriptors that are closed when a listener needs free ones
-	Maps      *shm.MappingLimit          // limits the memory mappings of shared segments
+	Ends      *shm.Ends                  // memory shared with other shards
 	Ports     *udp.Ports                 // UDP ports of the device
 	// FreePorts returns the system's range of ephemeral ports.
 	FreePorts func() (hostport.PortRange, error)
@@ -64,6 +66,14 @@ func New(cfg *Config) *Manager {
 	m := &Manager{Config: *cfg, limits: cfg.Device.Attr()}
 	m.mux = newMADMux(m, &udpMADs{cfg.Ports, cfg.WirePort, cfg.WireCounts})
 	return m
+}
+
+// shardOf returns the number of the shard of a queue pair.
+func (m *Manager) shardOf(qpn uint32) uint32 { return qpn % m.Shards }
+
+// shardID returns the identity of the shard of a queue pair.
+func (m *Manager) shardID(qpn uint32) shm.ShardID {
+	return shm.ShardID{Device: m.limits.NodeGUID, Number: m.shardOf(qpn)}
 }
 
 // OpenChannel opens an event channel; see cm.Transport.

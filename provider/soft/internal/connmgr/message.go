@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -46,6 +47,17 @@ type qpParams struct {
 	flowControl        bool  // true if the queue pair advertises its receive buffers; ignored if srq is true
 }
 
+// sharedMemory has the fields of a REQ and a REP for the local path.
+type sharedMemory struct {
+	shard shm.ShardID // shard of the sender's queue pair
+	// The other fields are set only in a REP. It chooses the end of a segment that its
+	// sender uses; see shm.End. If passed is true, the segment is new, and its descriptors
+	// come with the REP.
+	segment uint64
+	side    uint8
+	passed  bool
+}
+
 // reqMsg (REQ) requests a connection.
 type reqMsg struct {
 	endpoints
@@ -58,6 +70,8 @@ type reqMsg struct {
 	mtu        verbs.MTU
 	ackTimeout uint8
 	tos        uint8
+
+	shared sharedMemory
 }
 
 // repMsg (REP) accepts a connection request.
@@ -68,6 +82,8 @@ type repMsg struct {
 	// ackDelay is the code of the ACK delay of the sender's device. It is set only in
 	// REPs from the wire path.
 	ackDelay uint8
+
+	shared sharedMemory
 }
 
 // rtuMsg (RTU, ready to use) confirms a REP.

@@ -71,8 +71,7 @@ const defaultHalfOpen = 512
 
 // testGeometry is the shared memory of the connections in tests.
 var testGeometry = shm.Geometry{
-	RequestSlots: shm.MinRingSlots, RequestBytes: shm.MinRingBytes,
-	ResponseSlots: shm.MinRingSlots, ResponseBytes: shm.MinRingBytes,
+	Slots: shm.MinRingSlots, Bytes: shm.MinRingBytes,
 }
 
 // completeConfig returns a copy of cfg without zero fields.
@@ -91,21 +90,21 @@ func completeConfig(cfg *Config, dev *fakeDevice, allowed []uint32) *Config {
 	if c.WirePort == 0 {
 		c.WirePort = wire.UDPPort
 	}
-	c.Geometry = testGeometry
+	c.Shards = 1
 	c.LocalCounts, c.WireCounts = new(counters.Set), new(counters.Set)
 	c.Users = access.NewUsers(allowed)
 	c.UserLimit = access.NewUserLimit(0, c.Users)
 	c.Errors = access.NewErrorLimit(c.LocalCounts)
 	c.Spare = new(unixsock.SpareDescriptors)
-	c.Maps = newMaps()
+	c.Ends = newEnds(dev.attr.NodeGUID)
 	c.Ports = udp.NewPorts(c.WirePort, 2, c.Local && c.Wire)
 	c.FreePorts = sync.OnceValues(hostport.EphemeralPorts)
 	return &c
 }
 
-// newMaps returns a MappingLimit that tests do not reach.
-func newMaps() *shm.MappingLimit {
-	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
+// newEnds returns a table of ends, with a limit of mappings that tests do not reach.
+func newEnds(guid uint64) *shm.Ends {
+	return shm.NewEnds(testGeometry, shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set)), guid)
 }
 
 // requireNothingLeft requires that a closed party has no bindings, open channels or

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -21,11 +22,14 @@ import (
 //	2  flags           16  Q_Key                 28  source address
 //	3  lookup status   20  responder resources   44  destination address
 //	4  reject reason   21  initiator depth       60  zero
-//	6  length of the   22  retry count           64  private data
-//	   private data    23  RNR retry count
+//	6  length of the   22  retry count           64  GUID of the device
+//	   private data    23  RNR retry count       72  number of the shard
+//	                                             76  side of the segment
+//	                                             80  number of the segment
+//	                                             88  private data
 const (
-	codecVersion = 1
-	headerSize   = 64
+	codecVersion = 2
+	headerSize   = 88
 	maxMessage   = headerSize + 196 // length of the longest message, a REP, with its private data
 )
 
@@ -35,6 +39,7 @@ const (
 	flagSRQ
 	flagByApplication
 	flagUser
+	flagPassed
 )
 
 // encode returns the packet of a message.
@@ -46,10 +51,12 @@ func encode(m message) []byte {
 	case *reqMsg:
 		m.endpoints.encode(b)
 		m.qpParams.encode(b)
+		m.shared.encode(b)
 		b[22] = m.retry
 		private = m.private
 	case *repMsg:
 		m.qpParams.encode(b)
+		m.shared.encode(b)
 		private = m.private
 	case *rejMsg:
 		b[2] = flag(m.byApplication, flagByApplication) | flag(m.userRefused, flagUser)
@@ -92,6 +99,14 @@ func (p *qpParams) encode(b []byte) {
 	b[20], b[21], b[23] = p.responderResources, p.initiatorDepth, p.rnrRetry
 }
 
+func (s *sharedMemory) encode(b []byte) {
+	b[2] |= flag(s.passed, flagPassed)
+	binary.LittleEndian.PutUint64(b[64:], s.shard.Device)
+	binary.LittleEndian.PutUint32(b[72:], s.shard.Number)
+	b[76] = s.side
+	binary.LittleEndian.PutUint64(b[80:], s.segment)
+}
+
 // decode decodes a packet, which any process may have sent. It checks all fields, but
 // not whether the ID expects the message. An error matches verbs.ErrProtocol. The packet
 // belongs to the caller.
@@ -121,11 +136,11 @@ func parse(b []byte) (message, error) {
 	byApplication, user := b[2]&flagByApplication != 0, b[2]&flagUser != 0
 	switch kind := messageKind(b[1]); kind {
 	case kindREQ:
-		m := &reqMsg{endpoints: parseEndpoints(b), qpParams: parseQPParams(b), retry: b[22], private: private}
+		m := &reqMsg{endpoints: parseEndpoints(b), qpParams: parseQPParams(b), retry: b[22], private: private, shared: parseShared(b)}
 		return m, m.check()
 	case kindREP:
-		m := &repMsg{qpParams: parseQPParams(b), private: private}
-		return m, cmp.Or(m.qpParams.check(), checkPrivate(private, cm.TCP, cm.MessageAccept))
+		m := &repMsg{qpParams: parseQPParams(b), private: private, shared: parseShared(b)}
+		return m, cmp.Or(m.qpParams.check(), m.shared.checkReply(), checkPrivate(private, cm.TCP, cm.MessageAccept))
 	case kindRTU:
 		return &rtuMsg{}, nil
 	case kindREJ:
@@ -165,11 +180,29 @@ func parseQPParams(b []byte) qpParams {
 	}
 }
 
+func parseShared(b []byte) sharedMemory {
+	return sharedMemory{
+		shard: shm.ShardID{Device: binary.LittleEndian.Uint64(b[64:]), Number: binary.LittleEndian.Uint32(b[72:])},
+		side:  b[76], segment: binary.LittleEndian.Uint64(b[80:]), passed: b[2]&flagPassed != 0,
+	}
+}
+
 func (m *reqMsg) check() error {
 	if m.retry > verbs.MaxRetry {
 		return malformed("retry count", uint64(m.retry))
 	}
+	if m.shared != (sharedMemory{shard: m.shared.shard}) {
+		return malformed("segment", m.shared.segment)
+	}
 	return cmp.Or(m.endpoints.check(), m.qpParams.check(), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
+}
+
+// checkReply checks the choice of a segment in a REP. The maker of a segment has side 1.
+func (s *sharedMemory) checkReply() error {
+	if s.side > 1 || s.passed && s.side != 1 {
+		return malformed("side of the segment", uint64(s.side))
+	}
+	return nil
 }
 
 func (m *sidrRepMsg) check() error {

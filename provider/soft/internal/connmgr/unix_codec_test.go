@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -20,9 +21,10 @@ func someMessages() []message {
 	ends6 := endpoints{netip.MustParseAddrPort("[::1]:1"), netip.MustParseAddrPort("[fd00::2]:65535")}
 	own := qpParams{qpn: verbs.MaxQPNum, psn: 0x123456, srq: true, responderResources: 16, initiatorDepth: 255, rnrRetry: 7, flowControl: true}
 	return []message{
-		&reqMsg{endpoints: ends, qpParams: own, retry: 7, private: fill(56)},
+		&reqMsg{endpoints: ends, qpParams: own, retry: 7, private: fill(56), shared: sharedMemory{shard: shm.ShardID{Device: 1 << 40, Number: 3}}},
 		&reqMsg{endpoints: ends6, private: []byte{}},
-		&repMsg{qpParams: own, private: fill(196)},
+		&repMsg{qpParams: own, private: fill(196), shared: sharedMemory{shm.ShardID{Device: 1<<64 - 1, Number: 1<<32 - 1}, 1 << 63, 1, true}},
+		&repMsg{private: []byte{}, shared: sharedMemory{segment: 5}},
 		&rtuMsg{},
 		&rejMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148), userRefused: true},
 		&rejMsg{reason: cm.RejectReason(65535), private: []byte{}},
@@ -48,7 +50,7 @@ func TestDecodeRefuses(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"nothing":                 nil,
 		"cut off":                 request()[:headerSize-1],
-		"another version":         set(0, 2),
+		"another version":         set(0, 1),
 		"unknown kind":            set(1, 9),
 		"unknown flag":            set(2, 0x80),
 		"a field of another kind": set(3, 1),
@@ -62,7 +64,11 @@ func TestDecodeRefuses(t *testing.T) {
 		"RNR retry count":         set(23, 8),
 		"source of two families":  set(28, 1),
 		"no destination":          set(44, make([]byte, 16)...),
-		"the zeros at the end":    set(63, 1),
+		"an unused byte":          set(77, 1),
+		"segment in a request":    set(80, 1),
+		"side in a request":       set(76, 1),
+		"side of a segment":       encode(&repMsg{shared: sharedMemory{side: 2}}),
+		"side of a new segment":   encode(&repMsg{shared: sharedMemory{passed: true}}),
 		"reply":                   encode(&repMsg{private: make([]byte, 197)}),
 		"reject":                  encode(&rejMsg{private: make([]byte, 149)}),
 		"lookup":                  encode(&sidrReqMsg{someMessages()[0].(*reqMsg).endpoints, make([]byte, 181)}),

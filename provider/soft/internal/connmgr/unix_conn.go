@@ -37,6 +37,12 @@ type unixConn struct {
 
 	// Descriptors that have arrived with a REP, or that will be sent with one.
 	passed []int
+	// What the peer's REQ or REP says about shared memory.
+	peerShared sharedMemory
+	chosen     *shm.End // end that this side has chosen for its REP, or nil
+	// shard of this side's request, for shm.Ends.Hold; valid if holds is true
+	ownShard uint32
+	holds    bool
 
 	admission admission // admission of the client on the accepting side
 }
@@ -85,6 +91,12 @@ func (c *unixConn) receive() (message, error) {
 	if len(fds) > 0 {
 		c.passed = fds
 	}
+	switch m := m.(type) {
+	case *reqMsg:
+		c.peerShared = m.shared
+	case *repMsg:
+		c.peerShared = m.shared
+	}
 	return m, nil
 }
 
@@ -92,7 +104,7 @@ func (c *unixConn) receive() (message, error) {
 // is checked later.
 func checkPassed(m message, fds []int) error {
 	want := 0
-	if m.kind() == kindREP {
+	if rep, ok := m.(*repMsg); ok && rep.shared.passed {
 		want = passedCount
 	}
 	if len(fds) != want {
@@ -104,10 +116,17 @@ func checkPassed(m message, fds []int) error {
 	return nil
 }
 
-// attach implements cmConn. It binds the queue pair to the shared memory. The accepting
-// side makes the memory.
+// attach implements cmConn. It binds the queue pair to shared memory. The accepting side
+// chooses the memory.
 func (c *unixConn) attach(qpn uint32) error {
-	end, err := c.end()
+	var end *shm.End
+	var err error
+	if c.id.active {
+		end, err = c.chosenByPeer(qpn)
+		c.unhold()
+	} else {
+		end, err = c.choose(qpn)
+	}
 	if err != nil {
 		return err
 	}
@@ -118,52 +137,82 @@ func (c *unixConn) attach(qpn uint32) error {
 	return c.bound.bind(c.ch.m.Engine, qpn, b)
 }
 
-func (c *unixConn) end() (*shm.End, error) {
-	if c.id.active {
-		return c.openEnd()
+// key returns the key of the memory that the shard of the queue pair qpn shares with the
+// shard of the peer.
+func (c *unixConn) key(qpn uint32) shm.EndKey {
+	return shm.EndKey{Process: c.process(), Other: c.peerShared.shard, Own: c.ch.m.shardOf(qpn)}
+}
+
+func (c *unixConn) process() shm.Process {
+	return shm.Process{UID: c.peer.UID, PID: int32(c.peer.PID)}
+}
+
+// chosenByPeer returns the end that the REP of the peer has chosen.
+func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
+	chosen := &c.peerShared
+	if chosen.passed {
+		fds := c.passed
+		c.passed = nil
+		end, err := c.ch.m.Ends.Open(c.key(qpn), chosen.segment, fds[passedSegment], fds[passedDoorbell])
+		return end, resource.Wrap(err)
 	}
-	return c.makeEnd()
+	end := c.ch.m.Ends.Find(c.key(qpn), chosen.segment, int(1-chosen.side))
+	if end == nil {
+		return nil, fmt.Errorf("%w: REP with an unknown segment", verbs.ErrProtocol)
+	}
+	return end, nil
 }
 
-// openEnd makes this side's end of the shared memory from the descriptors of the REP.
-// The shm.End owns them.
-func (c *unixConn) openEnd() (*shm.End, error) {
-	fds := c.passed
-	c.passed = nil
-	end, err := shm.OpenEnd(fds[passedSegment], fds[passedDoorbell], c.ch.m.Maps)
-	return end, resource.Wrap(err)
-}
-
-// makeEnd makes the shared memory and both doorbells. The field passed has the
-// descriptors for the peer. If too few descriptors are free, the spare descriptors are
-// closed.
-func (c *unixConn) makeEnd() (end *shm.End, err error) {
+// choose returns an end of memory that both shards share already, or makes new memory.
+// For new memory, the field passed has the descriptors for the peer. If too few
+// descriptors are free, the spare descriptors are closed.
+func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 	c.admission.useSpareFD()
+	if end = c.ch.m.Ends.Use(c.key(qpn)); end != nil {
+		c.chosen = end
+		return end, nil
+	}
 	err = c.ch.m.Spare.Retry(func() error {
-		end, err = c.newEnd()
+		var segment, doorbell int
+		if end, segment, doorbell, err = c.ch.m.Ends.Make(c.key(qpn)); err == nil {
+			c.passed = []int{passedSegment: segment, passedDoorbell: doorbell}
+		}
 		return err
 	})
 	if resource.NoDescriptors(err) {
 		c.ch.m.LocalCounts.Inc(counters.NoDescriptorsErr)
 	}
+	c.chosen = end
 	return end, resource.Wrap(err)
 }
 
-func (c *unixConn) newEnd() (*shm.End, error) {
-	end, segment, doorbell, err := shm.NewEnd(c.ch.m.Geometry, c.ch.m.Maps)
-	if err == nil {
-		c.passed = []int{passedSegment: segment, passedDoorbell: doorbell}
-	}
-	return end, err
-}
-
-// send implements cmConn. It sends the descriptors with a REP.
+// send implements cmConn. A REP names the chosen end, and comes with the descriptors of
+// a new segment.
 func (c *unixConn) send(m message) error {
-	if m.kind() != kindREP {
+	rep, ok := m.(*repMsg)
+	if !ok {
 		return unixsock.Send(c.fd, encode(m), nil)
 	}
 	defer c.closePassed()
+	rep.shared = sharedMemory{shard: c.ch.m.shardID(rep.qpn), segment: c.chosen.ID, side: uint8(c.chosen.Side), passed: len(c.passed) > 0}
 	return unixsock.Send(c.fd, encode(m), c.passed)
+}
+
+// hold keeps the memory that this side shares with the peer until the REP has chosen
+// some of it.
+func (c *unixConn) hold(request message) {
+	if m, ok := request.(*reqMsg); ok {
+		m.shared.shard = c.ch.m.shardID(m.qpn)
+		c.ownShard, c.holds = c.ch.m.shardOf(m.qpn), true
+		c.ch.m.Ends.Hold(c.process(), c.ownShard)
+	}
+}
+
+func (c *unixConn) unhold() {
+	if c.holds {
+		c.holds = false
+		c.ch.m.Ends.Unhold(c.process(), c.ownShard)
+	}
 }
 
 func (c *unixConn) closePassed() {
@@ -209,6 +258,7 @@ func (c *unixConn) move(to *channel) error {
 func (c *unixConn) close() {
 	c.stopDelivery()
 	c.closePassed()
+	c.unhold()
 	c.bound.unbind(c.ch.m.Engine)
 	if c.fd >= 0 {
 		_ = unix.Close(c.takeSocket())

@@ -193,6 +193,7 @@ func (d *localDial) sendRequest() error {
 		return errors.Join(err, d.replaceSocket())
 	}
 	c.dial = nil
+	c.hold(d.request)
 	// If the listener has closed the connection, the channel calls peerGone later.
 	_ = unixsock.Send(c.fd, encode(d.request), nil)
 	return nil

@@ -1,27 +1,22 @@
 package shm
 
-// An Ack is a value of the field Ack of a ControlBlock. It has three numbers, here with
-// their sizes in bits:
+// An Ack is a value of the field Ack of a ControlBlock. It has two positions in the ring
+// of the other side, each 32 bits. A position is a number of slots since the beginning.
 //
-//	number of slots consumed (32) | last NAK (8) << 32 | number of NAKs (24) << 40
+//	consumed | executed << 32
 //
-// The NAK is about the first slot that was not consumed. A new NAK changes the number of
-// NAKs.
+// The sender may use the slots before the position consumed again. The requests in slots
+// before the position executed were executed, unless a slot of this side says otherwise.
 type Ack uint64
 
-// NewAck returns an Ack. Only the low 24 bits of naks are stored.
-func NewAck(consumed uint32, last NAK, naks uint32) Ack {
-	return Ack(consumed) | Ack(last)<<32 | Ack(naks)<<40
-}
+// NewAck returns an Ack.
+func NewAck(consumed, executed uint32) Ack { return Ack(consumed) | Ack(executed)<<32 }
 
-// Consumed returns the number of slots consumed since the beginning, modulo 2^32.
+// Consumed returns the position before which all slots were consumed.
 func (a Ack) Consumed() uint32 { return uint32(a) }
 
-// NAK returns the NAK that was sent last.
-func (a Ack) NAK() NAK { return NAK(a >> 32) }
-
-// NAKs returns the number of NAKs sent, modulo 2^24.
-func (a Ack) NAKs() uint32 { return uint32(a >> 40) }
+// Executed returns the position before which all requests were executed or refused.
+func (a Ack) Executed() uint32 { return uint32(a >> 32) }
 
 // A NAK says why a request was not executed. The upper three bits are the kind. The
 // lower five bits are a value. It is part of the shared memory layout.

@@ -1,6 +1,6 @@
-// Package shm has the shared memory of a connection between two processes. A segment has
-// rings for requests and responses in each direction. Doorbells wake the other process.
-// A MappingLimit limits the number of segments.
+// Package shm has the shared memory of two shards, which may belong to two processes. A
+// segment has a ring of slots in each direction. Doorbells wake the other shard. A
+// MappingLimit limits the number of segments.
 //
 // The other process can write any bytes at any time. So this package copies each number
 // once, and checks and uses only the copy.
@@ -11,9 +11,12 @@ package shm
 //	doorbell_unsafe.go  system calls on doorbells
 //	doorbell.go         doorbells
 //	ack.go              acknowledgements in shared memory
+//	control_block.go    what a side publishes about itself
+//	slot.go             contents of a slot
 //	geometry.go         sizes of rings and segments
 //	ring.go             rings of slots
 //	segment_unsafe.go   layout of a segment
 //	mappings.go         limit of mapped segments
-//	segment.go          Segment: the shared memory of a connection
-//	end.go              End: the resources of one end of a connection
+//	segment.go          Segment: the shared memory of two shards
+//	end.go              End: the resources of one side
+//	ends.go             table of the ends of a device

@@ -4,17 +4,25 @@ package shm
 
 import "golang.org/x/sys/unix"
 
-// An End has the resources of one side of a connection.
+// An End is one side of the memory that two shards share. All connections between the
+// two shards use it. It counts its users: bindings and connections.
 type End struct {
 	Segment  *Segment
-	Side     int // 0 for the connecting side, 1 for the accepting side
-	Doorbell int // descriptor of this side's doorbell; see doorbell.go
+	Side     int    // 1 for the side that has made the segment, 0 for the other one
+	Doorbell int    // descriptor of this side's doorbell; see doorbell.go
+	ID       uint64 // random number of the segment, the same on both sides
+
+	ends *Ends // table of the end
+	key  EndKey
+	// These fields are guarded by ends.mu. The field adopted is true if a shard polls the
+	// end.
+	users   int
+	adopted bool
 }
 
-// NewEnd makes the shared memory and the doorbells of a connection, on the accepting
-// side. The caller owns all results. It sends both descriptors to the connecting side
-// for OpenEnd.
-func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
+// makeEnd makes a segment and its doorbells. The caller owns all results. It sends both
+// descriptors to the other side for openEnd.
+func makeEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
 	seg, err := newSegment(geom, maps)
 	if err != nil {
 		return nil, -1, -1, err
@@ -27,9 +35,9 @@ func NewEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int,
 	return &End{Segment: seg, Side: 1, Doorbell: own}, seg.takeFD(), peers, nil
 }
 
-// OpenEnd makes the End of the connecting side from the descriptors of NewEnd. It owns
-// them, even after an error. ErrSegment means that the segment is not valid.
-func OpenEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
+// openEnd makes the End of the other side from the descriptors of makeEnd. It owns them,
+// even after an error. ErrSegment means that the segment is not valid.
+func openEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
 	seg, err := openSegment(segment, maps)
 	if err != nil {
 		_ = unix.Close(doorbell)
@@ -39,21 +47,42 @@ func OpenEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
 	return &End{Segment: seg, Side: 0, Doorbell: doorbell}, nil
 }
 
-// NewEndPair makes both ends of a connection within this process. The caller owns them.
-func NewEndPair(geom Geometry, maps *MappingLimit) (accepting, connecting *End, err error) {
-	accepting, segment, doorbell, err := NewEnd(geom, maps)
-	if err != nil {
-		return nil, nil, err
-	}
-	if connecting, err = OpenEnd(segment, doorbell, maps); err != nil {
-		accepting.Release()
-		return nil, nil, err
-	}
-	return accepting, connecting, nil
+// hungUp reports whether the other side has closed its doorbell.
+func (e *End) hungUp() bool {
+	fds := []unix.PollFd{{Fd: int32(e.Doorbell), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0 && fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
 }
 
-// Release unmaps the memory and closes the doorbell.
-func (e *End) Release() {
+// HangUp makes the other side see a closed doorbell.
+func (e *End) HangUp() { _ = unix.Shutdown(e.Doorbell, unix.SHUT_RDWR) }
+
+// Close unmaps the memory and closes the doorbell. Only the shard that polls the end
+// calls it, after Ends.Drop or when the device is closed.
+func (e *End) Close() {
 	e.Segment.Close()
 	_ = unix.Close(e.Doorbell)
+}
+
+// Release counts one user less. Without users, the end is closed, unless a shard polls
+// it: then Ends.Drop decides.
+func (e *End) Release() {
+	t := e.ends
+	t.mu.Lock()
+	e.users--
+	unused := e.users == 0 && !e.adopted
+	if unused {
+		t.remove(e)
+	}
+	t.mu.Unlock()
+	if unused {
+		e.Close()
+	}
+}
+
+// Adopt records that a shard polls the end.
+func (e *End) Adopt() {
+	e.ends.mu.Lock()
+	defer e.ends.mu.Unlock()
+	e.adopted = true
 }

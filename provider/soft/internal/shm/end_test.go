@@ -12,11 +12,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-var smallest = Geometry{
-	RequestSlots: MinRingSlots, RequestBytes: MinRingBytes,
-	ResponseSlots: MinRingSlots, ResponseBytes: MinRingBytes,
-}
-
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
@@ -27,7 +22,7 @@ func openDescriptors(t *testing.T) int {
 // Both ends of a pair map the same memory and have connected doorbells.
 func TestEndPair(t *testing.T) {
 	before, maps := openDescriptors(t), newTestLimit()
-	a, b, err := NewEndPair(smallest, maps)
+	a, b, err := NewEnds(testGeometry, maps, 0).UsePair(0, 1)
 	require.NoError(t, err)
 	require.Equal(t, 1, a.Side)
 	require.Equal(t, 0, b.Side)
@@ -44,12 +39,12 @@ func TestEndPair(t *testing.T) {
 	require.Equal(t, before, openDescriptors(t))
 }
 
-// If the second mapping of a pair is not allowed, NewEndPair fails and leaves nothing
+// If the second mapping of a pair is not allowed, UsePair fails and leaves nothing
 // behind.
 func TestEndPairOutOfMappings(t *testing.T) {
 	before, maps := openDescriptors(t), newTestLimit()
 	maps.maxSegments, maps.nextCount = 1, 1<<20
-	_, _, err := NewEndPair(smallest, maps)
+	_, _, err := NewEnds(testGeometry, maps, 0).UsePair(0, 1)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	// Acquire has started a count of the mappings, which opens a descriptor. settle waits
 	// until the count has ended.

@@ -8,19 +8,16 @@ import (
 )
 
 const (
-	MinRingSlots = 8 // smallest number of slots in a ring
-	maxRingSlots = 1 << 16
+	MinRingSlots = 8       // smallest number of slots in a ring
+	maxRingSlots = 1 << 15 // largest number; the sequence in a slot has 16 bits
 	MinRingBytes = 4 << 10 // smallest size in bytes of the payload area of a ring
 	maxRingBytes = 64 << 20
 )
 
-// Geometry has the sizes of the rings in a segment, each a power of two.
+// Geometry has the sizes of each of the two rings in a segment, powers of two.
 type Geometry struct {
-	// A ring for requests has RequestSlots slots and RequestBytes bytes of payload area.
-	RequestSlots, RequestBytes uint32
-	// A ring for responses has ResponseSlots slots and ResponseBytes bytes of payload
-	// area.
-	ResponseSlots, ResponseBytes uint32
+	Slots uint32 // number of slots
+	Bytes uint32 // size of the payload area in bytes
 }
 
 // Check returns a *verbs.ParamError if a size is out of range or no power of two.
@@ -29,10 +26,8 @@ func (g Geometry) Check() error {
 		name            string
 		value, min, max uint32
 	}{
-		{"ring slots", g.RequestSlots, MinRingSlots, maxRingSlots},
-		{"ring bytes", g.RequestBytes, MinRingBytes, maxRingBytes},
-		{"response ring slots", g.ResponseSlots, MinRingSlots, maxRingSlots},
-		{"response ring bytes", g.ResponseBytes, MinRingBytes, maxRingBytes},
+		{"ring slots", g.Slots, MinRingSlots, maxRingSlots},
+		{"ring bytes", g.Bytes, MinRingBytes, maxRingBytes},
 	} {
 		if f.value < f.min || f.value > f.max || bits.OnesCount32(f.value) != 1 {
 			return &verbs.ParamError{Field: f.name, Value: int64(f.value), Limit: int64(f.max),

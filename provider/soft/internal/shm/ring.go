@@ -8,81 +8,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
-const (
-	SlotSize    = 128            // size of a slot in bytes: two cache lines
-	SlotPayload = SlotSize - 4*8 // number of bytes of payload that a slot has space for
-	// maxFragment is the largest payload of a slot in bytes. A longer message has several
-	// fragments, so the receiver can take one while the sender writes the next one.
-	// Arbitrary.
-	maxFragment = 16 << 10
-)
-
-// A slotFrame is a slot of a ring, with one fragment. A payload of up to 96 bytes is in
-// the slot. A longer payload is in the payload area.
+// A slotFrame is a slot of a ring. A payload of up to 96 bytes is in the slot. A longer
+// payload is in the payload area.
 //
-//	word 0  sequence (32) | operation (8) << 32 | flags (8) << 40
+//	word 0  sequence (16) | operation (8) << 16 | flags (8) << 24 | Dest << 32
 //	word 1  length (32) | immediate data (32) << 32
-//	word 2  remote address                      only operations on remote memory
-//	word 3  remote key (32) | total (32) << 32  only operations on remote memory
+//	word 2  remote address, or NAK              see hasAddr
+//	word 3  remote key (32) | total (32) << 32  see hasAddr
 //
-// The sequence is the number of slots filled so far, with this one. The sender stores
-// word 0 last. The total is the length of the message.
+// The sequence is the number of slots filled so far, with this one, modulo 2^16. The
+// sender stores word 0 last. The total is the length of the message.
 type slotFrame struct {
 	word [4]uint64
 	data [SlotPayload]byte
 }
-
-// Each side of a connection has a ControlBlock, and writes all its fields. The other side
-// reads all fields, and writes only WakeFor.
-type ControlBlock struct {
-	// Ack acknowledges the other side's requests; see the type Ack.
-	Ack atomic.Uint64
-	// Resend counts retries after RNR NAKs. A new value makes the other side process the
-	// same slot again.
-	Resend atomic.Uint32
-	// Responses is the number of response slots that this side has consumed.
-	Responses atomic.Uint32
-	_         [48]byte
-
-	// These fields rarely change, and the other side reads them often. So they have a
-	// cache line of their own.
-
-	// WakeFor is a WakeLevel: for which changes the other side rings this side's
-	// doorbell.
-	WakeFor atomic.Uint32
-	// State is the EndState of the side that writes this control block.
-	State atomic.Uint32
-	_     [56]byte
-}
-
-// A WakeLevel says for which changes the peer has to ring the doorbell.
-type WakeLevel = uint32
-
-const (
-	// The peer does not ring the doorbell, because this side polls the rings.
-	WakeNone WakeLevel = iota
-	// The peer rings the doorbell for each request and each response.
-	WakeSlots
-	// The peer rings the doorbell for each request, response and acknowledgement.
-	WakeAll
-)
-
-// An EndState says whether a side of the connection processes requests.
-type EndState = uint32
-
-const (
-	sideAbsent EndState = iota // The side does not process requests yet.
-	SideActive                 // The side processes requests.
-	// The queue pair is closed or in the error state and processes no requests.
-	SideStopped
-)
-
-// Flags of a slot that only the local path uses.
-const (
-	// The payload is in the payload area of the ring.
-	FlagArea   = fragment.PathFlag << iota
-	FlagAckReq // The sender asks the receiver to acknowledge the slot at once.
-)
 
 // A Ring is the memory of one ring: the slots and the payload area.
 type Ring struct {
@@ -97,7 +36,7 @@ func (r *Ring) Len() int { return len(r.slots) }
 // numbers wrap around.
 type Producer struct {
 	Ring
-	tail uint32 // number of slots filled since the beginning
+	Tail uint32 // number of slots filled since the beginning
 	// Number of slots that were filled and that the consumer can not see yet.
 	Unpublished uint32
 	firstWord   uint64 // word 0 of the first unpublished slot
@@ -118,11 +57,11 @@ func NewProducer(r Ring) Producer {
 // bytes. The result dst may be shorter. It is in the payload area if inArea is true, and
 // otherwise in the slot. ok is false if there is no room.
 func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
-	if p.tail-p.Freed == uint32(len(p.slots)) {
+	if p.Tail-p.Freed == uint32(len(p.slots)) {
 		return nil, false, false
 	}
 	if want <= SlotPayload {
-		return p.slots[p.tail&uint32(len(p.slots)-1)].data[:want], false, true
+		return p.slots[p.Tail&uint32(len(p.slots)-1)].data[:want], false, true
 	}
 	size := uint32(len(p.area))
 	at := p.areaTail & (size - 1)
@@ -135,40 +74,40 @@ func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 
 // Put fills the next slot with a fragment whose payload is already in the memory from
 // Reserve. PublishFirst publishes the slot.
-func (p *Producer) Put(f *fragment.Fragment) {
-	index := p.tail & uint32(len(p.slots)-1)
+func (p *Producer) Put(f *Slot) {
+	index := p.Tail & uint32(len(p.slots)-1)
 	s := &p.slots[index]
 	if f.Flags&FlagArea != 0 {
 		p.areaTail += alignArea(f.Length)
 	}
 	p.areaEnd[index] = p.areaTail
 	s.word[1] = uint64(f.Length) | uint64(f.Imm)<<32
-	if f.Op.Remote() {
+	if hasAddr(f.Op) {
 		s.word[2] = f.Addr
 		s.word[3] = uint64(f.Key) | uint64(f.Total)<<32
 	}
-	p.addSlot(s, f.Op, f.Flags)
+	p.addSlot(s, f.Op, f.Flags, f.Dest)
 }
 
 // PutSend fills the next slot with a SEND of one fragment. It returns false if data is
 // too long or the ring is full. PublishFirst publishes the slot.
-func (p *Producer) PutSend(data []byte, flags fragment.Flags) bool {
-	if len(data) > SlotPayload || p.tail-p.Freed == uint32(len(p.slots)) {
+func (p *Producer) PutSend(to Dest, data []byte, flags fragment.Flags) bool {
+	if len(data) > SlotPayload || p.Tail-p.Freed == uint32(len(p.slots)) {
 		return false
 	}
-	index := p.tail & uint32(len(p.slots)-1)
+	index := p.Tail & uint32(len(p.slots)-1)
 	s := &p.slots[index]
 	copy(s.data[:], data)
 	p.areaEnd[index] = p.areaTail
 	s.word[1] = uint64(len(data))
-	p.addSlot(s, fragment.Send, flags|fragment.First|fragment.Last)
+	p.addSlot(s, fragment.Send, flags|fragment.First|fragment.Last, to)
 	return true
 }
 
 // addSlot counts s as filled. It stores word 0, unless s is the first unpublished slot.
-func (p *Producer) addSlot(s *slotFrame, op fragment.Op, flags fragment.Flags) {
-	p.tail++
-	word := uint64(p.tail) | uint64(op)<<32 | uint64(flags)<<40
+func (p *Producer) addSlot(s *slotFrame, op fragment.Op, flags fragment.Flags, to Dest) {
+	p.Tail++
+	word := uint64(uint16(p.Tail)) | uint64(op)<<16 | uint64(flags)<<24 | uint64(to)<<32
 	if p.Unpublished == 0 {
 		p.firstWord = word
 	} else {
@@ -181,14 +120,14 @@ func (p *Producer) addSlot(s *slotFrame, op fragment.Op, flags fragment.Flags) {
 // one.
 func (p *Producer) PublishFirst() {
 	if p.Unpublished > 0 {
-		first := &p.slots[(p.tail-p.Unpublished)&uint32(len(p.slots)-1)]
+		first := &p.slots[(p.Tail-p.Unpublished)&uint32(len(p.slots)-1)]
 		p.Unpublished = 0
 		atomic.StoreUint64(&first.word[0], p.firstWord)
 	}
 }
 
 // Publish calls Put and then PublishFirst.
-func (p *Producer) Publish(f *fragment.Fragment) {
+func (p *Producer) Publish(f *Slot) {
 	p.Put(f)
 	p.PublishFirst()
 }
@@ -197,7 +136,7 @@ func (p *Producer) Publish(f *fragment.Fragment) {
 // number of slots consumed since the beginning. Free returns false if this number is not
 // possible.
 func (p *Producer) Free(head uint32) bool {
-	if head-p.Freed > p.tail-p.Freed {
+	if head-p.Freed > p.Tail-p.Freed {
 		return false
 	}
 	if head != p.Freed {
@@ -219,23 +158,23 @@ type Consumer struct {
 
 // Ready reports whether the next slot is filled.
 func (c *Consumer) Ready() bool {
-	return uint32(atomic.LoadUint64(&c.slots[c.Head&uint32(len(c.slots)-1)].word[0])) == c.Head+1
+	return uint16(atomic.LoadUint64(&c.slots[c.Head&uint32(len(c.slots)-1)].word[0])) == uint16(c.Head+1)
 }
 
 // Peek copies the header of the next slot to f. f.Payload refers to the shared memory.
 // filled is false if the slot is not filled yet. ok is false for an invalid header.
-func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
+func (c *Consumer) Peek(f *Slot) (filled, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
-	if uint32(w) != c.Head+1 {
+	if uint16(w) != uint16(c.Head+1) {
 		return false, true
 	}
 	s.fetch()
 	// Each word is loaded only once, because the peer could change it after a check.
-	f.Op, f.Flags = fragment.Op(w>>32), fragment.Flags(w>>40)
+	f.Op, f.Flags, f.Dest = fragment.Op(w>>16), fragment.Flags(w>>24), Dest(w>>32)
 	w = atomic.LoadUint64(&s.word[1])
 	f.Length, f.Imm = uint32(w), uint32(w>>32)
-	if f.Op.Remote() {
+	if hasAddr(f.Op) {
 		f.Addr = atomic.LoadUint64(&s.word[2])
 		w = atomic.LoadUint64(&s.word[3])
 		f.Key, f.Total = uint32(w), uint32(w>>32)
@@ -256,29 +195,29 @@ func (c *Consumer) Peek(f *fragment.Fragment) (filled, ok bool) {
 	return true, true
 }
 
-// PeekSend returns the payload of the next slot, in the shared memory. ok is false
-// unless the slot has a SEND of one fragment without immediate data, whose payload is in
-// the slot.
-func (c *Consumer) PeekSend() (payload []byte, flags fragment.Flags, ok bool) {
+// PeekSend returns the destination of the next slot, and its payload in the shared
+// memory. ok is false unless the slot has a SEND of one fragment without immediate data,
+// whose payload is in the slot.
+func (c *Consumer) PeekSend() (payload []byte, to Dest, flags fragment.Flags, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
-	if uint32(w) != c.Head+1 {
-		return nil, 0, false
+	if uint16(w) != uint16(c.Head+1) {
+		return nil, 0, 0, false
 	}
 	s.fetch()
-	flags = fragment.Flags(w >> 40)
+	flags = fragment.Flags(w >> 24)
 	length := uint32(atomic.LoadUint64(&s.word[1]))
-	if fragment.Op(w>>32) != fragment.Send || flags&^(FlagAckReq|fragment.Solicited) != fragment.First|fragment.Last || length > SlotPayload {
-		return nil, 0, false
+	if fragment.Op(w>>16) != fragment.Send || flags&^(FlagAckReq|fragment.Solicited) != fragment.First|fragment.Last || length > SlotPayload {
+		return nil, 0, 0, false
 	}
-	return s.data[:length], flags, true
+	return s.data[:length], Dest(w >> 32), flags, true
 }
 
 // AdvanceSend consumes the slot whose payload PeekSend has returned.
 func (c *Consumer) AdvanceSend() { c.Head++ }
 
 // Advance consumes the slot whose header Peek has copied to f.
-func (c *Consumer) Advance(f *fragment.Fragment) {
+func (c *Consumer) Advance(f *Slot) {
 	c.Head++
 	if f.Flags&FlagArea != 0 {
 		c.areaHead += alignArea(f.Length)

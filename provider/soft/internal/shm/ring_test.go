@@ -21,7 +21,7 @@ func newRing(slots int) (Producer, Consumer) {
 func TestBatchIsShownAtOnce(t *testing.T) {
 	const slots = 8
 	out, in := newRing(slots)
-	var r fragment.Fragment
+	var r Slot
 	next, seen := byte(0), byte(0)
 	for batch := 1; batch <= slots; batch++ {
 		for range batch {
@@ -30,7 +30,7 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 			require.False(t, inArea)
 			dst[0] = next
 			next++
-			out.Put(&fragment.Fragment{Op: fragment.Send, Length: 1})
+			out.Put(&Slot{Fragment: fragment.Fragment{Op: fragment.Send, Length: 1}})
 			more, ok := in.Peek(&r)
 			require.True(t, ok)
 			require.False(t, more, "slot %d of %d", out.Unpublished, batch)
@@ -60,26 +60,28 @@ func TestSendInSlot(t *testing.T) {
 			data[i] = byte(length + i)
 		}
 		flags := []fragment.Flags{0, FlagAckReq, fragment.Solicited, FlagAckReq | fragment.Solicited}[length%4]
-		require.True(t, out.PutSend(data, flags))
-		_, _, ok := in.PeekSend()
+		require.True(t, out.PutSend(NewDest(uint32(length)), data, flags))
+		_, _, _, ok := in.PeekSend()
 		require.False(t, ok, "the slot is not published")
 		out.PublishFirst()
-		payload, got, ok := in.PeekSend()
+		payload, to, got, ok := in.PeekSend()
 		require.True(t, ok)
 		require.Equal(t, data, payload)
 		require.Equal(t, flags|whole, got)
-		var f fragment.Fragment
+		require.EqualValues(t, length, to.QPN())
+		var f Slot
 		more, ok := in.Peek(&f)
 		require.True(t, more && ok)
-		require.Equal(t, fragment.Fragment{Op: fragment.Send, Flags: flags | whole, Length: uint32(length), Payload: data}, f)
+		require.Equal(t, fragment.Fragment{Op: fragment.Send, Flags: flags | whole, Length: uint32(length), Payload: data}, f.Fragment)
+		require.Equal(t, to, f.Dest)
 		in.AdvanceSend()
 		require.True(t, out.Free(in.Head))
 	}
-	require.False(t, out.PutSend(make([]byte, SlotPayload+1), 0), "longer than a slot")
+	require.False(t, out.PutSend(0, make([]byte, SlotPayload+1), 0), "longer than a slot")
 	for range len(out.slots) {
-		require.True(t, out.PutSend(nil, 0))
+		require.True(t, out.PutSend(0, nil, 0))
 	}
-	require.False(t, out.PutSend(nil, 0), "the ring is full")
+	require.False(t, out.PutSend(0, nil, 0), "the ring is full")
 }
 
 // PeekSend only takes SENDs of one fragment in the slot, without immediate data. Peek
@@ -97,8 +99,8 @@ func TestPeekSendLeavesOtherSlots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, in := newRing(4)
-			out.Publish(&f)
-			_, _, ok := in.PeekSend()
+			out.Publish(&Slot{Fragment: f})
+			_, _, _, ok := in.PeekSend()
 			require.False(t, ok)
 		})
 	}
@@ -110,7 +112,7 @@ func TestRingIsFull(t *testing.T) {
 	for range len(out.slots) {
 		_, _, ok := out.Reserve(0)
 		require.True(t, ok)
-		out.Put(&fragment.Fragment{Op: fragment.Send})
+		out.Put(&Slot{Fragment: fragment.Fragment{Op: fragment.Send}})
 	}
 	_, _, ok := out.Reserve(0)
 	require.False(t, ok)

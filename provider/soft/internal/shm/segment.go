@@ -10,15 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Segment is the shared memory of one connection. The accepting side makes it. Offsets
+// A Segment is memory that two shards share. The accepting side makes it. Offsets
 // in bytes:
 //
 //	0     header: magic, layout version, geometry
 //	1024  control block of side 0 (the connecting side)
 //	1280  control block of side 1 (the accepting side)
-//	4096  request slots 0->1, request slots 1->0,
-//	      response slots 0->1, response slots 1->0,
-//	      then the payload areas in the same order
+//	4096  slots 0->1, slots 1->0, payload area 0->1, payload area 1->0
 type Segment struct {
 	FD   int    // descriptor of the segment; -1 after it was closed or taken
 	Mem  []byte // the mapped memory
@@ -28,7 +26,7 @@ type Segment struct {
 
 const (
 	segmentMagic   = 0x706f6f6c616d6472 // the bytes "rdmaloop" as a little-endian number
-	segmentVersion = 1
+	segmentVersion = 2
 	ControlOffset  = 1024 // offset of the control block of side 0
 	ControlStride  = 256  // distance from the control block of side 0 to that of side 1
 	RingsOffset    = 4096 // offset of the first slots
@@ -36,8 +34,7 @@ const (
 
 // size returns the size of the segment in bytes.
 func (g Geometry) size() int {
-	perSide := int(g.RequestSlots)*SlotSize + int(g.ResponseSlots)*SlotSize + int(g.RequestBytes) + int(g.ResponseBytes)
-	return RingsOffset + 2*perSide
+	return RingsOffset + 2*(int(g.Slots)*SlotSize+int(g.Bytes))
 }
 
 // segmentSeals prevent the peer from changing the size of the file. In a file that is
@@ -68,8 +65,7 @@ func (s *Segment) create() error {
 	if err := s.mmap(); err != nil {
 		return err
 	}
-	header := []uint64{segmentMagic, segmentVersion,
-		uint64(s.geom.RequestSlots), uint64(s.geom.RequestBytes), uint64(s.geom.ResponseSlots), uint64(s.geom.ResponseBytes)}
+	header := []uint64{segmentMagic, segmentVersion, uint64(s.geom.Slots), uint64(s.geom.Bytes)}
 	for i, v := range header {
 		binary.LittleEndian.PutUint64(s.Mem[8*i:], v)
 	}
@@ -98,7 +94,7 @@ func (s *Segment) open() error {
 	if seals&segmentSeals != segmentSeals {
 		return fmt.Errorf("%w: not sealed", ErrSegment)
 	}
-	var header [48]byte
+	var header [32]byte
 	if n, err := unix.Pread(s.FD, header[:], 0); err != nil || n != len(header) {
 		return fmt.Errorf("%w: no header", ErrSegment)
 	}
@@ -106,7 +102,7 @@ func (s *Segment) open() error {
 	if word(0) != segmentMagic || word(1) != segmentVersion {
 		return fmt.Errorf("%w: magic %#x, version %d", ErrSegment, word(0), word(1))
 	}
-	s.geom = Geometry{uint32(word(2)), uint32(word(3)), uint32(word(4)), uint32(word(5))}
+	s.geom = Geometry{uint32(word(2)), uint32(word(3))}
 	if err := s.geom.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrSegment, err)
 	}
@@ -158,30 +154,13 @@ func (s *Segment) Close() {
 	}
 }
 
-// Carve returns the control block of a side and the two rings on which the side sends.
-// Side 0 is the connecting side.
-func (s *Segment) Carve(side int) (ctl *ControlBlock, request, response Ring) {
-	g := s.geom
-	at := RingsOffset
-	take := func(n uint32) []byte {
-		piece := s.Mem[at : at+int(n) : at+int(n)]
-		at += int(n)
-		return piece
+// Carve returns the control block of a side and the ring on which the side sends. Side 0
+// is the connecting side.
+func (s *Segment) Carve(side int) (*ControlBlock, Ring) {
+	slots, area := int(s.geom.Slots)*SlotSize, int(s.geom.Bytes)
+	slotsAt, areaAt := RingsOffset+side*slots, RingsOffset+2*slots+side*area
+	return controlAt(s.Mem[ControlOffset+side*ControlStride:]), Ring{
+		slots: slotsOf(s.Mem[slotsAt : slotsAt+slots : slotsAt+slots]),
+		area:  s.Mem[areaAt : areaAt+area : areaAt+area],
 	}
-	// First index: requests or responses. Second index: the side that sends on the ring.
-	var slots, areas [2][2][]byte
-	for kind, n := range []uint32{g.RequestSlots, g.ResponseSlots} {
-		for i := range 2 {
-			slots[kind][i] = take(n * SlotSize)
-		}
-	}
-	for kind, n := range []uint32{g.RequestBytes, g.ResponseBytes} {
-		for i := range 2 {
-			areas[kind][i] = take(n)
-		}
-	}
-	ctl = controlAt(s.Mem[ControlOffset+side*ControlStride:])
-	request = Ring{slots: slotsOf(slots[0][side]), area: areas[0][side]}
-	response = Ring{slots: slotsOf(slots[1][side]), area: areas[1][side]}
-	return ctl, request, response
 }

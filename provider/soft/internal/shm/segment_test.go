@@ -11,8 +11,7 @@ import (
 
 // testGeometry is the geometry of the segments in tests.
 var testGeometry = Geometry{
-	RequestSlots: MinRingSlots, RequestBytes: MinRingBytes,
-	ResponseSlots: MinRingSlots, ResponseBytes: MinRingBytes,
+	Slots: MinRingSlots, Bytes: MinRingBytes,
 }
 
 func TestForeignSegmentsAreRefused(t *testing.T) {
@@ -24,7 +23,7 @@ func TestForeignSegmentsAreRefused(t *testing.T) {
 		require.NoError(t, err)
 		return openSegment(fd, newTestLimit())
 	}
-	for at, name := range map[int]string{0: "magic", 8: "version", 16: "slots", 24: "bytes", 32: "response slots", 40: "response bytes"} {
+	for at, name := range map[int]string{0: "magic", 8: "version", 16: "slots", 24: "bytes"} {
 		old := seg.Mem[at]
 		seg.Mem[at]++
 		_, err := open()

@@ -1,0 +1,204 @@
+//go:build linux
+
+package shm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Two tables of ends in this test belong to two processes: the client sends requests, and
+// the server chooses ends.
+var (
+	clientProcess, serverProcess = Process{UID: 1, PID: 10}, Process{UID: 1, PID: 20}
+	clientShard, serverShard     = ShardID{Device: 100, Number: 3}, ShardID{Device: 200, Number: 4}
+	serverKey                    = EndKey{clientProcess, clientShard, serverShard.Number}
+	clientKey                    = EndKey{serverProcess, serverShard, clientShard.Number}
+)
+
+// newTables returns the tables of a client and a server. At the end of the test, nothing
+// may be left in them.
+func newTables(t *testing.T) (client, server *Ends) {
+	before := openDescriptors(t)
+	maps := newTestLimit()
+	client, server = NewEnds(testGeometry, maps, clientShard.Device), NewEnds(testGeometry, maps, serverShard.Device)
+	t.Cleanup(func() {
+		for _, ends := range []*Ends{client, server} {
+			require.Empty(t, ends.byKey)
+			require.Empty(t, ends.byID)
+			require.Empty(t, ends.held)
+		}
+		maps.settle()
+		require.Zero(t, maps.mapped)
+		require.Equal(t, before, openDescriptors(t))
+	})
+	return client, server
+}
+
+// connectEnds makes memory for the first connection.
+func connectEnds(t *testing.T, client, server *Ends, serverKey, clientKey EndKey) (c, s *End) {
+	s, segment, doorbell, err := server.Make(serverKey)
+	require.NoError(t, err)
+	c, err = client.Open(clientKey, s.ID, segment, doorbell)
+	require.NoError(t, err)
+	return c, s
+}
+
+// The second connection uses the ends of the first one. They are closed after the last
+// connection.
+func TestEndsAreShared(t *testing.T) {
+	client, server := newTables(t)
+	c, s := connectEnds(t, client, server, serverKey, clientKey)
+	require.Same(t, s, server.Use(serverKey))
+	require.Same(t, c, client.Find(clientKey, s.ID, 1-s.Side))
+	s.Release()
+	c.Release()
+	require.Same(t, s, server.Use(serverKey), "one connection is left")
+	s.Release()
+	s.Release()
+	c.Release()
+}
+
+// No process gets an end that it does not share with the other process.
+func TestEndsOfOthersAreNotFound(t *testing.T) {
+	client, server := newTables(t)
+	c, s := connectEnds(t, client, server, serverKey, clientKey)
+	for name, change := range map[string]func(*EndKey){
+		"user":           func(k *EndKey) { k.UID++ },
+		"process":        func(k *EndKey) { k.PID++ },
+		"device":         func(k *EndKey) { k.Other.Device++ },
+		"shard":          func(k *EndKey) { k.Other.Number++ },
+		"own shard":      func(k *EndKey) { k.Own++ },
+		"no process":     func(k *EndKey) { k.PID = 0 },
+		"another device": func(k *EndKey) { *k = serverKey },
+	} {
+		key := clientKey
+		change(&key)
+		require.Nil(t, client.Find(key, s.ID, 0), name)
+		if name != "another device" {
+			key = serverKey
+			change(&key)
+			require.Nil(t, server.Use(key), name)
+		}
+	}
+	require.Nil(t, client.Find(clientKey, s.ID+1, 0))
+	require.Nil(t, client.Find(clientKey, s.ID, 1), "the other side's end")
+	c.Release()
+	s.Release()
+}
+
+// A process in another PID namespace has no identity. So its connections share nothing.
+func TestEndsWithoutProcess(t *testing.T) {
+	client, server := newTables(t)
+	key := serverKey
+	key.PID = 0
+	c, s := connectEnds(t, client, server, key, clientKey)
+	require.Nil(t, server.Use(key))
+	require.Same(t, c, client.Find(clientKey, s.ID, 0))
+	c.Release()
+	c.Release()
+	s.Release()
+}
+
+// A new connection does not use an end whose other side has closed its doorbell.
+func TestClosedEndsAreNotUsed(t *testing.T) {
+	client, server := newTables(t)
+	c, s := connectEnds(t, client, server, serverKey, clientKey)
+	c.Release()
+	require.Nil(t, server.Use(serverKey))
+	again, other := connectEnds(t, client, server, serverKey, clientKey)
+	require.Same(t, other, server.Use(serverKey))
+	other.Release()
+	again.HangUp()
+	require.Nil(t, server.Use(serverKey))
+	for _, e := range []*End{s, again, other} {
+		e.Release()
+	}
+}
+
+// An end that a shard polls is closed by the shard, after Drop. Drop refuses while the
+// end has users, and between Hold and Unhold.
+func TestDrop(t *testing.T) {
+	client, server := newTables(t)
+	c, s := connectEnds(t, client, server, serverKey, clientKey)
+	c.Adopt()
+	require.False(t, client.Drop(c), "the end has a user")
+	client.Hold(serverProcess, clientShard.Number)
+	client.Hold(serverProcess, clientShard.Number)
+	c.Release()
+	require.False(t, client.Drop(c), "a reply may choose the end")
+	client.Unhold(serverProcess, clientShard.Number)
+	require.False(t, client.Drop(c), "another reply may choose the end")
+	client.Unhold(serverProcess, clientShard.Number)
+	client.Hold(serverProcess, clientShard.Number+1)
+	require.True(t, client.Drop(c), "the request of another shard does not matter")
+	client.Unhold(serverProcess, clientShard.Number+1)
+	c.Close()
+	s.Release()
+}
+
+// Two processes connect to each other at the same time, and both make memory. Each finds
+// the end that the other one chooses later.
+func TestEndsOfBothDirections(t *testing.T) {
+	client, server := newTables(t)
+	c1, s1 := connectEnds(t, client, server, serverKey, clientKey)
+	s2, c2 := connectEnds(t, server, client, clientKey, serverKey)
+	for _, e := range []*End{server.Use(serverKey), client.Use(clientKey)} {
+		other, key := client, clientKey
+		if e.ends == client {
+			other, key = server, serverKey
+		}
+		found := other.Find(key, e.ID, 1-e.Side)
+		require.NotNil(t, found)
+		require.Equal(t, e.ID, found.ID)
+		require.NotEqual(t, e.Side, found.Side)
+		found.Release()
+		e.Release()
+	}
+	for _, e := range []*End{c1, s1, c2, s2} {
+		e.Release()
+	}
+}
+
+// Forget keeps an end from new connections, but not from a reply that has chosen it.
+func TestForget(t *testing.T) {
+	client, server := newTables(t)
+	c, s := connectEnds(t, client, server, serverKey, clientKey)
+	client.Forget(c)
+	require.Nil(t, client.Use(clientKey))
+	require.Same(t, c, client.Find(clientKey, s.ID, 0))
+	c.Release()
+	c.Release()
+	s.Release()
+}
+
+// Two shards of one device use both ends of one segment. If both are the same shard, the
+// ends still differ.
+func TestUsePairTwice(t *testing.T) {
+	for _, other := range []uint32{1, 0} {
+		client, _ := newTables(t)
+		a, b, err := client.UsePair(0, other)
+		require.NoError(t, err)
+		require.NotSame(t, a, b)
+		c, d, err := client.UsePair(other, 0)
+		require.NoError(t, err)
+		if other == 0 {
+			c, d = d, c
+		}
+		require.ElementsMatch(t, []*End{a, b}, []*End{c, d})
+		for _, e := range []*End{a, b, c, d} {
+			e.Release()
+		}
+	}
+}
+
+// Open owns the descriptors, even if the segment is not valid.
+func TestOpenInvalid(t *testing.T) {
+	client, _ := newTables(t)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	_, err = client.Open(clientKey, 1, pair[0], pair[1])
+	require.ErrorIs(t, err, ErrSegment)
+}

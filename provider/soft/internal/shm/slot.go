@@ -1,0 +1,58 @@
+package shm
+
+import "github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+
+const (
+	SlotSize    = 128            // size of a slot in bytes: two cache lines
+	SlotPayload = SlotSize - 4*8 // number of bytes of payload that a slot has space for
+	// maxFragment is the largest payload of a slot in bytes. One fragment of a message
+	// is received while the next one is sent. Arbitrary.
+	maxFragment = 16 << 10
+)
+
+// A Dest says to which queue pair a slot belongs: the number of the queue pair (24 bits)
+// and an attempt (8 bits). A sender whose request was refused with an RNR NAK sends it
+// again with the next attempt. So the receiver can tell it from later requests that were
+// sent before the NAK arrived.
+type Dest uint32
+
+// NewDest returns the Dest of a queue pair number for the first attempt.
+func NewDest(qpn uint32) Dest { return Dest(qpn & 0xffffff) }
+
+// QPN returns the number of the queue pair.
+func (d Dest) QPN() uint32 { return uint32(d & 0xffffff) }
+
+// Next returns the Dest of the next attempt. After 255 comes 0.
+func (d Dest) Next() Dest { return d + 1<<24 }
+
+// A Slot is the contents of a slot: a fragment of a request or of a response, or a
+// message between the two shards.
+type Slot struct {
+	fragment.Fragment
+	Dest Dest
+}
+
+// Operations of slots that only the local path uses. These slots have no payload.
+const (
+	// Ready says that the queue pair with the number Slot.Imm executes requests. The
+	// receiver answers with ReadyToo, if its queue pair is ready.
+	Ready    fragment.Op = 0x80 + iota
+	ReadyToo             // ReadyToo is like Ready, and has no answer.
+	// Refused says that a request was not executed. Slot.Imm is the position of its slot,
+	// and Slot.Addr the NAK. After an RNR NAK, later requests of the same attempt were
+	// not executed either.
+	Refused
+	// Stopped says that the requests in slots from the position Slot.Imm on are not
+	// executed.
+	Stopped
+)
+
+// hasAddr reports whether words 2 and 3 of a slot are used.
+func hasAddr(op fragment.Op) bool { return op.Remote() || op == Refused }
+
+// Flags of a slot that only the local path uses.
+const (
+	// The payload is in the payload area of the ring.
+	FlagArea   = fragment.PathFlag << iota
+	FlagAckReq // The sender asks the receiver to acknowledge the slot at once.
+)

@@ -1,0 +1,303 @@
+//go:build linux
+
+package soft
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+)
+
+const (
+	// receiveBudget is how many slots a shmPeer consumes in one call of drive. Arbitrary.
+	receiveBudget = 64
+	// publishEvery is how many slots are published together. Publishing is expensive, but
+	// the peer should begin early. Arbitrary.
+	publishEvery = 8
+	// unusedTime is how long a shmPeer without connections is kept for the next one.
+	// Arbitrary.
+	unusedTime = time.Second
+	// maxUnused is the number of shmPeers of a shard without connections that are kept.
+	// Arbitrary.
+	maxUnused = 16
+	// maxNotices is how many notices may wait for room in the ring. Each connection needs
+	// few, so only a peer that violates the protocol reaches the limit. Arbitrary.
+	maxNotices = 1 << 16
+)
+
+// sharingState says what a shmPeer may expect of the other shard.
+type sharingState uint8
+
+const (
+	// sharingOpen: the other shard uses the memory. The state begins here.
+	sharingOpen sharingState = iota
+	// sharingEnded: the other shard has left, or its process has ended. No more slots
+	// will come.
+	sharingEnded
+	// sharingBroken: the other process has written an invalid value. Its slots are not
+	// read any more.
+	sharingBroken
+)
+
+// A shmPeer is the shared memory of this shard and another one, with a ring of slots in
+// each direction. All connections of the local path between the two shards use these
+// rings. It belongs to the shard.
+//
+// A shard always consumes slots, even if it has no room to send. What it has to answer
+// then waits: notices in notices, responses in their connections. So two shards with full
+// rings never wait for each other.
+//
+// The shard polls active and idle peers. Other peers ring the doorbell. Before the owner
+// may sleep, all peers are asked to ring.
+type shmPeer struct {
+	shard *shard
+	end   *shm.End
+	own   *shm.ControlBlock // control block that this side writes
+	peer  *shm.ControlBlock // control block that the peer writes; the peer may be hostile
+	state sharingState
+
+	out shm.Producer
+	in  shm.Consumer
+
+	sent shmSent // positions in out
+	acks shmAcks // acknowledgements of in
+
+	conns shmConns
+	last  *shmConn // connection that received a small message last, or nil
+	// connections that wait for room in the ring out, in the order of their turns
+	blocked []*shmConn
+	notices noticeQueue // slots without payload that wait for room in the ring out
+
+	receiving bool // true during receive
+	// true if slots were published and the peer was not woken yet
+	wakeDue bool
+	wakeFor shm.WakeLevel // last value stored in own.WakeFor
+	// The doorbell has no more unread bytes than this. There may be fewer.
+	pendingRings int
+	schedule     pollEntry
+	unusedTimer  timer // runs while there are no connections
+}
+
+// shmPeer returns the shmPeer of an end. It makes one if there is none.
+func (s *shard) shmPeer(end *shm.End) (*shmPeer, error) {
+	if p := s.peers[end]; p != nil {
+		return p, nil
+	}
+	p, err := newSHMPeer(s, end)
+	if err != nil {
+		return nil, err
+	}
+	s.peers[end] = p
+	end.Adopt()
+	return p, nil
+}
+
+func newSHMPeer(s *shard, end *shm.End) (*shmPeer, error) {
+	p := &shmPeer{shard: s, end: end}
+	var out, in shm.Ring
+	p.own, out = end.Segment.Carve(end.Side)
+	p.peer, in = end.Segment.Carve(1 - end.Side)
+	p.out, p.in = shm.NewProducer(out), shm.Consumer{Ring: in}
+	if err := s.epoll.Add(end.Doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, p); err != nil {
+		return nil, err
+	}
+	p.unusedTimer.init(s, p.dropUnused)
+	s.polls.activate(p)
+	return p, nil
+}
+
+// add adds a connection, and tells the peer that its queue pair is ready.
+func (p *shmPeer) add(c *shmConn) {
+	if p.conns.len() == 0 && p.unusedTimer.Running() {
+		p.unusedTimer.stop()
+		p.shard.unusedPeers--
+	}
+	p.conns.add(c)
+	p.shard.polls.activate(p)
+	p.notify(shm.Slot{Dest: c.dest, Fragment: fragment.Fragment{Op: shm.Ready, Imm: c.q.num}})
+}
+
+// remove removes a connection. After the last one, the shared memory is kept for a
+// while, because a new connection may need it.
+func (p *shmPeer) remove(c *shmConn) {
+	p.conns.remove(c)
+	p.unblock(c)
+	if p.last == c {
+		p.last = nil
+	}
+	p.end.Release()
+	if p.conns.len() > 0 {
+		return
+	}
+	s := p.shard
+	if (p.state != sharingOpen || s.unusedPeers == maxUnused) && s.dev.ends.Drop(p.end) {
+		p.close()
+		return
+	}
+	s.unusedPeers++
+	p.unusedTimer.start(unusedTime)
+}
+
+// dropUnused ends the sharing if no connection needs it. It is called by unusedTimer.
+func (p *shmPeer) dropUnused() {
+	if !p.shard.dev.ends.Drop(p.end) {
+		p.unusedTimer.start(unusedTime)
+		return
+	}
+	p.shard.unusedPeers--
+	p.close()
+}
+
+// close ends the sharing. There are no connections.
+func (p *shmPeer) close() {
+	p.shard.polls.remove(p)
+	p.shard.epoll.Remove(p.end.Doorbell)
+	delete(p.shard.peers, p.end)
+	// The peer perhaps has not received all notices. It does not need them: it stops all
+	// connections after this value.
+	p.acknowledge()
+	p.own.Left.Store(1)
+	p.end.Close()
+}
+
+// OnReady is called when the peer has rung or closed the doorbell.
+func (p *shmPeer) OnReady(_ int, events uint32) {
+	p.wakeFor = shm.WakeNone
+	p.shard.polls.activate(p)
+	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		p.onHangUp()
+	}
+}
+
+// poll processes slots of the peer, and sends what can be sent. It returns false without
+// work. After idleAfter calls without work, the peer becomes idle.
+func (p *shmPeer) poll() bool {
+	polls := &p.shard.polls
+	if p.state != sharingOpen {
+		p.endConns()
+		polls.remove(p)
+		return true
+	}
+	if polls.rests(p) && p.isIdle() {
+		polls.makeIdle(p)
+		return false
+	}
+	work := p.in.Ready() && p.receive()
+	if p.awaitsAck() || polls.acks() {
+		work = p.takeAcks() || work
+	}
+	if work {
+		polls.worked(p)
+		if p.wakeFor != shm.WakeNone {
+			p.wakeFor = shm.WakeNone
+			p.own.WakeFor.Store(shm.WakeNone)
+		}
+	} else if p.acks.unacked > 0 {
+		p.acknowledge()
+	}
+	return work
+}
+
+// isIdle reports whether there is no work. Unacknowledged requests are work, because the
+// peer may not ring for their acknowledgement.
+func (p *shmPeer) isIdle() bool {
+	return !p.in.Ready() && p.acks.unacked == 0 && p.sent.executed == p.sent.seq && !p.awaitsAck()
+}
+
+// awaitsAck reports whether each acknowledgement has to be processed at once.
+func (p *shmPeer) awaitsAck() bool {
+	return !p.sent.awaited.empty() || len(p.blocked) > 0 || p.notices.len() > 0
+}
+
+// takeAcks processes the acknowledgement that has arrived, and returns false if there is
+// none. It sends what waited for room.
+func (p *shmPeer) takeAcks() bool {
+	ack := shm.Ack(p.peer.Ack.Load())
+	if ack == p.sent.lastAck || p.state != sharingOpen {
+		return false
+	}
+	if int32(p.peer.Refusals.Load()-p.in.Head) > 0 {
+		return false // These slots are consumed first; see shm.ControlBlock.
+	}
+	executed, ok := p.sent.position(ack.Executed())
+	if !ok || !p.out.Free(ack.Consumed()) {
+		p.protocolError()
+		return true
+	}
+	p.sent.lastAck, p.sent.executed = ack, executed
+	for c := p.sent.awaited.pop(executed); c != nil; c = p.sent.awaited.pop(executed) {
+		c.confirm(c.acked())
+	}
+	if len(p.blocked) > 0 || p.notices.len() > 0 {
+		p.sendWaiting()
+	}
+	return true
+}
+
+// acknowledge acknowledges all consumed slots. It wakes a peer that waits for
+// acknowledgements.
+func (p *shmPeer) acknowledge() {
+	p.own.Ack.Store(uint64(p.acks.acknowledge(p.in.Head, p.notices.len() == 0)))
+	p.wake(shm.WakeAll)
+}
+
+// onHangUp is called when the peer has closed the doorbell. It first processes what the
+// peer has published.
+func (p *shmPeer) onHangUp() {
+	p.shard.epoll.Remove(p.end.Doorbell)
+	p.drain()
+	if p.state == sharingOpen {
+		p.state = sharingEnded
+		p.shard.dev.ends.Forget(p.end)
+	}
+	p.endConns()
+	if p.unusedTimer.Running() {
+		p.unusedTimer.stop()
+		p.dropUnused()
+	}
+}
+
+// drain processes the slots that the peer has published, at most one ring of them.
+func (p *shmPeer) drain() {
+	for range p.in.Len()/receiveBudget + 1 {
+		if !p.receive() {
+			break
+		}
+	}
+	p.takeAcks()
+}
+
+// endConns ends all connections, because no more slots of the peer are processed.
+//
+//   - If the peer has left, it has closed its queue pairs. Outstanding requests fail
+//     later.
+//   - If the peer's process has ended, the queue pairs fail at once.
+//   - If the peer has violated the protocol, the queue pairs fail at once too.
+func (p *shmPeer) endConns() {
+	left := p.peer.Left.Load() == 1
+	for _, c := range p.conns.byNum {
+		switch {
+		case !c.q.isServing():
+		case p.state == sharingBroken:
+			c.q.onInvalidMemory()
+		case left:
+			c.onStopped(c.acked())
+		case c.state != peerStopped:
+			c.q.onRetriesExceeded()
+		}
+	}
+}
+
+// protocolError ends all connections after an invalid value in shared memory.
+func (p *shmPeer) protocolError() {
+	if p.state != sharingBroken {
+		p.state = sharingBroken
+		p.shard.dev.ends.Forget(p.end)
+		p.end.HangUp()
+		p.shard.polls.activate(p)
+		p.endConns()
+	}
+}
