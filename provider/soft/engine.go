@@ -14,10 +14,9 @@ import (
 // A path sequence is the number that a path gives to a packet or fragment. The path
 // reports which path sequences the peer has acknowledged.
 //
-// Some methods may end the queue pair: failRequest, acknowledged,
-// requestsAcknowledged, response, requestFailed, and all methods whose names begin with
-// "on". The queue pair then calls
-// path.stopResponding.
+// Some methods may end the queue pair: failRequest, acknowledged, requestsAcknowledged,
+// response, requestFailed, and all methods whose names begin with "on". The queue pair
+// then calls path.stopResponding.
 type engine interface {
 	// attributes returns the attributes of Modify. The caller must not change them.
 	attributes() *verbs.QPAttr
