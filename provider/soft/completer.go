@@ -119,6 +119,7 @@ func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	}
 	w.responseComplete = true
 	q.requester.reads--
+	q.rnr.retriesLeft = q.attr.RNRRetry // the peer makes progress
 	q.retire(q.path.acked())
 	return true
 }

@@ -58,6 +58,7 @@ type engine interface {
 	// NAK for a failed request.
 	deliver(r *fragment.Fragment) outcome
 	forgetWrite()
+	nextAttempt() uint8
 	inlineBatchFull() bool
 	deliverInline(payload []byte, solicited bool) bool
 	deliverRead(r *fragment.Fragment) (memoryRange, outcome)

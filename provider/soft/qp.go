@@ -35,6 +35,8 @@ type qp struct {
 	requester
 	responder
 	partial partialMessage
+	// attempt of the last connection on the local path; see shm.Dest
+	attempt uint8
 	// path to the peer; nil for an RC queue pair that has not entered RTR
 	path path
 }
@@ -261,6 +263,13 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 		q.path.receivesPosted()
 	}
 	return n, err
+}
+
+// nextAttempt returns the attempt of a new connection on the local path, or of requests
+// that were refused; see shm.Dest.
+func (q *qp) nextAttempt() uint8 {
+	q.attempt++
+	return q.attempt
 }
 
 // ReceiveInline implements verbs.InlineReceiver.

@@ -62,6 +62,7 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 		attacker := newEnd(t, d, 1, verbs.ProgressManual)
 		attacker.connect(victim, nil)
 		victim.connect(attacker, nil)
+		becomeReady(attacker, victim)
 		publishFrame(attacker, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
 		attackers = append(attackers, attacker)
 	}

@@ -5,6 +5,7 @@ package soft
 import (
 	"slices"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
@@ -82,23 +83,33 @@ func (q *awaitedQueue) pop(executed uint64) *shmConn {
 	return c
 }
 
-// A noticeQueue is a queue of slots without payload.
-type noticeQueue struct {
-	slots []shm.Slot
-	head  int // index of the first slot in the queue
+// A notice is a slot without payload: shm.Ready, ReadyToo, Refused or Stopped.
+type notice struct {
+	op    fragment.Op
+	to    shm.Dest
+	imm   uint32 // Slot.Imm
+	value uint8  // Slot.Addr
 }
 
-func (q *noticeQueue) len() int { return len(q.slots) - q.head }
+// A noticeQueue is a queue of notices.
+type noticeQueue struct {
+	list []notice
+	head int // index of the first notice in the queue
+}
 
-func (q *noticeQueue) push(s shm.Slot) { q.slots = append(q.slots, s) }
+func (q *noticeQueue) len() int { return len(q.list) - q.head }
 
-// pop removes the first slot. The result is valid until the next call of push.
-func (q *noticeQueue) pop() *shm.Slot {
-	s := &q.slots[q.head]
-	if q.head++; q.head == len(q.slots) {
-		q.slots, q.head = q.slots[:0], 0
+func (q *noticeQueue) push(n notice) { q.list = append(q.list, n) }
+
+// pop removes the first notice. When half of the list is free, it moves the rest to the
+// beginning.
+func (q *noticeQueue) pop() notice {
+	n := q.list[q.head]
+	if q.head++; 2*q.head >= len(q.list) {
+		q.list = q.list[:copy(q.list, q.list[q.head:])]
+		q.head = 0
 	}
-	return s
+	return n
 }
 
 // shmAcks decides when the slots of the peer are acknowledged.

@@ -23,6 +23,8 @@ const (
 	// peerStopped: the peer's queue pair is closed or in the error state. The state
 	// begins with a slot shm.Stopped, or when the other shard leaves.
 	peerStopped
+	// peerDetached: the connection does not use the shared memory any more.
+	peerDetached
 )
 
 // A shmConn is the local path of an RC queue pair: one of the connections that use a
@@ -48,12 +50,17 @@ type shmConn struct {
 
 	blocked   bool       // true if the connection is in shmPeer.blocked
 	responses []response // responses to the peer that were not sent completely
+	// Failure that waits until the responses are sent, and the position of its slot. Its
+	// value outcomeAck means none.
+	failed   outcome
+	failedAt uint32
 }
 
 // A response is the response to a READ or an atomic of the peer.
 type response struct {
 	op   fragment.Op // fragment.ReadData or fragment.AtomicResult
 	left memoryRange // memory of a READ that is still to be sent
+	at   uint32      // position of the slot with the READ
 	old  uint64      // result of an atomic
 }
 
@@ -65,7 +72,8 @@ func newSHMConn(q *qp, end *localEnd, peer uint32) (*shmConn, error) {
 		return nil, err
 	}
 	c := &shmConn{q: q, p: p, source: end.peer, provisional: end.provisional,
-		dest: shm.NewDest(peer), accepts: shm.NewDest(q.num), serving: true}
+		dest: shm.NewDest(peer, 0), serving: true}
+	c.nextAttempt()
 	p.add(c)
 	return c, nil
 }
@@ -78,9 +86,20 @@ func (c *shmConn) stopResponding() {
 	if c.serving {
 		c.serving = false
 		c.responses = nil
+		if c.failed != outcomeAck {
+			c.p.unsettled--
+		}
 		c.p.unblock(c)
-		c.p.notify(shm.Slot{Dest: c.dest, Fragment: fragment.Fragment{Op: shm.Stopped, Imm: c.p.in.Head}})
+		c.p.notify(notice{op: shm.Stopped, to: c.dest, imm: c.stoppedServing()})
 	}
+}
+
+// stoppedServing returns the position of the first slot whose request is not executed.
+func (c *shmConn) stoppedServing() uint32 {
+	if c.failed != outcomeAck {
+		return c.failedAt
+	}
+	return c.p.in.Head
 }
 
 // reset implements path. It ends the connection; the next RTR makes a new one.
@@ -92,6 +111,7 @@ func (c *shmConn) reset() (usable bool) {
 
 // detach implements path. It also releases an end that was offered but not taken.
 func (c *shmConn) detach() {
+	c.state = peerDetached
 	c.q.dev.bindings.drop(c.q.num, c.dest.QPN())
 	c.p.remove(c)
 }

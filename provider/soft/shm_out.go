@@ -2,12 +2,30 @@
 
 package soft
 
-import "github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+import (
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+)
 
 // This file fills the ring on which a shard sends.
 
-// reserve reserves a slot; see shm.Producer.Reserve. If the ring is full, it first
-// processes acknowledgements.
+// reserveRequest is reserve for a slot of a request. It also returns false while the
+// peer has not executed too many requests.
+func (p *shmPeer) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
+	if p.tooManyPending() {
+		return nil, false, false
+	}
+	return p.reserve(want)
+}
+
+// tooManyPending reports whether the peer has consumed many slots without executing the
+// requests in them, so that sent.awaited does not grow without end.
+func (p *shmPeer) tooManyPending() bool {
+	return p.sent.seq-p.sent.executed >= uint64(maxPending*p.out.Len())
+}
+
+// reserve reserves a slot; see shm.Producer.Reserve. If the ring is full, it first frees
+// consumed slots.
 func (p *shmPeer) reserve(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = p.out.Reserve(want)
 	if ok || !p.freeSlots() {
@@ -50,14 +68,14 @@ func (p *shmPeer) flush() {
 	}
 }
 
-// notify sends a slot without payload. If the ring is full, the slot waits.
-func (p *shmPeer) notify(s shm.Slot) {
+// notify sends a notice. If the ring is full, the notice waits.
+func (p *shmPeer) notify(n notice) {
 	switch {
 	case p.state != sharingOpen:
 	case p.notices.len() == maxNotices:
 		p.protocolError()
 	default:
-		p.notices.push(s)
+		p.notices.push(n)
 		p.sendNotices()
 		p.flush()
 	}
@@ -71,11 +89,16 @@ func (p *shmPeer) sendNotices() bool {
 		if _, _, ok := p.reserve(0); !ok {
 			break
 		}
-		p.put(p.notices.pop())
+		n := p.notices.pop()
+		p.put(&shm.Slot{Dest: n.to, Fragment: fragment.Fragment{Op: n.op, Imm: n.imm, Addr: uint64(n.value)}})
 	}
 	if p.out.Tail != before {
 		p.out.PublishFirst()
 		p.own.Refusals.Store(p.out.Tail)
+		if p.notices.len()+p.unsettled == 0 && p.acks.executed != p.in.Head && !p.receiving {
+			// The last acknowledgements did not include the requests that the notices name.
+			p.acknowledge()
+		}
 	}
 	return p.notices.len() == 0
 }

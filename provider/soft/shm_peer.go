@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
@@ -25,7 +24,10 @@ const (
 	maxUnused = 16
 	// maxNotices is how many notices may wait for room in the ring. Each connection needs
 	// few, so only a peer that violates the protocol reaches the limit. Arbitrary.
-	maxNotices = 1 << 16
+	maxNotices = 1 << 18
+	// maxPending is how many rings of slots may have been sent and not executed.
+	// Arbitrary.
+	maxPending = 8
 )
 
 // sharingState says what a shmPeer may expect of the other shard.
@@ -63,7 +65,9 @@ type shmPeer struct {
 	in  shm.Consumer
 
 	sent shmSent // positions in out
-	acks shmAcks // acknowledgements of in
+	// last value of peer.Refusals whose slots were consumed
+	refusalsSeen uint32
+	acks         shmAcks // acknowledgements of in
 
 	conns shmConns
 	last  *shmConn // connection that received a small message last, or nil
@@ -71,7 +75,10 @@ type shmPeer struct {
 	blocked []*shmConn
 	notices noticeQueue // slots without payload that wait for room in the ring out
 
+	unsettled int  // number of connections with a failure that waits; see shmConn.failed
+	confirmed bool // true after the first slot of the peer
 	receiving bool // true during receive
+	draining  bool // true during drain
 	// true if slots were published and the peer was not woken yet
 	wakeDue bool
 	wakeFor shm.WakeLevel // last value stored in own.WakeFor
@@ -117,7 +124,7 @@ func (p *shmPeer) add(c *shmConn) {
 	}
 	p.conns.add(c)
 	p.shard.polls.activate(p)
-	p.notify(shm.Slot{Dest: c.dest, Fragment: fragment.Fragment{Op: shm.Ready, Imm: c.q.num}})
+	p.notify(notice{op: shm.Ready, to: c.dest, imm: c.q.num, value: c.accepts.Attempt()})
 }
 
 // remove removes a connection. After the last one, the shared memory is kept for a
@@ -133,7 +140,7 @@ func (p *shmPeer) remove(c *shmConn) {
 		return
 	}
 	s := p.shard
-	if (p.state != sharingOpen || s.unusedPeers == maxUnused) && s.dev.ends.Drop(p.end) {
+	if (p.state != sharingOpen || s.unusedPeers >= maxUnused) && s.dev.ends.Drop(p.end) {
 		p.close()
 		return
 	}
@@ -153,6 +160,7 @@ func (p *shmPeer) dropUnused() {
 
 // close ends the sharing. There are no connections.
 func (p *shmPeer) close() {
+	p.unusedTimer.stop()
 	p.shard.polls.remove(p)
 	p.shard.epoll.Remove(p.end.Doorbell)
 	delete(p.shard.peers, p.end)
@@ -219,8 +227,8 @@ func (p *shmPeer) takeAcks() bool {
 	if ack == p.sent.lastAck || p.state != sharingOpen {
 		return false
 	}
-	if int32(p.peer.Refusals.Load()-p.in.Head) > 0 {
-		return false // These slots are consumed first; see shm.ControlBlock.
+	if !p.refusalsConsumed() {
+		return false
 	}
 	executed, ok := p.sent.position(ack.Executed())
 	if !ok || !p.out.Free(ack.Consumed()) {
@@ -237,10 +245,28 @@ func (p *shmPeer) takeAcks() bool {
 	return true
 }
 
+// refusalsConsumed reports whether the slots before peer.Refusals were consumed; see
+// shm.ControlBlock. The peer publishes these slots before it stores Refusals. So if a
+// slot is missing, the peer has violated the protocol.
+func (p *shmPeer) refusalsConsumed() bool {
+	refusals := p.peer.Refusals.Load()
+	if refusals == p.refusalsSeen {
+		return true
+	}
+	if int32(refusals-p.in.Head) > 0 {
+		if !p.in.Ready() {
+			p.protocolError()
+		}
+		return false
+	}
+	p.refusalsSeen = refusals
+	return true
+}
+
 // acknowledge acknowledges all consumed slots. It wakes a peer that waits for
 // acknowledgements.
 func (p *shmPeer) acknowledge() {
-	p.own.Ack.Store(uint64(p.acks.acknowledge(p.in.Head, p.notices.len() == 0)))
+	p.own.Ack.Store(uint64(p.acks.acknowledge(p.in.Head, p.notices.len()+p.unsettled == 0)))
 	p.wake(shm.WakeAll)
 }
 
@@ -255,13 +281,14 @@ func (p *shmPeer) onHangUp() {
 	}
 	p.endConns()
 	if p.unusedTimer.Running() {
-		p.unusedTimer.stop()
 		p.dropUnused()
 	}
 }
 
 // drain processes the slots that the peer has published, at most one ring of them.
 func (p *shmPeer) drain() {
+	p.draining = true
+	defer func() { p.draining = false }()
 	for range p.in.Len()/receiveBudget + 1 {
 		if !p.receive() {
 			break

@@ -25,7 +25,7 @@ func (p *shmPeer) receive() bool {
 		if done {
 			continue
 		}
-		if wait {
+		if wait && !p.draining {
 			break
 		}
 		var s shm.Slot
@@ -45,6 +45,10 @@ func (p *shmPeer) receive() bool {
 	}
 	if n == 0 {
 		return false
+	}
+	if !p.confirmed {
+		p.confirmed = true
+		p.end.Confirm()
 	}
 	p.flush()
 	if p.acks.due(uint32(p.in.Len() / 4)) {
@@ -96,26 +100,29 @@ func (c *shmConn) consume(s *shm.Slot) {
 }
 
 // takeReady processes a slot that says that a queue pair is ready. It ignores a queue
-// pair that is not the peer of this one.
+// pair that is not the peer of this one, or that has left this connection for a new one.
 func (c *shmConn) takeReady(s *shm.Slot) {
-	if s.Imm != c.dest.QPN() || !c.serving {
+	if s.Imm != c.dest.QPN() || !c.serving || c.state == peerStopped {
 		return
 	}
 	if s.Op == shm.Ready {
-		c.p.notify(shm.Slot{Dest: c.dest, Fragment: fragment.Fragment{Op: shm.ReadyToo, Imm: c.q.num}})
+		c.p.notify(notice{op: shm.ReadyToo, to: c.dest, imm: c.q.num, value: c.accepts.Attempt()})
 	}
-	c.onReady()
+	c.onReady(uint8(s.Addr))
 }
 
 // takeRefusal processes a slot that says which requests were not executed.
 func (c *shmConn) takeRefusal(s *shm.Slot) {
+	if c.state != peerReady {
+		return // The slot belongs to an earlier connection of the queue pairs.
+	}
 	seq, ok := c.p.sent.position(s.Imm)
 	switch {
 	case !ok:
 		c.p.protocolError()
 	case s.Op == shm.Stopped:
 		c.onStopped(seq)
-	case c.state == peerReady:
+	default:
 		c.onRefused(seq, shm.NAK(s.Addr))
 	}
 }
@@ -135,22 +142,40 @@ func (c *shmConn) execute(s *shm.Slot) {
 	case outcomeAck:
 	case outcomeRNR:
 		c.q.forgetWrite()
-		c.accepts = c.accepts.Next()
+		c.nextAttempt()
 		c.q.shard.counts.RNRSent()
-		c.refuse(shm.RNRNAK(c.q.attributes().MinRNRTimer))
+		c.refuse(c.p.in.Head, shm.RNRNAK(c.q.attributes().MinRNRTimer))
 	default:
 		c.abort(a)
 	}
 }
 
-// refuse sends a NAK for the request that is being executed.
-func (c *shmConn) refuse(nak shm.NAK) {
-	c.p.notify(shm.Slot{Dest: c.dest, Fragment: fragment.Fragment{Op: shm.Refused, Imm: c.p.in.Head, Addr: uint64(nak)}})
+// refuse sends a NAK for the request in the slot at a position.
+func (c *shmConn) refuse(at uint32, nak shm.NAK) {
+	c.p.notify(notice{op: shm.Refused, to: c.dest, imm: at, value: uint8(nak)})
 }
 
-// abort implements path. It sends the NAK at once.
+// nextAttempt makes the connection drop all requests until the peer sends them again.
+func (c *shmConn) nextAttempt() {
+	c.accepts = shm.NewDest(c.q.num, c.q.nextAttempt())
+}
+
+// abort implements path. If responses to earlier requests wait, the failure waits too:
+// the peer must get these responses first.
 func (c *shmConn) abort(a outcome) {
-	c.refuse(shm.FailureNAK(failureOf(a)))
+	switch {
+	case len(c.responses) == 0 || len(c.responses) == maxRdAtomic:
+		c.fail(a, c.p.in.Head)
+	case c.failed == outcomeAck:
+		c.failed, c.failedAt = a, c.p.in.Head
+		c.p.unsettled++
+		c.nextAttempt()
+	}
+}
+
+// fail sends the NAK for the request in the slot at a position, and fails the queue pair.
+func (c *shmConn) fail(a outcome, at uint32) {
+	c.refuse(at, shm.FailureNAK(failureOf(a)))
 	c.q.requestFailed(a)
 }
 
@@ -174,7 +199,7 @@ func (c *shmConn) executeRead(s *shm.Slot) outcome {
 	}
 	left, a := c.q.deliverRead(&s.Fragment)
 	if a == outcomeAck {
-		c.respond(response{op: fragment.ReadData, left: left})
+		c.respond(response{op: fragment.ReadData, left: left, at: c.p.in.Head})
 	}
 	return a
 }
@@ -194,6 +219,10 @@ func (c *shmConn) sendResponses() bool {
 			return false
 		}
 		c.responses = c.responses[:copy(c.responses, c.responses[1:])]
+	}
+	if c.failed != outcomeAck {
+		c.fail(c.failed, c.failedAt)
+		return false
 	}
 	return true
 }
@@ -217,7 +246,7 @@ func (c *shmConn) sendResponse(r *response) bool {
 			binary.NativeEndian.PutUint64(dst, r.old)
 		} else if !c.q.readInto(dst, &r.left) {
 			// The memory region was closed after the READ was checked.
-			c.abort(outcomeAccessError)
+			c.fail(outcomeAccessError, r.at)
 			return false
 		}
 		want -= uint32(len(dst))

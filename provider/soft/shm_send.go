@@ -61,7 +61,7 @@ func (c *shmConn) holdRequests() {
 // the next ones together.
 func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool) {
 	p := c.p
-	if c.state != peerReady || p.state != sharingOpen {
+	if c.state != peerReady || p.state != sharingOpen || p.tooManyPending() {
 		return 0, false
 	}
 	var f fragment.Flags
@@ -90,7 +90,7 @@ func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok
 func (c *shmConn) sendRequest(w *wqe) bool {
 	s := shm.Slot{Dest: c.dest}
 	for {
-		dst, inArea, ok := c.p.reserve(c.payloadLeft(w))
+		dst, inArea, ok := c.p.reserveRequest(c.payloadLeft(w))
 		if !ok {
 			c.p.block(c)
 			return false
@@ -210,15 +210,17 @@ func (c *shmConn) acked() uint64 {
 
 // confirm completes the requests with slots before the position seq.
 func (c *shmConn) confirm(seq uint64) {
-	if c.q.isServing() {
+	if c.q.isServing() && c.state != peerDetached {
 		c.q.requestsAcknowledged(seq)
 	}
 }
 
-// onReady is called when the peer's queue pair is ready.
-func (c *shmConn) onReady() {
+// onReady is called when the peer's queue pair is ready. The requests must have the given
+// attempt.
+func (c *shmConn) onReady(attempt uint8) {
 	if c.state == peerUnknown {
 		c.state = peerReady
+		c.dest = shm.NewDest(c.dest.QPN(), attempt)
 		c.q.onPeerActive()
 		c.sendRequests()
 	}
@@ -227,7 +229,7 @@ func (c *shmConn) onReady() {
 // onStopped is called when the peer's queue pair executes no requests from the position
 // seq on.
 func (c *shmConn) onStopped(seq uint64) {
-	if c.state == peerStopped {
+	if c.state == peerStopped || c.state == peerDetached {
 		return
 	}
 	c.confirm(seq)
@@ -258,7 +260,7 @@ func (c *shmConn) onRefused(seq uint64, nak shm.NAK) {
 
 // takeResponse processes data of the response to a READ or an atomic.
 func (c *shmConn) takeResponse(s *shm.Slot) {
-	if !c.q.isServing() {
+	if !c.q.isServing() || c.state != peerReady {
 		return
 	}
 	w := c.q.expectedResponse()

@@ -203,13 +203,15 @@ func newSegment() *repMsg {
 // replyDescriptors returns the two descriptors that a REP has.
 func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	t.Helper()
-	end, segment, doorbell, err := newEnds(0).Make(shm.EndKey{})
+	end, err := newEnds(0).Make(shm.EndKey{})
+	require.NoError(t, err)
+	fds, err := end.Pass()
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		end.Release()
-		unixsock.CloseAll([]int{segment, doorbell})
+		unixsock.CloseAll(fds)
 	})
-	return segment, doorbell
+	return fds[passedSegment], fds[passedDoorbell]
 }
 
 func TestHostileServers(t *testing.T) {

@@ -164,26 +164,30 @@ func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
 }
 
 // choose returns an end of memory that both shards share already, or makes new memory.
-// For new memory, the field passed has the descriptors for the peer. If too few
-// descriptors are free, the spare descriptors are closed.
+// Until the peer has used the memory, the field passed has descriptors for the peer. If
+// too few descriptors are free, the spare descriptors are closed.
 func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 	c.admission.useSpareFD()
-	if end = c.ch.m.Ends.Use(c.key(qpn)); end != nil {
-		c.chosen = end
-		return end, nil
-	}
+	ends := c.ch.m.Ends
 	err = c.ch.m.Spare.Retry(func() error {
-		var segment, doorbell int
-		if end, segment, doorbell, err = c.ch.m.Ends.Make(c.key(qpn)); err == nil {
-			c.passed = []int{passedSegment: segment, passedDoorbell: doorbell}
+		if end = ends.Use(c.key(qpn)); end == nil {
+			if end, err = ends.Make(c.key(qpn)); err != nil {
+				return err
+			}
+		}
+		if c.passed, err = end.Pass(); err != nil {
+			end.Release()
 		}
 		return err
 	})
 	if resource.NoDescriptors(err) {
 		c.ch.m.LocalCounts.Inc(counters.NoDescriptorsErr)
 	}
+	if err != nil {
+		return nil, resource.Wrap(err)
+	}
 	c.chosen = end
-	return end, resource.Wrap(err)
+	return end, nil
 }
 
 // send implements cmConn. A REP names the chosen end, and comes with the descriptors of

@@ -15,13 +15,15 @@ type End struct {
 	ends *Ends // table of the end
 	key  EndKey
 	// These fields are guarded by ends.mu. The field adopted is true if a shard polls the
-	// end.
+	// end. The field passed has the descriptors for the other side until Confirm is
+	// called; see Pass.
 	users   int
 	adopted bool
+	passed  []int
 }
 
-// makeEnd makes a segment and its doorbells. The caller owns all results. It sends both
-// descriptors to the other side for openEnd.
+// makeEnd makes a segment and its doorbells. The caller owns all results. The
+// descriptors are for openEnd of the other side.
 func makeEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
 	seg, err := newSegment(geom, maps)
 	if err != nil {
@@ -54,6 +56,13 @@ func (e *End) hungUp() bool {
 	return err == nil && n > 0 && fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
 }
 
+// left reports whether the other side has closed all its queue pairs, and will not use
+// the segment any more.
+func (e *End) left() bool {
+	other, _ := e.Segment.Carve(1 - e.Side)
+	return other.Left.Load() != 0
+}
+
 // HangUp makes the other side see a closed doorbell.
 func (e *End) HangUp() { _ = unix.Shutdown(e.Doorbell, unix.SHUT_RDWR) }
 
@@ -62,18 +71,49 @@ func (e *End) HangUp() { _ = unix.Shutdown(e.Doorbell, unix.SHUT_RDWR) }
 func (e *End) Close() {
 	e.Segment.Close()
 	_ = unix.Close(e.Doorbell)
+	e.closePassed()
+}
+
+func (e *End) closePassed() {
+	for _, fd := range e.passed {
+		_ = unix.Close(fd)
+	}
+	e.passed = nil
+}
+
+// Pass returns descriptors for the other side: those of the segment and of the doorbell.
+// The caller owns them. After Confirm there are none. Until then each REP comes with
+// descriptors, because the other side perhaps reads another REP first.
+func (e *End) Pass() (fds []int, err error) {
+	e.ends.mu.Lock()
+	defer e.ends.mu.Unlock()
+	for _, fd := range e.passed {
+		duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			for _, fd := range fds {
+				_ = unix.Close(fd)
+			}
+			return nil, err
+		}
+		fds = append(fds, duplicate)
+	}
+	return fds, nil
+}
+
+// Confirm records that the other side has the segment.
+func (e *End) Confirm() {
+	e.ends.mu.Lock()
+	defer e.ends.mu.Unlock()
+	e.closePassed()
 }
 
 // Release counts one user less. Without users, the end is closed, unless a shard polls
-// it: then Ends.Drop decides.
+// it or Ends.Hold keeps it.
 func (e *End) Release() {
 	t := e.ends
 	t.mu.Lock()
 	e.users--
-	unused := e.users == 0 && !e.adopted
-	if unused {
-		t.remove(e)
-	}
+	unused := t.removeUnused(e)
 	t.mu.Unlock()
 	if unused {
 		e.Close()

@@ -3,8 +3,11 @@
 package shm
 
 import (
+	"fmt"
 	"os"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 )
@@ -79,7 +82,7 @@ func (t *Ends) use(key EndKey) *End {
 	if e == nil {
 		return nil
 	}
-	if e.hungUp() {
+	if e.hungUp() || e.left() {
 		delete(t.byKey, key)
 		return nil
 	}
@@ -87,27 +90,37 @@ func (t *Ends) use(key EndKey) *End {
 	return e
 }
 
-// Make makes a segment. The End has one user. The caller owns the descriptors for the
-// other side.
-func (t *Ends) Make(key EndKey) (end *End, segment, doorbell int, err error) {
-	if end, segment, doorbell, err = makeEnd(t.geom, t.maps); err != nil {
-		return nil, -1, -1, err
+// Make makes a segment. The End has one user.
+func (t *Ends) Make(key EndKey) (*End, error) {
+	end, segment, doorbell, err := makeEnd(t.geom, t.maps)
+	if err != nil {
+		return nil, err
 	}
+	end.passed = []int{segment, doorbell}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.add(end, key, random.Uint64())
-	return end, segment, doorbell, nil
+	return end, nil
 }
 
-// Open makes the End of a segment of the other side, with one user. Open owns the
-// descriptors, even after an error. ErrSegment means that the segment is not valid.
+// Open makes the End of a segment of the other side, with one user. If an earlier call
+// has made this End, it gets one more user. Open owns the descriptors, even after an
+// error. ErrSegment means that the segment is not valid.
 func (t *Ends) Open(key EndKey, id uint64, segment, doorbell int) (*End, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.byID[endID{id, 0}]; e != nil {
+		_, _ = unix.Close(segment), unix.Close(doorbell)
+		if e.key != key {
+			return nil, fmt.Errorf("%w: its number is in use", ErrSegment)
+		}
+		e.users++
+		return e, nil
+	}
 	end, err := openEnd(segment, doorbell, t.maps)
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.add(end, key, id)
 	return end, nil
 }
@@ -192,7 +205,7 @@ func (t *Ends) remove(e *End) {
 func (t *Ends) Drop(e *End) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e.users > 0 || t.held[holder{e.key.Process, e.key.Own}] > 0 {
+	if e.users > 0 || t.isHeld(e) {
 		return false
 	}
 	t.remove(e)
@@ -207,12 +220,34 @@ func (t *Ends) Hold(other Process, own uint32) {
 	t.held[holder{other, own}]++
 }
 
-// Unhold undoes a call of Hold.
+// Unhold undoes a call of Hold. It closes the ends that Release has kept.
 func (t *Ends) Unhold(other Process, own uint32) {
+	var unused []*End
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	h := holder{other, own}
 	if t.held[h]--; t.held[h] == 0 {
 		delete(t.held, h)
+		for _, e := range t.byID {
+			if t.removeUnused(e) {
+				unused = append(unused, e)
+			}
+		}
+	}
+	t.mu.Unlock()
+	for _, e := range unused {
+		e.Close()
 	}
 }
+
+// removeUnused removes an end that has no users, is not polled by a shard and not held.
+// The caller holds the mutex, and then closes the end.
+func (t *Ends) removeUnused(e *End) (removed bool) {
+	if e.users > 0 || e.adopted || t.isHeld(e) {
+		return false
+	}
+	t.remove(e)
+	return true
+}
+
+// isHeld reports whether a REP may choose an end. The caller holds the mutex.
+func (t *Ends) isHeld(e *End) bool { return t.held[holder{e.key.Process, e.key.Own}] > 0 }

@@ -39,10 +39,13 @@ func newTables(t *testing.T) (client, server *Ends) {
 
 // connectEnds makes memory for the first connection.
 func connectEnds(t *testing.T, client, server *Ends, serverKey, clientKey EndKey) (c, s *End) {
-	s, segment, doorbell, err := server.Make(serverKey)
+	s, err := server.Make(serverKey)
 	require.NoError(t, err)
-	c, err = client.Open(clientKey, s.ID, segment, doorbell)
+	fds, err := s.Pass()
 	require.NoError(t, err)
+	c, err = client.Open(clientKey, s.ID, fds[0], fds[1])
+	require.NoError(t, err)
+	s.Confirm()
 	return c, s
 }
 
@@ -160,6 +163,57 @@ func TestEndsOfBothDirections(t *testing.T) {
 	for _, e := range []*End{c1, s1, c2, s2} {
 		e.Release()
 	}
+}
+
+// Until the client has used the memory, each reply comes with descriptors. The client may
+// read the replies in any order, and one of its connections may end before.
+func TestRepliesInAnyOrder(t *testing.T) {
+	client, server := newTables(t)
+	s, err := server.Make(serverKey)
+	require.NoError(t, err)
+	require.Same(t, s, server.Use(serverKey))
+	var ends []*End
+	for range 2 {
+		fds, err := s.Pass()
+		require.NoError(t, err)
+		c, err := client.Open(clientKey, s.ID, fds[0], fds[1])
+		require.NoError(t, err)
+		ends = append(ends, c)
+	}
+	require.Same(t, ends[0], ends[1])
+	s.Confirm()
+	fds, err := s.Pass()
+	require.NoError(t, err)
+	require.Empty(t, fds)
+	for _, e := range []*End{s, s, ends[0], ends[1]} {
+		e.Release()
+	}
+}
+
+// A second segment with the number of the first one is refused.
+func TestOpenEqualNumbers(t *testing.T) {
+	client, server := newTables(t)
+	c, s := connectEnds(t, client, server, serverKey, clientKey)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	other := clientKey
+	other.PID++
+	_, err = client.Open(other, s.ID, pair[0], pair[1])
+	require.ErrorIs(t, err, ErrSegment)
+	c.Release()
+	s.Release()
+}
+
+// Release keeps an end that a reply may still choose, and Unhold closes it.
+func TestReleaseWhileHeld(t *testing.T) {
+	client, server := newTables(t)
+	c, s := connectEnds(t, client, server, serverKey, clientKey)
+	client.Hold(serverProcess, clientShard.Number)
+	c.Release()
+	require.Same(t, c, client.Find(clientKey, s.ID, 0))
+	c.Release()
+	client.Unhold(serverProcess, clientShard.Number)
+	s.Release()
 }
 
 // Forget keeps an end from new connections, but not from a reply that has chosen it.

@@ -13,7 +13,7 @@ import (
 //
 //	word 0  sequence (16) | operation (8) << 16 | flags (8) << 24 | Dest << 32
 //	word 1  length (32) | immediate data (32) << 32
-//	word 2  remote address, or NAK              see hasAddr
+//	word 2  remote address, NAK or attempt      see hasAddr
 //	word 3  remote key (32) | total (32) << 32  see hasAddr
 //
 // The sequence is the number of slots filled so far, with this one, modulo 2^16. The

@@ -60,7 +60,7 @@ func TestSendInSlot(t *testing.T) {
 			data[i] = byte(length + i)
 		}
 		flags := []fragment.Flags{0, FlagAckReq, fragment.Solicited, FlagAckReq | fragment.Solicited}[length%4]
-		require.True(t, out.PutSend(NewDest(uint32(length)), data, flags))
+		require.True(t, out.PutSend(NewDest(uint32(length), 0), data, flags))
 		_, _, _, ok := in.PeekSend()
 		require.False(t, ok, "the slot is not published")
 		out.PublishFirst()

@@ -13,14 +13,18 @@ const (
 // A Dest says to which queue pair a slot belongs: the number of the queue pair (24 bits)
 // and an attempt (8 bits). A sender whose request was refused with an RNR NAK sends it
 // again with the next attempt. So the receiver can tell it from later requests that were
-// sent before the NAK arrived.
+// sent before the NAK arrived. A new connection of a queue pair begins with a new attempt
+// too, so requests of the connection before are not taken for its own.
 type Dest uint32
 
-// NewDest returns the Dest of a queue pair number for the first attempt.
-func NewDest(qpn uint32) Dest { return Dest(qpn & 0xffffff) }
+// NewDest returns the Dest of a queue pair number and an attempt.
+func NewDest(qpn uint32, attempt uint8) Dest { return Dest(qpn&0xffffff | uint32(attempt)<<24) }
 
 // QPN returns the number of the queue pair.
 func (d Dest) QPN() uint32 { return uint32(d & 0xffffff) }
+
+// Attempt returns the attempt.
+func (d Dest) Attempt() uint8 { return uint8(d >> 24) }
 
 // Next returns the Dest of the next attempt. After 255 comes 0.
 func (d Dest) Next() Dest { return d + 1<<24 }
@@ -34,8 +38,9 @@ type Slot struct {
 
 // Operations of slots that only the local path uses. These slots have no payload.
 const (
-	// Ready says that the queue pair with the number Slot.Imm executes requests. The
-	// receiver answers with ReadyToo, if its queue pair is ready.
+	// Ready says that the queue pair with the number Slot.Imm executes requests, and that
+	// Slot.Addr is the attempt that they must have. The receiver answers with ReadyToo, if
+	// its queue pair is ready.
 	Ready    fragment.Op = 0x80 + iota
 	ReadyToo             // ReadyToo is like Ready, and has no answer.
 	// Refused says that a request was not executed. Slot.Imm is the position of its slot,
@@ -48,7 +53,7 @@ const (
 )
 
 // hasAddr reports whether words 2 and 3 of a slot are used.
-func hasAddr(op fragment.Op) bool { return op.Remote() || op == Refused }
+func hasAddr(op fragment.Op) bool { return op.Remote() || op >= Ready }
 
 // Flags of a slot that only the local path uses.
 const (

@@ -9,7 +9,7 @@ import (
 )
 
 func TestDest(t *testing.T) {
-	d := NewDest(0xff123456)
+	d := NewDest(0xff123456, 0)
 	require.EqualValues(t, 0x123456, d.QPN(), "a queue pair number has 24 bits")
 	require.Equal(t, d.QPN(), d.Next().QPN())
 	seen := map[Dest]bool{}
@@ -18,7 +18,8 @@ func TestDest(t *testing.T) {
 		d = d.Next()
 	}
 	require.Len(t, seen, 256)
-	require.Equal(t, NewDest(0x123456), d, "the attempts wrap")
+	require.Equal(t, NewDest(0x123456, 0), d, "the attempts wrap")
+	require.EqualValues(t, 7, NewDest(1, 7).Attempt())
 }
 
 // The numbers must not change: the two sides may have different versions of the library.

@@ -1,0 +1,199 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// skip makes a shmPeer and its peer behave as if n more slots had been sent and executed.
+func (p *shmPeer) skip(peer *shmPeer, n uint32) {
+	p.out.Tail += n
+	p.out.Freed += n
+	p.sent.seq += uint64(n)
+	p.sent.executed += uint64(n)
+	peer.in.Head += n
+	peer.acks.executed += n
+	peer.own.Ack.Store(uint64(shm.NewAck(peer.in.Head, peer.acks.executed)))
+	p.sent.lastAck = shm.Ack(peer.own.Ack.Load())
+}
+
+// The last notice was sent 2^31 slots ago, half of the range of a position. The sender
+// still uses new acknowledgements.
+func TestAcksLongAfterANotice(t *testing.T) {
+	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	a.exchange(b)
+	b.exchange(a)
+	a.pollN(2 * ackEvery)
+	b.pollN(2 * ackEvery)
+	b.qp.path.(*shmConn).p.skip(a.qp.path.(*shmConn).p, 1<<31)
+	for range 4 {
+		b.exchange(a)
+		a.exchange(b)
+	}
+}
+
+// A notice waits for room in the ring. When it was sent, the requests that were executed
+// in between are acknowledged.
+func TestAcksAfterNotices(t *testing.T) {
+	x, y := newPair(t, openDevice(t, &Config{Vectors: 2, RingSlots: 8}), verbs.ProgressManual)
+	a, b := newNeighbors(t, x, y)
+	for i := range 8 {
+		x.recv(uint64(i), 0, 10)
+		for !y.qp.SendInline(1, 0, []byte("x")) {
+			y.pollN(1)
+		}
+	}
+	y.qp.Doorbell()
+	b.recv(1, 0, 10)
+	require.NoError(t, y.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	require.Equal(t, 1, y.qp.path.(*shmConn).p.notices.len(), "the ring to x is full")
+	a.post(verbs.SendWR{ID: 60, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	require.Len(t, b.pollN(10), 1)
+	require.EqualValues(t, 60, a.wait(1, b)[0].ID)
+}
+
+// Pushing and popping do not make the queue of notices grow.
+func TestNoticeQueue(t *testing.T) {
+	var q noticeQueue
+	next := uint32(0)
+	for i := range uint32(100_000) {
+		q.push(notice{imm: i})
+		if i > 2 {
+			require.Equal(t, next, q.pop().imm)
+			next++
+		}
+	}
+	require.Equal(t, 3, q.len())
+	require.Less(t, cap(q.list), 100)
+}
+
+// The peer announces notices that it has not sent. This violates the protocol, and must
+// not keep the owner awake.
+func TestAnnouncedNoticesAreMissing(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
+	a.connect(b.end, nil)
+	b.connect(a, nil)
+	becomeReady(a, b.end)
+	a.recv(1, 0, 10)
+	p := a.qp.path.(*shmConn).p
+	p.own.Refusals.Store(p.out.Tail + 3000)
+	b.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	a.pollN(10)
+	b.requireAsleep()
+	require.Equal(t, verbs.StateError, b.qp.State())
+}
+
+// A peer consumes all slots, states that it has executed none, and refuses them again and
+// again. The memory for pending requests is limited.
+func TestPendingRequestsAreLimited(t *testing.T) {
+	a, b := newPair(t, openDevice(t, &Config{Vectors: 2, RingSlots: 8}), verbs.ProgressManual)
+	advance := b.stopClock()
+	pa, pb := a.qp.path.(*shmConn).p, b.qp.path.(*shmConn).p
+	b.pollN(2 * ackEvery)
+	executed := uint32(pb.sent.executed)
+	for range 100 {
+		b.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	}
+	for range 500 {
+		pa.own.Ack.Store(uint64(shm.NewAck(pb.out.Tail, executed)))
+		publishFrame(a, fragment.Fragment{Op: shm.Refused, Imm: executed, Addr: uint64(shm.RNRNAK(1))})
+		pa.out.Freed = pb.in.Head
+		b.pollN(1)
+		advance(verbs.RNRDelay(1))
+		b.qp.shard.fireTimers()
+		waiting := pb.sent.awaited.tail - pb.sent.awaited.head
+		require.LessOrEqual(t, waiting, uint32(maxPending*pb.out.Len()))
+	}
+}
+
+// A READ precedes a WRITE that is refused, and its response waits for room. The READ
+// succeeds, and the WRITE fails after it.
+func TestFailureWaitsForResponses(t *testing.T) {
+	const size = 64 << 10
+	a, b := newPair(t, openDevice(t, &Config{Vectors: 2, RingBytes: 16 << 10}), verbs.ProgressManual)
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled,
+		SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled,
+		SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey() + 77})
+	got := a.wait(2, b)
+	require.Equal(t, verbs.StatusSuccess, got[0].Status)
+	require.Equal(t, verbs.StatusRemAccessErr, got[1].Status)
+	require.Zero(t, b.qp.path.(*shmConn).p.unsettled)
+}
+
+// A response to a READ is progress, so the number of RNR retries starts anew.
+func TestRNRCountStartsAnewWithResponse(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = 2 })
+	b.connect(a, nil)
+	becomeReady(a, b)
+	for range 10 {
+		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
+		a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpRead, Flags: verbs.SendSignaled,
+			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+		b.pollN(2)
+		b.recv(1, 0, 10)
+		require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
+		b.pollN(2)
+	}
+}
+
+// A peer process ends after it has published more messages than one poll can return. All
+// of them are received.
+func TestMessagesBeforeTheEnd(t *testing.T) {
+	const messages = 100
+	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	b.qp.ReceiveInline()
+	for i := range uint64(messages) {
+		b.recv(i, 0, 100)
+		require.True(t, a.qp.SendInline(1, 0, []byte("x")))
+	}
+	a.qp.Doorbell()
+	a.qp.path.(*shmConn).p.end.HangUp()
+	b.qp.shard.polls.drives = epollEvery - 1
+	received := 0
+	for _, wc := range b.pollN(20) {
+		if wc.Status == verbs.StatusSuccess {
+			received++
+		}
+	}
+	require.Equal(t, messages, received)
+}
+
+// Two connections of one shard begin at the same time, on two channels. The REP of the
+// second one is processed first, or the first one ends before its REP is processed.
+func TestSecondReplyFirst(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		client, server := newParty(t), newParty(t)
+		other := cmside.Open(t, client.p, client.p.dev)
+		l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+		dial := func(side *cmside.Side) (active, passive *cm.ID) {
+			active = side.Connecting(cm.TCP, l.LocalAddr(), nil)
+			passive, _ = server.Request(l)
+			server.CreateQP(passive)
+			return active, passive
+		}
+		first, firstPassive := dial(client.Side)
+		second, secondPassive := dial(other)
+		require.NoError(t, firstPassive.Accept(nil))
+		require.NoError(t, secondPassive.Accept(nil))
+		if cancel {
+			client.End(first)
+		}
+		other.Want(cm.Established, second)
+		if !cancel {
+			client.Want(cm.Established, first)
+		}
+	}
+}

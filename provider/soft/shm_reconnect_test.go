@@ -1,0 +1,103 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// reset moves the queue pair of an end to RESET.
+func (e *end) reset() {
+	require.NoError(e.t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
+}
+
+// exchange sends a message from one end to another one, and requires that both ends have
+// a completion with success.
+func (e *end) exchange(peer *end) {
+	e.t.Helper()
+	peer.recv(500, 0, 10)
+	e.post(verbs.SendWR{ID: 501, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	received := peer.wait(1, e)[0]
+	sent := e.wait(1, peer)[0]
+	require.Equal(e.t, []verbs.Status{verbs.StatusSuccess, verbs.StatusSuccess}, []verbs.Status{received.Status, sent.Status})
+	require.Equal(e.t, []uint64{500, 501}, []uint64{received.ID, sent.ID})
+}
+
+// Two queue pairs that were connected before are reset and connected again, in different
+// orders. Both shards may process the notices of the old connection before or after.
+func TestReconnect(t *testing.T) {
+	for name, reconnect := range map[string]func(a, b *end){
+		"both are reset first": func(a, b *end) {
+			a.reset()
+			b.reset()
+			a.connect(b, nil)
+			b.connect(a, nil)
+		},
+		"one after the other": func(a, b *end) {
+			a.reset()
+			a.connect(b, nil)
+			b.reset()
+			b.connect(a, nil)
+		},
+		"notices are processed at once": func(a, b *end) {
+			a.reset()
+			a.connect(b, nil)
+			becomeReady(a, b)
+			b.reset()
+			becomeReady(a, b)
+			b.connect(a, nil)
+			becomeReady(a, b)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+			a.exchange(b)
+			for range 3 {
+				reconnect(a, b)
+				a.exchange(b)
+				b.exchange(a)
+			}
+		})
+	}
+}
+
+// A message of the old connection is in the ring when the receiver is connected to
+// another queue pair of the same shard. The new connection does not get this message, and
+// does not miss one of its own.
+func TestMessageOfTheOldConnection(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	c := newEnd(t, d, 0, verbs.ProgressManual)
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("from a")})
+	b.reset()
+	b.connect(c, nil)
+	c.connect(b, nil)
+	c.exchange(b)
+	require.Empty(t, b.pollN(10))
+}
+
+// A request of the old connection is executed after its queue pair was reset and
+// connected to another shard. Its acknowledgement completes no request of the new
+// connection.
+func TestAcknowledgementOfTheOldConnection(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 3})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	for i := range 20 {
+		b.recv(uint64(i), 0, 10)
+		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	}
+	a.reset()
+	c := newEnd(t, d, 2, verbs.ProgressManual)
+	a.connect(c, nil)
+	c.connect(a, nil)
+	becomeReady(a, c)
+	a.post(verbs.SendWR{ID: 777, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	b.pollN(10)
+	require.Empty(t, a.pollN(100), "the new peer has not executed the request")
+	c.recv(1, 0, 10)
+	require.EqualValues(t, 777, a.wait(1, c)[0].ID)
+}
