@@ -45,8 +45,6 @@ type localEnd struct {
 	// source that access.ErrorLimit blames for the peer's access errors; zero if the peer
 	// is this process
 	peer access.Source
-	// true if the queue pair has made both ends itself
-	provisional bool
 }
 
 func newBindings(ends *shm.Ends, shards uint32) *bindings {
@@ -178,7 +176,7 @@ func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end 
 		unused = append(unused, old.End)
 	}
 	t.offered[endKey{peer, own}] = &localEnd{End: peerEnd}
-	return &localEnd{End: ownEnd, provisional: true}, unused
+	return &localEnd{End: ownEnd}, unused
 }
 
 // drop releases the end that a queue pair has offered to its peer. It returns false if

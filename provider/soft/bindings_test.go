@@ -82,10 +82,8 @@ func TestProvisionalEnds(t *testing.T) {
 	tab := newTestBindings()
 	mine, err := tab.take(2, 3)
 	require.NoError(t, err)
-	require.True(t, mine.provisional)
 	theirs, err := tab.take(3, 2)
 	require.NoError(t, err)
-	require.False(t, theirs.provisional)
 	require.NotEqual(t, mine.Side, theirs.Side)
 	require.False(t, tab.drop(2, 3), "the peer has taken the end")
 	mine.Release()
@@ -113,7 +111,6 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	require.NoError(t, err)
 	end, unused := tab.takeOrOffer(3, 2, a, b)
 	require.NotEqual(t, mine.Side, end.Side)
-	require.False(t, end.provisional)
 	require.Equal(t, []*shm.End{a, b}, unused)
 	require.Empty(t, tab.offered)
 	for _, e := range append(unused, mine.End, end.End) {

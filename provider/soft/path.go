@@ -34,9 +34,8 @@ type path interface {
 	acked() uint64
 	// receivesPosted is called after receive buffers were posted.
 	receivesPosted()
-	// requestsPending reports whether packets or ring slots of the peer wait to be
-	// processed.
-	requestsPending() bool
+	// consumeArrived processes the packets or ring slots of the peer that have arrived.
+	consumeArrived()
 	// abort sends a NAK for an incomplete request, and then calls requestFailed.
 	abort(a outcome)
 	// accessSource returns the source that access.ErrorLimit blames for the peer's access

@@ -149,7 +149,7 @@ func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 // can return no more completions.
 func (q *qp) inlineBatchFull() bool {
 	c := q.recvCQ
-	return q.receivesInline && c.inlineLimit > 0 && c.stored == c.inlineLimit
+	return q.receivesInline && c.inlineLimit > 0 && c.stored == c.inlineLimit && c.head == c.tail
 }
 
 // scatter copies data to the current receive buffer, beginning at an offset.

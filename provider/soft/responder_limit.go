@@ -30,9 +30,13 @@ type partialMessage struct {
 	timer timer
 	// number of messages of several fragments so far
 	messages uint64
-	seen     uint64 // value of the field messages when the timer was started
-	// bytes of the message that had arrived when the timer was started
-	offset uint32
+	started  partialMark // what had arrived when the timer was started
+}
+
+// A partialMark says how much of a message has arrived at some time.
+type partialMark struct {
+	messages uint64 // value of partialMessage.messages
+	offset   uint32 // bytes of the message
 }
 
 // begin counts a message of several fragments.
@@ -40,14 +44,14 @@ func (p *partialMessage) begin() { p.messages++ }
 
 // watch starts the timer. The parameter offset is how many bytes have arrived.
 func (p *partialMessage) watch(offset uint32, limit time.Duration) {
-	p.seen, p.offset = p.messages, offset
+	p.started = partialMark{p.messages, offset}
 	p.timer.start(limit)
 }
 
 // stalled reports whether fewer than partialProgress bytes of the same message have
-// arrived since watch(). The parameter offset is how many bytes have arrived.
-func (p *partialMessage) stalled(offset uint32) bool {
-	return p.seen == p.messages && offset-p.offset < partialProgress
+// arrived since the mark. The parameter offset is how many bytes have arrived.
+func (p *partialMessage) stalled(since partialMark, offset uint32) bool {
+	return since.messages == p.messages && offset-since.offset < partialProgress
 }
 
 // partialLimit returns how long a message may make no progress. A sender usually retries
@@ -74,10 +78,14 @@ func (q *qp) onFragment(first bool) {
 // onPartialTimer fails the queue pair if the current message has stalled. Otherwise it
 // starts the timer again.
 func (q *qp) onPartialTimer() {
+	if q.message != messageSend || !q.isServing() {
+		return
+	}
+	started := q.partial.started
+	q.path.consumeArrived() // may start the timer again
 	switch {
 	case q.message != messageSend || !q.isServing():
-		return
-	case q.partial.stalled(q.responder.offset) && !q.path.requestsPending():
+	case q.partial.stalled(started, q.responder.offset):
 		q.shard.counts.Inc(counters.PartialExpired)
 		q.path.abort(q.failReceive(verbs.StatusRespTimeoutErr, outcomeOperationError))
 	default:

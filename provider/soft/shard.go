@@ -264,7 +264,9 @@ func (s *shard) close() {
 		<-s.done
 	}
 	for _, p := range s.peers {
-		p.close()
+		if !p.drop(true) {
+			p.close()
+		}
 	}
 	s.closeFDs()
 }

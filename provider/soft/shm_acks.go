@@ -91,25 +91,33 @@ type notice struct {
 	value uint8  // Slot.Addr
 }
 
-// A noticeQueue is a queue of notices.
-type noticeQueue struct {
-	list []notice
-	head int // index of the first notice in the queue
+// A fifo is a queue. Its zero value is empty.
+type fifo[T comparable] struct {
+	list []T
+	head int // index of the first element in the queue
 }
 
-func (q *noticeQueue) len() int { return len(q.list) - q.head }
+func (q *fifo[T]) len() int { return len(q.list) - q.head }
 
-func (q *noticeQueue) push(n notice) { q.list = append(q.list, n) }
+func (q *fifo[T]) push(e T) { q.list = append(q.list, e) }
 
-// pop removes the first notice. When half of the list is free, it moves the rest to the
-// beginning.
-func (q *noticeQueue) pop() notice {
-	n := q.list[q.head]
+// pop removes and returns the first element. When half of the list is free, it moves the
+// rest to the beginning.
+func (q *fifo[T]) pop() T {
+	e := q.list[q.head]
 	if q.head++; 2*q.head >= len(q.list) {
-		q.list = q.list[:copy(q.list, q.list[q.head:])]
-		q.head = 0
+		n := copy(q.list, q.list[q.head:])
+		clear(q.list[n:])
+		q.list, q.head = q.list[:n], 0
 	}
-	return n
+	return e
+}
+
+// remove removes an element, if it is in the queue.
+func (q *fifo[T]) remove(e T) {
+	if i := slices.Index(q.list[q.head:], e); i >= 0 {
+		q.list = slices.Delete(q.list, q.head+i, q.head+i+1)
+	}
 }
 
 // shmAcks decides when the slots of the peer are acknowledged.

@@ -23,8 +23,6 @@ const (
 	// peerStopped: the peer's queue pair is closed or in the error state. The state
 	// begins with a slot shm.Stopped, or when the other shard leaves.
 	peerStopped
-	// peerDetached: the connection does not use the shared memory any more.
-	peerDetached
 )
 
 // A shmConn is the local path of an RC queue pair: one of the connections that use a
@@ -33,14 +31,19 @@ type shmConn struct {
 	q      *qp
 	p      *shmPeer
 	source access.Source // see localEnd.peer
-	// true if the peer has perhaps not taken its end; see localEnd.provisional
-	provisional bool
 
 	dest shm.Dest // peer's queue pair, with the attempt of the next request
 	// Dest of the slots whose requests are executed: the own queue pair with the present
 	// attempt. Requests with another attempt were sent before an RNR NAK arrived.
 	accepts shm.Dest
 	serving bool // true until the queue pair stops executing requests
+
+	first uint8 // attempt with which this connection has begun
+	// Dest of the peer in the last answer to shm.Ready, valid if answered is true, and the
+	// number of answers.
+	answeredTo shm.Dest
+	answered   bool
+	answers    int
 
 	state     peerState
 	stoppedAt uint64 // in peerStopped: position of the first slot that is not executed
@@ -56,11 +59,14 @@ type shmConn struct {
 	failedAt uint32
 }
 
+// maxAnswers is how many slots shm.Ready a connection answers. A peer sends few of them.
+// Arbitrary.
+const maxAnswers = 16
+
 // A response is the response to a READ or an atomic of the peer.
 type response struct {
 	op   fragment.Op // fragment.ReadData or fragment.AtomicResult
 	left memoryRange // memory of a READ that is still to be sent
-	at   uint32      // position of the slot with the READ
 	old  uint64      // result of an atomic
 }
 
@@ -71,9 +77,10 @@ func newSHMConn(q *qp, end *localEnd, peer uint32) (*shmConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &shmConn{q: q, p: p, source: end.peer, provisional: end.provisional,
+	c := &shmConn{q: q, p: p, source: end.peer,
 		dest: shm.NewDest(peer, 0), serving: true}
 	c.nextAttempt()
+	c.first = c.accepts.Attempt()
 	p.add(c)
 	return c, nil
 }
@@ -111,7 +118,7 @@ func (c *shmConn) reset() (usable bool) {
 
 // detach implements path. It also releases an end that was offered but not taken.
 func (c *shmConn) detach() {
-	c.state = peerDetached
+	c.serving = false
 	c.q.dev.bindings.drop(c.q.num, c.dest.QPN())
 	c.p.remove(c)
 }
@@ -119,8 +126,7 @@ func (c *shmConn) detach() {
 // rebind implements path. It returns a new shmConn for the offered end, unless this one
 // uses the same end or its peer has taken the other end.
 func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
-	if !c.provisional || end.End == c.p.end || !c.q.dev.bindings.drop(c.q.num, c.dest.QPN()) {
-		c.provisional = false
+	if end.End == c.p.end || !c.q.dev.bindings.drop(c.q.num, c.dest.QPN()) {
 		end.Release()
 		return nil, true, nil
 	}
@@ -153,8 +159,8 @@ func (*shmConn) receiveAt(netip.Addr) error { return nil }
 // fires.
 func (c *shmConn) receivesPosted() {}
 
-// requestsPending implements path.
-func (c *shmConn) requestsPending() bool { return c.p.in.Ready() }
+// consumeArrived implements path.
+func (c *shmConn) consumeArrived() { c.p.drain() }
 
 // accessSource implements path. The field source is zero if the peer is this process.
 func (c *shmConn) accessSource() (access.Source, bool) {

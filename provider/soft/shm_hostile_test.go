@@ -269,18 +269,32 @@ func TestFalseConsumedCount(t *testing.T) {
 	b.requireAsleep()
 }
 
-// A peer makes the victim send notices, and consumes none of them. Their number is
-// limited.
-func TestNoticesAreLimited(t *testing.T) {
+// A peer says again and again that it is ready, each time with another attempt. The
+// number of answers is limited.
+func TestAnswersAreLimited(t *testing.T) {
 	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
-	p, victim := a.qp.path.(*shmConn).p, b.qp.path.(*shmConn)
-	for i := 0; i < maxNotices+2*p.out.Len() && b.qp.State() == verbs.StateRTS; i++ {
+	p := a.qp.path.(*shmConn).p
+	for i := range 1000 {
 		for _, _, ok := p.reserve(0); !ok; _, _, ok = p.reserve(0) {
 			b.pollN(1)
 		}
-		publishFrame(a, fragment.Fragment{Op: shm.Ready, Imm: a.qp.num})
-		require.LessOrEqual(t, victim.p.notices.len(), maxNotices)
+		publishFrame(a, fragment.Fragment{Op: shm.Ready, Imm: uint32(shm.NewDest(a.qp.num, uint8(i)))})
 	}
 	b.pollN(100)
-	require.Equal(t, verbs.StateError, b.qp.State())
+	require.LessOrEqual(t, b.qp.path.(*shmConn).p.out.Tail, uint32(1+maxAnswers))
+}
+
+// Notices wait while the peer consumes no slots. Their number is limited.
+func TestNoticesAreLimited(t *testing.T) {
+	a, _ := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	p := a.qp.path.(*shmConn).p
+	for range maxNotices {
+		p.notify(notice{op: shm.ReadyToo, to: 1})
+	}
+	require.Equal(t, verbs.StateRTS, a.qp.State())
+	for range p.out.Len() + 1 {
+		p.notify(notice{op: shm.ReadyToo, to: 1})
+	}
+	require.Equal(t, verbs.StateError, a.qp.State())
+	require.LessOrEqual(t, p.notices.len(), maxNotices)
 }

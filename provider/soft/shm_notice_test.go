@@ -4,6 +4,7 @@ package soft
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,19 +62,72 @@ func TestAcksAfterNotices(t *testing.T) {
 	require.EqualValues(t, 60, a.wait(1, b)[0].ID)
 }
 
-// Pushing and popping do not make the queue of notices grow.
-func TestNoticeQueue(t *testing.T) {
-	var q noticeQueue
-	next := uint32(0)
-	for i := range uint32(100_000) {
-		q.push(notice{imm: i})
+// Pushing and popping do not make a queue grow.
+func TestFIFO(t *testing.T) {
+	var q fifo[int]
+	next := 0
+	for i := range 100_000 {
+		q.push(i)
 		if i > 2 {
-			require.Equal(t, next, q.pop().imm)
+			require.Equal(t, next, q.pop())
 			next++
 		}
 	}
 	require.Equal(t, 3, q.len())
 	require.Less(t, cap(q.list), 100)
+	q.remove(next + 1)
+	q.remove(next + 1)
+	require.Equal(t, []int{next, next + 2}, []int{q.pop(), q.pop()})
+	require.Zero(t, q.len())
+}
+
+// A peer only receives for 2^31 slots after a notice, and then sends. It still uses the
+// acknowledgements.
+func TestAcksOfAReceiver(t *testing.T) {
+	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	b.exchange(a)
+	a.pollN(2 * ackEvery)
+	b.pollN(2 * ackEvery)
+	for range 3 {
+		b.qp.path.(*shmConn).p.skip(a.qp.path.(*shmConn).p, 1<<30)
+		a.pollN(2 * ackEvery)
+	}
+	a.exchange(b)
+}
+
+// The memory region of a READ is closed while the response waits for room. Slots after
+// the READ are acknowledged already. Only the connection of the READ fails.
+func TestRegionOfAReadIsClosed(t *testing.T) {
+	const size = 64 << 10
+	x, y := newPair(t, openDevice(t, &Config{Vectors: 2, RingBytes: 16 << 10}), verbs.ProgressManual)
+	a, b := newNeighbors(t, x, y)
+	mr, err := y.pd.Alloc(&verbs.AllocAttr{Size: size, Access: verbs.AccessAll})
+	require.NoError(t, err)
+	x.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled,
+		SGEs: []verbs.SGE{verbs.SGEOf(x.mr, 0, size)}, RemoteAddr: mr.Addr(), RKey: mr.RKey()})
+	y.pollN(2)
+	a.exchange(b)
+	require.NoError(t, mr.Close())
+	require.Equal(t, verbs.StatusRemAccessErr, x.wait(1, y)[0].Status)
+	a.exchange(b)
+}
+
+// A peer sends the first fragment of a message on one connection, and then keeps the ring
+// filled with messages of another connection. The buffer returns after the time limit.
+func TestHalfSentMessageAmongOthers(t *testing.T) {
+	victim, attacker := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	_, other := newNeighbors(t, victim, attacker)
+	var now time.Duration
+	victim.qp.shard.clock = func() time.Duration { return now }
+	victim.recv(1, 0, 100)
+	publishFrame(attacker, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
+	victim.pollN(3)
+	for range 3 {
+		now += victim.qp.partialLimit()
+		publishFrame(other, fragment.Fragment{Op: fragment.Write, Flags: fragment.First | fragment.Last})
+		victim.qp.shard.fireTimers()
+	}
+	require.Equal(t, verbs.StateError, victim.qp.State())
 }
 
 // The peer announces notices that it has not sent. This violates the protocol, and must

@@ -75,6 +75,7 @@ func (p *shmPeer) notify(n notice) {
 	case p.notices.len() == maxNotices:
 		p.protocolError()
 	default:
+		p.shard.polls.activate(p) // to see when the ring has room
 		p.notices.push(n)
 		p.sendNotices()
 		p.flush()
@@ -107,7 +108,7 @@ func (p *shmPeer) sendNotices() bool {
 func (p *shmPeer) block(c *shmConn) {
 	if !c.blocked {
 		c.blocked = true
-		p.blocked = append(p.blocked, c)
+		p.blocked.push(c)
 	}
 }
 
@@ -117,12 +118,7 @@ func (p *shmPeer) unblock(c *shmConn) {
 		return
 	}
 	c.blocked = false
-	for i, b := range p.blocked {
-		if b == c {
-			p.blocked = append(p.blocked[:i], p.blocked[i+1:]...)
-			return
-		}
-	}
+	p.blocked.remove(c)
 }
 
 // sendWaiting sends what waits for room: notices first, then the blocked connections in
@@ -132,9 +128,9 @@ func (p *shmPeer) sendWaiting() {
 	if !p.sendNotices() {
 		return
 	}
-	for n := len(p.blocked); n > 0 && len(p.blocked) > 0; n-- {
-		c := p.blocked[0]
-		p.unblock(c)
+	for n := p.blocked.len(); n > 0 && p.blocked.len() > 0; n-- {
+		c := p.blocked.pop()
+		c.blocked = false
 		c.send()
 		if c.blocked {
 			return

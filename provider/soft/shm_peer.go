@@ -22,9 +22,12 @@ const (
 	// maxUnused is the number of shmPeers of a shard without connections that are kept.
 	// Arbitrary.
 	maxUnused = 16
+	// maxHeld is the number of shmPeers without connections from which on shm.Ends.Hold is
+	// ignored. Arbitrary.
+	maxHeld = 4 * maxUnused
 	// maxNotices is how many notices may wait for room in the ring. Each connection needs
 	// few, so only a peer that violates the protocol reaches the limit. Arbitrary.
-	maxNotices = 1 << 18
+	maxNotices = 1 << 20
 	// maxPending is how many rings of slots may have been sent and not executed.
 	// Arbitrary.
 	maxPending = 8
@@ -72,8 +75,8 @@ type shmPeer struct {
 	conns shmConns
 	last  *shmConn // connection that received a small message last, or nil
 	// connections that wait for room in the ring out, in the order of their turns
-	blocked []*shmConn
-	notices noticeQueue // slots without payload that wait for room in the ring out
+	blocked fifo[*shmConn]
+	notices fifo[notice] // slots without payload that wait for room in the ring out
 
 	unsettled int  // number of connections with a failure that waits; see shmConn.failed
 	confirmed bool // true after the first slot of the peer
@@ -124,7 +127,7 @@ func (p *shmPeer) add(c *shmConn) {
 	}
 	p.conns.add(c)
 	p.shard.polls.activate(p)
-	p.notify(notice{op: shm.Ready, to: c.dest, imm: c.q.num, value: c.accepts.Attempt()})
+	p.notify(notice{op: shm.Ready, to: c.dest, imm: uint32(c.accepts)})
 }
 
 // remove removes a connection. After the last one, the shared memory is kept for a
@@ -140,8 +143,7 @@ func (p *shmPeer) remove(c *shmConn) {
 		return
 	}
 	s := p.shard
-	if (p.state != sharingOpen || s.unusedPeers >= maxUnused) && s.dev.ends.Drop(p.end) {
-		p.close()
+	if (p.state != sharingOpen || s.unusedPeers >= maxUnused) && p.drop(s.unusedPeers >= maxHeld) {
 		return
 	}
 	s.unusedPeers++
@@ -150,12 +152,22 @@ func (p *shmPeer) remove(c *shmConn) {
 
 // dropUnused ends the sharing if no connection needs it. It is called by unusedTimer.
 func (p *shmPeer) dropUnused() {
-	if !p.shard.dev.ends.Drop(p.end) {
+	if p.drop(false) {
+		p.shard.unusedPeers--
+	} else {
 		p.unusedTimer.start(unusedTime)
-		return
 	}
-	p.shard.unusedPeers--
+}
+
+// drop ends the sharing, and returns false if a connection may still begin to use it. The
+// parameter force means that a REP which chooses this memory may fail.
+func (p *shmPeer) drop(force bool) bool {
+	p.acknowledge() // The peer perhaps needs the last acknowledgement after this side has left.
+	if !p.shard.dev.ends.Drop(p.end, force) {
+		return false
+	}
 	p.close()
+	return true
 }
 
 // close ends the sharing. There are no connections.
@@ -164,10 +176,6 @@ func (p *shmPeer) close() {
 	p.shard.polls.remove(p)
 	p.shard.epoll.Remove(p.end.Doorbell)
 	delete(p.shard.peers, p.end)
-	// The peer perhaps has not received all notices. It does not need them: it stops all
-	// connections after this value.
-	p.acknowledge()
-	p.own.Left.Store(1)
 	p.end.Close()
 }
 
@@ -217,17 +225,17 @@ func (p *shmPeer) isIdle() bool {
 
 // awaitsAck reports whether each acknowledgement has to be processed at once.
 func (p *shmPeer) awaitsAck() bool {
-	return !p.sent.awaited.empty() || len(p.blocked) > 0 || p.notices.len() > 0
+	return !p.sent.awaited.empty() || p.blocked.len() > 0 || p.notices.len() > 0
 }
 
 // takeAcks processes the acknowledgement that has arrived, and returns false if there is
 // none. It sends what waited for room.
 func (p *shmPeer) takeAcks() bool {
-	ack := shm.Ack(p.peer.Ack.Load())
-	if ack == p.sent.lastAck || p.state != sharingOpen {
+	if p.state != sharingOpen {
 		return false
 	}
-	if !p.refusalsConsumed() {
+	ack := shm.Ack(p.peer.Ack.Load())
+	if !p.refusalsConsumed() || ack == p.sent.lastAck {
 		return false
 	}
 	executed, ok := p.sent.position(ack.Executed())
@@ -239,7 +247,7 @@ func (p *shmPeer) takeAcks() bool {
 	for c := p.sent.awaited.pop(executed); c != nil; c = p.sent.awaited.pop(executed) {
 		c.confirm(c.acked())
 	}
-	if len(p.blocked) > 0 || p.notices.len() > 0 {
+	if p.blocked.len() > 0 || p.notices.len() > 0 {
 		p.sendWaiting()
 	}
 	return true

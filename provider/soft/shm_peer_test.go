@@ -211,7 +211,7 @@ func TestConnectionEndsAmongOthers(t *testing.T) {
 		require.Equal(t, verbs.StatusSuccess, x.wait(1, y)[0].Status)
 	}
 	require.Equal(t, 1, p.conns.len())
-	require.Zero(t, p.notices.len()+len(p.blocked))
+	require.Zero(t, p.notices.len()+p.blocked.len())
 }
 
 func TestSHMConns(t *testing.T) {

@@ -102,13 +102,25 @@ func (c *shmConn) consume(s *shm.Slot) {
 // takeReady processes a slot that says that a queue pair is ready. It ignores a queue
 // pair that is not the peer of this one, or that has left this connection for a new one.
 func (c *shmConn) takeReady(s *shm.Slot) {
-	if s.Imm != c.dest.QPN() || !c.serving || c.state == peerStopped {
+	from := shm.Dest(s.Imm)
+	if from.QPN() != c.dest.QPN() || !c.serving || c.state == peerStopped {
 		return
 	}
-	if s.Op == shm.Ready {
-		c.p.notify(notice{op: shm.ReadyToo, to: c.dest, imm: c.q.num, value: c.accepts.Attempt()})
+	if !c.answered || c.answeredTo != from {
+		c.answerReady(from)
 	}
-	c.onReady(uint8(s.Addr))
+	if s.Op == shm.ReadyToo && uint8(s.Addr) == c.first {
+		c.onReady(from)
+	}
+}
+
+// answerReady tells the peer that this queue pair is ready too.
+func (c *shmConn) answerReady(to shm.Dest) {
+	if c.answers++; c.answers > maxAnswers {
+		return
+	}
+	c.answered, c.answeredTo = true, to
+	c.p.notify(notice{op: shm.ReadyToo, to: c.dest, imm: uint32(shm.NewDest(c.q.num, c.first)), value: to.Attempt()})
 }
 
 // takeRefusal processes a slot that says which requests were not executed.
@@ -199,7 +211,7 @@ func (c *shmConn) executeRead(s *shm.Slot) outcome {
 	}
 	left, a := c.q.deliverRead(&s.Fragment)
 	if a == outcomeAck {
-		c.respond(response{op: fragment.ReadData, left: left, at: c.p.in.Head})
+		c.respond(response{op: fragment.ReadData, left: left})
 	}
 	return a
 }
@@ -246,7 +258,7 @@ func (c *shmConn) sendResponse(r *response) bool {
 			binary.NativeEndian.PutUint64(dst, r.old)
 		} else if !c.q.readInto(dst, &r.left) {
 			// The memory region was closed after the READ was checked.
-			c.fail(outcomeAccessError, r.at)
+			c.fail(outcomeAccessError, c.p.in.Head)
 			return false
 		}
 		want -= uint32(len(dst))

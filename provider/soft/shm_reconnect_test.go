@@ -43,6 +43,14 @@ func TestReconnect(t *testing.T) {
 			b.reset()
 			b.connect(a, nil)
 		},
+		"notices of the first connection are late": func(a, b *end) {
+			a.reset()
+			b.reset()
+			b.connect(a, nil)
+			b.reset()
+			a.connect(b, nil)
+			b.connect(a, nil)
+		},
 		"notices are processed at once": func(a, b *end) {
 			a.reset()
 			a.connect(b, nil)

@@ -210,17 +210,16 @@ func (c *shmConn) acked() uint64 {
 
 // confirm completes the requests with slots before the position seq.
 func (c *shmConn) confirm(seq uint64) {
-	if c.q.isServing() && c.state != peerDetached {
+	if c.serving {
 		c.q.requestsAcknowledged(seq)
 	}
 }
 
-// onReady is called when the peer's queue pair is ready. The requests must have the given
-// attempt.
-func (c *shmConn) onReady(attempt uint8) {
+// onReady is called when the peer's queue pair is ready. The parameter to is the Dest of
+// the requests.
+func (c *shmConn) onReady(to shm.Dest) {
 	if c.state == peerUnknown {
-		c.state = peerReady
-		c.dest = shm.NewDest(c.dest.QPN(), attempt)
+		c.state, c.dest = peerReady, to
 		c.q.onPeerActive()
 		c.sendRequests()
 	}
@@ -229,7 +228,7 @@ func (c *shmConn) onReady(attempt uint8) {
 // onStopped is called when the peer's queue pair executes no requests from the position
 // seq on.
 func (c *shmConn) onStopped(seq uint64) {
-	if c.state == peerStopped || c.state == peerDetached {
+	if c.state == peerStopped {
 		return
 	}
 	c.confirm(seq)

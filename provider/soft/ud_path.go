@@ -122,9 +122,8 @@ func (p *udPath) acked() uint64 { return p.seq }
 // abort implements path. A UD message has one fragment, so it is never incomplete.
 func (p *udPath) abort(outcome) {}
 
-// requestsPending implements path. It returns false, because UD has no incomplete
-// messages.
-func (p *udPath) requestsPending() bool { return false }
+// consumeArrived implements path. It does nothing, because UD has no incomplete messages.
+func (*udPath) consumeArrived() {}
 
 // accessSource implements path. UD has no remote keys, so there are no access errors.
 func (p *udPath) accessSource() (access.Source, bool) { return access.Source{}, false }

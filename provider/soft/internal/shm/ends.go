@@ -126,12 +126,13 @@ func (t *Ends) Open(key EndKey, id uint64, segment, doorbell int) (*End, error) 
 }
 
 // Find returns the End that the other side has chosen, with one more user. It returns
-// nil if there is none, or if its key differs.
+// nil if there is none, or if its key differs. The user is not compared, because a
+// process can change its user between listen(2) and connect(2).
 func (t *Ends) Find(key EndKey, id uint64, side int) *End {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.byID[endID{id, side}]
-	if e == nil || e.key != key {
+	if e == nil || e.key.PID != key.PID || e.key.Other != key.Other || e.key.Own != key.Own {
 		return nil
 	}
 	e.users++
@@ -200,15 +201,19 @@ func (t *Ends) remove(e *End) {
 	}
 }
 
-// Drop removes an end without users. The shard that polls the end calls it, and then
-// closes the end. Drop returns false if the end has users, or if Hold was called.
-func (t *Ends) Drop(e *End) bool {
+// Drop removes an end without users, and tells the other side that this side has left.
+// The shard that polls the end calls Drop, and then closes the end. Drop returns false if
+// the end has users, or if Hold was called and the parameter force is false.
+func (t *Ends) Drop(e *End, force bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e.users > 0 || t.isHeld(e) {
+	if e.users > 0 || !force && t.isHeld(e) {
 		return false
 	}
 	t.remove(e)
+	own, _ := e.Segment.Carve(e.Side)
+	own.Left.Store(1)
+	e.HangUp()
 	return true
 }
 

@@ -69,7 +69,6 @@ func TestEndsOfOthersAreNotFound(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)
 	for name, change := range map[string]func(*EndKey){
-		"user":           func(k *EndKey) { k.UID++ },
 		"process":        func(k *EndKey) { k.PID++ },
 		"device":         func(k *EndKey) { k.Other.Device++ },
 		"shard":          func(k *EndKey) { k.Other.Number++ },
@@ -127,16 +126,17 @@ func TestDrop(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)
 	c.Adopt()
-	require.False(t, client.Drop(c), "the end has a user")
+	require.False(t, client.Drop(c, false), "the end has a user")
 	client.Hold(serverProcess, clientShard.Number)
 	client.Hold(serverProcess, clientShard.Number)
 	c.Release()
-	require.False(t, client.Drop(c), "a reply may choose the end")
+	require.False(t, client.Drop(c, false), "a reply may choose the end")
 	client.Unhold(serverProcess, clientShard.Number)
-	require.False(t, client.Drop(c), "another reply may choose the end")
+	require.False(t, client.Drop(c, false), "another reply may choose the end")
 	client.Unhold(serverProcess, clientShard.Number)
 	client.Hold(serverProcess, clientShard.Number+1)
-	require.True(t, client.Drop(c), "the request of another shard does not matter")
+	require.True(t, client.Drop(c, false), "the request of another shard does not matter")
+	require.Nil(t, server.Use(serverKey), "the other side has left")
 	client.Unhold(serverProcess, clientShard.Number+1)
 	c.Close()
 	s.Release()

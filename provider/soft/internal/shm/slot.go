@@ -38,11 +38,13 @@ type Slot struct {
 
 // Operations of slots that only the local path uses. These slots have no payload.
 const (
-	// Ready says that the queue pair with the number Slot.Imm executes requests, and that
-	// Slot.Addr is the attempt that they must have. The receiver answers with ReadyToo, if
-	// its queue pair is ready.
-	Ready    fragment.Op = 0x80 + iota
-	ReadyToo             // ReadyToo is like Ready, and has no answer.
+	// Ready says that the sender's queue pair executes requests with the Dest Slot.Imm. The
+	// receiver answers with ReadyToo, if its queue pair is ready.
+	Ready fragment.Op = 0x80 + iota
+	// ReadyToo is like Ready, and has the attempt of the Ready that it answers in
+	// Slot.Addr. Only ReadyToo allows the receiver to send requests. So a Ready of an
+	// earlier connection of the same queue pairs does not.
+	ReadyToo
 	// Refused says that a request was not executed. Slot.Imm is the position of its slot,
 	// and Slot.Addr the NAK. After an RNR NAK, later requests of the same attempt were
 	// not executed either.
