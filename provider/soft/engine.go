@@ -59,6 +59,7 @@ type engine interface {
 	deliver(r *fragment.Fragment) outcome
 	forgetWrite()
 	nextAttempt() uint8
+	firstConnection() bool
 	inlineBatchFull() bool
 	deliverInline(payload []byte, solicited bool) bool
 	deliverRead(r *fragment.Fragment) (memoryRange, outcome)

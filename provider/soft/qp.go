@@ -37,6 +37,8 @@ type qp struct {
 	partial partialMessage
 	// attempt of the last connection on the local path; see shm.Dest
 	attempt uint8
+	// true after the first connection on the local path has begun
+	wasConnected bool
 	// path to the peer; nil for an RC queue pair that has not entered RTR
 	path path
 }
@@ -270,6 +272,14 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 func (q *qp) nextAttempt() uint8 {
 	q.attempt++
 	return q.attempt
+}
+
+// firstConnection reports whether a connection that begins on the local path is the first
+// one of the queue pair.
+func (q *qp) firstConnection() bool {
+	first := !q.wasConnected
+	q.wasConnected = true
+	return first
 }
 
 // ReceiveInline implements verbs.InlineReceiver.

@@ -38,7 +38,8 @@ type shmConn struct {
 	accepts shm.Dest
 	serving bool // true until the queue pair stops executing requests
 
-	first uint8 // attempt with which this connection has begun
+	first   uint8 // attempt with which this connection has begun
+	isFirst bool  // true for the first connection of the queue pair
 	// Dest of the peer in the last answer to shm.Ready, valid if answered is true, and the
 	// number of answers.
 	answeredTo shm.Dest
@@ -79,6 +80,7 @@ func newSHMConn(q *qp, end *localEnd, peer uint32) (*shmConn, error) {
 	}
 	c := &shmConn{q: q, p: p, source: end.peer,
 		dest: shm.NewDest(peer, 0), serving: true}
+	c.isFirst = q.firstConnection()
 	c.nextAttempt()
 	c.first = c.accepts.Attempt()
 	p.add(c)

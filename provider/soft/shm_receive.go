@@ -109,7 +109,9 @@ func (c *shmConn) takeReady(s *shm.Slot) {
 	if !c.answered || c.answeredTo != from {
 		c.answerReady(from)
 	}
-	if s.Op == shm.ReadyToo && uint8(s.Addr) == c.first {
+	// A Ready is perhaps of an earlier connection of the same queue pairs, unless this is
+	// the first connection of this one.
+	if s.Op == shm.ReadyToo && uint8(s.Addr) == c.first || c.isFirst {
 		c.onReady(from)
 	}
 }

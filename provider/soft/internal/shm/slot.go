@@ -42,8 +42,7 @@ const (
 	// receiver answers with ReadyToo, if its queue pair is ready.
 	Ready fragment.Op = 0x80 + iota
 	// ReadyToo is like Ready, and has the attempt of the Ready that it answers in
-	// Slot.Addr. Only ReadyToo allows the receiver to send requests. So a Ready of an
-	// earlier connection of the same queue pairs does not.
+	// Slot.Addr. So the receiver knows that it belongs to the present connection.
 	ReadyToo
 	// Refused says that a request was not executed. Slot.Imm is the position of its slot,
 	// and Slot.Addr the NAK. After an RNR NAK, later requests of the same attempt were
