@@ -66,7 +66,8 @@ func BenchmarkRing(b *testing.B) {
 	for b.Loop() {
 		dst, _, _ := out.Reserve(64)
 		copy(dst, message)
-		out.Publish(&f)
+		out.Put(&f)
+		out.PublishFirst()
 		in.Peek(&r)
 		copy(message, r.Payload)
 		in.Advance(&r)

@@ -75,8 +75,7 @@ func TestBindingOfTheWirePath(t *testing.T) {
 }
 
 // Two queue pairs connect without bindings. The first call of bindings.take makes a pair
-// of ends. It returns one as a provisional end, and offers the other one to the peer's
-// call.
+// of ends. It returns one, and offers the other one to the peer's call.
 func TestProvisionalEnds(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()

@@ -304,9 +304,8 @@ func TestSendInlineRefuses(t *testing.T) {
 	})
 }
 
-// The peer may never take its end of a provisional pair. Requests are then sent again,
-// so the send queue must have their data.
-func TestSendInlineOnProvisionalEnd(t *testing.T) {
+// SendInline refuses a request until the peer is ready.
+func TestSendInlineBeforeReady(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	x, y := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	x.connect(y, nil)

@@ -41,10 +41,10 @@ type path interface {
 	// accessSource returns the source that access.ErrorLimit blames for the peer's access
 	// errors. It returns false if the peer is this process, or on a UD queue pair.
 	accessSource() (access.Source, bool)
-	// rebind offers the path a new end. If the peer has not taken its end of a
-	// provisional connection, the first result is a new path with the offered end. The
-	// queue pair then repeats its requests over the new path. If the second result is
-	// false, the caller still owns the offered end.
+	// rebind offers the path a new end. If this side has made both ends of its present
+	// memory, and the peer has not taken the other end, the first result is a new path
+	// with the offered end. No request was sent before, so the queue pair sends all over
+	// the new path. If the second result is false, the caller still owns the offered end.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone reports that the peer's process has ended without closing the connection
 	// of the given end. Other paths ignore the call.

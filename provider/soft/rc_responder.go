@@ -115,9 +115,9 @@ func (r *rcResponder) advance(n uint64, ends bool) {
 	}
 }
 
-// onDuplicate is called when an executed packet arrives again. It returns true if
-// duplicateEnd already belongs to this packet. The repeated response was then probably
-// lost.
+// onDuplicate is called when an executed packet arrives again. It returns true if this
+// packet was also the first duplicate since the last new request. The response to that
+// duplicate was then probably lost.
 func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	if r.duplicateEnd == 0 {
 		r.duplicateEnd = seq + 1

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Requests may be sent on a provisional end, which perhaps no peer reads. When
-// connection management offers the end that leads to the peer, they are sent again.
+// Requests wait until the peer is ready. When connection management offers the end that
+// leads to the peer, they are sent.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)

@@ -124,8 +124,8 @@ func (q *sendQueue) outstanding() bool { return q.oldest != q.firstNew }
 // rewind makes the oldest request the next one to be sent.
 func (q *sendQueue) rewind() { q.next = q.oldest }
 
-// rewindTo marks the requests as unsent whose last path sequence is not below seq. The
-// first of them is the next one to be sent. rewindTo returns false if there is none.
+// rewindTo marks the requests that end at the path sequence seq or later as unsent. The
+// first of these requests is sent next. rewindTo returns false if there are none.
 func (q *sendQueue) rewindTo(seq uint64) bool {
 	found := false
 	for i := q.oldest; i != q.firstNew; i++ {

@@ -40,11 +40,9 @@ type shmConn struct {
 
 	first   uint8 // attempt with which this connection has begun
 	isFirst bool  // true for the first connection of the queue pair
-	// Dest of the peer in the last answer to shm.Ready, valid if answered is true, and the
-	// number of answers.
+	// The last shm.Ready that was answered had this Dest. It is 0 before the first answer.
 	answeredTo shm.Dest
-	answered   bool
-	answers    int
+	answers    int // number of answers
 
 	state     peerState
 	stoppedAt uint64 // in peerStopped: position of the first slot that is not executed

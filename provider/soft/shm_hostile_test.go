@@ -166,7 +166,8 @@ func TestInvalidPeerWrites(t *testing.T) {
 // publishFrame publishes a slot for the peer of e, without any check.
 func publishFrame(e *end, f fragment.Fragment) {
 	c := e.qp.path.(*shmConn)
-	c.p.out.Publish(&shm.Slot{Fragment: f, Dest: c.dest})
+	c.p.out.Put(&shm.Slot{Fragment: f, Dest: c.dest})
+	c.p.out.PublishFirst()
 	c.p.sent.seq++
 }
 

@@ -106,7 +106,7 @@ func (c *shmConn) takeReady(s *shm.Slot) {
 	if from.QPN() != c.dest.QPN() || !c.serving || c.state == peerStopped {
 		return
 	}
-	if !c.answered || c.answeredTo != from {
+	if c.answeredTo != from {
 		c.answerReady(from)
 	}
 	// A Ready is perhaps of an earlier connection of the same queue pairs, unless this is
@@ -121,7 +121,7 @@ func (c *shmConn) answerReady(to shm.Dest) {
 	if c.answers++; c.answers > maxAnswers {
 		return
 	}
-	c.answered, c.answeredTo = true, to
+	c.answeredTo = to
 	c.p.notify(notice{op: shm.ReadyToo, to: c.dest, imm: uint32(shm.NewDest(c.q.num, c.first)), value: to.Attempt()})
 }
 

@@ -75,10 +75,14 @@ func (e *End) Close() {
 }
 
 func (e *End) closePassed() {
-	for _, fd := range e.passed {
+	closeAll(e.passed)
+	e.passed = nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
 		_ = unix.Close(fd)
 	}
-	e.passed = nil
 }
 
 // Pass returns descriptors for the other side: those of the segment and of the doorbell.
@@ -90,9 +94,7 @@ func (e *End) Pass() (fds []int, err error) {
 	for _, fd := range e.passed {
 		duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
-			for _, fd := range fds {
-				_ = unix.Close(fd)
-			}
+			closeAll(fds)
 			return nil, err
 		}
 		fds = append(fds, duplicate)

@@ -126,12 +126,6 @@ func (p *Producer) PublishFirst() {
 	}
 }
 
-// Publish calls Put and then PublishFirst.
-func (p *Producer) Publish(f *Slot) {
-	p.Put(f)
-	p.PublishFirst()
-}
-
 // Free makes consumed slots available again. The parameter head comes from the peer: the
 // number of slots consumed since the beginning. Free returns false if this number is not
 // possible.

@@ -99,7 +99,8 @@ func TestPeekSendLeavesOtherSlots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, in := newRing(4)
-			out.Publish(&Slot{Fragment: f})
+			out.Put(&Slot{Fragment: f})
+			out.PublishFirst()
 			_, _, _, ok := in.PeekSend()
 			require.False(t, ok)
 		})
