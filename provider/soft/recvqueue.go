@@ -8,37 +8,52 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A recvQueue is the receive queue of a queue pair or an SRQ. A taken buffer occupies
-// its entry until the completion is polled. The counters head and tail wrap.
+// A recvQueue is the receive queue of a queue pair or an SRQ. The oldest buffer is taken
+// first, also from an SRQ: ibv_post_srq_recv(3) says nothing about the order, but
+// providertest requires the order of posting, and cards keep it. A taken buffer occupies
+// its entry until its completion is polled; see cqSpace. The counters head and tail
+// wrap.
 type recvQueue struct {
-	entries    []rqe
+	entries    []rqe // ring of posted buffers; grows up to depth
 	head, tail uint32
 	cqSpace
 	depth  uint32
 	maxSGE int
-	sges   []verbs.SGE
 }
 
 // An rqe is a posted receive buffer.
 type rqe struct {
 	id   uint64
 	size uint32      // bytes of the memory, at most the largest uint32
-	sges []verbs.SGE // memory of the buffer; a part of recvQueue.sges
+	sges []verbs.SGE // memory of the buffer; a part of an array that all entries share
 }
 
+// initialRecvEntries is how many buffers a receive queue can hold at first. Programs often
+// post far fewer buffers than the queue allows. Arbitrary.
+const initialRecvEntries = 8
+
 func newRecvQueue(maxWR, maxSGE int) recvQueue {
-	size := ceilPow2(maxWR)
-	q := recvQueue{
-		entries: make([]rqe, size),
-		depth:   clampUint32(maxWR),
-		maxSGE:  maxSGE,
-		sges:    make([]verbs.SGE, size*maxSGE),
-	}
-	for i := range q.entries {
-		q.entries[i].sges = q.sges[i*maxSGE : i*maxSGE : (i+1)*maxSGE]
-	}
+	q := recvQueue{depth: clampUint32(maxWR), maxSGE: maxSGE}
+	q.resize(min(ceilPow2(maxWR), initialRecvEntries))
 	return q
 }
+
+// resize changes the number of entries, a power of two, and keeps the posted buffers.
+func (q *recvQueue) resize(size int) {
+	old := *q
+	q.entries = make([]rqe, size)
+	sges := make([]verbs.SGE, size*q.maxSGE)
+	for i := range q.entries {
+		q.entries[i].sges = sges[i*q.maxSGE : i*q.maxSGE : (i+1)*q.maxSGE]
+	}
+	for i := q.head; i != q.tail; i++ {
+		e, was := q.at(i), *old.at(i)
+		was.sges = append(e.sges, was.sges...)
+		*e = was
+	}
+}
+
+func (q *recvQueue) at(i uint32) *rqe { return &q.entries[i&uint32(len(q.entries)-1)] }
 
 // len returns how many buffers are posted and not taken.
 func (q *recvQueue) len() int { return int(q.tail - q.head) }
@@ -61,7 +76,10 @@ func (q *recvQueue) push(wr *verbs.RecvWR) error {
 	if q.tail-q.head+q.held >= q.depth {
 		return q.fullError()
 	}
-	e := &q.entries[q.tail&uint32(len(q.entries)-1)]
+	if q.len() == len(q.entries) {
+		q.resize(2 * len(q.entries))
+	}
+	e := q.at(q.tail)
 	e.id, e.size = wr.ID, sizeOf(wr.SGEs)
 	e.sges = append(e.sges[:0], wr.SGEs...)
 	q.tail++
@@ -81,7 +99,7 @@ func (q *recvQueue) peek() *rqe {
 	if q.head == q.tail {
 		return nil
 	}
-	return &q.entries[q.head&uint32(len(q.entries)-1)]
+	return q.at(q.head)
 }
 
 // pop takes the oldest buffer, and copies its description to dst. The slice dst.sges

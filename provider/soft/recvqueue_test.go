@@ -1,0 +1,49 @@
+//go:build linux
+
+package soft
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// TestRecvQueueGrows checks that a deep receive queue begins with few entries, and that
+// buffers keep their order and their description when the queue grows.
+func TestRecvQueueGrows(t *testing.T) {
+	q := newRecvQueue(1000, 2)
+	require.Len(t, q.entries, initialRecvEntries)
+	buffer := func(id uint64) verbs.RecvWR {
+		sges := []verbs.SGE{{Addr: id, Length: uint32(id)}, {Addr: id + 1, Length: 1}}
+		return verbs.RecvWR{ID: id, SGEs: sges[:1+id%2]}
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	var posted, taken uint64
+	for len(q.entries) < 1024 {
+		for range rng.IntN(10) {
+			if wr := buffer(posted); q.push(&wr) == nil {
+				posted++
+			}
+		}
+		for range rng.IntN(6) {
+			var e rqe
+			if !q.pop(&e) {
+				continue
+			}
+			want := buffer(taken)
+			require.Equal(t, want.ID, e.id)
+			require.Equal(t, want.SGEs, e.sges)
+			require.Equal(t, sizeOf(want.SGEs), e.size)
+			taken++
+			q.held-- // the completion was polled
+		}
+	}
+	for wr := buffer(posted); q.push(&wr) == nil; wr = buffer(posted) {
+		posted++
+	}
+	require.EqualValues(t, 1000, posted-taken)
+	require.ErrorIs(t, q.push(&verbs.RecvWR{}), verbs.ErrQueueFull)
+}
