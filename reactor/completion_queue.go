@@ -14,9 +14,12 @@ type completionQueue struct {
 	queue  *cq.Queue
 	conns  int // number of connections that have reserved places on this CQ
 	// emptyPolls counts the polls that have left the CQ empty: see cq.Queue.Emptied.
-	emptyPolls   uint64
-	handled      uint64 // number of completions that were polled and handled
-	unusedAtTrim bool   // no connection used this CQ when trimQueues last ran
+	emptyPolls uint64
+	// emptyPollsAtUnused is the value of emptyPolls at the time when the last connection left
+	// the shared receive queue.
+	emptyPollsAtUnused uint64
+	handled            uint64 // number of completions that were polled and handled
+	unusedAtTrim       bool   // no connection used this CQ when trimQueues last ran
 }
 
 func (q *completionQueue) cq() verbs.CQ { return q.queue.CQ() }
@@ -33,12 +36,15 @@ const (
 
 // cqDepth returns how many completions a new CQ holds.
 func (d *loopDevice) cqDepth() int {
-	cfg, conns := d.loop.cfg, fixedCQConns
-	if d.dev.Caps().ResizeCQ {
-		conns = initialCQConns
+	conns, shared := fixedCQConns, 0
+	if d.sharedRecv != nil {
+		shared = d.sharedRecv.limit
 	}
-	conns = min(conns, cfg.MaxConns)
-	return min(conns*d.completionsPerConn()+cfg.SharedRecvBuffers, d.dev.Attr().MaxCQE)
+	if d.dev.Caps().ResizeCQ {
+		conns, shared = initialCQConns, d.sharedRecvSize()
+	}
+	conns = min(conns, d.loop.cfg.MaxConns)
+	return min(conns*d.completionsPerConn()+shared, d.dev.Attr().MaxCQE)
 }
 
 // completionsPerConn returns how many completions one connection can have in a CQ.
@@ -46,10 +52,39 @@ func (d *loopDevice) cqDepth() int {
 // queue see openQueue.
 func (d *loopDevice) completionsPerConn() int {
 	sends := d.loop.cfg.MaxInFlight + 1
-	if d.loop.cfg.SharedRecvBuffers > 0 {
+	if d.sharedRecv != nil {
 		return sends
 	}
-	return sends + d.loop.cfg.MaxInFlight
+	return sends + d.loop.cfg.ownRecvBuffers()
+}
+
+// sharedRecvSize returns the number of buffers of the shared receive queue.
+func (d *loopDevice) sharedRecvSize() int {
+	if d.sharedRecv == nil {
+		return 0
+	}
+	return d.sharedRecv.size
+}
+
+// reserveShared reserves n places on every CQ, for completions of the shared receive
+// queue. After an error nothing is reserved.
+func (d *loopDevice) reserveShared(n int) error {
+	for i, q := range d.queues {
+		if err := q.queue.Reserve(n); err != nil {
+			for _, reserved := range d.queues[:i] {
+				reserved.queue.Release(n)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseShared releases n places that reserveShared has reserved.
+func (d *loopDevice) releaseShared(n int) {
+	for _, q := range d.queues {
+		q.queue.Release(n)
+	}
 }
 
 // openQueue opens another CQ. It reserves places for all buffers of a shared receive
@@ -59,7 +94,7 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := queue.Reserve(d.loop.cfg.SharedRecvBuffers); err != nil {
+	if err := queue.Reserve(d.sharedRecvSize()); err != nil {
 		return nil, firstError(err, queue.Close())
 	}
 	q := &completionQueue{device: d, queue: queue}

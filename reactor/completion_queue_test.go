@@ -109,8 +109,8 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 		caps func(*verbs.Caps)
 		cfg  reactor.Config
 	}{
-		"CQs that can be resized":     {nil, reactor.Config{MaxInFlight: 7}},
-		"CQs that can not be resized": {fixed, reactor.Config{MaxInFlight: 7}},
+		"CQs that can be resized":     {nil, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1}},
+		"CQs that can not be resized": {fixed, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1}},
 		"shared receive queue":        {nil, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 // TestUnusedCQIsClosed checks that a loop closes a CQ when loopDevice.trim() finds it
 // unused for the second time.
 func TestUnusedCQIsClosed(t *testing.T) {
-	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7})
+	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1})
 	w.dial(7)
 	require.Equal(t, 3, w.device.openCQs())
 	w.closeConns(w.dialed[6])
@@ -161,7 +161,7 @@ func TestUnusedCQIsClosed(t *testing.T) {
 // TestNoMoreCQs checks that a connection is refused if all CQs are full and the device
 // has no more. After one closes, another can take its place.
 func TestNoMoreCQs(t *testing.T) {
-	w := newManyConns(t, 2, nil, reactor.Config{MaxInFlight: 7})
+	w := newManyConns(t, 2, nil, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1})
 	w.dial(6)
 	require.Empty(t, w.dialErrs)
 	w.dial(1)
@@ -189,7 +189,7 @@ func TestNoMoreCQs(t *testing.T) {
 // TestCQsArePolledInTurn checks that two CQs with more completions than
 // Config.CompletionBudget do not delay a third one.
 func TestCQsArePolledInTurn(t *testing.T) {
-	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, CompletionBudget: 1})
+	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, CompletionBudget: 1, SharedRecvBuffers: -1})
 	w.dial(2*connsPerCQ + 1)
 	other := w.dialed[2*connsPerCQ]
 	for _, c := range w.dialed[:2*connsPerCQ] {

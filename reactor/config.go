@@ -54,9 +54,9 @@ type Config struct {
 	//   - the function of SetTurnFunc, if it had work.
 	SlowCallback time.Duration
 
-	// MaxInFlight is how many operations one connection may have outstanding. Zero means
-	// 63. Without SharedRecvBuffers it is also the connection's number of receive
-	// buffers. The send queue has one more entry, rounded up to a power of two.
+	// MaxInFlight is how many operations one connection may have outstanding. Zero means 63. With
+	// one more entry for a probe, the send queue then has 64 entries. A send queue has a
+	// power of two entries, so MaxInFlight 64 would need 128 entries.
 	MaxInFlight int
 	// MaxMessage is the size in bytes of a receive buffer and of the longest message.
 	// Zero means 4096. Both sides should use the same value. A message longer than the
@@ -72,14 +72,48 @@ type Config struct {
 	// opening, closing or disconnecting count too. Further connections are refused with
 	// cm.RejectNoResources.
 	//
-	// With the defaults, 8192 connections need up to 2 GiB for receive buffers. With
-	// provider/soft they need 8192 descriptors if their peers are on this host.
+	// With provider/soft, connections need descriptors: see its documentation.
 	MaxConns int
 	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
-	// share. Zero means that each connection has its own MaxInFlight receive buffers.
-	// With many connections, those buffers take most of a loop's memory. The system
-	// provides the memory of a buffer at the first use.
+	// on one device share. Zero means 1024, or MaxInFlight if that is more, or the device's
+	// lower limit. Negative means that nothing is shared: each connection has a receive
+	// queue of its own, with MaxInFlight buffers. A device without shared receive queues
+	// (verbs.Caps.SRQ) always gives each connection a receive queue of its own; so does a
+	// device whose limit is less than MaxInFlight, if SharedRecvBuffers is zero.
+	//
+	// A buffer is in use from the arrival of a message until OnMessage has returned. If
+	// the application keeps it, another buffer takes its place at once. So an application
+	// that keeps many buffers needs much memory, but takes no buffers from the other
+	// connections. Only if there is no memory for another buffer, the queue lacks one
+	// until Buffer.Release; Stats.Unreplaced counts such messages.
+	//
+	// A message that finds no buffer is not lost. The peer gets an RNR NAK and repeats
+	// the message after MinRNRTimer, up to RNRRetryCount times. This happens if the peers
+	// send more messages than there are buffers before the loop polls. A peer that sends
+	// without pause can cause it for all connections of the loop: see MinRecvBuffers.
+	//
+	// The system provides the memory of a buffer when the buffer is first used. When no
+	// connection is left, the loop returns the memory.
 	SharedRecvBuffers int
+	// MinRecvBuffers makes a loop have more shared receive buffers if there are many
+	// connections: at least MinRecvBuffers for each connection, and 64 more, because
+	// buffers are posted again in batches. A new connection adds the buffers before its
+	// queue pair is made. If the device can not have that many (verbs.DeviceAttr.MaxSRQWR
+	// and MaxCQE), the connection is refused with cm.RejectNoResources. Zero means that
+	// only SharedRecvBuffers counts. A receive queue of a connection's own has at least
+	// twice MinRecvBuffers buffers.
+	//
+	// This guarantees: if no peer has more than MinRecvBuffers messages outstanding, each
+	// message finds a buffer, and no peer gets an RNR NAK. A message is outstanding from
+	// the time it is sent until the handler has answered it, in its OnMessage or later.
+	// The guarantee ends when a peer has more messages outstanding, because the buffers
+	// belong to no connection in particular; it also ends while Stats.Unreplaced counts a
+	// message whose buffer the application still keeps. A connection that has failed may
+	// occupy up to MinRecvBuffers buffers until the loop has polled their completions.
+	//
+	// When connections close, the buffers that are too many go back as messages arrive in
+	// them, and all buffers go back when no connection is left.
+	MinRecvBuffers int
 	// SignalEvery is the number of sends per completion. The completion confirms all
 	// sends before it. Zero means a quarter of MaxInFlight, rounded up.
 	SignalEvery int
@@ -200,7 +234,8 @@ func (c *Config) checkNumbers() error {
 		{"MaxMessage", c.MaxMessage, 0, 1 << 30},
 		{"MaxInline", c.MaxInline, -1, 1 << 16},
 		{"MaxConns", c.MaxConns, -1, maxConns},
-		{"SharedRecvBuffers", c.SharedRecvBuffers, 0, maxQueue},
+		{"SharedRecvBuffers", c.SharedRecvBuffers, -1, maxQueue},
+		{"MinRecvBuffers", c.MinRecvBuffers, 0, maxQueue},
 		{"SignalEvery", c.SignalEvery, 0, maxQueue},
 		{"RetryCount", c.RetryCount, -1, verbs.MaxRetry},
 		{"RNRRetryCount", c.RNRRetryCount, -1, verbs.MaxRetry},

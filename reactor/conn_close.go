@@ -276,7 +276,7 @@ func (c *Conn) releaseResources() {
 		}
 	}
 	if c.device.sharedRecv != nil {
-		delete(c.device.sharedRecv.conns, c.qpNum)
+		c.device.sharedRecv.remove(c.qpNum, c)
 	}
 	if c.queue != nil {
 		c.queue.release()

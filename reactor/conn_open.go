@@ -225,6 +225,11 @@ func (c *Conn) makeQP() (err error) {
 	if c.queue, err = c.device.reserve(); err != nil {
 		return asNoResources(err)
 	}
+	if c.device.sharedRecv != nil {
+		if err := c.device.sharedRecv.prepare(); err != nil {
+			return err
+		}
+	}
 	if err := c.id.CreateQP(c.device.pd, c.device.qpAttr(c.queue)); err != nil {
 		return asNoResources(err)
 	}
@@ -249,10 +254,10 @@ func (c *Conn) makeSendQueue() {
 // the shared receive queue.
 func (c *Conn) makeRecvQueue() error {
 	if c.device.sharedRecv != nil {
-		c.device.sharedRecv.conns[c.qp.Num()] = c
+		c.device.sharedRecv.add(c.qpNum, c)
 		return nil
 	}
-	depth := c.loop.cfg.MaxInFlight
+	depth := c.loop.cfg.ownRecvBuffers()
 	c.recvs = newRecvQueue(depth, c.key)
 	for range depth {
 		b, err := c.device.slab.get()

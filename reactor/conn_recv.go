@@ -72,6 +72,7 @@ func (c *Conn) replace(b *Buffer) {
 	fresh, err := c.device.slab.get()
 	if err != nil {
 		b.refillFor = c
+		c.loop.stats.Unreplaced++
 		return
 	}
 	c.repost(fresh)

@@ -191,7 +191,6 @@ package reactor
 //	slab.go               registered memory, cut into buffers
 //	slab_trim.go          returning unused memory to the system
 //	recv_queue.go         receive queue of a connection
-//	shared_recv.go        shared receive queue
 //	loop_state.go         states of a loop
 //	epoll_schedule.go     when a loop that does not sleep checks epoll
 //	loop.go               Loop
@@ -202,6 +201,7 @@ package reactor
 //	conn.go               Conn
 //	conn_queue.go         queue of closing connections
 //	conn_table.go         connections by their ids
+//	qp_table.go           connections by the numbers of their queue pairs
 //	engine.go             Engine
 //	limits.go             limits of the devices
 //	full_loops.go         loops without room for another connection
@@ -216,6 +216,7 @@ package reactor
 //	callbacks.go          calls of the Handler
 //	acceptor.go           listeners and unanswered requests of an engine
 //	request_handling.go   new connection requests; timeout and withdrawal of requests
+//	shared_recv.go        receive queue that the connections of a loop share
 //	loop_device.go        one device as one loop uses it
 //	completion_queue.go   completion queues of one device
 //	catch_up.go           handling completions before a time limit ends a connection

@@ -172,3 +172,14 @@ func HoldAsyncEvents(c *Conn) {
 	s := c.loop.engine.asyncSourceOf(c.device.dev)
 	c.loop.recordError(c.loop.unwatch(s))
 }
+
+// SharedRecvSize returns the number of buffers of the shared receive queue of l's only
+// device. It is 0 while the queue is closed.
+func SharedRecvSize(l *Loop) int { return l.devices[0].sharedRecv.size }
+
+// SharesReceives reports whether the connections of l share receive buffers.
+func SharesReceives(l *Loop) bool { return l.devices[0].sharedRecv != nil }
+
+// SharedRecvBatch is how many buffers a shared receive queue has beyond the guaranteed
+// minimum of its connections.
+const SharedRecvBatch = sharedRecvBatch

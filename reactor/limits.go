@@ -30,26 +30,68 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
 		return operr.Wrap(op, tooManyLoops(c.NumLoops, attr.NumCompVectors))
 	}
-	// A CQ needs entries for MaxInFlight sends, one probe and MaxInFlight receives. With
-	// a shared receive queue, a CQ needs entries for MaxInFlight sends, one probe and
-	// SharedRecvBuffers receives.
-	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
-	if c.SharedRecvBuffers > 0 {
-		if err := c.checkSharedRecv(attr, caps); err != nil {
+	// A CQ needs entries for MaxInFlight sends, one probe, and the receives.
+	shared, _ := c.sharedRecvBuffers(dev)
+	if shared > 0 {
+		if err := c.checkSharedRecv(attr); err != nil {
 			return operr.Wrap(op, err)
 		}
-		inFlight = min(attr.MaxQPWR-1, attr.MaxCQE-1-c.SharedRecvBuffers)
+		return operr.Wrap(op, checkRange("MaxInFlight", c.MaxInFlight, 1, min(attr.MaxQPWR-1, attr.MaxCQE-1-shared)))
 	}
-	return operr.Wrap(op, checkRange("MaxInFlight", c.MaxInFlight, 1, inFlight))
+	if err := checkRange("MaxInFlight", c.MaxInFlight, 1, min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)); err != nil {
+		return operr.Wrap(op, err)
+	}
+	return operr.Wrap(op, c.checkMinRecv(min(attr.MaxQPWR, attr.MaxCQE-1-c.MaxInFlight)/2))
 }
 
-// checkSharedRecv checks the size of the shared receive queue.
-func (c *Config) checkSharedRecv(attr verbs.DeviceAttr, caps verbs.Caps) error {
-	if !caps.SRQ {
-		return &verbs.ParamError{Field: "SharedRecvBuffers", Value: int64(c.SharedRecvBuffers), Reason: "the device has no shared receive queues"}
+// checkSharedRecv checks the size of the shared receive queue. It must have room for the
+// buffers of at least one connection.
+func (c *Config) checkSharedRecv(attr verbs.DeviceAttr) error {
+	most := min(attr.MaxSRQWR, attr.MaxCQE)
+	if err := checkRange("SharedRecvBuffers", c.SharedRecvBuffers, 0, most); err != nil {
+		return err
 	}
-	return checkRange("SharedRecvBuffers", c.SharedRecvBuffers, 1, min(attr.MaxSRQWR, attr.MaxCQE))
+	return c.checkMinRecv(min(attr.MaxSRQWR, attr.MaxCQE-1-c.MaxInFlight) - sharedRecvBatch)
 }
+
+// checkMinRecv checks MinRecvBuffers. The parameter limit is how many buffers the device
+// can have for the only connection of a loop.
+func (c *Config) checkMinRecv(limit int) error {
+	if c.MinRecvBuffers == 0 {
+		return nil
+	}
+	return checkRange("MinRecvBuffers", c.MinRecvBuffers, 1, limit)
+}
+
+// defaultSharedRecv is the number of shared receive buffers if Config.SharedRecvBuffers is
+// zero and the device has no lower limit.
+const defaultSharedRecv = 1024
+
+// sharedRecvBuffers returns the smallest and the largest number of receive buffers that
+// the connections of a loop share on a device. Both are 0 if each connection has a receive
+// queue of its own.
+func (c *Config) sharedRecvBuffers(dev verbs.Device) (base, limit int) {
+	attr := dev.Attr()
+	if c.SharedRecvBuffers < 0 || !dev.Caps().SRQ {
+		return 0, 0
+	}
+	base = c.SharedRecvBuffers
+	if base == 0 {
+		base = min(max(defaultSharedRecv, c.MaxInFlight), attr.MaxSRQWR, attr.MaxCQE/2)
+		if base < c.MaxInFlight {
+			return 0, 0
+		}
+	}
+	if c.MinRecvBuffers == 0 {
+		return base, base
+	}
+	most := int64(c.MaxConns)*int64(c.MinRecvBuffers) + sharedRecvBatch
+	return base, int(min(max(int64(base), most), int64(attr.MaxSRQWR)))
+}
+
+// ownRecvBuffers returns the number of receive buffers of a connection that has a receive
+// queue of its own. Up to half of them may be staged and not posted yet.
+func (c *Config) ownRecvBuffers() int { return max(c.MaxInFlight, 2*c.MinRecvBuffers) }
 
 // tooManyLoops returns the error of a Config with more loops than completion vectors.
 func tooManyLoops(loops, vectors int) error {

@@ -62,7 +62,8 @@ func TestConfigExceedsDevice(t *testing.T) {
 		{"completions", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{}, 32},
 		{"completions beside a shared queue", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{SharedRecvBuffers: 10}, 54},
 		{"shared queue", "SharedRecvBuffers", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 8 }}, reactor.Config{SharedRecvBuffers: 9}, 8},
-		{"no shared queue", "SharedRecvBuffers", limitedProvider{caps: noSRQ}, reactor.Config{SharedRecvBuffers: 9}, 0},
+		{"minimum of a shared queue", "MinRecvBuffers", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 128 }}, reactor.Config{MinRecvBuffers: 65}, 64},
+		{"minimum of own buffers", "MinRecvBuffers", limitedProvider{caps: noSRQ, attr: func(a *verbs.DeviceAttr) { a.MaxQPWR = 128 }}, reactor.Config{MinRecvBuffers: 65}, 64},
 	} {
 		c.limited.Provider = soft
 		_, err := reactor.New(c.limited, &hooks{}, &c.cfg)

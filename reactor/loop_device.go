@@ -84,38 +84,14 @@ func (d *loopDevice) open() (err error) {
 	if err != nil {
 		return err
 	}
+	d.sharedRecv = newSharedRecv(d)
 	if _, err = d.openQueue(); err != nil {
 		return err
 	}
 	if _, err = l.watch(d.group.FD(), poller.Readable, (*cqSource)(d)); err != nil {
 		return err
 	}
-	if cfg.SharedRecvBuffers > 0 {
-		if err := d.openSRQ(); err != nil {
-			return err
-		}
-	}
 	return l.watchAsync(d.dev)
-}
-
-// openSRQ makes the shared receive queue and posts its buffers.
-func (d *loopDevice) openSRQ() error {
-	size := d.loop.cfg.SharedRecvBuffers
-	srq, err := d.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: size, MaxSGE: 1, CQ: d.queues[0].cq()})
-	if err != nil {
-		return err
-	}
-	d.sharedRecv = &sharedRecv{srq: srq, conns: make(map[uint32]*Conn), wrs: make([]verbs.RecvWR, 0, sharedRecvBatch)}
-	for range size {
-		b, err := d.slab.get()
-		if err != nil {
-			return err
-		}
-		if err := d.sharedRecv.stage(b); err != nil {
-			return err
-		}
-	}
-	return d.sharedRecv.post()
 }
 
 // qpAttr returns the attributes of a queue pair whose send and receive CQ is q.
@@ -127,7 +103,7 @@ func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 		RecvCQ: q.cq(),
 		Caps: verbs.QPCaps{
 			MaxSendWR: cfg.MaxInFlight + 1, MaxSendSGE: 1,
-			MaxRecvWR: cfg.MaxInFlight, MaxRecvSGE: 1,
+			MaxRecvWR: cfg.ownRecvBuffers(), MaxRecvSGE: 1,
 			MaxInline: min(cfg.MaxInline, d.dev.Attr().MaxInline),
 		},
 	}
@@ -160,7 +136,7 @@ func (d *loopDevice) complete(wc *verbs.WC) {
 func (d *loopDevice) completeInline(wc *verbs.WC, data []byte) {
 	var c *Conn
 	if d.sharedRecv != nil {
-		c = d.sharedRecv.conns[wc.QPN]
+		c = d.sharedRecv.conns.get(wc.QPN)
 	} else {
 		c = d.loop.conns.get(wrID(wc.ID))
 	}
@@ -179,7 +155,7 @@ func (d *loopDevice) recvShared(wc *verbs.WC) {
 		d.loop.stats.LateCompletions++
 		return
 	}
-	if c := d.sharedRecv.conns[wc.QPN]; c != nil {
+	if c := d.sharedRecv.conns.get(wc.QPN); c != nil {
 		c.recvCompleted(wc, b)
 		return
 	}
@@ -187,9 +163,9 @@ func (d *loopDevice) recvShared(wc *verbs.WC) {
 	d.stageShared(b)
 }
 
-// stageShared stages a buffer for the shared receive queue.
+// stageShared puts a buffer back into the shared receive queue.
 func (d *loopDevice) stageShared(b *Buffer) {
-	if err := d.sharedRecv.stage(b); err != nil {
+	if err := d.sharedRecv.restage(b); err != nil {
 		d.fail(err)
 	}
 }
@@ -226,7 +202,7 @@ func (d *loopDevice) closeConns(err error) {
 func (d *loopDevice) close() (err error) {
 	d.loop.timers.Stop(&d.trimTimer)
 	if d.sharedRecv != nil {
-		err = firstError(err, d.sharedRecv.srq.Close())
+		err = firstError(err, d.sharedRecv.close())
 	}
 	err = firstError(err, d.slab.close())
 	err = firstError(err, d.regions.closeAll())

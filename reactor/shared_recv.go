@@ -1,32 +1,201 @@
 package reactor
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"math"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // sharedRecvBatch is how many staged buffers the method stage posts at once. Arbitrary.
 const sharedRecvBatch = 64
 
-// A sharedRecv is a shared receive queue and its staged buffers. They complete in any
+// A sharedRecv is the shared receive queue of a loopDevice. Its buffers complete in any
 // order, so their work-request ids are indexes in slab.all.
+//
+// The queue is open while connections use it. It grows for each connection that needs
+// more buffers. When it has more buffers than it needs, buffers whose message was handled
+// go back to the slab. Posted buffers can not be taken back, so a queue that no connection
+// uses is closed: see closeUnused.
 type sharedRecv struct {
-	srq   verbs.SRQ
-	wrs   []verbs.RecvWR   // receive requests of the staged buffers
-	conns map[uint32]*Conn // connections by the number of their queue pair
+	device  *loopDevice
+	base    int // smallest number of buffers of the open queue
+	perConn int // Config.MinRecvBuffers
+	limit   int // largest number of buffers
+
+	srq   verbs.SRQ      // nil while the queue is closed
+	conns qpTable        // connections by the number of their queue pair
+	wrs   []verbs.RecvWR // receive requests of the staged buffers
+	// size is the number of buffers in the queue, plus those whose message is being handled
+	// and those that have left the queue without a replacement (see Conn.replace).
+	size int
+	need int // number of buffers that the connections in conns need
+}
+
+// newSharedRecv returns the shared receive queue of a device, still closed. It returns nil
+// if each connection has a receive queue of its own.
+func newSharedRecv(d *loopDevice) *sharedRecv {
+	cfg := d.loop.cfg
+	s := &sharedRecv{device: d, perConn: cfg.MinRecvBuffers}
+	s.base, s.limit = cfg.sharedRecvBuffers(d.dev)
+	if s.base == 0 {
+		return nil
+	}
+	return s
+}
+
+// needFor returns the number of buffers that the given number of connections needs. Of
+// the buffers whose message the application has answered already, up to sharedRecvBatch
+// are not posted again yet: all except one are staged, and one may be in OnMessage.
+func (s *sharedRecv) needFor(conns int) int {
+	if s.perConn == 0 {
+		return s.base
+	}
+	n := int64(conns)*int64(s.perConn) + sharedRecvBatch
+	return int(min(max(int64(s.base), n), math.MaxInt32))
+}
+
+// prepare opens the queue if it is closed, and adds the buffers that one more connection
+// needs. The error matches verbs.ErrNoResources.
+func (s *sharedRecv) prepare() error {
+	want := s.needFor(s.conns.count + 1)
+	if want > s.limit {
+		return asNoResources(&verbs.ParamError{Field: "shared receive buffers", Value: int64(want), Limit: int64(s.limit)})
+	}
+	if err := s.open(); err != nil {
+		return asNoResources(err)
+	}
+	if err := s.grow(want - s.size); err != nil {
+		return asNoResources(err)
+	}
+	return nil
+}
+
+// open opens the queue, without buffers, if it is closed.
+func (s *sharedRecv) open() error {
+	if s.srq != nil {
+		return nil
+	}
+	d := s.device
+	srq, err := d.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: s.limit, MaxSGE: 1, CQ: d.queues[0].cq()})
+	if err == nil {
+		s.srq = srq
+	}
+	return err
+}
+
+// grow adds n buffers, or none if n is not positive. Every CQ gets places for their
+// completions, because the connections of one CQ may use all buffers.
+func (s *sharedRecv) grow(n int) error {
+	if n <= 0 {
+		return nil
+	}
+	d := s.device
+	if err := d.reserveShared(n); err != nil {
+		return err
+	}
+	for ; n > 0; n-- {
+		b, err := d.slab.get()
+		if err != nil {
+			d.releaseShared(n)
+			return err
+		}
+		s.size++
+		if err := s.stage(b); err != nil {
+			d.releaseShared(n - 1)
+			return err
+		}
+	}
+	return s.post()
+}
+
+// add adds a connection with the queue pair number qpn. The call of prepare for this
+// connection must have succeeded.
+func (s *sharedRecv) add(qpn uint32, c *Conn) {
+	s.conns.put(qpn, c)
+	s.need = s.needFor(s.conns.count)
+}
+
+// remove removes the connection c, if it was added, after its queue pair was closed.
+func (s *sharedRecv) remove(qpn uint32, c *Conn) {
+	if s.conns.get(qpn) != c {
+		return
+	}
+	s.conns.remove(qpn)
+	s.need = s.needFor(s.conns.count)
+	if s.conns.count == 0 {
+		for _, q := range s.device.queues {
+			q.emptyPollsAtUnused = q.emptyPolls
+		}
+	}
 }
 
 // stage adds a buffer, and posts the staged buffers if there are sharedRecvBatch of them.
-func (q *sharedRecv) stage(b *Buffer) error {
+func (s *sharedRecv) stage(b *Buffer) error {
 	b.state = bufferPosted
-	q.wrs = append(q.wrs, verbs.RecvWR{ID: uint64(b.index), SGEs: b.sge[:]})
-	if len(q.wrs) < sharedRecvBatch {
+	s.wrs = append(s.wrs, verbs.RecvWR{ID: uint64(b.index), SGEs: b.sge[:]})
+	if len(s.wrs) < sharedRecvBatch {
 		return nil
 	}
-	return q.post()
+	return s.post()
+}
+
+// restage puts a buffer back into the queue after its message was handled. If the queue
+// has more buffers than it needs, the buffer goes to the slab instead.
+func (s *sharedRecv) restage(b *Buffer) error {
+	if s.size <= s.need {
+		return s.stage(b)
+	}
+	s.size--
+	s.device.releaseShared(1)
+	s.device.slab.put(b)
+	return nil
 }
 
 // post posts the staged buffers. After an error, buffers that were not posted stay
 // staged.
-func (q *sharedRecv) post() error {
-	n, err := q.srq.PostRecv(q.wrs)
-	q.wrs = q.wrs[:copy(q.wrs, q.wrs[n:])]
+func (s *sharedRecv) post() error {
+	if len(s.wrs) == 0 {
+		return nil
+	}
+	s.device.loop.stats.RecvDoorbells++
+	n, err := s.srq.PostRecv(s.wrs)
+	s.wrs = s.wrs[:copy(s.wrs, s.wrs[n:])]
 	return err
+}
+
+// closeUnused closes the queue and returns its buffers to the slab, if no connection uses
+// the queue and all completions of its buffers were polled.
+func (s *sharedRecv) closeUnused() error {
+	if s.srq == nil || s.conns.count > 0 {
+		return nil
+	}
+	d := s.device
+	for _, q := range d.queues {
+		if q.emptyPolls == q.emptyPollsAtUnused {
+			return nil
+		}
+	}
+	if err := s.srq.Close(); err != nil {
+		return err
+	}
+	for _, b := range d.slab.all {
+		if b == nil {
+			continue
+		}
+		b.refillFor = nil
+		if b.state == bufferPosted {
+			d.slab.put(b)
+		}
+	}
+	d.releaseShared(s.size)
+	s.srq, s.wrs, s.size, s.need = nil, nil, 0, 0
+	return nil
+}
+
+// close closes the queue when its loopDevice is closed.
+func (s *sharedRecv) close() error {
+	if s.srq == nil {
+		return nil
+	}
+	return s.srq.Close()
 }

@@ -20,9 +20,13 @@ func (d *loopDevice) startTrimTimer() {
 	}
 }
 
-// trim releases unused memory, one step in each call, and then unused completion queues.
+// trim closes an unused shared receive queue. It releases unused memory, one step in each
+// call, and then unused completion queues.
 // It sets its timer again if necessary.
 func (d *loopDevice) trim() {
+	if d.sharedRecv != nil {
+		d.loop.recordError(d.sharedRecv.closeUnused())
+	}
 	more, err := d.slab.trim()
 	d.loop.recordError(err)
 	if more {

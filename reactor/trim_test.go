@@ -49,7 +49,8 @@ func TestMemoryReturnedAfterClose(t *testing.T) {
 	const conns, messages = 200, 63
 	var dialed []*reactor.Conn
 	received := 0
-	server := newLoop(t, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
+	// Each connection has receive buffers of its own, all of which are used.
+	server := newLoop(t, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, &reactor.Config{SharedRecvBuffers: -1})
 	client := newLoop(t, &hooks{open: func(c *reactor.Conn) { dialed = append(dialed, c) }}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)

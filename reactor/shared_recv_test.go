@@ -1,0 +1,226 @@
+//go:build linux
+
+package reactor_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A sharedServer is a server loop whose connections share receive buffers, and a client
+// with many connections to it. The server does not allow the repetition of a message that
+// finds no buffer: the first RNR NAK ends the connection.
+type sharedServer struct {
+	t              *testing.T
+	server, client *reactor.Loop
+	listener       *reactor.Listener
+	dialed         []*reactor.Conn
+	dialErrs       []error
+	closeErrs      []error // errors of connections that the client has lost
+	answers        int     // number of messages that the client has received
+}
+
+// newSharedServer makes the loops. The server calls message for each message. The function
+// limit, if not nil, changes the limits of the server's device.
+func newSharedServer(t *testing.T, cfg reactor.Config, limit func(*verbs.DeviceAttr), message func(*reactor.Conn, reactor.Message)) *sharedServer {
+	s := &sharedServer{t: t}
+	cfg.RNRRetryCount = -1
+	p, err := newStrictProvider(openSoft(t, 1), limit, nil)
+	require.NoError(t, err)
+	s.server, err = reactor.NewLoop(p, &hooks{message: message}, &cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.server.Close()) })
+	s.client = newLoop(t, &hooks{
+		open:      func(c *reactor.Conn) { s.dialed = append(s.dialed, c) },
+		message:   func(*reactor.Conn, reactor.Message) { s.answers++ },
+		dialError: func(_ *reactor.DialOptions, err error) { s.dialErrs = append(s.dialErrs, err) },
+		close:     func(_ *reactor.Conn, err error) { s.closeErrs = append(s.closeErrs, err) },
+	}, nil)
+	s.listener, err = s.server.Engine().Listen(loopback, nil)
+	require.NoError(t, err)
+	return s
+}
+
+func (s *sharedServer) drive(cond func() bool) {
+	s.t.Helper()
+	drive(s.t, cond, s.client, s.server)
+}
+
+// dial opens n more connections.
+func (s *sharedServer) dial(n int) {
+	s.t.Helper()
+	want := len(s.dialed) + len(s.dialErrs) + n
+	for range n {
+		require.NoError(s.t, s.client.Dial(s.listener.Addr(), nil))
+	}
+	s.drive(func() bool { return len(s.dialed)+len(s.dialErrs) == want })
+}
+
+// send sends n messages on each of the given connections. They are too long to be received
+// without a buffer.
+func (s *sharedServer) send(n int, conns []*reactor.Conn) {
+	s.t.Helper()
+	for range n {
+		for _, c := range conns {
+			require.NoError(s.t, c.Send(make([]byte, 2*verbs.InlineBytes)))
+		}
+	}
+}
+
+// closeConns closes connections and waits until the server has removed them.
+func (s *sharedServer) closeConns(conns []*reactor.Conn) {
+	s.t.Helper()
+	want := s.server.Conns() - len(conns)
+	for _, c := range conns {
+		require.NoError(s.t, c.Close())
+	}
+	s.drive(func() bool { return s.server.Conns() == want && s.client.Conns() == want })
+}
+
+// TestMinRecvBuffers checks that no peer gets an RNR NAK if none has more than
+// MinRecvBuffers messages outstanding. The client sends the messages of all connections
+// before the server polls, and several times as many as SharedRecvBuffers.
+func TestMinRecvBuffers(t *testing.T) {
+	const conns, outstanding, rounds = 40, 8, 20
+	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 8, MinRecvBuffers: outstanding}, nil, echo(t))
+	s.dial(conns)
+	require.Equal(t, conns*outstanding+reactor.SharedRecvBatch, reactor.SharedRecvSize(s.server))
+	for round := range rounds {
+		s.send(outstanding, s.dialed)
+		s.drive(func() bool { return s.answers == (round+1)*conns*outstanding || len(s.closeErrs) > 0 })
+		require.Empty(t, s.closeErrs)
+	}
+	require.Equal(t, conns*outstanding+reactor.SharedRecvBatch, reactor.SharedRecvSize(s.server))
+}
+
+// TestMinRecvBuffersWhileKept is TestMinRecvBuffers with a server that keeps all messages
+// of a round, so that the application has as many buffers as are guaranteed.
+func TestMinRecvBuffersWhileKept(t *testing.T) {
+	const conns, outstanding, rounds = 40, 8, 5
+	type kept struct {
+		conn   *reactor.Conn
+		buffer *reactor.Buffer
+	}
+	var all []kept
+	s := newSharedServer(t, reactor.Config{MinRecvBuffers: outstanding, SharedRecvBuffers: 8}, nil,
+		func(c *reactor.Conn, msg reactor.Message) { all = append(all, kept{c, msg.Keep()}) })
+	s.dial(conns)
+	for round := range rounds {
+		s.send(outstanding, s.dialed)
+		s.drive(func() bool { return len(all) == conns*outstanding || len(s.closeErrs) > 0 })
+		require.Empty(t, s.closeErrs)
+		for _, k := range all {
+			require.NoError(t, k.conn.SendBuffer(k.buffer))
+		}
+		all = nil
+		s.drive(func() bool { return s.answers == (round+1)*conns*outstanding })
+	}
+	require.Zero(t, s.server.Stats().Unreplaced)
+}
+
+// TestMinRecvBuffersExceedDevice checks that a connection is refused if the device can not
+// have the receive buffers that are guaranteed for it, and that another can take the place
+// of a closed one.
+func TestMinRecvBuffersExceedDevice(t *testing.T) {
+	limit := func(a *verbs.DeviceAttr) { a.MaxSRQWR = 3*10 + reactor.SharedRecvBatch + 9 }
+	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 1, MinRecvBuffers: 10}, limit, echo(t))
+	s.dial(3)
+	require.Empty(t, s.dialErrs)
+	s.dial(1)
+	require.Len(t, s.dialErrs, 1)
+	var refused *cm.RejectError
+	require.ErrorAs(t, s.dialErrs[0], &refused)
+	require.Equal(t, cm.RejectNoResources, refused.Reason)
+	s.send(1, s.dialed)
+	s.drive(func() bool { return s.answers == 3 })
+	s.closeConns(s.dialed[:1])
+	s.dial(1)
+	require.Len(t, s.dialErrs, 1)
+}
+
+// TestSharedRecvShrinks checks that the shared receive queue gives buffers back: some when
+// messages arrive after connections have closed, and all of them after the last connection.
+func TestSharedRecvShrinks(t *testing.T) {
+	const conns, minimum, messages = 60, 16, 50
+	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 16, MinRecvBuffers: minimum}, nil, echo(t))
+	s.dial(conns)
+	size := func() int { return reactor.SharedRecvSize(s.server) }
+	require.Equal(t, conns*minimum+reactor.SharedRecvBatch, size())
+	s.closeConns(s.dialed[10:])
+	s.dialed = s.dialed[:10]
+	for size() > 10*minimum+reactor.SharedRecvBatch {
+		before, answers := size(), s.answers
+		s.send(10, s.dialed)
+		s.drive(func() bool { return s.answers == answers+100 })
+		require.Less(t, size(), before)
+	}
+	require.Equal(t, 10*minimum+reactor.SharedRecvBatch, size())
+	s.closeConns(s.dialed)
+	passTrimInterval(t, s.server)
+	require.Zero(t, size())
+	passTrimInterval(t, s.server)
+	require.Len(t, reactor.Chunks(s.server), 1)
+	require.Zero(t, residentBytes(t, s.server))
+
+	// The queue opens again.
+	s.dialed, s.answers = nil, 0
+	s.dial(2)
+	require.Equal(t, 2*minimum+reactor.SharedRecvBatch, size())
+	s.send(10, s.dialed)
+	s.drive(func() bool { return s.answers == 20 })
+	require.Empty(t, s.dialErrs)
+}
+
+// TestSharedRecvDefault checks that the connections of a loop share receive buffers, unless
+// the device can not do that or the configuration forbids it.
+func TestSharedRecvDefault(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg    reactor.Config
+		attr   func(*verbs.DeviceAttr)
+		caps   func(*verbs.Caps)
+		shared int // number of shared buffers, or 0 if none are shared
+	}{
+		"default":              {shared: 1024},
+		"deep queues":          {cfg: reactor.Config{MaxInFlight: 2000}, shared: 2000},
+		"chosen":               {cfg: reactor.Config{SharedRecvBuffers: 10}, shared: 10},
+		"forbidden":            {cfg: reactor.Config{SharedRecvBuffers: -1}},
+		"no SRQ":               {caps: func(c *verbs.Caps) { c.SRQ = false }},
+		"chosen, but no SRQ":   {cfg: reactor.Config{SharedRecvBuffers: 10}, caps: func(c *verbs.Caps) { c.SRQ = false }},
+		"limit of the device":  {attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 200 }, shared: 200},
+		"small limit":          {attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 20 }},
+		"limit of completions": {attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 1000 }, shared: 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := newStrictProvider(openSoft(t, 1), func(a *verbs.DeviceAttr) {
+				if c.attr != nil {
+					c.attr(a)
+				}
+			}, c.caps)
+			require.NoError(t, err)
+			server, err := reactor.NewLoop(p, &hooks{message: echo(t)}, &c.cfg)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, server.Close()) }()
+			var dialed *reactor.Conn
+			echoes := 0
+			client := newLoop(t, &hooks{
+				open:    func(c *reactor.Conn) { dialed = c },
+				message: func(*reactor.Conn, reactor.Message) { echoes++ },
+			}, nil)
+			ln, err := server.Engine().Listen(loopback, nil)
+			require.NoError(t, err)
+			require.NoError(t, client.Dial(ln.Addr(), nil))
+			drive(t, func() bool { return dialed != nil }, client, server)
+			require.NoError(t, dialed.Send(make([]byte, 1000)))
+			drive(t, func() bool { return echoes == 1 }, client, server)
+			require.Equal(t, c.shared > 0, reactor.SharesReceives(server))
+			if c.shared > 0 {
+				require.Equal(t, c.shared, reactor.SharedRecvSize(server))
+			}
+		})
+	}
+}
