@@ -54,9 +54,9 @@ type Config struct {
 	//   - the function of SetTurnFunc, if it had work.
 	SlowCallback time.Duration
 
-	// MaxInFlight is how many operations one connection may have outstanding. Zero means 63. With
-	// one more entry for a probe, the send queue then has 64 entries. A send queue has a
-	// power of two entries, so MaxInFlight 64 would need 128 entries.
+	// MaxInFlight is how many operations one connection may have outstanding. Zero means
+	// 63. With one more entry for a probe, the send queue then has 64 entries. A send
+	// queue has a power of two entries, so MaxInFlight 64 would need 128 entries.
 	MaxInFlight int
 	// MaxMessage is the size in bytes of a receive buffer and of the longest message.
 	// Zero means 4096. Both sides should use the same value. A message longer than the

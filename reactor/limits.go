@@ -63,13 +63,13 @@ func (c *Config) checkMinRecv(limit int) error {
 	return checkRange("MinRecvBuffers", c.MinRecvBuffers, 1, limit)
 }
 
-// defaultSharedRecv is the number of shared receive buffers if Config.SharedRecvBuffers is
-// zero and the device has no lower limit.
+// defaultSharedRecv is the number of shared receive buffers if Config.SharedRecvBuffers
+// is zero and the device has no lower limit.
 const defaultSharedRecv = 1024
 
 // sharedRecvBuffers returns the smallest and the largest number of receive buffers that
-// the connections of a loop share on a device. Both are 0 if each connection has a receive
-// queue of its own.
+// the connections of a loop share on a device. Both are 0 if each connection has a
+// receive queue of its own.
 func (c *Config) sharedRecvBuffers(dev verbs.Device) (base, limit int) {
 	attr := dev.Attr()
 	if c.SharedRecvBuffers < 0 || !dev.Caps().SRQ {

@@ -13,9 +13,9 @@ const sharedRecvBatch = 64
 // order, so their work-request ids are indexes in slab.all.
 //
 // The queue is open while connections use it. It grows for each connection that needs
-// more buffers. When it has more buffers than it needs, buffers whose message was handled
-// go back to the slab. Posted buffers can not be taken back, so a queue that no connection
-// uses is closed: see closeUnused.
+// more buffers. When it has more buffers than it needs, buffers whose message was
+// handled go back to the slab. Posted buffers can not be taken back, so a queue that no
+// connection uses is closed: see closeUnused.
 type sharedRecv struct {
 	device  *loopDevice
 	base    int // smallest number of buffers of the open queue
@@ -31,8 +31,8 @@ type sharedRecv struct {
 	need int // number of buffers that the connections in conns need
 }
 
-// newSharedRecv returns the shared receive queue of a device, still closed. It returns nil
-// if each connection has a receive queue of its own.
+// newSharedRecv returns the shared receive queue of a device, still closed. It returns
+// nil if each connection has a receive queue of its own.
 func newSharedRecv(d *loopDevice) *sharedRecv {
 	cfg := d.loop.cfg
 	s := &sharedRecv{device: d, perConn: cfg.MinRecvBuffers}

@@ -25,8 +25,8 @@ type sharedServer struct {
 	answers        int     // number of messages that the client has received
 }
 
-// newSharedServer makes the loops. The server calls message for each message. The function
-// limit, if not nil, changes the limits of the server's device.
+// newSharedServer makes the loops. The server calls message for each message. The
+// function limit, if not nil, changes the limits of the server's device.
 func newSharedServer(t *testing.T, cfg reactor.Config, limit func(*verbs.DeviceAttr), message func(*reactor.Conn, reactor.Message)) *sharedServer {
 	s := &sharedServer{t: t}
 	cfg.RNRRetryCount = -1
@@ -61,8 +61,8 @@ func (s *sharedServer) dial(n int) {
 	s.drive(func() bool { return len(s.dialed)+len(s.dialErrs) == want })
 }
 
-// send sends n messages on each of the given connections. They are too long to be received
-// without a buffer.
+// send sends n messages on each of the given connections. They are too long to be
+// received without a buffer.
 func (s *sharedServer) send(n int, conns []*reactor.Conn) {
 	s.t.Helper()
 	for range n {
@@ -123,9 +123,9 @@ func TestMinRecvBuffersWhileKept(t *testing.T) {
 	require.Zero(t, s.server.Stats().Unreplaced)
 }
 
-// TestMinRecvBuffersExceedDevice checks that a connection is refused if the device can not
-// have the receive buffers that are guaranteed for it, and that another can take the place
-// of a closed one.
+// TestMinRecvBuffersExceedDevice checks that a connection is refused if the device can
+// not have the receive buffers that are guaranteed for it, and that another can take the
+// place of a closed one.
 func TestMinRecvBuffersExceedDevice(t *testing.T) {
 	limit := func(a *verbs.DeviceAttr) { a.MaxSRQWR = 3*10 + reactor.SharedRecvBatch + 9 }
 	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 1, MinRecvBuffers: 10}, limit, echo(t))
@@ -143,8 +143,9 @@ func TestMinRecvBuffersExceedDevice(t *testing.T) {
 	require.Len(t, s.dialErrs, 1)
 }
 
-// TestSharedRecvShrinks checks that the shared receive queue gives buffers back: some when
-// messages arrive after connections have closed, and all of them after the last connection.
+// TestSharedRecvShrinks checks that the shared receive queue gives buffers back: some
+// when messages arrive after connections have closed, and all of them after the last
+// connection.
 func TestSharedRecvShrinks(t *testing.T) {
 	const conns, minimum, messages = 60, 16, 50
 	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 16, MinRecvBuffers: minimum}, nil, echo(t))
@@ -176,8 +177,8 @@ func TestSharedRecvShrinks(t *testing.T) {
 	require.Empty(t, s.dialErrs)
 }
 
-// TestSharedRecvDefault checks that the connections of a loop share receive buffers, unless
-// the device can not do that or the configuration forbids it.
+// TestSharedRecvDefault checks that the connections of a loop share receive buffers,
+// unless the device can not do that or the configuration forbids it.
 func TestSharedRecvDefault(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg    reactor.Config

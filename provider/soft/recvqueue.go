@@ -28,8 +28,8 @@ type rqe struct {
 	sges []verbs.SGE // memory of the buffer; a part of an array that all entries share
 }
 
-// initialRecvEntries is how many buffers a receive queue can hold at first. Programs often
-// post far fewer buffers than the queue allows. Arbitrary.
+// initialRecvEntries is how many buffers a receive queue can hold at first. Programs
+// often post far fewer buffers than the queue allows. Arbitrary.
 const initialRecvEntries = 8
 
 func newRecvQueue(maxWR, maxSGE int) recvQueue {
