@@ -89,6 +89,7 @@ var arrows = map[string][]string{
 	"reactor":           {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},
 	"examples/*":        public,
 	"bench":             public,
+	"bench/memory":      public,
 }
 
 var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/soft", "provider/rdmacore"}

@@ -21,8 +21,6 @@ type Conn struct {
 	qp      verbs.QP    // nil until makeQP has set it
 	// inlineSender is qp if it is a verbs.InlineSender, and else nil.
 	inlineSender verbs.InlineSender
-	// The inlineSender has accepted requests since its last doorbell.
-	doorbellDue bool
 	// queue is the CQ of qp. It is nil until places for the completions of the connection
 	// are reserved on it.
 	queue *completionQueue
@@ -34,10 +32,10 @@ type Conn struct {
 	dirty         bool // the connection is in Loop.dirty
 	advanceQueued bool // the connection is in Loop.closing, where it waits for a call of advance()
 	endedByApp    bool // the application has called Close or Abort
+	doorbellDue   bool // the inlineSender has accepted requests since its last doorbell
 
-	flow sendFlow
-	// Outstanding send requests; the index is the slot (see sendFlow).
-	sendRequests []sendRequest
+	flow         sendFlow
+	requests     sendRequests // outstanding send requests
 	batch        sendBatch
 	maxInline    int // size in bytes of the largest message that is sent inline
 	recvs        recvQueue
@@ -73,17 +71,6 @@ type Conn struct {
 	// DialOptions.Context or AcceptParams.Context.
 	context any
 	stats   ConnStats
-}
-
-// A sendRequest describes an outstanding send request.
-type sendRequest struct {
-	// If this is true, the completed request is only counted, and the fields op and
-	// notify have no meaning.
-	plain  bool
-	op     Op
-	notify bool    // OnCompletion must be called after the completion
-	probe  bool    // the request was posted by Conn.probe
-	buffer *Buffer // buffer to release after the completion, or nil
 }
 
 // ConnParams are the negotiated parameters of a connection, as they apply to this side.

@@ -271,7 +271,7 @@ func (c *Conn) releaseResources() {
 		c.device.slab.put(b)
 	}
 	for c.flow.outstanding() > 0 {
-		if b := c.sendRequests[c.flow.retire()].buffer; b != nil {
+		if b := c.requests.at(c.flow.retire()).buffer; b != nil {
 			b.recycle()
 		}
 	}

@@ -246,7 +246,6 @@ func (c *Conn) makeQP() (err error) {
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
 	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery)
-	c.sendRequests = make([]sendRequest, c.flow.size())
 	c.maxInline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
 }
 

@@ -58,7 +58,7 @@ func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, imm u
 	}
 	wr, r := c.acceptOp(code, o, true)
 	wr.Imm = imm
-	r.op.Bytes = local.Length
+	r.bytes = local.Length
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	if local.Length > 0 {
 		wr.SGEs = c.batch.sgeList(local)
@@ -84,7 +84,7 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 		return operr.Wrap("atomic", err)
 	}
 	wr, r := c.acceptOp(code, o, true)
-	r.op.Bytes, r.buffer = wordSize, b
+	r.bytes, r.buffer = wordSize, b
 	b.state = bufferSending
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	wr.CompareAdd, wr.Swap = operand, swap

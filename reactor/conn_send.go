@@ -104,22 +104,23 @@ func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.
 	wr, r := c.stage(code, notify)
 	wr.Flags |= o.flags()
 	wr.Imm = o.Imm
-	r.op.Tag, r.notify = o.Tag, notify
+	r.tag, r.notify = o.Tag, notify
 	return wr, r
 }
 
 // stage adds a request without payload to the send queue. If the parameter signal is
 // true, the request is signaled; otherwise the sendFlow decides.
 func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *sendRequest) {
-	slot, signaled := c.flow.accept(signal)
-	wr, r := c.batch.addRequest(), &c.sendRequests[slot]
+	slot, signaled := c.flow.next(signal)
+	wr, r := c.batch.addRequest(), c.requests.add(&c.flow, slot)
+	c.flow.accepted(signaled)
 	wr.ID = uint64(c.key | sendBit | wrID(slot))
 	wr.Opcode, wr.Flags = code, 0
 	if signaled {
 		wr.Flags = verbs.SendSignaled
 	}
 	wr.SGEs, wr.Inline = nil, nil
-	*r = sendRequest{op: Op{Code: code}}
+	*r = sendRequest{code: code}
 	c.markDirty()
 	return wr, r
 }
@@ -147,14 +148,15 @@ func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
 	if !c.inlineSender.SendInline(uint64(c.key|sendBit|wrID(slot)), flags, b) {
 		return false
 	}
+	r := c.requests.add(&c.flow, slot)
 	c.flow.accepted(signaled)
 	c.flow.posted++
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
 	c.loop.stats.SendRequests++
 	c.liveness.sent()
-	if r := &c.sendRequests[slot]; o.Notify {
-		*r = sendRequest{op: Op{Code: verbs.OpSend, Tag: o.Tag, Bytes: uint32(len(b))}, notify: true}
+	if o.Notify {
+		*r = sendRequest{code: verbs.OpSend, tag: o.Tag, bytes: uint32(len(b)), notify: true}
 	} else {
 		r.plain, r.probe = true, false
 	}
@@ -166,7 +168,7 @@ func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
 // sendInline stages a message whose bytes are copied into the request.
 func (c *Conn) sendInline(b []byte, o *SendOptions) {
 	wr, r := c.acceptOp(o.sendCode(), o, o.Notify)
-	r.op.Bytes = uint32(len(b))
+	r.bytes = uint32(len(b))
 	if len(b) == 0 {
 		return
 	}
@@ -177,7 +179,7 @@ func (c *Conn) sendInline(b []byte, o *SendOptions) {
 // sendBuffer stages a message that is in b.
 func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
 	wr, r := c.acceptOp(o.sendCode(), o, o.Notify)
-	r.op.Bytes, r.buffer = uint32(b.length), b
+	r.bytes, r.buffer = uint32(b.length), b
 	b.state = bufferSending
 	if b.length > 0 {
 		wr.SGEs = c.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: uint32(b.length), LKey: b.sge[0].LKey})
@@ -225,7 +227,7 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	if wc.Status == verbs.StatusSuccess {
 		c.retire(nil)
 	} else {
-		keepalive := c.sendRequests[slot].probe && c.state == stateOpen
+		keepalive := c.requests.at(slot).probe && c.state == stateOpen
 		c.retire(c.fail(wc, keepalive))
 	}
 	c.afterSent()
@@ -234,7 +236,7 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 // retire completes the oldest request with err. It frees the slot before it calls
 // OnCompletion, so that OnCompletion can send.
 func (c *Conn) retire(err error) {
-	r := &c.sendRequests[c.flow.retire()]
+	r := c.requests.at(c.flow.retire())
 	switch {
 	case r.plain:
 		c.countResult(err)
@@ -245,7 +247,7 @@ func (c *Conn) retire(err error) {
 		return
 	}
 	c.countResult(err)
-	op, notify := r.op, r.notify
+	op, notify := r.op(), r.notify
 	if b := r.buffer; b != nil {
 		r.buffer = nil
 		if op.Code.Atomic() {

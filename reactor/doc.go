@@ -182,6 +182,7 @@ package reactor
 //	idle.go               what a loop does after a turn without work
 //	config.go             Config
 //	conn_flow.go          counting the requests of a send queue
+//	conn_requests.go      outstanding send requests
 //	conn_batch.go         requests that are not posted yet
 //	conn_liveness.go      idle timeout and keepalive: whether a peer is alive
 //	conn_close_reason.go  why a connection has ended

@@ -87,7 +87,7 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	}
 	q.sq = newSendQueue(&q.caps)
 	q.rq = newRecvQueue(q.caps.MaxRecvWR, q.caps.MaxRecvSGE)
-	q.buffer.sges = make([]verbs.SGE, 0, maxSGE)
+	q.buffer.sges = make([]verbs.SGE, 0, q.receiveQueue().maxSGE)
 	q.rnr.timer.init(q.shard, q.onRNRTimer)
 	q.responseTimer.init(q.shard, q.onResponseTimer)
 	q.partial.timer.init(q.shard, q.onPartialTimer)
@@ -323,7 +323,11 @@ func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
 // SendInline implements verbs.InlineSender. It returns false if the progress is automatic
 // or the message has to wait.
 func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
-	if q.shard.auto || q.state != verbs.StateRTS || q.hasUnsent() || q.rnr.waiting || q.sq.full() ||
+	if q.shard.auto {
+		return false
+	}
+	q.makeRoom()
+	if q.state != verbs.StateRTS || q.hasUnsent() || q.rnr.waiting || q.sq.full() ||
 		len(data) > q.caps.MaxInline || flags&verbs.SendFence != 0 {
 		return false
 	}
@@ -351,12 +355,22 @@ func (q *qp) Doorbell() {
 	q.shard.leave()
 }
 
+// makeRoom completes the requests that are known to be executed, if otherwise the ring of
+// the send queue would grow. So a connection with few requests in flight needs few
+// entries.
+func (q *qp) makeRoom() {
+	if q.sq.crowded() && q.isServing() && q.path != nil {
+		q.requestsAcknowledged(q.path.acked())
+	}
+}
+
 // enqueue checks a request and appends it to the send queue.
 func (q *qp) enqueue(wr *verbs.SendWR) error {
 	total, err := q.validate(wr)
 	if err != nil {
 		return err
 	}
+	q.makeRoom()
 	if q.sq.full() && q.isServing() {
 		// Perhaps the peer has executed requests without completions.
 		q.path.takeAcks()

@@ -34,7 +34,9 @@ const initialRecvEntries = 8
 
 func newRecvQueue(maxWR, maxSGE int) recvQueue {
 	q := recvQueue{depth: clampUint32(maxWR), maxSGE: maxSGE}
-	q.resize(min(ceilPow2(maxWR), initialRecvEntries))
+	if maxWR > 0 {
+		q.resize(min(ceilPow2(maxWR), initialRecvEntries))
+	}
 	return q
 }
 

@@ -88,7 +88,7 @@ type sendQueue struct {
 
 // initialSendEntries is how many requests a send queue can hold at first. A program may
 // have many connections with few requests. Arbitrary.
-const initialSendEntries = 8
+const initialSendEntries = 2
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
 	q := sendQueue{depth: clampUint32(caps.MaxSendWR), maxSGE: caps.MaxSendSGE, maxInline: caps.MaxInline}
@@ -113,6 +113,9 @@ func (q *sendQueue) resize(size int) {
 }
 
 func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries)-1)] }
+
+// crowded reports whether the next request makes the ring of entries grow.
+func (q *sendQueue) crowded() bool { return int(q.tail-q.oldest) == len(q.entries) }
 
 // full reports whether requests and unpolled completions occupy all entries.
 func (q *sendQueue) full() bool { return q.tail-q.oldest+q.held >= q.depth }
@@ -162,7 +165,7 @@ func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
 
 // push appends a copy of a checked request. The queue must not be full.
 func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
-	if int(q.tail-q.oldest) == len(q.entries) {
+	if q.crowded() {
 		q.resize(2 * len(q.entries))
 	}
 	w := q.at(q.tail)
@@ -181,7 +184,7 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 // pushSent appends a SEND that the path has already sent. It keeps a copy of the data for
 // a retransmission.
 func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, data []byte, seq uint64) {
-	if int(q.tail-q.oldest) == len(q.entries) {
+	if q.crowded() {
 		q.resize(2 * len(q.entries))
 	}
 	w := q.at(q.tail)

@@ -1,0 +1,52 @@
+package reactor
+
+import "github.com/rdmaloop/rdmaloop/verbs"
+
+// A sendRequest describes an outstanding send request.
+type sendRequest struct {
+	tag    uint64       // Op.Tag
+	buffer *Buffer      // buffer to release after the completion, or nil
+	bytes  uint32       // Op.Bytes
+	code   verbs.Opcode // Op.Code
+	// If plain is true, the completed request is only counted, and the other fields except
+	// probe have no meaning.
+	plain  bool
+	notify bool // OnCompletion must be called after the completion
+	probe  bool // the request was posted by Conn.probe
+}
+
+// op returns the description of the operation for OnCompletion, without Op.Value.
+func (r *sendRequest) op() Op { return Op{Code: r.code, Tag: r.tag, Bytes: r.bytes} }
+
+// sendRequests has the outstanding send requests of a connection, by their slots (see
+// sendFlow). It is a ring that grows with the number of outstanding requests, because
+// most connections of a program with many connections have few.
+type sendRequests struct {
+	ring []sendRequest // the length is 0 or a power of two
+}
+
+// initialRequests is the first length of the ring. Arbitrary.
+const initialRequests = 4
+
+// at returns the request in a slot. The slot must belong to an outstanding request.
+func (s *sendRequests) at(slot uint32) *sendRequest {
+	return &s.ring[slot&uint32(len(s.ring)-1)]
+}
+
+// add returns the place for the request that f.next assigns to the given slot. Its fields
+// have the values of an earlier request.
+func (s *sendRequests) add(f *sendFlow, slot uint32) *sendRequest {
+	if f.outstanding() == uint32(len(s.ring)) {
+		s.grow(f)
+	}
+	return s.at(slot)
+}
+
+// grow doubles the ring, and keeps the outstanding requests.
+func (s *sendRequests) grow(f *sendFlow) {
+	old := *s
+	s.ring = make([]sendRequest, max(initialRequests, 2*len(old.ring)))
+	for i := f.tail; i != f.head; i++ {
+		*s.at(i & f.mask) = *old.at(i & f.mask)
+	}
+}
