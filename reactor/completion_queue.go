@@ -38,7 +38,7 @@ const (
 func (d *loopDevice) cqDepth() int {
 	conns, shared := fixedCQConns, 0
 	if d.sharedRecv != nil {
-		shared = d.sharedRecv.limit
+		shared = d.sharedRecv.sizes.limit
 	}
 	if d.dev.Caps().ResizeCQ {
 		conns, shared = initialCQConns, d.sharedRecvSize()

@@ -75,11 +75,13 @@ type Config struct {
 	// With provider/soft, connections need descriptors: see its documentation.
 	MaxConns int
 	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
-	// on one device share. Zero means 1024, or MaxInFlight if that is more, or the device's
-	// lower limit. Negative means that nothing is shared: each connection has a receive
-	// queue of its own, with MaxInFlight buffers. A device without shared receive queues
-	// (verbs.Caps.SRQ) always gives each connection a receive queue of its own; so does a
-	// device whose limit is less than MaxInFlight, if SharedRecvBuffers is zero.
+	// on one device share. Zero means 256, and with more than 64 connections 4 for each
+	// of them, up to 1024; it means MaxInFlight if that is more, and less if that is the
+	// device's lower limit. Negative means that nothing is shared: each connection has a
+	// receive queue of its own, with MaxInFlight buffers. A device without shared
+	// receive queues (verbs.Caps.SRQ) always gives each connection a receive queue of
+	// its own; so does a device whose limit is less than MaxInFlight, if
+	// SharedRecvBuffers is zero.
 	//
 	// A buffer is in use from the arrival of a message until OnMessage has returned. If
 	// the application keeps it, another buffer takes its place at once. So an application

@@ -1,10 +1,6 @@
 package reactor
 
-import (
-	"math"
-
-	"github.com/rdmaloop/rdmaloop/verbs"
-)
+import "github.com/rdmaloop/rdmaloop/verbs"
 
 // sharedRecvBatch is how many staged buffers the method stage posts at once. Arbitrary.
 const sharedRecvBatch = 64
@@ -17,10 +13,8 @@ const sharedRecvBatch = 64
 // handled go back to the slab. Posted buffers can not be taken back, so a queue that no
 // connection uses is closed: see closeUnused.
 type sharedRecv struct {
-	device  *loopDevice
-	base    int // smallest number of buffers of the open queue
-	perConn int // Config.MinRecvBuffers
-	limit   int // largest number of buffers
+	device *loopDevice
+	sizes  sharedRecvSizes
 
 	srq   verbs.SRQ      // nil while the queue is closed
 	conns qpTable        // connections by the number of their queue pair
@@ -34,32 +28,24 @@ type sharedRecv struct {
 // newSharedRecv returns the shared receive queue of a device, still closed. It returns
 // nil if each connection has a receive queue of its own.
 func newSharedRecv(d *loopDevice) *sharedRecv {
-	cfg := d.loop.cfg
-	s := &sharedRecv{device: d, perConn: cfg.MinRecvBuffers}
-	s.base, s.limit = cfg.sharedRecvBuffers(d.dev)
-	if s.base == 0 {
+	sizes := d.loop.cfg.sharedRecvSizes(d.dev)
+	if sizes.base == 0 {
 		return nil
 	}
-	return s
+	return &sharedRecv{device: d, sizes: sizes}
 }
 
-// needFor returns the number of buffers that the given number of connections needs. Of
-// the buffers whose message the application has answered already, up to sharedRecvBatch
-// are not posted again yet: all except one are staged, and one may be in OnMessage.
+// needFor returns the number of buffers that the given number of connections needs.
 func (s *sharedRecv) needFor(conns int) int {
-	if s.perConn == 0 {
-		return s.base
-	}
-	n := int64(conns)*int64(s.perConn) + sharedRecvBatch
-	return int(min(max(int64(s.base), n), math.MaxInt32))
+	return s.sizes.need(conns, s.device.loop.cfg.MinRecvBuffers)
 }
 
 // prepare opens the queue if it is closed, and adds the buffers that one more connection
 // needs. The error matches verbs.ErrNoResources.
 func (s *sharedRecv) prepare() error {
 	want := s.needFor(s.conns.count + 1)
-	if want > s.limit {
-		return asNoResources(&verbs.ParamError{Field: "shared receive buffers", Value: int64(want), Limit: int64(s.limit)})
+	if want > s.sizes.limit {
+		return asNoResources(&verbs.ParamError{Field: "shared receive buffers", Value: int64(want), Limit: int64(s.sizes.limit)})
 	}
 	if err := s.open(); err != nil {
 		return asNoResources(err)
@@ -76,7 +62,7 @@ func (s *sharedRecv) open() error {
 		return nil
 	}
 	d := s.device
-	srq, err := d.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: s.limit, MaxSGE: 1, CQ: d.queues[0].cq()})
+	srq, err := d.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: s.sizes.limit, MaxSGE: 1, CQ: d.queues[0].cq()})
 	if err == nil {
 		s.srq = srq
 	}

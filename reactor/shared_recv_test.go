@@ -186,7 +186,7 @@ func TestSharedRecvDefault(t *testing.T) {
 		caps   func(*verbs.Caps)
 		shared int // number of shared buffers, or 0 if none are shared
 	}{
-		"default":              {shared: 1024},
+		"default":              {shared: 256},
 		"deep queues":          {cfg: reactor.Config{MaxInFlight: 2000}, shared: 2000},
 		"chosen":               {cfg: reactor.Config{SharedRecvBuffers: 10}, shared: 10},
 		"forbidden":            {cfg: reactor.Config{SharedRecvBuffers: -1}},
@@ -194,7 +194,7 @@ func TestSharedRecvDefault(t *testing.T) {
 		"chosen, but no SRQ":   {cfg: reactor.Config{SharedRecvBuffers: 10}, caps: func(c *verbs.Caps) { c.SRQ = false }},
 		"limit of the device":  {attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 200 }, shared: 200},
 		"small limit":          {attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 20 }},
-		"limit of completions": {attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 1000 }, shared: 500},
+		"limit of completions": {attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 400 }, shared: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := newStrictProvider(openSoft(t, 1), func(a *verbs.DeviceAttr) {
@@ -223,5 +223,15 @@ func TestSharedRecvDefault(t *testing.T) {
 				require.Equal(t, c.shared, reactor.SharedRecvSize(server))
 			}
 		})
+	}
+}
+
+// TestSharedRecvDefaultGrows checks the default number of shared receive buffers for few
+// and for many connections.
+func TestSharedRecvDefaultGrows(t *testing.T) {
+	s := newSharedServer(t, reactor.Config{}, nil, echo(t))
+	for _, c := range [][2]int{{64, 256}, {100, 400}, {300, 1024}} {
+		s.dial(c[0] - len(s.dialed))
+		require.Equal(t, c[1], reactor.SharedRecvSize(s.server), "%d connections", c[0])
 	}
 }
