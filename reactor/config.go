@@ -72,7 +72,8 @@ type Config struct {
 	// opening, closing or disconnecting count too. Further connections are refused with
 	// cm.RejectNoResources.
 	//
-	// With provider/soft, connections need descriptors: see its documentation.
+	// With provider/soft, 8192 connections need 8192 descriptors if their peers are on
+	// this host.
 	MaxConns int
 	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
 	// on one device share. Zero means 256, and with more than 64 connections 4 for each
@@ -105,13 +106,14 @@ type Config struct {
 	// only SharedRecvBuffers counts. A receive queue of a connection's own has at least
 	// twice MinRecvBuffers buffers.
 	//
-	// This guarantees: if no peer has more than MinRecvBuffers messages outstanding, each
-	// message finds a buffer, and no peer gets an RNR NAK. A message is outstanding from
-	// the time it is sent until the handler has answered it, in its OnMessage or later.
-	// The guarantee ends when a peer has more messages outstanding, because the buffers
-	// belong to no connection in particular; it also ends while Stats.Unreplaced counts a
-	// message whose buffer the application still keeps. A connection that has failed may
-	// occupy up to MinRecvBuffers buffers until the loop has polled their completions.
+	// MinRecvBuffers guarantees the following: if no peer has more than MinRecvBuffers
+	// messages outstanding, each message finds a buffer, and no peer gets an RNR NAK. A
+	// message is outstanding from the time it is sent until the handler has answered it,
+	// in its OnMessage or later. The guarantee ends when a peer has more messages
+	// outstanding, because the buffers belong to no connection in particular; it also
+	// ends while Stats.Unreplaced counts a message whose buffer the application still
+	// keeps. A connection that has failed may occupy up to MinRecvBuffers buffers until
+	// the loop has polled their completions.
 	//
 	// When connections close, the buffers that are too many go back as messages arrive in
 	// them, and all buffers go back when no connection is left.

@@ -143,10 +143,11 @@
 // if it calls Message.Keep. A buffer that was kept, or leased with Lease, belongs to
 // the caller until Release, or until SendBuffer accepts it.
 //
-// The memory grows with the number of buffers in use. Unused memory is returned to the
-// system within 40 s of its last use. The software device can return the pages of single
-// free buffers. Other devices pin their pages: they can only return a whole memory region
-// of up to 16 MiB, when none of its buffers is in use.
+// The connections of a loop share receive buffers: see Config.SharedRecvBuffers and
+// Config.MinRecvBuffers. The memory grows with the number of buffers in use. Unused
+// memory is returned to the system within 40 s of its last use. The software device can
+// return the pages of single free buffers. Other devices pin their pages: they can only
+// return a whole memory region of up to 16 MiB, when none of its buffers is in use.
 //
 // # Examples
 //

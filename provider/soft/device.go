@@ -31,6 +31,7 @@ import (
 const (
 	maxQP        = 1 << 20
 	maxWR        = 1 << 15
+	maxSRQWR     = 1 << 20
 	maxSGE       = 16
 	maxInline    = 1 << 10
 	maxCQ        = 1 << 16
@@ -166,7 +167,7 @@ func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 		MaxPD:           maxPD,
 		MaxAH:           maxAH,
 		MaxSRQ:          maxSRQ,
-		MaxSRQWR:        maxWR,
+		MaxSRQWR:        maxSRQWR,
 		MaxSRQSGE:       maxSGE,
 		MaxQPRdAtom:     maxRdAtomic,
 		MaxQPInitRdAtom: maxRdAtomic,

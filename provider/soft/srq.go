@@ -34,8 +34,8 @@ func (p *pd) createSRQ(attr *verbs.SRQAttr) (*srq, error) {
 	if attr == nil {
 		return nil, errNilAttr
 	}
-	if attr.MaxWR < 1 || attr.MaxWR > maxWR {
-		return nil, &verbs.ParamError{Field: "SRQ WRs", Value: int64(attr.MaxWR), Limit: maxWR, Reason: "out of range"}
+	if attr.MaxWR < 1 || attr.MaxWR > maxSRQWR {
+		return nil, &verbs.ParamError{Field: "SRQ WRs", Value: int64(attr.MaxWR), Limit: maxSRQWR, Reason: "out of range"}
 	}
 	if attr.MaxSGE < 0 || attr.MaxSGE > maxSGE {
 		return nil, &verbs.ParamError{Field: "SRQ SGEs", Value: int64(attr.MaxSGE), Limit: maxSGE, Reason: "out of range"}
