@@ -55,8 +55,7 @@ type Config struct {
 	SlowCallback time.Duration
 
 	// MaxInFlight is how many operations one connection may have outstanding. Zero means
-	// 63. With one more entry for a probe, the send queue then has 64 entries. A send
-	// queue has a power of two entries, so MaxInFlight 64 would need 128 entries.
+	// 63. The send queue has one more entry, rounded up to a power of two.
 	MaxInFlight int
 	// MaxMessage is the size in bytes of a receive buffer and of the longest message.
 	// Zero means 4096. Both sides should use the same value. A message longer than the

@@ -200,3 +200,12 @@ func (q *qp) failOldest(status verbs.Status) {
 	}
 	q.enterError()
 }
+
+// makeRoom completes the requests that are known to be executed, if otherwise the ring of
+// the send queue would grow. So a connection with few requests in flight needs few
+// entries.
+func (q *qp) makeRoom() {
+	if q.sq.crowded() && q.isServing() && q.path != nil {
+		q.requestsAcknowledged(q.path.acked())
+	}
+}

@@ -355,15 +355,6 @@ func (q *qp) Doorbell() {
 	q.shard.leave()
 }
 
-// makeRoom completes the requests that are known to be executed, if otherwise the ring of
-// the send queue would grow. So a connection with few requests in flight needs few
-// entries.
-func (q *qp) makeRoom() {
-	if q.sq.crowded() && q.isServing() && q.path != nil {
-		q.requestsAcknowledged(q.path.acked())
-	}
-}
-
 // enqueue checks a request and appends it to the send queue.
 func (q *qp) enqueue(wr *verbs.SendWR) error {
 	total, err := q.validate(wr)
