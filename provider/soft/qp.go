@@ -77,8 +77,7 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	if sendCQ.shard != recvCQ.shard {
 		return nil, &verbs.ParamError{Field: "vector", Value: int64(recvCQ.vector), Limit: int64(sendCQ.vector), Reason: "both CQs of a queue pair must have the same vector and progress"}
 	}
-	q := &qp{dev: p.dev, pd: p, shard: sendCQ.shard, typ: attr.Type, sendCQ: sendCQ, recvCQ: recvCQ,
-		caps: attr.Caps, signalAll: attr.SignalAll}
+	q := &qp{dev: p.dev, pd: p, shard: sendCQ.shard, typ: attr.Type, sendCQ: sendCQ, recvCQ: recvCQ, caps: attr.Caps, signalAll: attr.SignalAll}
 	if err := q.attachSRQ(attr.SRQ); err != nil {
 		return nil, err
 	}
@@ -323,11 +322,10 @@ func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
 // SendInline implements verbs.InlineSender. It returns false if the progress is automatic
 // or the message has to wait.
 func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
-	if q.shard.auto {
-		return false
+	if !q.shard.auto {
+		q.makeRoom()
 	}
-	q.makeRoom()
-	if q.state != verbs.StateRTS || q.hasUnsent() || q.rnr.waiting || q.sq.full() ||
+	if q.shard.auto || q.state != verbs.StateRTS || q.hasUnsent() || q.rnr.waiting || q.sq.full() ||
 		len(data) > q.caps.MaxInline || flags&verbs.SendFence != 0 {
 		return false
 	}
