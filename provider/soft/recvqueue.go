@@ -9,10 +9,9 @@ import (
 )
 
 // A recvQueue is the receive queue of a queue pair or an SRQ. The oldest buffer is taken
-// first, also from an SRQ: ibv_post_srq_recv(3) says nothing about the order, but
-// providertest requires the order of posting, and cards keep it. A taken buffer occupies
-// its entry until its completion is polled; see cqSpace. The counters head and tail
-// wrap.
+// first. providertest requires this order of an SRQ too; ibv_post_srq_recv(3) does not.
+// A taken buffer occupies its entry until its completion is polled. The counters head and
+// tail wrap.
 type recvQueue struct {
 	entries    []rqe // ring of posted buffers; grows up to depth
 	head, tail uint32
