@@ -6,43 +6,47 @@ import (
 )
 
 // A Device is one open RDMA device. Any goroutine may call its methods. A device that
-// has counters is a CounterReader too.
+// has counters also implements CounterReader.
 type Device interface {
-	// Name returns the device's name, which is unique within its provider ("soft0",
-	// "mlx5_0").
+	// Name returns the device's name, such as "soft0" or "mlx5_0". No other device of
+	// the same provider has this name.
 	Name() string
-	// Caps returns the optional abilities of the device. The result never changes.
+	// Caps returns the optional abilities of the device. They never change.
 	Caps() Caps
-	// Attr returns the identity and the limits of the device. The result never changes.
-	// Source: ibv_query_device(3).
+	// Attr returns the identity and the limits of the device. They never change. Source:
+	// ibv_query_device(3).
 	Attr() DeviceAttr
-	// Port returns the current state of a port, numbered from 1. Another number is a
-	// *ParamError. The caller owns the slice in the result. Source: ibv_query_port(3).
+	// Port returns the current state of a port. Ports are numbered from 1. If the port
+	// does not exist, the error is a *ParamError. The caller owns the slice in the
+	// result. Source: ibv_query_port(3).
 	Port(num uint8) (PortAttr, error)
 
 	// AllocPD creates a protection domain. Source: ibv_alloc_pd(3).
 	AllocPD() (PD, error)
 	// CreateCompChannel creates a completion channel. A nil attr means the zero value.
-	// The device does not keep attr. With ProgressManual, the error for a second channel
-	// of a vector is ErrBusy. Source: ibv_create_comp_channel(3).
+	// The device does not keep attr. With ProgressManual each vector has at most one
+	// channel, and the error for a second one is ErrBusy. Source:
+	// ibv_create_comp_channel(3).
 	CreateCompChannel(attr *CompChannelAttr) (CompChannel, error)
-	// CreateCQ creates a completion queue. The device does not keep attr, which must not
-	// be nil. Source: ibv_create_cq(3).
+	// CreateCQ creates a completion queue. The attr must not be nil. The device does not
+	// keep it. Source: ibv_create_cq(3).
 	CreateCQ(attr *CQAttr) (CQ, error)
 
-	// AsyncFD returns a descriptor that is readable while NextAsync has an event. The
-	// device owns the descriptor: callers never read, write or close it.
+	// AsyncFD returns a descriptor that is readable while the device has an asynchronous
+	// event; see NextAsync. The device owns the descriptor: callers never read, write or
+	// close it.
 	AsyncFD() int
 	// NextAsync stores the oldest asynchronous event in ev. If there is no event, ok is
-	// false. NextAsync never blocks. After an error the events can not be read any more.
+	// false. NextAsync never blocks. After an error no more events can be read.
 	//
-	// The device drops a waiting event when the object of the event is closed, or has a
-	// new event of the same type. Source: ibv_get_async_event(3).
+	// Two kinds of events are dropped before they are read. When an object is closed,
+	// its events are dropped. When an object has two events of the same type, the older
+	// one is dropped. Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 
-// DeviceAttr has the identity and the limits of a device. The fields that begin with Max
-// are the largest allowed values. Source: ibv_query_device(3).
+// DeviceAttr has the identity and the limits of a device. Each field that begins with
+// Max is a largest allowed value. Source: ibv_query_device(3).
 type DeviceAttr struct {
 	NodeGUID uint64 // EUI-64 of the device, in host order
 	Vendor   string // the vendor, as the driver reports it
@@ -54,7 +58,7 @@ type DeviceAttr struct {
 	MaxQP           int    // number of queue pairs
 	MaxQPWR         int    // number of work requests on one queue
 	MaxSGE          int    // number of scatter/gather entries of one work request
-	MaxInline       int    // inline data of one work request, in bytes
+	MaxInline       int    // bytes of inline data in one work request
 	MaxCQ           int    // number of completion queues
 	MaxCQE          int    // number of completions that one CQ can hold
 	MaxMR           int    // number of memory regions
@@ -64,11 +68,11 @@ type DeviceAttr struct {
 	MaxSRQ          int    // number of shared receive queues
 	MaxSRQWR        int    // number of work requests on one SRQ
 	MaxSRQSGE       int    // number of scatter/gather entries of one work request on an SRQ
-	MaxQPRdAtom     uint8  // number of READs and atomics that a QP can serve at a time (responder resources)
-	MaxQPInitRdAtom uint8  // number of READs and atomics that a QP can have outstanding (initiator depth)
+	MaxQPRdAtom     uint8  // READs and atomics that a QP serves at a time (responder resources)
+	MaxQPInitRdAtom uint8  // READs and atomics that a QP has outstanding (initiator depth)
 
-	// LocalCAAckDelay is the code, from 0 to 31, of the longest time that the device
-	// needs to acknowledge a packet. Code c means 4.096 µs * 2^c.
+	// LocalCAAckDelay says how long the device may take to acknowledge a packet. It is a
+	// code from 0 to 31. Code c means 4.096 µs * 2^c.
 	LocalCAAckDelay uint8
 }
 
@@ -77,8 +81,8 @@ type PortAttr struct {
 	State      PortState // logical state of the port
 	MaxMTU     MTU       // largest MTU that the port supports
 	ActiveMTU  MTU       // MTU that the port uses now
-	MaxMsgSize uint32    // length of the longest message in bytes
-	GIDs       []GID     // addresses of the port; AHAttr.SourceIndex is an index into GIDs
+	MaxMsgSize uint32    // longest message, in bytes
+	GIDs       []GID     // addresses of the port; AHAttr.SourceIndex selects one
 }
 
 // PortState is the logical state of a port.
@@ -101,7 +105,8 @@ func (s PortState) String() string {
 	return unknown("port state", uint64(s))
 }
 
-// MTU is the code of a path MTU. Connection requests carry the same codes.
+// MTU is the size of the largest packet on a path, as a code. Connection requests carry
+// the same codes.
 type MTU uint8
 
 // MTU codes, numbered as enum ibv_mtu.
@@ -125,11 +130,11 @@ func (m MTU) Bytes() int {
 // ::ffff:a.b.c.d (IBTA annex A17).
 type GID [16]byte
 
-// GIDFromAddr returns the GID of an IP address. A zone is dropped.
+// GIDFromAddr returns the GID of an IP address. The zone of an IPv6 address is dropped.
 func GIDFromAddr(a netip.Addr) GID { return a.As16() }
 
-// Addr returns the IP address of a RoCEv2 GID. For a mapped IPv4 address it returns the
-// IPv4 address.
+// Addr returns the IP address of a RoCEv2 GID. It returns ::ffff:a.b.c.d as the IPv4
+// address a.b.c.d.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
 func (g GID) String() string {
@@ -143,8 +148,8 @@ func (g GID) String() string {
 	return string(dst[:])
 }
 
-// An AsyncEvent reports a change that no call caused. What has changed is a device or one
-// of the device's objects. Source: ibv_get_async_event(3).
+// An AsyncEvent reports that a device or one of its objects has changed by itself, and
+// not because of a call. Source: ibv_get_async_event(3).
 type AsyncEvent struct {
 	Type AsyncEventType
 	Port uint8 // number of the port for port events; 0 for other events
@@ -156,8 +161,8 @@ type AsyncEvent struct {
 // AsyncEventType is the type of an asynchronous event.
 type AsyncEventType uint8
 
-// Types of asynchronous events, numbered as enum ibv_event_type. A provider may report
-// other values of that enum, which have no name in this package.
+// Types of asynchronous events, numbered as enum ibv_event_type. A provider may also
+// report other values of that enum. Such values have no name in this package.
 const (
 	AsyncCQError        AsyncEventType = 0  // a CQ was overrun or failed
 	AsyncQPFatal        AsyncEventType = 1  // a QP failed and is in the error state
@@ -169,7 +174,7 @@ const (
 	AsyncPortActive     AsyncEventType = 9  // a port became active
 	AsyncPortError      AsyncEventType = 10 // a port became inactive
 	AsyncSRQError       AsyncEventType = 14 // an SRQ failed
-	AsyncSRQLimit       AsyncEventType = 15 // an SRQ has fewer buffers than the limit in SRQ.Arm
+	AsyncSRQLimit       AsyncEventType = 15 // an SRQ has fewer buffers than the limit given to SRQ.Arm
 	AsyncQPLastWQE      AsyncEventType = 16 // a QP in the error state has consumed its last buffer from an SRQ
 )
 

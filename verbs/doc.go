@@ -1,5 +1,5 @@
 // Package verbs defines the terms of RDMA and the interfaces that a provider implements.
-// It has data types, interfaces and checks, and no behaviour of its own.
+// It has data types, interfaces and checks. The providers do the work.
 //
 // # Objects
 //
@@ -13,34 +13,37 @@
 //	    ├ AH          address handle: the destination of datagrams
 //	    └ QP          queue pair, RC or UD, on a send CQ and a receive CQ
 //
-// An object is closed before the objects that it was created from: a QP before its SRQ,
-// CQs, AHs and PD, a CQ before its CompChannel, an MR before its PD. Closing an object
-// that is still in use returns ErrBusy and changes nothing. Close is idempotent. Every
-// other call on a closed object returns an error that matches ErrClosed.
+// Close an object before the objects that it was created from: a QP before its SRQ, CQs,
+// AHs and PD, a CQ before its CompChannel, an MR before its PD. Closing an object that
+// is still in use returns ErrBusy and changes nothing. A second Close does nothing.
+// Every other call on a closed object returns an error that matches ErrClosed.
 //
 // # Who may call
 //
-// With ProgressAuto, the default, any goroutine may call any method. With ProgressManual
-// one goroutine owns a CQ and everything that completes on it: its QPs, their SRQs, the
-// CompChannel and the connection-manager ids of those QPs. Only the owner may call their
-// methods, and data moves only while the owner polls the CQ. The reactor uses manual
-// progress. A device in hardware moves data by itself in both cases.
+// With ProgressAuto, the default, any goroutine may call any method.
+//
+// With ProgressManual, one goroutine owns a CQ. It also owns everything that completes
+// on this CQ: the QPs, their SRQs, the CompChannel and the connection-manager ids of the
+// QPs. Only the owner may call their methods. Data moves only while the owner polls the
+// CQ. The reactor uses manual progress. A device in hardware always moves data by
+// itself.
 //
 // # Errors
 //
 // A failed call returns an *OpError, which names the operation and wraps the cause. The
-// cause is one of these, or one that the comment of the method names:
+// comment of a method may name special causes. The general causes are:
 //
-//   - ErrClosed: the object, or an object that it was created from, is closed;
+//   - ErrClosed: the object is closed, or an object that it was created from;
 //   - *ParamError: an argument is missing or out of range, or a limit of the device is
 //     reached;
 //   - ErrForeign: an argument belongs to another device, domain or provider;
 //   - ErrNoResources: a limit of the process or of the system is reached;
-//   - *FeatureError, which matches ErrNotSupported: the device does not support the call;
+//   - *FeatureError, which matches ErrNotSupported: the device does not support the
+//     call;
 //   - syscall.Errno: the error of the system or of the device's library.
 //
-// A failure after the call has returned is reported by a WC whose Status is not
-// StatusSuccess; WC.Err returns it as a *CompletionError.
+// A work request can also fail later, after the call that posted it. Then the Status of
+// its WC is not StatusSuccess, and WC.Err returns a *CompletionError.
 package verbs
 
 // The files of this package, in reading order:

@@ -56,7 +56,7 @@ func TestCompletionError(t *testing.T) {
 	require.EqualError(t, err, "QP 0x000011: RNR retry count exceeded (vendor error 0x81)")
 }
 
-// TestSentinelsDiffer checks that no error variable matches another one.
+// TestSentinelsDiffer checks that each error variable matches only itself.
 func TestSentinelsDiffer(t *testing.T) {
 	sentinels := []error{
 		verbs.ErrClosed, verbs.ErrBusy, verbs.ErrQueueFull, verbs.ErrState, verbs.ErrForeign,

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example connects two queue pairs of one device without package cm. One writes
-// into the other's memory. The example polls for completions.
+// This example connects two queue pairs of one device without package cm. The first
+// queue pair writes into the memory of the second.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -49,8 +49,9 @@ func Example() {
 	// Output: request 7 wrote "hello"
 }
 
-// connect moves a queue pair through its states until it is connected to peer, on the
-// same device. READs and atomics would also need MaxDestRdAtomic and MaxRdAtomic.
+// connect moves qp through its states until it is connected to peer. Both queue pairs
+// are on the same device. READs and atomics would also need MaxDestRdAtomic and
+// MaxRdAtomic.
 func connect(qp, peer verbs.QP) {
 	const port = 1
 	attr, err := qp.PD().Device().Port(port)

@@ -6,29 +6,33 @@ type PD interface {
 	// Device returns the device that the domain belongs to.
 	Device() Device
 
-	// Alloc maps and registers new memory, zeroed and page-aligned, outside the Go heap.
-	// MR.Close unmaps the memory. The attr must not be nil and is not kept. The error is
-	// that of Access.Check, or ENOMEM, for example because of RLIMIT_MEMLOCK. Source:
-	// mmap(2), ibv_reg_mr(3).
+	// Alloc maps new memory outside the Go heap and registers it. The memory is zeroed
+	// and page-aligned. MR.Close unmaps it. The attr must not be nil and is not kept.
+	//
+	// If the access rights are not valid, the error is that of Access.Check. If memory
+	// is short, it is ENOMEM, for example because of RLIMIT_MEMLOCK. Source: mmap(2),
+	// ibv_reg_mr(3).
 	Alloc(attr *AllocAttr) (MR, error)
-	// Register registers b, which has at least 1 byte. The caller owns b, and must keep
-	// it alive and in place until MR.Close. Providers other than soft may refuse memory
-	// of the Go heap. The errors are those of Alloc. Source: ibv_reg_mr(3).
+	// Register registers b, which must have at least 1 byte. The caller still owns b,
+	// and must keep it alive and in place until MR.Close. The provider soft accepts
+	// memory of the Go heap; other providers may refuse it. The errors are those of
+	// Alloc. Source: ibv_reg_mr(3).
 	Register(b []byte, access Access) (MR, error)
 
-	// CreateQP creates a queue pair in the RESET state. It may round up the sizes in
-	// attr.Caps: see QP.Caps. The attr must not be nil and is not kept. If a CQ has
-	// overrun, the error may be ErrOverrun. Source: ibv_create_qp(3).
+	// CreateQP creates a queue pair in the RESET state. The device may round up the
+	// sizes in attr.Caps, and QP.Caps returns the actual sizes. The attr must not be nil
+	// and is not kept. If a CQ has overrun, the error may be ErrOverrun. Source:
+	// ibv_create_qp(3).
 	CreateQP(attr *QPInitAttr) (QP, error)
-	// CreateSRQ creates a shared receive queue. The domain does not keep attr, which must
-	// not be nil. Source: ibv_create_srq(3).
+	// CreateSRQ creates a shared receive queue. The attr must not be nil and is not
+	// kept. Source: ibv_create_srq(3).
 	CreateSRQ(attr *SRQAttr) (SRQ, error)
-	// CreateAH creates an address handle. The domain does not keep attr, which must not be
-	// nil. Source: ibv_create_ah(3).
+	// CreateAH creates an address handle. The attr must not be nil and is not kept.
+	// Source: ibv_create_ah(3).
 	CreateAH(attr *AHAttr) (AH, error)
 
-	// Close destroys the domain. It returns ErrBusy while an object that was created
-	// from the domain is open. Source: ibv_dealloc_pd(3).
+	// Close destroys the domain. It returns ErrBusy while an object of the domain is
+	// open. Source: ibv_dealloc_pd(3).
 	Close() error
 }
 
@@ -36,12 +40,12 @@ type PD interface {
 type AllocAttr struct {
 	Size   int    // size in bytes, at least 1
 	Access Access // access rights, as for PD.Register
-	// HugePages asks for huge pages. If the system has none free, ordinary pages are
-	// used.
+	// HugePages asks for huge pages. If none are free, the memory has ordinary pages.
 	HugePages bool
 }
 
-// Access is a set of access rights, of a memory region or of a QP's peer.
+// Access is a set of access rights. A memory region has access rights, and so has the
+// peer of a QP.
 type Access uint32
 
 // Access rights, with the bits of enum ibv_access_flags. AccessRemoteWrite and
@@ -57,8 +61,8 @@ const (
 // AccessAll is the set of all access rights of this package.
 const AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic
 
-// Check returns nil if memory can be registered with these access rights, and otherwise a
-// *ParamError.
+// Check returns nil if memory can be registered with these access rights. Otherwise it
+// returns a *ParamError.
 func (a Access) Check() error {
 	if a&^AccessAll != 0 {
 		return &ParamError{Field: "access", Value: int64(a), Limit: int64(AccessAll), Reason: "unknown access right"}
@@ -77,33 +81,33 @@ type MR interface {
 	PD() PD
 	// Bytes returns the memory. The slice must not be used after Close.
 	Bytes() []byte
-	// Addr returns the virtual address of the first byte. SGEs and remote peers name
-	// places in the region by virtual addresses.
+	// Addr returns the virtual address of the first byte. SGEs and remote peers use
+	// virtual addresses to refer to the memory.
 	Addr() uint64
-	// LKey returns the key that an SGE contains. QPs of the same domain accept it.
+	// LKey returns the local key, which SGEs contain. It is valid for all QPs of the
+	// same domain.
 	LKey() uint32
-	// RKey returns the key for remote peers. Any peer of a QP of the domain that knows
-	// the key may use the region, as far as the access rights permit. Peers that must
-	// not reach each other's memory need different domains.
+	// RKey returns the remote key. Any peer of the domain's QPs that knows the key may
+	// use the region, as far as the access rights permit. So use different domains for
+	// peers that must not reach each other's memory.
 	//
-	// The key travels unencrypted. How hard the key is to guess depends on the provider.
+	// The key travels unencrypted. How hard it is to guess depends on the provider.
 	RKey() uint32
 	// Access returns the access rights with which the memory is registered.
 	Access() Access
-	// Close ends the registration, makes both keys invalid, and waits for remote
-	// operations on the memory to finish. The caller's own work requests must have
-	// completed before the call. Source: ibv_dereg_mr(3).
+	// Close ends the registration, makes both keys invalid, and waits until remote
+	// operations on the memory have finished. Before the call, the caller's own work
+	// requests on this memory must have completed. Source: ibv_dereg_mr(3).
 	Close() error
 }
 
 // A Discarder is an MR that can return part of its memory to the system. Use a type
-// assertion to find out whether an MR is a Discarder. An MR in pinned memory is not a
-// Discarder.
+// assertion to find out whether an MR is a Discarder. Pinned memory can not be returned.
 type Discarder interface {
-	// Discard returns the whole pages in a range of the region to the system. The offset
-	// and the length are in bytes. During the call, neither this program nor a device
-	// may use these pages. The pages then read as zero, and occupy memory again when
-	// they are used.
+	// Discard returns pages to the system. The offset and the length are in bytes.
+	// Discard takes only the pages that lie completely in this range. During the call,
+	// neither this program nor a device may use these pages. Afterwards they read as
+	// zero, and occupy memory again when they are used.
 	//
 	// If the range is outside the region, the error is a *ParamError. If the memory can
 	// not be discarded, the error is a *FeatureError. Other errors are those of
@@ -112,24 +116,24 @@ type Discarder interface {
 }
 
 // An SGE is a scatter/gather entry: one piece of registered local memory. Its layout is
-// that of struct ibv_sge.
+// the same as in struct ibv_sge.
 type SGE struct {
 	Addr   uint64 // virtual address of the first byte
 	Length uint32 // length in bytes
-	LKey   uint32 // MR.LKey of the region that has the memory
+	LKey   uint32 // MR.LKey of the region
 }
 
-// SGEOf returns the entry for a part of mr. The parameters offset and length are in
-// bytes. The device checks the bounds when it executes the work request.
+// SGEOf returns the entry for a part of mr. The offset and the length are in bytes.
+// SGEOf does not check them: the device does that when it executes the work request.
 func SGEOf(mr MR, offset, length int) SGE {
 	return SGE{Addr: mr.Addr() + uint64(offset), Length: uint32(length), LKey: mr.LKey()}
 }
 
 // An AH is an address handle: the destination of datagrams. All UD QPs of its domain may
-// use the handle at the same time. Any goroutine may call the methods.
+// use it at the same time. Any goroutine may call its methods.
 //
-// Call Close only after all work requests that name the handle have completed, and all
-// QPs that used the handle are closed.
+// Before Close, all work requests that name the handle must have completed, and all QPs
+// that used the handle must be closed.
 type AH interface {
 	// Attr returns the attributes with which the handle was created.
 	Attr() AHAttr
@@ -137,7 +141,7 @@ type AH interface {
 	Close() error
 }
 
-// AHAttr is an address vector: the destination of packets and the fields of their global
+// AHAttr is the address to which packets are sent, and the fields of their global
 // routing header. Source: ibv_create_ah(3).
 type AHAttr struct {
 	DestGID      GID    // address of the peer

@@ -33,8 +33,7 @@ func requireAccessError(t *testing.T, access verbs.Access, err error) {
 	require.NotEmpty(t, param.Reason)
 }
 
-// TestAccessBits checks that the access rights have the bits of enum ibv_access_flags,
-// and that AccessAll has them all.
+// TestAccessBits compares the access rights with the bits of enum ibv_access_flags.
 func TestAccessBits(t *testing.T) {
 	require.Equal(t, verbs.Access(0xf), verbs.AccessAll)
 	require.Equal(t, []verbs.Access{1, 2, 4, 8}, []verbs.Access{
@@ -42,7 +41,7 @@ func TestAccessBits(t *testing.T) {
 	})
 }
 
-// region is an MR that implements only Addr and LKey.
+// A region is an MR that has only an address and a local key.
 type region struct {
 	verbs.MR
 	addr uint64
@@ -58,7 +57,7 @@ func TestSGEOf(t *testing.T) {
 	require.Equal(t, verbs.SGE{Addr: 0x7f0000000ff8, Length: 8, LKey: 0xabcd}, verbs.SGEOf(mr, -8, 8), "SGEOf does not check bounds")
 }
 
-// memoryMR is a region whose memory is on the Go heap.
+// A memoryMR is an MR on the Go heap.
 type memoryMR struct {
 	verbs.MR
 	memory []byte

@@ -5,13 +5,14 @@ import (
 	"unsafe"
 )
 
-// LoadUint64 returns the 8 bytes of mr at the given offset, in host byte order, with one
-// atomic load. A program can use LoadUint64 to wait for a value that a device writes.
-// Once the program has loaded the value, all bytes that the device wrote earlier are
-// visible too. Any goroutine may call LoadUint64.
+// LoadUint64 reads 8 bytes of mr at the given offset with one atomic load. The result is
+// in host byte order. Any goroutine may call LoadUint64.
 //
-// LoadUint64 panics if the address is not a multiple of 8 or the bytes are not in the
-// region. Memory of PD.Alloc begins at a multiple of 8.
+// A program can wait in this way for a value that a device writes. Once the program has
+// seen the value, it also sees everything that the device wrote earlier.
+//
+// LoadUint64 panics if the address is not a multiple of 8, or if the bytes are outside
+// the region. Memory from PD.Alloc begins at a multiple of 8.
 func LoadUint64(mr MR, offset int) uint64 {
 	const size = 8
 	word := unsafe.Pointer(unsafe.SliceData(mr.Bytes()[offset : offset+size]))

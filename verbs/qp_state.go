@@ -2,12 +2,13 @@ package verbs
 
 import "fmt"
 
-// A transition is a change from one state to another, or of attributes within one state.
-// The two masks leave out AttrState. Source: ibv_modify_qp(3); IBTA vol. 1, 11.2.5.2.
+// A transition is a row of the table in ibv_modify_qp(3), also in IBTA vol. 1, 11.2.5.2.
+// It has the attributes for one change of state. If from and to are equal, only
+// attributes change.
 type transition struct {
 	from, to QPState
-	required QPAttrMask // attributes that must be set
-	optional QPAttrMask // attributes that may be set in addition
+	required QPAttrMask // attributes that must be set, without AttrState
+	optional QPAttrMask // attributes that may be set too
 }
 
 var rcTransitions = []transition{
@@ -39,19 +40,18 @@ var udTransitions = []transition{
 	{StateSQE, StateRTS, 0, AttrQKey},
 }
 
-// transitions has for each QP type the table of the allowed transitions. It is never
-// changed.
+// transitions has the allowed transitions of each QP type.
 var transitions = map[QPType][]transition{QPTypeRC: rcTransitions, QPTypeUD: udTransitions}
 
-// A TransitionError reports that a QP can not change from the state From to the state To
-// with the given attributes. If Missing and Extra are zero, there is no such transition.
+// A TransitionError reports that a QP can not go from one state to another with the
+// given attributes. If Missing and Extra are zero, there is no such transition at all.
 // The error matches ErrState. Source: ibv_modify_qp(3).
 type TransitionError struct {
 	Type     QPType
 	From, To QPState
-	// Attributes that the transition requires and that are not in the mask.
+	// Attributes that the transition needs, but that are not in the mask.
 	Missing QPAttrMask
-	Extra   QPAttrMask // attributes in the mask that the transition does not allow
+	Extra   QPAttrMask // attributes that are in the mask, but not allowed
 }
 
 func (e *TransitionError) Error() string {
@@ -69,10 +69,12 @@ func (e *TransitionError) Error() string {
 // Is reports whether target is ErrState.
 func (e *TransitionError) Is(target error) bool { return target == ErrState }
 
-// CheckTransition checks the arguments of QP.Modify for a QP of type t in the given
-// state. The transition must exist. The mask must have all required attributes and no
-// forbidden attributes. The values must be in range. The result is nil, a
-// *TransitionError or a *ParamError. The attr must not be nil.
+// CheckTransition checks the arguments of QP.Modify. The QP has type t and is in state
+// from. The attr must not be nil.
+//
+// The result is a *TransitionError if the transition does not exist, if the mask lacks a
+// required attribute, or if it has a forbidden one. If a value is out of range, the
+// result is a *ParamError.
 func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
 	to := from
 	if mask&AttrState != 0 {
@@ -85,8 +87,7 @@ func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) erro
 }
 
 func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
-	// A QP may move from every state to RESET and to ERROR. In these two moves AttrState
-	// is the only allowed attribute.
+	// RESET and ERROR can be reached from every state, but without other attributes.
 	if to == StateReset || to == StateError {
 		if mask != 0 {
 			return &TransitionError{Type: t, From: from, To: to, Extra: mask}
@@ -106,7 +107,7 @@ func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
 	return &TransitionError{Type: t, From: from, To: to}
 }
 
-// check checks the ranges of the attributes in the mask.
+// check checks the values of the attributes in the mask.
 func (a *QPAttr) check(mask QPAttrMask) error {
 	for _, field := range []struct {
 		bit          QPAttrMask

@@ -9,13 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// states has all states of a QP, and one value that is no state.
+// states has all states of a QP, and one number that is no state.
 var states = []verbs.QPState{
 	verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateRTS,
 	verbs.StateSQD, verbs.StateSQE, verbs.StateError, verbs.StateError + 1,
 }
 
-// attributes has the bits of all attributes except AttrState.
+// attributes has all attributes except AttrState.
 var attributes = []verbs.QPAttrMask{
 	verbs.AttrAccess, verbs.AttrPort, verbs.AttrQKey, verbs.AttrAV, verbs.AttrPathMTU,
 	verbs.AttrTimeout, verbs.AttrRetryCount, verbs.AttrRNRRetry, verbs.AttrRQPSN,
@@ -23,14 +23,14 @@ var attributes = []verbs.QPAttrMask{
 	verbs.AttrDestQPN,
 }
 
-// A rule has the attributes of one transition: 'r' for a required attribute, 'o' for an
-// optional one. No others are allowed.
+// A rule lists the attributes of one transition: 'r' is required, 'o' is optional. Other
+// attributes are forbidden.
 type rule map[verbs.QPAttrMask]rune
 
 type step struct{ from, to verbs.QPState }
 
-// rcRules returns the transitions of RC queue pairs (ibv_modify_qp(3); IBTA vol. 1,
-// 11.2.5.2), written independently of the package's table.
+// rcRules returns the transitions of RC queue pairs, as in ibv_modify_qp(3) and IBTA
+// vol. 1, 11.2.5.2.
 func rcRules() map[step]rule {
 	return map[step]rule{
 		{verbs.StateReset, verbs.StateInit}: {verbs.AttrPort: 'r', verbs.AttrAccess: 'r'},
@@ -70,8 +70,8 @@ func udRules() map[step]rule {
 	}
 }
 
-// expectation returns the rule of a transition, and whether it exists. Every state leads
-// to RESET and ERROR.
+// expectation returns the rule of a transition, and false if the transition does not
+// exist.
 func expectation(rules map[step]rule, from, to verbs.QPState) (rule, bool) {
 	if to == verbs.StateReset || to == verbs.StateError {
 		return rule{}, true
@@ -89,7 +89,7 @@ func (r rule) required() (mask verbs.QPAttrMask) {
 	return mask
 }
 
-// validAttr returns QP attributes for a transition to the state, all in range.
+// validAttr returns attributes whose values are all in range.
 func validAttr(to verbs.QPState) *verbs.QPAttr {
 	return &verbs.QPAttr{State: to, Port: 1, PathMTU: verbs.MTU1024}
 }
@@ -109,8 +109,8 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 	}
 }
 
-// checkStep checks one transition with the required attributes, without each of them,
-// and with each further attribute.
+// checkStep tries one transition with different masks: with the required attributes,
+// without each of them, and with each other attribute.
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()
@@ -199,8 +199,8 @@ func TestCheckTransitionRefusesMTUZero(t *testing.T) {
 	require.Equal(t, "path MTU code", param.Field)
 }
 
-// TestCheckTransitionIgnoresUnnamedValues checks that values of attributes outside the
-// mask are ignored.
+// TestCheckTransitionIgnoresUnnamedValues checks that only attributes in the mask are
+// checked.
 func TestCheckTransitionIgnoresUnnamedValues(t *testing.T) {
 	attr := &verbs.QPAttr{PathMTU: 99, DestQPN: 1 << 31, RetryCount: 200, MinRNRTimer: 12}
 	require.NoError(t, verbs.CheckTransition(verbs.QPTypeRC, verbs.StateRTS, attr, verbs.AttrMinRNRTimer))

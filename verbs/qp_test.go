@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestRNRDelay compares the delays with those of IBTA vol. 1, table 45, in milliseconds.
+// TestRNRDelay compares the delays with IBTA vol. 1, table 45, in milliseconds.
 func TestRNRDelay(t *testing.T) {
 	milliseconds := []float64{
 		655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12,
@@ -35,8 +35,7 @@ func TestAckTimeout(t *testing.T) {
 	}
 }
 
-// TestTimerCodes checks the codes of delays. A delay without a code of its own gets the
-// code of the next longer delay.
+// TestTimerCodes checks that a delay between two codes gets the longer one.
 func TestTimerCodes(t *testing.T) {
 	for code := uint8(1); code < 32; code++ {
 		at := verbs.AckTimeout(code)
@@ -70,8 +69,7 @@ func TestQPStrings(t *testing.T) {
 	require.Equal(t, "QP state 255", verbs.QPState(255).String())
 }
 
-// TestAttrMaskBits checks the bits against enum ibv_qp_attr_mask. That enum has more
-// attributes than this package.
+// TestAttrMaskBits compares the bits with enum ibv_qp_attr_mask.
 func TestAttrMaskBits(t *testing.T) {
 	var all verbs.QPAttrMask
 	for _, bit := range attributes {

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireNames checks the method String of firstNumber and of the numbers after it. The
-// results must be names[0], names[1] and so on.
+// requireNames checks the texts of consecutive numbers, beginning with firstNumber.
 func requireNames[T interface {
 	~uint8
 	fmt.Stringer

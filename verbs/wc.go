@@ -1,24 +1,24 @@
 package verbs
 
-// A WC is a work completion. If Status is not StatusSuccess, only ID, Status, QPN and
-// VendorErr are valid. Source: ibv_poll_cq(3).
+// A WC is a work completion: it says how one work request ended. If Status is not
+// StatusSuccess, only ID, Status, QPN and VendorErr are valid. Source: ibv_poll_cq(3).
 type WC struct {
-	ID        uint64 // ID of the work request: SendWR.ID or RecvWR.ID
+	ID        uint64 // ID of the work request, from SendWR.ID or RecvWR.ID
 	Status    Status
 	Opcode    WCOpcode // operation that completed
-	Flags     WCFlags  // which optional parts of the completion are valid
-	ByteLen   uint32   // number of bytes received or read; for UD it includes GRHSize bytes of routing header
+	Flags     WCFlags  // says which optional parts are valid
+	ByteLen   uint32   // bytes received or read; on UD with the GRHSize bytes of the routing header
 	Imm       uint32   // immediate data in host order; valid if Flags has WCWithImm
 	QPN       uint32   // number of the local QP
 	SrcQPN    uint32   // for UD: QP number of the sender
-	VendorErr uint32   // error code that the vendor of the device has defined; 0 means none
+	VendorErr uint32   // error code of the device's vendor; 0 means none
 }
 
 // WCOpcode is the operation that completed.
 type WCOpcode uint8
 
-// Completion opcodes, in the order of enum ibv_wc_opcode. WCRecv and WCRecvWriteImm have
-// smaller numbers than there.
+// Completion opcodes, in the order of enum ibv_wc_opcode. In that enum, WCRecv and
+// WCRecvWriteImm have larger numbers.
 const (
 	WCSend         WCOpcode = iota // a SEND completed
 	WCWrite                        // a WRITE completed
@@ -37,21 +37,21 @@ func (o WCOpcode) String() string {
 	return unknown("completion opcode", uint64(o))
 }
 
-// Receive reports whether the completion is that of a receive buffer.
+// Receive reports whether the completion belongs to a receive buffer.
 func (o WCOpcode) Receive() bool { return o == WCRecv || o == WCRecvWriteImm }
 
 // WCFlags says which optional parts of a completion are valid.
 type WCFlags uint8
 
-// Completion flags, with the bits of enum ibv_wc_flags. WCInline has no bit there.
+// Completion flags, with the bits of enum ibv_wc_flags. WCInline is not in that enum.
 const (
 	WCWithGRH WCFlags = 1 << 0 // the first GRHSize bytes of the buffer hold a routing header
 	WCWithImm WCFlags = 1 << 1 // the field Imm is valid
-	// The message is in the parameter data of InlinePoller.PollInline.
+	// The message is not in the receive buffer, but in the data of PollInline.
 	WCInline WCFlags = 1 << 7
 )
 
-// Status tells whether a work request was executed, and if not, why.
+// Status says whether a work request succeeded, and if not, why it failed.
 type Status uint8
 
 // Statuses, numbered as enum ibv_wc_status.
@@ -61,15 +61,15 @@ const (
 	StatusLocQPOpErr                   // the device found the local QP inconsistent
 	StatusLocEECOpErr                  // only with reliable datagrams, which this package does not have
 	StatusLocProtErr                   // an SGE has a wrong key, exceeds its region, or lacks access rights
-	StatusWRFlushErr                   // the QP was in the error state; the request was not executed, or only in part
+	StatusWRFlushErr                   // the QP was in the error state, so the request was not finished
 	StatusMWBindErr                    // only with memory windows, which this package does not have
 	StatusBadRespErr                   // the peer sent an unexpected response
-	StatusLocAccessErr                 // the local buffer of an arriving WRITE with immediate can not be used
+	StatusLocAccessErr                 // the local buffer for a WRITE with immediate is not usable
 	StatusRemInvReqErr                 // the peer reported an invalid request
 	StatusRemAccessErr                 // the peer reported a wrong remote key, wrong bounds, or missing access rights
 	StatusRemOpErr                     // the peer could not execute the request
-	StatusRetryExcErr                  // no acknowledgement came, and QPAttr.RetryCount retries are used up
-	StatusRNRRetryExcErr               // the peer had no receive buffer, and QPAttr.RNRRetry retries are used up
+	StatusRetryExcErr                  // no acknowledgement came, even after QPAttr.RetryCount retries
+	StatusRNRRetryExcErr               // the peer had no receive buffer, even after QPAttr.RNRRetry retries
 	StatusLocRDDViolErr                // only with reliable datagrams, which this package does not have
 	StatusRemInvRDReqErr               // only with reliable datagrams, which this package does not have
 	StatusRemAbortErr                  // the peer aborted the request
@@ -96,13 +96,13 @@ func (s Status) String() string {
 	return unknown("completion status", uint64(s))
 }
 
-// Fault says on which side a failed request has its cause.
+// Fault tells where a failed request has its cause: on this side or on the peer's side.
 type Fault uint8
 
-// Sides on which a failed request can have its cause.
+// Places where a failed request can have its cause.
 const (
 	FaultNone    Fault = iota // the request succeeded
-	FaultLocal                // the cause is in the request, its memory or the local device
+	FaultLocal                // the request itself, its memory or the local device
 	FaultRemote               // the peer refused the request, did not acknowledge it, or was not ready
 	FaultFlushed              // an earlier failure or a disconnect ended this request
 )
@@ -115,7 +115,7 @@ func (f Fault) String() string {
 	return unknown("fault", uint64(f))
 }
 
-// Fault returns the side on which the status has its cause.
+// Fault tells where the status has its cause.
 func (s Status) Fault() Fault {
 	switch s {
 	case StatusSuccess:
@@ -129,7 +129,8 @@ func (s Status) Fault() Fault {
 	return FaultLocal
 }
 
-// Err returns nil for a successful completion, and otherwise a new *CompletionError.
+// Err returns nil for a successful completion. Otherwise it returns a new
+// *CompletionError.
 func (w *WC) Err() error {
 	if w.Status == StatusSuccess {
 		return nil

@@ -6,8 +6,8 @@ type Opcode uint8
 // Operations, numbered as enum ibv_wr_opcode.
 const (
 	OpWrite       Opcode = 0 // RDMA WRITE
-	OpWriteImm    Opcode = 1 // RDMA WRITE that also consumes a receive buffer of the peer
-	OpSend        Opcode = 2 // message that consumes a receive buffer of the peer
+	OpWriteImm    Opcode = 1 // RDMA WRITE that also takes a receive buffer of the peer
+	OpSend        Opcode = 2 // message into a receive buffer of the peer
 	OpSendImm     Opcode = 3 // SEND with immediate data
 	OpRead        Opcode = 4 // RDMA READ
 	OpCompareSwap Opcode = 5 // atomic compare-and-swap of 64 bits
@@ -30,58 +30,56 @@ type SendFlags uint8
 
 // Options of a send work request, with the bits of enum ibv_send_flags.
 const (
-	// SendFence makes the device wait for all earlier READs and atomics before the
-	// request.
+	// SendFence delays the request until all earlier READs and atomics have finished.
 	SendFence SendFlags = 1 << 0
-	// SendSignaled requests a completion on success. A failed request always has a
-	// completion.
+	// SendSignaled asks for a completion if the request succeeds. A failed request
+	// always has a completion.
 	SendSignaled SendFlags = 1 << 1
-	// SendSolicited makes the peer's receive completion raise an event even if the peer's
-	// CQ was armed with solicitedOnly.
+	// SendSolicited marks the message as solicited. If the peer's CQ was armed with
+	// solicitedOnly, only such messages and failures raise an event.
 	SendSolicited SendFlags = 1 << 2
-	// SendInline takes the payload from SendWR.Inline instead of the memory that SGEs
-	// name.
+	// SendInline sends the bytes in SendWR.Inline instead of the memory in SendWR.SGEs.
 	SendInline SendFlags = 1 << 3
 )
 
 // A SendWR is a work request for the send queue. Source: ibv_post_send(3).
 type SendWR struct {
-	ID     uint64 // value of the caller, which the completion returns in WC.ID
+	ID     uint64 // number of the caller's choice; the completion has it in WC.ID
 	Opcode Opcode
 	Flags  SendFlags
 
-	// SGEs name the local memory in order: the payload of a SEND or WRITE, or the
-	// destination of a READ or atomic. A destination needs AccessLocalWrite. An atomic
-	// stores the old value, which has 8 bytes. An empty list means zero bytes.
+	// SGEs lists pieces of local memory. A SEND or WRITE sends their contents. A READ or
+	// atomic stores its result there, and the memory needs AccessLocalWrite. The result
+	// of an atomic is the old value, which has 8 bytes. An empty list means zero bytes.
 	SGEs []SGE
-	// Inline is the payload of a SEND or WRITE with SendInline. It may be in any memory,
+	// Inline is the payload of a SEND or WRITE with SendInline. It can be in any memory,
 	// has at most QPCaps.MaxInline bytes, and is copied before PostSend returns.
 	Inline []byte
 
 	Imm uint32 // immediate data, in host order, for OpSendImm and OpWriteImm
 
-	RemoteAddr uint64 // address in the peer's region, for WRITE, READ and atomics; for atomics a multiple of 8
+	RemoteAddr uint64 // address in the peer's region, for WRITE, READ and atomics; atomics need a multiple of 8
 	RKey       uint32 // MR.RKey of the peer's region
-	CompareAdd uint64 // for compare-and-swap the value to compare with, for fetch-and-add the value to add
+	CompareAdd uint64 // number to compare with in a compare-and-swap, or to add in a fetch-and-add
 	Swap       uint64 // new value of a compare-and-swap
 
-	// Address, queue pair number and Q_Key of the destination. For UD only.
+	// For UD only: address, queue pair number and Q_Key of the destination.
 	AH         AH
 	RemoteQPN  uint32
 	RemoteQKey uint32
 }
 
-// A RecvWR is a work request for the receive queue. It posts a buffer for one message.
-// Source: ibv_post_recv(3).
+// A RecvWR is a work request for the receive queue: a buffer for one message. Source:
+// ibv_post_recv(3).
 type RecvWR struct {
-	ID uint64 // value of the caller, which the completion returns in WC.ID
-	// SGEs name the buffer, which needs AccessLocalWrite. On UD the buffer begins with
-	// GRHSize bytes for the routing header. An empty buffer is for messages of zero
-	// bytes and for immediate data.
+	ID uint64 // number of the caller's choice; the completion has it in WC.ID
+	// SGEs lists the pieces of the buffer, which need AccessLocalWrite. On UD, the first
+	// GRHSize bytes are for the routing header. An empty buffer can only receive
+	// messages of zero bytes and immediate data.
 	SGEs []SGE
 }
 
 // GRHSize is the size in bytes of the global routing header at the beginning of a UD
-// receive buffer. Over IPv4, only the last 20 bytes are valid: the IPv4 header. Source:
-// ibv_post_recv(3).
+// receive buffer. Over IPv4, only its last 20 bytes are valid: they are the IPv4 header.
+// Source: ibv_post_recv(3).
 const GRHSize = 40

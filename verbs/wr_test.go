@@ -16,7 +16,7 @@ func TestOpcode(t *testing.T) {
 	}
 }
 
-// TestSendFlags checks that the options have the bits of enum ibv_send_flags.
+// TestSendFlags compares the options with the bits of enum ibv_send_flags.
 func TestSendFlags(t *testing.T) {
 	require.Equal(t, []verbs.SendFlags{1, 2, 4, 8}, []verbs.SendFlags{
 		verbs.SendFence, verbs.SendSignaled, verbs.SendSolicited, verbs.SendInline,
