@@ -20,12 +20,12 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 		_, _ = g.Consume()
 		_, _ = q.Poll()
 	}
-	// The first turn is not measured: in it the queues allocate their memory.
+	// In the first turn the queues allocate their memory.
 	turn()
 	before := g.Stats()
 	require.Zero(t, testing.AllocsPerRun(1000, turn))
 
-	// AllocsPerRun(1000) calls turn() 1001 times; it does not measure the first call.
+	// AllocsPerRun also calls turn() once without measuring it.
 	after := g.Stats()
 	require.EqualValues(t, 1001, after.Arms-before.Arms)
 	require.EqualValues(t, 1001, after.Events-before.Events)
@@ -43,8 +43,8 @@ func BenchmarkPollEmpty(b *testing.B) {
 	}
 }
 
-// BenchmarkDevicePollEmpty measures only the simulated device. BenchmarkPollEmpty
-// measures the device and package cq.
+// BenchmarkDevicePollEmpty measures only the simulated device, for comparison with
+// BenchmarkPollEmpty.
 func BenchmarkDevicePollEmpty(b *testing.B) {
 	g, _ := newGroup(b, nil, nil)
 	q, err := g.NewQueue(64)

@@ -8,18 +8,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxEvents limits the events of one Consume, in case a defective channel returns events
-// without end. Arbitrary.
+// maxEvents is the largest number of events that one Consume takes. A broken channel may
+// have events without end. The number is arbitrary.
 const maxEvents = 1024
 
-// Arm prepares for a sleep. It arms every CQ that is not armed, and then polls every CQ
-// again. It allocates memory only after a failure. Source: ibv_req_notify_cq(3).
+// Arm prepares for a sleep. It arms every CQ that is not armed, and then polls all CQs
+// once more. It allocates memory only after a failure. Source: ibv_req_notify_cq(3).
 //
-// If the first result is true, the owner calls Queue.Poll, because a CQ has completions,
-// has failed, or could not be armed. If it is false, the owner sleeps until FD is
-// readable, with a time limit.
+// If busy is true, the owner must not sleep: a CQ has completions, has failed, or could
+// not be armed. The owner calls Queue.Poll. If busy is false, the owner sleeps until FD
+// is readable, but not longer than the safety timeout.
 //
-// The error joins the *verbs.OpErrors of CQs that could not be armed.
+// The error joins one *verbs.OpError for each CQ that could not be armed.
 func (g *Group) Arm() (busy bool, err error) {
 	if g.closed {
 		return true, operr.Wrap("arm CQ", verbs.ErrClosed)
@@ -38,11 +38,10 @@ func (g *Group) Arm() (busy bool, err error) {
 }
 
 // Consume takes events from the channel and returns their number. The owner calls
-// Consume when FD is readable. FD stays readable if more events wait. Consume never
+// Consume when FD is readable. If more events are left, FD stays readable. Consume never
 // blocks and does not allocate memory. Source: ibv_get_cq_event(3).
 //
-// The error is a *verbs.OpError. The number includes the events that were taken before
-// the error.
+// The error is a *verbs.OpError. The number is valid even if there is an error.
 func (g *Group) Consume() (events int, err error) {
 	for events < maxEvents {
 		cookie, ok, err := g.channel.Next()
@@ -55,8 +54,7 @@ func (g *Group) Consume() (events int, err error) {
 	return events, nil
 }
 
-// handleEvent handles one event. For an event of a closed or unknown queue it adds 1 to
-// Stats.StaleEvents.
+// handleEvent handles one event. Events of closed queues are only counted.
 func (g *Group) handleEvent(cookie slots.Handle) {
 	g.stats.Events++
 	q, ok := g.byCookie.Get(cookie)
@@ -67,13 +65,13 @@ func (g *Group) handleEvent(cookie slots.Handle) {
 	(*q).eventArrived()
 }
 
-// Rescued repairs the group after a lost event: the next Arm arms every CQ. Rescued adds
-// 1 to Stats.Rescues, except with Config.SolicitedOnly. The owner calls Rescued after
-// this sequence:
+// Rescued repairs the group after a lost event: the next Arm arms every CQ. Rescued also
+// adds 1 to Stats.Rescues, except with Config.SolicitedOnly. Call Rescued if all of the
+// following has happened:
 //
-//   - The safety timeout ends a sleep.
-//   - Consume finds no event.
-//   - The next polls find completions.
+//   - The safety timeout ended a sleep.
+//   - Consume found no event.
+//   - The next polls found completions.
 func (g *Group) Rescued() {
 	for _, q := range g.queues {
 		q.armed = false

@@ -17,8 +17,7 @@ func TestArmFindsEarlierCompletions(t *testing.T) {
 	other, _ := newQueue(t, g, 8)
 	complete(c, 1, 2, 3)
 
-	// The first Arm polls two completions and keeps them in q, the cq.Queue. The second
-	// Arm finds them in q and does not poll the CQ of q again.
+	// Arm keeps what it has polled, so the second Arm need not poll this CQ.
 	for range 2 {
 		busy, err := g.Arm()
 		require.NoError(t, err)
@@ -35,8 +34,8 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// The device calls this function before and after each method of a CQ. Call 6
-		// follows the poll of the first CQ, so the new completion must raise an event.
+		// This runs before and after each method of a CQ. Call 6 follows the poll of the
+		// first CQ, so the poll has missed the completion.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}
@@ -166,8 +165,8 @@ func TestConsumeIgnoresEventsOfClosedQueues(t *testing.T) {
 	complete(c, 1)
 	require.NoError(t, old.Close())
 
-	// The new queue gets the table index of the closed queue. An event of the closed
-	// queue must not be taken for an event of the new queue.
+	// The new queue reuses the table index of the closed queue, but must not get its
+	// event.
 	_, successor := newQueue(t, g, 8)
 	requireIdle(t, g)
 	dev.Advance()
@@ -209,7 +208,7 @@ func TestConsumeReportsAChannelThatFails(t *testing.T) {
 	requireDeviceError(t, err, "get CQ event")
 }
 
-// A failingDevice is a device that can make the calls of its last channel fail.
+// A failingDevice lets a test make its channel fail.
 type failingDevice struct {
 	*faultcq.Device
 	channel *faultcq.Channel
@@ -228,7 +227,7 @@ func TestRescuedArmsAgain(t *testing.T) {
 	g, _ := newGroup(t, &faultcq.Script{Drop: 100}, nil)
 	q, c := newQueue(t, g, 8)
 	requireIdle(t, g)
-	complete(c, 1) // The script makes the device lose every event.
+	complete(c, 1) // The device loses the event.
 
 	requireConsumed(t, g, 0)
 	require.Equal(t, []uint64{1}, pollIDs(t, q))

@@ -2,39 +2,39 @@ package cq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Config has the parameters of a Group. Nil and the zero value mean the defaults.
+// Config has the settings of a Group. Nil and the zero value mean the defaults.
 type Config struct {
-	// Vector is the completion vector of the channel and its CQs, from 0 to
+	// Vector is the completion vector of the channel and its CQs. It is from 0 to
 	// NumCompVectors-1 of verbs.DeviceAttr.
 	Vector int
-	// Progress says whether the device itself or the owner of the CQs moves the data; see
+	// Progress says who moves the data: the device itself, or the owner of the CQs. See
 	// verbs.Progress.
 	Progress verbs.Progress
 	// Batch is the largest number of completions that one Queue.Poll returns, from 1 to
 	// MaxBatch. Zero means 64.
 	Batch int
-	// Inline asks for small received messages together with their completions, if the
-	// device supports it. See verbs.InlinePoller and Queue.InlineData.
+	// Inline asks for small received messages together with their completions; see
+	// Queue.InlineData. Not every device can do that; see verbs.InlinePoller.
 	Inline bool
-	// AckEvery is how many events of a CQ are acknowledged with one call. Zero means 64.
-	// With 1, each event is acknowledged at once.
+	// AckEvery is how many events of a CQ are acknowledged with one call. Zero means 64,
+	// and 1 means that each event is acknowledged at once.
 	AckEvery int
 	// SolicitedOnly means that only two kinds of completions end a sleep: failures, and
-	// receives of messages with the flag verbs.SendSolicited. Other completions wait at
+	// receives of messages with the flag verbs.SendSolicited. Other completions wait, at
 	// most until the safety timeout.
 	SolicitedOnly bool
 }
 
-// MaxBatch is the largest allowed value of Config.Batch. The number is arbitrary.
+// MaxBatch is the largest Config.Batch. The number is arbitrary.
 const MaxBatch = 1 << 16
 
-// Defaults of Config. They are arbitrary.
+// The defaults of Config are arbitrary.
 const (
 	defaultBatch    = 64
 	defaultAckEvery = 64
 )
 
-// resolve returns a copy of c in which defaults replace zeros. The error is a
+// resolve replaces zeros in a copy of c by the defaults. The error is a
 // *verbs.ParamError if a field is out of range.
 func (c *Config) resolve(vectors int) (Config, error) {
 	var r Config

@@ -8,15 +8,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Reserve sets aside n places for the completions of a new QP, before the QP is created.
-// If necessary Reserve resizes the CQ.
+// Reserve makes sure that the CQ has room for n more completions. If necessary it
+// resizes the CQ. Call Reserve before you create a QP.
 //
 // The number n is the QP's MaxSendWR if the QP sends on this CQ, plus the QP's MaxRecvWR
-// if the QP receives on this CQ. For receives from an SRQ, the owner instead calls
-// Reserve once, with the SRQ's MaxWR.
+// if the QP receives on this CQ. The receive buffers of an SRQ are reserved only once,
+// with the SRQ's MaxWR.
 //
-// After an error, a *verbs.OpError, nothing is reserved. If the CQ can not become deep
-// enough, the error wraps a *verbs.ParamError.
+// The error is a *verbs.OpError, and then nothing is reserved. If the CQ can not become
+// large enough, the error wraps a *verbs.ParamError.
 func (q *Queue) Reserve(n int) error {
 	const op = "reserve completions"
 	if q.err != nil {
@@ -36,13 +36,13 @@ func (q *Queue) Reserve(n int) error {
 	return nil
 }
 
-// Release returns n reserved places after the QP was closed. The places become free only
-// when a later Poll has left the CQ empty, because the CQ may still hold completions of
-// the QP. If n is invalid, Release does nothing.
+// Release returns n reserved places. Call Release after the QP was closed. The CQ may
+// still hold completions of the QP, so the places become free only when a later Poll
+// leaves the CQ empty. If n is invalid, Release does nothing.
 func (q *Queue) Release(n int) { q.reserved.release(n) }
 
-// Room returns the number of places that Reserve could set aside, if necessary with a
-// resize. After a failure of the CQ, and after Close, Room returns 0.
+// Room returns the number of places that Reserve could still reserve, if necessary with
+// a resize. It returns 0 after the CQ has failed, and after Close.
 func (q *Queue) Room() int {
 	if q.err != nil {
 		return 0
@@ -50,8 +50,7 @@ func (q *Queue) Room() int {
 	return q.maxDepth() - q.reserved.total
 }
 
-// maxDepth returns the device's limit if the device can resize CQs, and otherwise the
-// present depth.
+// maxDepth returns the largest depth that the CQ can have.
 func (q *Queue) maxDepth() int {
 	if q.group.dev.Caps().ResizeCQ {
 		return q.group.dev.Attr().MaxCQE
@@ -59,8 +58,8 @@ func (q *Queue) maxDepth() int {
 	return q.cq.Depth()
 }
 
-// grow resizes the CQ for n more completions. It at least doubles the depth, up to the
-// device's limit, to save later resizes.
+// grow resizes the CQ for n more completions. It at least doubles the depth if the
+// device allows that, to save later resizes.
 func (q *Queue) grow(n, depth int) error {
 	most := q.maxDepth()
 	if n > most-q.reserved.total {
@@ -77,7 +76,7 @@ func (q *Queue) grow(n, depth int) error {
 	return nil
 }
 
-// tooDeep returns the error for a CQ that has no room for n more reserved places.
+// tooDeep returns the error if n more places do not fit into the CQ.
 func tooDeep(reserved, n, limit int) error {
 	total := reserved + min(n, math.MaxInt-reserved)
 	return &verbs.ParamError{Field: "completions", Value: int64(total), Limit: int64(limit)}

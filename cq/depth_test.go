@@ -60,7 +60,7 @@ func TestReserveChecksResize(t *testing.T) {
 	require.NoError(t, q.Reserve(10))
 }
 
-// A resizeIgnored is a device whose CQs accept Resize but keep their depth.
+// A resizeIgnored is a device whose CQs ignore Resize.
 type resizeIgnored struct{ *faultcq.Device }
 
 type resizeIgnoredCQ struct{ verbs.CQ }

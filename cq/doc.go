@@ -1,9 +1,9 @@
-// Package cq takes completions from completion queues. It orders polling, arming and
-// sleeping so that the owner never sleeps while a completion waits.
+// Package cq takes completions from completion queues. A program can sleep while there
+// are no completions, and never sleeps while a completion waits.
 //
-// A Group is a completion channel of one device with its Queues. One goroutine owns a
-// Group and its Queues, and only that goroutine may call their methods. The owner repeats
-// these steps:
+// A Group is a completion channel of one device, and the Queues of that channel. One
+// goroutine owns a Group and its Queues, and only this owner may call their methods. The
+// owner repeats these steps:
 //
 //	        ┌──────────────────────────────────────────────┐
 //	        ▼                                              │
@@ -20,36 +20,35 @@
 //	        ▼                                              │
 //	Group.Consume: take the events and acknowledge them ───┘
 //
-// Group.Wait does the steps from Group.Arm to Group.Consume, for programs without an
-// event loop.
+// A program without an event loop calls Group.Wait, which does everything from Group.Arm
+// to Group.Consume.
 //
 // # Why this order
 //
-// Arming a CQ requests one event, for the first completion that is added after the call
-// (ibv_req_notify_cq(3)). An earlier completion raises no event. Therefore every CQ is
-// polled after the arming.
+// Arming a CQ requests an event for the next completion (ibv_req_notify_cq(3)). A
+// completion that arrived before the arming causes no event. So every CQ is polled once
+// more after it was armed.
 //
-// A CQ counts as armed from Arm until its event is consumed. Arm skips such a CQ,
-// because a second arming would be useless. It would cost a doorbell, on some devices
-// even a system call.
+// For the group, a CQ stays armed until its event is consumed. Arm skips such a CQ,
+// because arming it a second time would only cost time. On some devices it would cost a
+// system call.
 //
-// The group acknowledges many events with one call, because each call takes a lock in
-// the device's library. A CQ with unacknowledged events can not be destroyed
-// (ibv_get_cq_event(3)), so the group acknowledges them before it closes the CQ.
+// Each acknowledgement takes a lock in the device's library, so the group acknowledges
+// many events with one call. A CQ with unacknowledged events can not be destroyed
+// (ibv_get_cq_event(3)), so the group acknowledges the rest when a queue is closed.
 //
-// An event only means that its CQ is not armed any more. An earlier poll may have taken
-// the completions of the CQ.
+// After an event, the CQ may be empty: an earlier poll may have taken the completions.
 //
 // # The safety timeout
 //
-// An owner must never sleep without a time limit, because some devices and drivers lose
-// events. If the limit ends a sleep and the next polls find completions, the owner calls
-// Group.Rescued. Rescued counts the loss, and the next Arm arms every CQ.
+// Some devices and drivers lose events, so an owner must never sleep without a time
+// limit. If the limit ends a sleep and the next polls find completions, an event was
+// lost. The owner then calls Group.Rescued, and the next Arm arms every CQ.
 //
 // # Overruns
 //
 // If a CQ has no room for a completion, the CQ becomes unusable. So the owner reserves
-// places for all completions of a QP before the QP is created: see Queue.Reserve.
+// places for all completions of a QP before it creates the QP: see Queue.Reserve.
 //
 // The file example_test.go has a program that sends a message over a connection, and
 // sleeps while there is no completion. The tests run it.

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This program sends one message without the reactor, with packages cm, cq and poller.
-// It sleeps while there are no completions.
+// This program sends one message without the reactor. It uses packages cm, cq and
+// poller, and sleeps while there are no completions.
 func Example() {
 	provider, err := soft.Open(nil) // the device is implemented in software
 	check(err)
@@ -48,8 +48,8 @@ func Example() {
 	// Output: request 1 received "hello"
 }
 
-// nextCompletions sleeps until there are completions, and returns them. Each sleep has a
-// time limit, because some devices lose events.
+// nextCompletions sleeps until there are completions, and returns them. No sleep is
+// longer than 100 ms, because some devices lose events.
 func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
 	for lost := false; ; {
 		wcs, err := queue.Poll()
@@ -73,7 +73,7 @@ func nextCompletions(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []v
 	}
 }
 
-// connect connects two queue pairs of this process. The function disconnect() ends the
+// connect connects two queue pairs of this process. Call disconnect() to end the
 // connection.
 func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)
@@ -94,8 +94,8 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.
 	passive := await(channel, cm.ConnectRequest)
 	createQP(passive, pd, queue)
 	check(passive.Accept(nil))
-	await(channel, cm.Established) // The first event belongs to the client.
-	await(channel, cm.Established) // The second event belongs to the server.
+	await(channel, cm.Established) // event of the client
+	await(channel, cm.Established) // event of the server
 	return active.QP(), passive.QP(), func() {
 		for _, id := range []*cm.ID{active, passive} {
 			check(errors.Join(id.CloseQP(), id.Close()))
@@ -104,8 +104,7 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.
 	}
 }
 
-// await sleeps until the next event, and returns its ID. It panics if the event has
-// another type than expected.
+// await sleeps until the next event, which must have the given type.
 func await(channel *cm.EventChannel, want cm.EventType) *cm.ID {
 	ev, err := channel.Expect(context.Background(), want)
 	check(err)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// WaitFor is Wait with a maximum duration for each sleep.
+// WaitFor is Wait with another limit for each sleep.
 func (g *Group) WaitFor(ctx context.Context, longest time.Duration) error {
 	return g.wait(ctx, longest)
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Group is a completion channel of one device, with its Queues. Only the goroutine
-// that owns the Group may call their methods.
+// A Group is a completion channel of one device, with its Queues. One goroutine owns the
+// Group, and only this goroutine may call the methods of the Group and its Queues.
 type Group struct {
 	dev     verbs.Device
 	config  Config
 	channel verbs.CompChannel
 	fd      int
 	queues  []*Queue // open queues, in the order of creation
-	// finds the queue of an event: the cookie of the event is a handle of this table
+	// The cookie of an event is a handle in this table.
 	byCookie slots.Table[*Queue]
 	stats    Stats
 	closed   bool
 }
 
-// NewGroup creates a completion channel on dev. A nil cfg means the defaults, and cfg is
-// copied. The error is a *verbs.OpError that wraps a *verbs.ParamError or the device's
+// NewGroup creates a completion channel on dev. A nil cfg means the defaults. NewGroup
+// copies cfg. The error is a *verbs.OpError around a *verbs.ParamError or the device's
 // error.
 func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 	config, err := cfg.resolve(dev.Attr().NumCompVectors)
@@ -37,14 +37,16 @@ func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 	return &Group{dev: dev, config: config, channel: channel, fd: channel.FD()}, nil
 }
 
-// FD returns the descriptor that the owner waits for while it sleeps (level-triggered,
-// for input). When the descriptor is readable, the owner calls Consume. Callers never
-// read, write or close the descriptor. After Close, FD returns -1.
+// FD returns the descriptor of the channel, for level-triggered polling. The owner
+// sleeps until the descriptor is readable, and then calls Consume. Callers never read,
+// write or close the descriptor. After Close, FD returns -1.
 func (g *Group) FD() int { return g.fd }
 
-// NewQueue creates a CQ for at least that many completions. No places are reserved. The
-// error is a *verbs.OpError. It wraps verbs.ErrClosed, the device's error, or a
-// *verbs.ParamError if the parameter depth is out of range. Source: ibv_create_cq(3).
+// NewQueue creates a CQ that can hold at least depth completions. No places are reserved
+// yet. Source: ibv_create_cq(3).
+//
+// The error is a *verbs.OpError. It wraps verbs.ErrClosed, the device's error, or a
+// *verbs.ParamError if the depth is out of range.
 func (g *Group) NewQueue(depth int) (*Queue, error) {
 	const op = "create CQ"
 	if g.closed {
@@ -82,18 +84,17 @@ func depthError(depth, limit int) error {
 	return e
 }
 
-// remove removes a closed queue from the group.
 func (g *Group) remove(q *Queue) {
 	g.byCookie.Remove(q.cookie)
 	g.queues = slices.DeleteFunc(g.queues, func(o *Queue) bool { return o == q })
 }
 
-// Stats returns the present values of the counters. Only the owner may call it.
+// Stats returns the counters. Only the owner may call it.
 func (g *Group) Stats() Stats { return g.stats }
 
-// Close closes the channel. While a queue is open, Close returns verbs.ErrBusy and
-// changes nothing. After Close, NewQueue, Arm and Consume return verbs.ErrClosed. A
-// second Close does nothing.
+// Close closes the channel. While a queue is open, Close returns verbs.ErrBusy and does
+// nothing. After Close, NewQueue, Arm and Consume return verbs.ErrClosed. A second Close
+// does nothing.
 func (g *Group) Close() error {
 	const op = "close completion channel"
 	if g.closed {

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newGroup creates a group on a simulated device. The script has the faults of the
-// device; nil means none.
+// newGroup creates a group on a simulated device. The script says which faults the
+// device has; nil means none.
 func newGroup(t testing.TB, script *faultcq.Script, cfg *cq.Config) (*cq.Group, *faultcq.Device) {
 	t.Helper()
 	if script == nil {
@@ -23,7 +23,7 @@ func newGroup(t testing.TB, script *faultcq.Script, cfg *cq.Config) (*cq.Group, 
 	return g, dev
 }
 
-// newQueue creates a queue, and returns it with its CQ of the simulated device.
+// newQueue creates a queue. It also returns the CQ of the simulated device.
 func newQueue(t testing.TB, g *cq.Group, depth int) (*cq.Queue, *faultcq.CQ) {
 	t.Helper()
 	q, err := g.NewQueue(depth)
@@ -40,7 +40,7 @@ func complete(c *faultcq.CQ, ids ...uint64) {
 	}
 }
 
-// pollIDs polls the queue once and returns the ids of the completions.
+// pollIDs polls once and returns the ids of the completions.
 func pollIDs(t testing.TB, q *cq.Queue) []uint64 {
 	t.Helper()
 	wcs, err := q.Poll()
@@ -52,7 +52,7 @@ func pollIDs(t testing.TB, q *cq.Queue) []uint64 {
 	return ids
 }
 
-// requireIdle arms the group and requires that it is not busy.
+// requireIdle requires that Arm finds no completions.
 func requireIdle(t testing.TB, g *cq.Group) {
 	t.Helper()
 	busy, err := g.Arm()

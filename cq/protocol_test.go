@@ -14,17 +14,17 @@ import (
 var seedFlag = flag.Uint64("seed", 0, "run TestProtocol with this seed only")
 
 const (
-	seeds         = 4000 // number of runs, each with its own seed; arbitrary
+	seeds         = 4000 // number of runs; arbitrary
 	completions   = 150  // number of completions in a run
 	maxDelay      = 10   // longest delay of an event, in ticks
-	safetyTimeout = 25   // safety timeout in ticks, longer than maxDelay
-	// limit of the loop's turns; arbitrary
+	safetyTimeout = 25   // in ticks; longer than maxDelay
+	// largest number of turns of the loop; arbitrary
 	maxTurns = 100 * completions
 )
 
-// TestProtocol runs the owner's loop with simulated events, which may be lost,
-// duplicated, delayed or merged. Before each sleep with a waiting completion, an event
-// must be pending or lost.
+// TestProtocol runs the owner's loop on a device that loses, duplicates, delays and
+// merges events. The loop must not sleep while a completion waits, unless an event is on
+// its way or was lost.
 func TestProtocol(t *testing.T) {
 	first, last := uint64(1), uint64(seeds)
 	if *seedFlag != 0 {
@@ -46,7 +46,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// A simulation is one run. It has the simulated device and the group.
+// A simulation is one run, with its own device and group.
 type simulation struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -55,21 +55,21 @@ type simulation struct {
 	group  *cq.Group
 	queues []*testQueue
 
-	rate     int  // chance of new completions between two steps, in percent
-	toAdd    int  // number of completions still to be added
-	quiet    bool // true while the device adds no completions
-	sleeps   int  // how often the loop has slept
+	rate     int  // chance of new completions at each step, in percent
+	toAdd    int  // completions that the device has not added yet
+	quiet    bool // the device adds no completions
+	sleeps   int  // number of sleeps
 	rescues  int  // number of calls of Group.Rescued
-	replaced int  // number of queues that were closed during the run
+	replaced int  // number of queues closed during the run
 }
 
-// A testQueue is a queue with its CQ of the simulated device. Completions are numbered
-// from 0.
+// A testQueue is a queue with its CQ of the simulated device. Its completions have the
+// ids 0, 1, 2 and so on.
 type testQueue struct {
 	queue     *cq.Queue
 	cq        *faultcq.CQ
-	added     uint64 // number of completions that the device has added to the CQ
-	delivered uint64 // number of completions that Poll has returned
+	added     uint64 // completions that the device has added
+	delivered uint64 // completions that Poll has returned
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
@@ -98,8 +98,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	return w
 }
 
-// chance returns a random probability of a fault in percent. In half of the runs it is
-// 0.
+// chance returns a random probability in percent. It is 0 in half of the runs.
 func (sim *simulation) chance() int { return max(0, sim.rng.IntN(120)-60) }
 
 func (sim *simulation) in(percent int) bool { return sim.rng.IntN(100) < percent }
@@ -112,8 +111,8 @@ func (sim *simulation) newQueue() *testQueue {
 	return &testQueue{queue: q, cq: deviceCQ(q)}
 }
 
-// betweenSteps runs between two steps of the owner's loop. It lets the device add
-// completions, and sometimes advances the device's time.
+// betweenSteps sometimes adds completions or advances the device's time. It runs between
+// two steps of the owner.
 func (sim *simulation) betweenSteps() {
 	if sim.quiet {
 		return
@@ -126,7 +125,7 @@ func (sim *simulation) betweenSteps() {
 	}
 }
 
-// complete adds up to 3 completions to a random queue, if the queue has room.
+// complete adds up to 3 completions to a random queue, as far as they fit.
 func (sim *simulation) complete() {
 	if len(sim.queues) == 0 {
 		return
@@ -142,7 +141,7 @@ func (sim *simulation) complete() {
 	}
 }
 
-// run is the owner's loop as the package comment describes it.
+// run is the owner's loop, as in the package comment.
 func (sim *simulation) run() {
 	timedOut := false
 	for turn := 0; !sim.done(); turn++ {
@@ -156,7 +155,7 @@ func (sim *simulation) run() {
 			sim.rescues++
 		}
 		timedOut = false
-		if found || sim.in(30) { // With a probability of 30 %, the loop polls again instead of sleeping.
+		if found || sim.in(30) { // In 30 % of the turns, poll again instead of sleeping.
 			sim.replaceQueue()
 			continue
 		}
@@ -169,8 +168,7 @@ func (sim *simulation) run() {
 	sim.close()
 }
 
-// poll takes a batch of completions from each queue. It requires that a queue returns
-// its completions in the order in which they were added.
+// poll polls all queues once. The completions of a queue must arrive in their order.
 func (sim *simulation) poll() (found bool) {
 	for i, l := range sim.queues {
 		wcs, err := l.queue.Poll()
@@ -187,10 +185,10 @@ func (sim *simulation) poll() (found bool) {
 }
 
 // sleep waits until the descriptor is readable, and then calls Group.Consume. It returns
-// true after the safety timeout.
+// true if the safety timeout ended the sleep.
 //
-// Near the timeout the device adds no completions, because a delayed event would look
-// like a lost event.
+// The device adds no more completions shortly before the timeout. Their events could be
+// delayed beyond the timeout, and would look lost.
 func (sim *simulation) sleep() (timedOut bool) {
 	sim.sleeps++
 	for tick := range safetyTimeout {
@@ -210,8 +208,8 @@ func (sim *simulation) sleep() (timedOut bool) {
 	return timedOut
 }
 
-// requireEventPending requires that each queue with a completion has a pending or lost
-// event.
+// requireEventPending requires that each queue with completions has an event. The event
+// is on its way or was lost.
 func (sim *simulation) requireEventPending() {
 	for i, l := range sim.queues {
 		if n := l.cq.Waiting(); n > 0 && !l.cq.EventDue() && !l.cq.EventLost() {
@@ -229,23 +227,21 @@ func (sim *simulation) readable() bool {
 func (sim *simulation) consume() {
 	_, err := sim.group.Consume()
 	sim.ok(err)
-	// The channel is usually empty now. Another Consume must be harmless.
+	// A second Consume must do no harm.
 	if sim.in(50) {
 		_, err = sim.group.Consume()
 		sim.ok(err)
 	}
 }
 
-// replaceQueue sometimes replaces a queue by a new one. Close would lose completions, so
-// the old queue must be empty.
+// replaceQueue sometimes closes an empty queue and creates a new one.
 func (sim *simulation) replaceQueue() {
 	i := sim.rng.IntN(len(sim.queues))
 	l := sim.queues[i]
 	if !sim.in(5) || l.delivered != l.added {
 		return
 	}
-	// The device adds no completions until the new queue exists, because Close would
-	// lose them.
+	// No new completions, because Close would drop them.
 	sim.quiet = true
 	sim.closeQueue(l)
 	sim.queues[i] = sim.newQueue()
@@ -269,7 +265,7 @@ func (sim *simulation) undelivered() (n uint64) {
 
 func (sim *simulation) done() bool { return sim.toAdd == 0 && sim.undelivered() == 0 }
 
-// close ends the run, and compares the counters of the group with those of the test.
+// close ends the run, and compares the group's counters with the test's own.
 func (sim *simulation) close() {
 	for _, l := range sim.queues {
 		sim.closeQueue(l)
@@ -286,8 +282,7 @@ func (sim *simulation) close() {
 	if c.Dropped == 0 && s.Rescues > 0 {
 		sim.t.Fatalf("%d rescues, but no event was lost", s.Rescues)
 	}
-	// A CQ is armed only when it is new, after each event, and after each call of
-	// Rescued.
+	// A CQ is armed when it is new, after each event, and after each Rescued.
 	made := uint64(len(sim.queues) + sim.replaced)
 	if most := made + s.Events + s.Rescues*uint64(len(sim.queues)); s.Arms > most {
 		sim.t.Fatalf("armed %d times, more than %d", s.Arms, most)
@@ -308,7 +303,7 @@ func (sim *simulation) equal(what string, got, want uint64) {
 	}
 }
 
-// A tally adds up the numbers of all runs, to check that each kind of fault has
+// A tally adds up the counters of all runs. It shows whether every kind of fault
 // occurred.
 type tally map[string]uint64
 

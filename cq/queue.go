@@ -6,63 +6,61 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Queue is one CQ of a Group. No other code polls that CQ. The Queue belongs to the
-// owner of the Group.
+// A Queue is one CQ of a Group. Only the Queue polls this CQ. The owner of the Group
+// also owns the Queue.
 type Queue struct {
 	group *Group
 	cq    verbs.CQ
 
-	batch []verbs.WC // buffer for completions from the device
-	// The next two fields are nil unless Config.Inline is true and the CQ is an
-	// InlinePoller.
-	inline verbs.InlinePoller // the CQ
-	data   []verbs.InlineData // data[i] is memory for the message of completion batch[i]
+	batch []verbs.WC // completions from the device
+	// The next two fields are nil if inline messages are not wanted or not supported.
+	inline verbs.InlinePoller // the CQ, as an InlinePoller
+	data   []verbs.InlineData // data[i] has the message of batch[i]
 
-	held        int   // number of completions in the field batch that Poll has not returned yet
-	err         error // the first error of the CQ, which is permanent
-	errReturned bool  // true after Poll has returned err for the first time
+	held        int   // number of completions in batch that Poll has not returned yet
+	err         error // first error of the CQ; it is permanent
+	errReturned bool  // Poll has returned err
 	emptied     bool  // result of Emptied
 
-	// true after the CQ was armed, until its event is consumed or Rescued is called
+	// The CQ was armed, and its event was not consumed yet.
 	armed   bool
-	unacked int // number of events that were taken and not acknowledged
+	unacked int // number of events that are not acknowledged
 
 	reserved reservations
 	cookie   slots.Handle
 	closed   bool
 }
 
-// CQ returns the completion queue for creating QPs and SRQs. The caller must not poll,
-// arm, resize or close it: the Queue does that.
+// CQ returns the completion queue, for creating QPs and SRQs. The Queue polls, arms,
+// resizes and closes it; callers must not do that.
 func (q *Queue) CQ() verbs.CQ { return q.cq }
 
 // Poll returns the oldest completions, at most Config.Batch. After a full batch there
 // may be more. The slice is valid until the next Poll of the Queue or Arm of the Group.
 // Poll does not allocate memory. Source: ibv_poll_cq(3).
 //
-// The error, a *verbs.OpError, means that the CQ is unusable. All later Polls return the
-// same error.
+// After an error the CQ is unusable. The error is a *verbs.OpError, and all later Polls
+// return the same error.
 func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill()
 	} else {
-		// Arm has polled these completions. The device may have added more, so the CQ
-		// may not be empty.
+		// Arm found these completions. Meanwhile the device may have added more.
 		q.emptied = false
 	}
 	return q.takeHeld()
 }
 
-// Emptied reports whether the last Poll has left the CQ empty. It returns false if the
-// Poll only returned completions found by Arm. Only the owner may call Emptied.
+// Emptied reports whether the last Poll has left the CQ empty. It returns false if that
+// Poll only returned completions that Arm had found. Only the owner may call Emptied.
 func (q *Queue) Emptied() bool { return q.emptied }
 
 // InlineData returns the message of completion i of the last Poll. The completion must
-// have the flag WCInline. The memory belongs to the Queue and is valid as long as the
-// completions.
+// have the flag WCInline. The memory belongs to the Queue. It is valid as long as the
+// completions are.
 func (q *Queue) InlineData(i int) *verbs.InlineData { return &q.data[i] }
 
-// takeHeld returns the completions that are in batch, or the error if there are none.
+// takeHeld returns the completions in batch. If there are none, it returns the error.
 func (q *Queue) takeHeld() ([]verbs.WC, error) {
 	n := q.held
 	if n == 0 && q.err != nil {
@@ -73,7 +71,7 @@ func (q *Queue) takeHeld() ([]verbs.WC, error) {
 	return q.batch[:n], nil
 }
 
-// fill polls the device. There must be no completions in batch.
+// fill polls the device and stores the result. The batch must be empty.
 func (q *Queue) fill() {
 	q.emptied = true
 	if q.err != nil {
@@ -95,16 +93,14 @@ func (q *Queue) fill() {
 	q.filled(n, err)
 }
 
-// filled stores the result of a poll that has returned completions or an error.
+// filled stores the result of a poll that found something.
 func (q *Queue) filled(n int, err error) {
 	if uint(n) > uint(len(q.batch)) {
-		// The device has returned an impossible number, so the completions in batch may
-		// be wrong too.
+		// The number is impossible, so the completions may be wrong too.
 		n, err = 0, &verbs.ParamError{Field: "polled completions", Value: int64(n), Limit: int64(len(q.batch))}
 	}
 	if n < len(q.batch) {
-		// The batch is not full, so the CQ is empty (ibv_poll_cq(3)). The places that
-		// were released before become free.
+		// The batch is not full, so the CQ is empty (ibv_poll_cq(3)).
 		q.reserved.settle()
 	}
 	q.emptied = n < len(q.batch)
@@ -113,8 +109,8 @@ func (q *Queue) filled(n int, err error) {
 	q.group.stats.Completions += uint64(n)
 }
 
-// hasResult reports whether Poll has a completion or an error to return. If batch is
-// empty, hasResult polls the device first.
+// hasResult reports whether Poll has something to return. It polls the device if
+// necessary.
 func (q *Queue) hasResult() bool {
 	if q.held == 0 {
 		q.fill()
@@ -122,7 +118,7 @@ func (q *Queue) hasResult() bool {
 	return q.held > 0 || q.err != nil && !q.errReturned
 }
 
-// arm arms the CQ, unless it counts as armed or has failed.
+// arm arms the CQ, unless the CQ is armed or has failed.
 func (q *Queue) arm() error {
 	if q.armed || q.err != nil {
 		return nil
@@ -135,8 +131,8 @@ func (q *Queue) arm() error {
 	return nil
 }
 
-// eventArrived records that the CQ is not armed any more. It acknowledges the events
-// when Config.AckEvery of them have arrived.
+// eventArrived handles an event of this CQ. Events are acknowledged in groups of
+// Config.AckEvery.
 func (q *Queue) eventArrived() {
 	if !q.armed {
 		q.group.stats.UnaskedEvents++
@@ -148,8 +144,7 @@ func (q *Queue) eventArrived() {
 	}
 }
 
-// ack acknowledges all events of the CQ that were taken and not acknowledged. Source:
-// ibv_ack_cq_events(3).
+// ack acknowledges all events that were taken. Source: ibv_ack_cq_events(3).
 func (q *Queue) ack() {
 	if q.unacked == 0 {
 		return
@@ -169,9 +164,8 @@ func (q *Queue) Close() error {
 	if q.closed {
 		return nil
 	}
-	// Close takes the events first, because a CQ with unacknowledged events can not be
-	// destroyed. An error of Consume is ignored here, because the owner's next Consume
-	// also fails.
+	// A CQ can not be destroyed while events are not acknowledged, so Close takes them
+	// all first. The owner sees an error at the next Consume.
 	_, _ = g.Consume()
 	q.ack()
 	if err := q.cq.Close(); err != nil {

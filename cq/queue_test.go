@@ -102,7 +102,7 @@ func TestQueueAfterClose(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, c := newQueue(t, g, 4)
 	complete(c, 1)
-	busy, err := g.Arm() // Arm has polled the completion, and the queue keeps it.
+	busy, err := g.Arm() // The queue now holds the completion.
 	require.NoError(t, err)
 	require.True(t, busy)
 	require.NoError(t, q.Close())
@@ -125,7 +125,7 @@ func TestQueueCloseAcksEvents(t *testing.T) {
 		require.Len(t, pollIDs(t, q), 1)
 	}
 	requireIdle(t, g)
-	// The event of this completion is in the channel when the queue is closed.
+	// The event of this completion is still in the channel at Close.
 	complete(c, 1)
 
 	require.NoError(t, q.Close())
@@ -136,7 +136,7 @@ func TestQueueCloseAcksEvents(t *testing.T) {
 	require.EqualValues(t, 4, g.Stats().AckedEvents)
 }
 
-// An inlinePolls is a device whose CQs return the message "hello" with each completion.
+// An inlinePolls is a device whose CQs return "hello" with each completion.
 type inlinePolls struct{ *faultcq.Device }
 
 type inlineCQ struct{ verbs.CQ }
@@ -154,7 +154,8 @@ func (c inlineCQ) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, erro
 	return n, err
 }
 
-// A queue polls with PollInline if Config.Inline is true and the CQ has PollInline.
+// TestQueuePollsInline checks that messages come inline only if the program wants it and
+// the device can do it.
 func TestQueuePollsInline(t *testing.T) {
 	for name, test := range map[string]struct {
 		dev    func(*faultcq.Device) verbs.Device
@@ -190,8 +191,7 @@ func TestQueuePollsInline(t *testing.T) {
 	}
 }
 
-// TestEmptiedAfterArm checks that Emptied is false after a Poll that returns completions
-// found by Arm.
+// TestEmptiedAfterArm checks Emptied after a Poll of completions that Arm had found.
 func TestEmptiedAfterArm(t *testing.T) {
 	g, _ := newGroup(t, nil, &cq.Config{Batch: 2})
 	q, c := newQueue(t, g, 8)

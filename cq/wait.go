@@ -8,23 +8,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 )
 
-// safetyTimeout is the longest sleep of Wait. Sleeps have a limit because some devices
-// lose events. Arbitrary.
+// safetyTimeout is the longest sleep of Wait, because some devices lose events. The
+// number is arbitrary.
 const safetyTimeout = 100 * time.Millisecond
 
-// Wait waits until a queue has completions or an error for Queue.Poll. It is for
-// programs without an event loop. The owner calls Wait when no queue has completions.
-// Wait calls Arm, sleeps in poll(2), and calls Consume and Rescued.
+// Wait sleeps until a queue has completions or an error for Queue.Poll. It is for
+// programs without an event loop. Wait uses poll(2), and calls Arm, Consume and Rescued
+// for the owner.
 //
 // The errors:
 //
 //   - ctx.Err(), when ctx is done. Completions stay in the queues.
-//   - those of Arm and Consume.
+//   - the errors of Arm and Consume.
 //   - an error of poll(2) or eventfd(2).
 //   - *verbs.FeatureError, on systems other than Linux.
 func (g *Group) Wait(ctx context.Context) error { return g.wait(ctx, safetyTimeout) }
 
-// wait implements Wait. The parameter longest limits each sleep.
+// wait is Wait with a limit for each sleep.
 func (g *Group) wait(ctx context.Context, longest time.Duration) error {
 	const op = "wait for completions"
 	for lost := false; ; {

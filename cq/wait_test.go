@@ -13,13 +13,12 @@ import (
 )
 
 // completesDuringArm creates a group with one queue. A completion arrives during Arm,
-// right after Arm has polled the CQ.
+// right after the poll.
 func completesDuringArm(t *testing.T, script *faultcq.Script) (*cq.Group, *cq.Queue) {
 	var c *faultcq.CQ
 	calls := 0
 	script.Between = func() {
-		// The device calls this function before and after each method of a CQ. Call 4
-		// follows the poll of Arm.
+		// This runs before and after each method of a CQ. Call 4 follows the poll.
 		if calls++; calls == 4 {
 			complete(c, 1)
 		}
@@ -30,7 +29,7 @@ func completesDuringArm(t *testing.T, script *faultcq.Script) (*cq.Group, *cq.Qu
 	return g, q
 }
 
-// TestWait checks that Wait returns on a completion: at once, or after an event.
+// TestWait checks that Wait returns when there is a completion.
 func TestWait(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, c := newQueue(t, g, 8)
@@ -45,8 +44,7 @@ func TestWait(t *testing.T) {
 	require.Zero(t, g.Stats().Rescues)
 }
 
-// TestWaitFindsLostEvent checks that Wait returns although an event was lost, and counts
-// the loss.
+// TestWaitFindsLostEvent checks that Wait returns even though the event was lost.
 func TestWaitFindsLostEvent(t *testing.T) {
 	g, q := completesDuringArm(t, &faultcq.Script{Drop: 100})
 	require.NoError(t, g.WaitFor(t.Context(), time.Nanosecond))
