@@ -51,6 +51,7 @@ type Conn struct {
 	// catchUp polls the CQ before a time limit ends the connection.
 	catchUp catchUp
 
+	lastWQE      lastWQE           // see conn_shared_buffer.go
 	deviceEvents deviceEventsState // whether the events of the device were fetched, see conn_device_events.go
 
 	// emptyPollsAtDisconnect is the value that queue.emptyPolls had when cm.Disconnected

@@ -34,7 +34,7 @@ func (c *Conn) advance() {
 	case stateCloseBegun, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
 		c.close()
 	case stateDisconnecting:
-		if c.peerDone() {
+		if c.peerDone() && !c.mayHoldSharedBuffer() {
 			c.destroy()
 		}
 	}

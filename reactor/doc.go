@@ -228,6 +228,7 @@ package reactor
 //	conn_send.go          sending messages, completions of sends
 //	conn_ops.go           one-sided operations
 //	conn_time.go          deadlines, idle timeout, keepalive
+//	conn_shared_buffer.go waiting for shared buffers before a queue pair is closed
 //	conn_device_events.go waiting for the events of a device before a connection ends
 //	conn_close.go         steps of closing a connection
 //	conn_open.go          opening a connection

@@ -153,6 +153,9 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 			return work
 		}
 		work++
+		if ev.Type == verbs.AsyncQPLastWQE && s.dev.Caps().ProgressManual {
+			continue // see loopDevice.awaitsLastWQE
+		}
 		event := ev
 		s.loop.engine.onLoops(s.loop, "device event", func(l *Loop) { l.deviceEvent(s.dev, event) })
 		if ev.Type == verbs.AsyncDeviceFatal {
@@ -185,16 +188,14 @@ func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 		l.deviceRemoved(dev, err)
 		return
 	}
+	if c := l.connOf(ev.QP); c != nil {
+		c.queuePairEvent(ev.Type, err)
+	}
 	for c := range l.conns.all() {
 		if c.device == nil || c.device.dev != dev {
 			continue
 		}
 		switch ev.Type {
-		case verbs.AsyncQPFatal, verbs.AsyncQPRequestError, verbs.AsyncQPAccessError:
-			if ev.QP != nil && c.qp == ev.QP {
-				c.closeReason.deviceEvent(err)
-				c.enterClosing()
-			}
 		case verbs.AsyncCQError:
 			if c.queue != nil && ev.CQ == c.queue.cq() {
 				c.beginClose(err)
@@ -204,6 +205,18 @@ func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 				c.beginClose(err)
 			}
 		}
+	}
+}
+
+// queuePairEvent handles an asynchronous event of the connection's queue pair. The
+// parameter err describes the event.
+func (c *Conn) queuePairEvent(kind verbs.AsyncEventType, err error) {
+	switch kind {
+	case verbs.AsyncQPFatal, verbs.AsyncQPRequestError, verbs.AsyncQPAccessError:
+		c.closeReason.deviceEvent(err)
+		c.enterClosing()
+	case verbs.AsyncQPLastWQE:
+		c.onLastWQE()
 	}
 }
 

@@ -74,6 +74,23 @@ func InjectError(c *Conn, typ cm.EventType, err error) { c.handleEvent(typ, err)
 // RemoveDevice makes c handle the removal of its device.
 func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
 
+// FailAlloc makes l get no more memory for buffers. The function that it returns ends
+// this.
+func FailAlloc(l *Loop, err error) (end func()) {
+	s := &l.devices[0].slab
+	pd := s.pd
+	s.pd = failingPD{pd, err}
+	return func() { s.pd = pd }
+}
+
+// A failingPD is a protection domain whose method Alloc fails with the field err.
+type failingPD struct {
+	verbs.PD
+	err error
+}
+
+func (p failingPD) Alloc(*verbs.AllocAttr) (verbs.MR, error) { return nil, p.err }
+
 // ConnsOf returns the connections of l.
 func ConnsOf(l *Loop) []*Conn { return slices.Collect(l.conns.all()) }
 

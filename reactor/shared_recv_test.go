@@ -28,10 +28,16 @@ type sharedServer struct {
 // newSharedServer makes the loops. The server calls message for each message. The
 // function limit, if not nil, changes the limits of the server's device.
 func newSharedServer(t *testing.T, cfg reactor.Config, limit func(*verbs.DeviceAttr), message func(*reactor.Conn, reactor.Message)) *sharedServer {
-	s := &sharedServer{t: t}
-	cfg.RNRRetryCount = -1
 	p, err := newStrictProvider(openSoft(t, 1), limit, nil)
 	require.NoError(t, err)
+	return startSharedServer(t, p, cfg, message)
+}
+
+// startSharedServer is newSharedServer with a provider for the server.
+func startSharedServer(t *testing.T, p *strictProvider, cfg reactor.Config, message func(*reactor.Conn, reactor.Message)) *sharedServer {
+	s := &sharedServer{t: t}
+	cfg.RNRRetryCount = -1
+	var err error
 	s.server, err = reactor.NewLoop(p, &hooks{message: message}, &cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.server.Close()) })
@@ -70,6 +76,13 @@ func (s *sharedServer) send(n int, conns []*reactor.Conn) {
 			require.NoError(s.t, c.Send(make([]byte, 2*verbs.InlineBytes)))
 		}
 	}
+}
+
+// driveToMessages waits until the counters of the server have n messages.
+func (s *sharedServer) driveToMessages(n uint64) {
+	s.t.Helper()
+	s.drive(func() bool { return s.server.Stats().Messages == n || len(s.closeErrs) > 0 })
+	require.Empty(s.t, s.closeErrs)
 }
 
 // closeConns closes connections and waits until the server has removed them.
@@ -120,6 +133,7 @@ func TestMinRecvBuffersWhileKept(t *testing.T) {
 		all = nil
 		s.drive(func() bool { return s.answers == (round+1)*conns*outstanding })
 	}
+	s.driveToMessages(rounds * conns * outstanding)
 	require.Zero(t, s.server.Stats().Unreplaced)
 }
 
@@ -234,4 +248,56 @@ func TestSharedRecvDefaultGrows(t *testing.T) {
 		s.dial(c[0] - len(s.dialed))
 		require.Equal(t, c[1], reactor.SharedRecvSize(s.server), "%d connections", c[0])
 	}
+}
+
+// TestKeptWithoutMemory makes the server keep messages when there is no memory for
+// other receive buffers. The receive queue gets its buffers back when the messages are
+// released.
+func TestKeptWithoutMemory(t *testing.T) {
+	const buffers = 8
+	var kept []*reactor.Buffer
+	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: buffers}, nil,
+		func(_ *reactor.Conn, msg reactor.Message) { kept = append(kept, msg.Keep()) })
+	s.dial(1)
+	end := reactor.FailAlloc(s.server, verbs.ErrNoResources)
+	for s.server.Stats().Unreplaced < buffers {
+		s.send(1, s.dialed)
+		s.driveToMessages(uint64(len(kept)) + 1)
+	}
+	for range 3 {
+		for _, b := range kept {
+			b.Release()
+		}
+		kept = nil
+		turn := reactor.Turn(s.server) // at its end the buffers are posted
+		s.drive(func() bool { return reactor.Turn(s.server) > turn })
+		s.send(buffers, s.dialed)
+		s.drive(func() bool { return len(kept) == buffers || len(s.closeErrs) > 0 })
+		require.Empty(t, s.closeErrs)
+	}
+	end()
+}
+
+// TestQueuePairStaysOpenUntilLastWQE closes a connection on a device that claims to move
+// data by itself. The server must not close the queue pair before the device has reported
+// verbs.AsyncQPLastWQE.
+func TestQueuePairStaysOpenUntilLastWQE(t *testing.T) {
+	p, err := newStrictProvider(openSoft(t, 1), nil, func(c *verbs.Caps) { c.ProgressManual = false })
+	require.NoError(t, err)
+	var dropped []verbs.AsyncEvent
+	p.device.dropAsync = func(ev verbs.AsyncEvent) { dropped = append(dropped, ev) }
+	s := startSharedServer(t, p, reactor.Config{}, echo(t))
+	s.dial(1)
+	require.NoError(t, s.dialed[0].Close())
+	s.drive(func() bool { return len(dropped) > 0 && s.client.Conns() == 0 })
+	require.Len(t, dropped, 1)
+	require.Equal(t, verbs.AsyncQPLastWQE, dropped[0].Type)
+	c := reactor.ConnsOf(s.server)[0]
+	s.drive(func() bool { return c.State() == reactor.StateDisconnecting })
+	reactor.ScheduleAdvance(c)
+	turn := reactor.Turn(s.server)
+	s.drive(func() bool { return reactor.Turn(s.server) > turn+2 })
+	require.Equal(t, reactor.StateDisconnecting, c.State())
+	reactor.InjectDeviceEvent(c, verbs.AsyncQPLastWQE)
+	s.drive(func() bool { return s.server.Conns() == 0 })
 }

@@ -1,0 +1,65 @@
+package reactor
+
+import "github.com/rdmaloop/rdmaloop/verbs"
+
+// A queue pair takes a buffer from the shared receive queue when a message begins to
+// arrive. A device that moves data by itself may still have this buffer after the queue
+// pair has entered the error state. If the queue pair were closed then, the buffer would
+// never complete, and the shared receive queue would lack it. So the connection first
+// waits for verbs.AsyncQPLastWQE, and then for an empty CQ. Source:
+// ibv_get_async_event(3).
+
+// A lastWQE says whether a queue pair has taken its last buffer from the shared receive
+// queue.
+type lastWQE struct {
+	reached    bool   // verbs.AsyncQPLastWQE was received
+	emptyPolls uint64 // completionQueue.emptyPolls at that time
+}
+
+// onLastWQE handles verbs.AsyncQPLastWQE for the queue pair of the connection.
+func (c *Conn) onLastWQE() {
+	if c.queue == nil {
+		return
+	}
+	c.lastWQE = lastWQE{reached: true, emptyPolls: c.queue.emptyPolls}
+	c.scheduleAdvance()
+}
+
+// mayHoldSharedBuffer reports whether the queue pair, which is in the error state, may
+// have a buffer of the shared receive queue that has not completed. If only the CQ must
+// be polled again, mayHoldSharedBuffer sees to it and schedules a call of advance().
+func (c *Conn) mayHoldSharedBuffer() bool {
+	d := c.device
+	if !d.awaitsLastWQE() || d.failure != nil {
+		return false
+	}
+	if !c.lastWQE.reached {
+		return true
+	}
+	if c.queue.emptyPolls > c.lastWQE.emptyPolls {
+		return false
+	}
+	d.consume()
+	c.scheduleAdvance()
+	return true
+}
+
+// awaitsLastWQE reports whether connections of the device must wait for
+// verbs.AsyncQPLastWQE. A device with manual progress completes all buffers of a queue
+// pair when the queue pair enters the error state.
+func (d *loopDevice) awaitsLastWQE() bool {
+	return d.sharedRecv != nil && !d.dev.Caps().ProgressManual
+}
+
+// connOf returns the connection of this loop that has the queue pair, or nil.
+func (l *Loop) connOf(qp verbs.QP) *Conn {
+	if qp == nil {
+		return nil
+	}
+	for c := range l.conns.all() {
+		if c.qp == qp {
+			return c
+		}
+	}
+	return nil
+}
