@@ -277,3 +277,49 @@ func TestAHOutOfDescriptors(t *testing.T) {
 	require.Equal(t, "done", line())
 	kill()
 }
+
+// peerNoDescriptors is the function of a peer process. It makes objects of a device when
+// few descriptors or none are free.
+func peerNoDescriptors(t *testing.T, _ string) {
+	// In manual progress, a completion channel claims the shard of its vector.
+	const manual, auto = 0, 1
+	d := openDevice(t, &Config{Vectors: 2, Path: PathLocal})
+	peerproc.LimitDescriptors(t, peerproc.OpenDescriptors(t)+20)
+	taken := peerproc.TakeDescriptors(t)
+	objects := map[string]func() (interface{ Close() error }, error){
+		"event channel": func() (interface{ Close() error }, error) { return d.cm.OpenChannel() },
+		"completion channel": func() (interface{ Close() error }, error) {
+			return d.CreateCompChannel(&verbs.CompChannelAttr{Vector: auto, Progress: verbs.ProgressAuto})
+		},
+		"CQ": func() (interface{ Close() error }, error) {
+			return d.CreateCQ(&verbs.CQAttr{Depth: 1, Vector: manual, Progress: verbs.ProgressManual})
+		},
+	}
+	for name, open := range objects {
+		failed := 0
+		for {
+			o, err := open()
+			if err == nil {
+				require.NoError(t, o.Close())
+				break
+			}
+			failed++
+			require.ErrorIs(t, err, verbs.ErrNoResources, name)
+			require.NoError(t, unix.Close(taken[0]))
+			taken = taken[1:]
+		}
+		require.Positive(t, failed, name)
+		taken = append(taken, peerproc.TakeDescriptors(t)...)
+	}
+	peerproc.Say("done")
+	peerproc.Linger()
+}
+
+// Objects that need descriptors fail with verbs.ErrNoResources when none is free. The
+// failed calls close the descriptors that they have opened, or the loop in
+// peerNoDescriptors would not end.
+func TestObjectsOutOfDescriptors(t *testing.T) {
+	line, kill := peerproc.Start(t, "no-descriptors", "")
+	require.Equal(t, "done", line())
+	kill()
+}

@@ -27,6 +27,7 @@ var peers = map[string]peerproc.Role{
 	"server-established":   func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerAccept) },
 	"random-writer":        peerRandomWriter,
 	"unknown-host":         peerUnknownHost,
+	"no-descriptors":       peerNoDescriptors,
 	"few-descriptors":      peerFewDescriptors,
 	"few-to-dial":          peerFewToDial,
 	"over-limit":           peerOverLimit,

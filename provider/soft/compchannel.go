@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -52,7 +53,7 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 	}
 	if err != nil {
 		d.remove(objChannel)
-		return nil, err
+		return nil, resource.Wrap(err)
 	}
 	return c, nil
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -101,7 +102,7 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	}
 	mapped, huge, err := mapAnonymous(attr.Size, attr.HugePages)
 	if err != nil {
-		return nil, operr.Wrap("alloc MR", err)
+		return nil, operr.Wrap("alloc MR", resource.Wrap(err))
 	}
 	m, err := p.newMR(mapped[:attr.Size:attr.Size], attr.Access, mapped)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -72,7 +73,7 @@ func newShard(d *device, key shardKey) (*shard, error) {
 	s.demux.conn = s.udp
 	if err := s.open(); err != nil {
 		s.closeFDs()
-		return nil, err
+		return nil, resource.Wrap(err)
 	}
 	if auto {
 		s.done = make(chan struct{})

@@ -11,6 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -80,7 +81,7 @@ func (m *Manager) shardID(qpn uint32) shm.ShardID {
 func (m *Manager) OpenChannel() (cm.TransportChannel, error) {
 	ch, err := openChannel(m)
 	if err != nil {
-		return nil, operr.Wrap("open event channel", err)
+		return nil, operr.Wrap("open event channel", resource.Wrap(err))
 	}
 	return ch, nil
 }
