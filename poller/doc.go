@@ -1,5 +1,5 @@
 // Package poller waits for file descriptors to become ready. It is a thin layer over
-// epoll(7), for event loops that sometimes spin instead of sleeping. After the
+// epoll(7), for event loops that sometimes spin instead of sleeping. Once the
 // descriptors are registered, it does not allocate memory.
 //
 //	n, err := p.Wait(timeout)
@@ -11,24 +11,26 @@
 //
 // # What an event means
 //
-// Readiness is level-triggered: every Wait reports each descriptor that is ready at that
-// time. An event may be spurious, so a read after an event may fail with EAGAIN.
+// Events are level-triggered: every Wait reports all descriptors that are ready at that
+// time. An event may be wrong: a read after the event may still fail with EAGAIN.
 //
-// An event can be stale, because the handler of an earlier event of the same Wait may
-// have removed the registration. A new registration may even have the same descriptor
-// number. Event returns false for an event of a removed registration.
+// One Wait can report several events, and the handler of the first one may remove the
+// registration of the second. Event then returns false for the second event, even if a
+// new registration has the same descriptor number.
 //
 // # Who may call
 //
-// One goroutine owns a Poller. Only the owner may call its methods, except for Wake. Any
-// goroutine may call Wake at any time, even after Close. The ownership may pass to
-// another goroutine between two calls.
+// One goroutine owns a Poller and calls its methods. The owner may hand the Poller to
+// another goroutine between two calls. Only Wake is different: any goroutine may call it
+// at any time, even after Close.
 //
 // # Inside another loop
 //
-// FD returns the epoll descriptor. This descriptor is readable while the Poller has an
-// event. A program with its own event loop registers the epoll descriptor there, and
-// calls Wait(0) when the descriptor is readable.
+// A Poller can be part of another event loop. FD returns the epoll descriptor, which is
+// readable while the Poller has an event. The other loop waits for this descriptor, and
+// calls Wait(0) when it is readable.
+//
+// # Other systems
 //
 // The package works on Linux only. On other systems, New returns an error that matches
 // errors.ErrUnsupported.
@@ -39,7 +41,7 @@ package poller
 //	event.go         readiness, tokens and events
 //	epoll_unsafe.go  system calls that wait
 //	epoll_linux.go   an epoll instance
-//	epoll_other.go   its twin for other systems
+//	epoll_other.go   the same for other systems
 //	waker_linux.go   wake-ups from other goroutines, by an eventfd
-//	waker_other.go   its twin for other systems
+//	waker_other.go   the same for other systems
 //	poller.go        Poller

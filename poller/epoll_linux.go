@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An epoll is an epoll instance with the events of its last wait. The garbage collector
-// does not see pointers in the kernel's memory, so events have tokens.
+// An epoll is an epoll instance with the events of its last wait. The kernel keeps a
+// token for each descriptor. It could not keep a Go pointer, because the garbage
+// collector does not look into the kernel.
 type epoll struct {
 	fd        int
-	hasPwait2 bool // The kernel has epoll_pwait2(2).
+	hasPwait2 bool // the kernel has epoll_pwait2(2)
 	events    []unix.EpollEvent
 }
 
@@ -26,8 +27,8 @@ func (e *epoll) open(maxEvents int) error {
 	return nil
 }
 
-// probe reports whether epoll_pwait2(2) works. Linux before 5.11 returns ENOSYS, and
-// some sandboxes return EPERM, so every error means false.
+// probe reports whether epoll_pwait2(2) works. Before Linux 5.11 it fails with ENOSYS,
+// and in some sandboxes with EPERM.
 func (e *epoll) probe() bool {
 	_, errno := epollPwait2(e.fd, e.events, &timespec{})
 	return errno == 0
@@ -51,8 +52,7 @@ func (e *epoll) remove(fd int) error {
 	return e.control(unix.EPOLL_CTL_DEL, fd, 0, 0)
 }
 
-// control calls epoll_ctl(2). The kernel stores the token as the descriptor's 64 bits of
-// data, and returns it with each event.
+// control calls epoll_ctl(2). The kernel returns the token with each event.
 func (e *epoll) control(op, fd int, interest Interest, t Token) error {
 	ev := unix.EpollEvent{Fd: int32(t), Pad: int32(t >> 32)}
 	if interest&Readable != 0 {
@@ -86,11 +86,11 @@ func (e *epoll) ready(i int) (r Readiness) {
 	return r
 }
 
-// copy overwrites event dst of the last wait with event src.
+// copy overwrites event dst with event src.
 func (e *epoll) copy(dst, src int) { e.events[dst] = e.events[src] }
 
-// wait waits for events, at most until the timeout. After a signal it continues: the Go
-// runtime sends signals to preempt goroutines (signal(7)).
+// wait waits for events until the timeout has passed. Signals do not end it, because the
+// Go runtime sends signals to preempt goroutines (signal(7)).
 func (e *epoll) wait(timeout time.Duration) (int, error) {
 	if timeout == 0 {
 		return result(epollPeek(e.fd, e.events))
@@ -107,8 +107,7 @@ func (e *epoll) wait(timeout time.Duration) (int, error) {
 	}
 }
 
-// block makes one system call. It returns when there are events, when the timeout has
-// passed, or when a signal arrives.
+// block makes one system call. A signal ends the call with EINTR.
 func (e *epoll) block(timeout time.Duration) (int, unix.Errno) {
 	switch {
 	case !e.hasPwait2:
@@ -123,7 +122,7 @@ func (e *epoll) block(timeout time.Duration) (int, unix.Errno) {
 }
 
 // milliseconds converts a duration for epoll_pwait. It rounds up, because a timeout of 0
-// would not block. The result is at most 2^31-1 ms, which is 24 days.
+// would not block. The longest timeout is 2^31-1 ms, which is 24 days.
 func milliseconds(d time.Duration) int {
 	if d < 0 {
 		return -1

@@ -11,8 +11,7 @@ import (
 
 type epoll struct{ fd int }
 
-// errUnsupported returns an error that names the operating system. On systems other than
-// Linux, New and the methods of epoll return this error.
+// errUnsupported returns an error that names the operating system.
 func errUnsupported() error {
 	return fmt.Errorf("poller: %w on %s", errors.ErrUnsupported, runtime.GOOS)
 }

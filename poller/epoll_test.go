@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eachResolution runs a test with epoll_pwait2, if the kernel has it, and with
-// epoll_pwait.
+// eachResolution runs a test twice: with epoll_pwait2 and with epoll_pwait.
 func eachResolution(t *testing.T, test func(t *testing.T, p *poller.Poller)) {
 	t.Run("best", func(t *testing.T) { test(t, newPoller(t, 8)) })
 	t.Run("milliseconds", func(t *testing.T) {
@@ -61,8 +60,7 @@ func TestMilliseconds(t *testing.T) {
 	}
 }
 
-// Signals do not shorten a wait. The test sends SIGURG, which the Go runtime uses for
-// preemption.
+// TestSignalsDoNotEndTheWait checks that a wait continues after SIGURG.
 func TestSignalsDoNotEndTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		var n int
@@ -81,7 +79,7 @@ func TestSignalsDoNotEndTheWait(t *testing.T) {
 	})
 }
 
-// Signals do not prolong a wait, as they would if each one restarted the timeout.
+// TestSignalsDoNotProlongTheWait checks that signals do not restart the timeout.
 func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		const timeout = 20 * time.Millisecond
@@ -98,7 +96,7 @@ func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	})
 }
 
-// signalUntil signals the thread tid about every millisecond until done is closed.
+// signalUntil sends SIGURG about every millisecond until done is closed.
 func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -111,7 +109,7 @@ func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
 		case <-limit:
 			require.FailNow(t, "the wait never ended")
 		case <-tick.C:
-			// If the thread has ended meanwhile, the error is ESRCH.
+			// The thread may have ended meanwhile.
 			if err := unix.Tgkill(unix.Getpid(), tid, unix.SIGURG); err != unix.ESRCH {
 				require.NoError(t, err)
 			}

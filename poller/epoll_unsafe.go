@@ -9,11 +9,11 @@ import (
 )
 
 // A timespec is the kernel's struct __kernel_timespec. Its fields have 64 bits on every
-// architecture, in contrast to those of unix.Timespec.
+// architecture. The fields of unix.Timespec do not.
 type timespec struct{ sec, nsec int64 }
 
-// epollPwait2 waits for events, at most for the time in ts; nil means no limit. Source:
-// epoll_pwait2(2).
+// epollPwait2 waits for events until the time in ts has passed. If ts is nil, there is
+// no limit. Source: epoll_pwait2(2).
 func epollPwait2(fd int, events []unix.EpollEvent, ts *timespec) (int, unix.Errno) {
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
@@ -21,8 +21,8 @@ func epollPwait2(fd int, events []unix.EpollEvent, ts *timespec) (int, unix.Errn
 	return int(n), errno
 }
 
-// epollPwait waits for events, at most for ms milliseconds, or without a time limit if ms
-// is negative. Source: epoll_pwait(2).
+// epollPwait waits for events for at most ms milliseconds. If ms is negative, there is
+// no limit. Source: epoll_pwait(2).
 func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
@@ -31,8 +31,7 @@ func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 }
 
 // epollPeek stores the events that are ready now, and returns their number. It never
-// blocks. Therefore it makes the system call without telling the Go scheduler, to save
-// time.
+// blocks, so it does not tell the Go scheduler about the system call. That saves time.
 func epollPeek(fd int, events []unix.EpollEvent) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),

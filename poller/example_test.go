@@ -10,7 +10,7 @@ import (
 )
 
 func Example() {
-	// The descriptor is readable from the beginning.
+	// This descriptor is always readable.
 	fd, err := unix.Eventfd(1, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
 		panic(err)
@@ -38,7 +38,7 @@ func Example() {
 	// Output: readable: 7
 }
 
-// Another goroutine passes a task to the poller's owner and wakes the owner.
+// Another goroutine gives the owner a task and wakes it.
 func ExamplePoller_Wake() {
 	p, err := poller.New(64)
 	if err != nil {

@@ -4,31 +4,29 @@ package poller
 
 import "github.com/rdmaloop/rdmaloop/internal/eventfd"
 
-// Milliseconds converts a timeout to milliseconds, for kernels without epoll_pwait2.
+// Milliseconds converts a timeout for epoll_pwait.
 var Milliseconds = milliseconds
 
-// Coarsen makes p behave as without epoll_pwait2, with a resolution of 1 ms.
+// Coarsen makes p behave as on a kernel without epoll_pwait2.
 func (p *Poller) Coarsen() { p.epoll.hasPwait2 = false }
 
-// A Waker is a waker that belongs to no Poller.
+// A Waker is a waker without a Poller.
 type Waker struct{ waker }
 
-// NewWaker returns a Waker that is not registered in an epoll instance.
+// NewWaker returns a Waker without a Poller.
 func NewWaker() (*Waker, error) {
 	w := &Waker{}
 	return w, w.open()
 }
 
-// FD returns the descriptor, which Wake makes readable.
+// FD returns the descriptor of the eventfd.
 func (w *Waker) FD() int { return w.fd }
 
-// Wake, Consume and Close call the waker's methods of the same names.
 func (w *Waker) Wake()        { w.wake() }
 func (w *Waker) Consume()     { w.consume() }
 func (w *Waker) Close() error { return w.close() }
 
-// BeginWake does the first half of Wake: it sets wakePending. The returned function does
-// the rest: it signals the eventfd.
+// BeginWake does the first half of Wake, and the returned function does the second half.
 func (w *Waker) BeginWake() (finish func()) {
 	if w.state.Or(wakePending) != 0 {
 		return func() {}

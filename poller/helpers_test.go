@@ -18,10 +18,9 @@ import (
 )
 
 const (
-	// testTimeout is the timeout of a Wait that an event or a wake should end. Correct
-	// code never reaches it.
+	// testTimeout ends a test that hangs.
 	testTimeout = 30 * time.Second
-	// noLimit is a negative timeout: only a wake or an event ends the wait.
+	// noLimit is a timeout that never passes.
 	noLimit time.Duration = -1
 )
 
@@ -33,7 +32,7 @@ func newPoller(t testing.TB, maxEvents int) *poller.Poller {
 	return p
 }
 
-// newPair returns two connected sockets, and closes them after the test.
+// newPair returns two connected sockets.
 func newPair(t *testing.T) (near, far int) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -42,7 +41,7 @@ func newPair(t *testing.T) (near, far int) {
 	return fds[0], fds[1]
 }
 
-// newReady returns a socket that has a byte to read.
+// newReady returns a readable socket.
 func newReady(t *testing.T) int {
 	t.Helper()
 	near, far := newPair(t)
@@ -70,7 +69,7 @@ func add(t *testing.T, p *poller.Poller, fd int, interest poller.Interest, data 
 	return token
 }
 
-// wait calls Wait once, and returns the events without those of removed registrations.
+// wait calls Wait and returns the events.
 func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event {
 	t.Helper()
 	n, err := p.Wait(timeout)
@@ -84,8 +83,7 @@ func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event 
 	return events
 }
 
-// onThread runs f on its own thread. It returns the thread's ID, and a channel that is
-// closed at the end.
+// onThread runs f on a thread of its own. The channel is closed when f has returned.
 func onThread(f func()) (tid int, done <-chan struct{}) {
 	ids, end := make(chan int), make(chan struct{})
 	go func() {
@@ -98,8 +96,8 @@ func onThread(f func()) (tid int, done <-chan struct{}) {
 	return <-ids, end
 }
 
-// awaitBlocked waits until the thread tid is blocked in one of the given system calls.
-// Source: proc_pid_syscall(5).
+// awaitBlocked waits until a thread is blocked in one of these system calls. Source:
+// proc_pid_syscall(5).
 func awaitBlocked(t *testing.T, tid int, calls ...int) {
 	t.Helper()
 	path := fmt.Sprintf("/proc/self/task/%d/syscall", tid)

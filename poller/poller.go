@@ -16,13 +16,13 @@ var (
 	ErrToken = errors.New("poller: no such registration")
 )
 
-// A Poller waits for descriptors. It belongs to one goroutine; only Wake may be called
-// from others.
+// A Poller waits for descriptors to become ready. It belongs to one goroutine. Other
+// goroutines may only call Wake.
 type Poller struct {
 	epoll  epoll
 	regs   slots.Table[registration]
-	n      int  // number of events that the last Wait has returned
-	woken  bool // The last Wait has noticed a call of Wake.
+	n      int  // number of events of the last Wait
+	woken  bool // result of Woken
 	closed bool
 	// The waker is the last field, because other goroutines write to its cache line.
 	waker waker
@@ -33,7 +33,7 @@ type registration struct {
 	data uint64
 }
 
-// wakeToken is the token of the waker. No registration has this token.
+// wakeToken is the token of the waker. Registrations have other tokens.
 const wakeToken Token = 0
 
 // New returns a poller. One Wait reports at most maxEvents events, which must be at
@@ -56,17 +56,20 @@ func New(maxEvents int) (*Poller, error) {
 	return p, nil
 }
 
-// FD returns the epoll descriptor, for another event loop. The descriptor is readable
-// while Wait(0) would report an event or a wake-up. The poller owns the descriptor.
-// After Close, FD returns -1.
+// FD returns the epoll descriptor, for another event loop. It is readable while Wait(0)
+// would report an event or a wake-up. The poller owns the descriptor. After Close, FD
+// returns -1.
 func (p *Poller) FD() int { return p.epoll.fd }
 
-// Add registers the descriptor fd, level-triggered. Each event of the registration has
-// the given data. The caller must call Remove before it closes the descriptor, because
-// the kernel may report a closed descriptor that can not be removed (epoll_ctl(2)).
+// Add registers the descriptor fd, level-triggered. Each event of the registration
+// carries data, which can be any number.
 //
-// The error is ErrClosed or an *os.SyscallError: EEXIST if fd is registered, EPERM if
-// epoll can not wait for fd, and ELOOP if pollers would form a cycle.
+// Call Remove before you close the descriptor. Otherwise the kernel may go on reporting
+// the closed descriptor, and then it can not be removed any more (epoll_ctl(2)).
+//
+// The error is ErrClosed or an *os.SyscallError. EEXIST means that fd is registered
+// already. EPERM means that epoll can not wait for fd. ELOOP means that pollers would
+// wait for each other in a circle.
 func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 	if err := p.check(interest); err != nil {
 		return 0, err
@@ -79,8 +82,8 @@ func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 	return Token(h), nil
 }
 
-// Modify replaces the interest of a registration. Events of the last Wait stay as they
-// are. The error is ErrClosed, ErrToken or an *os.SyscallError.
+// Modify replaces the interest of a registration. The events of the last Wait do not
+// change. The error is ErrClosed, ErrToken or an *os.SyscallError.
 func (p *Poller) Modify(t Token, interest Interest) error {
 	if err := p.check(interest); err != nil {
 		return err
@@ -93,8 +96,8 @@ func (p *Poller) Modify(t Token, interest Interest) error {
 }
 
 // Remove ends a registration, even if it returns an error. Event returns no more events
-// of the registration, not even from the last Wait. The error is ErrClosed, ErrToken, or
-// an *os.SyscallError if the descriptor is already closed.
+// of the registration, not even from the last Wait. The error is ErrClosed, ErrToken or
+// an *os.SyscallError. EBADF means that the descriptor was closed before Remove.
 func (p *Poller) Remove(t Token) error {
 	if p.closed {
 		return ErrClosed
@@ -107,9 +110,9 @@ func (p *Poller) Remove(t Token) error {
 }
 
 // Wait waits until a descriptor is ready, Wake is called, or the timeout has passed. It
-// returns the number of events that Event can return. After a call of Wake, this number
-// may be 0. Signals do not end the wait. The error is ErrClosed or an *os.SyscallError.
-// Source: epoll_wait(2).
+// returns the number of events; call Event for each. A wake-up is not an event, so the
+// number may be 0 then. Signals do not end the wait. The error is ErrClosed or an
+// *os.SyscallError. Source: epoll_wait(2).
 //
 // A negative timeout means no limit. A zero timeout never blocks and is cheap. Other
 // timeouts have a resolution of 1 ns. Before Linux 5.11 they are rounded up to 1 ms. The
@@ -126,8 +129,8 @@ func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 	return p.n, nil
 }
 
-// takeWake removes the waker's event from the n events of the last wait. It returns the
-// number of the other events.
+// takeWake removes the waker's event from the n events, and returns the number of the
+// other events.
 func (p *Poller) takeWake(n int) int {
 	for i := range n {
 		if p.epoll.token(i) == wakeToken {
@@ -140,8 +143,8 @@ func (p *Poller) takeWake(n int) int {
 	return n
 }
 
-// Event returns event i of the last Wait, from 0. It returns false if there is no such
-// event, or if its registration was removed meanwhile.
+// Event returns event i of the last Wait. The first event has number 0. If there is no
+// such event, or if its registration was removed meanwhile, ok is false.
 func (p *Poller) Event(i int) (ev Event, ok bool) {
 	if uint(i) >= uint(p.n) {
 		return Event{}, false
@@ -154,17 +157,20 @@ func (p *Poller) Event(i int) (ev Event, ok bool) {
 	return Event{Token: t, Data: r.data, Ready: p.epoll.ready(i)}, true
 }
 
-// Wake ends the current Wait, or else the next Wait. Any goroutine may call Wake. After
-// that Wait, the owner sees all memory writes that the caller made before Wake. Repeated
-// calls of Wake cost only one atomic operation. After Close, Wake does nothing.
+// Wake ends the current Wait. If the owner is not in Wait, the next Wait ends at once.
+// Any goroutine may call Wake. After the Wait, the owner sees everything that the caller
+// wrote to memory before Wake.
+//
+// If the owner has not noticed an earlier Wake yet, another Wake costs only one atomic
+// operation. After Close, Wake does nothing.
 func (p *Poller) Wake() { p.waker.wake() }
 
 // Woken reports whether the last Wait has noticed a call of Wake.
 func (p *Poller) Woken() bool { return p.woken }
 
 // Close closes the poller, but not the registered descriptors. Only the owner may call
-// it. After Close, Add, Modify, Remove and Wait return ErrClosed. A second Close returns
-// nil.
+// Close. After Close, Add, Modify, Remove and Wait return ErrClosed. A second Close
+// returns nil.
 func (p *Poller) Close() error {
 	if p.closed {
 		return nil
@@ -173,7 +179,7 @@ func (p *Poller) Close() error {
 	return errors.Join(p.waker.close(), p.epoll.close())
 }
 
-// check returns an error if the poller is closed or the interest has an unknown bit.
+// check returns an error after Close, or if the interest has unknown bits.
 func (p *Poller) check(interest Interest) error {
 	if p.closed {
 		return ErrClosed

@@ -113,8 +113,7 @@ func TestBatchIsBounded(t *testing.T) {
 	for i := range uint64(5) {
 		add(t, p, newReady(t), poller.Readable, i)
 	}
-	// More descriptors are ready than one Wait can report. The kernel reports them in
-	// turn.
+	// More descriptors are ready than one Wait can report, so they take turns.
 	for range 5 {
 		events := wait(t, p, testTimeout)
 		require.Len(t, events, 2)
@@ -138,8 +137,8 @@ func TestEventOutOfRange(t *testing.T) {
 	}
 }
 
-// Event returns false for a stale event: its registration was removed meanwhile, and a
-// new one got the same index and descriptor number.
+// TestStaleEvents checks that an event of a removed registration is not returned, even
+// if a new registration takes its place.
 func TestStaleEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	data := map[uint64]poller.Token{}
@@ -266,7 +265,7 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, poller.ErrClosed)
 	require.False(t, p.Woken())
 
-	// Close has not closed the registered descriptor.
+	// The registered descriptor is still open.
 	receive(t, near)
 }
 
@@ -290,7 +289,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	require.True(t, ok)
 }
 
-// BenchmarkLook measures a Wait(0) that finds no event.
+// BenchmarkLook measures a Wait(0) without events.
 func BenchmarkLook(b *testing.B) {
 	p := newPoller(b, 64)
 	b.ReportAllocs()
@@ -299,7 +298,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// BenchmarkWake measures one Wake and the Wait that it ends.
+// BenchmarkWake measures a Wake and the Wait that it ends.
 func BenchmarkWake(b *testing.B) {
 	p := newPoller(b, 64)
 	b.ReportAllocs()

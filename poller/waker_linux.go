@@ -9,13 +9,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// A waker makes its eventfd readable, from any goroutine. Only the goroutine that sets
-// wakePending writes to the eventfd.
-//
-// While wakePending is set, the eventfd is readable or about to become so.
+// A waker makes an eventfd readable, from any goroutine. The first goroutine sets
+// wakePending and writes to the eventfd. As long as wakePending is set, other goroutines
+// do nothing.
 type waker struct {
 	state atomic.Uint32
-	fd    int // descriptor of the eventfd
+	fd    int // the eventfd
 }
 
 const (
@@ -28,23 +27,22 @@ func (w *waker) open() (err error) {
 	return os.NewSyscallError("eventfd", err)
 }
 
-// wake makes the descriptor readable. It does nothing if another wake is pending or the
-// waker is closed.
+// wake makes the eventfd readable, unless a wake is pending or the waker is closed.
 func (w *waker) wake() {
 	if w.state.Or(wakePending) == 0 {
 		eventfd.Signal(w.fd)
 	}
 }
 
-// consume drains the eventfd and then clears wakePending. In the opposite order, it
-// could drain the signal of a later wake.
+// consume drains the eventfd first and clears wakePending last. In the other order, it
+// could drain the signal of a new wake.
 func (w *waker) consume() {
 	eventfd.Drain(w.fd)
 	w.state.And(^wakePending)
 }
 
-// close first waits for a pending signal. A later signal could reach another file with
-// the same descriptor number.
+// close waits for a pending signal before it closes the eventfd. Otherwise the signal
+// could reach another file that gets the same descriptor number.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {
 		w.awaitSignal()
@@ -52,7 +50,6 @@ func (w *waker) close() error {
 	return os.NewSyscallError("close", unix.Close(w.fd))
 }
 
-// awaitSignal waits until the descriptor is readable.
 func (w *waker) awaitSignal() {
 	fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}
 	for {

@@ -44,8 +44,7 @@ func TestWakeEndsTheCurrentWait(t *testing.T) {
 	}
 }
 
-// A Wait that reports a wake also reports the other events, in whatever order the kernel
-// returns them.
+// TestWakeAmongEvents checks that a wake does not hide events of the same Wait.
 func TestWakeAmongEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	want := map[uint64]bool{}
@@ -69,8 +68,7 @@ func TestWakeWithMaxOneEvent(t *testing.T) {
 	add(t, p, newReady(t), poller.Readable, 3)
 	p.Wake()
 	woken, events := 0, 0
-	// Each Wait reports only one event. The socket is always ready. The kernel reports
-	// ready descriptors in turn, so it reports the waker too.
+	// Ready descriptors take turns, so the waker has its turn too.
 	for range 4 {
 		events += len(wait(t, p, testTimeout))
 		if p.Woken() {
@@ -81,8 +79,7 @@ func TestWakeWithMaxOneEvent(t *testing.T) {
 	require.Equal(t, 3, events)
 }
 
-// Several goroutines send values to the owner, and call Wake after each. The owner
-// receives all values.
+// TestWakeFromManyGoroutines checks that no wake is lost.
 func TestWakeFromManyGoroutines(t *testing.T) {
 	const wakers, rounds = 8, 500
 	p := newPoller(t, 8)
@@ -114,8 +111,7 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	// Two goroutines access this variable. Only Wake and Wait order the accesses. The
-	// race detector would report accesses without an order.
+	// The race detector checks that Wake and Wait order the accesses to this variable.
 	var shared int
 	for i := range 1000 {
 		go func() {
@@ -142,7 +138,8 @@ func TestWakesCoalesce(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-// Close must wait for a goroutine that is about to write to the eventfd.
+// TestCloseWaitsForPendingSignal checks that the eventfd is not closed between the two
+// halves of Wake.
 func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w, err := poller.NewWaker()
 	require.NoError(t, err)
@@ -158,8 +155,7 @@ func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w.Wake()
 }
 
-// Goroutines may call Wake while the owner closes the poller. The race detector must
-// report no race.
+// TestWakeDuringClose checks that goroutines may call Wake during Close.
 func TestWakeDuringClose(t *testing.T) {
 	for range 200 {
 		p, err := poller.New(1)
@@ -174,7 +170,7 @@ func TestWakeDuringClose(t *testing.T) {
 	}
 }
 
-// eventfdCounter returns the counter of the eventfd and sets it to zero.
+// eventfdCounter reads the counter of the eventfd, which becomes zero.
 func eventfdCounter(t *testing.T, fd int) uint64 {
 	t.Helper()
 	var count [8]byte
