@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// DefaultBacklog is the backlog that Listen uses if its argument is 0 or less. The Linux
-// kernel's rdma_ucm has the same default.
+// DefaultBacklog is the backlog of a Listen whose argument is 0 or less. The Linux
+// kernel has the same default.
 const DefaultBacklog = 1024
 
-// Bind binds the ID to a local address: an address of the host, or a wildcard. An
-// address of the host also determines the device. Port 0 means any free port. An
-// IPv4-mapped IPv6 address counts as an IPv4 address. Source: rdma_bind_addr(3).
+// Bind gives the ID a local address and port. The address belongs to the host, or is a
+// wildcard. An address of the host also determines the device. Port 0 means any free
+// port. An IPv4-mapped IPv6 address counts as an IPv4 address. Source:
+// rdma_bind_addr(3).
 //
 // The errors:
 //
@@ -29,14 +30,14 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 	})
 }
 
-// Listen starts to accept requests at the address of the ID. Requests arrive as
-// ConnectRequest events. A listener on a wildcard may fail at some addresses: see
+// Listen starts to accept requests at the address of the ID. Each request arrives as a
+// ConnectRequest event. A listener on a wildcard may fail at some of its addresses; see
 // Serves. Source: rdma_listen(3).
 //
-// The backlog is how many requests may wait for EventChannel.Next. Zero or less means
-// DefaultBacklog. The transport may have a lower limit. If there is no room for a
-// request, the request is dropped in the TCP port space, and the peer repeats it. In the
-// UDP port space the request is refused.
+// The backlog is the number of requests that may wait for EventChannel.Next. Zero or
+// less means DefaultBacklog. The transport may have a lower limit. If there is no room
+// for a connection request, the request is dropped, and the peer sends it again. If
+// there is no room for a datagram lookup, the lookup is refused.
 //
 // The errors are ErrAddrInUse, ErrAddrNotAvailable and *HolderError.
 func (id *ID) Listen(backlog int) error {
@@ -48,12 +49,12 @@ func (id *ID) Listen(backlog int) error {
 	})
 }
 
-// ResolveAddr starts to find the device and the next hop for dst. The event AddrResolved
-// or AddrError follows. After AddrError the call may be repeated. The timeout is
-// positive and at most MaxTimeout. Source: rdma_resolve_addr(3).
+// ResolveAddr starts to look for the device and the next hop for dst. The result is the
+// event AddrResolved or AddrError. After AddrError the call may be repeated. The timeout
+// is positive and at most MaxTimeout. Source: rdma_resolve_addr(3).
 //
-// An ID without a local address is bound to src. A zero src means any local address from
-// which dst can be reached. A bound ID ignores src.
+// An ID that is not bound yet is bound to src. A zero src means any local address from
+// which dst can be reached. If the ID is bound already, src is ignored.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	return id.do(callResolveAddr, func() error {
 		src, dst := unmap(src), unmap(dst)
@@ -70,9 +71,9 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 	})
 }
 
-// ResolveRoute starts to find the route to the resolved address. The event RouteResolved
-// or RouteError follows. After RouteError the call may be repeated. The timeout is
-// positive and at most MaxTimeout. Source: rdma_resolve_route(3).
+// ResolveRoute starts to look for the route to the resolved address. The result is the
+// event RouteResolved or RouteError. After RouteError the call may be repeated. The
+// timeout is positive and at most MaxTimeout. Source: rdma_resolve_route(3).
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return id.do(callResolveRoute, func() error {
 		if err := checkTimeout(timeout); err != nil {

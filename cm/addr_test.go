@@ -34,8 +34,7 @@ func TestBindChecks(t *testing.T) {
 	require.NoError(t, p.id.Bind(local))
 }
 
-// TestListen tests the statements of rdma_listen(3) that do not depend on the transport.
-// manual_test.go lists all statements with their tests.
+// TestListen tests what rdma_listen(3) says, except for the transport's part.
 func TestListen(t *testing.T) {
 	t.Run("L1: requests come after listen", func(t *testing.T) {
 		l := listening(t, cm.TCP)
@@ -65,8 +64,7 @@ func TestResolveAddr(t *testing.T) {
 	require.Equal(t, addr("192.0.2.2:7471"), p.fake.dst)
 	require.Equal(t, time.Second, p.fake.timeout)
 
-	// After AddrError, ResolveAddr may be called again. The first call has bound the ID,
-	// so its source address stays.
+	// The first call has bound the ID, so the second call does not pass a source.
 	p.deliver(cm.AddrError)
 	require.Equal(t, cm.StateBound, p.id.State())
 	require.NoError(t, p.id.ResolveAddr(local, remote, time.Second))

@@ -9,11 +9,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An EventChannel is a queue of the events of its IDs, first in first out. See the
-// package comment for goroutines. Source: rdma_create_event_channel(3).
+// An EventChannel is a queue of events. The oldest event comes first. Each ID sends its
+// events to one channel. The package comment says which goroutines may call the methods.
+// Source: rdma_create_event_channel(3).
 type EventChannel struct {
-	// The lock order is EventChannel.fetch, ID.mu, EventChannel.mu. This package may hold
-	// all three while it calls a method of the transport.
+	// Lock order: EventChannel.fetch, ID.mu, EventChannel.mu. The transport may be
+	// called while all three are held.
 
 	transport Transport
 	t         TransportChannel
@@ -23,27 +24,26 @@ type EventChannel struct {
 	// Next stores the transport's event here, to avoid an allocation.
 	scratch TransportEvent
 
-	// closeCtx is the context that Close cancels by calling endCloseCtx. The goroutines
-	// that sleep in Wait then wake up.
+	// Close cancels this context, which wakes all goroutines that sleep in Wait.
 	closeCtx    context.Context
 	endCloseCtx context.CancelFunc
 	// sleeping counts the goroutines that sleep in Wait. Close waits for them before it
-	// closes the descriptor on which they sleep.
+	// closes the descriptor.
 	sleeping sync.WaitGroup
 
 	// mu guards the fields below.
 	mu     sync.Mutex
 	ids    map[TransportID]*ID
 	closed bool
-	// unacked has the unacknowledged events. The key is Event.serial. The value is the ID
-	// that can not be closed: for ConnectRequest the listener, otherwise Event.ID.
+	// unacked has the unacknowledged events by Event.serial. The value is the ID that
+	// the event keeps open.
 	unacked    map[uint64]*ID
 	lastSerial uint64
 }
 
-// OpenChannel opens an event channel of t. The caller closes the channel before the
-// provider. A nil t is a *verbs.ParamError. If the provider is closed, the error matches
-// verbs.ErrClosed. Source: rdma_create_event_channel(3).
+// OpenChannel opens an event channel of t. The caller closes the channel before it
+// closes the provider. If t is nil, the error is a *verbs.ParamError. If the provider is
+// closed, the error matches verbs.ErrClosed. Source: rdma_create_event_channel(3).
 func OpenChannel(t Transport) (*EventChannel, error) {
 	if t == nil {
 		return nil, operr.Wrap("cm open channel", missing("transport"))
@@ -57,14 +57,14 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 	return c, nil
 }
 
-// FD returns the descriptor of the channel. When the descriptor is readable
-// (level-triggered), the caller calls Next. Next may still find no event. Callers never
-// read, write or close the descriptor. The descriptor is valid until Close. Any
-// goroutine may call FD.
+// FD returns the descriptor of the channel, for level-triggered polling. While it is
+// readable, the caller calls Next. Sometimes Next finds no event. The descriptor is
+// valid until Close. Callers never read, write or close it. Any goroutine may call FD.
 func (c *EventChannel) FD() int { return c.t.FD() }
 
-// NewID creates an ID whose events arrive on this channel. The caller closes it with
-// ID.Close. An unknown port space is a *verbs.ParamError. Source: rdma_create_id(3).
+// NewID creates an ID whose events arrive on this channel. The caller ends it with
+// ID.Close. If the port space is unknown, the error is a *verbs.ParamError. Source:
+// rdma_create_id(3).
 func (c *EventChannel) NewID(ps PortSpace) (*ID, error) {
 	id, err := c.newID(ps)
 	return id, operr.Wrap("cm create ID", err)
@@ -88,11 +88,11 @@ func (c *EventChannel) newID(ps PortSpace) (*ID, error) {
 	return id, nil
 }
 
-// Close closes the channel. Running calls of Wait and Expect return verbs.ErrClosed. A
-// second Close does nothing. Source: rdma_destroy_event_channel(3).
+// Close closes the channel. Calls of Wait and Expect that are running return
+// verbs.ErrClosed. A second Close does nothing. Source: rdma_destroy_event_channel(3).
 //
 // While the channel has IDs or unacknowledged events, Close returns verbs.ErrBusy and
-// changes nothing.
+// does nothing.
 func (c *EventChannel) Close() error {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
@@ -104,8 +104,8 @@ func (c *EventChannel) Close() error {
 	return operr.Wrap("cm close channel", c.t.Close())
 }
 
-// markClosed sets closed, and returns false if closed was already set. If the channel
-// has IDs, the error is verbs.ErrBusy.
+// markClosed sets closed. If closed was set before, it returns false. If the channel
+// still has IDs, the error is verbs.ErrBusy.
 func (c *EventChannel) markClosed() (marked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,14 +125,14 @@ func (c *EventChannel) isClosed() bool {
 	return c.closed
 }
 
-// find returns the ID whose transport ID is t, or nil if the ID was closed.
+// find returns the ID of a transport's ID, or nil if it was closed.
 func (c *EventChannel) find(t TransportID) *ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ids[t]
 }
 
-// register adds id to the IDs of this channel, so that its events can be delivered here.
+// register adds id to the IDs of this channel.
 func (c *EventChannel) register(id *ID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +143,6 @@ func (c *EventChannel) register(id *ID) error {
 	return nil
 }
 
-// unregister removes id from the IDs of this channel.
 func (c *EventChannel) unregister(id *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

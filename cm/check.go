@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// MaxTimeout is the longest timeout of ResolveAddr and ResolveRoute, about 25 days. The
-// C functions take the timeout as an int of milliseconds. Source: rdma_resolve_addr(3),
+// MaxTimeout is the longest timeout of ResolveAddr and ResolveRoute, about 25 days. In
+// C, the timeout is an int of milliseconds. Source: rdma_resolve_addr(3),
 // rdma_resolve_route(3).
 const MaxTimeout = math.MaxInt32 * time.Millisecond
 
@@ -21,8 +21,8 @@ func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T
 	return nil
 }
 
-// invalid returns a *verbs.ParamError for an argument that breaks a rule. The parameter
-// reason states the rule.
+// invalid returns the error of an argument that breaks a rule. The reason names the
+// rule.
 func invalid(field string, value int, reason string) error {
 	return &verbs.ParamError{Field: field, Value: int64(value), Reason: reason}
 }
@@ -32,8 +32,7 @@ func missing(field string) error {
 	return &verbs.ParamError{Field: field, NotNumber: true, Reason: "missing"}
 }
 
-// badAddr returns the error of an address. The parameter reason states the rule that the
-// address breaks.
+// badAddr returns the error of an address. The text is "ADDRESS is REASON".
 func badAddr(field string, addr netip.Addr, reason string) error {
 	return &verbs.ParamError{Field: field, NotNumber: true, Reason: addr.String() + " is " + reason}
 }
@@ -56,7 +55,7 @@ func checkTimeout(d time.Duration) error {
 	return atMost("timeout", d, MaxTimeout)
 }
 
-// family returns the IP version of an address, 4 or 6. For the zero Addr it returns 0.
+// family returns the IP version of an address: 4, 6, or 0 for the zero Addr.
 func family(a netip.Addr) int {
 	switch {
 	case a.Is4():
@@ -72,7 +71,7 @@ func unmap(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// errNoAddr is the error of a zero netip.Addr.
+// errNoAddr reports a zero netip.Addr.
 var errNoAddr = &verbs.ParamError{Field: "address", NotNumber: true, Reason: "the address is not valid"}
 
 // checkLocal checks an address for Bind. Wildcards are allowed.
@@ -86,8 +85,7 @@ func checkLocal(addr netip.AddrPort) error {
 	return nil
 }
 
-// checkRemote checks the addresses of ResolveAddr. The parameter src may be the zero
-// value.
+// checkRemote checks the addresses of ResolveAddr. A zero src is allowed.
 func checkRemote(ps PortSpace, src, dst netip.AddrPort) error {
 	want := family(dst.Addr())
 	switch {
@@ -105,8 +103,8 @@ func checkRemote(ps PortSpace, src, dst netip.AddrPort) error {
 	return checkLocal(src)
 }
 
-// checkQP checks the arguments of CreateQP. It does not check the sizes in attr.Caps,
-// because the device checks them.
+// checkQP checks the arguments of CreateQP, except the sizes in attr.Caps. The device
+// checks the sizes.
 func checkQP(ps PortSpace, dev verbs.Device, pd verbs.PD, attr *verbs.QPInitAttr) error {
 	switch {
 	case pd == nil:

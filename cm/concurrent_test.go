@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A tally counts the events that goroutines have fetched, for each ID.
+// A tally counts the events of each ID.
 type tally struct {
 	mu     sync.Mutex
 	counts map[*cm.ID]int
@@ -27,8 +27,7 @@ func (c *tally) drain(from *cm.EventChannel) {
 	}
 }
 
-// TestConcurrentMigrate migrates IDs while other goroutines fetch their events. Each
-// event must be fetched exactly once.
+// TestConcurrentMigrate checks that no event is lost while IDs move between channels.
 func TestConcurrentMigrate(t *testing.T) {
 	for range 20 {
 		transport := &fakeTransport{}
@@ -68,8 +67,8 @@ func TestConcurrentMigrate(t *testing.T) {
 	}
 }
 
-// TestConcurrentClose checks that a channel is not closed during a Next on another
-// goroutine. The fake transport panics otherwise.
+// TestConcurrentClose checks that a channel is not closed during Next. The fake
+// transport would panic.
 func TestConcurrentClose(t *testing.T) {
 	for range 200 {
 		p := reach(t, cm.TCP, cm.StateConnecting)
@@ -85,7 +84,7 @@ func TestConcurrentClose(t *testing.T) {
 			}
 		})
 		<-started
-		// Close returns ErrBusy until the goroutine has acknowledged the event.
+		// Close succeeds when the other goroutine has acknowledged the event.
 		for err := verbs.ErrBusy; err != nil; err = p.id.Close() {
 			require.ErrorIs(t, err, verbs.ErrBusy)
 		}

@@ -1,13 +1,13 @@
 package cm
 
-// Connect sends a connection request to the peer, or in the UDP port space a datagram
-// lookup. The caller posts receive buffers first. A nil param means the zero ConnParam.
-// After an error nothing was sent, and the call may be repeated. Source:
-// rdma_connect(3).
+// Connect sends a connection request to the peer. In the UDP port space it sends a
+// datagram lookup. The caller posts receive buffers first. A nil param means the zero
+// ConnParam. If Connect returns an error, nothing was sent, and the call may be
+// repeated. Source: rdma_connect(3).
 //
 // If the peer accepts, the event Established follows. An ID without a queue pair gets
-// ConnectResponse instead. After Rejected, Unreachable or ConnectError the ID can only
-// be closed.
+// ConnectResponse instead. A failure arrives as Rejected, Unreachable or ConnectError.
+// After a failure the ID can only be closed.
 func (id *ID) Connect(param *ConnParam) error {
 	return id.do(callConnect, func() error {
 		e, err := id.endpoint(callConnect)
@@ -26,11 +26,12 @@ func (id *ID) Connect(param *ConnParam) error {
 // first, because messages may arrive before Established. A nil param means the zero
 // ConnParam. Source: rdma_accept(3).
 //
-// In the TCP port space the event Established follows. After a failure the event is
-// Rejected, Unreachable or Disconnected instead. In the UDP port space no event follows.
+// In the TCP port space the event Established follows. If the connection fails after
+// all, the event is Rejected, Unreachable or Disconnected. In the UDP port space no
+// event follows.
 //
-// After a *verbs.ParamError or *StateError the call may be repeated. After any other
-// error the ID can only be closed.
+// If the error is a *verbs.ParamError or a *StateError, the call may be repeated. After
+// any other error the ID can only be closed.
 func (id *ID) Accept(param *ConnParam) error {
 	return id.do(callAccept, func() error {
 		e, err := id.endpoint(callAccept)
@@ -49,15 +50,18 @@ func (id *ID) Accept(param *ConnParam) error {
 	})
 }
 
-// Reject refuses the connection request of this ID. On an active ID without a queue
-// pair, Reject refuses the peer's response. The peer gets Rejected with RejectConsumer,
-// or in the UDP port space Unreachable with SIDRReject. Source: rdma_reject(3).
+// Reject refuses the connection request of this ID. The peer gets the event Rejected
+// with RejectConsumer. In the UDP port space the peer gets Unreachable with SIDRReject.
+// Source: rdma_reject(3).
 //
-// The private data is copied. For its limit see MaxPrivateData.
+// The active side can also call Reject, if its ID has no queue pair. Reject then refuses
+// the response of the peer.
 //
-// After a *verbs.ParamError the call may be repeated. Otherwise the ID can only be
-// closed. If the peer has gone, the error is verbs.ErrPeerGone, or EINVAL with
-// librdmacm.
+// The private data is copied. MaxPrivateData is its limit.
+//
+// If the error is a *verbs.ParamError, the call may be repeated. In all other cases the
+// ID can only be closed. If the peer has gone, the error is verbs.ErrPeerGone. With
+// librdmacm it is EINVAL.
 func (id *ID) Reject(privateData []byte) error {
 	return id.do(callReject, func() error {
 		if err := checkPrivateData(id.ps, MessageReject, privateData); err != nil {
@@ -68,37 +72,40 @@ func (id *ID) Reject(privateData []byte) error {
 }
 
 // RejectNoResources refuses the connection request of this ID because this side has no
-// room. The peer's error matches verbs.ErrNoResources and ErrRefused. librdmacm can not
-// send this reason: it sends RejectConsumer without private data.
+// room. The peer's error then matches verbs.ErrNoResources and ErrRefused. librdmacm can
+// not send this reason, so it sends RejectConsumer without private data.
 //
 // After the call the ID can only be closed. If the peer has gone, the error is
-// verbs.ErrPeerGone, or EINVAL with librdmacm.
+// verbs.ErrPeerGone. With librdmacm it is EINVAL.
 func (id *ID) RejectNoResources() error {
 	return id.do(callReject, func() error { return id.t.Reject(RejectNoResources, nil) })
 }
 
-// Establish confirms the connection after the event ConnectResponse, on an ID without a
-// queue pair. The caller moves its own queue pair to RTS first. The peer gets
-// Established. If the peer has gone, the error is verbs.ErrPeerGone, or EINVAL with
-// librdmacm. Source: rdma_establish(3).
+// Establish confirms the connection after the event ConnectResponse. It is for an ID
+// without a queue pair. The caller first moves its own queue pair to RTS. The peer gets
+// the event Established. If the peer has gone, the error is verbs.ErrPeerGone. With
+// librdmacm it is EINVAL. Source: rdma_establish(3).
 func (id *ID) Establish() error {
 	return id.do(callEstablish, func() error { return id.t.Establish() })
 }
 
 // Disconnect ends the connection, or answers the peer's disconnect request. It flushes
-// the queue pair of the ID. The event Disconnected follows when the peer answers, or
-// after about 70 seconds. A second call has no effect. Before Connect or Accept the
-// error is a *StateError. Source: rdma_disconnect(3).
+// the queue pair of the ID. When the peer answers, the event Disconnected follows. If
+// the peer does not answer, the event comes after about 70 seconds. A second call has no
+// effect. Before Connect or Accept the error is a *StateError. Source:
+// rdma_disconnect(3).
 //
-// The passive side may call Disconnect before Established: see StateDisconnectPending.
-// Only Close cancels a connection request. After the peer's disconnect request, the peer
-// waits until this side calls Disconnect or Close.
+// After the peer's disconnect request, the peer waits until this side calls Disconnect
+// or Close.
+//
+// On the passive side, Disconnect may be called before Established; see
+// StateDisconnectPending. On the active side, Disconnect does not cancel a connection
+// request: only Close does.
 func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }
 
-// endpoint returns the properties of the device and the queue pair on which connection
-// parameters depend.
+// endpoint returns what connection parameters depend on: the device and the queue pair.
 func (id *ID) endpoint(c call) (*endpoint, error) {
 	dev, err := id.device(c)
 	if err != nil {

@@ -11,23 +11,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The name of a test case begins with the names of the statements that it tests, such as
-// "C1": see manual_test.go.
+// A name such as "C1" at the beginning of a test case refers to manual_test.go.
 //
-// The fake device serves at most 16 READs and atomics of the peer. It can have 8 of its
+// The fake device serves at most 16 READs and atomics of the peer, and can have 8 of its
 // own outstanding.
 
-// withQP creates the queue pair of p and returns p.
+// withQP creates the queue pair of p.
 func withQP(p *peer) *peer {
 	p.createQP()
 	return p
 }
 
-// usualRequest is the message that Connect(nil) sends.
+// usualRequest is the message of Connect(nil).
 var usualRequest = cm.MessageParam{ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7, QPNum: fakeQPNum}
 
-// zeroCounts asks for zero in every count. In ConnParam every negative number means
-// zero. To test this, each field has a different negative number.
+// In zeroCounts every count is negative, which means zero.
 var zeroCounts = &cm.ConnParam{ResponderResources: -1, InitiatorDepth: -2, RetryCount: math.MinInt, RNRRetryCount: -256}
 
 func TestConnect(t *testing.T) {
@@ -131,7 +129,7 @@ func TestConnectQueuePair(t *testing.T) {
 	})
 }
 
-// sampleRequest has the parameters of a request at the accepting side.
+// sampleRequest has the parameters of a request, on the passive side.
 var sampleRequest = cm.MessageParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
 
 func TestAccept(t *testing.T) {
@@ -356,7 +354,7 @@ func TestReject(t *testing.T) {
 	})
 }
 
-// TestLengthsBeyondAByte checks that private data of more than 255 bytes is refused. In
+// TestLengthsBeyondAByte checks that private data of 255 bytes and more is refused. In
 // rdma_cm the length has only eight bits.
 func TestLengthsBeyondAByte(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
@@ -376,8 +374,7 @@ func TestLengthsBeyondAByte(t *testing.T) {
 	}
 }
 
-// TestExternalQP checks that an active ID without a queue pair gets ConnectResponse, and
-// that Establish then moves the ID to StateEstablished.
+// TestExternalQP checks a connection whose queue pair was not created on the ID.
 func TestExternalQP(t *testing.T) {
 	p := routed(t, cm.TCP)
 	require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 7}))

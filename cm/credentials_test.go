@@ -8,8 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// TestCredentials checks that ID.Credentials returns the transport's credentials, and
-// none after Close.
+// TestCredentials checks that ID.Credentials asks the transport, but not after Close.
 func TestCredentials(t *testing.T) {
 	p := requested(t, cm.TCP, cm.MessageParam{})
 	_, known := p.id.Credentials()
@@ -25,7 +24,7 @@ func TestCredentials(t *testing.T) {
 	require.Zero(t, got)
 }
 
-// anonymousChannel is a channel whose IDs do not implement cm.CredentialsReader.
+// anonymousChannel is a channel whose IDs have no credentials.
 type anonymousChannel struct{ cm.TransportChannel }
 
 func (c anonymousChannel) OpenChannel() (cm.TransportChannel, error) { return c, nil }
@@ -46,8 +45,7 @@ func TestCredentialsOfTransportWithout(t *testing.T) {
 	require.False(t, known)
 }
 
-// TestCauseOfRefusal checks that a refusal's error names the reject reason and the
-// transport's cause.
+// TestCauseOfRefusal checks the error when a user is not allowed.
 func TestCauseOfRefusal(t *testing.T) {
 	for _, tt := range []struct {
 		ps    cm.PortSpace

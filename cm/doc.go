@@ -1,16 +1,16 @@
-// Package cm manages RDMA connections: the API of librdmacm, rdma_cm(7), in Go. It finds
-// the device for an address, sends and answers connection requests, and reports events
-// on a channel that has a descriptor.
+// Package cm manages RDMA connections. It is the API of librdmacm, rdma_cm(7), in Go. It
+// finds the device for an address, sends and answers connection requests, and reports
+// events on a channel that has a descriptor.
 //
-// The package has no callbacks and can be used with any kind of event loop. Its calls do
-// not block, except EventChannel.Wait and EventChannel.Expect. These calls are for
-// programs without an event loop, like Group.Wait of package cq.
+// The package has no callbacks and works with any event loop. Its calls do not block,
+// except EventChannel.Wait and EventChannel.Expect. These two are for programs without
+// an event loop.
 //
 // Every parameter is checked before the provider gets it. The error names the field, the
 // value and the limit.
 //
-// The calls do what the manual pages specify. Of rdma_accept(3), the edition of 2014
-// counts. If the kernel does not follow the pages, this package returns an error.
+// The calls do what the manual pages say. Of rdma_accept(3), the edition of 2014 counts.
+// Where the kernel does not do what the pages say, this package returns an error.
 //
 // # Sequences
 //
@@ -30,41 +30,49 @@
 // If the passive side calls Reject instead of Accept, the active side gets Rejected
 // instead of Established.
 //
-// Each side waits on two descriptors: one of the event channel and one of the completion
-// channel. When the peer disconnects, this side gets the event Disconnected. The queue
-// pair of this side is flushed when this side calls Disconnect. TimewaitExit may follow,
-// and needs no reaction.
+// A program waits for two descriptors: the event channel's and the completion channel's.
 //
-// If the peer's process ends without disconnecting, this side does not always get an
-// event:
+// When the peer disconnects, this side gets the event Disconnected. The program then
+// calls Disconnect, which flushes its queue pair. TimewaitExit may follow, and needs no
+// reaction.
+//
+// The program acknowledges every event with Event.Ack. Before it closes an ID, it
+// acknowledges the ID's events and closes the ID's queue pair. A call that the state of
+// the ID does not allow returns a *StateError and sends nothing.
+//
+// # Peers that disappear
+//
+// The peer's process may end without disconnecting. What happens then depends on the
+// path:
 //
 //   - On the local path of provider/soft, Disconnected follows at once, with
 //     verbs.ErrPeerGone in Event.Err.
 //   - With devices of the kernel, the peer's kernel sends one disconnect request, which
 //     may be lost.
-//   - On the wire path of provider/soft, and if the peer's host is down, nothing is
-//     sent.
+//   - On the wire path of provider/soft, nothing is sent. Nothing is sent either if the
+//     peer's host is down.
 //
-// This side can then find out only if a request of its own is not acknowledged. So a
-// side that only receives sends something from time to time, such as a WRITE of no
-// bytes.
+// If nothing arrives, this side notices only that its own requests are not acknowledged.
+// A side that only receives should therefore send something from time to time, such as a
+// WRITE of no bytes.
 //
-// The caller acknowledges every event with Event.Ack. Before the caller closes an ID, it
-// acknowledges the ID's events and closes the ID's queue pair. A call that the state of
-// the ID does not allow returns a *StateError and sends nothing.
+// # Queue pairs of the program
 //
-// If the ID has no queue pair, the active side gets ConnectResponse instead of
-// Established. The program then moves its own queue pair through its states with the
-// attributes of InitQPAttr and calls Establish.
+// A program may create its queue pair without this package. The active side then gets
+// ConnectResponse instead of Established. The program moves its queue pair through the
+// states with the attributes of InitQPAttr, and calls Establish.
 //
-// In the UDP port space a connection is a lookup: the event Established has the QP
-// number, the Q_Key and the address of the peer. The passive side gets no event
-// Established. A refusal arrives as Unreachable with a positive status.
+// # Datagram lookups
+//
+// In the UDP port space there are no connections. Connect looks up a queue pair for
+// datagrams, and the event Established has the QP number, the Q_Key and the address of
+// the peer. The passive side gets no event Established. A refusal arrives as Unreachable
+// with a positive status.
 //
 // # Errors
 //
-// A failed call returns a *verbs.OpError. Its cause is one of these, or one that the
-// comment of the method names:
+// A failed call returns a *verbs.OpError, which wraps the cause. The comment of a method
+// may name special causes. The general causes are:
 //
 //   - verbs.ErrClosed: the ID or the channel is closed;
 //   - *StateError: the state of the ID does not allow the call;
@@ -74,28 +82,27 @@
 //     support the call;
 //   - syscall.Errno: the error of the system.
 //
-// After a *StateError or a *verbs.ParamError nothing has changed. A failure after the
-// call has returned is reported by an Event with Event.Err.
+// After a *StateError or a *verbs.ParamError nothing has changed. An operation can also
+// fail later, after the call. Then an Event reports the failure in Event.Err.
 //
 // # What is missing
 //
-// Of rdma_cm(7) this package has the parts that connections and datagram lookups need.
-// It does not have
+// This package has the parts of rdma_cm(7) that connections and datagram lookups need.
+// It does not have:
 //
 //   - multicast groups (rdma_join_multicast, rdma_leave_multicast), because package
-//     verbs does not attach queue pairs to groups either;
-//   - rdma_create_ep, and IDs without a channel, whose calls wait for their results; a
-//     program can wait for a result with EventChannel.Expect;
-//   - rdma_getaddrinfo, because package net resolves names, and this package takes
-//     addresses as netip.AddrPort;
-//   - the port spaces IPOIB and IB, because they need InfiniBand addresses, and netip
-//     has IPv4 and IPv6 only;
+//     verbs can not attach queue pairs to groups;
+//   - rdma_create_ep, and IDs without a channel, whose calls wait for their results. Use
+//     EventChannel.Expect to wait for a result;
+//   - rdma_getaddrinfo, because package net resolves names;
+//   - the port spaces IPOIB and IB, because they need InfiniBand addresses, and this
+//     package takes addresses as netip.AddrPort;
 //   - enhanced connection establishment (ECE), which exchanges options between devices
 //     of one vendor;
-//   - events that the program itself puts into the channel (rdma_write_cm_event), because
-//     an event loop has other means to wake itself;
-//   - a shared receive queue that belongs to the ID (rdma_create_srq), because a queue
-//     pair can use a shared receive queue of its protection domain (QPInitAttr.SRQ).
+//   - events that the program itself puts into the channel (rdma_write_cm_event),
+//     because an event loop has other means to wake itself;
+//   - a shared receive queue that belongs to the ID (rdma_create_srq). Use a shared
+//     receive queue of the protection domain: QPInitAttr.SRQ.
 //
 // # Examples
 //
@@ -104,9 +111,9 @@
 //
 // # Who may call
 //
-// Any goroutine may call the methods. Exception: an ID may have a QP whose CQ was
-// created with verbs.ProgressManual. In this case, only the goroutine that owns the CQ
-// may call the methods of the ID and of the ID's channel.
+// Any goroutine may call the methods, with one exception. If the queue pair of an ID has
+// a CQ with verbs.ProgressManual, only the goroutine that owns the CQ may call the
+// methods of the ID and of the ID's channel.
 package cm
 
 // The files of this package, in reading order:

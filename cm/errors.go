@@ -11,47 +11,48 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Causes of errors in addition to those of package verbs. Test for them with errors.Is.
+// Causes of errors, in addition to those of package verbs. Test for them with errors.Is.
 var (
-	// ErrRefused matches every *RejectError and the error of a refused datagram lookup.
+	// ErrRefused reports that the peer refused a connection or a datagram lookup. Every
+	// *RejectError matches it.
 	ErrRefused = errors.New("connection refused")
 	// ErrTimedOut reports that the peer did not answer in time.
 	ErrTimedOut = errors.New("timed out")
-	// ErrStale reports that the peer does not have the connection any more, for example
-	// after a restart (IBTA vol. 1, 12.9.8.3.1).
+	// ErrStale reports that the peer does not know the connection any more, for example
+	// because it was restarted (IBTA vol. 1, 12.9.8.3.1).
 	ErrStale = errors.New("stale connection: the peer does not have it any more")
 	// ErrNoRoute reports that no device can reach the address.
 	ErrNoRoute = errors.New("no route to the address")
 	// ErrAddrInUse reports that the address and port are in use (EADDRINUSE).
 	ErrAddrInUse = errors.New("address in use")
-	// ErrAddrNotAvailable reports that the host does not have the address, or that the
-	// port conflicts with a wildcard (EADDRNOTAVAIL).
+	// ErrAddrNotAvailable reports that the host does not have the address. It can also
+	// mean that the port conflicts with a wildcard (EADDRNOTAVAIL).
 	ErrAddrNotAvailable = errors.New("address not available")
 )
 
-// RejectReason is the reason of a refused connection request (IBTA vol. 1, 12.6.7.2). A
-// peer may send values that have no name here.
+// RejectReason says why a connection request was refused (IBTA vol. 1, 12.6.7.2). A peer
+// may also send numbers that have no name here.
 type RejectReason uint16
 
-// Reject reasons, with the numbers of the REJ message.
+// Reject reasons, numbered as in the REJ message.
 const (
-	RejectNoQP             RejectReason = 1  // no queue pair is available, or its number is not valid
+	RejectNoQP             RejectReason = 1  // no queue pair is available, or a queue pair number is not valid
 	RejectNoResources      RejectReason = 3  // the peer has no room for the connection
-	RejectTimeout          RejectReason = 4  // the sender of the REJ got no answer in time
+	RejectTimeout          RejectReason = 4  // the sender of the refusal got no answer in time
 	RejectUnsupported      RejectReason = 5  // the peer does not support the request
-	RejectInvalidCommID    RejectReason = 6  // the communication ID is not valid, for example unknown
+	RejectInvalidCommID    RejectReason = 6  // the communication ID is not valid or not known
 	RejectInvalidInstance  RejectReason = 7  // the request is for an incompatible service
 	RejectInvalidServiceID RejectReason = 8  // there is no listener
 	RejectInvalidTransport RejectReason = 9  // the peer does not support the transport service
-	RejectStale            RejectReason = 10 // the requesting queue pair still has an old connection at the peer
+	RejectStale            RejectReason = 10 // the peer still has an old connection of the requesting queue pair
 	RejectInvalidGID       RejectReason = 12 // the addresses in the request are not valid
 	RejectInvalidMTU       RejectReason = 26 // the path MTU is not supported
 	RejectNoResponderRes   RejectReason = 27 // the peer has too few responder resources
 	RejectConsumer         RejectReason = 28 // the application refused
 	RejectInvalidRNRRetry  RejectReason = 29 // the RNR retry count is not valid
-	RejectDuplicateCommID  RejectReason = 30 // another connection has the communication ID in the message
-	RejectInvalidVersion   RejectReason = 31 // the version of the message is not supported
-	RejectVendorOption     RejectReason = 35 // an option of the vendor is not supported
+	RejectDuplicateCommID  RejectReason = 30 // the communication ID is in use by another connection
+	RejectInvalidVersion   RejectReason = 31 // the peer does not support the version of the message
+	RejectVendorOption     RejectReason = 35 // the peer does not support an option of the vendor
 )
 
 func (r RejectReason) String() string {
@@ -94,19 +95,19 @@ func (r RejectReason) String() string {
 	return unknown("reject reason", uint64(r))
 }
 
-// A RejectError reports that the other side refused the connection.
+// A RejectError reports that the peer refused the connection.
 type RejectError struct {
 	Reason RejectReason
-	// PrivateData is the private data of the refusal, perhaps padded with zeros to 148
-	// bytes. The holder of the error owns the slice.
+	// PrivateData is the private data that came with the refusal. It may be padded with
+	// zeros to 148 bytes. The slice belongs to the holder of the error.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused, and false if the peer's
-	// host refused. If a transport does not know, it is true for RejectConsumer with
-	// private data that is not all zero.
+	// host refused. Some transports do not know that. With them it is true if Reason is
+	// RejectConsumer and PrivateData has a byte other than zero.
 	ByApplication bool
-	// Cause explains Reason, or is nil. It is a *UserError if one process does not
-	// accept the user of the other process. It is a *MTUError if the peer accepts none
-	// of the path MTUs.
+	// Cause explains Reason, and may be nil. A *UserError means that one process does
+	// not allow the user of the other process. A *MTUError means that the peer accepts
+	// none of the path MTUs.
 	Cause error
 }
 
@@ -120,8 +121,7 @@ func (e *RejectError) Error() string {
 	return "connection refused by the application"
 }
 
-// Is reports whether target is ErrRefused. For RejectNoResources, the error also matches
-// verbs.ErrNoResources.
+// Is matches ErrRefused. With RejectNoResources it also matches verbs.ErrNoResources.
 func (e *RejectError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.Reason == RejectNoResources
 }
@@ -129,7 +129,7 @@ func (e *RejectError) Is(target error) bool {
 // Unwrap returns Cause, which may be nil.
 func (e *RejectError) Unwrap() error { return e.Cause }
 
-// withCause returns the text of a failure and its cause. A nil cause adds nothing.
+// withCause appends the cause, if there is one, to the text of a failure.
 func withCause(failure string, cause error) string {
 	if cause == nil {
 		return failure
@@ -137,13 +137,13 @@ func withCause(failure string, cause error) string {
 	return fmt.Sprintf("%s: %v", failure, cause)
 }
 
-// An MTUError is the cause of a refusal with RejectInvalidMTU. The device of this side
-// has tried all path MTUs from Largest down to Smallest.
+// An MTUError explains a refusal with RejectInvalidMTU. The device has tried one path
+// MTU after the other, and the peer has refused them all.
 type MTUError struct {
-	// Largest is the path MTU in the first request. It is the largest path MTU that the
-	// port of this side allows.
+	// Largest is the first path MTU that was tried. It is the largest one that the port
+	// of this side allows.
 	Largest verbs.MTU
-	// Smallest is the path MTU in the last request.
+	// Smallest is the last path MTU that was tried.
 	Smallest verbs.MTU
 }
 
@@ -161,7 +161,7 @@ const (
 	SIDRReject      SIDRStatus = 2
 	SIDRNoQP        SIDRStatus = 3 // the listener has no queue pair for the sender
 	SIDRRedirect    SIDRStatus = 4 // the service is at another address
-	SIDRVersion     SIDRStatus = 5 // the version of the message is not supported
+	SIDRVersion     SIDRStatus = 5 // the listener does not support the version of the message
 )
 
 func (s SIDRStatus) String() string {
@@ -172,21 +172,22 @@ func (s SIDRStatus) String() string {
 	return unknown("lookup status", uint64(s))
 }
 
-// An UnreachableError reports that the peer did not answer, or that it refused a
-// datagram lookup. It matches ErrTimedOut or ErrRefused.
+// An UnreachableError reports that the peer did not answer. In the UDP port space it can
+// also report a refused datagram lookup. It matches ErrTimedOut or ErrRefused.
 type UnreachableError struct {
-	// SIDR is the status of a refused datagram lookup, or SIDROK if there was no answer.
+	// SIDR is the status of a refused datagram lookup. If there was no answer, SIDR is
+	// SIDROK.
 	SIDR SIDRStatus
-	// PrivateData is the private data of the refusal. The slice is a copy that belongs
-	// to the holder of the error.
+	// PrivateData is the private data that came with the refusal. The slice belongs to
+	// the holder of the error.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused; see RejectError.
 	ByApplication bool
 	// Cause depends on the failure:
 	//
-	//   - If the peer refused the lookup, Cause explains SIDR, or is nil.
-	//   - If the time ran out, Cause is nil.
-	//   - If no answer will come, Cause is the reason. For example, Cause matches
+	//   - After a timeout, Cause is nil.
+	//   - If the peer refused the lookup, Cause explains SIDR. It may be nil.
+	//   - If no answer will ever come, Cause is the reason. For example, it matches
 	//     syscall.ECONNREFUSED if no process uses the peer's UDP port.
 	Cause error
 }
@@ -204,9 +205,8 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns Cause, which may be nil.
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
-// Is implements errors.Is. The error matches ErrTimedOut after a timeout, and otherwise
-// ErrRefused. If the peer had no queue pair for the lookup, the error also matches
-// verbs.ErrNoResources.
+// Is matches ErrTimedOut after a timeout, and ErrRefused in all other cases. If the peer
+// had no queue pair for the lookup, the error also matches verbs.ErrNoResources.
 func (e *UnreachableError) Is(target error) bool {
 	if e.SIDR == SIDROK && e.Cause == nil {
 		return target == ErrTimedOut
@@ -214,7 +214,7 @@ func (e *UnreachableError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.SIDR == SIDRNoQP
 }
 
-// A StatusError is the error of a failure of which the transport reports only a number.
+// A StatusError reports a failure of which only a number is known.
 type StatusError struct {
 	Type   EventType // type of the event
 	Status int       // a negated errno of Linux, or a number of the transport
@@ -229,11 +229,10 @@ func (e *StatusError) Is(target error) bool {
 	return target == ErrTimedOut && e.Status == statusTimedOut
 }
 
-// statusTimedOut is the number -ETIMEDOUT of Linux, which this package uses on every
-// system.
+// statusTimedOut is -ETIMEDOUT of Linux. It is the same number on all systems.
 const statusTimedOut = -110
 
-// cause returns the error of an event that reports a failure, and nil for other events.
+// cause returns the error of an event, or nil if the event is not a failure.
 func cause(raw *TransportEvent, ps PortSpace) error {
 	switch raw.Type {
 	case Rejected:
@@ -258,8 +257,8 @@ func cause(raw *TransportEvent, ps PortSpace) error {
 	return nil
 }
 
-// unknown returns the text of a number without a name. A peer with a newer protocol can
-// send such numbers.
+// unknown returns the text of a number without a name. Newer peers may send such
+// numbers.
 func unknown(what string, value uint64) string {
 	return what + " " + strconv.FormatUint(value, 10)
 }

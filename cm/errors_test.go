@@ -9,8 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// failureEvent queues a failure for a new ID in the given state. It returns the event
-// that Next fetches.
+// failureEvent brings a new ID into a state, delivers a failure, and returns its event.
 func failureEvent(t *testing.T, ps cm.PortSpace, state cm.State, raw cm.TransportEvent) *cm.Event {
 	t.Helper()
 	p := reach(t, ps, state)
@@ -19,7 +18,7 @@ func failureEvent(t *testing.T, ps cm.PortSpace, state cm.State, raw cm.Transpor
 	return p.next()
 }
 
-// TestRejected checks the errors of refusals by the peer's application and host.
+// TestRejected checks the errors of refused connections.
 func TestRejected(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -56,8 +55,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestUnreachableRefused checks that an Unreachable event with ECONNREFUSED matches
-// ErrRefused, not ErrTimedOut.
+// TestUnreachableRefused checks that ECONNREFUSED matches ErrRefused.
 func TestUnreachableRefused(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		ev := failureEvent(t, ps, cm.StateConnecting, cm.TransportEvent{
@@ -99,7 +97,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestCause checks that the transport's error takes precedence over the status.
+// TestCause checks that the transport's error is used instead of the status.
 func TestCause(t *testing.T) {
 	ev := failureEvent(t, cm.TCP, cm.StateResolvingAddr, cm.TransportEvent{Type: cm.AddrError, Status: -19, Err: cm.ErrNoRoute})
 	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestAckTwice checks that a second Ack of an event acknowledges no other event.
+// TestAckTwice checks that a second Ack does not acknowledge another event.
 func TestAckTwice(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateEstablished)
 	fetch := func() *cm.Event {
@@ -35,8 +35,8 @@ func TestAckTwice(t *testing.T) {
 	require.ErrorIs(t, first.Ack(), verbs.ErrState)
 }
 
-// TestEventAfterAck checks that an event keeps its values after Ack, even when the
-// transport reuses the memory of the private data for another event.
+// TestEventAfterAck checks that an event keeps its values when the transport reuses the
+// memory.
 func TestEventAfterAck(t *testing.T) {
 	l := listening(t, cm.TCP)
 	lent := bytes.Repeat([]byte{1}, 56)

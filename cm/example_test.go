@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example makes and ends a connection. Both sides are on one event channel, and
-// each event determines the next call.
+// This example makes and ends a connection. Both sides use one event channel. Each event
+// determines the next call.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -59,10 +59,10 @@ func Example() {
 	// client: disconnected
 }
 
-// timeout is the timeout of address and route resolution.
+// timeout limits the resolution of addresses and routes.
 const timeout = 10 * time.Second
 
-// A pair has the IDs of both sides, and the objects that their queue pairs share.
+// A pair has the IDs of both sides, and what their queue pairs share.
 type pair struct {
 	client, server *cm.ID
 	pd             verbs.PD
@@ -71,7 +71,7 @@ type pair struct {
 	queue          *cq.Queue
 }
 
-// step reacts to an event. The client disconnects first, and the server answers.
+// step reacts to an event.
 func (p *pair) step(ev *cm.Event) {
 	switch ev.Type {
 	case cm.AddrResolved:
@@ -90,15 +90,14 @@ func (p *pair) step(ev *cm.Event) {
 	case cm.Disconnected:
 		check(ev.ID.Disconnect())
 	case cm.TimewaitExit:
-		return // this event needs no reaction
+		return // needs no reaction
 	default:
 		panic(ev.Err)
 	}
 	p.print(ev)
 }
 
-// createQP creates an ID's queue pair, and posts one receive buffer. The first call also
-// creates the PD, the memory and the CQ.
+// createQP creates an ID's queue pair and posts one receive buffer.
 func (p *pair) createQP(id *cm.ID) {
 	if p.pd == nil {
 		p.open(id.Device())
@@ -111,7 +110,7 @@ func (p *pair) createQP(id *cm.ID) {
 	check(err)
 }
 
-// open creates the objects for the queue pairs.
+// open creates what the queue pairs share.
 func (p *pair) open(device verbs.Device) {
 	var err error
 	p.pd, err = device.AllocPD()
@@ -124,7 +123,7 @@ func (p *pair) open(device verbs.Device) {
 	check(err)
 }
 
-// completion waits for one completion, and returns it.
+// completion waits for a completion.
 func (p *pair) completion(ctx context.Context) verbs.WC {
 	for {
 		wcs, err := p.queue.Poll()
@@ -146,7 +145,7 @@ func (p *pair) close() {
 	check(errors.Join(p.queue.Close(), p.group.Close(), p.memory.Close(), p.pd.Close()))
 }
 
-// print prints an event, and removes the zeros with which most devices pad private data.
+// print prints an event. Most devices pad private data with zeros, which are left out.
 func (p *pair) print(ev *cm.Event) {
 	who := "client"
 	if ev.ID == p.server {
@@ -165,8 +164,8 @@ func check(err error) {
 	}
 }
 
-// This example has a client and a server without an event loop. Each sleeps in Expect
-// until the next event, and in cq.Group.Wait until the message is complete.
+// This example has a client and a server without event loops. They sleep in Expect until
+// the next event, and in cq.Group.Wait until the message is complete.
 func ExampleEventChannel_Expect() {
 	provider, err := soft.Open(nil)
 	check(err)
@@ -194,8 +193,8 @@ func ExampleEventChannel_Expect() {
 	// server: disconnected
 }
 
-// serveOne accepts a connection, receives a message, and waits until the client
-// disconnects.
+// serveOne accepts a connection, receives a message, and waits for the end of the
+// connection.
 func serveOne(ctx context.Context, channel *cm.EventChannel) {
 	request, err := channel.Expect(ctx, cm.ConnectRequest)
 	check(err)

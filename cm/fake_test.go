@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// fakeTransport is a transport whose events come from the test. Its channels and IDs
-// panic if they are used after Close.
+// fakeTransport is a transport whose events come from the test. It panics if a channel
+// or ID is used after Close.
 type fakeTransport struct {
 	fail error // error that OpenChannel returns
 
@@ -39,8 +39,8 @@ type fakeChannel struct {
 	fail      error // error that Next, NewID and Close return
 	closed    int
 	fd        int              // result of FD; 0 means 42
-	fdCalls   chan struct{}    // Go channel to which each call of FD sends; may be nil
-	setReady  func(ready bool) // makes fd readable or not; nil unless makeReadable was called
+	fdCalls   chan struct{}    // gets a value at each call of FD; may be nil
+	setReady  func(ready bool) // makes fd readable or not; may be nil
 }
 
 func (c *fakeChannel) FD() int {
@@ -57,7 +57,7 @@ func (c *fakeChannel) FD() int {
 
 func (c *fakeChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	ok, err := c.pop(ev)
-	// Gosched lets another goroutine call Close, which must wait until Next has returned.
+	// Another goroutine may try to close the channel now, but Close must wait.
 	runtime.Gosched()
 	c.transport.mu.Lock()
 	defer c.transport.mu.Unlock()
@@ -103,7 +103,6 @@ func (c *fakeChannel) Close() error {
 	return c.fail
 }
 
-// push queues an event.
 func (c *fakeChannel) push(ev cm.TransportEvent) {
 	c.transport.mu.Lock()
 	defer c.transport.mu.Unlock()
@@ -113,13 +112,13 @@ func (c *fakeChannel) push(ev cm.TransportEvent) {
 	}
 }
 
-// fakeID records the calls that it gets.
+// A fakeID records its calls.
 type fakeID struct {
 	channel *fakeChannel
 	device  verbs.Device // nil if the ID has no device
 	fail    error        // error that all calls return
 	calls   []string
-	// parameters of the last Connect or Accept, with a copied PrivateData
+	// parameters of the last Connect or Accept
 	param     cm.MessageParam
 	data      []byte // private data of the last Reject
 	reason    cm.RejectReason
@@ -127,8 +126,8 @@ type fakeID struct {
 	timeout   time.Duration
 	backlog   int
 	option    cm.Option
-	value     int             // value of the last SetOption, or event of the last Notify
-	peer      *cm.Credentials // credentials of the peer, or nil
+	value     int             // value of the last SetOption or Notify
+	peer      *cm.Credentials // may be nil
 	serves    []cm.ServedAddr
 	destroyed bool
 }
@@ -250,7 +249,7 @@ func (f *fakeID) Destroy() error {
 	return err
 }
 
-// fakeDevice is a device that implements only Attr.
+// A fakeDevice has only the method Attr.
 type fakeDevice struct{ verbs.Device }
 
 func (*fakeDevice) Attr() verbs.DeviceAttr {
@@ -285,13 +284,13 @@ var (
 	thePD     = &fakePD{device: theDevice}
 )
 
-// qpAttr returns valid attributes for a queue pair of the port space.
+// qpAttr returns valid attributes for a queue pair.
 func qpAttr(ps cm.PortSpace) *verbs.QPInitAttr {
 	cq := &fakeCQ{}
 	return &verbs.QPInitAttr{Type: ps.QPType(), SendCQ: cq, RecvCQ: cq}
 }
 
-// A peer is an ID with its channel, and the fakes behind both.
+// A peer is an ID and its channel, with the fakes behind them.
 type peer struct {
 	t                testing.TB
 	ps               cm.PortSpace
@@ -317,7 +316,7 @@ func newPeer(t testing.TB, ps cm.PortSpace) *peer {
 	return &peer{t: t, ps: ps, channel: c, id: id, fake: under.ids[0], transportChannel: under}
 }
 
-// next fetches an event, or fails the test if there is none.
+// next returns the next event. There must be one.
 func (p *peer) next() *cm.Event {
 	p.t.Helper()
 	ev, ok, err := p.channel.Next()
@@ -326,7 +325,6 @@ func (p *peer) next() *cm.Event {
 	return &ev
 }
 
-// requireNoEvent requires that there is no event.
 func (p *peer) requireNoEvent() {
 	p.t.Helper()
 	ev, ok, err := p.channel.Next()
@@ -335,7 +333,7 @@ func (p *peer) requireNoEvent() {
 	require.Zero(p.t, ev)
 }
 
-// deliver queues an event for the ID, fetches it and acknowledges it.
+// deliver sends an event to the ID and acknowledges it.
 func (p *peer) deliver(typ cm.EventType) {
 	p.t.Helper()
 	p.transportChannel.push(cm.TransportEvent{Type: typ, ID: p.fake})
@@ -345,8 +343,7 @@ func (p *peer) deliver(typ cm.EventType) {
 	require.NoError(p.t, ev.Ack())
 }
 
-// request queues a connection request for a listener. It returns the fetched event and
-// the new ID.
+// request sends a connection request to a listener. It returns the event and the new ID.
 func (p *peer) request(param cm.MessageParam, data []byte) (*cm.Event, *peer) {
 	p.t.Helper()
 	child := p.transportChannel.newID()
@@ -355,7 +352,7 @@ func (p *peer) request(param cm.MessageParam, data []byte) (*cm.Event, *peer) {
 	return ev, &peer{t: p.t, ps: p.ps, channel: p.channel, id: ev.ID, fake: child, transportChannel: p.transportChannel}
 }
 
-// listening returns an ID that listens.
+// listening returns a listener.
 func listening(t testing.TB, ps cm.PortSpace) *peer {
 	t.Helper()
 	p := newPeer(t, ps)
@@ -364,7 +361,7 @@ func listening(t testing.TB, ps cm.PortSpace) *peer {
 	return p
 }
 
-// requested returns the ID of a connection request with the given parameters.
+// requested returns the new ID of a connection request.
 func requested(t testing.TB, ps cm.PortSpace, param cm.MessageParam) *peer {
 	t.Helper()
 	ev, p := listening(t, ps).request(param, nil)
@@ -372,7 +369,7 @@ func requested(t testing.TB, ps cm.PortSpace, param cm.MessageParam) *peer {
 	return p
 }
 
-// routed returns an active ID in StateRouteResolved.
+// routed returns an active ID that is ready to connect.
 func routed(t testing.TB, ps cm.PortSpace) *peer {
 	t.Helper()
 	p := newPeer(t, ps)

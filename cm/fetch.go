@@ -5,13 +5,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next takes the oldest event from the channel. The result ok is false if there is none.
-// Next never blocks. The caller acknowledges the event with Event.Ack. Source:
+// Next takes the oldest event from the channel. If there is none, ok is false. Next
+// never blocks. The caller acknowledges the event with Event.Ack. Source:
 // rdma_get_cm_event(3).
 //
-// Next also moves queue pairs through their states and sends confirmations. Waiting
-// events may delay this work, so the caller repeats Next until there is no event. After
-// an error the channel can not be used any more.
+// Next does other work too: it moves queue pairs through their states and sends
+// confirmations. That work may come after the waiting events, so call Next until there
+// are no more events. After an error the channel is unusable.
 func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
@@ -28,8 +28,8 @@ func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	return ev, true, nil
 }
 
-// deliver applies an event of the transport to its ID and stores it in e. It drops an
-// event that the ID can not get, and returns false.
+// deliver gives an event of the transport to its ID, and stores the Event in e. It
+// returns false if there is no such ID, or if the ID's state does not allow the event.
 func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 	if raw.Type == ConnectRequest {
 		return c.deliverRequest(raw, e)
@@ -48,8 +48,8 @@ func (c *EventChannel) deliver(raw *TransportEvent, e *Event) bool {
 	return true
 }
 
-// deliverRequest creates the ID for a connection request and stores the event in e. If
-// the listener is closed, deliverRequest refuses the request and returns false.
+// deliverRequest creates the ID for a connection request, and stores the Event in e. If
+// the listener is closed, it refuses the request and returns false.
 func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 	if raw.ID == nil {
 		return false
@@ -74,16 +74,15 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 	return true
 }
 
-// refuse refuses a connection request by destroying its transport ID. The result is
-// always false.
+// refuse refuses a connection request. It returns false.
 func (c *EventChannel) refuse(raw *TransportEvent) bool {
-	// The error of Destroy is dropped, because no caller waits for it.
+	// Nobody waits for the error.
 	_ = raw.ID.Destroy()
 	return false
 }
 
-// addUnacked records an unacknowledged event and returns its serial number. The owner is
-// the ID that the event keeps open.
+// addUnacked records an unacknowledged event and returns its serial number. The event
+// keeps its owner open.
 func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +91,8 @@ func (c *EventChannel) addUnacked(owner *ID) (serial uint64) {
 	return c.lastSerial
 }
 
-// takeUnacked removes the record of an unacknowledged event and returns the event's ID,
-// or nil.
+// takeUnacked removes an unacknowledged event and returns its owner. If the event was
+// acknowledged before, it returns nil.
 func (c *EventChannel) takeUnacked(serial uint64) (owner *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

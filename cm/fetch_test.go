@@ -31,8 +31,8 @@ func TestNextError(t *testing.T) {
 	require.ErrorIs(t, err, errBroken)
 }
 
-// TestNextUnknownIDs checks that events of unknown IDs are dropped. A connection request
-// without an open listener is refused.
+// TestNextUnknownIDs checks that events of unknown IDs are dropped, and that requests
+// for unknown listeners are refused.
 func TestNextUnknownIDs(t *testing.T) {
 	p := newPeer(t, cm.TCP)
 	closed, noListener, notListening := p.transportChannel.newID(), p.transportChannel.newID(), p.transportChannel.newID()
@@ -48,14 +48,14 @@ func TestNextUnknownIDs(t *testing.T) {
 	require.NoError(t, p.id.Close())
 }
 
-// TestRequestEvent checks a connection request's event and its new ID.
+// TestRequestEvent checks the event and the new ID of a connection request.
 func TestRequestEvent(t *testing.T) {
 	l := listening(t, cm.TCP)
 	l.id.SetContext("listener")
 	sent := []byte("hello")
 	param := cm.MessageParam{ResponderResources: 1, InitiatorDepth: 2, FlowControl: true, RetryCount: 3, RNRRetryCount: 4, SRQ: true, QPNum: 5}
 	ev, child := l.request(param, sent)
-	copy(sent, "jello") // the transport reuses the memory of the private data
+	copy(sent, "jello") // the transport reuses its memory
 
 	require.Same(t, l.id, ev.Listener)
 	require.NotSame(t, l.id, ev.ID)
@@ -72,15 +72,14 @@ func TestRequestEvent(t *testing.T) {
 	require.Equal(t, local, child.id.LocalAddr())
 	require.Equal(t, remote, child.id.RemoteAddr())
 
-	// The unacknowledged event prevents Close of the listener, but not of the new ID.
+	// The event keeps the listener open, but not the new ID.
 	require.ErrorIs(t, l.id.Close(), verbs.ErrBusy)
 	require.NoError(t, child.id.Close())
 	require.NoError(t, ev.Ack())
 	require.NoError(t, l.id.Close())
 }
 
-// TestLongPrivateData checks that an event keeps all private data, even beyond
-// MaxPrivateData.
+// TestLongPrivateData checks that private data longer than MaxPrivateData is not cut.
 func TestLongPrivateData(t *testing.T) {
 	l := listening(t, cm.TCP)
 	sent := bytes.Repeat([]byte{1, 2, 3}, 100)
@@ -88,8 +87,7 @@ func TestLongPrivateData(t *testing.T) {
 	require.Equal(t, sent, ev.Param.PrivateData)
 }
 
-// TestParamOnlyWhereSent checks that only requests and answers have parameters. The
-// confirmation of an answer has none.
+// TestParamOnlyWhereSent checks which events have parameters.
 func TestParamOnlyWhereSent(t *testing.T) {
 	full := cm.TransportEvent{
 		Param: cm.MessageParam{ResponderResources: 9}, UD: cm.UDParam{QPN: 7}, PrivateData: []byte("data"),

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sortedCalls has the keys of callFuncs in sorted order.
+// sortedCalls has the names of all calls.
 var sortedCalls = func() []string {
 	var list []string
 	for name := range callFuncs {
@@ -20,8 +20,8 @@ var sortedCalls = func() []string {
 	return list
 }()
 
-// FuzzStates runs a script: an even byte makes a call, and an odd byte delivers an
-// event. A step that the state does not allow must have no effect.
+// FuzzStates runs a script of calls and events. Even bytes are calls, odd bytes are
+// events. A step that the state does not allow must have no effect.
 func FuzzStates(f *testing.F) {
 	f.Add(true, []byte{0, 1, 2, 3})
 	f.Add(true, fuzzScript("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "create QP", "connect", cm.Established, "disconnect", cm.Disconnected, cm.TimewaitExit))
@@ -50,7 +50,7 @@ func FuzzStates(f *testing.F) {
 	})
 }
 
-// fuzzScript returns a script with the given steps: names of calls and types of events.
+// fuzzScript returns the script for some names of calls and types of events.
 func fuzzScript(steps ...any) []byte {
 	var script []byte
 	for _, s := range steps {

@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An ID is one end of one connection, a listener, or a datagram lookup. No call waits
-// for the peer: a nil error means that the operation has started. See the package
-// comment for goroutines. Source: rdma_cm(7).
+// An ID is one end of a connection, a listener, or a datagram lookup. No call waits for
+// the peer: a nil error means that the operation has started. The package comment says
+// which goroutines may call the methods. Source: rdma_cm(7).
 //
 // After Close:
 //
@@ -23,20 +23,18 @@ type ID struct {
 	ps PortSpace
 	t  TransportID
 
-	// mu guards the fields below. The comment in EventChannel states the order of the
-	// locks.
+	// mu guards the fields below. EventChannel has the order of the locks.
 	mu      sync.Mutex
 	state   State
 	channel *EventChannel
 	context any
 	qp      verbs.QP
-	srq     bool         // whether qp uses a shared receive queue
-	request MessageParam // the parameters of the peer's request, on the passive side
-	unacked int          // number of events that are fetched and not acknowledged
+	srq     bool         // qp uses a shared receive queue
+	request MessageParam // passive side: parameters of the peer's request
+	unacked int          // number of events that are not acknowledged
 }
 
-// do executes the call c. It checks that the state allows the call, runs action(), and
-// after success changes the state.
+// do executes a call if the state allows it. If action() succeeds, the state changes.
 func (id *ID) do(c call, action func() error) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -51,8 +49,8 @@ func (id *ID) do(c call, action func() error) error {
 	return nil
 }
 
-// allows returns the state after the call, or an error if the state does not allow the
-// call.
+// allows returns the state after the call. It returns an error if the call is not
+// allowed.
 func (id *ID) allows(c call) (State, error) {
 	if id.state == StateClosed {
 		return 0, verbs.ErrClosed
@@ -67,8 +65,8 @@ func (id *ID) allows(c call) (State, error) {
 	return to, nil
 }
 
-// applyEvent changes the state of the ID for an event, and returns the old state. If the
-// old state does not allow the event, nothing changes.
+// applyEvent changes the state for an event, and returns the old state. If the old state
+// does not allow the event, nothing changes.
 func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -78,14 +76,13 @@ func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	}
 	id.unacked++
 	if oldState == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
-		// Disconnect was called before this event was fetched, so perhaps nothing was
-		// sent. This call sends the missing message.
+		// The caller has already called Disconnect, but at that time the connection was
+		// not established. Perhaps nothing was sent, so send it now.
 		_ = id.t.Disconnect()
 	}
 	return oldState, true
 }
 
-// acked records that one event of the ID has been acknowledged.
 func (id *ID) acked() {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -93,13 +90,15 @@ func (id *ID) acked() {
 }
 
 // Close ends the ID. It cancels a pending operation, disconnects a connection, and
-// refuses an unanswered request with RejectConsumer. Unfetched events are dropped. A
-// listener refuses unfetched requests. IDs of fetched requests continue to work. Close
-// never blocks. A second Close does nothing. Source: rdma_destroy_id(3), which waits
-// instead.
+// refuses an unanswered request with RejectConsumer. Events that were not fetched are
+// dropped. Close never blocks. A second Close does nothing. Source: rdma_destroy_id(3),
+// which waits instead.
 //
 // While the ID has a queue pair or unacknowledged events, Close returns verbs.ErrBusy
-// and changes nothing.
+// and does nothing.
+//
+// A listener refuses the requests that were not fetched. The IDs of fetched requests
+// continue to work.
 func (id *ID) Close() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -124,8 +123,8 @@ func (id *ID) State() State {
 	return id.state
 }
 
-// PortSpace returns the port space that was passed to NewID. The new ID of a
-// ConnectRequest has the port space of its listener.
+// PortSpace returns the port space of the ID. The new ID of a ConnectRequest has the
+// port space of its listener.
 func (id *ID) PortSpace() PortSpace { return id.ps }
 
 // Channel returns the channel on which the events of the ID arrive.
@@ -135,8 +134,8 @@ func (id *ID) Channel() *EventChannel {
 	return id.channel
 }
 
-// Context returns the value that SetContext stored. A new ID of a ConnectRequest starts
-// with the value of its listener.
+// Context returns the value that SetContext stored. The new ID of a ConnectRequest
+// starts with the value of its listener.
 func (id *ID) Context() any {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -150,24 +149,24 @@ func (id *ID) SetContext(v any) {
 	id.context = v
 }
 
-// Device returns the device of the ID. It returns nil for an ID that is not bound, or is
+// Device returns the device of the ID. It returns nil if the ID is not bound, or is
 // bound to a wildcard.
 func (id *ID) Device() verbs.Device { return ask(id, TransportID.Device) }
 
-// Port returns the number of the device's port that the ID uses, counted from 1. If
-// Device returns nil, the number has no meaning.
+// Port returns the number of the device's port that the ID uses, from 1. If Device
+// returns nil, the number has no meaning.
 func (id *ID) Port() uint8 { return ask(id, TransportID.Port) }
 
-// LocalAddr returns the address of this side, or the zero value while it is not known.
-// Source: rdma_get_local_addr(3).
+// LocalAddr returns the address of this side. While the address is not known, LocalAddr
+// returns the zero value. Source: rdma_get_local_addr(3).
 func (id *ID) LocalAddr() netip.AddrPort { return ask(id, TransportID.LocalAddr) }
 
-// RemoteAddr returns the address of the peer, or the zero value while it is not known.
-// Source: rdma_get_peer_addr(3).
+// RemoteAddr returns the address of the peer. While the address is not known, RemoteAddr
+// returns the zero value. Source: rdma_get_peer_addr(3).
 func (id *ID) RemoteAddr() netip.AddrPort { return ask(id, TransportID.RemoteAddr) }
 
-// ask returns the result of a getter of the transport's ID. If the ID is closed, ask()
-// returns the zero value.
+// ask calls a getter of the transport's ID. If the ID is closed, it returns the zero
+// value.
 func ask[T any](id *ID, getter func(TransportID) T) (answer T) {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -23,8 +23,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestCloseBusy checks that an ID with a queue pair or unacknowledged events can not be
-// closed.
+// TestCloseBusy checks that an ID in use can not be closed.
 func TestCloseBusy(t *testing.T) {
 	p := routed(t, cm.TCP)
 	p.createQP()
@@ -50,8 +49,7 @@ func TestCloseDropsEvents(t *testing.T) {
 	p.requireNoEvent()
 }
 
-// TestCloseListener checks that closing a listener keeps the IDs of fetched requests
-// open.
+// TestCloseListener checks that the ID of a request survives its listener.
 func TestCloseListener(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.MessageParam{}, nil)

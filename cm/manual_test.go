@@ -13,26 +13,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A statement is a sentence of a manual page with a promise or a demand.
+// A statement is what a manual page promises or demands in one sentence.
 type statement struct {
-	name   string   // name of the statement, such as "A1"
-	says   string   // text of the statement, in short
-	tests  []string // tests of the statement, each as "package.Function"
-	remark string   // a note; if there are no tests, the note must say why
+	name   string   // such as "A1"
+	says   string   // the sentence, in short
+	tests  []string // its tests, each as "package.Function"
+	remark string   // a note; if there are no tests, it says why
 }
 
-// statements lists the statements of the manual pages. The first letter of a name stands
-// for a page or a subject. The pages:
+// statements lists what the manual pages say. The letter of a name stands for a page:
 //
-//   - A: rdma_accept(3), the edition of 2014. Texts that begin with "2007:" are from the
-//     edition of 2007.
+//   - A: rdma_accept(3), edition of 2014; "2007:" means the edition of 2007
 //   - C: rdma_connect(3)
 //   - L: rdma_listen(3)
 //   - R: rdma_reject(3)
 //
-// The subjects:
+// Or it stands for a subject:
 //
-//   - N: which parameter of one side becomes which parameter of the other side
+//   - N: how parameters of one side become parameters of the other side
 //   - P: private data (the pages above; IBTA vol. 1, 12.6 and annex A11)
 var statements = []statement{
 	{"A1", "accept answers a request, or a datagram lookup", []string{"cm.TestAccept", "connmgr.TestConnect", "connmgr.TestLookup"}, ""},
@@ -124,14 +122,13 @@ var statements = []statement{
 	{"N9", "nil in connect means the device's maximum, and 7 retries of either kind", []string{"cm.TestConnect"}, ""},
 }
 
-// packages has the packages that contain tests of statements. The key is the name of the
-// package, the value is its directory.
+// packages maps the packages that have the tests to their directories.
 var packages = map[string]string{
 	"cm": ".", "soft": "../provider/soft", "connmgr": "../provider/soft/internal/connmgr", "rdmacore": "../provider/rdmacore",
 	"providertest": "../provider/providertest", "wire": "../internal/wire",
 }
 
-// TestStatements checks that every statement has existing tests, or a reason for having
+// TestStatements checks that every statement has tests that exist, or says why it has
 // none.
 func TestStatements(t *testing.T) {
 	functions := make(map[string]map[string]*ast.FuncDecl)
@@ -149,8 +146,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestStatementsAreComplete checks that a page's statements are numbered from 1 without
-// gaps.
+// TestStatementsAreComplete checks that the statements are numbered without gaps.
 func TestStatementsAreComplete(t *testing.T) {
 	var want []string
 	for _, page := range []struct {
@@ -168,8 +164,8 @@ func TestStatementsAreComplete(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// TestStatementsKnowTheirTests checks the labels of the test cases. For a label such as
-// "A1: ...", the statement A1 must list the test function.
+// TestStatementsKnowTheirTests checks that a test case labelled "A1: ..." is listed for
+// statement A1.
 func TestStatementsKnowTheirTests(t *testing.T) {
 	tests := make(map[string][]string)
 	for _, s := range statements {
@@ -193,8 +189,7 @@ func TestStatementsKnowTheirTests(t *testing.T) {
 	require.Greater(t, labels, 40, "the labels are not found")
 }
 
-// readFunctions parses a package, including files that build tags exclude. It returns
-// the functions by name, without methods.
+// readFunctions returns the functions of a package by name, without methods.
 func readFunctions(t *testing.T, dir string) map[string]*ast.FuncDecl {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

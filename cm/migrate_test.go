@@ -9,8 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// withSecondChannel opens a second channel on p's transport. It returns a copy of p that
-// has the second channel instead of the first.
+// withSecondChannel returns a copy of p with a new channel of the same transport.
 func withSecondChannel(p *peer) *peer {
 	p.t.Helper()
 	c, err := cm.OpenChannel(p.transportChannel.transport)
@@ -19,7 +18,7 @@ func withSecondChannel(p *peer) *peer {
 	return &peer{t: p.t, ps: p.ps, channel: c, id: p.id, fake: p.fake, transportChannel: channels[len(channels)-1]}
 }
 
-// TestMigrate checks that an ID's unfetched events move with it.
+// TestMigrate checks that an ID takes its unfetched events along.
 func TestMigrate(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateConnecting)
 	q := withSecondChannel(p)
@@ -39,8 +38,7 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, q.channel.Close())
 }
 
-// TestMigrateRequest checks that the unacknowledged event of a request prevents only the
-// migration of the listener.
+// TestMigrateRequest checks that an unacknowledged request holds back only the listener.
 func TestMigrateRequest(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.MessageParam{}, nil)

@@ -2,14 +2,14 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// An endpoint has the properties of this side on which connection parameters depend.
+// An endpoint has the properties of this side that limit connection parameters.
 type endpoint struct {
 	ps        PortSpace
-	hasQP     bool // whether the ID has a queue pair, which qpNum and srq describe
+	hasQP     bool // the ID has a queue pair, which qpNum and srq describe
 	qpNum     uint32
 	srq       bool
-	maxServed uint8 // number of the peer's READs and atomics that the device can serve at a time
-	maxIssued uint8 // number of own READs and atomics that the device can have outstanding
+	maxServed uint8 // READs and atomics of the peer that the device serves at a time
+	maxIssued uint8 // own READs and atomics that the device can have outstanding
 }
 
 // connectParam checks the parameters of Connect and returns the message to send. Source:
@@ -22,8 +22,7 @@ func (e *endpoint) connectParam(p *ConnParam) (*MessageParam, error) {
 		return nil, err
 	}
 	if e.ps == UDP {
-		// A lookup asks for the number of the peer's queue pair. It does not send the
-		// number of this side's queue pair.
+		// A lookup does not send the number of this side's queue pair.
 		return &MessageParam{PrivateData: p.PrivateData}, nil
 	}
 	out, err := e.describe(p)
@@ -36,9 +35,8 @@ func (e *endpoint) connectParam(p *ConnParam) (*MessageParam, error) {
 	return out, out.setCounts(p, usualCounts{served: e.maxServed, rnrRetry: verbs.MaxRetry}, e.maxServed, e.maxIssued)
 }
 
-// acceptParam checks the parameters of Accept against the request, and returns the
-// message to send. The retry count of the request applies to both sides
-// (rdma_accept(3)).
+// acceptParam checks the parameters of Accept, and returns the message to send. The
+// retry count of the request holds for both sides (rdma_accept(3)).
 func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessageParam, error) {
 	if p == nil {
 		p = &ConnParam{}
@@ -54,21 +52,19 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 		return &MessageParam{PrivateData: p.PrivateData, QPNum: out.QPNum, QKey: out.QKey}, nil
 	}
 	out.RetryCount = request.RetryCount
-	// request.InitiatorDepth is how many READs and atomics of this side the peer serves
-	// at a time: see MessageParam. This side can not have more outstanding
-	// (rdma_accept(3)).
+	// The peer serves request.InitiatorDepth READs and atomics of this side at a time.
+	// This side must not have more outstanding (rdma_accept(3)).
 	usual := usualCounts{served: min(e.maxServed, request.ResponderResources), rnrRetry: min(request.RNRRetryCount, verbs.MaxRetry)}
 	return out, out.setCounts(p, usual, e.maxServed, min(e.maxIssued, request.InitiatorDepth))
 }
 
-// usualCounts has the numbers that setCounts puts into the message if the application
-// left a count zero.
+// usualCounts has the numbers that are sent if the application leaves a count zero.
 type usualCounts struct {
-	served   uint8 // usual value of ResponderResources
-	rnrRetry uint8 // usual value of RNRRetryCount
+	served   uint8 // for ResponderResources
+	rnrRetry uint8 // for RNRRetryCount
 }
 
-// setCounts converts three of the wanted counts to numbers, and stores the numbers in p.
+// setCounts converts three of the wanted counts and stores them in p.
 func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed, maxIssued uint8) (err error) {
 	if p.ResponderResources, err = count("responder resources", wanted.ResponderResources, usual.served, maxServed); err != nil {
 		return err
@@ -80,8 +76,8 @@ func (p *MessageParam) setCounts(wanted *ConnParam, usual usualCounts, maxServed
 	return err
 }
 
-// count converts a count of ConnParam: zero to usualNumber, and a negative count to
-// zero. A count above the limit is refused.
+// count converts one count of a ConnParam. Zero becomes usualNumber, and a negative
+// count becomes zero.
 func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	switch {
 	case wanted == 0:
@@ -92,8 +88,8 @@ func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	return uint8(wanted), atMost(field, wanted, int(limit))
 }
 
-// describe returns a message without counts. If the ID has no queue pair, p describes
-// one.
+// describe returns a message without counts. It describes the queue pair of the ID, or
+// else the one in p.
 func (e *endpoint) describe(p *ConnParam) (*MessageParam, error) {
 	out := &MessageParam{PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPNum: p.QPNum, QKey: p.QKey}
 	if e.hasQP {

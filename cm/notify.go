@@ -2,14 +2,15 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Notify reports that a message has arrived on the queue pair before the peer's
-// confirmation of the connection. The event Established follows, and the confirmation
-// has no further effect. TCP port space only. Source: rdma_notify(3).
+// Notify tells the ID that a message has arrived on its queue pair before the peer's
+// confirmation. The message shows that the connection exists, so the event Established
+// follows. The late confirmation then has no effect. Source: rdma_notify(3).
 //
-// The caller calls Notify after the asynchronous event verbs.AsyncCommEst, or after the
-// completion of the message. The argument must be verbs.AsyncCommEst. Any other argument
-// is a *verbs.ParamError. If the connection is already established, the error matches
-// verbs.ErrState and can be ignored.
+// Call Notify after the asynchronous event verbs.AsyncCommEst, or after the completion
+// of the message. Notify is for the TCP port space only. The argument must be
+// verbs.AsyncCommEst. For any other argument, the error is a *verbs.ParamError. If the
+// connection is already established, the error matches verbs.ErrState and can be
+// ignored.
 func (id *ID) Notify(event verbs.AsyncEventType) error {
 	return id.do(callNotify, func() error {
 		if event != verbs.AsyncCommEst {

@@ -6,17 +6,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetTOS sets the type of service of the ID's packets. It must be called before
-// ResolveRoute, which uses the value. A later call returns a *StateError. Source:
-// rdma_set_option(3).
+// SetTOS sets the type of service of the ID's packets. Call it before ResolveRoute,
+// which uses the value. A later call returns a *StateError. Source: rdma_set_option(3).
 func (id *ID) SetTOS(tos uint8) error {
 	return id.setOption(callSetTOS, OptionTOS, int(tos))
 }
 
 // SetReuseAddr sets the option REUSEADDR. IDs with this option can share an address and
-// port. At most one of them can listen. The option must be set before Listen, and can be
-// cleared only before Bind. With the soft device, SetReuseAddr after Connect may return
-// a *verbs.FeatureError. Source: rdma_set_option(3).
+// port, but only one of them can listen. Set the option before Listen. It can be cleared
+// only before Bind. With the soft device, SetReuseAddr after Connect may return a
+// *verbs.FeatureError. Source: rdma_set_option(3).
 func (id *ID) SetReuseAddr(on bool) error {
 	if on {
 		return id.setOption(callSetReuseAddr, OptionReuseAddr, 1)
@@ -24,10 +23,12 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return id.setOption(callClearReuseAddr, OptionReuseAddr, 0)
 }
 
-// SetAFOnly decides whether an ID on the IPv6 wildcard accepts IPv6 requests only. The
-// call must precede Listen. If another ID has taken the port on IPv4, SetAFOnly(false)
-// returns ErrAddrNotAvailable. With librdmacm, Listen returns this error. Source:
+// SetAFOnly decides what a listener on the IPv6 wildcard accepts: with true only IPv6
+// requests, with false IPv4 requests too. Call it before Listen. Source:
 // rdma_set_option(3).
+//
+// If another ID has taken the port on IPv4, SetAFOnly(false) returns
+// ErrAddrNotAvailable. With librdmacm, Listen returns this error.
 func (id *ID) SetAFOnly(on bool) error {
 	value := 0
 	if on {
@@ -36,18 +37,19 @@ func (id *ID) SetAFOnly(on bool) error {
 	return id.setOption(callSetAFOnly, OptionAFOnly, value)
 }
 
-// SetAckTimeout sets the local ACK timeout of the queue pair, as a code for
-// verbs.AckTimeout from 0 to 31. The call must precede Connect or Accept. Before
-// ResolveRoute it also sets the retransmission time of connection messages. In the UDP
-// port space the error is a *verbs.FeatureError. Source: rdma_set_option(3).
+// SetAckTimeout sets the local ACK timeout of the queue pair. The value is a code from 0
+// to 31, as for verbs.AckTimeout. Call SetAckTimeout before Connect or Accept. If it is
+// called before ResolveRoute, it also sets the time after which connection messages are
+// repeated. In the UDP port space the error is a *verbs.FeatureError. Source:
+// rdma_set_option(3).
 func (id *ID) SetAckTimeout(code uint8) error {
 	return id.setOption(callSetAckTimeout, OptionAckTimeout, int(code))
 }
 
-// SetMinRNRTimer sets how long the peer waits before it repeats a message for which this
-// side had no receive buffer. The value is a code for verbs.RNRDelay from 0 to 31. The
-// default is DefaultMinRNRTimer. The call must precede Connect or Accept. In the UDP
-// port space the error is a *verbs.FeatureError.
+// SetMinRNRTimer sets how long the peer waits if this side had no receive buffer for a
+// message. After this time the peer sends the message again. The value is a code from 0
+// to 31, as for verbs.RNRDelay. The default is DefaultMinRNRTimer. Call SetMinRNRTimer
+// before Connect or Accept. In the UDP port space the error is a *verbs.FeatureError.
 func (id *ID) SetMinRNRTimer(code uint8) error {
 	return id.setOption(callSetMinRNRTimer, OptionMinRNRTimer, int(code))
 }
@@ -63,7 +65,7 @@ func (id *ID) setOption(c call, option Option, value int) error {
 	})
 }
 
-// checkTimerCode checks the value of an option that is a timer code.
+// checkTimerCode checks the code of a timer option.
 func (id *ID) checkTimerCode(option Option, code int) error {
 	if id.ps == UDP {
 		return &verbs.FeatureError{Feature: option.String(), Reason: errors.New("datagrams are not acknowledged")}

@@ -3,7 +3,7 @@ package cm
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // PortSpace is the kind of service that an ID is for. Each port space has its own port
-// numbers, unrelated to those of sockets.
+// numbers. They have nothing to do with the port numbers of sockets.
 type PortSpace uint16
 
 // Port spaces, numbered as enum rdma_port_space.
@@ -33,81 +33,85 @@ func (ps PortSpace) QPType() verbs.QPType {
 // DefaultQKey is the Q_Key of UD queue pairs that are created on an ID (RDMA_UDP_QKEY).
 const DefaultQKey = 0x01234567
 
-// ConnParam has the parameters of this side for Connect or Accept. For a count or depth,
-// zero means the usual value, and a negative value means zero. A count that is too large
-// is a *verbs.ParamError. A nil *ConnParam means the zero ConnParam.
+// ConnParam has the parameters of this side for Connect or Accept. Nil means the zero
+// ConnParam. Source: rdma_connect(3), rdma_accept(3).
 //
-// In Connect the usual values are the largest possible values. In Accept the usual
-// values are those of the request, up to the device's limits. Source: rdma_connect(3),
-// rdma_accept(3).
+// Some fields are counts. A count of zero means the usual number. In Connect the usual
+// number is the largest possible one. In Accept it is the number in the request, lowered
+// to the device's limit. To ask for zero, use a negative count. A count that is too
+// large causes a *verbs.ParamError.
 type ConnParam struct {
-	// PrivateData is sent to the peer, and copied before the call returns. See
-	// MaxPrivateData for the limits. PrivateData may arrive padded with zeros
+	// PrivateData is sent to the peer. It is copied before the call returns.
+	// MaxPrivateData is the limit. PrivateData may arrive padded with zeros
 	// (rdma_accept(3)), so it should contain its own length or end with a byte other
 	// than zero.
 	PrivateData []byte
 
 	// ResponderResources is how many READs and atomics of the peer this side serves at a
 	// time. The limit is DeviceAttr.MaxQPRdAtom. Zero means the limit, but in Accept not
-	// more than the value of the request. A negative value means none. TCP only.
+	// more than the number in the request. A negative number means none. TCP only.
 	ResponderResources int
 	// InitiatorDepth is how many READs and atomics this side can have outstanding. The
-	// limits are DeviceAttr.MaxQPInitRdAtom and, in Accept, the InitiatorDepth of the
-	// request. Zero means the lower limit, and a negative value means none. TCP only.
+	// limit is DeviceAttr.MaxQPInitRdAtom. In Accept, the InitiatorDepth of the request
+	// is a limit too. Zero means the lower limit, and a negative number means none. TCP
+	// only.
 	InitiatorDepth int
-	// FlowControl announces end-to-end flow control. The peer then waits for a receive
-	// buffer instead of getting an RNR NAK (IBTA vol. 1, 9.7.7.2). Accept does not copy
-	// FlowControl from the request: see Event.Param. TCP only.
+	// FlowControl tells the peer that this side supports end-to-end flow control (IBTA
+	// vol. 1, 9.7.7.2). With flow control, a peer waits for a receive buffer instead of
+	// getting an RNR NAK. Accept does not copy FlowControl from the request; see
+	// Event.Param. TCP only.
 	FlowControl bool
-	// RetryCount is the number of retries after a missing acknowledgement, at most 7,
-	// for both sides. Zero means 7, and a negative value means none. Accept ignores
-	// RetryCount. TCP only.
+	// RetryCount is how often a packet is repeated if it is not acknowledged, on both
+	// sides. It is at most 7. Zero means 7, and a negative number means none. Accept
+	// ignores RetryCount. TCP only.
 	RetryCount int
 	// RNRRetryCount is how often the peer repeats a message for which this side has no
-	// receive buffer. The maximum 7 means no limit. Zero means 7, but in Accept the
-	// value of the request. A negative value means none. TCP only.
+	// receive buffer. It is at most 7, and 7 means no limit. In Connect zero means 7. In
+	// Accept zero means the number in the request. A negative number means none. TCP
+	// only.
 	RNRRetryCount int
 
-	// SRQ and QPNum describe a queue pair that was not created on the ID: whether it has
-	// a shared receive queue, and its 24-bit number. If the ID has a queue pair, both
-	// are ignored.
+	// SRQ and QPNum describe a queue pair that was not created on the ID. SRQ is true if
+	// this queue pair has a shared receive queue. QPNum is its 24-bit number. If the ID
+	// has a queue pair, SRQ and QPNum are ignored.
 	SRQ   bool
 	QPNum uint32
-	// QKey is the Q_Key of a queue pair that was not created on the ID; zero means
+	// QKey is the Q_Key of a queue pair that was not created on the ID. Zero means
 	// DefaultQKey. UDP only.
 	QKey uint32
 }
 
-// MessageParam has the parameters in a connection message. In its counts, zero means
-// zero. In an event the counts are from the receiver's point of view: the peer's
-// InitiatorDepth arrives as ResponderResources, and the peer's ResponderResources as
-// InitiatorDepth. Source: rdma_get_cm_event(3).
+// MessageParam has the parameters in a connection message. Here zero means zero. Source:
+// rdma_get_cm_event(3).
+//
+// In an event, the counts are seen from the side that gets the event. So the peer's
+// InitiatorDepth arrives as ResponderResources, and the peer's ResponderResources arrive
+// as InitiatorDepth.
 type MessageParam struct {
-	// PrivateData is the private data of the message. See ConnParam.PrivateData for its
-	// length.
+	// PrivateData is the private data of the message; see ConnParam.PrivateData.
 	PrivateData []byte
 
-	ResponderResources uint8 // number of READs and atomics that this side serves at a time
-	InitiatorDepth     uint8 // number of READs and atomics that this side can have outstanding
-	FlowControl        bool  // whether the sender of the message supports end-to-end flow control
-	// RetryCount is the number of retries after a missing acknowledgement, for both
+	ResponderResources uint8 // READs and atomics of the peer that this side serves at a time
+	InitiatorDepth     uint8 // own READs and atomics that this side can have outstanding
+	FlowControl        bool  // the sender of the message supports end-to-end flow control
+	// RetryCount is how often a packet is repeated if it is not acknowledged, on both
 	// sides, 0 to 7. Only a connection request has it.
 	RetryCount uint8
 	// RNRRetryCount is how often the receiver of this connection message repeats a SEND
-	// that finds no receive buffer, 0 to 7; 7 means no limit.
+	// for which there is no receive buffer, 0 to 7. The number 7 means no limit.
 	RNRRetryCount uint8
 
-	SRQ   bool   // whether the queue pair of the message's sender uses a shared receive queue
-	QPNum uint32 // number of the queue pair of the message's sender
+	SRQ   bool   // the sender's queue pair has a shared receive queue
+	QPNum uint32 // number of the sender's queue pair
 	// QKey is the sender's Q_Key in the answer to a datagram lookup. In an event it is
-	// zero; see Event.UD.
+	// zero, and Event.UD has the Q_Key.
 	QKey uint32
 }
 
-// ConnParam converts p to parameters for Connect or Accept, which then send the counts
-// and the flow control of p unchanged. The private data and the fields of the queue pair
-// become zero. A count above the device's limit is refused. Accept(nil) lowers such a
-// count instead.
+// ConnParam returns parameters for Connect or Accept that send the same counts and the
+// same flow control as p. The private data and the fields of the queue pair are left
+// out. A count above the device's limit is then refused. Accept(nil) lowers such a count
+// instead.
 func (p *MessageParam) ConnParam() *ConnParam {
 	return &ConnParam{
 		ResponderResources: exactCount(p.ResponderResources),
@@ -118,8 +122,8 @@ func (p *MessageParam) ConnParam() *ConnParam {
 	}
 }
 
-// exactCount converts a count of MessageParam to a count of ConnParam. Zero becomes -1,
-// because zero in a ConnParam means the usual value.
+// exactCount converts a count for a ConnParam. Zero becomes -1, because zero means the
+// usual number there.
 func exactCount(n uint8) int {
 	if n == 0 {
 		return -1
@@ -146,9 +150,8 @@ func (m Message) String() string {
 }
 
 // MaxPrivateData returns how many bytes of private data a message can carry. In the TCP
-// port space the limits of connect, accept and reject are 56, 196 and 148. In the UDP
-// port space the limits are 180, 136 and 136. Source: rdma_connect(3), rdma_accept(3),
-// rdma_reject(3).
+// port space that is 56 for connect, 196 for accept and 148 for reject. In the UDP port
+// space it is 180, 136 and 136. Source: rdma_connect(3), rdma_accept(3), rdma_reject(3).
 func MaxPrivateData(ps PortSpace, m Message) int {
 	limits := [...]int{MessageConnect: 56, MessageAccept: 196, MessageReject: 148}
 	if ps == UDP {

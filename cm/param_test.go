@@ -9,8 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requireParam requires that err is an *OpError with a *verbs.ParamError of the given
-// values.
+// requireParam requires an *OpError with this *verbs.ParamError.
 func requireParam(t testing.TB, err error, field string, value, limit int64) {
 	t.Helper()
 	var param *verbs.ParamError
@@ -32,8 +31,8 @@ func TestMaxPrivateData(t *testing.T) {
 	}
 }
 
-// TestConnParamOfMessage checks that Connect with MessageParam.ConnParam sends the same
-// counts, including zeros, and nothing that describes the peer.
+// TestConnParamOfMessage checks that MessageParam.ConnParam keeps the counts, and
+// nothing that describes the peer.
 func TestConnParamOfMessage(t *testing.T) {
 	for _, want := range []cm.MessageParam{
 		{QPNum: fakeQPNum},

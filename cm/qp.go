@@ -5,15 +5,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// CreateQP creates the queue pair of the ID. attr.Type must be that of the port space,
-// and both CQs must be set. CreateQP does not keep attr. The caller closes the queue
-// pair with CloseQP. Source: rdma_create_qp(3).
+// CreateQP creates the queue pair of the ID. The type in attr must be the type of the
+// port space, and both CQs must be set. CreateQP does not keep attr. The caller closes
+// the queue pair with CloseQP. Source: rdma_create_qp(3).
 //
-// An RC queue pair starts in INIT, where receive buffers can be posted, and follows the
-// state of the connection. A UD queue pair starts in RTS with DefaultQKey.
+// An RC queue pair starts in INIT, where receive buffers can be posted. From then on it
+// follows the state of the connection. A UD queue pair starts in RTS with DefaultQKey.
 //
-// A pd of another device is verbs.ErrForeign. The other errors are those of
-// verbs.PD.CreateQP.
+// If pd belongs to another device, the error is verbs.ErrForeign. The other errors are
+// those of verbs.PD.CreateQP.
 func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.do(callCreateQP, func() error {
 		dev, err := id.device(callCreateQP)
@@ -32,7 +32,7 @@ func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	})
 }
 
-// QP returns the queue pair of the ID, or nil if the ID has none. The queue pair belongs
+// QP returns the queue pair of the ID, or nil if there is none. The queue pair belongs
 // to the ID until CloseQP.
 func (id *ID) QP() verbs.QP {
 	id.mu.Lock()
@@ -56,10 +56,10 @@ func (id *ID) CloseQP() error {
 	return nil
 }
 
-// InitQPAttr returns the attributes and the mask that move the application's own queue
-// pair to INIT, RTR or RTS. Any other state is a *verbs.ParamError. In the TCP port
-// space, RTR and RTS are available only after ConnectRequest or ConnectResponse. Source:
-// rdma_init_qp_attr(3).
+// InitQPAttr returns the attributes and the mask with which a program moves its own
+// queue pair to INIT, RTR or RTS. For any other state the error is a *verbs.ParamError.
+// In the TCP port space, RTR and RTS are possible only after ConnectRequest or
+// ConnectResponse. Source: rdma_init_qp_attr(3).
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
 	c := callInitQPAttr
 	if state == verbs.StateRTR || state == verbs.StateRTS {
@@ -78,7 +78,7 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 	return attr, mask, err
 }
 
-// device returns the device of the ID, or a *StateError if it has none.
+// device returns the device of the ID. Without a device the error is a *StateError.
 func (id *ID) device(c call) (verbs.Device, error) {
 	if dev := id.t.Device(); dev != nil {
 		return dev, nil

@@ -46,7 +46,7 @@ func TestCreateQPChecks(t *testing.T) {
 	p.createQP()
 }
 
-// TestNoDevice checks that calls that need a device are refused if the ID has no device.
+// TestNoDevice checks that calls that need a device fail without one.
 func TestNoDevice(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateBound)
 	p.fake.device = nil
@@ -57,7 +57,7 @@ func TestNoDevice(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrState)
 
 	p = routed(t, cm.TCP)
-	p.fake.device = nil // the state of an ID whose device was removed
+	p.fake.device = nil // as after DeviceRemoval
 	require.ErrorIs(t, p.id.Connect(&cm.ConnParam{QPNum: 7}), verbs.ErrState)
 	p = requested(t, cm.TCP, cm.MessageParam{})
 	p.fake.device = nil

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// TestServes checks that ID.Serves returns the bound address if the transport reports no
-// addresses.
+// TestServes checks that ID.Serves returns the bound address if the transport returns
+// nil.
 func TestServes(t *testing.T) {
 	for state := cm.StateIdle; state < cm.StateClosed; state++ {
 		id := reach(t, cm.TCP, state).id

@@ -2,72 +2,108 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// State is the state of an ID. An event changes the state when the event is fetched. An
-// ID connects only once.
+// State is the state of an ID. An event changes the state when Next returns the event.
+// An ID connects only once.
 type State uint8
 
-// States of an ID. The names in brackets are the states of the Linux kernel, where they
-// differ.
+// States of an ID. The calls and events that lead into a state are under "in", those
+// that lead out of it under "out". In every state, Close leads to StateClosed, and the
+// event DeviceRemoval leads to StateFailed. If the Linux kernel has another name for a
+// state, that name is in brackets.
 const (
-	// StateIdle: the ID is new and has no address. NewID enters this state; Bind and
-	// ResolveAddr leave it.
+	// StateIdle: the ID is new and has no address.
+	//
+	//	in:  NewID
+	//	out: Bind, ResolveAddr
 	StateIdle State = iota
-	// StateBound: the ID has a local address, and a device unless the address is a
-	// wildcard. Bind and AddrError enter this state. Listen and ResolveAddr leave it.
+	// StateBound: the ID has a local address. It also has a device, unless the address
+	// is a wildcard.
+	//
+	//	in:  Bind, AddrError
+	//	out: Listen, ResolveAddr
 	StateBound
-	// StateListening: the ID accepts requests, which arrive as ConnectRequest events
-	// with a new ID each. Listen enters this state.
+	// StateListening: the ID accepts requests. Each request arrives as a ConnectRequest
+	// event with a new ID.
+	//
+	//	in:  Listen
 	StateListening
 	// StateResolvingAddr: the transport looks for the device and the next hop
-	// (ADDR_QUERY). ResolveAddr enters this state; AddrResolved and AddrError leave it.
+	// (ADDR_QUERY).
+	//
+	//	in:  ResolveAddr
+	//	out: AddrResolved, AddrError
 	StateResolvingAddr
 	// StateAddrResolved: the ID has a local address, a peer address and a device.
-	// AddrResolved and RouteError enter this state; ResolveRoute leaves it.
+	//
+	//	in:  AddrResolved, RouteError
+	//	out: ResolveRoute
 	StateAddrResolved
-	// StateResolvingRoute: the transport looks for the route (ROUTE_QUERY). ResolveRoute
-	// enters this state; RouteResolved and RouteError leave it.
+	// StateResolvingRoute: the transport looks for the route (ROUTE_QUERY).
+	//
+	//	in:  ResolveRoute
+	//	out: RouteResolved, RouteError
 	StateResolvingRoute
-	// StateRouteResolved: the ID can connect. RouteResolved enters this state; Connect
-	// leaves it.
+	// StateRouteResolved: the ID can connect.
+	//
+	//	in:  RouteResolved
+	//	out: Connect
 	StateRouteResolved
 	// StateConnecting, active side: the request was sent and is not answered yet
-	// (REQ_SENT). Connect enters this state. Established, ConnectResponse, ConnectError,
-	// Unreachable and Rejected leave it. In the UDP port space AddrError leaves it too.
+	// (REQ_SENT).
+	//
+	//	in:  Connect
+	//	out: Established, ConnectResponse, ConnectError, Unreachable, Rejected;
+	//	     in the UDP port space also AddrError
 	StateConnecting
-	// StateResponded, active side without a queue pair on the ID: the peer has accepted
-	// (REP_RCVD). ConnectResponse enters this state; Establish, Reject, Disconnected,
-	// ConnectError, Unreachable and Rejected leave it.
+	// StateResponded, active side: the peer has accepted, and the ID has no queue pair
+	// (REP_RCVD).
+	//
+	//	in:  ConnectResponse
+	//	out: Establish, Reject, Disconnected, ConnectError, Unreachable, Rejected
 	StateResponded
-	// StateRequested, passive side: the request is not answered (REQ_RCVD). The ID of a
-	// ConnectRequest event is created in this state. Accept, Reject, and Unreachable leave
-	// it.
+	// StateRequested, passive side: the ID is new, and its request is not answered yet
+	// (REQ_RCVD).
+	//
+	//	in:  ConnectRequest
+	//	out: Accept, Reject, Unreachable
 	StateRequested
-	// StateAccepted, passive side: the peer has not confirmed, or Established was not
-	// fetched yet (REP_SENT). Accept enters this state; Established, Disconnect,
-	// Disconnected, ConnectError, Unreachable and Rejected leave it.
+	// StateAccepted, passive side: the request was accepted, and Established was not
+	// fetched yet (REP_SENT).
+	//
+	//	in:  Accept
+	//	out: Established, Disconnect, Disconnected, ConnectError, Unreachable, Rejected
 	StateAccepted
-	// StateDisconnectPending, passive side: Disconnect was called in StateAccepted,
-	// before Established was fetched (REP_SENT). The queue pair is flushed. Established
-	// leads to StateDisconnecting, and Disconnected leads to StateDisconnected.
-	// ConnectError, Unreachable and Rejected lead to StateFailed.
+	// StateDisconnectPending, passive side: Disconnect was called before Established was
+	// fetched (REP_SENT). The queue pair is flushed.
+	//
+	//	in:  Disconnect
+	//	out: Established, to StateDisconnecting;
+	//	     Disconnected, to StateDisconnected;
+	//	     ConnectError, Unreachable, Rejected, to StateFailed
 	StateDisconnectPending
-	// StateEstablished: the sides are connected, or in the UDP port space the lookup was
-	// answered. Established, Establish, and in the UDP port space Accept enter this
-	// state. Disconnect and Disconnected leave it.
+	// StateEstablished: the connection exists. In the UDP port space, the lookup was
+	// answered.
+	//
+	//	in:  Established, Establish; in the UDP port space also Accept
+	//	out: Disconnect, Disconnected
 	StateEstablished
 	// StateDisconnecting: the disconnect request was sent, and the queue pair is flushed
-	// (DREQ_SENT). Disconnect enters this state from StateEstablished, and Established
-	// enters it from StateDisconnectPending. Disconnected leaves it.
+	// (DREQ_SENT).
+	//
+	//	in:  Disconnect; in StateDisconnectPending also Established
+	//	out: Disconnected
 	StateDisconnecting
-	// StateDisconnected: the connection has ended. The event Disconnected enters this
-	// state, or in the UDP port space the call Disconnect. If the peer disconnected
-	// first, the peer waits until this side calls Disconnect or Close. The call
-	// Disconnect also flushes the queue pair.
+	// StateDisconnected: the connection has ended. If the peer disconnected first, it
+	// now waits until this side calls Disconnect or Close. Disconnect also flushes the
+	// queue pair.
+	//
+	//	in:  Disconnected; in the UDP port space Disconnect
 	StateDisconnected
 	// StateFailed: the connection was refused, the peer can not be reached, or the
-	// device was removed. The caller can only close the ID. Reject, a failed Accept,
-	// DeviceRemoval, ConnectError, Unreachable and Rejected enter this state. During a
-	// lookup in the UDP port space, AddrError enters this state too.
+	// device was removed. The ID can only be closed.
+	//
+	//	in:  Reject, a failed Accept, ConnectError, Unreachable, Rejected, DeviceRemoval;
+	//	     for a lookup in the UDP port space also AddrError
 	StateFailed
 	// StateClosed: Close was called. All other calls return verbs.ErrClosed.
 	StateClosed
@@ -89,9 +125,9 @@ func (s State) String() string {
 // ID. It matches verbs.ErrState.
 type StateError struct {
 	Call  string // name of the call, such as "accept"
-	State State  // the state of the ID at the time of the call
-	// Reason is set if the call is not allowed for another reason than the state, for
-	// example because the ID has no device. Otherwise Reason is empty.
+	State State  // state of the ID at the time of the call
+	// Reason is set if the state allows the call, but something else does not, for
+	// example because the ID has no device.
 	Reason string
 }
 
@@ -105,7 +141,7 @@ func (e *StateError) Error() string {
 // Is reports whether target is verbs.ErrState.
 func (e *StateError) Is(target error) bool { return target == verbs.ErrState }
 
-// call is a method whose use depends on the state of the ID.
+// A call is a method that only some states allow.
 type call uint8
 
 const (
@@ -139,7 +175,7 @@ var callNames = [...]string{
 
 func (c call) String() string { return callNames[c] }
 
-// withoutQP reports whether the call needs an ID without a queue pair.
+// withoutQP reports whether the call is only for an ID without a queue pair.
 func (c call) withoutQP() bool {
 	switch c {
 	case callListen, callCreateQP, callInitQPAttr, callReadyQPAttr, callEstablish:
@@ -148,10 +184,9 @@ func (c call) withoutQP() bool {
 	return false
 }
 
-// states is a set of states, with one bit for each state.
+// states is a set of states.
 type states uint32
 
-// setOf returns the set of the listed states.
 func setOf(list ...State) (set states) {
 	for _, s := range list {
 		set |= 1 << s
@@ -162,33 +197,32 @@ func setOf(list ...State) (set states) {
 var (
 	// liveStates has all states except StateClosed.
 	liveStates = states(1<<StateClosed - 1)
-	// addressingStates has the states in which an active ID has not called ResolveRoute
-	// yet.
+	// addressingStates has the states before ResolveRoute.
 	addressingStates = setOf(StateIdle, StateBound, StateResolvingAddr, StateAddrResolved)
-	// locatedStates has the states in which an ID can have a device and is not
-	// connecting yet.
+	// locatedStates has the states in which the ID may have a device, but does not
+	// connect yet.
 	locatedStates = setOf(StateBound, StateAddrResolved, StateResolvingRoute, StateRouteResolved, StateRequested)
 	// answeredStates has the states in which the peer's parameters are known.
 	answeredStates = setOf(StateResponded, StateRequested, StateAccepted, StateEstablished)
-	// waitingStates has the states of a handshake that has not ended. The connection can
-	// fail in them.
+	// waitingStates has the states in which the handshake is not over and may still
+	// fail.
 	waitingStates = setOf(StateConnecting, StateResponded, StateAccepted, StateDisconnectPending)
 )
 
-// sameState stands for the next state in a rule that does not change the state. It has
-// the value of StateIdle, to which no rule leads.
+// sameState in a rule means that the state does not change. No rule leads to StateIdle,
+// so sameState can have its number.
 const sameState = StateIdle
 
-// A rule says in which states a call or event is possible, and the next state.
+// A rule says in which states a call or event is possible, and what the next state is.
 type rule[T call | EventType] struct {
 	what T         // the call or the type of the event
-	from states    // the states in which the call is legal, or the event possible
-	ps   PortSpace // port space for which the rule holds; zero means both
-	to   State     // the next state, or sameState
+	from states    // states in which it is possible
+	ps   PortSpace // port space of the rule; zero means both
+	to   State     // next state, or sameState
 }
 
-// follow returns the next state for a call or event. If no rule matches, follow() returns
-// the current state and false.
+// follow returns the next state for a call or event. If no rule matches, it returns the
+// current state and false.
 func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from State) (State, bool) {
 	for _, r := range rules {
 		if r.what != what || r.from&(1<<from) == 0 || r.ps != 0 && r.ps != ps {
@@ -202,11 +236,11 @@ func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from Stat
 	return from, false
 }
 
-// callRules has the calls that the manual pages allow. librdmacm also accepts these
-// calls:
+// callRules has the calls that the manual pages allow. librdmacm also allows these,
+// which this package refuses:
 //
-//   - Disconnect in place of Accept or Reject, which has no effect.
-//   - An option that is set too late, which has no effect.
+//   - Disconnect instead of Accept or Reject, without effect.
+//   - An option that is set too late, without effect.
 //   - Listen without Bind, which rdma_listen(3) forbids.
 var callRules = []rule[call]{
 	{what: callBind, from: setOf(StateIdle), to: StateBound},
@@ -224,7 +258,7 @@ var callRules = []rule[call]{
 	{what: callAccept, from: setOf(StateRequested), ps: UDP, to: StateEstablished},
 	{what: callReject, from: setOf(StateRequested, StateResponded), to: StateFailed},
 	{what: callEstablish, from: setOf(StateResponded), to: StateEstablished},
-	{what: callNotify, from: setOf(StateAccepted), to: sameState}, // the state changes later, with the event Established
+	{what: callNotify, from: setOf(StateAccepted), to: sameState}, // the event Established changes the state later
 	{what: callDisconnect, from: setOf(StateConnecting, StateResponded), to: sameState},
 	{what: callDisconnect, from: setOf(StateAccepted), to: StateDisconnectPending},
 	{what: callDisconnect, from: setOf(StateEstablished), ps: TCP, to: StateDisconnecting},
@@ -243,9 +277,9 @@ var callRules = []rule[call]{
 // eventRules has the events that an ID can get. Unreachable has two special meanings
 // (rdma_get_cm_event(3)):
 //
-//   - On an established ID: the address of a neighbour has changed. The connection
-//     continues.
-//   - On an unanswered request: the transport has dropped the request to make room for
+//   - If the connection is established, the address of a neighbour has changed. The
+//     connection continues.
+//   - If a request is not answered yet, the transport has dropped it to make room for
 //     other requests.
 var eventRules = []rule[EventType]{
 	{what: AddrResolved, from: setOf(StateResolvingAddr), to: StateAddrResolved},

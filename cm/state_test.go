@@ -14,9 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// legalSteps lists the calls and events that the manual pages allow in each state,
-// independently of callRules and eventRules. In "accept/tcp=accepted", tcp is the only
-// port space, and accepted is the next state.
+// legalSteps lists the calls and events that the manual pages allow in each state. The
+// step "accept/tcp=accepted" is only for the TCP port space and leads to StateAccepted.
 var legalSteps = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
 		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
@@ -48,8 +47,7 @@ var legalSteps = map[cm.State]string{
 	cm.StateClosed:        ``,
 }
 
-// allowed returns the state after a call or event, and whether legalSteps allows that
-// step.
+// allowed returns the state after a call or event, and whether legalSteps allows it.
 func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) {
 	for entry := range strings.SplitSeq(legalSteps[state], ",") {
 		name, target, _ := strings.Cut(strings.TrimSpace(entry), "=")
@@ -65,7 +63,7 @@ func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) 
 	return state.String(), false
 }
 
-// callFuncs has a function for each call, by name, with valid arguments.
+// callFuncs has a function for each call, with valid arguments.
 var callFuncs = map[string]func(p *peer) error{
 	"bind":              func(p *peer) error { return p.id.Bind(local) },
 	"listen":            func(p *peer) error { return p.id.Listen(1) },
@@ -112,8 +110,7 @@ func bringTo(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	return stepInto(t, ps, state)
 }
 
-// stepInto returns a new ID in the given state. It makes one call or delivers one event
-// that leads there.
+// stepInto returns a new ID in the given state, by way of the state before it.
 func stepInto(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	last := map[cm.State]struct {
 		from cm.State
@@ -150,7 +147,7 @@ func stepInto(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	return p
 }
 
-// states returns the possible states of an ID of the port space.
+// states returns the states that are possible in the port space.
 func states(ps cm.PortSpace) []cm.State {
 	var list []cm.State
 	for s := cm.StateIdle; s <= cm.StateClosed; s++ {
@@ -170,11 +167,10 @@ func everyState(t *testing.T, f func(t *testing.T, ps cm.PortSpace, state cm.Sta
 	}
 }
 
-// onlyTCP reports whether a call sets an option that UDP does not have.
+// onlyTCP reports whether the call sets an option of the TCP port space.
 func onlyTCP(name string) bool { return name == "set ACK_TIMEOUT" || name == "set MIN_RNR_TIMER" }
 
-// TestCalls makes every call in every state. The calls that legalSteps allows must
-// succeed, and all others must fail.
+// TestCalls makes every call in every state, and compares the result with legalSteps.
 func TestCalls(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range callFuncs {
@@ -205,8 +201,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestEvents delivers every event in every state. Next returns it if legalSteps allows
-// it, and drops it otherwise.
+// TestEvents delivers every event in every state, and compares the result with
+// legalSteps.
 func TestEvents(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for typ := range cm.EventType(20) {
@@ -254,7 +250,7 @@ func TestQueuePairRules(t *testing.T) {
 	}
 }
 
-// TestEstablishWithQP checks that Establish is refused for an ID with a queue pair.
+// TestEstablishWithQP checks that Establish is refused if the ID has a queue pair.
 func TestEstablishWithQP(t *testing.T) {
 	p := routed(t, cm.TCP)
 	p.createQP()
@@ -264,8 +260,8 @@ func TestEstablishWithQP(t *testing.T) {
 	require.Equal(t, cm.StateResponded, p.id.State())
 }
 
-// TestTransportRefuses checks that a call that the transport refuses changes nothing.
-// Accept is the exception: after a refused Accept the ID is in StateFailed.
+// TestTransportRefuses checks that a failed call changes nothing. Only Accept leads to
+// StateFailed.
 func TestTransportRefuses(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range callFuncs {

@@ -9,10 +9,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Wait waits for an event and returns it, for programs without an event loop. The
+// Wait waits for an event and returns it. It is for programs without an event loop. The
 // goroutine and its thread sleep in poll(2). The caller acknowledges the event with
-// Event.Ack. One event wakes only one of several waiting goroutines. If the caller owns
-// a CQ with verbs.ProgressManual, no data of that CQ moves during Wait.
+// Event.Ack. If several goroutines wait, one event wakes one of them.
+//
+// If the caller owns a CQ with verbs.ProgressManual, no data of that CQ moves during
+// Wait.
 //
 // The errors:
 //
@@ -35,21 +37,23 @@ func (c *EventChannel) Wait(ctx context.Context) (Event, error) {
 	}
 }
 
-// Expect waits for the next event, as Wait does, and acknowledges it. It skips
-// TimewaitExit, AddrChange, and Unreachable for an established ID, unless they are
-// expected. For any other unexpected event the error is Event.Err, or else matches
-// verbs.ErrState. The caller must answer or close an unexpected ConnectRequest.
+// Expect waits for the next event, as Wait does, and acknowledges it. The event must
+// have the type want. Expect takes events of all IDs of the channel, so each ID should
+// have its own channel; see ID.Migrate. Source: rdma_get_request(3), rdma_create_id(3).
 //
-// Expect takes events of all IDs, so each ID should have its own channel: see
-// ID.Migrate. Source: rdma_get_request(3), rdma_create_id(3).
+// Some events change nothing, and Expect skips them if they are not wanted:
+// TimewaitExit, AddrChange, and Unreachable on an established ID.
+//
+// Any other event is an error. Expect then returns the event and Event.Err. If Event.Err
+// is nil, the error matches verbs.ErrState. If the event is a ConnectRequest, the caller
+// must answer it or close its ID.
 func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error) {
 	for {
 		ev, err := c.Wait(ctx)
 		if err != nil {
 			return Event{}, err
 		}
-		// Whether to skip is decided before Ack, because after Ack another goroutine may
-		// close the ID.
+		// Decide now, because another goroutine may close the ID after Ack.
 		skip := ev.endsNothing()
 		if err := ev.Ack(); err != nil {
 			return ev, err
@@ -66,8 +70,8 @@ func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error
 	}
 }
 
-// endsNothing reports whether the ID continues as before after this event. Unreachable
-// is such an event on an established ID; otherwise it ends the attempt to connect.
+// endsNothing reports whether the ID continues as before. Unreachable ends an attempt to
+// connect, but not an established connection.
 func (e *Event) endsNothing() bool {
 	switch e.Type {
 	case TimewaitExit, AddrChange:
@@ -78,8 +82,7 @@ func (e *Event) endsNothing() bool {
 	return false
 }
 
-// sleep blocks until the descriptor of the channel is readable, ctx is done, or another
-// goroutine calls Close.
+// sleep blocks until the descriptor is readable, ctx is done, or the channel is closed.
 func (c *EventChannel) sleep(ctx context.Context) error {
 	c.mu.Lock()
 	if c.closed {

@@ -16,16 +16,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitingID returns an ID that waits for AddrResolved. When a test receives from
-// fdCalls, Wait is about to sleep, because Wait has just called FD.
+// waitingID returns an ID that waits for AddrResolved. A value on fdCalls means that
+// Wait is about to sleep.
 func waitingID(t *testing.T) (p *peer, fdCalls chan struct{}) {
 	t.Helper()
 	p = reach(t, cm.TCP, cm.StateResolvingAddr)
 	return p, p.transportChannel.makeReadable(t)
 }
 
-// makeReadable gives the channel a descriptor that is readable while an event is queued.
-// Each call of FD sends to fdCalls.
+// makeReadable gives the channel a descriptor that is readable while it has an event.
+// Each call of FD sends a value to fdCalls.
 func (c *fakeChannel) makeReadable(t *testing.T) (fdCalls chan struct{}) {
 	t.Helper()
 	fd, err := eventfd.New()
@@ -42,7 +42,6 @@ func (c *fakeChannel) makeReadable(t *testing.T) (fdCalls chan struct{}) {
 	return c.fdCalls
 }
 
-// pushResolved queues AddrResolved.
 func (p *peer) pushResolved() {
 	p.transportChannel.push(cm.TransportEvent{Type: cm.AddrResolved, ID: p.fake})
 }
@@ -57,14 +56,14 @@ func TestWaitFindsEvent(t *testing.T) {
 	require.NoError(t, ev.Ack())
 }
 
-// TestWaitSleeps checks that Wait sleeps until there is an event, even if the descriptor
-// becomes readable without one.
+// TestWaitSleeps checks that Wait sleeps again if the descriptor is readable without an
+// event.
 func TestWaitSleeps(t *testing.T) {
 	p, fdCalls := waitingID(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-fdCalls
-		p.transportChannel.setReady(true) // The descriptor is readable, but the channel has no event.
+		p.transportChannel.setReady(true) // readable, but without an event
 		<-fdCalls
 		p.pushResolved()
 	})
@@ -88,7 +87,7 @@ func TestWaitCanceled(t *testing.T) {
 	var op *verbs.OpError
 	require.ErrorAs(t, err, &op)
 
-	// If the context is done, a queued event stays in the channel.
+	// If the context is done, the event stays in the channel.
 	p.pushResolved()
 	_, err = p.channel.Wait(ctx)
 	require.ErrorIs(t, err, context.Canceled)
@@ -107,7 +106,7 @@ func TestWaitDeadline(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// TestWaitClosed checks that Close first ends all calls of Wait, and then closes the
+// TestWaitClosed checks that Close ends all calls of Wait before it closes the
 // descriptor.
 func TestWaitClosed(t *testing.T) {
 	for range 100 {
@@ -130,8 +129,7 @@ func TestWaitClosed(t *testing.T) {
 	}
 }
 
-// TestWaitBroken checks that Wait returns the transport's error. The test also checks
-// that Wait returns an error for a descriptor that will never be readable.
+// TestWaitBroken checks that Wait fails if the transport or the descriptor is broken.
 func TestWaitBroken(t *testing.T) {
 	p, _ := waitingID(t)
 	p.transportChannel.fail = errBroken
@@ -139,7 +137,7 @@ func TestWaitBroken(t *testing.T) {
 	require.ErrorIs(t, err, errBroken)
 
 	p, _ = waitingID(t)
-	p.transportChannel.fd = math.MaxInt32 // a number that is no open descriptor
+	p.transportChannel.fd = math.MaxInt32 // not an open descriptor
 	_, err = p.channel.Wait(t.Context())
 	require.ErrorIs(t, err, unix.EBADF)
 
@@ -176,8 +174,7 @@ func TestExpect(t *testing.T) {
 	require.NoError(t, p.id.Close())
 }
 
-// TestExpectSkips checks that Expect skips events that leave the ID's state unchanged,
-// unless the caller expects them.
+// TestExpectSkips checks that Expect skips events that change nothing.
 func TestExpectSkips(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateDisconnected)
 	for _, typ := range []cm.EventType{cm.TimewaitExit, cm.AddrChange, cm.TimewaitExit} {
