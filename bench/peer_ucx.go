@@ -35,22 +35,31 @@ func (u *ucx) Cases(o options) (cases []Case) {
 		// Each process needs its own processor, because neither ever sleeps.
 		return nil
 	}
-	for _, workload := range []string{workPingPong, workStream} {
+	for _, workload := range []string{workPingPong, workStream, workRead, workWrite} {
 		for _, c := range casesOf(workload, o) {
-			// Rates with one message in flight are not comparable, because ucx_perftest
-			// does not wait for answers.
-			if workload == workStream && c.InFlight == 1 {
-				continue
-			}
 			for _, path := range []string{"posix", ucxTagPath, "tcp"} {
 				c.Peer, c.Path, c.Mode = u.Name(), path, "busy"
-				if o.wantsCase(c) {
+				if o.wantsCase(c) && ucxFits(c) {
 					cases = append(cases, c)
 				}
 			}
 		}
 	}
 	return cases
+}
+
+// ucxFits reports whether ucx_perftest can measure a case.
+func ucxFits(c Case) bool {
+	switch c.Workload {
+	case workStream:
+		// With one message in flight the rates are not comparable, because ucx_perftest
+		// does not wait for answers.
+		return c.InFlight > 1
+	case workRead, workWrite:
+		// One-sided operations have no tags. Over TCP, a get takes a millisecond.
+		return c.Path == "posix"
+	}
+	return true
 }
 
 // ucxTagPath is shared memory, like the path posix, but for messages with tags.
@@ -99,20 +108,33 @@ type ucxBatch struct {
 }
 
 func (b ucxBatch) tests() (lines []string) {
-	name, ranks := "ucp_am", []string{"50"}
-	if b.Path == ucxTagPath {
-		name = "tag"
+	ranks := []string{"50"}
+	if b.timed() {
+		ranks = []string{"50", "99", "99.9"}
 	}
-	if b.Workload == workPingPong {
-		name, ranks = name+"_lat", []string{"50", "99", "99.9"}
-	} else {
-		name += "_bw"
-	}
+	name := b.test()
 	for _, rank := range ranks {
 		lines = append(lines, fmt.Sprintf("p%s -t %s -s %d -O %d -w %d -n %d -R %s",
 			rank, name, b.Size, b.InFlight, b.warmUp(), b.messages, rank))
 	}
 	return lines
+}
+
+// test returns the name of the test.
+func (b ucxBatch) test() string {
+	name := "ucp_am"
+	if b.Path == ucxTagPath {
+		name = "tag"
+	}
+	switch b.Workload {
+	case workRead:
+		return "ucp_get"
+	case workWrite:
+		return "ucp_put_lat"
+	case workStream:
+		return name + "_bw"
+	}
+	return name + "_lat"
 }
 
 func (b ucxBatch) warmUp() int { return b.messages / 4 }
@@ -135,12 +157,16 @@ func (r *ucxRun) rate() float64 {
 	return float64(len(r.figures)) / seconds
 }
 
-// row converts the result to a row. In ping-pong, ucx_perftest counts the messages of
-// both sides, and its latency is half of a round trip.
+// row converts the result to a row. In ping-pong and in WRITEs, which both sides make in
+// turn, ucx_perftest counts the messages of both sides, and its latency is half of a round
+// trip. A READ is a round trip.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
-	if c.Workload == workPingPong {
-		const ways = 2
+	if c.timed() {
+		ways := 2.
+		if c.Workload == workRead {
+			ways = 1
+		}
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
 		// Each percentile comes from a separate test, so the measured p99 may be below

@@ -13,7 +13,11 @@ import (
 )
 
 func ucxCase(workload string) Case {
-	return Case{Peer: "ucx", Path: "posix", Mode: "busy", Workload: workload, Size: 64, InFlight: 32, Connections: 1, For: time.Millisecond}
+	c := Case{Peer: "ucx", Path: "posix", Mode: "busy", Workload: workload, Size: 64, InFlight: 1, Connections: 1, For: time.Millisecond}
+	if workload == workStream {
+		c.InFlight = 32
+	}
+	return c
 }
 
 func TestUCXMissing(t *testing.T) {
@@ -55,6 +59,27 @@ func TestUCXCases(t *testing.T) {
 		inFlight = append(inFlight, c.InFlight)
 	}
 	require.Equal(t, []int{1, 32, 256}, inFlight, "one ping-pong and two streams")
+	var oneSided []string
+	for _, c := range newUCX().Cases(options{sizes: []int{64}, workloads: []string{workRead, workWrite}}) {
+		oneSided = append(oneSided, c.Path+" "+c.Workload)
+	}
+	require.Equal(t, []string{"posix read", "posix write"}, oneSided)
+}
+
+// TestUCXOneSided checks that a READ counts as a round trip, and a WRITE as half of one.
+func TestUCXOneSided(t *testing.T) {
+	r := &ucxRun{figures: []ucxFigure{{100, 8e6}, {200, 8e6}, {300, 8e6}}, sent: 1000}
+	for workload, want := range map[string]struct {
+		test string
+		ways float64
+	}{workRead: {"-t ucp_get ", 1}, workWrite: {"-t ucp_put_lat ", 2}} {
+		c := ucxCase(workload)
+		row := r.row(c)
+		require.InDelta(t, want.ways*100, row.P50, 1e-9)
+		require.InDelta(t, want.ways*300, row.P999, 1e-9)
+		require.InEpsilon(t, 8e6/want.ways, row.MsgsPerSec, 1e-9)
+		require.Contains(t, ucxBatch{c, 1}.tests()[2], want.test)
+	}
 }
 
 // ucxScript returns a ucx that runs a shell script instead of ucx_perftest.

@@ -59,10 +59,15 @@ func casesOf(workload string, o options) (cases []Case) {
 			}
 		}
 	case workConnsIdle, workConnsActive:
-		for _, conns := range []int{1, 100, 1000} {
-			if !o.quick || conns == 100 {
-				add(smallSize, 1, conns)
-			}
+		counts := []int{1, 100, 1000}
+		if workload == workConnsIdle {
+			counts = append(counts, 10_000)
+		}
+		if o.quick {
+			counts = []int{100}
+		}
+		for _, conns := range counts {
+			add(smallSize, 1, conns)
 		}
 	case workConnect, workIdle:
 		add(smallSize, 1, 1)
