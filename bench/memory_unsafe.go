@@ -12,40 +12,39 @@ import (
 )
 
 // makeShared makes shared memory in a file. Another process passes the file's name to
-// openShared.
-func makeShared(message int) (*sharedMemory, error) {
+// openShared. The parameter size is the length in bytes.
+func makeShared(size int) (*sharedFile, error) {
 	fd, err := unix.MemfdCreate("rdmaloop-bench", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
 	name := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
 	f := os.NewFile(uintptr(fd), name)
-	if err := f.Truncate(int64(2 * cellSize(message))); err != nil {
+	if err := f.Truncate(int64(size)); err != nil {
 		return nil, err
 	}
-	return mapShared(f, message)
+	return mapShared(f, size)
 }
 
-func openShared(name string, message int) (*sharedMemory, error) {
+func openShared(name string, size int) (*sharedFile, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
-	return mapShared(f, message)
+	return mapShared(f, size)
 }
 
-func mapShared(f *os.File, message int) (*sharedMemory, error) {
-	size := cellSize(message)
-	memory, err := unix.Mmap(int(f.Fd()), 0, 2*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+func mapShared(f *os.File, size int) (*sharedFile, error) {
+	memory, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
 		return nil, os.NewSyscallError("mmap", err)
 	}
-	return &sharedMemory{file: f, request: cellAt(memory[:size], message), response: cellAt(memory[size:], message)}, nil
+	return &sharedFile{f, memory}, nil
 }
 
-// cellAt returns the cell at the beginning of the memory. The cell's counter is aligned:
-// the mapping begins at a page boundary, and cellSize is a multiple of 128.
-func cellAt(memory []byte, message int) cell {
-	count := (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(memory)))
-	return cell{count, memory[unsafe.Sizeof(*count):][:message]}
+// cellAt returns the cell at the given offset of the memory. The offset is a multiple of
+// cellAlign. So the cell's counter is aligned, because a mapping begins at a page.
+func cellAt(memory []byte, offset, message int) cell {
+	count := (*atomic.Uint64)(unsafe.Pointer(&memory[offset]))
+	return cell{count, memory[offset:][unsafe.Sizeof(*count):][:message]}
 }

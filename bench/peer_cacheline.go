@@ -1,52 +1,45 @@
 package main
 
-import (
-	"os"
-	"sync/atomic"
-)
+// maxCacheLine is the size in bytes of the largest message of the peer cacheline. A
+// larger one takes more than two cache lines, and is left to the peer memcpy.
+const maxCacheLine = 64
 
-// cacheLinePeer returns the peer that gives a lower bound for the local path. It uses
-// shared memory without a library.
+// cacheLinePeer returns the peer that gives a lower bound for small messages on the local
+// path. It uses shared memory without a library.
 func cacheLinePeer() *peer {
 	return &peer{
 		name:     "cacheline",
 		variants: []variant{{"memory", "busy"}},
-		fits:     func(c Case) bool { return c.Workload == workPingPong },
+		fits:     func(c Case) bool { return c.Workload == workPingPong && c.Size <= maxCacheLine },
 		serve:    serveMemory,
 		connect:  connectMemory,
 	}
 }
 
-// A cell transfers messages in one direction. A small message and its sequence number
-// are in one cache line, so only one cache line is transferred.
-type cell struct {
-	count *atomic.Uint64
-	bytes []byte
-}
-
-// cellSize is the distance in bytes between cells. It is a multiple of 128, because some
-// processors fetch cache lines of 64 bytes in pairs.
-func cellSize(message int) int {
-	const apart, counter = 128, 8
-	return (counter + message + apart - 1) / apart * apart
-}
-
-// A sharedMemory is a file with one cell for each direction. Both processes map it.
+// A sharedMemory has one cell for each direction.
 type sharedMemory struct {
-	file     *os.File
+	*sharedFile
+	spinner
 	request  cell
 	response cell
-	stop     atomic.Bool
-	finished chan struct{}
+	served   uint64 // Number of the last message that was answered.
 }
 
-func serveMemory(s *spec) (server, error) {
-	m, err := makeShared(s.Size)
+func newSharedMemory(f *sharedFile, err error, message int) (*sharedMemory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.finished = make(chan struct{})
-	go m.serve()
+	both := f.cells(0, 2, message)
+	return &sharedMemory{sharedFile: f, request: both[0], response: both[1]}, nil
+}
+
+func serveMemory(s *spec) (server, error) {
+	f, err := makeShared(2 * cellSize(s.Size))
+	m, err := newSharedMemory(f, err, s.Size)
+	if err != nil {
+		return nil, err
+	}
+	m.run(m.serve)
 	return m, nil
 }
 
@@ -55,26 +48,23 @@ func (m *sharedMemory) Addr() string { return m.file.Name() }
 
 // Close ends the goroutine that answers messages. Then it closes the file.
 func (m *sharedMemory) Close() error {
-	m.stop.Store(true)
-	<-m.finished
+	m.end()
 	return m.file.Close()
 }
 
+// serve answers the next message if it is there.
 func (m *sharedMemory) serve() {
-	defer close(m.finished)
-	for n := uint64(1); ; n++ {
-		for m.request.count.Load() != n {
-			if m.stop.Load() {
-				return
-			}
-		}
-		copy(m.response.bytes, m.request.bytes)
-		m.response.count.Store(n)
+	if m.request.count.Load() == m.served {
+		return
 	}
+	m.served++
+	copy(m.response.bytes, m.request.bytes)
+	m.response.count.Store(m.served)
 }
 
 func connectMemory(s *spec) (client, error) {
-	m, err := openShared(s.Server, s.Size)
+	f, err := openShared(s.Server, 2*cellSize(s.Size))
+	m, err := newSharedMemory(f, err, s.Size)
 	if err != nil {
 		return nil, err
 	}

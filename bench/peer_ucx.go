@@ -158,8 +158,8 @@ func (r *ucxRun) rate() float64 {
 }
 
 // row converts the result to a row. In ping-pong and in WRITEs, which both sides make in
-// turn, ucx_perftest counts the messages of both sides, and its latency is half of a round
-// trip. A READ is a round trip.
+// turn, ucx_perftest counts the messages of both sides, and its latency is half of a
+// round trip. A READ is a round trip.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
 	if c.timed() {

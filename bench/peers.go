@@ -25,7 +25,7 @@ type peer struct {
 type variant struct{ path, mode string }
 
 func ownPeers() []*peer {
-	return []*peer{rdmaloopPeer(), rdmacorePeer(), gnetPeer(), stdlibPeer(), cacheLinePeer(), rawUDPPeer()}
+	return []*peer{rdmaloopPeer(), rdmacorePeer(), gnetPeer(), stdlibPeer(), cacheLinePeer(), memcpyPeer(), rawUDPPeer()}
 }
 
 func peerNamed(name string) (*peer, error) {

@@ -4,11 +4,14 @@ package main
 // without RDMA.
 const baseline = "gnet"
 
-// floorOf returns the name of the peer that gives a lower bound for a path. It returns ""
+// floorOf returns the name of the peer that gives a lower bound for a case. It returns ""
 // for a hardware device, which has no such peer.
-func floorOf(path string) string {
-	switch path {
+func floorOf(c Case) string {
+	switch c.Path {
 	case "local", "posix", ucxTagPath, "memory":
+		if c.Workload == workStream || c.Size > maxCacheLine {
+			return "memcpy"
+		}
 		return "cacheline"
 	case "wire", "tcp", "udp":
 		return "rawudp"
@@ -38,7 +41,7 @@ func withRatios(rows []Row) []Row {
 	for i := range rows {
 		r := &rows[i]
 		r.RatioToGnet = ratio(*r, index[key{baseline, r.withoutPeer()}])
-		r.RatioToFloor = ratio(*r, index[key{floorOf(r.Path), r.withoutPeer()}])
+		r.RatioToFloor = ratio(*r, index[key{floorOf(r.Case), r.withoutPeer()}])
 	}
 	return rows
 }

@@ -45,3 +45,15 @@ func TestRatiosOfRates(t *testing.T) {
 	require.Zero(t, rows[2].RatioToGnet)
 	require.Zero(t, rows[0].RatioToFloor)
 }
+
+// TestFloorOfCopies checks that streams and large messages are compared with copies.
+func TestFloorOfCopies(t *testing.T) {
+	rows := withRatios([]Row{
+		testRow("rdmaloop", "local", "busy", workStream, 64, 0, 9e6),
+		testRow("memcpy", "memory", "busy", workStream, 64, 0, 18e6),
+		testRow("ucx", "posix", "busy", workPingPong, 4096, 3000, 1e5),
+		testRow("memcpy", "memory", "busy", workPingPong, 4096, 1000, 9e5),
+	})
+	require.InDelta(t, 0.5, rows[0].RatioToFloor, 1e-9)
+	require.InDelta(t, 3, rows[2].RatioToFloor, 1e-9)
+}

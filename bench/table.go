@@ -36,8 +36,8 @@ CPU time, allocations and context switches are sums of both sides, per round tri
 Memory is that of both ends of a connection. × gnet and × floor are the p50 as a
 multiple of the p50 of gnet and of the floor (less is better). Where only rates are
 known, they are the ratio of the rates (more is better). The floor of shared memory
-is a cache line between two processors. The floor of sockets is a UDP ping-pong
-without a library.
+is a cache line between two processors, and for streams and large messages a copy into
+shared memory and out of it. The floor of sockets is a UDP ping-pong without a library.
 `
 
 // printTable writes a table for each group of rows that can be compared.
