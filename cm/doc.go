@@ -71,8 +71,8 @@
 //
 // # Errors
 //
-// A failed call returns a *verbs.OpError, which wraps the cause. The comment of a method
-// may name special causes. The general causes are:
+// A failed call returns a *verbs.OpError, which names the operation and wraps the cause.
+// Some methods have causes of their own, which their comments name. The general causes:
 //
 //   - verbs.ErrClosed: the ID or the channel is closed;
 //   - *StateError: the state of the ID does not allow the call;
@@ -111,9 +111,9 @@
 //
 // # Who may call
 //
-// Any goroutine may call the methods, with one exception. If the queue pair of an ID has
-// a CQ with verbs.ProgressManual, only the goroutine that owns the CQ may call the
-// methods of the ID and of the ID's channel.
+// Any goroutine may call the methods, with one exception. The queue pair of an ID may
+// have a CQ with verbs.ProgressManual. Then only the goroutine that owns the CQ may call
+// the methods of the ID and of the ID's channel.
 package cm
 
 // The files of this package, in reading order:

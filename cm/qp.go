@@ -13,7 +13,7 @@ import (
 // follows the state of the connection. A UD queue pair starts in RTS with DefaultQKey.
 //
 // If pd belongs to another device, the error is verbs.ErrForeign. The other errors are
-// those of verbs.PD.CreateQP.
+// the same as for verbs.PD.CreateQP.
 func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.do(callCreateQP, func() error {
 		dev, err := id.device(callCreateQP)
@@ -42,7 +42,7 @@ func (id *ID) QP() verbs.QP {
 
 // CloseQP closes the queue pair of the ID, if there is one. Outstanding requests are
 // dropped. The caller closes the queue pair before its CQs and before the ID. The errors
-// are those of verbs.QP.Close. Source: rdma_destroy_qp(3).
+// are the same as for verbs.QP.Close. Source: rdma_destroy_qp(3).
 func (id *ID) CloseQP() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -62,7 +62,7 @@ type TransportEvent struct {
 // methods implement the methods of ID.
 type TransportID interface {
 	// Bind binds the ID to a local address. Port 0 means any free port. The errors are
-	// those of ID.Bind.
+	// the same as for ID.Bind.
 	Bind(addr netip.AddrPort) error
 	// Listen starts to listen. The backlog is at least 1.
 	Listen(backlog int) error

@@ -11,9 +11,9 @@ import (
 // Reserve makes sure that the CQ has room for n more completions. If necessary it
 // resizes the CQ. Call Reserve before you create a QP.
 //
-// The number n is the QP's MaxSendWR if the QP sends on this CQ, plus the QP's MaxRecvWR
-// if the QP receives on this CQ. The receive buffers of an SRQ are reserved only once,
-// with the SRQ's MaxWR.
+// If the QP sends on this CQ, n includes its MaxSendWR. If the QP receives on this CQ, n
+// includes its MaxRecvWR. The receive buffers of an SRQ are reserved only once, with the
+// SRQ's MaxWR.
 //
 // The error is a *verbs.OpError, and then nothing is reserved. If the CQ can not become
 // large enough, the error wraps a *verbs.ParamError.

@@ -30,8 +30,8 @@
 //
 // # Errors
 //
-// A failed call returns an *OpError, which names the operation and wraps the cause. The
-// comment of a method may name special causes. The general causes are:
+// A failed call returns an *OpError, which names the operation and wraps the cause.
+// Some methods have causes of their own, which their comments name. The general causes:
 //
 //   - ErrClosed: the object is closed, or an object that it was created from;
 //   - *ParamError: an argument is missing or out of range, or a limit of the device is

@@ -9,14 +9,14 @@ type PD interface {
 	// Alloc maps new memory outside the Go heap and registers it. The memory is zeroed
 	// and page-aligned. MR.Close unmaps it. The attr must not be nil and is not kept.
 	//
-	// If the access rights are not valid, the error is that of Access.Check. If memory
-	// is short, it is ENOMEM, for example because of RLIMIT_MEMLOCK. Source: mmap(2),
-	// ibv_reg_mr(3).
+	// If the access rights are not valid, Alloc returns the error of Access.Check. If
+	// there is not enough memory, the error is ENOMEM. RLIMIT_MEMLOCK can cause that
+	// too. Source: mmap(2), ibv_reg_mr(3).
 	Alloc(attr *AllocAttr) (MR, error)
 	// Register registers b, which must have at least 1 byte. The caller still owns b,
 	// and must keep it alive and in place until MR.Close. The provider soft accepts
-	// memory of the Go heap; other providers may refuse it. The errors are those of
-	// Alloc. Source: ibv_reg_mr(3).
+	// memory of the Go heap; other providers may refuse it. Register returns the same
+	// errors as Alloc. Source: ibv_reg_mr(3).
 	Register(b []byte, access Access) (MR, error)
 
 	// CreateQP creates a queue pair in the RESET state. The device may round up the
@@ -110,7 +110,7 @@ type Discarder interface {
 	// zero, and occupy memory again when they are used.
 	//
 	// If the range is outside the region, the error is a *ParamError. If the memory can
-	// not be discarded, the error is a *FeatureError. Other errors are those of
+	// not be discarded, the error is a *FeatureError. It can also be an error of
 	// madvise(2). Source: madvise(2), MADV_DONTNEED.
 	Discard(offset, length int) error
 }

@@ -15,8 +15,9 @@ type Provider interface {
 	Close() error
 }
 
-// Caps has the optional abilities of a device. Its limits are in DeviceAttr. The tests
-// in package providertest check the abilities that a device reports.
+// Caps has the optional abilities of a device. The limits of the device are in
+// DeviceAttr. The tests in package providertest check the abilities that a device
+// reports.
 type Caps struct {
 	Atomics  bool // the device supports compare-and-swap and fetch-and-add
 	WriteImm bool // the device supports RDMA WRITE with immediate data

@@ -21,8 +21,8 @@ type QP interface {
 	// StateReset they are dropped and get no completions. Modify never blocks and does
 	// not keep attr.
 	//
-	// After an error the QP is unchanged. For wrong arguments, the errors are those of
-	// CheckTransition. Source: ibv_modify_qp(3).
+	// After an error the QP is unchanged. For wrong arguments Modify returns the errors
+	// of CheckTransition. Source: ibv_modify_qp(3).
 	Modify(attr *QPAttr, mask QPAttrMask) error
 	// Query returns the current attributes. Source: ibv_query_qp(3).
 	Query() (QPAttr, error)
@@ -44,11 +44,11 @@ type QP interface {
 	PostSend(wrs []SendWR) (n int, err error)
 
 	// PostRecv appends work requests to the receive queue. Each request has one buffer.
-	// The QP must be in StateInit or a later state. The results and the ownership are
-	// the same as for PostSend. Source: ibv_post_recv(3).
+	// The QP must be in StateInit or a later state. The results, the errors and the
+	// ownership are the same as for PostSend. Source: ibv_post_recv(3).
 	//
-	// The errors are those of PostSend. If the QP has an SRQ, the error is a
-	// *FeatureError. If the QP has no SRQ and QPCaps.MaxRecvWR is 0, the error is a
+	// A QP with an SRQ has no receive queue of its own, and the error is a
+	// *FeatureError. If QPCaps.MaxRecvWR of a QP without an SRQ is 0, the error is a
 	// *ParamError.
 	PostRecv(wrs []RecvWR) (n int, err error)
 

@@ -49,8 +49,9 @@ type SendWR struct {
 	Flags  SendFlags
 
 	// SGEs lists pieces of local memory. A SEND or WRITE sends their contents. A READ or
-	// atomic stores its result there, and the memory needs AccessLocalWrite. The result
-	// of an atomic is the old value, which has 8 bytes. An empty list means zero bytes.
+	// atomic stores its result there, for which the memory needs AccessLocalWrite. The
+	// result of an atomic is the old value, which has 8 bytes. An empty list means zero
+	// bytes.
 	SGEs []SGE
 	// Inline is the payload of a SEND or WRITE with SendInline. It can be in any memory,
 	// has at most QPCaps.MaxInline bytes, and is copied before PostSend returns.
