@@ -36,6 +36,7 @@ func TestOptions(t *testing.T) {
 func TestOptionChecks(t *testing.T) {
 	p := newPeer(t, cm.TCP)
 	requireParam(t, p.id.SetAckTimeout(32), "ACK timeout code", 32, 31)
+	requireParam(t, p.id.SetMinRNRTimer(32), "minimum RNR timer code", 32, 31)
 	require.Empty(t, p.fake.calls)
 
 	u := newPeer(t, cm.UDP)

@@ -61,6 +61,7 @@ func TestSentinelsDiffer(t *testing.T) {
 	sentinels := []error{
 		verbs.ErrClosed, verbs.ErrBusy, verbs.ErrQueueFull, verbs.ErrState, verbs.ErrForeign,
 		verbs.ErrNotSupported, verbs.ErrOverrun, verbs.ErrPeerGone, verbs.ErrProtocol,
+		verbs.ErrNoResources,
 	}
 	for i, a := range sentinels {
 		for j, b := range sentinels {

@@ -118,8 +118,8 @@ func (a *QPAttr) check(mask QPAttrMask) error {
 		{AttrDestQPN, "destination QP number", int64(a.DestQPN), MaxQPNum},
 		{AttrRQPSN, "receive PSN", int64(a.RQPSN), MaxPSN},
 		{AttrSQPSN, "send PSN", int64(a.SQPSN), MaxPSN},
-		{AttrMinRNRTimer, "min RNR timer code", int64(a.MinRNRTimer), 31},
-		{AttrTimeout, "ACK timeout code", int64(a.Timeout), 31},
+		{AttrMinRNRTimer, "minimum RNR timer code", int64(a.MinRNRTimer), MaxTimerCode},
+		{AttrTimeout, "ACK timeout code", int64(a.Timeout), MaxTimerCode},
 		{AttrRetryCount, "retry count", int64(a.RetryCount), MaxRetry},
 		{AttrRNRRetry, "RNR retry count", int64(a.RNRRetry), MaxRetry},
 	} {

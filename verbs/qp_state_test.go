@@ -173,7 +173,7 @@ func TestCheckTransitionChecksValues(t *testing.T) {
 		{"path MTU code", verbs.StateInit, toRTR, func(a *verbs.QPAttr, over uint32) { a.PathMTU = verbs.MTU(5 + over) }, 5},
 		{"destination QP number", verbs.StateInit, toRTR, func(a *verbs.QPAttr, over uint32) { a.DestQPN = 0xffffff + over }, 0xffffff},
 		{"receive PSN", verbs.StateInit, toRTR, func(a *verbs.QPAttr, over uint32) { a.RQPSN = 0xffffff + over }, 0xffffff},
-		{"min RNR timer code", verbs.StateInit, toRTR, func(a *verbs.QPAttr, over uint32) { a.MinRNRTimer = uint8(31 + over) }, 31},
+		{"minimum RNR timer code", verbs.StateInit, toRTR, func(a *verbs.QPAttr, over uint32) { a.MinRNRTimer = uint8(31 + over) }, 31},
 		{"send PSN", verbs.StateRTR, toRTS, func(a *verbs.QPAttr, over uint32) { a.SQPSN = 0xffffff + over }, 0xffffff},
 		{"ACK timeout code", verbs.StateRTR, toRTS, func(a *verbs.QPAttr, over uint32) { a.Timeout = uint8(31 + over) }, 31},
 		{"retry count", verbs.StateRTR, toRTS, func(a *verbs.QPAttr, over uint32) { a.RetryCount = uint8(7 + over) }, 7},
