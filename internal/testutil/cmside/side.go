@@ -211,7 +211,7 @@ func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
 }
 
 // FreePort returns a UDP port that is free on all addresses of the host.
-func FreePort(t *testing.T) uint16 {
+func FreePort(t testing.TB) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)
 	require.NoError(t, err)

@@ -31,8 +31,8 @@ type batch struct {
 	wantsControl bool // receive() also asks for control messages
 }
 
-// cmsgs are the control messages of one message (cmsg(3)): UDP_SEGMENT, the traffic
-// class and the hop limit.
+// cmsgs are the control messages of one message (cmsg(3)): UDP_SEGMENT or UDP_GRO, the
+// traffic class and the hop limit.
 type cmsgs struct {
 	list [3]cmsg
 	n    int
@@ -103,33 +103,41 @@ func (b *batch) prepareReceive(i int) {
 	}
 }
 
-// ipFields returns the traffic class and the hop limit of datagram i. Values that were
-// not received have defaults.
-func (b *batch) ipFields(i int) (class, hops uint8) {
+// controlFields has the control messages of a received datagram.
+type controlFields struct {
+	class, hops uint8 // traffic class and hop limit of the IP header
+	segment     int   // length in bytes of merged packets, or 0 if the datagram is one packet
+}
+
+// fields returns the control messages of datagram i. Values that were not received have
+// defaults.
+func (b *batch) fields(i int) controlFields {
 	h := &b.msgs[i].header
-	hops = DefaultHopLimit
+	f := controlFields{hops: DefaultHopLimit}
 	for rest := unsafe.Slice(h.Control, h.Controllen); len(rest) >= unix.SizeofCmsghdr; {
 		m, value, next, err := unix.ParseOneSocketControlMessage(rest)
 		if err != nil {
 			break
 		}
-		// IP_TOS is a byte, the other values are of type int (ip(7)).
-		number := uint8(0)
+		// IP_TOS is a byte, the other values are of type int (ip(7), udp(7)).
+		number := 0
 		switch {
 		case len(value) >= 4:
-			number = uint8(binary.NativeEndian.Uint32(value))
+			number = int(int32(binary.NativeEndian.Uint32(value)))
 		case len(value) > 0:
-			number = value[0]
+			number = int(value[0])
 		}
-		switch m.Type {
-		case unix.IP_TOS, unix.IPV6_TCLASS:
-			class = number
-		case unix.IP_TTL, unix.IPV6_HOPLIMIT:
-			hops = number
+		switch {
+		case m.Level == unix.IPPROTO_UDP:
+			f.segment = number
+		case m.Type == unix.IP_TOS || m.Type == unix.IPV6_TCLASS:
+			f.class = uint8(number)
+		case m.Type == unix.IP_TTL || m.Type == unix.IPV6_HOPLIMIT:
+			f.hops = uint8(number)
 		}
 		rest = next
 	}
-	return class, hops
+	return f
 }
 
 // prepareSend prepares message i, which gets the number of buffers in the parameter

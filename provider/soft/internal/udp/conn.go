@@ -179,11 +179,17 @@ func (u *localSocket) join() (err error) {
 	u.fd = fds[0]
 	u.send = newSender(u.fd, sendBatch, packetBufSize, u.conn.cfg.Counts)
 	u.recv = newReceiver(u.fd, u.port.local, receiveBatch, packetBufSize, u.conn.cfg.Counts)
+	u.recv.mayMerge(u.owns)
 	if err := u.conn.cfg.Watcher.Watch(u.fd, 0, u); err != nil {
 		return err
 	}
 	u.overflow.init(u, fds[1:])
 	return nil
+}
+
+// owns reports whether the packets of a queue pair arrive at this shard.
+func (u *localSocket) owns(qpn uint32) bool {
+	return qpn%u.port.ports.slots == u.conn.cfg.Slot
 }
 
 // Close undoes Open. It closes a socket that no open route uses.
@@ -272,7 +278,7 @@ func (u *localSocket) poll() (found bool) {
 	for range receiveRounds {
 		n := u.recv.receive(u.conn.cfg.Sink)
 		found = found || n > 0
-		if n < receiveBatch {
+		if !u.recv.full {
 			break
 		}
 		full++

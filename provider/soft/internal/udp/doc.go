@@ -10,6 +10,7 @@
 //   - batch: one system call sends or receives many packets, and UDP_SEGMENT sends
 //     several in one message.
 //   - receiver: a call reads one packet, or a batch if several packets wait.
+//   - merging: the kernel passes the packets of a burst together (UDP_GRO).
 //   - connectedSocket: a destination of many packets gets a connected socket. Over IPv4,
 //     an ipIDProbe finds out the identification that the kernel will write into the
 //     packets.
@@ -31,6 +32,7 @@ package udp
 //	ip_id.go         how the kernel counts the identification of IPv4 packets
 //	send.go          sending many packets with one system call
 //	sources.go       senders that a receiver remembers
+//	merge.go         whether the kernel merges received packets
 //	receive.go       receiving and checking packets
 //	steer.go         program that selects the socket of a shard
 //	port.go          Ports: the sockets of the local addresses

@@ -77,8 +77,11 @@ func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 // Before receiveHeaders, a receiver reports default values; afterwards each packet's
 // fields.
 func TestReceiveHeaders(t *testing.T) {
-	for _, addr := range []string{"127.9.0.1", "::1"} {
+	for i, addr := range []string{"127.9.0.1", "::1", "127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
+		if i >= 2 {
+			r.merge()
+		}
 		r.to.header.trafficClass, r.to.header.hopLimit = 0x68, 3
 		for _, want := range []Header{{HopLimit: DefaultHopLimit}, {TrafficClass: 0x68, HopLimit: 3}} {
 			for _, packets := range []int{1, 5} {

@@ -15,15 +15,23 @@ import (
 // A receiver reads packets from a socket, and drops invalid datagrams. It never blocks.
 // A call reads a batch if several packets wait, and otherwise one packet.
 type receiver struct {
-	fd              int
-	local           netip.AddrPort
-	batch           *batch
+	fd    int
+	local netip.AddrPort
+	batch *batch
+	// merged reads datagrams while the kernel merges packets. It is nil before.
+	merged  *batch
+	merging merging
+	// owns reports whether packets for a queue pair arrive at this receiver. It is nil if
+	// the kernel does not merge packets.
+	owns            func(qpn uint32) bool
+	full            bool    // The last call has filled its batch, so more datagrams may wait.
 	from            *source // source of the packet received last
 	sources         sources
 	successfulCalls int // number of calls in a row that found packets
 	// The next call reads a batch, because several packets usually wait.
 	largeBatches    bool
-	receivesHeaders bool // The kernel reports the IP header of each packet.
+	receivesHeaders bool          // The kernel reports the IP header of each packet.
+	fields          controlFields // control messages of the datagram that deliver() handles
 
 	clock func() time.Duration // returns the time since the receiver was created
 	times arrivalTimes         // arrival times of the packets at the socket fd
@@ -47,22 +55,52 @@ func newReceiver(fd int, local netip.AddrPort, batchSize, size int, counts *coun
 	return r
 }
 
+// mayMerge allows the kernel to merge packets, if it can. The function owns reports
+// whether the packets of a queue pair arrive at this receiver.
+func (r *receiver) mayMerge(owns func(qpn uint32) bool) {
+	r.owns = owns
+	r.merging = merging{wait: firstMergeWait}
+	if canMerge(r.fd) {
+		r.merging.state = mergeOff
+	}
+}
+
 // receive passes packets to the sink, and returns the number of datagrams that it has
-// read. After a full batch more datagrams may wait.
+// read.
 func (r *receiver) receive(to Sink) (n int) {
-	n = r.read()
+	from, n := r.read()
+	r.full = n == len(from.msgs)
 	if n == 0 {
 		r.successfulCalls, r.times.drained = 0, true
 		return 0
 	}
 	r.since = r.times.received(r.clock)
-	r.times.drained = r.batched() && n < len(r.batch.msgs)
+	r.times.drained = r.batched() && !r.full
 	r.successfulCalls++
 	// After three successful calls in a row the next call reads a batch. Two are not
 	// enough: the packets may be an answer and an acknowledgement.
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
-	r.deliver(n, to)
+	if packets := r.deliver(from, n, to); r.merging.received(n, packets) {
+		r.changeMerging()
+	}
 	return n
+}
+
+// changeMerging makes the kernel merge packets, or stop to do so, as the field merging
+// says. A merged datagram that arrives immediately before the kernel stops is lost like a
+// packet of the network, because recvfrom(2) does not report the length of the packets.
+func (r *receiver) changeMerging() {
+	on := r.merging.state == mergeOn
+	if on && r.merged == nil {
+		r.merged = newBatch(mergedBatch, mergedBufSize)
+		r.merged.wantsControl = true
+		for i := range r.merged.msgs {
+			r.merged.prepareReceive(i)
+		}
+	}
+	if !setMerging(r.fd, on) {
+		r.merging.state = mergeNever
+	}
 }
 
 // receiveFrom reads a batch from another socket fd of the same local address. The
@@ -73,25 +111,68 @@ func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 		r.since = times.received(r.clock)
 	}
 	times.drained = n < len(r.batch.msgs)
-	r.deliver(n, to)
+	r.deliver(r.batch, n, to)
 	return n
 }
 
-// deliver checks the first n datagrams of the batch, and passes valid ones to the sink.
-func (r *receiver) deliver(n int, to Sink) {
+// deliver checks the packets of the first n datagrams of a batch, and passes valid ones
+// to the sink. It returns the number of packets.
+func (r *receiver) deliver(b *batch, n int, to Sink) (packets int) {
 	taken := uint64(0)
 	for i := range n {
-		if p, flaw := r.check(i); flaw != counters.RcvdPkts {
-			r.counts.Inc(flaw)
-		} else if to.Receive(p, &r.from.header) {
-			taken++
-		} else {
-			r.counts.Inc(counters.RcvdNoQPErr)
+		data, complete := b.received(i)
+		if !complete {
+			data = nil // check() reports the error.
+		}
+		segment := len(data)
+		if b.wantsControl {
+			segment = r.readControl(b, i, segment)
+		}
+		at := b.addrs[i].get()
+		for first := true; first || len(data) > 0; first = false {
+			size := min(segment, len(data))
+			if r.deliverPacket(data[:size], at, to) {
+				taken++
+			}
+			data, packets = data[size:], packets+1
 		}
 		// The system call has overwritten the lengths in message i.
-		r.batch.prepareReceive(i)
+		b.prepareReceive(i)
 	}
 	r.counts.Add(counters.RcvdPkts, taken)
+	return packets
+}
+
+// readControl reads the control messages of datagram i, and returns the length of the
+// packets in it. The last packet may be shorter. The parameter length is the length of
+// the datagram.
+func (r *receiver) readControl(b *batch, i, length int) (segment int) {
+	f := b.fields(i)
+	r.fields = f
+	if f.segment <= 0 {
+		return length
+	}
+	return f.segment
+}
+
+// deliverPacket checks a packet, and passes it to the sink if it is valid. It returns
+// true if the sink has taken it.
+func (r *receiver) deliverPacket(data []byte, at netip.AddrPort, to Sink) (taken bool) {
+	p, flaw := r.check(data, at)
+	if flaw != counters.RcvdPkts {
+		r.counts.Inc(flaw)
+		return false
+	}
+	if to.Receive(p, &r.from.header) {
+		return true
+	}
+	r.counts.Inc(counters.RcvdNoQPErr)
+	if r.merging.state == mergeOn && !r.owns(p.BTH().DestQP()) && r.merging.stop(true) {
+		// A network card has merged packets for queue pairs of several shards, and the
+		// kernel has used the first one's socket for all.
+		r.changeMerging()
+	}
+	return false
 }
 
 // One of stampEvery calls that find packets reads the clock. Arbitrary.
@@ -148,24 +229,25 @@ func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 }
 
 // read reads a batch if batched() returns true, and otherwise one datagram, without its
-// IP header. It returns the number of datagrams.
-func (r *receiver) read() (n int) {
-	if r.batched() {
-		return r.batch.receive(r.fd)
+// IP header. It returns the batch, and the number of datagrams.
+func (r *receiver) read() (from *batch, n int) {
+	switch {
+	case r.merging.state == mergeOn:
+		return r.merged, r.merged.receive(r.fd)
+	case r.batched():
+		return r.batch, r.batch.receive(r.fd)
 	}
-	return r.batch.receiveOne(r.fd)
+	return r.batch, r.batch.receiveOne(r.fd)
 }
 
 // batched reports whether the next call reads a batch instead of one datagram.
-func (r *receiver) batched() bool { return r.largeBatches || r.receivesHeaders }
+func (r *receiver) batched() bool {
+	return r.largeBatches || r.receivesHeaders || r.merging.state == mergeOn
+}
 
-// check decodes datagram i of the batch. It returns the counter RcvdPkts, or the counter
-// of the error.
-func (r *receiver) check(i int) (wire.Packet, counters.ID) {
-	data, complete := r.batch.received(i)
-	if !complete {
-		return wire.Packet{}, counters.RcvdMalformedErr
-	}
+// check decodes a packet of the source at. It returns the counter RcvdPkts, or the
+// counter of the error.
+func (r *receiver) check(data []byte, at netip.AddrPort) (wire.Packet, counters.ID) {
 	p, err := wire.Decode(data)
 	if err != nil {
 		return p, counters.RcvdMalformedErr
@@ -173,7 +255,7 @@ func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	// The ICRC covers the port, so a source is an address with a port. A network card may
 	// use several ports for one peer.
 	from := r.from
-	if at := r.batch.addrs[i].get(); at != from.at {
+	if at != from.at {
 		from = r.sources.find(at, r.local)
 	}
 	id, ok := from.flow.Verify(p)
@@ -185,7 +267,7 @@ func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	}
 	r.from = r.sources.keep(from)
 	if r.receivesHeaders {
-		r.from.header.TrafficClass, r.from.header.HopLimit = r.batch.ipFields(i)
+		r.from.header.TrafficClass, r.from.header.HopLimit = r.fields.class, r.fields.hops
 	}
 	return p, counters.RcvdPkts
 }
