@@ -10,7 +10,8 @@ import (
 // AETHSize is the length of an AETH in bytes.
 const AETHSize = 4
 
-// An AETH is the ACK extended transport header. Source: IBTA vol. 1, 9.3 and 9.7.5.
+// An AETH is the ACK extended transport header, which acknowledges requests. Source: IBTA
+// vol. 1, 9.3 and 9.7.5.
 //
 //	0   syndrome (8) | MSN (24)
 type AETH [AETHSize]byte
@@ -18,8 +19,8 @@ type AETH [AETHSize]byte
 // Syndrome returns the responder's answer: an ACK, an RNR NAK or a NAK.
 func (h *AETH) Syndrome() Syndrome { return Syndrome(h[0]) }
 
-// MSN returns the message sequence number: how many messages the responder has
-// completed, modulo 1<<24.
+// MSN returns the message sequence number. The responder counts its completed messages
+// with this number, modulo 1<<24.
 func (h *AETH) MSN() psn.Value { return psn.Value(uint24(h[1:4])) }
 
 // Set sets all fields.
@@ -28,11 +29,11 @@ func (h *AETH) Set(s Syndrome, msn psn.Value) {
 	putUint24(h[1:4], uint32(msn))
 }
 
-// A Syndrome says how a responder answers a request. The top three bits are the kind of
-// the answer.
+// A Syndrome is a responder's answer to a request. Its top three bits are the kind of the
+// answer.
 type Syndrome uint8
 
-// A SyndromeKind is the kind of an answer. Values without a name are reserved.
+// A SyndromeKind is a kind of answer. Values without a name are reserved.
 type SyndromeKind uint8
 
 // Kinds of answers.
@@ -47,12 +48,12 @@ type NAKCode uint8
 
 // Reasons for which a responder sends a NAK.
 const (
-	// One or more packets with earlier sequence numbers are missing.
+	// One or more packets are missing before this one.
 	NAKSequence          NAKCode = 0
 	NAKInvalidRequest    NAKCode = 1
 	NAKRemoteAccess      NAKCode = 2
 	NAKRemoteOperational NAKCode = 3
-	// Only reliable datagrams use this code. A reliable connection never has it.
+	// Used only by reliable datagrams, never by a reliable connection.
 	NAKInvalidRD NAKCode = 4
 )
 
@@ -65,15 +66,14 @@ const (
 	noCredits = codeMask
 )
 
-// creditCounts has the number of credits for each of the 31 codes (IBTA vol. 1,
-// 9.7.7.2).
+// Number of credits for each of the 31 codes. Source: IBTA vol. 1, 9.7.7.2.
 var creditCounts = [noCredits]uint16{
 	0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Ack returns an ACK that grants this number of credits, rounded down to a number that a
-// Syndrome can encode.
+// Ack returns an ACK that grants credits to the requester. Only some numbers have a code.
+// Any other number is rounded down.
 func Ack(credits int) Syndrome {
 	code, exact := slices.BinarySearch(creditCounts[:], uint16(min(max(credits, 0), 1<<15)))
 	if !exact {
@@ -82,21 +82,20 @@ func Ack(credits int) Syndrome {
 	return Syndrome(code)
 }
 
-// RNRNAK returns the answer of a responder without a receive buffer. The parameter timer
-// is the code of the time to wait, 0 to 31.
+// RNRNAK returns the answer of a responder that has no receive buffer. The timer code, 0
+// to 31, tells the requester how long to wait.
 func RNRNAK(timer uint8) Syndrome {
 	return Syndrome(SyndromeRNRNAK<<codeBits) | Syndrome(timer&codeMask)
 }
 
-// NAK returns a negative acknowledgement with the given reason: the responder rejects the
-// request.
+// NAK returns an answer that rejects the request for the given reason.
 func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndrome(code&codeMask) }
 
 // Kind returns the kind of the answer.
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
 // Credits returns the number of credits in an ACK. A request that uses a receive buffer
-// needs one credit. Credits returns false for all other syndromes and for AckNoCredits.
+// needs one credit. For AckNoCredits and all answers except ACKs, ok is false.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {

@@ -16,13 +16,14 @@ const (
 //	20  value to compare with, or 0 (64)
 type AtomicETH [AtomicETHSize]byte
 
-// Addr returns the virtual address of the eight bytes to change, a multiple of eight.
+// Addr returns the virtual address of the eight bytes to change. It is a multiple of
+// eight.
 func (h *AtomicETH) Addr() uint64 { return binary.BigEndian.Uint64(h[0:]) }
 
 // RKey returns the key of the memory region.
 func (h *AtomicETH) RKey() uint32 { return binary.BigEndian.Uint32(h[8:]) }
 
-// SwapAdd returns the value to swap in or to add.
+// SwapAdd returns the value to swap in, or to add.
 func (h *AtomicETH) SwapAdd() uint64 { return binary.BigEndian.Uint64(h[12:]) }
 
 // Compare returns the value to compare with. A fetch-and-add ignores it.
@@ -36,10 +37,11 @@ func (h *AtomicETH) Set(addr uint64, rkey uint32, swapAdd, compare uint64) {
 	binary.BigEndian.PutUint64(h[20:], compare)
 }
 
-// An AtomicAckETH follows the AETH in the response to an atomic (IBTA vol. 1, 9.3).
+// An AtomicAckETH is the header of the response to an atomic request. It follows the
+// AETH. Source: IBTA vol. 1, 9.3.
 type AtomicAckETH [AtomicAckETHSize]byte
 
-// Original returns the value that the memory had before the atomic operation.
+// Original returns the value that the memory had before the operation.
 func (h *AtomicAckETH) Original() uint64 { return binary.BigEndian.Uint64(h[:]) }
 
 // Set sets all fields.

@@ -6,25 +6,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 )
 
-// UDPPort is the destination port of every RoCEv2 packet (IBTA annex A17.3.2).
+// UDPPort is the UDP destination port of every RoCEv2 packet. Source: IBTA annex A17.3.2.
 const UDPPort = 4791
 
-// Reserved queue pair numbers (IBTA vol. 1, 3.5.3 and 10.5.2).
+// Queue pair numbers with a special meaning. Source: IBTA vol. 1, 3.5.3 and 10.5.2.
 const (
-	// Queue pair number of the general services interface, which receives MADs.
+	// The general services interface, which receives MADs.
 	GSIQPN = 1
-	// Destination queue pair number of multicast datagrams.
+	// Destination of multicast datagrams.
 	MulticastQPN = 0xffffff
 )
 
-// DefaultPKey is the partition key that every port has (IBTA annex A17.4.7).
+// DefaultPKey is the partition key that every port has. Source: IBTA annex A17.4.7.
 const DefaultPKey = 0xffff
 
 // BTHSize is the length of a BTH in bytes.
 const BTHSize = 12
 
-// A BTH is the base transport header at the beginning of every packet. Source: IBTA vol.
-// 1, 9.2.
+// A BTH is the base transport header. Every packet begins with it. Source: IBTA vol. 1,
+// 9.2.
 //
 //	0   opcode (8)
 //	1   solicited event (1) | MigReq (1) | pad count (2) | version (4)
@@ -38,14 +38,14 @@ type BTH [BTHSize]byte
 // Opcode returns the operation code.
 func (h *BTH) Opcode() Opcode { return Opcode(h[0]) }
 
-// Solicited reports whether the message requests a completion event at the receiver.
-// Only the last packet of a message has a valid bit.
+// Solicited reports whether the message requests a completion event at the receiver. Only
+// the bit in the message's last packet counts.
 func (h *BTH) Solicited() bool { return h[1]&0x80 != 0 }
 
 // SetSolicited sets the solicited event bit.
 func (h *BTH) SetSolicited(on bool) { setBit(&h[1], 0x80, on) }
 
-// MigReq returns the migration bit, which has a meaning only for path migration.
+// MigReq returns the migration bit. Only path migration uses it.
 func (h *BTH) MigReq() bool { return h[1]&0x40 != 0 }
 
 // SetMigReq sets the migration bit.
@@ -63,7 +63,7 @@ func (h *BTH) PKey() uint16 { return binary.BigEndian.Uint16(h[2:]) }
 // SetPKey sets the partition key.
 func (h *BTH) SetPKey(key uint16) { binary.BigEndian.PutUint16(h[2:], key) }
 
-// DestQP returns the number of the destination queue pair, 24 bits.
+// DestQP returns the number of the destination queue pair. It has 24 bits.
 func (h *BTH) DestQP() uint32 { return uint24(h[5:8]) }
 
 // SetDestQP sets the number of the destination queue pair.
@@ -81,8 +81,9 @@ func (h *BTH) PSN() psn.Value { return psn.Value(uint24(h[9:12])) }
 // SetPSN sets the packet sequence number.
 func (h *BTH) SetPSN(v psn.Value) { putUint24(h[9:12], uint32(v)) }
 
-// PKeysMatch reports whether ports with these partition keys may communicate (IBTA vol.
-// 1, 10.9.3). They need the same partition number, and at least one full member.
+// PKeysMatch reports whether two ports may communicate, given a partition key of each.
+// The partition numbers must be equal, and at least one port must be a full member.
+// Source: IBTA vol. 1, 10.9.3.
 func PKeysMatch(a, b uint16) bool {
 	const full = 0x8000
 	return (a^b)&^full == 0 && (a|b)&full != 0 && a&^full != 0

@@ -22,7 +22,7 @@ func TestBTH(t *testing.T) {
 	require.Equal(t, psn.Value(0xabcdef), h.PSN())
 }
 
-// TestBTHSetters requires that each setter sets all bits of its field and no others.
+// TestBTHSetters checks that each setter changes all bits of its field and no others.
 func TestBTHSetters(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -75,11 +75,11 @@ func TestPKeysMatch(t *testing.T) {
 		{0xffff, 0xffff, true},
 		{0xffff, 0x7fff, true},
 		{0x7fff, 0xffff, true},
-		// Both ports are limited members, so the keys do not match.
+		// Two limited members may not communicate.
 		{0x7fff, 0x7fff, false},
 		{0xffff, 0xfffe, false},
 		{0x8001, 0x0001, true},
-		// The partition number 0 is invalid.
+		// Partition number 0 is invalid.
 		{0x8000, 0x8000, false},
 		{0, 0, false},
 	} {

@@ -9,8 +9,8 @@ import (
 // CMAHeaderSize is the length in bytes of a CMAHeader.
 const CMAHeaderSize = 36
 
-// A CMAHeader begins the private data of a REQ or SIDRREQ. It has the IP addresses of
-// the connection request. Source: IBTA annex A11.4.
+// A CMAHeader contains the IP addresses of a connection request. The private data of a
+// REQ or SIDRREQ begins with it. Source: IBTA annex A11.4.
 //
 //	0   version, 0 (8)
 //	1   IP version (4) | zero (4)
@@ -25,9 +25,9 @@ type CMAHeader struct {
 // ErrCMAHeader means that the private data does not begin with a valid CMAHeader.
 var ErrCMAHeader = errors.New("wire: no header of the RDMA IP CM service")
 
-// Encode writes the header at the beginning of the private data. It returns the rest,
-// for the application's data. The private data must have at least CMAHeaderSize bytes.
-// Both addresses must be of the same family. Encode ignores zones.
+// Encode writes the header to the beginning of the private data, and returns the space
+// after it. The private data must have at least CMAHeaderSize bytes. Both addresses must
+// be of the same family. Zones are dropped.
 func (h *CMAHeader) Encode(private []byte) []byte {
 	head := (*[CMAHeaderSize]byte)(private)
 	*head = [CMAHeaderSize]byte{}
@@ -42,9 +42,9 @@ func (h *CMAHeader) Encode(private []byte) []byte {
 	return private[CMAHeaderSize:]
 }
 
-// Decode reads the header from the beginning of the private data. It returns the rest:
-// the application's data. The private data must have at least CMAHeaderSize bytes. The
-// error is ErrCMAHeader. Decode does not check the addresses.
+// Decode reads the header from the beginning of the private data, and returns the
+// application's data after it. The private data must have at least CMAHeaderSize bytes.
+// The error is ErrCMAHeader. The caller checks the addresses.
 func (h *CMAHeader) Decode(private []byte) ([]byte, error) {
 	head := (*[CMAHeaderSize]byte)(private)
 	if head[0] != 0 {

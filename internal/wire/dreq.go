@@ -3,12 +3,12 @@ package wire
 // A DREQ asks the peer to end a connection. Source: IBTA vol. 1, 12.6.10.
 type DREQ struct {
 	LocalID, RemoteID uint32
-	RemoteQPN         uint32 // Number of the receiver's queue pair, 24 bits.
+	RemoteQPN         uint32 // number of the receiver's queue pair, 24 bits
 
 	PrivateData [220]byte
 }
 
-// Encode writes the message, with the transaction id tid, to m.
+// Encode writes the message to m. The parameter tid is the transaction id.
 func (r *DREQ) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrDREQ, tid)) }
 
 // Decode reads the message from m. It keeps no reference to m.
@@ -27,7 +27,7 @@ type DREP struct {
 	PrivateData       [224]byte
 }
 
-// Encode writes the message to m. tid is the transaction id of the DREQ.
+// Encode writes the message to m. The parameter tid is the transaction id of the DREQ.
 func (r *DREP) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrDREP, tid)) }
 
 // Decode reads the message from m. It keeps no reference to m.

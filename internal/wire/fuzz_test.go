@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// FuzzDecode decodes arbitrary bytes, and builds a packet from the result. The packet
-// must equal the original except for the pad and the ICRC.
+// FuzzDecode decodes arbitrary bytes and builds a packet from the result. The packet must
+// equal the bytes, except for the pad and the ICRC.
 func FuzzDecode(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(captured(f, v.name).packet)
@@ -63,8 +63,8 @@ func copyFields(dst, src wire.Packet) {
 	}
 }
 
-// FuzzVerify computes the ICRC of an arbitrary packet with an arbitrary identification.
-// Verify must return this identification.
+// FuzzVerify seals an arbitrary packet with an arbitrary identification. Verify must find
+// this identification.
 func FuzzVerify(f *testing.F) {
 	for _, v := range vectors {
 		c := captured(f, v.name)
@@ -80,7 +80,7 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		flow := c.flow()
-		flow.Verify(p) // This call must not panic.
+		flow.Verify(p) // must not panic
 		flow.Seal(p, id)
 		found, ok := flow.Verify(p)
 		require.True(t, ok)
@@ -90,8 +90,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzMessages decodes arbitrary data as each type of message, and encodes the result.
-// All bits that are not reserved must be equal.
+// FuzzMessages decodes arbitrary data as a message and encodes it again. Everything
+// except the reserved bits must stay the same.
 func FuzzMessages(f *testing.F) {
 	f.Add(captured(f, vectorREQ).decoded(f).Payload())
 	for attr := range newMessage {
@@ -116,8 +116,8 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// FuzzCMAHeader decodes a header from arbitrary private data, encodes it, and decodes it
-// again. Both headers must be equal.
+// FuzzCMAHeader encodes a decoded header and decodes it again. Both headers must be
+// equal.
 func FuzzCMAHeader(f *testing.F) {
 	request := vectorRequest()
 	f.Add(request.PrivateData[:])

@@ -2,11 +2,12 @@ package wire
 
 import "hash/crc32"
 
-// This file computes with polynomials over GF(2), whose coefficients are bits. The most
-// significant bit is the constant term.
+// This file computes with polynomials over GF(2), as CRCs do. Each bit is a coefficient.
+// The most significant bit is the constant term.
 
-// inversePowers has negative powers of x for solve(), by packet length / 4. The exponent
-// is -n if the ICRC covers n bits from the identification on.
+// inversePowers has the negative powers of x that solve() needs. The index is the packet
+// length divided by 4. The exponent is minus the number of bits that the ICRC covers from
+// the identification on.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (
 		one = 1 << 31
@@ -22,10 +23,10 @@ var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	return powers
 }()
 
-// identSums says how the ICRC of the headers changes with each value of the
-// identification's high byte and low byte.
+// identSums says how the identification changes the ICRC of the headers. Each of its two
+// bytes has its own table.
 var identSums = func() (sums [2][256]ICRC) {
-	const identification = 4 // offset of the identification in the IPv4 header
+	const identification = 4 // offset in the IPv4 header
 	var headers [ip4Size + udpSize]byte
 	zero := ICRC(0).add(headers[:])
 	for place := range sums {
@@ -38,20 +39,18 @@ var identSums = func() (sums [2][256]ICRC) {
 	return sums
 }()
 
-// divide divides the polynomial a by x to the power of n, modulo the generator
-// polynomial.
+// divide divides the polynomial a by x, n times, modulo the generator polynomial.
 func divide(a uint32, n int) uint32 {
 	for range n {
-		// A polynomial with a constant term is not divisible by x. Adding the generator
-		// polynomial removes the constant term.
+		// Only a polynomial without a constant term is divisible by x. If there is a
+		// constant term, adding the generator polynomial removes it.
 		odd := a >> 31
 		a = (a^crc32.IEEE&-odd)<<1 | odd
 	}
 	return a
 }
 
-// multiply returns a*b modulo the generator polynomial: the sum of b*x^k for each term
-// x^k of the polynomial a.
+// multiply returns a*b modulo the generator polynomial.
 func multiply(a, b uint32) (product uint32) {
 	for ; a != 0; a <<= 1 {
 		product ^= b & -(a >> 31)

@@ -8,13 +8,13 @@ import (
 // GRHSize is the length of a GRH in bytes.
 const GRHSize = 40
 
-// A GRH is the IP header before the payload of a received UD datagram. It is an IPv6
-// header, or 20 zero bytes and an IPv4 header. Source: IBTA vol. 1, 11.4.1.2; annex
+// A GRH is the IP header that precedes the payload of a received UD datagram. It is an
+// IPv6 header, or 20 zero bytes and an IPv4 header. Source: IBTA vol. 1, 11.4.1.2; annex
 // A17.4.5.2.
 type GRH [GRHSize]byte
 
 // Set writes the IP header of a received packet. Addresses may be IPv4-mapped. The
-// identification and the flow label are 0.
+// identification and the flow label become 0.
 //
 // Parameters:
 //
@@ -34,18 +34,18 @@ func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*(*[16]byte)(h[8:]), *(*[16]byte)(h[24:]) = from.As16(), to.As16()
 }
 
-// setIP4 writes an IPv4 header to h. All bytes of h must be zero.
+// setIP4 writes an IPv4 header to h, which must be all zero.
 func setIP4(h *[ip4Size]byte, src, dst [4]byte, packet int, tos, ttl uint8) {
 	h[0], h[1] = 0x45, tos
 	binary.BigEndian.PutUint16(h[2:], uint16(ip4Size+udpSize+packet))
-	h[6] = 0x40 // This flag forbids fragmentation. RoCEv2 packets have it set (A17.3.1.1.5).
+	h[6] = 0x40 // do not fragment (A17.3.1.1.5)
 	h[8], h[9] = ttl, protoUDP
 	*(*[4]byte)(h[12:]), *(*[4]byte)(h[16:]) = src, dst
 	binary.BigEndian.PutUint16(h[10:], checksum(h))
 }
 
-// checksum returns the Internet checksum of a header whose checksum field is zero (RFC
-// 1071).
+// checksum returns the Internet checksum of a header (RFC 1071). The checksum field of
+// the header must be zero.
 func checksum(h *[ip4Size]byte) uint16 {
 	var sum uint32
 	for i := 0; i < len(h); i += 2 {

@@ -2,8 +2,8 @@ package wire
 
 import "math/bits"
 
-// A headerSet is a set of extended headers, one bit for each. The order of the bits is
-// that in a packet (IBTA vol. 1, 5.2).
+// A headerSet is a set of extended headers. Each header has one bit. The bits are in the
+// order of the headers in a packet. Source: IBTA vol. 1, 5.2.
 type headerSet uint8
 
 const (
@@ -14,13 +14,13 @@ const (
 	hasAtomicAckETH
 	hasImm
 	hasIETH
-	hasCNP // The 16 reserved bytes of a CNP.
+	hasCNP // 16 reserved bytes
 )
 
-// headerSizes has the size in bytes of each header, by its bit number in a headerSet.
+// Sizes of the headers in bytes, by bit number.
 var headerSizes = [8]int{DETHSize, RETHSize, AtomicETHSize, AETHSize, AtomicAckETHSize, ImmDtSize, IETHSize, 16}
 
-// size returns the length in bytes of all headers in the set together.
+// size returns the total length of the headers in bytes.
 func (s headerSet) size() (n int) {
 	for ; s != 0; s &= s - 1 {
 		n += headerSizes[bits.TrailingZeros8(uint8(s))]

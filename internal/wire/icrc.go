@@ -7,19 +7,20 @@ import (
 	"net/netip"
 )
 
-// An ICRC is the invariant CRC of a packet, or an intermediate value. It covers all
-// fields that the network does not change. Source: IBTA vol. 1, 7.8.1; annex A17.3.3.
+// An ICRC is the invariant CRC of a packet. It covers everything that the network does
+// not change. Source: IBTA vol. 1, 7.8.1; annex A17.3.3.
 type ICRC uint32
 
-// icrcSeed is the CRC of eight bytes of ones, in place of the local route header.
+// icrcSeed is the CRC of eight bytes of ones. They stand for the local route header,
+// which RoCEv2 does not have.
 const icrcSeed ICRC = 0x2144df1c
 
 func (c ICRC) add(b []byte) ICRC { return ICRC(crc32.Update(uint32(c), crc32.IEEETable, b)) }
 
-// ICRC returns the ICRC field of the packet.
+// ICRC returns the ICRC that the packet contains.
 func (p Packet) ICRC() ICRC { return ICRC(binary.LittleEndian.Uint32(p.bytes[len(p.bytes)-ICRCSize:])) }
 
-// Sizes in bytes of the IP and UDP headers; protocol number of UDP.
+// Header sizes in bytes, and the protocol number of UDP.
 const (
 	ip4Size  = 20
 	ip6Size  = 40
@@ -27,25 +28,24 @@ const (
 	protoUDP = 17
 )
 
-// A Flow computes and verifies the ICRCs of packets from one endpoint to another. Set
-// must be called first. One Flow for many packets is faster than a new Flow for each
-// packet.
+// A Flow computes and verifies the ICRCs of packets from one endpoint to another. Call
+// Set first. Use one Flow for many packets, because a new Flow is slower.
 type Flow struct {
-	ip int // Size of the IP header in bytes.
-	// The headers as the ICRC covers them: fields that routers may change are all ones,
-	// and the identification is zero.
+	ip int // size of the IP header in bytes
+	// IP and UDP headers as the ICRC covers them. What routers may change is all ones.
+	// The identification is zero.
 	headers [ip6Size + udpSize]byte
-	// Packet length in bytes, from the BTH to the ICRC, for which headerSum is valid.
+	// Packet length of headerSum: bytes from the BTH to the ICRC.
 	length int
-	// ICRC of the headers, for a packet of that length and identification 0.
+	// ICRC of the headers for this length and identification 0.
 	headerSum ICRC
 
-	lastID     uint16 // Identification of the last packet.
-	expectedID uint16 // Predicted identification of the next packet.
+	lastID     uint16 // identification of the last packet
+	expectedID uint16 // predicted identification of the next packet
 }
 
 // Set makes f the flow from src to dst. Both must be IPv6, or both IPv4 or IPv4-mapped.
-// Set ignores zones.
+// Zones are ignored.
 func (f *Flow) Set(src, dst netip.AddrPort) {
 	from, to := src.Addr().Unmap(), dst.Addr().Unmap()
 	if from.Is4() && to.Is4() {
@@ -56,8 +56,8 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 	udp := f.headers[f.ip:]
 	binary.BigEndian.PutUint16(udp[0:], src.Port())
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
-	udp[6], udp[7] = 0xff, 0xff // The ICRC covers the checksum field as all ones.
-	// No packet has the length 0, so the next use computes headerSum.
+	udp[6], udp[7] = 0xff, 0xff // checksum: covered as ones
+	// No packet has length 0, so headerSum is computed at the next use.
 	f.length = 0
 	f.lastID, f.expectedID = 0, 0
 }
@@ -65,11 +65,11 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 func (f *Flow) setIP4(src, dst [4]byte) {
 	f.ip = ip4Size
 	h := f.headers[:ip4Size]
-	h[0], h[1] = 0x45, 0xff     // The ICRC covers the DSCP and ECN bits as ones.
-	h[4], h[5] = 0, 0           // The identification is zero in this copy.
-	h[6], h[7] = 0x40, 0        // The flag that forbids fragmentation is set (A17.3.1.1.5).
-	h[8], h[9] = 0xff, protoUDP // The ICRC covers the time to live as ones.
-	h[10], h[11] = 0xff, 0xff   // The ICRC covers the checksum as ones.
+	h[0], h[1] = 0x45, 0xff     // DSCP and ECN: covered as ones
+	h[4], h[5] = 0, 0           // identification: zero here
+	h[6], h[7] = 0x40, 0        // do not fragment (A17.3.1.1.5)
+	h[8], h[9] = 0xff, protoUDP // time to live: covered as ones
+	h[10], h[11] = 0xff, 0xff   // checksum: covered as ones
 	copy(h[12:], src[:])
 	copy(h[16:], dst[:])
 }
@@ -77,15 +77,15 @@ func (f *Flow) setIP4(src, dst [4]byte) {
 func (f *Flow) setIP6(src, dst [16]byte) {
 	f.ip = ip6Size
 	h := f.headers[:ip6Size]
-	// The ICRC covers the traffic class and the flow label as ones.
+	// traffic class and flow label: covered as ones
 	h[0], h[1], h[2], h[3] = 0x6f, 0xff, 0xff, 0xff
-	h[6], h[7] = protoUDP, 0xff // The ICRC covers the hop limit as ones.
+	h[6], h[7] = protoUDP, 0xff // hop limit: covered as ones
 	copy(h[8:], src[:])
 	copy(h[24:], dst[:])
 }
 
-// headerICRC returns the ICRC of the IP and UDP headers. The parameter length is in
-// bytes, from the BTH to the ICRC. The parameter id is the IPv4 identification.
+// headerICRC returns the ICRC of the IP and UDP headers. The length is the number of
+// bytes from the BTH to the ICRC, and id is the IPv4 identification.
 func (f *Flow) headerICRC(length int, id uint16) ICRC {
 	if length != f.length {
 		f.setLength(length)
@@ -109,23 +109,24 @@ func (f *Flow) setLength(length int) {
 
 // Seal writes the ICRC to the end of a packet. All other bytes must be final.
 //
-// The parameter id is the identification that the kernel will write into the IPv4 header
-// (RFC 791, 3.1). On an unconnected socket with IP_PMTUDISC_DO, it is 0. With
-// UDP_SEGMENT, it is the number of the segment. For IPv6, Seal ignores id.
+// For IPv4, the ICRC also covers the identification (RFC 791, 3.1), which the kernel
+// writes. So the caller must predict it in the parameter id. On an unconnected socket
+// with IP_PMTUDISC_DO, the identification is 0. With UDP_SEGMENT, it is the number of the
+// segment. For IPv6, Seal ignores id.
 func (f *Flow) Seal(p Packet, id uint16) {
 	binary.LittleEndian.PutUint32(p.bytes[len(p.bytes)-ICRCSize:], uint32(f.icrcOf(p, id)))
 }
 
 // Verify reports whether the ICRC of a received packet is correct.
 //
-// For IPv4 the ICRC also covers the identification, which a UDP socket does not report.
-// Verify returns the identification with which the ICRC is correct. The caller checks
-// this identification with an IdentWindow.
+// For IPv4, the ICRC also covers the identification, but a UDP socket does not report it.
+// Verify finds the identification that makes the ICRC correct, and returns it. The caller
+// then checks it with an IdentWindow.
 //
 // A damaged packet passes Verify with a probability of 1 in 1<<16 for IPv4, and 1 in
 // 1<<32 for IPv6.
 //
-// Verify changes a byte of the packet, and restores the byte before it returns.
+// During the call, Verify changes a byte of the packet.
 func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 	difference := p.ICRC() ^ f.icrcOf(p, f.expectedID)
 	if f.ip == ip6Size {
@@ -143,8 +144,8 @@ func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 	return id, true
 }
 
-// predict predicts the next identification: the same again if the last two were equal,
-// and otherwise the last one plus one.
+// predict predicts the next identification. If the last two were equal, it predicts the
+// same again. Otherwise it predicts the last one plus one.
 func (f *Flow) predict(id uint16) {
 	f.expectedID = id + 1
 	if id == f.lastID {
@@ -154,7 +155,7 @@ func (f *Flow) predict(id uint16) {
 }
 
 // icrcOf computes the ICRC of a packet with the given identification. Switches may change
-// the bits FECN and BECN, so the ICRC covers their byte as all ones.
+// the bits FECN and BECN, so their byte is covered as ones.
 func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	const maskedByte = 4
 	kept := p.bytes[maskedByte]
@@ -164,12 +165,12 @@ func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	return sum
 }
 
-// solve returns the change of the identification that causes the given change of the
-// ICRC. A change is the exclusive or of two values. If no identification causes the
-// change, solve() returns false.
+// solve finds the wrong bits of the identification, given the wrong bits of the ICRC. If
+// no identification explains the wrong ICRC, ok is false.
 //
 // A CRC multiplies its register by x for each bit of data. So solve() divides by x for
-// each bit from the identification on. The quotient must end with two zero bytes.
+// each bit from the identification to the end. The identification has only two bytes, so
+// the other two bytes of the quotient must be zero.
 func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
 	return uint16(four >> 16), uint16(four) == 0

@@ -32,16 +32,16 @@ func TestVerifyFindsTheIdentificationOfTheVectors(t *testing.T) {
 	require.Equal(t, uint16(7), captured(t, vectorSend).id)
 }
 
-// TestSealWithAnotherIdentification takes a packet that a network card has sent, and
-// seals it with another identification: 0.
+// TestSealWithAnotherIdentification changes the identification of a network card's packet
+// to 0.
 func TestSealWithAnotherIdentification(t *testing.T) {
 	c := captured(t, vectorCNP)
 	c.flow().Seal(c.decoded(t), 0)
 	require.Equal(t, unhex(t, "af515342"), c.packet[len(c.packet)-wire.ICRCSize:])
 }
 
-// TestICRCMasks requires that the ICRC depends on every byte except the byte of the BTH
-// that routers may change.
+// TestICRCMasks checks that the ICRC depends on every byte of the BTH except the one that
+// routers may change.
 func TestICRCMasks(t *testing.T) {
 	for _, name := range []string{vectorSend, vectorAck6} {
 		c := captured(t, name)
@@ -76,8 +76,7 @@ func TestICRCCoversTheFlow(t *testing.T) {
 	}
 }
 
-// TestFlowCanBeSetAgain calls Set with addresses of different families. After each call,
-// the Flow verifies packets between the new addresses.
+// TestFlowCanBeSetAgain reuses a Flow for addresses of different families.
 func TestFlowCanBeSetAgain(t *testing.T) {
 	var f wire.Flow
 	for _, name := range []string{vectorAck6, vectorSend, vectorAck6, vectorREQ} {
@@ -89,8 +88,8 @@ func TestFlowCanBeSetAgain(t *testing.T) {
 	}
 }
 
-// TestFlowRemembersOneLength seals packets of several lengths. The Flow stores the ICRC
-// of its headers for one length only.
+// TestFlowRemembersOneLength seals packets of several lengths. A Flow stores the ICRC of
+// its headers for one length only.
 func TestFlowRemembersOneLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -106,7 +105,8 @@ func TestFlowRemembersOneLength(t *testing.T) {
 	}
 }
 
-// Verify must find every identification, whatever the Flow predicts.
+// TestVerifyFindsEveryIdentification checks that Verify finds identifications that the
+// Flow did not predict.
 func TestVerifyFindsEveryIdentification(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	sender, receiver := captured(t, vectorSend).flow(), captured(t, vectorSend).flow()
@@ -114,10 +114,10 @@ func TestVerifyFindsEveryIdentification(t *testing.T) {
 	id := uint16(0xfff0)
 	for i := range 10_000 {
 		switch i / 100 % 4 {
-		case 0: // This sender uses one identification for all packets.
+		case 0: // always the same identification
 		case 1:
 			id++
-		// This sender increases the identification by several per packet.
+		// steps of several
 		case 2:
 			id += uint16(i) % 5
 		case 3:
@@ -138,8 +138,8 @@ func TestFlowAcceptsMappedAddresses(t *testing.T) {
 	require.True(t, ok)
 }
 
-// TestVerifyEveryLength requires that Verify finds the identification for every payload
-// length that is a multiple of four.
+// TestVerifyEveryLength checks that Verify finds the identification in packets of all
+// lengths.
 func TestVerifyEveryLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -153,8 +153,7 @@ func TestVerifyEveryLength(t *testing.T) {
 	}
 }
 
-// TestVerifyFindsDamage requires that Verify accepts at most one in 1<<16 damaged
-// packets.
+// TestVerifyFindsDamage checks that Verify accepts at most one of 1<<16 damaged packets.
 func TestVerifyFindsDamage(t *testing.T) {
 	const rounds = 1 << 18
 	random := rand.New(rand.NewPCG(1, 2))

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A countingSender simulates a sender. Each call returns the next packet's
-// identification and time.
+// A countingSender simulates a sender. Each call returns the identification of the next
+// packet and its time.
 type countingSender func() (id uint16, at time.Duration)
 
-// unconnectedSender returns a sender like an unconnected socket of the soft device. Some
-// messages are single packets, and others have several segments.
+// unconnectedSender behaves like an unconnected socket. Some messages have one packet,
+// and others have several segments.
 func unconnectedSender(rng *rand.Rand) countingSender {
 	left, next, now := 0, uint16(0), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -31,8 +31,7 @@ func unconnectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// connectedSender returns a sender that numbers packets like a connected socket; see
-// IdentWindow.
+// connectedSender behaves like a connected socket.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -50,8 +49,8 @@ func connectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// sharedCounter returns a sender that shares the counter of its Linux host with other
-// flows. The function pause() returns how long the sender is idle.
+// sharedCounter behaves like a host whose flows share one counter. The function pause()
+// returns the idle time before each packet.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -75,13 +74,12 @@ func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() 
 // constantly returns a function that always returns d.
 func constantly(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// randomly returns a function with random results, exponentially distributed with the
-// mean d.
+// randomly returns a function with exponentially distributed results. Their mean is d.
 func randomly(rng *rand.Rand, d time.Duration) func() time.Duration {
 	return func() time.Duration { return time.Duration(rng.ExpFloat64() * float64(d)) }
 }
 
-// senders returns one sender of each kind. The tests lose no packet, so all must fit.
+// senders returns one sender of each kind.
 func senders() map[string]countingSender {
 	seed := uint64(0)
 	rng := func() *rand.Rand { seed++; return rand.New(rand.NewPCG(seed, 2)) }
@@ -113,13 +111,12 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 	}
 }
 
-// damage calls check() for each wrong value of each byte that the ICRC covers. Afterwards
-// it restores the byte.
+// damage changes each byte that the ICRC covers to each wrong value, and calls check()
+// each time.
 func damage(p Packet, check func()) {
 	for i := range p.bytes {
 		if i == 4 {
-			// The ICRC does not cover FECN and BECN in this byte, because switches may
-			// change them.
+			// Not covered, because switches may change FECN and BECN here.
 			continue
 		}
 		for change := 1; change < 256; change++ {
@@ -130,8 +127,8 @@ func damage(p Packet, check func()) {
 	}
 }
 
-// TestNoDamagedBytePasses requires that Flow.Verify or IdentWindow.Fits rejects each
-// packet with one wrong byte, if no packet is lost.
+// TestNoDamagedBytePasses checks that each packet with one wrong byte is rejected by
+// Verify or by the IdentWindow.
 func TestNoDamagedBytePasses(t *testing.T) {
 	all := senders()
 	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {
@@ -169,8 +166,8 @@ func TestNoDamagedBytePasses(t *testing.T) {
 	}
 }
 
-// TestIdentSlackIsBelowEveryError tests packets with one wrong byte that Verify accepts.
-// The identification from Verify must be wrong by more than identSlack.
+// TestIdentSlackIsBelowEveryError checks packets with one wrong byte that Verify accepts.
+// Their identification must be wrong by more than identSlack.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow
@@ -195,8 +192,7 @@ func TestIdentSlackIsBelowEveryError(t *testing.T) {
 }
 
 // TestIdentWindowFollowsJumps simulates a counter that jumps. After a single jump, one
-// packet does not fit. If the counter jumps for every packet, only a few packets do not
-// fit.
+// packet does not fit. If it jumps for every packet, only a few packets do not fit.
 func TestIdentWindowFollowsJumps(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -232,7 +228,7 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 	require.LessOrEqual(t, dropped, 10*maxMisfits)
 	require.Zero(t, late)
 
-	// From now on the identification increases by one per packet.
+	// From here on, the counter does not jump.
 	for i := range 20 * narrowAfter {
 		require.True(t, fits(uint16(i)))
 	}
@@ -241,8 +237,7 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 }
 
 // TestIdentWindowOfUnconnectedSocket sends three packets with identification 0. After
-// that, identifications of maxSegments or more do not fit, however long the flow was
-// idle.
+// that, large identifications do not fit, however long the idle time was.
 func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -260,15 +255,15 @@ func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	require.True(t, fits(50_000), "after an hour every identification fits")
 }
 
-// TestDamagedBytesAfterIdleTime counts the damaged packets that pass Verify and
-// IdentWindow.Fits. After idle time, the window for a shared counter is wider.
+// TestDamagedBytesAfterIdleTime counts the damaged packets that pass. After idle time,
+// more of them pass.
 func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	const size = 1024
 	var f Flow
 	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
 	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
 	f.Seal(p, 0)
-	// The distance between the found identification and the sent one.
+	// Wrong bits of the found identification.
 	errors, changes := 0, []uint16{}
 	damage(p, func() {
 		errors++
@@ -300,7 +295,7 @@ func TestDamagedBytesAfterIdleTime(t *testing.T) {
 }
 
 // TestIdentWindowOfWrappingSocket simulates a connected socket whose counter overflows.
-// Several messages then have a segment with identification 0. All packets must fit.
+// All packets must fit.
 func TestIdentWindowOfWrappingSocket(t *testing.T) {
 	const segments = 64
 	var w IdentWindow

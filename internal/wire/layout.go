@@ -1,7 +1,7 @@
 package wire
 
-// A layout copies the fields of a message: from a struct to bytes if toBytes is true,
-// and otherwise back. Encode and Decode use the same list of fields.
+// A layout copies the fields of a message to bytes or from bytes. So Encode and Decode
+// use the same list of fields.
 type layout struct {
 	data    *[MADDataSize]byte
 	toBytes bool
@@ -11,12 +11,11 @@ type unsigned interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// number copies an integer field. The parameter off is the offset of its first byte,
-// and the parameter width is its length in bits.
+// number copies an integer field of the given width in bits. Its first byte is at off.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
-// field copies an integer field, which begins in the byte at off. The most significant
-// bit of a byte has the number 0.
+// field copies an integer field that begins within the byte at off. Bit 0 is the most
+// significant bit of a byte.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]
@@ -30,7 +29,7 @@ func field[T unsigned](l layout, off, bit, width int, v *T) {
 	putBigEndian(b, whole&^(mask<<shift)|uint64(*v)&mask<<shift)
 }
 
-// flag copies a field of one bit; see field().
+// flag copies a field of one bit.
 func flag(l layout, off, bit int, v *bool) {
 	var n uint8
 	if *v {
@@ -40,7 +39,7 @@ func flag(l layout, off, bit int, v *bool) {
 	*v = n == 1
 }
 
-// raw encodes or decodes a field of len(v) bytes, which begins at offset off.
+// raw copies a field of bytes.
 func raw(l layout, off int, v []byte) {
 	if l.toBytes {
 		copy(l.data[off:], v)

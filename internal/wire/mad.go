@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Sizes in bytes of a management datagram and of its data, and the data's offset.
+// Sizes in bytes of a MAD and of the data in it, and the offset of this data.
 const (
 	MADSize     = MADDataOffset + MADDataSize
 	MADDataSize = 232
@@ -13,9 +13,9 @@ const (
 	MADDataOffset = 24
 )
 
-// A MAD is a management datagram from GSIQPN to GSIQPN with GSIQKey. Its length is
-// always MADSize, because other lengths stop the connection management of Linux up to
-// 6.1. Source: IBTA vol. 1, 13.4.
+// A MAD is a management datagram from GSIQPN to GSIQPN with GSIQKey. Its length is always
+// MADSize. Other lengths stop the connection management of Linux up to 6.1. Source: IBTA
+// vol. 1, 13.4.
 //
 //	0   base version (8) | class (8) | class version (8) | method (8)
 //	4   status (16) | class specific (16)
@@ -25,11 +25,11 @@ const (
 //	24  data
 type MAD [MADSize]byte
 
-// An Attribute is the attribute id of a MAD. In communication management it is the
-// message type.
+// An Attribute is the type of a connection manager message. In other MADs, it is called
+// the attribute id.
 type Attribute uint16
 
-// Attributes of communication management (IBTA vol. 1, 16.7.2).
+// Messages of the connection manager. Source: IBTA vol. 1, 16.7.2.
 const (
 	AttrREQ     Attribute = 0x10
 	AttrMRA     Attribute = 0x11
@@ -42,15 +42,15 @@ const (
 	AttrSIDRREP Attribute = 0x18
 )
 
-// ErrMAD means that a datagram is not a MAD of communication management.
+// ErrMAD means that a datagram is not a MAD of the connection manager.
 var ErrMAD = errors.New("wire: not a MAD of communication management")
 
-// cmHeader has the first four bytes of a communication management MAD: base version 1,
-// class 7, class version 2, method Send.
+// cmHeader begins every MAD of the connection manager: base version 1, class 7, class
+// version 2, method Send.
 var cmHeader = [4]byte{1, 7, 2, 3}
 
-// DecodeMAD checks the payload of a datagram and returns a view of it. After ErrMAD the
-// caller drops the datagram.
+// DecodeMAD checks the payload of a datagram and returns a pointer into it. After ErrMAD,
+// the caller drops the datagram.
 func DecodeMAD(payload []byte) (*MAD, error) {
 	if len(payload) != MADSize || [4]byte(payload) != cmHeader {
 		return nil, ErrMAD
@@ -58,16 +58,16 @@ func DecodeMAD(payload []byte) (*MAD, error) {
 	return (*MAD)(payload), nil
 }
 
-// Attribute returns the type of the message. This package may have no constant for the
-// type.
+// Attribute returns the type of the message. It may be a type without a constant in this
+// package.
 func (m *MAD) Attribute() Attribute { return Attribute(binary.BigEndian.Uint16(m[16:])) }
 
-// TID returns the transaction id. REP, MRA, REJ and RTU have that of the REQ. A DREP has
-// that of the DREQ.
+// TID returns the transaction id. REP, MRA, REJ and RTU have the transaction id of the
+// REQ. A DREP has the transaction id of the DREQ.
 func (m *MAD) TID() uint64 { return binary.BigEndian.Uint64(m[8:]) }
 
-// encoding writes the header of a message to m and clears the other bytes. It returns a
-// layout for the fields.
+// encoding writes the header of a message to m and clears the rest. The returned layout
+// writes the fields.
 func (m *MAD) encoding(attr Attribute, tid uint64) layout {
 	*m = MAD{}
 	copy(m[:], cmHeader[:])

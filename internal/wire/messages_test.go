@@ -10,13 +10,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A message is any message of the connection manager, for example a *wire.REQ.
+// A message is a message of the connection manager, for example a *wire.REQ.
 type message interface {
 	Encode(m *wire.MAD, tid uint64)
 	Decode(m *wire.MAD)
 }
 
-// newMessage makes an empty message for each attribute.
+// newMessage creates empty messages, by attribute.
 var newMessage = map[wire.Attribute]func() message{
 	wire.AttrREQ:     func() message { return new(wire.REQ) },
 	wire.AttrMRA:     func() message { return new(wire.MRA) },
@@ -31,9 +31,8 @@ var newMessage = map[wire.Attribute]func() message{
 
 const tid = 0x0123456789abcdef
 
-// requireLayout requires that Encode converts m to the expected bytes, and Decode
-// converts the bytes back. The keys of data are offsets after the MAD header. All other
-// bytes are zero.
+// requireLayout checks that Encode produces the expected bytes and Decode converts them
+// back. The keys of data are offsets after the MAD header. All other bytes are zero.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")
@@ -42,7 +41,7 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	for off, text := range data {
 		copy(want[wire.MADDataOffset+off:], unhex(t, text))
 	}
-	// Encode must overwrite all of these bytes.
+	// Encode must overwrite these bytes.
 	got := wire.MAD(slices.Repeat([]byte{0xee}, wire.MADSize))
 	m.Encode(&got, tid)
 	require.Equal(t, want, got[:])
@@ -54,7 +53,7 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	require.Equal(t, attr, got.Attribute())
 }
 
-// pattern returns n bytes that repeat A to Z, to detect wrong offsets.
+// pattern returns n different letters, to detect wrong offsets.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -63,7 +62,8 @@ func pattern(n int) []byte {
 	return b
 }
 
-// Encode writes reserved bits as zero, and Decode ignores them.
+// TestReservedBits checks that Encode writes reserved bits as zero and Decode ignores
+// them.
 func TestReservedBits(t *testing.T) {
 	for attr, reserved := range map[wire.Attribute][]byteRange{
 		wire.AttrREQ:     {{4, 8}, {24, 28}, {36, 39}, {40, 43}, {96, 140}},
@@ -93,8 +93,8 @@ func TestReservedBits(t *testing.T) {
 
 type byteRange struct{ from, to int }
 
-// partlyReserved lists the partly reserved bytes, by attribute and offset. The value is
-// a mask of the bits that are not reserved.
+// partlyReserved has the bytes of which some bits are reserved, by attribute and offset.
+// The value has ones in the other bits.
 var partlyReserved = map[wire.Attribute]map[int]byte{
 	wire.AttrREQ: {50: 0xf7, 51: 0xf8, 90: 0xf0, 91: 0x3f, 94: 0xf8, 95: 0xf8},
 	wire.AttrREP: {27: 0xf0},
@@ -124,8 +124,7 @@ func TestEveryAttributeHasAMessage(t *testing.T) {
 		slices.Sorted(maps.Keys(newMessage)))
 }
 
-// fieldsOf returns a MAD with ones in the bits of all fields, and zeros in the reserved
-// bits.
+// fieldsOf returns a MAD with ones in all fields and zeros in the reserved bits.
 func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	ones := wire.MAD(slices.Repeat([]byte{0xff}, wire.MADSize))
 	m := newMessage[attr]()
@@ -134,15 +133,15 @@ func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	return fields
 }
 
-// cmSeed returns a message's header, as a seed of fuzz tests.
+// cmSeed returns the header of a message, as a seed for fuzzing.
 func cmSeed(attr wire.Attribute) []byte {
 	var m wire.MAD
 	newMessage[attr]().Encode(&m, tid)
 	return m[:wire.MADDataOffset]
 }
 
-// Encode writes only the low bits of a value that is too large, and changes no other
-// field.
+// TestValuesAreTruncated checks that a value that is too large does not change other
+// fields.
 func TestValuesAreTruncated(t *testing.T) {
 	var m wire.MAD
 	(&wire.REQ{QPN: 0xffffffff, RetryCount: 0xff, MTU: 0xff, Primary: wire.Path{FlowLabel: 0xffffffff}}).Encode(&m, tid)

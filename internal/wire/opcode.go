@@ -2,8 +2,8 @@ package wire
 
 import "fmt"
 
-// An Opcode is the operation code of a packet. Its top three bits are the transport
-// service. The opcode determines the extended headers. Source: IBTA vol. 1, 9.2.
+// An Opcode is the operation code of a packet. It determines the extended headers. Its
+// top three bits are the transport service. Source: IBTA vol. 1, 9.2.
 type Opcode uint8
 
 // Opcodes of reliable connections.
@@ -29,68 +29,68 @@ const (
 	AtomicAcknowledge
 	CompareSwap
 	FetchAdd
-	_ // 0x15 is reserved.
+	_ // 0x15 is reserved
 	SendLastInv
 	SendOnlyInv
 )
 
-// Opcodes of unreliable datagrams, and of congestion notification packets (CNP, IBTA
-// annex A17.9.3). The software device ignores a CNP.
+// Opcodes of unreliable datagrams and of congestion notification packets. CNPs are
+// described in IBTA annex A17.9.3. The software device ignores them.
 const (
 	UDSendOnly    Opcode = 0x64
 	UDSendOnlyImm Opcode = 0x65
 	CNP           Opcode = 0x81
 )
 
-// A Transport is a transport service: reliable connection or unreliable datagram.
+// A Transport is a transport service.
 type Transport uint8
 
 // Transport services that this package supports.
 const (
-	RC Transport = 0b000 // Reliable connection.
-	UD Transport = 0b011 // Unreliable datagram.
+	RC Transport = 0b000 // reliable connection
+	UD Transport = 0b011 // unreliable datagram
 )
 
-// A Kind is the kind of operation. All packets of a message have the same Kind.
+// A Kind says what a packet does. All packets of a message have the same Kind.
 type Kind uint8
 
 // Kinds of packets.
 const (
-	// The opcode is reserved, or this package does not support it.
+	// Reserved opcode, or not supported by this package.
 	KindUnknown Kind = iota
 	KindSend
 	KindWrite
 	KindRead
 	KindAtomic
 	KindReadResponse
-	// An ACK, a NAK or an RNR NAK, as the AETH tells.
+	// ACK, NAK or RNR NAK. The AETH says which.
 	KindAcknowledge
 	KindAtomicAcknowledge
 	KindCongestion
 )
 
-// A payloadRule limits the payload length of an opcode (IBTA vol. 1, 9.7.4.1).
+// A payloadRule limits the payload length of an opcode. Source: IBTA vol. 1, 9.7.4.1.
 type payloadRule uint8
 
 const (
-	payloadNone payloadRule = iota // The packet has no payload.
-	payloadFull                    // The payload is as long as the path MTU.
-	payloadSome                    // The payload has at least 1 byte, and at most the path MTU.
-	payloadAny                     // The payload has at most the path MTU, and may be empty.
+	payloadNone payloadRule = iota // no payload
+	payloadFull                    // exactly the path MTU
+	payloadSome                    // 1 byte to the path MTU
+	payloadAny                     // 0 bytes to the path MTU
 )
 
-// A format describes the packets that have a certain opcode.
+// A format describes the packets that have one opcode.
 type format struct {
 	name string
 	kind Kind
-	// True for the first and for the last packet of a message. A single packet is both.
+	// Position in the message. A single packet is first and last.
 	first, last bool
 	headers     headerSet
-	extended    uint8 // Sum of the sizes of the extended headers in bytes.
+	extended    uint8 // total size of the extended headers in bytes
 	payload     payloadRule
 }
 
-// formats has the format of each opcode. The array is never changed.
+// formats has the format of each opcode. It is never changed.
 var formats = withSizes([256]format{
 	SendFirst:          {name: "SEND_FIRST", kind: KindSend, first: true, payload: payloadFull},
 	SendMiddle:         {name: "SEND_MIDDLE", kind: KindSend, payload: payloadFull},
@@ -120,7 +120,7 @@ var formats = withSizes([256]format{
 	CNP:                {name: "CNP", kind: KindCongestion, first: true, last: true, headers: hasCNP},
 })
 
-// withSizes returns a copy of the formats in which format.extended is set.
+// withSizes sets the field extended of each format.
 func withSizes(table [256]format) [256]format {
 	for i := range table {
 		table[i].extended = uint8(table[i].headers.size())
@@ -134,10 +134,10 @@ func (o Opcode) Transport() Transport { return Transport(o >> 5) }
 // Kind returns the kind of operation, or KindUnknown.
 func (o Opcode) Kind() Kind { return formats[o].kind }
 
-// First reports whether the packet begins a message, as FIRST and ONLY packets do.
+// First reports whether the packet begins a message. FIRST and ONLY packets do.
 func (o Opcode) First() bool { return formats[o].first }
 
-// Last reports whether the packet ends a message, as LAST and ONLY packets do.
+// Last reports whether the packet ends a message. LAST and ONLY packets do.
 func (o Opcode) Last() bool { return formats[o].last }
 
 // Response reports whether the packet goes from the responder to the requester.
@@ -149,13 +149,13 @@ func (o Opcode) Response() bool {
 // HasImm reports whether the packet carries immediate data.
 func (o Opcode) HasImm() bool { return formats[o].headers&hasImm != 0 }
 
-// Size returns the length in bytes from the BTH to the ICRC for a payload of the given
-// length.
+// Size returns the length of a packet in bytes, from the BTH to the ICRC. The parameter
+// is the length of the payload.
 func (o Opcode) Size(payload int) int { return o.headerSize() + payload + pad(payload) + ICRCSize }
 
-// FitsPayload reports whether the opcode allows this payload length with this path MTU.
-// Both are in bytes. The responder answers a wrong length with a NAK (IBTA vol. 1,
-// 9.7.4.1).
+// FitsPayload reports whether a packet may have a payload of n bytes. The path MTU is in
+// bytes. If the length is wrong, the responder answers with a NAK. Source: IBTA vol. 1,
+// 9.7.4.1.
 func (o Opcode) FitsPayload(n, mtu int) bool {
 	switch formats[o].payload {
 	case payloadFull:
@@ -175,8 +175,8 @@ func (o Opcode) String() string {
 	return fmt.Sprintf("opcode %#02x", uint8(o))
 }
 
-// headerSize returns the length of the BTH and the extended headers in bytes.
+// headerSize returns the length of all headers in bytes.
 func (o Opcode) headerSize() int { return BTHSize + int(formats[o].extended) }
 
-// pad returns the number of bytes that fill a payload up to a multiple of four.
+// pad returns the number of bytes after a payload, to make its length a multiple of four.
 func pad(payload int) int { return -payload & 3 }

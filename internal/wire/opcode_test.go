@@ -10,13 +10,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// An expectation is a line of the expected table of opcodes (IBTA vol. 1, 9.2 and 9.3).
-// The package's table was written independently.
+// An expectation is one line of the table of opcodes in IBTA vol. 1, 9.2 and 9.3. It was
+// written independently of the package's own table.
 type expectation struct {
 	code    uint8
 	name    string
-	headers string // extended headers of the packet, in order
-	// Allowed lengths of the payload: "0", "p" for the path MTU, "1..p" or "0..p".
+	headers string // extended headers in order
+	// Allowed lengths of the payload. The letter p stands for the path MTU.
 	payload  string
 	kind     wire.Kind
 	response bool
@@ -51,8 +51,8 @@ var expectations = []expectation{
 	{0x81, "CNP", "Reserved", "0", wire.KindCongestion, false},
 }
 
-// sizes are the sizes of the headers, and of the reserved bytes of a CNP (IBTA vol. 1,
-// 9.2 and 9.3).
+// Sizes of the headers, and of the reserved bytes of a CNP. Source: IBTA vol. 1, 9.2 and
+// 9.3.
 var sizes = map[string]int{
 	"DETH": 8, "RETH": 16, "AtomicETH": 28, "AETH": 4, "AtomicAckETH": 8, "ImmDt": 4, "IETH": 4, "Reserved": 16,
 }
@@ -68,7 +68,7 @@ func (e expectation) extended() (n int) {
 	return n
 }
 
-// offset returns a header's offset in the packet, counted from the BTH.
+// offset returns the offset of a header in the packet.
 func (e expectation) offset(header string) int {
 	at := wire.BTHSize
 	for _, h := range strings.Fields(e.headers) {
@@ -80,7 +80,7 @@ func (e expectation) offset(header string) int {
 	return -1
 }
 
-// length returns an allowed payload length of the opcode.
+// length returns an allowed payload length.
 func (e expectation) length() int {
 	if e.payload == "0" {
 		return 0
@@ -113,10 +113,9 @@ func TestUnknownOpcodes(t *testing.T) {
 	require.Equal(t, "opcode 0x15", wire.Opcode(0x15).String())
 }
 
-// TestOpcodeParts requires that First and Last agree with the opcode's name: both are
-// true for ONLY.
+// TestOpcodeParts checks First and Last against the names of the opcodes.
 func TestOpcodeParts(t *testing.T) {
-	// The outer key is First, the inner key is Last.
+	// by First, then by Last
 	parts := map[bool]map[bool]string{
 		true:  {true: "only", false: "first"},
 		false: {true: "last", false: "middle"},

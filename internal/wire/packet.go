@@ -2,20 +2,20 @@ package wire
 
 import "errors"
 
-// MaxPayload is the longest payload of a packet in bytes: the largest path MTU.
+// MaxPayload is the length of the longest payload in bytes. It is the largest path MTU.
 const MaxPayload = 4096
 
 // ICRCSize is the length of the ICRC in bytes.
 const ICRCSize = 4
 
-// MaxPacket is the length in bytes of the longest packet, a WRITE_ONLY_IMM with
-// MaxPayload.
+// MaxPacket is the length of the longest packet in bytes. That packet is a WRITE_ONLY_IMM
+// with MaxPayload.
 const MaxPacket = BTHSize + RETHSize + ImmDtSize + MaxPayload + ICRCSize
 
 // Errors of Decode.
 var (
-	// ErrLength means that the packet is too short, too long, or has a length that its
-	// opcode does not allow.
+	// ErrLength means that the packet's length is impossible or not allowed for its
+	// opcode.
 	ErrLength = errors.New("wire: invalid packet length")
 	// ErrVersion means that the version of the transport header is not 0.
 	ErrVersion = errors.New("wire: unknown transport header version")
@@ -23,21 +23,22 @@ var (
 	ErrOpcode = errors.New("wire: unknown opcode")
 )
 
-// A Packet is a view of a packet in the caller's slice. The packet's length has been
-// checked.
+// A Packet is a packet in the caller's slice. Its length has been checked.
 //
-// A method that returns a header returns nil if the opcode does not have the header.
+// Each header has a method. If the opcode does not have the header, the method returns
+// nil.
 //
-// The compiler passes a Packet in registers, because it has only one field.
+// The struct has one field only, so the compiler passes it in registers.
 type Packet struct {
-	bytes []byte // The bytes of the packet, from the BTH to the ICRC.
+	bytes []byte // from the BTH to the ICRC
 }
 
-// Decode checks a received packet, and returns a view of b. The error is ErrLength,
-// ErrVersion or ErrOpcode. The caller drops a packet with an error (IBTA vol. 1, 9.6).
+// Decode checks a received packet and returns a Packet that refers to b. The error is
+// ErrLength, ErrVersion or ErrOpcode. After an error, the caller drops the packet.
+// Source: IBTA vol. 1, 9.6.
 //
-// Decode does not check the ICRC (see Flow.Verify) and the path MTU (see
-// Opcode.FitsPayload).
+// Decode does not check the ICRC: see Flow.Verify. It does not check the path MTU: see
+// Opcode.FitsPayload.
 func Decode(b []byte) (Packet, error) {
 	if len(b) < BTHSize+ICRCSize || len(b)%4 != 0 {
 		return Packet{}, ErrLength
@@ -56,9 +57,9 @@ func Decode(b []byte) (Packet, error) {
 	return Packet{b}, nil
 }
 
-// Build begins a packet in b, with a payload of the given length in bytes. It sets the
-// opcode, the pad count and DefaultPKey, and clears the other fields and the pad. Then
-// the caller fills in the headers and the payload, and calls Flow.Seal.
+// Build begins a packet in b. Its payload has the given length in bytes. Build sets the
+// opcode, the pad count and DefaultPKey, and clears the pad and all other fields. Then
+// the caller writes the headers and the payload, and calls Flow.Seal.
 //
 // Build panics if the opcode does not allow the length, or if b is too short.
 func Build(b []byte, op Opcode, payload int) Packet {
@@ -84,7 +85,7 @@ func (p Packet) BTH() *BTH { return (*BTH)(p.bytes) }
 // Opcode returns the operation code.
 func (p Packet) Opcode() Opcode { return Opcode(p.bytes[0]) }
 
-// Payload returns the payload without the pad.
+// Payload returns the payload. The pad is not included.
 func (p Packet) Payload() []byte {
 	return p.bytes[p.Opcode().headerSize() : len(p.bytes)-ICRCSize-p.BTH().PadCount()]
 }
@@ -97,7 +98,7 @@ func (p Packet) DETH() *DETH {
 	return (*DETH)(p.bytes[BTHSize:])
 }
 
-// RETH returns the RDMA extended transport header. READ requests and the first packet of
+// RETH returns the RDMA extended transport header. A READ request and the first packet of
 // a WRITE have it.
 func (p Packet) RETH() *RETH {
 	if !p.has(hasRETH) {
@@ -123,7 +124,7 @@ func (p Packet) AETH() *AETH {
 	return (*AETH)(p.bytes[BTHSize:])
 }
 
-// AtomicAckETH returns the header after the AETH in the response to an atomic.
+// AtomicAckETH returns the header of the response to an atomic request.
 func (p Packet) AtomicAckETH() *AtomicAckETH {
 	if !p.has(hasAtomicAckETH) {
 		return nil
@@ -139,7 +140,7 @@ func (p Packet) ImmDt() *ImmDt {
 	return (*ImmDt)(p.bytes[p.Opcode().headerSize()-ImmDtSize:])
 }
 
-// IETH returns the header of a SEND with invalidate.
+// IETH returns the header of a SEND that invalidates a memory region.
 func (p Packet) IETH() *IETH {
 	if !p.has(hasIETH) {
 		return nil
@@ -147,8 +148,7 @@ func (p Packet) IETH() *IETH {
 	return (*IETH)(p.bytes[p.Opcode().headerSize()-IETHSize:])
 }
 
-// allows reports whether the opcode allows this payload length with the largest path
-// MTU.
+// allows reports whether the opcode allows this payload length for some path MTU.
 func (o Opcode) allows(payload int) bool {
 	return payload == 0 || payload > 0 && payload <= MaxPayload && formats[o].payload != payloadNone
 }

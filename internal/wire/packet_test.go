@@ -38,7 +38,8 @@ func TestBuildPanicsOnImpossiblePackets(t *testing.T) {
 	require.Panics(t, func() { wire.Build(b[:19], wire.SendOnly, 1) })
 }
 
-// Each header method returns its header's bytes, or nil if the opcode does not have it.
+// TestHeaders checks that each header method returns its header, or nil if the opcode
+// does not have it.
 func TestHeaders(t *testing.T) {
 	for _, e := range expectations {
 		b := make([]byte, 100)
@@ -59,7 +60,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// firstBytes returns the first byte of each header, or -1 for a missing header. In
+// firstBytes returns the first byte of each header, or -1 if the header is missing. In
 // TestHeaders, this byte is the header's offset.
 func firstBytes(p wire.Packet) map[string]int {
 	all := map[string]int{"DETH": -1, "RETH": -1, "AtomicETH": -1, "AETH": -1, "AtomicAckETH": -1, "ImmDt": -1, "IETH": -1}
@@ -95,8 +96,7 @@ func TestDecodeVectors(t *testing.T) {
 	require.Equal(t, wire.CNP, captured(t, vectorCNP).decoded(t).Opcode())
 }
 
-// TestBuildVectors builds the packets of some vectors from their fields. Each packet must
-// equal its vector.
+// TestBuildVectors builds some captured packets from their fields.
 func TestBuildVectors(t *testing.T) {
 	for name, build := range map[string]func([]byte) wire.Packet{
 		vectorSend: func(b []byte) wire.Packet {
@@ -149,7 +149,7 @@ func TestBuildVectors(t *testing.T) {
 }
 
 func TestDecodeRejects(t *testing.T) {
-	// Pairs of an offset and the new byte there.
+	// The parameter edit has pairs of an offset and a new byte.
 	send := func(n int, edit ...byte) []byte {
 		b := wire.Build(make([]byte, wire.MaxPacket+8), wire.SendOnly, n).Bytes()
 		for i := 0; i < len(edit); i += 2 {
@@ -183,6 +183,6 @@ func TestDecodeRejects(t *testing.T) {
 	}
 	_, err := wire.Decode(send(wire.MaxPayload))
 	require.NoError(t, err)
-	_, err = wire.Decode(send(4, 1, 0x30)) // The payload of this packet has one byte.
+	_, err = wire.Decode(send(4, 1, 0x30)) // The payload has one byte.
 	require.NoError(t, err)
 }

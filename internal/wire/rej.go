@@ -1,32 +1,31 @@
 package wire
 
-// An Answered is the type of message that an MRA or a REJ answers.
+// Answered says which message an MRA or a REJ answers.
 type Answered uint8
 
-// Messages that an MRA or REJ answers.
+// Messages that an MRA or a REJ answers.
 const (
 	AnsweredREQ Answered = 0
 	AnsweredREP Answered = 1
-	// An MRA with this value answers a LAP. A REJ with this value answers no message.
-	// Its cause is for example a timeout.
+	// In an MRA: a LAP. In a REJ: no message, for example after a timeout.
 	AnsweredOther Answered = 2
 )
 
 // A REJ rejects a connection. Source: IBTA vol. 1, 12.6.7.
 type REJ struct {
-	LocalID  uint32 // Communication id of the sender. 0 if the sender has none.
+	LocalID  uint32 // communication id of the sender, or 0
 	RemoteID uint32
-	Rejected Answered // Message that is rejected, 2 bits.
-	Reason   uint16   // Reason of the reject: see IBTA vol. 1, 12.6.7.2.
-	// Additional information, depending on Reason. InfoLength (7 bits) is the length
-	// that the sender states. It may exceed len(Info).
+	Rejected Answered // message that is rejected, 2 bits
+	Reason   uint16   // see IBTA vol. 1, 12.6.7.2
+	// Additional information. Its meaning depends on Reason. InfoLength is the length
+	// that the sender states, 7 bits. It may exceed len(Info).
 	Info       [72]byte
 	InfoLength uint8
 
 	PrivateData [148]byte
 }
 
-// Encode writes the message to m. tid is the transaction id of the REQ.
+// Encode writes the message to m. The parameter tid is the transaction id of the REQ.
 func (r *REJ) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrREJ, tid)) }
 
 // Decode reads the message from m. It keeps no reference to m.
@@ -42,17 +41,18 @@ func (r *REJ) layout(l layout) {
 	raw(l, 84, r.PrivateData[:])
 }
 
-// An MRA says that the sender needs more time for its answer (IBTA vol. 1, 12.6.6).
+// An MRA says that the sender needs more time for its answer. Source: IBTA vol. 1,
+// 12.6.6.
 type MRA struct {
 	LocalID, RemoteID uint32
-	Received          Answered // Message that was received, 2 bits.
-	// Code of the time until the answer, 5 bits, as in REQ.RemoteTimeout.
+	Received          Answered // message that was received, 2 bits
+	// Time until the answer, 5 bits. The code is the same as in REQ.RemoteTimeout.
 	ServiceTimeout uint8
 
 	PrivateData [222]byte
 }
 
-// Encode writes the message to m. tid is the transaction id of the REQ.
+// Encode writes the message to m. The parameter tid is the transaction id of the REQ.
 func (r *MRA) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrMRA, tid)) }
 
 // Decode reads the message from m. It keeps no reference to m.

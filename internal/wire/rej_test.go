@@ -22,8 +22,8 @@ func testREJ() *wire.REJ {
 func TestREJLayout(t *testing.T) {
 	requireLayout(t, wire.AttrREJ, testREJ(), map[int]string{
 		0: "a1a2a3a4 b1b2b3b4",
-		// The first byte has Rejected (2) in its top two bits. The second has InfoLength
-		// (72) in its top seven bits. The rest is reserved.
+		// Rejected (2) is in the top two bits of the first byte. InfoLength (72) is in
+		// the top seven bits of the second byte.
 		8:  "80 90",
 		10: "011c",
 		12: hexOf(pattern(72)),
@@ -40,8 +40,8 @@ func testMRA() *wire.MRA {
 func TestMRALayout(t *testing.T) {
 	requireLayout(t, wire.AttrMRA, testMRA(), map[int]string{
 		0: "a1a2a3a4 b1b2b3b4",
-		// The first byte has Received (1) in its top two bits. The second has
-		// ServiceTimeout (24) in its top five bits. The rest is reserved.
+		// Received (1) is in the top two bits of the first byte. ServiceTimeout (24) is
+		// in the top five bits of the second byte.
 		8:  "40 c0",
 		10: hexOf(pattern(222)),
 	})

@@ -6,28 +6,28 @@ import "github.com/rdmaloop/rdmaloop/internal/psn"
 type REP struct {
 	LocalID, RemoteID uint32
 	QKey              uint32
-	QPN               uint32 // Number of the sender's queue pair, 24 bits.
-	// PSN of the first request that the receiver of the REP sends.
+	QPN               uint32 // number of the sender's queue pair, 24 bits
+	// PSN of the first request from the receiver of the REP.
 	StartPSN psn.Value
 
-	// Number of READs and atomics that the sender can serve at the same time.
+	// READs and atomics that the sender can serve at the same time.
 	ResponderResources uint8
-	// Maximum number of READs and atomics that the sender will have outstanding.
+	// READs and atomics that the sender will have outstanding, at most.
 	InitiatorDepth uint8
 
-	// Code of the maximum delay of the sender's ACKs, 5 bits, as in a REQ.
+	// Maximum delay of the sender's ACKs, 5 bits. The code is the same as in a REQ.
 	TargetAckDelay uint8
-	// Failover accepted, 2 bits: 0, because there is no path migration.
+	// Failover accepted, 2 bits. It is 0, because there is no path migration.
 	Failover    uint8
-	FlowControl bool  // True if the sender uses end-to-end flow control.
-	RNRRetry    uint8 // RNR retry count for the receiver's queue pair, 3 bits.
+	FlowControl bool  // the sender uses end-to-end flow control
+	RNRRetry    uint8 // RNR retry count for the receiver's queue pair, 3 bits
 	SRQ         bool
 	CAGUID      uint64
 
 	PrivateData [196]byte
 }
 
-// Encode writes the message to m. tid is the transaction id of the REQ.
+// Encode writes the message to m. The parameter tid is the transaction id of the REQ.
 func (r *REP) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrREP, tid)) }
 
 // Decode reads the message from m. It keeps no reference to m.
@@ -50,14 +50,14 @@ func (r *REP) layout(l layout) {
 	raw(l, 36, r.PrivateData[:])
 }
 
-// An RTU confirms a REP: its sender is ready to use the connection (IBTA vol. 1,
-// 12.6.9).
+// An RTU says that its sender is ready to use the connection. It answers a REP. Source:
+// IBTA vol. 1, 12.6.9.
 type RTU struct {
 	LocalID, RemoteID uint32
 	PrivateData       [224]byte
 }
 
-// Encode writes the message to m. tid is the transaction id of the REQ.
+// Encode writes the message to m. The parameter tid is the transaction id of the REQ.
 func (r *RTU) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrRTU, tid)) }
 
 // Decode reads the message from m. It keeps no reference to m.

@@ -35,8 +35,8 @@ func TestREPLayout(t *testing.T) {
 		12: "d1d2d3",
 		20: "e1e2e3",
 		24: "f1 f2",
-		// Fields with values, and lengths in bits: TargetAckDelay 15 (5), Failover 2
-		// (2), FlowControl 1 (1), RNRRetry 5 (3), SRQ 1 (1), reserved (4).
+		// Values and lengths in bits: TargetAckDelay 15 (5), Failover 2 (2), FlowControl
+		// 1 (1), RNRRetry 5 (3), SRQ 1 (1), reserved (4).
 		26: "7d b0",
 		28: "0102030405060708",
 		36: hexOf(pattern(196)),

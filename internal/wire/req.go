@@ -2,63 +2,62 @@ package wire
 
 import "github.com/rdmaloop/rdmaloop/internal/psn"
 
-// A REQ requests a connection. "Local" means the sender, and "remote" the receiver. A
-// timeout with the code c is 4.096 µs * 2^c. Source: IBTA vol. 1, 12.6.5.
+// A REQ requests a connection. "Local" means the sender, and "remote" the receiver. Times
+// are codes: the code c means 4.096 µs * 2^c. Source: IBTA vol. 1, 12.6.5.
 type REQ struct {
-	LocalID   uint32 // Communication id that the sender has chosen.
+	LocalID   uint32 // communication id that the sender has chosen
 	ServiceID ServiceID
-	CAGUID    uint64 // GUID of the sender's channel adapter.
+	CAGUID    uint64 // GUID of the sender's channel adapter
 	QKey      uint32
-	QPN       uint32 // Number of the sender's queue pair, 24 bits.
+	QPN       uint32 // number of the sender's queue pair, 24 bits
 
-	// Number of READs and atomics that the sender can serve at the same time.
+	// READs and atomics that the sender can serve at the same time.
 	ResponderResources uint8
-	// Maximum number of READs and atomics that the sender wants to have outstanding.
+	// READs and atomics that the sender wants to have outstanding, at most.
 	InitiatorDepth uint8
 
-	// Code of the time within which the receiver must answer a CM message, 5 bits.
+	// The receiver must answer a CM message within this time. 5 bits.
 	RemoteTimeout uint8
-	Transport     uint8 // Transport service, 2 bits: 0 is RC.
-	FlowControl   bool  // True if the sender uses end-to-end flow control.
-	// PSN of the first request that the receiver of the REQ sends.
+	Transport     uint8 // transport service, 2 bits: 0 is RC
+	FlowControl   bool  // the sender uses end-to-end flow control
+	// PSN of the first request from the receiver of the REQ.
 	StartPSN psn.Value
-	// Code of the time within which the sender will answer a CM message, 5 bits.
+	// The sender will answer a CM message within this time. 5 bits.
 	LocalTimeout uint8
 	// Transport retry count for the receiver's queue pair, 3 bits.
 	RetryCount uint8
 	PKey       uint16
-	// Code of the path MTU, 4 bits: 1 for 256 bytes to 5 for 4096.
+	// Code of the path MTU, 4 bits: from 1 for 256 bytes to 5 for 4096.
 	MTU      uint8
-	RNRRetry uint8 // RNR retry count for the receiver's queue pair, 3 bits.
-	// Maximum number of times that either side retransmits a CM message, 4 bits.
+	RNRRetry uint8 // RNR retry count for the receiver's queue pair, 3 bits
+	// Either side retransmits a CM message at most this often. 4 bits.
 	MaxCMRetries uint8
 	SRQ          bool
 
 	Primary Path
 
-	// PrivateData begins with a CMAHeader for an RDMA IP CM service. The message does
-	// not say how many bytes are used.
+	// For the RDMA IP CM service, it begins with a CMAHeader. The message does not say
+	// how many bytes are used.
 	PrivateData [92]byte
 }
 
-// A Path is the network path that a connection request proposes. RoCE has no alternate
-// path.
+// A Path is the network path that a REQ proposes. RoCE has no alternate path.
 type Path struct {
-	LocalLID, RemoteLID uint16 // Local identifier: 0xffff on RoCE.
+	LocalLID, RemoteLID uint16 // local identifiers: 0xffff on RoCE
 	LocalGID, RemoteGID GID
-	FlowLabel           uint32 // Flow label of the GRH, 20 bits.
-	PacketRate          uint8  // Packet rate, 6 bits.
+	FlowLabel           uint32 // flow label of the GRH, 20 bits
+	PacketRate          uint8  // 6 bits
 	TrafficClass        uint8
 	HopLimit            uint8
-	SL                  uint8 // Service level, 4 bits.
+	SL                  uint8 // service level, 4 bits
 	SubnetLocal         bool
-	AckTimeout          uint8 // Code of the local ACK timeout, 5 bits.
+	AckTimeout          uint8 // local ACK timeout, 5 bits
 }
 
-// Encode writes the message, with the transaction id tid, to m.
+// Encode writes the message to m. The parameter tid is the transaction id.
 func (r *REQ) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrREQ, tid)) }
 
-// Decode reads the message from m and keeps no reference to it. The caller checks the
+// Decode reads the message from m. It keeps no reference to m. The caller checks the
 // values.
 func (r *REQ) Decode(m *MAD) { r.layout(m.decoding()) }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// vectorRequest is the decoded REQ vector.
+// vectorRequest is the REQ in the captured packet.
 func vectorRequest() *wire.REQ {
 	r := &wire.REQ{
 		LocalID:            0x11223344,
@@ -64,7 +64,7 @@ func TestEncodeVectorREQ(t *testing.T) {
 	require.Equal(t, c.packet, p.Bytes())
 }
 
-// TestREQLayout checks the fields that are zero in the captured vector.
+// TestREQLayout checks the fields that are zero in the captured packet.
 func TestREQLayout(t *testing.T) {
 	r := &wire.REQ{
 		LocalID:   0xa1a2a3a4,

@@ -5,8 +5,8 @@ import "encoding/binary"
 // RETHSize is the length of a RETH in bytes.
 const RETHSize = 16
 
-// A RETH is the RDMA extended transport header. It describes the responder's memory for
-// a WRITE or READ. Source: IBTA vol. 1, 9.3.
+// A RETH is the RDMA extended transport header. It says which memory of the responder a
+// WRITE or READ uses. Source: IBTA vol. 1, 9.3.
 //
 //	0   virtual address (64)
 //	8   R_Key (32)
@@ -19,8 +19,8 @@ func (h *RETH) Addr() uint64 { return binary.BigEndian.Uint64(h[0:]) }
 // RKey returns the key of the memory region.
 func (h *RETH) RKey() uint32 { return binary.BigEndian.Uint32(h[8:]) }
 
-// Length returns the length in bytes of the message. If a READ is repeated in part, it
-// is the length of that part.
+// Length returns the length of the message in bytes. If only a part of a READ is
+// repeated, it is the length of this part.
 func (h *RETH) Length() uint32 { return binary.BigEndian.Uint32(h[12:]) }
 
 // Set sets all fields.

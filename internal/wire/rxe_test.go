@@ -23,8 +23,7 @@ func rxeCaptures(t testing.TB) map[string]capture {
 	return captures
 }
 
-// For packets captured from rxe, Verify must return the identification in the IP header,
-// and Seal must compute the same ICRC.
+// TestRxeICRC checks Verify and Seal with packets of rxe, the kernel's software device.
 func TestRxeICRC(t *testing.T) {
 	for name, c := range rxeCaptures(t) {
 		want := c.decoded(t).ICRC()
@@ -39,7 +38,7 @@ func TestRxeICRC(t *testing.T) {
 	}
 }
 
-// A message of the kernel stays the same after decoding and encoding.
+// TestRxeMADs decodes and encodes messages of the kernel. They must stay the same.
 func TestRxeMADs(t *testing.T) {
 	captures := rxeCaptures(t)
 	for name, r := range map[string]interface {

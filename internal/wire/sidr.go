@@ -1,17 +1,17 @@
 package wire
 
-// A SIDRREQ asks for the datagram queue pair of a service (IBTA vol. 1, 12.11.1).
+// A SIDRREQ asks for the datagram queue pair of a service. Source: IBTA vol. 1, 12.11.1.
 type SIDRREQ struct {
-	// Random number that distinguishes this request from other requests.
+	// Random number of this request.
 	RequestID uint32
 	PKey      uint16
 	ServiceID ServiceID
 
-	// Private data of the request. It begins with a CMAHeader, as in a REQ.
+	// It begins with a CMAHeader, as in a REQ.
 	PrivateData [216]byte
 }
 
-// Encode writes the message, with the transaction id tid, to m.
+// Encode writes the message to m. The parameter tid is the transaction id.
 func (r *SIDRREQ) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrSIDRREQ, tid)) }
 
 // Decode reads the message from m. It keeps no reference to m.
@@ -27,21 +27,21 @@ func (r *SIDRREQ) layout(l layout) {
 // A SIDRREP answers a SIDRREQ. Source: IBTA vol. 1, 12.11.2.
 type SIDRREP struct {
 	RequestID uint32
-	// 0 means success. Any other value is the reason of the refusal; QPN and QKey are
-	// invalid.
+	// 0 means success. Any other value is the reason of a refusal. After a refusal, QPN
+	// and QKey are invalid.
 	Status uint8
-	// Additional information about the refusal. InfoLength is its length in bytes as the
-	// sender states it, and may exceed len(Info).
+	// Additional information about a refusal. InfoLength is the length in bytes that the
+	// sender states. It may exceed len(Info).
 	Info       [72]byte
 	InfoLength uint8
-	QPN        uint32 // Number of the service's queue pair, 24 bits.
+	QPN        uint32 // number of the service's queue pair, 24 bits
 	ServiceID  ServiceID
-	QKey       uint32 // Q_Key of the service's queue pair.
+	QKey       uint32 // Q_Key of the service's queue pair
 
 	PrivateData [136]byte
 }
 
-// Encode writes the message to m. tid is the transaction id of the SIDRREQ.
+// Encode writes the message to m. The parameter tid is the transaction id of the SIDRREQ.
 func (r *SIDRREP) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrSIDRREP, tid)) }
 
 // Decode reads the message from m. It keeps no reference to m.

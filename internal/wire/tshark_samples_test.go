@@ -8,8 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// expected returns the values that tshark must find in s: the values common to all
-// samples, and the values of s.
+// expected returns the values that tshark must find in s. Some are common to all samples.
 func (s sample) expected() map[string]string {
 	icrc := s.packet().Bytes()
 	icrc = icrc[len(icrc)-wire.ICRCSize:]
@@ -29,7 +28,7 @@ func (s sample) expected() map[string]string {
 	if s.ip6 {
 		all["ipv6.plen"] = fmt.Sprint(8 + len(s.packet().Bytes()))
 	} else {
-		// tshark reports a correct checksum as 1.
+		// tshark's value for a correct checksum
 		all["ip.checksum.status"] = "1"
 	}
 	if s.data != "" && s.want["infiniband.mad.method"] == "" {
@@ -39,13 +38,13 @@ func (s sample) expected() map[string]string {
 	return all
 }
 
-// packetSamples returns one packet of each kind except CNP. All fields have different
-// values, so a wrong offset is noticed.
+// packetSamples returns a packet of each kind. All fields have different values, so a
+// wrong offset is noticed.
 func packetSamples() []sample {
 	samples := []sample{bits}
 	for _, e := range expectations {
 		if wire.Opcode(e.code) == wire.CNP {
-			continue // tshark cannot decode a CNP.
+			continue // tshark can not decode it
 		}
 		s := sample{name: e.name, op: wire.Opcode(e.code), data: "payload"[:e.length()], fill: fillHeaders, want: map[string]string{}}
 		for header, fields := range headerFields {
@@ -58,7 +57,7 @@ func packetSamples() []sample {
 	return samples
 }
 
-// bits is a sample that sets the bits of the BTH that no other sample sets.
+// bits sets the bits of the BTH that no other sample sets.
 var bits = sample{
 	name: "bits", ip6: true, op: wire.SendMiddle, data: "payloads",
 	fill: func(p wire.Packet) {
@@ -99,7 +98,7 @@ func fillHeaders(p wire.Packet) {
 	}
 }
 
-// headerFields has tshark's values for the headers of fillHeaders.
+// headerFields has tshark's values for the headers that fillHeaders writes.
 var headerFields = map[string]map[string]string{
 	"DETH": {
 		"infiniband.deth.q_key": "0x00000000a1a2a3a4",
@@ -126,7 +125,7 @@ var headerFields = map[string]map[string]string{
 	"IETH":         {"infiniband.ieth": "61626364"},
 }
 
-// messageSamples returns a sample for each connection manager message.
+// messageSamples returns a sample of each connection manager message.
 func messageSamples() []sample {
 	var samples []sample
 	for _, m := range []struct {
@@ -153,7 +152,7 @@ func messageSamples() []sample {
 			"infiniband.cm.drsp.remotecommid": "0xb1b2b3b4",
 			"infiniband.cm.drsp.private":      hexOf(pattern(224)),
 		}},
-		// Of these messages tshark decodes nothing but the MAD header.
+		// In these messages, tshark decodes only the MAD header.
 		{wire.AttrMRA, testMRA(), nil},
 		{wire.AttrSIDRREQ, testSIDRREQ(), nil},
 		{wire.AttrSIDRREP, testSIDRREP(), nil},
@@ -187,8 +186,8 @@ func messageSample(attr wire.Attribute, m message, fields map[string]string) sam
 	}
 }
 
-// requestFields has the fields of vectorRequest. It omits the flow label and the packet
-// rate, which tshark reads from wrong offsets.
+// requestFields has the fields of vectorRequest. The flow label and the packet rate are
+// missing, because tshark reads them from wrong offsets.
 var requestFields = map[string]string{
 	"infiniband.cm.req":                     "0x11223344",
 	"infiniband.cm.req.serviceid.prefix":    "0000000001",

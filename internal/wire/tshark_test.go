@@ -16,19 +16,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A sample is a packet with the values that tshark must find, by tshark's names of the
-// fields.
+// A sample is a packet and what tshark must find in it. The keys of want are tshark's
+// names of the fields.
 type sample struct {
 	name string
 	ip6  bool
 	op   wire.Opcode
-	data string // Payload of the packet.
+	data string // payload
 	fill func(wire.Packet)
 	want map[string]string
 }
 
-// TestTshark compares the fields of each kind of packet with those of tshark, an
-// independent decoder. tshark checks the IPv4 checksum, but not the ICRC.
+// TestTshark compares each kind of packet with the result of tshark, an independent
+// decoder. tshark checks the IPv4 checksum, but not the ICRC.
 func TestTshark(t *testing.T) {
 	tool, err := exec.LookPath("tshark")
 	if err != nil {
@@ -53,13 +53,13 @@ func requireAllKinds(t *testing.T, samples []sample) {
 	}
 }
 
-// dissect runs tshark on the samples. It returns a map of field values for each.
+// dissect runs tshark. It returns the values of the fields for each sample.
 func dissect(t *testing.T, tool string, samples []sample) []map[string]string {
 	names := fieldNames(samples)
 	file := filepath.Join(t.TempDir(), "samples.pcap")
 	require.NoError(t, os.WriteFile(file, pcap(samples), 0o600))
 	args := []string{"-n", "-r", file, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=f", "-o", "ip.check_checksum:TRUE"}
-	// The dissectors in this list would decode the payload as another protocol.
+	// These dissectors would decode the payload as another protocol.
 	for _, guess := range []string{"rpcordma", "smc", "iser", "nvme-rdma", "smb_direct", "infiniband_sdp"} {
 		args = append(args, "--disable-protocol", guess)
 	}
@@ -95,12 +95,12 @@ func pcap(samples []sample) []byte {
 	b := binary.BigEndian.AppendUint32(nil, 0xa1b2c3d4)
 	b = binary.BigEndian.AppendUint16(b, 2)
 	b = binary.BigEndian.AppendUint16(b, 4)
-	b = append(b, make([]byte, 8)...) // time zone and accuracy, both 0
+	b = append(b, make([]byte, 8)...) // time zone and accuracy: 0
 	b = binary.BigEndian.AppendUint32(b, 65535)
 	b = binary.BigEndian.AppendUint32(b, linkTypeRaw)
 	for i, s := range samples {
 		datagram := s.datagram()
-		b = binary.BigEndian.AppendUint32(b, uint32(i)) // time stamp of the packet in seconds
+		b = binary.BigEndian.AppendUint32(b, uint32(i)) // time stamp in seconds
 		b = binary.BigEndian.AppendUint32(b, 0)
 		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))
 		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))

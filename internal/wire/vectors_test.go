@@ -12,10 +12,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A vector is a packet with IP and UDP headers, in hex.
+// A vector is a packet in hex, with IP and UDP headers.
 type vector struct{ name, text string }
 
-// Names of the vectors that more than one test uses.
+// Vectors that several tests use.
 const (
 	vectorCNP         = "CNP, captured on a ConnectX-4 Lx"
 	vectorSend        = "SEND_ONLY"
@@ -61,8 +61,8 @@ type capture struct {
 	packet   []byte
 }
 
-// captured parses a vector. It uses little of the package under test, whose errors could
-// make the expected values wrong.
+// captured parses a vector. It uses little of the package under test, because an error
+// there could spoil the expected values.
 func captured(t testing.TB, name string) capture {
 	for _, v := range vectors {
 		if v.name == name {
@@ -107,8 +107,8 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-// endpoint makes an address from arbitrary bytes: IPv4 from four bytes, otherwise IPv6
-// from the first sixteen.
+// endpoint makes an address from arbitrary bytes. Four bytes are IPv4. Otherwise the
+// first sixteen are IPv6.
 func endpoint(b []byte, port uint16) netip.AddrPort {
 	if a, ok := netip.AddrFromSlice(b); ok {
 		return netip.AddrPortFrom(a.Unmap(), port)
