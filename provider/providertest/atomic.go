@@ -16,8 +16,8 @@ func atomicCases() []testCase {
 	}
 }
 
-// cas and faa return atomic requests for a word of the peer. The parameter into is the
-// offset for the old value.
+// cas returns a compare-and-swap of a word in the peer's memory. The old value goes to
+// the offset into.
 func (e *end) cas(id uint64, peer *end, offset, into int, compare, swap uint64) verbs.SendWR {
 	wr := e.remote(verbs.OpCompareSwap, id, peer, offset, e.sge(into, 8))
 	wr.CompareAdd, wr.Swap = compare, swap
@@ -89,8 +89,8 @@ func atomicMany(r *rig) {
 	r.Equal(uint64(32), p.b.word(0))
 }
 
-// atomicContention adds 1 to one word over two connections at once. Each old value may
-// be returned only once.
+// atomicContention adds 1 to one word over two connections at once. Each old value may be
+// returned only once.
 func atomicContention(r *rig) {
 	const rounds, batch = 25, 16
 	p, q := r.pair(nil), r.pair(func(a, b *plan) { a.vector, b.vector = b.vector, a.vector })

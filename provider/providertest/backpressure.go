@@ -18,8 +18,8 @@ func queueCases() []testCase {
 	}
 }
 
-// manySends returns n signaled SENDs of 8 bytes with consecutive ids from the parameter
-// first on.
+// manySends returns n signaled SENDs of 8 bytes. Their ids are consecutive and begin with
+// first.
 func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	wrs := make([]verbs.SendWR, n)
 	for i := range wrs {
@@ -28,8 +28,8 @@ func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	return wrs
 }
 
-// manyRecvs returns n receive requests of 8 bytes with consecutive ids from the parameter
-// first on.
+// manyRecvs returns n receive requests of 8 bytes. Their ids are consecutive and begin
+// with first.
 func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -38,7 +38,7 @@ func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	return wrs
 }
 
-// mustRecv posts n buffers of 8 bytes with consecutive ids from the parameter first on.
+// mustRecv posts the n receive requests of manyRecvs.
 func (e *end) mustRecv(first uint64, n int) {
 	e.r.t.Helper()
 	got, err := e.qp.PostRecv(e.manyRecvs(first, n))
@@ -46,7 +46,7 @@ func (e *end) mustRecv(first uint64, n int) {
 	e.r.Equal(n, got)
 }
 
-// inOrder takes one successful completion for each id, in the given order.
+// inOrder takes one successful completion for each id. They must come in this order.
 func (q *queue) inOrder(ids ...uint64) {
 	q.r.t.Helper()
 	for i, wc := range q.succeed(len(ids)) {
@@ -54,8 +54,8 @@ func (q *queue) inOrder(ids ...uint64) {
 	}
 }
 
-// batches posts many requests with one call, and then overwrites the slices. The
-// requests must be executed as they were at the call.
+// batches overwrites a slice of requests after it was posted. This must not change the
+// requests.
 func batches(r *rig) {
 	p := r.pair(nil)
 	n := 20
@@ -75,8 +75,8 @@ func batches(r *rig) {
 	p.b.recvs.inOrder(sequence(100, n)...)
 }
 
-// fullSendQueue fills end a's send queue. One more request must be refused. After the
-// completions, the queue must have room again.
+// fullSendQueue fills a send queue. One more request must be refused, until there are
+// completions.
 func fullSendQueue(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 4, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -94,8 +94,8 @@ func fullSendQueue(r *rig) {
 	}
 }
 
-// sendsNeedPolling checks that a request occupies its place until its completion is
-// polled (IBTA vol. 1, 10.8.5.1).
+// sendsNeedPolling checks that a request keeps its place until its completion is polled
+// (IBTA vol. 1, 10.8.5.1).
 func sendsNeedPolling(r *rig) {
 	p := r.pair(func(a, _ *plan) { a.caps.MaxSendWR = 4 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -112,8 +112,8 @@ func sendsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// recvsNeedPolling checks that a receive buffer occupies its place until its completion
-// is polled.
+// recvsNeedPolling checks that a receive buffer keeps its place until its completion is
+// polled.
 func recvsNeedPolling(r *rig) {
 	p := r.pair(func(_, b *plan) { b.caps.MaxRecvWR = 4 })
 	depth := p.b.qp.Caps().MaxRecvWR
@@ -130,7 +130,7 @@ func recvsNeedPolling(r *rig) {
 }
 
 // pong sends a message from end b to end a. When it has arrived, all earlier
-// acknowledgements of end b have arrived, too.
+// acknowledgements of end b have arrived too.
 func (p *pair) pong() {
 	p.t.Helper()
 	p.a.recv(1, p.a.sge(0, 8))
@@ -157,8 +157,8 @@ func fullRecvQueue(r *rig) {
 	p.b.recvs.inOrder(append(sequence(1, depth-1), 90)...)
 }
 
-// batchTooLong posts a batch that exceeds the queue. The call must accept what the queue
-// has room for.
+// batchTooLong posts more requests than the queue has room for. The call must accept as
+// many as possible.
 func batchTooLong(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -174,8 +174,8 @@ func batchTooLong(r *rig) {
 	p.b.recvs.inOrder(sequence(0, depth+5)...)
 }
 
-// fullOfUnsignaled fills the queue with requests, of which only the last is signaled.
-// Its completion must free all places.
+// fullOfUnsignaled fills the queue with unsignaled requests and a signaled one at the
+// end. Its completion must free all places.
 func fullOfUnsignaled(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -194,8 +194,8 @@ func fullOfUnsignaled(r *rig) {
 	}
 }
 
-// badInBatch posts a batch with an invalid request. The call must return its index, and
-// execute only the requests before it.
+// badInBatch posts a batch with an invalid request. The requests before it must be
+// executed, and the others must not.
 func badInBatch(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 5)
@@ -219,8 +219,8 @@ func badInBatch(r *rig) {
 	p.b.recvs.inOrder(2, 3, 4, 10)
 }
 
-// impossibleRequests posts impossible requests. Each call must fail, and the connection
-// must still work.
+// impossibleRequests posts impossible requests. Each call must fail without harm to the
+// connection.
 func impossibleRequests(r *rig) {
 	p := r.pair(nil)
 	tooMany := make([]verbs.SGE, p.a.qp.Caps().MaxSendSGE+1)

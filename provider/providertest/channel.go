@@ -24,10 +24,11 @@ func channelCases() []testCase {
 	}
 }
 
-// sendsCookie and recvsCookie are the cookies of the CQs; see plan.channel.
+// Cookies of the two CQs.
 const sendsCookie, recvsCookie = 1, 2
 
-// A watched is a pair whose end b has a completion channel.
+// A watched is a pair whose end b has a completion channel. While end b is watched, the
+// rig does not poll its receive CQ.
 type watched struct {
 	*pair
 	channel verbs.CompChannel
@@ -47,13 +48,12 @@ func (r *rig) watched() *watched {
 	b.channel = r.newChannel(b.vector)
 	w := &watched{r.connect(&a, &b), b.channel}
 	w.b.mustRecv(0, 8)
-	// The rig does not poll the receive CQ until received() is called.
 	w.b.recvs.paused = true
 	return w
 }
 
-// awaitEvent waits for an event of the channel, and returns the cookie of the event. The
-// descriptor may be readable without an event; awaitEvent then waits again.
+// awaitEvent waits for an event of the channel and returns the event's cookie. The
+// descriptor may be readable although there is no event. Then awaitEvent waits again.
 func (w *watched) awaitEvent() uint64 {
 	w.t.Helper()
 	var cookie uint64
@@ -71,7 +71,7 @@ func (w *watched) awaitEvent() uint64 {
 	return cookie
 }
 
-// requireNoEvent requires that the channel has no event, even after the rig was polled.
+// requireNoEvent checks that the channel has no event, and gets none during some turns.
 func (w *watched) requireNoEvent() {
 	w.t.Helper()
 	for range 10 {
@@ -82,7 +82,7 @@ func (w *watched) requireNoEvent() {
 	}
 }
 
-// deliver sends n messages from end a, and awaits their send completions.
+// deliver sends n messages from end a and awaits their send completions.
 func (w *watched) deliver(n int, flags verbs.SendFlags) {
 	w.t.Helper()
 	wrs := w.a.manySends(0, n)
@@ -141,7 +141,7 @@ func armTwice(r *rig) {
 	w.b.recvs.cq.AckEvents(1)
 }
 
-// armTooLate arms a CQ that holds a completion. Only the next completion raises an event
+// armTooLate arms a CQ that holds a completion. Only the next completion causes an event
 // (ibv_req_notify_cq(3)).
 func armTooLate(r *rig) {
 	w := r.watched()
@@ -173,7 +173,7 @@ func solicitedFailure(r *rig) {
 	w.b.recvs.cq.AckEvents(1)
 }
 
-// severalCQs arms both CQs of end b. Each event must have its CQ's cookie.
+// severalCQs arms both CQs of end b. Each event must have the cookie of its CQ.
 func severalCQs(r *rig) {
 	w := r.watched()
 	r.NoError(w.b.recvs.cq.Arm(false))
@@ -192,7 +192,7 @@ func severalCQs(r *rig) {
 	w.b.sends.cq.AckEvents(1)
 }
 
-// eventsTakeTurns checks that the events of two busy CQs are fetched in turn.
+// eventsTakeTurns checks that two busy CQs get their events in turn.
 func eventsTakeTurns(r *rig) {
 	const rounds = 4
 	w := r.watched()
@@ -228,8 +228,8 @@ func unacknowledged(r *rig) {
 	r.NoError(w.b.recvs.cq.Close())
 }
 
-// oneOwner creates a second channel on a completion vector. With manual progress, this
-// must fail while the first channel is open.
+// oneOwner creates a second channel on a completion vector. With manual progress, it must
+// fail while the first channel is open.
 func oneOwner(r *rig) {
 	first := r.newChannel(0)
 	attr := &verbs.CompChannelAttr{Progress: r.progress}
@@ -243,16 +243,15 @@ func oneOwner(r *rig) {
 	r.NoError(second.Close())
 }
 
-// A sleeper is an end whose owner sleeps while there is no message. One goroutine uses
-// it.
+// A sleeper is an end whose goroutine sleeps while there is no message.
 type sleeper struct {
 	end     *end
 	channel verbs.CompChannel
 	sleeps  int
 }
 
-// sleepers sends a message back and forth between two goroutines that sleep. A lost
-// wake-up fails the case.
+// sleepers lets two sleeping goroutines send a message back and forth. A lost wake-up
+// fails the case.
 func sleepers(r *rig) {
 	if r.progress == verbs.ProgressManual && r.attr.NumCompVectors < 2 {
 		r.t.Skip("with manual progress and one completion vector only one goroutine can be the owner")
@@ -280,7 +279,7 @@ func sleepers(r *rig) {
 	}
 }
 
-// run sends and awaits messages in turn. It sends first if the parameter starts is true.
+// run sends and awaits messages in turn.
 func (s *sleeper) run(rounds int, starts bool) error {
 	steps := []func() error{s.await, s.send}
 	if starts {
@@ -296,7 +295,7 @@ func (s *sleeper) run(rounds int, starts bool) error {
 	return nil
 }
 
-// send posts a receive buffer for the answer and sends a message.
+// send sends a message, after posting a receive buffer for the answer.
 func (s *sleeper) send() error {
 	if _, err := s.end.qp.PostRecv([]verbs.RecvWR{{ID: recvID, SGEs: []verbs.SGE{s.end.sge(0, 64)}}}); err != nil {
 		return err
@@ -305,7 +304,7 @@ func (s *sleeper) send() error {
 	return err
 }
 
-// await waits for a message. It polls, arms the CQ, polls again, and sleeps.
+// await waits for a message. It polls, arms the CQ, polls again and sleeps.
 func (s *sleeper) await() error {
 	for armed := false; ; armed = !armed {
 		got, err := s.poll()
@@ -323,8 +322,7 @@ func (s *sleeper) await() error {
 	}
 }
 
-// poll polls until it finds a received message or the CQ is empty. It returns true for a
-// message.
+// poll polls until it finds a received message or the CQ is empty.
 func (s *sleeper) poll() (message bool, err error) {
 	var wcs [1]verbs.WC
 	for {

@@ -15,8 +15,8 @@ func connectionCases() []testCase {
 	}
 }
 
-// requestEvents makes two different connection requests to one listener. It returns
-// their events, which are not acknowledged.
+// requestEvents makes two different connection requests to one listener and returns their
+// events. The events are not acknowledged.
 func (r *rig) requestEvents() (listener *cm.ID, first, second cm.Event) {
 	r.t.Helper()
 	listener = r.listen(cm.TCP)
@@ -55,8 +55,8 @@ func eventsStayValid(r *rig) {
 	r.NotEqual(first.Param.QPNum, second.Param.QPNum)
 }
 
-// ackTwice acknowledges the first of two events twice. The second Ack must fail, and
-// must not acknowledge the other event.
+// ackTwice acknowledges one of two events twice. The second Ack must fail, and must not
+// acknowledge the other event.
 func ackTwice(r *rig) {
 	listener, first, second := r.requestEvents()
 	r.NoError(first.Ack())
@@ -66,8 +66,8 @@ func ackTwice(r *rig) {
 	r.NoError(listener.Close())
 }
 
-// waitForEvents connects and disconnects two IDs with different event channels. The case
-// fetches the events with EventChannel.Wait and EventChannel.Expect.
+// waitForEvents fetches the events of two event channels with EventChannel.Wait and
+// EventChannel.Expect.
 func waitForEvents(r *rig) {
 	p := r.request(nil)
 	other := r.separate(p.b.id)

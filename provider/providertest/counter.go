@@ -15,7 +15,7 @@ func counterCases() []testCase {
 	}
 }
 
-// counters returns the counters of the rig's port. It skips the case if there are none.
+// counters returns the counters of the rig's port. If there are none, it skips the case.
 func (r *rig) counters() []verbs.Counter {
 	r.t.Helper()
 	reader, ok := r.dev.(verbs.CounterReader)
@@ -50,8 +50,7 @@ func counterNames(r *rig) {
 	}
 }
 
-// counterTraffic sends messages while a goroutine reads the counters, which may not
-// decrease.
+// counterTraffic reads the counters while messages are sent. No counter may decrease.
 func counterTraffic(r *rig) {
 	const messages = 16
 	before := r.counters()
@@ -72,7 +71,7 @@ func counterTraffic(r *rig) {
 	r.notLess(meanwhile, r.counters())
 }
 
-// notLess requires the same counters in both lists, and that none has decreased.
+// notLess checks that both lists have the same counters and that none has decreased.
 func (r *rig) notLess(before, after []verbs.Counter) {
 	r.t.Helper()
 	r.Len(after, len(before))

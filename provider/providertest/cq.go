@@ -15,8 +15,7 @@ func cqCases() []testCase {
 	}
 }
 
-// busyQueue keeps one connection busy. Messages on a second connection must still
-// arrive.
+// busyQueue keeps one connection busy. Messages on a second connection must still arrive.
 func busyQueue(r *rig) {
 	busy, quiet := r.pair(nil), r.pair(nil)
 	const outstanding, messages, enough = 8, 20, 4000
@@ -42,8 +41,8 @@ func busyQueue(r *rig) {
 	busy.b.recvs.succeed(outstanding)
 }
 
-// pollSteps calls Poll with an empty slice, and then with slices of length 1. Poll must
-// not write beyond the slice, nor lose completions.
+// pollSteps polls with slices of length 0 and 1. Poll must not write beyond the slice or
+// lose completions.
 func pollSteps(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 8)
@@ -68,7 +67,7 @@ func pollSteps(r *rig) {
 	p.b.recvs.paused = false
 }
 
-// oneQueue uses one CQ for all four queues of a connection.
+// oneQueue uses one CQ for both queues of both ends.
 func oneQueue(r *rig) {
 	shared := r.newQueue(verbs.CQAttr{Depth: 256})
 	a, b := r.plans()
@@ -127,8 +126,7 @@ func resizeTooSmall(r *rig) {
 	p.b.recvs.inOrder(sequence(0, 10)...)
 }
 
-// overrun adds one completion to a full CQ. Poll of this CQ must then return ErrOverrun.
-// Other CQs must still work.
+// overrun adds a completion to a full CQ. Only this CQ must fail, with ErrOverrun.
 func overrun(r *rig) {
 	bystander := r.pair(nil)
 	p := r.pair(func(_, b *plan) {
@@ -144,13 +142,12 @@ func overrun(r *rig) {
 		p.a.post(p.a.manySends(id, 1)...)
 		p.a.sends.inOrder(id)
 	}
-	// Whether this request succeeds depends on the device, so the case does not check
-	// it.
+	// This request may succeed or fail, depending on the device.
 	p.a.sends.paused = true
 	p.a.post(p.a.manySends(99, 1)...)
 	var err error
 	r.until("the overrun", func() bool {
-		// A poll with an empty slice takes nothing, so the CQ stays full.
+		// This poll takes nothing, so the CQ stays full.
 		_, err = broken.cq.Poll(nil)
 		return err != nil
 	})

@@ -13,8 +13,8 @@ func credentialsCases() []testCase {
 	}
 }
 
-// wantPeer requires that the ID's credentials are those of this process, or unknown if
-// the provider does not support them.
+// wantPeer checks that the ID's credentials are this process. If the provider does not
+// support credentials, they must be unknown.
 func (r *rig) wantPeer(id *cm.ID) {
 	r.t.Helper()
 	c, known := id.Credentials()
@@ -26,7 +26,7 @@ func (r *rig) wantPeer(id *cm.ID) {
 	r.Equal(want, c)
 }
 
-// wantNoPeer requires that an unconnected ID has no credentials.
+// wantNoPeer checks that the credentials are unknown.
 func (r *rig) wantNoPeer(id *cm.ID) {
 	r.t.Helper()
 	c, known := id.Credentials()

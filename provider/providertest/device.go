@@ -62,7 +62,7 @@ func ports(r *rig) {
 		r.NotEmpty(port.GIDs)
 
 		before := port.GIDs[0]
-		// The caller may change the slice, which must be a copy.
+		// Changing the slice must not change the device's table.
 		port.GIDs[0] = verbs.GID{0xff}
 		again, err := r.dev.Port(uint8(num))
 		r.NoError(err)
@@ -97,8 +97,7 @@ func noAsyncEvent(r *rig) {
 	r.False(ok)
 }
 
-// requireParamError requires that err is a *verbs.OpError with a *verbs.ParamError that
-// names a field.
+// requireParamError checks that err is a *verbs.OpError around a *verbs.ParamError.
 func (r *rig) requireParamError(err error, what string) {
 	r.t.Helper()
 	var param *verbs.ParamError
@@ -193,8 +192,7 @@ func memoryParameters(r *rig) {
 	r.requireParamError(err, "no memory")
 }
 
-// Objects of foreign types, which embed objects of the provider. The provider must
-// refuse them with ErrForeign.
+// Objects that do not belong to the provider. It must refuse them with ErrForeign.
 type (
 	wrappedCQ      struct{ verbs.CQ }
 	wrappedSRQ     struct{ verbs.SRQ }

@@ -5,8 +5,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// disconnectCases returns the cases about Disconnect. They expect the results of
-// librdmacm, except that a Disconnect before the RTU must not be lost.
+// disconnectCases returns the cases about Disconnect. The results are the same as with
+// librdmacm, except for a Disconnect before the RTU: it must not be lost.
 func disconnectCases() []testCase {
 	return []testCase{
 		{"twice", disconnectTwice},
@@ -35,8 +35,8 @@ func disconnectTwice(r *rig) {
 	r.noEventsLeft()
 }
 
-// disconnectUnfetched disconnects the passive side before it has fetched Established.
-// The result must not depend on whether the RTU has arrived.
+// disconnectUnfetched disconnects the passive side before it has fetched Established. The
+// RTU may have arrived or not, but the result must be the same.
 func disconnectUnfetched(r *rig) {
 	p := r.request(nil)
 	r.separate(p.b.id)
@@ -55,7 +55,7 @@ func disconnectUnfetched(r *rig) {
 }
 
 // disconnectUnanswered disconnects the active side before the answer. Disconnect must
-// only flush the queue pair; the ID stays in Connecting.
+// flush the queue pair, but the ID stays in Connecting.
 func disconnectUnanswered(r *rig) {
 	p := r.request(nil)
 	p.a.postFlushed()

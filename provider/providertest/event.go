@@ -7,12 +7,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// An event is a copy of the used fields of a cm.Event, which the rig acknowledges at
-// once.
+// An event is a copy of a cm.Event. The rig has already acknowledged the cm.Event.
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// the listener for a connection request; otherwise id
+	// the listener of a connection request, or else id
 	owner  *cm.ID
 	status int
 	err    error
@@ -34,14 +33,14 @@ func (r *rig) nextEvent() bool {
 		kept.owner = ev.Listener
 	}
 	r.NoError(ev.Ack())
-	// No case needs TimewaitExit, so the rig drops it.
+	// No case needs TimewaitExit.
 	if kept.typ != cm.TimewaitExit {
 		r.events = append(r.events, kept)
 	}
 	return true
 }
 
-// await waits for an ID's next event, which must have the given type.
+// await waits for the next event of an ID. The event must have the given type.
 func (r *rig) await(owner *cm.ID, typ cm.EventType) event {
 	r.t.Helper()
 	mine := func(ev event) bool { return ev.owner == owner }

@@ -5,17 +5,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A stateSteps moves a connection's queue pairs through their states, with attributes
-// from ID.InitQPAttr. Source: rdma_init_qp_attr(3), rdma_establish(3).
+// A stateSteps moves the queue pairs of a connection through their states, with the
+// attributes of ID.InitQPAttr. Source: rdma_init_qp_attr(3), rdma_establish(3).
 type stateSteps struct {
-	// True if the passive side calls Accept before it goes to RTR.
+	// The passive side calls Accept before it goes to RTR.
 	rtrAfterAccept bool
-	// beforeStep may change the attributes of a step; may be nil.
+	// Called before each step. It may change the attributes; may be nil.
 	beforeStep func(e *end, attr *verbs.QPAttr)
 	afterStep  func(e *end) // called after each step; may be nil
 }
 
-// step moves an end's queue pair to a state, with the attributes of its ID.
+// step moves an end's queue pair to a state.
 func (w *stateSteps) step(e *end, state verbs.QPState) {
 	e.r.t.Helper()
 	attr, mask, err := e.id.InitQPAttr(state)
@@ -71,8 +71,8 @@ func (r *rig) connectExternal(w *stateSteps) *pair {
 	return p
 }
 
-// createExternal creates a queue pair without an ID, and stores its number in the
-// connection parameters.
+// createExternal creates a queue pair without an ID. The connection parameters name its
+// number.
 func (e *end) createExternal(pl *plan) {
 	e.r.t.Helper()
 	e.createBare(pl, verbs.QPTypeRC)
@@ -88,7 +88,7 @@ func (e *end) createBare(pl *plan, qpType verbs.QPType) {
 	e.qp = qp
 }
 
-// bare returns an end without an ID, whose queue pair is in RESET.
+// bare returns an end without an ID. Its queue pair is in RESET.
 func (r *rig) bare(qpType verbs.QPType) *end {
 	r.t.Helper()
 	pl, _ := r.plans()

@@ -16,22 +16,21 @@ type fault struct {
 	kind    Violation
 	plan    func(a, b *plan)
 	prepare func(p *pair) // called before the first request is posted
-	// recv returns the receive buffer for the faulty request. If the field recv is nil,
-	// the buffer is valid.
+	// Returns the receive buffer for the faulty request. If it is nil, the buffer is
+	// valid.
 	recv   func(p *pair) []verbs.SGE
 	faulty func(p *pair) verbs.SendWR // returns the request that violates the rule
 }
 
-// End a posts a faulty request with the id wrongID, then a correct request. End b posts
-// the receive buffers recvID and recvAfterID.
+// End a posts the faulty request wrongID and then the correct request afterID. End b
+// posts the receive buffers recvID and recvAfterID.
 const (
 	wrongID, afterID          = 1, 2
 	recvID, recvAfterID       = 3, 4
 	faultRecvAt, faultRecvLen = 200 << 10, 4096
 )
 
-// test posts the faulty request followed by a correct one, and checks the completions of
-// both ends.
+// test posts a faulty request and a correct one, and checks the completions of both ends.
 func (f fault) test(r *rig) {
 	p := r.pair(f.plan)
 	if f.prepare != nil {
@@ -96,7 +95,7 @@ func faultCases() []testCase {
 	)
 }
 
-// message returns a function that makes a SEND. The payload of the SEND has size bytes.
+// message returns a function that makes a SEND of size bytes.
 func message(size int) func(p *pair) verbs.SendWR {
 	return func(p *pair) verbs.SendWR {
 		fill(p.a.bytes(0, size), 1)
@@ -129,12 +128,12 @@ func recvFaults() []fault {
 	return faults
 }
 
-// A badSGE makes an SGE of 64 bytes. The device must refuse to write to the SGE.
+// A badSGE makes an SGE of 64 bytes to which the device must not write.
 type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
-	read bool // True if the device may read the memory, but not write it.
-	// True if the key is wrong. False if the bounds or access rights are wrong.
+	read bool // the device may read the memory
+	// Wrong key. Otherwise the bounds or the access rights are wrong.
 	key bool
 }
 
@@ -163,8 +162,8 @@ func badMemory() []badSGE {
 	}
 }
 
-// localFaults returns the faults of requests with a bad SGE in end a's memory: a SEND or
-// WRITE reads it, a READ writes to it.
+// localFaults returns faults with a bad SGE in end a's memory. A SEND or WRITE reads this
+// memory, and a READ writes to it.
 func localFaults() []fault {
 	var faults []fault
 	for _, bad := range badMemory() {
@@ -189,8 +188,8 @@ func localFaults() []fault {
 	return faults
 }
 
-// A badTarget makes a request of end a invalid: apply() changes the remote address or
-// key, so that end a may not access the memory.
+// A badTarget changes the remote address or key of a request. After that, end a may not
+// access the memory.
 type badTarget struct {
 	name  string
 	apply func(p *pair, wr *verbs.SendWR)
@@ -214,7 +213,7 @@ func badTargets() []badTarget {
 	}
 }
 
-// requiredAccess returns the right that the operation needs at the responder.
+// requiredAccess returns the access right that the operation needs at the responder.
 func requiredAccess(op verbs.Opcode) verbs.Access {
 	switch {
 	case op.Atomic():
@@ -225,7 +224,7 @@ func requiredAccess(op verbs.Opcode) verbs.Access {
 	return verbs.AccessRemoteWrite
 }
 
-// faultsOf returns an operation's faults that the responder detects.
+// faultsOf returns the faults of an operation that the responder detects.
 func faultsOf(op verbs.Opcode, kind Violation) []fault {
 	request := func(p *pair) verbs.SendWR {
 		wr := p.a.remote(op, wrongID, p.b, 0, p.a.sge(64, 8))
@@ -280,8 +279,7 @@ func atomicFaultCases() []testCase {
 	return cases(faults)
 }
 
-// noResponderResources sends a READ to a queue pair without responder resources. The
-// READ must fail.
+// noResponderResources sends a READ to a queue pair that serves no READs.
 func noResponderResources(r *rig) {
 	p := r.connectExternal(&stateSteps{rtrAfterAccept: true, beforeStep: func(e *end, attr *verbs.QPAttr) {
 		switch attr.State {

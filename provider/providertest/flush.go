@@ -19,7 +19,7 @@ func flushCases() []testCase {
 }
 
 // flushOutstanding moves a queue pair with outstanding requests to the error state. Each
-// request must have a flushed completion, even an unsignaled one.
+// request must be flushed with a completion, even an unsignaled one.
 func flushOutstanding(r *rig) {
 	p := r.pair(nil)
 	for i := range 10 {
@@ -40,7 +40,7 @@ func flushOutstanding(r *rig) {
 func flushLatePosts(r *rig) {
 	p := r.pair(nil)
 	p.a.toState(verbs.StateError)
-	// Each round fills both queues. Flushed requests must free their places.
+	// Each round fills both queues, so the flushed requests must free their places.
 	for range 3 {
 		n := p.a.qp.Caps().MaxSendWR
 		wrs := p.a.manySends(0, n)
@@ -67,8 +67,8 @@ func flushUnconnected(r *rig) {
 	r.t.Cleanup(r.noCompletionsLeft)
 }
 
-// flushOneSided posts one-sided requests behind a SEND without a receive buffer. The
-// error state must flush them all.
+// flushOneSided flushes one-sided requests that wait for a SEND before them. The SEND
+// waits for a receive buffer.
 func flushOneSided(r *rig) {
 	p := r.pair(nil)
 	p.a.post(
@@ -81,7 +81,7 @@ func flushOneSided(r *rig) {
 	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, sequence(1, 4)...)
 }
 
-// postFlushed posts 4 receive buffers that no message will use.
+// postFlushed posts receive buffers that will be flushed.
 func (e *end) postFlushed() {
 	e.r.t.Helper()
 	for i := range 4 {
@@ -89,8 +89,8 @@ func (e *end) postFlushed() {
 	}
 }
 
-// flushed requires that the buffers of postFlushed are flushed and the queue pair is in
-// the error state.
+// flushed checks that the buffers of postFlushed are flushed and the queue pair is in the
+// error state.
 func (e *end) flushed() {
 	e.r.t.Helper()
 	e.recvs.fail(verbs.StatusWRFlushErr, e.qp, sequence(0, 4)...)
@@ -111,8 +111,7 @@ func flushDisconnect(r *rig) {
 	r.await(p.a.id, cm.Disconnected)
 }
 
-// flushPeerClosed closes end b's queue pair and ID without Disconnect. End a must get
-// Disconnected.
+// flushPeerClosed closes end b without Disconnect. End a must get Disconnected.
 func flushPeerClosed(r *rig) {
 	p := r.pair(nil)
 	p.a.postFlushed()
@@ -135,13 +134,13 @@ func flushBothDisconnect(r *rig) {
 	r.await(p.b.id, cm.Disconnected)
 }
 
-// flushKeepsCompletions moves a queue pair to the error state. Completions from earlier
-// requests must come before the flushed requests.
+// flushKeepsCompletions moves a queue pair to the error state. Earlier completions must
+// come before the flushed requests.
 func flushKeepsCompletions(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 6)
 	p.a.post(p.a.manySends(0, 3)...)
-	// End b has received these messages. Its CQ may still have their completions.
+	// These messages have arrived, but end b's CQ may still have their completions.
 	p.a.sends.inOrder(0, 1, 2)
 	p.b.toState(verbs.StateError)
 	p.b.recvs.inOrder(0, 1, 2)

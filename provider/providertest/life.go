@@ -26,8 +26,7 @@ func lifeCases() []testCase {
 
 type closer interface{ Close() error }
 
-// closeOrder gets an object and a second one that uses it. Close of the first object
-// must fail until the second is closed.
+// closeOrder checks that an object can not be closed while another object uses it.
 func (r *rig) closeOrder(lower, upper closer) {
 	r.t.Helper()
 	r.ErrorIs(lower.Close(), verbs.ErrBusy)
@@ -94,7 +93,7 @@ func providerBusy(r *rig) {
 	r.newCQ(verbs.CQAttr{Depth: 8})
 }
 
-// requireClosed requires that each error matches verbs.ErrClosed.
+// requireClosed checks that each error matches verbs.ErrClosed.
 func (r *rig) requireClosed(errs ...error) {
 	r.t.Helper()
 	for i, err := range errs {
@@ -187,13 +186,13 @@ func closedProvider(r *rig) {
 	r.requireClosed(devices, pd, cq, channel, events, async)
 }
 
-// closedQPForgets closes a QP with requests on both queues. Outstanding requests must
-// never complete (ibv_destroy_qp(3)).
+// closedQPForgets closes a QP with outstanding requests. They must never complete
+// (ibv_destroy_qp(3)).
 func closedQPForgets(r *rig) {
 	p := r.pair(nil)
 	for i := range 4 {
 		p.a.recv(uint64(i), p.a.sge(0, 64))
-		// End b has no receive buffer, so end a's requests do not complete.
+		// End b has no receive buffer, so this request does not complete.
 		p.a.post(send(uint64(i), p.a.sge(0, 64)))
 	}
 	r.NoError(p.a.closeQP())

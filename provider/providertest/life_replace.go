@@ -5,8 +5,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// replaceQP replaces the queue pair of an end's ID by another one. Source:
-// rdma_destroy_qp(3), rdma_create_qp(3).
+// replaceQP gives an end's ID a new queue pair. Source: rdma_destroy_qp(3),
+// rdma_create_qp(3).
 func (e *end) replaceQP(pl *plan) {
 	e.r.t.Helper()
 	e.r.NoError(e.id.CloseQP())
@@ -14,8 +14,8 @@ func (e *end) replaceQP(pl *plan) {
 	e.createQP(pl)
 }
 
-// replacedQP replaces the queue pairs of both ends before they connect. The request and
-// the reply must have the numbers of the new queue pairs.
+// replacedQP replaces the queue pairs of both ends before they connect. The messages must
+// name the new queue pairs.
 func replacedQP(r *rig) {
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -38,7 +38,8 @@ func replacedQP(r *rig) {
 	p.ping()
 }
 
-// replacedByExternal closes an ID's queue pair, and connects with one that has no ID.
+// replacedByExternal closes an ID's queue pair, and connects with a queue pair that has
+// no ID.
 func replacedByExternal(r *rig) {
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -64,8 +65,8 @@ func replacedByExternal(r *rig) {
 	p.ping()
 }
 
-// replacedDatagramQP replaces the queue pairs of both ends of a datagram lookup. The
-// answer must have the number of the new queue pair.
+// replacedDatagramQP replaces the queue pairs of both ends during a datagram lookup. The
+// answer must name the new queue pair.
 func replacedDatagramQP(r *rig) {
 	r.requires(lacksUD)
 	a, b := r.plans()

@@ -24,7 +24,7 @@ func allocMemory(r *rig) {
 		r.Equal(verbs.AccessAll, mr.Access())
 		r.Equal(r.pd, mr.PD())
 		r.True(bytes.Equal(make([]byte, size), mr.Bytes()), "new memory is zeroed")
-		// All bytes must be writable, even the last one.
+		// Every byte must be writable.
 		fill(mr.Bytes(), 1)
 		r.NoError(mr.Close())
 		r.NoError(mr.Close())
@@ -39,8 +39,7 @@ func allocHuge(r *rig) {
 	r.NoError(mr.Close())
 }
 
-// registerMemory registers a part of a registered region. Every device must support
-// that. Addr and Bytes of the new region must return that part.
+// registerMemory registers a part of a registered region. Every device must support this.
 func registerMemory(r *rig) {
 	outer := r.alloc(r.pd, 8192, verbs.AccessAll)
 	inner, err := r.pd.Register(outer.Bytes()[100:300], verbs.AccessLocalWrite)
@@ -52,8 +51,8 @@ func registerMemory(r *rig) {
 	r.Equal(byte(42), outer.Bytes()[100])
 }
 
-// accessRights registers memory with all combinations of access rights. Those that
-// Access.Check allows must succeed, and no others. Source: ibv_reg_mr(3).
+// accessRights registers memory with all combinations of access rights. Exactly the
+// combinations that Access.Check allows must succeed. Source: ibv_reg_mr(3).
 func accessRights(r *rig) {
 	buf := r.alloc(r.pd, 4096, verbs.AccessLocalWrite).Bytes()
 	for access := range (verbs.AccessAll + 1) << 1 {

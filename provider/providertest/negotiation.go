@@ -15,8 +15,7 @@ func negotiationCases() []testCase {
 	}
 }
 
-// A counts has the negotiated limits for READs and atomics of a queue pair, and its
-// retry counts.
+// A counts has a queue pair's limits for READs and atomics, and its retry counts.
 type counts struct{ served, outstanding, retry, rnrRetry uint8 }
 
 func (e *end) counts() counts {
@@ -26,8 +25,7 @@ func (e *end) counts() counts {
 	return counts{attr.MaxDestRdAtomic, attr.MaxRdAtomic, attr.RetryCount, attr.RNRRetry}
 }
 
-// usual returns the counts of both queue pairs when both sides ask for the defaults.
-// Both use one device, so the counts are equal.
+// usual returns the counts of both queue pairs if both sides ask for the defaults.
 func (r *rig) usual() counts {
 	depth := min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom)
 	return counts{served: depth, outstanding: depth, retry: verbs.MaxRetry, rnrRetry: verbs.RNRRetryForever}
@@ -51,8 +49,7 @@ func nilParam(r *rig) {
 	r.Equal(r.usual(), request.b.counts())
 }
 
-// zeroCounts passes negative counts to Connect and Accept. The request and the answer
-// must have zeros.
+// zeroCounts passes negative counts to Connect and Accept. The messages must have zeros.
 func zeroCounts(r *rig) {
 	none := cm.ConnParam{ResponderResources: -1, InitiatorDepth: -1, RetryCount: -1, RNRRetryCount: -1}
 	request := r.request(&none)
@@ -84,8 +81,8 @@ func repeatRequest(r *rig) {
 	r.await(request.b.id, cm.Established)
 }
 
-// repeatRNRRetry checks that the answer has the RNR retry count of the request, if
-// Accept gets nil or zero counts.
+// repeatRNRRetry checks that Accept repeats the RNR retry count of the request, unless
+// its caller sets another.
 func repeatRNRRetry(r *rig) {
 	for _, param := range []*cm.ConnParam{nil, {PrivateData: []byte("welcome")}} {
 		request := r.request(&cm.ConnParam{RNRRetryCount: 3})

@@ -20,7 +20,7 @@ func orderCases() []testCase {
 type stream struct {
 	from, to *end
 	total    int
-	// largest number of outstanding messages, and number of receive buffers
+	// also the number of receive buffers
 	maxOutstanding       int
 	sent, acked, arrived int
 }
@@ -35,15 +35,14 @@ func newStream(from, to *end, total int) *stream {
 	return s
 }
 
-// recvSlot returns the receive buffer of message i, in the second half of the memory.
+// recvSlot returns the receive buffer of message i.
 func (s *stream) recvSlot(i int) verbs.SGE {
 	return s.to.sge(memorySize/2+i%s.maxOutstanding*slotSize, slotSize)
 }
 
 func (s *stream) length(i int) int { return 8 + i*7919%(slotSize-8) }
 
-// turn posts messages until maxOutstanding are outstanding, and checks the arrived
-// completions.
+// turn posts as many messages as possible, and checks the completions.
 func (s *stream) turn() {
 	for s.sent < s.total && s.sent-s.acked < s.maxOutstanding {
 		off := s.sent % s.maxOutstanding * slotSize
@@ -82,7 +81,7 @@ func (s *stream) check(wc *verbs.WC) {
 
 func (s *stream) done() bool { return s.acked == s.total && s.arrived == s.total }
 
-// run calls turn() of every stream again and again, until all streams are done.
+// run runs several streams until all are done.
 func (r *rig) run(streams ...*stream) {
 	r.t.Helper()
 	r.until("all messages", func() bool {
@@ -113,7 +112,7 @@ func severalConnections(r *rig) {
 	r.run(streams...)
 }
 
-// mixedOrder posts one request of each operation. The completions must come in order
+// mixedOrder posts requests with different operations. The completions must come in order
 // (IBTA vol. 1, 10.8.5).
 func mixedOrder(r *rig) {
 	p := r.pair(nil)
@@ -139,8 +138,8 @@ func mixedOrder(r *rig) {
 	}
 }
 
-// concurrentPosts posts to one queue pair from several goroutines, with automatic
-// progress. Every message must arrive once.
+// concurrentPosts posts to one queue pair from several goroutines. Every message must
+// arrive once.
 func concurrentPosts(r *rig) {
 	if r.progress == verbs.ProgressManual {
 		r.t.Skip("with manual progress one goroutine owns a queue pair")

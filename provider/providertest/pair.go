@@ -8,26 +8,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// memorySize is the size of an end's memory in bytes, unless its plan has another.
+// memorySize is the default size of an end's memory in bytes.
 const memorySize = 256 << 10
 
-// A plan has an end's parameters. rig.plans returns the defaults.
+// A plan has the parameters of an end.
 type plan struct {
 	caps      verbs.QPCaps
-	access    verbs.Access // access rights of the end's memory
-	memory    int          // size of the end's memory in bytes
+	access    verbs.Access // access rights of the memory
+	memory    int          // size of the memory in bytes
 	signalAll bool
 	srq       verbs.SRQ
 	sends     *queue // for send completions; nil means a new queue
 	recvs     *queue // for receive completions; nil means a new queue
-	// Completion channel of both CQs, or nil. The cookie is 1 for sends, 2 for receives.
+	// Completion channel of both CQs, or nil. The cookie is 1 for sends and 2 for
+	// receives.
 	channel verbs.CompChannel
 	vector  int
-	param   cm.ConnParam // parameters for Connect or Accept
+	param   cm.ConnParam // for Connect or Accept
 }
 
-// plans returns the default plans of ends a and b. They use different completion vectors
-// if there are several.
+// plans returns the default plans. If there are several completion vectors, the ends use
+// different ones.
 func (r *rig) plans() (a, b plan) {
 	depth := int(min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom, 4))
 	standard := plan{
@@ -51,13 +52,14 @@ type end struct {
 	recvs *queue
 }
 
-// A pair is two connected ends. End a has called Connect, end b has accepted.
+// A pair is two connected ends. End a has called Connect, and end b has called Accept.
 type pair struct {
 	*rig
 	a, b *end
 }
 
-// pair connects two ends. If change() is not nil, it may first modify the default plans.
+// pair connects two ends. The function change() may modify the default plans; it may be
+// nil.
 func (r *rig) pair(change func(a, b *plan)) *pair {
 	r.t.Helper()
 	a, b := r.plans()
@@ -84,7 +86,7 @@ type request struct {
 	asked event // end b's ConnectRequest event
 }
 
-// request makes a request with the parameter param of Connect.
+// request calls Connect with the given parameters and waits for the request.
 func (r *rig) request(param *cm.ConnParam) *request {
 	r.t.Helper()
 	a, b := r.plans()
@@ -116,7 +118,7 @@ func (r *rig) newID(ps cm.PortSpace) *cm.ID {
 }
 
 // separate moves an ID to its own event channel until the end of the test. The rig does
-// not fetch its events.
+// not fetch the events of this channel.
 func (r *rig) separate(id *cm.ID) *cm.EventChannel {
 	r.t.Helper()
 	own, err := cm.OpenChannel(r.provider)
@@ -152,8 +154,7 @@ func (r *rig) newEnd(pl *plan) *end {
 	r.t.Helper()
 	e := &end{r: r, sends: pl.sends, recvs: pl.recvs}
 	e.mr = r.alloc(r.pd, pl.memory, pl.access)
-	// A device may create a QP with longer queues than requested, so the CQ has more
-	// room than planned.
+	// Twice the plan, because a QP may be longer than requested.
 	attr := verbs.CQAttr{Depth: 2*pl.caps.MaxSendWR + 32, Vector: pl.vector, Channel: pl.channel, Cookie: 1}
 	if e.sends == nil {
 		e.sends = r.newQueue(attr)
@@ -188,7 +189,6 @@ func (e *end) closeQP() error {
 	return e.id.CloseQP()
 }
 
-// modify changes one attribute of a connected queue pair.
 func (e *end) modify(mask verbs.QPAttrMask, attr verbs.QPAttr) {
 	e.r.t.Helper()
 	e.r.NoError(e.qp.Modify(&attr, mask))

@@ -9,11 +9,10 @@ import (
 // sge returns an SGE for a part of the end's memory.
 func (e *end) sge(offset, length int) verbs.SGE { return verbs.SGEOf(e.mr, offset, length) }
 
-// bytes returns a part of the end's memory.
 func (e *end) bytes(offset, length int) []byte { return e.mr.Bytes()[offset : offset+length] }
 
-// word returns the 64-bit word at the given offset of the end's memory, in the byte
-// order of atomics.
+// word returns the 64-bit word at an offset of the end's memory, in the byte order of
+// atomics.
 func (e *end) word(offset int) uint64 { return binary.NativeEndian.Uint64(e.bytes(offset, 8)) }
 
 func (e *end) setWord(offset int, v uint64) { binary.NativeEndian.PutUint64(e.bytes(offset, 8), v) }
@@ -26,7 +25,6 @@ func (e *end) post(wrs ...verbs.SendWR) {
 	e.r.Equal(len(wrs), n)
 }
 
-// recv posts one receive buffer.
 func (e *end) recv(id uint64, sges ...verbs.SGE) {
 	e.r.t.Helper()
 	n, err := e.qp.PostRecv([]verbs.RecvWR{{ID: id, SGEs: sges}})
@@ -39,8 +37,7 @@ func send(id uint64, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: sges}
 }
 
-// remote returns a signaled request for an operation at an offset of another end's
-// memory.
+// remote returns a signaled request for memory of another end.
 func (e *end) remote(op verbs.Opcode, id uint64, peer *end, offset int, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{
 		ID: id, Opcode: op, Flags: verbs.SendSignaled, SGEs: sges,
@@ -48,8 +45,8 @@ func (e *end) remote(op verbs.Opcode, id uint64, peer *end, offset int, sges ...
 	}
 }
 
-// fill fills a slice with bytes that depend on the seed and their position, so misplaced
-// bytes are detected.
+// fill fills a slice with bytes that depend on the seed and on their position. So
+// misplaced bytes are detected.
 func fill(b []byte, seed uint64) {
 	x := seed*0x9e3779b97f4a7c15 + 1
 	for i := range b {
@@ -60,14 +57,13 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// filled returns a new slice of n bytes from fill().
 func filled(n int, seed uint64) []byte {
 	b := make([]byte, n)
 	fill(b, seed)
 	return b
 }
 
-// requireZero requires that a part of the memory is still zero.
+// requireZero checks that a part of the memory is still zero.
 func (e *end) requireZero(offset, length int) {
 	e.r.t.Helper()
 	for i, b := range e.bytes(offset, length) {

@@ -12,21 +12,20 @@ import (
 
 // Options has the parameters of Run.
 type Options struct {
-	// Addr is an address of this host on the device. Both ends of every connection use
-	// it. The soft device can use 127.0.0.1.
+	// Addr is an address of this host on the device, used by both ends of every
+	// connection. The soft device can use 127.0.0.1.
 	Addr netip.Addr
 
-	// Credentials is true if IDs know the process at the other end; see
+	// Credentials is true if IDs know the process at the other end. See
 	// cm.ID.Credentials.
 	Credentials bool
 
-	// Deviations has the outcomes in which the device differs from the standard; nil
-	// means none.
+	// Deviations says where the device differs from the standard. Nil means nowhere.
 	Deviations map[Violation]Outcome
 }
 
-// Run runs the suite against a provider. Each case calls open(), and closes the provider.
-// If open() fails, it must report the failure to its t.
+// Run runs the suite against a provider. Each case calls open() and closes the provider
+// at the end. If open() fails, it must report the failure to its t.
 func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 	t.Helper()
 	caps := capabilities(t, open)
@@ -41,7 +40,6 @@ func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 	}
 }
 
-// capabilities returns the capabilities of the first device.
 func capabilities(t *testing.T, open func(t *testing.T) cm.Provider) verbs.Caps {
 	t.Helper()
 	provider := open(t)
@@ -63,8 +61,8 @@ func modes(caps verbs.Caps) []verbs.Progress {
 // A topic is a group of cases that need the same capability.
 type topic struct {
 	name string
-	// missing returns the name of a needed capability that the device lacks, or "". Nil
-	// means that none is needed.
+	// Returns the name of the capability if the device lacks it, and otherwise "". Nil
+	// means that no capability is needed.
 	missing func(verbs.Caps) string
 	cases   []testCase
 }
@@ -113,7 +111,7 @@ func topics() []topic {
 	}
 }
 
-// skipUnless skips a test if missing() names a capability that the device lacks.
+// skipUnless skips a test if the device lacks a capability.
 func skipUnless(t *testing.T, caps verbs.Caps, missing func(verbs.Caps) string) {
 	t.Helper()
 	if what := missing(caps); what != "" {

@@ -7,14 +7,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A queue is a CQ with the completions that were polled and not taken by a case.
+// A queue is a CQ, with the completions that were polled but not yet taken by a case.
 type queue struct {
 	r      *rig
 	cq     verbs.CQ
 	vector int
-	// completions that no case has taken, oldest first
+	// polled completions, oldest first
 	wcs    []verbs.WC
-	paused bool // True if rig.turn must not poll the CQ.
+	paused bool // rig.turn must not poll the CQ
 }
 
 // newCQ creates a CQ that rig.turn does not poll.
@@ -37,8 +37,7 @@ func (r *rig) newQueue(attr verbs.CQAttr) *queue {
 	return q
 }
 
-// poll polls the CQ once, unless it is paused. It returns true if there were
-// completions.
+// poll polls the CQ once, unless it is paused. It returns true if there were completions.
 func (r *rig) poll(q *queue) bool {
 	if q.paused {
 		return false
@@ -61,7 +60,7 @@ func (q *queue) take(n int) []verbs.WC {
 	return got
 }
 
-// succeed takes n completions, and requires that they are successful.
+// succeed takes n completions. They must be successful.
 func (q *queue) succeed(n int) []verbs.WC {
 	q.r.t.Helper()
 	wcs := q.take(n)
@@ -71,7 +70,7 @@ func (q *queue) succeed(n int) []verbs.WC {
 	return wcs
 }
 
-// one takes one completion, and requires that it is successful.
+// one takes one completion. It must be successful.
 func (q *queue) one() verbs.WC {
 	q.r.t.Helper()
 	return q.succeed(1)[0]
@@ -88,10 +87,10 @@ func (q *queue) fail(status verbs.Status, qp verbs.QP, ids ...uint64) {
 	}
 }
 
-// drop forgets the completions that were polled and not taken.
+// drop forgets the completions that were not taken.
 func (q *queue) drop() { q.wcs = nil }
 
-// sequence returns n consecutive ids from the parameter first on.
+// sequence returns n consecutive ids.
 func sequence(first uint64, n int) []uint64 {
 	ids := make([]uint64, n)
 	for i := range ids {

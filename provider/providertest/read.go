@@ -80,8 +80,8 @@ func readBothWays(r *rig) {
 	}
 }
 
-// readFence posts a READ and a fenced SEND of the same memory. The SEND must have the
-// new data (ibv_post_send(3), IBV_SEND_FENCE).
+// readFence posts a READ and a fenced SEND of the same memory. The SEND must have the new
+// data (ibv_post_send(3), IBV_SEND_FENCE).
 func readFence(r *rig) {
 	p := r.pair(nil)
 	for i := range 20 {

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readable waits until a descriptor has input or the time limit has passed. It returns
-// false after the time limit.
+// readable waits until a descriptor has input. It returns false after the time limit.
 func readable(fd int, limit time.Duration) (bool, error) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for deadline := time.Now().Add(limit); ; {

@@ -14,10 +14,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitLimit is the time after which a wait counts as a hang. Arbitrary.
+// A wait that takes longer is a hang. Arbitrary.
 const waitLimit = 30 * time.Second
 
-// A rig is the device under test with the objects of every case. One goroutine uses it.
+// A rig is the device under test, with the objects of every case. One goroutine uses it.
 // The end of the test closes all objects in reverse order.
 type rig struct {
 	*require.Assertions
@@ -29,7 +29,7 @@ type rig struct {
 	dev      verbs.Device
 	attr     verbs.DeviceAttr
 	port     uint8 // the port of dev that has opts.Addr
-	gid      int   // index of opts.Addr in the GID table of port
+	gid      int   // index of opts.Addr in the GID table of the port
 	pd       verbs.PD
 
 	cms    *cm.EventChannel
@@ -51,9 +51,8 @@ func newRig(t *testing.T, open func(t *testing.T) cm.Provider, opts Options, pro
 	return r
 }
 
-// findDevice finds the device and port that have opts.Addr in the GID table. If
-// opts.Addr is a loopback address that no GID table has, findDevice uses the first
-// device.
+// findDevice finds the device and port that have opts.Addr in the GID table. If no GID
+// table has opts.Addr and it is a loopback address, findDevice uses the first device.
 func (r *rig) findDevice() {
 	devices, err := r.provider.Devices()
 	r.NoError(err)
@@ -73,8 +72,8 @@ func (r *rig) findDevice() {
 	r.True(r.dev.Caps().LoopbackAddrs && r.opts.Addr.IsLoopback(), "no device owns %v", r.opts.Addr)
 }
 
-// closing closes an object at the end of the test. An error fails the test; the other
-// objects are still closed.
+// closing closes an object at the end of the test. If that fails, the test fails, but the
+// other objects are still closed.
 func (r *rig) closing(what string, closeObject func() error) {
 	r.t.Cleanup(func() { assert.NoError(r.t, closeObject(), "close %s", what) })
 }
@@ -90,7 +89,7 @@ func (r *rig) newPD() verbs.PD {
 	return pd
 }
 
-// alloc returns a new region of pd with zeroed memory.
+// alloc returns a new region with zeroed memory.
 func (r *rig) alloc(pd verbs.PD, size int, access verbs.Access) verbs.MR {
 	r.t.Helper()
 	mr, err := pd.Alloc(&verbs.AllocAttr{Size: size, Access: access})
@@ -125,8 +124,7 @@ func (r *rig) turn() bool {
 	return r.nextEvent() || progress
 }
 
-// describe lists the completions and events that the case has not taken, for the message
-// of a failed wait.
+// describe lists the completions and events that the case has not taken.
 func (r *rig) describe() string {
 	s := ""
 	for i, q := range r.queues {
@@ -138,7 +136,7 @@ func (r *rig) describe() string {
 	return s
 }
 
-// noCompletionsLeft requires that the case has taken all completions.
+// noCompletionsLeft checks that the case has taken all completions.
 func (r *rig) noCompletionsLeft() {
 	if r.t.Failed() {
 		return

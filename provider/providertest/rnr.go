@@ -15,22 +15,22 @@ func rnrCases() []testCase {
 	}
 }
 
-// rnrTimer is the RNR timer code of end b: 0.64 ms. With a much shorter delay, retries
+// rnrTimer is end b's RNR timer code for 0.64 ms. With a much shorter delay, retries
 // would keep a software device busy.
 const rnrTimer = 12
 
-// rnrPair connects a pair with rnrTimer at end b. The parameter retries is the RNR retry
-// count of end a; negative means none, as in cm.ConnParam.
+// rnrPair connects a pair. End a has the given RNR retry count; negative means none, as
+// in cm.ConnParam. End b has rnrTimer.
 func (r *rig) rnrPair(retries int) *pair {
 	r.t.Helper()
-	// The RNR retry count of Accept applies to the other side, end a (rdma_accept(3)).
+	// This count applies to the other side, end a (rdma_accept(3)).
 	p := r.pair(func(_, b *plan) { b.param.RNRRetryCount = retries })
 	p.b.modify(verbs.AttrMinRNRTimer, verbs.QPAttr{MinRNRTimer: rnrTimer})
 	return p
 }
 
-// rnrExhausted sends a message while end b has no receive buffer. When the RNR retries
-// are used up, the request must fail, and end b must stay in RTS.
+// rnrExhausted sends a message while end b has no receive buffer. When end a has used up
+// its RNR retries, its request must fail. End b must stay in RTS.
 func (p *pair) rnrExhausted() {
 	p.t.Helper()
 	p.a.post(send(1, p.a.sge(0, 8)), send(2, p.a.sge(0, 8)))
@@ -42,8 +42,7 @@ func (p *pair) rnrExhausted() {
 
 func rnrZero(r *rig) { r.rnrPair(-1).rnrExhausted() }
 
-// rnrFinite checks that a request with n RNR retries does not fail before n RNR delays
-// have passed.
+// rnrFinite checks that a request fails only after the delays of all its RNR retries.
 func rnrFinite(r *rig) {
 	for _, retries := range []int{1, 6} {
 		p := r.rnrPair(retries)
@@ -53,8 +52,8 @@ func rnrFinite(r *rig) {
 	}
 }
 
-// rnrForever checks that RNRRetryForever outlasts every finite retry count. Meanwhile
-// three other pairs use up six retries each, one after the other.
+// rnrForever checks that RNRRetryForever lasts longer than every finite retry count.
+// Meanwhile three other pairs use up six retries each.
 func rnrForever(r *rig) {
 	waiting := r.rnrPair(verbs.RNRRetryForever)
 	waiting.a.post(send(1, waiting.a.sge(0, 8)))
@@ -68,7 +67,8 @@ func rnrForever(r *rig) {
 	waiting.ping()
 }
 
-// rnrBlocksOrder checks that a request waits while an earlier one has no receive buffer.
+// rnrBlocksOrder checks that a request waits while an earlier request has no receive
+// buffer.
 func rnrBlocksOrder(r *rig) {
 	p := r.rnrPair(verbs.RNRRetryForever)
 	p.a.setWord(64, 42)

@@ -7,10 +7,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sizes returns the tested message sizes: small, near a page, and of many packets.
+// sizes returns message sizes: small ones, sizes near a page, and messages of many
+// packets.
 func sizes() []int { return []int{0, 1, 64, 4095, 4096, 4097, 64 << 10, 1 << 20} }
 
-// sized returns a case for each message size. The case calls run() with the size.
+// sized returns a case for each message size.
 func sized(run func(r *rig, size int)) []testCase {
 	var cases []testCase
 	for _, size := range sizes() {
@@ -33,8 +34,8 @@ func sendCases() []testCase {
 	)
 }
 
-// roomFor returns a function for rig.pair. It gives both ends enough memory for messages
-// of the given size.
+// roomFor returns a change of the plans that makes the memory large enough for messages
+// of this size.
 func roomFor(size int) func(a, b *plan) {
 	return func(a, b *plan) { a.memory, b.memory = size+8192, size+8192 }
 }
@@ -73,8 +74,8 @@ func sendImmediate(r *rig) {
 	}
 }
 
-// gatherScatter sends a message from four pieces of memory, one of them empty, to three
-// pieces of other lengths.
+// gatherScatter sends four pieces of memory to three pieces of other lengths. One piece
+// is empty.
 func gatherScatter(r *rig) {
 	p := r.pair(nil)
 	fill(p.a.bytes(0, 65536), 3)
@@ -130,8 +131,8 @@ func sendIntoLarger(r *rig) {
 	p.b.requireZero(150, 4950)
 }
 
-// sendUnsignaled posts ten requests. Only the last is signaled, and only it may have a
-// completion.
+// sendUnsignaled posts ten requests. Only the last is signaled, so only the last may have
+// a completion.
 func sendUnsignaled(r *rig) {
 	p := r.pair(nil)
 	for i := range 10 {
@@ -173,7 +174,6 @@ func (p *pair) ping() {
 	}
 }
 
-// sendBothWays sends in both directions at the same time.
 func sendBothWays(r *rig) {
 	p := r.pair(nil)
 	for _, e := range []*end{p.a, p.b} {
@@ -190,8 +190,8 @@ func sendBothWays(r *rig) {
 	r.True(bytes.Equal(p.b.bytes(0, 32768), p.a.bytes(65536, 32768)))
 }
 
-// sendReuse overwrites the send buffer after the completion, before the receiver polls.
-// The receiver must get the old contents.
+// sendReuse overwrites the send buffer after the completion. The receiver must get the
+// old data.
 func sendReuse(r *rig) {
 	p := r.pair(nil)
 	for i := range 8 {

@@ -17,7 +17,6 @@ func srqCases() []testCase {
 	}
 }
 
-// newSRQ creates a shared receive queue in the protection domain pd.
 func (r *rig) newSRQ(pd verbs.PD, attr *verbs.SRQAttr) verbs.SRQ {
 	r.t.Helper()
 	srq, err := pd.CreateSRQ(attr)
@@ -48,8 +47,8 @@ func (r *rig) shared(maxWR int) *shared {
 	return s
 }
 
-// post posts n receive buffers to the SRQ with consecutive ids from the parameter first
-// on.
+// post posts n receive buffers to the SRQ. Their ids are consecutive and begin with
+// first.
 func (s *shared) post(first, n int) (int, error) {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -142,8 +141,8 @@ func (r *rig) noAsync() {
 	r.False(ok, "an asynchronous event")
 }
 
-// srqLimit checks AsyncSRQLimit (ibv_modify_srq(3)). After Arm, the event must come once
-// when the SRQ has fewer buffers than the limit.
+// srqLimit checks AsyncSRQLimit (ibv_modify_srq(3)). It must come once after Arm, when
+// the SRQ has fewer buffers than the limit.
 func srqLimit(r *rig) {
 	s := r.shared(64)
 	consume := func(n int) {
@@ -206,8 +205,8 @@ func srqSurvives(r *rig) {
 	}
 }
 
-// srqEmpty sends over both connections with an empty SRQ. Both senders must wait for a
-// buffer.
+// srqEmpty sends over both connections while the SRQ is empty. Both messages must wait
+// for a buffer.
 func srqEmpty(r *rig) {
 	s := r.shared(8)
 	s.p1.a.post(send(1, s.p1.a.sge(0, 8)))

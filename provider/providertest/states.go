@@ -50,16 +50,15 @@ func queuePairNumbers(r *rig) {
 		qp, err := r.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq})
 		r.NoError(err)
 		r.closing("QP", qp.Close)
-		// Reserved numbers: 0 and 1 belong to the port (SMI and GSI), 0xffffff means
-		// multicast.
+		// 0 and 1 belong to the port (SMI and GSI). 0xffffff means multicast.
 		r.True(qp.Num() > 1 && qp.Num() < 0xffffff, "number %#x", qp.Num())
 		r.False(seen[qp.Num()], "number %#x twice", qp.Num())
 		seen[qp.Num()] = true
 	}
 }
 
-// legalSteps returns the states that may follow a state (IBTA vol. 1, 10.3.1), except
-// RESET and ERROR, which may always follow.
+// legalSteps returns the states that may follow a state (IBTA vol. 1, 10.3.1). RESET and
+// ERROR may always follow and are not listed.
 func legalSteps(from verbs.QPState) []verbs.QPState {
 	switch from {
 	case verbs.StateReset:
@@ -76,8 +75,8 @@ func legalSteps(from verbs.QPState) []verbs.QPState {
 	return nil
 }
 
-// noOtherStep tries every transition that legalSteps does not allow. Each must fail and
-// leave the state unchanged.
+// noOtherStep tries every transition that is not allowed. Each must fail and leave the
+// state unchanged.
 func (e *end) noOtherStep() {
 	e.r.t.Helper()
 	from := e.qp.State()
@@ -95,8 +94,8 @@ func (e *end) noOtherStep() {
 	}
 }
 
-// posting tries to post to both queues. A queue must accept the request if its state
-// allows that, or return ErrState.
+// posting tries to post to both queues. The state decides whether a queue accepts the
+// request or returns ErrState.
 func (e *end) posting() {
 	e.r.t.Helper()
 	state := e.qp.State()
@@ -153,8 +152,8 @@ func unconnectedSteps(r *rig) {
 	e.toState(verbs.StateReset)
 }
 
-// connectedStates checks every state of a connection from RESET to RTS and back. Buffers
-// from INIT and RTR must work in RTS.
+// connectedStates checks every state of a connection from RESET to RTS and back. Receive
+// buffers posted in INIT and RTR must work in RTS.
 func connectedStates(r *rig, late bool) {
 	var visited []verbs.QPState
 	p := r.connectExternal(&stateSteps{rtrAfterAccept: late, afterStep: func(e *end) {
@@ -252,8 +251,8 @@ func changeConnected(r *rig) {
 	r.Error(p.a.qp.Modify(&verbs.QPAttr{RetryCount: 3}, verbs.AttrRetryCount), "the retry count can not be changed in RTS")
 }
 
-// drainedSendQueue posts a request in SQD. It must not start before RTS, but messages
-// are still received (IBTA vol. 1, 10.3.1.5).
+// drainedSendQueue posts a request in SQD. It must not start before RTS, but messages are
+// still received (IBTA vol. 1, 10.3.1.5).
 func drainedSendQueue(r *rig) {
 	p := r.pair(nil)
 	p.a.recv(1, p.a.sge(0, 64))
@@ -270,13 +269,13 @@ func drainedSendQueue(r *rig) {
 	p.b.recvs.one()
 }
 
-// resetQueuePair moves a queue pair with requests to RESET. The requests must be removed
+// resetQueuePair moves a queue pair with requests to RESET. The requests must disappear
 // without completions.
 func resetQueuePair(r *rig) {
 	p := r.pair(nil)
 	for i := range 4 {
 		p.a.recv(uint64(i), p.a.sge(0, 64))
-		// End b has no receive buffer, so end a's requests do not complete.
+		// End b has no receive buffer, so this request does not complete.
 		p.a.post(send(uint64(i), p.a.sge(0, 64)))
 	}
 	p.a.toState(verbs.StateReset)

@@ -27,8 +27,8 @@ func udCases() []testCase {
 // qkey is the Q_Key of UD queue pairs without an ID.
 const qkey = 0x11223344
 
-// A datagrams is a pair with UD queue pairs. End a has the address handle, queue pair
-// number and Q_Key of end b.
+// A datagrams is a pair with UD queue pairs. End a knows the address, queue pair number
+// and Q_Key of end b.
 type datagrams struct {
 	*pair
 	ah  verbs.AH
@@ -86,7 +86,7 @@ func (d *datagrams) datagram(id uint64, sges ...verbs.SGE) verbs.SendWR {
 	return wr
 }
 
-// arrived takes the completion of a received datagram of n bytes at end b.
+// arrived takes the completion of a datagram of n bytes at end b.
 func (d *datagrams) arrived(id uint64, n int) verbs.WC {
 	d.t.Helper()
 	got := d.b.recvs.one()
@@ -121,8 +121,8 @@ func udImmediate(r *rig) {
 	r.Equal(uint32(0xcafebabe), got.Imm)
 }
 
-// udReply sends a datagram to end b, and an answer to end a. The answer needs the queue
-// pair number from the datagram's completion.
+// udReply answers a datagram. Its completion has the sender's queue pair number, to which
+// the answer goes.
 func udReply(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -169,8 +169,8 @@ func udBare(r *rig) {
 	}
 }
 
-// marker sends a datagram, which must arrive in the receive buffer recvID. Earlier
-// datagrams can not arrive afterwards, because datagrams arrive in order.
+// marker sends a datagram, which must arrive in the receive buffer recvID. Datagrams
+// arrive in order, so an earlier one can not arrive later.
 func (d *datagrams) marker(recvID uint64) {
 	d.t.Helper()
 	d.a.post(d.datagram(99, d.a.sge(0, 8)))
@@ -179,8 +179,8 @@ func (d *datagrams) marker(recvID uint64) {
 	d.Empty(d.b.recvs.wcs)
 }
 
-// udWrongQKey sends a datagram with a wrong Q_Key. The receiver must drop the datagram
-// (IBTA vol. 1, 10.2.5).
+// udWrongQKey sends a datagram with a wrong Q_Key. The receiver must drop it (IBTA vol.
+// 1, 10.2.5).
 func udWrongQKey(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -191,8 +191,8 @@ func udWrongQKey(r *rig) {
 	d.marker(1)
 }
 
-// udNoBuffer sends two datagrams without a receive buffer, which may be lost. Then it
-// posts buffers and sends a third datagram, which must arrive.
+// udNoBuffer sends datagrams without a receive buffer. They may be lost, but a datagram
+// after the posting of buffers must arrive.
 func udNoBuffer(r *rig) {
 	const last = 3
 	d := r.lookup()
@@ -225,8 +225,8 @@ func udUnknownQP(r *rig) {
 	d.marker(1)
 }
 
-// udTooLong posts a datagram longer than the path MTU. The call or the request must
-// fail, and nothing may be sent.
+// udTooLong posts a datagram longer than the path MTU. The call or the request must fail,
+// and nothing may be sent.
 func udTooLong(r *rig) {
 	d := r.lookup()
 	n, err := d.a.qp.PostSend([]verbs.SendWR{d.datagram(5, d.a.sge(0, d.mtu+1))})
@@ -286,8 +286,8 @@ func udForeignHandle(r *rig) {
 	wr.AH = r.newAH(r.newPD(), d.to.AH)
 	n, err := d.a.qp.PostSend([]verbs.SendWR{wr})
 	if err == nil {
-		// Some devices report the wrong protection domain only in the completion (IBTA
-		// vol. 1, 10.2.2.2).
+		// Some devices report a wrong protection domain only in the completion (IBTA vol.
+		// 1, 10.2.2.2).
 		r.Equal(1, n)
 		d.a.sends.fail(verbs.StatusLocQPOpErr, d.a.qp, 1)
 		return

@@ -16,11 +16,11 @@ func writeCases() []testCase {
 	)
 }
 
-// writeSize checks that a WRITE changes only its bytes, and consumes no receive buffer.
+// writeSize checks that a WRITE changes only its bytes and consumes no receive buffer.
 func writeSize(r *rig, size int) {
 	p := r.pair(roomFor(size))
 	fill(p.a.bytes(0, size), 9)
-	p.b.recv(1, p.b.sge(0, 0)) // The WRITE must leave this buffer in the queue.
+	p.b.recv(1, p.b.sge(0, 0)) // must stay in the queue
 	p.a.post(p.a.remote(verbs.OpWrite, 3, p.b, 100, p.a.sge(0, size)))
 	done := p.a.sends.one()
 	r.Equal(uint64(3), done.ID)
@@ -58,8 +58,8 @@ func writeInline(r *rig) {
 	p.b.requireZero(64+len(payload), 64)
 }
 
-// writeNothing posts a WRITE of zero bytes with an invalid key and address. The WRITE
-// must succeed (IBTA vol. 1, C9-88).
+// writeNothing posts a WRITE of zero bytes with an invalid key and address. It must
+// succeed (IBTA vol. 1, C9-88).
 func writeNothing(r *rig) {
 	p := r.pair(nil)
 	p.a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: 1, RKey: 2})
@@ -98,8 +98,8 @@ func writeImmCases() []testCase {
 	)
 }
 
-// writeImm posts a WRITE with immediate data. The WRITE must consume a receive buffer
-// without changing the buffer's memory.
+// writeImm posts a WRITE with immediate data. It must consume a receive buffer, but not
+// write to it.
 func writeImm(r *rig) {
 	p := r.pair(nil)
 	for i, size := range []int{1, 4096, 20000} {
