@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// Addr returns an address in 127.0.0.0/8 for process n of a test run. On the wire path
-// only one process can bind the UDP port of an address. The numbers n and n+254 have the
-// same address.
+// Addr returns an address in 127.0.0.0/8 for process n of a test run. On the wire path,
+// each process needs an address of its own. The numbers n and n+254 have the same
+// address.
 func Addr(n int) netip.Addr { return block(64, byte(1+n%254)) }
 
 // FloodAddr returns the first of 254 consecutive addresses for RoleFlood. Addr never
-// returns these addresses.
+// returns them.
 func FloodAddr() netip.Addr { return block(128, 1) }
 
 func block(first, last byte) netip.Addr {

@@ -10,11 +10,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// floodBurst is the number of requests of one round. Arbitrary.
+// Requests in one round. Arbitrary.
 const floodBurst = 100
 
-// flood sends floodBurst connection requests in each round from many addresses to
-// Spec.Addr. It never answers replies. Attack.Received counts the server's packets.
+// flood sends connection requests from many addresses and never answers the replies.
+// Attack.Received counts the server's packets.
 func flood(a *attacker) error {
 	sockets, err := a.openSources()
 	var counting sync.WaitGroup
@@ -48,8 +48,8 @@ func flood(a *attacker) error {
 	return nil
 }
 
-// openSources opens a socket on each of Spec.Sources consecutive addresses from
-// Spec.From on.
+// openSources opens a socket on each of Spec.Sources consecutive addresses. The first is
+// Spec.From.
 func (a *attacker) openSources() (sockets []*wireSocket, err error) {
 	addr := a.spec.From
 	for range max(a.spec.Sources, 1) {
@@ -72,15 +72,15 @@ func (a *attacker) countReplies(s *wireSocket) {
 			return
 		}
 		if err != nil {
-			// The error may be an ICMP error for an earlier packet.
+			// This may be an ICMP error for an earlier packet.
 			continue
 		}
 		a.count(func(c *Attack) { c.Received++; c.ReceivedBytes += uint64(n) })
 	}
 }
 
-// holdConnections opens connections from one address and keeps them open without sending
-// anything. Attack.Admitted counts them.
+// holdConnections opens connections from one address and sends nothing on them.
+// Attack.Admitted counts them.
 func holdConnections(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -113,8 +113,9 @@ func holdConnections(a *attacker) error {
 	return nil
 }
 
-// sendHalves opens connections and sends only the first half of a message on each. A
-// small ACK timeout and retry count let the server end a connection after one second.
+// sendHalves opens connections and sends only the first half of a message on each. Its
+// ACK timeout and retry count are so small that the server can end a connection after one
+// second.
 func sendHalves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

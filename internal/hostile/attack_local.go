@@ -10,7 +10,7 @@ import (
 )
 
 // sendMalformed sends malformed packets to the listener, each on a new connection.
-// Attack.Refused counts the connections that the server closed because of them.
+// Attack.Refused counts the connections that the server closed.
 func sendMalformed(a *attacker) error {
 	return a.eachRound(func() error {
 		s, err := newLocalSocket()
@@ -39,27 +39,27 @@ func sendMalformed(a *attacker) error {
 func (a *attacker) malformedPacket(s localSocket) int {
 	good := localRequest(netip.AddrPortFrom(a.spec.Addr.Addr(), 1), a.spec.Addr)
 	switch a.rand.IntN(7) {
-	case 0: // Case 0 is a packet of random bytes.
+	case 0: // random bytes
 		return s.send(a.bytes(1 + a.rand.IntN(4000)))
-	case 1: // Case 1 is a request with some random bytes.
+	case 1: // a request with some random bytes
 		copy(good[1+a.rand.IntN(20):], a.bytes(40))
 		return s.send(good)
-	case 2: // Case 2 is the first half of a request.
+	case 2: // the first half of a request
 		return s.send(good[:1+a.rand.IntN(localHeader-1)])
-	case 3: // Case 3 is a request with another protocol version.
+	case 3: // a request with another protocol version
 		good[0] = byte(2 + a.rand.IntN(250))
 		return s.send(good)
-	case 4: // Case 4 is a request with too much private data.
+	case 4: // a request with too much private data
 		return s.send(append(good, a.bytes(300)...))
-	// Case 5 is a request with SCM_MAX_FD descriptors, the most that a packet can have:
-	// unix(7).
+	// A request with 253 descriptors, the most that a packet can have (SCM_MAX_FD of
+	// unix(7)).
 	case 5:
 		var fds [253]int
 		for i := range fds {
 			fds[i] = s.fd
 		}
 		return s.send(good, fds[:]...)
-	default: // The last case is a message that is not a request.
+	default: // a message that is not a request
 		good[1] = byte(1 + a.rand.IntN(255))
 		return s.send(good)
 	}
@@ -73,12 +73,12 @@ func (a *attacker) bytes(n int) []byte {
 	return b
 }
 
-// maxKept is the maximum number of sockets that the attacker keeps open. Arbitrary. The
-// limit of open descriptors may be lower.
+// maxKept is the number of sockets that the attacker keeps open, unless the limit of open
+// descriptors is lower. Arbitrary.
 const maxKept = 4000
 
-// exhaust opens one connection in each round and keeps it open. If maxKept sockets are
-// open, exhaust() first closes the oldest socket.
+// exhaust opens one connection in each round and keeps it open. After maxKept sockets, it
+// closes the oldest one first.
 func exhaust(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket
@@ -95,8 +95,7 @@ func exhaust(a *attacker) error {
 		}
 		s, err := newLocalSocket()
 		if err != nil {
-			// The limit of open descriptors has been reached. This round opens no
-			// socket.
+			// No descriptor is left, so this round opens no socket.
 			return nil
 		}
 		src := netip.AddrPortFrom(a.spec.Addr.Addr(), s.bindNext(a.spec.Addr.Addr(), &port))
@@ -111,8 +110,8 @@ func exhaust(a *attacker) error {
 	return nil
 }
 
-// bindNext binds the socket to the name of an address and a port. It tries one port
-// after another, and stores and returns the first free one.
+// bindNext binds the socket to the name of an address and the next free port. It stores
+// the port and returns it.
 func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	for range 1 << 16 {
 		if *port++; *port != 0 && s.bind(localName(at.String(), *port)) == nil {
@@ -122,8 +121,8 @@ func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	return *port
 }
 
-// requestAndKeep sends a connection request and counts it as accepted or refused. It
-// does not close the descriptors in the answer.
+// requestAndKeep sends a connection request and counts whether the server accepts it. The
+// descriptors in the answer stay open.
 func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort) {
 	limit := unix.NsecToTimeval(int64(time.Second))
 	dst := a.spec.Addr
@@ -150,7 +149,7 @@ func raiseDescriptors() {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		limit.Cur = limit.Max
-		// With the old limit, the attack keeps fewer sockets open.
+		// If this fails, the attack keeps fewer sockets open.
 		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// corruptMemory runs a client, and writes random bytes into all memory that the client
+// corruptMemory runs a client and writes random bytes into all memory that the client
 // shares with the server. The client's connections end, and it opens new ones.
 func corruptMemory(a *attacker) error {
 	c := &client{}
@@ -18,7 +18,7 @@ func corruptMemory(a *attacker) error {
 	if _, err := c.start(&s); err != nil {
 		return err
 	}
-	// The client is expected to lose messages.
+	// The client may lose messages.
 	defer func() { _, _ = c.finish() }()
 	err := corruptUntilStopped(a)
 	tally := c.report().Tally
@@ -38,7 +38,7 @@ func (a *attacker) corruptAllMappings(memory *os.File) error {
 // A mapping is a range of addresses shared with another process.
 type mapping struct{ from, to uint64 }
 
-// sharedMappings returns the mappings of memory files. See proc_pid_maps(5) and
+// sharedMappings returns the mappings of memory files. Source: proc_pid_maps(5),
 // memfd_create(2).
 func sharedMappings() (list []mapping, err error) {
 	f, err := os.Open("/proc/self/maps")
@@ -58,13 +58,13 @@ func sharedMappings() (list []mapping, err error) {
 	return list, nil
 }
 
-// headerBytes is the size in bytes of the part of a mapping with the counters and the
-// first slots. Random bytes do the most harm there.
+// headerBytes is the size in bytes of the first part of a mapping. It contains the
+// counters, so random bytes do the most harm there.
 const headerBytes = 8 << 10
 
 // corruptMapping writes random bytes at a few random offsets. The data races are
-// intended. If another goroutine unmaps the mapping, a write through /proc/self/mem only
-// returns an error.
+// intended. Another goroutine may unmap the memory meanwhile. Then a write through
+// /proc/self/mem only returns an error.
 func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 	for range 1 + a.rand.IntN(4) {
 		size := m.to - m.from
@@ -73,8 +73,8 @@ func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 		}
 		b := a.bytes(1 + a.rand.IntN(64))
 		if a.rand.IntN(4) == 0 {
-			// Zero bytes make some numbers small. Small numbers are more likely to look
-			// valid, because counters start from zero.
+			// Counters start from zero, so small numbers look valid more often. Zero
+			// bytes make small numbers.
 			clear(b)
 		}
 		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))

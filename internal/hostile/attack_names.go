@@ -11,8 +11,8 @@ import (
 )
 
 // squat listens on the socket name of exactly Spec.Addr. Clients of Spec.Addr try this
-// name before the server's wildcard address. Attack.Rounds becomes 1 when squat()
-// listens. Attack.Received counts packets from clients.
+// name before the server's wildcard address. As soon as squat() listens, it sets
+// Attack.Rounds to 1. Attack.Received counts the packets from clients.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -43,8 +43,8 @@ func squat(a *attacker) error {
 	return nil
 }
 
-// receiveFrom counts the packets of a client until the client closes the connection, or
-// for 50 ms. A client sends its request right after connecting.
+// receiveFrom counts the packets of a client for 50 ms, or until the client closes the
+// connection. That is long enough for the client's request.
 func (a *attacker) receiveFrom(s localSocket) {
 	defer s.close()
 	limit := unix.NsecToTimeval(50e6)
@@ -72,11 +72,11 @@ func (a *attacker) receiveFrom(s localSocket) {
 //   - the address of the server
 //   - an address with port 0
 //
-// Attack.Admitted counts accepted requests.
+// Attack.Admitted counts the requests that the server accepted.
 func spoof(a *attacker) error {
 	dst := a.spec.Addr
 	sources := []netip.AddrPort{
-		// No host has this address, which is for documentation (RFC 5737).
+		// Reserved for documentation, so no host has it (RFC 5737).
 		netip.MustParseAddrPort("203.0.113.7:22"),
 		netip.AddrPortFrom(dst.Addr(), 1),
 		dst,
@@ -93,14 +93,14 @@ func spoof(a *attacker) error {
 	})
 }
 
-// requestFromOwn sends a request with a correct source address.
+// requestFromOwn sends a request with the attacker's true address.
 func (a *attacker) requestFromOwn() error {
 	src := netip.AddrPortFrom(a.spec.Addr.Addr(), uint16(10000+a.rand.IntN(50000)))
 	return a.request(src, a.spec.Addr, localName(src.Addr().String(), src.Port()))
 }
 
-// request sends one request on a new connection and counts it as accepted or refused. If
-// the parameter name is not empty, the socket is first bound to this name.
+// request sends one request on a new connection and counts whether the server accepts it.
+// If name is not empty, the socket is bound to this name first.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -110,7 +110,7 @@ func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	if name != "" {
 		err := s.bind(name)
 		if errors.Is(err, unix.EADDRINUSE) {
-			// Another socket has this port. The next round tries another one.
+			// Another socket has this port. The next round tries another port.
 			return nil
 		}
 		if err != nil {

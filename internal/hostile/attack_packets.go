@@ -17,8 +17,9 @@ import (
 //   - connection messages with random contents
 //   - connection requests with a few changed bytes
 //
-// Packets for random queue pairs come from the address after Spec.From. From Spec.From
-// itself they could be valid, because a changed request may open a connection.
+// It also sends packets for random queue pairs, but from the address after Spec.From. A
+// changed request may happen to open a connection for Spec.From. Then such a packet from
+// Spec.From could be valid.
 func sendInvalidPackets(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -45,21 +46,21 @@ func sendInvalidPackets(a *attacker) error {
 func (a *attacker) invalidPacket(s, other *wireSocket) int {
 	to := a.spec.Addr.Addr()
 	switch a.rand.IntN(5) {
-	case 0: // Case 0 is random bytes.
+	case 0: // random bytes
 		return s.sendRaw(a.bytes(a.rand.IntN(1200)), to)
-	case 1: // Case 1 is a packet with a wrong ICRC.
+	case 1: // a packet with a wrong ICRC
 		p := a.randomPacket(s, a.rand.Uint32N(verbs.MaxQPNum+1))
 		return s.sendRaw(p.Bytes(), to)
-	case 2: // Case 2 is a connection message with random contents after a valid header.
+	case 2: // a connection message with random contents after a valid header
 		return s.sendMAD(a.randomMAD(), to)
-	case 3: // Case 3 is a valid request with a few changed bytes.
+	case 3: // a valid request with a few changed bytes
 		p := newWirePeer(s, a.spec.Addr, a.rand)
 		m := p.request()
 		for range 1 + a.rand.IntN(3) {
 			m[wire.MADDataOffset+a.rand.IntN(wire.MADDataSize)] = byte(a.rand.Uint32())
 		}
 		return s.sendMAD(m, to)
-	default: // The last case is a packet for a random queue pair.
+	default: // a packet for a random queue pair
 		return other.send(a.randomPacket(other, a.rand.Uint32N(verbs.MaxQPNum+1)), to)
 	}
 }
@@ -68,15 +69,15 @@ func (a *attacker) invalidPacket(s, other *wireSocket) int {
 func (a *attacker) randomMAD() *wire.MAD {
 	var m wire.MAD
 	copy(m[:], a.bytes(len(m)))
-	// This is the common MAD header: base version, class, class version and method (IBTA
-	// vol. 1, 16.7.1).
+	// Common MAD header: base version, class, class version and method (IBTA vol. 1,
+	// 16.7.1).
 	copy(m[:], []byte{1, 7, 2, 3})
 	binary.BigEndian.PutUint16(m[4:], 0)
 	binary.BigEndian.PutUint16(m[16:], uint16(wire.AttrREQ)+uint16(a.rand.IntN(11)))
 	return &m
 }
 
-// opcodes lists the opcodes of reliable connections and of datagrams.
+// Opcodes of reliable connections and of datagrams.
 var opcodes = []wire.Opcode{
 	wire.SendFirst, wire.SendMiddle, wire.SendLast, wire.SendLastImm, wire.SendOnly, wire.SendOnlyImm,
 	wire.WriteFirst, wire.WriteMiddle, wire.WriteLast, wire.WriteLastImm, wire.WriteOnly, wire.WriteOnlyImm,
@@ -85,8 +86,8 @@ var opcodes = []wire.Opcode{
 	wire.SendLastInv, wire.SendOnlyInv, wire.UDSendOnly, wire.UDSendOnlyImm, wire.CNP,
 }
 
-// randomPacket returns a packet for the queue pair qpn. The opcode, the headers and the
-// payload are random. The caller computes the ICRC.
+// randomPacket returns a packet for the queue pair qpn. Its opcode, headers and payload
+// are random. The caller computes the ICRC.
 func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	op := opcodes[a.rand.IntN(len(opcodes))]
 	payload := 0
@@ -107,8 +108,8 @@ func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 }
 
 // violateProtocol opens connections one after another and violates the protocol on each.
-// Most sequence numbers are near the expected number, so the server does not simply drop
-// the packets.
+// Most of its sequence numbers are near the expected one, so that the server does not
+// just drop the packets.
 func violateProtocol(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -130,8 +131,8 @@ func violateProtocol(a *attacker) error {
 		}
 		for range floodBurst {
 			out := a.randomPacket(s, p.serverQPN)
-			// One in eight sequence numbers is random. The others are near the expected
-			// number, and half of them are equal to it.
+			// One in eight sequence numbers is random. Of the others, half are the
+			// expected one, and the rest are near it.
 			if a.rand.IntN(8) > 0 {
 				out.BTH().SetPSN(p.next.Add(a.rand.IntN(2) * (a.rand.IntN(64) - 32)))
 			}
@@ -148,8 +149,8 @@ func violateProtocol(a *attacker) error {
 	})
 }
 
-// inject opens a valid connection from Spec.From, and imitates this connection from the
-// next address. The server must ignore the imitation.
+// inject opens a valid connection from Spec.From. Then it sends packets for this
+// connection from the next address. The server must ignore them.
 func inject(a *attacker) error {
 	valid, err := openWire(a.spec.From)
 	if err != nil {
@@ -184,26 +185,26 @@ func (a *attacker) injectOnce(other *wireSocket, p *wirePeer) int {
 	spoofed.wireSocket = other
 	var m wire.MAD
 	switch a.rand.IntN(6) {
-	case 0: // Case 0 is a new request for the GUID and the queue pair of the connection.
+	case 0: // a new request with the connection's GUID and queue pair
 		spoofed.id = a.rand.Uint32()
 		return other.sendMAD(spoofed.request(), to)
-	case 1: // Case 1 is a copy of the connection's request.
+	case 1: // a copy of the connection's request
 		return other.sendMAD(spoofed.request(), to)
-	case 2: // Case 2 is a request to disconnect (DREQ).
+	case 2: // a request to disconnect
 		r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
 		r.Encode(&m, uint64(p.id))
 		return other.sendMAD(&m, to)
-	case 3: // Case 3 is a reject (REJ).
+	case 3: // a reject
 		r := wire.REJ{LocalID: p.id, RemoteID: p.serverID, Rejected: wire.AnsweredREP, Reason: 28}
 		r.Encode(&m, uint64(p.id))
 		return other.sendMAD(&m, to)
-	case 4: // Case 4 is the packet that the server expects next.
+	case 4: // the packet that the server expects next
 		out := other.build(wire.SendOnly, 64)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.next)
 		copy(out.Payload(), a.bytes(64))
 		return other.send(out, to)
-	default: // The last case is a NAK for a packet of the server.
+	default: // a NAK for a packet of the server
 		out := other.build(wire.Acknowledge, 0)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.first)

@@ -13,8 +13,8 @@ import (
 )
 
 // sendWrongReplies answers every connection request at Spec.From with a reject, random
-// bytes, or a random reply. If a connection opens nevertheless, sendWrongReplies
-// violates the protocol on it.
+// bytes or a random reply. If a connection opens nevertheless, it violates the protocol
+// there.
 func sendWrongReplies(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -31,7 +31,7 @@ func sendWrongReplies(a *attacker) error {
 			return nil
 		}
 		if err != nil {
-			// The error may be an ICMP error for an earlier packet.
+			// This may be an ICMP error for an earlier packet.
 			continue
 		}
 		p, err := wire.Decode(s.in[:n])
@@ -58,21 +58,21 @@ func (a *attacker) answerWrongly(s *wireSocket, r *wire.REQ, to netip.Addr) {
 			StartPSN: psn.New(a.rand.Uint32()), ResponderResources: 255, InitiatorDepth: 255, RNRRetry: 7,
 		}
 		switch a.rand.IntN(5) {
-		case 0: // Case 0 is a reject with a random reason.
+		case 0: // a reject with a random reason
 			j := wire.REJ{RemoteID: r.LocalID, Reason: uint16(a.rand.IntN(40))}
 			copy(j.Info[:], a.bytes(len(j.Info)))
 			j.InfoLength = uint8(a.rand.IntN(128))
 			j.Encode(&m, uint64(r.LocalID))
-		case 1: // Case 1 is a message that asks for more time (MRA).
+		case 1: // a message that asks for more time
 			w := wire.MRA{RemoteID: r.LocalID, ServiceTimeout: uint8(a.rand.IntN(8))}
 			w.Encode(&m, uint64(r.LocalID))
-		case 2: // Case 2 is a reply with some random bytes.
+		case 2: // a reply with some random bytes
 			reply.Encode(&m, uint64(r.LocalID))
 			for range 8 {
 				m[wire.MADDataOffset+8+a.rand.IntN(100)] = byte(a.rand.Uint32())
 			}
-		// The last case is a reply with unusual values. Its GUID is the client's own,
-		// which a server never sends.
+		// A reply with unusual values. It has the client's own GUID, which a server never
+		// sends.
 		default:
 			reply.Encode(&m, uint64(r.LocalID))
 		}

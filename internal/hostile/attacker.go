@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// An attack is a function that carries out one kind of attack, until its rounds are
-// finished or it is told to stop.
+// An attack carries out one kind of attack. It returns when its rounds are finished or
+// when it is told to stop.
 type attack func(a *attacker) error
 
 // An attacker runs one attack.
 type attacker struct {
 	attack attack
 	spec   Spec
-	// Random numbers for the goroutine of the attack only.
+	// used by the attack's goroutine only
 	rand  *rand.Rand
 	ctx   context.Context
 	stop  context.CancelFunc
-	done  *event // Happens when all rounds are finished.
-	ended *event // Happens when the attack has returned.
+	done  *event // all rounds are finished
+	ended *event // the attack has returned
 
 	mu     sync.Mutex
 	counts Attack
@@ -62,15 +62,15 @@ func (a *attacker) finish() (Note, error) {
 	return a.report(), nil
 }
 
-// count lets a function change the attacker's counters while they are locked.
+// count changes the attacker's counters under the lock.
 func (a *attacker) count(change func(c *Attack)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change(&a.counts)
 }
 
-// eachRound calls the given function once in each round. It returns after Spec.Rounds
-// rounds, when told to stop, or after an error.
+// eachRound calls round() once in each round. It returns after Spec.Rounds rounds, when
+// told to stop, or after an error.
 func (a *attacker) eachRound(round func() error) error {
 	for n := 0; a.spec.Rounds == 0 || n < a.spec.Rounds; n++ {
 		if a.ctx.Err() != nil {
@@ -86,7 +86,7 @@ func (a *attacker) eachRound(round func() error) error {
 }
 
 // waitForStop marks all rounds as finished and waits until the attacker is told to stop.
-// It keeps sockets and connections open.
+// Meanwhile its sockets and connections stay open.
 func (a *attacker) waitForStop() {
 	a.done.happen()
 	<-a.ctx.Done()

@@ -4,9 +4,8 @@ package hostile
 
 // Roles of processes that attack the local path.
 const (
-	// RoleSquatter binds the socket name of Spec.Addr, while the server has the name of
-	// the wildcard address. Clients try the name of Spec.Addr first, and so find the
-	// attacker.
+	// RoleSquatter binds the socket name of Spec.Addr. The server has the wildcard
+	// address. Clients try the name of Spec.Addr first, so they find the attacker.
 	RoleSquatter Role = "name squatting"
 	// RoleSpoofer sends requests with a false source address.
 	RoleSpoofer Role = "address spoofing"
@@ -21,26 +20,26 @@ const (
 
 // Roles of processes that attack the wire path from the address Spec.From.
 const (
-	// RoleFlood sends connection requests from Spec.Sources consecutive addresses from
-	// Spec.From on. It answers no replies.
+	// RoleFlood sends connection requests from many addresses and answers no replies. It
+	// uses Spec.Sources consecutive addresses, and the first is Spec.From.
 	RoleFlood Role = "request flood"
-	// RoleInvalid sends invalid packets: random bytes, damaged packets and messages with
-	// random contents.
+	// RoleInvalid sends random bytes, damaged packets and messages with random contents.
 	RoleInvalid Role = "invalid packets"
 	// RoleIdler opens connections from one address and sends nothing on them.
 	RoleIdler Role = "idle connections"
-	// RoleHalves sends the first half of a message on each of Spec.Conns connections.
+	// RoleHalves sends only the first half of a message on each of Spec.Conns
+	// connections.
 	RoleHalves Role = "half messages"
 	// RoleViolator sends packets on its connections that violate the protocol.
 	RoleViolator Role = "protocol violation"
-	// RoleInjector opens one valid connection. From another address it sends messages
+	// RoleInjector opens one valid connection. From another address, it sends messages
 	// that would end the connection if they came from the right address.
 	RoleInjector Role = "injection"
 	// RoleWrongReplies answers connection requests at Spec.From with wrong replies.
 	RoleWrongReplies Role = "wrong replies"
 )
 
-// attacks has the attack of each role. The map is never changed.
+// attacks has the attack of each role. It is never changed.
 var attacks = map[Role]attack{
 	RoleSquatter:  squat,
 	RoleSpoofer:   spoof,

@@ -14,23 +14,22 @@ import (
 
 // A role is the work that a child process does.
 type role interface {
-	// start starts the work, and returns the first note for the parent.
+	// Starts the work and returns the first note for the parent.
 	start(s *Spec) (Note, error)
-	// report returns the present counters.
 	report() Note
-	// await waits until an attack has finished its rounds. In a role without an attack it
+	// Waits until an attack has finished its rounds. For a role without an attack, it
 	// returns at once.
 	await()
-	// finish ends the work, releases its resources, and returns the final counters.
+	// Ends the work and returns the final counters.
 	finish() (Note, error)
 }
 
-// IsChild reports whether Start started this process. If so, main or TestMain must only
-// call Child and exit with its result.
+// IsChild reports whether this process was started by Start. If so, main or TestMain must
+// only call Child and exit with its result.
 func IsChild() bool { return os.Getenv(RoleEnv) != "" }
 
-// Child runs the role of a child process and returns its exit status. The status is 0 if
-// an order or the exit of the parent ended the child.
+// Child runs the role of a child process and returns its exit status. If an order or the
+// exit of the parent ended the child, the status is 0.
 func Child() int {
 	err := runRole(os.Getenv(RoleEnv), os.Stdin, os.Stdout)
 	if err != nil {
@@ -83,8 +82,7 @@ func handleOrders(r role, orders *json.Decoder, notes *json.Encoder) error {
 	}
 }
 
-// withError returns a copy of the note with the text of err in the field Err. A nil
-// error leaves it empty.
+// withError returns a copy of the note with the text of err, which may be nil.
 func (n Note) withError(err error) Note {
 	if err != nil {
 		n.Err = err.Error()

@@ -15,10 +15,10 @@ import (
 const (
 	defaultMaxInFlight = 4
 	defaultPause       = 2 * time.Millisecond
-	// redialAfter is the pause before a client dials again after a failure. Arbitrary.
+	// After a failure, a client waits this long before it dials again. Arbitrary.
 	redialAfter = 50 * time.Millisecond
-	// echoLimit is the maximum time that a finishing client waits for its echoes. After
-	// that it reports the missing ones. Arbitrary.
+	// A finishing client waits for its echoes at most this long. It then reports the
+	// missing ones. Arbitrary.
 	echoLimit = time.Minute
 )
 
@@ -30,9 +30,9 @@ type client struct {
 	spec    Spec
 	tally   Tally
 	dialers []*dialer
-	// Happens when the first dial of every dialer has succeeded or failed.
+	// The first dial of every dialer has succeeded or failed.
 	opened *event
-	// Nil until the client is told to finish. The event then happens when all echoes have
+	// Nil until the client is told to finish. It then happens when all echoes have
 	// arrived.
 	finishing *event
 }
@@ -59,8 +59,7 @@ func (c *client) start(s *Spec) (Note, error) {
 		return Note{}, err
 	}
 	if s.Expendable {
-		// The server may refuse an expendable client, so start() does not wait for the
-		// connections.
+		// The server may refuse an expendable client, so there may never be a connection.
 		return Note{}, nil
 	}
 	select {
@@ -92,7 +91,7 @@ func (c *client) report() (note Note) {
 
 func (c *client) await() {}
 
-// finish makes the client stop sending, waits for the outstanding echoes, and closes it.
+// finish stops sending, waits for the outstanding echoes, and closes the client.
 func (c *client) finish() (Note, error) {
 	over := newEvent()
 	err := c.onLoop(func() {
@@ -116,8 +115,7 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check makes the event c.opened happen when the first dial of every dialer is over. When
-// the client finishes and all echoes have arrived, check() makes c.finishing happen.
+// check makes the events c.opened and c.finishing happen if it is time for them.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {
@@ -134,7 +132,8 @@ func (c *client) check() {
 	}
 }
 
-// OnTick sends messages up to Spec.MaxInFlight on each connection.
+// OnTick sends messages on each connection. Up to Spec.MaxInFlight messages may be
+// outstanding.
 func (c *client) OnTick(*reactor.Loop) time.Duration {
 	for _, d := range c.dialers {
 		d.sendMore()
@@ -156,7 +155,8 @@ func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*diale
 // OnDialError counts the connection as failed.
 func (c *client) OnDialError(d *reactor.DialOptions, err error) { d.Context.(*dialer).onDialError(err) }
 
-// localAddr returns Spec.From with any port, or the zero value if Spec.From is not set.
+// localAddr returns Spec.From with any port. If Spec.From is not set, it returns the zero
+// value.
 func (c *client) localAddr() (addr netip.AddrPort) {
 	if c.spec.From.IsValid() {
 		addr = netip.AddrPortFrom(c.spec.From, 0)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A corruptingServer is a server that writes random bytes into all memory shared with
-// its clients.
+// A corruptingServer is a server that writes random bytes into all memory shared with its
+// clients.
 type corruptingServer struct {
 	server
 	attacker

@@ -15,34 +15,33 @@ import (
 type dialerState uint8
 
 const (
-	dialerIdle dialerState = iota // The dialer has no connection and is not dialing.
-	// The connection has neither opened nor failed yet.
+	dialerIdle dialerState = iota // no connection, and not dialing
 	dialerDialing
-	dialerOpen // The connection is open, and messages are sent.
-	// This side has closed the connection. OnClose follows.
+	dialerOpen // the connection is open
+	// This side has closed the connection, and OnClose follows.
 	dialerClosing
 )
 
-// A dialer keeps one connection to a server, and dials again when it ends. Only the loop
-// of its client uses it.
+// A dialer keeps one connection to a server. When the connection ends, it dials again.
+// Only the loop of its client uses it.
 type dialer struct {
 	client *client
-	addr   netip.AddrPort // Address of the server.
-	// True if an attack may end the connections: see Spec.Expendable.
+	addr   netip.AddrPort // address of the server
+	// An attack may end the connections: see Spec.Expendable.
 	expendable bool
 	seed       uint64
 	state      dialerState
-	// Connection in the states dialerOpen and dialerClosing, else nil.
+	// Nil if there is no open or closing connection.
 	conn      *reactor.Conn
-	dialedAt  time.Time // Time of the last dial.
-	attempted bool      // True when the first dial has succeeded or failed.
+	dialedAt  time.Time // time of the last dial
+	attempted bool      // the first dial has succeeded or failed
 
-	// Numbers of messages sent and of echoes received on all connections so far.
+	// Messages sent and echoes received on all connections so far.
 	sent, echoed uint64
-	// Value of the field sent when the present connection opened.
+	// Value of sent when the present connection opened.
 	sentAtOpen uint64
-	// Times at which the outstanding messages were sent. Message n is at the index n
-	// modulo the length.
+	// Times at which the outstanding messages were sent. The index is the message's
+	// number modulo the length.
 	sentTimes []time.Time
 	out, want [maxMessage]byte
 }
@@ -51,7 +50,7 @@ func newDialer(c *client, index int, addr netip.AddrPort, spare bool) *dialer {
 	return &dialer{client: c, addr: addr, expendable: spare, seed: c.spec.Seed<<16 + uint64(index), sentTimes: make([]time.Time, c.spec.MaxInFlight)}
 }
 
-// dial starts to open a connection, unless the client is finishing.
+// dial dials the server, unless the client is finishing.
 func (d *dialer) dial() {
 	c := d.client
 	if c.finishing != nil {
@@ -102,8 +101,8 @@ func (d *dialer) countFailure(err error) {
 	}
 }
 
-// countLost adds the messages without an echo to Tally.Lost, except for an expendable
-// dialer.
+// countLost counts the messages without an echo as lost. An expendable dialer may lose
+// messages.
 func (d *dialer) countLost() {
 	if !d.expendable {
 		d.client.tally.Lost += d.sent - d.echoed
@@ -111,7 +110,7 @@ func (d *dialer) countLost() {
 	d.echoed = d.sent
 }
 
-// onClose is called when the connection has closed. err is nil if this side closed it.
+// onClose is called when the connection has closed. If this side closed it, err is nil.
 func (d *dialer) onClose(err error) {
 	d.state, d.conn = dialerIdle, nil
 	if err != nil && d.client.finishing == nil {
@@ -126,7 +125,7 @@ func (d *dialer) onClose(err error) {
 	}
 }
 
-// sendMore sends messages up to Spec.MaxInFlight.
+// sendMore sends messages until Spec.MaxInFlight are outstanding.
 func (d *dialer) sendMore() {
 	spec := &d.client.spec
 	for d.state == dialerOpen && d.client.finishing == nil && d.sent-d.echoed < uint64(spec.MaxInFlight) {
@@ -136,11 +135,11 @@ func (d *dialer) sendMore() {
 		}
 		err := d.conn.Send(message(d.out[:], d.seed, d.sent))
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // The send queue is full. OnTick calls sendMore again.
+			return // OnTick calls sendMore again
 		}
 		if err != nil {
-			// Abort fails if the connection is ending already. In either case OnClose
-			// follows.
+			// Abort fails if the connection is ending already. OnClose follows in either
+			// case.
 			_ = d.conn.Abort(err)
 			return
 		}
@@ -149,8 +148,7 @@ func (d *dialer) sendMore() {
 	}
 }
 
-// closeWhenDone closes the connection when its last message has been sent and all are
-// echoed.
+// closeWhenDone closes the connection when all messages have come back.
 func (d *dialer) closeWhenDone() {
 	if d.echoed == d.sent {
 		d.state = dialerClosing
@@ -165,7 +163,7 @@ func (d *dialer) checkEcho(got []byte) {
 	switch {
 	case d.echoed < d.sent && bytes.Equal(got, message(d.want[:], d.seed, d.echoed)):
 		t.Echoes++
-	// A hostile server may send any message on an expendable connection.
+	// A hostile server may send any message here.
 	case d.expendable:
 	default:
 		t.Damaged++

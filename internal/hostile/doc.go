@@ -2,13 +2,13 @@
 // checks that it loses no message and no connection. The tests (make hostile) and the
 // program internal/soak (make soak) use this package.
 //
-// The server, the clients and the attackers are processes. To start one, the test
-// program starts itself again with the environment variable RoleEnv.
+// The server, the clients and the attackers are processes. To start one, the test program
+// starts itself again with the environment variable RoleEnv.
 //
-//   - The parent writes to the child's standard input: first a Spec, and later orders.
+//   - The parent writes a Spec to the child's standard input, and orders after it.
 //   - The child answers the Spec and each order with a Note on its standard output.
-//   - The child exits when its standard input ends or its parent has exited.
+//   - The child exits when its standard input ends or its parent exits.
 //
 // The server is an echo server on package reactor. A client compares every byte of the
-// echoes. Most attackers do not use the library: they build their packets themselves.
+// echoes. Most attackers do not use the library. They build their packets themselves.
 package hostile

@@ -4,11 +4,10 @@ package hostile
 
 import "sync"
 
-// An event happens at most once. Goroutines can wait for it. Any goroutine may call its
-// methods.
+// An event happens at most once. Any goroutine may wait for it.
 type event struct {
 	once sync.Once
-	done chan struct{} // Closed when the event has happened.
+	done chan struct{} // closed when the event has happened
 }
 
 func newEvent() *event { return &event{done: make(chan struct{})} }

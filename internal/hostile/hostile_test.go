@@ -23,34 +23,34 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// settleLimit is the time within which a server must release the resources of an attack.
-// It is longer than reactor.Config.DrainTimeout.
+// A server must release the resources of an attack within this time. It is longer than
+// reactor.Config.DrainTimeout.
 const settleLimit = 90 * time.Second
 
-// sameUser stands for the user of the test where a user ID is expected.
+// sameUser is a user ID that means the user of the test.
 const sameUser = -1
 
-// otherUser is the ID of a user that is neither root nor the user of the test. No
-// account needs to exist. Arbitrary.
+// otherUser is the ID of a user who is neither root nor the user of the test. It needs no
+// account. Arbitrary.
 const otherUser = 54321
 
-// A fixture has a server that is attacked, and a client that must lose nothing.
+// A fixture has a server under attack, and a client that must lose nothing.
 type fixture struct {
 	t      *testing.T
 	addr   netip.AddrPort
 	server *hostile.Process
 	client *hostile.Process
-	before hostile.Usage // Usage of the server before the attack.
+	before hostile.Usage // before the attack
 	state  hostile.ServerState
-	// slack is how many more mappings the server may have at the end. The Go runtime
-	// adds some, and a loop keeps unused buffers for a while.
+	// How many more mappings the server may have at the end. The Go runtime adds some,
+	// and a loop keeps unused buffers for a while.
 	slack int
 }
 
-// newFixture starts a server, and a client with several connections. The default is the
+// newFixture starts a server and a client with several connections. The default is the
 // local path.
 func newFixture(t *testing.T, s hostile.Spec) *fixture {
-	// Tests can run in parallel, because each counts only its own processes.
+	// Each test counts only its own processes.
 	t.Parallel()
 	if !s.Addr.IsValid() {
 		s.Addr = netip.MustParseAddrPort("127.0.0.1:0")
@@ -103,7 +103,7 @@ func (f *fixture) report(p *hostile.Process) hostile.Note {
 	return note
 }
 
-// waitEchoes waits until the client has received n further echoes.
+// waitEchoes waits until the client has received n more echoes.
 func (f *fixture) waitEchoes(n uint64) {
 	f.t.Helper()
 	want := f.report(f.client).Tally.Echoes + n
@@ -123,8 +123,8 @@ func (f *fixture) usage() hostile.Usage {
 	return u
 }
 
-// waitReleased waits until the server has released the resources of the attack. Two
-// descriptors may remain, and as many mappings as the field slack says.
+// waitReleased waits until the server has released the resources of the attack. A few
+// descriptors and mappings may remain.
 func (f *fixture) waitReleased() {
 	f.t.Helper()
 	const slackDescriptors = 2
@@ -148,8 +148,8 @@ func (f *fixture) waitReleased() {
 	}
 }
 
-// requireGrowthBelow requires that the attack increased the server's memory by fewer
-// bytes than the parameter limit.
+// requireGrowthBelow checks that the attack has increased the server's memory by fewer
+// bytes than the limit.
 func (f *fixture) requireGrowthBelow(limit uint64) {
 	f.t.Helper()
 	grown := int64(f.usage().Peak) - int64(f.before.Resident)
@@ -157,8 +157,8 @@ func (f *fixture) requireGrowthBelow(limit uint64) {
 	require.Less(f.t, grown, int64(limit*memoryFactor))
 }
 
-// finish waits until the server has released the resources of the attack, and ends the
-// client and the server. The client must have lost nothing.
+// finish ends the client and the server after the server has released the resources of
+// the attack. The client must have lost nothing.
 func (f *fixture) finish() {
 	f.t.Helper()
 	f.waitEchoes(100)
@@ -171,7 +171,7 @@ func (f *fixture) finish() {
 	require.NoError(f.t, err)
 }
 
-// addrs counts the addresses that newAddr has returned.
+// Number of addresses that newAddr has returned.
 var addrs atomic.Uint32
 
 // newAddr returns an address that no other process of these tests uses.

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// TestDescriptorLimit checks that a server without free descriptors refuses new
-// connections. When descriptors become free, the server accepts clients again.
+// TestDescriptorLimit checks that a server without free descriptors refuses connections.
+// When descriptors become free, it accepts connections again.
 func TestDescriptorLimit(t *testing.T) {
 	f := newFixture(t, hostile.Spec{Descriptors: 100})
 	crowd, _ := f.start(hostile.RoleExhauster, sameUser, hostile.Spec{Seed: 1, Rounds: 200})
@@ -27,8 +27,8 @@ func TestDescriptorLimit(t *testing.T) {
 	f.finish()
 }
 
-// TestConnectionsOfOneUser checks that other users can connect while one user has as
-// many connections as allowed. The server's mappings stay far below vm.max_map_count.
+// TestConnectionsOfOneUser checks that other users can connect while one user has as many
+// connections as allowed. The server must stay far below the kernel's limit of mappings.
 func TestConnectionsOfOneUser(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t, hostile.Spec{AnyUser: true})
@@ -40,13 +40,13 @@ func TestConnectionsOfOneUser(t *testing.T) {
 	require.Less(t, f.usage().Mappings, 16<<10)
 	requireAdmitted(f, hostile.Spec{})
 	crowd.Kill()
-	// The server may keep these mappings for the buffers of 2,500 connections.
+	// The server may keep the buffers of 2,500 connections.
 	f.slack = 200
 	f.requireGrowthBelow(256 * mebi)
 	f.finish()
 }
 
-// requireAdmitted requires that the server accepts a new client.
+// requireAdmitted checks that the server accepts a new client.
 func requireAdmitted(f *fixture, s hostile.Spec) {
 	f.t.Helper()
 	s.Conns = 4

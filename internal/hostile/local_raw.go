@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Protocol of the local path. A message is one packet of type SOCK_SEQPACKET. Its layout
-// is in provider/soft/internal/connmgr/unix_codec.go.
+// Protocol of the local path. A message is one packet of a SOCK_SEQPACKET socket. Its
+// layout is in provider/soft/internal/connmgr/unix_codec.go.
 const (
 	localHeader  = 88
 	localVersion = 2
@@ -22,8 +22,8 @@ const (
 	localREP     = 3
 )
 
-// localName returns the socket name of a listener. The parameter host is an IP address,
-// or "*4" for the IPv4 wildcard address.
+// localName returns the socket name of a listener. The host is an IP address, or "*4" for
+// the IPv4 wildcard address.
 func localName(host string, port uint16) string {
 	return fmt.Sprintf("@rdmaloop/1/tcp/%s/%d", host, port)
 }
@@ -32,8 +32,8 @@ func localName(host string, port uint16) string {
 func localRequest(src, dst netip.AddrPort) []byte {
 	b := make([]byte, localHeader)
 	b[0], b[1] = localVersion, localREQ
-	binary.LittleEndian.PutUint32(b[8:], 0x1234) // Arbitrary queue pair number.
-	// Responder resources, initiator depth and retry counts.
+	binary.LittleEndian.PutUint32(b[8:], 0x1234) // queue pair number; arbitrary
+	// Responder resources, initiator depth, and both retry counts.
 	b[20], b[21], b[22], b[23] = 1, 1, 7, 7
 	binary.LittleEndian.PutUint16(b[24:], src.Port())
 	binary.LittleEndian.PutUint16(b[26:], dst.Port())
@@ -46,8 +46,8 @@ func localRequest(src, dst netip.AddrPort) []byte {
 // A localSocket is a Unix socket of an attacker.
 type localSocket struct{ fd int }
 
-// localTimeout is the maximum time that receive() waits: SO_RCVTIMEO of socket(7). It is
-// longer than a server waits for a request.
+// receive() waits at most this long (SO_RCVTIMEO of socket(7)). A server waits for a
+// request for a shorter time.
 const localTimeout = 20 * time.Second
 
 func newLocalSocket() (localSocket, error) {
@@ -67,8 +67,8 @@ func newLocalSocket() (localSocket, error) {
 
 func (s localSocket) close() { _ = unix.Close(s.fd) }
 
-// uninterrupted repeats fn while fn returns EINTR, because signals interrupt system
-// calls on sockets with a timeout: signal(7).
+// uninterrupted repeats fn() while it returns EINTR. Signals interrupt system calls on
+// sockets that have a timeout (signal(7)).
 func uninterrupted(fn func() error) error {
 	for {
 		if err := fn(); !errors.Is(err, unix.EINTR) {
@@ -81,7 +81,7 @@ func (s localSocket) bind(name string) error {
 	return unix.Bind(s.fd, &unix.SockaddrUnix{Name: name})
 }
 
-// connect connects the socket to the first of the names on which a process listens.
+// connect connects the socket to the first name on which a process listens.
 func (s localSocket) connect(names ...string) (err error) {
 	for _, name := range names {
 		err = uninterrupted(func() error { return unix.Connect(s.fd, &unix.SockaddrUnix{Name: name}) })
@@ -92,7 +92,7 @@ func (s localSocket) connect(names ...string) (err error) {
 	return err
 }
 
-// send sends a packet and returns its length, or 0 if the peer has closed.
+// send sends a packet and returns its length. If the peer has closed, it returns 0.
 func (s localSocket) send(packet []byte, fds ...int) int {
 	var rights []byte
 	if len(fds) > 0 {
@@ -143,7 +143,8 @@ func (a answer) close() {
 	}
 }
 
-// waitForClose waits until the peer closes, and reports whether it did.
+// waitForClose waits until the peer closes. If the peer does not close in time, it
+// returns false.
 func (s localSocket) waitForClose() bool {
 	var b [1]byte
 	for {

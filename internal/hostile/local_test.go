@@ -14,15 +14,15 @@ import (
 
 const mebi = 1 << 20
 
-// needsRoot skips the test if this process cannot start processes as another user.
+// needsRoot skips the test if this process can not start processes as another user.
 func needsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")
 	}
 }
 
-// TestMemoryCorruption checks a client that writes random bytes into the memory shared
-// with the server. Only its own connections end.
+// TestMemoryCorruption checks that a client that corrupts shared memory ends only its own
+// connections.
 func TestMemoryCorruption(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleCorrupter, sameUser, hostile.Spec{Conns: 4, Seed: 7, Rounds: 1000})
@@ -41,8 +41,7 @@ func TestMalformedPackets(t *testing.T) {
 	f.finish()
 }
 
-// TestSpoofedAddresses checks that the server refuses a source address of another host,
-// and a source port of another socket.
+// TestSpoofedAddresses checks that the server refuses false source addresses.
 func TestSpoofedAddresses(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleSpoofer, sameUser, hostile.Spec{Rounds: 40})
@@ -51,14 +50,13 @@ func TestSpoofedAddresses(t *testing.T) {
 	f.finish()
 }
 
-// TestRequestWithOwnAddress checks that the server accepts a spoofer that uses its own
-// address. If the server refused this one too, TestSpoofedAddresses would prove nothing.
+// TestRequestWithOwnAddress checks that the server accepts the attacker's true address.
+// Otherwise TestSpoofedAddresses would prove nothing.
 func TestRequestWithOwnAddress(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleSpoofer, sameUser, hostile.Spec{Rounds: 20, OwnAddress: true})
 	t.Logf("%+v", did)
-	// There may be fewer requests than rounds, because the spoofer skips a round if
-	// another socket has the port.
+	// The attacker skips a round if another socket has the port.
 	require.NotZero(t, did.Admitted)
 	require.Zero(t, did.Refused)
 	f.finish()
@@ -80,7 +78,7 @@ func TestOtherUser(t *testing.T) {
 }
 
 // TestNameSquatting checks a server on the wildcard address while another user has bound
-// the socket name of one address. Clients of this address must reach only the server.
+// the socket name of one address. Clients must reach only the server.
 func TestNameSquatting(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t, hostile.Spec{Addr: netip.MustParseAddrPort("0.0.0.0:0")})

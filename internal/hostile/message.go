@@ -7,30 +7,30 @@ import (
 	"math/rand/v2"
 )
 
-// Sizes of a client's messages in bytes. The smallest has space for the message's
-// number. The largest is the default of reactor.Config.MaxMessage.
+// Message sizes in bytes. The smallest has room for the seed and the number. The largest
+// is the default of reactor.Config.MaxMessage.
 const (
 	minMessage = 16
 	maxMessage = 4096
 )
 
-// message writes message n into b, which has at least maxMessage bytes. It returns the
-// part of b that it wrote.
+// message writes message n into b and returns the part of b that it wrote. The slice b
+// needs at least maxMessage bytes.
 func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))
 	if r.Uint64()%2 == 0 {
-		size = minMessage + size%128 // At least half of the messages are small.
+		size = minMessage + size%128 // at least half of the messages are small
 	}
 	b = b[:size]
 	binary.LittleEndian.PutUint64(b, seed)
 	binary.LittleEndian.PutUint64(b[8:], n)
-	// The rest of the message comes from one random number. More random numbers would
-	// take most of the client's time.
+	// The rest comes from one random number, because more random numbers would take most
+	// of the client's time.
 	word := r.Uint64()
 	for i := minMessage; i < size; i++ {
 		b[i] = byte(word >> (i % 8 * 8))
-		// Arbitrary odd number: 2^64 divided by the golden ratio, rounded down.
+		// 2^64 divided by the golden ratio, rounded down; arbitrary.
 		word += 0x9e3779b97f4a7c15
 	}
 	return b

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// shutdownLimit is the time after which a shutdown counts as hanging. It is far longer
-// than reactor.Config.DrainTimeout.
+// A shutdown that takes longer is a hang. The limit is far longer than
+// reactor.Config.DrainTimeout.
 const shutdownLimit = time.Minute
 
 // A node is a device and an engine with one loop.
@@ -49,7 +49,7 @@ func (n *node) close() error {
 	return errors.Join(n.engine.Shutdown(ctx), n.device.Close())
 }
 
-// onLoop runs fn on the loop, and returns when fn has returned.
+// onLoop runs fn() on the loop and waits for it.
 func (n *node) onLoop(fn func()) error {
 	done := make(chan struct{})
 	if err := n.engine.Loop(0).Post(func() { fn(); close(done) }); err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// answerLimit is the maximum time to wait for an answer of a child. Arbitrary. It is
-// long, because nine test runs may share two processors.
+// A child must answer within this time. It is long, because nine test runs may share two
+// processors. Arbitrary.
 const answerLimit = 2 * time.Minute
 
 // A Process is a child process. Only one goroutine at a time may call its methods.
@@ -26,20 +26,20 @@ type Process struct {
 	ended bool
 }
 
-// Start starts this program again in the role r, and waits until the child works. The
-// child runs as the user uid, or as the parent's user if uid is negative. The Note of a
-// server has its address.
+// Start starts this program again as a child with the role r, and waits until the child
+// works. The child runs as the user uid. If uid is negative, it runs as the parent's
+// user. The Note of a server has its address.
 func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p := &Process{Role: r, cmd: exec.Command("/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
 	p.cmd.Stderr = os.Stderr
 	// In its own process group, the child does not get the signal of Ctrl-C. Pdeathsig
-	// kills the child when the thread that forked it exits, normally with this process:
-	// prctl(2).
+	// kills the child when the thread that started it exits (prctl(2)). Normally that is
+	// when this process exits.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
-		// The user uid may have no access to the test's directory.
+		// The user may have no access to the test's directory.
 		p.cmd.Dir = "/"
 	}
 	stdin, err := p.cmd.StdinPipe()
@@ -72,7 +72,7 @@ func (p *Process) Report() (Note, error) { return p.ask(orderReport) }
 // Await waits until an attacker has finished its rounds and returns its counters.
 func (p *Process) Await() (Note, error) { return p.ask(orderAwait) }
 
-// Finish orders the child to finish, waits until it has exited, and returns the final
+// Finish tells the child to finish, waits until it has exited, and returns the final
 // counters. A client first waits for its outstanding echoes.
 func (p *Process) Finish() (Note, error) {
 	if p.ended {
@@ -91,14 +91,14 @@ func (p *Process) Finish() (Note, error) {
 	return note, nil
 }
 
-// Kill kills the child with SIGKILL and waits until it has exited. It may be called
-// again.
+// Kill kills the child with SIGKILL and waits until it has exited. A second Kill does
+// nothing.
 func (p *Process) Kill() {
 	if p.ended {
 		return
 	}
 	p.ended = true
-	// Signal fails if the process has already exited.
+	// Fails if the process has already exited.
 	_ = p.cmd.Process.Kill()
 	p.stdin.Close()
 	_ = p.cmd.Wait()
@@ -110,8 +110,8 @@ func (p *Process) Stop() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 // Continue continues a stopped child with SIGCONT.
 func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// ask sends the spec or an order and returns the child's answer. It kills a child that
-// does not answer in time.
+// ask sends the spec or an order and returns the child's answer. A child that does not
+// answer in time is killed.
 func (p *Process) ask(what any) (note Note, err error) {
 	overdue := time.AfterFunc(answerLimit, func() { _ = p.cmd.Process.Kill() })
 	err = json.NewEncoder(p.stdin).Encode(what)

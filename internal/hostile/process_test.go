@@ -10,8 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// TestKilledClients checks that the server releases all resources of clients killed with
-// messages in flight.
+// TestKilledClients checks that the server releases all resources of killed clients.
 func TestKilledClients(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	for seed := range uint64(5) {
@@ -37,7 +36,7 @@ func TestStoppedClient(t *testing.T) {
 }
 
 // TestStoppedAndKilledClient checks that the server releases all resources of a client
-// killed while stopped.
+// that was killed while it was stopped.
 func TestStoppedAndKilledClient(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	other, _ := f.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 20, Seed: 3})
@@ -47,7 +46,7 @@ func TestStoppedAndKilledClient(t *testing.T) {
 	f.finish()
 }
 
-// TestKilledServer checks that the clients' connections end at once when a server is
+// TestKilledServer checks that the client's connections end at once when the server is
 // killed.
 func TestKilledServer(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
@@ -57,9 +56,8 @@ func TestKilledServer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestStoppedServer checks that no message or connection is lost while a server is
-// stopped, on either path. Afterwards the server accepts the clients that dialed
-// meanwhile.
+// TestStoppedServer checks that no message or connection is lost while the server is
+// stopped. Afterwards it accepts the clients that dialed meanwhile.
 func TestStoppedServer(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -72,7 +70,7 @@ func TestStoppedServer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.begin(t, hostile.Spec{})
 			require.NoError(t, f.server.Stop())
-			// For an expendable client, start() does not wait for the connections.
+			// The client is expendable, so start() does not wait for its connections.
 			late, _ := f.start(hostile.RoleClient, sameUser, c.spec(hostile.Spec{Conns: 4, Expendable: true, Messages: 20}))
 			require.Zero(t, f.report(late).Tally.Opened)
 			require.NoError(t, f.server.Continue())

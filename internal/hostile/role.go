@@ -7,12 +7,11 @@ import "fmt"
 // A Role is the name of the work that a child process does.
 type Role string
 
-// Roles of servers and clients. All use the protocol correctly, except
-// RoleCorruptingServer.
+// Roles of servers and clients. Only RoleCorruptingServer breaks the protocol.
 const (
 	// RoleServer sends every message back.
 	RoleServer Role = "server"
-	// RoleClient sends messages and compares the echoes with them.
+	// RoleClient sends messages and checks the echoes.
 	RoleClient Role = "client"
 	// RoleCorruptingServer writes random bytes into all memory shared with its clients.
 	RoleCorruptingServer Role = "mad server"

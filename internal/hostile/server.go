@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// maxBacklog is the maximum number of echoes that wait for a client. If more echoes
-// wait, the server ends the connection. Arbitrary.
+// Echoes that may wait for a client. If there are more, the server ends the connection.
+// Arbitrary.
 const maxBacklog = 256
 
 var (
@@ -56,7 +56,8 @@ type backlog struct{ held []*reactor.Buffer }
 // OnOpen gives the connection an empty backlog.
 func (s *server) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
 
-// OnMessage sends the message back, or adds it to the backlog if the send queue is full.
+// OnMessage sends the message back. If the send queue is full, the message waits in the
+// backlog.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	waiting := c.Context().(*backlog)
 	if len(waiting.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// TestCorruptingServer checks that clients keep their connections to other servers while
-// one server corrupts shared memory.
+// TestCorruptingServer checks that a client keeps its connections to a correct server
+// while another server corrupts shared memory.
 func TestCorruptingServer(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	corrupting, note := start(t, hostile.RoleCorruptingServer, sameUser, hostile.Spec{Addr: netip.MustParseAddrPort("127.0.0.1:0"), Seed: 9})
@@ -23,8 +23,8 @@ func TestCorruptingServer(t *testing.T) {
 	f.finish()
 }
 
-// TestWrongReplies checks that clients keep their connections to other servers while one
-// server replies wrongly.
+// TestWrongReplies checks that a client keeps its connections to a correct server while
+// another server replies wrongly.
 func TestWrongReplies(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	from := newAddr()
@@ -35,8 +35,8 @@ func TestWrongReplies(t *testing.T) {
 	f.finish()
 }
 
-// requireSurvives starts a client of a correct server and of a hostile one. The client
-// must keep its connections to the correct server, and its memory must not grow.
+// requireSurvives starts a client of a correct server and a hostile one. The client must
+// keep its connections to the correct server, and its memory must not grow.
 func requireSurvives(f *fixture, s hostile.Spec) {
 	f.t.Helper()
 	s.Conns, s.Seed = 4, 3

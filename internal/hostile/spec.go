@@ -12,7 +12,7 @@ import (
 // RoleEnv is the environment variable with the name of a child's role.
 const RoleEnv = "RDMALOOP_HOSTILE_ROLE"
 
-// A Spec configures a child. A role ignores the fields that it does not use.
+// A Spec configures a child. Each role uses only some of the fields.
 type Spec struct {
 	// Path is the device's path.
 	Path soft.Path
@@ -21,7 +21,7 @@ type Spec struct {
 	// Addr is the address of the server.
 	Addr netip.AddrPort
 	// SecondAddr is the address of a second server, or the zero value. The client opens
-	// Conns connections to each server. The connections to the second server are
+	// Conns connections to each server. Its connections to the second server are
 	// expendable.
 	SecondAddr netip.AddrPort
 	// Seed is the seed of the random numbers. Equal seeds give equal messages and
@@ -30,30 +30,29 @@ type Spec struct {
 
 	// Conns is the number of connections. Zero means 1.
 	Conns int
-	// MaxInFlight is the maximum number of a client's messages in flight on one
+	// MaxInFlight is the number of messages that a client may have in flight on one
 	// connection. Zero means 4.
 	MaxInFlight int
-	// Pause is the time between two bursts of messages of a client. Zero means 2 ms.
+	// Pause is a client's pause between two bursts of messages. Zero means 2 ms.
 	Pause time.Duration
 	// Messages is the number of messages on one connection. When all are echoed, the
-	// client closes the connection and dials again. Zero means that it keeps the
+	// client closes the connection and dials again. Zero means that the client keeps the
 	// connection.
 	Messages int
-	// Expendable means that an attack may end the client's connections. The client dials
-	// again and counts the end in Tally.Ends instead of Tally.Failed.
+	// Expendable means that an attack may end the client's connections. The client then
+	// dials again and counts the end in Tally.Ends instead of Tally.Failed.
 	Expendable bool
 	// RecordDials makes a client fill Tally.DialTimes.
 	RecordDials bool
 	// Rounds is the number of rounds of an attack. Zero means that the parent ends the
 	// attack.
 	Rounds int
-	// Interval is the pause of an attacker between two rounds.
+	// Interval is an attacker's pause between two rounds.
 	Interval time.Duration
-	// OwnAddress makes an address spoofer use its own address, which the server must
-	// accept.
+	// OwnAddress makes a spoofer use its true address, which the server must accept.
 	OwnAddress bool
-	// NoDisconnect makes an attacker exit without closing its connections. The server
-	// notices this after up to a minute.
+	// NoDisconnect makes an attacker exit without closing its connections. The server may
+	// take up to a minute to notice.
 	NoDisconnect bool
 	// Sources is the number of source addresses of a flood, in 127.0.0.0/8.
 	Sources int
@@ -66,31 +65,31 @@ type Spec struct {
 	SharedRecvBuffers int
 	// MaxConns is passed to a server as reactor.Config.MaxConns.
 	MaxConns int
-	// Keepalive and ConnectTimeout are the fields of reactor.Config for a server or
-	// client.
+	// Keepalive and ConnectTimeout are passed to a server or client as fields of
+	// reactor.Config.
 	Keepalive, ConnectTimeout time.Duration
-	// Descriptors is the child's limit of open descriptors (RLIMIT_NOFILE). Zero leaves
-	// it unchanged.
+	// Descriptors is the child's limit of open descriptors (RLIMIT_NOFILE). Zero means no
+	// change.
 	Descriptors uint64
 }
 
-// An order is a command of the parent after the Spec.
+// An order is a command from the parent to the child.
 type order string
 
 // Orders. The child answers each with one Note.
 const (
-	orderReport order = "report" // The child answers with its present counters.
-	// The child answers when all rounds are finished.
+	orderReport order = "report" // answer with the present counters
+	// Answer when all rounds are finished.
 	orderAwait order = "await"
-	// The child finishes, answers with the final counters, and exits.
+	// Finish, answer with the final counters, and exit.
 	orderFinish order = "finish"
 )
 
 // A Note is an answer of a child.
 type Note struct {
-	// Err is the error's text, or empty on success.
+	// Err is the text of the error. It is empty on success.
 	Err string `json:",omitempty"`
-	// Addr is the address at which a server listens.
+	// Addr is the address on which a server listens.
 	Addr netip.AddrPort `json:",omitzero"`
 	// Tally has the counters of a client.
 	Tally Tally `json:",omitzero"`
@@ -104,51 +103,50 @@ type Note struct {
 type Tally struct {
 	// Echoes is the number of messages that came back unchanged.
 	Echoes uint64
-	// Lost is the number of messages that did not come back. Messages on expendable
-	// connections do not count.
+	// Lost is the number of messages that did not come back. Expendable connections do
+	// not count.
 	Lost uint64
-	// Damaged is the number of echoes that differ from their message, or that arrive when
-	// no echo is outstanding. Expendable connections do not count.
+	// Damaged is the number of echoes that differ from their message or were not
+	// expected. Expendable connections do not count.
 	Damaged uint64
-	// Failed is the number of connections that did not open or ended too early. For an
-	// expendable client they count in Ends instead.
+	// Failed is the number of connections that did not open or ended too early.
+	// Expendable connections count in Ends instead.
 	Failed, Ends uint64
 	// Opened is the number of connections that have opened.
 	Opened uint64
 	// Longest is the longest time from a message to its echo.
 	Longest time.Duration
 	// DialTimes has the time that each connection took to open, in the order of opening.
-	// It is empty unless Spec.RecordDials is set.
+	// It is filled only if Spec.RecordDials is set.
 	DialTimes []time.Duration `json:",omitempty"`
-	// Cause is the error of the first connection counted in Failed.
+	// Cause is the error of the first connection in Failed.
 	Cause string `json:",omitempty"`
 }
 
 // A ServerState has the counters of a server.
 type ServerState struct {
-	Conns  uint64 // Number of connections that are open, opening or closing.
+	Conns  uint64 // open, opening or closing connections
 	Opened uint64
-	// Number of connection requests that were passed to the application.
+	// Connection requests that the application got.
 	Requests   uint64
 	Goroutines int
 	// Duration of the longest turn of the server's loop.
 	Longest  time.Duration
-	Counters map[string]uint64 // Counters of the device by name; see package soft.
+	Counters map[string]uint64 // counters of the device by name; see package soft
 }
 
 // An Attack has the counters of an attacker.
 type Attack struct {
-	Rounds uint64 // Number of finished rounds of the attack.
-	// Number of packets that the attacker has sent. Some attacks count requests or writes
-	// instead.
+	Rounds uint64 // finished rounds
+	// Packets sent to the server. Some attacks count requests or writes instead.
 	Sent      uint64
 	SentBytes uint64
-	// Number of packets received from the server.
+	// Packets received from the server.
 	Received      uint64
 	ReceivedBytes uint64
-	// Number of connections that the attacker has opened. Some attacks count accepted
-	// requests instead.
+	// Connections that the attacker has opened. Some attacks count accepted requests
+	// instead.
 	Admitted uint64
-	// Number of connections refused or closed by the server.
+	// connections refused or closed by the server
 	Refused uint64
 }

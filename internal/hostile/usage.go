@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// A Usage is the memory, descriptors and mappings of a process.
+// A Usage is the memory, descriptors and mappings of a process. Source:
+// proc_pid_status(5), vm.max_map_count.
 type Usage struct {
-	Resident uint64 // Resident memory in bytes now: VmRSS of proc_pid_status(5).
-	// Largest resident memory in bytes so far: VmHWM of proc_pid_status(5).
+	Resident uint64 // resident memory in bytes now: VmRSS
+	// Largest resident memory in bytes so far: VmHWM.
 	Peak        uint64
-	Descriptors int // Number of open descriptors: entries of /proc/pid/fd.
-	// Number of mappings: lines of /proc/pid/maps. The limit is vm.max_map_count.
+	Descriptors int // open descriptors: entries of /proc/pid/fd
+	// Lines of /proc/pid/maps. The kernel's limit is vm.max_map_count.
 	Mappings int
 }
 
@@ -41,8 +42,8 @@ func UsageOf(pid int) (u Usage, err error) {
 	return u, nil
 }
 
-// kilobytes returns the number in one line of a status file, converted to bytes. The
-// file of an exited process has no such line.
+// kilobytes returns the number in one line of a status file, in bytes. If the process has
+// exited, the line is missing and the result is 0.
 func kilobytes(status []byte, name string) uint64 {
 	lines := bufio.NewScanner(bytes.NewReader(status))
 	for lines.Scan() {

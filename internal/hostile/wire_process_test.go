@@ -12,7 +12,7 @@ import (
 )
 
 // TestStoppedClientOnWire checks that a stopped client loses no message and does not
-// delay others.
+// delay other clients.
 func TestStoppedClientOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	other, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 10, Seed: 3}))
@@ -25,8 +25,8 @@ func TestStoppedClientOnWire(t *testing.T) {
 	f.finish()
 }
 
-// TestKilledClientsOnWire kills clients. The server's keepalive must notice this, and the
-// server must release their resources.
+// TestKilledClientsOnWire checks that the server notices killed clients by keepalive and
+// releases their resources.
 func TestKilledClientsOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {
@@ -38,8 +38,8 @@ func TestKilledClientsOnWire(t *testing.T) {
 	f.finish()
 }
 
-// TestKilledServerOnWire kills the server. The client retries, and then its connections
-// must fail.
+// TestKilledServerOnWire checks that a client's connections fail after the server was
+// killed.
 func TestKilledServerOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	f.server.Kill()

@@ -27,7 +27,7 @@ type wireSocket struct {
 }
 
 func openWire(local netip.Addr) (*wireSocket, error) {
-	// With IP_PMTUDISC_DO the identification in the IPv4 header is 0. The ICRC covers
+	// With IP_PMTUDISC_DO, the identification in the IPv4 header is 0. The ICRC covers
 	// it: see wire.Flow.Seal.
 	control := func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) {
@@ -48,13 +48,13 @@ func openWire(local netip.Addr) (*wireSocket, error) {
 
 func (s *wireSocket) close() { _ = s.conn.Close() }
 
-// build begins a packet in the socket's buffer. The caller fills in the rest.
+// build begins a packet in the socket's buffer.
 func (s *wireSocket) build(op wire.Opcode, payload int) wire.Packet {
 	return wire.Build(s.out, op, payload)
 }
 
-// send computes the ICRC of a packet, sends it, and returns its length in bytes. It
-// ignores errors, as if the network had lost the packet.
+// send seals and sends a packet, and returns its length in bytes. An error is ignored, as
+// if the network had lost the packet.
 func (s *wireSocket) send(p wire.Packet, to netip.Addr) int {
 	dst := netip.AddrPortFrom(to, wire.UDPPort)
 	var f wire.Flow
@@ -77,7 +77,7 @@ func (s *wireSocket) sendMAD(m *wire.MAD, to netip.Addr) int {
 	return s.send(p, to)
 }
 
-// receive waits for a valid packet until the deadline. It drops invalid packets.
+// receive waits for a valid packet until the deadline. Invalid packets are dropped.
 func (s *wireSocket) receive(deadline time.Time) (p wire.Packet, err error) {
 	if err := s.conn.SetReadDeadline(deadline); err != nil {
 		return p, err
@@ -98,20 +98,19 @@ type wirePeer struct {
 	*wireSocket
 	server netip.AddrPort
 	guid   uint64
-	id     uint32 // Communication ID of this peer.
+	id     uint32 // communication ID of this peer
 	qpn    uint32
-	first  psn.Value // PSN of the server's first request.
+	first  psn.Value // PSN of the server's first request
 
 	serverID  uint32
 	serverQPN uint32
-	next      psn.Value // PSN of the next request to the server.
+	next      psn.Value // PSN of the next request to the server
 	mtu       int
 
-	// ACK timeout code and retry count that the connection request sets for both sides.
+	// The connection request sets this ACK timeout code and retry count for both sides.
 	ackTimeout, retries uint8
 }
 
-// newWirePeer makes a peer with random numbers.
 func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	return &wirePeer{
 		wireSocket: s, server: server, guid: r.Uint64(), id: r.Uint32() | 1,
@@ -120,8 +119,8 @@ func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	}
 }
 
-// request returns the peer's REQ, which asks for the smallest path MTU. Source: IBTA
-// vol. 1, 12.6.5.
+// request returns the peer's REQ, with the smallest path MTU. Source: IBTA vol. 1,
+// 12.6.5.
 func (p *wirePeer) request() *wire.MAD {
 	const mtu256, timeout = 1, 18
 	r := wire.REQ{
@@ -143,7 +142,7 @@ func (p *wirePeer) request() *wire.MAD {
 
 var errRefused = errors.New("the server rejected the connection")
 
-// connect opens the connection. It returns errRefused if the server rejects it.
+// connect opens the connection. If the server rejects it, the error is errRefused.
 func (p *wirePeer) connect() error {
 	const repeatAfter, attempts = 500 * time.Millisecond, 40
 	for range attempts {
@@ -161,8 +160,8 @@ func (p *wirePeer) connect() error {
 	return fmt.Errorf("no answer to a connection request from %v", p.local)
 }
 
-// onReply handles a packet that arrives while the peer connects. It answers the REP for
-// this peer with an RTU. After a REJ it returns errRefused.
+// onReply handles a packet that arrives while the peer connects. After a REP it sends an
+// RTU. After a REJ it returns errRefused.
 func (p *wirePeer) onReply(in wire.Packet) (done bool, err error) {
 	if in.Opcode() != wire.UDSendOnly {
 		return false, nil
@@ -216,7 +215,7 @@ func (p *wirePeer) disconnect() {
 	}
 }
 
-// confirms reports whether the packet is the DREP for this peer's DREQ.
+// confirms reports whether the packet is the DREP for this peer.
 func (p *wirePeer) confirms(in wire.Packet) bool {
 	if in.Opcode() != wire.UDSendOnly {
 		return false

@@ -13,7 +13,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// newWireFixture makes a fixture whose processes use the wire path.
 func newWireFixture(t *testing.T, s hostile.Spec) *fixture {
 	s.Path = soft.PathWire
 	s.Addr = netip.AddrPortFrom(newAddr(), 0)
@@ -26,13 +25,13 @@ func withWirePath(s hostile.Spec) hostile.Spec {
 }
 
 // TestInvalidPackets checks that invalid packets end no connection of other clients. The
-// server must use limited memory, and must send fewer bytes than it receives.
+// server's memory must not grow, and the server must send fewer bytes than it receives.
 func TestInvalidPackets(t *testing.T) {
-	// By chance some packets are valid connection requests, which stay half-open until
+	// By chance some packets are valid connection requests. They stay half-open until
 	// ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	// The attack uses two consecutive addresses. This call reserves the second one.
+	// The attack uses two consecutive addresses. This reserves the second.
 	newAddr()
 	did := f.attack(hostile.RoleInvalid, sameUser, withWirePath(hostile.Spec{From: from, Seed: 4, Rounds: 100, Interval: 5 * time.Millisecond}))
 	t.Logf("%+v", did)
@@ -41,8 +40,8 @@ func TestInvalidPackets(t *testing.T) {
 	f.finish()
 }
 
-// TestProtocolViolations checks that violations of the protocol end only the connections
-// of the violator.
+// TestProtocolViolations checks that a client that violates the protocol ends only its
+// own connections.
 func TestProtocolViolations(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleViolator, sameUser, withWirePath(hostile.Spec{Seed: 6, Rounds: 40}))
@@ -59,8 +58,8 @@ func TestIdleConnections(t *testing.T) {
 	note, err := idler.Await()
 	require.NoError(t, err)
 	t.Logf("%+v", note.Attack)
-	// If the server does not handle the RTU of a connection within a second, it may evict
-	// the connection for a new one. Evicted connections count in Admitted, too.
+	// The server may evict a connection for a new one if it has not handled the RTU
+	// within a second. Evicted connections are counted too.
 	require.GreaterOrEqual(t, note.Attack.Admitted, uint64(50))
 	require.LessOrEqual(t, note.Attack.Admitted, uint64(60))
 	requireAdmitted(f, withWirePath(hostile.Spec{}))
@@ -70,14 +69,13 @@ func TestIdleConnections(t *testing.T) {
 	f.finish()
 }
 
-// TestInjection checks that packets from another address do not end a connection, even
-// with the right communication IDs, queue pair number and PSN.
+// TestInjection checks that packets from another address do not end a connection. They
+// even have the right communication IDs, queue pair number and PSN.
 func TestInjection(t *testing.T) {
-	// One of the injected messages is a valid request, which stays half-open until
-	// ConnectTimeout.
+	// One injected message is a valid request. It stays half-open until ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	// The attack uses two consecutive addresses. This call reserves the second one.
+	// The attack uses two consecutive addresses. This reserves the second.
 	newAddr()
 	did := f.attack(hostile.RoleInjector, sameUser, withWirePath(hostile.Spec{From: from, Seed: 5, Rounds: 60}))
 	t.Logf("%+v", did)
@@ -85,8 +83,8 @@ func TestInjection(t *testing.T) {
 	f.finish()
 }
 
-// TestHalfMessages checks that an incomplete message holds a shared receive buffer only
-// for a limited time.
+// TestHalfMessages checks that an incomplete message does not hold a shared receive
+// buffer forever.
 func TestHalfMessages(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{SharedRecvBuffers: 64})
 	halves, _ := f.start(hostile.RoleHalves, sameUser, withWirePath(hostile.Spec{Conns: 80}))
@@ -99,8 +97,8 @@ func TestHalfMessages(t *testing.T) {
 	f.finish()
 }
 
-// TestFlood checks that other clients can connect during a flood of requests, and that
-// the server's answers and memory stay within limits.
+// TestFlood checks that other clients can connect during a flood of requests. The
+// server's answers and memory must stay limited.
 func TestFlood(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	churn, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 2, Messages: 1, Seed: 2}))
