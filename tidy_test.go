@@ -69,7 +69,7 @@ var arrows = map[string][]string{
 	"provider/soft/internal/random":   {},
 	"provider/soft/internal/nettest":  {"internal/testutil/peerproc", "provider/soft/internal/hostport", "provider/soft/internal/netlink"},
 	"provider/soft/internal/resource": {"verbs"},
-	"provider/soft/internal/access":   {"provider/soft/internal/counters"},
+	"provider/soft/internal/access":   {"provider/soft/internal/counters", "provider/soft/internal/resource"},
 	"provider/soft/internal/counters": {"verbs"},
 	"provider/soft/internal/fragment": {},
 	"provider/soft/internal/shm": {

@@ -74,6 +74,14 @@ type Config struct {
 	// RingSlots is the largest number of messages in flight on the local path between two
 	// shards, for each direction. It is a power of two from 8 to 32768. Zero means 256.
 	RingSlots int
+	// PrivateRegions keeps the memory of regions from other processes. By default a peer
+	// process of the same user on this host maps a region of PD.Alloc with remote access
+	// rights. The peer then executes READs, WRITEs and atomics itself, even while the owner
+	// of the region does not poll. Each such region takes one descriptor; at most an eighth
+	// of RLIMIT_NOFILE are used for them, and further regions are private.
+	//
+	// PrivateRegions also keeps the device from mapping regions of peers.
+	PrivateRegions bool
 	// AllowedUsers are the user IDs whose processes may be peers on the local path. Root
 	// and the user of the device (the effective user ID at Open) are always allowed.
 	// AnyUser in the list allows every user. PathWire does not check users.

@@ -20,6 +20,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -61,6 +62,7 @@ type device struct {
 	cm        *connmgr.Manager // connection management
 	// connections of RC queue pairs
 	maps     *shm.MappingLimit
+	regions  *shm.RegionLimit
 	ends     *shm.Ends
 	bindings *bindings
 	// access refuses connections of a source after too many access errors, because the
@@ -123,6 +125,7 @@ func newDevice(cfg *Config) (*device, error) {
 		objects:   make(map[objectKind]int),
 	}
 	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, &d.local)
+	d.regions = shm.NewRegionLimit(resource.MaxDescriptors() / regionDescriptors)
 	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID)
 	d.bindings = newBindings(d.ends, cfg.slots())
 	d.allCounts = []*counters.Set{wireCM, &d.local}

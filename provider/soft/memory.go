@@ -3,7 +3,6 @@
 package soft
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,13 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // pd implements verbs.PD.
 type pd struct {
 	dev    *device
+	num    uint32       // random number of the domain; see shm.RegionInfo
 	refs   atomic.Int64 // number of open MRs, QPs, SRQs and AHs of the domain
 	closed atomic.Bool
 }
@@ -28,7 +30,7 @@ func (d *device) AllocPD() (verbs.PD, error) {
 	if err := d.add(objPD, "protection domains", maxPD); err != nil {
 		return nil, operr.Wrap("alloc PD", err)
 	}
-	return &pd{dev: d}, nil
+	return &pd{dev: d, num: random.Uint32()}, nil
 }
 
 // Device implements verbs.PD.
@@ -70,9 +72,7 @@ type mr struct {
 	base   uint64
 	key    uint32
 	access verbs.Access
-	// mapping that Close unmaps: buf, rounded up for huge pages; nil after Register
-	mapped []byte
-	huge   bool // true if the mapping consists of huge pages
+	memory ownedMemory // memory that Close unmaps; empty after Register
 
 	closed atomic.Bool
 	inUse  atomic.Int32 // number of remote operations that use buf now
@@ -100,16 +100,15 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	if err := attr.Access.Check(); err != nil {
 		return nil, operr.Wrap("alloc MR", err)
 	}
-	mapped, huge, err := mapAnonymous(attr.Size, attr.HugePages)
+	memory, err := p.dev.allocate(attr)
 	if err != nil {
 		return nil, operr.Wrap("alloc MR", resource.Wrap(err))
 	}
-	m, err := p.newMR(mapped[:attr.Size:attr.Size], attr.Access, mapped)
+	m, err := p.newMR(memory.bytes(attr.Size), attr.Access, memory)
 	if err != nil {
-		_ = unix.Munmap(mapped)
+		_ = memory.free()
 		return nil, operr.Wrap("alloc MR", err)
 	}
-	m.huge = huge
 	return m, nil
 }
 
@@ -121,37 +120,26 @@ func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	if err := access.Check(); err != nil {
 		return nil, operr.Wrap("register MR", err)
 	}
-	m, err := p.newMR(b, access, nil)
+	m, err := p.newMR(b, access, ownedMemory{})
 	if err != nil {
 		return nil, operr.Wrap("register MR", err)
 	}
 	return m, nil
 }
 
-func (p *pd) newMR(buf []byte, access verbs.Access, mapped []byte) (*mr, error) {
+func (p *pd) newMR(buf []byte, access verbs.Access, memory ownedMemory) (*mr, error) {
 	if p.closed.Load() {
 		return nil, verbs.ErrClosed
 	}
-	m := &mr{pd: p, buf: buf, base: addressOf(buf), access: access, mapped: mapped}
+	m := &mr{pd: p, buf: buf, base: addressOf(buf), access: access, memory: memory}
 	if err := p.dev.mrs.insert(m); err != nil {
 		return nil, err
 	}
 	p.refs.Add(1)
-	return m, nil
-}
-
-// mapAnonymous maps zeroed memory, with huge pages if these are wanted and free.
-func mapAnonymous(size int, huge bool) (buf []byte, isHuge bool, err error) {
-	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
-	if huge {
-		const hugePage = 2 << 20
-		rounded := (size + hugePage - 1) &^ (hugePage - 1)
-		if buf, err := unix.Mmap(-1, 0, rounded, prot, flags|unix.MAP_HUGETLB); err == nil {
-			return buf, true, nil
-		}
+	if memory.region != nil {
+		memory.region.Publish(&shm.RegionInfo{Key: m.key, Domain: p.num, Access: access, Base: m.base, Size: uint64(len(buf))})
 	}
-	buf, err = unix.Mmap(-1, 0, size, prot, flags)
-	return buf, false, err
+	return m, nil
 }
 
 // PD implements verbs.MR.
@@ -177,6 +165,9 @@ func (m *mr) Close() error {
 	if m.closed.Swap(true) {
 		return nil
 	}
+	if m.memory.region != nil {
+		m.memory.region.Revoke()
+	}
 	m.pd.dev.mrs.remove(m)
 	// A shard may still be copying one fragment of a remote operation.
 	for m.inUse.Load() > 0 {
@@ -186,14 +177,11 @@ func (m *mr) Close() error {
 	// inUse does not count these copies.
 	m.pd.dev.waitForShards()
 	m.pd.refs.Add(-1)
-	if m.mapped == nil {
-		return nil
-	}
-	return operr.Wrap("close MR", unix.Munmap(m.mapped))
+	return operr.Wrap("close MR", m.memory.free())
 }
 
-// Discard implements verbs.Discarder. It gives whole pages back to the system. It fails
-// for huge pages and registered memory.
+// Discard implements verbs.Discarder. It gives whole pages back to the system. Not all
+// memory can be discarded; see ownedMemory.discardAdvice.
 func (m *mr) Discard(offset, length int) error {
 	const op = "discard memory"
 	if offset < 0 || length < 0 || length > len(m.buf) || offset > len(m.buf)-length {
@@ -202,15 +190,16 @@ func (m *mr) Discard(offset, length int) error {
 	if m.closed.Load() {
 		return operr.Wrap(op, verbs.ErrClosed)
 	}
-	if m.mapped == nil || m.huge {
-		return operr.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errors.New("the memory was not allocated by Alloc, or has huge pages")})
+	advice, ok := m.memory.discardAdvice(m.access)
+	if !ok {
+		return operr.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errNoDiscard})
 	}
 	page := os.Getpagesize() // buf begins at a page boundary
 	begin, end := (offset+page-1)&^(page-1), (offset+length)&^(page-1)
 	if begin >= end {
 		return nil
 	}
-	return operr.Wrap(op, unix.Madvise(m.buf[begin:end], unix.MADV_DONTNEED))
+	return operr.Wrap(op, unix.Madvise(m.buf[begin:end], advice))
 }
 
 // bytesAt returns bytes of the region, from an address on. It returns false if they are
@@ -290,13 +279,22 @@ func (p *pd) acquireRemote(key uint32, addr uint64, length uint32, access verbs.
 	if !ok {
 		return nil, nil
 	}
-	m.inUse.Add(1)
-	if m.closed.Load() {
-		m.inUse.Add(-1)
+	if !m.acquire() {
 		return nil, nil
 	}
 	return m, buf
 }
 
-// release ends the use of the memory that acquireRemote returned.
+// acquire keeps Close from releasing the memory until release(). It returns false if the
+// region is closed.
+func (m *mr) acquire() bool {
+	m.inUse.Add(1)
+	if m.closed.Load() {
+		m.inUse.Add(-1)
+		return false
+	}
+	return true
+}
+
+// release ends the use of the memory that acquire or acquireRemote has begun.
 func (m *mr) release() { m.inUse.Add(-1) }

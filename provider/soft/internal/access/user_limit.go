@@ -6,7 +6,7 @@ import (
 	"maps"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
 // A UserLimit limits the connections of each user to a device. Root and the user of this
@@ -35,13 +35,7 @@ func NewUserLimit(limit int, users Users) *UserLimit {
 // descriptors that this process may open (RLIMIT_NOFILE). A connection uses two.
 func defaultConnsPerUser() int {
 	const parts, descriptors = 4, 2
-	// maxDescriptors replaces a larger or infinite limit of open descriptors. Arbitrary.
-	const maxDescriptors = 1 << 20
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		limit.Cur = 1024 // the default limit of most systems
-	}
-	return int(max(1, min(limit.Cur, maxDescriptors)/(parts*descriptors)))
+	return max(1, resource.MaxDescriptors()/(parts*descriptors))
 }
 
 // Acquire counts a connection of the user uid. If the user has reached the limit,

@@ -73,5 +73,9 @@ func (p Users) Allows(uid uint32) bool {
 	return uid == p.own || uid == 0 || slices.Contains(p.allowed, uid)
 }
 
+// IsOwn reports whether uid is the user of this process. The unmapped user ID stands for
+// many users, so the result is false.
+func (p Users) IsOwn(uid uint32) bool { return uid == p.own && uid != p.unmapped }
+
 // allowsAll reports whether the processes of every user may be peers.
 func (p Users) allowsAll() bool { return slices.Contains(p.allowed, AnyUser) }

@@ -37,3 +37,15 @@ func Retry(fn func() error, makeRoom func() bool) error {
 func NoDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
+
+// MaxDescriptors returns how many descriptors this process may have open
+// (RLIMIT_NOFILE), but at most 1048576.
+func MaxDescriptors() int {
+	// most replaces a larger or infinite limit. Arbitrary.
+	const most = 1 << 20
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 1024 // the default limit of most systems
+	}
+	return int(min(limit.Cur, most))
+}

@@ -18,5 +18,7 @@ package shm
 //	segment_unsafe.go   layout of a segment
 //	mappings.go         limit of mapped segments
 //	segment.go          Segment: the shared memory of two shards
+//	region_unsafe.go    description of a memory region in its memfd
+//	region.go           memory regions that peers can map
 //	end.go              End: the resources of one side
 //	ends.go             table of the ends of a device

@@ -31,3 +31,37 @@ func IsDoorbell(fd int) bool {
 	typ, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	return err == nil && typ == unix.SOCK_STREAM
 }
+
+// passDescriptor sends a descriptor to the other process, together with one byte. It
+// fails if the socket is full.
+func passDescriptor(doorbell, fd int) error {
+	return unix.Sendmsg(doorbell, ringByte[:], unix.UnixRights(fd), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+}
+
+// maxDescriptorReads is how many reads ReceiveDescriptor makes. A peer that keeps to the
+// protocol sends fewer bytes than these reads return. Arbitrary.
+const maxDescriptorReads = 16
+
+// ReceiveDescriptor returns the next descriptor that the other process has sent, and
+// drops the bytes before it. It returns false if there is none. The caller owns the
+// descriptor.
+func ReceiveDescriptor(doorbell int) (fd int, ok bool) {
+	var buf [64]byte
+	rights := make([]byte, unix.CmsgSpace(4))
+	for range maxDescriptorReads {
+		n, nRights, _, _, err := unix.Recvmsg(doorbell, buf[:], rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		if err != nil || n == 0 {
+			return -1, false
+		}
+		controls, err := unix.ParseSocketControlMessage(rights[:nRights])
+		if err != nil || len(controls) == 0 {
+			continue
+		}
+		fds, err := unix.ParseUnixRights(&controls[0])
+		if err == nil && len(fds) == 1 {
+			return fds[0], true
+		}
+		closeAll(fds)
+	}
+	return -1, false
+}

@@ -1,0 +1,83 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// An ownedMemory is memory that the device has mapped for a region. At most one of its
+// fields region and mapped is set.
+type ownedMemory struct {
+	region *shm.Region // memory that peers on this host can map
+	mapped []byte      // private memory; its size is rounded up for huge pages
+	huge   bool        // true if mapped consists of huge pages
+}
+
+// regionDescriptors is the part of the descriptors of the process (RLIMIT_NOFILE) that
+// shared regions may use: one of so many. Arbitrary.
+const regionDescriptors = 8
+
+// allocate maps zeroed memory for a region. Peers on this host can map the memory of a
+// region that they may access, if the configuration and the number of descriptors allow
+// that. Memory of huge pages is private, because huge pages in a memfd may be missing at
+// an access, which raises SIGBUS.
+func (d *device) allocate(attr *verbs.AllocAttr) (ownedMemory, error) {
+	const remote = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
+	if attr.HugePages {
+		if buf, err := mapHuge(attr.Size); err == nil {
+			return ownedMemory{mapped: buf, huge: true}, nil
+		}
+	}
+	if attr.Access&remote != 0 && !d.cfg.PrivateRegions && d.cfg.Path != PathWire {
+		if r, err := shm.NewRegion(attr.Size, attr.Access, d.regions); err == nil {
+			return ownedMemory{region: r}, nil
+		}
+	}
+	buf, err := unix.Mmap(-1, 0, attr.Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	return ownedMemory{mapped: buf}, err
+}
+
+// mapHuge maps zeroed memory of huge pages.
+func mapHuge(size int) ([]byte, error) {
+	const hugePage = 2 << 20
+	rounded := (size + hugePage - 1) &^ (hugePage - 1)
+	return unix.Mmap(-1, 0, rounded, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_HUGETLB)
+}
+
+// bytes returns the memory of a region with the given size.
+func (o *ownedMemory) bytes(size int) []byte {
+	if o.region != nil {
+		return o.region.Bytes()
+	}
+	return o.mapped[:size:size]
+}
+
+// errNoDiscard is the error of mr.Discard for memory without discardAdvice.
+var errNoDiscard = errors.New("the memory was not allocated by Alloc, has huge pages, or peers may only read it")
+
+// discardAdvice returns the parameter of madvise(2) that discards pages. The result ok is
+// false if pages can not be discarded: the memory has huge pages, or it is sealed against
+// writing (fcntl(2), F_SEAL_FUTURE_WRITE).
+func (o *ownedMemory) discardAdvice(access verbs.Access) (advice int, ok bool) {
+	if o.region != nil {
+		return unix.MADV_REMOVE, access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0
+	}
+	return unix.MADV_DONTNEED, o.mapped != nil && !o.huge
+}
+
+// free unmaps the memory.
+func (o *ownedMemory) free() error {
+	switch {
+	case o.region != nil:
+		return o.region.Close()
+	case o.mapped != nil:
+		return unix.Munmap(o.mapped)
+	}
+	return nil
+}
