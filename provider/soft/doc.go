@@ -29,6 +29,15 @@
 // completion vector. Further datagrams are dropped and counted. Datagrams in the socket
 // of a process that ends are lost without being counted.
 //
+// # Regions
+//
+// A region of PD.Alloc with remote access rights takes a descriptor, and other processes
+// of the same user can map it. After the first request of a connection for such a
+// region, the requester executes READs, WRITEs and atomics of up to 1 MiB itself. The
+// owner of the region need not poll. Requests stay in order: while an earlier request of
+// the queue pair is outstanding, the peer executes the next one too.
+// Config.PrivateRegions turns mapping off.
+//
 // # Limits
 //
 //   - Only one device on a host can have the UDP port 4791 of an address; see PathAuto
@@ -37,8 +46,9 @@
 //   - A loop of the reactor needs a completion vector of its own: Config.Vectors.
 //   - On the wire path the end of a peer's process is noticed only when a request is not
 //     acknowledged. On the local path it is noticed at once.
-//   - On the local path the process of the peer executes one-sided operations. With
-//     verbs.ProgressManual an operation waits while that process does not poll its CQ.
+//   - On the local path the process of the peer executes a one-sided operation, unless
+//     this process has mapped the region; see Regions below. With verbs.ProgressManual
+//     the operation waits while that process does not poll its CQ.
 //   - A connection on the local path takes one descriptor in each process.
 //   - The device has congestion control of its own, which reacts to lost packets. It does
 //     not have DCQCN, path migration, memory windows, or SEND with invalidate.
@@ -167,8 +177,8 @@
 // Everything that the other process can write, and every packet, is copied once and
 // checked before use. A peer that violates the protocol loses its connection: the queue
 // pair enters the error state, and its requests are flushed. If its process writes an
-// invalid value into shared memory, all connections that use this memory end. Memory is
-// never shared with more than one other process.
+// invalid value into shared memory, all connections that use this memory end. The memory
+// of a connection is never shared with more than one other process.
 //
 // Any process of the host can bind the socket names of the local path. So each end asks
 // the kernel for the user of the other end (SO_PEERCRED, unix(7)), before it sends or
@@ -213,6 +223,7 @@ package soft
 //	device.go             the device, and its objects
 //	device_counters.go    counters of the device
 //	memory_unsafe.go      addresses of memory, and atomic access
+//	memory_owned.go       memory of regions that the device maps
 //	memory.go             protection domains and memory regions
 //	ah.go                 address handles and routes
 //	compchannel.go        completion channels
@@ -234,9 +245,11 @@ package soft
 //	shm_conn.go           shmConn: local path of an RC queue pair
 //	shm_acks.go           acknowledgements
 //	shm_conns.go          connections by queue pair number
+//	shm_regions.go        memory regions of other processes
 //	shm_peer.go           shmPeer: memory shared with another shard
 //	shm_out.go            ring on which a shard sends
 //	shm_wake.go           doorbells
+//	shm_direct.go         one-sided operations that the requester executes
 //	shm_send.go           requests that a queue pair sends
 //	shm_receive.go        slots that a shard receives
 //	ud_local_queue.go     datagrams that wait for room in a socket

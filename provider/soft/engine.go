@@ -31,6 +31,7 @@ type engine interface {
 	signaled(w *wqe) bool
 	markBegun(w *wqe)
 	markSent(w *wqe, seq uint64)
+	executed(w *wqe)
 	failRequest(w *wqe, status verbs.Status)
 	rewind()
 	rewindTo(seq uint64) bool
@@ -67,6 +68,8 @@ type engine interface {
 	readInto(dst []byte, m *memoryRange) bool
 	onInvalidRequest() outcome
 	requestFailed(a outcome)
+	grants() grant
+	passRegion(key uint32, doorbell int) bool
 	receiveBuffers() int
 	sharesReceives() bool
 

@@ -16,6 +16,8 @@ import (
 type path interface {
 	// ready makes the path usable when the queue pair enters RTR.
 	ready() error
+	// attributesChanged is called after Modify has changed attributes of the queue pair.
+	attributesChanged()
 	// transmit sends requests until the send queue is empty or the path is full. The
 	// path calls transmit() itself when it has room again.
 	transmit()

@@ -41,6 +41,9 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	q.setAttrs(attr, mask)
 	q.enterState(from, to)
+	if q.path != nil {
+		q.path.attributesChanged()
+	}
 	return nil
 }
 

@@ -163,6 +163,9 @@ func (c *rcConn) detach() {
 // memory.
 func (*rcConn) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
+// attributesChanged implements path.
+func (*rcConn) attributesChanged() {}
+
 // peerGone implements path. It does nothing, because the wire path has no shared memory.
 func (*rcConn) peerGone(*shm.End) {}
 

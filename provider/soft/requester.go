@@ -167,6 +167,14 @@ func (q *qp) markSent(w *wqe, seq uint64) {
 	q.sq.next++
 }
 
+// executed completes the WRITE from nextToSend, which the path has executed without the
+// peer. No earlier request is outstanding.
+func (q *qp) executed(w *wqe) {
+	q.markSent(w, 0)
+	w.responseComplete = true
+	q.retire(q.path.acked())
+}
+
 // signaled reports whether the request has a completion when it succeeds.
 func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSignaled != 0 }
 

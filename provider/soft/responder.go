@@ -4,6 +4,7 @@ package soft
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -307,13 +308,40 @@ func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 	if r.Op == fragment.FetchAdd {
 		return word.Add(swapAdd) - swapAdd, outcomeAck
 	}
-	compare := binary.BigEndian.Uint64(r.Payload[8:])
+	return compareAndSwap(word, binary.BigEndian.Uint64(r.Payload[8:]), swapAdd), outcomeAck
+}
+
+// compareAndSwap stores swap in word if its value is compare. It returns the old value.
+func compareAndSwap(word *atomic.Uint64, compare, swap uint64) (old uint64) {
 	for {
 		old = word.Load()
-		if old != compare || word.CompareAndSwap(old, swapAdd) {
-			return old, outcomeAck
+		if old != compare || word.CompareAndSwap(old, swap) {
+			return old
 		}
 	}
+}
+
+// grants returns what the queue pair allows its peer.
+func (q *qp) grants() grant {
+	if !q.isServing() {
+		return grant{}
+	}
+	allowed := q.attr.Access
+	if q.attr.MaxDestRdAtomic == 0 {
+		allowed &= verbs.AccessRemoteWrite
+	}
+	return grant{q.pd.num, allowed}
+}
+
+// passRegion sends the descriptor of a region of the domain to the peer. It returns false
+// if the peer can not map the region.
+func (q *qp) passRegion(key uint32, doorbell int) bool {
+	m := q.dev.mrs.find(key)
+	if m == nil || m.pd != q.pd || m.memory.region == nil || !m.acquire() {
+		return false
+	}
+	defer m.release()
+	return m.memory.region.PassTo(doorbell)
 }
 
 // requestFailed ends the queue pair. The path calls it after the NAK for a failed

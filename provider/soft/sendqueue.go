@@ -15,8 +15,10 @@ type wqe struct {
 	flags verbs.SendFlags
 	// StatusSuccess, or an error that this side has found; the request will complete with
 	// that error
-	status           verbs.Status
-	responseComplete bool // for READs and atomics: true if the whole response has arrived
+	status verbs.Status
+	// true if the whole response of a READ or atomic has arrived, or if the path has
+	// executed the request without the peer
+	responseComplete bool
 	imm              uint32
 	total            uint32 // number of bytes of the message
 	received         uint32 // number of bytes of the response received
@@ -60,7 +62,7 @@ func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomi
 // done reports whether the peer has executed the request. The parameter acked is the
 // first unacknowledged path sequence.
 func (w *wqe) done(acked uint64) bool {
-	if w.expectsResponse() {
+	if w.expectsResponse() || w.responseComplete {
 		return w.responseComplete
 	}
 	return w.lastSeq < acked

@@ -50,6 +50,13 @@ type shmConn struct {
 	// all requests of this connection before it
 	responded uint64
 
+	// what the peer's queue pair allows, and what it was told that this one allows
+	grant, granted grant
+	askedForGrant  bool   // true after this side has sent shm.Share
+	sharing        bool   // true after the peer has sent shm.Share
+	asks           bool   // true if askFor has to be called after the next request
+	executedKey    uint32 // key of the last request of the peer that was executed, or 0
+
 	blocked   bool       // true if the connection is in shmPeer.blocked
 	responses []response // responses to the peer that were not sent completely
 	// Failure that waits until the responses are sent, and the position of its slot. Its
@@ -97,7 +104,7 @@ func (c *shmConn) stopResponding() {
 			c.p.unsettled--
 		}
 		c.p.unblock(c)
-		c.p.notify(notice{op: shm.Stopped, to: c.dest, imm: c.stoppedServing()})
+		c.p.notifyChange(notice{op: shm.Stopped, to: c.dest, imm: c.stoppedServing()})
 	}
 }
 

@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -72,6 +73,14 @@ type shmPeer struct {
 	refusalsSeen uint32
 	acks         shmAcks // acknowledgements of in
 
+	regions remoteRegions // memory regions of the other process
+	// true if the two processes may map regions of each other; see Config.PrivateRegions
+	sharesRegions bool
+	// number of slots shm.Stopped and shm.Granted that were consumed; see
+	// shm.ControlBlock.Changes
+	changesSeen uint32
+	barrier     atomic.Uint32 // changed to order stores to mapped regions
+
 	conns shmConns
 	last  *shmConn // connection that received a small message last, or nil
 	// connections that wait for room in the ring out, in the order of their turns
@@ -115,6 +124,8 @@ func newSHMPeer(s *shard, end *shm.End) (*shmPeer, error) {
 		return nil, err
 	}
 	p.unusedTimer.init(s, p.dropUnused)
+	p.regions.init(s)
+	p.sharesRegions = !s.dev.cfg.PrivateRegions && s.dev.users.IsOwn(end.User())
 	s.polls.activate(p)
 	return p, nil
 }
@@ -176,6 +187,7 @@ func (p *shmPeer) close() {
 	p.shard.polls.remove(p)
 	p.shard.epoll.Remove(p.end.Doorbell)
 	delete(p.shard.peers, p.end)
+	p.regions.close()
 	p.end.Close()
 }
 

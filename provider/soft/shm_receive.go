@@ -37,6 +37,9 @@ func (p *shmPeer) receive() bool {
 			p.protocolError()
 			return true
 		}
+		if s.Op >= shm.Stopped {
+			p.takeShared(&s)
+		}
 		if c := p.conns.find(s.Dest.QPN()); c != nil {
 			c.consume(&s)
 		}
@@ -90,6 +93,11 @@ func (c *shmConn) consume(s *shm.Slot) {
 		c.takeReady(s)
 	case shm.Refused, shm.Stopped:
 		c.takeRefusal(s)
+	case shm.Granted:
+		c.takeGrant(s)
+	case shm.Share:
+		c.share(s.Imm)
+	case shm.Shared: // takeShared has processed the slot.
 	case fragment.ReadData, fragment.AtomicResult:
 		c.takeResponse(s)
 	default:
@@ -154,6 +162,9 @@ func (c *shmConn) execute(s *shm.Slot) {
 	}
 	switch a {
 	case outcomeAck:
+		if s.First() && s.Total > 0 {
+			c.executedKey = s.Key
+		}
 	case outcomeRNR:
 		c.q.forgetWrite()
 		c.nextAttempt()

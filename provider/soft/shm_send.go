@@ -21,6 +21,11 @@ func (c *shmConn) transmit() {
 		// Perhaps the peer is ready, and the slot that says so was not consumed yet.
 		c.p.receive()
 	}
+	if len(c.p.regions.byKey) > 0 && c.q.outstanding() {
+		// Perhaps the next request may be executed directly.
+		c.p.takeAcks()
+		c.confirm(c.acked())
+	}
 	c.sendRequests()
 	c.p.flush()
 }
@@ -39,8 +44,14 @@ func (c *shmConn) sendRequests() {
 		return
 	}
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
+		if w.op != verbs.OpSend && c.executeDirectly(w) {
+			continue
+		}
 		if !c.sendRequest(w) {
 			break
+		}
+		if c.asks {
+			c.askFor(w.key)
 		}
 	}
 	if c.q.drains() && c.q.outstanding() {

@@ -39,9 +39,10 @@ func (p *shmPeer) armDoorbell() bool {
 // reserveRing makes sure that the doorbell's socket has room for one more byte. The peer
 // writes at most one byte after each armDoorbell. Unread bytes do no harm: with EPOLLET,
 // epoll reports only new bytes (epoll(7)). So this side does not read each byte at once.
-// It reads when there may be as many bytes as doorbellBuf can hold.
+// It reads when there may be as many bytes as doorbellBuf can hold, unless the descriptor
+// of a region may be among them.
 func (p *shmPeer) reserveRing() {
-	if p.pendingRings++; p.pendingRings == len(p.shard.doorbellBuf) {
+	if p.pendingRings++; p.pendingRings >= len(p.shard.doorbellBuf) && p.regions.asked == 0 {
 		p.pendingRings = 0
 		shm.DrainDoorbell(p.end.Doorbell, p.shard.doorbellBuf[:])
 	}

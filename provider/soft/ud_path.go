@@ -138,6 +138,9 @@ func (p *udPath) receivesPosted() {}
 // rebind implements path. It does not take the end, because UD has no connections.
 func (*udPath) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
+// attributesChanged implements path.
+func (*udPath) attributesChanged() {}
+
 // peerGone implements path. It does nothing, because UD has no connections.
 func (*udPath) peerGone(*shm.End) {}
 

@@ -22,7 +22,11 @@ type ControlBlock struct {
 	// Left is 1 after this side has closed all its queue pairs and will not use the
 	// segment any more.
 	Left atomic.Uint32
-	_    [56]byte
+	// Changes counts the slots with Stopped and Granted that this side has sent or will
+	// send. While the other side has not consumed all of them, it executes no requests
+	// itself.
+	Changes atomic.Uint32
+	_       [52]byte
 }
 
 // A WakeLevel says for which changes the peer has to ring the doorbell.

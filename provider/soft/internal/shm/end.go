@@ -49,6 +49,9 @@ func openEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
 	return &End{Segment: seg, Side: 0, Doorbell: doorbell}, nil
 }
 
+// User returns the user of the process at the other side.
+func (e *End) User() uint32 { return e.key.UID }
+
 // hungUp reports whether the other side has closed its doorbell.
 func (e *End) hungUp() bool {
 	fds := []unix.PollFd{{Fd: int32(e.Doorbell), Events: unix.POLLRDHUP}}

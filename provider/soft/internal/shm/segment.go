@@ -26,7 +26,7 @@ type Segment struct {
 
 const (
 	segmentMagic   = 0x706f6f6c616d6472 // the bytes "rdmaloop" as a little-endian number
-	segmentVersion = 2
+	segmentVersion = 3
 	ControlOffset  = 1024 // offset of the control block of side 0
 	ControlStride  = 256  // distance from the control block of side 0 to that of side 1
 	RingsOffset    = 4096 // offset of the first slots

@@ -51,6 +51,14 @@ const (
 	// Stopped says that the requests in slots from the position Slot.Imm on are not
 	// executed.
 	Stopped
+	// Granted says what the receiver's queue pair may do with regions of the sender. Slot.Imm
+	// is the protection domain of the sender's queue pair, and Slot.Addr the access rights.
+	Granted
+	// Shared answers a slot Share. Slot.Imm is the key. If Slot.Addr is 1, the descriptor
+	// of the region's memory was sent through the doorbell before.
+	Shared
+	// Share asks for the memory of the region with the key Slot.Imm.
+	Share
 )
 
 // hasAddr reports whether words 2 and 3 of a slot are used.

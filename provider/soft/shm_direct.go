@@ -1,0 +1,187 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"runtime"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// This file has the one-sided operations that the requester executes itself, in memory of
+// the peer that it has mapped. The rules are in ARCHITECTURE.md, "Regions that two
+// processes map".
+
+// maxDirect is the largest length in bytes of a request that the requester executes
+// itself. A longer one would keep the loop from other work for too long: a copy of 1 MiB
+// takes about 0.1 ms. Arbitrary.
+const maxDirect = 1 << 20
+
+// A grant is what a queue pair allows the peer's queue pair. Its zero value allows
+// nothing.
+type grant struct {
+	domain uint32 // number of the protection domain
+	access verbs.Access
+}
+
+// directAccess has the access right that a request needs which the requester may execute
+// itself. Other requests have 0. A WRITE with immediate data takes a receive buffer, so
+// only the responder can execute it.
+var directAccess = [...]verbs.Access{
+	verbs.OpWrite:       verbs.AccessRemoteWrite,
+	verbs.OpRead:        verbs.AccessRemoteRead,
+	verbs.OpCompareSwap: verbs.AccessRemoteAtomic,
+	verbs.OpFetchAdd:    verbs.AccessRemoteAtomic,
+}
+
+// executeDirectly executes a request in mapped memory of the peer, and completes it. It
+// returns false if the request has to be sent to the responder. That is so if any check
+// fails: the responder then decides about the error.
+//
+// No earlier request may be outstanding, because the responder may refuse and repeat
+// these (RNR NAK). A request without data is sent, because it finds out whether the peer
+// answers.
+func (c *shmConn) executeDirectly(w *wqe) bool {
+	access := directAccess[w.op]
+	if access == 0 || w.total == 0 || w.total > maxDirect || !c.p.sharesRegions {
+		return false
+	}
+	r := c.p.regions.find(w.key)
+	if r == nil || !c.askedForGrant {
+		c.asks = true
+		return false
+	}
+	if r.state != regionMapped || c.grant.access&access == 0 || c.grant.domain != r.memory.Domain {
+		return false
+	}
+	memory := r.memory.At(w.addr, w.total, access)
+	if memory == nil || w.op.Atomic() && w.addr%8 != 0 || c.q.outstanding() || !c.peerUnchanged() || !r.memory.Valid() {
+		return false
+	}
+	switch w.op {
+	case verbs.OpWrite:
+		return c.write(memory, w)
+	case verbs.OpRead:
+		c.q.markSent(w, 0)
+		return c.q.response(fragment.ReadData, memory, true)
+	}
+	return c.executeOnWord(memory, w)
+}
+
+// peerUnchanged reports whether the peer's queue pairs are in the states that the slots
+// consumed so far say.
+func (c *shmConn) peerUnchanged() bool { return c.p.peer.Changes.Load() == c.p.changesSeen }
+
+// write executes a WRITE. It returns false if the local memory is not accessible.
+func (c *shmConn) write(dst []byte, w *wqe) bool {
+	if !c.q.gather(dst, w, 0) {
+		return false
+	}
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "386" {
+		// The peer must see the data before it sees the data of a later request. On the
+		// architectures above, stores become visible in order.
+		c.p.barrier.Add(1)
+	}
+	c.q.executed(w)
+	return true
+}
+
+// executeOnWord executes an atomic.
+func (c *shmConn) executeOnWord(memory []byte, w *wqe) bool {
+	var result [8]byte
+	word := atomicWord(memory)
+	if w.op == verbs.OpFetchAdd {
+		binary.NativeEndian.PutUint64(result[:], word.Add(w.compare)-w.compare)
+	} else {
+		binary.NativeEndian.PutUint64(result[:], compareAndSwap(word, w.compare, w.swap))
+	}
+	c.q.markSent(w, 0)
+	return c.q.response(fragment.AtomicResult, result[:], true)
+}
+
+// askFor asks the peer what its queue pair allows, and for the region with the key. It is
+// called after a request with this key was sent.
+func (c *shmConn) askFor(key uint32) {
+	c.asks = false
+	if c.p.regions.find(key) != nil || !c.p.regions.add(key) {
+		key = 0 // No region has this key.
+	}
+	if key == 0 && c.askedForGrant {
+		return
+	}
+	c.askedForGrant = true
+	c.p.notify(notice{op: shm.Share, to: c.dest, imm: key})
+}
+
+// share answers a slot Share: it tells the peer what the queue pair allows, and passes
+// the descriptor of a region. A peer that names a key without a request before it gets no
+// descriptor, so it can not guess keys in this way.
+func (c *shmConn) share(key uint32) {
+	if !c.serving {
+		return
+	}
+	if c.p.sharesRegions {
+		c.sharing = true
+		c.sendGrant()
+	}
+	if key == 0 {
+		return
+	}
+	passed := uint8(0)
+	if c.p.sharesRegions && key == c.executedKey && c.q.passRegion(key, c.p.end.Doorbell) {
+		passed = 1
+	}
+	c.p.notify(notice{op: shm.Shared, to: c.dest, imm: key, value: passed})
+}
+
+// attributesChanged implements path. It tells a peer that has asked what the queue pair
+// allows now.
+func (c *shmConn) attributesChanged() {
+	if c.sharing && c.serving {
+		c.sendGrant()
+	}
+}
+
+// sendGrant tells the peer what the queue pair allows, if that has changed.
+func (c *shmConn) sendGrant() {
+	g := c.q.grants()
+	if g == c.granted {
+		return
+	}
+	c.granted = g
+	c.p.notifyChange(notice{op: shm.Granted, to: c.dest, imm: g.domain, value: uint8(g.access)})
+}
+
+// takeGrant processes a slot that says what the peer's queue pair allows.
+func (c *shmConn) takeGrant(s *shm.Slot) {
+	if c.state == peerReady {
+		c.grant = grant{s.Imm, verbs.Access(uint8(s.Addr))}
+	}
+}
+
+// notifyChange sends a notice after which the peer must not act on earlier notices. The
+// peer sees the change even while the notice waits for room in the ring.
+func (p *shmPeer) notifyChange(n notice) {
+	p.own.Changes.Add(1)
+	p.notify(n)
+}
+
+// takeShared processes a slot that concerns all connections: it counts a change, or it
+// has the answer for a region.
+func (p *shmPeer) takeShared(s *shm.Slot) {
+	switch s.Op {
+	case shm.Stopped, shm.Granted:
+		p.changesSeen++
+	case shm.Shared:
+		fd := -1
+		if s.Addr == 1 {
+			if received, ok := shm.ReceiveDescriptor(p.end.Doorbell); ok {
+				fd = received
+			}
+		}
+		p.regions.answered(s.Imm, fd)
+	}
+}

@@ -1,0 +1,336 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// directConfig returns a configuration in which the ends of a pair have their own shards.
+func directConfig() *Config { return &Config{Vectors: 2, Path: PathLocal} }
+
+// remote returns a request of e with the given length for the memory of peer.
+func (e *end) remote(op verbs.Opcode, peer *end, length int) verbs.SendWR {
+	return verbs.SendWR{ID: 7, Opcode: op, Flags: verbs.SendSignaled,
+		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, length)}, RemoteAddr: peer.mr.Addr(), RKey: peer.mr.RKey()}
+}
+
+// newDirectPair makes two connected ends. The first one has mapped the memory of the
+// second one, with one WRITE that the second one has executed.
+func newDirectPair(t testing.TB, cfg *Config) (a, b *end) {
+	a, b = newPair(t, openDevice(t, cfg), verbs.ProgressManual)
+	a.share(b)
+	return a, b
+}
+
+func (e *end) share(peer *end) {
+	e.post(e.remote(verbs.OpWrite, peer, 8))
+	require.Empty(e.t, e.pollN(10), "the first WRITE needs the responder")
+	require.Equal(e.t, verbs.StatusSuccess, e.wait(1, peer)[0].Status)
+}
+
+// requireDirect requires that a request completes while the peer does nothing.
+func (e *end) requireDirect(wr verbs.SendWR) {
+	e.t.Helper()
+	e.post(wr)
+	got := e.pollN(1)
+	require.Len(e.t, got, 1)
+	require.Equal(e.t, verbs.StatusSuccess, got[0].Status)
+	require.False(e.t, e.qp.outstanding())
+}
+
+// requireSent requires that a request completes with a status only when the peer is
+// polled.
+func (e *end) requireSent(peer *end, wr verbs.SendWR, want verbs.Status) {
+	e.t.Helper()
+	e.post(wr)
+	require.Empty(e.t, e.pollN(100))
+	require.Equal(e.t, want, e.wait(1, peer)[0].Status)
+}
+
+// The requester executes READs, WRITEs and atomics while the peer does nothing.
+func TestDirectOperations(t *testing.T) {
+	a, b := newDirectPair(t, directConfig())
+	copy(a.mr.Bytes(), "written")
+	a.requireDirect(a.remote(verbs.OpWrite, b, 7))
+	require.Equal(t, "written", string(b.mr.Bytes()[:7]))
+
+	copy(b.mr.Bytes(), "changed")
+	a.requireDirect(a.remote(verbs.OpRead, b, 7))
+	require.Equal(t, "changed", string(a.mr.Bytes()[:7]))
+
+	wr := a.remote(verbs.OpFetchAdd, b, 8)
+	wr.RemoteAddr, wr.CompareAdd = b.mr.Addr()+64, 5
+	word := func(e *end, at int) uint64 { return binary.NativeEndian.Uint64(e.mr.Bytes()[at:]) }
+	binary.NativeEndian.PutUint64(b.mr.Bytes()[64:], 10)
+	a.requireDirect(wr)
+	require.EqualValues(t, []uint64{10, 15}, []uint64{word(a, 0), word(b, 64)})
+
+	wr.Opcode, wr.CompareAdd, wr.Swap = verbs.OpCompareSwap, 15, 1000
+	a.requireDirect(wr)
+	require.EqualValues(t, []uint64{15, 1000}, []uint64{word(a, 0), word(b, 64)})
+	a.requireDirect(wr)
+	require.EqualValues(t, []uint64{1000, 1000}, []uint64{word(a, 0), word(b, 64)}, "the operand differs")
+
+	wr = verbs.SendWR{ID: 7, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled | verbs.SendInline, Inline: []byte("inline"),
+		RemoteAddr: b.mr.Addr() + endSize - 6, RKey: b.mr.RKey()}
+	a.requireDirect(wr)
+	require.Equal(t, "inline", string(b.mr.Bytes()[endSize-6:]))
+}
+
+// These requests are sent to the responder, although the requester has mapped the memory.
+func TestNotDirect(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(wr *verbs.SendWR, b *end)
+		want   verbs.Status
+	}{
+		"no data":              {func(wr *verbs.SendWR, _ *end) { wr.SGEs = nil }, verbs.StatusSuccess},
+		"long data":            {func(wr *verbs.SendWR, _ *end) { wr.SGEs[0].Length = maxDirect + 1 }, verbs.StatusSuccess},
+		"end out of bounds":    {func(wr *verbs.SendWR, _ *end) { wr.RemoteAddr += endSize - 7 }, verbs.StatusRemAccessErr},
+		"begin out of bounds":  {func(wr *verbs.SendWR, _ *end) { wr.RemoteAddr-- }, verbs.StatusRemAccessErr},
+		"unknown key":          {func(wr *verbs.SendWR, _ *end) { wr.RKey++ }, verbs.StatusRemAccessErr},
+		"unaligned atomic":     {func(wr *verbs.SendWR, _ *end) { wr.Opcode, wr.RemoteAddr = verbs.OpFetchAdd, wr.RemoteAddr+4 }, verbs.StatusRemInvReqErr},
+		"immediate data":       {func(wr *verbs.SendWR, b *end) { wr.Opcode = verbs.OpWriteImm; b.recv(1, 0, 0) }, verbs.StatusSuccess},
+		"region closed":        {func(_ *verbs.SendWR, b *end) { b.reopenMR() }, verbs.StatusRemAccessErr},
+		"queue pair in error":  {func(_ *verbs.SendWR, b *end) { b.fail() }, verbs.StatusRetryExcErr},
+		"local memory missing": {func(wr *verbs.SendWR, _ *end) { wr.SGEs[0].LKey++ }, verbs.StatusLocProtErr},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newDirectPair(t, directConfig())
+			copy(a.mr.Bytes(), "12345678")
+			old := b.mr
+			wr := a.remote(verbs.OpWrite, b, 8)
+			test.change(&wr, b)
+			a.post(wr)
+			if test.want != verbs.StatusLocProtErr {
+				require.Empty(t, a.pollN(100))
+			}
+			if test.want == verbs.StatusRetryExcErr {
+				require.Zero(t, old.Bytes()[0])
+				return
+			}
+			require.Equal(t, test.want, a.waitStatus(b))
+		})
+	}
+}
+
+// waitStatus returns the status of the next completion, while the peer is polled too.
+func (e *end) waitStatus(peer *end) verbs.Status { return e.wait(1, peer)[0].Status }
+
+// reopenMR closes the region, and allocates another one.
+func (e *end) reopenMR() {
+	require.NoError(e.t, e.mr.Close())
+	var err error
+	e.mr, err = e.pd.Alloc(&verbs.AllocAttr{Size: endSize, Access: verbs.AccessAll})
+	require.NoError(e.t, err)
+}
+
+// fail moves the queue pair to the error state.
+func (e *end) fail() {
+	require.NoError(e.t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+}
+
+// A WRITE does not overtake a SEND that the peer has not executed, or has refused.
+func TestDirectKeepsOrder(t *testing.T) {
+	a, b := newDirectPair(t, directConfig())
+	copy(a.mr.Bytes(), "x")
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
+	a.post(a.remote(verbs.OpWrite, b, 1))
+	require.Empty(t, a.pollN(100), "the SEND was not executed")
+	require.Zero(t, b.mr.Bytes()[0])
+	b.pollN(1)
+	require.Empty(t, a.pollN(100), "the SEND was refused")
+	require.Zero(t, b.mr.Bytes()[0])
+	b.recv(1, 8, 8)
+	require.Equal(t, verbs.StatusSuccess, a.waitStatus(b))
+	require.EqualValues(t, 'x', b.mr.Bytes()[0])
+
+	b.recv(2, 8, 8)
+	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
+	b.pollN(2)
+	a.requireDirect(a.remote(verbs.OpWrite, b, 1))
+}
+
+// If the ring has no room for the notice that a queue pair has stopped, the peer sees the
+// change all the same.
+func TestDirectStopsWithFullRing(t *testing.T) {
+	cfg := directConfig()
+	cfg.RingSlots = 8
+	a, b := newDirectPair(t, cfg)
+	for range cfg.RingSlots {
+		b.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
+	}
+	b.fail()
+	copy(a.mr.Bytes(), "x")
+	a.post(a.remote(verbs.OpWrite, b, 1))
+	require.Zero(t, b.mr.Bytes()[0])
+}
+
+// Modify changes what the peer may execute itself.
+func TestDirectRights(t *testing.T) {
+	a, b := newDirectPair(t, directConfig())
+	setAccess := func(access verbs.Access) {
+		require.NoError(t, b.qp.Modify(&verbs.QPAttr{State: verbs.StateRTS, Access: access}, verbs.AttrState|verbs.AttrAccess))
+	}
+	setAccess(verbs.AccessRemoteWrite)
+	a.pollN(1)
+	a.requireDirect(a.remote(verbs.OpWrite, b, 8))
+	a.post(a.remote(verbs.OpRead, b, 8))
+	require.Empty(t, a.pollN(100))
+	setAccess(verbs.AccessAll)
+	require.Equal(t, verbs.StatusSuccess, a.waitStatus(b))
+	a.requireDirect(a.remote(verbs.OpRead, b, 8))
+}
+
+// A region without remote write access is sealed against writing.
+func TestDirectReadOnly(t *testing.T) {
+	a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
+	require.NoError(t, b.mr.Close())
+	var err error
+	b.mr, err = b.pd.Alloc(&verbs.AllocAttr{Size: 100, Access: verbs.AccessRemoteRead | verbs.AccessLocalWrite})
+	require.NoError(t, err)
+	read := a.remote(verbs.OpRead, b, 100)
+	a.requireSent(b, read, verbs.StatusSuccess)
+	copy(b.mr.Bytes(), "still writable for its owner")
+	a.requireDirect(read)
+	require.Equal(t, "still", string(a.mr.Bytes()[:5]))
+	a.requireSent(b, a.remote(verbs.OpWrite, b, 8), verbs.StatusRemAccessErr)
+}
+
+// Memory is private after Register, with Config.PrivateRegions, and beyond the limit of
+// descriptors.
+func TestPrivateRegions(t *testing.T) {
+	private := func(t *testing.T, a, b *end) {
+		for range 3 {
+			a.requireSent(b, a.remote(verbs.OpWrite, b, 8), verbs.StatusSuccess)
+		}
+	}
+	t.Run("setting", func(t *testing.T) {
+		cfg := directConfig()
+		cfg.PrivateRegions = true
+		a, b := newPair(t, openDevice(t, cfg), verbs.ProgressManual)
+		private(t, a, b)
+	})
+	t.Run("setting of the owner", func(t *testing.T) {
+		a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
+		b.qp.path.(*shmConn).p.sharesRegions = false
+		private(t, a, b)
+	})
+	t.Run("registered", func(t *testing.T) {
+		a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
+		require.NoError(t, b.mr.Close())
+		var err error
+		b.mr, err = b.pd.Register(make([]byte, 100), verbs.AccessAll)
+		require.NoError(t, err)
+		private(t, a, b)
+	})
+	t.Run("limit", func(t *testing.T) {
+		d := openDevice(t, directConfig())
+		d.regions = shm.NewRegionLimit(1)
+		b, a := newPair(t, d, verbs.ProgressManual)
+		a.share(b)
+		a.requireDirect(a.remote(verbs.OpWrite, b, 8))
+		private(t, b, a)
+	})
+}
+
+// A region that is closed or not used is unmapped. The next request asks for it again.
+func TestSweepRegions(t *testing.T) {
+	a, b := newDirectPair(t, directConfig())
+	regions := &a.qp.path.(*shmConn).p.regions
+	regions.sweep()
+	require.Len(t, regions.byKey, 1, "the region was used")
+	a.requireDirect(a.remote(verbs.OpWrite, b, 8))
+	key := b.mr.RKey()
+	b.reopenMR()
+	regions.sweep()
+	require.Empty(t, regions.byKey)
+	require.Nil(t, regions.find(key))
+
+	a.share(b)
+	a.requireDirect(a.remote(verbs.OpWrite, b, 8))
+	regions.sweep()
+	regions.sweep()
+	require.Empty(t, regions.byKey, "the region was not used")
+	a.share(b)
+	a.requireDirect(a.remote(verbs.OpWrite, b, 8))
+}
+
+// The peer sends answers that nobody has asked for, and answers without a descriptor or
+// with a wrong one.
+func TestHostileRegionAnswers(t *testing.T) {
+	a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
+	owner, doorbell := b.mr.(*mr).memory.region, b.qp.path.(*shmConn).p.end.Doorbell
+	answer := func(key uint32, passed uint64) {
+		publishFrame(b, fragment.Fragment{Op: shm.Shared, Imm: key, Addr: passed})
+		a.pollN(1)
+	}
+	answer(1, 0)
+	answer(1, 1)
+	answer(b.mr.RKey(), 1)
+	require.True(t, owner.PassTo(doorbell))
+	answer(1, 1)
+	regions := &a.qp.path.(*shmConn).p.regions
+	require.Empty(t, regions.byKey)
+
+	require.True(t, regions.add(1))
+	require.True(t, owner.PassTo(doorbell))
+	answer(1, 1)
+	require.Equal(t, regionRefused, regions.find(1).state, "the region has another key")
+	answer(1, 1)
+	require.Zero(t, regions.asked)
+}
+
+// A peer that names a key without a request gets no descriptor.
+func TestShareNeedsARequest(t *testing.T) {
+	a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
+	share := func() bool {
+		publishFrame(a, fragment.Fragment{Op: shm.Share, Imm: b.mr.RKey()})
+		b.pollN(1)
+		fd, ok := shm.ReceiveDescriptor(a.qp.path.(*shmConn).p.end.Doorbell)
+		if ok {
+			require.NoError(t, unix.Close(fd))
+		}
+		return ok
+	}
+	require.False(t, share())
+	write := verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+	a.post(write)
+	require.Equal(t, verbs.StatusSuccess, a.waitStatus(b))
+	require.False(t, share(), "the key of a request without data is not checked")
+	a.qp.path.(*shmConn).asks = false
+	a.post(a.remote(verbs.OpRead, b, 8))
+	require.Equal(t, verbs.StatusSuccess, a.waitStatus(b))
+	require.True(t, share())
+}
+
+// A shard remembers a bounded number of regions.
+func TestRemoteRegionLimit(t *testing.T) {
+	a, _ := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
+	regions := &a.qp.path.(*shmConn).p.regions
+	for key := range uint32(maxRemoteRegions) {
+		require.True(t, regions.add(key+1))
+	}
+	require.False(t, regions.add(maxRemoteRegions+1))
+	regions.sweep()
+	regions.sweep()
+	require.Zero(t, regions.asked)
+	require.Empty(t, regions.byKey)
+}
+
+func TestDirectAllocations(t *testing.T) {
+	a, b := newDirectPair(t, directConfig())
+	wrs := []verbs.SendWR{a.remote(verbs.OpWrite, b, 64), a.remote(verbs.OpRead, b, 64), a.remote(verbs.OpFetchAdd, b, 8)}
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		_, _ = a.qp.PostSend(wrs)
+		_, _ = a.cq.Poll(a.wc)
+	}))
+}

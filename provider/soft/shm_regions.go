@@ -1,0 +1,138 @@
+//go:build linux
+
+package soft
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+)
+
+const (
+	// maxRemoteRegions is how many regions of another shard a shard knows. Each one may
+	// take a mapping of the process. Arbitrary.
+	maxRemoteRegions = 256
+	// regionSweepTime is the time after which unused and closed regions are forgotten.
+	// Arbitrary.
+	regionSweepTime = 10 * time.Second
+)
+
+// regionState says whether a shard can access a memory region of another process.
+type regionState uint8
+
+const (
+	// regionAsked: the shard has sent a slot shm.Share, and the answer has not arrived. A
+	// region begins in this state.
+	regionAsked regionState = iota
+	// regionMapped: the region is mapped. The answer had a descriptor.
+	regionMapped
+	// regionRefused: the region can not be mapped. The shard does not ask again before
+	// the next sweep.
+	regionRefused
+)
+
+// A remoteRegion is a memory region of another process.
+type remoteRegion struct {
+	state  regionState
+	memory *shm.RemoteRegion // nil unless the region is mapped
+	used   bool              // true if a request has named the region since the last sweep
+}
+
+// remoteRegions has the memory regions of the process with which a shmPeer shares memory.
+// The zero value is empty. init must be called before use.
+type remoteRegions struct {
+	byKey map[uint32]*remoteRegion
+	asked int // number of regions in regionAsked
+	// result of the last search, for lastKey; nil if there was none
+	last    *remoteRegion
+	lastKey uint32
+	maps    *shm.MappingLimit
+	sweeps  timer // runs while there are regions
+}
+
+func (t *remoteRegions) init(s *shard) {
+	t.maps = s.dev.maps
+	t.sweeps.init(s, t.sweep)
+}
+
+// find returns the region with a key, or nil.
+func (t *remoteRegions) find(key uint32) *remoteRegion {
+	if t.last == nil || t.lastKey != key {
+		if t.last = t.byKey[key]; t.last == nil {
+			return nil
+		}
+		t.lastKey = key
+	}
+	t.last.used = true
+	return t.last
+}
+
+// add adds a region for which the shard asks. It returns false at the limit.
+func (t *remoteRegions) add(key uint32) bool {
+	if len(t.byKey) == maxRemoteRegions {
+		return false
+	}
+	if len(t.byKey) == 0 {
+		t.byKey = make(map[uint32]*remoteRegion)
+		t.sweeps.start(regionSweepTime)
+	}
+	t.byKey[key] = &remoteRegion{used: true}
+	t.asked++
+	return true
+}
+
+// answered processes the answer for a region. The parameter fd is its descriptor, which
+// answered owns, or -1.
+func (t *remoteRegions) answered(key uint32, fd int) {
+	r := t.byKey[key]
+	if r == nil || r.state != regionAsked {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+		return
+	}
+	t.asked--
+	r.state = regionRefused
+	if fd < 0 {
+		return
+	}
+	memory, err := shm.OpenRegion(fd, key, t.maps)
+	if err == nil {
+		r.memory, r.state = memory, regionMapped
+	}
+}
+
+// sweep forgets the regions that are closed, or were not used since the last sweep. It
+// also forgets that regions were refused.
+func (t *remoteRegions) sweep() {
+	for key, r := range t.byKey {
+		if !r.used || r.state == regionRefused || r.state == regionMapped && !r.memory.Valid() {
+			t.remove(key, r)
+		}
+		r.used = false
+	}
+	if len(t.byKey) > 0 {
+		t.sweeps.start(regionSweepTime)
+	}
+}
+
+func (t *remoteRegions) remove(key uint32, r *remoteRegion) {
+	t.last = nil
+	delete(t.byKey, key)
+	switch r.state {
+	case regionAsked:
+		t.asked--
+	case regionMapped:
+		r.memory.Close()
+	}
+}
+
+// close forgets all regions.
+func (t *remoteRegions) close() {
+	t.sweeps.stop()
+	for key, r := range t.byKey {
+		t.remove(key, r)
+	}
+}
