@@ -14,7 +14,7 @@ import (
 )
 
 // freeWirePort returns a UDP port to which no socket is bound now.
-func freeWirePort(t *testing.T) uint16 {
+func freeWirePort(t testing.TB) uint16 {
 	c, err := net.ListenUDP("udp", nil)
 	require.NoError(t, err)
 	defer c.Close()

@@ -6,8 +6,15 @@ import "time"
 // not sleep, even if Config.EpollEvery turns take longer. Arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
+// eventGap is how long a loop expects another event after an event. The events of one
+// connection, and the requests of a peer that opens many connections, usually follow each
+// other within this time. Arbitrary.
+const eventGap = time.Millisecond
+
 // An epollSchedule decides in which turns a loop that does not sleep checks epoll.
 type epollSchedule struct {
+	expectedUntil time.Duration // another event is expected until this time, in the loop's time
+
 	turns    int           // number of turns since the last check
 	interval int           // number of turns after which the loop checks epoll
 	last     time.Duration // time of the last check, in the loop's time
@@ -27,5 +34,14 @@ func (s *epollSchedule) due(now time.Duration) bool {
 // checked records a check of epoll. The next check follows after the given number of
 // turns.
 func (s *epollSchedule) checked(now time.Duration, interval int) {
-	*s = epollSchedule{interval: interval, last: now}
+	*s = epollSchedule{expectedUntil: s.expectedUntil, interval: interval, last: now}
 }
+
+// handled records that a check has found events. The next turn checks epoll again.
+func (s *epollSchedule) handled(now time.Duration) {
+	s.expectedUntil = later(now, eventGap)
+	s.checkSoon()
+}
+
+// expects reports whether an event is expected soon after the last one.
+func (s *epollSchedule) expects(now time.Duration) bool { return now < s.expectedUntil }

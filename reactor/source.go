@@ -2,9 +2,9 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/poller"
 
-// openingEpollEvery limits the turns between two checks of epoll while a connection is
-// opening, which takes several events. Arbitrary.
-const openingEpollEvery = 16
+// expectedEpollEvery limits the polls of the completion queues between two checks of
+// epoll while events are expected. Arbitrary.
+const expectedEpollEvery = 16
 
 // A source handles the events of a descriptor of the loop's poller.
 type source interface {
@@ -69,15 +69,17 @@ func (l *Loop) pollEpoll() (work int) {
 		}
 	}
 	if work > 0 {
-		l.epoll.checkSoon()
+		l.epoll.handled(l.clock.now)
 	}
 	return work
 }
 
-// epollInterval returns after how many turns a loop that does not sleep checks epoll.
+// epollInterval returns after how many turns a loop that does not sleep checks epoll. A
+// loop checks more often while a connection opens, which takes several events, and for
+// eventGap after each event.
 func (l *Loop) epollInterval() int {
-	if l.openingConns > 0 {
-		return min(l.cfg.EpollEvery, openingEpollEvery)
+	if l.openingConns > 0 || l.epoll.expects(l.clock.now) {
+		return min(l.cfg.EpollEvery, expectedEpollEvery/l.idle.pollsPerTurn())
 	}
 	return l.cfg.EpollEvery
 }
