@@ -97,7 +97,7 @@ func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 		if dst == src {
 			return nil
 		}
-		if own, err := hostport.OnThisHost(dst); own || err != nil {
+		if own, err := ch.isLocalAddr(dst); own || err != nil {
 			return err
 		}
 	}

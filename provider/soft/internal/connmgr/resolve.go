@@ -101,7 +101,7 @@ func (i *id) Listen(backlog int) error {
 func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()
-	from, err := i.source(src, dst)
+	from, err := i.source(ch, src, dst)
 	if err != nil {
 		return resource.Wrap(err)
 	}
@@ -123,7 +123,7 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 
 // source returns the address from which the ID sends to dst: the bound address, else
 // src, else the choice of the system.
-func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
+func (i *id) source(ch *channel, src, dst netip.AddrPort) (netip.AddrPort, error) {
 	bound := i.local.IsValid()
 	if bound {
 		src = i.local
@@ -135,9 +135,9 @@ func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
 	case specified && bound:
 		return src, nil
 	case specified:
-		return src, hostport.CheckOwn(src.Addr())
+		return src, ch.localAddrs.CheckOwn(src.Addr(), ch.now())
 	}
-	addr, err := hostport.SourceFor(dst.Addr())
+	addr, err := ch.localAddrs.SourceFor(dst.Addr(), ch.now())
 	return netip.AddrPortFrom(addr, src.Port()), err
 }
 

@@ -119,7 +119,7 @@ func (d *localDial) try(name string) error {
 		return err
 	}
 	fd := d.c.fd
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+	if err := unixsock.Connect(fd, name); err != nil {
 		return err
 	}
 	peer, err := unixsock.PeerCredentials(fd)

@@ -38,26 +38,36 @@ func NewBindAddr(ps cm.PortSpace, at netip.AddrPort, afOnly bool) BindAddr {
 // to IPv4.
 func WithoutZone(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// host returns the part of the name that stands for the address.
-func (s BindAddr) host() string {
+// appendHost appends the part of the name that stands for the address.
+func (s BindAddr) appendHost(b []byte) []byte {
 	switch {
 	case s.Addr == netip.IPv4Unspecified():
-		return "*4"
+		return append(b, "*4"...)
 	case s.v6Only:
-		return "*6only"
+		return append(b, "*6only"...)
 	case s.Addr == netip.IPv6Unspecified():
-		return "*6"
+		return append(b, "*6"...)
 	}
-	return s.Addr.String()
+	return s.Addr.AppendTo(b)
 }
+
+// maxNameLength is the capacity for the longest name: the prefix, an IPv6 address, a port
+// and the number of an ID. It saves allocations.
+const maxNameLength = 96
 
 // Name returns the abstract name, with '@' for the initial zero byte.
 func (s BindAddr) Name() string {
-	name := namePrefix + s.ps.String() + "/" + s.host() + "/" + strconv.Itoa(int(s.Port))
+	var b [maxNameLength]byte
+	return string(s.appendName(b[:0]))
+}
+
+func (s BindAddr) appendName(b []byte) []byte {
+	b = append(append(append(b, namePrefix...), s.ps.String()...), '/')
+	b = strconv.AppendUint(append(s.appendHost(b), '/'), uint64(s.Port), 10)
 	if s.Shared != 0 {
-		name += sharedInfix + strconv.FormatUint(uint64(s.Shared), 10)
+		b = strconv.AppendUint(append(b, sharedInfix...), uint64(s.Shared), 10)
 	}
-	return name
+	return b
 }
 
 // sharedInfix stands before the number of an ID on a shared port.
@@ -87,7 +97,8 @@ func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	default:
 		s.Addr, _ = netip.ParseAddr(host)
 	}
-	return s, s.Addr == WithoutZone(s.Addr) && s.Name() == name
+	var b [maxNameLength]byte
+	return s, s.Addr == WithoutZone(s.Addr) && string(s.appendName(b[:0])) == name
 }
 
 // Wildcard reports whether the address is the IPv4 or an IPv6 wildcard.
@@ -121,23 +132,24 @@ func (s BindAddr) overlaps(o BindAddr) bool {
 	return s.Covers(netip.AddrPortFrom(o.Addr, s.Port))
 }
 
-// MaxTargets is the largest number of addresses that Targets returns.
+// MaxTargets is the number of addresses that Targets returns.
 const MaxTargets = 3
 
 // Targets returns the addresses of possible listeners for dst: dst itself, then the
 // wildcards.
-func Targets(ps cm.PortSpace, dst netip.AddrPort) []BindAddr {
+func Targets(ps cm.PortSpace, dst netip.AddrPort) [MaxTargets]BindAddr {
 	s := NewBindAddr(ps, dst, false)
-	return append([]BindAddr{s}, s.wildcards()...)
+	w := s.wildcards()
+	return [MaxTargets]BindAddr{s, w[0], w[1]}
 }
 
 // wildcards returns the wildcards that cover s. The address s must not be a wildcard.
-func (s BindAddr) wildcards() []BindAddr {
+func (s BindAddr) wildcards() [2]BindAddr {
 	six := BindAddr{ps: s.ps, Addr: netip.IPv6Unspecified(), Port: s.Port}
 	if s.Addr.Is4() {
-		return []BindAddr{{ps: s.ps, Addr: netip.IPv4Unspecified(), Port: s.Port}, six}
+		return [2]BindAddr{{ps: s.ps, Addr: netip.IPv4Unspecified(), Port: s.Port}, six}
 	}
 	sixOnly := six
 	sixOnly.v6Only = true
-	return []BindAddr{six, sixOnly}
+	return [2]BindAddr{six, sixOnly}
 }

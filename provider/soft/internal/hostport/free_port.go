@@ -5,7 +5,6 @@ package hostport
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"os"
 
@@ -43,7 +42,8 @@ func (s BindAddr) reserveAny(ports PortRange) (Reservation, error) {
 
 func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
-	for s.Port = range ports.sample(maxWildcardTries) {
+	for ports := ports.sample(maxWildcardTries); ports.next(); {
+		s.Port = ports.port
 		if r, err = s.reserve(mayNotShare); !isClash(err) {
 			break
 		}
@@ -53,9 +53,10 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 
 // reserveAnyOnAddress is reserveAny for an address that is not a wildcard. It looks for
 // the markers of wildcards, because reading the table of all sockets would take longer.
-func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
-	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
-	for s.Port = range ports.sample(maxPortTries) {
+func (s BindAddr) reserveAnyOnAddress(ports PortRange) (r Reservation, err error) {
+	r, err = NoReservation(), cm.ErrAddrNotAvailable
+	for ports := ports.sample(maxPortTries); ports.next(); {
+		s.Port = ports.port
 		if err = s.tryFree(&r); !isClash(err) {
 			break
 		}
@@ -75,7 +76,7 @@ func (s BindAddr) tryFree(r *Reservation) (err error) {
 		}
 	}
 	r.Addr = s
-	err = unix.Bind(r.FD, &unix.SockaddrUnix{Name: s.Name()})
+	err = unixsock.BindTo(r.FD, s.Name())
 	if errors.Is(err, unix.EADDRINUSE) {
 		return &clashError{cm.ErrAddrNotAvailable, s}
 	}
@@ -111,20 +112,34 @@ func EphemeralPorts() (r PortRange, err error) {
 
 // sample returns different ports of the range in an unpredictable order. The parameter
 // limit is the largest number of ports.
-func (r PortRange) sample(limit int) iter.Seq[uint16] {
+func (r PortRange) sample(limit int) portSample {
 	n := r.High - r.Low + 1
-	start, step := rand.IntN(n), 1+rand.IntN(n)
+	p := portSample{ports: r, at: rand.IntN(n), step: 1 + rand.IntN(n), left: min(n, limit)}
 	// The step reaches all ports only if it has no common divisor with their number.
-	for gcd(step, n) != 1 {
-		step = 1 + rand.IntN(n)
+	for gcd(p.step, n) != 1 {
+		p.step = 1 + rand.IntN(n)
 	}
-	return func(yield func(uint16) bool) {
-		for i := range min(n, limit) {
-			if !yield(uint16(r.Low + (start+i*step)%n)) {
-				return
-			}
-		}
+	return p
+}
+
+// A portSample is the result of PortRange.sample. The method next moves to the next port.
+type portSample struct {
+	port  uint16 // present port; valid after next() has returned true
+	ports PortRange
+	at    int // next port, as a number from PortRange.Low on
+	step  int // distance between two ports
+	left  int // number of ports that next has not reached yet
+}
+
+// next moves to the next port, and returns false if there is none.
+func (p *portSample) next() bool {
+	if p.left == 0 {
+		return false
 	}
+	p.left--
+	p.port = uint16(p.ports.Low + p.at)
+	p.at = (p.at + p.step) % (p.ports.High - p.ports.Low + 1)
+	return true
 }
 
 func gcd(a, b int) int {

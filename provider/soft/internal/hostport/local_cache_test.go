@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
 )
 
 // The cache asks the kernel about an address at most once per localAddrTTL. The number
@@ -33,4 +35,40 @@ func TestLocalAddrCache(t *testing.T) {
 	}
 	require.False(t, isLocal(a))
 	require.Equal(t, map[netip.Addr]bool{a: false}, c.known)
+}
+
+// The cache asks the kernel about the source address for a destination at most once per
+// localAddrTTL.
+func TestLocalAddrCacheSource(t *testing.T) {
+	var c LocalAddrCache
+	now := time.Hour
+	source := func(dst netip.Addr) netip.Addr {
+		src, err := c.SourceFor(dst, now)
+		require.NoError(t, err)
+		return src
+	}
+	dst, other := netip.MustParseAddr("127.0.0.5"), netip.MustParseAddr("127.0.0.9")
+	kernel := source(dst)
+	require.True(t, kernel.IsLoopback())
+	// The kernel would answer otherwise, so the answer comes from the cache.
+	c.sources[dst] = other
+	require.Equal(t, other, source(dst))
+	now += localAddrTTL
+	require.Equal(t, kernel, source(dst))
+}
+
+// CheckOwn asks the kernel again about an address that was not local before.
+func TestLocalAddrCacheCheckOwn(t *testing.T) {
+	var c LocalAddrCache
+	a := netip.MustParseAddr("127.0.0.1")
+	require.NoError(t, c.CheckOwn(a, 0))
+	require.True(t, c.known[a])
+	c.known[a] = false
+	require.NoError(t, c.CheckOwn(a, 0))
+	foreign := netip.MustParseAddr("203.0.113.7")
+	require.ErrorIs(t, c.CheckOwn(foreign, 0), cm.ErrAddrNotAvailable)
+	// The kernel would answer otherwise, so the answer comes from the cache.
+	c.known[foreign] = true
+	require.NoError(t, c.CheckOwn(foreign, 0))
+	require.ErrorIs(t, c.CheckOwn(foreign, localAddrTTL), cm.ErrAddrNotAvailable)
 }

@@ -77,7 +77,7 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 func bindMarker(name string) (int, error) { return unixsock.BindType(unix.SOCK_DGRAM, name) }
 
 // findMarker returns the first of the addresses that has a marker, or false.
-func findMarker(addrs []BindAddr) (marked BindAddr, found bool, err error) {
+func findMarker(addrs [2]BindAddr) (marked BindAddr, found bool, err error) {
 	fd, err := unixsock.NewType(unix.SOCK_DGRAM)
 	if err != nil {
 		return BindAddr{}, false, err
@@ -85,7 +85,7 @@ func findMarker(addrs []BindAddr) (marked BindAddr, found bool, err error) {
 	defer unix.Close(fd)
 	for _, s := range addrs {
 		// Only ECONNREFUSED means that no socket has the name.
-		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Name()}); !errors.Is(err, unix.ECONNREFUSED) {
+		if err := unixsock.Connect(fd, s.Name()); !errors.Is(err, unix.ECONNREFUSED) {
 			return s, true, nil
 		}
 	}

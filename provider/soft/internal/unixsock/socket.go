@@ -33,7 +33,7 @@ func BindType(kind int, name string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+	if err := BindTo(fd, name); err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}
@@ -55,10 +55,7 @@ func IsBound(name string) (bool, error) {
 }
 
 // Accept accepts the next client of a listening socket.
-func Accept(fd int) (int, error) {
-	client, _, err := unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-	return client, err
-}
+func Accept(fd int) (int, error) { return accept(fd) }
 
 // Send sends one packet, with the given descriptors. The caller still owns its
 // descriptors.
@@ -85,11 +82,11 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	if maxFDs > 0 {
 		rights = make([]byte, unix.CmsgSpace(4*maxFDs))
 	}
-	n, nRights, flags, _, err := unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	n, nRights, flags, err := receive(fd, buf, rights)
 	if errors.Is(err, unix.ECONNRESET) {
 		// ECONNRESET comes once, if the peer has closed its socket before it read all
 		// packets. Packets of the peer may still wait, so Receive tries again.
-		n, nRights, flags, _, err = unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		n, nRights, flags, err = receive(fd, buf, rights)
 	}
 	switch {
 	case errors.Is(err, unix.EAGAIN):
@@ -97,7 +94,9 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	case err != nil:
 		return 0, nil, fmt.Errorf("%w: %w", verbs.ErrPeerGone, err)
 	}
-	fds = parseRights(rights[:nRights])
+	if nRights > 0 {
+		fds = parseRights(rights[:nRights])
+	}
 	switch {
 	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
 		err := truncationError(maxFDs > 0 && flags&unix.MSG_CTRUNC != 0)
@@ -147,7 +146,7 @@ func CloseAll(fds []int) {
 // PeerCredentials returns the process that called connect(2) or listen(2) at the other
 // end of a Unix socket, and its user (unix(7), SO_PEERCRED).
 func PeerCredentials(fd int) (cm.Credentials, error) {
-	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	c, err := peerCredentials(fd)
 	if err != nil {
 		return cm.Credentials{}, err
 	}
@@ -162,7 +161,7 @@ func ListenerUser(name string) (uint32, error) {
 		return 0, err
 	}
 	defer unix.Close(fd)
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+	if err := Connect(fd, name); err != nil {
 		return 0, err
 	}
 	peer, err := PeerCredentials(fd)

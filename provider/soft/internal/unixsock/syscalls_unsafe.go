@@ -1,0 +1,78 @@
+//go:build linux
+
+package unixsock
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The functions of package unix allocate an address for each call. These functions need
+// no address, or use the stack.
+
+// abstractAddr returns the socket address of an abstract name, which begins with '@', and
+// its size. The error is EINVAL if the name is too long.
+func abstractAddr(name string) (raw unix.RawSockaddrUnix, size uintptr, err error) {
+	if len(name) == 0 || len(name) > len(raw.Path) {
+		return raw, 0, unix.EINVAL
+	}
+	raw.Family = unix.AF_UNIX
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&raw.Path[0])), len(raw.Path)), name)
+	raw.Path[0] = 0
+	return raw, unsafe.Offsetof(raw.Path) + uintptr(len(name)), nil
+}
+
+// Connect connects a socket to the abstract name, which begins with '@'. See connect(2).
+func Connect(fd int, name string) error { return withAddr(unix.SYS_CONNECT, fd, name) }
+
+// BindTo binds a socket to the abstract name, which begins with '@'. See bind(2).
+func BindTo(fd int, name string) error { return withAddr(unix.SYS_BIND, fd, name) }
+
+// withAddr calls connect(2) or bind(2).
+func withAddr(number uintptr, fd int, name string) error {
+	raw, size, err := abstractAddr(name)
+	if err != nil {
+		return err
+	}
+	if _, _, errno := unix.Syscall(number, uintptr(fd), uintptr(unsafe.Pointer(&raw)), size); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// accept accepts the next client of a listening socket. See accept4(2).
+func accept(fd int) (int, error) {
+	client, _, errno := unix.Syscall6(unix.SYS_ACCEPT4, uintptr(fd), 0, 0, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(client), nil
+}
+
+// receive receives one packet into buf, and control messages into rights. Both must not
+// be empty, but rights may be nil. See recvmsg(2).
+func receive(fd int, buf, rights []byte) (n, nRights, flags int, err error) {
+	iov := unix.Iovec{Base: &buf[0]}
+	iov.SetLen(len(buf))
+	msg := unix.Msghdr{Iov: &iov, Control: unsafe.SliceData(rights)}
+	msg.SetIovlen(1)
+	msg.SetControllen(len(rights))
+	got, _, errno := unix.Syscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&msg)), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	if errno != 0 {
+		return 0, 0, 0, errno
+	}
+	return int(got), int(msg.Controllen), int(msg.Flags), nil
+}
+
+// peerCredentials returns the credentials of the process at the other end of a socket.
+// See unix(7), SO_PEERCRED.
+func peerCredentials(fd int) (c unix.Ucred, err error) {
+	size := uint32(unsafe.Sizeof(c))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERCRED,
+		uintptr(unsafe.Pointer(&c)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return c, errno
+	}
+	return c, nil
+}
