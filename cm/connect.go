@@ -106,13 +106,13 @@ func (id *ID) Disconnect() error {
 }
 
 // endpoint returns what connection parameters depend on: the device and the queue pair.
-func (id *ID) endpoint(c call) (*endpoint, error) {
+func (id *ID) endpoint(c call) (e endpoint, err error) {
 	dev, err := id.device(c)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	attr := dev.Attr()
-	e := &endpoint{ps: id.ps, maxServed: attr.MaxQPRdAtom, maxIssued: attr.MaxQPInitRdAtom}
+	e = endpoint{ps: id.ps, maxServed: attr.MaxQPRdAtom, maxIssued: attr.MaxQPInitRdAtom}
 	if id.qp != nil {
 		e.hasQP, e.qpNum, e.srq = true, id.qp.Num(), id.srq
 	}

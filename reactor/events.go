@@ -134,14 +134,15 @@ type asyncSource struct {
 	loop  *Loop
 	dev   verbs.Device
 	ended bool // no more events can be fetched
+	// event is the event that ready() handles. A local variable would be allocated.
+	event verbs.AsyncEvent
 }
 
 func (s *asyncSource) wakeCause() WakeCause { return WakeByDevice }
 
 func (s *asyncSource) ready(poller.Readiness) (work int) {
-	var ev verbs.AsyncEvent
 	for work < eventBudget {
-		ok, err := s.dev.NextAsync(&ev)
+		ok, err := s.dev.NextAsync(&s.event)
 		if err != nil {
 			// A device whose asynchronous events can not be read is not reliable any
 			// more.
@@ -153,12 +154,11 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 			return work
 		}
 		work++
-		if ev.Type == verbs.AsyncQPLastWQE && s.dev.Caps().ProgressManual {
+		if s.event.Type == verbs.AsyncQPLastWQE && s.dev.Caps().ProgressManual {
 			continue // see loopDevice.awaitsLastWQE
 		}
-		event := ev
-		s.loop.engine.onLoops(s.loop, "device event", func(l *Loop) { l.deviceEvent(s.dev, event) })
-		if ev.Type == verbs.AsyncDeviceFatal {
+		s.report(s.event)
+		if s.event.Type == verbs.AsyncDeviceFatal {
 			// AsyncDeviceFatal is the last event. The loop stops watching the
 			// descriptor, because reading from it may fail now.
 			s.end()
@@ -166,6 +166,11 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 		}
 	}
 	return work
+}
+
+// report passes an event to each loop.
+func (s *asyncSource) report(ev verbs.AsyncEvent) {
+	s.loop.engine.onLoops(s.loop, "device event", func(l *Loop) { l.deviceEvent(s.dev, ev) })
 }
 
 // end stops watching the device.

@@ -15,6 +15,7 @@ type Queue struct {
 	count      int
 	// First waiting entry of each subject. Its field sibling leads to the others.
 	objects map[any]*entry
+	spare   *entry // unused entry, or nil; saves an allocation
 }
 
 // An entry is one waiting event.
@@ -60,7 +61,11 @@ func (q *Queue) Push(ev verbs.AsyncEvent) {
 	if q.objects == nil {
 		q.objects = make(map[any]*entry)
 	}
-	e := &entry{ev: ev, sibling: q.objects[about]}
+	e := q.spare
+	if q.spare = nil; e == nil {
+		e = &entry{}
+	}
+	e.ev, e.sibling = ev, q.objects[about]
 	q.objects[about] = e
 	q.append(e)
 }
@@ -73,15 +78,26 @@ func (q *Queue) Pop() (ev verbs.AsyncEvent, ok bool) {
 	}
 	q.unlink(e)
 	q.disown(e)
-	return e.ev, true
+	ev = e.ev
+	q.recycle(e)
+	return ev, true
 }
 
 // Forget drops the events about a closed verbs.QP, verbs.CQ or verbs.SRQ.
 func (q *Queue) Forget(object any) {
-	for e := q.objects[object]; e != nil; e = e.sibling {
+	for e := q.objects[object]; e != nil; {
+		sibling := e.sibling
 		q.unlink(e)
+		q.recycle(e)
+		e = sibling
 	}
 	delete(q.objects, object)
+}
+
+// recycle keeps a removed entry for the next event.
+func (q *Queue) recycle(e *entry) {
+	*e = entry{}
+	q.spare = e
 }
 
 // disown removes an entry from the entries with the same subject.

@@ -25,7 +25,7 @@ type bindings struct {
 	shards uint32 // number of shards; see Config.slots
 
 	mu      sync.Mutex
-	bound   map[uint32]*boundQP  // bindings of connection management, by queue pair number
+	bound   map[uint32]boundQP   // bindings of connection management, by queue pair number
 	offered map[endKey]*localEnd // offered ends that were not taken
 }
 
@@ -50,7 +50,7 @@ type localEnd struct {
 func newBindings(ends *shm.Ends, shards uint32) *bindings {
 	return &bindings{
 		ends: ends, shards: shards,
-		bound: make(map[uint32]*boundQP), offered: make(map[endKey]*localEnd),
+		bound: make(map[uint32]boundQP), offered: make(map[endKey]*localEnd),
 	}
 }
 
@@ -59,7 +59,7 @@ func newBindings(ends *shm.Ends, shards uint32) *bindings {
 func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
 	t.mu.Lock()
 	old := t.bound[qpn]
-	t.bound[qpn] = &boundQP{Binding: b, taken: taken}
+	t.bound[qpn] = boundQP{Binding: b, taken: taken}
 	t.mu.Unlock()
 	old.release()
 }
@@ -67,8 +67,8 @@ func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
 // remove removes a binding, unless another one has replaced it.
 func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
 	t.mu.Lock()
-	e := t.bound[qpn]
-	if e == nil || e.Binding != b {
+	e, ok := t.bound[qpn]
+	if !ok || e.Binding != b {
 		t.mu.Unlock()
 		return
 	}
@@ -77,16 +77,16 @@ func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
 	e.release()
 }
 
-// release releases the end of a removed binding, unless it was taken. A nil receiver is
-// allowed.
-func (e *boundQP) release() {
-	if e != nil && e.hasEnd() {
+// release releases the end of a removed binding, unless it was taken. The receiver may
+// be zero.
+func (e boundQP) release() {
+	if e.hasEnd() {
 		e.End.Release()
 	}
 }
 
 // hasEnd reports whether the binding has an end that was not taken yet.
-func (e *boundQP) hasEnd() bool { return e.End != nil && !e.taken }
+func (e boundQP) hasEnd() bool { return e.Binding != nil && e.End != nil && !e.taken }
 
 // path tells a queue pair that enters RTR which path to use. The result local is true if
 // the binding has an end that was not taken yet. The result wire is true if the binding
@@ -95,8 +95,8 @@ func (e *boundQP) hasEnd() bool { return e.End != nil && !e.taken }
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.bound[qpn]
-	if e == nil {
+	e, ok := t.bound[qpn]
+	if !ok {
 		return false, false
 	}
 	return e.hasEnd(), e.End == nil
@@ -107,7 +107,7 @@ func (t *bindings) path(qpn uint32) (local, wire bool) {
 func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.bound[qpn]; e != nil {
+	if e, ok := t.bound[qpn]; ok {
 		return e.Flow
 	}
 	return connmgr.CreditFlow{}
@@ -117,9 +117,9 @@ func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 // connmgr.Binding.DataHeard.
 func (t *bindings) dataHeard(qpn uint32) {
 	t.mu.Lock()
-	e := t.bound[qpn]
+	e, ok := t.bound[qpn]
 	t.mu.Unlock()
-	if e != nil && e.DataHeard != nil {
+	if ok && e.DataHeard != nil {
 		e.DataHeard()
 	}
 }
@@ -153,8 +153,8 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 // existing takes the bound or offered end of a queue pair, or returns nil. The caller
 // holds the mutex.
 func (t *bindings) existing(own, peer uint32) *localEnd {
-	if e := t.bound[own]; e != nil && e.hasEnd() {
-		e.taken = true
+	if e := t.bound[own]; e.hasEnd() {
+		t.bound[own] = boundQP{e.Binding, true}
 		return &localEnd{End: e.End, peer: e.Peer}
 	}
 	end := t.offered[endKey{own, peer}]
@@ -197,7 +197,7 @@ func (t *bindings) drop(own, peer uint32) bool {
 func (t *bindings) close() {
 	t.mu.Lock()
 	bound, offered := t.bound, t.offered
-	t.bound, t.offered = make(map[uint32]*boundQP), make(map[endKey]*localEnd)
+	t.bound, t.offered = make(map[uint32]boundQP), make(map[endKey]*localEnd)
 	t.mu.Unlock()
 	for _, e := range bound {
 		e.release()

@@ -32,7 +32,7 @@ func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
 		var err error
-		if taken, err = q.rebind(&localEnd{End: b.End, peer: b.Peer}); err != nil {
+		if taken, err = q.rebind(b); err != nil {
 			return err
 		}
 	}
@@ -57,15 +57,15 @@ func (d *device) qp(num uint32) *qp {
 	return d.qps[num]
 }
 
-// rebind offers an end to the present path; see path.rebind. If the first result is true,
-// the caller no longer owns the end.
-func (q *qp) rebind(end *localEnd) (taken bool, err error) {
+// rebind offers the end of a binding to the present path; see path.rebind. If the first
+// result is true, the caller no longer owns the end.
+func (q *qp) rebind(b *connmgr.Binding) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
 	if q.path == nil {
 		return false, nil
 	}
-	moved, taken, err := q.path.rebind(end)
+	moved, taken, err := q.path.rebind(&localEnd{End: b.End, peer: b.Peer})
 	if moved != nil {
 		q.path = moved
 		moved.transmit()

@@ -306,7 +306,7 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	if len(d.qps) >= maxQP {
 		return &verbs.ParamError{Field: "queue pairs", Value: int64(len(d.qps)) + 1, Limit: maxQP}
 	}
-	err := fmt.Errorf("%w: the queue pair numbers of the completion vector are in use", verbs.ErrNoResources)
+	err := errNoQPNumber
 	// The number of attempts is arbitrary.
 	for range 1000 {
 		num := d.cfg.numberFor(q.shard.slot, random.Uint32()&verbs.MaxQPNum)
@@ -323,6 +323,8 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	}
 	return err
 }
+
+var errNoQPNumber = fmt.Errorf("%w: the queue pair numbers of the completion vector are in use", verbs.ErrNoResources)
 
 func (d *device) unregister(q *qp) {
 	d.mu.Lock()

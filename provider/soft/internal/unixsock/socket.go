@@ -64,7 +64,7 @@ func Send(fd int, packet []byte, fds []int) error {
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	if err := unix.Sendmsg(fd, packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err != nil {
+	if err := send(fd, packet, rights); err != nil {
 		return fmt.Errorf("%w: %w", verbs.ErrPeerGone, err)
 	}
 	return nil

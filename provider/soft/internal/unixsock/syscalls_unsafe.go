@@ -50,10 +50,24 @@ func accept(fd int) (int, error) {
 	return int(client), nil
 }
 
-// receive receives one packet into buf, and control messages into rights. Both must not
-// be empty, but rights may be nil. See recvmsg(2).
+// send sends one packet with control messages. Both may be empty. See sendmsg(2).
+func send(fd int, packet, rights []byte) error {
+	iov := unix.Iovec{Base: unsafe.SliceData(packet)}
+	iov.SetLen(len(packet))
+	msg := unix.Msghdr{Iov: &iov, Control: unsafe.SliceData(rights)}
+	msg.SetIovlen(1)
+	msg.SetControllen(len(rights))
+	_, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&msg)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// receive receives one packet into buf, and control messages into rights. Both may be
+// empty. See recvmsg(2).
 func receive(fd int, buf, rights []byte) (n, nRights, flags int, err error) {
-	iov := unix.Iovec{Base: &buf[0]}
+	iov := unix.Iovec{Base: unsafe.SliceData(buf)}
 	iov.SetLen(len(buf))
 	msg := unix.Msghdr{Iov: &iov, Control: unsafe.SliceData(rights)}
 	msg.SetIovlen(1)
