@@ -13,9 +13,8 @@ import (
 // Even if there is an error, newConn returns the connection, for Conn.failOpen.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}
-	c.stateTimer.Fire = c.onStateTimer
-	c.deadline.Fire = func() { c.beginClose(ErrDeadline) }
-	c.keepalive.Fire = c.onKeepaliveTimer
+	owner := (*connTimers)(c)
+	c.stateTimer.Owner, c.deadline.Owner, c.keepalive.Owner = owner, owner, owner
 	l.liveConns++
 	l.openingConns++
 	l.epoll.checkSoon()
@@ -297,8 +296,8 @@ func (c *Conn) enterOpen() {
 // setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. Some
 // connection managers ignore setTransportTimers and use 655 ms (rdma_accept(3)).
 func (c *Conn) setRNRTimer() error {
-	attr := verbs.QPAttr{MinRNRTimer: c.loop.cfg.rnrTimerCode()}
-	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)
+	c.loop.qpAttr = verbs.QPAttr{MinRNRTimer: c.loop.cfg.rnrTimerCode()}
+	err := c.qp.Modify(&c.loop.qpAttr, verbs.AttrMinRNRTimer)
 	switch {
 	case errors.Is(err, verbs.ErrNotSupported):
 		return nil // iWARP has no RNR timer

@@ -1,6 +1,10 @@
 package reactor
 
-import "time"
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+)
 
 // SetDeadline makes the connection end with ErrDeadline at the time t. SetDeadline
 // replaces an earlier deadline. The zero time removes the deadline. Unless the state is
@@ -101,4 +105,20 @@ func (c *Conn) startKeepalive() {
 		return
 	}
 	c.loop.timers.Set(&c.keepalive, when)
+}
+
+// A connTimers is a Conn with the method of the interface timerheap.Owner.
+type connTimers Conn
+
+// OnTimer calls the function for a timer of the connection.
+func (o *connTimers) OnTimer(t *timerheap.Timer) {
+	c := (*Conn)(o)
+	switch t {
+	case &c.stateTimer:
+		c.onStateTimer()
+	case &c.deadline:
+		c.beginClose(ErrDeadline)
+	default:
+		c.onKeepaliveTimer()
+	}
 }

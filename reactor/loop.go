@@ -48,6 +48,8 @@ type Loop struct {
 	// inlineBuffer describes the message that recvInline handles. It is not part of the slab,
 	// and its memory belongs to the completion queue.
 	inlineBuffer Buffer
+	// qpAttr has the attributes for a call of Modify. A local variable would be allocated.
+	qpAttr verbs.QPAttr
 	// load is liveConns plus the calls of Dial and Accept that the loop has not handled
 	// yet.
 	load atomic.Int64

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
@@ -15,7 +16,7 @@ func (l *Loop) open() (err error) {
 	l.mailbox.limit = l.cfg.MaxPosted
 	l.idle.budget = l.cfg.SpinBudget
 	l.idle.policy.Store(uint32(l.cfg.Idle))
-	l.ticker.Fire = l.onTick
+	l.ticker.Owner = timerheap.Func(l.onTick)
 	l.epoll.checkSoon()
 	if l.poller, err = poller.New(maxEvents); err != nil {
 		return err

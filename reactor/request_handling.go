@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -38,7 +39,7 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 	if req.decisionErr() != nil {
 		return
 	}
-	req.expiry.Fire = func() { l.expireRequest(req) }
+	req.expiry.Owner = timerheap.Func(func() { l.expireRequest(req) })
 	l.setTimer(&req.expiry, l.cfg.DecisionTimeout)
 }
 

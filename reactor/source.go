@@ -4,7 +4,7 @@ import "github.com/rdmaloop/rdmaloop/poller"
 
 // expectedEpollEvery limits the polls of the completion queues between two checks of
 // epoll while events are expected. Arbitrary.
-const expectedEpollEvery = 16
+const expectedEpollEvery = 8
 
 // A source handles the events of a descriptor of the loop's poller.
 type source interface {

@@ -17,12 +17,12 @@ func TestEpollInterval(t *testing.T) {
 		want           int
 	}{
 		{1024, 0, false, IdleAdaptive, 1024},
-		{1024, 1, false, IdleAdaptive, 16},
-		{1024, 3, false, IdleAdaptive, 16},
-		{1024, 0, true, IdleAdaptive, 16},
+		{1024, 1, false, IdleAdaptive, 8},
+		{1024, 3, false, IdleAdaptive, 8},
+		{1024, 0, true, IdleAdaptive, 8},
 		{1024, 0, false, IdleBusy, 1024},
-		{1024, 1, false, IdleBusy, 2},
-		{1024, 0, true, IdleBusy, 2},
+		{1024, 1, false, IdleBusy, 1},
+		{1024, 0, true, IdleBusy, 1},
 		{4, 0, false, IdleAdaptive, 4},
 		{4, 1, false, IdleAdaptive, 4},
 		{1, 1, false, IdleBusy, 1},

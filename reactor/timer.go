@@ -23,7 +23,7 @@ func (t *Timer) Reset(d time.Duration) { t.loop.setTimer(&t.node, d) }
 // After makes the loop call fn after d, never earlier. Other work of the loop may delay
 // it. Only the goroutine of the loop may call After.
 func (l *Loop) After(d time.Duration, fn func()) *Timer {
-	t := &Timer{loop: l, node: timerheap.Timer{Fire: fn}}
+	t := &Timer{loop: l, node: timerheap.Timer{Owner: timerheap.Func(fn)}}
 	t.Reset(d)
 	return t
 }

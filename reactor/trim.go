@@ -1,6 +1,10 @@
 package reactor
 
-import "time"
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+)
 
 const (
 	// trimEvery is the time between two rounds of trim(). Memory that was not used for a
@@ -15,7 +19,7 @@ const (
 // already running, startTrimTimer does nothing.
 func (d *loopDevice) startTrimTimer() {
 	if !d.trimTimer.Running() {
-		d.trimTimer.Fire = d.trim
+		d.trimTimer.Owner = timerheap.Func(d.trim)
 		d.loop.setTimer(&d.trimTimer, trimEvery)
 	}
 }

@@ -4,12 +4,24 @@ package timerheap
 
 import "time"
 
-// A Timer calls the function Fire once at the timer's time. Its owner sets Fire before
-// the first call of Heap.Set, and leaves the other fields zero.
+// An Owner has timers. It is an interface and not a function, because a method value or
+// closure for each timer would be an allocation.
+type Owner interface {
+	// OnTimer is called when a timer fires, on the goroutine that owns the heap. The timer
+	// is then not running, and OnTimer may set it again.
+	OnTimer(t *Timer)
+}
+
+// A Func is the Owner of one timer.
+type Func func()
+
+// OnTimer implements Owner. It calls the function.
+func (f Func) OnTimer(*Timer) { f() }
+
+// A Timer calls Owner.OnTimer once at the timer's time. The user sets Owner before the
+// first call of Heap.Set, and leaves the other fields zero.
 type Timer struct {
-	// Heap.Expire calls Fire on the goroutine that owns the heap. The timer is then not
-	// running, and Fire may set it again.
-	Fire func()
+	Owner Owner
 	// Time at which the timer fires, from a starting point that the owner of the heap
 	// has chosen.
 	when time.Duration
@@ -82,15 +94,15 @@ func (h *Heap) Due(now time.Duration) bool {
 	return len(h.timers) > 0 && h.timers[0].when <= now
 }
 
-// Expire fires all timers that are due at the given time, and returns their number. Fire
-// may set and stop timers. Expire fires at most as many timers as were running before
+// Expire fires all timers that are due at the given time, and returns their number.
+// OnTimer may set and stop timers. Expire fires at most as many timers as were running before
 // the call. Without this limit, a timer that sets itself to a past time would fire
 // forever.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
 		t := h.timers[0]
 		h.Stop(t)
-		t.Fire()
+		t.Owner.OnTimer(t)
 	}
 	return fired
 }

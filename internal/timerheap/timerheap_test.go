@@ -19,7 +19,7 @@ func TestTimersAgainstAModel(t *testing.T) {
 		all := make([]Timer, 20)
 		want := make(map[int]time.Duration)
 		for i := range all {
-			all[i].Fire = func() { fired = append(fired, i) }
+			all[i].Owner = Func(func() { fired = append(fired, i) })
 		}
 		for now := time.Duration(0); now < 300; now++ {
 			i := rng.IntN(len(all))
@@ -57,13 +57,13 @@ func TestTimerSetWhileFiring(t *testing.T) {
 	var ts Heap
 	var a, b Timer
 	n := 0
-	a.Fire = func() { n++; ts.Set(&a, 5) }
-	b.Fire = func() { n += 10 }
+	a.Owner = Func(func() { n++; ts.Set(&a, 5) })
+	b.Owner = Func(func() { n += 10 })
 	ts.Set(&a, 5)
 	require.Equal(t, 1, ts.Expire(5))
 	require.Equal(t, 1, n)
 
-	a.Fire = func() { ts.Stop(&b) }
+	a.Owner = Func(func() { ts.Stop(&b) })
 	ts.Set(&b, 6)
 	require.Equal(t, 1, ts.Expire(6), "b was stopped by a")
 	require.Equal(t, 1, n)
@@ -71,7 +71,7 @@ func TestTimerSetWhileFiring(t *testing.T) {
 
 func TestTimersDoNotAllocate(t *testing.T) {
 	var ts Heap
-	tm := Timer{Fire: func() {}}
+	tm := Timer{Owner: Func(func() {})}
 	ts.Set(&tm, 1)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		ts.Set(&tm, 2)

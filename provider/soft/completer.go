@@ -5,6 +5,7 @@ package soft
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -142,6 +143,18 @@ func (q *qp) onRNR(code uint8) {
 	q.shard.counts.Inc(counters.RcvdRNRErr)
 	if !q.rnr.refused(code) {
 		q.failOldest(verbs.StatusRNRRetryExcErr)
+	}
+}
+
+// OnTimer implements timerheap.Owner for the timers of the queue pair.
+func (q *qp) OnTimer(t *timerheap.Timer) {
+	switch t {
+	case &q.rnr.timer.Timer:
+		q.onRNRTimer()
+	case &q.responseTimer.Timer:
+		q.onResponseTimer()
+	default:
+		q.onPartialTimer()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -105,7 +106,7 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 		return nil, err
 	}
 	c.shard, c.depth = shard, attr.Depth
-	c.failTimer.init(shard, c.failQPs)
+	c.failTimer.init(shard, timerheap.Func(c.failQPs))
 	c.resize(min(ceilPow2(attr.Depth), initialCQEs))
 	if c.chn != nil {
 		if err := c.chn.attach(c); err != nil {

@@ -87,9 +87,9 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	q.sq = newSendQueue(&q.caps)
 	q.rq = newRecvQueue(q.caps.MaxRecvWR, q.caps.MaxRecvSGE)
 	q.buffer.sges = make([]verbs.SGE, 0, q.receiveQueue().maxSGE)
-	q.rnr.timer.init(q.shard, q.onRNRTimer)
-	q.responseTimer.init(q.shard, q.onResponseTimer)
-	q.partial.timer.init(q.shard, q.onPartialTimer)
+	q.rnr.timer.init(q.shard, q)
+	q.responseTimer.init(q.shard, q)
+	q.partial.timer.init(q.shard, q)
 	if err := q.register(); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -37,15 +38,24 @@ type rcConn struct {
 func newRCConn(q *qp, to udp.Route, attr *verbs.QPAttr) (*rcConn, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
 	c := &rcConn{q: q, demux: &q.shard.demux, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
-	c.retry.timer.init(q.shard, c.onRetransmitTimer)
+	c.retry.timer.init(q.shard, c)
 	c.resp.init(attr)
-	c.credits.init(flowOf(q), q.shard, c.onCreditTimer)
+	c.credits.init(flowOf(q), q.shard, c)
 	if err := c.demux.conn.Open(&c.to); err != nil {
 		return nil, err
 	}
 	c.cong.join(c.demux.acquireCongestion(to.Remote), c.schedule)
 	c.demux.attach(q.num, c)
 	return c, nil
+}
+
+// OnTimer implements timerheap.Owner.
+func (c *rcConn) OnTimer(t *timerheap.Timer) {
+	if t == &c.retry.timer.Timer {
+		c.onRetransmitTimer()
+	} else {
+		c.onCreditTimer()
+	}
 }
 
 // receive implements wireQP. It drops packets of other addresses and transports (IBTA

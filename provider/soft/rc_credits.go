@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -44,9 +45,9 @@ type rcCredits struct {
 }
 
 // init prepares the credits and the timer of a connection.
-func (r *rcCredits) init(flow connmgr.CreditFlow, s *shard, fire func()) {
+func (r *rcCredits) init(flow connmgr.CreditFlow, s *shard, owner timerheap.Owner) {
 	r.CreditFlow, r.probe = flow, creditProbeAllowed
-	r.timer.init(s, fire)
+	r.timer.init(s, owner)
 }
 
 // lacks reports whether w takes a receive buffer that the peer has not advertised.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -298,7 +299,7 @@ func newRetransmission() (r *retransmission, now *time.Duration) {
 	s, r := newTestShard(), new(retransmission)
 	now = new(time.Duration)
 	s.clock = func() time.Duration { return *now }
-	r.timer.init(s, func() {})
+	r.timer.init(s, timerheap.Func(func() {}))
 	return r, now
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
@@ -199,7 +200,7 @@ func TestPartialLimit(t *testing.T) {
 // call of watch().
 func TestPartialMessageStalls(t *testing.T) {
 	var p partialMessage
-	p.timer.init(newTestShard(), func() {})
+	p.timer.init(newTestShard(), timerheap.Func(func() {}))
 	p.begin()
 	p.watch(100, time.Second)
 	require.Equal(t, time.Second, p.timer.When())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -14,7 +15,7 @@ func TestRNRRetry(t *testing.T) {
 	const code = 12
 	for left, retries := range map[uint8]int{0: 0, 2: 2, verbs.RNRRetryForever: 20} {
 		s, r := newTestShard(), rnrRetry{retriesLeft: left}
-		r.timer.init(s, r.fired)
+		r.timer.init(s, timerheap.Func(r.fired))
 		for range retries {
 			require.True(t, r.refused(code), "%d", left)
 			s.timers.Expire(verbs.RNRDelay(code) - 1)

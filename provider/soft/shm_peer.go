@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
@@ -123,7 +124,7 @@ func newSHMPeer(s *shard, end *shm.End) (*shmPeer, error) {
 	if err := s.epoll.Add(end.Doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, p); err != nil {
 		return nil, err
 	}
-	p.unusedTimer.init(s, p.dropUnused)
+	p.unusedTimer.init(s, timerheap.Func(p.dropUnused))
 	p.regions.init(s)
 	p.sharesRegions = !s.dev.cfg.PrivateRegions && s.dev.users.IsOwn(end.User())
 	s.polls.activate(p)

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
@@ -54,7 +55,7 @@ type remoteRegions struct {
 
 func (t *remoteRegions) init(s *shard) {
 	t.maps = s.dev.maps
-	t.sweeps.init(s, t.sweep)
+	t.sweeps.init(s, timerheap.Func(t.sweep))
 }
 
 // find returns the region with a key, or nil.

@@ -8,14 +8,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 )
 
-// A timer calls a function once, at or after a given time, while its shard is driven. It
+// A timer calls its owner once, at or after a given time, while its shard is driven. It
 // has to be initialized with init().
 type timer struct {
 	timerheap.Timer
 	shard *shard
 }
 
-func (t *timer) init(s *shard, fire func()) { t.shard, t.Fire = s, fire }
+func (t *timer) init(s *shard, owner timerheap.Owner) { t.shard, t.Owner = s, owner }
 
 // start makes the timer fire after the given time, also if it is running.
 func (t *timer) start(after time.Duration) {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -88,7 +89,7 @@ func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 		out: make([]byte, datagramHeader+datagramMTU), in: make([]byte, datagramHeader+datagramMTU+1),
 		dests: make(map[uint32]*udLocalDest), sources: make(map[int]*udLocalSource),
 	}
-	p.acceptTimer.init(q.shard, p.acceptAgain)
+	p.acceptTimer.init(q.shard, timerheap.Func(p.acceptAgain))
 	return p, nil
 }
 

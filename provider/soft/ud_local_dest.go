@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -78,7 +79,7 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 		u.removeLeastRecentlyUsed(nil)
 	}
 	d := &udLocalDest{local: u, qpn: qpn, fd: -1, lastUse: u.uses}
-	d.retryTimer.init(u.q.shard, d.connectAgain)
+	d.retryTimer.init(u.q.shard, timerheap.Func(d.connectAgain))
 	u.dests[qpn] = d
 	if !d.connect() {
 		return nil

@@ -41,6 +41,7 @@ type channel struct {
 	// packet is the receive buffer of the local path. It is one byte longer than a valid
 	// message, to detect longer packets.
 	packet     [maxMessage + 1]byte
+	attr       verbs.QPAttr // attributes for a call of Modify; a local variable would be allocated
 	localAddrs hostport.LocalAddrCache
 
 	// ports counts the channel's IDs by the UDP port that they use.

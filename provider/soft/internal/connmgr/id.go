@@ -128,7 +128,7 @@ const (
 func newID(ch *channel, ps cm.PortSpace) *id {
 	i := &id{m: ch.m, ps: ps, reservation: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
 	i.ch.Store(ch)
-	i.timer.Fire = i.timedOut
+	i.timer.Owner = i
 	return i
 }
 
@@ -216,9 +216,9 @@ func (i *id) peerGone() {
 	}
 }
 
-// timedOut ends the connection, request or lookup, because the expected message has not
-// arrived.
-func (i *id) timedOut() {
+// OnTimer implements timerheap.Owner. It ends the connection, request or lookup, because
+// the expected message has not arrived.
+func (i *id) OnTimer(*timerheap.Timer) {
 	switch i.state {
 	case stateREQSent:
 		i.cancelRequest()

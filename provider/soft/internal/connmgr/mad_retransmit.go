@@ -43,7 +43,7 @@ type retransmitter struct {
 
 func (r *retransmitter) init(c *madConn) {
 	r.c = c
-	r.timer.Fire = func() { r.fire() }
+	r.timer.Owner = r
 }
 
 // hasRTU reports whether the message is an RTU.
@@ -80,7 +80,9 @@ func (r *retransmitter) schedule(d time.Duration) {
 
 func (r *retransmitter) stop() { r.c.ch.timers.Stop(&r.timer) }
 
-func (r *retransmitter) fire() {
+// OnTimer implements timerheap.Owner. It sends the message again, and sets the timer
+// again unless no retransmission is left.
+func (r *retransmitter) OnTimer(*timerheap.Timer) {
 	if r.remaining == 0 {
 		if r.c.state == madOrphan {
 			r.c.release()

@@ -66,12 +66,14 @@ func (i *id) connectQP() error {
 
 // qpToRTS moves a queue pair through a range of states.
 func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
+	attr := &i.ch.Load().attr
 	for state := first; state <= last; state++ {
-		attr, mask, err := i.initQPAttr(state)
-		if err != nil {
+		var mask verbs.QPAttrMask
+		var err error
+		if *attr, mask, err = i.initQPAttr(state); err != nil {
 			return err
 		}
-		if err := qp.Modify(&attr, mask); err != nil {
+		if err := qp.Modify(attr, mask); err != nil {
 			return err
 		}
 	}
@@ -89,7 +91,9 @@ func (i *id) failQP() {
 // flushQP moves the ID's queue pair, if any, to the error state.
 func (i *id) flushQP() {
 	if own := i.ownQP(); own != nil {
-		_ = own.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState)
+		attr := &i.ch.Load().attr
+		*attr = verbs.QPAttr{State: verbs.StateError}
+		_ = own.Modify(attr, verbs.AttrState)
 	}
 }
 

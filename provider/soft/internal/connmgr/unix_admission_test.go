@@ -15,7 +15,7 @@ import (
 func TestBusiestUsersOldestIsClosed(t *testing.T) {
 	g := &unixListener{}
 	add := func(uid uint32) *client {
-		c := &client{unixConn: &unixConn{peer: cm.Credentials{UID: uid}}}
+		c := &client{unixConn: unixConn{peer: cm.Credentials{UID: uid}}}
 		g.clients = append(g.clients, c)
 		return c
 	}

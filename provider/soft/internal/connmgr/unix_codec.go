@@ -43,8 +43,12 @@ const (
 )
 
 // encode returns the packet of a message.
-func encode(m message) []byte {
-	b := make([]byte, headerSize, maxMessage)
+func encode(m message) []byte { return encodeTo(make([]byte, maxMessage), m) }
+
+// encodeTo is encode with memory for the packet, of at least maxMessage bytes.
+func encodeTo(b []byte, m message) []byte {
+	b = b[:headerSize]
+	clear(b)
 	b[0], b[1] = codecVersion, byte(m.kind())
 	var private []byte
 	switch m := m.(type) {
@@ -120,7 +124,8 @@ func decode(b []byte) (message, error) {
 	}
 	// Each message has exactly one encoding. So if encode(m) differs from b, a length, a
 	// flag or an unused field of b is wrong.
-	if !bytes.Equal(encode(m), b) {
+	var again [maxMessage]byte
+	if !bytes.Equal(encodeTo(again[:], m), b) {
 		return nil, malformed("layout for kind", uint64(b[1]))
 	}
 	return m, nil

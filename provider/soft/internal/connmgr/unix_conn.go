@@ -30,7 +30,8 @@ type unixConn struct {
 	peer      cm.Credentials
 	connected bool // true if fd is connected to the peer
 
-	bound boundConn // binding of the local queue pair
+	bound   boundConn // connection of the local queue pair
+	binding Binding   // binding of the queue pair; valid after attach
 
 	// search for the listener on the connecting side; nil after the search
 	dial *localDial
@@ -130,11 +131,11 @@ func (c *unixConn) attach(qpn uint32) error {
 	if err != nil {
 		return err
 	}
-	b := &Binding{End: end}
+	c.binding = Binding{End: end}
 	if c.connected {
-		b.Peer = access.LocalSource(c.peer.UID, c.peer.PID)
+		c.binding.Peer = access.LocalSource(c.peer.UID, c.peer.PID)
 	}
-	return c.bound.bind(c.ch.m.Engine, qpn, b)
+	return c.bound.bind(c.ch.m.Engine, qpn, &c.binding)
 }
 
 // key returns the key of the memory that the shard of the queue pair qpn shares with the
@@ -193,13 +194,14 @@ func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 // send implements cmConn. A REP names the chosen end, and comes with the descriptors of
 // a new segment.
 func (c *unixConn) send(m message) error {
+	var packet [maxMessage]byte
 	rep, ok := m.(*repMsg)
 	if !ok {
-		return unixsock.Send(c.fd, encode(m), nil)
+		return unixsock.Send(c.fd, encodeTo(packet[:], m), nil)
 	}
 	defer c.closePassed()
 	rep.shared = sharedMemory{shard: c.ch.m.shardID(rep.qpn), segment: c.chosen.ID, side: uint8(c.chosen.Side), passed: len(c.passed) > 0}
-	return unixsock.Send(c.fd, encode(m), c.passed)
+	return unixsock.Send(c.fd, encodeTo(packet[:], m), c.passed)
 }
 
 // hold keeps the memory that this side shares with the peer until the REP has chosen

@@ -53,7 +53,7 @@ const (
 func dialUnix(i *id, m message) error {
 	c := &unixConn{ch: i.ch.Load(), id: i, fd: i.reservation.Take()}
 	d := &localDial{c: c, request: m}
-	d.retryTimer.Fire = func() { d.retry() }
+	d.retryTimer.Owner = d
 	c.dial, i.conn = d, c
 	err := d.run()
 	if err != nil {
@@ -63,8 +63,8 @@ func dialUnix(i *id, m message) error {
 	return err
 }
 
-// retry continues the dial when retryTimer expires.
-func (d *localDial) retry() {
+// OnTimer implements timerheap.Owner. It continues the dial.
+func (d *localDial) OnTimer(*timerheap.Timer) {
 	if err := d.run(); err != nil {
 		d.returnSocket()
 		d.c.id.dialFailed(err)
@@ -195,7 +195,7 @@ func (d *localDial) sendRequest() error {
 	c.dial = nil
 	c.hold(d.request)
 	// If the listener has closed the connection, the channel calls peerGone later.
-	_ = unixsock.Send(c.fd, encode(d.request), nil)
+	_ = c.send(d.request)
 	return nil
 }
 

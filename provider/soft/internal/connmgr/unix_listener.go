@@ -32,7 +32,7 @@ type unixListener struct {
 
 // A client is an accepted socket on which no request has arrived.
 type client struct {
-	*unixConn
+	unixConn
 	listener     *unixListener
 	requestTimer timerheap.Timer // expires when the request has not arrived in time
 }
@@ -57,7 +57,7 @@ const (
 
 func openUnixListener(i *id, fd int) (*unixListener, error) {
 	l := &unixListener{ch: i.ch.Load(), id: i, fd: fd, accepting: true}
-	l.pauseTimer.Fire = func() { l.watchSocket() }
+	l.pauseTimer.Owner = timerheap.Func(func() { l.watchSocket() })
 	if err := l.ch.watch(fd, l); err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func (l *unixListener) acceptClient(fd int) {
 		l.refuseNoResources(fd, cause)
 		return
 	}
-	c := &client{unixConn: &unixConn{ch: l.ch, fd: fd, peer: peer, connected: true, admission: admitted}, listener: l}
-	c.requestTimer.Fire = func() { c.refuse() }
+	c := &client{unixConn: unixConn{ch: l.ch, fd: fd, peer: peer, connected: true, admission: admitted}, listener: l}
+	c.requestTimer.Owner = c
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
 		// The channel can not watch any more descriptors.
@@ -181,7 +181,7 @@ func (c *client) OnReady(int, uint32) {
 		c.close()
 		return
 	}
-	c.ch.epoll.SetHandler(c.fd, c.unixConn)
+	c.ch.epoll.SetHandler(c.fd, &c.unixConn)
 }
 
 // takeRequest creates an ID for a request, or refuses the request.
@@ -195,7 +195,7 @@ func (c *client) takeRequest(m message) {
 		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false))
 		return
 	}
-	c.id = c.listener.id.incoming(m, c.unixConn)
+	c.id = c.listener.id.incoming(m, &c.unixConn)
 }
 
 // hasToWait reports whether the client has to wait after earlier access errors
@@ -203,6 +203,10 @@ func (c *client) takeRequest(m message) {
 func (c *client) hasToWait() bool {
 	return c.listener.id.ps == cm.TCP && c.ch.m.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
 }
+
+// OnTimer implements timerheap.Owner. It refuses the client, because no request has
+// arrived in time.
+func (c *client) OnTimer(*timerheap.Timer) { c.refuse() }
 
 func (c *client) refuse() {
 	c.remove()
