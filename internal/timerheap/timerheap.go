@@ -95,9 +95,9 @@ func (h *Heap) Due(now time.Duration) bool {
 }
 
 // Expire fires all timers that are due at the given time, and returns their number.
-// OnTimer may set and stop timers. Expire fires at most as many timers as were running before
-// the call. Without this limit, a timer that sets itself to a past time would fire
-// forever.
+// OnTimer may set and stop timers. Expire fires at most as many timers as were running
+// before the call. Without this limit, a timer that sets itself to a past time would
+// fire forever.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
 		t := h.timers[0]
