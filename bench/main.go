@@ -49,18 +49,68 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// Another Ctrl-C kills the process.
 	context.AfterFunc(ctx, cancel)
 
-	p := newPlan(available(runners(), o, stderr), o)
-	if p.steps() == 0 {
-		return status(stderr, errors.New("nothing to measure"))
+	measure := runAll
+	if o.pairs {
+		measure = runPairs
 	}
-	failures := measureAll(ctx, p, stderr)
-	if err := output(p.rows(), o, stdout); err != nil {
+	failures, err := measure(ctx, o, stdout, stderr)
+	if err != nil {
 		return status(stderr, err)
 	}
 	if failures > 0 {
 		return exitFailed
 	}
 	return exitOK
+}
+
+var errNoCase = errors.New("nothing to measure")
+
+// runAll measures all cases that the options select, and prints the rows.
+func runAll(ctx context.Context, o options, stdout, stderr io.Writer) (failures int, err error) {
+	before, err := earlier(o)
+	if err != nil {
+		return 0, err
+	}
+	p := newPlan(available(runners(), o, stderr), o)
+	if p.steps() == 0 {
+		return 0, errNoCase
+	}
+	failures = measureAll(ctx, p, stderr)
+	rows := p.rows()
+	if err := output(rows, o, stdout); err != nil || o.compare == "" {
+		return failures, err
+	}
+	return failures, printComparison(stdout, before, figuresOf(rows))
+}
+
+// runPairs measures the goals in pairs, and prints the ratios.
+func runPairs(ctx context.Context, o options, stdout, stderr io.Writer) (failures int, err error) {
+	before, err := earlier(o)
+	if err != nil {
+		return 0, err
+	}
+	here := map[string]runner{}
+	for _, r := range available(runners(), options{peers: goalPeers(goals())}, stderr) {
+		here[r.Name()] = r
+	}
+	pairs := pairingsOf(goals(), o, here)
+	if len(pairs) == 0 {
+		return 0, errNoCase
+	}
+	failures = measurePairs(ctx, pairs, o, here, stderr)
+	rows := pairRows(pairs)
+	if err := outputPairs(rows, o, stdout); err != nil || o.compare == "" {
+		return failures, err
+	}
+	return failures, printComparison(stdout, before, figuresOfPairs(rows))
+}
+
+// earlier returns the figures of the run to compare with, if any.
+func earlier(o options) ([]figure, error) {
+	if o.compare == "" {
+		return nil, nil
+	}
+	return readFigures(o.compare, o.pairs)
 }
 
 func runners() (all []runner) {

@@ -24,7 +24,9 @@ type options struct {
 	// Message sizes in bytes. Without sizes, each workload uses its default.
 	sizes []int
 	// True for a short run with fewer cases.
-	quick    bool
+	quick bool
+	// True to measure the goals in pairs.
+	pairs    bool
 	duration time.Duration
 	// Number of times that each case is measured.
 	rounds int
@@ -32,6 +34,8 @@ type options struct {
 	json string
 	// Directory to which the plots are written.
 	plots string
+	// Name of a JSON file of an earlier run to compare with.
+	compare string
 }
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
@@ -44,8 +48,10 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.Func("workloads", "`list` of workloads: "+strings.Join(workloads(), ", "), o.setWorkloads)
 	f.Func("sizes", "`list` of message sizes in bytes, 8 at least", o.setSizes)
 	f.BoolVar(&o.quick, "quick", false, "measure fewer cases, and each for a shorter time: less than a minute")
-	f.DurationVar(&o.duration, "duration", 0, "how long to measure each case in each round (500ms; quick: 60ms)")
-	f.IntVar(&o.rounds, "rounds", 0, "how often to measure each case; the median is reported (3; quick: 1)")
+	f.BoolVar(&o.pairs, "pairs", false, "measure the goals of this library, each beside its peer, and print the ratios")
+	f.StringVar(&o.compare, "compare", "", "print what is better or worse than in this `file`, which an earlier run with -json has written")
+	f.DurationVar(&o.duration, "duration", 0, "how long to measure each case in each round (500ms; quick: 60ms; pairs: 120ms)")
+	f.IntVar(&o.rounds, "rounds", 0, "how often to measure each case; the median is reported (3; quick: 1; pairs: 9)")
 	f.StringVar(&o.plots, "plots", "", "write plots, as SVG, into this `directory`")
 	f.StringVar(&o.json, "json", "", "write the rows to this `file`, - for the standard output")
 	err = f.Parse(args)
@@ -67,9 +73,15 @@ func (o options) withDefaults() (options, error) {
 	if o.duration < 0 || o.rounds < 0 {
 		return o, errors.New("-duration and -rounds must not be negative")
 	}
+	if o.pairs && (o.quick || o.plots != "") {
+		return o, errors.New("-pairs excludes -quick and -plots")
+	}
 	duration, rounds := 500*time.Millisecond, 3
 	if o.quick {
 		duration, rounds = 60*time.Millisecond, 1
+	}
+	if o.pairs {
+		duration, rounds = pairDuration, pairRounds
 	}
 	if o.duration == 0 {
 		o.duration = duration

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -113,7 +114,13 @@ func openProvider(s *spec) (cm.Provider, error) {
 	if s.Path == pathDevice {
 		return provider.Open("rdmacore", nil)
 	}
-	return provider.Open("soft", &provider.Config{Path: s.Path, Vectors: 1})
+	path := soft.PathLocal
+	if s.Path == pathWire {
+		path = soft.PathWire
+	}
+	// All connections of workConnsIdle have one source address.
+	const spare = 100
+	return soft.Open(&soft.Config{Path: path, Vectors: 1, MaxConnsPerAddress: s.Connections + spare})
 }
 
 // engineConfig returns the configuration for a case. The loop is pinned to a processor,

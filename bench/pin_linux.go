@@ -26,6 +26,14 @@ func next(set *unix.CPUSet, cpu int) int {
 	return cpu
 }
 
+// pinThread pins the calling thread to a processor. If the kernel refuses, the thread is
+// not pinned.
+func pinThread(cpu int) {
+	var one unix.CPUSet
+	one.Set(cpu)
+	_ = unix.SchedSetaffinity(0, &one)
+}
+
 // startPinned starts a program on the processor cpu. If cpu is negative, the program is
 // not pinned. The timer slack of a pinned program is 1 ns (PR_SET_TIMERSLACK(2const)).
 func startPinned(cmd *exec.Cmd, cpu int) error {

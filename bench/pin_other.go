@@ -8,3 +8,5 @@ import "os/exec"
 func processors() (client, server int) { return -1, -1 }
 
 func startPinned(cmd *exec.Cmd, _ int) error { return cmd.Start() }
+
+func pinThread(int) {}

@@ -51,7 +51,7 @@ func (p *plan) run(ctx context.Context, onStart func(Case), onFailure func(Case,
 				return
 			}
 			onStart(t.Case)
-			row, err := t.runner.Run(ctx, t.Case)
+			row, err := runBetweenCacheLines(ctx, t.runner, t.Case)
 			switch {
 			case ctx.Err() != nil: // The row is incomplete, because ctx has ended.
 				return
@@ -64,12 +64,25 @@ func (p *plan) run(ctx context.Context, onStart func(Case), onFailure func(Case,
 	}
 }
 
+// runBetweenCacheLines measures a case, and the cache line before and after it.
+func runBetweenCacheLines(ctx context.Context, r runner, c Case) (Row, error) {
+	before := cacheLineTime()
+	row, err := r.Run(ctx, c)
+	row.CacheLineBefore, row.CacheLineAfter = before, cacheLineTime()
+	return row, err
+}
+
 // rows returns the median row of each case that has complete rows.
 func (p *plan) rows() (rows []Row) {
 	for _, t := range p.tasks {
-		if len(t.rounds) > 0 {
-			rows = append(rows, median(t.rounds))
+		if len(t.rounds) == 0 {
+			continue
 		}
+		row := median(t.rounds)
+		for _, r := range t.rounds {
+			row.Rounds = append(row.Rounds, r.figure())
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

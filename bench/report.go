@@ -24,11 +24,24 @@ func output(rows []Row, o options, stdout io.Writer) (err error) {
 	return err
 }
 
+// outputPairs prints the rows of a run with -pairs as a table and as JSON, as the options
+// request.
+func outputPairs(rows []PairRow, o options, stdout io.Writer) (err error) {
+	if o.json != "-" {
+		fmt.Fprintln(stdout, describeMachine())
+		err = printPairs(stdout, rows)
+	}
+	if o.json != "" {
+		err = errors.Join(err, writeJSON(o.json, stdout, rows))
+	}
+	return err
+}
+
 // writeJSON writes the rows as a JSON array to the named file, or to w if the name is
 // "-".
-func writeJSON(name string, w io.Writer, rows []Row) error {
+func writeJSON[R any](name string, w io.Writer, rows []R) error {
 	// Without rows, this is an empty array, not null.
-	text, err := json.MarshalIndent(append([]Row{}, rows...), "", "\t")
+	text, err := json.MarshalIndent(append([]R{}, rows...), "", "\t")
 	if err != nil {
 		return err
 	}

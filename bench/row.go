@@ -46,11 +46,28 @@ type Row struct {
 	// together. It includes the opening of the connections and the warm-up.
 	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"`
 
+	// Time in nanoseconds of a round trip of a cache line, just before and just after the
+	// measurement. On a virtual machine it can change within seconds.
+	CacheLineBefore float64 `json:"cache_line_before_ns,omitempty"`
+	CacheLineAfter  float64 `json:"cache_line_after_ns,omitempty"`
+
+	// Rounds has the figure of each round that -compare compares: the P50, or MsgsPerSec
+	// if single messages are not timed.
+	Rounds []float64 `json:"rounds,omitempty"`
+
 	// RatioToGnet is the result of ratio() for this row and the row of gnet. RatioToFloor
 	// is the result for this row and the row of the peer that floorOf names. Zero means
 	// that there is no such row.
 	RatioToGnet  float64 `json:"ratio_to_gnet,omitempty"`
 	RatioToFloor float64 `json:"ratio_to_floor,omitempty"`
+}
+
+// figure returns the P50, or the rate if single messages are not timed.
+func (r Row) figure() float64 {
+	if r.P50 > 0 {
+		return r.P50
+	}
+	return r.MsgsPerSec
 }
 
 // A runner measures cases of one peer.

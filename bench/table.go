@@ -26,6 +26,7 @@ func columns() []column {
 		{"allocs", func(r Row) string { return perMessage(r, r.Allocs) }},
 		{"switches", func(r Row) string { return perMessage(r, r.CtxSwitches) }},
 		{"B/conn", func(r Row) string { return formatSI(r.RSSPerConn) }},
+		{"line ns", func(r Row) string { return formatInteger((r.CacheLineBefore + r.CacheLineAfter) / 2) }},
 		{"× gnet", func(r Row) string { return formatRatio(r.RatioToGnet) }},
 		{"× floor", func(r Row) string { return formatRatio(r.RatioToFloor) }},
 	}
@@ -33,6 +34,7 @@ func columns() []column {
 
 const tableNotes = `
 CPU time, allocations and context switches are sums of both sides, per round trip.
+Line ns is the round trip of a cache line, mean of one before and one after the row.
 Memory is that of both ends of a connection. × gnet and × floor are the p50 as a
 multiple of the p50 of gnet and of the floor (less is better). Where only rates are
 known, they are the ratio of the rates (more is better). The floor of shared memory
