@@ -20,6 +20,10 @@ type qpDemux struct {
 	// true during sendAll; no acknowledgement may be delayed, because the owner may
 	// sleep next
 	flushAll bool
+	// true if packets were queued after the last flush
+	unflushed bool
+	// true if flushFirst has sent packets since the last call of sendDue
+	flushed bool
 }
 
 // receive delivers a packet to its queue pair. It returns false if the partition or the
@@ -39,10 +43,36 @@ func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 // sendDue sends the packets that are due. An acknowledgement may wait for a later call;
 // see ackDelay.
 func (s *qpDemux) sendDue() {
-	if len(s.due) > 0 {
+	s.flushed = false
+	if !s.idle() {
 		s.sendListed()
 	}
 }
+
+// push queues a packet.
+func (s *qpDemux) push(to *udp.Route, p wire.Packet) {
+	s.unflushed = true
+	s.conn.Push(to, p)
+}
+
+// flushFirst sends the queued packets of its first call after sendDue. The packets of
+// later calls wait for the next sendDue, so that one system call sends the packets of
+// many connections.
+func (s *qpDemux) flushFirst() {
+	if s.unflushed && !s.flushed {
+		s.flushed = true
+		s.flush()
+	}
+}
+
+// flush sends the queued packets.
+func (s *qpDemux) flush() {
+	s.unflushed = false
+	s.conn.Flush()
+}
+
+// idle reports whether nothing is due and no packet is queued.
+func (s *qpDemux) idle() bool { return len(s.due) == 0 && !s.unflushed }
 
 // sendListed lets the queue pairs in s.due send. Queue pairs with unsent packets stay in
 // s.due. sendListed is a separate function so that the compiler inlines qpDemux.sendDue.
@@ -57,7 +87,7 @@ func (s *qpDemux) sendListed() {
 	}
 	clear(s.due[n:])
 	s.due = s.due[:n]
-	s.conn.Flush()
+	s.flush()
 }
 
 // sendAll sends what is due, and delayed acknowledgements. It returns false if something

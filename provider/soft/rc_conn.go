@@ -64,6 +64,7 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 	if !c.q.isServing() || from.From != c.to.Remote || p.Opcode().Transport() != wire.RC {
 		return
 	}
+	c.to.PeerSocket = from.Socket
 	if p.Opcode().Response() {
 		c.receiveResponse(p)
 		return
@@ -90,7 +91,7 @@ func (c *rcConn) transmit() {
 	if !c.sendRequests() {
 		c.schedule()
 	}
-	c.demux.conn.Flush()
+	c.demux.flushFirst()
 }
 
 // sendDue implements wireQP. A connection that is closed or has failed sends nothing.
@@ -139,7 +140,7 @@ func (c *rcConn) stopResponding() {
 	if c.acks.due() && c.resp.resources.nextPending() == nil {
 		c.sendAck()
 	}
-	c.demux.conn.Flush()
+	c.demux.flush()
 }
 
 // ready implements path. It does nothing, because an rcConn is usable from the start.
@@ -197,7 +198,7 @@ func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Pac
 	return p, true
 }
 
-func (c *rcConn) push(p wire.Packet) { c.demux.conn.Push(&c.to, p) }
+func (c *rcConn) push(p wire.Packet) { c.demux.push(&c.to, p) }
 
 // packetCount returns the number of packets of a message or READ response, at least one
 // (IBTA vol. 1, 9.7.2).

@@ -129,6 +129,8 @@ func (c *rcConn) onLoss() {
 // retransmit counts a loss, and goes back to the oldest unacknowledged packet.
 func (c *rcConn) retransmit(to recovery) {
 	c.q.shard.counts.Inc(counters.CompleterRetryErr)
+	// Perhaps another shard of the peer has received packets for this one.
+	c.to.PeerSocket = 0
 	c.cong.shrink(c.cong.inFlight)
 	c.retry.goBack(to)
 	c.goBack()

@@ -93,7 +93,7 @@ func (s *sim) step() bool {
 		if when, any := h.shard.timers.Next(); any && (!ok || int64(when) < next) {
 			next, ok = int64(when), true
 		}
-		if len(h.shard.demux.due) > 0 {
+		if !h.shard.demux.idle() {
 			next, ok = s.now, true
 		}
 	}

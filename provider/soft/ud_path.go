@@ -64,7 +64,7 @@ func (p *udPath) transmit() {
 		p.wire.demux.due = append(p.wire.demux.due, p)
 	}
 	if p.wire != nil {
-		p.wire.demux.conn.Flush()
+		p.wire.demux.flush()
 	}
 }
 

@@ -60,7 +60,7 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 	if h := pkt.ImmDt(); h != nil {
 		h.Set(w.imm)
 	}
-	u.demux.conn.Push(to, pkt)
+	u.demux.push(to, pkt)
 	return verbs.StatusSuccess, true
 }
 

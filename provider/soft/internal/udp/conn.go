@@ -221,7 +221,9 @@ func (c *Conn) Buffer(route *Route, size int) []byte {
 
 // Push queues the packet in the memory from the last Buffer. The packet is complete
 // except for its ICRC.
-func (c *Conn) Push(route *Route, p wire.Packet) { route.socket.send.put(p, route.dest) }
+func (c *Conn) Push(route *Route, p wire.Packet) {
+	route.socket.send.put(p, route.dest, route.PeerSocket)
+}
 
 // Flush sends the queued packets. What the kernel does not accept stays queued until the
 // next Flush or Poll.
@@ -236,7 +238,10 @@ func (c *Conn) Flush() {
 // OnTimeout reports that a packet along the route was not acknowledged. It closes the
 // connected socket, because the identification in the ICRC may have been wrong. The next
 // packets go through the shared socket.
-func (c *Conn) OnTimeout(route *Route) { route.dest.disconnect() }
+func (c *Conn) OnTimeout(route *Route) {
+	route.dest.disconnect()
+	route.PeerSocket = 0
+}
 
 // Poll receives some packets, and sends the queued packets. If the parameter spin is true
 // and the last Poll found nothing, it reads up to spinPolls times.

@@ -54,6 +54,6 @@ func (s *GSISocket) Buffer() []byte { return s.out.buffer() }
 func (s *GSISocket) Send(p wire.Packet, to netip.Addr) {
 	var dest destination
 	dest.set(s.port.local, destHeader{remote: to})
-	s.out.put(p, &dest)
+	s.out.put(p, &dest, 0)
 	s.out.flush()
 }

@@ -134,7 +134,7 @@ func TestReceiveMergedForAnotherShard(t *testing.T) {
 	p := wire.Build(r.send.buffer(), wire.SendOnly, 64)
 	p.BTH().SetDestQP(0x200)
 	p.BTH().SetPSN(psn.New(1))
-	r.send.put(p, r.to)
+	r.send.put(p, r.to, 0)
 	r.send.flush()
 	require.Equal(t, 1, r.recv.receive(picky))
 	require.Equal(t, mergeOff, r.recv.merging.state)

@@ -158,7 +158,7 @@ func BenchmarkPacket(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p := wire.Build(r.send.buffer(), wire.SendOnly, 1024)
-		r.send.put(p, r.to)
+		r.send.put(p, r.to, 0)
 		r.send.flush()
 		for r.recv.receive(sink) == 0 {
 		}

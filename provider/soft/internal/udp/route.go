@@ -18,6 +18,9 @@ type Route struct {
 	TrafficClass  uint8
 	HopLimit      uint8 // 0 means the default of the system
 	WantHeader    bool  // The receiver needs the IP header of each packet from the peer.
+	// PeerSocket is the last Header.Socket from the peer's queue pair. Packets for queue
+	// pairs with the same PeerSocket may leave in one message.
+	PeerSocket uint16
 
 	// The fields below are set by Conn.Open.
 	socket *localSocket
@@ -29,6 +32,10 @@ type Header struct {
 	From, To     netip.Addr
 	TrafficClass uint8
 	HopLimit     uint8
+	// Socket is the sender's UDP port, or 0 if that is the port of RoCEv2. The queue pairs
+	// that send from one such port to this host belong to one shard of the sender, if the
+	// sender uses this package.
+	Socket uint16
 }
 
 // A Sink receives the packets of a socket.

@@ -18,6 +18,8 @@ type sender struct {
 	batch   *batch
 	packets []wire.Packet  // for each buffer of the batch, the packet in it
 	dests   []*destination // for each packet, its destination
+	// for each packet, Route.PeerSocket
+	peerSockets []uint16
 	// Number of packets that wait, in the first buffers.
 	queued       int
 	segmentation bool // The sender may use UDP_SEGMENT.
@@ -43,6 +45,7 @@ func newSender(fd, packets, size int, counts *counters.Set) sender {
 	return sender{
 		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size),
 		packets: make([]wire.Packet, packets), dests: make([]*destination, packets),
+		peerSockets:  make([]uint16, packets),
 		segmentation: canSegment(fd), mayConnect: true, counts: counts,
 	}
 }
@@ -66,9 +69,10 @@ func (s *sender) buffer() []byte {
 }
 
 // put queues a packet from the memory of buffer(), without its ICRC. flush() sends it.
-func (s *sender) put(p wire.Packet, to *destination) {
+// The parameter peerSocket is Route.PeerSocket.
+func (s *sender) put(p wire.Packet, to *destination, peerSocket uint16) {
 	s.batch.setLength(s.queued, len(p.Bytes()))
-	s.packets[s.queued], s.dests[s.queued] = p, to
+	s.packets[s.queued], s.dests[s.queued], s.peerSockets[s.queued] = p, to, peerSocket
 	s.queued++
 	if tried, err := to.countPacket(s.mayConnect); tried {
 		s.mayConnect, s.connectDisabled = false, errors.Is(err, errProbeLost)
@@ -162,16 +166,16 @@ func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 }
 
 // segmentsFrom returns how many queued packets can be one message. All are for one queue
-// pair, because one socket receives the message.
+// pair or one shard of the peer, because one socket receives the message.
 func (s *sender) segmentsFrom(first int) int {
 	if !s.segmentation {
 		return 1
 	}
-	size, qpn := len(s.packets[first].Bytes()), s.packets[first].BTH().DestQP()
+	size := len(s.packets[first].Bytes())
 	n, total := 1, size
 	for i := first + 1; i < s.queued && n < maxSegments; i++ {
 		next := len(s.packets[i].Bytes())
-		if s.dests[i] != s.dests[first] || s.packets[i].BTH().DestQP() != qpn || next > size || total+next > maxSegmented {
+		if next > size || total+next > maxSegmented || !s.oneReceiver(first, i) {
 			break
 		}
 		n, total = n+1, total+next
@@ -180,6 +184,12 @@ func (s *sender) segmentsFrom(first int) int {
 		}
 	}
 	return n
+}
+
+// oneReceiver reports whether one socket of the peer receives two queued packets.
+func (s *sender) oneReceiver(i, j int) bool {
+	return s.dests[i] == s.dests[j] && (s.packets[i].BTH().DestQP() == s.packets[j].BTH().DestQP() ||
+		s.peerSockets[i] != 0 && s.peerSockets[i] == s.peerSockets[j])
 }
 
 // moveToFront removes the packets below the given index from the queue.
@@ -191,7 +201,7 @@ func (s *sender) moveToFront(first int) {
 	for i := range n {
 		s.batch.swap(i, first+i)
 		s.packets[i], s.packets[first+i] = s.packets[first+i], wire.Packet{}
-		s.dests[i] = s.dests[first+i]
+		s.dests[i], s.peerSockets[i] = s.dests[first+i], s.peerSockets[first+i]
 	}
 	clear(s.dests[n:s.queued])
 	s.queued = n

@@ -37,6 +37,9 @@ func (s *sources) find(remote, local netip.AddrPort) *source {
 	}
 	// The kernel may not report all header fields. These are the usual values.
 	s.candidate = source{at: remote, header: Header{From: remote.Addr(), To: local.Addr(), HopLimit: DefaultHopLimit}}
+	if remote.Port() != local.Port() {
+		s.candidate.header.Socket = remote.Port()
+	}
 	s.candidate.flow.Set(remote, local)
 	return &s.candidate
 }

@@ -95,7 +95,7 @@ func (r *rig) queue(payload int) {
 		p.Payload()[i] = byte(r.num)
 	}
 	r.num++
-	r.send.put(p, r.to)
+	r.send.put(p, r.to, 0)
 }
 
 func (r *rig) received() *basket {
@@ -219,7 +219,7 @@ func TestSendAndReceiveDoNotAllocate(t *testing.T) {
 	allocs := testing.AllocsPerRun(100, func() {
 		for range 3 {
 			p := wire.Build(r.send.buffer(), wire.SendOnly, 64)
-			r.send.put(p, r.to)
+			r.send.put(p, r.to, 0)
 		}
 		r.send.flush()
 		r.recv.receive(sink)
@@ -290,7 +290,7 @@ func TestSteer(t *testing.T) {
 		p := wire.Build(r.send.buffer(), wire.SendOnly, 0)
 		p.BTH().SetDestQP(qpn)
 		p.BTH()[4] = 0xff // This byte is not part of the queue pair number.
-		r.send.put(p, r.to)
+		r.send.put(p, r.to, 0)
 		fd, ok := fds[qpn%slots]
 		if qpn%slots == 1 {
 			fd = wide[qpn/slots%4]

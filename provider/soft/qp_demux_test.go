@@ -1,0 +1,70 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A flushCounter is a packetConn that counts calls of Flush.
+type flushCounter struct {
+	packetConn
+	flushes int
+}
+
+func (f *flushCounter) Flush() { f.flushes++ }
+
+// The first packets leave at once, those of later posts with the next poll or before the
+// owner sleeps.
+func TestPostsShareAFlush(t *testing.T) {
+	p := newScript(t)
+	conn := &flushCounter{packetConn: p}
+	p.e.qp.shard.demux.conn = conn
+	want := func(flushes int) {
+		t.Helper()
+		require.Equal(t, flushes, conn.flushes)
+	}
+	post := func() { p.e.post(verbs.SendWR{Opcode: verbs.OpSend}) }
+	post()
+	want(1)
+	post()
+	post()
+	want(1)
+	p.e.pollN(1)
+	want(2)
+	p.e.pollN(1)
+	want(2)
+	post()
+	want(3)
+	post()
+	want(3)
+	require.True(t, p.e.qp.shard.demux.sendAll())
+	want(4)
+}
+
+// A connection knows the socket of the peer until packets are lost.
+func TestPeerSocket(t *testing.T) {
+	p := newScript(t)
+	p.e.post(verbs.SendWR{Opcode: verbs.OpSend})
+	p.e.post(verbs.SendWR{Opcode: verbs.OpSend})
+	ack := p.packet(wire.Acknowledge, ourBase, 0)
+	ack.AETH().Set(wire.Ack(0), 1)
+	from := &udp.Header{From: scriptAddr, To: ownAddr, Socket: 7}
+	p.e.qp.shard.demux.receive(ack, from)
+	require.EqualValues(t, 1, p.conn.acked())
+	require.EqualValues(t, 7, p.conn.to.PeerSocket)
+	p.conn.onLoss()
+	require.Zero(t, p.conn.to.PeerSocket)
+	p.e.qp.shard.demux.receive(ack, from)
+	require.EqualValues(t, 7, p.conn.to.PeerSocket)
+	p.now += time.Second
+	p.conn.onAckTimeout()
+	require.Zero(t, p.conn.to.PeerSocket)
+}
