@@ -1,3 +1,3 @@
-// Package cmside has helpers for tests of connection management. A test makes a Side for
+// Package cmside has helpers for tests of connection management. A test opens a Side for
 // each side of a connection. A Side works with every cm.Transport.
 package cmside

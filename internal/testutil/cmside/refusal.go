@@ -25,8 +25,8 @@ func (s *Side) WantRejected(id *cm.ID, reason cm.RejectReason, byApplication boo
 	}
 }
 
-// WantUnreachable waits for an Unreachable event, the peer's refusal of a lookup, with
-// the given status and private data.
+// WantUnreachable waits for an Unreachable event with the given status and private data.
+// The peer refuses a lookup with it.
 func (s *Side) WantUnreachable(id *cm.ID, status cm.SIDRStatus, byApplication bool, private []byte) {
 	s.T.Helper()
 	ev := s.Want(cm.Unreachable, id)
@@ -41,8 +41,8 @@ func (s *Side) WantUnreachable(id *cm.ID, status cm.SIDRStatus, byApplication bo
 	}
 }
 
-// WantRefusal waits for the refusal by the peer's application: Rejected in the TCP port
-// space, Unreachable in the UDP port space.
+// WantRefusal waits until the peer's application refuses the request. The event is
+// Rejected in the TCP port space and Unreachable in the UDP port space.
 func (s *Side) WantRefusal(id *cm.ID, byApplication bool, private []byte) {
 	s.T.Helper()
 	if id.PortSpace() == cm.UDP {
@@ -52,8 +52,8 @@ func (s *Side) WantRefusal(id *cm.ID, byApplication bool, private []byte) {
 	}
 }
 
-// WantNoResources waits for the refusal by a peer without resources: Rejected in the TCP
-// port space, Unreachable in the UDP port space.
+// WantNoResources waits until the peer refuses the request for lack of resources. The
+// event is Rejected in the TCP port space and Unreachable in the UDP port space.
 func (s *Side) WantNoResources(id *cm.ID) {
 	s.T.Helper()
 	if id.PortSpace() == cm.UDP {

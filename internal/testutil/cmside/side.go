@@ -18,8 +18,8 @@ import (
 // Safety is the timeout of all waits. Only a failing test reaches it.
 const Safety = 30 * time.Second
 
-// A Side is one side of a connection, with the objects that a test needs. Its methods
-// end the test on failure. Only the test's goroutine may call them.
+// A Side is one side of a connection, with the objects that a test needs. If a method
+// fails, it ends the test. Only the test's goroutine may call the methods.
 type Side struct {
 	T       *testing.T
 	Channel *cm.EventChannel
@@ -27,8 +27,8 @@ type Side struct {
 	CQ      verbs.CQ
 }
 
-// Open makes a side that uses the device dev. It is closed at the end of a successful
-// test. After a failure, closing could hide the cause.
+// Open opens a side on the device dev. The side is closed at the end of the test, unless
+// the test has failed: closing could then hide the cause.
 func Open(t *testing.T, transport cm.Transport, dev verbs.Device) *Side {
 	t.Helper()
 	s := &Side{T: t}
@@ -50,7 +50,7 @@ func Open(t *testing.T, transport cm.Transport, dev verbs.Device) *Side {
 	return s
 }
 
-// ID makes an ID, which is closed at the end of the test.
+// ID creates an ID, which is closed at the end of the test.
 func (s *Side) ID(ps cm.PortSpace) *cm.ID {
 	s.T.Helper()
 	id, err := s.Channel.NewID(ps)
@@ -85,7 +85,7 @@ func (s *Side) CreateQP(id *cm.ID) verbs.QP {
 	return id.QP()
 }
 
-// Listen makes an ID that listens at the given address. Port 0 means any free port.
+// Listen creates an ID that listens on the given address. Port 0 means any free port.
 func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -94,7 +94,7 @@ func (s *Side) Listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	return id
 }
 
-// Resolved makes an ID with a resolved address and route to dst.
+// Resolved creates an ID and resolves the address dst and the route to it.
 func (s *Side) Resolved(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -111,7 +111,7 @@ func (s *Side) Resolve(id *cm.ID, dst netip.AddrPort) {
 	s.Want(cm.RouteResolved, id)
 }
 
-// Connecting makes an ID with a queue pair and sends its connection request to dst.
+// Connecting creates an ID with a queue pair and sends a connection request to dst.
 func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	s.T.Helper()
 	id := s.Resolved(ps, dst)
@@ -120,10 +120,10 @@ func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnPar
 	return id
 }
 
-// Next waits for an event. The caller acknowledges the event.
+// Next waits for an event. The caller acknowledges it.
 func (s *Side) Next() *cm.Event { s.T.Helper(); return NextEvent(s.T, s.Channel) }
 
-// Want waits for the next event and acknowledges it. It requires the given type and ID.
+// Want waits for the next event and acknowledges it. It must have the given type and ID.
 func (s *Side) Want(typ cm.EventType, id *cm.ID) cm.Event {
 	s.T.Helper()
 	ev := s.Next()
@@ -133,8 +133,8 @@ func (s *Side) Want(typ cm.EventType, id *cm.ID) cm.Event {
 	return *ev
 }
 
-// Request waits for a connection request to the listener. It returns the event and its
-// new ID, which is closed at the end of the test.
+// Request waits for a connection request to the listener. It returns the new ID and the
+// event. The ID is closed at the end of the test.
 func (s *Side) Request(listener *cm.ID) (*cm.ID, cm.Event) {
 	s.T.Helper()
 	ev := s.Next()
@@ -145,7 +145,7 @@ func (s *Side) Request(listener *cm.ID) (*cm.ID, cm.Event) {
 	return ev.ID, *ev
 }
 
-// Quiet requires that no event is queued.
+// Quiet checks that no event is waiting.
 func (s *Side) Quiet() {
 	s.T.Helper()
 	ev, ok, err := s.Channel.Next()
@@ -185,8 +185,8 @@ func AwaitReadable(t *testing.T, fd int) {
 	}
 }
 
-// Connect connects the ID of the client to the listener l. It returns the IDs of both
-// sides, each with a queue pair.
+// Connect connects the client to the listener of the server. It returns the IDs of both
+// sides. Each has a queue pair.
 func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 	client.T.Helper()
 	active = client.Connecting(cm.TCP, l.LocalAddr(), nil)
@@ -198,7 +198,7 @@ func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 	return active, passive
 }
 
-// Disconnect disconnects from the client's side. It waits for the events Disconnected
+// Disconnect disconnects, beginning with the client. It waits for the events Disconnected
 // and TimewaitExit of both sides.
 func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
 	client.T.Helper()
@@ -227,8 +227,7 @@ func Readable(t testing.TB, fd int) bool {
 	return n > 0
 }
 
-// ConnectingFrom makes an ID with the given source address and a queue pair. It sends a
-// connection request without parameters to dst.
+// ConnectingFrom is Connecting with a source address and without parameters.
 func (s *Side) ConnectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ResolvedFrom(ps, from, dst)
@@ -237,8 +236,7 @@ func (s *Side) ConnectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) 
 	return id
 }
 
-// ResolvedFrom makes an ID with the given source address and a resolved address and
-// route to dst.
+// ResolvedFrom is Resolved with a source address.
 func (s *Side) ResolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.ID(ps)
@@ -249,8 +247,8 @@ func (s *Side) ResolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *c
 	return id
 }
 
-// OwnQP creates an RC queue pair in RESET that belongs to no ID. Drive moves it to other
-// states.
+// OwnQP creates an RC queue pair that belongs to no ID. It is in RESET, and Drive moves
+// it to other states.
 func (s *Side) OwnQP() verbs.QP {
 	s.T.Helper()
 	qp, err := s.PD.CreateQP(&verbs.QPInitAttr{
@@ -266,8 +264,8 @@ func (s *Side) OwnQP() verbs.QP {
 	return qp
 }
 
-// Drive moves a queue pair without an ID through the given states, with the attributes
-// of ID.InitQPAttr.
+// Drive moves a queue pair without an ID through the given states. The attributes come
+// from ID.InitQPAttr.
 func Drive(t *testing.T, id *cm.ID, qp verbs.QP, states ...verbs.QPState) {
 	t.Helper()
 	for _, state := range states {

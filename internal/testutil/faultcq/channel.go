@@ -11,33 +11,33 @@ import (
 type Channel struct {
 	dev      *Device
 	notifier *notifier
-	// Open completion queues of the channel.
+	// Open CQs of the channel.
 	cqs []*CQ
-	// Events that Next will return, oldest first. Each is a pointer to its CQ.
+	// The CQs of the events that Next will return, oldest first.
 	ready  []*CQ
 	late   []lateEvent
-	fail   error // Error that Next returns, or nil.
+	fail   error // error that Next returns, or nil
 	closed bool
 }
 
 type lateEvent struct {
 	cq *CQ
-	// Ticks of virtual time until the event arrives.
+	// Ticks until the event arrives.
 	ticks int
 }
 
 // FD returns a descriptor that is readable while there is an event.
 func (c *Channel) FD() int { return c.notifier.fd }
 
-// Fail makes Next return err until Fail is called with nil.
+// Fail makes Next return err. A nil err ends the fault.
 func (c *Channel) Fail(err error) {
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
 	c.fail = err
 }
 
-// Next removes the oldest event and returns the cookie of its CQ. Without an event, ok
-// is false.
+// Next removes the oldest event and returns the cookie of its CQ. If there is no event,
+// ok is false.
 func (c *Channel) Next() (cookie uint64, ok bool, err error) {
 	c.dev.enter()
 	defer c.dev.leave()
@@ -56,8 +56,8 @@ func (c *Channel) Next() (cookie uint64, ok bool, err error) {
 	return q.cookie, true, nil
 }
 
-// Close closes the channel and its descriptor. It returns verbs.ErrBusy while a CQ is
-// attached. A second call does nothing.
+// Close closes the channel and its descriptor. While a CQ is attached, it returns
+// verbs.ErrBusy. A second Close does nothing.
 func (c *Channel) Close() error {
 	c.dev.enter()
 	defer c.dev.leave()
@@ -72,7 +72,7 @@ func (c *Channel) Close() error {
 	return c.notifier.close()
 }
 
-// raise generates an event of the CQ q, subject to the faults of the script.
+// raise causes an event of the CQ q, unless a fault prevents it.
 func (c *Channel) raise(q *CQ) {
 	d := c.dev
 	d.counts.Raised++
@@ -129,7 +129,7 @@ func (c *Channel) due(q *CQ) bool {
 		slices.ContainsFunc(c.late, func(e lateEvent) bool { return e.cq == q })
 }
 
-// drop removes a CQ and its events from the channel when the CQ is closed.
+// drop removes a closed CQ and its events from the channel.
 func (c *Channel) drop(q *CQ) {
 	c.cqs = slices.DeleteFunc(c.cqs, func(o *CQ) bool { return o == q })
 	if c.dev.script.KeepStale {
@@ -140,6 +140,6 @@ func (c *Channel) drop(q *CQ) {
 	c.updateReadable()
 }
 
-// updateReadable makes the descriptor readable while the channel has an event, else
+// updateReadable makes the descriptor readable if the channel has an event, and otherwise
 // unreadable.
 func (c *Channel) updateReadable() { c.notifier.set(len(c.ready) > 0) }

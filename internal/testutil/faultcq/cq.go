@@ -9,24 +9,23 @@ type CQ struct {
 	channel *Channel
 	cookie  uint64
 	depth   int
-	queue   []verbs.WC // Completions not polled yet, oldest first.
+	queue   []verbs.WC // completions that were not polled, oldest first
 
 	armed bool
-	// True if the CQ is armed for solicited events only. Only a failed completion or one
-	// with the solicited event flag then raises an event.
+	// Armed for solicited events only. Only failed completions and solicited ones then
+	// cause an event.
 	solicited bool
-	lost      bool // True if an event was dropped since the CQ was armed.
+	lost      bool // an event was dropped since the CQ was armed
 
-	// Number of events that Next has returned, and number of those that were
-	// acknowledged.
+	// Events that Next has returned, and events that were acknowledged.
 	taken, acked int
-	// Number of queue pairs that use the CQ.
+	// Queue pairs that use the CQ.
 	users int
 
-	// Errors that Poll, Arm and Resize return, or nil.
+	// Errors of Poll, Arm and Resize, or nil.
 	failPoll, failArm, failResize error
 
-	// By how much the result of Poll is too large. 0 means no fault.
+	// Poll returns a number that is too large by overReport.
 	overReport int
 	closed     bool
 }
@@ -35,7 +34,7 @@ type CQ struct {
 // returns verbs.ErrOverrun.
 func (q *CQ) Complete(wc verbs.WC) { q.add(wc, false) }
 
-// CompleteSolicited adds the completion of a receive with the solicited event flag.
+// CompleteSolicited adds the completion of a message with the solicited event flag.
 func (q *CQ) CompleteSolicited(wc verbs.WC) { q.add(wc, true) }
 
 func (q *CQ) add(wc verbs.WC, solicited bool) {
@@ -51,19 +50,19 @@ func (q *CQ) add(wc verbs.WC, solicited bool) {
 	}
 }
 
-// fire raises an event of the armed CQ and disarms it.
+// fire causes an event and disarms the CQ.
 func (q *CQ) fire() {
 	q.armed = false
 	q.channel.raise(q)
 }
 
-// FailPoll makes Poll return err until FailPoll is called with nil.
+// FailPoll makes Poll return err. A nil err ends the fault.
 func (q *CQ) FailPoll(err error) { q.setFailure(&q.failPoll, err) }
 
-// FailArm makes Arm return err until FailArm is called with nil.
+// FailArm makes Arm return err. A nil err ends the fault.
 func (q *CQ) FailArm(err error) { q.setFailure(&q.failArm, err) }
 
-// FailResize makes Resize return err until FailResize is called with nil.
+// FailResize makes Resize return err. A nil err ends the fault.
 func (q *CQ) FailResize(err error) { q.setFailure(&q.failResize, err) }
 
 func (q *CQ) setFailure(which *error, err error) {
@@ -72,29 +71,29 @@ func (q *CQ) setFailure(which *error, err error) {
 	*which = err
 }
 
-// OverReport makes Poll return n more than the length of its slice.
+// OverReport makes Poll return a number that is larger than its slice by n.
 func (q *CQ) OverReport(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	q.overReport = n
 }
 
-// Use adds n to the number of queue pairs that use the CQ. While there are any, it
-// cannot be closed.
+// Use adds n to the number of queue pairs that use the CQ. While there are any, the CQ
+// can not be closed.
 func (q *CQ) Use(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	q.users += n
 }
 
-// Waiting returns the number of completions not polled yet.
+// Waiting returns the number of completions that were not polled.
 func (q *CQ) Waiting() int {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	return len(q.queue)
 }
 
-// Armed reports whether the next completion raises an event.
+// Armed reports whether the next completion causes an event.
 func (q *CQ) Armed() bool {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
@@ -115,16 +114,16 @@ func (q *CQ) EventLost() bool {
 	return q.lost
 }
 
-// Events returns how many events of the CQ were taken with Next, and how many
-// acknowledged.
+// Events returns the number of the CQ's events that Next has returned, and the number
+// that was acknowledged.
 func (q *CQ) Events() (taken, acked int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	return q.taken, q.acked
 }
 
-// Poll moves the oldest completions to dst and returns their number. After FailPoll,
-// Poll returns an error instead. After OverReport, Poll returns a number above len(dst).
+// Poll moves the oldest completions to dst and returns their number. FailPoll makes it
+// return an error, and OverReport a number that is too large.
 func (q *CQ) Poll(dst []verbs.WC) (int, error) {
 	q.dev.enter()
 	defer q.dev.leave()
@@ -141,9 +140,9 @@ func (q *CQ) Poll(dst []verbs.WC) (int, error) {
 	return n, nil
 }
 
-// Arm makes the CQ raise one event at the next completion. If solicitedOnly is true, the
-// completion must be solicited or failed. Exceptions are FailArm, Script.Eager and
-// Script.ArmAfterTake.
+// Arm requests one event for the next completion. If solicitedOnly is true, the next
+// solicited or failed completion causes the event. FailArm, Script.Eager and
+// Script.ArmAfterTake change what Arm does.
 func (q *CQ) Arm(solicitedOnly bool) error {
 	q.dev.enter()
 	defer q.dev.leave()
@@ -169,14 +168,14 @@ func (q *CQ) AckEvents(n int) {
 	q.acked += n
 }
 
-// Depth returns the maximum number of completions.
+// Depth returns the number of completions for which the CQ has room.
 func (q *CQ) Depth() int {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	return q.depth
 }
 
-// Resize changes the maximum number of completions. It fails:
+// Resize changes the depth of the CQ. It fails:
 //
 //   - if the CQ holds more completions
 //   - above Script.MaxCQE
@@ -199,8 +198,8 @@ func (q *CQ) Resize(depth int) error {
 	return nil
 }
 
-// Close closes the CQ. It returns verbs.ErrBusy while a queue pair uses the CQ or an
-// event is not acknowledged. A second call does nothing.
+// Close closes the CQ. It returns verbs.ErrBusy if a queue pair uses the CQ or an event
+// was not acknowledged. A second Close does nothing.
 func (q *CQ) Close() error {
 	q.dev.enter()
 	defer q.dev.leave()

@@ -14,22 +14,22 @@ var (
 	_ verbs.CQ          = (*CQ)(nil)
 )
 
-// A Device is a simulated device with only completion channels and queues. It implements
+// A Device is a simulated device that has completion channels and CQs only. It implements
 // verbs.Device.
 type Device struct {
 	script Script
 
 	mu       sync.Mutex
 	random   random
-	channels []*Channel // All channels that are open.
+	channels []*Channel // open channels
 	counts   Counts
-	// Error of the next call of CreateCompChannel or CreateCQ, or nil.
+	// Error of the next CreateCompChannel or CreateCQ, or nil.
 	fail error
 }
 
 // Counts has the numbers of events and faults of all channels.
 type Counts struct {
-	// Number of raised events, including dropped and merged ones.
+	// Dropped and merged events are included.
 	Raised     int
 	Dropped    int
 	Duplicated int
@@ -38,7 +38,7 @@ type Counts struct {
 	Spurious   int
 }
 
-// New makes a device with the faults of the script.
+// New creates a device with the faults of the script.
 func New(script *Script) *Device {
 	d := &Device{script: *script, random: newRandom(script.Seed)}
 	d.script.MaxCQE = cmp.Or(script.MaxCQE, 1024)
@@ -71,7 +71,7 @@ func (d *Device) FailNext(err error) {
 	d.fail = err
 }
 
-// Readable reports whether at least one channel's descriptor is readable.
+// Readable reports whether the descriptor of any channel is readable.
 func (d *Device) Readable() (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,8 +99,8 @@ func (d *Device) callBetween() {
 	}
 }
 
-// enter begins a method of a CQ or channel: it calls Script.Between and then locks the
-// device. leave() ends the method: it unlocks the device and then calls Script.Between.
+// enter begins a method of a CQ or channel. It calls Script.Between and locks the device.
+// At the end of the method, leave() unlocks the device and calls Script.Between again.
 func (d *Device) enter() {
 	d.callBetween()
 	d.mu.Lock()
@@ -117,7 +117,7 @@ func (d *Device) takeFailure() error {
 	return err
 }
 
-// CreateCompChannel creates a channel and ignores the attributes.
+// CreateCompChannel creates a channel. It ignores the attributes.
 func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,7 +133,7 @@ func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, e
 	return c, nil
 }
 
-// CreateCQ creates a CQ. The field attr.Channel must belong to this device.
+// CreateCQ creates a CQ. Its channel must belong to this device.
 func (d *Device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,28 +149,28 @@ func (d *Device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	return q, nil
 }
 
-// Name returns the same name for all simulated devices.
+// Name returns the name, which all simulated devices share.
 func (d *Device) Name() string { return "fault0" }
 
-// Caps returns ResizeCQ, or nothing with Script.NoResize.
+// Caps returns ResizeCQ. With Script.NoResize, it returns nothing.
 func (d *Device) Caps() verbs.Caps { return verbs.Caps{ResizeCQ: !d.script.NoResize} }
 
-// Attr returns the number of completion vectors and the largest depth of a CQ. The rest
-// is zero.
+// Attr returns the number of completion vectors and the largest depth of a CQ. All other
+// fields are zero.
 func (d *Device) Attr() verbs.DeviceAttr {
 	return verbs.DeviceAttr{NumCompVectors: d.script.Vectors, MaxCQE: d.script.MaxCQE}
 }
 
-// Port fails: the device has no ports.
+// Port fails, because the device has no ports.
 func (d *Device) Port(uint8) (verbs.PortAttr, error) { return verbs.PortAttr{}, unsupported("port") }
 
-// AllocPD fails: the device has no protection domains.
+// AllocPD fails, because the device has no protection domains.
 func (d *Device) AllocPD() (verbs.PD, error) { return nil, unsupported("protection domain") }
 
-// AsyncFD returns -1: the device has no asynchronous events.
+// AsyncFD returns -1, because the device has no asynchronous events.
 func (d *Device) AsyncFD() int { return -1 }
 
-// NextAsync returns false: the device has no asynchronous events.
+// NextAsync returns false, because the device has no asynchronous events.
 func (d *Device) NextAsync(*verbs.AsyncEvent) (bool, error) { return false, nil }
 
 func unsupported(feature string) error {

@@ -22,8 +22,7 @@ func newRig(t *testing.T, script faultcq.Script) *rig {
 	channel, err := dev.CreateCompChannel(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		// Close fails if the test has left CQs open. That is harmless, because no other
-		// test uses the channel.
+		// Close fails if the test has left CQs open. No other test uses the channel.
 		_ = channel.Close()
 	})
 	r := &rig{t: t, dev: dev, channel: channel}
@@ -37,14 +36,14 @@ func (r *rig) newCQ(cookie uint64) *faultcq.CQ {
 	return c.(*faultcq.CQ)
 }
 
-// fire arms the CQ and adds a completion, which raises an event.
+// fire arms the CQ and adds a completion, which causes an event.
 func (r *rig) fire() {
 	require.NoError(r.t, r.cq.Arm(false))
 	r.cq.Complete(verbs.WC{})
 }
 
-// wantEvents takes n events. The descriptor must be readable before each event, and
-// unreadable after the last one.
+// wantEvents takes n events. The descriptor must be readable before each event and
+// unreadable after the last.
 func (r *rig) wantEvents(n int) {
 	r.t.Helper()
 	for range n {

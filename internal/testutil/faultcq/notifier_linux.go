@@ -6,7 +6,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// A notifier is a descriptor that can be made readable or not readable.
+// A notifier is a descriptor that the package makes readable or unreadable.
 type notifier struct {
 	fd int
 	on bool
@@ -20,7 +20,6 @@ func newNotifier() (*notifier, error) {
 	return &notifier{fd: fd}, nil
 }
 
-// set makes the descriptor readable or not.
 func (n *notifier) set(on bool) {
 	if n.on == on {
 		return

@@ -7,29 +7,29 @@ type Script struct {
 	Seed uint64
 
 	// The next six fields are probabilities in percent.
-	Drop      int // Probability that an event is lost.
-	Duplicate int // Probability that an event arrives a second time.
-	// Probability that an event is delayed by 1 to MaxDelay ticks.
+	Drop      int // an event is lost
+	Duplicate int // an event arrives a second time
+	// An event is delayed by 1 to MaxDelay ticks.
 	Delay    int
-	Merge    int // Probability that an event is merged with a waiting event of the same CQ.
-	Spurious int // Probability that a spurious event arrives in a tick.
-	// Probability that Arm raises an event at once if the CQ already has completions.
+	Merge    int // an event is merged with a waiting event of the same CQ
+	Spurious int // an event without a cause arrives in a tick
+	// Arm causes an event at once if the CQ already has completions.
 	Eager int
 
 	// MaxDelay is the largest delay of an event in ticks. Zero means 1.
 	MaxDelay int
-	// With ArmAfterTake, Arm has no effect before Next has taken all earlier events of
+	// If ArmAfterTake is true, Arm has no effect while the channel has earlier events of
 	// the CQ. An mlx5 device behaves like this.
 	ArmAfterTake bool
-	// KeepStale makes the channel keep the events of a CQ that has been closed.
+	// If KeepStale is true, the channel keeps the events of a closed CQ.
 	KeepStale bool
 
-	MaxCQE   int  // Largest depth of a CQ. Zero means 1024.
-	Vectors  int  // Number of completion vectors. Zero means 1.
-	NoResize bool // True if Resize of a CQ fails.
+	MaxCQE   int  // largest depth of a CQ; zero means 1024
+	Vectors  int  // completion vectors; zero means 1
+	NoResize bool // Resize of a CQ fails
 
-	// Between, if not nil, is called before and after each method of a CQ or channel. A
-	// test can add completions or advance the time there.
+	// Between is called before and after each method of a CQ or channel. A test can add
+	// completions or advance the time there. It may be nil.
 	Between func()
 }
 
@@ -43,5 +43,5 @@ func newRandom(seed uint64) random { return random{rand.New(rand.NewPCG(seed, 0)
 // happens returns true with the given probability, in percent.
 func (d random) happens(percent int) bool { return percent > 0 && d.rng.IntN(100) < percent }
 
-// ticks returns a random number of ticks, from 1 to the limit.
+// ticks returns a random number of ticks, at least 1.
 func (d random) ticks(limit int) int { return 1 + d.rng.IntN(max(limit, 1)) }

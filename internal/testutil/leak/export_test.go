@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Run is Main with another time limit. It returns the exit code instead of exiting.
+// Run is Main with another time limit. It returns the exit code.
 func Run(m interface{ Run() int }, w io.Writer, limit time.Duration) int { return run(m, w, limit) }
 
-// Settle waits until the time limit has passed or no leaked resources are left. It
-// returns what Check would report.
+// Settle is Check with another time limit. It returns a list of what is left.
 func (b *Baseline) Settle(limit time.Duration) string { return b.settle(limit) }

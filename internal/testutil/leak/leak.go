@@ -1,15 +1,15 @@
-// Package leak fails tests that leave goroutines, open descriptors, or mappings of
-// shared memory (memfd) behind. Only tests import it.
+// Package leak fails tests that leave goroutines, open descriptors or mappings of shared
+// memory (memfd) behind. Only tests import it.
 //
-// One line checks all tests of a package together:
+// This line checks all tests of a package together:
 //
 //	func TestMain(m *testing.M) { leak.Main(m) }
 //
-// Another line checks a single test, which must not run in parallel:
+// This line checks a single test, which must not run in parallel:
 //
 //	defer leak.Snapshot().Check(t)
 //
-// On systems without /proc only goroutines are checked.
+// On systems without /proc, only goroutines are checked.
 package leak
 
 import (
@@ -24,22 +24,22 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Goroutines may need time to end, so the check repeats every settleStep until
-// settleLimit. Both times are arbitrary.
+// Goroutines may need time to end. So the check is repeated every settleStep until
+// settleLimit. Arbitrary.
 const (
 	settleLimit = 5 * time.Second
 	settleStep  = 5 * time.Millisecond
 )
 
-// Main runs the tests of m and exits with their exit code. If they passed but left
-// resources behind, it prints these and exits with 1.
+// Main runs the tests of m and exits with their exit code. If the tests passed but left
+// resources behind, Main prints them and exits with 1.
 func Main(m *testing.M) { os.Exit(run(m, os.Stderr, settleLimit)) }
 
 func run(m interface{ Run() int }, w io.Writer, limit time.Duration) int {
 	before := Snapshot()
 	code := m.Run()
 	if code != 0 {
-		// The failure may have left resources behind, so they are not reported.
+		// A failed test may have left resources behind.
 		return code
 	}
 	leaked := before.settle(limit)
@@ -57,7 +57,7 @@ type Baseline struct {
 	mappings    []string
 }
 
-// Snapshot returns a list of the process's present resources.
+// Snapshot lists the resources that the process has now.
 func Snapshot() *Baseline {
 	startNetpoll()
 	return &Baseline{
@@ -67,8 +67,8 @@ func Snapshot() *Baseline {
 	}
 }
 
-// Check fails the test if the process still has new resources after five seconds.
-// Resources in the snapshot are not new. Only the test's goroutine may call Check.
+// Check fails the test if the process has resources that are not in the snapshot. It
+// waits five seconds for them to go away. Only the test's goroutine may call Check.
 func (b *Baseline) Check(t testing.TB) {
 	t.Helper()
 	if leaked := b.settle(settleLimit); leaked != "" {
@@ -76,8 +76,8 @@ func (b *Baseline) Check(t testing.TB) {
 	}
 }
 
-// settle waits until all new resources are gone, or the time limit has passed. It
-// returns a list of the remaining new resources.
+// settle waits until all new resources are gone. It returns a list of those that are left
+// after the time limit.
 func (b *Baseline) settle(limit time.Duration) string {
 	deadline := time.Now().Add(limit)
 	for {
@@ -103,7 +103,7 @@ func (b *Baseline) leaked() string {
 	return list.String()
 }
 
-// added returns the elements of the second slice that the first does not have.
+// added returns the elements of current that earlier does not have.
 func added(earlier, current []string) []string {
 	return slices.DeleteFunc(current, func(s string) bool { return slices.Contains(earlier, s) })
 }

@@ -16,8 +16,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// Time limits for Settle. A test uses maxWait if a goroutine still has to end or to
-// release resources.
+// Time limits for Settle. A test uses maxWait if a goroutine has to end first.
 const (
 	noWait  = 0
 	maxWait = 30 * time.Second
@@ -105,7 +104,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// A runner replaces a *testing.M. It has a fixed exit code.
+// A runner replaces a *testing.M.
 type runner struct {
 	do   func()
 	code int

@@ -7,7 +7,7 @@ import (
 )
 
 // descriptors returns the open descriptors of the process, each as "number -> target".
-// See proc_pid_fd(5).
+// Source: proc_pid_fd(5).
 func descriptors() []string {
 	const dir = "/proc/self/fd"
 	entries, err := os.ReadDir(dir)
@@ -16,8 +16,7 @@ func descriptors() []string {
 	}
 	var list []string
 	for _, e := range entries {
-		// Readlink fails for closed descriptors, such as the descriptor that ReadDir
-		// used.
+		// Fails for closed descriptors, such as the one that ReadDir used.
 		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
 			list = append(list, e.Name()+" -> "+target)
 		}
@@ -25,7 +24,8 @@ func descriptors() []string {
 	return list
 }
 
-// mappings returns the lines of /proc/self/maps for memory files. See proc_pid_maps(5).
+// mappings returns the lines of /proc/self/maps for memory files. Source:
+// proc_pid_maps(5).
 func mappings() []string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -40,8 +40,8 @@ func mappings() []string {
 	return list
 }
 
-// startNetpoll makes the Go runtime open the descriptors of its network poller. They
-// stay open, so the first snapshot must have them.
+// startNetpoll makes the Go runtime open the descriptors of its network poller. They stay
+// open, so the first snapshot must have them.
 func startNetpoll() {
 	r, w, err := os.Pipe()
 	if err != nil {

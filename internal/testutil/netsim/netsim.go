@@ -11,22 +11,21 @@ import (
 )
 
 // A Config describes a network. Drop, Duplicate, Corrupt and Reorder are probabilities
-// from 0 to 1. The zero value has no faults and no delay.
+// from 0 to 1. The zero value is a network without faults and delay.
 type Config struct {
-	Drop      float64 // Probability that a packet does not arrive.
-	Duplicate float64 // Probability that a packet arrives twice.
-	Corrupt   float64 // Probability that a packet arrives with one flipped bit.
-	// Probability that a packet gets an additional delay, so that later packets may
-	// overtake it.
+	Drop      float64 // a packet does not arrive
+	Duplicate float64 // a packet arrives twice
+	Corrupt   float64 // a packet arrives with one flipped bit
+	// A packet gets an additional delay, and later packets may overtake it.
 	Reorder float64
-	Delay   time.Duration // Delay of every packet.
-	// Maximum additional delay of reordered packets and duplicates.
+	Delay   time.Duration // delay of every packet
+	// Largest additional delay of reordered packets and duplicates.
 	Jitter time.Duration
-	// Maximum number of packets in flight. More are dropped. 0 means no limit.
+	// Packets in flight. Above this number, packets are dropped. 0 means no limit.
 	Limit int
 }
 
-// A Packet is a packet with its addresses. The network ignores the addresses.
+// A Packet is a packet with its addresses. The network does not use the addresses.
 type Packet struct {
 	From, To netip.Addr
 	Data     []byte
@@ -39,25 +38,25 @@ type Stats struct {
 
 // A Net is a simulated network. Only one goroutine may use it.
 type Net struct {
-	// Config may be changed at any time, for packets sent afterwards.
+	// Config may be changed at any time. The change affects later packets.
 	Config Config
 	Stats  Stats
 
 	rng   *rand.Rand
 	queue packetHeap
 	sent  uint64
-	spare [][]byte // Buffers that Send uses again.
-	last  []byte   // Buffer of the packet that Receive returned last.
+	spare [][]byte // buffers that Send uses again
+	last  []byte   // data of the packet that Receive returned last
 }
 
-// New makes a network. The same seed and calls give the same faults.
+// New creates a network. The same seed and calls give the same faults.
 func New(seed uint64, cfg Config) *Net {
-	// Second half of the seed of the random generator. Arbitrary.
+	// Second half of the random generator's seed. Arbitrary.
 	const stream = 0x6e657473696d
 	return &Net{Config: cfg, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 
-// Send sends a copy of the data. The first argument is the present time in nanoseconds.
+// Send sends a copy of the packet. The parameter now is the present time in nanoseconds.
 func (n *Net) Send(now int64, p Packet) {
 	n.Stats.Sent++
 	if n.happens(n.Config.Drop) || n.Config.Limit > 0 && len(n.queue) >= n.Config.Limit {
@@ -86,8 +85,8 @@ func (n *Net) queueAt(at int64, p Packet) {
 	heap.Push(&n.queue, packetInFlight{at: at, order: n.sent, packet: p})
 }
 
-// Next returns the arrival time of the next packet. It reports false if no packet is in
-// flight.
+// Next returns the arrival time of the next packet. If no packet is in flight, ok is
+// false.
 func (n *Net) Next() (at int64, ok bool) {
 	if len(n.queue) == 0 {
 		return 0, false
@@ -95,8 +94,8 @@ func (n *Net) Next() (at int64, ok bool) {
 	return n.queue[0].at, true
 }
 
-// Receive returns the next packet that has arrived. The argument is the present time in
-// nanoseconds. The packet's data is valid until the next call of Receive.
+// Receive returns the next packet that has arrived. The parameter now is the present time
+// in nanoseconds. The packet's data is valid until the next call of Receive.
 func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	if n.last != nil {
 		n.spare = append(n.spare, n.last)
@@ -133,7 +132,7 @@ func (n *Net) buffer() []byte {
 // A packetInFlight is a packet that has not been delivered.
 type packetInFlight struct {
 	at int64
-	// Number in the order of sending. It decides between equal arrival times.
+	// Packets with equal arrival times arrive in this order.
 	order  uint64
 	packet Packet
 }

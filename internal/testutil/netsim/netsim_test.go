@@ -13,7 +13,7 @@ import (
 
 const packets = 1000
 
-// run sends a numbered packet every microsecond. It returns the numbers that arrive.
+// run sends a numbered packet every microsecond and returns the numbers that arrive.
 func run(seed uint64, cfg netsim.Config) (got []uint32, net *netsim.Net) {
 	net = netsim.New(seed, cfg)
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
@@ -44,7 +44,7 @@ func TestNoFaults(t *testing.T) {
 	require.Equal(t, netsim.Stats{Sent: packets, Delivered: packets}, net.Stats)
 }
 
-// TestLimit checks that packets above the maximum in flight are dropped.
+// TestLimit checks that packets are dropped when too many are in flight.
 func TestLimit(t *testing.T) {
 	got, net := run(1, netsim.Config{Delay: time.Millisecond, Limit: 10})
 	require.Len(t, got, 10, "all packets are sent before the first arrives")

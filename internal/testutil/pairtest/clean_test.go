@@ -2,8 +2,8 @@ package pairtest_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// cleanScenarios returns scenarios for a network without faults. They fail if a receiver
-// drops a packet, because their connections do not retry.
+// cleanScenarios returns scenarios for a network without faults. Their connections do not
+// retry, so they fail if a receiver drops a packet.
 func cleanScenarios() []scenario {
 	return []scenario{
 		bothLead("without retries", noRetryParams(), requireNoDamage(sendMessages), requireNoDamage(receiveMessages)),
@@ -11,8 +11,7 @@ func cleanScenarios() []scenario {
 	}
 }
 
-// requireNoDamage returns a function that calls do() and requires that the device drops
-// no packet as damaged.
+// requireNoDamage wraps do() in a check that the device drops no packet as damaged.
 func requireNoDamage(do func(*conn)) func(*conn) {
 	return func(c *conn) {
 		before := c.p.damagedPackets()
@@ -21,8 +20,8 @@ func requireNoDamage(do func(*conn)) func(*conn) {
 	}
 }
 
-// damagedPackets returns how many packets the soft device has dropped because of a wrong
-// ICRC or identification. For other devices it returns 0.
+// damagedPackets returns how many packets the soft device has dropped as damaged. For
+// other devices it returns 0.
 func (p *peer) damagedPackets() (sum uint64) {
 	reader, ok := p.device.(verbs.CounterReader)
 	if !ok {
@@ -38,19 +37,18 @@ func (p *peer) damagedPackets() (sum uint64) {
 	return sum
 }
 
-// noRetryParams returns parameters with a retry count of zero and a local ACK timeout of
-// 4 s (code 20).
+// noRetryParams returns parameters without retries. The local ACK timeout is 4 s (code
+// 20).
 func noRetryParams() connParams {
 	const ackTimeout = 20
 	return connParams{recvBuffers: recvBuffers, retries: -1, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
 
 const (
-	// messageCount is the number of messages of a scenario. After the first messages,
-	// the soft device opens a connected UDP socket.
+	// Messages in a scenario. The number is large enough that the soft device opens a
+	// connected UDP socket.
 	messageCount = 300
-	// longMessage is the length in bytes of every fourth message, which needs several
-	// packets.
+	// Length in bytes of every fourth message, which needs several packets.
 	longMessage = 16 << 10
 )
 
@@ -61,7 +59,6 @@ func messageLength(i int) int {
 	return i
 }
 
-// sendMessages sends the messages one after the other.
 func sendMessages(c *conn) {
 	for i := range messageCount {
 		c.post(c.newWR(verbs.OpSend, sourceArea, messageLength(i)))
@@ -69,7 +66,7 @@ func sendMessages(c *conn) {
 	}
 }
 
-// receiveMessages requires that the messages of sendMessages arrive in order.
+// receiveMessages checks that the messages of sendMessages arrive in order.
 func receiveMessages(c *conn) {
 	for i := range messageCount {
 		c.p.EqualValues(messageLength(i), c.recvs.takeOne().ByteLen)
@@ -77,14 +74,14 @@ func receiveMessages(c *conn) {
 	}
 }
 
-// A scenario posts readCount READs of readSize bytes. With a path MTU of 1024, their
+// A scenario posts readCount READs of readSize bytes. With a path MTU of 1024, the
 // responses are 3200 packets.
 const (
 	readCount = 100
 	readSize  = 32 << 10
 )
 
-// sendReads posts READs one after another and waits for each. Then it signals the peer.
+// sendReads posts READs one after another. Then it signals the peer.
 func sendReads(c *conn) {
 	for range readCount {
 		c.post(c.withRemote(c.newWR(verbs.OpRead, sinkArea, readSize), 0))

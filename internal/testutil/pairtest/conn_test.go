@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// mebibyte is the length in bytes of the largest WRITE and READ.
+	// Length in bytes of the largest WRITE and READ.
 	mebibyte = 1 << 20
 	// Offsets in a connection's memory. The peer reads and writes the shared area. READs
 	// and atomics store their results in the sink area.
@@ -17,14 +17,13 @@ const (
 
 	recvBufferSize = 64 << 10
 	memorySize     = recvArea + recvBuffers*recvBufferSize
-	// recvBuffers is the usual number of receive buffers of a connection.
+	// Receive buffers of a connection, unless a scenario needs another number.
 	recvBuffers = 8
-	// depth is the number of work requests in each queue of a queue pair.
+	// Work requests in each queue of a queue pair.
 	depth = 32
 )
 
-// A conn is one side of a connection. In scenarios with datagrams it is the UD queue pair
-// of one side.
+// A conn is one side of a connection. For datagrams, it is the UD queue pair of one side.
 type conn struct {
 	p     *peer
 	id    *cm.ID
@@ -32,25 +31,25 @@ type conn struct {
 	mr    verbs.MR
 	sends *queue
 	recvs *queue
-	// Number of receives posted so far. Receive i uses buffer i modulo recvBuffers.
+	// Receives posted so far. Receive i uses buffer i modulo recvBuffers.
 	posted int
 
-	// Address and key of the peer's shared memory, from its private data.
+	// Address and key of the peer's shared memory.
 	remote uint64
 	rkey   uint32
 }
 
-// connParams are the parameters of one side. The transport retry count and ACK timeout
-// of the connecting side apply to both.
+// connParams are the parameters of one side. For the transport retry count and the ACK
+// timeout, both sides use those of the connecting side.
 type connParams struct {
-	// Number of receive buffers posted before the connection is established.
+	// Receive buffers posted before the connection is established.
 	recvBuffers int
 	// Transport retry count, as in cm.ConnParam.
 	retries int
-	// RNR retry count of the peer's queue pair, as in cm.ConnParam. The peer uses it
-	// when this side has no receive posted.
+	// RNR retry count, as in cm.ConnParam. The peer uses it when this side has no receive
+	// buffer.
 	rnrRetries int
-	// Code c of the local ACK timeout, 4.096 µs * 2^c.
+	// Local ACK timeout: the code c means 4.096 µs * 2^c.
 	ackTimeout uint8
 }
 
@@ -60,11 +59,11 @@ func defaultParams() connParams {
 	return connParams{recvBuffers: recvBuffers, retries: 7, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
 
-// ackTimeout is the code of a local ACK timeout of 134 ms.
+// Code of a local ACK timeout of 134 ms.
 const ackTimeout = 15
 
-// newConn creates the completion queues, memory and queue pair of a connection ID, and
-// posts receives.
+// newConn creates the completion queues, memory and queue pair of an ID, and posts
+// receives.
 func (p *peer) newConn(id *cm.ID, recvs int) *conn {
 	p.t.Helper()
 	c := &conn{p: p, id: id, sends: p.newQueue(2 * depth), recvs: p.newQueue(2 * depth)}
@@ -84,7 +83,7 @@ func (p *peer) newConn(id *cm.ID, recvs int) *conn {
 	return c
 }
 
-// connect resolves the peer's address and connects until the connection is established.
+// connect connects to the peer and waits until the connection is established.
 func (p *peer) connect(params connParams) *conn {
 	p.t.Helper()
 	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), params.ackTimeout), params.recvBuffers)
@@ -108,18 +107,17 @@ func (p *peer) accept(params connParams) *conn {
 	return c
 }
 
-// descriptorMark is the first byte of a memory descriptor. It distinguishes the
-// descriptor from other private data.
+// First byte of a memory descriptor. Other private data begins with another byte.
 const descriptorMark = 0xca
 
-// memoryDescriptor encodes the address and the key of this side's shared memory. Both
-// sides send it as private data.
+// memoryDescriptor encodes the address and the key of this side's shared memory. Each
+// side sends it to the other as private data.
 func (c *conn) memoryDescriptor() []byte {
 	b := binary.BigEndian.AppendUint64([]byte{descriptorMark}, c.mr.Addr()+sharedArea)
 	return binary.BigEndian.AppendUint32(b, c.mr.RKey())
 }
 
-// readDescriptor stores the peer's memory descriptor from an event's private data.
+// readDescriptor stores the peer's memory descriptor.
 func (c *conn) readDescriptor(ev event) {
 	b := ev.param.PrivateData
 	c.p.GreaterOrEqual(len(b), 13)
@@ -133,8 +131,7 @@ func (c *conn) uint64At(offset int) uint64 { return binary.NativeEndian.Uint64(c
 // recvOffset returns the offset of the buffer of receive i.
 func recvOffset(i int) int { return recvArea + i%recvBuffers*recvBufferSize }
 
-// postRecv posts the next receive. The work request's id is the number of the receive,
-// counted from 0.
+// postRecv posts the next receive. Its id is its number, counted from 0.
 func (c *conn) postRecv() {
 	c.p.t.Helper()
 	_, err := c.qp.PostRecv([]verbs.RecvWR{{
@@ -144,14 +141,12 @@ func (c *conn) postRecv() {
 	c.posted++
 }
 
-// newWR returns a signaled work request with a local buffer of the given offset and
-// length.
+// newWR returns a signaled work request with a local buffer.
 func (c *conn) newWR(op verbs.Opcode, offset, length int) verbs.SendWR {
 	return verbs.SendWR{Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(c.mr, offset, length)}}
 }
 
-// withRemote returns a copy of wr with a remote address: the given offset in the peer's
-// shared memory.
+// withRemote returns a copy of wr with an address in the peer's shared memory.
 func (c *conn) withRemote(wr verbs.SendWR, offset int) verbs.SendWR {
 	wr.RemoteAddr, wr.RKey = c.remote+uint64(offset), c.rkey
 	return wr
@@ -174,14 +169,13 @@ func (c *conn) signal() {
 	c.sends.takeOne()
 }
 
-// waitForSignal waits for the peer's signal.
 func (c *conn) waitForSignal() {
 	c.p.t.Helper()
 	c.p.Zero(c.recvs.takeOne().ByteLen)
 }
 
-// signalAndAwaitDisconnect sends an empty message, upon which the peer disconnects. If
-// the ACK is lost, the message may be flushed.
+// signalAndAwaitDisconnect sends an empty message, and the peer then disconnects. If the
+// ACK is lost, the message may be flushed.
 func (c *conn) signalAndAwaitDisconnect() {
 	c.p.t.Helper()
 	c.post(c.newWR(verbs.OpSend, sourceArea, 0))

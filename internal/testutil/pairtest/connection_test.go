@@ -17,8 +17,7 @@ func connectionScenarios() []scenario {
 	}
 }
 
-// text returns n bytes of private data, none of which is zero. The first byte is the
-// parameter start.
+// text returns n bytes of private data without zero bytes. The first byte is start.
 func text(start byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -28,8 +27,7 @@ func text(start byte, n int) []byte {
 }
 
 // connectWithParams and acceptWithParams use a different value for each parameter. Each
-// side checks the parameters from the other side, and the negotiated attributes of its
-// own queue pair.
+// side checks the parameters of the other side and the attributes of its own queue pair.
 func connectWithParams(p *peer) {
 	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), ackTimeout), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{
@@ -70,8 +68,8 @@ func acceptWithParams(p *peer) {
 	c.signalAndAwaitDisconnect()
 }
 
-// expectRejects sends two connection requests. The peer rejects the first one with
-// private data and the second one without.
+// expectRejects sends two connection requests. The peer rejects the first with private
+// data and the second without.
 func expectRejects(p *peer) {
 	for i, want := range []struct {
 		data          []byte
@@ -102,8 +100,8 @@ func connectUnboundPort(p *peer) {
 	p.False(refused.ByApplication)
 }
 
-// The active side waits for a message before it disconnects, so that its DREQ
-// arrives after its RTU.
+// The active side waits for a message before it disconnects. Otherwise its DREQ could
+// arrive before its RTU.
 
 func disconnectActive(p *peer) {
 	c := p.connect(defaultParams())

@@ -19,8 +19,7 @@ func datagramScenarios() []scenario {
 // datagramSize is the payload of a datagram in bytes: the path MTU.
 const datagramSize = 1024
 
-// datagram returns a work request for a datagram with immediate data to the given queue
-// pair.
+// datagram returns a work request for a datagram with immediate data.
 func (c *conn) datagram(to verbs.AHAttr, qpn uint32, imm uint32) verbs.SendWR {
 	c.p.t.Helper()
 	ah, err := c.p.pd.CreateAH(&to)
@@ -31,7 +30,7 @@ func (c *conn) datagram(to verbs.AHAttr, qpn uint32, imm uint32) verbs.SendWR {
 	return wr
 }
 
-// recvDatagram waits for a datagram with the pattern that fill() makes from the seed.
+// recvDatagram waits for a datagram with the pattern of the seed.
 func (c *conn) recvDatagram(seed uint64, imm uint32) verbs.WC {
 	c.p.t.Helper()
 	wc := c.recvs.takeOne()
@@ -44,8 +43,8 @@ func (c *conn) recvDatagram(seed uint64, imm uint32) verbs.WC {
 	return wc
 }
 
-// lookUp looks up the peer's queue pair (SIDR REQ), sends a datagram to it, and receives
-// the answer.
+// lookUp looks up the peer's queue pair with a SIDR REQ, sends a datagram to it, and
+// receives the answer.
 func lookUp(p *peer) {
 	c := p.newConn(p.resolve(cm.UDP, p.remoteAddr.Port(), 0), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{PrivateData: text(4, 180)}))
@@ -58,7 +57,7 @@ func lookUp(p *peer) {
 	p.Equal(ev.ud.QPN, c.recvDatagram(2, 0xbeef).SrcQPN)
 }
 
-// answerLookup accepts the SIDR request of lookUp, receives a datagram, and answers it.
+// answerLookup accepts the SIDR REQ of lookUp, receives a datagram, and answers it.
 func answerLookup(p *peer) {
 	ev := p.awaitRequest(p.udpListener)
 	p.Equal(text(4, 180), ev.param.PrivateData)

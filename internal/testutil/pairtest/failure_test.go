@@ -2,20 +2,19 @@ package pairtest_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A failure is a scenario in which a failing request ends the connection. The side that
-// posts it is the requester, and the other side the observer.
+// A failure is a scenario in which a failing request ends the connection. The requester
+// is the side that posts this request, and the observer is the other side.
 type failure struct {
 	name    string
 	request func(*conn) verbs.SendWR
 	// Completion status of the failing request.
 	status verbs.Status
-	// True if the observer's queue pair enters the error state before the request
-	// arrives. Then nothing answers the request.
+	// The observer's queue pair enters the error state before the request arrives, so
+	// nothing answers the request.
 	observerStopped bool
-	// True if the observer must refuse the request. Its queue pair then enters the error
-	// state.
+	// The observer must refuse the request. Its queue pair then enters the error state.
 	observerFails bool
-	// Number of receive buffers that the observer posts.
+	// Receive buffers that the observer posts.
 	recvBuffers int
 }
 
@@ -42,15 +41,13 @@ func failureScenarios() (pieces []scenario) {
 	return pieces
 }
 
-// fewRetries is the transport retry count of both sides. The connecting side sets it.
+// Transport retry count of both sides.
 const fewRetries = 3
 
-// requesterParams returns the connection parameters of the requester.
 func (f *failure) requesterParams() connParams {
 	return connParams{recvBuffers, fewRetries, verbs.RNRRetryForever, ackTimeout}
 }
 
-// observerParams returns the connection parameters of the observer.
 func (f *failure) observerParams() connParams {
 	params := connParams{f.recvBuffers, fewRetries, verbs.RNRRetryForever, ackTimeout}
 	if !f.observerStopped {
@@ -70,8 +67,7 @@ func (f *failure) runRequester(c *conn) {
 	c.disconnect()
 }
 
-// observe runs the observer's side until the requester disconnects. If the observer must
-// refuse the request, its queue pair must first enter the error state.
+// observe runs the observer until the requester disconnects.
 func (f *failure) observe(c *conn) {
 	if f.observerStopped {
 		c.p.NoError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))

@@ -20,23 +20,23 @@ import (
 // A fixture has the objects of one side for all scenarios.
 type fixture struct {
 	device verbs.Device
-	// Number of the completion vector of all completion queues.
+	// Completion vector of all CQs.
 	vector  int
 	channel *cm.EventChannel
 	pd      verbs.PD
-	// Address of the passive side. Set on the active side only.
+	// Address of the passive side. Used by the active side only.
 	remoteAddr netip.AddrPort
-	// Listeners of the passive side, or nil on the active side.
+	// Used by the passive side only; nil on the active side.
 	tcpListener, udpListener *cm.ID
-	// Events that the method takeEvent has stored and await() has not yet returned.
+	// Events that await() has not returned yet.
 	events []event
 }
 
-// An event has those fields of a cm.Event that are tested.
+// An event has the fields of a cm.Event that are tested.
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// The listener for a connection request. For other events it is equal to id.
+	// The listener of a connection request, or else id.
 	owner *cm.ID
 	err   error
 	param cm.MessageParam
@@ -64,7 +64,7 @@ func TestPairInProcess(t *testing.T) {
 	})
 }
 
-// freeUDPPort returns a UDP port that no socket is bound to.
+// freeUDPPort returns a UDP port that no socket uses.
 func freeUDPPort(t *testing.T) uint16 {
 	c, err := net.ListenUDP("udp", nil)
 	require.NoError(t, err)
@@ -74,15 +74,15 @@ func freeUDPPort(t *testing.T) uint16 {
 
 // Environment variables that choose a process's device and side.
 const (
-	envProvider = "PAIR_PROVIDER" // Name of the provider.
+	envProvider = "PAIR_PROVIDER" // name of the provider
 	envPath     = "PAIR_PATH"
-	// Address at which a passive side listens.
+	// The passive side listens on this address.
 	envListen = "PAIR_LISTEN"
-	// Address to which an active side connects.
+	// The active side connects to this address.
 	envConnect = "PAIR_CONNECT"
 )
 
-// TestPeer runs one side of all scenarios. Another process runs the other.
+// TestPeer runs one side of all scenarios. Another process runs the other side.
 func TestPeer(t *testing.T) {
 	f := fixtureFromEnv(t)
 	stopped, cancel := signal.NotifyContext(t.Context(), os.Interrupt)
@@ -93,16 +93,16 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// serveRetransmissions handles events until ctx ends. The passive side calls it at its
-// end, because its last answer may be lost. The active side then sends its message
-// again.
+// serveRetransmissions handles events until ctx ends. If the last answer of the passive
+// side is lost, the active side sends its message again. So the passive side must still
+// be there.
 func (f *fixture) serveRetransmissions(t *testing.T, ctx context.Context) {
 	for ; ctx.Err() == nil; runtime.Gosched() {
 		f.takeEvent(t)
 	}
 }
 
-// fixtureFromEnv makes the fixture that the environment variables choose.
+// fixtureFromEnv returns the fixture that the environment variables choose.
 func fixtureFromEnv(t *testing.T) *fixture {
 	listen, connect := os.Getenv(envListen), os.Getenv(envConnect)
 	if listen+connect == "" {
@@ -136,8 +136,7 @@ func newFixture(t *testing.T, p cm.Provider, vector int) *fixture {
 	return f
 }
 
-// listen creates the listeners of the passive side, with the same port in the TCP and
-// the UDP port space.
+// listen creates the listeners of the passive side. Both port spaces use the same port.
 func (f *fixture) listen(t *testing.T, addr netip.AddrPort) {
 	for _, l := range []struct {
 		ps cm.PortSpace
@@ -153,7 +152,6 @@ func (f *fixture) listen(t *testing.T, addr netip.AddrPort) {
 	os.Stdout.WriteString("listening on " + addr.String() + "\n")
 }
 
-// run runs this side of a scenario.
 func (f *fixture) run(p *peer, sc scenario) {
 	if f.tcpListener != nil {
 		sc.passive(p)

@@ -15,15 +15,15 @@ const (
 	envRole = "PAIR_ROLE"
 	// This process kills itself while the peer sends it WRITEs.
 	roleKilled = "killed"
-	// The peer is killed. Its device belongs to the kernel, which disconnects.
+	// The peer is killed, but the kernel owns its device and disconnects.
 	roleDisconnected = "disconnected"
-	// The peer is killed together with its device. Nothing answers the packets, so
-	// requests fail with a timeout.
+	// The peer is killed together with its device. Nothing answers any more, so requests
+	// time out.
 	roleTimeout = "timeout"
 )
 
-// TestKilled checks two connected processes. One kills itself, and the requests of the
-// other must fail.
+// TestKilled checks two connected processes. One kills itself, and then the requests of
+// the other must fail.
 func TestKilled(t *testing.T) {
 	p := fixtureFromEnv(t).newPeer(t)
 	params := connParams{recvBuffers, fewRetries, verbs.RNRRetryForever, ackTimeout}

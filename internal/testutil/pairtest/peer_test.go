@@ -13,17 +13,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// hangTimeout is the maximum time of a wait. Arbitrary.
+// A wait fails after this time. Arbitrary.
 const hangTimeout = 30 * time.Second
 
 // A scenario is a test with two sides.
 type scenario struct {
 	name string
-	// Functions of the side that connects and of the side that listens.
+	// The active side connects, and the passive side listens.
 	active, passive func(*peer)
 }
 
-// runScenarios runs one side of all scenarios, in groups.
+// runScenarios runs one side of all scenarios.
 func runScenarios(t *testing.T, run func(*testing.T, scenario)) {
 	for _, group := range []struct {
 		name      string
@@ -81,7 +81,7 @@ func (p *peer) await(owner *cm.ID, typ cm.EventType) event {
 	return ev
 }
 
-// resolve returns a new ID that is ready to connect to the given port of the peer.
+// resolve returns an ID that is ready to connect to the given port of the peer.
 func (p *peer) resolve(ps cm.PortSpace, port uint16, ackTimeout uint8) *cm.ID {
 	p.t.Helper()
 	id, err := p.channel.NewID(ps)
@@ -106,7 +106,7 @@ func (p *peer) awaitRequest(listener *cm.ID) event {
 }
 
 // awaitMarkedRequest waits for a connection request whose private data begins with mark.
-// It rejects other requests, which may be retransmissions.
+// Other requests may be retransmissions, so it rejects them.
 func (p *peer) awaitMarkedRequest(mark byte) event {
 	p.t.Helper()
 	for {
@@ -118,8 +118,7 @@ func (p *peer) awaitMarkedRequest(mark byte) event {
 	}
 }
 
-// A queue is a completion queue with a list of completions that were polled and not yet
-// taken.
+// A queue is a completion queue, with the completions that were polled but not yet taken.
 type queue struct {
 	p   *peer
 	cq  verbs.CQ

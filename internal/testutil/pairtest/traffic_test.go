@@ -16,8 +16,8 @@ func trafficScenarios() []scenario {
 	}
 }
 
-// bothLead returns a scenario of two roles, lead and follow. The active side leads
-// first. Then the sides exchange their roles.
+// bothLead returns a scenario with the roles lead and follow. The active side leads
+// first, and then the passive side.
 func bothLead(name string, params connParams, lead, follow func(*conn)) scenario {
 	return scenario{
 		name: name,
@@ -39,14 +39,14 @@ func bothLead(name string, params connParams, lead, follow func(*conn)) scenario
 	}
 }
 
-// fill fills b with a pattern for the seed.
+// fill fills b with the pattern of the seed.
 func fill(b []byte, seed uint64) {
 	for i := 0; i+8 <= len(b); i += 8 {
 		binary.NativeEndian.PutUint64(b[i:], (seed<<32+uint64(i)+1)*0x9e3779b97f4a7c15)
 	}
 }
 
-// lengths returns message lengths: some near the path MTU, and some that need many
+// lengths returns message lengths. Some are near the path MTU, and some need many
 // packets.
 func lengths() []int { return []int{0, 1, 1023, 1024, 1025, 4096, recvBufferSize} }
 
@@ -63,7 +63,7 @@ func sendLengths(c *conn) {
 	}
 }
 
-// recvLengths requires that the messages of sendLengths arrive.
+// recvLengths checks that the messages of sendLengths arrive.
 func recvLengths(c *conn) {
 	want := make([]byte, recvBufferSize)
 	fill(want, 1)
@@ -79,8 +79,8 @@ func recvLengths(c *conn) {
 	}
 }
 
-// writeAndRead writes a mebibyte to the peer's memory and reads it back. Then an empty
-// WRITE with immediate data ends the peer's waitForSignal.
+// writeAndRead writes a mebibyte to the peer's memory and reads it back. At the end, an
+// empty WRITE with immediate data signals the peer.
 func writeAndRead(c *conn) {
 	fill(c.bytes(sourceArea, mebibyte), 2)
 	clear(c.bytes(sinkArea, mebibyte))
@@ -114,15 +114,14 @@ func readAmongWrites(c *conn) {
 }
 
 const (
-	// sumOffset and lockOffset are offsets of eight-byte words for atomics in the shared
-	// memory.
+	// Offsets of the words for atomics in the shared area.
 	sumOffset, lockOffset = 64, 72
 	additions             = 10
 	step                  = 3
 )
 
-// addAndSwap adds to the peer's word at sumOffset. Then it tries twice to change the
-// word at lockOffset from 0 to another value. Only the first try succeeds.
+// addAndSwap adds to the peer's word at sumOffset. Then it tries twice to change the word
+// at lockOffset from 0 to another value. Only the first try succeeds.
 func addAndSwap(c *conn) {
 	for i := range uint64(additions) {
 		wr := c.withRemote(c.newWR(verbs.OpFetchAdd, sinkArea, 8), sumOffset)
@@ -141,7 +140,7 @@ func addAndSwap(c *conn) {
 	c.signal()
 }
 
-// checkAtomics requires the values that the peer's addAndSwap has written.
+// checkAtomics checks the values that the peer's addAndSwap has written.
 func checkAtomics(c *conn) {
 	c.waitForSignal()
 	c.p.EqualValues(additions*step, c.uint64At(sharedArea+sumOffset))

@@ -30,18 +30,17 @@ func LimitDescriptors(t *testing.T, n int) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}))
 }
 
-// ExhaustDescriptors lowers the limit of open descriptors, and then opens and returns as
-// many as possible. Only peer processes may call it.
+// ExhaustDescriptors opens descriptors until no more can be opened, and returns them. It
+// lowers the limit first. Only peer processes may call it.
 func ExhaustDescriptors(t *testing.T) (taken []int) {
 	LimitDescriptors(t, OpenDescriptors(t)+2)
 	return TakeDescriptors(t)
 }
 
-// TakeDescriptors opens and returns descriptors until the limit of LimitDescriptors is
-// reached.
+// TakeDescriptors opens descriptors until the limit of LimitDescriptors is reached, and
+// returns them.
 func TakeDescriptors(t *testing.T) (taken []int) {
-	// The number of free descriptors is unknown, so the loop continues until a call
-	// fails.
+	// The number of free descriptors is unknown.
 	for {
 		fd, err := eventfd.New()
 		if err != nil {

@@ -1,3 +1,3 @@
-// Package peerproc starts a test's binary again, as the test's peer process. The peer
-// may belong to another user.
+// Package peerproc starts a second process for a test, the peer process. It runs the same
+// test binary, and may belong to another user.
 package peerproc

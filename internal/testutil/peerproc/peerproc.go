@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names of the environment variables with the role and the address of a peer process.
-// The test process does not have the first one.
+// Environment variables with the role and the address of a peer process. The test process
+// does not have roleVariable.
 const (
 	roleVariable    = "RDMALOOP_TEST_PEER"
 	addressVariable = "RDMALOOP_TEST_ADDRESS"
 )
 
-// A Role is a function that a peer process runs. Its parameter is the address that was
-// passed to Command.
+// A Role is what a peer process does. Its parameter is the address that was passed to
+// Command.
 type Role func(t *testing.T, address string)
 
-// Main runs the role of a peer process and ends the process. In the test process, Main
-// does nothing. A peer process runs only the test TestPeer, which must call Main.
+// Main runs the role of a peer process and then ends the process. In the test process,
+// Main does nothing. A peer process runs only the test TestPeer, which must call Main.
 func Main(t *testing.T, roles map[string]Role) {
 	if role := os.Getenv(roleVariable); role != "" {
 		roles[role](t, os.Getenv(addressVariable))
@@ -34,12 +34,12 @@ func Main(t *testing.T, roles map[string]Role) {
 	}
 }
 
-// User is the user ID of the peer processes if this process is root. It needs no
-// account. Arbitrary.
+// User is the user ID of the peer processes if this process is root. It needs no account.
+// Arbitrary.
 const User = 20001
 
-// Command returns a command for a peer process. If this process is root, the peer runs
-// as User.
+// Command returns a command for a peer process. If this process is root, the peer runs as
+// User.
 func Command(role, address string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestPeer$")
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, addressVariable+"="+address)
@@ -50,9 +50,9 @@ func Command(role, address string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts a peer process, and kills it at the end of the test. The function line()
-// returns the next line that the process prints. The function kill() sends SIGKILL to the
-// process.
+// Start starts a peer process, which is killed at the end of the test. The function
+// line() returns the next line that the process prints. The function kill() kills the
+// process with SIGKILL.
 func Start(t *testing.T, role, address string) (line func() string, kill func()) {
 	t.Helper()
 	return Run(t, Command(role, address))
@@ -84,8 +84,8 @@ func Run(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 	return line, kill
 }
 
-// InNetworkNamespace runs a peer process as root in a new network namespace, until the
-// process ends. The namespace has no active interfaces. If this process may not make a
+// InNetworkNamespace runs a peer process as root in a new network namespace until it
+// ends. The namespace has no active interfaces. If this process may not create a
 // namespace, the test is skipped.
 func InNetworkNamespace(t *testing.T, role string) {
 	t.Helper()
@@ -122,7 +122,7 @@ func LinkUp(t *testing.T, name string) {
 	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr))
 }
 
-// NeedsRoot skips the test if this process is not root, and so cannot start another
+// NeedsRoot skips the test if this process is not root. Only root can start another
 // user's process.
 func NeedsRoot(t *testing.T) {
 	t.Helper()
