@@ -9,13 +9,12 @@ import (
 )
 
 const (
-	// chartRows is the number of rows up to the 99.9th percentile. chartWidth is the
-	// length of the longest bar in characters.
+	// Rows up to the 99.9th percentile, and the length of the longest bar in characters.
 	chartRows  = 10
 	chartWidth = 40
 )
 
-// chart draws a histogram of the times as text. The last row counts the times above the
+// chart draws a histogram of the times as text. Its last row is for the times above the
 // 99.9th percentile.
 func chart(times *hdrhistogram.Histogram) string {
 	if times.TotalCount() == 0 {
@@ -45,7 +44,7 @@ func chart(times *hdrhistogram.Histogram) string {
 
 func rowOf(ns, low, factor float64) int {
 	if factor <= 1 {
-		return 0 // If all times are equal, the factor is 1 and all times are in row 0.
+		return 0 // all times are equal
 	}
 	row := math.Log(max(ns, low)/low) / math.Log(factor)
 	return min(int(row+1e-9), chartRows)

@@ -12,16 +12,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A client runs the ping-pong and the stream and prints a report. It passes each
+// A client runs the ping-pong and the stream, and prints a report. It passes each
 // callback to a session.
 type client struct {
 	reactor.BaseHandler
 	opts   *options
 	engine *reactor.Engine
-	// Results of each loop, by its index.
+	// Results of each loop, by index.
 	results  []*loopResult
 	sessions []*session
-	// Receives one value from each session per phase.
+	// Receives a value from each session at the end of each phase.
 	done chan struct{}
 }
 
@@ -32,15 +32,14 @@ func newClient(opts *options) *client {
 	}
 	for i := range opts.conns {
 		s := newSession(opts, cl.results[i%opts.loops], cl.done)
-		// The shares of all sessions add up to opts.count. They differ by one message at
-		// most.
+		// All shares add up to opts.count. They differ by at most one message.
 		s.share = (opts.count + i) / opts.conns
 		cl.sessions = append(cl.sessions, s)
 	}
 	return cl
 }
 
-// connect runs the client until it has printed its report.
+// connect runs a client until it has printed its report.
 func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
 	addr, err := resolve("connect", opts.connect, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if err != nil {
@@ -96,11 +95,11 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 	return time.Since(begin), err
 }
 
-// maxDialing is the number of connections that are dialed at the same time. In an
-// emulator on a busy machine, some of 64 connections did not open within 30 s.
+// Connections that are dialed at the same time. In an emulator on a busy machine, some of
+// 64 connections did not open within 30 s.
 const maxDialing = 16
 
-// dial opens the sessions and waits until all have opened or failed.
+// dial opens the sessions and waits until each has opened or failed.
 func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	for begin := 0; begin < len(cl.sessions) && ctx.Err() == nil; begin += maxDialing {
 		end := min(begin+maxDialing, len(cl.sessions))
@@ -123,7 +122,7 @@ func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 }
 
 // phase runs one phase to its end. It calls start() on every loop. The parameter total is
-// the number of messages, or -1 if unknown.
+// the number of messages, or -1 if it is unknown.
 func (cl *client) phase(ctx context.Context, name string, total int, start func(*reactor.Loop, *loopResult)) error {
 	if ctx.Err() != nil {
 		return nil
@@ -137,8 +136,8 @@ func (cl *client) phase(ctx context.Context, name string, total int, start func(
 	return cl.await(ctx, name, total, len(cl.sessions))
 }
 
-// await waits until the given number of sessions have finished the phase. It tells them
-// to finish early if ctx ends.
+// await waits until all sessions have finished the phase. If ctx ends, it tells them to
+// finish early.
 func (cl *client) await(ctx context.Context, name string, total, waiting int) error {
 	bar := newProgress(name, total, cl.results)
 	defer bar.finish()

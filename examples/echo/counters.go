@@ -9,10 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// deviceCounters maps the names of device counters to their values, without zeros.
+// deviceCounters has the values of device counters, by name. Zeros are left out.
 type deviceCounters map[string]uint64
 
-// readCounters adds up the counters of all ports of all devices that have counters.
+// readCounters adds up the counters of all ports of all devices.
 func readCounters(p verbs.Provider) deviceCounters {
 	sum := deviceCounters{}
 	devices, _ := p.Devices()
@@ -34,8 +34,8 @@ func (t deviceCounters) add(counters []verbs.Counter) {
 	}
 }
 
-// since returns by how much each counter has grown since the earlier reading. It leaves
-// out counters that have not grown.
+// since returns the growth of each counter since an earlier reading. Counters that have
+// not grown are left out.
 func (t deviceCounters) since(earlier deviceCounters) deviceCounters {
 	more := deviceCounters{}
 	for name, n := range t {
@@ -47,7 +47,7 @@ func (t deviceCounters) since(earlier deviceCounters) deviceCounters {
 }
 
 // errorCounters lists the counters of packets that were lost, damaged, rejected or
-// retransmitted. The names differ between drivers, so it looks for typical words.
+// retransmitted. Each driver has other names, so it looks for typical words.
 func (t deviceCounters) errorCounters() string {
 	words := []string{"err", "duplicate", "out_of", "icrc", "retrans", "drop", "discard", "timeout"}
 	var list []string

@@ -7,7 +7,7 @@ import (
 )
 
 // placement assigns a processor to each loop. Without the flag -cpus, it pins only busy
-// loops, and only if there are two or more processors.
+// loops, and only if there are several processors.
 func (o *options) placement() (client, server []int) {
 	cpus := o.cpus
 	if cpus == nil && o.mode == "busy" {
@@ -26,11 +26,11 @@ func (o *options) placement() (client, server []int) {
 	return client, server
 }
 
-// processorWarning returns a warning if several busy loops share a processor, else "".
-// In the demo, both processes have busy loops.
+// processorWarning returns a warning if several busy loops share a processor, and
+// otherwise "". In the demo, both processes have busy loops.
 func (o *options) processorWarning() string {
 	if o.mode != "busy" || o.untilEOF {
-		// Only busy loops need a warning. In the demo, only the client prints it.
+		// In the demo, only the client prints the warning.
 		return ""
 	}
 	loops := o.loops
@@ -52,7 +52,7 @@ func (o *options) processorWarning() string {
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))
 }
 
-// start starts the loops of the engine. Errors name the loops' processors.
+// start starts the loops of the engine. Its errors name the processors.
 func start(engine *reactor.Engine, cpus []int) error {
 	err := engine.Start()
 	if err != nil && cpus != nil {

@@ -2,8 +2,8 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// allowedCPUs returns the processors on which this process may run, or nil if unknown.
-// See sched_getaffinity(2).
+// allowedCPUs returns the processors on which this process may run, or nil if they are
+// unknown. Source: sched_getaffinity(2).
 func allowedCPUs() (cpus []int) {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {

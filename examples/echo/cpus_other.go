@@ -2,5 +2,5 @@
 
 package main
 
-// allowedCPUs returns nil: loops are pinned on Linux only.
+// allowedCPUs returns nil, because loops are pinned on Linux only.
 func allowedCPUs() []int { return nil }

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// demoAddr returns a loopback address for the demo's server or client. On the wire path
-// all addresses differ, because only one process can bind the UDP port of an address.
+// demoAddr returns a loopback address for the demo's server or client. On the wire path,
+// each process needs an address of its own, because only one process can bind the UDP
+// port.
 func demoAddr(path string, client bool) netip.Addr {
 	addr := [4]byte{127, 0, 0, 1}
 	if path == "wire" {
@@ -27,7 +28,7 @@ func demoAddr(path string, client bool) netip.Addr {
 	return netip.AddrFrom4(addr)
 }
 
-// demo starts the server in a second process, and runs the client in this one.
+// demo runs the server in a second process, and the client in this one.
 func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
 	server, err := startServer(opts, stderr)
 	if err != nil {
@@ -53,7 +54,7 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 type serverProcess struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	// Address of the server. Empty if the server failed to start.
+	// Empty if the server has failed to start.
 	addr string
 }
 
@@ -75,14 +76,14 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	// If the server has failed, addr is empty, and the exit status gives the reason.
+	// If the server has failed, addr is empty. The exit status tells the reason.
 	line, _ := bufio.NewReader(stdout).ReadString('\n')
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	return &serverProcess{cmd: cmd, stdin: stdin, addr: addr}, nil
 }
 
 // stop stops the server and waits until it has exited. If the server has failed, stop()
-// returns exitFailed and no error: the server has printed the reason.
+// returns exitFailed without an error, because the server has printed the error.
 func (s *serverProcess) stop() (status int, err error) {
 	hung := time.AfterFunc(2*shutdownTime, func() { s.cmd.Process.Kill() })
 	defer hung.Stop()
@@ -98,7 +99,7 @@ func (s *serverProcess) stop() (status int, err error) {
 	return exitFailed, fmt.Errorf("server process: %w", err)
 }
 
-// serverFlags returns the flags that give the server the settings of this client.
+// serverFlags returns the flags that pass this client's settings on to the server.
 func (o *options) serverFlags() []string {
 	return []string{
 		"-until-eof",

@@ -1,4 +1,4 @@
-// Command echo measures round trips to a server over RDMA. Without flags it starts the
+// Command echo measures round trips to a server over RDMA. Without flags, it starts the
 // server itself. See README.md.
 package main
 
@@ -15,9 +15,9 @@ import (
 
 // Exit statuses.
 const (
-	exitOK       = 0 // No message was lost or damaged.
+	exitOK       = 0 // no message was lost or damaged
 	exitFailed   = 1
-	exitRejected = 2 // The server rejected the connection.
+	exitRejected = 2 // the server rejected the connection
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -53,21 +53,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// stopContext returns a context that ends at Ctrl-C. In the server of the demo it ends
+// stopContext returns a context that ends at Ctrl-C. For the server of the demo, it ends
 // with the standard input instead.
 func stopContext(opts *options) (context.Context, context.CancelFunc) {
 	if !opts.untilEOF {
 		ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		// Another Ctrl-C kills the process.
+		// A second Ctrl-C kills the process.
 		context.AfterFunc(ctx, cancel)
 		return ctx, cancel
 	}
-	// Both processes of the demo get the signal of Ctrl-C. The client reacts and stops
-	// the server.
+	// Ctrl-C goes to both processes of the demo. The client reacts and stops the server.
 	signal.Ignore(os.Interrupt)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		// The server stops when reading its input ends or fails.
+		// Stop when the input ends or reading it fails.
 		io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()

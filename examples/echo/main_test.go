@@ -24,13 +24,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// hangLimit is the time after which a test counts as hanging and fails.
+// A test that takes longer is a hang.
 const hangLimit = 2 * time.Minute
 
 const runProgramEnv = "RDMALOOP_TEST_RUN_ECHO"
 
-// TestMain runs the tests, or the program if the variable runProgramEnv is set. Tests
-// set it for the processes that they start.
+// TestMain runs the program instead of the tests if runProgramEnv is set. The tests set
+// it for the processes that they start.
 func TestMain(m *testing.M) {
 	if os.Getenv(runProgramEnv) != "" {
 		main()
@@ -49,15 +49,14 @@ func program(t *testing.T, args ...string) *process {
 	ctx, cancel := context.WithTimeout(context.Background(), hangLimit)
 	t.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, self, args...)}
-	// Without this setting, a process with the race detector waits a second before it
-	// exits.
+	// Otherwise a process with the race detector waits a second before it exits.
 	p.Env = append(os.Environ(), runProgramEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	return p
 }
 
-// exit waits until the program has exited, and returns its exit status. It starts the
-// program if necessary.
+// exit waits until the program has exited and returns its exit status. It starts the
+// program first if it is not running.
 func (p *process) exit(t *testing.T) (status int) {
 	if p.Process == nil {
 		require.NoError(t, p.Start())
@@ -100,7 +99,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestWire checks that all messages come back on the wire path between two processes.
+// TestWire checks that all messages come back on the wire path.
 func TestWire(t *testing.T) {
 	for _, size := range []string{"64", "100000"} {
 		t.Run(size, func(t *testing.T) {
@@ -126,8 +125,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestManyConnections checks a client with more connections than loops. The number of
-// messages is not a multiple of the connections.
+// TestManyConnections checks a client with more connections than loops. The messages can
+// not be divided equally among the connections.
 func TestManyConnections(t *testing.T) {
 	p := program(t, "-json", "-conns", "20", "-loops", "2", "-count", "1000", "-inflight", "3", "-duration", "20ms")
 	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
@@ -162,8 +161,8 @@ func TestReject(t *testing.T) {
 	require.Equal(t, 3, r.Errors)
 }
 
-// TestListenAndConnect checks a server with two clients in separate processes. Ctrl-C
-// ends the server without an error.
+// TestListenAndConnect checks a server with two clients. Ctrl-C ends the server without
+// an error.
 func TestListenAndConnect(t *testing.T) {
 	server := program(t, "-listen", "127.0.0.1:0")
 	server.Stdout = nil
@@ -189,7 +188,7 @@ func TestListenAndConnect(t *testing.T) {
 	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
 }
 
-// TestNoServer checks that a client on the wire path fails at once if no server listens.
+// TestNoServer checks that a client fails at once if there is no server on the wire path.
 func TestNoServer(t *testing.T) {
 	addr := netip.AddrPortFrom(demoAddr("wire", false), 7471)
 	p := program(t, "-path", "wire", "-connect", addr.String(), "-from", demoAddr("wire", true).String())
@@ -197,8 +196,8 @@ func TestNoServer(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "no process has UDP port 4791 of "+addr.Addr().String()+": connection refused")
 }
 
-// TestPrintServed checks that printServed prints reachable addresses to the standard
-// output, and the others with their errors to the standard error.
+// TestPrintServed checks that errors go to the standard error, and reachable addresses to
+// the standard output.
 func TestPrintServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	at := netip.MustParseAddrPort("10.0.0.1:7471")
@@ -261,7 +260,8 @@ func TestInterrupt(t *testing.T) {
 }
 
 // TestInterruptWhileConnecting checks that Ctrl-C ends a connecting client without an
-// error. The server sends no answer: Reject fails, because its private data is too long.
+// error. The server does not answer: its Reject fails, because the private data is too
+// long.
 func TestInterruptWhileConnecting(t *testing.T) {
 	said, stderr := io.Pipe()
 	s := &server{reject: make([]byte, 200), stderr: stderr}
@@ -276,8 +276,8 @@ func TestInterruptWhileConnecting(t *testing.T) {
 	require.Equal(t, "\ninterrupted after 0 messages\n", client.stdout.String())
 }
 
-// TestOnePhase checks that the flags can switch off a phase, which then has no line in
-// the table.
+// TestOnePhase checks that the flags can switch off a phase. The table then has no line
+// for it.
 func TestOnePhase(t *testing.T) {
 	p := program(t, "-count", "0", "-duration", "10ms", "-private-data", "hello")
 	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
@@ -320,8 +320,8 @@ func TestLossIsReported(t *testing.T) {
 	require.Contains(t, client.stderr.String(), reactor.ErrPeerClosed.Error())
 }
 
-// A lateServer handles each message only after OnMessage has returned, so that
-// Message.Keep returns nil.
+// A lateServer handles each message after OnMessage has returned. Then Message.Keep
+// returns nil.
 type lateServer struct {
 	server
 	closed chan error
@@ -345,8 +345,8 @@ func (s *lateServer) OnClose(c *reactor.Conn, err error) {
 	s.closed <- err
 }
 
-// TestNoMemoryToKeep checks that the server ends a connection whose message it can not
-// keep.
+// TestNoMemoryToKeep checks that the server ends a connection if it can not keep a
+// message.
 func TestNoMemoryToKeep(t *testing.T) {
 	s := &lateServer{server{stderr: t.Output()}, make(chan error, 1)}
 	client := program(t, "-count", "1", "-connect", listen(t, s))

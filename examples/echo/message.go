@@ -2,9 +2,8 @@ package main
 
 import "encoding/binary"
 
-// fill writes the message with the given number to msg. The bytes are a xorshift
-// sequence that starts from the number. Other messages hardly ever contain the same
-// bytes.
+// fill writes the message with the given number to msg. Its bytes are a xorshift sequence
+// that starts from the number, so other messages hardly ever contain the same bytes.
 func fill(msg []byte, number uint64) {
 	// The factor is odd, so different numbers have different first words.
 	word := (number + 1) * 0x9e3779b97f4a7c15

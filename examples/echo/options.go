@@ -16,7 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// memoryLimit is the maximum number of bytes in flight on all connections.
+// Bytes in flight on all connections, at most.
 const memoryLimit = 1 << 30
 
 // options has the checked values of the flags.
@@ -41,7 +41,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	var o options
 	var cpus string
 	f := flag.NewFlagSet("echo", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // The caller prints the error.
+	f.SetOutput(io.Discard) // the caller prints the error
 	f.StringVar(&o.listen, "listen", "", "run the server at this `host:port`; port 0 means any free port, no host means all addresses")
 	f.StringVar(&o.connect, "connect", "", "run the client of a server at this `host:port`; no host means this host")
 	f.Func("from", "client: connect from this `address`", func(text string) (err error) {
@@ -132,7 +132,7 @@ func (o *options) checkTexts() error {
 	return nil
 }
 
-// resolve returns the address for host:port. An empty host means defaultHost.
+// resolve returns the address for host:port. If the host is empty, it uses defaultHost.
 func resolve(flag, hostPort string, defaultHost netip.Addr) (netip.AddrPort, error) {
 	found, err := net.ResolveTCPAddr("tcp", hostPort)
 	if err != nil {
@@ -167,20 +167,20 @@ func parseCPUs(list string) (cpus []int, err error) {
 	return cpus, nil
 }
 
-// providerConfig returns a configuration that chooses the device with the address addr,
-// or with a route to it.
+// providerConfig returns a configuration that chooses the device of this address. If the
+// address is on another host, it chooses the device with a route to it.
 func (o *options) providerConfig(addr netip.AddrPort) *provider.Config {
 	return &provider.Config{Path: o.path, Vectors: o.loops, Addr: addr.Addr()}
 }
 
-// engineConfig returns the configuration of the client's and the server's engine.
+// engineConfig returns the configuration of an engine, for the client and the server.
 func (o *options) engineConfig(cpus []int) *reactor.Config {
 	return &reactor.Config{
 		NumLoops: o.loops,
 		CPUs:     cpus,
 		Idle:     o.idle,
-		// Each message in flight needs two places, because its completion may arrive
-		// after its echo.
+		// Each message needs two places, because its completion may arrive after its
+		// echo.
 		MaxInFlight: 2 * o.inflight,
 		MaxMessage:  max(o.size, 1),
 	}

@@ -22,7 +22,7 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-// TestServerFlags checks that serverFlags passes the list of -cpus on unchanged.
+// TestServerFlags checks that serverFlags passes the settings on unchanged.
 func TestServerFlags(t *testing.T) {
 	cpus := []int{3, 0, 2}
 	server, err := parse((&options{mode: "busy", inflight: 9, loops: 2, cpus: cpus, reject: "a b"}).serverFlags(), t.Output())
@@ -95,7 +95,7 @@ func TestPathOf(t *testing.T) {
 	require.Equal(t, "device", pathOf("rdmacore", "auto", here))
 }
 
-// TestCounters checks that the table shows exactly the error counters that have grown.
+// TestCounters checks that the table shows the error counters that have grown.
 func TestCounters(t *testing.T) {
 	before := deviceCounters{"sent_pkts": 7, "send_err": 2}
 	after := deviceCounters{"sent_pkts": 9, "send_err": 2, "rcvd_pkts": 3}
@@ -111,8 +111,8 @@ func TestCounters(t *testing.T) {
 	require.Empty(t, readCounters(p), "a new device has counted nothing")
 }
 
-// TestFill checks that messages of two bytes or more differ if their numbers differ. In
-// a long message, the first word must differ from the second.
+// TestFill checks that messages with different numbers differ. In a long message, the
+// first words must differ too.
 func TestFill(t *testing.T) {
 	for _, size := range []int{2, 8, 13, 64} {
 		seen := map[string]bool{}
@@ -140,8 +140,7 @@ func TestChart(t *testing.T) {
 	require.Contains(t, lines, " 0.050% #\n", "times above the 99.9th percentile have a row")
 }
 
-// TestSessionCounts checks that a session counts wrong echoes at once, and missing
-// echoes when its connection closes.
+// TestSessionCounts checks that a session counts wrong and missing echoes.
 func TestSessionCounts(t *testing.T) {
 	r, done := newLoopResult(), make(chan struct{}, 1)
 	s := newSession(&options{size: 16}, r, done)
@@ -152,15 +151,15 @@ func TestSessionCounts(t *testing.T) {
 	s.checkEcho(right)
 	require.Zero(t, r.damaged)
 
-	// The echo of message 0 arrives again.
+	// A second echo of message 0.
 	s.checkEcho(right)
 	require.Equal(t, 1, r.damaged)
-	s.checkEcho(nil) // An empty echo is too short.
+	s.checkEcho(nil) // too short
 	require.Equal(t, 2, r.damaged)
 	require.Len(t, done, 1, "the phase ends when all echoes have arrived")
 
 	fill(right, 3)
-	s.checkEcho(right) // Message 3 was never sent.
+	s.checkEcho(right) // message 3 was never sent
 	require.Equal(t, 3, r.damaged)
 
 	s.sent += 5

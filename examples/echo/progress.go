@@ -7,19 +7,19 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progressInterval is the time between two updates of the progress bar.
+// Time between two updates of the progress bar.
 const progressInterval = 100 * time.Millisecond
 
-// A progress shows a progress bar on standard error if that is a terminal.
+// A progress shows a progress bar if the standard error is a terminal.
 type progress struct {
 	bar *progressbar.ProgressBar
 	// Receives a value when the bar is to be drawn. Nil without a terminal.
 	ticks  <-chan time.Time
 	ticker *time.Ticker
-	before int64 // Number of echoes in earlier phases.
+	before int64 // echoes in earlier phases
 }
 
-// newProgress starts a progress bar. If the total is unknown, it is -1.
+// newProgress starts a progress bar. The total is -1 if it is unknown.
 func newProgress(name string, total int, results []*loopResult) *progress {
 	info, err := os.Stderr.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {

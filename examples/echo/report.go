@@ -21,17 +21,17 @@ type report struct {
 	Provider string `json:"provider"`
 	Path     string `json:"path"`
 	Mode     string `json:"mode"`
-	Size     int    `json:"size"`  // Size of a message in bytes.
-	Count    int    `json:"count"` // Number of round trips that were measured.
-	// Number of connections that the user requested.
+	Size     int    `json:"size"`  // bytes in a message
+	Count    int    `json:"count"` // round trips that were measured
+	// The number that the user requested.
 	Connections int `json:"connections"`
 	Loops       int `json:"loops"`
 	InFlight    int `json:"inflight"`
 
-	Errors  int `json:"errors"` // Sum of Lost, Damaged and Failed.
+	Errors  int `json:"errors"` // sum of Lost, Damaged and Failed
 	Lost    int `json:"lost"`
 	Damaged int `json:"damaged"`
-	Failed  int `json:"failed"` // Number of connections that failed.
+	Failed  int `json:"failed"` // connections that failed
 
 	P50  int64 `json:"p50_ns"`
 	P90  int64 `json:"p90_ns"`
@@ -51,7 +51,7 @@ type report struct {
 	Rejected    *rejection     `json:"rejected,omitempty"`
 
 	times *hdrhistogram.Histogram
-	cause error // The error of the first connection that failed.
+	cause error // error of the first connection that failed
 }
 
 // A rejection describes how the server rejected a connection.
@@ -106,8 +106,7 @@ func newReport(opts *options, provider string, server netip.Addr, results []*loo
 	return r
 }
 
-// pathOf returns the name of the path to the server. A hardware device has only one
-// path.
+// pathOf returns the name of the path to the server. A hardware device has only one path.
 func pathOf(provider, path string, server netip.Addr) string {
 	switch {
 	case provider != "soft":
@@ -152,7 +151,7 @@ func (r *report) print(asJSON bool, stdout, stderr io.Writer) (status int, err e
 	return exitOK, err
 }
 
-// table returns the results as text, without phases that did not run.
+// table returns the results as text. Phases that did not run are left out.
 func (r *report) table() string {
 	var b bytes.Buffer
 	if r.Count > 0 || r.StreamMsgs > 0 {

@@ -13,26 +13,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// shutdownTime is the limit for the shutdown of a client or server. A connection may
-// need reactor.Config.DrainTimeout twice: to deliver messages and to disconnect.
+// Time for the shutdown of a client or server. A connection may need
+// reactor.Config.DrainTimeout twice: to deliver messages, and to disconnect.
 const shutdownTime = 12 * time.Second
 
-// errNoMemory is the error of a connection that ends because the server cannot keep a
-// message.
+// errNoMemory ends a connection whose message the server can not keep.
 var errNoMemory = errors.New("no memory to keep the message")
 
 // A server sends back every message. The methods run on the loop of their connection.
 type server struct {
 	reactor.BaseHandler
-	// If not empty, every client is rejected with this private data.
+	// If it is not empty, every client is rejected with this private data.
 	reject []byte
 	// The callbacks print their errors here.
 	stderr io.Writer
-	lost   chan error // Receives the error if the listener fails.
+	lost   chan error // receives the error if the listener fails
 }
 
-// OnConnectRequest accepts the client and returns the client's private data, or rejects
-// the client.
+// OnConnectRequest accepts the client and returns its private data. With the flag
+// -reject, it rejects the client.
 func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	var err error
 	if len(s.reject) > 0 {
@@ -46,17 +45,18 @@ func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	}
 }
 
-// OnListenError stops the server, because this listener is its only one.
+// OnListenError stops the server, because it has no other listener.
 func (s *server) OnListenError(_ *reactor.Listener, err error) { s.lost <- err }
 
 // A backlog has the echoes that wait for the send queue, oldest first.
 type backlog struct{ held []*reactor.Buffer }
 
-// OnMessage sends the message back, or adds it to the backlog if the send queue is full.
+// OnMessage sends the message back. If the send queue is full, the message waits in the
+// backlog.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	b := c.Context().(*backlog)
 	if len(b.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
-		// If the send has failed, OnClose follows.
+		// If Send has failed, OnClose follows.
 		return
 	}
 	buf := msg.Keep()
@@ -115,8 +115,8 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	return errors.Join(err, shutdown(engine))
 }
 
-// printServed prints the addresses at which clients can reach the server. To stderr it
-// prints the addresses that clients cannot reach, each with its error.
+// printServed prints the addresses at which clients can reach the server. Addresses that
+// clients can not reach go to stderr, with their errors.
 func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	for _, s := range served {
 		path := "device"
@@ -131,11 +131,11 @@ func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
-// closeTime is the additional time for the shutdown of each open connection. In an
-// emulator on a busy machine, each connection took 6 ms.
+// More time for the shutdown, for each open connection. In an emulator on a busy machine,
+// each connection took 6 ms.
 const closeTime = 30 * time.Millisecond
 
-// shutdown closes the connections and stops the engine. It takes at most shutdownTime
+// shutdown closes the connections and stops the engine. It takes at most shutdownTime,
 // plus closeTime for each connection.
 func shutdown(engine *reactor.Engine) error {
 	limit := shutdownTime + time.Duration(engine.Stats().Conns)*closeTime

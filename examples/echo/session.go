@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// stallTimeout is the maximum time without an echo while echoes are outstanding.
+// A connection fails if no echo arrives for this time, but echoes are outstanding.
 // Arbitrary.
 const stallTimeout = 10 * time.Second
 
@@ -20,15 +20,15 @@ type loopResult struct {
 	sessions []*session
 	// Times of the round trips in nanoseconds.
 	times    *hdrhistogram.Histogram
-	streamed int // Number of echoes in the stream.
-	lost     int // Number of messages without an echo.
-	damaged  int // Number of echoes that differ from their message.
-	// Number of sessions that did not open or closed too early.
+	streamed int // echoes in the stream
+	lost     int // messages without an echo
+	damaged  int // echoes that differ from their message
+	// Sessions that did not open or closed too early.
 	failed      int
-	cause       error  // Error of the first failed session.
-	privateData []byte // Private data that the first session received.
+	cause       error  // error of the first failed session
+	privateData []byte // private data that the first session received
 
-	// Number of echoes so far, for the goroutine of the progress bar.
+	// Echoes so far, for the goroutine of the progress bar.
 	progress atomic.Int64
 }
 
@@ -54,27 +54,27 @@ const (
 	opening phase = iota
 	pingPong
 	stream
-	waiting // The session has finished a phase and waits for the others.
+	waiting // the session waits until the others have finished the phase
 )
 
 // A session is one connection of the client. The loop of its loopResult owns it.
 type session struct {
 	result *loopResult
-	// The connection, or nil if not open.
+	// Nil if the connection is not open.
 	conn  *reactor.Conn
 	phase phase
-	// Receives one value at the end of each phase.
+	// Receives a value at the end of each phase.
 	done chan<- struct{}
 
-	privateData []byte // Private data expected from the server.
-	share       int    // Number of messages of this session in the ping-pong.
-	maxInFlight int    // Maximum number of messages in flight.
-	// Number of messages to send in this phase.
+	privateData []byte // private data expected from the server
+	share       int    // messages of this session in the ping-pong
+	maxInFlight int    // messages in flight, at most
+	// Messages to send in this phase.
 	left      int
-	sent      int // Number of messages sent in all phases.
-	echoed    int // Number of echoes received in all phases.
+	sent      int // messages sent in all phases
+	echoed    int // echoes received in all phases
 	out, want []byte
-	start     time.Time // Start time of the current round trip.
+	start     time.Time // start of the current round trip
 }
 
 func newSession(opts *options, result *loopResult, done chan<- struct{}) *session {
@@ -102,8 +102,8 @@ func (s *session) onOpen(c *reactor.Conn) {
 	s.finishPhase()
 }
 
-// begin starts a phase with a number of messages to send. At most maxInFlight are in
-// flight at a time.
+// begin starts a phase in which left messages are sent. At most maxInFlight of them are
+// in flight at a time.
 func (s *session) begin(p phase, maxInFlight, left int) {
 	s.phase, s.maxInFlight, s.left = p, maxInFlight, left
 	if s.conn == nil {
@@ -124,10 +124,10 @@ func (s *session) sendMore() {
 		}
 		err := s.conn.Send(s.out)
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // The send queue is full. OnWritable calls sendMore again.
+			return // OnWritable calls sendMore again
 		}
 		if err != nil {
-			s.conn.Abort(err) // The connection is failing. OnClose follows.
+			s.conn.Abort(err) // the connection is failing, and OnClose follows
 			return
 		}
 		s.sent++
@@ -152,8 +152,7 @@ func (s *session) checkEcho(got []byte) {
 	s.finishPhase()
 }
 
-// onClose ends the session when its connection has closed. The session has failed if err
-// is an error other than ErrShutdown.
+// onClose ends the session. Any error except ErrShutdown counts as a failure.
 func (s *session) onClose(err error) {
 	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
 		s.result.failed++
@@ -166,8 +165,8 @@ func (s *session) onClose(err error) {
 	s.finishPhase()
 }
 
-// finishPhase checks whether the phase is complete. If so, finishPhase sends a value to
-// the channel done, and the session waits for the next phase.
+// finishPhase checks whether the phase is complete. If so, it sends a value to the
+// channel done, and the session waits for the next phase.
 func (s *session) finishPhase() {
 	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
 	if !over || s.phase == waiting {
@@ -177,6 +176,6 @@ func (s *session) finishPhase() {
 	if s.conn != nil {
 		s.conn.SetIdleTimeout(0)
 	}
-	// This never blocks: the channel has room for one value of each session.
+	// The channel has room for one value of each session, so this never blocks.
 	s.done <- struct{}{}
 }

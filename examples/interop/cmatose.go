@@ -10,13 +10,13 @@ import (
 )
 
 // ucmatose is a program of librdmacm. On each connection, the server sends -count
-// messages, and the client sends as many messages back. Then the server disconnects. See
-// ucmatose(1).
+// messages, and the client sends as many messages back. Then the server disconnects.
+// Source: ucmatose(1).
 
-// A cmatose is the common part of the ucmatose server and client.
+// A cmatose is what the ucmatose server and client have in common.
 type cmatose struct {
 	*endpoint
-	accepted int // Number of accepted requests.
+	accepted int // accepted requests
 	open     []*reactor.Conn
 	closed   int
 	refused  int
@@ -27,14 +27,14 @@ type connState struct{ sent, got int }
 
 // opened counts an opened connection. It returns true when all connections are open.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	// All messages count as sent until startSending is called, so that OnWritable sends
+	// Until startSending is called, all messages count as sent. So OnWritable sends
 	// nothing.
 	c.SetContext(&connState{sent: m.opts.count})
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
 }
 
-// startSending starts to send the messages of connection c.
+// startSending starts to send the messages of a connection.
 func (m *cmatose) startSending(c *reactor.Conn) {
 	c.Context().(*connState).sent = 0
 	m.OnWritable(c)
@@ -53,7 +53,8 @@ func (m *cmatose) OnWritable(c *reactor.Conn) {
 	}
 }
 
-// count counts a received message. It returns true for the connection's last message.
+// count counts a received message. It returns true for the last message of the
+// connection.
 func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 	if len(msg.Data()) != m.opts.size {
 		c.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), m.opts.size))
@@ -64,7 +65,7 @@ func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 	return t.got == m.opts.count
 }
 
-// onClosed counts a closed connection. After the last one it stops the endpoint.
+// onClosed counts a closed connection. After the last one, it stops the endpoint.
 func (m *cmatose) onClosed(c *reactor.Conn, err error) {
 	m.check(err)
 	if t := c.Context().(*connState); t.got != m.opts.count {
@@ -85,7 +86,7 @@ type cmatoseServer struct{ *cmatose }
 
 func newCmatoseServer(s *endpoint) reactor.Handler { return cmatoseServer{&cmatose{endpoint: s}} }
 
-// OnConnectRequest accepts as many requests as the flag -conns says, and rejects all
+// OnConnectRequest accepts as many requests as the flag -conns says. It rejects all
 // others.
 func (m cmatoseServer) OnConnectRequest(req *reactor.ConnRequest) {
 	if m.accepted == m.opts.conns {
@@ -108,7 +109,7 @@ func (m cmatoseServer) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// OnMessage closes the connection after the client's last message has arrived.
+// OnMessage closes the connection after the client's last message.
 func (m cmatoseServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if m.count(c, msg) {
 		c.Close()
@@ -150,8 +151,8 @@ func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 	m.finish()
 }
 
-// rejectTime delays the client's messages until the server has rejected additional
-// connections. A ucmatose server exits soon after the messages.
+// The client's messages wait this long, so that the server can reject additional
+// connections first. A ucmatose server exits soon after the messages.
 const rejectTime = 500 * time.Millisecond
 
 // OnMessage sends the client's messages after the last message of the server.

@@ -7,18 +7,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// minMaxMessage is the smallest reactor.Config.MaxMessage of this program. It has room
-// for every control message of all protocols.
+// Smallest reactor.Config.MaxMessage of this program. Every control message of all
+// protocols fits.
 const minMaxMessage = 64
 
-// An endpoint is the common part of all handlers. After the start only the engine's
+// An endpoint is what all handlers have in common. After the start, only the engine's
 // single loop uses it.
 type endpoint struct {
 	reactor.BaseHandler
 	opts   *options
 	out    io.Writer
 	engine *reactor.Engine
-	err    error // First error with which the endpoint was stopped, or nil.
+	err    error // first error that stopped the endpoint, or nil
 }
 
 // start makes a server listen, or opens the first connections of a client.
@@ -38,7 +38,7 @@ func (e *endpoint) start() error {
 	return nil
 }
 
-// stop stops the engine. The parameter err is the result of the program.
+// stop stops the engine. The parameter err becomes the result of the program.
 func (e *endpoint) stop(err error) {
 	if e.err == nil {
 		e.err = err
@@ -46,15 +46,15 @@ func (e *endpoint) stop(err error) {
 	e.engine.Stop()
 }
 
-// check stops the engine with the error err, unless err is nil.
+// check stops the engine if err is not nil.
 func (e *endpoint) check(err error) {
 	if err != nil {
 		e.stop(err)
 	}
 }
 
-// OnAcceptError stops the engine: no protocol can continue.
+// OnAcceptError stops the engine, because no protocol can continue.
 func (e *endpoint) OnAcceptError(_ *reactor.ConnRequest, err error) { e.stop(err) }
 
-// OnDialError stops the engine: no protocol can continue.
+// OnDialError stops the engine, because no protocol can continue.
 func (e *endpoint) OnDialError(_ *reactor.DialOptions, err error) { e.stop(err) }

@@ -24,16 +24,16 @@ type options struct {
 	addr     netip.AddrPort
 	provider string
 	path     string
-	size     int // Size of a message in bytes.
-	count    int // Number of messages or rounds.
+	size     int // bytes in a message
+	count    int // messages or rounds
 	conns    int
 	refused  int
 }
 
-// A protocol describes the protocol of one program, and makes its endpoints.
+// A protocol is the protocol of one program.
 type protocol struct {
-	size, count int // Defaults of the flags -size and -count.
-	least, most int // Smallest and largest value of the flag -size, in bytes.
+	size, count int // defaults of the flags -size and -count
+	least, most int // limits of the flag -size in bytes
 	server      func(*endpoint) reactor.Handler
 	client      func(*endpoint) reactor.Handler
 }
@@ -100,7 +100,7 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 func (o *options) check(p protocol) error {
 	fewest := 1
 	if o.listen {
-		fewest = 0 // A server with -conns 0 rejects all connections.
+		fewest = 0 // with -conns 0, a server rejects all connections
 	}
 	for _, flag := range []struct {
 		name                string
@@ -118,8 +118,8 @@ func (o *options) check(p protocol) error {
 	return nil
 }
 
-// drainTimeout is the maximum time that a closing connection waits for its operations.
-// It is long, because the other program may be slow.
+// A closing connection waits for its operations at most this long. The other program may
+// be slow.
 const drainTimeout = 30 * time.Second
 
 // run runs one endpoint until its protocol has finished or failed.
@@ -144,6 +144,6 @@ func (o *options) run(p protocol, stdout io.Writer) error {
 		return errors.Join(err, s.engine.Wait())
 	}
 	err = s.engine.Wait()
-	// The loop has ended, so this goroutine may use the endpoint s.
+	// The loop has ended, so this goroutine may use the endpoint.
 	return errors.Join(s.err, err)
 }

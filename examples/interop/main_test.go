@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hangLimit is the time after which a test counts as hanging and fails.
+// A test that takes longer is a hang.
 const hangLimit = 2 * time.Minute
 
 const runProgramEnv = "RDMALOOP_TEST_RUN_INTEROP"
 
-// TestMain runs the tests, or the program if the variable runProgramEnv is set.
+// TestMain runs the program instead of the tests if runProgramEnv is set.
 func TestMain(m *testing.M) {
 	if os.Getenv(runProgramEnv) != "" {
 		main()
@@ -32,7 +32,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), hangLimit)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
-	// Without GORACE, a process with the race detector waits a second before it exits.
+	// Otherwise a process with the race detector waits a second before it exits.
 	cmd.Env = append(os.Environ(), runProgramEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = new(bytes.Buffer)
 	return cmd
@@ -85,8 +85,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestMismatches checks that endpoints with settings that do not match exit with an
-// error.
+// TestMismatches checks that settings that do not match are an error.
 func TestMismatches(t *testing.T) {
 	for _, test := range []struct{ name, server, client, want string }{
 		{"buffer too small", "rping", "rping -size 65", "closed by the peer"},

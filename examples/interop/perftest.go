@@ -10,33 +10,33 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// ib_send_lat and ib_send_bw are programs of the perftest package. With the flag -R,
-// they first exchange messages in steps on a control connection. A second connection
-// carries the data.
+// ib_send_lat and ib_send_bw are programs of the perftest package. With the flag -R, they
+// first exchange messages in steps on a control connection. The data goes over a second
+// connection.
 
-// Numbers of the steps. The steps without a name only synchronize both sides.
+// Numbers of the steps. The steps without a name only synchronize the sides.
 const (
 	stepVersion = iota
 	// Both sides send the size of their buffers: the page size.
 	stepCycle
 	stepCacheLine
 	stepMTU
-	stepConnect // After this step, the client opens the data connection.
+	stepConnect // after it, the client opens the data connection
 	stepConnected
 	stepQueuePair
 	_
 	_
-	stepRun // After this step, the data is sent.
-	stepEnd // When this step begins, all data has been delivered.
+	stepRun // after it, the data is sent
+	stepEnd // before it, all data has been delivered
 	steps
 )
 
-// version is the perftest release that this program reports. Newer releases require at
-// least 5.70 of their peer. Releases from 6.28 on have more steps.
+// perftest release that this program reports. Newer releases require at least 5.70 of
+// their peer. Releases from 6.28 on have more steps.
 const version = "6.00"
 
 // stepMessage returns this side's message of a step. The parameter data is the data
-// connection, or nil if not open.
+// connection, or nil if it is not open.
 func stepMessage(step int, data *reactor.Conn) []byte {
 	switch step {
 	case stepVersion:
@@ -52,12 +52,12 @@ func stepMessage(step int, data *reactor.Conn) []byte {
 	return endpointMessage(data)
 }
 
-// endpointSize is the length in bytes of the description of a connection. Releases since
-// 2026 send eight more bytes, but accept this length.
+// Length in bytes of the description of a connection. Releases since 2026 send eight more
+// bytes, but accept this length.
 const endpointSize = 56
 
 // endpointMessage returns the description of the data connection. The numbers are
-// big-endian. All fields are zero until the connection opens. The peer only prints the
+// big-endian. Until the connection opens, all fields are zero. The peer only prints the
 // description.
 func endpointMessage(data *reactor.Conn) []byte {
 	b := make([]byte, endpointSize)
@@ -69,25 +69,25 @@ func endpointMessage(data *reactor.Conn) []byte {
 	return b
 }
 
-// A perftest is the common part of the server and the client.
+// A perftest is what the server and the client have in common.
 type perftest struct {
 	*endpoint
 	traffic
 	control, data *reactor.Conn
-	step          int // Number of the next step.
+	step          int // number of the next step
 	closed        int
 }
 
-// The interface traffic has callbacks that send and receive the messages on the data
-// connection.
+// A traffic sends and receives the messages on the data connection. Its methods are
+// callbacks.
 type traffic interface {
-	// onStart is called when the client may start to send data.
+	// The client may start to send data.
 	onStart(*perftest)
-	// onMessage is called when data has arrived.
+	// Data has arrived.
 	onMessage(*perftest)
-	// onWritable is called when the send queue has free places again.
+	// The send queue has free places again.
 	onWritable(*perftest)
-	// onDelivered is called when a message sent with Notify has been delivered.
+	// A message sent with Notify has been delivered.
 	onDelivered(*perftest)
 }
 
@@ -114,7 +114,7 @@ func (p *perftest) checkStep(msg reactor.Message) (step int, ok bool) {
 	return p.step - 1, true
 }
 
-// handleData checks the size of a data message, and calls onMessage.
+// handleData checks the size of a data message and calls onMessage.
 func (p *perftest) handleData(msg reactor.Message) {
 	if len(msg.Data()) != p.opts.size {
 		p.data.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), p.opts.size))
@@ -123,7 +123,7 @@ func (p *perftest) handleData(msg reactor.Message) {
 	p.onMessage(p)
 }
 
-// OnWritable lets the traffic send further messages.
+// OnWritable lets the traffic send more messages.
 func (p *perftest) OnWritable(*reactor.Conn) { p.onWritable(p) }
 
 // OnCompletion tells the traffic that its last message has been delivered.
@@ -133,7 +133,7 @@ func (p *perftest) OnCompletion(_ *reactor.Conn, _ reactor.Op, err error) {
 	}
 }
 
-// OnClose stops the endpoint when both connections have closed, in any order.
+// OnClose stops the endpoint when both connections have closed.
 func (p *perftest) OnClose(_ *reactor.Conn, err error) {
 	if p.step < stepEnd || !errors.Is(err, reactor.ErrPeerClosed) {
 		p.check(err)
@@ -155,7 +155,7 @@ func newPerftestServer(s *endpoint, t traffic) reactor.Handler {
 	return perftestServer{&perftest{endpoint: s, traffic: t}}
 }
 
-// OnMessage answers each step of the exchange with a message of the same step.
+// OnMessage answers each step with a message of the same step.
 func (p perftestServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if c == p.data {
 		p.handleData(msg)
@@ -172,7 +172,7 @@ func (p perftestServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 // A perftestClient sends the first message of each step.
 type perftestClient struct {
 	*perftest
-	// How often the server has rejected the data connection.
+	// Number of times that the server has rejected the data connection.
 	refused int
 }
 
@@ -180,8 +180,8 @@ func newPerftestClient(s *endpoint, t traffic) reactor.Handler {
 	return &perftestClient{perftest: &perftest{endpoint: s, traffic: t}}
 }
 
-// OnOpen starts the exchange on the control connection. It continues the exchange when
-// the data connection has opened.
+// OnOpen starts the exchange on the control connection. The exchange continues when the
+// data connection has opened.
 func (p *perftestClient) OnOpen(c *reactor.Conn) {
 	p.perftest.OnOpen(c)
 	p.sendStep()
@@ -213,9 +213,8 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 
 func (p *perftestClient) dial() { p.check(p.engine.Dial(p.opts.addr, nil)) }
 
-// OnDialError dials the data connection again after a reject. After its answer in
-// stepConnect, the server needs some time until it listens, and rejects requests until
-// then.
+// OnDialError dials the data connection again after a reject. The server answers
+// stepConnect before it listens, and rejects requests until it listens.
 func (p *perftestClient) OnDialError(_ *reactor.DialOptions, err error) {
 	if p.refused++; p.control == nil || p.refused > 10 || !errors.Is(err, cm.ErrRefused) {
 		p.stop(err)

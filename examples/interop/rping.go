@@ -13,21 +13,21 @@ import (
 // rping is a program of librdmacm. In each round:
 //
 //   - The client sends the address of a buffer, and the server READs the buffer.
-//   - The client sends the address of another buffer, and the server WRITEs the same
-//     data to it.
+//   - The client sends the address of another buffer, and the server WRITEs the same data
+//     to it.
 //
-// After each operation the server sends a message of any contents. See rping(1).
+// After each operation, the server sends a message with any contents. Source: rping(1).
 
-// rpingMessage is the size of a message in bytes: address, key and size of a buffer, all
+// Size of a message in bytes. The message has the address, key and size of a buffer, all
 // big-endian.
 const rpingMessage = 16
 
 // An rpingServer serves one client.
 type rpingServer struct {
 	*endpoint
-	accepted bool // True when a client has been accepted.
+	accepted bool // a client has been accepted
 	buf      verbs.MR
-	// True after the READ. The WRITE comes next.
+	// The READ is done, and the WRITE comes next.
 	read bool
 }
 
@@ -73,7 +73,7 @@ func (r *rpingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	r.read = !r.read
 }
 
-// textLength returns the length of the text in bytes, including the final zero byte.
+// textLength returns the length of the text in bytes, with the final zero byte.
 func (r *rpingServer) textLength(size int) int {
 	if end := bytes.IndexByte(r.buf.Bytes()[:size], 0); end >= 0 {
 		return end + 1
@@ -88,8 +88,8 @@ func (r *rpingServer) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	}
 }
 
-// OnClose stops the server. ErrPeerClosed is no error, because every rping client ends by
-// disconnecting.
+// OnClose stops the server. Every rping client ends by disconnecting, so ErrPeerClosed is
+// no error.
 func (r *rpingServer) OnClose(_ *reactor.Conn, err error) {
 	if errors.Is(err, reactor.ErrPeerClosed) {
 		err = nil
@@ -102,7 +102,7 @@ type rpingClient struct {
 	*endpoint
 	source, sink verbs.MR
 	round        int
-	sinkSent     bool // True when the address for the server's WRITE has been sent.
+	sinkSent     bool // the address for the server's WRITE has been sent
 }
 
 func newRpingClient(s *endpoint) reactor.Handler { return &rpingClient{endpoint: s} }

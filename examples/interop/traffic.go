@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// The client of ib_send_lat sends one message at a time, and the server answers it with a
+// The client of ib_send_lat sends one message at a time. The server answers it with a
 // message of the same size.
 
 func newLatencyServer(s *endpoint) reactor.Handler {
@@ -20,7 +20,7 @@ func newLatencyClient(s *endpoint) reactor.Handler {
 	return newPerftestClient(s, &latencyClient{payload: make([]byte, s.opts.size)})
 }
 
-// noTraffic implements traffic with empty methods. Other types embed it.
+// noTraffic is a traffic that does nothing. Other types embed it.
 type noTraffic struct{}
 
 func (noTraffic) onStart(*perftest)     {}
@@ -39,7 +39,7 @@ type latencyClient struct {
 	noTraffic
 	payload []byte
 	start   time.Time
-	times   []time.Duration // Times of the round trips.
+	times   []time.Duration // times of the round trips
 }
 
 func (l *latencyClient) onStart(p *perftest) {
