@@ -1,19 +1,20 @@
 // Package asyncq holds asynchronous events of a device until the application fetches
 // them.
 //
-// A Queue holds at most one event of each type for each object, because a device may
-// report the same event any number of times. No type of event is dropped, because an
-// event may be the only sign that an object has failed.
+// A device may report the same event any number of times. So a Queue holds at most one
+// event of each type for each object. It drops no type of event, because an event may be
+// the only sign that an object has failed.
 package asyncq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A Queue holds events in the order of arrival. The zero value is an empty queue. A
-// Queue has no lock: the caller serializes its calls.
+// A Queue holds events in the order of arrival. The zero value is an empty queue. Only
+// one goroutine at a time may use a Queue.
 type Queue struct {
 	head, tail *entry
 	count      int
-	// First waiting entry of each subject. Its field sibling leads to the others.
+	// First entry of each subject. The other entries of the subject follow through the
+	// field sibling.
 	objects map[any]*entry
 	spare   *entry // unused entry, or nil; saves an allocation
 }
@@ -21,17 +22,16 @@ type Queue struct {
 // An entry is one waiting event.
 type entry struct {
 	ev verbs.AsyncEvent
-	// The entries before and after this one, in the order of arrival.
+	// Neighbors in the order of arrival.
 	prev, next *entry
-	sibling    *entry // Next entry with the same subject, or nil.
+	sibling    *entry // next entry with the same subject, or nil
 }
 
-// port is the number of a device port, or 0 for the device. It is the subject of an
-// event that is not about a queue pair, CQ or SRQ.
+// port is a device's port, or 0 for the device. It is the subject of an event that is not
+// about a queue pair, CQ or SRQ.
 type port uint8
 
-// subject returns the object that the event is about: a queue pair, a CQ, an SRQ, or a
-// port.
+// subject returns what the event is about: a queue pair, a CQ, an SRQ or a port.
 func subject(ev *verbs.AsyncEvent) any {
 	switch {
 	case ev.QP != nil:
@@ -47,8 +47,8 @@ func subject(ev *verbs.AsyncEvent) any {
 // Len returns the number of waiting events.
 func (q *Queue) Len() int { return q.count }
 
-// Push appends an event, and removes an older event of the same type and object. So the
-// last event about a port always tells the port's state.
+// Push appends an event. An older event of the same type about the same object is
+// removed. So the last event about a port tells the port's state.
 func (q *Queue) Push(ev verbs.AsyncEvent) {
 	about := subject(&ev)
 	for e := q.objects[about]; e != nil; e = e.sibling {
@@ -70,7 +70,7 @@ func (q *Queue) Push(ev verbs.AsyncEvent) {
 	q.append(e)
 }
 
-// Pop removes and returns the oldest event. It reports false if there is none.
+// Pop removes and returns the oldest event. If there is none, ok is false.
 func (q *Queue) Pop() (ev verbs.AsyncEvent, ok bool) {
 	e := q.head
 	if e == nil {

@@ -27,8 +27,8 @@ func drained(q *asyncq.Queue) (all []verbs.AsyncEvent) {
 	}
 }
 
-// TestNoTypeIsLost checks that the event of a failed queue pair stays, however many
-// other events are pushed.
+// TestNoTypeIsLost checks that many other events do not remove the event of a failed
+// queue pair.
 func TestNoTypeIsLost(t *testing.T) {
 	var q asyncq.Queue
 	dead, noisy := &qp{}, &srq{}
@@ -67,7 +67,6 @@ func TestObjectsAndTypesAreSeparate(t *testing.T) {
 	require.Equal(t, events, drained(&q))
 }
 
-// TestForget checks that Forget drops the events of a closed object.
 func TestForget(t *testing.T) {
 	var q asyncq.Queue
 	q.Push(verbs.AsyncEvent{Type: verbs.AsyncPortError, Port: 1})
@@ -81,8 +80,7 @@ func TestForget(t *testing.T) {
 	require.Equal(t, []verbs.AsyncEvent{{Type: verbs.AsyncPortError, Port: 1}}, drained(&q))
 }
 
-// TestQueueAgainstAModel compares random calls of Push, Pop and Forget with a simple
-// implementation.
+// TestQueueAgainstAModel compares random calls with a simple implementation.
 func TestQueueAgainstAModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	objects := []*qp{{}, {}, {}}

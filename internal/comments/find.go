@@ -14,15 +14,14 @@ import (
 type comment struct {
 	file string
 	line int
-	// about describes the declaration that the comment belongs to, or says "in a
-	// function or file".
+	// The declaration that the comment belongs to, or "in a function or file".
 	about string
-	// Text without comment markers and directives, with a newline at the end.
+	// The text ends in a newline. It has no comment markers and no directives.
 	text string
 }
 
-// find returns the comments of all Go files below a directory, except directives such as
-// //go:build. It skips hidden directories and directories named testdata.
+// find returns the comments of all Go files below a directory. Directives such as
+// //go:build are left out. Hidden directories and directories named testdata are skipped.
 func find(dir fs.FS) (all []comment, err error) {
 	err = fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -61,7 +60,7 @@ func inFile(name string, source []byte) (found []comment, err error) {
 	return found, nil
 }
 
-// declarations maps each comment of a declaration to a description of the declaration.
+// declarations maps each comment of a declaration to a description of this declaration.
 func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	about := make(map[*ast.CommentGroup]string)
 	note := func(what string, groups ...*ast.CommentGroup) {
@@ -91,7 +90,8 @@ func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	return about
 }
 
-// declaredName returns a space and the declared name, or "" for several names.
+// declaredName returns a space and the declared name. If several names are declared, it
+// returns "".
 func declaredName(specs []ast.Spec) string {
 	if len(specs) != 1 {
 		return ""
@@ -105,8 +105,8 @@ func declaredName(specs []ast.Spec) string {
 	return ""
 }
 
-// fieldName returns a space and the name of a field or method, or "" for an embedded
-// field.
+// fieldName returns a space and the name of a field or method. For an embedded field it
+// returns "".
 func fieldName(f *ast.Field) string {
 	if len(f.Names) == 0 {
 		return ""

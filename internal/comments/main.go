@@ -1,5 +1,5 @@
 // Command comments prints random comments of this module without their code. A comment
-// that must be read twice is to be rewritten.
+// that must be read twice should be written again.
 //
 //	go run ./internal/comments -seed 1
 package main
@@ -38,7 +38,7 @@ func run(args []string, out, messages io.Writer) error {
 	return nil
 }
 
-// choose returns n comments in random order, or all if there are fewer.
+// choose returns n random comments. If there are fewer, it returns all of them.
 func choose(all []comment, count int, seed uint64) []comment {
 	random := rand.New(rand.NewPCG(seed, 0))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

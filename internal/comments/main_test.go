@@ -57,8 +57,7 @@ func TestFindReportsInvalidGo(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestSeeds checks that the same seed chooses the same comments, and that another seed
-// chooses others.
+// TestSeeds checks that the seed decides which comments are chosen.
 func TestSeeds(t *testing.T) {
 	printed := func(args ...string) string {
 		var out, messages strings.Builder

@@ -1,2 +1,3 @@
-// Package eventfd has descriptors that wake a goroutine in epoll_wait. See eventfd(2).
+// Package eventfd has descriptors that wake a goroutine in epoll_wait. Source:
+// eventfd(2).
 package eventfd

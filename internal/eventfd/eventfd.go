@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// New makes a descriptor that is not readable and never blocks. The caller owns it.
+// New returns a new descriptor, which is not readable. Reads and writes never block. The
+// caller owns the descriptor.
 func New() (int, error) {
 	return unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 }
 
-// Signal makes fd readable. Any goroutine may call it. Signal ignores errors: fd is
-// readable already (EAGAIN) or closed.
+// Signal makes fd readable. Any goroutine may call it. It ignores errors, because then fd
+// is readable already (EAGAIN) or closed.
 func Signal(fd int) { _, _ = unix.Write(fd, increment) }
 
-// increment is the number that Signal adds to a descriptor's counter: 64 bits in host
-// byte order.
+// Signal adds this number to a descriptor's counter: 1 in 64 bits in host byte order.
 var increment = binary.NativeEndian.AppendUint64(nil, 1)

@@ -1,3 +1,3 @@
-// Package fdwait waits until a descriptor is readable, for calls that block and can be
-// cancelled with a context.
+// Package fdwait waits until a descriptor is readable. Calls that block use it, so that a
+// context can cancel them.
 package fdwait

@@ -10,9 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// Readable blocks in poll(2) until fd is readable, one of the contexts is done, or the
-// timeout has passed. A negative timeout means no timeout. The first result is true if
-// fd is readable. If fd will never be readable, Readable returns an error.
+// Readable waits until fd is readable, one of the contexts is done, or the timeout has
+// passed. A negative timeout means no timeout. The result is true if fd is readable. If
+// fd will never be readable, Readable returns an error. Source: poll(2).
 func Readable(fd int, timeout time.Duration, contexts ...context.Context) (bool, error) {
 	efd, err := eventfd.New()
 	if err != nil {
@@ -27,7 +27,7 @@ func Readable(fd int, timeout time.Duration, contexts ...context.Context) (bool,
 	return fds[0].Revents&unix.POLLIN != 0, pollError(err, fds[0].Revents)
 }
 
-// poll calls poll(2). After a signal it continues with the rest of the timeout.
+// poll calls poll(2). After a signal, it continues with the rest of the timeout.
 func poll(fds []unix.PollFd, timeout time.Duration) error {
 	start, rest := time.Now(), timeout
 	for {
@@ -41,8 +41,8 @@ func poll(fds []unix.PollFd, timeout time.Duration) error {
 	}
 }
 
-// milliseconds converts a timeout to the argument of poll(2). It rounds up. A negative
-// argument of poll(2) means no timeout.
+// milliseconds converts a timeout to the argument of poll(2) and rounds it up. A negative
+// argument means no timeout.
 func milliseconds(timeout time.Duration) int {
 	if timeout < 0 {
 		return -1
@@ -50,8 +50,8 @@ func milliseconds(timeout time.Duration) int {
 	return int(min((timeout+time.Millisecond-1)/time.Millisecond, math.MaxInt32))
 }
 
-// signalWhenDone makes the eventfd readable when ctx is done. Before the caller closes
-// the eventfd, it calls the function that signalWhenDone returns.
+// signalWhenDone makes the eventfd readable when ctx is done. The caller must call the
+// returned function before it closes the eventfd.
 func signalWhenDone(ctx context.Context, efd int) func() {
 	signaled := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
@@ -65,7 +65,7 @@ func signalWhenDone(ctx context.Context, efd int) func() {
 	}
 }
 
-// pollError returns an error if poll(2) has failed, or if the descriptor will never be
+// pollError returns an error if poll(2) has failed or the descriptor will never be
 // readable. The parameter ready has the events that poll(2) reported.
 func pollError(err error, ready int16) error {
 	switch {

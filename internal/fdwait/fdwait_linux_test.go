@@ -12,11 +12,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/fdwait"
 )
 
-// testTimeout is the limit for a wait that should end much earlier.
+// A wait should end long before this time.
 const testTimeout = 10 * time.Second
 
-// TestSignalsDoNotProlongTheWait checks that Readable ends after its timeout although
-// signals arrive more often.
+// TestSignalsDoNotProlongTheWait checks that Readable ends after its timeout even if
+// signals interrupt it again and again.
 func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	const timeout = 20 * time.Millisecond
 	fd, err := eventfd.New()
@@ -38,7 +38,7 @@ func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	require.GreaterOrEqual(t, took, timeout)
 }
 
-// signalUntil signals the thread tid about every millisecond until done is closed.
+// signalUntil signals the thread tid every millisecond until done is closed.
 func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -51,7 +51,7 @@ func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
 		case <-limit:
 			require.FailNow(t, "the wait never ended")
 		case <-tick.C:
-			// If the thread has ended meanwhile, the error is ESRCH.
+			// The thread may have ended meanwhile. Then the error is ESRCH.
 			if err := unix.Tgkill(unix.Getpid(), tid, unix.SIGURG); err != unix.ESRCH {
 				require.NoError(t, err)
 			}

@@ -150,7 +150,7 @@ func violateProtocol(a *attacker) error {
 }
 
 // inject opens a valid connection from Spec.From. Then it sends packets for this
-// connection from the next address. The server must ignore them.
+// connection from the next address. They must not disturb the connection.
 func inject(a *attacker) error {
 	valid, err := openWire(a.spec.From)
 	if err != nil {

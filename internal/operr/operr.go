@@ -7,9 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Wrap returns err as a *verbs.OpError for the operation op, or nil if err is nil. An
-// error that already has a *verbs.OpError in its chain is returned unchanged, so that it
-// names the innermost operation.
+// Wrap adds the name of the operation op to err, as a *verbs.OpError. If err is nil, Wrap
+// returns nil. If there is already a *verbs.OpError in the chain of err, Wrap returns err
+// unchanged. So an error names the innermost operation.
 func Wrap(op string, err error) error {
 	if err == nil {
 		return nil

@@ -91,7 +91,7 @@ func TestIn(t *testing.T) {
 	}
 }
 
-// FuzzValue checks the relations between the methods for any two values.
+// FuzzValue checks that the methods agree with each other.
 func FuzzValue(f *testing.F) {
 	f.Add(uint32(last), 1)
 	f.Add(uint32(0), -1)

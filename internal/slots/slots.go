@@ -1,5 +1,5 @@
 // Package slots provides a table of values. Put returns a handle for a value. After
-// Remove the handle is invalid, even if its slot has a new value.
+// Remove, the handle is invalid, even if another value uses the same slot.
 package slots
 
 import (
@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// A Handle identifies one value from Put until Remove. Zero is never valid. Get and
-// Remove accept any number.
+// A Handle identifies a value from Put until Remove. Zero is never valid. Get and Remove
+// accept any number.
 type Handle uint64
 
 // Index returns the index of the slot.
@@ -21,29 +21,30 @@ func newHandle(index int, gen uint32) Handle {
 	return Handle(gen)<<32 | Handle(uint32(index))
 }
 
-// A Table holds values of type T. The zero value is an empty table. Only one goroutine
-// at a time may use a Table.
+// A Table holds values of type T. The zero value is an empty table. Only one goroutine at
+// a time may use a Table.
 //
 // Put uses the slot that was freed last, because it is most likely in the processor's
-// cache. A removed value's handle stays invalid for 1<<32 - 2 uses of the slot.
+// cache. The handle of a removed value stays invalid for 1<<32 - 2 uses of the slot.
 type Table[T any] struct {
 	slots []slot[T]
-	free  uint32 // Index of the first free slot plus one. 0 means none.
+	free  uint32 // index of the first free slot plus one; 0 means none
 	live  int
 }
 
 type slot[T any] struct {
-	// Generation of the value in the slot, or of the next one if the slot is free. Never
-	// 0.
+	// Generation of the value in the slot. If the slot is free, it is the generation of
+	// the next value. Never 0.
 	gen uint32
-	// Index of the next free slot plus one. 0 means none, or that this slot is in use.
+	// If the slot is free: index of the next free slot plus one; 0 means none. If the
+	// slot is in use: 0.
 	next  uint32
 	used  bool
 	value T
 }
 
-// Put stores v and returns its handle. It allocates memory only when the table becomes
-// larger than ever before. It panics if the table holds 1<<32 - 1 values.
+// Put stores v and returns its handle. It allocates memory only if the table has more
+// values than ever before. If the table holds 1<<32 - 1 values, Put panics.
 func (t *Table[T]) Put(v T) Handle {
 	if t.free == 0 {
 		t.grow()
@@ -56,8 +57,8 @@ func (t *Table[T]) Put(v T) Handle {
 	return newHandle(i, s.gen)
 }
 
-// Get returns a pointer to the value of h. It reports false if h is not valid. The
-// pointer is valid until Put or Remove.
+// Get returns a pointer to the value of h. If h is not valid, ok is false. The pointer is
+// valid until Put or Remove.
 func (t *Table[T]) Get(h Handle) (*T, bool) {
 	s := t.find(h)
 	if s == nil {
@@ -67,8 +68,8 @@ func (t *Table[T]) Get(h Handle) (*T, bool) {
 }
 
 // At returns the value in the slot with this index. If the slot is free or does not
-// exist, At returns the zero value. The slot may have a newer value than the caller
-// expects.
+// exist, At returns the zero value. The caller can not know whether it is still the same
+// value as before.
 func (t *Table[T]) At(index int) (v T) {
 	if uint(index) < uint(len(t.slots)) {
 		v = t.slots[index].value
@@ -76,7 +77,7 @@ func (t *Table[T]) At(index int) (v T) {
 	return v
 }
 
-// Remove removes and returns the value of h. It reports false if h is not valid.
+// Remove removes and returns the value of h. If h is not valid, ok is false.
 func (t *Table[T]) Remove(h Handle) (v T, ok bool) {
 	if t.find(h) == nil {
 		return v, false
@@ -84,8 +85,8 @@ func (t *Table[T]) Remove(h Handle) (v T, ok bool) {
 	return t.RemoveAt(h.Index()), true
 }
 
-// RemoveAt removes and returns the value in the slot with this index. It panics if there
-// is none.
+// RemoveAt removes and returns the value in the slot with this index. If there is none,
+// RemoveAt panics.
 func (t *Table[T]) RemoveAt(index int) T {
 	s := &t.slots[index]
 	if !s.used {
@@ -93,7 +94,7 @@ func (t *Table[T]) RemoveAt(index int) T {
 	}
 	var zero T
 	v := s.value
-	// The zero value lets the garbage collector free what the slot referred to.
+	// This lets the garbage collector free the value.
 	s.used, s.value = false, zero
 	s.gen = nextGen(s.gen)
 	s.next, t.free = t.free, uint32(index)+1
@@ -104,8 +105,8 @@ func (t *Table[T]) RemoveAt(index int) T {
 // Len returns the number of values in the table.
 func (t *Table[T]) Len() int { return t.live }
 
-// All iterates over the values in the order of their slots. The loop's body may call Put
-// and Remove. Values that the body puts may be visited or not.
+// All iterates over the values in the order of their slots. The body of the loop may call
+// Put and Remove. The loop may visit a value that its body has put.
 func (t *Table[T]) All() iter.Seq2[Handle, *T] {
 	return func(yield func(Handle, *T) bool) {
 		for i := range len(t.slots) {
@@ -128,7 +129,7 @@ func (t *Table[T]) find(h Handle) *slot[T] {
 	return nil
 }
 
-// grow adds one slot and makes it the first free one.
+// grow adds one free slot.
 func (t *Table[T]) grow() {
 	if uint64(len(t.slots)) == math.MaxUint32 {
 		panic("slots: the table is full")

@@ -58,7 +58,7 @@ func TestUnknownHandles(t *testing.T) {
 	var table slots.Table[int]
 	removed := table.Put(1)
 	table.Remove(removed)
-	// This is the handle that the next value in the slot will have.
+	// The next value in the slot will have this handle.
 	next := removed + 1<<32
 
 	for _, h := range []slots.Handle{0, 1, removed, next, 1<<32 | 1, math.MaxUint32, math.MaxUint64} {
@@ -129,8 +129,8 @@ func TestAllAllowsRemoveAndPut(t *testing.T) {
 	for h := range table.All() {
 		table.Remove(h)
 		if seen++; seen == 3 {
-			// Put uses the slot of the removed value. The iteration has passed that slot
-			// already.
+			// Put uses the slot of the removed value, which the iteration has already
+			// passed.
 			table.Put(100)
 		}
 	}

@@ -14,24 +14,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// floodSpec describes the flood: 60,000 requests from 250 addresses. The rate is about
-// 10,000 requests a second, or less on a slow machine.
+// 60,000 requests from 250 addresses. The rate is about 10,000 requests a second, or less
+// on a slow machine.
 var floodSpec = hostile.Spec{
-	// Sending a round of 100 requests takes about 3 ms. A pause of 7 ms follows.
+	// A round of 100 requests takes about 3 ms, and then there is a pause of 7 ms.
 	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond,
 }
 
-// quietTime is the length of the phase before the flood. In this phase the client opens
-// connections for comparison. Arbitrary.
+// Before the flood, the client opens connections for this time, for comparison.
+// Arbitrary.
 const quietTime = 6 * time.Second
 
-// memoryTime is the time from the flood to the last report of memory. Arbitrary.
+// The memory is reported for this time after the flood. Arbitrary.
 const memoryTime = time.Minute
 
 // flood sends a flood of requests to a server while a client opens connections. It prints
-// the times that the connections took to open, and the server's memory.
+// how long the connections took to open, and the server's memory.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	// With this duration, the server has the default keepalive and connect timeout.
+	// In a soak this long, the server has the default keepalive and connect timeout.
 	o.duration = time.Hour
 	s := newTestbed("wire", soft.PathWire, o)
 	defer s.kill()
@@ -83,8 +83,8 @@ func (s *testbed) startForFlood() (err error) {
 	return err
 }
 
-// dialTimes returns how long each connection of the client took to open, in order. It
-// leaves out the first connections.
+// dialTimes returns how long each connection of the client took to open, in order. The
+// first connections are skipped.
 func (s *testbed) dialTimes(skipped int) ([]time.Duration, error) {
 	note, err := s.steadyClient.Report()
 	if err != nil {
@@ -105,8 +105,7 @@ func percentiles(times []time.Duration) string {
 	return fmt.Sprintf("%d connections, p50 %v, p99 %v, longest %v", len(sorted), at(50), at(99), at(100))
 }
 
-// memoryAfter prints the server's memory after the flood, after half of memoryTime, and
-// after memoryTime.
+// memoryAfter prints the server's memory several times after the flood.
 func (s *testbed) memoryAfter(ctx context.Context, before uint64, out io.Writer) error {
 	end := time.Now()
 	for _, age := range []time.Duration{0, memoryTime / 2, memoryTime} {

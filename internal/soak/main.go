@@ -9,7 +9,7 @@
 // servers. It fails if a message was lost or damaged, or if a server's resources have
 // grown.
 //
-// The flag -flood measures memory and connect times during a flood of connection
+// With the flag -flood, it measures memory and connect times during a flood of connection
 // requests.
 package main
 
@@ -37,7 +37,7 @@ func main() {
 	os.Exit(status)
 }
 
-// options are the values of the flags.
+// options has the values of the flags.
 type options struct {
 	duration time.Duration
 	seed     uint64
@@ -48,17 +48,16 @@ type options struct {
 
 // A durations has times that depend on the length of the soak.
 type durations struct {
-	// attack is the maximum duration of one attack: long enough for thousands of
-	// packets. Arbitrary.
+	// Longest attack: enough for thousands of packets. Arbitrary.
 	attack time.Duration
-	// keepalive and connect are reactor.Config.Keepalive and ConnectTimeout of the
-	// servers. Zero means the default. They determine how long a server keeps the
-	// connections of a vanished peer.
+	// reactor.Config.Keepalive and ConnectTimeout of the servers. Zero means the default.
+	// They determine how long a server keeps the connections of a vanished peer.
 	keepalive, connect time.Duration
 }
 
-// durations returns the times for a soak of the requested duration. In a short soak,
-// servers must notice vanished peers early, to release their resources before the end.
+// durations returns the times for a soak of this length. In a short soak, servers must
+// notice vanished peers early. Otherwise they would not release their resources before
+// the end.
 func (o *options) durations() durations {
 	if o.duration < 2*time.Minute {
 		return durations{attack: 2 * time.Second, keepalive: 5 * time.Second, connect: 10 * time.Second}
@@ -92,7 +91,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// run runs the command. It returns the exit status: 0 if no message was lost and no
+// run runs the command and returns the exit status. It is 0 if no message was lost and no
 // server uses more resources at the end.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)

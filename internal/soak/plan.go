@@ -10,7 +10,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// A namedAttack is an attack with its name.
 type namedAttack struct {
 	name string
 	run  func(ctx context.Context, s *testbed) error
@@ -39,8 +38,8 @@ func (s *testbed) attacks() []namedAttack {
 	)
 }
 
-// roleAttack returns an attack by a process in the given role. At the end the process is
-// told to finish or is killed, at random.
+// roleAttack returns an attack by a process in the given role. At the end, the process is
+// told to finish or killed, at random.
 func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
 	return namedAttack{string(r), func(ctx context.Context, s *testbed) error {
 		p, err := s.start(r, s.user, spec)
@@ -68,8 +67,8 @@ func killClients(ctx context.Context, s *testbed) error {
 	return nil
 }
 
-// stopClients stops clients, and then kills or continues them at random. Those that
-// continue must have lost nothing.
+// stopClients stops clients and then kills or continues them, at random. If they
+// continue, they must have lost nothing.
 func stopClients(ctx context.Context, s *testbed) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8})
 	if err != nil {
@@ -93,8 +92,8 @@ func stopClients(ctx context.Context, s *testbed) error {
 	return lossOf(note.Tally)
 }
 
-// restartLimit is the maximum time until a client has connected to its restarted server.
-// On the wire path, the client first retries its requests.
+// A client must be connected to its restarted server within this time. On the wire path,
+// the client first retries its requests.
 const restartLimit = 90 * time.Second
 
 // restartServer kills and restarts the second server. It waits until the server's client
@@ -116,7 +115,7 @@ func restartServer(ctx context.Context, s *testbed) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			// The soak may end before the client has connected again.
+			// The soak has ended before the client has connected.
 			return nil
 		}
 	}

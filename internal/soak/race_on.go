@@ -2,6 +2,6 @@
 
 package main
 
-// memoryFactor is the factor by which the race detector increases the use of memory. Its
-// documentation says 5 to 10.
+// The race detector increases the use of memory by this factor. Its documentation says 5
+// to 10.
 const memoryFactor = 10

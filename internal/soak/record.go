@@ -21,15 +21,14 @@ type reading struct {
 	churn  hostile.Tally
 }
 
-// A record prints all readings, and stores those that verdict() needs.
+// A record prints all readings and keeps those that verdict() needs.
 type record struct {
-	// mu protects the field out.
+	// protects out
 	mu       sync.Mutex
 	out      io.Writer
 	began    time.Time
 	testbeds []*testbed
-	// Readings that waitSettled has stored. Each call of waitSettled appends a slice with
-	// one reading of every testbed.
+	// Readings that waitSettled has stored. Each call adds one reading of every testbed.
 	settledReadings [][]reading
 	lines           int
 }
@@ -90,12 +89,12 @@ func (r *record) print(label string, s *testbed, now *reading) {
 
 const mebi = 1 << 20
 
-// settleLimit is the time within which servers must release the resources of an attack:
-// a minute to notice a vanished peer, and another one to return memory.
+// Servers must release the resources of an attack within this time: one minute to notice
+// a vanished peer, and another to return memory.
 const settleLimit = 150 * time.Second
 
 // waitSettled waits until no testbed uses more resources than at first, or until
-// settleLimit has passed. It then stores a reading of every testbed in settledReadings.
+// settleLimit has passed. It then stores a reading of every testbed.
 func (r *record) waitSettled(ctx context.Context, label string) error {
 	var now []reading
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -123,23 +122,21 @@ func (r *record) waitSettled(ctx context.Context, label string) error {
 	return ctx.Err()
 }
 
-// Limits of the growth of a server. Numbers of connections and descriptors vary a
+// A server may grow by this much. The numbers of connections and descriptors vary a
 // little: a client may have closed a connection and not opened the next.
 const (
 	maxMoreConns       = 4
 	maxMoreDescriptors = 16
 	maxMoreMappings    = 48
 	maxMoreGoroutines  = 4
-	// maxMoreMemory is the limit for the growth of a server's memory since the
-	// beginning.
+	// Growth since the beginning, in bytes.
 	maxMoreMemory = 48 * mebi * memoryFactor
-	// maxMoreMemoryLater is the limit for the growth of memory after the first third of
-	// the soak.
+	// Growth since the first third of the soak, in bytes.
 	maxMoreMemoryLater = 16 * mebi * memoryFactor
 )
 
-// grown returns an error that lists the resources of a server that have grown. It
-// compares memory also with the reading after the first third.
+// grown returns an error that lists the resources of a server that have grown. Memory is
+// also compared with the reading after the first third.
 func (r *record) grown(now []reading) (err error) {
 	if len(r.settledReadings) == 0 {
 		return nil
@@ -170,7 +167,8 @@ func (r *record) grown(now []reading) (err error) {
 	return err
 }
 
-// verdict returns nil if the soak has succeeded, or an error with all that is wrong.
+// verdict returns nil if the soak has succeeded. Otherwise the error lists all that is
+// wrong.
 func (r *record) verdict() error {
 	last := r.settledReadings[len(r.settledReadings)-1]
 	err := r.grown(last)
@@ -185,8 +183,7 @@ func (r *record) verdict() error {
 	return err
 }
 
-// lossOf returns an error if a client that must lose nothing has lost messages or
-// connections.
+// lossOf returns an error if a client has lost messages or connections.
 func lossOf(t hostile.Tally) error {
 	if t.Lost+t.Damaged+t.Failed == 0 {
 		return nil

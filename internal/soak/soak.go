@@ -38,7 +38,7 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 	if err := r.waitSettled(ctx, "begin"); err != nil {
 		return err
 	}
-	// In the first third, caches are filled and the Go runtime keeps freed memory. Later
+	// In the first third, caches are filled, and the Go runtime keeps freed memory. Later
 	// growth counts as a leak.
 	for _, part := range []struct {
 		name string

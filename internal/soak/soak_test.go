@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// TestSoak checks that a soak of the shortest duration reports no error.
+// TestSoak checks that the shortest soak succeeds.
 func TestSoak(t *testing.T) {
 	var out, errors strings.Builder
 	status := run(t.Context(), []string{"-duration", "20s"}, &out, &errors)

@@ -22,30 +22,29 @@ const (
 	otherUser = 54321
 )
 
-// A testbed has the processes of one path: a server whose clients must lose nothing, and
-// a server that is restarted. Attacks run one at a time.
+// A testbed has the processes of one path. It has a server whose clients must lose
+// nothing, and a server that is restarted. Attacks run one at a time.
 type testbed struct {
 	name string
 	path soft.Path
-	// Random numbers for the attacks. They belong to the goroutine of the attacks.
+	// Used by the goroutine of the attacks only.
 	rand *rand.Rand
 	// User of the attackers: otherUser if this process is root, else sameUser.
 	user      int
-	next      int // Number of the address that newAddr returns next.
+	next      int // number of the next address
 	durations durations
-	// onAttack is called with the name of each attack, on the goroutine of the attacks.
+	// Called with the name of each attack, on the goroutine of the attacks.
 	onAttack func(attack string)
 
 	server *hostile.Process
 	addr   netip.AddrPort
 	// Clients of the first server. One keeps its connections. The other closes each
-	// after a few messages.
+	// connection after a few messages.
 	steadyClient, churningClient *hostile.Process
 
-	// The second server.
 	restarted     *hostile.Process
 	restartedAddr netip.AddrPort
-	// Client of the second server. It must connect again after each restart.
+	// It must connect again after each restart of the second server.
 	restartedClient *hostile.Process
 }
 
@@ -75,12 +74,11 @@ func (s *testbed) startAll() (err error) {
 	return err
 }
 
-// Numbers of addresses: see hostile.Addr. The first fixedAddrs are for processes that
-// run during the whole soak. The others are reused in turn, when their process has
-// ended.
+// Addresses of hostile.Addr. The first fixedAddrs are for processes that run during the
+// whole soak. The others are used again after their process has ended.
 const (
 	fixedAddrs = 30
-	allAddrs   = 254 // Number of addresses that hostile.Addr returns.
+	allAddrs   = 254 // all addresses of hostile.Addr
 )
 
 // newAddr returns an address that no other running process of the soak uses.
@@ -106,8 +104,8 @@ func (s *testbed) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, e
 	return p, note.Addr, err
 }
 
-// start starts a process that dials spec.Addr, or the first server if spec.Addr is not
-// set.
+// start starts a process that dials spec.Addr. If spec.Addr is not set, the process dials
+// the first server.
 func (s *testbed) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Process, error) {
 	spec.Path, spec.Seed = s.path, s.rand.Uint64()
 	if !spec.Addr.IsValid() {
@@ -115,14 +113,13 @@ func (s *testbed) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.P
 	}
 	if s.path == soft.PathWire && !spec.From.IsValid() {
 		spec.From = s.newAddr()
-		// Some attackers also use the next address, so it is skipped.
+		// Some attackers also use the next address.
 		s.newAddr()
 	}
 	p, _, err := hostile.Start(r, user, &spec)
 	return p, err
 }
 
-// kill kills all processes.
 func (s *testbed) kill() {
 	for _, p := range []*hostile.Process{s.server, s.steadyClient, s.churningClient, s.restarted, s.restartedClient} {
 		if p != nil {
@@ -144,7 +141,7 @@ func (s *testbed) runAttacks(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for a random time up to the limit, or until the context ends.
+// wait waits for a random time below the limit, or until the context ends.
 func (s *testbed) wait(ctx context.Context, limit time.Duration) {
 	pause(ctx, time.Duration(s.rand.Int64N(int64(limit))))
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 )
 
-// testTimeout is the maximum time of a wait in milliseconds. Only a failing test reaches
-// it.
+// Limit of a wait in milliseconds. Only a failing test reaches it.
 const testTimeout = 10_000
 
 func newTimer(t *testing.T) int {
@@ -23,7 +22,7 @@ func newTimer(t *testing.T) int {
 	return fd
 }
 
-// readable reports whether fd is readable within the given number of milliseconds.
+// readable reports whether fd becomes readable within the timeout in milliseconds.
 func readable(t *testing.T, fd, timeout int) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -45,10 +44,10 @@ func TestTimerExpiresOnce(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 5*time.Millisecond)
 	timerfd.Drain(fd)
 	require.False(t, readable(t, fd, 20))
-	timerfd.Drain(fd) // Drain does not block if the descriptor is not readable.
+	timerfd.Drain(fd) // must not block
 }
 
-// TestNoTimeLeft checks that a timer expires at once if it is set to zero or less.
+// TestNoTimeLeft checks that a timer expires at once if its time is zero or negative.
 func TestNoTimeLeft(t *testing.T) {
 	fd := newTimer(t)
 	for _, after := range []time.Duration{0, -1, -time.Hour} {

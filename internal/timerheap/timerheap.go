@@ -1,52 +1,52 @@
 // Package timerheap has timers for an event loop. The loop calls Expire to fire them.
-// Setting a timer allocates memory only when there are more timers than ever before.
+// Setting a timer allocates memory only if there are more timers than ever before.
 package timerheap
 
 import "time"
 
-// An Owner has timers. It is an interface and not a function, because a method value or
-// closure for each timer would be an allocation.
+// An Owner has timers. It is an interface, because a closure or method value for each
+// timer would be an allocation.
 type Owner interface {
-	// OnTimer is called when a timer fires, on the goroutine that owns the heap. The timer
-	// is then not running, and OnTimer may set it again.
+	// OnTimer is called when a timer fires, on the goroutine that owns the heap. At this
+	// time the timer is not running, so OnTimer may set it again.
 	OnTimer(t *Timer)
 }
 
 // A Func is the Owner of one timer.
 type Func func()
 
-// OnTimer implements Owner. It calls the function.
+// OnTimer calls the function. It implements Owner.
 func (f Func) OnTimer(*Timer) { f() }
 
-// A Timer calls Owner.OnTimer once at the timer's time. The user sets Owner before the
-// first call of Heap.Set, and leaves the other fields zero.
+// A Timer calls Owner.OnTimer once, at its time. The user sets Owner before the first
+// call of Heap.Set and leaves the other fields zero.
 type Timer struct {
 	Owner Owner
-	// Time at which the timer fires, from a starting point that the owner of the heap
-	// has chosen.
+	// Time at which the timer fires. The owner of the heap has chosen the starting point
+	// of time.
 	when time.Duration
-	// Index of the timer in Heap.timers plus one. 0 if not running.
+	// Index in Heap.timers plus one. 0 if the timer is not running.
 	pos int
 }
 
-// Running reports whether the timer has been set and not yet fired or stopped.
+// Running reports whether the timer is set and has not fired.
 func (t *Timer) Running() bool { return t.pos != 0 }
 
-// When returns the time to which the timer was set last.
+// When returns the time to which the timer was last set.
 func (t *Timer) When() time.Duration { return t.when }
 
 // A Heap is a binary heap of running timers. The zero value is empty. Only one goroutine
-// at a time may use it.
+// at a time may use a Heap.
 type Heap struct {
-	// The timers in heap order, the earliest first.
+	// In heap order: the earliest first.
 	timers []*Timer
 }
 
 // Len returns the number of running timers.
 func (h *Heap) Len() int { return len(h.timers) }
 
-// Set starts the timer t, which fires at the given time. It replaces the time of a
-// running timer.
+// Set starts the timer t, which fires at the given time. If the timer is running, Set
+// changes its time.
 func (h *Heap) Set(t *Timer, when time.Duration) {
 	t.when = when
 	if t.pos == 0 {
@@ -56,7 +56,7 @@ func (h *Heap) Set(t *Timer, when time.Duration) {
 	h.fix(t.pos - 1)
 }
 
-// Stop stops t, and reports whether it was running.
+// Stop stops the timer t. It returns true if the timer was running.
 func (h *Heap) Stop(t *Timer) bool {
 	if t.pos == 0 {
 		return false
@@ -72,16 +72,16 @@ func (h *Heap) Stop(t *Timer) bool {
 	return true
 }
 
-// Move moves the running timer t to another heap and keeps its time. Both heaps must
-// have the same starting point. Move does nothing if t is not running.
+// Move moves the running timer t to another heap. Its time stays the same, so both heaps
+// must have the same starting point. If t is not running, Move does nothing.
 func (h *Heap) Move(t *Timer, to *Heap) {
 	if h.Stop(t) {
 		to.Set(t, t.when)
 	}
 }
 
-// Next returns the time at which the first timer will fire. It reports false if there is
-// none.
+// Next returns the time at which the first timer will fire. If there is no timer, ok is
+// false.
 func (h *Heap) Next() (when time.Duration, ok bool) {
 	if len(h.timers) == 0 {
 		return 0, false
@@ -94,10 +94,11 @@ func (h *Heap) Due(now time.Duration) bool {
 	return len(h.timers) > 0 && h.timers[0].when <= now
 }
 
-// Expire fires all timers that are due at the given time, and returns their number.
-// OnTimer may set and stop timers. Expire fires at most as many timers as were running
-// before the call. Without this limit, a timer that sets itself to a past time would
-// fire forever.
+// Expire fires all timers that are due at the given time and returns their number.
+// OnTimer may set and stop timers.
+//
+// If OnTimer sets its timer to a past time again and again, Expire must still end. So
+// Expire fires at most as many timers as were running before the call.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
 		t := h.timers[0]

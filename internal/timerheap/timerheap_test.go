@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTimersAgainstAModel checks that random timers fire in the order of their times,
-// and none too early.
+// TestTimersAgainstAModel checks that timers fire in the order of their times, and none
+// too early.
 func TestTimersAgainstAModel(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -51,7 +51,7 @@ func TestTimersAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestTimerSetWhileFiring checks a timer that Fire sets to a past time. The timer must
+// TestTimerSetWhileFiring checks a timer that OnTimer sets to a past time. The timer must
 // fire again only in the next call of Expire.
 func TestTimerSetWhileFiring(t *testing.T) {
 	var ts Heap
@@ -81,8 +81,8 @@ func TestTimersDoNotAllocate(t *testing.T) {
 	}))
 }
 
-// TestMove checks that Move keeps the time of a running timer, and does nothing to one
-// that is not running.
+// TestMove checks that Move keeps the time of a running timer and does not start a
+// stopped one.
 func TestMove(t *testing.T) {
 	var from, to Heap
 	var running, stopped Timer

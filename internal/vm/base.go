@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 )
 
-// A base is a directory with the guest's files from Debian packages: the kernel, and an
+// A base is a directory with files from Debian packages. It has the kernel, and an
 // archive of kernel modules, programs and their libraries.
 type base string
 
 func (b base) kernel() string  { return filepath.Join(string(b), "vmlinuz") }
 func (b base) archive() string { return filepath.Join(string(b), "base.cpio") }
 
-// prepareBase returns the base of the package versions that apt would install now. It
-// makes the base if the cache does not have it.
+// prepareBase returns the base for the package versions that apt would install now. If
+// the cache does not have this base, prepareBase makes it.
 func prepareBase(ctx context.Context) (base, error) {
 	selected, err := selectPackages(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func prepareBase(ctx context.Context) (base, error) {
 	if _, err := os.Stat(string(b)); err == nil {
 		return b, nil
 	}
-	// Bases for older versions of the packages are deleted.
+	// Delete bases for older versions of the packages.
 	if err := os.RemoveAll(cache); err != nil {
 		return "", err
 	}
@@ -41,8 +41,8 @@ func prepareBase(ctx context.Context) (base, error) {
 	return b, b.make(ctx, selected, cache)
 }
 
-// make makes the base in a temporary directory. The final rename ensures that each base
-// is complete.
+// make makes the base in a temporary directory and renames it at the end. So a base in
+// the cache is always complete.
 func (b base) make(ctx context.Context, selected *selection, cache string) error {
 	root, err := os.MkdirTemp(cache, "root-")
 	if err != nil {

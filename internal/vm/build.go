@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 )
 
-// module is the path of this module with a slash at the end.
+// Path of this module, with a slash at the end.
 const module = "github.com/rdmaloop/rdmaloop/"
 
-// goPrograms lists the programs for the guest's directory /go, each with the go command
-// that builds it.
+// Programs for the guest's directory /go, each with the go command that builds it.
 var goPrograms = []struct {
 	name string
 	make []string
@@ -24,7 +23,7 @@ var goPrograms = []struct {
 	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
 }
 
-// buildPrograms builds goPrograms in the directory dir, and returns the files.
+// buildPrograms builds the goPrograms in a directory and returns the files.
 func buildPrograms(ctx context.Context, dir string) (tree, error) {
 	files := tree{}
 	for _, program := range goPrograms {

@@ -8,18 +8,18 @@ import (
 	"slices"
 )
 
-// File types in the mode of an entry: inode(7).
+// File types in the mode of an entry (inode(7)).
 const (
 	typeDirectory = 0o040000
 	typeFile      = 0o100000
 )
 
-// A tree is the contents of an archive: files by path, without a leading slash. All
-// files are executable. writeTo also writes their directories.
+// A tree is the contents of an archive: files by path, without a leading slash. All files
+// are executable. Directories are not listed; writeTo adds them.
 type tree map[string][]byte
 
 // writeTo writes the tree as a cpio archive, which the kernel unpacks at boot. An initrd
-// may consist of several archives. See
+// may consist of several archives. Source:
 // Documentation/driver-api/early-userspace/buffer-format.rst of the kernel.
 func (t tree) writeTo(w io.Writer) error {
 	archive := &cpio{w: w}
@@ -44,8 +44,8 @@ func (t tree) directories() []string {
 	return slices.Sorted(maps.Keys(need))
 }
 
-// A cpio writes archive entries in the format "newc". After the first error it writes
-// nothing.
+// A cpio writes archive entries in the format "newc". After an error, it writes nothing
+// more.
 type cpio struct {
 	w     io.Writer
 	inode int
@@ -56,9 +56,9 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.inode++
 	header := "070701"
 	for _, field := range []int{
-		c.inode, mode, 0, 0, // User ID and group ID of root.
-		1, 0, // Number of links and modification time.
-		len(data), 0, 0, 0, 0, // File size and four device numbers.
+		c.inode, mode, 0, 0, // user ID and group ID of root
+		1, 0, // number of links, modification time
+		len(data), 0, 0, 0, 0, // file size, four device numbers
 		// Size of the name with its zero byte, and the checksum.
 		len(name) + 1, 0,
 	} {
@@ -68,7 +68,7 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.padded(data)
 }
 
-// padded writes the bytes b, and zeros up to a multiple of four bytes.
+// padded writes b, and then zeros up to a multiple of four bytes.
 func (c *cpio) padded(b []byte) {
 	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
 		if c.err == nil {

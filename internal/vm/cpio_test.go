@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An entry describes a file or directory in an archive, or the end of the archive.
+// An entry is a file or directory in an archive, or the end of the archive.
 type entry struct {
 	name string
 	mode fs.FileMode
 	data string
 }
 
-// readArchive returns the entries of a cpio archive in the format newc; see cpio(5).
+// readArchive returns the entries of a cpio archive in the format newc (cpio(5)).
 func readArchive(t *testing.T, archive []byte) (entries []entry) {
 	take := func(n int) string {
 		require.LessOrEqual(t, n, len(archive))

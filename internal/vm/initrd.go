@@ -18,7 +18,7 @@ var guest embed.FS
 func caseNames(match *regexp.Regexp) (names []string) {
 	files, err := fs.Glob(guest, "guest/cases/*.sh")
 	if err != nil {
-		panic(err) // Match fails only for a malformed pattern. This pattern is a constant.
+		panic(err) // impossible, because the constant pattern is not malformed
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sh")
@@ -29,7 +29,7 @@ func caseNames(match *regexp.Regexp) (names []string) {
 	return names
 }
 
-// writeInitrd writes the guest's archive to a file: the base, the programs of this
+// writeInitrd writes the guest's archive to a file. It has the base, the programs of this
 // module, the scripts and the cases.
 func writeInitrd(ctx context.Context, name string, b base, cases []string) error {
 	files, err := buildPrograms(ctx, filepath.Dir(name))
@@ -50,7 +50,7 @@ func writeInitrd(ctx context.Context, name string, b base, cases []string) error
 	return os.WriteFile(name, out.Bytes(), 0o644)
 }
 
-// addGuest adds the scripts init and lib.sh and the requested cases to the tree.
+// addGuest adds the scripts init and lib.sh and the requested cases.
 func addGuest(files tree, cases []string) error {
 	for _, name := range []string{"init", "lib.sh"} {
 		if err := addScript(files, name); err != nil {

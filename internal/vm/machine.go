@@ -8,22 +8,20 @@ import (
 	"os/exec"
 )
 
-// A machine is a virtual machine that can be started.
 type machine struct {
 	kernel, initrd string
 	accel          string
 }
 
-// run runs the guest until the guest powers off. The guest's serial port writes to the
-// parameter console.
+// run runs the guest until it powers off. The guest's serial port writes to console.
 func (m *machine) run(ctx context.Context, console io.Writer) error {
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", m.accel, "-cpu", "max", "-smp", "2", "-m", "1024", "-nic", "none",
 		"-display", "none", "-monitor", "none", "-serial", "stdio",
-		"-no-reboot", // qemu exits when the guest tries to reboot.
+		"-no-reboot", // exit when the guest tries to reboot
 		"-kernel", m.kernel, "-initrd", m.initrd,
-		// Without hardware virtualization, the kernel uses the TSC as its clock only
-		// with tsc=reliable. Reading another clock takes longer than sending a message.
+		// Without hardware virtualization, the kernel uses the TSC as its clock only with
+		// tsc=reliable. Reading another clock takes longer than sending a message.
 		"-append", "console=ttyS0 quiet oops=panic panic=-1 tsc=reliable",
 	)
 	cmd.Stdout, cmd.Stderr = console, os.Stderr

@@ -1,10 +1,10 @@
 // Command vm runs the tests that need the kernel's RDMA stack. It boots a Debian kernel
-// in qemu with a Soft-RoCE device and runs the cases there. The host needs no RDMA
-// device, no kernel module and no hardware virtualisation.
+// in qemu, with a Soft-RoCE device, and runs the cases there. The host needs no RDMA
+// device, no kernel module and no hardware virtualization.
 //
-// Each shell script in guest/cases is a case. For each case, Command vm prints PASS
-// vm/NAME or FAIL vm/NAME. Its exit status is 0 if all passed. Downloaded packages stay
-// in the user's cache directory.
+// Each shell script in guest/cases is a case. For each case, the command prints PASS
+// vm/NAME or FAIL vm/NAME. If all cases have passed, its exit status is 0. Downloaded
+// packages stay in the user's cache directory.
 package main
 
 import (

@@ -11,26 +11,26 @@ import (
 	"strings"
 )
 
-// modules lists the kernel modules of the guest, without those on which they depend.
+// Kernel modules of the guest. The modules on which they depend are not listed.
 var modules = []string{
-	// rdma_rxe does not name this module as a dependency. It requests the module at run
-	// time, by the name crc32.
+	// rdma_rxe requests this module at run time, by the name crc32. It is not a declared
+	// dependency.
 	"crc32_generic",
 	"veth", "rdma_rxe", "ib_uverbs", "rdma_ucm",
 	"sch_netem",
 }
 
-// A loadOrder lists kernel modules, each after those on which it depends.
+// A loadOrder lists kernel modules, each after the modules on which it depends.
 type loadOrder struct {
-	// Paths of the kernel's module files by module name.
+	// The kernel's module files by module name.
 	found map[string]string
 	done  map[string]bool
 	names []string
 	files tree
 }
 
-// addModules adds the kernel's modules, and modules/order with their names in the order
-// of loading.
+// addModules adds the kernel's modules. It also adds the file modules/order, which lists
+// their names in the order of loading.
 func (r sysroot) addModules(files tree) error {
 	found, err := r.findModules()
 	if err != nil {
@@ -64,12 +64,12 @@ func (r sysroot) findModules() (map[string]string, error) {
 	return found, err
 }
 
-// moduleName replaces hyphens by underscores. File names have hyphens where lists of
-// dependencies may have underscores.
+// moduleName replaces hyphens by underscores. A module may have a hyphen in its file
+// name, but an underscore in a list of dependencies.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// add adds a module after those on which it depends. A module without a file is built
-// into the kernel, and is left out.
+// add adds a module after the modules on which it depends. A module without a file is
+// built into the kernel, so it is left out.
 func (o *loadOrder) add(name string) error {
 	file := o.found[name]
 	if file == "" || o.done[name] {
@@ -95,7 +95,8 @@ func (o *loadOrder) add(name string) error {
 }
 
 // moduleDepends returns the names of the modules on which a module depends. They are in
-// the section .modinfo of its file: entries key=value that end in a zero byte.
+// the section .modinfo of the module's file. Each entry is key=value and ends in a zero
+// byte.
 func moduleDepends(module []byte) ([]string, error) {
 	file, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {

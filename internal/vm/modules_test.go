@@ -32,9 +32,8 @@ func fakeModule(t *testing.T, modinfo string) []byte {
 	return out.Bytes()
 }
 
-// fakeKernel returns a directory with files for the modules ib-core and udp_tunnel, and
-// for those in the variable modules. rdma_rxe depends on ib-core, and ib-core depends on
-// udp_tunnel.
+// fakeKernel returns a directory with the variable modules, ib-core and udp_tunnel. Here
+// rdma_rxe depends on ib-core, and ib-core depends on udp_tunnel.
 func fakeKernel(t *testing.T) sysroot {
 	root := t.TempDir()
 	dir := filepath.Join(root, "usr", "lib", "modules", "6.1", "kernel", "drivers")

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// kernelPackage is a Debian package without files. It depends on the package with the
-// current kernel.
+// A Debian package without files. It depends on the package with the current kernel.
 const kernelPackage = "linux-image-amd64"
 
-// programPackages lists the Debian packages with programs for the guest.
+// Debian packages with programs for the guest.
 var programPackages = []string{
 	"busybox-static", "iproute2", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils", "util-linux",
 }
@@ -57,9 +56,9 @@ func depends(ctx context.Context, args ...string) (string, error) {
 	return output(ctx, "", "apt-cache", append([]string{"depends", "--important"}, args...)...)
 }
 
-// packagesNamed returns the package names in the output of "apt-cache depends": the
-// lines that are not indented. Names in angle brackets are virtual packages, which have
-// no file.
+// packagesNamed returns the package names in the output of "apt-cache depends". They are
+// the lines that are not indented. Names in angle brackets are virtual packages, which
+// have no file.
 func packagesNamed(listing string) (packages []string) {
 	for line := range strings.Lines(listing) {
 		if name := strings.TrimRight(line, "\n"); !strings.HasPrefix(name, " ") && !strings.HasPrefix(name, "<") {
@@ -69,16 +68,15 @@ func packagesNamed(listing string) (packages []string) {
 	return packages
 }
 
-// dependencyNamed returns the first dependency in the output of the command "apt-cache
-// depends".
+// dependencyNamed returns the first dependency in the output of "apt-cache depends".
 func dependencyNamed(listing string) string {
 	_, rest, _ := strings.Cut(listing, "Depends: ")
 	name, _, _ := strings.Cut(rest, "\n")
 	return name
 }
 
-// key returns the name of the cache directory for the selection's base. It changes with
-// the packages' versions and with the files that this program copies.
+// key returns the name of the cache directory for the base. The name changes with the
+// packages' versions and with the files that this program copies.
 func (s *selection) key() string {
 	sum := sha256.Sum256(fmt.Append(nil, s.files, packagedPrograms, runtimeFiles, modules))
 	return fmt.Sprintf("%x", sum[:8])

@@ -11,15 +11,15 @@ import (
 // A results is an io.Writer that finds the results of the cases in the guest's console
 // output.
 type results struct {
-	missing []string // Cases whose results were not found yet.
+	missing []string // cases without a result so far
 	failed  []string
-	line    []byte // Beginning of a line that was not completely written yet.
+	line    []byte // beginning of a line whose rest is not written yet
 }
 
 func newResults(cases []string) *results { return &results{missing: slices.Clone(cases)} }
 
-// resultLine matches the result of a case. Another program's output may precede the
-// result on the line.
+// resultLine matches the result of a case. Output of another program may precede it on
+// the line.
 var resultLine = regexp.MustCompile(`(PASS|FAIL) vm/([\w.-]+)`)
 
 // Write takes the next part of the console's output.
@@ -51,8 +51,8 @@ func (r *results) read(line []byte) {
 	}
 }
 
-// finish prints FAIL for each case without a result. It returns an error unless all
-// passed.
+// finish prints FAIL for each case without a result. If a case has failed or has no
+// result, it returns an error.
 func (r *results) finish(out io.Writer) error {
 	for _, name := range r.missing {
 		fmt.Fprintf(out, "FAIL vm/%s (no result)\n", name)

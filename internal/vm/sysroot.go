@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 )
 
-// packagedPrograms lists the packages' programs for the guest's directory usr/bin.
-// Comments name the package.
+// Programs for the guest's directory usr/bin. The comments name their packages.
 var packagedPrograms = []string{
 	"busybox",          // package busybox-static
 	"ip", "rdma", "tc", // package iproute2
@@ -20,22 +19,22 @@ var packagedPrograms = []string{
 	"setpriv", // package util-linux
 }
 
-// runtimeFiles lists files that the guest's programs open while they run. neededBy does
-// not find these files. Their paths in the guest are the same as in the packages.
+// Files that the guest's programs open while they run. neededBy can not find them. Their
+// paths in the guest are the same as in the packages.
 var runtimeFiles = []string{
 	"etc/libibverbs.d/rxe.driver",
 	"lib/*/libibverbs/librxe-*.so",
-	"lib/*/libgcc_s.so.1", // The C library opens this library for pthread_exit(3).
+	"lib/*/libgcc_s.so.1", // the C library opens it for pthread_exit(3)
 }
 
-// loader is the path of the dynamic loader: the PT_INTERP header of each program.
+// Path of the dynamic loader, as in the PT_INTERP header of each program.
 const loader = "lib64/ld-linux-x86-64.so.2"
 
 // A sysroot is a directory of unpacked packages.
 type sysroot string
 
-// find returns the relative path of the first file that matches a pattern, below the
-// root or below usr.
+// find returns the relative path of the first file that matches a pattern. It looks below
+// the root and below usr.
 func (r sysroot) find(patterns ...string) (string, error) {
 	for _, pattern := range patterns {
 		for _, usr := range []string{"", "usr"} {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// tools lists required files of the host, with their Debian packages.
+// Required files of the host, with their Debian packages.
 var tools = []struct{ pkg, probe string }{
 	{"qemu-system-x86", "qemu-system-x86_64"},
 	{"gcc", "gcc"},
@@ -19,8 +19,8 @@ var tools = []struct{ pkg, probe string }{
 	{"librdmacm-dev", "/usr/include/rdma/rdma_cma.h"},
 }
 
-// needTools requires that the host has the tools. Root installs the packages of missing
-// tools. Other users get an error with the packages' names.
+// needTools checks that the host has the tools. If this process is root, it installs the
+// missing packages. Otherwise the error names them.
 func needTools(ctx context.Context) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("the guest needs linux/amd64, this is %s/%s", runtime.GOOS, runtime.GOARCH)
