@@ -62,8 +62,8 @@ func check(err error) {
 	}
 }
 
-// TestReadmeProgram checks that the program in README.md runs and is the code of this
-// file.
+// TestReadmeProgram checks that the program in README.md runs, and that it has the code
+// of this file.
 func TestReadmeProgram(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)

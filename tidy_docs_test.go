@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// wellKnown lists methods that need no comment, because the standard library defines
-// them.
+// Methods that need no comment, because the standard library defines them.
 var wellKnown = []string{"String", "Error", "Is", "Unwrap"}
 
 // checkDocs requires a comment on every exported declaration. The comment of a group is
@@ -88,9 +87,9 @@ func undocumentedSpec(spec ast.Spec) (names []string) {
 	return names
 }
 
-// checkExamples requires an output comment, because otherwise go test does not run the
-// example. An example must use only its own file, because the documentation shows only
-// this file.
+// checkExamples requires an output comment, because go test does not run an example
+// without one. An example must use only its own file, because the documentation shows no
+// other file.
 func checkExamples(s *source) (problems []string) {
 	if !s.isExample() {
 		return nil
@@ -105,8 +104,9 @@ func checkExamples(s *source) (problems []string) {
 	return problems
 }
 
-// checkDocNames requires that a function's comment begins with its name. Another name is
-// probably out of date. Comments of tests are exempt.
+// checkDocNames requires that the comment of a function begins with the function's name.
+// If there is another name, it is probably out of date. Comments of tests are not
+// checked.
 func checkDocNames(s *source) (problems []string) {
 	if s.isTest() {
 		return nil

@@ -21,15 +21,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A reference to a declaration in a later file is against the order. doc.go lists the
-// files in order. The default is the order of their names.
+// The file doc.go may list the files of a package in reading order. Otherwise the order
+// is alphabetical. A reference to a declaration in a later file is against the order.
 
-// maxAgainst is how many of the references between the files of a package may be against
-// the order, in percent. Arbitrary.
+// Percentage of a package's references between files that may be against the order.
+// Arbitrary.
 const maxAgainst = 10
 
-// ordered lists the packages for which the test requires the limit. A final /* means all
-// packages below that directory.
+// Packages for which the limit holds. A final /* means all packages below that directory.
 var ordered = []string{"cm", "cq", "poller", "provider/soft", "provider/soft/internal/*", "reactor", "verbs"}
 
 func TestFileOrder(t *testing.T) {
@@ -48,15 +47,15 @@ func TestFileOrder(t *testing.T) {
 	}
 }
 
-// A listedPackage describes a package, as go list prints it.
+// A listedPackage describes a package, as printed by go list.
 type listedPackage struct {
 	ImportPath string
 	Dir        string
 	GoFiles    []string
-	// File of the compiled package, from which the type checker reads types.
+	// Compiled package. The type checker reads types from it.
 	Export string
 
-	exports map[string]string // Field Export of each listed package, by import path.
+	exports map[string]string // Export of each listed package, by import path
 }
 
 // loadPackages returns reactor, provider/soft and all packages that they import, by
@@ -109,8 +108,8 @@ func readingOrder(text string) (files []string) {
 	return files
 }
 
-// compareFiles returns the differences between the list in a doc.go and the package's
-// files. The list has neither tests nor doc.go.
+// compareFiles compares the list in a doc.go with the files of the package. The list must
+// not have tests and doc.go.
 func compareFiles(listed, names []string) (problems []string) {
 	present := make(map[string]bool)
 	for _, name := range names {
@@ -133,8 +132,9 @@ func compareFiles(listed, names []string) (problems []string) {
 // A fileRef is a reference from one file of a package to another.
 type fileRef struct{ from, to, name string }
 
-// refs returns the references between the files of the package: uses of package-level
-// names and of methods. A call through an interface refers to the interface's file.
+// refs returns the references between the files of the package. They are uses of
+// package-level names and of methods. A call through an interface refers to the
+// interface's file.
 func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -162,8 +162,7 @@ func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	return all
 }
 
-// A refCount has the number of all references. The map against has each fileRef that is
-// against the order, and how often this fileRef occurs.
+// A refCount counts references. The map has the references that are against the order.
 type refCount struct {
 	total   int
 	against map[fileRef]int

@@ -19,22 +19,22 @@ import (
 )
 
 // The tests in tidy_test.go and tidy_*_test.go check the style rules that a program can
-// check. They parse all files, whatever their build tags are.
+// check. They read all files, with any build tags.
 
 const module = "github.com/rdmaloop/rdmaloop"
 
 const (
 	maxFileLines = 400
 	maxFuncLines = 60
-	maxComment   = 90 // maximum number of characters in a line of a comment
+	maxComment   = 90 // characters in a line of a comment
 )
 
-// oversized lists the files and functions above the limits, as "file" or
-// "file:function". The value is the number of lines. The list may only shrink.
+// Files and functions above the limits, as "file" or "file:function". The value is the
+// number of lines. The list may only shrink.
 var oversized = map[string]int{}
 
-// arrows lists, for each package, the packages of this module that it may import. A
-// final /* means all packages below that directory. The longest matching entry applies.
+// For each package, the packages of this module that it may import. A final /* means all
+// packages below that directory. If several entries match, the longest one counts.
 var arrows = map[string][]string{
 	".":                          {},
 	"internal/*":                 {},
@@ -94,8 +94,7 @@ var arrows = map[string][]string{
 
 var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/soft", "provider/rdmacore"}
 
-// testArrows lists, for each package, the packages that only its tests may import,
-// besides those in arrows.
+// For each package, more packages that its tests may import.
 var testArrows = map[string][]string{
 	".":       slices.Concat(public, testSupport),
 	"*":       testSupport,
@@ -106,7 +105,7 @@ var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside",
 
 // A source is one parsed file.
 type source struct {
-	path string // Path relative to the root of the module, with slashes.
+	path string // relative to the root of the module, with slashes
 	fset *token.FileSet
 	file *ast.File
 }
@@ -151,7 +150,7 @@ func TestOversizedExist(t *testing.T) {
 	}
 }
 
-// TestArrowsExist checks that arrows and testSupport name only existing packages.
+// TestArrowsExist checks that all packages in the tables exist.
 func TestArrowsExist(t *testing.T) {
 	for from, allowed := range arrows {
 		for _, pkg := range append(slices.Clone(allowed), from) {
@@ -185,7 +184,7 @@ func readSources(t *testing.T, root string) []*source {
 	return sources
 }
 
-// parse parses a file, or text instead if that is not nil.
+// parse parses a file. If text is not nil, it parses text instead.
 func parse(t *testing.T, path, name string, text any) *source {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, text, parser.ParseComments)
@@ -205,8 +204,8 @@ func (s *source) dir() string { return path.Dir(s.path) }
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// isExample reports whether the file has documentation examples. The rules for
-// applications apply to it.
+// isExample reports whether the file has documentation examples. They must obey the rules
+// for applications.
 func (s *source) isExample() bool { return path.Base(s.path) == "example_test.go" }
 
 // isApplication reports whether the file belongs to an application.
@@ -218,13 +217,13 @@ func (s *source) lines(n ast.Node) int {
 	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
 }
 
-// problem describes a violation, beginning with the file and the line.
+// problem describes a violation, with the file and the line.
 func (s *source) problem(at ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: ", s.path, s.fset.Position(at.Pos()).Line) + fmt.Sprintf(format, args...)
 }
 
 // eachImport calls report() for the path of each import of the file. It returns the
-// results that are not empty: the texts of violations.
+// violations that report() describes.
 func (s *source) eachImport(report func(name string) string) (problems []string) {
 	for _, spec := range s.file.Imports {
 		if text := report(strings.Trim(spec.Path.Value, `"`)); text != "" {
@@ -234,15 +233,15 @@ func (s *source) eachImport(report func(name string) string) (problems []string)
 	return problems
 }
 
-// fits reports whether the name of a table entry matches a package. A final * matches
-// any ending.
+// fits reports whether the name of a table entry matches a package. A final * matches any
+// ending.
 func fits(name, pkg string) bool {
 	below, wild := strings.CutSuffix(name, "*")
 	return pkg == name || wild && strings.HasPrefix(pkg, below)
 }
 
-// lookup returns the table entry for a package: of those that match, the one with the
-// longest name. The entry "." has precedence over "*".
+// lookup returns the table entry for a package. If several entries match, it returns the
+// one with the longest name. The entry "." takes precedence over "*".
 func lookup(table map[string][]string, pkg string) (allowed []string, ok bool) {
 	longest := ""
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -275,14 +274,14 @@ func checkArrows(s *source) []string {
 }
 
 // checkModules requires that the library imports only the standard library and x/sys.
-// Tests may import two more modules. Applications may import all of go.mod.
+// Tests may import two more modules. Applications may import all modules of go.mod.
 func checkModules(s *source) []string {
 	if s.isApplication() {
 		return nil
 	}
 	allowed := []string{"golang.org/x/sys/*"}
 	if s.dir() == "verbs" && !s.isTest() {
-		// The package verbs needs no system calls.
+		// It needs no system calls.
 		allowed = nil
 	}
 	if s.isTest() || slices.Contains(testSupport, s.dir()) {
@@ -334,8 +333,8 @@ func checkUnfinished(s *source) (problems []string) {
 	return problems
 }
 
-// checkComments limits the width of comments, except directives, which have no space
-// after the slashes.
+// checkComments limits the width of comments. Directives have no space after the slashes,
+// so they are not checked.
 func checkComments(s *source) (problems []string) {
 	for _, group := range s.file.Comments {
 		for _, c := range group.List {
@@ -347,8 +346,8 @@ func checkComments(s *source) (problems []string) {
 	return problems
 }
 
-// eachSize calls yield() for the file and each of its functions, with its name, its
-// number of lines and the limit for them.
+// eachSize calls yield() for the file and for each of its functions. The parameters are
+// the name, the number of lines, and the limit of lines.
 func (s *source) eachSize(yield func(name string, lines, limit int)) {
 	yield(s.path, s.fset.File(s.file.FileStart).LineCount(), maxFileLines)
 	for _, decl := range s.file.Decls {
@@ -367,8 +366,8 @@ func checkSize(s *source) (problems []string) {
 	return problems
 }
 
-// checkOversized compares the source with the variable oversized. If a file or function
-// has fewer lines than its entry says, the entry must be reduced.
+// checkOversized checks the numbers in the variable oversized. If a file or function has
+// become shorter, its number must become smaller too.
 func checkOversized(s *source) (problems []string) {
 	s.eachSize(func(name string, lines, limit int) {
 		if listed := oversized[name]; lines < listed {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// givenUp has words that must not be used, because readers from outside did not know
-// their meaning. The values say what is used instead.
+// Words that must not be used, because readers from outside did not know their meaning.
+// The values say what is used instead.
 var givenUp = map[string]string{
 	"abandon":    "fail, cancel",
 	"babbler":    "malformed",
@@ -53,8 +53,8 @@ var givenUp = map[string]string{
 	"widow":      "client that was restarted",
 }
 
-// givenUpNames has identifiers that must not be used, alone or within a longer
-// identifier. Their single words are allowed. The values say what is used instead.
+// Identifiers that must not be used, alone or within a longer identifier. Their single
+// words are allowed. The values say what is used instead.
 var givenUpNames = map[string]string{
 	"giveUp":      "fail, failOutstanding",
 	"identReader": "IP ID probe",
@@ -65,8 +65,8 @@ var givenUpNames = map[string]string{
 // wordsOf matches the words of a text or a camel-case identifier.
 var wordsOf = regexp.MustCompile(`[A-Z]+(?:[A-Z][a-z]|\b)|[A-Z]?[a-z]+|[A-Z]+`)
 
-// givenUpIn returns the words of givenUp in a text, in the singular or plural, and the
-// identifiers of givenUpNames.
+// givenUpIn returns the given-up words and identifiers in a text. It finds words in the
+// singular and in the plural.
 func givenUpIn(text string) (found []string) {
 	for _, word := range wordsOf.FindAllString(text, -1) {
 		word = strings.ToLower(word)
