@@ -47,7 +47,8 @@ func (t deviceCounters) since(earlier deviceCounters) deviceCounters {
 }
 
 // errorCounters lists the counters of packets that were lost, damaged, rejected or
-// retransmitted. Each driver has other names, so it looks for typical words.
+// retransmitted. The names differ between drivers, so errorCounters looks for typical
+// words.
 func (t deviceCounters) errorCounters() string {
 	words := []string{"err", "duplicate", "out_of", "icrc", "retrans", "drop", "discard", "timeout"}
 	var list []string

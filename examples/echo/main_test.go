@@ -49,7 +49,7 @@ func program(t *testing.T, args ...string) *process {
 	ctx, cancel := context.WithTimeout(context.Background(), hangLimit)
 	t.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, self, args...)}
-	// Otherwise a process with the race detector waits a second before it exits.
+	// With the race detector, the process would wait a second before it exits.
 	p.Env = append(os.Environ(), runProgramEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	return p

@@ -32,7 +32,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), hangLimit)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
-	// Otherwise a process with the race detector waits a second before it exits.
+	// With the race detector, the process would wait a second before it exits.
 	cmd.Env = append(os.Environ(), runProgramEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = new(bytes.Buffer)
 	return cmd

@@ -38,7 +38,7 @@ type dialer struct {
 
 	// Messages sent and echoes received on all connections so far.
 	sent, echoed uint64
-	// Value of sent when the present connection opened.
+	// Messages sent before the present connection opened.
 	sentAtOpen uint64
 	// Times at which the outstanding messages were sent. The index is the message's
 	// number modulo the length.

@@ -30,8 +30,8 @@ const settleLimit = 90 * time.Second
 // sameUser is a user ID that means the user of the test.
 const sameUser = -1
 
-// otherUser is the ID of a user who is neither root nor the user of the test. It needs no
-// account. Arbitrary.
+// otherUser is the ID of a user who is neither root nor the user of the test. The user
+// needs no account. Arbitrary.
 const otherUser = 54321
 
 // A fixture has a server under attack, and a client that must lose nothing.
@@ -40,7 +40,7 @@ type fixture struct {
 	addr   netip.AddrPort
 	server *hostile.Process
 	client *hostile.Process
-	before hostile.Usage // before the attack
+	before hostile.Usage // usage before the attack
 	state  hostile.ServerState
 	// How many more mappings the server may have at the end. The Go runtime adds some,
 	// and a loop keeps unused buffers for a while.

@@ -28,7 +28,7 @@ type wireSocket struct {
 
 func openWire(local netip.Addr) (*wireSocket, error) {
 	// With IP_PMTUDISC_DO, the identification in the IPv4 header is 0. The ICRC covers
-	// it: see wire.Flow.Seal.
+	// the identification: see wire.Flow.Seal.
 	control := func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) {
 			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)

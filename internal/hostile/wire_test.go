@@ -31,7 +31,7 @@ func TestInvalidPackets(t *testing.T) {
 	// ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	// The attack uses two consecutive addresses. This reserves the second.
+	// The attack uses two consecutive addresses. This call reserves the second one.
 	newAddr()
 	did := f.attack(hostile.RoleInvalid, sameUser, withWirePath(hostile.Spec{From: from, Seed: 4, Rounds: 100, Interval: 5 * time.Millisecond}))
 	t.Logf("%+v", did)
@@ -75,7 +75,7 @@ func TestInjection(t *testing.T) {
 	// One injected message is a valid request. It stays half-open until ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	// The attack uses two consecutive addresses. This reserves the second.
+	// The attack uses two consecutive addresses. This call reserves the second one.
 	newAddr()
 	did := f.attack(hostile.RoleInjector, sameUser, withWirePath(hostile.Spec{From: from, Seed: 5, Rounds: 60}))
 	t.Logf("%+v", did)

@@ -68,8 +68,7 @@ func (t *Table[T]) Get(h Handle) (*T, bool) {
 }
 
 // At returns the value in the slot with this index. If the slot is free or does not
-// exist, At returns the zero value. The caller can not know whether it is still the same
-// value as before.
+// exist, At returns the zero value. The slot may have another value than before.
 func (t *Table[T]) At(index int) (v T) {
 	if uint(index) < uint(len(t.slots)) {
 		v = t.slots[index].value

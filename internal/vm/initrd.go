@@ -18,7 +18,7 @@ var guest embed.FS
 func caseNames(match *regexp.Regexp) (names []string) {
 	files, err := fs.Glob(guest, "guest/cases/*.sh")
 	if err != nil {
-		panic(err) // impossible, because the constant pattern is not malformed
+		panic(err) // impossible: the pattern is a valid constant
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sh")

@@ -6,8 +6,8 @@ import "hash/crc32"
 // The most significant bit is the constant term.
 
 // inversePowers has the negative powers of x that solve() needs. The index is the packet
-// length divided by 4. The exponent is minus the number of bits that the ICRC covers from
-// the identification on.
+// length divided by 4. If the ICRC covers n bits from the identification to the end, the
+// exponent is -n.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (
 		one = 1 << 31
@@ -23,8 +23,8 @@ var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	return powers
 }()
 
-// identSums says how the identification changes the ICRC of the headers. Each of its two
-// bytes has its own table.
+// identSums says how the identification changes the ICRC of the headers. There is one
+// table for each of the identification's two bytes.
 var identSums = func() (sums [2][256]ICRC) {
 	const identification = 4 // offset in the IPv4 header
 	var headers [ip4Size + udpSize]byte

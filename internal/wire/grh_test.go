@@ -11,7 +11,7 @@ import (
 
 func TestGRH(t *testing.T) {
 	for _, c := range []struct{ name, src, dst, want string }{
-		// From a REQ of another implementation.
+		// The header of a REQ from another implementation.
 		{"IPv4", "10.77.0.1", "10.77.0.2", "0000000000000000000000000000000000000000 45000134000040004011251d0a4d00010a4d0002"},
 		{"mapped", "::ffff:10.77.0.1", "::ffff:10.77.0.2", "0000000000000000000000000000000000000000 45000134000040004011251d0a4d00010a4d0002"},
 		{"IPv6", "fd00::1", "fd00::2", "60000000 0120 11 40 fd000000000000000000000000000001 fd000000000000000000000000000002"},

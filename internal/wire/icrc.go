@@ -56,7 +56,7 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 	udp := f.headers[f.ip:]
 	binary.BigEndian.PutUint16(udp[0:], src.Port())
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
-	udp[6], udp[7] = 0xff, 0xff // checksum: covered as ones
+	udp[6], udp[7] = 0xff, 0xff // the ICRC covers the checksum as ones
 	// No packet has length 0, so headerSum is computed at the next use.
 	f.length = 0
 	f.lastID, f.expectedID = 0, 0
@@ -65,11 +65,11 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 func (f *Flow) setIP4(src, dst [4]byte) {
 	f.ip = ip4Size
 	h := f.headers[:ip4Size]
-	h[0], h[1] = 0x45, 0xff     // DSCP and ECN: covered as ones
-	h[4], h[5] = 0, 0           // identification: zero here
+	h[0], h[1] = 0x45, 0xff     // the ICRC covers DSCP and ECN as ones
+	h[4], h[5] = 0, 0           // the identification is zero in this copy
 	h[6], h[7] = 0x40, 0        // do not fragment (A17.3.1.1.5)
-	h[8], h[9] = 0xff, protoUDP // time to live: covered as ones
-	h[10], h[11] = 0xff, 0xff   // checksum: covered as ones
+	h[8], h[9] = 0xff, protoUDP // the ICRC covers the time to live as ones
+	h[10], h[11] = 0xff, 0xff   // the ICRC covers the checksum as ones
 	copy(h[12:], src[:])
 	copy(h[16:], dst[:])
 }
@@ -77,9 +77,9 @@ func (f *Flow) setIP4(src, dst [4]byte) {
 func (f *Flow) setIP6(src, dst [16]byte) {
 	f.ip = ip6Size
 	h := f.headers[:ip6Size]
-	// traffic class and flow label: covered as ones
+	// The ICRC covers the traffic class and the flow label as ones.
 	h[0], h[1], h[2], h[3] = 0x6f, 0xff, 0xff, 0xff
-	h[6], h[7] = protoUDP, 0xff // hop limit: covered as ones
+	h[6], h[7] = protoUDP, 0xff // the ICRC covers the hop limit as ones
 	copy(h[8:], src[:])
 	copy(h[24:], dst[:])
 }
@@ -119,9 +119,9 @@ func (f *Flow) Seal(p Packet, id uint16) {
 
 // Verify reports whether the ICRC of a received packet is correct.
 //
-// For IPv4, the ICRC also covers the identification, but a UDP socket does not report it.
-// Verify finds the identification that makes the ICRC correct, and returns it. The caller
-// then checks it with an IdentWindow.
+// For IPv4, the ICRC also covers the identification, but a UDP socket does not report the
+// identification. So Verify finds the identification that makes the ICRC correct, and
+// returns it. The caller then checks the identification with an IdentWindow.
 //
 // A damaged packet passes Verify with a probability of 1 in 1<<16 for IPv4, and 1 in
 // 1<<32 for IPv6.

@@ -3,11 +3,12 @@ package wire
 import "time"
 
 const (
-	// Usual identifications of two packets differ by at most identSlack, up or down. If
-	// one byte is damaged, the difference is at least 231, or Flow.Verify fails.
+	// The identifications of two packets usually differ by at most identSlack. After
+	// damage to one byte, Flow.Verify fails or finds an identification that is wrong by
+	// at least 231.
 	identSlack = 200
-	// During idle time, the window gets wider by one for every identIdleStep. So the
-	// sender's host may count 250 other packets in a millisecond. Arbitrary.
+	// During idle time, the window gets wider by one for every identIdleStep. So other
+	// flows of the sender's host may use 250 identifications in a millisecond. Arbitrary.
 	identIdleStep = 4 * time.Microsecond
 	// Linux cuts a message into at most this many segments (udp(7), UDP_SEGMENT).
 	maxSegments = 128
@@ -38,8 +39,9 @@ const (
 //   - Other packets, for example those of rxe, use a counter of the host. Its steps are
 //     irregular, and larger after idle time.
 //
-// The caller drops a packet that does not fit. The sender then sends it again with a
-// similar identification, and this time it fits.
+// The caller drops a packet that does not fit. Then the sender sends the packet again.
+// This time the packet fits, because the window also accepts identifications close to the
+// dropped packet's.
 type IdentWindow struct {
 	last    identMark
 	misfit  identMark // last packet that did not fit, if misfits is not 0
@@ -48,8 +50,8 @@ type IdentWindow struct {
 	// of maxSegments or more resets it.
 	zeros   uint8
 	started bool
-	// Width of the window above identSlack. The window is wider only upwards, because
-	// identifications increase.
+	// How much wider than identSlack the window is. The window is wider in one direction
+	// only, because identifications increase.
 	extraWidth uint16
 	// Packets in a row that needed at most a quarter of extraWidth.
 	narrowFits uint16
@@ -63,8 +65,8 @@ type identMark struct {
 }
 
 // Fits reports whether the sender may have sent a packet with this identification. The
-// packet arrived after the time since. Fits calls clock() to get the present time, but
-// only if it needs the time.
+// packet arrived after the time in the parameter since. The function clock() returns the
+// present time. Fits calls it only if it needs the time.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, clock func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {

@@ -167,7 +167,7 @@ func TestNoDamagedBytePasses(t *testing.T) {
 }
 
 // TestIdentSlackIsBelowEveryError checks packets with one wrong byte that Verify accepts.
-// Their identification must be wrong by more than identSlack.
+// Verify must find an identification that is wrong by more than identSlack.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow
@@ -263,7 +263,7 @@ func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
 	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
 	f.Seal(p, 0)
-	// Wrong bits of the found identification.
+	// Wrong bits of the identifications that Verify found.
 	errors, changes := 0, []uint16{}
 	damage(p, func() {
 		errors++

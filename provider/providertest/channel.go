@@ -24,7 +24,7 @@ func channelCases() []testCase {
 	}
 }
 
-// Cookies of the two CQs.
+// Cookies of the CQs for sends and for receives.
 const sendsCookie, recvsCookie = 1, 2
 
 // A watched is a pair whose end b has a completion channel. While end b is watched, the
@@ -192,7 +192,7 @@ func severalCQs(r *rig) {
 	w.b.sends.cq.AckEvents(1)
 }
 
-// eventsTakeTurns checks that two busy CQs get their events in turn.
+// eventsTakeTurns checks that the event that has waited longest is fetched first.
 func eventsTakeTurns(r *rig) {
 	const rounds = 4
 	w := r.watched()

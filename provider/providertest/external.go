@@ -71,8 +71,8 @@ func (r *rig) connectExternal(w *stateSteps) *pair {
 	return p
 }
 
-// createExternal creates a queue pair without an ID. The connection parameters name its
-// number.
+// createExternal creates a queue pair without an ID, and puts its number into the
+// connection parameters.
 func (e *end) createExternal(pl *plan) {
 	e.r.t.Helper()
 	e.createBare(pl, verbs.QPTypeRC)

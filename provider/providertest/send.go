@@ -34,7 +34,7 @@ func sendCases() []testCase {
 	)
 }
 
-// roomFor returns a change of the plans that makes the memory large enough for messages
+// roomFor returns a parameter for rig.pair. It gives both ends enough memory for messages
 // of this size.
 func roomFor(size int) func(a, b *plan) {
 	return func(a, b *plan) { a.memory, b.memory = size+8192, size+8192 }

@@ -26,7 +26,7 @@ func (s *Side) WantRejected(id *cm.ID, reason cm.RejectReason, byApplication boo
 }
 
 // WantUnreachable waits for an Unreachable event with the given status and private data.
-// The peer refuses a lookup with it.
+// The event means that the peer has refused a lookup.
 func (s *Side) WantUnreachable(id *cm.ID, status cm.SIDRStatus, byApplication bool, private []byte) {
 	s.T.Helper()
 	ev := s.Want(cm.Unreachable, id)

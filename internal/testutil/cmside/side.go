@@ -123,7 +123,8 @@ func (s *Side) Connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnPar
 // Next waits for an event. The caller acknowledges it.
 func (s *Side) Next() *cm.Event { s.T.Helper(); return NextEvent(s.T, s.Channel) }
 
-// Want waits for the next event and acknowledges it. It must have the given type and ID.
+// Want waits for the next event and acknowledges it. The event must have the given type
+// and ID.
 func (s *Side) Want(typ cm.EventType, id *cm.ID) cm.Event {
 	s.T.Helper()
 	ev := s.Next()

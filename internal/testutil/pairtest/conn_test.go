@@ -39,8 +39,8 @@ type conn struct {
 	rkey   uint32
 }
 
-// connParams are the parameters of one side. For the transport retry count and the ACK
-// timeout, both sides use those of the connecting side.
+// connParams are the parameters of one side. Both sides use the transport retry count and
+// the ACK timeout of the connecting side.
 type connParams struct {
 	// Receive buffers posted before the connection is established.
 	recvBuffers int
