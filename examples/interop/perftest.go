@@ -21,13 +21,13 @@ const (
 	stepCycle
 	stepCacheLine
 	stepMTU
-	stepConnect // after it, the client opens the data connection
+	stepConnect // after this step, the client opens the data connection
 	stepConnected
 	stepQueuePair
 	_
 	_
-	stepRun // after it, the data is sent
-	stepEnd // before it, all data has been delivered
+	stepRun // after this step, the data is sent
+	stepEnd // before this step, all data has been delivered
 	steps
 )
 
