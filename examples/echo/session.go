@@ -102,8 +102,8 @@ func (s *session) onOpen(c *reactor.Conn) {
 	s.finishPhase()
 }
 
-// begin starts a phase in which left messages are sent. At most maxInFlight of them are
-// in flight at a time.
+// begin starts a phase. The parameter left is the number of messages to send. At most
+// maxInFlight of them are in flight at a time.
 func (s *session) begin(p phase, maxInFlight, left int) {
 	s.phase, s.maxInFlight, s.left = p, maxInFlight, left
 	if s.conn == nil {

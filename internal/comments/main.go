@@ -38,7 +38,8 @@ func run(args []string, out, messages io.Writer) error {
 	return nil
 }
 
-// choose returns n random comments. If there are fewer, it returns all of them.
+// choose returns random comments. If there are fewer than the parameter count, it returns
+// all of them.
 func choose(all []comment, count int, seed uint64) []comment {
 	random := rand.New(rand.NewPCG(seed, 0))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

@@ -100,7 +100,7 @@ func (a *attacker) requestFromOwn() error {
 }
 
 // request sends one request on a new connection and counts whether the server accepts it.
-// If name is not empty, the socket is bound to this name first.
+// If the parameter name is not empty, the socket is bound to this name first.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {

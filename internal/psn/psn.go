@@ -28,6 +28,7 @@ func (v Value) Before(w Value) bool { return v.Sub(w) < 0 }
 // After reports whether v is newer than w.
 func (v Value) After(w Value) bool { return v.Sub(w) > 0 }
 
-// In reports whether v is one of the n consecutive values that begin with first. If n is
-// 1<<24 or more, the result is true. If n is 0 or less, the result is false.
+// In reports whether v is one of n consecutive values, which begin with the parameter
+// first. If n is 1<<24 or more, the result is true. If n is 0 or less, the result is
+// false.
 func (v Value) In(first Value, n int) bool { return int((v-first)&mask) < n }

@@ -13,7 +13,8 @@ type machine struct {
 	accel          string
 }
 
-// run runs the guest until it powers off. The guest's serial port writes to console.
+// run runs the guest until it powers off. The parameter console gets the output of the
+// guest's serial port.
 func (m *machine) run(ctx context.Context, console io.Writer) error {
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", m.accel, "-cpu", "max", "-smp", "2", "-m", "1024", "-nic", "none",

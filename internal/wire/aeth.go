@@ -72,8 +72,8 @@ var creditCounts = [noCredits]uint16{
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Ack returns an ACK that grants credits to the requester. Only some numbers have a code.
-// Any other number is rounded down.
+// Ack returns an ACK that grants credits to the requester. Only some numbers of credits
+// have a code. Any other number is rounded down.
 func Ack(credits int) Syndrome {
 	code, exact := slices.BinarySearch(creditCounts[:], uint16(min(max(credits, 0), 1<<15)))
 	if !exact {

@@ -15,7 +15,7 @@ const (
 	// When the window accepts a packet that does not fit, it gets wider by this factor.
 	// After four such packets, every packet fits. Arbitrary.
 	identWidening = 4
-	// After narrowAfter packets in a row that need at most a quarter of extraWidth,
+	// After this many packets in a row that need at most a quarter of extraWidth,
 	// extraWidth is halved. Arbitrary.
 	narrowAfter = 1024
 	// A sender that used identification 0 this many times is assumed to number segments

@@ -11,11 +11,12 @@ type unsigned interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// number copies an integer field of the given width in bits. Its first byte is at off.
+// number copies an integer field of the given width in bits. The field begins at the
+// offset off, in bytes.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
-// field copies an integer field that begins within the byte at off. Bit 0 is the most
-// significant bit of a byte.
+// field copies an integer field that begins within the byte at the offset off. Bit 0 is
+// the most significant bit of a byte.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]

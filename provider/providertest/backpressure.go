@@ -18,8 +18,8 @@ func queueCases() []testCase {
 	}
 }
 
-// manySends returns n signaled SENDs of 8 bytes. Their ids are consecutive and begin with
-// first.
+// manySends returns n signaled SENDs of 8 bytes. Their ids are consecutive, from the
+// parameter first on.
 func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	wrs := make([]verbs.SendWR, n)
 	for i := range wrs {
@@ -28,8 +28,8 @@ func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	return wrs
 }
 
-// manyRecvs returns n receive requests of 8 bytes. Their ids are consecutive and begin
-// with first.
+// manyRecvs returns n receive requests of 8 bytes. Their ids are consecutive, from the
+// parameter first on.
 func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {

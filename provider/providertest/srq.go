@@ -47,8 +47,8 @@ func (r *rig) shared(maxWR int) *shared {
 	return s
 }
 
-// post posts n receive buffers to the SRQ. Their ids are consecutive and begin with
-// first.
+// post posts n receive buffers to the SRQ. Their ids are consecutive, from the parameter
+// first on.
 func (s *shared) post(first, n int) (int, error) {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {

@@ -103,7 +103,7 @@ func (b *Baseline) leaked() string {
 	return list.String()
 }
 
-// added returns the elements of current that earlier does not have.
+// added returns the elements of the slice current that are not in the slice earlier.
 func added(earlier, current []string) []string {
 	return slices.DeleteFunc(current, func(s string) bool { return slices.Contains(earlier, s) })
 }

@@ -17,7 +17,8 @@ func connectionScenarios() []scenario {
 	}
 }
 
-// text returns n bytes of private data without zero bytes. The first byte is start.
+// text returns n bytes of private data without zero bytes. The parameter start is the
+// first byte.
 func text(start byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {

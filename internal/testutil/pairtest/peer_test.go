@@ -105,8 +105,8 @@ func (p *peer) awaitRequest(listener *cm.ID) event {
 	return ev
 }
 
-// awaitMarkedRequest waits for a connection request whose private data begins with mark.
-// Other requests may be retransmissions, so it rejects them.
+// awaitMarkedRequest waits for a connection request whose private data begins with the
+// parameter mark. Other requests may be retransmissions, so they are rejected.
 func (p *peer) awaitMarkedRequest(mark byte) event {
 	p.t.Helper()
 	for {
