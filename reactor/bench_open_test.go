@@ -13,28 +13,46 @@ import (
 // BenchmarkOpen measures both sides' work to open a connection, exchange two messages,
 // and close the connection.
 func BenchmarkOpen(b *testing.B) {
-	b.Run("local", func(b *testing.B) { benchmarkOpen(b, soft.PathLocal, 0) })
-	b.Run("wire", func(b *testing.B) { benchmarkOpen(b, soft.PathWire, freeWirePort(b)) })
+	for _, path := range []soft.Path{soft.PathLocal, soft.PathWire} {
+		b.Run(path.String(), func(b *testing.B) {
+			open := newOpener(b, path)
+			b.ReportAllocs()
+			for b.Loop() {
+				open()
+			}
+		})
+	}
 }
 
-func benchmarkOpen(b *testing.B, path soft.Path, wirePort uint16) {
+// TestOpenAllocations limits the allocations of both sides for one connection on the
+// local path.
+func TestOpenAllocations(t *testing.T) {
+	open := newOpener(t, soft.PathLocal)
+	for range 10 {
+		open()
+	}
+	require.LessOrEqual(t, testing.AllocsPerRun(50, open), 60.0)
+}
+
+// newOpener makes two loops on devices of their own. It returns a function that opens a
+// connection between them, exchanges two messages, and closes the connection.
+func newOpener(t testing.TB, path soft.Path) (open func()) {
 	answered, closed := false, 0
 	done := func(*reactor.Conn, error) { closed++ }
-	server := openLoop(b, path, wirePort, &hooks{close: done, message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data()) }})
-	client := openLoop(b, path, wirePort, &hooks{close: done,
-		open:    func(c *reactor.Conn) { _ = c.Send(make([]byte, 64)) },
-		message: func(c *reactor.Conn, _ reactor.Message) { answered = true; c.Close() },
-	})
-	at := "127.0.0.1:0"
+	port, at := uint16(0), netip.MustParseAddrPort("127.0.0.1:0")
 	if path == soft.PathWire {
-		at = "127.0.0.2:0"
+		port, at = freeWirePort(t), netip.MustParseAddrPort("127.0.0.2:0")
 	}
-	ln, err := server.Engine().Listen(netip.MustParseAddrPort(at), nil)
-	require.NoError(b, err)
-	b.ReportAllocs()
-	for b.Loop() {
+	server := pathLoop(t, path, port, &hooks{close: done, message: echo(t)})
+	client := pathLoop(t, path, port, &hooks{close: done,
+		open:    func(c *reactor.Conn) { _ = c.Send(make([]byte, 64)) },
+		message: func(c *reactor.Conn, _ reactor.Message) { answered = true; _ = c.Close() },
+	})
+	ln, err := server.Engine().Listen(at, nil)
+	require.NoError(t, err)
+	return func() {
 		answered, closed = false, 0
-		_ = client.Dial(ln.Addr(), nil)
+		require.NoError(t, client.Dial(ln.Addr(), nil))
 		for !answered || closed < 2 {
 			_, _ = client.RunOnce(0)
 			_, _ = server.RunOnce(0)
@@ -42,13 +60,13 @@ func benchmarkOpen(b *testing.B, path soft.Path, wirePort uint16) {
 	}
 }
 
-// openLoop makes an embedded loop with a device of its own.
-func openLoop(b *testing.B, path soft.Path, wirePort uint16, h reactor.Handler) *reactor.Loop {
+// pathLoop makes an embedded loop on a device of its own that uses one path.
+func pathLoop(t testing.TB, path soft.Path, wirePort uint16, h reactor.Handler) *reactor.Loop {
 	p, err := soft.Open(&soft.Config{Vectors: 1, Path: path, WirePort: wirePort})
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, p.Close()) })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	l, err := reactor.NewLoop(p, h, nil)
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, l.Close()) })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
 }

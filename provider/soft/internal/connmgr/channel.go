@@ -148,8 +148,12 @@ func (ch *channel) drive() error {
 	if err := ch.epoll.Dispatch(); err != nil {
 		return err
 	}
-	for _, job := range ch.inbox.takeBatch() {
-		job()
+	jobs := ch.inbox.takeBatch()
+	for n, j := range jobs {
+		jobs[n] = job{}
+		if j.target.onChannel(ch, j) {
+			j.run()
+		}
 	}
 	ch.expire()
 	return nil

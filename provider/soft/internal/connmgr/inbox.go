@@ -4,6 +4,7 @@ package connmgr
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
@@ -21,7 +22,8 @@ type inbox struct {
 	// not make the eventfd readable.
 	draining bool
 	closed   bool
-	jobs     [numJobKinds][]func()
+	jobs     [numJobKinds][]job
+	batch    []job // result of the last takeBatch; its memory is used again
 }
 
 // A jobKind is the kind of a job, the most urgent first. Each kind has its own queue.
@@ -37,6 +39,13 @@ const (
 	jobRequest
 	numJobKinds
 )
+
+// A job is a function that a channel calls for a target, unless the target is closed.
+type job struct {
+	kind   jobKind
+	target *jobTarget
+	run    func()
+}
 
 const (
 	// maxJobs is the largest number of queued jobs of one kind. Further ones are
@@ -56,13 +65,13 @@ func (k jobKind) limit() int {
 
 // add queues a job, which runs with the channel locked. It returns false if the queue is
 // full or closed.
-func (b *inbox) add(kind jobKind, job func()) bool {
+func (b *inbox) add(j job) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || len(b.jobs[kind]) >= kind.limit() {
+	if b.closed || len(b.jobs[j.kind]) >= j.kind.limit() {
 		return false
 	}
-	b.jobs[kind] = append(b.jobs[kind], job)
+	b.jobs[j.kind] = append(b.jobs[j.kind], j)
 	if !b.draining {
 		b.signalLocked(true)
 	}
@@ -78,19 +87,21 @@ func (b *inbox) begin() {
 }
 
 // takeBatch removes and returns all internal jobs and messages, and up to requestBatch
-// requests.
-func (b *inbox) takeBatch() []func() {
+// requests. The result is valid until the next call.
+func (b *inbox) takeBatch() []job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	requests := b.jobs[jobRequest]
-	n := min(len(requests), requestBatch)
-	jobs := append(append(b.jobs[jobInternal], b.jobs[jobMessage]...), requests[:n]...)
-	b.jobs = [numJobKinds][]func(){}
-	if n < len(requests) {
-		clear(requests[:n])
-		b.jobs[jobRequest] = requests[n:]
+	clear(b.batch)
+	b.batch = b.batch[:0]
+	for kind, jobs := range b.jobs {
+		n := len(jobs)
+		if jobKind(kind) == jobRequest {
+			n = min(n, requestBatch)
+		}
+		b.batch = append(b.batch, jobs[:n]...)
+		b.jobs[kind] = slices.Delete(jobs, 0, n)
 	}
-	return jobs
+	return b.batch
 }
 
 func (b *inbox) waiting() (n int) {
@@ -127,5 +138,5 @@ func (b *inbox) signalLocked(on bool) {
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed, b.jobs = true, [numJobKinds][]func(){}
+	b.closed, b.jobs = true, [numJobKinds][]job{}
 }

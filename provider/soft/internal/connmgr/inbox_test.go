@@ -20,22 +20,22 @@ func TestInboxPriorities(t *testing.T) {
 	b := inbox{eventfd: fd}
 	defer unixsock.CloseAll([]int{fd})
 	var done []jobKind
-	job := func(kind jobKind) func() { return func() { done = append(done, kind) } }
+	newJob := func(kind jobKind) job { return job{kind: kind, run: func() { done = append(done, kind) }} }
 	taken := 0
 	for range 2 * maxJobs {
-		if b.add(jobRequest, job(jobRequest)) {
+		if b.add(newJob(jobRequest)) {
 			taken++
 		}
 	}
 	require.Equal(t, maxJobs, taken)
-	require.True(t, b.add(jobMessage, job(jobMessage)))
+	require.True(t, b.add(newJob(jobMessage)))
 	for range 2 * maxJobs {
-		require.True(t, b.add(jobInternal, job(jobInternal)))
+		require.True(t, b.add(newJob(jobInternal)))
 	}
 	round := func() []jobKind {
 		done = nil
 		for _, j := range b.takeBatch() {
-			j()
+			j.run()
 		}
 		return done
 	}
@@ -46,7 +46,7 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, jobRequest, first[2*maxJobs+1])
 
 	// A message that is added now runs before the queued requests.
-	require.True(t, b.add(jobMessage, job(jobMessage)))
+	require.True(t, b.add(newJob(jobMessage)))
 	next := round()
 	require.Len(t, next, 1+requestBatch)
 	require.Equal(t, jobMessage, next[0])
@@ -63,12 +63,11 @@ func TestInboxSignalsOnlyWhenNeeded(t *testing.T) {
 	require.NoError(t, err)
 	defer unixsock.CloseAll([]int{fd})
 	b := inbox{eventfd: fd}
-	job := func() {}
 	b.begin()
-	require.True(t, b.add(jobMessage, job))
+	require.True(t, b.add(job{kind: jobMessage}))
 	require.False(t, cmside.Readable(t, fd))
 	require.Len(t, b.takeBatch(), 1)
-	require.True(t, b.add(jobMessage, job))
+	require.True(t, b.add(job{kind: jobMessage}))
 	require.False(t, cmside.Readable(t, fd))
 	b.signal(false)
 	require.True(t, cmside.Readable(t, fd))
@@ -76,6 +75,6 @@ func TestInboxSignalsOnlyWhenNeeded(t *testing.T) {
 	require.Len(t, b.takeBatch(), 1)
 	b.signal(false)
 	require.False(t, cmside.Readable(t, fd))
-	require.True(t, b.add(jobMessage, job))
+	require.True(t, b.add(job{kind: jobMessage}))
 	require.True(t, cmside.Readable(t, fd), "the goroutine of the channel may sleep")
 }

@@ -47,7 +47,8 @@ type madConn struct {
 	service  wire.ServiceID // service ID of a lookup that the peer has sent; else 0
 	peerGUID uint64         // node GUID of the peer
 	peerQPN  uint32         // number of the peer's queue pair
-	bound    boundConn      // binding of the local queue pair
+	bound    boundConn      // connection of the local queue pair
+	binding  Binding        // binding of the queue pair; valid after attach
 	lastTID  uint64         // transaction ID of the peer's last DREQ
 
 	listener *madListener // listener that has accepted the request; nil on the active side
@@ -92,7 +93,8 @@ func (c *madConn) register() {
 
 // attach implements cmConn. The queue pair opens its sockets itself.
 func (c *madConn) attach(qpn uint32) error {
-	return c.bound.bind(c.ch.m.Engine, qpn, &Binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard})
+	c.binding = Binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard}
+	return c.bound.bind(c.ch.m.Engine, qpn, &c.binding)
 }
 
 // send implements cmConn. Requests, REPs, RTUs and DREQs are retransmitted.

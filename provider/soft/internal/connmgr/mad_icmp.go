@@ -31,6 +31,8 @@ type requestSocket struct {
 	peerPort uint16    // UDP port of all peers
 	psn      psn.Value // packet sequence number of the next request
 	counts   *counters.Set
+	packet   [madBufSize]byte // memory for a request
+	flow     wire.Flow        // addresses and ports of the request
 }
 
 func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
@@ -69,13 +71,13 @@ const sendTries = 4
 
 // send sends a request. It ignores errors: the request is then lost.
 func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
-	var b [madBufSize]byte
-	p := madPacket(b[:], m, s.psn)
+	clear(s.packet[:])
+	s.flow = wire.Flow{}
+	p := madPacket(s.packet[:], m, s.psn)
 	s.psn = s.psn.Add(1)
-	var flow wire.Flow
 	peer := netip.AddrPortFrom(to, s.peerPort)
-	flow.Set(s.local, peer)
-	flow.Seal(p, 0) // The packet has the IP identification 0; see udp.OpenSender.
+	s.flow.Set(s.local, peer)
+	s.flow.Seal(p, 0) // The packet has the IP identification 0; see udp.OpenSender.
 	name := hostport.Sockaddr(to, int(s.peerPort))
 	for range sendTries {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)

@@ -12,25 +12,21 @@ type jobTarget struct {
 
 // enqueue queues a job that runs with the lock of the channel held. It returns false if
 // the job was dropped. The caller holds the multiplexer's lock.
-func (t *jobTarget) enqueue(kind jobKind, job func()) bool {
+func (t *jobTarget) enqueue(kind jobKind, run func()) bool {
 	ch := t.ch
-	return ch.inbox.add(kind, func() {
-		if t.onChannel(ch, kind, job) {
-			job()
-		}
-	})
+	return ch.inbox.add(job{kind, t, run})
 }
 
 // onChannel reports whether the job can run on ch, which is locked. If the ID has moved,
 // onChannel queues the job on the new channel.
-func (t *jobTarget) onChannel(ch *channel, kind jobKind, job func()) bool {
+func (t *jobTarget) onChannel(ch *channel, j job) bool {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()
 	if t.closed {
 		return false
 	}
 	if t.ch != ch {
-		t.enqueue(kind, job)
+		t.enqueue(j.kind, j.run)
 	}
 	return t.ch == ch
 }

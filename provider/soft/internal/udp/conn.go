@@ -52,6 +52,10 @@ type Conn struct {
 	sockets       []*localSocket
 	overflowCount int  // number of overflow sockets of all local sockets
 	foundNothing  bool // the last Poll found no packets
+	// Memory of the socket that was closed last, for the next socket. The field batch of
+	// each is nil if there is none.
+	spareSender   sender
+	spareReceiver receiver
 }
 
 // NewConn returns a Conn without sockets, and copies cfg. Open must be called before a
@@ -177,14 +181,42 @@ func (u *localSocket) join() (err error) {
 		return err
 	}
 	u.fd = fds[0]
-	u.send = newSender(u.fd, sendBatch, packetBufSize, u.conn.cfg.Counts)
-	u.recv = newReceiver(u.fd, u.port.local, receiveBatch, packetBufSize, u.conn.cfg.Counts)
+	u.makeBuffers()
 	u.recv.mayMerge(u.owns)
 	if err := u.conn.cfg.Watcher.Watch(u.fd, 0, u); err != nil {
 		return err
 	}
 	u.overflow.init(u, fds[1:])
 	return nil
+}
+
+// makeBuffers makes the sender and the receiver, in the spare memory if there is some.
+func (u *localSocket) makeBuffers() {
+	c := u.conn
+	if c.spareSender.batch == nil {
+		u.send = newSender(u.fd, sendBatch, packetBufSize, c.cfg.Counts)
+		u.recv = newReceiver(u.fd, u.port.local, receiveBatch, packetBufSize, c.cfg.Counts)
+		return
+	}
+	u.send = c.spareSender.reopened(u.fd, c.cfg.Counts)
+	u.recv = c.spareReceiver.reopened(u.fd, u.port.local, c.cfg.Counts)
+	c.spareSender, c.spareReceiver = sender{}, receiver{}
+}
+
+// maxSpareBuffers is the largest number of buffers for packets in spare memory, in each
+// direction: 33 KB each. Arbitrary.
+const maxSpareBuffers = 8
+
+// spareBuffers makes the memory of a closed socket spare memory, unless the socket has
+// received headers.
+func (u *localSocket) spareBuffers() {
+	if u.recv.receivesHeaders {
+		return
+	}
+	u.send.batch.trim(maxSpareBuffers)
+	u.recv.batch.trim(maxSpareBuffers)
+	u.conn.spareSender, u.conn.spareReceiver = u.send, u.recv
+	u.conn.spareReceiver.merged = nil
 }
 
 // owns reports whether the packets of a queue pair arrive at this shard.
@@ -208,6 +240,7 @@ func (c *Conn) Close(to *Route) {
 		}
 	}
 	u.port.release()
+	u.spareBuffers()
 }
 
 // Buffer returns memory of the given size in bytes for one packet along a route. The

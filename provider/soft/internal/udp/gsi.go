@@ -15,6 +15,7 @@ type GSISocket struct {
 	port *localPort
 	out  sender
 	in   receiver
+	dest destination // destination of the packet that Send sends
 }
 
 // OpenGSI opens the socket of a local address for packets to queue pair 1. One Receive
@@ -52,8 +53,8 @@ func (s *GSISocket) Buffer() []byte { return s.out.buffer() }
 // Send sends a packet from the memory of Buffer. The packet is complete except for its
 // ICRC. Errors are ignored.
 func (s *GSISocket) Send(p wire.Packet, to netip.Addr) {
-	var dest destination
-	dest.set(s.port.local, destHeader{remote: to})
-	s.out.put(p, &dest, 0)
+	s.dest = destination{}
+	s.dest.set(s.port.local, destHeader{remote: to})
+	s.out.put(p, &s.dest, 0)
 	s.out.flush()
 }

@@ -33,7 +33,7 @@ type receiver struct {
 	receivesHeaders bool          // The kernel reports the IP header of each packet.
 	fields          controlFields // control messages of the datagram that deliver() handles
 
-	clock func() time.Duration // returns the time since the receiver was created
+	clock func() time.Duration // returns the time since the memory was allocated
 	times arrivalTimes         // arrival times of the packets at the socket fd
 	since time.Duration        // All packets in the field batch arrived after this time, by the field clock.
 
@@ -45,14 +45,21 @@ type receiver struct {
 // bytes.
 func newReceiver(fd int, local netip.AddrPort, batchSize, size int, counts *counters.Set) receiver {
 	start := time.Now()
-	r := receiver{
-		fd: fd, local: local, batch: newBatch(batchSize, size), counts: counts, from: &source{},
-		clock: func() time.Duration { return time.Since(start) },
-	}
+	memory := receiver{batch: newBatch(batchSize, size), clock: func() time.Duration { return time.Since(start) }}
 	for i := range batchSize {
-		r.batch.prepareReceive(i)
+		memory.batch.prepareReceive(i)
 	}
-	return r
+	return memory.reopened(fd, local, counts)
+}
+
+// reopened returns a receiver for the socket fd on the address local, with the memory of
+// r. The receiver r must not be used any more, and must not have received headers.
+func (r *receiver) reopened(fd int, local netip.AddrPort, counts *counters.Set) receiver {
+	clear(r.sources.known)
+	return receiver{
+		fd: fd, local: local, batch: r.batch, counts: counts, from: &source{},
+		sources: sources{known: r.sources.known}, clock: r.clock,
+	}
 }
 
 // mayMerge allows the kernel to merge packets, if it can. The function owns reports
