@@ -36,7 +36,7 @@ type Config struct {
 	SafetyTimeout time.Duration
 	// EpollEvery is the number of turns between two checks of epoll, in a loop that does
 	// not sleep. Zero means 1024. While a connection opens, and for 1 ms after an event, at
-	// most 8 turns pass. Epoll reports connection events, device events and registered
+	// most 4 turns pass. Epoll reports connection events, device events and registered
 	// descriptors.
 	EpollEvery int
 	// CompletionBudget is how many completions of one device a loop handles in one turn.

@@ -2,9 +2,9 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/poller"
 
-// expectedEpollEvery limits the polls of the completion queues between two checks of
-// epoll while events are expected. Arbitrary.
-const expectedEpollEvery = 8
+// expectedEpollEvery limits the turns between two checks of epoll while events are
+// expected. With 8, connections on the wire path took 1.3 times as long to open.
+const expectedEpollEvery = 4
 
 // A source handles the events of a descriptor of the loop's poller.
 type source interface {
@@ -74,12 +74,25 @@ func (l *Loop) pollEpoll() (work int) {
 	return work
 }
 
-// epollInterval returns after how many turns a loop that does not sleep checks epoll. A
-// loop checks more often while a connection opens, which takes several events, and for
-// eventGap after each event.
+// expectsEvents reports whether another event is expected soon: while a connection opens,
+// which takes several events, and for eventGap after each event.
+func (l *Loop) expectsEvents() bool {
+	return l.openingConns > 0 || l.epoll.expects(l.clock.now)
+}
+
+// pollsPerTurn returns how often a turn of the loop polls the completion queues if it
+// finds no completion. Further polls would delay events that are expected.
+func (l *Loop) pollsPerTurn() int {
+	if l.expectsEvents() {
+		return 1
+	}
+	return l.idle.pollsPerTurn()
+}
+
+// epollInterval returns after how many turns a loop that does not sleep checks epoll.
 func (l *Loop) epollInterval() int {
-	if l.openingConns > 0 || l.epoll.expects(l.clock.now) {
-		return min(l.cfg.EpollEvery, expectedEpollEvery/l.idle.pollsPerTurn())
+	if l.expectsEvents() {
+		return min(l.cfg.EpollEvery, expectedEpollEvery)
 	}
 	return l.cfg.EpollEvery
 }

@@ -7,31 +7,30 @@ import (
 )
 
 // TestEpollInterval checks how often a loop that does not sleep checks epoll: every
-// Config.EpollEvery turns, or after expectedEpollEvery polls while a connection opens or
-// soon after an event. With IdleBusy a turn has eight polls.
+// Config.EpollEvery turns, or expectedEpollEvery while a connection opens or soon after an
+// event. Then its turns poll once.
 func TestEpollInterval(t *testing.T) {
 	for _, c := range []struct {
 		every, opening int
 		event          bool
 		policy         IdlePolicy
-		want           int
+		interval       int
+		polls          int
 	}{
-		{1024, 0, false, IdleAdaptive, 1024},
-		{1024, 1, false, IdleAdaptive, 8},
-		{1024, 3, false, IdleAdaptive, 8},
-		{1024, 0, true, IdleAdaptive, 8},
-		{1024, 0, false, IdleBusy, 1024},
-		{1024, 1, false, IdleBusy, 1},
-		{1024, 0, true, IdleBusy, 1},
-		{4, 0, false, IdleAdaptive, 4},
-		{4, 1, false, IdleAdaptive, 4},
-		{1, 1, false, IdleBusy, 1},
+		{1024, 0, false, IdleAdaptive, 1024, 1},
+		{1024, 0, false, IdleBusy, 1024, busyPolls},
+		{1024, 1, false, IdleBusy, expectedEpollEvery, 1},
+		{1024, 3, false, IdleAdaptive, expectedEpollEvery, 1},
+		{1024, 0, true, IdleBusy, expectedEpollEvery, 1},
+		{1, 0, false, IdleBusy, 1, busyPolls},
+		{1, 1, false, IdleBusy, 1, 1},
 	} {
 		l := Loop{cfg: &Config{EpollEvery: c.every}, openingConns: c.opening}
 		l.idle.policy.Store(uint32(c.policy))
 		if c.event {
 			l.epoll.handled(l.clock.now)
 		}
-		require.Equal(t, c.want, l.epollInterval(), "%+v", c)
+		require.Equal(t, c.interval, l.epollInterval(), "%+v", c)
+		require.Equal(t, c.polls, l.pollsPerTurn(), "%+v", c)
 	}
 }

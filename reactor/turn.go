@@ -5,7 +5,7 @@ package reactor
 func (l *Loop) turn() (work int) {
 	l.clock.tick()
 	work = l.pollCompletions()
-	for polls := l.idle.pollsPerTurn(); work == 0 && polls > 1; polls-- {
+	for polls := l.pollsPerTurn(); work == 0 && polls > 1; polls-- {
 		work = l.pollCompletions()
 	}
 	if work > 0 {
