@@ -7,8 +7,8 @@ import (
 )
 
 // TestEpollInterval checks how often a loop that does not sleep checks epoll: every
-// Config.EpollEvery turns, or expectedEpollEvery while a connection opens or soon after an
-// event. Then its turns poll once.
+// Config.EpollEvery turns, or expectedEpollEvery while a connection opens or soon after
+// an event. Then its turns poll once.
 func TestEpollInterval(t *testing.T) {
 	for _, c := range []struct {
 		every, opening int
