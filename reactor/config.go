@@ -22,7 +22,7 @@ type Config struct {
 	// is pinned. A loop made with NewLoop can not be pinned.
 	//
 	// Pinning is for loops that spin. It makes the tail latencies of sleeping loops
-	// longer. GOMAXPROCS should exceed the number of spinning loops.
+	// longer. GOMAXPROCS should exceed the number of spinning loops. See ConfineRuntime.
 	CPUs []int
 
 	// Idle says what a loop does after a turn without work: see IdlePolicy. Zero means

@@ -63,9 +63,9 @@
 // waits. This order prevents lost wake-ups.
 //
 // A loop that must never sleep needs a processor for itself: use IdleBusy together with
-// Config.CPUs. Set GOMAXPROCS to the number of such loops plus two. When there are fewer
-// processors than loops, IdleEvent is the fastest policy. Sending and receiving a
-// message allocates no Go memory.
+// Config.CPUs, and keep the other threads away with ConfineRuntime. Set GOMAXPROCS to the
+// number of such loops plus two. When there are fewer processors than loops, IdleEvent is
+// the fastest policy. Sending and receiving a message allocates no Go memory.
 //
 // # The life of a connection
 //
@@ -182,6 +182,8 @@ package reactor
 //	mailbox.go            queue of the functions that were posted
 //	idle.go               what a loop does after a turn without work
 //	config.go             Config
+//	confine_linux.go      keeping other threads off the processors of loops
+//	confine_other.go      the same function for other systems
 //	conn_flow.go          counting the requests of a send queue
 //	conn_requests.go      outstanding send requests
 //	conn_batch.go         requests that are not posted yet

@@ -1,0 +1,93 @@
+package reactor
+
+import (
+	"errors"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// ConfineRuntime keeps the threads of this process on the given processors, so that the
+// garbage collector, the monitor of the Go runtime and other goroutines do not run on the
+// processors of busy loops. Give it all processors of the program except those in
+// Config.CPUs.
+//
+// From the processors on which a thread may run, ConfineRuntime removes those that are
+// not in cpus. It skips a thread that may run on none of cpus, such as the thread of a
+// loop with Config.CPUs. So it can be called before or after Engine.Start, and again. A
+// thread that the runtime starts later inherits the processors of a thread that is not
+// locked to a goroutine.
+//
+// The parameter cpus has numbers from 0 to 1023. A wrong number, or cpus on which no
+// thread of the process may run, cause a *verbs.ParamError. Any goroutine may call
+// ConfineRuntime. Source: sched_setaffinity(2), proc_pid_task(5).
+func ConfineRuntime(cpus []int) error {
+	var allowed unix.CPUSet
+	for _, cpu := range cpus {
+		if err := checkRange("cpus", cpu, 0, maxCPU); err != nil {
+			return operr.Wrap("confine runtime", err)
+		}
+		allowed.Set(cpu)
+	}
+	// An unconfined thread can start another one while the threads are listed. So the
+	// list is read until all threads of it are confined.
+	for {
+		inside, changed, err := confineThreads(&allowed)
+		switch {
+		case err != nil:
+			return operr.Wrap("confine runtime", err)
+		case changed > 0:
+		case inside == 0:
+			return operr.Wrap("confine runtime", &verbs.ParamError{Field: "cpus", Value: int64(len(cpus)), Reason: "the process may run on none of them"})
+		default:
+			return nil
+		}
+	}
+}
+
+// confineThreads confines the threads that exist now. It returns the number of threads
+// that may run on processors in allowed only, and the number of threads that it changed.
+func confineThreads(allowed *unix.CPUSet) (inside, changed int, err error) {
+	entries, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, entry := range entries {
+		tid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			return 0, 0, err
+		}
+		confined, change, err := confineThread(tid, allowed)
+		switch {
+		case errors.Is(err, unix.ESRCH): // The thread has ended.
+		case err != nil:
+			return 0, 0, err
+		case change:
+			changed++
+		case confined:
+			inside++
+		}
+	}
+	return inside, changed, nil
+}
+
+// confineThread removes the processors that are not in allowed from those of a thread. It
+// reports whether the thread is confined now, and whether this call has changed it.
+func confineThread(tid int, allowed *unix.CPUSet) (confined, changed bool, err error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(tid, &set); err != nil {
+		return false, false, os.NewSyscallError("sched_getaffinity", err)
+	}
+	both := set
+	for i := range both {
+		both[i] &= allowed[i]
+	}
+	if both == set || both.Count() == 0 {
+		return both == set, false, nil
+	}
+	return true, true, os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(tid, &both))
+}
