@@ -9,14 +9,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// plotWidth is the width of all plots. Arbitrary.
-const plotWidth = 8 * vg.Inch
+const (
+	plotWidth  = 8 * vg.Inch // Width of all plots. Arbitrary.
+	plotMargin = 6           // Empty space at each side, in points. Arbitrary.
+)
 
 // writePlots writes the plots of a run as SVG files: for each message size, the
 // percentiles of the ping-pong and the rates of the stream.
@@ -45,20 +50,18 @@ func writePlots(dir string, rows []Row) error {
 	return nil
 }
 
-// save writes a plot to a file. The texts are placed for the typeface Liberation Sans.
-// The file also names Arial and Helvetica, whose characters have the same widths.
+// save writes a plot to a file. The text is drawn as outlines and repeated in a
+// description.
 func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
-	drawn, err := p.WriterTo(plotWidth, height, "svg")
-	if err != nil {
-		return err
-	}
+	canvas := &outlineCanvas{Canvas: vgsvg.New(plotWidth, height)}
+	p.Draw(draw.Crop(draw.New(canvas), plotMargin, -plotMargin, plotMargin, -plotMargin))
 	var text bytes.Buffer
-	if _, err := drawn.WriteTo(&text); err != nil {
+	if _, err := canvas.WriteTo(&text); err != nil {
 		return err
 	}
-	const ours = "font-family:Liberation Sans"
-	svg := bytes.ReplaceAll(text.Bytes(), []byte(ours), []byte(ours+",Arial,Helvetica,sans-serif"))
-	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.svg", name, size)), svg, 0o644)
+	// The first child of the root element is a group.
+	svg := strings.Replace(text.String(), "<g ", canvas.description()+"<g ", 1)
+	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.svg", name, size)), []byte(svg), 0o644)
 }
 
 // sizesOf lists the message sizes of a workload that can be plotted.

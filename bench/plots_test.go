@@ -67,6 +67,16 @@ func TestPlots(t *testing.T) {
 	}
 }
 
+// TestPlotText checks that a plot needs no typeface: its texts are outlines.
+func TestPlotText(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, writePlots(dir, []Row{testRow("gnet", "tcp", "event", workPingPong, 64, 25_000, 4e4)}))
+	svg, err := os.ReadFile(filepath.Join(dir, "latency-64.svg"))
+	require.NoError(t, err)
+	require.NotContains(t, string(svg), "<text")
+	require.Contains(t, string(svg), "<desc>")
+}
+
 // TestPlotsOfNothing checks that rows that a logarithmic scale cannot show are left out,
 // and that empty plots are not written.
 func TestPlotsOfNothing(t *testing.T) {
