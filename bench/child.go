@@ -24,8 +24,8 @@ type spec struct {
 	Case
 	Measure time.Duration // Duration of the measurement.
 	WarmUp  time.Duration // Duration of the warm-up before the measurement.
-	// Processor that the process is pinned to, or -1 for none.
-	CPU int
+	// Processors that the process is pinned to, one for each loop. Empty means no pinning.
+	CPUs []int
 	// Address at which the server listens. Empty for the path "memory".
 	Listen string
 	// Source address of the client. Empty for the path "memory".
@@ -33,6 +33,9 @@ type spec struct {
 	// Address that server.Addr has returned. Only the client uses it.
 	Server string
 }
+
+// loops returns the number of loops of the server.
+func (c Case) loops() int { return max(1, c.Loops) }
 
 // A note is a message from a child process to its parent. A server sends Addr first, and
 // later Usage on request. A client sends Usage with every note, and Result with the last

@@ -71,6 +71,9 @@ func runAll(ctx context.Context, o options, stdout, stderr io.Writer) (failures 
 	if err != nil {
 		return 0, err
 	}
+	if text := tooFewProcessors(o, len(processorList())); text != "" {
+		fmt.Fprintln(stderr, "bench:", text)
+	}
 	p := newPlan(available(runners(), o, stderr), o)
 	if p.steps() == 0 {
 		return 0, errNoCase

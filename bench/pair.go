@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// childProcs sets GOMAXPROCS to 2, because one thread may run a loop that never sleeps.
-const childProcs = "GOMAXPROCS=2"
+// childProcs sets GOMAXPROCS to one more than the number of loops that may never sleep.
+func childProcs(loops int) string { return fmt.Sprintf("GOMAXPROCS=%d", loops+1) }
 
 // hangTimeout is how much longer than planned a measurement may take. Arbitrary.
 const hangTimeout = 30 * time.Second
@@ -36,7 +36,7 @@ func startProcess(ctx context.Context, role string, s *spec) (*process, error) {
 		return nil, err
 	}
 	d := &process{role: role, cmd: exec.CommandContext(ctx, program)}
-	d.cmd.Env = append(os.Environ(), roleEnv+"="+role, childProcs)
+	d.cmd.Env = append(os.Environ(), roleEnv+"="+role, childProcs(s.loops()))
 	d.cmd.Stderr = &d.stderr
 	stdin, err := d.cmd.StdinPipe()
 	if err != nil {
@@ -47,7 +47,7 @@ func startProcess(ctx context.Context, role string, s *spec) (*process, error) {
 		return nil, err
 	}
 	d.stdin, d.orders, d.notes = stdin, json.NewEncoder(stdin), json.NewDecoder(stdout)
-	if err := startPinned(d.cmd, s.CPU); err != nil {
+	if err := startPinned(d.cmd, s.CPUs...); err != nil {
 		return nil, err
 	}
 	return d, d.orders.Encode(s)
@@ -74,20 +74,21 @@ func (d *process) stop() error {
 	return fmt.Errorf("%s: %w: %s", d.role, err, strings.TrimSpace(d.stderr.String()))
 }
 
-// A snapshot is the usage of client and server together at one moment.
+// A snapshot is the usage of the server and its clients together at one moment.
 type snapshot struct {
 	usage  usage
 	result *result
 }
 
-// measurePair measures a case with a server process and a client process.
+// measurePair measures a case with a server process and a client process. In workLoops
+// each loop of the server has a client process.
 func measurePair(ctx context.Context, s spec) (row Row, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Measure+s.WarmUp+hangTimeout)
 	defer cancel()
-	clientCPU, serverCPU := processors()
+	clientCPUs, serverCPUs := placement(s.loops())
 	s.Listen, s.From = loopbackAddresses()
 
-	s.CPU = serverCPU
+	s.CPUs = serverCPUs
 	srv, err := startProcess(ctx, roleServer, &s)
 	if err != nil {
 		return row, err
@@ -97,16 +98,25 @@ func measurePair(ctx context.Context, s spec) (row Row, err error) {
 	if err != nil {
 		return row, err
 	}
-	s.CPU, s.Server = clientCPU, ready.Addr
-	cl, err := startProcess(ctx, roleClient, &s)
-	if err != nil {
-		return row, err
+	one := s
+	one.Server, one.Loops, one.Connections = ready.Addr, 0, s.Connections/s.loops()
+	var clients []*process
+	for i := range s.loops() {
+		one.CPUs = nil
+		if len(clientCPUs) > 0 {
+			one.CPUs = clientCPUs[i : i+1]
+		}
+		cl, failed := startProcess(ctx, roleClient, &one)
+		if failed != nil {
+			return row, failed
+		}
+		defer func() { err = errors.Join(err, cl.stop()) }()
+		clients = append(clients, cl)
 	}
-	defer func() { err = errors.Join(err, cl.stop()) }()
 
 	var snapshots [3]snapshot
 	for i := range snapshots {
-		if snapshots[i], err = nextSnapshot(cl, srv); err != nil {
+		if snapshots[i], err = nextSnapshot(clients, srv); err != nil {
 			return row, err
 		}
 	}
@@ -119,12 +129,15 @@ func measurePair(ctx context.Context, s spec) (row Row, err error) {
 
 var errNothing = errors.New("no message completed in that time")
 
-// nextSnapshot waits for the client's next note and adds the server's usage. After that
-// it lets the client take its next step.
-func nextSnapshot(cl, srv *process) (st snapshot, err error) {
-	clientNote, err := cl.note()
-	if err != nil {
-		return st, err
+// nextSnapshot waits for the next note of each client and adds the server's usage. After
+// that it lets the clients take their next step.
+func nextSnapshot(clients []*process, srv *process) (st snapshot, err error) {
+	for _, cl := range clients {
+		n, err := cl.note()
+		if err != nil {
+			return st, err
+		}
+		st.usage, st.result = st.usage.plus(n.Usage), st.result.plus(n.Result)
 	}
 	if err := srv.proceed(); err != nil {
 		return st, err
@@ -133,7 +146,11 @@ func nextSnapshot(cl, srv *process) (st snapshot, err error) {
 	if err != nil {
 		return st, err
 	}
-	return snapshot{clientNote.Usage.plus(serverNote.Usage), clientNote.Result}, cl.proceed()
+	st.usage = st.usage.plus(serverNote.Usage)
+	for _, cl := range clients {
+		err = errors.Join(err, cl.proceed())
+	}
+	return st, err
 }
 
 // rowOf computes the row of a case from the snapshots before the connections, after the

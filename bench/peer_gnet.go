@@ -12,7 +12,7 @@ func gnetPeer() *peer {
 	return &peer{
 		name:     "gnet",
 		variants: []variant{{"tcp", "event"}},
-		fits:     func(c Case) bool { return !c.oneSided() },
+		fits:     func(c Case) bool { return !c.oneSided() && c.Workload != workLoops },
 		serve:    serveGnet,
 		connect:  connectGnet,
 	}

@@ -23,8 +23,12 @@ const (
 )
 
 func rdmaloopPeer() *peer {
-	return &peer{name: "rdmaloop", variants: inEachMode(pathLocal, pathWire), serve: serveRDMA, connect: connectRDMA}
+	return &peer{name: "rdmaloop", variants: inEachMode(pathLocal, pathWire), fits: fitsRDMA, serve: serveRDMA, connect: connectRDMA}
 }
+
+// fitsRDMA leaves out workLoops on the wire path, where each client would need an address
+// of its own.
+func fitsRDMA(c Case) bool { return c.Workload != workLoops || c.Path == pathLocal }
 
 // rdmacorePeer returns the peer that uses an RDMA device of the kernel.
 func rdmacorePeer() *peer {
@@ -32,6 +36,7 @@ func rdmacorePeer() *peer {
 		name:     "rdmacore",
 		missing:  missingDevice,
 		variants: inEachMode(pathDevice),
+		fits:     fitsRDMA,
 		serve:    serveRDMA,
 		connect:  connectRDMA,
 	}
@@ -88,7 +93,7 @@ func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
 	return none
 }
 
-// A node is a device and an engine with one loop.
+// A node is a device and an engine.
 type node struct {
 	provider cm.Provider
 	engine   *reactor.Engine
@@ -120,7 +125,7 @@ func openProvider(s *spec) (cm.Provider, error) {
 	}
 	// All connections of workConnsIdle have one source address.
 	const spare = 100
-	return soft.Open(&soft.Config{Path: path, Vectors: 1, MaxConnsPerAddress: s.Connections + spare})
+	return soft.Open(&soft.Config{Path: path, Vectors: s.loops(), MaxConnsPerAddress: s.Connections + spare})
 }
 
 // engineConfig returns the configuration for a case. The loop is pinned to a processor,
@@ -129,9 +134,9 @@ func engineConfig(s *spec) *reactor.Config {
 	policies := map[string]reactor.IdlePolicy{
 		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,
 	}
-	cfg := &reactor.Config{Idle: policies[s.Mode], MaxConns: -1}
-	if s.CPU >= 0 && cfg.Idle != reactor.IdleEvent {
-		cfg.CPUs = []int{s.CPU}
+	cfg := &reactor.Config{NumLoops: s.loops(), Idle: policies[s.Mode], MaxConns: -1}
+	if cfg.Idle != reactor.IdleEvent {
+		cfg.CPUs = s.CPUs
 	}
 	const usualMessage, usualInFlight = 4096, 63
 	if s.Size > usualMessage {

@@ -47,14 +47,15 @@ func (p *peer) Missing() error {
 }
 
 func (p *peer) Cases(o options) (cases []Case) {
-	clientCPU, _ := processors()
 	for _, workload := range workloads() {
 		for _, c := range casesOf(workload, o) {
 			for _, v := range p.variants {
 				c.Peer, c.Path, c.Mode = p.name, v.path, v.mode
-				// Each process needs its own processor, because neither ever sleeps.
-				oneProcessor := c.Mode == "busy" && clientCPU < 0
-				if o.wantsCase(c) && !oneProcessor && (p.fits == nil || p.fits(c)) {
+				// Each busy loop needs its own processor. The scaling is measured only
+				// where all loops have one.
+				few := len(processorList()) < processorsFor(c.loops())
+				tooFew := few && (c.Mode == "busy" || c.Loops > 0)
+				if o.wantsCase(c) && !tooFew && (p.fits == nil || p.fits(c)) {
 					cases = append(cases, c)
 				}
 			}

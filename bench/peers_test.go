@@ -20,7 +20,7 @@ func TestPeerNamed(t *testing.T) {
 // TestCases checks that Cases returns each workload that a peer can run, and no case
 // twice.
 func TestCases(t *testing.T) {
-	for name, workloads := range map[string]int{"rdmaloop": 8, "gnet": 6, "stdlib": 6, "cacheline": 1, "memcpy": 1, "rawudp": 1} {
+	for name, workloads := range map[string]int{"rdmaloop": 9, "gnet": 6, "stdlib": 6, "cacheline": 1, "memcpy": 1, "rawudp": 1} {
 		p, err := peerNamed(name)
 		require.NoError(t, err)
 		if needsTwoProcessors(p) {

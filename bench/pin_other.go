@@ -4,9 +4,9 @@ package main
 
 import "os/exec"
 
-// processors returns -1 for both processes: pinning works on Linux only.
-func processors() (client, server int) { return -1, -1 }
+// processorList returns nil: pinning works on Linux only.
+func processorList() []int { return nil }
 
-func startPinned(cmd *exec.Cmd, _ int) error { return cmd.Start() }
+func startPinned(cmd *exec.Cmd, _ ...int) error { return cmd.Start() }
 
 func pinThread(int) {}

@@ -34,6 +34,7 @@ func newPlan(runners []runner, o options) *plan {
 			cmp.Compare(a.Size, b.Size),
 			cmp.Compare(a.InFlight, b.InFlight),
 			cmp.Compare(a.Connections, b.Connections),
+			cmp.Compare(a.Loops, b.Loops),
 		)
 	})
 	return p

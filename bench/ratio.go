@@ -22,10 +22,13 @@ func floorOf(c Case) string {
 // withoutPeer returns a copy of the case without peer, path and mode. Cases with equal
 // copies can be compared.
 func (c Case) withoutPeer() Case {
-	return Case{Workload: c.Workload, Size: c.Size, InFlight: c.InFlight, Connections: c.Connections}
+	return Case{Workload: c.Workload, Size: c.Size, InFlight: c.InFlight, Connections: c.Connections, Loops: c.Loops}
 }
 
-// withRatios sets RatioToGnet and RatioToFloor in the rows of one run.
+// variant returns peer, path and mode of the case only.
+func (c Case) variant() Case { return Case{Peer: c.Peer, Path: c.Path, Mode: c.Mode} }
+
+// withRatios sets Scaling, RatioToGnet and RatioToFloor in the rows of one run.
 func withRatios(rows []Row) []Row {
 	type key struct {
 		peer string
@@ -38,8 +41,17 @@ func withRatios(rows []Row) []Row {
 			index[k] = r
 		}
 	}
+	single := map[Case]float64{} // Rates of workLoops with one loop.
+	for _, r := range rows {
+		if r.Loops == 1 {
+			single[r.variant()] = r.MsgsPerSec
+		}
+	}
 	for i := range rows {
 		r := &rows[i]
+		if rate := single[r.variant()]; r.Loops > 0 && rate > 0 {
+			r.Scaling = r.MsgsPerSec / rate / float64(r.Loops)
+		}
 		r.RatioToGnet = ratio(*r, index[key{baseline, r.withoutPeer()}])
 		r.RatioToFloor = ratio(*r, index[key{floorOf(r.Case), r.withoutPeer()}])
 	}

@@ -16,6 +16,8 @@ type Case struct {
 	Size        int    `json:"size"`     // Message size in bytes.
 	InFlight    int    `json:"inflight"`
 	Connections int    `json:"connections"`
+	// Number of the server's loops in workLoops. Zero in other workloads, where it is 1.
+	Loops int `json:"loops,omitempty"`
 
 	For time.Duration `json:"-"` // Duration of the measurement after the warm-up.
 }
@@ -54,6 +56,10 @@ type Row struct {
 	// Rounds has the figure of each round that -compare compares: the P50, or MsgsPerSec
 	// if single messages are not timed.
 	Rounds []float64 `json:"rounds,omitempty"`
+
+	// Scaling is the rate divided by the rate with one loop and by the number of loops.
+	// Zero means that there is no such row.
+	Scaling float64 `json:"scaling,omitempty"`
 
 	// RatioToGnet is the result of ratio() for this row and the row of gnet. RatioToFloor
 	// is the result for this row and the row of the peer that floorOf names. Zero means

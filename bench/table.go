@@ -26,6 +26,7 @@ func columns() []column {
 		{"allocs", func(r Row) string { return perMessage(r, r.Allocs) }},
 		{"switches", func(r Row) string { return perMessage(r, r.CtxSwitches) }},
 		{"B/conn", func(r Row) string { return formatSI(r.RSSPerConn) }},
+		{"scaling", func(r Row) string { return formatRatio(r.Scaling) }},
 		{"line ns", func(r Row) string { return formatInteger((r.CacheLineBefore + r.CacheLineAfter) / 2) }},
 		{"× gnet", func(r Row) string { return formatRatio(r.RatioToGnet) }},
 		{"× floor", func(r Row) string { return formatRatio(r.RatioToFloor) }},
@@ -119,6 +120,9 @@ func (c Case) title() string {
 	text := fmt.Sprintf("%s, %s", c.Workload, bytesOf(c.Size))
 	if c.Workload == workStream {
 		text += fmt.Sprintf(", %d in flight", c.InFlight)
+	}
+	if c.Workload == workLoops {
+		text += fmt.Sprintf(", %d loops", c.Loops)
 	}
 	if c.Workload == workConnsIdle || c.Workload == workConnsActive {
 		text += fmt.Sprintf(", of %d", c.Connections)

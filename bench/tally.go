@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -49,6 +50,18 @@ func (t *tally) result() *result {
 		r.Max = float64(t.Times.Max())
 	}
 	return r
+}
+
+// plus returns the result of two clients that have run at the same time: the sum of the
+// messages, and the larger one of the other figures. Either may be nil.
+func (r *result) plus(other *result) *result {
+	if r == nil || other == nil {
+		return cmp.Or(r, other)
+	}
+	return &result{
+		P50: max(r.P50, other.P50), P99: max(r.P99, other.P99), P999: max(r.P999, other.P999), Max: max(r.Max, other.Max),
+		Msgs: r.Msgs + other.Msgs, Elapsed: max(r.Elapsed, other.Elapsed),
+	}
 }
 
 // A stopwatch measures the time since it was created. It reads only the monotonic clock,

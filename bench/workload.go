@@ -15,10 +15,12 @@ const (
 	// Connects, makes one round trip, and closes the connection, repeatedly.
 	workConnect = "connect"
 	workIdle    = "idle" // Makes one round trip in every idleInterval.
+	// Ping-pong on one connection to each loop of the server, from one client process each.
+	workLoops = "loops"
 )
 
 func workloads() []string {
-	return []string{workPingPong, workStream, workRead, workWrite, workConnsIdle, workConnsActive, workConnect, workIdle}
+	return []string{workPingPong, workStream, workRead, workWrite, workConnsIdle, workConnsActive, workConnect, workIdle, workLoops}
 }
 
 const (
@@ -71,6 +73,11 @@ func casesOf(workload string, o options) (cases []Case) {
 		}
 	case workConnect, workIdle:
 		add(smallSize, 1, 1)
+	case workLoops:
+		for _, loops := range []int{1, 2, 4, 8} {
+			add(smallSize, 1, loops)
+			cases[len(cases)-1].Loops = loops
+		}
 	}
 	return cases
 }
