@@ -46,7 +46,7 @@ func TestScaling(t *testing.T) {
 	require.InDelta(t, 1, rows[0].Scaling, 1e-9)
 	require.InDelta(t, 0.75, rows[1].Scaling, 1e-9)
 	require.Zero(t, rows[2].Scaling)
-	require.Equal(t, "loops, 64 B, 4 loops", rows[1].title())
+	require.Equal(t, "loops, 64 B, of 4", rows[1].title())
 }
 
 func TestResultsOfClients(t *testing.T) {

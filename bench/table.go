@@ -122,7 +122,7 @@ func (c Case) title() string {
 		text += fmt.Sprintf(", %d in flight", c.InFlight)
 	}
 	if c.Workload == workLoops {
-		text += fmt.Sprintf(", %d loops", c.Loops)
+		text += fmt.Sprintf(", of %d", c.Loops)
 	}
 	if c.Workload == workConnsIdle || c.Workload == workConnsActive {
 		text += fmt.Sprintf(", of %d", c.Connections)
