@@ -10,13 +10,14 @@ SYSTEMS  := darwin freebsd windows
 
 NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/shm ./provider/soft/internal/udp ./reactor ./verbs/...
 
-.PHONY: help test test-full check deps lint race nocgo narrow cross test-vm hostile soak fuzz microbench comments
+.PHONY: help test test-full check deps lint race nocgo narrow cross stub test-vm hostile soak fuzz microbench comments
 
 help:
 	@echo 'make test        lint, tests with -race, without cgo, on 32 bits, other systems, test-vm;'
 	@echo '                 as root on Debian it installs missing packages'
 	@echo 'make test-full   test, fuzz and soak'
 	@echo 'make check       lint and tests, once; installs nothing'
+	@echo 'make stub        tests of provider/rdmacore without an RDMA device; needs the headers of libibverbs'
 	@echo 'make test-vm     tests with the kernel'\''s RDMA stack and other programs, in a virtual machine'
 	@echo 'make hostile     attacks from other processes, while a client must lose no message; part of test'
 	@echo 'make soak        the same attacks for DURATION ($(DURATION)); fails if a message was lost or a server grew'
@@ -24,7 +25,7 @@ help:
 	@echo 'make comments    100 random comments without their code, chosen by SEED'
 	@echo 'make microbench  benchmarks of the parts of the hot path, in the format of benchstat'
 
-test: deps lint race nocgo narrow cross test-vm
+test: deps lint race nocgo narrow cross stub test-vm
 	@echo 'make test: all passed'
 
 # Tests that take too long to run after every change.
@@ -74,6 +75,16 @@ cross:
 		echo "CGO_ENABLED=0 GOOS=$$os $(GO) vet ./..."; \
 		CGO_ENABLED=0 GOOS=$$os $(GO) vet ./... || exit 1; \
 	done
+
+# Tests of provider/rdmacore over a stub of libibverbs and librdmacm.
+stub:
+	@if printf '#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n' | $$($(GO) env CC) -E - >/dev/null 2>&1; then \
+		echo "$(GO) test -tags rdmacore ./provider/rdmacore/... ./bench/rdmacore"; \
+		$(GO) vet -tags rdmacore ./provider/... ./bench/rdmacore && \
+		$(GO) test -tags rdmacore -timeout $(TIMEOUT) ./provider/rdmacore/... ./bench/rdmacore; \
+	else \
+		echo "stub: libibverbs-dev or librdmacm-dev is missing; nothing was tested"; \
+	fi
 
 # A virtual machine with Soft-RoCE, built from Debian packages; see internal/vm.
 test-vm:

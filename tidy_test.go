@@ -85,11 +85,13 @@ var arrows = map[string][]string{
 	},
 	"provider/soft/internal/udp": {"verbs", "cm", "internal/wire", "internal/psn", "provider/soft/internal/counters", "provider/soft/internal/epollset", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
 
-	"provider/rdmacore": {"verbs", "cm", "internal/asyncq", "internal/eventfd", "internal/operr"},
-	"reactor":           {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},
-	"examples/*":        public,
-	"bench":             public,
-	"bench/memory":      public,
+	"provider/rdmacore":                {"verbs", "cm", "internal/asyncq", "internal/eventfd", "internal/operr", "provider/rdmacore/internal/ccall"},
+	"provider/rdmacore/internal/ccall": {},
+	"reactor":                          {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},
+	"examples/*":                       public,
+	"bench":                            public,
+	"bench/memory":                     public,
+	"bench/rdmacore":                   public,
 }
 
 var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/soft", "provider/rdmacore"}
@@ -210,7 +212,7 @@ func (s *source) isExample() bool { return path.Base(s.path) == "example_test.go
 
 // isApplication reports whether the file belongs to an application.
 func (s *source) isApplication() bool {
-	return fits("examples/*", s.dir()) || s.dir() == "bench"
+	return fits("examples/*", s.dir()) || s.dir() == "bench" || s.dir() == "bench/rdmacore"
 }
 
 func (s *source) lines(n ast.Node) int {
@@ -298,14 +300,14 @@ func checkModules(s *source) []string {
 }
 
 func checkUnsafe(s *source) []string {
-	if s.dir() == "provider/rdmacore" {
+	if s.dir() == "provider/rdmacore" || s.dir() == "bench/rdmacore" {
 		return nil
 	}
 	marked := strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(s.path, ".go"), "_test"), "_unsafe")
 	return s.eachImport(func(name string) string {
 		switch {
 		case name == "C":
-			return "cgo belongs in provider/rdmacore"
+			return "cgo belongs in provider/rdmacore and bench/rdmacore"
 		case name == "unsafe" && !marked:
 			return "unsafe belongs in a file named *_unsafe.go"
 		}

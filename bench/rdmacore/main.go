@@ -1,0 +1,152 @@
+//go:build rdmacore && cgo && linux
+
+// Command rdmacore measures what package rdmacore and package reactor add to the time of
+// a message, over a device that takes no time. The device is a stub in C: see stub.h.
+//
+// Two processes, each on a processor of its own, exchange messages in four steps. Each
+// step adds one layer:
+//
+//   - c: a loop in C over ibv_post_send, ibv_poll_cq and ibv_post_recv
+//   - provider: the same loop in Go over package rdmacore
+//   - reactor: an engine with one busy loop at each end
+//   - echo: as reactor, and the client also reads the clock twice for each message, keeps
+//     a histogram, and compares the bytes
+//
+// The steps are measured in turn, several times. The program prints the time of one way,
+// and by how much it is longer than in the first step.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+)
+
+// steps are the names of the steps, in the order of the layers.
+var steps = []string{"c", "provider", "reactor", "echo"}
+
+// A spec describes one measurement by two processes.
+type spec struct {
+	Step   string
+	Size   int // bytes of a message
+	Rounds int // round trips of a chunk
+	Chunks int // The duration of each chunk is measured.
+
+	// Interrupted makes both processes interrupt themselves: see interrupt.
+	Interrupted bool
+}
+
+// warmUpChunks is how many chunks at the beginning of a measurement do not count.
+// Arbitrary.
+const warmUpChunks = 5
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == childArg {
+		exit(runChild(os.Args[2:]))
+	}
+	s := spec{}
+	turns := flag.Int("turns", 9, "how often each step is measured")
+	flag.IntVar(&s.Size, "size", 64, "bytes of a message, at most 96")
+	flag.IntVar(&s.Rounds, "rounds", 200, "round trips of a chunk")
+	flag.IntVar(&s.Chunks, "chunks", 1000, "chunks of a measurement; its result is their 10th percentile")
+	out := flag.String("json", "", "write the times of one way to this `file`, in nanoseconds")
+	flag.Parse()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	times, err := measureAll(ctx, s, *turns)
+	if err == nil {
+		printTable(times)
+	}
+	if err == nil && *out != "" {
+		err = writeJSON(*out, times)
+	}
+	exit(err)
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rdmacore:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func writeJSON(name string, times map[string][]float64) error {
+	data, err := json.MarshalIndent(times, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(data, '\n'), 0o666)
+}
+
+// measureAll measures each step in each turn. The result has for each step the times of
+// one way in nanoseconds, one for each turn.
+func measureAll(ctx context.Context, s spec, turns int) (map[string][]float64, error) {
+	if s.Size < 1 || s.Size > 96 || turns < 1 || s.Rounds < 1 || s.Chunks <= warmUpChunks {
+		return nil, fmt.Errorf("the size must be from 1 to 96, the chunks more than %d, and the other numbers positive", warmUpChunks)
+	}
+	times := map[string][]float64{}
+	for turn := range turns {
+		for i := range steps {
+			// Odd turns go backwards, so that a slow drift of the machine favors no step.
+			if turn%2 == 1 {
+				i = len(steps) - 1 - i
+			}
+			s.Step = steps[i]
+			chunks, err := measure(ctx, &s)
+			if err != nil {
+				return nil, errors.Join(ctx.Err(), err)
+			}
+			times[s.Step] = append(times[s.Step], oneWay(chunks, s.Rounds))
+		}
+	}
+	return times, nil
+}
+
+// oneWay returns the time of one way in nanoseconds, from the durations of the chunks. It
+// takes their 10th percentile, because other programs disturb many chunks, and none makes
+// a chunk shorter.
+func oneWay(chunks []uint64, rounds int) float64 {
+	return quantile(toFloats(chunks[warmUpChunks:]), 0.1) / float64(2*rounds)
+}
+
+func toFloats(list []uint64) (out []float64) {
+	for _, n := range list {
+		out = append(out, float64(n))
+	}
+	return out
+}
+
+func median(list []float64) float64 { return quantile(list, 0.5) }
+
+// quantile returns the element below which the given share of the list is, from 0 to 1.
+func quantile(list []float64, share float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[int(share*float64(len(sorted)-1)+0.5)]
+}
+
+// printTable prints for each step the median time of one way, its quartiles, and the
+// median of the differences in the same turn to the first step and to the step before.
+func printTable(times map[string][]float64) {
+	fmt.Println("one way, ns  median  quartiles    beyond c  beyond the step before")
+	for i, step := range steps {
+		list := times[step]
+		fmt.Printf("%-11s  %6.0f  %4.0f-%-4.0f", step, median(list), quantile(list, 0.25), quantile(list, 0.75))
+		if i > 0 {
+			fmt.Printf("    %8.0f  %22.0f", median(differences(list, times[steps[0]])), median(differences(list, times[steps[i-1]])))
+		}
+		fmt.Println()
+	}
+}
+
+func differences(a, b []float64) (out []float64) {
+	for i := range a {
+		out = append(out, a[i]-b[i])
+	}
+	return out
+}

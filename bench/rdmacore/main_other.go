@@ -1,0 +1,16 @@
+//go:build !rdmacore || !cgo || !linux
+
+// Command rdmacore measures package rdmacore over a stub of libibverbs. It needs Linux,
+// cgo, the build tag rdmacore, and the headers of libibverbs and librdmacm.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	fmt.Fprintln(os.Stderr, "rdmacore: this build can not measure: it lacks Linux, cgo or the build tag rdmacore.",
+		"Install libibverbs-dev and librdmacm-dev (Debian), and run: go run -tags rdmacore ./bench/rdmacore")
+	os.Exit(1)
+}

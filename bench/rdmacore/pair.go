@@ -1,0 +1,149 @@
+//go:build rdmacore && cgo && linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The sides of a measurement. The server starts first.
+const (
+	server = iota
+	client
+)
+
+// measureTimeout is how long one measurement may take. Arbitrary.
+const measureTimeout = time.Minute
+
+// measure runs one step in two processes, and returns the duration of each chunk in
+// nanoseconds.
+func measure(ctx context.Context, s *spec) (chunks []uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
+	defer cancel()
+	cpus, err := twoCPUs()
+	if err != nil {
+		return nil, err
+	}
+	files, err := sharedFiles()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	var children [2]*child
+	for side := range children {
+		// Each process has the memory and its end of the socket pair.
+		if children[side], err = startChild(ctx, s, side, cpus[side], files[0], files[1+side]); err != nil {
+			cancel()
+			break
+		}
+	}
+	for _, c := range children {
+		if c != nil {
+			err = errors.Join(err, c.wait())
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = json.Unmarshal(children[client].stdout.Bytes(), &chunks)
+	return chunks, err
+}
+
+// sharedFiles returns the shared memory and the two ends of a socket pair. The stub maps
+// the memory, and its connection messages use the socket pair.
+func sharedFiles() (files [3]*os.File, err error) {
+	memory, err := unix.MemfdCreate("rdmacore", unix.MFD_CLOEXEC)
+	if err != nil {
+		return files, err
+	}
+	files[0] = os.NewFile(uintptr(memory), "memory")
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return files, errors.Join(err, files[0].Close())
+	}
+	for i, fd := range ends {
+		files[1+i] = os.NewFile(uintptr(fd), "socket")
+	}
+	return files, files[0].Truncate(sharedSize)
+}
+
+// A child is one of the two processes.
+type child struct {
+	cmd            *exec.Cmd
+	stdout, stderr bytes.Buffer
+}
+
+// childArg is the first argument of a child. The others are the side and the spec.
+const childArg = "child"
+
+func startChild(ctx context.Context, s *spec, side, cpu int, memory, socket *os.File) (*child, error) {
+	order, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{cmd: exec.CommandContext(ctx, program, childArg, fmt.Sprint(side), string(order))}
+	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
+	c.cmd.ExtraFiles = []*os.File{memory, socket}
+	// A second thread of the Go runtime may run while the loop polls.
+	c.cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
+	return c, startOn(c.cmd, cpu)
+}
+
+func (c *child) wait() error {
+	if err := c.cmd.Wait(); err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(c.stderr.String()))
+	}
+	return nil
+}
+
+// twoCPUs returns two processors on which this process may run.
+func twoCPUs() (cpus []int, err error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, err
+	}
+	for cpu := 0; len(cpus) < min(set.Count(), 2); cpu++ {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	if len(cpus) < 2 {
+		return nil, errors.New("two processors are needed, because both processes poll")
+	}
+	return cpus, nil
+}
+
+// startOn starts a program whose threads all run on the processor cpu.
+func startOn(cmd *exec.Cmd, cpu int) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return err
+	}
+	one.Set(cpu)
+	err := unix.SchedSetaffinity(0, &one)
+	if err == nil {
+		err = cmd.Start()
+	}
+	return errors.Join(err, unix.SchedSetaffinity(0, &before))
+}
