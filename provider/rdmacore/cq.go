@@ -26,9 +26,11 @@ type cq struct {
 	arms    atomic.Int64 // number of Arm calls whose event was not fetched yet
 	broken  atomic.Bool  // The device has reported an overrun.
 
-	guard // protects the fields c and idle
+	guard // protects the fields below
 	c     *C.struct_ibv_cq
 	idle  uint // number of polls without a completion since the CQ was created; see idlePolls
+	args  pollArgs
+	raw   []rawWC // memory for the completions of one call into C
 }
 
 // CreateCQ creates a completion queue.
@@ -77,6 +79,8 @@ func (q *cq) create(attr *verbs.CQAttr) error {
 		return createError("create CQ", err)
 	}
 	q.c = c
+	q.raw = make([]rawWC, pollBatch)
+	q.args = pollArgs{cq: q.address(), wcs: uintptr(unsafe.Pointer(&q.raw[0]))}
 	q.dev.objects.add(q.address(), q)
 	return nil
 }
@@ -97,8 +101,7 @@ func (q *cq) dependencies() []*userCount {
 	return []*userCount{&q.dev.provider.users, &q.channel.users}
 }
 
-func (q *cq) address() uintptr    { return uintptr(unsafe.Pointer(q.c)) }
-func (q *cq) handle() C.uintptr_t { return C.uintptr_t(q.address()) }
+func (q *cq) address() uintptr { return uintptr(unsafe.Pointer(q.c)) }
 
 // Arm requests an event for the next completion, or only for the next failed or
 // solicited completion.
@@ -119,7 +122,7 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	if solicitedOnly {
 		only = 1
 	}
-	return verbsError("arm CQ", int32(C.rl_arm(q.handle(), only)))
+	return verbsError("arm CQ", int32(C.rl_arm(C.uintptr_t(q.address()), only)))
 }
 
 // AckEvents acknowledges events.

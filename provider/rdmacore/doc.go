@@ -1,6 +1,6 @@
 // Package rdmacore is the provider for the RDMA devices of the kernel: network cards for
 // RoCEv2 and iWARP, and the software devices rxe and siw. It calls the C libraries
-// libibverbs and librdmacm. Only this package of the module uses cgo.
+// libibverbs and librdmacm. No other package of the library uses cgo.
 //
 // It needs the build tag rdmacore, Linux and cgo. Without the tag it is empty. In
 // Debian, the build needs the packages libibverbs-dev and librdmacm-dev (rdma-core 35 or

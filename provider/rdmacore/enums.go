@@ -38,9 +38,6 @@ const (
 	_ = -uint(verbs.WCRead ^ C.IBV_WC_RDMA_READ)
 	_ = -uint(verbs.WCCompareSwap ^ C.IBV_WC_COMP_SWAP)
 	_ = -uint(verbs.WCFetchAdd ^ C.IBV_WC_FETCH_ADD)
-	// The next two numbers are from the opcode conversion in shim_data.c.
-	_ = -uint(verbs.WCRecv ^ 5)
-	_ = -uint(verbs.WCRecvWriteImm ^ 6)
 	_ = -uint(verbs.WCWithGRH ^ C.IBV_WC_GRH)
 	_ = -uint(verbs.WCWithImm ^ C.IBV_WC_WITH_IMM)
 
@@ -134,15 +131,4 @@ const (
 	_ = -(unsafe.Sizeof(verbs.SGE{}) ^ C.sizeof_struct_ibv_sge)
 	_ = -(unsafe.Offsetof(verbs.SGE{}.Length) ^ unsafe.Offsetof(C.struct_ibv_sge{}.length))
 	_ = -(unsafe.Offsetof(verbs.SGE{}.LKey) ^ unsafe.Offsetof(C.struct_ibv_sge{}.lkey))
-
-	_ = -(unsafe.Sizeof(verbs.WC{}) ^ C.sizeof_struct_rl_wc)
-	_ = -(unsafe.Offsetof(verbs.WC{}.ID) ^ unsafe.Offsetof(C.struct_rl_wc{}.id))
-	_ = -(unsafe.Offsetof(verbs.WC{}.Status) ^ unsafe.Offsetof(C.struct_rl_wc{}.status))
-	_ = -(unsafe.Offsetof(verbs.WC{}.Opcode) ^ unsafe.Offsetof(C.struct_rl_wc{}.opcode))
-	_ = -(unsafe.Offsetof(verbs.WC{}.Flags) ^ unsafe.Offsetof(C.struct_rl_wc{}.flags))
-	_ = -(unsafe.Offsetof(verbs.WC{}.ByteLen) ^ unsafe.Offsetof(C.struct_rl_wc{}.byte_len))
-	_ = -(unsafe.Offsetof(verbs.WC{}.Imm) ^ unsafe.Offsetof(C.struct_rl_wc{}.imm))
-	_ = -(unsafe.Offsetof(verbs.WC{}.QPN) ^ unsafe.Offsetof(C.struct_rl_wc{}.qpn))
-	_ = -(unsafe.Offsetof(verbs.WC{}.SrcQPN) ^ unsafe.Offsetof(C.struct_rl_wc{}.src_qpn))
-	_ = -(unsafe.Offsetof(verbs.WC{}.VendorErr) ^ unsafe.Offsetof(C.struct_rl_wc{}.vendor_err))
 )

@@ -90,6 +90,19 @@ func (u *userCount) Add() error                       { return u.add() }
 func (u *userCount) Remove()                          { u.remove() }
 func (u *userCount) Close(destroy func() error) error { return u.close(destroy) }
 
+// A RawWC is struct ibv_wc.
+type RawWC = rawWC
+
+// NewRawWC returns a completion of a send or receive with immediate data.
+func NewRawWC(status verbs.Status, opcode uint32) RawWC {
+	return rawWC{
+		status: uint32(status), opcode: opcode, vendorErr: 1, byteLen: 2, imm: [4]byte{0, 0, 1, 2}, qpn: 3, srcQPN: 4,
+		flags: uint32(verbs.WCWithImm) | 1<<8,
+	}
+}
+
+func (r *rawWC) Convert(wc *verbs.WC) { r.convert(wc) }
+
 // A Queue takes the place of a send or receive queue in tests of the registry. Its
 // methods do nothing; the number distinguishes the Queues.
 type Queue struct{ number int }

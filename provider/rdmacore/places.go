@@ -5,19 +5,31 @@ package rdmacore
 // An orderedPlaces has the places of a send queue. A completion also frees the places of
 // earlier unsignaled requests (IBTA vol. 1, 10.8.5.1).
 type orderedPlaces struct {
-	ids []uint64 // for each place, the ID that the caller gave to its request
+	// For each place, the ID that the caller gave to its request. The length is a power
+	// of two, and at least the limit.
+	ids   []uint64
+	limit int // number of requests that may occupy places
 	// Numbers of all places that were occupied (head) and freed (tail) so far.
 	head, tail uint64
 }
 
-func newOrderedPlaces(n int) orderedPlaces { return orderedPlaces{ids: make([]uint64, n)} }
+func newOrderedPlaces(n int) orderedPlaces {
+	size := 1
+	for size < n {
+		size <<= 1
+	}
+	return orderedPlaces{ids: make([]uint64, size), limit: n}
+}
 
 // room returns the number of free places.
-func (p *orderedPlaces) room() int { return len(p.ids) - int(p.head-p.tail) }
+func (p *orderedPlaces) room() int { return p.limit - int(p.head-p.tail) }
+
+// mask converts a number of a place to its index.
+func (p *orderedPlaces) mask() uint64 { return uint64(len(p.ids) - 1) }
 
 // occupy gives the request with the given ID the next place. There must be a free place.
 func (p *orderedPlaces) occupy(id uint64) uint32 {
-	i := p.head % uint64(len(p.ids))
+	i := p.head & p.mask()
 	p.ids[i] = id
 	p.head++
 	return uint32(i)
@@ -29,12 +41,8 @@ func (p *orderedPlaces) returnLast(n int) { p.head -= uint64(n) }
 // settle frees a place and all places before it. It returns the ID of the request in the
 // place, or false if the place is not in use.
 func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
-	n := uint64(len(p.ids))
-	if uint64(place) >= n {
-		return 0, false
-	}
-	before := (uint64(place) + n - p.tail%n) % n
-	if before >= p.head-p.tail {
+	before := (uint64(place) - p.tail) & p.mask()
+	if int(place) >= len(p.ids) || before >= p.head-p.tail {
 		return 0, false
 	}
 	p.tail += before + 1

@@ -2,11 +2,6 @@
 
 package rdmacore
 
-// #cgo noescape rl_poll
-// #cgo nocallback rl_poll
-// #include "shim.h"
-import "C"
-
 import (
 	"unsafe"
 
@@ -17,7 +12,10 @@ import (
 // A CQ checks for an overrun after this number of polls without a completion. Arbitrary.
 const idlePolls = 1024
 
-// Poll fetches up to len(dst) completions with one call into C.
+// pollBatch is how many completions one call of ibv_poll_cq fetches. Arbitrary.
+const pollBatch = 64
+
+// Poll fetches up to len(dst) completions. Each call into C fetches up to pollBatch.
 //
 // Implements: ibv_poll_cq(3).
 func (q *cq) Poll(dst []verbs.WC) (int, error) {
@@ -29,18 +27,28 @@ func (q *cq) Poll(dst []verbs.WC) (int, error) {
 	return q.poll(dst)
 }
 
-// poll fetches completions and drops those of closed queues. If dst was full and all its
-// completions were dropped, poll() fetches again.
+// poll fetches completions until dst is full or the CQ is empty. It drops those of closed
+// queues.
 func (q *cq) poll(dst []verbs.WC) (n int, err error) {
-	for {
-		raw := 0
-		if len(dst) > 0 {
-			raw = int(C.rl_poll(q.handle(), (*C.struct_rl_wc)(unsafe.Pointer(&dst[0])), C.int(len(dst))))
+	for n < len(dst) {
+		want := min(len(dst)-n, pollBatch)
+		q.args.n = int32(want)
+		q.call(fnPoll, unsafe.Pointer(&q.args), nil)
+		found := min(int(q.args.found), want)
+		if found < 0 && n == 0 {
+			return 0, verbsError("poll CQ", q.args.found)
 		}
-		if n, err = q.afterPoll(dst, raw); n > 0 || raw < len(dst) || raw == 0 {
-			return n, err
+		if found > 0 {
+			n += q.settle(dst[n:], q.raw[:found])
+		}
+		if found < want {
+			break
 		}
 	}
+	if n == 0 {
+		q.countIdle()
+	}
+	return n, nil
 }
 
 // usable returns nil if the CQ can be polled, and otherwise the reason.
@@ -54,36 +62,31 @@ func (q *cq) usable() error {
 	return nil
 }
 
-// afterPoll handles the result of rl_poll. Sometimes it fetches asynchronous events,
+// countIdle counts a poll without a completion. Sometimes it fetches asynchronous events,
 // because on some devices an overrun CQ looks empty.
-func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
-	if n < 0 {
-		return 0, verbsError("poll CQ", int32(n))
-	}
-	if n > 0 {
-		return q.settle(dst[:n]), nil
-	}
+func (q *cq) countIdle() {
 	if q.idle++; q.idle%idlePolls == 0 {
 		q.dev.async.fetchAll()
 	}
-	return 0, nil
 }
 
-// settle frees the places of completed requests and sets the caller's IDs. It drops
-// completions of closed queues, and returns how many completions remain.
-func (q *cq) settle(wcs []verbs.WC) int {
-	n := 0
-	for i := range wcs {
-		tag, place := splitWRID(wcs[i].ID)
+// settle frees the places of completed requests, and stores the completions in dst with
+// the caller's IDs. It drops completions of closed queues, and returns how many are in
+// dst.
+func (q *cq) settle(dst []verbs.WC, raw []rawWC) (n int) {
+	for i := range raw {
+		wc, r := &dst[n], &raw[i]
+		tag, place := splitWRID(r.id)
 		queue := q.dev.queues.find(tag)
-		if queue == nil || !queue.settle(place, &wcs[i]) {
+		if queue == nil {
 			continue
 		}
-		if wcs[i].Status != verbs.StatusSuccess {
-			queue.failed()
+		r.convert(wc)
+		if !queue.settle(place, wc) {
+			continue
 		}
-		if n != i {
-			wcs[n] = wcs[i]
+		if wc.Status != verbs.StatusSuccess {
+			queue.failed()
 		}
 		n++
 	}

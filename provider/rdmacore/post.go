@@ -2,12 +2,6 @@
 
 package rdmacore
 
-// #cgo noescape rl_post_send
-// #cgo nocallback rl_post_send
-// #cgo noescape rl_post_recv
-// #cgo nocallback rl_post_recv
-// #cgo noescape rl_post_srq_recv
-// #cgo nocallback rl_post_srq_recv
 // #include "shim.h"
 import "C"
 
@@ -33,15 +27,10 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	if q.lastState() < verbs.StateRTS {
 		return 0, operr.Wrap("post send", verbs.ErrState)
 	}
+	s.direct = false
 	n, err := s.gather(wrs)
 	if n > 0 {
-		done := C.rl_post_send(q.handle(), (*C.struct_rl_send)(unsafe.Pointer(&s.reqs[0])), C.int(n),
-			(*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(s.sges))),
-			(*C.uint8_t)(unsafe.SliceData(s.inline)))
-		if done.err != 0 {
-			s.places.returnLast(n - int(done.n))
-			n, err = int(done.n), postError("post send", int32(done.err))
-		}
+		n, err = s.post(n, err)
 	}
 	return n, operr.Wrap("post send", err)
 }
@@ -65,7 +54,7 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	}
 	n, err := r.gather(wrs)
 	if n > 0 {
-		n, err = r.posted(n, err, C.rl_post_recv(q.handle(), r.cReqs(), C.int(n), r.cSGEs()))
+		n, err = r.post(fnPostRecv, q.address(), n, err)
 		q.flushLateRecvs()
 	}
 	return n, operr.Wrap("post receive", err)
@@ -84,30 +73,49 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	}
 	n, err := r.gather(wrs)
 	if n > 0 {
-		n, err = r.posted(n, err, C.rl_post_srq_recv(C.uintptr_t(s.address()), r.cReqs(), C.int(n), r.cSGEs()))
+		n, err = r.post(fnPostSRQRecv, s.address(), n, err)
 	}
 	return n, operr.Wrap("post SRQ receive", err)
 }
 
-func (r *recvQueue) cReqs() *C.struct_rl_recv {
-	return (*C.struct_rl_recv)(unsafe.Pointer(&r.reqs[0]))
-}
-
-func (r *recvQueue) cSGEs() *C.struct_ibv_sge {
-	return (*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(r.sges)))
-}
-
-// posted handles the result of posting n requests. It frees the places of refused
-// requests, and returns the number of accepted requests.
-func (r *recvQueue) posted(n int, err error, done C.struct_rl_posted) (int, error) {
-	if done.err == 0 {
-		return n, err
+// post posts the n requests of the batch. The parameter gathered is the error that has
+// ended the batch, or nil. post returns the number of accepted requests, and gathered or
+// an earlier error. It frees the places of refused requests.
+func (s *sendQueue) post(n int, gathered error) (int, error) {
+	s.args = postArgs{
+		queue:  s.qp.address(),
+		reqs:   uintptr(unsafe.Pointer(&s.reqs[0])),
+		sges:   uintptr(unsafe.Pointer(unsafe.SliceData(s.sges))),
+		inline: uintptr(unsafe.Pointer(unsafe.SliceData(s.inline))),
+		n:      int32(n),
 	}
-	for _, req := range r.reqs[done.n:] {
+	s.call(fnPostSend, unsafe.Pointer(&s.args), nil)
+	if s.args.err == 0 {
+		return n, gathered
+	}
+	done := int(s.args.done)
+	s.places.returnLast(n - done)
+	return done, postError("post send", s.args.err)
+}
+
+// post posts the n requests of the batch to the queue pair or SRQ at the address queue,
+// with the C function fn. The results are those of sendQueue.post.
+func (r *recvQueue) post(fn, queue uintptr, n int, gathered error) (int, error) {
+	r.args = postArgs{
+		queue: queue,
+		reqs:  uintptr(unsafe.Pointer(&r.reqs[0])),
+		sges:  uintptr(unsafe.Pointer(unsafe.SliceData(r.sges))),
+		n:     int32(n),
+	}
+	r.call(fn, unsafe.Pointer(&r.args), nil)
+	if r.args.err == 0 {
+		return n, gathered
+	}
+	for _, req := range r.reqs[r.args.done:] {
 		_, place := splitWRID(req.id)
 		r.places.settle(place)
 	}
-	return int(done.n), postError("post receive", int32(done.err))
+	return int(r.args.done), postError("post receive", r.args.err)
 }
 
 // Go and C share the structs of queues.go. The build fails if their layouts differ.

@@ -170,10 +170,10 @@ func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
 		q.caps.MaxRecvWR, q.caps.MaxRecvSGE = 0, 0
 	}
 	q.sends.qp, q.recvs.qp = q, q
-	q.sends.owned = q.sendCQ.owned
+	q.sends.share(q.sendCQ)
 	q.sends.places = newOrderedPlaces(q.caps.MaxSendWR)
 	q.recvs.maxSGE = q.caps.MaxRecvSGE
-	q.recvs.owned = q.recvCQ.owned
+	q.recvs.share(q.recvCQ)
 	q.recvs.places = newPoolPlaces(q.caps.MaxRecvWR)
 	d.objects.add(q.address(), q)
 	if q.kind == verbs.QPTypeUD {

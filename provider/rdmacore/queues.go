@@ -37,6 +37,7 @@ type sendQueue struct {
 
 	guard  // protects the fields below
 	closed bool
+	direct bool // SendInline has posted a message since the last PostSend or Doorbell
 	tag    uint64
 	places orderedPlaces
 
@@ -44,6 +45,9 @@ type sendQueue struct {
 	reqs   []sendReq
 	sges   []verbs.SGE
 	inline []byte
+	args   postArgs
+
+	inlineArgs inlineArgs // arguments of SendInline
 }
 
 // gather puts requests into the batch, and returns their number. It stops at the first
@@ -172,6 +176,7 @@ type recvQueue struct {
 
 	reqs []recvReq
 	sges []verbs.SGE
+	args postArgs
 }
 
 // gather puts requests into the batch, and returns their number. It stops at the first

@@ -9,11 +9,36 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* The result of posting requests: n requests were posted. If the device has not accepted
- * the next request, err is the negated errno for that request, and otherwise 0. */
-struct rl_posted {
-	int n;
-	int err;
+/* The arguments and the result of a call that posts n requests to queue, which is the
+ * address of a queue pair or SRQ. The arrays are those of queues.go. If the device has not
+ * accepted all requests, err is the negated errno for the request with the index done. */
+struct rl_post {
+	uintptr_t queue;
+	uintptr_t reqs;
+	uintptr_t sges;
+	uintptr_t inline_data;
+	int32_t n;
+	int32_t done;
+	int32_t err;
+};
+
+/* The arguments and the result of rl_send_inline. err is 0 or a negated errno. */
+struct rl_inline {
+	uintptr_t qp;
+	uint64_t id;
+	uint32_t len;
+	uint32_t flags;
+	int32_t err;
+};
+
+/* The arguments and the result of rl_poll, which fetches up to n completions to the array
+ * wcs of struct ibv_wc. found is the number of completions, or -EIO if the device can not
+ * read the queue. */
+struct rl_poll {
+	uintptr_t cq;
+	uintptr_t wcs;
+	int32_t n;
+	int32_t found;
 };
 
 /* One send request of a batch. The scatter/gather entries of all requests of the batch
@@ -38,19 +63,6 @@ struct rl_send {
 struct rl_recv {
 	uint64_t id;
 	uint64_t sges;
-};
-
-/* One completion, with the memory layout of verbs.WC. */
-struct rl_wc {
-	uint64_t id;
-	uint8_t status;
-	uint8_t opcode;
-	uint8_t flags;
-	uint32_t byte_len;
-	uint32_t imm;
-	uint32_t qpn;
-	uint32_t src_qpn;
-	uint32_t vendor_err;
 };
 
 /* Connection parameters with their private data. */
@@ -100,14 +112,20 @@ int rl_nonblock(int fd);
 int rl_next_async(struct ibv_context *ctx, struct rl_async *ev);
 int rl_release_device(struct ibv_context *ctx);
 
-/* The data path: shim_data.c. Objects are passed as integers with their addresses,
- * because cgo checks for each pointer argument whether it points to Go memory. */
-struct rl_posted rl_post_send(uintptr_t qp, const struct rl_send *reqs, int n,
-			      struct ibv_sge *sges, const uint8_t *inline_data);
-struct rl_posted rl_post_recv(uintptr_t qp, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
-struct rl_posted rl_post_srq_recv(uintptr_t srq, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
+/* The data path: shim_data.c. The functions that get a pointer args return at once, and
+ * are called by way of package ccall. Only rl_send_inline uses data. */
+void rl_post_send(void *args, const void *data);
+void rl_post_recv(void *args, const void *data);
+void rl_post_srq_recv(void *args, const void *data);
+void rl_send_inline(void *args, const void *data);
+void rl_poll(void *args, const void *data);
+
+/* Calls one of these functions by way of cgo. The addresses are integers, because cgo
+ * checks for each pointer argument whether it points to Go memory with pointers. */
+void rl_call(uintptr_t fn, uintptr_t args, const uint8_t *data);
+
+/* Objects are passed as integers for the same reason. */
 void rl_ring_doorbell(uintptr_t qp);
-int rl_poll(uintptr_t cq, struct rl_wc *dst, int n);
 int rl_arm(uintptr_t cq, int solicited_only);
 int rl_next_cq_event(uintptr_t channel, uint64_t *cq);
 

@@ -10,9 +10,6 @@
 /* The number of requests that one call of the library posts, as a linked list. */
 enum { CHAIN = 64 };
 
-/* The number of completions that one call of ibv_poll_cq asks for. */
-enum { POLL = 32 };
-
 static void fill_send(struct ibv_send_wr *wr, const struct rl_send *r, struct ibv_sge *sges)
 {
 	wr->wr_id = r->id;
@@ -36,29 +33,47 @@ static void fill_send(struct ibv_send_wr *wr, const struct rl_send *r, struct ib
 	}
 }
 
-struct rl_posted rl_post_send(uintptr_t qp, const struct rl_send *reqs, int n,
-			      struct ibv_sge *sges, const uint8_t *inline_data)
+/* Posts send requests, in chains of up to CHAIN. */
+void rl_post_send(void *args, const void *data)
 {
+	struct rl_post *p = args;
+	const struct rl_send *reqs = (const struct rl_send *)p->reqs;
+	struct ibv_sge *sges = (struct ibv_sge *)p->sges;
 	struct ibv_send_wr wr[CHAIN], *bad;
-	struct rl_posted done = { 0, 0 };
 
-	while (done.n < n && !done.err) {
-		int len = n - done.n < CHAIN ? n - done.n : CHAIN;
+	(void)data;
+	for (p->done = p->err = 0; p->done < p->n && !p->err;) {
+		int len = p->n - p->done < CHAIN ? p->n - p->done : CHAIN;
 
 		for (int i = 0; i < len; i++, reqs++) {
 			if (reqs->flags & IBV_SEND_INLINE)
 				for (uint32_t k = 0; k < reqs->sges; k++)
-					sges[k].addr += (uintptr_t)inline_data;
+					sges[k].addr += p->inline_data;
 			fill_send(&wr[i], reqs, sges);
 			wr[i].next = &wr[i + 1];
 			sges += reqs->sges;
 		}
 		wr[len - 1].next = NULL;
 		bad = NULL;
-		done.err = verbs_result(ibv_post_send((struct ibv_qp *)qp, wr, &bad));
-		done.n += done.err ? (bad ? bad - wr : 0) : len;
+		p->err = verbs_result(ibv_post_send((struct ibv_qp *)p->queue, wr, &bad));
+		p->done += p->err ? (bad ? bad - wr : 0) : len;
 	}
-	return done;
+}
+
+/* Posts one SEND with inline data. */
+void rl_send_inline(void *args, const void *data)
+{
+	struct rl_inline *r = args;
+	struct ibv_sge sge = { .addr = (uintptr_t)data, .length = r->len };
+	struct ibv_send_wr wr, *bad;
+
+	wr.wr_id = r->id;
+	wr.next = NULL;
+	wr.sg_list = &sge;
+	wr.num_sge = r->len > 0;
+	wr.opcode = IBV_WR_SEND;
+	wr.send_flags = r->flags | IBV_SEND_INLINE;
+	r->err = verbs_result(ibv_post_send((struct ibv_qp *)r->qp, &wr, &bad));
 }
 
 static void fill_recv(struct ibv_recv_wr *wr, const struct rl_recv *reqs, int n, struct ibv_sge **sges)
@@ -72,33 +87,38 @@ static void fill_recv(struct ibv_recv_wr *wr, const struct rl_recv *reqs, int n,
 	}
 }
 
-/* Posts to the shared receive queue srq. If srq is NULL, posts to the receive queue of
- * qp. */
-static struct rl_posted post_recv(struct ibv_qp *qp, struct ibv_srq *srq, const struct rl_recv *reqs, int n,
-				  struct ibv_sge *sges)
+/* Posts receive requests to the shared receive queue srq. If srq is NULL, posts to the
+ * receive queue of qp. */
+static void post_recv(struct ibv_qp *qp, struct ibv_srq *srq, struct rl_post *p)
 {
+	const struct rl_recv *reqs = (const struct rl_recv *)p->reqs;
+	struct ibv_sge *sges = (struct ibv_sge *)p->sges;
 	struct ibv_recv_wr wr[CHAIN], *bad;
-	struct rl_posted done = { 0, 0 };
 
-	while (done.n < n && !done.err) {
-		int len = n - done.n < CHAIN ? n - done.n : CHAIN;
+	for (p->done = p->err = 0; p->done < p->n && !p->err;) {
+		int len = p->n - p->done < CHAIN ? p->n - p->done : CHAIN;
 
-		fill_recv(wr, reqs + done.n, len, &sges);
+		fill_recv(wr, reqs + p->done, len, &sges);
 		bad = NULL;
-		done.err = verbs_result(srq ? ibv_post_srq_recv(srq, wr, &bad) : ibv_post_recv(qp, wr, &bad));
-		done.n += done.err ? (bad ? bad - wr : 0) : len;
+		p->err = verbs_result(srq ? ibv_post_srq_recv(srq, wr, &bad) : ibv_post_recv(qp, wr, &bad));
+		p->done += p->err ? (bad ? bad - wr : 0) : len;
 	}
-	return done;
 }
 
-struct rl_posted rl_post_recv(uintptr_t qp, const struct rl_recv *reqs, int n, struct ibv_sge *sges)
+void rl_post_recv(void *args, const void *data)
 {
-	return post_recv((struct ibv_qp *)qp, NULL, reqs, n, sges);
+	struct rl_post *p = args;
+
+	(void)data;
+	post_recv((struct ibv_qp *)p->queue, NULL, p);
 }
 
-struct rl_posted rl_post_srq_recv(uintptr_t srq, const struct rl_recv *reqs, int n, struct ibv_sge *sges)
+void rl_post_srq_recv(void *args, const void *data)
 {
-	return post_recv(NULL, (struct ibv_srq *)srq, reqs, n, sges);
+	struct rl_post *p = args;
+
+	(void)data;
+	post_recv(NULL, (struct ibv_srq *)p->queue, p);
 }
 
 /* Rings the doorbell of a send queue of rxe without posting a request. For that purpose
@@ -111,54 +131,19 @@ void rl_ring_doorbell(uintptr_t qp)
 	ibv_post_send((struct ibv_qp *)qp, &wr, &bad);
 }
 
-/* Converts an opcode to a verbs.WCOpcode, in which the opcodes of receives follow the
- * other opcodes without a gap. The result 255 means an operation that this package does
- * not use. */
-static uint8_t wc_opcode(enum ibv_wc_opcode op)
+void rl_poll(void *args, const void *data)
 {
-	if (op == IBV_WC_RECV)
-		return 5;
-	if (op == IBV_WC_RECV_RDMA_WITH_IMM)
-		return 6;
-	return op <= IBV_WC_FETCH_ADD ? op : 255;
+	struct rl_poll *p = args;
+
+	(void)data;
+	p->found = ibv_poll_cq((struct ibv_cq *)p->cq, p->n, (struct ibv_wc *)p->wcs);
+	if (p->found < 0)
+		p->found = -EIO;
 }
 
-static void fill_wc(struct rl_wc *out, const struct ibv_wc *wc)
+void rl_call(uintptr_t fn, uintptr_t args, const uint8_t *data)
 {
-	memset(out, 0, sizeof(*out));
-	out->id = wc->wr_id;
-	out->status = wc->status;
-	out->qpn = wc->qp_num;
-	out->vendor_err = wc->vendor_err;
-	if (wc->status != IBV_WC_SUCCESS)
-		return; /* no other field is valid: ibv_poll_cq(3) */
-	out->opcode = wc_opcode(wc->opcode);
-	out->flags = wc->wc_flags & (IBV_WC_GRH | IBV_WC_WITH_IMM);
-	out->byte_len = wc->byte_len;
-	out->src_qpn = wc->src_qp;
-	if (wc->wc_flags & IBV_WC_WITH_IMM)
-		out->imm = ntohl(wc->imm_data);
-}
-
-/* Fetches up to n completions. Returns their number, or -EIO if the device can not read
- * the queue. */
-int rl_poll(uintptr_t cq, struct rl_wc *dst, int n)
-{
-	struct ibv_wc wc[POLL];
-	int done = 0;
-
-	while (done < n) {
-		int want = n - done < POLL ? n - done : POLL;
-		int got = ibv_poll_cq((struct ibv_cq *)cq, want, wc);
-
-		if (got < 0)
-			return done ? done : -EIO;
-		for (int i = 0; i < got; i++)
-			fill_wc(&dst[done++], &wc[i]);
-		if (got < want)
-			break;
-	}
-	return done;
+	((void (*)(void *, const void *))fn)((void *)args, data);
 }
 
 int rl_arm(uintptr_t cq, int solicited_only)

@@ -47,7 +47,7 @@ func (p *pd) createSRQ(attr *verbs.SRQAttr) (*srq, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.recvs.owned = q.owned
+		s.recvs.share(q)
 	}
 	if err := p.users.add(); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ package rdmacore
 import (
 	"sync"
 
+	"github.com/rdmaloop/rdmaloop/provider/rdmacore/internal/ccall"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -86,9 +87,18 @@ type guard struct {
 	mu sync.Mutex
 	// true for manual progress: one goroutine owns the object, so no lock is needed
 	owned bool
+	caller
 }
 
-func newGuard(p verbs.Progress) guard { return guard{owned: p == verbs.ProgressManual} }
+func newGuard(p verbs.Progress) guard {
+	if p != verbs.ProgressManual {
+		return guard{}
+	}
+	return guard{owned: true, caller: caller{ccall.NewStack()}}
+}
+
+// share makes the guard one of the owner of the CQ q.
+func (g *guard) share(q *cq) { g.owned, g.caller = q.owned, q.caller }
 
 // enter begins the use of the object. leave() must follow.
 func (g *guard) enter() {

@@ -1,0 +1,76 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+// #include "shim.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A rawWC is struct ibv_wc.
+type rawWC struct {
+	id        uint64
+	status    uint32
+	opcode    uint32
+	vendorErr uint32
+	byteLen   uint32
+	imm       [4]byte // in network byte order
+	qpn       uint32
+	srcQPN    uint32
+	flags     uint32
+	_         [8]byte
+}
+
+// unusedOpcode is the opcode of operations that this package does not use.
+const unusedOpcode verbs.WCOpcode = 255
+
+// convert sets all fields of wc except the ID, which becomes 0 after an error. After an
+// error most fields of r are undefined: ibv_poll_cq(3).
+func (r *rawWC) convert(wc *verbs.WC) {
+	if r.status != C.IBV_WC_SUCCESS {
+		*wc = verbs.WC{Status: verbs.Status(r.status), QPN: r.qpn, VendorErr: r.vendorErr}
+		return
+	}
+	wc.Status = verbs.StatusSuccess
+	wc.Opcode = fromWCOpcode(r.opcode)
+	wc.Flags = verbs.WCFlags(r.flags & (C.IBV_WC_GRH | C.IBV_WC_WITH_IMM))
+	wc.ByteLen = r.byteLen
+	wc.Imm = 0
+	if r.flags&C.IBV_WC_WITH_IMM != 0 {
+		wc.Imm = binary.BigEndian.Uint32(r.imm[:])
+	}
+	wc.QPN = r.qpn
+	wc.SrcQPN = r.srcQPN
+	wc.VendorErr = r.vendorErr
+}
+
+// fromWCOpcode converts an enum ibv_wc_opcode. In verbs.WCOpcode the opcodes of receives
+// follow the other opcodes without a gap.
+func fromWCOpcode(op uint32) verbs.WCOpcode {
+	switch {
+	case op == C.IBV_WC_RECV:
+		return verbs.WCRecv
+	case op == C.IBV_WC_RECV_RDMA_WITH_IMM:
+		return verbs.WCRecvWriteImm
+	case op <= C.IBV_WC_FETCH_ADD:
+		return verbs.WCOpcode(op)
+	}
+	return unusedOpcode
+}
+
+// The build fails if the layout of rawWC differs from that of struct ibv_wc.
+const (
+	_ = -(unsafe.Sizeof(rawWC{}) ^ C.sizeof_struct_ibv_wc)
+	_ = -(unsafe.Offsetof(rawWC{}.status) ^ unsafe.Offsetof(C.struct_ibv_wc{}.status))
+	_ = -(unsafe.Offsetof(rawWC{}.opcode) ^ unsafe.Offsetof(C.struct_ibv_wc{}.opcode))
+	_ = -(unsafe.Offsetof(rawWC{}.vendorErr) ^ unsafe.Offsetof(C.struct_ibv_wc{}.vendor_err))
+	_ = -(unsafe.Offsetof(rawWC{}.byteLen) ^ unsafe.Offsetof(C.struct_ibv_wc{}.byte_len))
+	_ = -(unsafe.Offsetof(rawWC{}.qpn) ^ unsafe.Offsetof(C.struct_ibv_wc{}.qp_num))
+	_ = -(unsafe.Offsetof(rawWC{}.srcQPN) ^ unsafe.Offsetof(C.struct_ibv_wc{}.src_qp))
+	_ = -(unsafe.Offsetof(rawWC{}.flags) ^ unsafe.Offsetof(C.struct_ibv_wc{}.wc_flags))
+)
