@@ -41,6 +41,18 @@ func BenchmarkSendReceive(b *testing.B) {
 	}
 }
 
+// BenchmarkWriteDirectly posts a WRITE, which the requester executes itself, and polls its
+// completion.
+func BenchmarkWriteDirectly(b *testing.B) {
+	x, y := newDirectPair(b, directConfig())
+	writes := []verbs.SendWR{x.remote(verbs.OpWrite, y, 64)}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = x.qp.PostSend(writes)
+		_, _ = x.cq.Poll(x.wc)
+	}
+}
+
 // BenchmarkPostRecv posts one receive buffer and removes it from the receive queue.
 func BenchmarkPostRecv(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
