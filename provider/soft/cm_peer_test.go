@@ -24,6 +24,7 @@ var peers = map[string]peerproc.Role{
 	"server-tcp-no-fetch":  func(t *testing.T, _ string) { peerServer(t, cm.TCP, func(*party, *cm.ID) {}) },
 	"server-tcp-no-answer": func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerFetch) },
 	"server-udp-no-answer": func(t *testing.T, _ string) { peerServer(t, cm.UDP, peerFetch) },
+	"server-region":        peerRegion,
 	"server-established":   func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerAccept) },
 	"random-writer":        peerRandomWriter,
 	"unknown-host":         peerUnknownHost,
