@@ -41,8 +41,8 @@ func BenchmarkSendReceive(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteDirectly posts a WRITE, which the requester executes itself, and polls its
-// completion.
+// BenchmarkWriteDirectly posts a WRITE, which the requester executes itself, and polls
+// its completion.
 func BenchmarkWriteDirectly(b *testing.B) {
 	x, y := newDirectPair(b, directConfig())
 	writes := []verbs.SendWR{x.remote(verbs.OpWrite, y, 64)}
