@@ -64,7 +64,9 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 	if !c.q.isServing() || from.From != c.to.Remote || p.Opcode().Transport() != wire.RC {
 		return
 	}
-	c.to.PeerSocket = from.Socket
+	if c.to.PeerSocket != from.Socket {
+		c.to.PeerSocket = from.Socket
+	}
 	if p.Opcode().Response() {
 		c.receiveResponse(p)
 		return

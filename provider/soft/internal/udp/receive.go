@@ -87,7 +87,9 @@ func (r *receiver) receive(to Sink) (n int) {
 	// After three successful calls in a row the next call reads a batch. Two are not
 	// enough: the packets may be an answer and an acknowledgement.
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
-	if packets := r.deliver(from, n, to); r.merging.received(n, packets) {
+	packets := r.deliver(from, n, to)
+	// A call with few datagrams matters only while the kernel merges packets.
+	if (n >= manyDatagrams || r.merging.state == mergeOn) && r.merging.received(n, packets) {
 		r.changeMerging()
 	}
 	return n
