@@ -35,9 +35,9 @@ type Config struct {
 	// loses an event, the loop wakes after this time. Stats.Rescues counts lost events.
 	SafetyTimeout time.Duration
 	// EpollEvery is the number of turns between two checks of epoll, in a loop that does
-	// not sleep. Zero means 1024. While a connection opens, and for 1 ms after an event, at
-	// most 4 turns pass. Epoll reports connection events, device events and registered
-	// descriptors.
+	// not sleep. Zero means 1024. While a connection opens, and for 1 ms after a
+	// connection event, at most 4 turns pass. Epoll reports connection events, device
+	// events and registered descriptors.
 	EpollEvery int
 	// CompletionBudget is how many completions of one device a loop handles in one turn.
 	// Zero means 64. If a device has several completion queues, a turn may handle up to

@@ -6,9 +6,9 @@ import "time"
 // not sleep, even if Config.EpollEvery turns take longer. Arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
-// eventGap is how long a loop expects another event after an event. The events of one
-// connection, and the requests of a peer that opens many connections, usually follow each
-// other within this time. Arbitrary.
+// eventGap is how long a loop expects another event after a connection event. The events
+// of one connection, and the requests of a peer that opens many connections, usually
+// follow each other within this time. Arbitrary.
 const eventGap = time.Millisecond
 
 // An epollSchedule decides in which turns a loop that does not sleep checks epoll.
@@ -37,11 +37,8 @@ func (s *epollSchedule) checked(now time.Duration, interval int) {
 	*s = epollSchedule{expectedUntil: s.expectedUntil, interval: interval, last: now}
 }
 
-// handled records that a check has found events. The next turn checks epoll again.
-func (s *epollSchedule) handled(now time.Duration) {
-	s.expectedUntil = later(now, eventGap)
-	s.checkSoon()
-}
+// expectMore records that a check has found a connection event.
+func (s *epollSchedule) expectMore(now time.Duration) { s.expectedUntil = later(now, eventGap) }
 
-// expects reports whether an event is expected soon after the last one.
+// expects reports whether an event is expected soon after the last connection event.
 func (s *epollSchedule) expects(now time.Duration) bool { return now < s.expectedUntil }

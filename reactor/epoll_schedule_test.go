@@ -27,14 +27,13 @@ func TestEpollSchedule(t *testing.T) {
 }
 
 // TestEpollScheduleExpectsEvents checks that a loop expects another event for eventGap
-// after an event, also when checks find none.
+// after a connection event, also when checks find none.
 func TestEpollScheduleExpectsEvents(t *testing.T) {
 	const now = time.Second
 	var s epollSchedule
 	require.False(t, s.expects(now))
 	s.checked(now, 1000)
-	s.handled(now)
-	require.True(t, s.due(now))
+	s.expectMore(now)
 	s.checked(now, 1000)
 	require.True(t, s.expects(now+eventGap-1))
 	require.False(t, s.expects(now+eventGap))

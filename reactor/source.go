@@ -65,17 +65,22 @@ func (l *Loop) pollEpoll() (work int) {
 	l.epoll.checked(l.clock.now, l.epollInterval())
 	for i := range n {
 		if ev, ok := l.poller.Event(i); ok {
-			work += l.sources[ev.Data].source.ready(ev.Ready)
+			s := l.sources[ev.Data].source
+			found := s.ready(ev.Ready)
+			if found > 0 && s.wakeCause() == WakeByConnection {
+				l.epoll.expectMore(l.clock.now)
+			}
+			work += found
 		}
 	}
 	if work > 0 {
-		l.epoll.handled(l.clock.now)
+		l.epoll.checkSoon()
 	}
 	return work
 }
 
-// expectsEvents reports whether another event is expected soon: while a connection opens,
-// which takes several events, and for eventGap after each event.
+// expectsEvents reports whether another connection event is expected soon: while a
+// connection opens, and for eventGap after each connection event.
 func (l *Loop) expectsEvents() bool {
 	return l.openingConns > 0 || l.epoll.expects(l.clock.now)
 }

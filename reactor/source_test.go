@@ -8,7 +8,7 @@ import (
 
 // TestEpollInterval checks how often a loop that does not sleep checks epoll: every
 // Config.EpollEvery turns, or expectedEpollEvery while a connection opens or soon after
-// an event. Then its turns poll once.
+// a connection event. Then its turns poll once.
 func TestEpollInterval(t *testing.T) {
 	for _, c := range []struct {
 		every, opening int
@@ -28,7 +28,7 @@ func TestEpollInterval(t *testing.T) {
 		l := Loop{cfg: &Config{EpollEvery: c.every}, openingConns: c.opening}
 		l.idle.policy.Store(uint32(c.policy))
 		if c.event {
-			l.epoll.handled(l.clock.now)
+			l.epoll.expectMore(l.clock.now)
 		}
 		require.Equal(t, c.interval, l.epollInterval(), "%+v", c)
 		require.Equal(t, c.polls, l.pollsPerTurn(), "%+v", c)
