@@ -51,7 +51,7 @@ var arrows = map[string][]string{
 	"internal/testutil/faultcq":  {"verbs", "internal/eventfd"},
 	"verbs":                      {},
 	"provider/providertest":      {"verbs", "cm", "internal/testutil/leak"},
-	"poller":                     {"internal/eventfd", "internal/slots"},
+	"poller":                     {"internal/epollwait", "internal/eventfd", "internal/slots"},
 	"cq":                         {"verbs", "internal/fdwait", "internal/operr", "internal/slots"},
 	"cm":                         {"verbs", "internal/eventfd", "internal/fdwait", "internal/operr"},
 	"provider":                   {"provider/soft", "provider/rdmacore", "verbs", "cm", "internal/operr"},
@@ -65,7 +65,7 @@ var arrows = map[string][]string{
 	},
 
 	"provider/soft/internal/netlink":  {},
-	"provider/soft/internal/epollset": {"internal/eventfd"},
+	"provider/soft/internal/epollset": {"internal/epollwait", "internal/eventfd"},
 	"provider/soft/internal/random":   {},
 	"provider/soft/internal/nettest":  {"internal/testutil/peerproc", "provider/soft/internal/hostport", "provider/soft/internal/netlink"},
 	"provider/soft/internal/resource": {"verbs"},

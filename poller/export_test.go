@@ -4,11 +4,8 @@ package poller
 
 import "github.com/rdmaloop/rdmaloop/internal/eventfd"
 
-// Milliseconds converts a timeout for epoll_pwait.
-var Milliseconds = milliseconds
-
 // Coarsen makes p behave as on a kernel without epoll_pwait2.
-func (p *Poller) Coarsen() { p.epoll.hasPwait2 = false }
+func (p *Poller) Coarsen() { p.epoll.waiter.Coarse = true }
 
 // A Waker is a waker without a Poller.
 type Waker struct{ waker }

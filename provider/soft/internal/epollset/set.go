@@ -2,7 +2,13 @@
 
 package epollset
 
-import "golang.org/x/sys/unix"
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/epollwait"
+)
 
 // A Handler handles the events of a descriptor. It never blocks. An event can be out of
 // date, because another handler has already read from the descriptor.
@@ -14,7 +20,8 @@ type Handler interface {
 // A Set is a set of descriptors with handlers. Only one goroutine, the owner, may call
 // its methods, except where a method says otherwise.
 type Set struct {
-	fd int // epoll descriptor
+	fd     int // epoll descriptor
+	waiter epollwait.Waiter
 	// members has the descriptors of the set. It is nil after Close.
 	members   map[int32]member
 	lastAdded int32 // generation of the descriptor that was added last
@@ -43,7 +50,7 @@ func New() (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{fd: fd, members: make(map[int32]member)}, nil
+	return &Set{fd: fd, waiter: epollwait.New(fd), members: make(map[int32]member)}, nil
 }
 
 // FD returns a descriptor that is readable while a descriptor of the set is ready. Any
@@ -99,11 +106,19 @@ func (s *Set) Remove(fd int) {
 }
 
 // Dispatch calls the handler of each ready descriptor once, without waiting. A handler
-// may change the set. The error is that of epoll_wait(2), but never EINTR.
+// may change the set. The error is an *os.SyscallError of epoll_wait(2).
 func (s *Set) Dispatch() error {
-	n, err := epollNow(s.fd, s.ready[:])
+	_, err := s.WaitAndDispatch(0)
+	return err
+}
+
+// WaitAndDispatch waits until a descriptor is ready or the timeout has passed, and then
+// does what Dispatch does. A negative timeout means no limit. The result is the number of
+// ready descriptors.
+func (s *Set) WaitAndDispatch(timeout time.Duration) (ready int, err error) {
+	n, err := s.waiter.Wait(s.ready[:], timeout)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, e := range s.ready[:n] {
 		// An earlier handler may have replaced the descriptor.
@@ -111,7 +126,7 @@ func (s *Set) Dispatch() error {
 			m.handler.OnReady(int(e.Fd), e.Events)
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // Wait blocks until a descriptor of the set is ready. Any goroutine may call it before
