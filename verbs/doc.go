@@ -54,6 +54,7 @@ package verbs
 //	wc.go             completions
 //	cq.go             completion queues and completion channels
 //	inline.go         optional abilities for small messages
+//	sleep.go          optional abilities for owners that sleep
 //	device.go         devices, their ports, and their asynchronous events
 //	memory.go         protection domains, memory regions and address handles
 //	memory_unsafe.go  reading memory with atomic loads

@@ -13,6 +13,7 @@ func channelCases() []testCase {
 		{"no event without arming", unarmed},
 		{"one event for one arm", oneEvent},
 		{"arming twice raises one event", armTwice},
+		{"a disarmed queue raises no event", disarm},
 		{"old completions raise no event", armTooLate},
 		{"solicited only", solicitedOnly},
 		{"a failure counts as solicited", solicitedFailure},
@@ -226,6 +227,33 @@ func unacknowledged(r *rig) {
 	r.ErrorIs(w.b.recvs.cq.Close(), verbs.ErrBusy)
 	w.b.recvs.cq.AckEvents(1)
 	r.NoError(w.b.recvs.cq.Close())
+}
+
+// disarm cancels Arm before a completion comes, and afterwards. Then it arms again.
+func disarm(r *rig) {
+	w := r.watched()
+	disarmer, ok := w.b.recvs.cq.(verbs.Disarmer)
+	if !ok {
+		r.t.Skip("the device does not have the capability: cancelling Arm")
+	}
+	disarmer.Disarm()
+	r.NoError(w.b.recvs.cq.Arm(false))
+	disarmer.Disarm()
+	w.deliver(1, 0)
+	w.requireNoEvent()
+	w.received(1)
+
+	r.NoError(w.b.recvs.cq.Arm(false))
+	w.deliver(1, 0)
+	w.received(1) // the event is queued
+	disarmer.Disarm()
+	w.requireNoEvent()
+
+	r.NoError(w.b.recvs.cq.Arm(false))
+	w.deliver(1, 0)
+	r.Equal(uint64(recvsCookie), w.awaitEvent())
+	w.received(1)
+	w.b.recvs.cq.AckEvents(1)
 }
 
 // oneOwner creates a second channel on a completion vector. With manual progress, it must

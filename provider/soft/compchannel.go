@@ -23,6 +23,10 @@ type compChannel struct {
 	events []*cq
 	cqs    int // number of open CQs that use the channel
 	closed bool
+	// descriptor that was passed to Join; valid while shard.joined is true
+	joinedFD int
+	// true if joinedFD was readable when the shard last looked at its descriptors
+	joinedReady bool
 }
 
 // CreateCompChannel implements verbs.Device.
@@ -80,6 +84,11 @@ func (c *compChannel) attach(q *cq) error {
 // detach removes a closed CQ and its queued event.
 func (c *compChannel) detach(q *cq) {
 	c.cqs--
+	c.dropEvent(q)
+}
+
+// dropEvent removes the queued event of a CQ, if there is one.
+func (c *compChannel) dropEvent(q *cq) {
 	for i, waiting := range c.events {
 		if waiting == q {
 			c.events = append(c.events[:i], c.events[i+1:]...)
@@ -153,6 +162,7 @@ func (c *compChannel) Close() error {
 	if c.fd >= 0 {
 		_ = unix.Close(c.fd)
 	} else {
+		c.leaveJoin()
 		c.dev.releaseShard(c.shard)
 	}
 	c.dev.remove(objChannel)

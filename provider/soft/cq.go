@@ -203,10 +203,7 @@ func (c *cq) added(solicited bool) {
 
 // fire disarms the CQ, and queues an event on its channel.
 func (c *cq) fire() {
-	if c.arming != disarmed {
-		c.arming = disarmed
-		c.shard.armed--
-	}
+	c.disarm()
 	if c.chn != nil {
 		c.chn.push(c)
 	}
@@ -326,10 +323,7 @@ func (c *cq) Close() error {
 	}
 	c.closed.Store(true)
 	c.failTimer.stop()
-	if c.arming != disarmed {
-		c.arming = disarmed
-		c.shard.armed--
-	}
+	c.disarm()
 	if c.chn != nil {
 		c.chn.detach(c)
 	}

@@ -228,6 +228,7 @@ package soft
 //	ah.go                 address handles and routes
 //	compchannel.go        completion channels
 //	cq.go                 completion queues
+//	compchannel_sleep.go  sleeping in a completion channel
 //	sendqueue.go          send queue of a queue pair
 //	memory_table.go       memory regions by key
 //	recvqueue.go          receive queue of a queue pair

@@ -39,8 +39,10 @@ type shard struct {
 	epoll *epollset.Set // descriptors of the shard
 	// readable while a channel has an event or the owner has to call drive
 	eventfd int
-	// true if eventfd is readable; the owner can not sleep before drive
+	// true if the owner can not sleep before drive; eventfd is then readable, unless
+	// joined is true
 	signaled bool
+	joined   bool // true if the owner sleeps only in compChannel.Sleep
 	timerfd  int
 
 	demux qpDemux
@@ -142,6 +144,9 @@ func (s *shard) prepareSleep(wireDone bool) {
 func (s *shard) drive() {
 	s.polls.begin()
 	s.timeRead = false
+	if s.joined {
+		s.signaled = false
+	}
 	// The peer may be waiting for these packets.
 	s.demux.sendDue()
 	for i := 0; i < len(s.polls.active); i++ {
@@ -231,10 +236,14 @@ func (s *shard) pollOneIdle() {
 	}
 }
 
-// signal keeps eventfd readable until the owner drives the shard.
+// signal prevents the owner from sleeping until it drives the shard. Unless joined is
+// true, it makes eventfd readable.
 func (s *shard) signal() {
-	if !s.signaled {
-		s.signaled = true
+	if s.signaled {
+		return
+	}
+	s.signaled = true
+	if !s.joined {
 		eventfd.Signal(s.eventfd)
 	}
 }
