@@ -63,4 +63,5 @@ package cq
 //	depth.go         reserving places, resizing a CQ
 //	group.go         Group: a completion channel and its queues
 //	arm.go           arming all queues before a sleep, taking their events
+//	sleep.go         Disarm, and sleeping in the channel itself
 //	wait.go          the steps of the diagram, for programs without an event loop

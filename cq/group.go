@@ -14,6 +14,7 @@ type Group struct {
 	dev     verbs.Device
 	config  Config
 	channel verbs.CompChannel
+	sleeper verbs.Sleeper // the channel after Join, or nil
 	fd      int
 	queues  []*Queue // open queues, in the order of creation
 	// The cookie of an event is a handle in this table.
@@ -69,6 +70,7 @@ func (g *Group) NewQueue(depth int) (*Queue, error) {
 		return nil, operr.Wrap(op, err)
 	}
 	q.cq = cq
+	q.disarmer, _ = cq.(verbs.Disarmer)
 	if inline, ok := cq.(verbs.InlinePoller); ok && g.config.Inline {
 		q.inline, q.data = inline, make([]verbs.InlineData, len(q.batch))
 	}

@@ -16,6 +16,8 @@ type Queue struct {
 	// The next two fields are nil if inline messages are not wanted or not supported.
 	inline verbs.InlinePoller // the CQ, as an InlinePoller
 	data   []verbs.InlineData // data[i] has the message of batch[i]
+	// the CQ, as a Disarmer; nil if it is none
+	disarmer verbs.Disarmer
 
 	held        int   // number of completions in batch that Poll has not returned yet
 	err         error // first error of the CQ; it is permanent

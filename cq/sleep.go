@@ -1,0 +1,53 @@
+package cq
+
+import (
+	"errors"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Disarm cancels Arm, if the device can do that (verbs.Disarmer). The owner calls it
+// after a sleep, or when it does not sleep after Arm. The completions that it then polls
+// raise no events.
+func (g *Group) Disarm() {
+	for _, q := range g.queues {
+		if q.disarmer != nil && q.armed {
+			q.disarmer.Disarm()
+			q.armed = false
+		}
+	}
+}
+
+// Join makes Sleep wait for input on fd too, and reports whether it does. It returns
+// false without an error if the device can not do that (verbs.Sleeper). After Join, the
+// owner waits only in Sleep and not for FD. The caller closes fd after the Group. The
+// error is a *verbs.OpError.
+func (g *Group) Join(fd int) (joined bool, err error) {
+	sleeper, ok := g.channel.(verbs.Sleeper)
+	if !ok {
+		return false, nil
+	}
+	if err := sleeper.Join(fd); errors.Is(err, verbs.ErrNotSupported) {
+		return false, nil
+	} else if err != nil {
+		return false, operr.Wrap("join completion channel", err)
+	}
+	g.sleeper = sleeper
+	return true, nil
+}
+
+// Sleep waits for an event of a CQ, for input on the descriptor that was passed to Join,
+// and until the timeout has passed. A negative timeout means no limit, and zero means no
+// waiting. If the result work is true, the owner calls Disarm and polls the queues. If
+// the result input is true, the descriptor is readable. The error is a *verbs.OpError;
+// it matches verbs.ErrState before Join.
+func (g *Group) Sleep(timeout time.Duration) (work, input bool, err error) {
+	const op = "sleep in completion channel"
+	if g.sleeper == nil {
+		return false, false, operr.Wrap(op, verbs.ErrState)
+	}
+	work, input, err = g.sleeper.Sleep(timeout)
+	return work, input, operr.Wrap(op, err)
+}
