@@ -200,3 +200,22 @@ func SharesReceives(l *Loop) bool { return l.devices[0].sharedRecv != nil }
 // SharedRecvBatch is how many buffers a shared receive queue has beyond the guaranteed
 // minimum of its connections.
 const SharedRecvBatch = sharedRecvBatch
+
+// StartStepped starts an engine with one loop, but no goroutine. The caller runs the loop
+// with TurnsBeforeSleep and WaitAsleep, in the order in which Loop.run does it.
+func StartStepped(e *Engine) (*Loop, error) {
+	if err := e.markStarted(); err != nil {
+		return nil, err
+	}
+	return e.loops[0], e.loops[0].boot()
+}
+
+// TurnsBeforeSleep runs turns until the loop has no work and is prepared to sleep.
+func TurnsBeforeSleep(l *Loop) {
+	for l.turn() > 0 || l.prepareSleep() {
+		l.finishTurn()
+	}
+}
+
+// WaitAsleep waits for an event, after TurnsBeforeSleep.
+func WaitAsleep(l *Loop, limit time.Duration) { l.waitAsleep(limit) }

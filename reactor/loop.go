@@ -31,7 +31,11 @@ type Loop struct {
 	mailbox  mailbox
 	timerFD  *timerFD // nil unless the loop was made with NewLoop
 
-	poller  *poller.Poller
+	poller *poller.Poller
+	// sleeper is the device in whose completion channel the loop sleeps (cq.Group.Sleep), so
+	// that one system call waits for messages. It is nil if no device can do that, and for a
+	// loop made with NewLoop. The poller is then the only one that waits.
+	sleeper *loopDevice
 	channel *cm.EventChannel // connection events of the loop's connections
 	// Watched descriptors. The data of a poller.Event is the index of the descriptor in
 	// sources.

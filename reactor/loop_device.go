@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"slices"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/cq"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -88,10 +89,39 @@ func (d *loopDevice) open() (err error) {
 	if _, err = d.openQueue(); err != nil {
 		return err
 	}
-	if _, err = l.watch(d.group.FD(), poller.Readable, (*cqSource)(d)); err != nil {
+	if err = d.watchChannel(); err != nil {
 		return err
 	}
 	return l.watchAsync(d.dev)
+}
+
+// watchChannel makes the events of the completion channel end the sleeps of the loop.
+// One device of a loop that an engine runs may become Loop.sleeper. Other channels are
+// watched by the poller.
+func (d *loopDevice) watchChannel() (err error) {
+	l, joined := d.loop, false
+	if l.sleeper == nil && l.timerFD == nil {
+		if joined, err = d.group.Join(l.poller.FD()); err != nil {
+			return err
+		}
+	}
+	if joined {
+		l.sleeper = d
+		return nil
+	}
+	_, err = l.watch(d.group.FD(), poller.Readable, (*cqSource)(d))
+	return err
+}
+
+// sleep waits for completions, for the loop's poller, and until the timeout has passed.
+// The results are those of cq.Group.Sleep. After an error the loop sleeps in its poller.
+func (d *loopDevice) sleep(timeout time.Duration) (completions, input bool) {
+	completions, input, err := d.group.Sleep(timeout)
+	if err != nil {
+		d.loop.sleeper = nil
+		d.fail(err)
+	}
+	return completions, input
 }
 
 // qpAttr returns the attributes of a queue pair whose send and receive CQ is q.
@@ -211,6 +241,9 @@ func (d *loopDevice) close() (err error) {
 	}
 	if d.group != nil {
 		err = firstError(err, d.loop.unwatch((*cqSource)(d)))
+		if d.loop.sleeper == d {
+			d.loop.sleeper = nil
+		}
 		err = firstError(err, d.group.Close())
 	}
 	if d.pd != nil {

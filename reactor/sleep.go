@@ -16,19 +16,22 @@ func (l *Loop) keepsSpinning() bool { return l.turnFunc != nil || l.idle.keepSpi
 // not wait.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)
-	if l.prepareSleep() {
-		return
+	if !l.prepareSleep() {
+		l.waitAsleep(limit)
 	}
+}
+
+// waitAsleep is the second half of sleep: it waits. prepareSleep has found no work.
+func (l *Loop) waitAsleep(limit time.Duration) {
 	if l.idle.yieldDue(l.clock.now) {
 		runtime.Gosched() // the loop has no work, so a call of the scheduler delays nothing
 	}
 	timeout, cause := l.sleepLimit(limit)
-	n, err := l.poller.Wait(timeout)
+	woken := l.wait(timeout)
 	l.afterSleep()
 	l.clock.wake()
-	l.recordError(err)
 	l.stats.Sleeps++
-	l.countWake(n, cause)
+	l.countWake(woken, cause)
 }
 
 // prepareSleep prepares the loop for a sleep, and reports whether there is work. The
@@ -59,10 +62,14 @@ func (l *Loop) prepareSleep() (busy bool) {
 	return busy
 }
 
-// afterSleep is called after each prepareSleep. It records that the loop is awake.
+// afterSleep is called after each prepareSleep. It records that the loop is awake, and
+// cancels the arming of the completion queues, which the loop now polls.
 func (l *Loop) afterSleep() {
 	l.mailbox.sleeping.Store(false)
 	l.idle.stopSpin()
+	for _, d := range l.devices {
+		d.group.Disarm()
+	}
 }
 
 // sleepLimit returns the longest time to sleep, and the cause to count if it passes. The
@@ -78,30 +85,37 @@ func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Wak
 	return timeout, cause
 }
 
-// countWake counts the cause that has ended a sleep, during which n events came. If
-// nothing woke the loop, the cause is timedOut.
-func (l *Loop) countWake(n int, timedOut WakeCause) {
-	cause := timedOut
-	switch woken := l.poller.Woken(); {
-	case n > 0:
-		cause = l.wakeCause(n)
-	case woken:
+// countWake counts the cause that has ended a sleep. If nothing woke the loop, the cause
+// is timedOut.
+func (l *Loop) countWake(w wakeup, timedOut WakeCause) {
+	cause := l.wakeCause(w)
+	switch {
+	case cause != WakeBySafety:
+	case w.posted:
 		cause = WakeByPost
+	default:
+		cause = timedOut
 	}
 	l.stats.Wakes[cause]++
 	if cause == WakeBySafety {
 		// The safety timeout has ended the sleep. If an event has arrived since then, it
 		// was not lost, and pollCompletions does not count a rescue (Stats.Rescues).
-		n = l.fetchEvents()
-		l.safetyWake = l.wakeCause(n) == WakeBySafety
+		w = l.fetchEvents()
+		l.safetyWake = l.wakeCause(w) == WakeBySafety
 	}
-	l.epoll.fetched = n
+	// The wait has checked epoll too.
+	l.epoll.checked(l.clock.now, l.epollInterval())
+	l.epoll.fetched = w.events
 }
 
-// wakeCause returns the smallest WakeCause of n events, or WakeBySafety if n is 0.
-func (l *Loop) wakeCause(n int) WakeCause {
+// wakeCause returns the smallest WakeCause of the events in w, or WakeBySafety if there
+// are none.
+func (l *Loop) wakeCause(w wakeup) WakeCause {
 	cause := WakeBySafety
-	for i := range n {
+	if w.completions {
+		cause = WakeByCompletion
+	}
+	for i := range w.events {
 		if ev, ok := l.poller.Event(i); ok {
 			cause = min(cause, l.sources[ev.Data].source.wakeCause())
 		}

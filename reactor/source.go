@@ -1,6 +1,10 @@
 package reactor
 
-import "github.com/rdmaloop/rdmaloop/poller"
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/poller"
+)
 
 // expectedEpollEvery limits the turns between two checks of epoll while events are
 // expected. With 8, connections on the wire path took 1.3 times as long to open.
@@ -60,7 +64,7 @@ func (l *Loop) pollEpoll() (work int) {
 		if !l.epoll.due(l.clock.now) {
 			return 0
 		}
-		n = l.fetchEvents()
+		n = l.fetchEvents().events
 	}
 	l.epoll.checked(l.clock.now, l.epollInterval())
 	for i := range n {
@@ -102,11 +106,30 @@ func (l *Loop) epollInterval() int {
 	return l.cfg.EpollEvery
 }
 
-// fetchEvents fetches the present events of epoll without waiting, and returns their
-// number.
-func (l *Loop) fetchEvents() (n int) {
-	n, err := l.poller.Wait(0)
-	l.recordError(err)
+// fetchEvents fetches the present events of epoll without waiting.
+func (l *Loop) fetchEvents() wakeup {
 	l.stats.EpollChecks++
-	return n
+	return l.wait(0)
+}
+
+// A wakeup says what has ended a call of Loop.wait.
+type wakeup struct {
+	events      int  // number of events that poller.Poller.Event can return
+	completions bool // Loop.sleeper may have completions
+	posted      bool // Loop.Wake was called
+}
+
+// wait waits for an event until the timeout has passed.
+func (l *Loop) wait(timeout time.Duration) (w wakeup) {
+	if l.sleeper != nil {
+		input := false
+		if w.completions, input = l.sleeper.sleep(timeout); !input {
+			return w
+		}
+		timeout = 0
+	}
+	n, err := l.poller.Wait(timeout)
+	l.recordError(err)
+	w.events, w.posted = n, l.poller.Woken()
+	return w
 }
