@@ -14,7 +14,7 @@ const (
 	// RoleClient sends messages and checks the echoes.
 	RoleClient Role = "client"
 	// RoleCorruptingServer writes random bytes into all memory shared with its clients.
-	RoleCorruptingServer Role = "mad server"
+	RoleCorruptingServer Role = "corrupting server"
 )
 
 func newRole(name string) (role, error) {

@@ -186,14 +186,8 @@ func OpenRegion(fd int, key uint32, maps *MappingLimit) (*RemoteRegion, error) {
 // check copies the trailer to r.RegionInfo, and returns the size of the file. It makes
 // sure that an access to the mapped file can not raise SIGBUS.
 func (r *RemoteRegion) check(fd int, key uint32) (length int, err error) {
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || seals&segmentSeals != segmentSeals {
-		return 0, fmt.Errorf("%w: not sealed", errRegion)
-	}
-	// In a file of huge pages, an access fails if no huge page is free.
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
-		return 0, fmt.Errorf("%w: not a memfd of ordinary pages", errRegion)
+	if err := checkMemfd(fd); err != nil {
+		return 0, fmt.Errorf("%w: %w", errRegion, err)
 	}
 	var st unix.Stat_t
 	page := os.Getpagesize()

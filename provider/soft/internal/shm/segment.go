@@ -87,12 +87,8 @@ func openSegment(fd int, maps *MappingLimit) (*Segment, error) {
 var ErrSegment = errors.New("not a usable shared segment")
 
 func (s *Segment) open() error {
-	seals, err := unix.FcntlInt(uintptr(s.FD), unix.F_GET_SEALS, 0)
-	if err != nil {
+	if err := checkMemfd(s.FD); err != nil {
 		return fmt.Errorf("%w: %w", ErrSegment, err)
-	}
-	if seals&segmentSeals != segmentSeals {
-		return fmt.Errorf("%w: not sealed", ErrSegment)
 	}
 	var header [32]byte
 	if n, err := unix.Pread(s.FD, header[:], 0); err != nil || n != len(header) {
@@ -114,6 +110,20 @@ func (s *Segment) open() error {
 		return fmt.Errorf("%w: %d bytes instead of %d", ErrSegment, st.Size, s.geom.size())
 	}
 	return s.mmap()
+}
+
+// checkMemfd checks that an access to a mapping of the peer's memfd can not raise SIGBUS.
+func checkMemfd(fd int) error {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil || seals&segmentSeals != segmentSeals {
+		return errors.New("not sealed")
+	}
+	// In a file of huge pages, an access fails if no huge page is free.
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
+		return errors.New("not a memfd of ordinary pages")
+	}
+	return nil
 }
 
 func (s *Segment) mmap() error {

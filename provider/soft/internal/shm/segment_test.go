@@ -34,3 +34,17 @@ func TestForeignSegmentsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	good.Close()
 }
+
+// An access to a file of huge pages raises SIGBUS if no huge page is free.
+func TestSegmentOfHugePages(t *testing.T) {
+	fd, err := unix.MemfdCreate("test", unix.MFD_HUGETLB|unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Skip("the kernel has no huge pages: ", err)
+	}
+	require.NoError(t, unix.Ftruncate(fd, 4<<20))
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, segmentSeals)
+	require.NoError(t, err)
+	_, err = openSegment(fd, newTestLimit())
+	require.ErrorIs(t, err, ErrSegment)
+	require.ErrorContains(t, err, "ordinary pages")
+}
