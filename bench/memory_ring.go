@@ -4,9 +4,10 @@ import "sync/atomic"
 
 const (
 	// Messages are copied in fragments of this length in bytes, so that the receiver copies
-	// one while the sender copies the next.
+	// one while the sender copies the next. Arbitrary.
 	ringFragment = 4 << 10
-	// Length of a ring in bytes, if that is enough for minRingCells cells.
+	// Length of a ring in bytes, if that is enough for minRingCells cells: it fits into
+	// the second-level cache of most processors.
 	ringBytes    = 256 << 10
 	minRingCells = 16
 )
