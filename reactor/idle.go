@@ -19,7 +19,8 @@ const (
 	// IdleAdaptive polls for Config.SpinBudget after the last work, as IdleBusy does, and
 	// then sleeps.
 	IdleAdaptive IdlePolicy = iota
-	// IdleEvent sleeps at once.
+	// IdleEvent sleeps after five turns, which take 0.3 µs on the local path and 2 µs on the
+	// wire path.
 	IdleEvent
 	// IdleBusy never sleeps. It is the fastest policy for a loop with its own processor
 	// (Config.CPUs), and otherwise the slowest.
@@ -46,7 +47,9 @@ type idleState struct {
 	budget    time.Duration // Config.SpinBudget
 	spinning  bool          // with IdleAdaptive: the loop polls until spinUntil
 	spinUntil time.Duration // end of the spin budget, in the loop's time
-	lastYield time.Duration // last call of the Go scheduler, in the loop's time
+	// with IdleEvent: number of turns since the last work or sleep
+	emptyTurns int
+	lastYield  time.Duration // last call of the Go scheduler, in the loop's time
 }
 
 // busyPolls is how often a turn of a loop that never sleeps polls the completion queues,
@@ -64,7 +67,13 @@ func (i *idleState) pollsPerTurn() int {
 
 // stopSpin is called after work and after a sleep. The next turn of the loop without work
 // begins a new spin budget.
-func (i *idleState) stopSpin() { i.spinning = false }
+func (i *idleState) stopSpin() { i.spinning, i.emptyTurns = false, 0 }
+
+// eventTurns is the number of turns without work after which a loop with IdleEvent
+// sleeps. They take at most a tenth of the time of a sleep. On the wire path the answer
+// often arrives meanwhile: on a machine with other load, a round trip of 64 bytes took
+// 50 µs with 1 turn and 9 µs with 5.
+const eventTurns = 5
 
 // keepSpinning reports whether the loop polls again, instead of sleeping, after a turn
 // without work.
@@ -73,7 +82,8 @@ func (i *idleState) keepSpinning(k *clock) bool {
 	case IdleBusy:
 		return true
 	case IdleEvent:
-		return false
+		i.emptyTurns++
+		return i.emptyTurns < eventTurns
 	}
 	if !i.spinning {
 		i.spinning = true

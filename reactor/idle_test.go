@@ -26,7 +26,13 @@ func TestEventAndBusyPolicies(t *testing.T) {
 	k := clock{origin: time.Now()}
 	i := idleState{budget: time.Hour}
 	i.policy.Store(uint32(IdleEvent))
-	require.False(t, i.keepSpinning(&k))
+	for range 2 {
+		for range eventTurns - 1 {
+			require.True(t, i.keepSpinning(&k))
+		}
+		require.False(t, i.keepSpinning(&k))
+		i.stopSpin()
+	}
 	i.policy.Store(uint32(IdleBusy))
 	k.now = 2 * time.Hour
 	require.True(t, i.keepSpinning(&k))
