@@ -130,9 +130,10 @@ func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
 		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
 	if len(c.events) == 0 {
-		if c.fd >= 0 {
+		switch {
+		case c.fd >= 0:
 			eventfd.Drain(c.fd)
-		} else {
+		case s.armed > 0 || !s.backlog:
 			s.handleReady()
 			s.drive()
 		}

@@ -234,6 +234,7 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 		n = c.stored
 		c.counted, c.limit, c.inlineLimit = 0, 0, 0
 	}
+	s.backlog = c.head != c.tail
 	s.leave()
 	return n, nil
 }

@@ -252,7 +252,7 @@ func (c *counterRig) sendRaw(datagrams ...[]byte) {
 // returns the counters.
 func (c *counterRig) waitCounted(datagrams uint64) counted {
 	for range pollLimit {
-		c.shard.udp.Drain()
+		c.shard.udp.Drain(false)
 		got, sum := countsOf(c.t, c.dev), uint64(0)
 		for _, n := range got {
 			sum += n

@@ -58,6 +58,8 @@ type shard struct {
 	udQueuedBytes int                   // bytes of UD datagrams that wait for a socket; see maxShardQueue
 	timers        timerheap.Heap
 	alarmAt       time.Duration // time for which timerfd is set; 0 if not set
+	draining      bool          // A timer is due, but fires only after the sockets were drained.
+	backlog       bool          // The last poll of a CQ has left completions in the CQ.
 	doorbellBuf   [64]byte      // buffer for bytes read from doorbells
 	counts        *counters.Set
 
@@ -165,7 +167,7 @@ func (s *shard) driveRare() {
 	if s.udp.InUse() {
 		s.udp.Poll(len(s.polls.active) == 0 && s.armed == 0 && !s.auto)
 	}
-	if s.timers.Len() > 0 && s.polls.timers() {
+	if s.timers.Len() > 0 && (s.draining || s.polls.timers()) {
 		s.fireTimers()
 	}
 	if s.polls.epoll(s.datagrams+s.udp.OverflowSockets() > 0, s.udp.InUse()) {
@@ -179,6 +181,7 @@ func (s *shard) handleReady() {
 	s.timeRead = false
 	// epoll_wait(2) fails only if the descriptor is not open.
 	_ = s.epoll.Dispatch()
+	s.udp.PollOverflow()
 }
 
 // driveTime returns the shard's time. It reads the clock at most once in each call of
@@ -206,9 +209,9 @@ func (s *shard) OnReady(fd int, _ uint32) {
 // fireTimers calls the functions of the timers that are due.
 func (s *shard) fireTimers() {
 	now := s.clock()
-	if s.timers.Due(now) {
-		// A packet that has arrived may stop a timer, so packets are processed first.
-		s.udp.Drain()
+	// A packet that has arrived may stop a timer, so packets are processed first.
+	if s.draining = s.timers.Due(now) && !s.udp.Drain(s.draining); s.draining {
+		return
 	}
 	// The function of a late timer may start the timer again, with a time that has passed
 	// too. Expire does not always fire such a timer, so Expire is called again.

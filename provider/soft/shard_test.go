@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -65,4 +66,57 @@ func TestDriveTimeReadsClockOnce(t *testing.T) {
 	require.EqualValues(t, 2, s.driveTime())
 	s.handleReady()
 	require.EqualValues(t, 3, s.driveTime(), "the owner may have slept before descriptors were ready")
+}
+
+// A timer fires only after the packets that have arrived were processed. Each call of
+// drive processes a part of them.
+func TestTimersWaitForPackets(t *testing.T) {
+	const packets = 150 // more than one call reads, and fewer than a socket holds
+	c := newCounterRig(t)
+	for range packets {
+		c.sendRaw(c.packet(c.qpn))
+	}
+	fired := false
+	var timer timer
+	timer.init(c.shard, timerheap.Func(func() {
+		require.Equal(t, packets, c.end.got)
+		fired = true
+	}))
+	timer.start(0)
+	c.shard.fireTimers()
+	require.Less(t, c.end.got, packets)
+	for calls := 0; !fired; calls++ {
+		require.Less(t, calls, packets)
+		c.shard.driveRare()
+	}
+}
+
+// While the owner of a channel has not polled all completions of its CQ, and has not
+// armed it, Next does not receive more packets.
+func TestNextDoesNotDriveWithBacklog(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	chn, err := d.CreateCompChannel(&verbs.CompChannelAttr{Vector: 1, Progress: verbs.ProgressManual})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, chn.Close()) })
+	e := newEndOn(t, d, &verbs.CQAttr{Depth: 1024, Vector: 1, Progress: verbs.ProgressManual, Channel: chn})
+	s := e.qp.shard
+	driven := func() bool {
+		before := s.polls.drives
+		_, _, err := chn.Next()
+		require.NoError(t, err)
+		return s.polls.drives > before
+	}
+	poll := func(want int) {
+		n, err := e.cq.Poll(e.wc)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	q := e.addFlushed(len(e.wc) + 1)
+	poll(len(e.wc))
+	require.False(t, driven())
+	require.NoError(t, e.cq.Arm(false))
+	require.True(t, driven(), "the owner waits for an event")
+	poll(1)
+	require.True(t, driven())
+	require.NoError(t, q.Close())
 }

@@ -25,9 +25,9 @@ const (
 	// spinPolls is how many times one call of Poll may read the sockets. Packets that
 	// arrive between calls have to wait.
 	spinPolls = 4
-	// drainRounds is the largest number of batches that Drain reads from one socket:
-	// 2,048 packets, more than a socket holds by default (net.core.rmem_max).
-	drainRounds = 64
+	// When a call of PollOverflow or Drain has read this number of packets, it reads no
+	// other batch. The owner can then post receive buffers before the next call.
+	pollPackets = receiveRounds * receiveBatch
 	// packetBufSize is the size in bytes of a packet buffer: whole cache lines.
 	packetBufSize = (wire.MaxPacket + 63) &^ 63
 )
@@ -56,6 +56,7 @@ type Conn struct {
 	// each is nil if there is none.
 	spareSender   sender
 	spareReceiver receiver
+	drain         drainProgress
 }
 
 // NewConn returns a Conn without sockets, and copies cfg. Open must be called before a
@@ -66,7 +67,7 @@ func NewConn(cfg *Config) *Conn { return &Conn{cfg: *cfg} }
 func (c *Conn) InUse() bool { return len(c.sockets) > 0 }
 
 // OverflowSockets returns the number of overflow sockets. The Watcher reports when they
-// are readable; Poll does not read them.
+// are readable, and PollOverflow reads them.
 func (c *Conn) OverflowSockets() int { return c.overflowCount }
 
 // A localSocket is a shard's socket on one local address.
@@ -294,18 +295,16 @@ func (c *Conn) Poll(spin bool) {
 	c.Flush()
 }
 
-// Drain receives all packets that have arrived, with at most drainRounds calls for each
-// socket. It is called before timers fire, because an acknowledgement may wait in a
-// socket.
-func (c *Conn) Drain() {
-	for _, u := range c.sockets {
-		for range drainRounds {
-			if u.recv.receive(c.cfg.Sink) == 0 {
-				break
-			}
-		}
-		u.overflow.drain()
+// PollOverflow receives some packets of overflow sockets that are readable, and sends the
+// queued packets. The owner calls it after it has handled the events of epoll.
+func (c *Conn) PollOverflow() {
+	if c.overflowCount == 0 {
+		return
 	}
+	for _, u := range c.sockets {
+		u.overflow.poll()
+	}
+	c.Flush()
 }
 
 // poll receives some packets, and reports whether there were any. It sets

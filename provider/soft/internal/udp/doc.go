@@ -39,3 +39,4 @@ package udp
 //	gsi.go           socket for connection management
 //	conn.go          Conn: the packets of one shard
 //	overflow.go      further sockets for a shard whose socket drops packets
+//	drain.go         receiving what has arrived, before timers fire

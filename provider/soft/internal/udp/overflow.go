@@ -31,14 +31,16 @@ type overflowSockets struct {
 	// opened.
 	limit   uint64
 	atLimit bool // The largest allowed number of sockets is open.
+	next    int  // index in the field sockets at which the next call of poll() begins
 }
 
 // An overflowSocket is a further receiving socket of a localSocket. It belongs to the
 // shard.
 type overflowSocket struct {
-	first *localSocket
-	fd    int
-	times arrivalTimes
+	first    *localSocket
+	fd       int
+	times    arrivalTimes
+	readable bool // Epoll has reported packets, and no call has emptied the socket since.
 }
 
 // init takes over overflow sockets, with the descriptors fds, from an earlier use of the
@@ -111,29 +113,26 @@ func (o *overflowSockets) mayOpen() int {
 	return n - 1 - len(o.sockets)
 }
 
-// OnReady implements epollset.Handler. It receives packets, and sends the packets that
-// the Conn has queued.
-func (s *overflowSocket) OnReady(int, uint32) {
-	for range receiveRounds {
-		if s.receive() < receiveBatch {
-			break
-		}
-	}
-	s.first.conn.Flush()
-}
+// OnReady implements epollset.Handler. The method overflowSockets.poll reads the socket
+// when it is the socket's turn.
+func (s *overflowSocket) OnReady(int, uint32) { s.readable = true }
 
 // receive reads a batch of packets, and returns how many there were.
 func (s *overflowSocket) receive() int {
-	return s.first.recv.receiveFrom(s.fd, &s.times, s.first.conn.cfg.Sink)
+	n := s.first.recv.receiveFrom(s.fd, &s.times, s.first.conn.cfg.Sink)
+	s.readable = n == receiveBatch
+	return n
 }
 
-// drain reads the packets at the overflow sockets, with at most drainRounds calls for
-// each.
-func (o *overflowSockets) drain() {
-	for _, socket := range o.sockets {
-		for range drainRounds {
-			if socket.receive() == 0 {
-				break
+// poll reads a batch from each readable socket in turn, until it has read pollPackets
+// packets. The next call continues with the next socket.
+func (o *overflowSockets) poll() {
+	left := pollPackets
+	for range o.sockets {
+		o.next = (o.next + 1) % len(o.sockets)
+		if socket := o.sockets[o.next]; socket.readable {
+			if left -= socket.receive(); left <= 0 {
+				return
 			}
 		}
 	}

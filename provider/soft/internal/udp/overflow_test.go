@@ -85,6 +85,64 @@ func TestOverflowLosesNothing(t *testing.T) {
 	require.Equal(t, maxReceiveSockets-1, f.conn.OverflowSockets())
 }
 
+// received returns how many packets were received on all connections since burst.
+func (f *fanRig) received() (n int) {
+	for _, packets := range f.got {
+		n += packets
+	}
+	return n
+}
+
+// One call of PollOverflow reads few packets, so that receive buffers can be posted
+// before the next call. The sockets take turns.
+func TestOverflowSocketsTakeTurns(t *testing.T) {
+	const packets = 3 * receiveBatch
+	f := newFanRig(t, maxReceiveSockets)
+	f.u.overflow.widen()
+	for i := range f.connections {
+		f.fire(i, packets)
+	}
+	const socketsPerCall = pollPackets / receiveBatch
+	for calls := 1; calls*socketsPerCall < maxReceiveSockets; calls++ {
+		f.handleReady()
+		require.Equal(t, (calls-1)*pollPackets, f.received(), "only PollOverflow reads overflow sockets")
+		f.conn.PollOverflow()
+		require.Equal(t, calls*pollPackets, f.received())
+		require.Len(t, f.got, calls*socketsPerCall, "a socket was read again before the others")
+	}
+}
+
+// One call of Drain reads few packets. Drain returns true after all sockets were emptied,
+// including the overflow sockets.
+func TestDrainReadsEverySocket(t *testing.T) {
+	const packets = 2 * receiveBatch
+	f := newFanRig(t, 2*maxReceiveSockets)
+	f.u.overflow.widen()
+	for i := range f.connections {
+		f.fire(i, packets/2)
+	}
+	require.False(t, f.conn.Drain(false))
+	for before := 0; !f.conn.Drain(true); before = f.received() {
+		require.Less(t, f.received()-before, 2*(pollPackets+receiveBatch))
+	}
+	require.Equal(t, f.connections*packets/2, f.received())
+	f.fire(0, 1)
+	require.True(t, f.conn.Drain(false))
+	require.Equal(t, f.connections*packets/2+1, f.received())
+}
+
+// Drain returns true after drainLimit packets of a socket, although packets arrive all
+// the time.
+func TestDrainEnds(t *testing.T) {
+	f := newFanRig(t, 1)
+	f.fire(0, pollPackets)
+	for resume := false; !f.conn.Drain(resume); resume = true {
+		require.LessOrEqual(t, f.received(), drainLimit)
+		f.fire(0, pollPackets)
+	}
+	require.GreaterOrEqual(t, f.received(), drainLimit)
+}
+
 // Reads of the first socket do not change the arrival times at an overflow socket.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
@@ -106,9 +164,9 @@ func TestOverflowArrivalTimes(t *testing.T) {
 		}
 	}
 	require.Positive(t, f.u.recv.since, "the clock was read for the first socket")
-	f.u.overflow.drain()
+	f.conn.Drain(false)
 	send(waits, old+50_000)
-	f.u.overflow.drain()
+	f.conn.Drain(false)
 	require.Zero(t, f.counted(counters.RcvdIdentErr))
 	require.EqualValues(t, 3*stampEvery+2, f.counted(counters.RcvdPkts), "all have arrived")
 }

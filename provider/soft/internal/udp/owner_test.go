@@ -119,6 +119,7 @@ func (c *connRig) drive() {
 	for range 256 {
 		c.conn.Poll(false)
 		c.handleReady()
+		c.conn.PollOverflow()
 	}
 }
 

@@ -25,6 +25,7 @@ type receiver struct {
 	// the kernel does not merge packets.
 	owns            func(qpn uint32) bool
 	full            bool    // The last call has filled its batch, so more datagrams may wait.
+	packets         int     // number of packets of the last call that has found some
 	from            *source // source of the packet received last
 	sources         sources
 	successfulCalls int // number of calls in a row that found packets
@@ -87,9 +88,9 @@ func (r *receiver) receive(to Sink) (n int) {
 	// After three successful calls in a row the next call reads a batch. Two are not
 	// enough: the packets may be an answer and an acknowledgement.
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
-	packets := r.deliver(from, n, to)
+	r.packets = r.deliver(from, n, to)
 	// A call with few datagrams matters only while the kernel merges packets.
-	if (n >= manyDatagrams || r.merging.state == mergeOn) && r.merging.received(n, packets) {
+	if (n >= manyDatagrams || r.merging.state == mergeOn) && r.merging.received(n, r.packets) {
 		r.changeMerging()
 	}
 	return n
@@ -120,7 +121,7 @@ func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 		r.since = times.received(r.clock)
 	}
 	times.drained = n < len(r.batch.msgs)
-	r.deliver(r.batch, n, to)
+	r.packets = r.deliver(r.batch, n, to)
 	return n
 }
 

@@ -1,0 +1,53 @@
+//go:build linux
+
+package udp
+
+// When Drain has read drainLimit packets from one socket, it reads the next one. A socket
+// holds fewer packets by default (net.core.rmem_max).
+const drainLimit = 2048
+
+// Drain receives packets that have arrived. It has to be called before timers fire,
+// because an acknowledgement may wait in a socket. One call reads few packets. If it
+// returns false, it has to be called again, with the parameter resume true, until it
+// returns true. It has then found each socket empty, or has read drainLimit packets from
+// it.
+func (c *Conn) Drain(resume bool) (done bool) {
+	if !resume {
+		c.drain = drainProgress{}
+	}
+	for left := pollPackets; c.drain.socket < len(c.sockets); {
+		if left -= c.drain.read(c.sockets[c.drain.socket]); left <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// A drainProgress says which socket Drain reads next.
+type drainProgress struct {
+	socket   int // index in Conn.sockets
+	overflow int // 0 for the first socket, otherwise an index in overflowSockets.sockets plus 1
+	packets  int // number of packets that were read from this socket
+}
+
+// read reads a batch from the present socket of u, and returns the number of packets. If
+// the socket is empty, or drainLimit packets were read, the next socket follows.
+func (d *drainProgress) read(u *localSocket) (packets int) {
+	n := 0
+	switch {
+	case d.overflow == 0:
+		n = u.recv.receive(u.conn.cfg.Sink)
+	case d.overflow <= len(u.overflow.sockets):
+		n = u.overflow.sockets[d.overflow-1].receive()
+	}
+	if n > 0 {
+		packets = u.recv.packets
+	}
+	if d.packets += packets; n == 0 || d.packets >= drainLimit {
+		d.packets, d.overflow = 0, d.overflow+1
+	}
+	if d.overflow > len(u.overflow.sockets) {
+		d.overflow, d.socket = 0, d.socket+1
+	}
+	return packets
+}
