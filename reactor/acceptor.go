@@ -10,21 +10,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An acceptor holds the listeners of an engine and the unanswered connection requests.
-// Their IDs are on one event channel, which the first loop reads. Any goroutine may use
-// these IDs, because they have no queue pair. The ID of an accepted request moves to the
-// loop of the new connection.
+// An acceptor holds the listeners of an engine, and the connection requests that have no
+// answer yet. All their IDs use one event channel, which the first loop reads. These IDs
+// have no queue pair, so any goroutine may use them. When a request is accepted, its ID
+// moves to the loop of the new connection.
 type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
 
-	// mu guards the fields below. It is also held from the fetch of an event to the
-	// acknowledgement, because no ID may be closed or moved meanwhile.
+	// mu guards the fields below. It is held while an event is fetched and acknowledged,
+	// because no ID may be closed or moved in that time.
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
 	// Connection requests whose ID is on the acceptor's channel.
 	pending map[*ConnRequest]struct{}
-	closing bool // acceptor.close was called; every further request is rejected
+	closing bool // close was called; new requests are rejected
 }
 
 // openAcceptor makes the acceptor of e and opens its event channel.
@@ -61,8 +61,9 @@ func (a *acceptor) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// next fetches and acknowledges one event. It returns a function that handles the event
-// on the goroutine of the first loop, or nil if there was no event.
+// next fetches and acknowledges one event. It returns the function that handles the
+// event, or nil if there is no event. The function must run on the goroutine of the
+// first loop.
 func (a *acceptor) next() (act func(*Loop), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,8 +97,8 @@ func (a *acceptor) next() (act func(*Loop), err error) {
 	return act, ev.Ack()
 }
 
-// removeListener removes and returns the listener of an ID whose device was removed, or
-// nil if the listener was closed. The caller holds mu.
+// removeListener removes and returns the listener with this ID, after its device was
+// removed. It returns nil if the listener was closed. The caller holds mu.
 func (a *acceptor) removeListener(id *cm.ID) *Listener {
 	for ln := range a.listeners {
 		if ln.id == id {
@@ -133,8 +134,8 @@ func (a *acceptor) rejectNoResources(req *ConnRequest) error {
 	return a.rejectWith(req, req.id.RejectNoResources)
 }
 
-// rejectWith rejects a request by sendReject, and closes the ID of the request. If the
-// request has already ended, rejectWith returns the reason.
+// rejectWith calls sendReject and closes the request's ID. If the request has already
+// ended, nothing is sent, and rejectWith returns the reason.
 func (a *acceptor) rejectWith(req *ConnRequest, sendReject func() error) error {
 	a.mu.Lock()
 	err := req.endedBy.err()
@@ -162,8 +163,8 @@ func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	return err
 }
 
-// removeRequest removes a request whose ID was closed or moved. If a shutdown waits for
-// the last request, removeRequest wakes the first loop.
+// removeRequest removes a request whose ID was closed or moved. A shutdown waits for the
+// last request, and then the first loop is woken.
 func (a *acceptor) removeRequest(req *ConnRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

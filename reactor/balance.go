@@ -27,8 +27,8 @@ func (b Balance) String() string {
 	return "unknown balance"
 }
 
-// loopFor chooses the loop for a request: the preferredLoop, or the next one with room
-// (Loop.full). It returns nil if no loop has room.
+// loopFor chooses the loop for a request. It begins with the preferred loop, and takes
+// the first loop that is not full. It returns nil if all loops are full.
 func (e *Engine) loopFor(req *ConnRequest, now time.Time) *Loop {
 	l := e.preferredLoop(req)
 	for range e.loops {
@@ -40,8 +40,8 @@ func (e *Engine) loopFor(req *ConnRequest, now time.Time) *Loop {
 	return nil
 }
 
-// preferredLoop returns the loop from Config.Place, or else the loop from
-// Config.Balance.
+// preferredLoop returns the loop that Config.Place chooses. If Config.Place chooses
+// none, Config.Balance does.
 func (e *Engine) preferredLoop(req *ConnRequest) *Loop {
 	if e.cfg.Place != nil {
 		if l := e.cfg.Place(req); e.owns(l) {

@@ -28,12 +28,12 @@ type Buffer struct {
 	state bufferState
 	index uint32  // index in slab.all
 	next  *Buffer // next buffer in a free list or a bufferList
-	// Only Loop.inlineBuffer uses the fields kept and serial. The field kept is the copy
-	// that Keep has made of the present message, or nil.
+	// Only Loop.inlineBuffer uses kept and serial. The field kept is the copy that Keep
+	// has made of the present message, or nil.
 	kept   *Buffer
 	serial uint32 // number of messages received inline, modulo 2^32
-	// Release puts a kept buffer that could not be replaced into the receive queue of
-	// refillFor.
+	// Connection whose receive queue lacks this buffer, or nil. Release returns the
+	// buffer to that queue.
 	refillFor *Conn
 }
 
@@ -49,8 +49,9 @@ const (
 	bufferSending                      // the buffer is in a send queue
 )
 
-// Bytes returns the received message, or the first n bytes after SetLen(n). The capacity
-// is Cap, so append writes into registered memory. Call SetLen after append.
+// Bytes returns the received message. After SetLen(n) it returns the first n bytes. An
+// append to the result writes into the registered memory, up to Cap bytes. Call SetLen
+// after the append.
 func (b *Buffer) Bytes() []byte { return b.memory[:b.length] }
 
 // Cap returns the size of the memory in bytes.
@@ -111,7 +112,7 @@ type Message struct {
 }
 
 // Data returns the bytes of the message. The handler may read and change them until
-// OnMessage returns. For a WRITE with immediate Data is empty.
+// OnMessage returns. A WRITE with immediate has no Data.
 func (m Message) Data() []byte { return m.buffer.Bytes() }
 
 // Imm returns the immediate data of the message. If the message has none, the second
@@ -120,16 +121,17 @@ func (m Message) Imm() (imm uint32, ok bool) {
 	return m.buffer.imm, m.buffer.flags&verbs.WCWithImm != 0
 }
 
-// IsWriteImm reports whether the message announces a WRITE with immediate. Its bytes are
-// at the address that the peer has chosen; Data is empty.
+// IsWriteImm reports whether the message announces a WRITE with immediate. The peer has
+// written the bytes to an address of its choice, so Data is empty.
 func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
-// Keep returns the message in a buffer that stays valid after OnMessage. The caller must
-// later call SendBuffer or Buffer.Release. A second call returns the same buffer. After
-// OnMessage, Keep returns nil.
+// Keep lets the application use the message after OnMessage. It returns the buffer with
+// the message. The caller must later call SendBuffer or Buffer.Release. A second call
+// returns the same buffer. After OnMessage, Keep returns nil.
 //
-// Keep copies only a message that was received without a buffer (verbs.InlinePoller).
-// Data then returns the copy. If there is no memory for the copy, Keep returns nil.
+// Some devices deliver small messages without a buffer: see verbs.InlinePoller. Keep
+// copies such a message, and Data then returns the copy. If there is no memory for the
+// copy, Keep returns nil. Other messages are not copied.
 func (m Message) Keep() *Buffer {
 	b := m.buffer
 	switch {

@@ -1,14 +1,15 @@
 package reactor
 
-// A catchUp handles the completions that wait in a CQ when a time limit has passed. The
-// awaited completion may be among them. The zero value is ready to use.
+// A catchUp polls a CQ before a time limit ends a connection. The loop may have been
+// delayed, and the awaited completion may already be in the CQ. The zero value is ready
+// to use.
 type catchUp struct {
-	// The catchUp is complete when completionQueue.handled reaches this value. The value
-	// is 0 if no catchUp is in progress.
+	// The catchUp is complete when completionQueue.handled reaches this value. 0 if no
+	// catchUp is in progress.
 	end uint64
 }
 
-// poll polls the CQ once. It returns true if all completions that came before the first
+// poll polls the CQ once. It returns true when all completions from before the first
 // poll are handled.
 func (u *catchUp) poll(q *completionQueue) (done bool) {
 	if u.end == 0 {

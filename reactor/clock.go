@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// clockEvery is the number of turns without work between two readings of the clock, a
-	// few microseconds. For turns with work see workCost. Arbitrary.
+	// clockEvery is how many turns without work pass between two readings of the clock.
+	// They take a few microseconds. The number is arbitrary.
 	clockEvery = 64
-	// workCost is the estimated duration of one piece of work, measured in empty turns.
-	// The number is arbitrary.
+	// workCost is the number of empty turns as which one piece of work counts. The
+	// number is arbitrary.
 	workCost = 4
 )
 
-// A clock has the time since a loop was made. It seldom reads the system's clock,
-// because a reading takes long.
+// A clock has the time since a loop was made. It reads the system's clock seldom,
+// because that is slow.
 type clock struct {
 	origin      time.Time     // time at which the loop was made
 	now         time.Duration // time of the last reading, since origin

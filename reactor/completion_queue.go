@@ -48,8 +48,8 @@ func (d *loopDevice) cqDepth() int {
 }
 
 // completionsPerConn returns how many completions one connection can have in a CQ.
-// Unsignaled requests count, because they complete after an error. For a shared receive
-// queue see openQueue.
+// Unsignaled requests count too, because after an error they also complete. Receives
+// from a shared queue do not count: openQueue reserves their places.
 func (d *loopDevice) completionsPerConn() int {
 	sends := d.loop.cfg.MaxInFlight + 1
 	if d.sharedRecv != nil {
@@ -105,8 +105,8 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 	return q, nil
 }
 
-// reserve reserves places for one connection, if possible on an old CQ. New CQs then
-// become unused, and trimQueues closes them.
+// reserve reserves places for one connection. It prefers old CQs. New CQs then become
+// unused, and trimQueues closes them.
 func (d *loopDevice) reserve() (*completionQueue, error) {
 	need := d.completionsPerConn()
 	for _, q := range d.queues {

@@ -35,9 +35,9 @@ type Config struct {
 	// loses an event, the loop wakes after this time. Stats.Rescues counts lost events.
 	SafetyTimeout time.Duration
 	// EpollEvery is the number of turns between two checks of epoll, in a loop that does
-	// not sleep. Zero means 1024. While a connection opens, and for 1 ms after a
-	// connection event, at most 4 turns pass. Epoll reports connection events, device
-	// events and registered descriptors.
+	// not sleep. Zero means 1024. Epoll reports connection events, device events and
+	// registered descriptors. While a connection opens, and for 1 ms after a connection
+	// event, the loop checks at least every 4 turns.
 	EpollEvery int
 	// CompletionBudget is how many completions of one device a loop handles in one turn.
 	// Zero means 64. If a device has several completion queues, a turn may handle up to
@@ -76,47 +76,55 @@ type Config struct {
 	// this host.
 	MaxConns int
 	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
-	// on one device share. Zero means 256, and with more than 64 connections 4 for each
-	// of them, up to 1024; it means MaxInFlight if that is more, and less if that is the
-	// device's lower limit. Negative means that nothing is shared: each connection has a
-	// receive queue of its own, with MaxInFlight buffers. A device without shared
-	// receive queues (verbs.Caps.SRQ) always gives each connection a receive queue of
-	// its own; so does a device whose limit is less than MaxInFlight, if
-	// SharedRecvBuffers is zero.
+	// on one device share. Negative means that nothing is shared: each connection has a
+	// receive queue of its own, with MaxInFlight buffers.
+	//
+	// Zero means a default. It is 256 for up to 64 connections. With more connections it
+	// is 4 for each of them, up to 1024. The default is at least MaxInFlight, and at
+	// most the device's limit.
+	//
+	// Some devices have no shared receive queues: see verbs.Caps.SRQ. Then each
+	// connection has a receive queue of its own. The same applies if SharedRecvBuffers
+	// is zero and the device's limit is less than MaxInFlight.
 	//
 	// A buffer is in use from the arrival of a message until OnMessage has returned. If
-	// the application keeps it, another buffer takes its place at once. So an application
-	// that keeps many buffers needs much memory, but takes no buffers from the other
-	// connections. Only if there is no memory for another buffer, the queue lacks one
-	// until Buffer.Release; Stats.Unreplaced counts such messages.
+	// the application keeps the buffer, another buffer takes its place at once. So an
+	// application that keeps many buffers needs much memory, but takes no buffers from
+	// the other connections. If there is no memory for another buffer, the queue lacks
+	// one until Buffer.Release. Stats.Unreplaced counts such messages.
 	//
-	// A message that finds no buffer is not lost. The peer gets an RNR NAK and repeats
-	// the message after MinRNRTimer, up to RNRRetryCount times. This happens if the peers
-	// send more messages than there are buffers before the loop polls. A peer that sends
-	// without pause can cause it for all connections of the loop: see MinRecvBuffers.
+	// The peers may send more messages than there are buffers before the loop polls. A
+	// message that finds no buffer is not lost: the peer gets an RNR NAK and repeats the
+	// message after MinRNRTimer, up to RNRRetryCount times. One peer that sends without
+	// pause can cause this for all connections of the loop: see MinRecvBuffers.
 	//
 	// The system provides the memory of a buffer when the buffer is first used. When no
 	// connection is left, the loop returns the memory.
 	SharedRecvBuffers int
-	// MinRecvBuffers makes a loop have more shared receive buffers if there are many
-	// connections: at least MinRecvBuffers for each connection, and 64 more, because
-	// buffers are posted again in batches. A new connection adds the buffers before its
-	// queue pair is made. If the device can not have that many (verbs.DeviceAttr.MaxSRQWR
-	// and MaxCQE), the connection is refused with cm.RejectNoResources. Zero means that
-	// only SharedRecvBuffers counts. A receive queue of a connection's own has at least
-	// twice MinRecvBuffers buffers.
+	// MinRecvBuffers is the smallest number of shared receive buffers for each
+	// connection. The loop has 64 more, because buffers are posted again in batches.
+	// Zero means that only SharedRecvBuffers counts. If a connection has a receive queue
+	// of its own, the queue has at least twice MinRecvBuffers buffers.
 	//
-	// MinRecvBuffers guarantees the following: if no peer has more than MinRecvBuffers
+	// The loop adds the buffers for a new connection before it makes the queue pair. If
+	// the device can not have that many buffers, the connection is refused with
+	// cm.RejectNoResources. The device's limits are verbs.DeviceAttr.MaxSRQWR and
+	// MaxCQE.
+	//
+	// MinRecvBuffers gives a guarantee. While no peer has more than MinRecvBuffers
 	// messages outstanding, each message finds a buffer, and no peer gets an RNR NAK. A
 	// message is outstanding from the time it is sent until the handler has answered it,
-	// in its OnMessage or later. The guarantee ends when a peer has more messages
-	// outstanding, because the buffers belong to no connection in particular; it also
-	// ends while Stats.Unreplaced counts a message whose buffer the application still
-	// keeps. A connection that has failed may occupy up to MinRecvBuffers buffers until
-	// the loop has polled their completions.
+	// in its OnMessage or later.
 	//
-	// When connections close, the buffers that are too many go back as messages arrive in
-	// them, and all buffers go back when no connection is left.
+	// The guarantee ends when one peer has more messages outstanding, because the
+	// buffers belong to no connection in particular. It also ends while the application
+	// keeps the buffer of a message that Stats.Unreplaced has counted. A connection that
+	// has failed may occupy up to MinRecvBuffers buffers until the loop has polled their
+	// completions.
+	//
+	// When connections close, the loop needs fewer buffers. It releases each surplus
+	// buffer when a message has arrived in it. When no connection is left, it releases
+	// all.
 	MinRecvBuffers int
 	// SignalEvery is the number of sends per completion. The completion confirms all
 	// sends before it. Zero means a quarter of MaxInFlight, rounded up.
@@ -162,15 +170,15 @@ type Config struct {
 	// Before OnClose, the connection waits until the peer has confirmed all sends. After
 	// OnClose, the connection waits until the peer has disconnected.
 	DrainTimeout time.Duration
-	// Keepalive is the time without a message or confirmation from the peer, after which
-	// the loop sends a probe. Zero means 30s. Negative means no probes. The loop may be
-	// late by up to a sixteenth of this time. The probe is a WRITE of zero bytes, for
-	// which the peer needs no receive buffer.
+	// Keepalive is how long a peer may send and confirm nothing before the loop sends a
+	// probe. Zero means 30s. Negative means no probes. The probe may be late by up to a
+	// sixteenth of this time. It is a WRITE of zero bytes, for which the peer needs no
+	// receive buffer.
 	//
 	// If a probe is not answered within another Keepalive, the connection ends with
-	// ErrKeepalive. Exception: a probe after unconfirmed sends does not end the
-	// connection, because perhaps the peer has no receive buffers. Only the retries of
-	// the transport can then end the connection: see AckTimeout.
+	// ErrKeepalive. There is one exception. If earlier sends are unconfirmed, perhaps
+	// the peer only lacks receive buffers. Then a missing answer does not end the
+	// connection. Only the retries of the transport can end it: see AckTimeout.
 	//
 	// A peer whose loop hangs may still answer: see Conn.SetIdleTimeout.
 	Keepalive time.Duration
@@ -348,8 +356,8 @@ func checkRange(fieldName string, v, low, high int) error {
 	return nil
 }
 
-// checkTime returns a *verbs.ParamError if v is negative. The error has the value in
-// nanoseconds, and names it with the string fieldName.
+// checkTime returns a *verbs.ParamError for fieldName if v is negative. The value in the
+// error is in nanoseconds.
 func checkTime(fieldName string, v time.Duration) error {
 	if v >= 0 {
 		return nil

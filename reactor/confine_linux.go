@@ -16,11 +16,11 @@ import (
 // processors of busy loops. Give it all processors of the program except those in
 // Config.CPUs.
 //
-// From the processors on which a thread may run, ConfineRuntime removes those that are
-// not in cpus. It skips a thread that may run on none of cpus, such as the thread of a
-// loop with Config.CPUs. So it can be called before or after Engine.Start, and again. A
-// thread that the runtime starts later inherits the processors of a thread that is not
-// locked to a goroutine.
+// Each thread keeps those of its processors that are also in cpus. A thread that would
+// keep none is not changed. An example is the thread of a loop with Config.CPUs. So
+// ConfineRuntime can be called before or after Engine.Start, and again. When the runtime
+// later starts another thread, the new thread inherits the processors of a thread that
+// is not locked to a goroutine.
 //
 // The parameter cpus has numbers from 0 to 1023. A wrong number, or cpus on which no
 // thread of the process may run, cause a *verbs.ParamError. Any goroutine may call
@@ -33,8 +33,8 @@ func ConfineRuntime(cpus []int) error {
 		}
 		allowed.Set(cpu)
 	}
-	// An unconfined thread can start another one while the threads are listed. So the
-	// list is read until all threads of it are confined.
+	// While the threads are listed, an unconfined thread can start another one. So the
+	// list is read again until no thread must be changed.
 	for {
 		inside, changed, err := confineThreads(&allowed)
 		switch {
@@ -75,7 +75,7 @@ func confineThreads(allowed *unix.CPUSet) (inside, changed int, err error) {
 	return inside, changed, nil
 }
 
-// confineThread removes the processors that are not in allowed from those of a thread. It
+// confineThread leaves a thread only those of its processors that are in allowed. It
 // reports whether the thread is confined now, and whether this call has changed it.
 func confineThread(tid int, allowed *unix.CPUSet) (confined, changed bool, err error) {
 	var set unix.CPUSet

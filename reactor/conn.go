@@ -42,8 +42,8 @@ type Conn struct {
 	heldMessages bufferList // messages received before OnOpen
 
 	stateTimer timerheap.Timer // timer for the time limit of the present state, see connState
-	// The first call of onOpenTimeout sets openTimeouts to the largest number of calls.
-	// Each call subtracts 1.
+	// openTimeouts is how often onOpenTimeout may still be called. 0 before the first
+	// call.
 	openTimeouts int
 	deadline     timerheap.Timer // timer for SetDeadline
 	keepalive    timerheap.Timer // timer that calls onKeepaliveTimer
@@ -54,9 +54,8 @@ type Conn struct {
 	lastWQE      lastWQE           // see conn_shared_buffer.go
 	deviceEvents deviceEventsState // whether the events of the device were fetched, see conn_device_events.go
 
-	// emptyPollsAtDisconnect is the value that queue.emptyPolls had when cm.Disconnected
-	// was received. When queue.emptyPolls exceeds this value, all completions from before
-	// cm.Disconnected were polled: see stateAwaitingEmptyCQ.
+	// queue.emptyPolls at the time of cm.Disconnected. After the next empty poll, all
+	// completions from before cm.Disconnected are handled: see stateAwaitingEmptyCQ.
 	emptyPollsAtDisconnect uint64
 
 	dialOptions *DialOptions // the pointer that was passed to Dial; nil on the accepting side
@@ -177,5 +176,5 @@ func (c *Conn) enterFor(s connState, limit time.Duration) {
 }
 
 // enterSameLimit moves the connection to the state s. The time limit of the previous
-// state continues, and applies to both states together.
+// state continues.
 func (c *Conn) enterSameLimit(s connState) { c.state = s }

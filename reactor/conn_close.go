@@ -57,9 +57,9 @@ func (c *Conn) onStateTimer() {
 	}
 }
 
-// onOpenTimeout is called at the time limit of stateDialing and stateConnecting. It
-// first handles waiting connection events, because the loop may have been delayed. It
-// may repeat the timeout, because each call handles only eventBudget events.
+// onOpenTimeout is called when opening has taken too long. The loop may have been
+// delayed, so onOpenTimeout first handles waiting connection events. One call handles
+// only eventBudget events, so the timeout may be repeated.
 func (c *Conn) onOpenTimeout() {
 	if c.openTimeouts == 0 {
 		c.openTimeouts = c.loop.liveConns + 1
@@ -128,8 +128,8 @@ func (c *Conn) close() {
 	c.reportIfFlushed()
 }
 
-// chooseCloseState enters the next state of a closing connection: the one in which it
-// must wait, or stateFlushing.
+// chooseCloseState enters the next state of a closing connection. If the connection must
+// still wait, that is a waiting state. Otherwise it is stateFlushing.
 func (c *Conn) chooseCloseState() {
 	switch disconnected := c.closeReason.peerErr != nil; {
 	case c.awaitsDeviceEvents():
@@ -147,9 +147,8 @@ func (c *Conn) chooseCloseState() {
 	}
 }
 
-// await enters stateAwaitingDisconnected or stateAwaitingEmptyCQ. One time limit,
-// disconnectTimeout, applies to both together. It begins when the connection leaves
-// stateCloseBegun.
+// await enters stateAwaitingDisconnected or stateAwaitingEmptyCQ. Both states share one
+// time limit, disconnectTimeout. It begins when the connection leaves stateCloseBegun.
 func (c *Conn) await(s connState) {
 	if c.state == stateCloseBegun {
 		c.loop.setTimer(&c.stateTimer, disconnectTimeout)
@@ -216,8 +215,8 @@ func (c *Conn) reportClose() {
 // device was removed.
 func (c *Conn) peerDone() bool { return c.closeReason.peerErr != nil || c.device.removed }
 
-// failOutstanding fails the requests that the device has not flushed. It closes the
-// queue pair first, so the device no longer uses their buffers.
+// failOutstanding fails the requests that the device has not flushed. It first closes
+// the queue pair. After that the device no longer uses their buffers.
 func (c *Conn) failOutstanding() {
 	if c.flow.inFlight() > 0 {
 		c.loop.recordError(c.id.CloseQP())
@@ -228,8 +227,8 @@ func (c *Conn) failOutstanding() {
 	}
 }
 
-// failOpen ends a connection that has not opened. OnAcceptError gets err, or OnDialError
-// gets it in a DialError.
+// failOpen ends a connection that has not opened. It calls OnAcceptError with err, or
+// OnDialError with a DialError that contains err.
 func (c *Conn) failOpen(err error) {
 	c.destroy()
 	if c.request != nil {

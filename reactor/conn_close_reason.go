@@ -6,25 +6,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A closeReason determines the error for OnClose. A connection may end for several
-// reasons. Usually the first reason counts. For the exceptions see the values of
-// causeKind.
+// A closeReason records why a connection ends, and determines the error for OnClose. If
+// there are several reasons, usually the first one counts. For the exceptions see the
+// values of causeKind.
 type closeReason struct {
 	kind causeKind
-	// Error of the reason. If the reason is that the application has called Close, the
-	// error is nil.
+	// Error of the reason. It is nil if the application has called Close.
 	cause error
 
-	// The peer has disconnected after the application called Close, while sends were
-	// unconfirmed. Then the field cause is nil.
+	// The application has called Close, and the peer has disconnected before it
+	// confirmed all sends. Then the field cause is nil.
 	unconfirmed bool
 
 	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil
 	// until cm.Disconnected is received.
 	peerErr error
 	// firstFailed is the error of the first request that has failed. If that request was
-	// flushed, the error of the first request that fails without being flushed replaces
-	// firstFailed.
+	// flushed, the first error of another kind replaces firstFailed.
 	firstFailed  error
 	firstFlushed bool  // the request with the error firstFailed was flushed
 	flushErr     error // error of the first flushed request, see completionError
@@ -48,27 +46,28 @@ const (
 	// does not change any more.
 	requestCause
 
-	// deviceCause: cause is an event of the device about the queue pair. A request that
-	// fails with an error that is not provisional leads to requestCause.
+	// deviceCause: cause is a device event about the queue pair. A request that fails
+	// with an error that is not provisional replaces it, and leads to requestCause.
 	deviceCause
 
-	// finalCause: cause was passed to setCause. Only deviceEvent can replace it, and only
-	// if cause may be an effect of the event (see isEffect). This leads to deviceCause.
+	// finalCause: cause was passed to setCause. A device event replaces it if cause may
+	// be only an effect of that event: see isEffect. This leads to deviceCause.
 	finalCause
 )
 
 // provisional reports whether the kind of the reason is provisionalCause.
 func (e *closeReason) provisional() bool { return e.kind == provisionalCause }
 
-// setCause sets the reason, unless a reason that is not provisional is already set.
+// setCause sets the reason if there is none yet, or only a provisional one.
 func (e *closeReason) setCause(cause error) {
 	if e.kind == noCause || e.kind == provisionalCause {
 		e.kind, e.cause = finalCause, cause
 	}
 }
 
-// isEffect reports whether the reason may be only the effect of a failed queue pair. Such
-// reasons are a provisional one, a disconnect of the peer, and errFailedEarly.
+// isEffect reports whether the reason may be only the effect of a failed queue pair.
+// This is possible for a provisional reason, a disconnect of the peer, and
+// errFailedEarly.
 func (e *closeReason) isEffect() bool {
 	return e.provisional() || e.kind == finalCause && e.unconfirmed || e.cause != nil && (e.cause == e.peerErr || e.cause == errFailedEarly)
 }
@@ -81,8 +80,9 @@ func (e *closeReason) deviceEvent(cause error) {
 	}
 }
 
-// requestFailed records a request's error. An error that is not provisional also
-// replaces a provisional reason or a device event.
+// requestFailed records the error of a failed request. A provisional error becomes the
+// reason only if there is no reason yet. Another error also replaces a provisional
+// reason or a device event.
 func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
 	if e.firstFailed == nil || e.firstFlushed && !flushed {

@@ -2,9 +2,9 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Before a flushed or disconnected connection ends, it waits for the events of its
-// device. If the peer has sent a forbidden request, such an event is the true reason for
-// the end.
+// If the peer sends a forbidden request, the device reports an event and the queue pair
+// fails. The connection sees only a flush or a disconnect, which are effects. So before
+// such a connection ends, it waits for the events of its device.
 
 // A deviceEventsState says whether a connection that ends has waited for the events of
 // its device.
@@ -33,8 +33,8 @@ func (c *Conn) mayHaveDeviceEvent() bool {
 		c.qp.State() == verbs.StateError
 }
 
-// fetchDeviceEvents fetches the events if this loop watches the device. Otherwise the
-// loop that watches the device posts the events, and then an answer, to this loop.
+// fetchDeviceEvents fetches the events if this loop watches the device. Otherwise it
+// asks the loop that does. That loop posts the events to this loop, and then an answer.
 func (c *Conn) fetchDeviceEvents() {
 	c.deviceEvents = deviceEventsFetched
 	s := c.loop.engine.asyncSourceOf(c.device.dev)

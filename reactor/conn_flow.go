@@ -66,8 +66,8 @@ func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 	return slot, signaled
 }
 
-// covers returns how many requests the completion in this slot completes: that request
-// and all before it. It returns zero if the request is not in flight.
+// covers returns how many requests the completion of this slot completes: the request in
+// the slot, and all before it. It returns zero if the request is not in flight.
 func (f *sendFlow) covers(slot uint32) uint32 {
 	n := (slot-f.tail)&f.mask + 1
 	if slot > f.mask || n > f.inFlight() {
@@ -81,15 +81,15 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++
-	// A request that was not posted is no longer staged.
+	// The request was only staged, so nothing before tail is left to post.
 	if f.posted-f.tail > f.mask {
 		f.posted = f.tail
 	}
 	return slot
 }
 
-// writable reports whether to call OnWritable: once after refused sends, when at most
-// half of the limit is outstanding.
+// writable reports whether to call OnWritable. OnWritable is called once after refused
+// sends, when at most half of the limit is outstanding.
 func (f *sendFlow) writable() bool {
 	if !f.writableDue || f.outstanding()-f.probes > f.limit/2 {
 		return false

@@ -7,8 +7,8 @@ import "time"
 // for no probes.
 type liveness struct {
 	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
-	// lastActive is the time from which the idle timeout counts. A send or receive
-	// changes lastActive only in the next call of check().
+	// lastActive is the time from which the idle timeout counts. After a send or
+	// receive, the next check() updates it.
 	lastActive       time.Duration
 	activeSinceCheck bool // something was sent or received since the last check
 
@@ -77,8 +77,9 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 	return nil
 }
 
-// probeDue reports whether a probe must be posted now. While a probe is outstanding, the
-// result is false, and after each Config.Keepalive another wait for its answer begins.
+// probeDue reports whether a probe must be posted now. While a probe is outstanding, no
+// other probe is due. If its answer does not come within Config.Keepalive, another wait
+// for the answer begins.
 func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	switch {
 	case keepalive == 0:
@@ -111,13 +112,11 @@ func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none 
 	return when, none
 }
 
-// keepaliveSteps is the number of steps into which Config.Keepalive is divided.
-// Keepalive timers are rounded up to a step, so one wake-up handles many connections.
-// Arbitrary.
+// keepaliveSteps is the number of steps into which Config.Keepalive is divided. Timers
+// end only at a step, so one wake-up handles many connections. The number is arbitrary.
 const keepaliveSteps = 16
 
-// roundUp rounds t up to a multiple of the parameter step. If that is not positive, the
-// result is t.
+// roundUp rounds t up to a multiple of step. If step is not positive, the result is t.
 func roundUp(t, step time.Duration) time.Duration {
 	if step <= 0 {
 		return t

@@ -36,8 +36,8 @@ func tooManyConns(limit int) error {
 	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
 }
 
-// asNoResources makes an error match verbs.ErrNoResources, unless it has another cause:
-// verbs.ErrPeerGone, verbs.ErrState or verbs.ErrClosed.
+// asNoResources makes an error match verbs.ErrNoResources. It does not change an error
+// that matches verbs.ErrPeerGone, verbs.ErrState or verbs.ErrClosed.
 func asNoResources(err error) error {
 	for _, other := range []error{verbs.ErrNoResources, verbs.ErrPeerGone, verbs.ErrState, verbs.ErrClosed} {
 		if errors.Is(err, other) {
@@ -162,9 +162,9 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	}
 }
 
-// rejectNoRoom rejects an accepted request for which no connection could be made. If the
-// peer has given up, the device was removed or the loop is shutting down, rejectNoRoom
-// sends no answer.
+// rejectNoRoom rejects an accepted request for which no connection could be made. It
+// sends no answer if the peer has given up, the device was removed, or the loop is
+// shutting down.
 func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {

@@ -25,9 +25,10 @@ func (c *Conn) onLastWQE() {
 	c.scheduleAdvance()
 }
 
-// mayHoldSharedBuffer reports whether the queue pair, which is in the error state, may
-// have a buffer of the shared receive queue that has not completed. If only the CQ must
-// be polled again, mayHoldSharedBuffer sees to it and schedules a call of advance().
+// mayHoldSharedBuffer reports whether the queue pair may still have a buffer of the
+// shared receive queue. The queue pair is in the error state. If only another poll of
+// the CQ is missing, mayHoldSharedBuffer prepares the poll and schedules a call of
+// advance().
 func (c *Conn) mayHoldSharedBuffer() bool {
 	d := c.device
 	if !d.awaitsLastWQE() || d.failure != nil {

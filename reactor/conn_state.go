@@ -95,10 +95,10 @@ const (
 	// completed.
 	stateFlushing
 
-	// stateDisconnecting: OnClose was called. cm.Disconnected leads to stateClosed, even
-	// if cm.Disconnected was received in an earlier state, unless the queue pair may have
-	// a shared receive buffer: see mayHoldSharedBuffer. The removal of the device and the
-	// end of Config.DrainTimeout also lead to stateClosed.
+	// stateDisconnecting: OnClose was called. cm.Disconnected leads to stateClosed, also
+	// if it was received in an earlier state. If the queue pair may still have a shared
+	// receive buffer, the connection waits longer: see mayHoldSharedBuffer. The removal
+	// of the device and the end of Config.DrainTimeout also lead to stateClosed.
 	stateDisconnecting
 
 	// stateClosed: destroy() has released all resources of the connection. The loop does

@@ -55,8 +55,8 @@ func (c *Conn) checkLiveness() error {
 	return err
 }
 
-// checkLivenessAgain polls the CQ and calls checkLiveness again, because the loop may
-// have been delayed. If Conn.catchUp is complete, a second error ends the connection.
+// checkLivenessAgain polls the CQ and repeats checkLiveness, because the loop may have
+// been delayed. If the error stays until Conn.catchUp is complete, the connection ends.
 func (c *Conn) checkLivenessAgain() (alive bool) {
 	done := c.catchUp.poll(c.queue)
 	if c.state != stateOpen {

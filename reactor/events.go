@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A turn handles at most eventBudget events of one event channel or device, because a
-// connection event may take long. Arbitrary.
+// eventBudget is the largest number of events that a turn handles for one event channel
+// or device. A connection event may take long. The number is arbitrary.
 const eventBudget = 16
 
 // An eventSource is a Loop with the methods of the interface source. It handles the

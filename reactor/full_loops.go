@@ -48,8 +48,9 @@ func (f *fullLoops) clear(k loopOnDevice) {
 	delete(f.entries, k)
 }
 
-// full reports whether k.loop is known to have no room on k.dev. If connections have
-// ended or fullRetry has passed, the result is false, so that the engine tries the loop.
+// full reports whether k.loop is known to have no room on k.dev. When connections have
+// ended or fullRetry has passed, the engine may try the loop again, and the result is
+// false.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -64,9 +64,9 @@ func (c *Config) checkMinRecv(limit int) error {
 }
 
 // The numbers of shared receive buffers if Config.SharedRecvBuffers is zero. One
-// connection that exchanges messages of 4 KiB on the local path had a round trip of 1.7
-// µs with 63 and with 256 buffers, and of 2.0 µs with 1024: so many do not fit into the
-// cache of a processor, and all buffers are used in turn. Many connections need more
+// connection that exchanged messages of 4 KiB on the local path had a round trip of 1.7
+// µs with 63 and with 256 buffers. With 1024 buffers it had 2.0 µs: all buffers are used
+// in turn, and 1024 do not fit into the cache of a processor. Many connections need more
 // buffers, for messages that arrive at the same time.
 const (
 	defaultSharedRecv     = 256  // smallest number, for few connections
@@ -105,9 +105,9 @@ func (c *Config) sharedRecvSizes(dev verbs.Device) (s sharedRecvSizes) {
 }
 
 // need returns the number of buffers that the given number of connections needs. The
-// parameter minimum is Config.MinRecvBuffers. Of the buffers whose message the
-// application has answered already, up to sharedRecvBatch are not posted again yet: all
-// except one are staged, and one may be in OnMessage.
+// parameter minimum is Config.MinRecvBuffers. With a minimum, sharedRecvBatch more
+// buffers are needed. Their messages may be answered already, while the buffers are
+// still staged or in OnMessage.
 func (s *sharedRecvSizes) need(conns, minimum int) int {
 	n := min(max(s.base, conns*defaultRecvPerConn), s.most)
 	if minimum == 0 {

@@ -38,8 +38,9 @@ type ListenOptions struct {
 	// ReuseAddr lets other IDs that also set the option share the address. At most one of
 	// them can listen. Source: rdma_set_option(3), see cm.ID.SetReuseAddr.
 	ReuseAddr bool
-	// V6Only makes a listener at :: receive requests over IPv6 only, and not over IPv4
-	// too. Source: rdma_set_option(3), see cm.ID.SetAFOnly.
+	// V6Only makes a listener at :: receive requests over IPv6 only. Without the option
+	// it also receives requests over IPv4. Source: rdma_set_option(3), see
+	// cm.ID.SetAFOnly.
 	V6Only bool
 }
 

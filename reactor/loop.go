@@ -12,7 +12,8 @@ import (
 )
 
 // A Loop owns connections, their completion queues and registered memory, and calls the
-// Handler. A Loop belongs to one goroutine: the engine's, or the one that calls RunOnce.
+// Handler. A Loop belongs to one goroutine. An engine started with Start has a goroutine
+// for each loop. A loop made with NewLoop belongs to the goroutine that calls RunOnce.
 //
 // Other goroutines may only call Post, Wake, SetIdle, Stop, Dial, Conns, Stats, Index
 // and Engine.
@@ -32,9 +33,10 @@ type Loop struct {
 	timerFD  *timerFD // nil unless the loop was made with NewLoop
 
 	poller *poller.Poller
-	// sleeper is the device in whose completion channel the loop sleeps (cq.Group.Sleep), so
-	// that one system call waits for messages. It is nil if no device can do that, and for a
-	// loop made with NewLoop. The poller is then the only one that waits.
+	// sleeper is the device in whose completion channel the loop sleeps: see
+	// cq.Group.Sleep. One system call then waits for completions and for the poller. If
+	// sleeper is nil, the loop sleeps in the poller. A loop made with NewLoop has no
+	// sleeper.
 	sleeper *loopDevice
 	channel *cm.EventChannel // connection events of the loop's connections
 	// Watched descriptors. The data of a poller.Event is the index of the descriptor in
@@ -52,13 +54,14 @@ type Loop struct {
 	// inlineBuffer describes the message that recvInline handles. It is not part of the slab,
 	// and its memory belongs to the completion queue.
 	inlineBuffer Buffer
-	// qpAttr has the attributes for a call of Modify. A local variable would be allocated.
+	// qpAttr has the attributes for a call of Modify. A local variable would be
+	// allocated on the heap.
 	qpAttr verbs.QPAttr
 	// load is liveConns plus the calls of Dial and Accept that the loop has not handled
 	// yet.
 	load atomic.Int64
-	// waitingDials is the number of Dials that wait in the mailbox, at most
-	// Config.MaxConns. Config.MaxPosted does not apply to them.
+	// waitingDials is the number of calls of Dial that wait in the mailbox, at most
+	// Config.MaxConns. Config.MaxPosted does not limit them.
 	waitingDials atomic.Int64
 
 	probeTurn uint64 // turn in which mayProbe was last called
@@ -67,19 +70,19 @@ type Loop struct {
 	state      loopState
 	stats      Stats
 	published  publishedStats
-	safetyWake bool // the safety timeout ended the last sleep, and there was no event
+	safetyWake bool // the safety timeout has ended the last sleep
 	booted     bool // OnBoot has returned nil
-	// running is set during boot(), RunOnce and closeNow. A loop made with NewLoop then
-	// refuses RunOnce, Arm and Close.
+	// running is set during boot(), RunOnce and closeNow. In this time a loop made with
+	// NewLoop refuses RunOnce, Arm and Close.
 	running bool
-	err     error // first error that neither a callback nor the result of a call has reported
+	err     error // first error that was reported nowhere else
 }
 
 // enter moves the loop to the state s, but never back to an earlier state.
 func (l *Loop) enter(s loopState) { l.state = max(l.state, s) }
 
-// recordError keeps the first error that is passed to it. Engine.Wait returns that error,
-// because no callback reports it.
+// recordError keeps the first error that is passed to it. No callback reports this
+// error, so Engine.Wait returns it.
 func (l *Loop) recordError(err error) { l.err = firstError(l.err, err) }
 
 // Index returns the index of the loop in its engine, from 0. It may be called from any
@@ -111,9 +114,9 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 	return nil
 }
 
-// Alloc maps and registers size bytes of new memory outside the Go heap, for one-sided
-// operations on this loop's connections on dev. MR.Close, or the end of the loop, unmaps
-// the memory. For the access of peers see Remote.
+// Alloc maps and registers size bytes of new memory outside the Go heap. This loop's
+// connections on dev can use the memory for one-sided operations. MR.Close, or the end
+// of the loop, unmaps the memory. For the access of peers see Remote.
 //
 // Only the goroutine of the loop may call Alloc. For a call before Accept see
 // ConnRequest.Loop.
@@ -142,15 +145,15 @@ func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
 	return d.lease()
 }
 
-// Post makes the loop call fn, in the order of posting. Any goroutine may call Post,
-// which does not block.
+// Post makes the loop call fn. Functions are called in the order of posting. Any
+// goroutine may call Post, which does not block.
 //
 // After an error fn is not called. ErrTooManyPosted means that Config.MaxPosted
 // functions wait. ErrClosed means that OnShutdown is running or the loop has ended.
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
-// Wake ends the present sleep of the loop, or its next one if it is not asleep. It may be
-// called from any goroutine.
+// Wake ends the present sleep of the loop. If the loop is not asleep, Wake ends the next
+// sleep. Any goroutine may call Wake.
 func (l *Loop) Wake() { l.poller.Wake() }
 
 // post adds fn to the mailbox, and wakes the loop if that is needed. For the parameter

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A loopDevice holds the resources of one loop on one device, from its first use until
-// the loop ends.
+// A loopDevice holds the resources that one loop has on one device. It is made when the
+// loop first uses the device, and closed when the loop ends.
 type loopDevice struct {
 	loop       *Loop
 	dev        verbs.Device
@@ -27,8 +27,8 @@ type loopDevice struct {
 	failure    error           // error after which no more completions are expected, or nil
 	removed    bool            // the device was removed; failure is set too
 
-	// consumedTurn is Stats.Turns+1 at the time of the last call of consume. The value 0
-	// means that consume was not called yet.
+	// consumedTurn is Stats.Turns+1 at the time of the last call of consume. 0 before
+	// the first call.
 	consumedTurn uint64
 }
 
@@ -48,8 +48,8 @@ func (l *Loop) device(dev verbs.Device) (*loopDevice, error) {
 	return d, nil
 }
 
-// ownDevice returns the loopDevice for a device from the application. A device of
-// another provider is verbs.ErrForeign.
+// ownDevice returns the loopDevice for a device from the application. If the device
+// belongs to another provider, the error is verbs.ErrForeign.
 func (l *Loop) ownDevice(dev verbs.Device) (*loopDevice, error) {
 	for _, d := range l.devices {
 		if d.dev == dev {
@@ -95,9 +95,9 @@ func (d *loopDevice) open() (err error) {
 	return l.watchAsync(d.dev)
 }
 
-// watchChannel makes the events of the completion channel end the sleeps of the loop.
-// One device of a loop that an engine runs may become Loop.sleeper. Other channels are
-// watched by the poller.
+// watchChannel makes the events of the completion channel end the sleeps of the loop. If
+// an engine runs the loop, one device may become Loop.sleeper. The poller watches the
+// channels of the other devices.
 func (d *loopDevice) watchChannel() (err error) {
 	l, joined := d.loop, false
 	if l.sleeper == nil && l.timerFD == nil {
@@ -113,7 +113,7 @@ func (d *loopDevice) watchChannel() (err error) {
 	return err
 }
 
-// sleep waits for completions, for the loop's poller, and until the timeout has passed.
+// sleep waits for completions or for the loop's poller, until the timeout has passed.
 // The results are those of cq.Group.Sleep. After an error the loop sleeps in its poller.
 func (d *loopDevice) sleep(timeout time.Duration) (completions, input bool) {
 	completions, input, err := d.group.Sleep(timeout)
@@ -208,8 +208,8 @@ func (d *loopDevice) fail(err error) {
 	}
 }
 
-// failRemoved ends every connection of a removed device with err. The connections do not
-// wait for flushed completions or cm.Disconnected, which may never come.
+// failRemoved ends every connection of a removed device with err. Flushed completions
+// and cm.Disconnected may never come, so the connections do not wait for them.
 func (d *loopDevice) failRemoved(err error) {
 	if !d.removed {
 		d.removed = true
@@ -271,8 +271,8 @@ func (d *loopDevice) lease() (*Buffer, error) {
 	return b, nil
 }
 
-// consume makes a device with verbs.ProgressManual process everything that has arrived,
-// so that completions can be polled. One call in a turn is enough; others do nothing.
+// consume makes a device with verbs.ProgressManual process everything that has arrived.
+// Then the completions can be polled. Only the first call in a turn does something.
 func (d *loopDevice) consume() {
 	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
 		d.consumedTurn = turn
@@ -291,7 +291,7 @@ func (s *cqSource) ready(poller.Readiness) (work int) {
 		(*loopDevice)(s).fail(err)
 		s.loop.recordError(s.loop.unwatch(s))
 	}
-	// The event itself is not work. The next turn polls the completions, which count as
+	// The event is not work. The next turn polls the completions, and they count as
 	// work.
 	return 0
 }

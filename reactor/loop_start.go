@@ -45,8 +45,8 @@ func (l *Loop) boot() error {
 	return nil
 }
 
-// main is the function of a loop's goroutine. It sends the first error of pin() or
-// boot(), or nil, to the channel booted. Then it runs the loop.
+// main is the function of a loop's goroutine. It calls pin() and boot(), sends their
+// first error or nil to the channel booted, and then runs the loop.
 func (l *Loop) main(booted chan<- error) {
 	err := l.pin()
 	if err == nil {
@@ -57,7 +57,7 @@ func (l *Loop) main(booted chan<- error) {
 }
 
 // pin locks the goroutine to a thread, and the thread to a CPU of Config.CPUs. Linux
-// then takes the loop's memory from the CPU's NUMA node.
+// then takes new memory of the thread from the NUMA node of this CPU.
 func (l *Loop) pin() error {
 	if len(l.cfg.CPUs) == 0 {
 		return nil

@@ -6,8 +6,8 @@ type loopState uint8
 // The states, in order. A loop never returns to an earlier state, and may skip
 // loopAborting.
 const (
-	// loopRunning: the loop accepts new connections. Loop.drain(), which Engine.Stop
-	// posts, leads to loopDraining.
+	// loopRunning: the loop accepts new connections. Engine.Stop posts Loop.drain(),
+	// which leads to loopDraining.
 	loopRunning loopState = iota
 	// loopDraining: new connections fail with ErrShutdown, and existing ones close.
 	// abortConns leads to loopAborting. After the last connection and request, finishTurn

@@ -17,8 +17,8 @@ type publishedStats struct {
 	stats Stats
 }
 
-// publish copies the counters to the field published, if the parameter force is true or
-// the last copy is older than publishEvery.
+// publish copies the counters to the field published. Unless force is true, it does so
+// only if the last copy is older than publishEvery.
 func (l *Loop) publish(force bool) {
 	if !force && l.clock.now-l.published.when < publishEvery {
 		return

@@ -5,10 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// A mailbox is a queue of functions that other goroutines want the loop to call. To save
-// system calls, a sender wakes the loop only while the loop sleeps.
+// A mailbox is a queue of functions that other goroutines want the loop to call. A
+// wake-up needs a system call, so a sender wakes the loop only while the loop sleeps.
 //
-// No function waits while the loop sleeps, because of the order of atomic accesses:
+// The order of two atomic accesses makes sure that the loop does not sleep while a
+// function waits:
 //
 //   - A sender sets the field pending, and then reads the field sleeping.
 //   - The loop sets the field sleeping, and then reads the field pending.
@@ -22,15 +23,15 @@ type mailbox struct {
 	limit  int // Config.MaxPosted
 	closed bool
 
-	// spare is an empty slice, so that put() need not allocate. When the loop takes
-	// the functions, it exchanges this slice and the queue. Only the loop uses this
-	// field.
+	// spare is an empty slice for the functions that come next. When the loop takes the
+	// functions, it exchanges this slice and the queue, so put() need not allocate. Only
+	// the loop uses this field.
 	spare []func()
 }
 
 // put adds fn, and reports whether the caller must wake the loop. The errors are
-// ErrClosed and ErrTooManyPosted. The limit does not apply to functions of the library
-// (internal).
+// ErrClosed and ErrTooManyPosted. If internal is true, the function belongs to the
+// library, and the limit does not apply.
 func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	m.mu.Lock()
 	switch {

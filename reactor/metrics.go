@@ -8,8 +8,8 @@ import (
 // WakeCause is the reason why a sleep of a loop has ended.
 type WakeCause uint8
 
-// The values of WakeCause, which index Stats.Wakes. If several events end a sleep, the
-// first in this list counts.
+// The values of WakeCause. They are the indexes of Stats.Wakes. If several events end a
+// sleep, only the first of them in this list counts.
 const (
 	WakeByCompletion WakeCause = iota // a completion
 	WakeByConnection                  // a connection event
@@ -31,12 +31,12 @@ func (c WakeCause) String() string {
 	return "unknown cause"
 }
 
-// Stats are the counters of a loop since it was made, or their sums over an engine's
-// loops. The tag "help" describes a field. Busy, Spin and Slept are sums of intervals
-// between clock readings.
+// Stats are the counters of a loop since it was made. For an engine they are the sums
+// over its loops. The tag "help" describes a field. Busy, Spin and Slept are sums of
+// intervals between clock readings.
 //
-// The tag kind:"gauge" marks a value that may decrease. The tag kind:"max" marks the
-// largest value so far. For an engine, that value is the maximum of its loops.
+// A value with the tag kind:"gauge" may decrease. A value with the tag kind:"max" is the
+// largest value so far; for an engine, it is the maximum of the loops.
 type Stats struct {
 	Turns       uint64 `help:"turns of the loop"`
 	Polls       uint64 `help:"polls of completion queues"`
@@ -51,8 +51,8 @@ type Stats struct {
 	Spin  time.Duration `help:"time awake without work"`
 	Slept time.Duration `help:"time asleep, or between Arm and RunOnce"`
 	// LongestTurn is the longest time between two clock readings of an awake loop.
-	// Interruptions by the system count. A loop made with NewLoop is awake between calls
-	// of RunOnce, unless Arm was called.
+	// Interruptions by the system count too. A loop made with NewLoop also counts as
+	// awake between calls of RunOnce, unless Arm was called.
 	LongestTurn time.Duration `help:"longest time between two readings of the clock while the loop was awake" kind:"max"`
 	// LongestCallback and SlowCallbacks are 0 if Config.SlowCallback is 0.
 	LongestCallback time.Duration `help:"duration of the longest callback" kind:"max"`

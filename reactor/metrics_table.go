@@ -11,9 +11,9 @@ import (
 
 // A Stat is one counter of Stats, for a program that lists or exports all of them.
 type Stat struct {
-	// Name is the field's name in lower case, such as "empty_polls". Elements of Wakes
-	// have the WakeCause appended ("wakes_post"). Elements of Batches have the smallest
-	// number of completions appended ("batches_16").
+	// Name is the field's name in lower case, such as "empty_polls". For an element of
+	// Wakes, the name ends with the WakeCause, such as "wakes_post". For an element of
+	// Batches, it ends with the smallest number of completions, such as "batches_16".
 	Name  string
 	Help  string // what the counter counts
 	Unit  string // "bytes", "nanoseconds", or "" for a number

@@ -15,8 +15,8 @@ type Op struct {
 	Value uint64
 }
 
-// SendOptions are the options of one operation. The zero value means none. An option
-// that the operation can not have is a *verbs.ParamError.
+// SendOptions are the options of one operation. The zero value means no options. If the
+// operation can not have an option, the error is a *verbs.ParamError.
 type SendOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
@@ -28,9 +28,9 @@ type SendOptions struct {
 	// immediate data instead.
 	Imm    uint32
 	HasImm bool
-	// Solicited makes the operation wake the peer even if the peer's CQ is armed for
-	// solicited completions only. Only SendWith, SendBufferWith and WriteImm accept
-	// Solicited. Source: ibv_post_send(3), IBV_SEND_SOLICITED.
+	// Solicited makes the operation wake a peer whose CQ is armed for solicited
+	// completions only. Only SendWith, SendBufferWith and WriteImm accept Solicited.
+	// Source: ibv_post_send(3), IBV_SEND_SOLICITED.
 	Solicited bool
 	// Fence delays the operation until all earlier READs and atomic operations of the
 	// connection have completed. Source: ibv_post_send(3), IBV_SEND_FENCE.
@@ -59,8 +59,8 @@ func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
 	return nil
 }
 
-// onlyMessagesHaveImm is why the options Imm and HasImm of a one-sided operation are
-// refused.
+// onlyMessagesHaveImm is the reason in the errors for Imm and HasImm of one-sided
+// operations.
 const onlyMessagesHaveImm = "only SendWith, SendBufferWith and the argument of WriteImm send immediate data"
 
 // optionRefused returns the error of an operation that can not have an option. The

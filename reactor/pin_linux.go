@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinThread makes the calling thread run on one CPU only. It sets the thread's timer
-// slack to 1 ns, because the default of 50 µs would prolong sleeps. Source:
+// pinThread makes the calling thread run on one CPU only. It also sets the thread's
+// timer slack to 1 ns. With the default of 50 µs, sleeps would last longer. Source:
 // sched_setaffinity(2), PR_SET_TIMERSLACK(2const).
 func pinThread(cpu int) error {
 	var set unix.CPUSet

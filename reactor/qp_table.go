@@ -18,7 +18,7 @@ type qpEntry struct {
 const minQPEntries = 16
 
 // home returns the index at which a search for qpn begins. The factor is 2^32 divided by
-// the golden ratio, so consecutive numbers begin at indexes far apart.
+// the golden ratio. It spreads consecutive numbers over the table.
 func (t *qpTable) home(qpn uint32) uint32 { return qpn * 0x9e3779b9 >> t.shift }
 
 // find returns the index of the entry with qpn, or of the empty entry that ends the
@@ -62,8 +62,8 @@ func (t *qpTable) remove(qpn uint32) {
 	free := t.find(qpn)
 	t.entries[free] = qpEntry{}
 	t.count--
-	// Searches end at an empty entry. So each later entry that a search would not reach
-	// any more moves to the free place.
+	// Searches end at an empty entry, and there is a new one now. A later entry that a
+	// search would not reach any more moves to the free place.
 	for i := (free + 1) & mask; t.entries[i].conn != nil; i = (i + 1) & mask {
 		if (i-t.home(t.entries[i].qpn))&mask >= (i-free)&mask {
 			t.entries[free], t.entries[i] = t.entries[i], qpEntry{}

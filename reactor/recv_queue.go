@@ -58,8 +58,8 @@ func (q *recvQueue) post(qp verbs.QP) (doorbells uint64, err error) {
 	return doorbells, nil
 }
 
-// complete removes and returns the buffer in the given slot. It returns nil unless that
-// is the oldest buffer and is posted.
+// complete removes and returns the buffer in the given slot. This must be the oldest
+// posted buffer. Otherwise complete() returns nil.
 func (q *recvQueue) complete(slot uint32) *Buffer {
 	if q.inFlight() == 0 || slot != q.tail&q.mask {
 		return nil
@@ -76,7 +76,7 @@ func (q *recvQueue) take() *Buffer {
 	b := q.buffers[slot]
 	q.buffers[slot] = nil
 	q.tail++
-	// q.posted is now less than q.tail if the removed buffer was only staged.
+	// If the buffer was only staged, nothing before tail is left to post.
 	if q.posted-q.tail > q.mask+1 {
 		q.posted = q.tail
 	}

@@ -37,8 +37,8 @@ type Remote struct {
 // RemoteSize is the length in bytes of a Remote as AppendBinary writes it.
 const RemoteSize = 12
 
-// RemoteOf returns the Remote with which the peer can use this side's region mr, within
-// the region's access flags.
+// RemoteOf returns the Remote with which the peer can use this side's region mr. The
+// region's access flags say which operations are allowed.
 func RemoteOf(mr verbs.MR) Remote { return Remote{Addr: mr.Addr(), RKey: mr.RKey()} }
 
 // AppendBinary appends RemoteSize bytes to b: address and key, in network byte order. The

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A ConnRequest is the connection request of a peer. The application may keep it, and
-// answers it once, with Accept or Reject. Any goroutine may call its methods. After
+// A ConnRequest is the connection request of a peer. The application answers it once,
+// with Accept or Reject, at once or later. Any goroutine may call its methods. After
 // Config.DecisionTimeout, or during a shutdown, the engine rejects the request.
 type ConnRequest struct {
 	engine      *Engine
@@ -28,8 +28,8 @@ type ConnRequest struct {
 	loop    atomic.Pointer[Loop] // loop that gets the connection; nil until loopFor has chosen it
 	decided atomic.Uint32        // a decision: who has answered the request, or why it has ended
 	expiry  timerheap.Timer      // timer for Config.DecisionTimeout
-	// endedBy is byPeer or byRemoval if the request has ended without an answer, and else
-	// undecided. The acceptor's mutex guards it.
+	// endedBy is byPeer or byRemoval if the request has ended without an answer.
+	// Otherwise it is undecided. The acceptor's mutex guards it.
 	endedBy decision
 }
 
@@ -38,8 +38,9 @@ type AcceptParams struct {
 	// PrivateData is sent to the peer, at most 196 bytes. Accept copies it.
 	PrivateData []byte
 	// ResponderResources and InitiatorDepth replace the fields of Config with the same
-	// names, unless they are zero. A negative number means none. Accept lowers both to
-	// the device's limits, and InitiatorDepth to the peer's responder resources.
+	// names, unless they are zero. A negative number means none. Accept limits both to
+	// what the device can do. It also limits InitiatorDepth to the peer's responder
+	// resources.
 	ResponderResources int
 	InitiatorDepth     int
 	// Context is the result of Conn.Context until Conn.SetContext is called.
@@ -59,17 +60,17 @@ func (r *ConnRequest) Device() verbs.Device { return r.device }
 // and stays valid. It may be padded with zeros: see cm.ConnParam.
 func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 
-// Param returns the peer's parameters from this side's point of view: the peer's
-// initiator depth is in ResponderResources, and its responder resources are in
-// InitiatorDepth.
+// Param returns the peer's parameters from this side's point of view. ResponderResources
+// is the peer's initiator depth. InitiatorDepth is the peer's number of responder
+// resources.
 func (r *ConnRequest) Param() cm.MessageParam { return r.param }
 
 // Engine returns the engine whose listener has received the request.
 func (r *ConnRequest) Engine() *Engine { return r.engine }
 
-// Loop returns the loop that gets the connection, or nil in Config.Place.
+// Loop returns the loop that gets the connection. In Config.Place it returns nil.
 // OnConnectRequest may run on a different loop: the loop with index 0. To allocate
-// memory before Accept, post a function to the returned loop. The function calls
+// memory before Accept, post a function to the returned loop. In this function call
 // Loop.Alloc and then Accept.
 func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 
@@ -115,8 +116,8 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 	loop.load.Add(1)
 	if loop.post(op, func() { loop.startAccept(r, &params) }, true) != nil {
 		loop.load.Add(-1)
-		// This fails if the peer has given up the request. Accept returns ErrShutdown in
-		// any case.
+		// This fails if the peer has given up the request. Accept returns ErrShutdown
+		// even then.
 		_ = r.engine.acceptor.reject(r, nil)
 		r.engine.rejects.Add(1)
 		return operr.Wrap(op, ErrShutdown)
@@ -148,8 +149,8 @@ func (r *ConnRequest) decide(who decision) bool {
 	return r.decided.CompareAndSwap(uint32(undecided), uint32(who))
 }
 
-// placedErr returns the result of decisionErr. If that is nil, but the request has no
-// loop yet, placedErr returns verbs.ErrState.
+// placedErr returns the reason why the request can not be answered, or verbs.ErrState if
+// the request has no loop yet.
 func (r *ConnRequest) placedErr() error {
 	err := r.decisionErr()
 	if err == nil && r.Loop() == nil {
@@ -172,8 +173,8 @@ func (p *AcceptParams) check() error {
 	return checkRange("initiator depth", p.InitiatorDepth, -1, math.MaxUint8)
 }
 
-// acceptParam returns the parameters of the reply: what this side wants, up to the
-// device's limits and the peer's responder resources (rdma_accept(3)).
+// acceptParam returns the parameters of the reply. They are what this side wants,
+// limited by the device and by the peer's responder resources (rdma_accept(3)).
 func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.MessageParam {
 	cfg := r.engine.cfg
 	return cm.MessageParam{

@@ -71,9 +71,9 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 	}
 }
 
-// cancelRequest closes the ID of a request that has ended without an answer. If an
-// answer has come meanwhile, cancelRequest does nothing, because the answer fails
-// (ConnRequest.endedBy).
+// cancelRequest closes the ID of a request that has ended without an answer. If the
+// application has answered meanwhile, cancelRequest does nothing: the answer fails
+// because of ConnRequest.endedBy.
 func (l *Loop) cancelRequest(req *ConnRequest, endedBy decision) {
 	if !req.decide(endedBy) {
 		return

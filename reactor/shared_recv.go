@@ -6,11 +6,11 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 const sharedRecvBatch = 64
 
 // A sharedRecv is the shared receive queue of a loopDevice. Its buffers complete in any
-// order, so their work-request ids are indexes in slab.all.
+// order. A work request's id is the index of its buffer in slab.all.
 //
 // The queue is open while connections use it. It grows for each connection that needs
-// more buffers. When it has more buffers than it needs, buffers whose message was
-// handled go back to the slab. Posted buffers can not be taken back, so a queue that no
+// more buffers. If it has too many buffers, a buffer goes back to the slab when its
+// message was handled. Buffers that are posted can not be taken back. So a queue that no
 // connection uses is closed: see closeUnused.
 type sharedRecv struct {
 	device *loopDevice
@@ -19,8 +19,8 @@ type sharedRecv struct {
 	srq   verbs.SRQ      // nil while the queue is closed
 	conns qpTable        // connections by the number of their queue pair
 	wrs   []verbs.RecvWR // receive requests of the staged buffers
-	// size is the number of buffers in the queue, plus those whose message is being handled
-	// and those that have left the queue without a replacement (see Conn.replace).
+	// size is the number of buffers in the queue. It includes buffers whose message is
+	// being handled, and buffers that were not replaced: see Conn.replace.
 	size int
 	need int // number of buffers that the connections in conns need
 }
@@ -69,8 +69,8 @@ func (s *sharedRecv) open() error {
 	return err
 }
 
-// grow adds n buffers, or none if n is not positive. Every CQ gets places for their
-// completions, because the connections of one CQ may use all buffers.
+// grow adds n buffers. It does nothing if n is not positive. Every CQ gets places for
+// all the completions, because the connections of one CQ may use all buffers.
 func (s *sharedRecv) grow(n int) error {
 	if n <= 0 {
 		return nil
@@ -149,8 +149,8 @@ func (s *sharedRecv) post() error {
 	return err
 }
 
-// closeUnused closes the queue and returns its buffers to the slab, if no connection uses
-// the queue and all completions of its buffers were polled.
+// closeUnused closes the queue if no connection uses it and all completions of its
+// buffers were polled. It returns the buffers to the slab.
 func (s *sharedRecv) closeUnused() error {
 	if s.srq == nil || s.conns.count > 0 {
 		return nil

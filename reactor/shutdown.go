@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// abortTimeout is how long Shutdown waits for the loops after ctx is done, in case a
-// callback blocks. Arbitrary.
+// abortTimeout is how long Shutdown waits for the loops after ctx is done. A callback
+// may block a loop. The number is arbitrary.
 const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. It closes the listeners,
@@ -103,7 +103,7 @@ func (e *Engine) Wait() error {
 }
 
 // checkWaitable returns an error if the application runs the engine's loop and that loop
-// has not ended. Wait would block that loop.
+// has not ended. Wait would block the goroutine that runs the loop.
 func (e *Engine) checkWaitable(op string) error {
 	if e.embedded && !e.hasEnded() {
 		return operr.Wrap(op, verbs.ErrState)
@@ -134,8 +134,8 @@ func (l *Loop) abortConns() {
 	}
 }
 
-// abortNow ends the connection without waiting for the peer or the device. Unless there
-// is another reason, the reason is ErrShutdown.
+// abortNow ends the connection without waiting for the peer or the device. If there is
+// no other reason yet, the reason is ErrShutdown.
 func (c *Conn) abortNow() {
 	c.beginClose(ErrShutdown)
 	switch {

@@ -53,11 +53,10 @@ type chunk struct {
 	used int     // number of the chunk's buffers that are not free
 
 	usedSinceTrim bool // pickChunk has chosen this chunk since the last round of trim
-	// freeAtDiscard is the head of the free list at the last discard. A release changes
-	// the head, so trim discards again if the head has changed.
+	// freeAtDiscard is the head of the free list at the last discard. A released buffer
+	// becomes the new head. If the head has changed, trim discards again.
 	freeAtDiscard *Buffer
-	// Number of buffers that discard has checked so far. The value 0 means that discard
-	// begins with the first buffer.
+	// Number of buffers that discard has checked so far. 0 before the first step.
 	scanned int
 }
 
@@ -99,8 +98,9 @@ func (s *slab) put(b *Buffer) {
 	}
 }
 
-// pickChunk chooses the first chunk with a free buffer, or else makes a new chunk. So
-// the last chunks become unused, and trim can release them.
+// pickChunk chooses the first chunk with a free buffer. If there is none, it makes a new
+// chunk. Because the first chunks are preferred, the last ones become unused, and trim
+// can release them.
 func (s *slab) pickChunk() (*chunk, error) {
 	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == nil {
 		s.searchFrom++

@@ -78,12 +78,12 @@ func (s *slab) dropFreedChunks() {
 	s.searchFrom = min(s.searchFrom, last)
 }
 
-// discard takes one step of discarding free buffers' pages, with at most maxDiscards
-// system calls. It reports whether the chunk is finished.
+// discard takes one step of discarding the pages of free buffers. A step makes at most
+// maxDiscards system calls. The result is true when the chunk is finished.
 func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 	if c.scanned == 0 {
-		// A buffer that is released later becomes the new head of the list, so a later
-		// round discards again.
+		// A buffer that is released later becomes the new head. Then a later round
+		// discards again.
 		c.freeAtDiscard = c.free
 	}
 	stride, calls := c.slab.stride(), 0

@@ -6,8 +6,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
-// expectedEpollEvery limits the turns between two checks of epoll while events are
-// expected. With 8, connections on the wire path took 1.3 times as long to open.
+// expectedEpollEvery is the largest number of turns between two checks of epoll while
+// events are expected. With 8, connections on the wire path took 1.3 times as long to
+// open.
 const expectedEpollEvery = 4
 
 // A source handles the events of a descriptor of the loop's poller.
@@ -44,8 +45,8 @@ func (l *Loop) watch(fd int, interest poller.Interest, s source) (poller.Token, 
 	return token, nil
 }
 
-// unwatch removes the descriptor of s. Fetched events of it become stale:
-// poller.Poller.Event does not return them. A second call does nothing.
+// unwatch removes the descriptor of s. Its events that were fetched already are not
+// returned by poller.Poller.Event any more. A second call does nothing.
 func (l *Loop) unwatch(s source) error {
 	for i, w := range l.sources {
 		if w.source == s {
@@ -83,8 +84,8 @@ func (l *Loop) pollEpoll() (work int) {
 	return work
 }
 
-// expectsEvents reports whether another connection event is expected soon: while a
-// connection opens, and for eventGap after each connection event.
+// expectsEvents reports whether another connection event is expected soon. This is so
+// while a connection opens, and for eventGap after each connection event.
 func (l *Loop) expectsEvents() bool {
 	return l.openingConns > 0 || l.epoll.expects(l.clock.now)
 }

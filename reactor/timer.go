@@ -28,8 +28,8 @@ func (l *Loop) After(d time.Duration, fn func()) *Timer {
 	return t
 }
 
-// setTimer makes t fire after d. It reads the clock, because with the time of an earlier
-// reading t would fire too early.
+// setTimer makes t fire after d. It reads the clock. With the time of an earlier
+// reading, t would fire too early.
 func (l *Loop) setTimer(t *timerheap.Timer, d time.Duration) {
 	l.timers.Set(t, l.clock.after(d))
 }

@@ -7,11 +7,13 @@ import (
 )
 
 const (
-	// trimEvery is the time between two rounds of trim(). Memory that was not used for a
-	// whole round is released, so at most about 40 s after its last use. Arbitrary.
+	// trimEvery is the time between two rounds of trim(). A round releases memory that
+	// was not used since the round before. So memory is released at most about 40 s
+	// after its last use. The number is arbitrary.
 	trimEvery = 20 * time.Second
-	// trimPause is the time between two steps of trim(), which take up to a millisecond:
-	// at most a fifth of the loop's time. Arbitrary.
+	// trimPause is the time between two steps of trim(). A step takes up to a
+	// millisecond, so the steps take at most a fifth of the loop's time. The number is
+	// arbitrary.
 	trimPause = 4 * time.Millisecond
 )
 
@@ -24,9 +26,9 @@ func (d *loopDevice) startTrimTimer() {
 	}
 }
 
-// trim closes an unused shared receive queue. It releases unused memory, one step in each
-// call, and then unused completion queues.
-// It sets its timer again if necessary.
+// trim closes an unused shared receive queue. It releases unused memory, one step in
+// each call. After the last step it closes unused completion queues. If work is left, it
+// sets its timer again.
 func (d *loopDevice) trim() {
 	if d.sharedRecv != nil {
 		d.loop.recordError(d.sharedRecv.closeUnused())
