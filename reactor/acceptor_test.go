@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestAnswerAfterRequestEnded answers a request that has already ended. Reject and
-// OnAcceptError get the error of the unhandled event.
+// TestAnswerAfterRequestEnded checks the error of an answer to a request that has
+// already ended.
 func TestAnswerAfterRequestEnded(t *testing.T) {
 	for removed, want := range map[bool]error{false: verbs.ErrPeerGone, true: reactor.ErrDeviceRemoved} {
 		kept := make(chan *reactor.ConnRequest, 1)

@@ -31,8 +31,8 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkStream measures the cost of one of many messages that share a doorbell: Send,
-// a share of the doorbell, and OnMessage.
+// BenchmarkStream measures the cost of one message in a stream. Many messages share a
+// doorbell.
 func BenchmarkStream(b *testing.B) {
 	got := 0
 	p := connect(b, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { got++ }}, nil)

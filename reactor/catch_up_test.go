@@ -39,8 +39,8 @@ func TestCatchUpEndsOnEmptyQueue(t *testing.T) {
 	require.True(t, u.poll(q), "the CQ is still empty")
 }
 
-// TestCatchUpEndsOnFullQueue checks that a catchUp ends when it has handled the
-// completions that were there at its first poll.
+// TestCatchUpEndsOnFullQueue checks that a catchUp ends even if the CQ never becomes
+// empty.
 func TestCatchUpEndsOnFullQueue(t *testing.T) {
 	const depth, batch = 10, 2
 	q, device := newFaultQueue(t, depth, batch)

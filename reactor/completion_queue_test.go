@@ -158,8 +158,8 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	require.Equal(t, 3, w.device.openCQs())
 }
 
-// TestNoMoreCQs checks that a connection is refused if all CQs are full and the device
-// has no more. After one closes, another can take its place.
+// TestNoMoreCQs checks that a connection is refused if all CQs are full. After one
+// closes, another can take its place.
 func TestNoMoreCQs(t *testing.T) {
 	w := newManyConns(t, 2, nil, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1})
 	w.dial(6)
@@ -210,8 +210,8 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.EqualValues(t, 1, last.Stats().Messages)
 }
 
-// TestHeldCompletionsAreNotAnEmptyPoll polls after an Arm that has found completions.
-// This poll must not count in emptyPolls, because the CQ may have new completions.
+// TestHeldCompletionsAreNotAnEmptyPoll checks that a poll which returns only completions
+// found by Arm does not count as an empty poll.
 func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.accepted.Send(nil))

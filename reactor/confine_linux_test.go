@@ -54,8 +54,8 @@ func loopAndOther(t *testing.T) (loop, other int) {
 	return cpus[0], cpus[1]
 }
 
-// startThreads makes the runtime start n threads, and returns a function that ends the
-// calls that block them.
+// startThreads makes the runtime start n threads, which block in system calls until
+// release is called.
 func startThreads(t *testing.T, n int) (release func()) {
 	var pipe [2]int
 	require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
@@ -77,8 +77,8 @@ func startThreads(t *testing.T, n int) (release func()) {
 	}
 }
 
-// TestConfineRuntime checks that only the thread of a pinned loop may run on its
-// processor, also when the runtime starts further threads.
+// TestConfineRuntime checks that other threads stay away from the processor of a pinned
+// loop, even threads that start later.
 func TestConfineRuntime(t *testing.T) {
 	for name, confineFirst := range map[string]bool{"before the loop starts": true, "after the loop starts": false} {
 		t.Run(name, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestConfineRuntime(t *testing.T) {
 	}
 }
 
-// TestConfineRuntimeErrors checks that a call that would confine nothing is an error, and
-// changes nothing.
+// TestConfineRuntimeErrors checks that wrong processors cause an error and change
+// nothing.
 func TestConfineRuntimeErrors(t *testing.T) {
 	before := affinities(t)
 	var none *verbs.ParamError

@@ -33,8 +33,8 @@ func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, nil
 }
 
-// TestSendBatch checks that the requests in a batch keep their contents when others are
-// added. Requests that the queue pair refuses stay in the batch.
+// TestSendBatch checks that requests in a batch do not change when others are added.
+// Refused requests stay in the batch.
 func TestSendBatch(t *testing.T) {
 	var batch sendBatch
 	stage := func(text string, addr uint64) {

@@ -99,8 +99,8 @@ func TestSendFlowWritableOnce(t *testing.T) {
 	require.False(t, f.writable())
 }
 
-// TestSendFlowRetiresStaged checks that retire() works for a request that was accepted
-// but never posted. The request then counts as completed.
+// TestSendFlowRetiresStaged checks that retire() completes a request that was never
+// posted.
 func TestSendFlowRetiresStaged(t *testing.T) {
 	f := newSendFlow(4, 1)
 	f.accept(false)

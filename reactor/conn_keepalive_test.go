@@ -62,7 +62,7 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 }
 
 // TestKeepaliveWithUnconfirmedSends checks that an unanswered probe does not end a
-// connection with unconfirmed sends. Perhaps the peer just has no receive buffers.
+// connection whose sends are unconfirmed.
 func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4, Keepalive: time.Hour})
 	sent := uint64(0)

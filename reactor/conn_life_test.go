@@ -37,7 +37,7 @@ func TestBothSidesClose(t *testing.T) {
 	require.NoError(t, p.accepted.Close())
 	p.closed(t)
 	for _, end := range []error{p.dialCloseErr, p.acceptCloseErr} {
-		// A side gets ErrPeerClosed if the other one has disconnected first.
+		// ErrPeerClosed: the peer has disconnected first.
 		if end != nil {
 			require.ErrorIs(t, end, reactor.ErrPeerClosed)
 		}
@@ -130,7 +130,7 @@ func TestDataNeverPrecedesOpen(t *testing.T) {
 }
 
 // TestDrainTimeoutOfDelayedLoop checks that a connection closes without an error if its
-// sends were confirmed in time. A delayed loop may learn that later.
+// sends were confirmed in time, but the loop sees this late.
 func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
 	require.NoError(t, p.dialed.Send([]byte("received")))

@@ -65,8 +65,8 @@ func TestLivenessProbe(t *testing.T) {
 	require.True(t, l.probeDue(585, keepalive))
 }
 
-// TestLivenessProbeBehindSends checks that an unanswered probe behind other sends does
-// not fail the connection. The sends may delay the answer.
+// TestLivenessProbeBehindSends checks that a missing answer to a probe behind other
+// sends is no error.
 func TestLivenessProbeBehindSends(t *testing.T) {
 	const keepalive = 160
 	var l liveness
@@ -77,8 +77,8 @@ func TestLivenessProbeBehindSends(t *testing.T) {
 	require.EqualValues(t, 480, nextCheck(t, &l, keepalive))
 }
 
-// TestLivenessWithBothLimits checks that the earlier of idle timeout and keepalive time
-// is the time of the next check.
+// TestLivenessWithBothLimits checks that the next check is at the end of the idle
+// timeout or of the keepalive time, whichever is earlier.
 func TestLivenessWithBothLimits(t *testing.T) {
 	var l liveness
 	l.setIdleTimeout(50, 0)

@@ -69,8 +69,8 @@ func TestOneSidedOperations(t *testing.T) {
 	require.Equal(t, "remote address", param.Field)
 }
 
-// TestRefusedOperationFailsTheConnection checks that an operation that the peer does not
-// allow ends the connection, after every operation was reported.
+// TestRefusedOperationFailsTheConnection checks that a forbidden operation ends the
+// connection. Before that, every operation is reported.
 func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	var tags []uint64
 	var errs []error

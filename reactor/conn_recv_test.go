@@ -104,8 +104,8 @@ func TestMessagesWhileClosing(t *testing.T) {
 	}
 }
 
-// TestUnmatchedCompletions checks that a completion of an unknown connection is dropped,
-// and that a completion without a posted buffer ends the connection.
+// TestUnmatchedCompletions checks that a completion of an unknown connection is dropped.
+// A completion without a posted buffer ends the connection.
 func TestUnmatchedCompletions(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -143,8 +143,8 @@ func arriveInline(c *Conn, data []byte) {
 	c.device.completeInline(&verbs.WC{ID: uint64(c.key), Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(len(data))}, data)
 }
 
-// TestInlineMessage checks that an inline message takes no buffer from the receive
-// queue, and takes a buffer from the slab only in Keep.
+// TestInlineMessage checks that an inline message needs no buffer, except a copy for
+// Keep.
 func TestInlineMessage(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)

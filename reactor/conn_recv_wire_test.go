@@ -22,8 +22,8 @@ func TestSmallMessagesOnWirePath(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 	drive(t, func() bool { return conn != nil && server.Conns() == 1 }, client, server)
-	// The first message also establishes the connection, if the last message of
-	// connection management was lost.
+	// The last message of connection management may be lost. Then the first message
+	// establishes the connection.
 	send := func(length int) {
 		require.NoError(t, conn.Send(make([]byte, length)))
 		before := len(got)

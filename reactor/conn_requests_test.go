@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSendRequests checks that the ring begins small, grows with the number of
-// outstanding requests, and keeps them, also when their running numbers wrap.
+// TestSendRequests checks that the ring begins small, and keeps the outstanding requests
+// when it grows and when their numbers wrap.
 func TestSendRequests(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for _, limit := range []int{1, 5, 63} {

@@ -21,8 +21,8 @@ func TestConnStatesAreOrdered(t *testing.T) {
 	require.Equal(t, reactor.StateClosed, last)
 }
 
-// TestStatesAfterFailedRequest checks that the connection waits for cm.Disconnected,
-// then for an empty CQ, then for the flush of its queues.
+// TestStatesAfterFailedRequest checks the states of a connection after a failed request:
+// it waits for cm.Disconnected, for an empty CQ, and for the flush.
 func TestStatesAfterFailedRequest(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	c := p.dialed
@@ -94,8 +94,8 @@ func TestStatesAfterFailureToOpen(t *testing.T) {
 	require.Zero(t, l.Conns())
 }
 
-// inTurn runs one turn of l. It calls fn after the polls, before the closing connections
-// take their next step.
+// inTurn runs one turn of l, and calls fn before the closing connections take their next
+// step.
 func inTurn(t *testing.T, l *reactor.Loop, fn func()) {
 	t.Helper()
 	require.NoError(t, l.Post(fn))

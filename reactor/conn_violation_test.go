@@ -59,8 +59,8 @@ func TestViolationAfterClose(t *testing.T) {
 	requireViolation(t, p.acceptCloseErr)
 }
 
-// TestViolationBeforeOpen checks the error of a request with a wrong key before the
-// connection is open, also if the loop is delayed.
+// TestViolationBeforeOpen checks the error of a request with a wrong key that arrives
+// before the connection is open.
 func TestViolationBeforeOpen(t *testing.T) {
 	for _, delay := range []time.Duration{0, 20 * time.Millisecond} {
 		var failed error

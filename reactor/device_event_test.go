@@ -84,8 +84,7 @@ func TestFatalDeviceEvent(t *testing.T) {
 	require.NoError(t, l.Engine().Wait())
 }
 
-// TestFailedCQLetsTheLoopSleep makes CQ.Arm fail, but the device is not removed. The loop
-// must be able to sleep.
+// TestFailedCQLetsTheLoopSleep checks that a loop can sleep although CQ.Arm fails.
 func TestFailedCQLetsTheLoopSleep(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -110,8 +109,8 @@ func TestFailedCQLetsTheLoopSleep(t *testing.T) {
 	}, l)
 }
 
-// TestAsyncEventsAreWatchedAfterAFailure makes the first attempt to watch a device's
-// asynchronous events fail. At the next use of the device, the loop must watch them.
+// TestAsyncEventsAreWatchedAfterAFailure checks that a loop watches a device's
+// asynchronous events at the second attempt if the first one fails.
 func TestAsyncEventsAreWatchedAfterAFailure(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

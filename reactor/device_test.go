@@ -44,9 +44,8 @@ func TestBrokenCompletionQueue(t *testing.T) {
 	require.Equal(t, []error{broken}, ends)
 }
 
-// TestRetryExceededWithoutDisconnect checks a request that has used up its retries.
-// Without cm.Disconnected, the connection ends with the request's error after
-// disconnectTimeout.
+// TestRetryExceededWithoutDisconnect checks that a connection ends with the error of a
+// request that has used up its retries, even without cm.Disconnected.
 func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.FailRequest(p.dialed, verbs.StatusRetryExcErr)
@@ -55,8 +54,8 @@ func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	require.Equal(t, reactor.ErrPeerClosed, p.acceptCloseErr)
 }
 
-// TestRescue checks Stats.Rescues. If the safety timeout has ended a sleep, and the loop
-// then finds completions, their event was lost. The loop counts this as a rescue.
+// TestRescue checks that Stats.Rescues counts a lost event. The loop finds completions
+// after the safety timeout.
 func TestRescue(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)

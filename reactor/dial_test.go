@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestWaitingDialsAreLimited makes Config.MaxConns calls of Dial while the loop does not
-// run. The next call must fail.
+// TestWaitingDialsAreLimited checks that at most Config.MaxConns calls of Dial can wait
+// for the loop.
 func TestWaitingDialsAreLimited(t *testing.T) {
 	const limit = 3
 	server := newLoop(t, &hooks{}, nil)
@@ -34,8 +34,8 @@ func TestWaitingDialsAreLimited(t *testing.T) {
 	drive(t, func() bool { return failed == 1 }, client, server)
 }
 
-// TestOpenedDuringDelay delays the dialing loop until the time limit of a connection has
-// passed. During the delay, the peer accepts the connection. The connection must open.
+// TestOpenedDuringDelay checks that a connection opens if the peer has accepted it in
+// time, but the dialing loop sees this late.
 func TestOpenedDuringDelay(t *testing.T) {
 	var dialed *reactor.Conn
 	server := newLoop(t, &hooks{}, nil)
@@ -54,8 +54,8 @@ func TestOpenedDuringDelay(t *testing.T) {
 	drive(t, func() bool { return dialed != nil || t.Failed() }, client, server)
 }
 
-// TestNotOpenedDuringDelay delays the dialing loop until the time limit of a connection
-// has passed. The peer does not answer. The connection must end with cm.ErrTimedOut.
+// TestNotOpenedDuringDelay checks that a connection ends with cm.ErrTimedOut if the peer
+// has not answered while the dialing loop was delayed.
 func TestNotOpenedDuringDelay(t *testing.T) {
 	var failed error
 	server := newLoop(t, &hooks{}, nil)
@@ -89,8 +89,8 @@ func TestDialRefusesAddresses(t *testing.T) {
 	}
 }
 
-// TestDialErrorHasOptions checks that OnDialError gets the address, and DialOptions even
-// if Dial got none.
+// TestDialErrorHasOptions checks that OnDialError gets the address and a pointer to
+// options, even after a Dial without options.
 func TestDialErrorHasOptions(t *testing.T) {
 	var options *reactor.DialOptions
 	var failed error
@@ -104,8 +104,7 @@ func TestDialErrorHasOptions(t *testing.T) {
 	require.Equal(t, addr, dial.Addr)
 }
 
-// TestDialCopiesOptions changes the options right after the call of Dial. The changes
-// have no effect.
+// TestDialCopiesOptions checks that changes of the options after Dial have no effect.
 func TestDialCopiesOptions(t *testing.T) {
 	var request *reactor.ConnRequest
 	var dialed *reactor.Conn

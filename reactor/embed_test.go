@@ -50,8 +50,8 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	require.Zero(t, client.Stats().Rescues+server.Stats().Rescues)
 }
 
-// runAll runs each loop until a turn finds no work, and arms all loops. It returns true
-// if Arm has found work.
+// runAll runs each loop until it has no more work. Then it arms all loops, and reports
+// whether Arm has found work.
 func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	for _, l := range loops {
 		for {
@@ -156,8 +156,8 @@ func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
 	require.ErrorIs(t, err, bootErr)
 }
 
-// TestFailedBootEndsDials checks that a failed OnBoot ends the connections that it has
-// dialed, with OnDialError.
+// TestFailedBootEndsDials checks that connections dialed in OnBoot end with OnDialError
+// if OnBoot fails.
 func TestFailedBootEndsDials(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)
@@ -220,8 +220,8 @@ func TestSafetyTimeout(t *testing.T) {
 	require.Zero(t, loop.Stats().Rescues)
 }
 
-// TestWaitRefusedForEmbeddedLoop checks that Wait and Shutdown fail while an embedded
-// loop, which only the application can run, has not ended.
+// TestWaitRefusedForEmbeddedLoop checks that Wait and Shutdown fail while a loop made
+// with NewLoop has not ended.
 func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	require.ErrorIs(t, loop.Engine().Wait(), verbs.ErrState)
@@ -290,8 +290,8 @@ func TestArmPublishesStats(t *testing.T) {
 	require.EqualValues(t, 1, loop.Stats().Timers)
 }
 
-// TestStopInOnBoot checks that a loop which is stopped in OnBoot ends like any other
-// loop: RunOnce ends it, and OnShutdown is the last callback.
+// TestStopInOnBoot checks that a loop which is stopped in OnBoot still ends in RunOnce,
+// with OnShutdown as the last callback.
 func TestStopInOnBoot(t *testing.T) {
 	var calls []string
 	loop, err := reactor.NewLoop(openSoft(t, 1), &hooks{

@@ -27,7 +27,7 @@ func TestEpollSchedule(t *testing.T) {
 }
 
 // TestEpollScheduleExpectsEvents checks that a loop expects another event for eventGap
-// after a connection event, also when checks find none.
+// after a connection event.
 func TestEpollScheduleExpectsEvents(t *testing.T) {
 	const now = time.Second
 	var s epollSchedule

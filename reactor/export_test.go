@@ -144,8 +144,8 @@ func OutstandingProbes(l *Loop) (n uint32) {
 // ProbeBudget is the largest number of keepalive probes in one turn.
 const ProbeBudget = probeBudget
 
-// EndPendingRequest records that the device of req was removed or, if deviceRemoved is
-// false, that the peer has withdrawn req.
+// EndPendingRequest ends req. Either its device was removed, or the peer has withdrawn
+// it.
 func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()
@@ -183,8 +183,8 @@ func CloseMailbox(l *Loop) { l.mailbox.close() }
 func PollCQ(c *Conn)            { c.queue.poll() }
 func EmptyPolls(c *Conn) uint64 { return c.queue.emptyPolls }
 
-// HoldAsyncEvents makes the loop of c stop watching for asynchronous events of the
-// device. Such events stay unfetched until fetchDeviceEvents fetches them.
+// HoldAsyncEvents makes the loop of c stop watching the device's asynchronous events.
+// Only fetchDeviceEvents then fetches them.
 func HoldAsyncEvents(c *Conn) {
 	s := c.loop.engine.asyncSourceOf(c.device.dev)
 	c.loop.recordError(c.loop.unwatch(s))
@@ -201,8 +201,8 @@ func SharesReceives(l *Loop) bool { return l.devices[0].sharedRecv != nil }
 // minimum of its connections.
 const SharedRecvBatch = sharedRecvBatch
 
-// StartStepped starts an engine with one loop, but no goroutine. The caller runs the loop
-// with TurnsBeforeSleep and WaitAsleep, in the order in which Loop.run does it.
+// StartStepped starts an engine with one loop, but no goroutine. The caller runs the
+// loop as Loop.run does: first TurnsBeforeSleep, then WaitAsleep.
 func StartStepped(e *Engine) (*Loop, error) {
 	if err := e.markStarted(); err != nil {
 		return nil, err

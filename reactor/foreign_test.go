@@ -45,9 +45,8 @@ func TestForeignDescriptor(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// TestForeignClosedInCallback checks two descriptors that are readable in one turn.
-// After the first callback closes the second registration, the second callback must not
-// run.
+// TestForeignClosedInCallback checks that a callback can close another registration
+// whose descriptor is also readable. The other callback does not run.
 func TestForeignClosedInCallback(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	calls := 0

@@ -18,8 +18,8 @@ import (
 // killedConns is the number of connections of the killed process.
 const killedConns = 4
 
-// killedProcess is the process that TestPeerIsKilled kills. It sends messages to the
-// server at addr without end.
+// killedProcess is the process that TestPeerIsKilled kills. It sends messages until
+// then.
 func killedProcess(addr string) {
 	p, err := soft.Open(&soft.Config{Vectors: 1})
 	if err != nil {

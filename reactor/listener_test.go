@@ -35,8 +35,8 @@ func recordCalls(calls *[]string) *hooks {
 	}
 }
 
-// TestOwnHandlers checks that the Handler of a listener or dialed connection gets its
-// callbacks. The callbacks of loops must go to the Handler of the engine.
+// TestOwnHandlers checks that a listener or dialed connection can have a Handler of its
+// own. The engine's Handler still gets the callbacks of loops.
 func TestOwnHandlers(t *testing.T) {
 	var ofServer, ofListener, ofClient, ofDial []string
 	var c *reactor.Conn
@@ -157,8 +157,8 @@ func TestListenParameters(t *testing.T) {
 	}
 }
 
-// TestReuseAddr binds an ID with SetReuseAddr to an address. A dial or a listener can
-// then use the same address, but only with the option ReuseAddr.
+// TestReuseAddr checks that a dial or listener can share an address only with the option
+// ReuseAddr.
 func TestReuseAddr(t *testing.T) {
 	p := openSoft(t, 1)
 	channel, err := cm.OpenChannel(p)

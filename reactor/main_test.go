@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 )
 
-// killedProcessAddr is the server address of killedProcess in kill_test.go. If it is
-// set, the test binary only runs that function.
+// killedProcessAddr is the server address for killedProcess. If it is set, the test
+// binary only runs killedProcess.
 var killedProcessAddr = flag.String("killed-process", "", "be a client of the server at this address")
 
 func TestMain(m *testing.M) {

@@ -52,8 +52,8 @@ func TestDeviceRemoved(t *testing.T) {
 	}
 }
 
-// requireRemovalError requires that err reports the device removal, or the reason for
-// which the connection had already ended.
+// requireRemovalError requires that err reports the device removal, or an earlier reason
+// for the end of the connection.
 func requireRemovalError(t *testing.T, state, how string, err error) {
 	t.Helper()
 	switch {

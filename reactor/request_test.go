@@ -132,8 +132,7 @@ func TestPlace(t *testing.T) {
 	require.Same(t, server.Loop(1), receive(t, got))
 }
 
-// TestAnswerInPlace checks answers to a request in Config.Place. Accept and Steer return
-// an error. Reject rejects the request, without OnConnectRequest.
+// TestAnswerInPlace checks that Config.Place may call Reject, but not Accept or Steer.
 func TestAnswerInPlace(t *testing.T) {
 	server := start(t, &hooks{request: func(*reactor.ConnRequest) { assert.Fail(t, "the request was rejected") }},
 		&reactor.Config{Place: func(req *reactor.ConnRequest) *reactor.Loop {
@@ -195,8 +194,8 @@ func TestRejectedWhenFull(t *testing.T) {
 	require.EqualValues(t, 1, server.Stats().NoResources)
 }
 
-// TestSteeredToFullLoop checks a request that Steer has sent to a full loop. Accept
-// rejects it, and OnAcceptError gets the reason.
+// TestSteeredToFullLoop checks that a request is rejected if Steer has sent it to a full
+// loop.
 func TestSteeredToFullLoop(t *testing.T) {
 	acceptErr, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
 	server := start(t, &hooks{
@@ -299,8 +298,8 @@ func TestDialBalances(t *testing.T) {
 	require.Equal(t, 2, receive(t, at)+receive(t, at)+receive(t, at))
 }
 
-// TestExpiryAfterPeerClosed checks a request that expires after its client has closed.
-// The loop fails to reject the request, but Loop.Close does not return this error.
+// TestExpiryAfterPeerClosed checks that the expiry of a request is no error of the loop
+// if the client has closed before.
 func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})
@@ -330,8 +329,8 @@ func TestDialTimesOut(t *testing.T) {
 	require.True(t, dial.Addr.Addr().IsLoopback())
 }
 
-// TestAcceptAfterPeerClosed checks a client that closes before its request is accepted.
-// Accept returns nil, and OnAcceptError gets the error.
+// TestAcceptAfterPeerClosed checks that OnAcceptError gets the error if the client has
+// closed before Accept.
 func TestAcceptAfterPeerClosed(t *testing.T) {
 	kept, acceptErr := make(chan *reactor.ConnRequest, 1), make(chan error, 1)
 	server := start(t, &hooks{
@@ -347,8 +346,8 @@ func TestAcceptAfterPeerClosed(t *testing.T) {
 	require.Error(t, receive(t, acceptErr))
 }
 
-// TestAcceptOnAnEndedLoop checks an Accept of a request whose loop has ended. The engine
-// rejects and counts the request.
+// TestAcceptOnAnEndedLoop checks that Accept fails and the engine rejects the request if
+// its loop has ended.
 func TestAcceptOnAnEndedLoop(t *testing.T) {
 	refused := false
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) {

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestRequestWithdrawn checks a request that the provider has replaced by a newer one,
-// because MaxHalfOpen is 1. An answer to the replaced request returns an error.
+// TestRequestWithdrawn checks the error of an answer to a request that a newer request
+// has replaced. MaxHalfOpen is 1.
 func TestRequestWithdrawn(t *testing.T) {
 	port := freeWirePort(t)
 	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {
@@ -39,8 +39,8 @@ func TestRequestWithdrawn(t *testing.T) {
 	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
 	require.NoError(t, second.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
 	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
-		// The first client has sent its request again; the second client's request has
-		// not come yet.
+		// The first client's request has come again, the second client's has not come
+		// yet.
 		old = req
 	}
 	await(t, func() bool { return old.Steer(old.Loop()) != nil })

@@ -13,8 +13,7 @@ import (
 )
 
 // A sharedServer is a server loop whose connections share receive buffers, and a client
-// with many connections to it. The server does not allow the repetition of a message that
-// finds no buffer: the first RNR NAK ends the connection.
+// with many connections to it. The first RNR NAK ends a connection.
 type sharedServer struct {
 	t              *testing.T
 	server, client *reactor.Loop
@@ -26,7 +25,7 @@ type sharedServer struct {
 }
 
 // newSharedServer makes the loops. The server calls message for each message. The
-// function limit, if not nil, changes the limits of the server's device.
+// function limit may change the limits of the server's device; nil changes nothing.
 func newSharedServer(t *testing.T, cfg reactor.Config, limit func(*verbs.DeviceAttr), message func(*reactor.Conn, reactor.Message)) *sharedServer {
 	p, err := newStrictProvider(openSoft(t, 1), limit, nil)
 	require.NoError(t, err)
@@ -95,9 +94,8 @@ func (s *sharedServer) closeConns(conns []*reactor.Conn) {
 	s.drive(func() bool { return s.server.Conns() == want && s.client.Conns() == want })
 }
 
-// TestMinRecvBuffers checks that no peer gets an RNR NAK if none has more than
-// MinRecvBuffers messages outstanding. The client sends the messages of all connections
-// before the server polls, and several times as many as SharedRecvBuffers.
+// TestMinRecvBuffers checks that no peer gets an RNR NAK while each has at most
+// MinRecvBuffers messages outstanding.
 func TestMinRecvBuffers(t *testing.T) {
 	const conns, outstanding, rounds = 40, 8, 20
 	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 8, MinRecvBuffers: outstanding}, nil, echo(t))
@@ -111,8 +109,8 @@ func TestMinRecvBuffers(t *testing.T) {
 	require.Equal(t, conns*outstanding+reactor.SharedRecvBatch, reactor.SharedRecvSize(s.server))
 }
 
-// TestMinRecvBuffersWhileKept is TestMinRecvBuffers with a server that keeps all messages
-// of a round, so that the application has as many buffers as are guaranteed.
+// TestMinRecvBuffersWhileKept is TestMinRecvBuffers with a server that keeps all
+// messages of a round.
 func TestMinRecvBuffersWhileKept(t *testing.T) {
 	const conns, outstanding, rounds = 40, 8, 5
 	type kept struct {
@@ -138,8 +136,7 @@ func TestMinRecvBuffersWhileKept(t *testing.T) {
 }
 
 // TestMinRecvBuffersExceedDevice checks that a connection is refused if the device can
-// not have the receive buffers that are guaranteed for it, and that another can take the
-// place of a closed one.
+// not have enough receive buffers. After another has closed, there is room again.
 func TestMinRecvBuffersExceedDevice(t *testing.T) {
 	limit := func(a *verbs.DeviceAttr) { a.MaxSRQWR = 3*10 + reactor.SharedRecvBatch + 9 }
 	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 1, MinRecvBuffers: 10}, limit, echo(t))
@@ -157,9 +154,8 @@ func TestMinRecvBuffersExceedDevice(t *testing.T) {
 	require.Len(t, s.dialErrs, 1)
 }
 
-// TestSharedRecvShrinks checks that the shared receive queue gives buffers back: some
-// when messages arrive after connections have closed, and all of them after the last
-// connection.
+// TestSharedRecvShrinks checks that the shared receive queue gives buffers back when
+// connections close.
 func TestSharedRecvShrinks(t *testing.T) {
 	const conns, minimum, messages = 60, 16, 50
 	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 16, MinRecvBuffers: minimum}, nil, echo(t))
@@ -191,8 +187,8 @@ func TestSharedRecvShrinks(t *testing.T) {
 	require.Empty(t, s.dialErrs)
 }
 
-// TestSharedRecvDefault checks that the connections of a loop share receive buffers,
-// unless the device can not do that or the configuration forbids it.
+// TestSharedRecvDefault checks on which devices and with which configurations receive
+// buffers are shared.
 func TestSharedRecvDefault(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg    reactor.Config
@@ -250,9 +246,8 @@ func TestSharedRecvDefaultGrows(t *testing.T) {
 	}
 }
 
-// TestKeptWithoutMemory makes the server keep messages when there is no memory for
-// other receive buffers. The receive queue gets its buffers back when the messages are
-// released.
+// TestKeptWithoutMemory checks that the receive queue gets a kept buffer back after its
+// release if there was no memory for another one.
 func TestKeptWithoutMemory(t *testing.T) {
 	const buffers = 8
 	var kept []*reactor.Buffer
@@ -278,9 +273,8 @@ func TestKeptWithoutMemory(t *testing.T) {
 	end()
 }
 
-// TestQueuePairStaysOpenUntilLastWQE closes a connection on a device that claims to move
-// data by itself. The server must not close the queue pair before the device has reported
-// verbs.AsyncQPLastWQE.
+// TestQueuePairStaysOpenUntilLastWQE checks that a queue pair is closed only after
+// verbs.AsyncQPLastWQE, on a device that claims to move data by itself.
 func TestQueuePairStaysOpenUntilLastWQE(t *testing.T) {
 	p, err := newStrictProvider(openSoft(t, 1), nil, func(c *verbs.Caps) { c.ProgressManual = false })
 	require.NoError(t, err)

@@ -78,8 +78,8 @@ func await(t testing.TB, cond func() bool) {
 	require.Eventually(t, cond, testTimeout, time.Millisecond)
 }
 
-// TestShutdownDeadline checks that the end of Shutdown's context ends a connection with
-// an undelivered message. Shutdown must return the context's cause.
+// TestShutdownDeadline checks that Shutdown ends a connection with an undelivered
+// message when its context is done. It returns the context's cause.
 func TestShutdownDeadline(t *testing.T) {
 	ends := make(chan error, 1)
 	engine, err := reactor.New(openSoft(t, 1), &hooks{
@@ -204,8 +204,8 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 	}
 }
 
-// TestAbortKeepsAnEarlierReason checks an opening connection that fails just before the
-// loop aborts all connections. OnDialError gets the error of the failure.
+// TestAbortKeepsAnEarlierReason checks that OnDialError gets the error of a connection
+// that has failed just before the loop aborts all connections.
 func TestAbortKeepsAnEarlierReason(t *testing.T) {
 	var failed error
 	server := newLoop(t, &hooks{}, nil)

@@ -72,8 +72,7 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 	require.Zero(t, s.bytes())
 }
 
-// TestSlabBoundsTheBytesOfAChunk checks that a chunk, a memory region of the slab, has
-// few buffers if they are large.
+// TestSlabBoundsTheBytesOfAChunk checks that a chunk has few buffers if they are large.
 func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {
 		s := slab{pd: &fakePD{}, size: size}
@@ -90,8 +89,8 @@ func TestSlabWithoutMemory(t *testing.T) {
 	require.ErrorIs(t, err, pd.refuse)
 }
 
-// TestKeepWithoutMemory checks Message.Keep without memory for a replacement. The
-// receive queue has one buffer less until the release.
+// TestKeepWithoutMemory checks that the receive queue lacks a kept buffer until the
+// release if there is no memory for another one.
 func TestKeepWithoutMemory(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{}

@@ -6,9 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEpollInterval checks how often a loop that does not sleep checks epoll: every
-// Config.EpollEvery turns, or expectedEpollEvery while a connection opens or soon after
-// a connection event. Then its turns poll once.
+// TestEpollInterval checks how often a loop that does not sleep checks epoll and polls,
+// with and without expected events.
 func TestEpollInterval(t *testing.T) {
 	for _, c := range []struct {
 		every, opening int

@@ -26,8 +26,7 @@ import (
 const countedRounds = 256
 
 // countedProcess lets two loops exchange messages on one thread. Both loops sleep before
-// each message, so no step depends on time. The system call getppid marks the begin and
-// the end of the counted rounds.
+// each message. Calls of getppid mark the begin and the end of the counted rounds.
 func countedProcess(*testing.T, string) {
 	runtime.LockOSThread()
 	opened := false
@@ -82,9 +81,8 @@ func steppedLoop(h reactor.Handler) *reactor.Loop {
 	return l
 }
 
-// TestSyscallsPerMessage counts the system calls of two loops that exchange messages and
-// sleep in between. A message costs the thread of a loop two calls: one waits, and one
-// rings the peer's doorbell.
+// TestSyscallsPerMessage checks that a loop which sleeps between messages makes two
+// system calls for each: one waits, and one rings the peer's doorbell.
 func TestSyscallsPerMessage(t *testing.T) {
 	calls := countSyscalls(t, peerproc.Command("counted", ""))
 	const messages = 2 * countedRounds

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// residentBytes returns the physical memory of the buffers of l in bytes: the pages that
-// /proc/self/pagemap reports as present (proc_pid_pagemap(5)).
+// residentBytes returns how many bytes of the buffers of l are in physical memory.
+// Source: proc_pid_pagemap(5).
 func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	t.Helper()
 	f, err := os.Open("/proc/self/pagemap")
