@@ -19,8 +19,8 @@ type sendFlow struct {
 	writableDue bool   // a send was refused for lack of room; OnWritable must follow
 }
 
-// newSendFlow makes a sendFlow for one probe and the requests of the application,
-// whose number is the parameter limit. The parameter signalEvery is Config.SignalEvery.
+// newSendFlow makes a sendFlow with room for limit requests of the application and one
+// probe. The parameter signalEvery is Config.SignalEvery.
 func newSendFlow(limit, signalEvery int) sendFlow {
 	size := uint32(1)
 	for size < uint32(limit)+1 {

@@ -18,8 +18,9 @@ func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }
 
-// WriteImm is Write, and also sends immediate data: when the data is written, the peer's
-// OnMessage gets a Message with that data. This consumes a receive buffer of the peer.
+// WriteImm is Write with immediate data. When the memory is written, the peer's
+// OnMessage gets a Message with the immediate data. This consumes a receive buffer of
+// the peer.
 func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOptions) error {
 	return c.oneSided(verbs.OpWriteImm, local, remote, imm, &o)
 }
@@ -31,9 +32,9 @@ func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, local, remote, 0, &o)
 }
 
-// CompareSwap sets the 8 bytes of the peer's memory to the parameter swap if they
-// are equal to the parameter compare, as one atomic operation. OnCompletion gets the old
-// value in Op.Value.
+// CompareSwap compares 8 bytes of the peer's memory with the parameter compare. If they
+// are equal, it replaces them by the parameter swap. This is one atomic operation.
+// OnCompletion gets the old value in Op.Value.
 //
 // The address is a multiple of 8. Values are in host byte order. Errors are as for
 // Write. Source: ibv_post_send(3).

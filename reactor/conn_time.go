@@ -7,8 +7,8 @@ import (
 )
 
 // SetDeadline makes the connection end with ErrDeadline at the time t. SetDeadline
-// replaces an earlier deadline. The zero time removes the deadline. Unless the state is
-// StateOpen or StateDraining, SetDeadline has no effect.
+// replaces an earlier deadline. The zero time removes the deadline. SetDeadline has an
+// effect only in StateOpen and StateDraining.
 func (c *Conn) SetDeadline(t time.Time) {
 	switch {
 	case t.IsZero():

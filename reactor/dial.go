@@ -34,8 +34,8 @@ type DialOptions struct {
 	RNRRetryCount      int
 	ResponderResources int
 	InitiatorDepth     int
-	// TOS is the type of service (with IPv6: the traffic class) of both sides' packets.
-	// Zero means the provider's default. Source: rdma_set_option(3).
+	// TOS is the type of service of both sides' packets. With IPv6 this is the traffic
+	// class. Zero means the provider's default. Source: rdma_set_option(3).
 	TOS uint8
 	// ReuseAddr lets other IDs that also set the option share LocalAddr. Source:
 	// rdma_set_option(3), see cm.ID.SetReuseAddr.
@@ -60,8 +60,8 @@ type dialRequest struct {
 // Dial, also before Start.
 //
 // Dial copies the options. OnDialError gets the pointer o, and Conn.DialOptions returns
-// o, so that the application can recognize the call. If o is nil, both have a new
-// pointer.
+// o, so the application can recognize the call. If o is nil, both have a pointer to new
+// options.
 //
 // After an error no callback follows. The errors:
 //

@@ -193,8 +193,8 @@ func (e *Engine) asyncSourceOf(dev verbs.Device) *asyncSource {
 	return nil
 }
 
-// onLoops calls fn for each loop, on the goroutine of the loop. For the parameter own,
-// the loop of the caller, onLoops calls fn at once.
+// onLoops calls fn for each loop, on the goroutine of that loop. The caller runs on the
+// loop own, so fn is called at once for this loop.
 func (e *Engine) onLoops(own *Loop, op string, fn func(*Loop)) {
 	for _, l := range e.loops {
 		if l == own {

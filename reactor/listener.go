@@ -30,8 +30,8 @@ type ListenOptions struct {
 	// RNRRetryCount replaces Config.RNRRetryCount, unless it is zero. Negative means no
 	// retries.
 	RNRRetryCount int
-	// TOS is the type of service (with IPv6: the traffic class) of this side's packets.
-	// Zero means the provider's default. DialOptions.TOS of the dialing side has
+	// TOS is the type of service of this side's packets. With IPv6 this is the traffic
+	// class. Zero means the provider's default. DialOptions.TOS of the dialing side has
 	// precedence. Only provider/soft and iWARP devices use ListenOptions.TOS. Source:
 	// rdma_set_option(3).
 	TOS uint8

@@ -17,7 +17,7 @@ type Stat struct {
 	Name  string
 	Help  string // what the counter counts
 	Unit  string // "bytes", "nanoseconds", or "" for a number
-	Gauge bool   // Value may decrease: it is the number of things that exist now
+	Gauge bool   // whether Value may decrease: it counts things that exist now
 	Value uint64
 }
 
