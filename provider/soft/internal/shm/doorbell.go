@@ -49,7 +49,7 @@ func ReceiveDescriptor(doorbell int) (fd int, ok bool) {
 	var buf [64]byte
 	rights := make([]byte, unix.CmsgSpace(4))
 	for range maxDescriptorReads {
-		n, nRights, _, _, err := unix.Recvmsg(doorbell, buf[:], rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		n, nRights, flags, _, err := unix.Recvmsg(doorbell, buf[:], rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 		if err != nil || n == 0 {
 			return -1, false
 		}
@@ -58,7 +58,8 @@ func ReceiveDescriptor(doorbell int) (fd int, ok bool) {
 			continue
 		}
 		fds, err := unix.ParseUnixRights(&controls[0])
-		if err == nil && len(fds) == 1 {
+		// MSG_CTRUNC says that the message had more descriptors than fit.
+		if err == nil && len(fds) == 1 && flags&unix.MSG_CTRUNC == 0 {
 			return fds[0], true
 		}
 		closeAll(fds)
