@@ -40,8 +40,8 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return a, nil
 }
 
-// findRoute stores the route to the destination. For the local path it stores the source
-// address.
+// findRoute stores the route to the destination. On the local path only the source
+// address is needed, so findRoute stores that address instead.
 func (a *ah) findRoute() (err error) {
 	path, addr := a.pd.dev.cfg.Path, a.attr.DestGID.Addr()
 	if path != PathWire {

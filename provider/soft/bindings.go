@@ -13,10 +13,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// bindings is a device's table of RC connections. Connection management adds a binding
-// for each of its connections. An application can also connect two queue pairs of the
-// device itself. The first of them to enter RTR makes both ends of the shared memory,
-// and offers one to its peer.
+// bindings has the RC connections of a device. Connection management adds a binding for
+// each of its connections. An application can also connect two queue pairs of the device
+// itself, without connection management. Then the first of the two queue pairs to enter
+// RTR makes both ends of the shared memory, and offers one end to the second queue pair.
 //
 // Any goroutine may call the methods. No method maps or unmaps memory while it holds the
 // mutex, because shards take the mutex when they receive packets.
@@ -26,7 +26,7 @@ type bindings struct {
 
 	mu      sync.Mutex
 	bound   map[uint32]boundQP   // bindings of connection management, by queue pair number
-	offered map[endKey]*localEnd // offered ends that were not taken
+	offered map[endKey]*localEnd // ends that a queue pair offers to its peer
 }
 
 // A boundQP is the binding of one queue pair.
@@ -35,15 +35,14 @@ type boundQP struct {
 	taken bool // true once the queue pair owns the end of the binding
 }
 
-// An endKey identifies an offered end by two queue pair numbers. The field maker is that
-// of the queue pair that offers it.
+// An endKey identifies an offered end. It has the numbers of the queue pair that may
+// take the end, and of the queue pair that has made it.
 type endKey struct{ taker, maker uint32 }
 
 // A localEnd is an end of a connection on the local path.
 type localEnd struct {
 	*shm.End
-	// source that access.ErrorLimit blames for the peer's access errors; zero if the peer
-	// is this process
+	// who is blamed for the peer's access errors; zero if the peer is this process
 	peer access.Source
 }
 
@@ -54,8 +53,8 @@ func newBindings(ends *shm.Ends, shards uint32) *bindings {
 	}
 }
 
-// add sets the binding of a queue pair. The parameter taken means that the queue pair
-// already owns the end.
+// add sets the binding of a queue pair. If taken is true, the queue pair already owns
+// the end.
 func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
 	t.mu.Lock()
 	old := t.bound[qpn]
@@ -77,8 +76,7 @@ func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
 	e.release()
 }
 
-// release releases the end of a removed binding, unless it was taken. The receiver may
-// be zero.
+// release releases the end of a removed binding, unless a queue pair has taken the end.
 func (e boundQP) release() {
 	if e.hasEnd() {
 		e.End.Release()
@@ -88,10 +86,9 @@ func (e boundQP) release() {
 // hasEnd reports whether the binding has an end that was not taken yet.
 func (e boundQP) hasEnd() bool { return e.Binding != nil && e.End != nil && !e.taken }
 
-// path tells a queue pair that enters RTR which path to use. The result local is true if
-// the binding has an end that was not taken yet. The result wire is true if the binding
-// is for the wire path. Both results are false without a binding, or after the end was
-// taken.
+// path tells a queue pair that enters RTR which path to use. The result local stands for
+// the local path, and wire for the wire path. Both are false if there is no binding, or
+// if its end was taken before.
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,8 +99,8 @@ func (t *bindings) path(qpn uint32) (local, wire bool) {
 	return e.hasEnd(), e.End == nil
 }
 
-// flow returns which sides of a connection use end-to-end flow control: none without a
-// binding.
+// flow returns which sides of a connection use end-to-end flow control. Without a
+// binding, neither side does.
 func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,8 +124,8 @@ func (t *bindings) dataHeard(qpn uint32) {
 var errSelf = errors.New("a queue pair can not be connected to itself")
 
 // take returns the end for a queue pair that enters RTR. The queue pair then owns the
-// end. If there is no end yet, take makes two ends. It returns one, and offers the other
-// one to the peer. The parameters are queue pair numbers.
+// end. If there is no end yet, take makes two ends: one for this queue pair, and one
+// that it offers to the peer. The parameters are queue pair numbers.
 func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	t.mu.Lock()
 	end := t.existing(own, peer)
@@ -162,10 +159,10 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 	return end
 }
 
-// takeOrOffer gets two new ends. While take made them, it did not hold the mutex, so
-// another end may have been bound or offered. If so, takeOrOffer returns that end.
-// Otherwise it returns ownEnd, and offers peerEnd to the peer. The caller releases the
-// unused ends.
+// takeOrOffer is called after take has made two new ends, without holding the mutex.
+// Meanwhile another end may have been bound or offered. In that case takeOrOffer returns
+// that end. Otherwise it returns ownEnd, and offers peerEnd to the peer. The caller
+// releases the unused ends.
 func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,7 +177,7 @@ func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end 
 }
 
 // drop releases the end that a queue pair has offered to its peer. It returns false if
-// there is none any more.
+// no such end is left.
 func (t *bindings) drop(own, peer uint32) bool {
 	t.mu.Lock()
 	end := t.offered[endKey{peer, own}]

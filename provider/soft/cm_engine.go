@@ -57,8 +57,8 @@ func (d *device) qp(num uint32) *qp {
 	return d.qps[num]
 }
 
-// rebind offers the end of a binding to the present path; see path.rebind. If the first
-// result is true, the caller no longer owns the end.
+// rebind offers the end of a binding to the present path; see path.rebind. If taken is
+// true, the caller no longer owns the end.
 func (q *qp) rebind(b *connmgr.Binding) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()

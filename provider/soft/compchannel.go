@@ -19,7 +19,7 @@ type compChannel struct {
 	vector   int
 	progress verbs.Progress
 	fd       int // eventfd in automatic progress; -1 in manual progress
-	// CQs with an event, oldest event first; each CQ at most once
+	// CQs with a queued event, oldest event first; each CQ at most once
 	events []*cq
 	cqs    int // number of open CQs that use the channel
 	closed bool

@@ -55,8 +55,8 @@ func (c *compChannel) leaveJoin() {
 	}
 }
 
-// Sleep implements verbs.Sleeper. One system call waits for the descriptors of the shard,
-// and their handlers are called.
+// Sleep implements verbs.Sleeper. It waits for the descriptors of the shard, and calls
+// their handlers.
 func (c *compChannel) Sleep(timeout time.Duration) (work, input bool, err error) {
 	const op = "sleep in completion channel"
 	s := c.shard
@@ -78,8 +78,7 @@ func (c *compChannel) Sleep(timeout time.Duration) (work, input bool, err error)
 	return work || ready > 0, c.joinedReady, operr.Wrap(op, err)
 }
 
-// A joinedDescriptor is a compChannel with the method of epollset.Handler. It handles the
-// descriptor that was passed to Join.
+// A joinedDescriptor handles the descriptor that was passed to Join.
 type joinedDescriptor compChannel
 
 func (d *joinedDescriptor) OnReady(int, uint32) { d.joinedReady = true }

@@ -20,8 +20,8 @@ func (q *qp) acknowledged(seq uint64) {
 	q.retire(seq)
 }
 
-// requestsAcknowledged is like acknowledged. The acknowledgement may be an old one, so
-// only completed requests count as progress of the peer.
+// requestsAcknowledged is like acknowledged, but the acknowledgement may be an old one.
+// So only completed requests count as progress of the peer.
 func (q *qp) requestsAcknowledged(seq uint64) {
 	before := q.sq.oldest
 	q.retire(seq)
@@ -100,8 +100,8 @@ func (q *qp) expectedResponse() *wqe {
 	return nil
 }
 
-// response stores returned data of the oldest READ or atomic. The bool argument is true
-// for the last data. If the data is invalid, response returns false.
+// response stores data of the oldest READ or atomic. The parameter last is true for its
+// last data. If the data is invalid, response returns false.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
@@ -125,7 +125,7 @@ func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	return true
 }
 
-// onNAK fails the oldest unacknowledged request with the outcome in a NAK.
+// onNAK fails the oldest unacknowledged request, for the reason that a NAK has given.
 func (q *qp) onNAK(a outcome) {
 	status := verbs.StatusRemOpErr
 	switch a {
@@ -138,7 +138,8 @@ func (q *qp) onNAK(a outcome) {
 }
 
 // onRNR processes an RNR NAK for the oldest unacknowledged request. The parameter code
-// says how long to wait; see verbs.RNRDelay. Without a retry left, that request fails.
+// says how long to wait before the next attempt; see verbs.RNRDelay. If no retry is
+// left, the request fails.
 func (q *qp) onRNR(code uint8) {
 	q.shard.counts.Inc(counters.RcvdRNRErr)
 	if !q.rnr.refused(code) {
@@ -168,8 +169,8 @@ func (q *qp) onRNRTimer() {
 	}
 }
 
-// onPeerStopped starts the response timer, because the peer does not process requests.
-// The timer runs as long as all retries on the wire path would take.
+// onPeerStopped is called when the peer no longer processes requests. It starts the
+// response timer, which runs as long as all retries on the wire path would take.
 func (q *qp) onPeerStopped() {
 	r := &q.requester
 	if r.responseTimer.Running() || q.attr.Timeout == 0 {
@@ -214,9 +215,8 @@ func (q *qp) failOldest(status verbs.Status) {
 	q.enterError()
 }
 
-// makeRoom completes the requests that are known to be executed, if otherwise the ring of
-// the send queue would grow. So a connection with few requests in flight needs few
-// entries.
+// makeRoom keeps the ring of the send queue small. Before the ring would grow, makeRoom
+// completes the requests that the peer has executed.
 func (q *qp) makeRoom() {
 	if q.sq.crowded() && q.isServing() && q.path != nil {
 		q.requestsAcknowledged(q.path.acked())

@@ -25,7 +25,7 @@ const (
 	//   - at a loopback address
 	//   - at an address whose UDP port another process has; see Config.ListenOnAll
 	//
-	// The wire path drops packets from this host, because they do not show their user. A
+	// The wire path drops packets from this host, because their user is not known. A
 	// dial to this host fails if no process listens on the local path. It also fails if
 	// a security module of the kernel forbids the connection.
 	PathAuto Path = iota
@@ -74,13 +74,14 @@ type Config struct {
 	// RingSlots is the largest number of messages in flight on the local path between two
 	// shards, for each direction. It is a power of two from 8 to 32768. Zero means 256.
 	RingSlots int
-	// PrivateRegions keeps the memory of regions from other processes. By default a peer
-	// process of the same user on this host maps a region of PD.Alloc with remote access
-	// rights. The peer then executes READs, WRITEs and atomics itself, even while the owner
-	// of the region does not poll. Each such region takes one descriptor; at most an eighth
-	// of RLIMIT_NOFILE are used for them, and further regions are private.
+	// PrivateRegions hides the memory of regions from other processes. By default a peer
+	// process of the same user on this host maps a region that PD.Alloc has made with
+	// remote access rights. The peer then executes READs, WRITEs and atomics itself,
+	// even while the owner of the region does not poll. Each such region takes one
+	// descriptor. All regions together take at most an eighth of RLIMIT_NOFILE; further
+	// regions are private.
 	//
-	// PrivateRegions also keeps the device from mapping regions of peers.
+	// PrivateRegions also stops the device from mapping regions of peers.
 	PrivateRegions bool
 	// AllowedUsers are the user IDs whose processes may be peers on the local path. Root
 	// and the user of the device (the effective user ID at Open) are always allowed.
@@ -90,9 +91,9 @@ type Config struct {
 	// all unmapped users (see /proc/sys/kernel/overflowuid). Only AnyUser allows this ID,
 	// even for the user of the device.
 	AllowedUsers []uint32
-	// ListenOnAll makes Listen fail unless it can serve all addresses on all paths that
-	// Path allows. If ListenOnAll is false, Listen serves what it can; see cm.ID.Serves.
-	// Addresses that are added later cause no error.
+	// ListenOnAll makes Listen fail if it can not serve every address on every path that
+	// Path allows. By default Listen serves what it can; see cm.ID.Serves. Addresses
+	// that are added later cause no error.
 	ListenOnAll bool
 	// MaxConnsPerUser is the largest number of local connections that one user may have
 	// to the device. Root and the user of the device have no limit. Zero means an eighth
@@ -131,8 +132,9 @@ type Config struct {
 	// has half-open connections, requests are dropped instead. Zero means 4096. The
 	// maximum is 1048576.
 	MaxConnsPerAddress int
-	// WirePort is the UDP port of both ends of the wire path. Zero means 4791, the only
-	// port of other implementations. Only one process can have the port at an address.
+	// WirePort is the UDP port of both ends of the wire path. Zero means 4791, the port
+	// that all other implementations use. Only one process can have the port at an
+	// address.
 	WirePort uint16
 }
 
@@ -142,11 +144,11 @@ const (
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 
-	// This number of half-open connections takes up to 13 MiB, or 26 MiB before garbage
-	// collection.
+	// With this default, half-open connections take up to 13 MiB, or 26 MiB before
+	// garbage collection.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
-	// The default is half of a reactor loop's default limit, so that one address can not
+	// This is half of the default limit of a reactor loop, so that one address can not
 	// fill the loop.
 	defaultConnsPerAddress = 4096
 	maxConnsPerAddress     = 1 << 20 // the same as maxQP
@@ -211,8 +213,8 @@ func (c *Config) setWireLimits() error {
 // pair number modulo slots is the number of the queue pair's shard.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor changes the random number num into a queue pair number of the shard with the
-// number slot.
+// numberFor returns a queue pair number near the random number num. The queue pair
+// number belongs to the shard with the number slot.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
 // geometry returns the layout of the memory that two shards share.

@@ -8,19 +8,20 @@ import (
 )
 
 const (
-	// congestion windows in packets; initialWindow is that of a new peer address;
+	// limits of the congestion window in packets, and its size for a new peer address;
 	// arbitrary
 	initialWindow = 32
 	minWindow     = 4
 	maxWindow     = 1024
 )
 
-// A congestion is the congestion control of a shard for one peer address. Its window
-// limits the packets in flight of all connections to that address (RFC 5681, 3.1).
+// A congestion limits the packets in flight from a shard to one peer address (RFC 5681,
+// 3.1). All connections to the address share its congestion window.
 //
-// A peer that fakes losses must not slow down other connections. So each connection has
-// a part of the window, and the rest is the common part. A connection's losses remove at
-// most its part and an equal share of the common part.
+// A peer that fakes losses must not slow down other connections. So each connection owns
+// a part of the window, which grows with its acknowledgements. The rest is the common
+// part. The losses of a connection remove at most its own part and an equal share of the
+// common part.
 type congestion struct {
 	addr  netip.Addr
 	conns int // number of connections to the address
@@ -63,7 +64,7 @@ func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
 // resume calls onRoom of the connection that has waited longest, if the window has room.
-// After sending, that connection calls resume() again.
+// That connection then sends, and calls resume() again.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
 		return
@@ -90,16 +91,16 @@ type connCongestion struct {
 	// ssthresh
 	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
-	// Losses are ignored until the field acked reaches this value, because losses of one
-	// flight count once (RFC 9002, 7.3.2).
+	// All losses of one flight count once (RFC 9002, 7.3.2). So losses are ignored until
+	// the field acked reaches recoveryEnd.
 	recoveryEnd uint64
 	// limit of the packets of this connection in flight, from minWindow to maxConnWindow
 	ownWindow      uint64
 	ownSinceGrowth uint64 // packets acknowledged since ownWindow last grew
 }
 
-// join adds the connection to a congestion. When a waiting connection may send again,
-// onRoom is called.
+// join adds the connection to a congestion. The function onRoom is called when the
+// connection has waited and may send again.
 func (f *connCongestion) join(g *congestion, onRoom func()) {
 	f.shared, f.ownWindow, f.ssthresh, f.onRoom = g, maxConnWindow, maxWindow, onRoom
 }
@@ -187,8 +188,8 @@ func (f *connCongestion) grow(n uint64) {
 	f.part += int64(more)
 }
 
-// shrink counts a loss. The parameter flight is how many packets the connection had in
-// flight. It now may have half as many.
+// shrink is called after a loss. The connection had flight packets in flight, and may
+// now have half as many.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.acked < f.recoveryEnd {
 		return
@@ -198,8 +199,8 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// If the two limits below allow it, the window shrinks to the packets in flight, minus
-	// half of those of this connection.
+	// Without the two limits below, the window would shrink to the packets in flight,
+	// minus half of the packets of this connection.
 	lost := g.window - used + mine - mine/2
 	// The first limit is the connection's part plus its equal share of the common part.
 	conns := int64(g.conns)

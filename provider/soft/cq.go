@@ -19,19 +19,18 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
-	// the slices that the last call of Poll or PollInline has passed
+	// slices of the last call of Poll or PollInline
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// limit and inlineLimit are the lengths of the fields dst and data that shard.drive()
-	// may use. Both are 0 outside a poll.
+	// how many elements of dst and data shard.drive() may use; both 0 outside a poll
 	limit, inlineLimit int
 	stored             int // number of completions in the field dst
-	// number of completions in the field dst that push() has stored; only these count
-	// towards the depth; 0 outside a poll
+	// how many completions in dst were stored by push(); only these count towards the
+	// depth; 0 outside a poll
 	counted int
 	ring    []cqe // queued completions; grows up to the CQ's depth
-	// head counts the completions that have left the ring. tail counts the added
-	// completions. Both wrap.
+	// head is how many completions have left the ring, tail how many were added. Both
+	// wrap.
 	head, tail uint32
 	depth      int
 	// number of polls that were satisfied from the ring; see driveIsDue
@@ -53,8 +52,7 @@ type cqe struct {
 	space *cqSpace // belongs to the work queue of the request
 }
 
-// A cqSpace belongs to a work queue. It counts the entries that queued completions
-// occupy.
+// A cqSpace counts the entries of one work queue that queued completions occupy.
 type cqSpace struct {
 	held uint32 // number of occupied entries
 	// true once the queue pair is destroyed; Poll then skips its completions
@@ -127,7 +125,7 @@ func checkCQDepth(depth int) error {
 // initialCQEs is how many completions the ring of a new CQ can hold. Arbitrary.
 const initialCQEs = 64
 
-// resize changes the number of completions that the ring can hold, a power of two.
+// resize changes the size of the ring, which is a power of two.
 func (c *cq) resize(size int) {
 	ring := make([]cqe, size)
 	n := uint32(0)
@@ -212,8 +210,8 @@ func (c *cq) fire() {
 // Poll implements verbs.CQ.
 func (c *cq) Poll(dst []verbs.WC) (int, error) { return c.PollInline(dst, nil) }
 
-// PollInline implements verbs.InlinePoller. While the ring has enough completions, only
-// some polls call shard.drive(); see drivePolls.
+// PollInline implements verbs.InlinePoller. A poll that finds enough completions in the
+// ring does not always call shard.drive(); see drivePolls.
 func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	s := c.shard
 	s.enter()
@@ -239,8 +237,8 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	return n, nil
 }
 
-// setBatch stores the slices of a poll if they have changed, which is rare. The
-// comparison is cheaper than storing pointers.
+// setBatch stores the slices of a poll. They have seldom changed, and comparing pointers
+// is cheaper than storing them.
 func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	if len(dst) != len(c.dst) || len(dst) > 0 && &dst[0] != &c.dst[0] {
 		c.dst = dst
@@ -250,12 +248,12 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// drivePolls is the number of polls for each call of shard.drive() while the ring has
-// enough completions. Arbitrary.
+// drivePolls says how often a poll calls shard.drive() while the ring has enough
+// completions: once in so many polls. Arbitrary.
 const drivePolls = 4
 
-// driveIsDue counts a poll with enough completions in the ring, and reports whether it
-// has to call drive too.
+// driveIsDue counts a poll that has found enough completions in the ring. It reports
+// whether the poll calls shard.drive() too.
 func (c *cq) driveIsDue() bool {
 	c.ringPolls++
 	return c.ringPolls%drivePolls == 0

@@ -4,9 +4,9 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A CQ that gets too many completions stays in error (IBTA vol. 1, 10.8.5 and 11.6.3.1;
-// ibv_get_async_event(3)). Its queue pairs fail in the next call of shard.drive(),
-// because one of them is still processing a request.
+// A CQ stays in error once it has no room for a completion (IBTA vol. 1, 10.8.5 and
+// 11.6.3.1; ibv_get_async_event(3)). Its queue pairs do not fail at once, because one of
+// them is still processing a request. They fail in the next call of shard.drive().
 
 // overflow puts a full CQ in error.
 func (c *cq) overflow() {

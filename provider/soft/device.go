@@ -85,7 +85,7 @@ type shardKey struct {
 	progress verbs.Progress
 }
 
-// slot returns the number of the shard: twice the completion vector in automatic
+// slot returns the number of the shard. It is twice the completion vector in automatic
 // progress, and one more in manual progress.
 func (k shardKey) slot() uint32 { return 2*uint32(k.vector) + uint32(k.progress) }
 
@@ -298,8 +298,9 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	return s, nil
 }
 
-// register gives a queue pair a random number of its shard; see Config.slots. It avoids
-// 0, 1, 0xffffff and numbers that reserve() refuses.
+// register gives a queue pair a random number that belongs to its shard; see
+// Config.slots. The numbers 0, 1 and 0xffffff are reserved, and the function reserve may
+// refuse others.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -332,8 +333,8 @@ func (d *device) unregister(q *qp) {
 	delete(d.qps, q.num)
 }
 
-// waitForShards waits until running calls in automatic progress have ended, because they
-// may use a closed region.
+// waitForShards waits for the calls in automatic progress that are running now. They may
+// still use a region that was closed.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))

@@ -13,12 +13,13 @@
 //
 // # Paths
 //
-// The path to the peer is chosen when a queue pair is connected. The local path leads to
-// peers in the same network namespace, in this process or in another one: both ends share
-// memory, which they set up over an abstract Unix socket. All connections between the
-// same two shards use the same memory; see Config.Vectors. The wire path leads to other
-// peers: packets carry the InfiniBand transport in UDP (RoCEv2). Config.Path restricts a
-// device to one of the paths. A program uses both in the same way.
+// The path to the peer is chosen when a queue pair is connected. There are two paths.
+// The local path leads to peers in the same network namespace, in this process or in
+// another one. Its two ends share memory, which they set up over an abstract Unix
+// socket. All connections between the same two shards use the same memory; see
+// Config.Vectors. The wire path leads to other peers. Its packets carry the InfiniBand
+// transport in UDP (RoCEv2). Config.Path restricts a device to one of the paths. A
+// program uses both in the same way.
 //
 // By default only processes of the same user and of root can be peers on the local path;
 // see Config.AllowedUsers. On the wire path the user of a peer is not known; see Trust
@@ -47,7 +48,7 @@
 //   - On the wire path the end of a peer's process is noticed only when a request is not
 //     acknowledged. On the local path it is noticed at once.
 //   - On the local path the process of the peer executes a one-sided operation, unless
-//     this process has mapped the region; see Regions below. With verbs.ProgressManual
+//     this process has mapped the region; see Regions above. With verbs.ProgressManual
 //     the operation waits while that process does not poll its CQ.
 //   - A connection on the local path takes one descriptor in each process.
 //   - The device has congestion control of its own, which reacts to lost packets. It does

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A gidTable has the addresses of the host, by GID index. Look-ups seldom read the
-// system's addresses again, because this is slow.
+// A gidTable has the addresses of the host. The index of an address is its GID index.
+// Look-ups seldom read the addresses from the system again, because this is slow.
 type gidTable struct {
 	inUse func() []netip.Addr // returns the local addresses of the wire path's sockets
 

@@ -224,8 +224,8 @@ func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	return m.bytesAt(sge.Addr, sge.Length)
 }
 
-// sgeBytesFrom returns the bytes from an offset to the end of their SGE. The offset
-// counts the bytes of all SGEs. The result is false if the memory is not accessible.
+// sgeBytesFrom returns the bytes of an SGE from an offset to its end. The offset counts
+// the bytes of all SGEs. The result is false if the memory is not accessible.
 func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
 	for i := range sges {
 		if offset < sges[i].Length {
@@ -285,8 +285,8 @@ func (p *pd) acquireRemote(key uint32, addr uint64, length uint32, access verbs.
 	return m, buf
 }
 
-// acquire keeps Close from releasing the memory until release(). It returns false if the
-// region is closed.
+// acquire keeps the memory mapped until release(), even if Close is called. It returns
+// false if the region is closed.
 func (m *mr) acquire() bool {
 	m.inUse.Add(1)
 	if m.closed.Load() {

@@ -19,14 +19,14 @@ type ownedMemory struct {
 	huge   bool        // true if mapped consists of huge pages
 }
 
-// regionDescriptors is the part of the descriptors of the process (RLIMIT_NOFILE) that
-// shared regions may use: one of so many. Arbitrary.
+// regionDescriptors limits the descriptors of shared regions to a part of RLIMIT_NOFILE:
+// one of so many. Arbitrary.
 const regionDescriptors = 8
 
-// allocate maps zeroed memory for a region. Peers on this host can map the memory of a
-// region that they may access, if the configuration and the number of descriptors allow
-// that. Memory of huge pages is private, because huge pages in a memfd may be missing at
-// an access, which raises SIGBUS.
+// allocate maps zeroed memory for a region. Peers on this host can map the memory if
+// they may access the region. The configuration and the number of descriptors can forbid
+// this. Huge pages in a memfd may be missing at an access, which raises SIGBUS. So
+// memory of huge pages is always private.
 func (d *device) allocate(attr *verbs.AllocAttr) (ownedMemory, error) {
 	const remote = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 	if attr.HugePages {
@@ -58,12 +58,12 @@ func (o *ownedMemory) bytes(size int) []byte {
 	return o.mapped[:size:size]
 }
 
-// errNoDiscard is the error of mr.Discard for memory without discardAdvice.
+// errNoDiscard is the error of mr.Discard for memory that can not be discarded.
 var errNoDiscard = errors.New("the memory was not allocated by Alloc, has huge pages, or peers may only read it")
 
-// discardAdvice returns the parameter of madvise(2) that discards pages. The result ok is
-// false if pages can not be discarded: the memory has huge pages, or it is sealed against
-// writing (fcntl(2), F_SEAL_FUTURE_WRITE).
+// discardAdvice returns the advice for madvise(2) that discards pages. The result ok is
+// false if the pages are huge, or sealed against writing (fcntl(2),
+// F_SEAL_FUTURE_WRITE). Such pages can not be discarded.
 func (o *ownedMemory) discardAdvice(access verbs.Access) (advice int, ok bool) {
 	if o.region != nil {
 		return unix.MADV_REMOVE, access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0

@@ -13,8 +13,8 @@ import (
 const (
 	// maxMR is how many regions a device can have.
 	maxMR = 1<<20 - 1
-	// minTableSlots is how many slots the smallest table has. They take 1 KiB. The value
-	// is arbitrary.
+	// minTableSlots is the number of slots of the smallest table, which takes 1 KiB.
+	// Arbitrary.
 	minTableSlots = 128
 )
 
@@ -24,17 +24,18 @@ const (
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
-	// guards insert() and remove(); find() does not take it
+	// held by insert() and remove(), not by find()
 	mu      sync.Mutex
 	regions int // number of regions in the table
 	// number of slots that are not nil
 	used int
-	// Slots of removed regions point to removedMark. Its key is 0, which no region has.
+	// Slots of removed regions point to removedMark. No region has its key, which is 0.
 	removedMark mr
 }
 
-// mrSlots has a power of two slots. A search ends at a nil slot, so a removed region
-// leaves removedMark.
+// mrSlots are the slots of a table. Their number is a power of two. A search ends at a
+// nil slot. So the slot of a removed region does not become nil, but points to
+// removedMark.
 type mrSlots []atomic.Pointer[mr]
 
 // find returns the region with the key, or nil.
@@ -73,7 +74,7 @@ func (t *mrTable) insert(m *mr) error {
 }
 
 // makeRoom makes a new table of slots if half of the slots are used. Searches in the old
-// one may continue.
+// table may continue.
 func (t *mrTable) makeRoom() {
 	old := t.slots.Load()
 	if old != nil && 2*(t.used+1) <= len(*old) {

@@ -14,11 +14,11 @@ type packetConn interface {
 	Open(to *udp.Route) error
 	Close(to *udp.Route)
 	// Buffer returns memory for one packet. The caller owns the memory until Push or the
-	// next Buffer. Buffer returns nil if there is no room until the next call of
-	// shard.drive().
+	// next Buffer. Buffer returns nil if there is no room. After the next call of
+	// shard.drive() there may be room again.
 	Buffer(to *udp.Route, size int) []byte
-	// Push queues the packet p. Its bytes must be those that Buffer has returned last.
-	// The packetConn computes the ICRC.
+	// Push queues the packet p, which must be in the memory that Buffer has returned
+	// last. The packetConn computes the ICRC.
 	Push(to *udp.Route, p wire.Packet)
 	// Flush sends the queued packets.
 	Flush()

@@ -40,16 +40,18 @@ type path interface {
 	consumeArrived()
 	// abort sends a NAK for an incomplete request, and then calls requestFailed.
 	abort(a outcome)
-	// accessSource returns the source that access.ErrorLimit blames for the peer's access
-	// errors. It returns false if the peer is this process, or on a UD queue pair.
+	// accessSource returns who is blamed for the peer's access errors; see
+	// access.ErrorLimit. It returns false if the peer is this process, and on a UD queue
+	// pair.
 	accessSource() (access.Source, bool)
-	// rebind offers the path a new end. If this side has made both ends of its present
-	// memory, and the peer has not taken the other end, the first result is a new path
-	// with the offered end. No request was sent before, so the queue pair sends all over
-	// the new path. If the second result is false, the caller still owns the offered end.
+	// rebind offers the path a new end of shared memory. Perhaps this side has made both
+	// ends of its present memory, and the peer has not taken the second one. Then the
+	// result moved is a new path that uses the offered end. Nothing was sent over the
+	// old path yet, so the queue pair sends all its requests over the new path. If taken
+	// is false, the caller still owns the offered end.
 	rebind(end *localEnd) (moved path, taken bool, err error)
-	// peerGone reports that the peer's process has ended without closing the connection
-	// of the given end. Other paths ignore the call.
+	// peerGone reports that the peer's process has ended without closing the connection.
+	// A path ignores the call if it does not use the given end.
 	peerGone(end *shm.End)
 	// receiveAt makes a UD queue pair receive at one address only; see
 	// connmgr.QueuePair.

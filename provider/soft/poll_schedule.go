@@ -5,24 +5,24 @@ package soft
 import "slices"
 
 const (
-	// If there are active connections, each call of drive polls them. Only one of
-	// rareEvery calls also checks sockets, timers and epoll. So the next numbers are
-	// multiples of it. Arbitrary.
+	// While there are active connections, each call of drive polls them. Only one of
+	// rareEvery calls also checks sockets, timers and epoll. So epollEvery, epollEveryUD
+	// and clockEvery are multiples of rareEvery. Arbitrary.
 	rareEvery = 16
 	// One of epollEvery calls of drive polls epoll, for owners that never sleep.
 	// Arbitrary.
 	epollEvery = 64 * rareEvery
-	// epollEveryUD replaces epollEvery if some sockets are polled only by epoll: those
-	// of UD on the local path, and overflow sockets. Arbitrary.
+	// epollEveryUD replaces epollEvery while some sockets are polled only by epoll.
+	// These are the sockets of UD on the local path, and overflow sockets. Arbitrary.
 	epollEveryUD = rareEvery
 	// One of clockEvery calls of drive checks the timers. Arbitrary.
 	clockEvery = rareEvery
-	// In one of ackEvery calls of drive, acknowledgements are read although no signaled
-	// request waits for them. Arbitrary.
+	// Usually acknowledgements are read only if a signaled request waits for them. In
+	// one of ackEvery calls of drive they are always read. Arbitrary.
 	ackEvery = 64
 	// A connection becomes idle after idleAfter calls of drive without work. Arbitrary.
 	idleAfter = 256
-	// If more than maxPolledIdle connections are polled, those without work for
+	// While more than maxPolledIdle connections are polled, connections without work for
 	// parkAfter calls of drive are parked. Both numbers are arbitrary.
 	maxPolledIdle = 8
 	parkAfter     = 4096
@@ -33,10 +33,10 @@ type pollState uint8
 
 const (
 	// pollParked: the shard does not poll the connection. A connection begins and ends
-	// in this state. The shard parks connections only while more than maxPolledIdle are
-	// polled: those without work for parkAfter calls of drive, and any connections when
-	// the owner may sleep. The shard asks the peer of a parked connection to ring the
-	// doorbell, which makes the connection active.
+	// in this state. The shard parks connections while more than maxPolledIdle are
+	// polled. It parks a connection after parkAfter calls of drive without work, or when
+	// the owner may sleep. The shard then asks the peer to ring the doorbell when there
+	// is work. The doorbell makes the connection active.
 	pollParked pollState = iota
 	// pollActive: each call of drive polls the connection. It becomes active when it
 	// sends, its doorbell rings, or a poll finds work. It becomes idle after idleAfter
@@ -80,9 +80,9 @@ func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }
 // acks reports whether this call of drive reads all acknowledgements; see ackEvery.
 func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }
 
-// epoll reports whether this call of drive polls epoll. The parameter epollOnly means
-// that some sockets are polled only by epoll. The parameter wireInUse is that of
-// rareDue.
+// epoll reports whether this call of drive polls epoll. The parameter epollOnly is true
+// if some sockets are polled only by epoll. The parameter wireInUse is true if the shard
+// has wire path sockets.
 func (p *pollSchedule) epoll(epollOnly, wireInUse bool) bool {
 	return p.drives%epollEvery == 0 || epollOnly && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
 }
@@ -119,8 +119,8 @@ func (p *pollSchedule) remove(c *shmPeer) { p.move(c, pollParked) }
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
 // armForSleep is called before the owner may sleep. The function arm asks the peer of a
-// connection to ring the doorbell. If there is work, arm and armForSleep return false.
-// Connections beyond maxPolledIdle are parked.
+// connection to ring the doorbell. If there is already work, arm and armForSleep return
+// false. Connections beyond maxPolledIdle are parked.
 func (p *pollSchedule) armForSleep(arm func(*shmPeer) bool) bool {
 	return p.armList(p.idle, arm) && p.armList(p.active, arm)
 }
