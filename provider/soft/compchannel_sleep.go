@@ -41,7 +41,8 @@ func (c *compChannel) join(fd int) error {
 	}
 }
 
-// leaveJoin undoes Join. The next owner of the shard may wait for its descriptor.
+// leaveJoin undoes Join. The next owner of the shard may wait for the shard's
+// descriptor, so leaveJoin makes it readable if there is work.
 func (c *compChannel) leaveJoin() {
 	s := c.shard
 	if !s.joined {

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// qp implements verbs.QP. It belongs to its shard. The field state and those after it
-// are guarded by shard.enter and shard.leave.
+// qp implements verbs.QP. It belongs to its shard. The methods shard.enter and
+// shard.leave guard the field state and the fields after it.
 type qp struct {
 	dev       *device
 	pd        *pd
@@ -96,8 +96,8 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	return q, nil
 }
 
-// register gives the queue pair a number, and attaches it to its shard. The number of a
-// UD queue pair is unique on the host; see udPath.claim.
+// register gives the queue pair a number, and attaches it to its shard. For a UD queue
+// pair, the number is unique on the host; see udPath.claim.
 func (q *qp) register() error {
 	claim, attach := func(uint32) error { return nil }, func() error { return nil }
 	if q.typ == verbs.QPTypeUD {
@@ -114,8 +114,8 @@ func (q *qp) register() error {
 	return nil
 }
 
-// attachToShard checks the queues, attaches the queue pair with the given function, and
-// counts references to the PD, CQs and SRQ.
+// attachToShard checks the queues, calls the function attach, and counts references to
+// the PD, CQs and SRQ.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -266,15 +266,15 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, err
 }
 
-// nextAttempt returns the attempt of a new connection on the local path, or of requests
-// that were refused; see shm.Dest.
+// nextAttempt returns a new attempt number; see shm.Dest. A connection on the local path
+// needs one when it begins, and when the peer has refused requests.
 func (q *qp) nextAttempt() uint8 {
 	q.attempt++
 	return q.attempt
 }
 
-// firstConnection reports whether a connection that begins on the local path is the first
-// one of the queue pair.
+// firstConnection is called when a connection begins on the local path. It reports
+// whether the connection is the first one of the queue pair.
 func (q *qp) firstConnection() bool {
 	first := !q.wasConnected
 	q.wasConnected = true
@@ -319,8 +319,8 @@ func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, err
 }
 
-// SendInline implements verbs.InlineSender. It returns false if the progress is automatic
-// or the message has to wait.
+// SendInline implements verbs.InlineSender. It returns false in automatic progress, and
+// if the message has to wait.
 func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	if !q.shard.auto {
 		q.makeRoom()
@@ -361,7 +361,7 @@ func (q *qp) enqueue(wr *verbs.SendWR) error {
 	}
 	q.makeRoom()
 	if q.sq.full() && q.isServing() {
-		// Perhaps the peer has executed requests without completions.
+		// Perhaps the peer has executed requests that are not completed yet.
 		q.path.takeAcks()
 	}
 	if q.sq.full() {
@@ -380,8 +380,8 @@ func (q *qp) Close() error {
 	}
 	q.closed.Store(true)
 	q.reset()
-	// From now on Poll skips the completions of q.sq and q.rq. It still returns those of
-	// SRQ buffers.
+	// From now on Poll skips the completions of q.sq and q.rq. Completions of SRQ
+	// buffers are still returned.
 	q.sq.destroyed = true
 	q.rq.destroyed = true
 	if q.path != nil {

@@ -9,15 +9,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A qpDemux delivers a shard's packets to queue pairs by number. It sends responses only
-// after the delivery of all packets, so a burst of requests gets one acknowledgement.
+// A qpDemux delivers the packets of a shard to queue pairs by number. It delivers all
+// packets before it sends responses, so a burst of requests needs only one
+// acknowledgement.
 type qpDemux struct {
 	conn packetConn
 	qps  map[uint32]wireQP // queue pairs by number
 	due  []wireQP          // queue pairs that have something to send
-	// congestions has the congestion control of the reliable connections, by peer address.
+	// congestion control of the RC connections, by peer address
 	congestions map[netip.Addr]*congestion
-	// true during sendAll; no acknowledgement may be delayed, because the owner may
+	// true during sendAll: acknowledgements are not delayed then, because the owner may
 	// sleep next
 	flushAll bool
 	// true if packets were queued after the last flush
@@ -27,7 +28,7 @@ type qpDemux struct {
 }
 
 // receive delivers a packet to its queue pair. It returns false if the partition or the
-// number is wrong (IBTA vol. 1, 9.6.1). The ICRC was checked.
+// queue pair number is wrong (IBTA vol. 1, 9.6.1). The ICRC was checked before.
 func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	bth := p.BTH()
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
@@ -40,7 +41,7 @@ func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return q != nil
 }
 
-// sendDue sends the packets that are due. An acknowledgement may wait for a later call;
+// sendDue sends the packets that are due. Acknowledgements may wait for a later call;
 // see ackDelay.
 func (s *qpDemux) sendDue() {
 	s.flushed = false
@@ -55,8 +56,8 @@ func (s *qpDemux) push(to *udp.Route, p wire.Packet) {
 	s.conn.Push(to, p)
 }
 
-// flushFirst sends the queued packets of its first call after sendDue. The packets of
-// later calls wait for the next sendDue, so that one system call sends the packets of
+// flushFirst sends the queued packets, but only in its first call after sendDue. Packets
+// of later calls wait for the next sendDue. So one system call can send the packets of
 // many connections.
 func (s *qpDemux) flushFirst() {
 	if s.unflushed && !s.flushed {
@@ -75,7 +76,8 @@ func (s *qpDemux) flush() {
 func (s *qpDemux) idle() bool { return len(s.due) == 0 && !s.unflushed }
 
 // sendListed lets the queue pairs in s.due send. Queue pairs with unsent packets stay in
-// s.due. sendListed is a separate function so that the compiler inlines qpDemux.sendDue.
+// s.due. The compiler can inline qpDemux.sendDue because sendListed is a separate
+// function.
 func (s *qpDemux) sendListed() {
 	n := 0
 	// q.sendDue can append to s.due.
@@ -90,8 +92,8 @@ func (s *qpDemux) sendListed() {
 	s.flush()
 }
 
-// sendAll sends what is due, and delayed acknowledgements. It returns false if something
-// is left.
+// sendAll sends what is due, and the delayed acknowledgements. It returns false if
+// something is left.
 func (s *qpDemux) sendAll() bool {
 	s.flushAll = true
 	s.sendDue()

@@ -95,8 +95,8 @@ func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnr.retriesLeft = attr.RNRRetry })
 }
 
-// enterState does the work of a state change. The parameters from and to are equal if
-// Modify keeps the state.
+// enterState does the work of a state change. If Modify keeps the state, from and to are
+// equal.
 func (q *qp) enterState(from, to verbs.QPState) {
 	switch to {
 	case verbs.StateReset:
@@ -172,8 +172,8 @@ func (q *qp) flushReceives() {
 	}
 }
 
-// reset enters RESET. It empties the queues without completions. An RC queue pair loses
-// its path. A UD queue pair keeps its path.
+// reset enters RESET. It drops the requests in the queues. An RC queue pair also loses
+// its path, and a UD queue pair keeps it.
 func (q *qp) reset() {
 	q.rnr.timer.stop()
 	q.responseTimer.stop()
@@ -215,8 +215,8 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	return nil
 }
 
-// overWire reports whether an RC queue pair uses the wire path. If neither Config.Path
-// nor a binding decides, the peer's address decides.
+// overWire reports whether an RC queue pair uses the wire path. Config.Path or a binding
+// decides. Without them, the peer's address decides.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	local, wire := q.dev.bindings.path(q.num)
 	switch {

@@ -11,22 +11,22 @@ const (
 	maxAckDelays = 64
 )
 
-// ackState is the state of the acknowledgement of the peer's SENDs and WRITEs.
+// ackState says whether the peer waits for an acknowledgement of its SENDs and WRITEs.
 type ackState uint8
 
 const (
 	// ackNotDue: the peer waits for no acknowledgement. This is the state at first and
 	// after each acknowledgement or NAK.
 	ackNotDue ackState = iota
-	// ackDue: the next call of shard.drive() sends an acknowledgement. The state is
-	// entered when a request that asks for one is executed or repeated.
+	// ackDue: the next call of shard.drive() sends an acknowledgement. The peer has
+	// asked for it in a request that was executed or repeated.
 	ackDue
-	// ackDelayed: the due acknowledgement may be delayed. The state is entered from
-	// ackDue when this side sends a request, which is probably a reply.
+	// ackDelayed: the acknowledgement may be delayed. In the state ackDue this side has
+	// sent a request, which is probably a reply.
 	ackDelayed
 )
 
-// ackDelay delays acknowledgements after a reply, so that one acknowledgement covers
+// ackDelay delays acknowledgements after a reply. Then one acknowledgement can cover
 // several messages. The zero value is ready to use.
 type ackDelay struct {
 	state ackState
@@ -58,14 +58,14 @@ func (a *ackDelay) requestSent() {
 	}
 }
 
-// delay counts a call of shard.drive(), and reports whether the due acknowledgement may
-// wait for a later one. The parameter end is the sequence after the executed packets.
+// delay counts a call of shard.drive(). It reports whether the due acknowledgement may
+// wait for a later call. All packets before the sequence end were executed.
 func (a *ackDelay) delay(end uint64) bool {
 	a.drives++
 	return a.state == ackDelayed && a.drives < maxAckDelays && end-a.ackedTo < maxDelayedPackets
 }
 
-// sent records that all sequences below the parameter end were acknowledged.
+// sent records that all sequences below end were acknowledged.
 func (a *ackDelay) sent(end uint64) { a.state, a.ackedTo = ackNotDue, end }
 
 // cancel is called when a NAK was sent, which is also an acknowledgement.

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
-// receiveResponse processes a response packet. It drops responses to unsent packets
-// (IBTA vol. 1, 9.7.5.1.1).
+// receiveResponse processes a response packet. It drops responses to packets that were
+// not sent yet (IBTA vol. 1, 9.7.5.1.1).
 func (c *rcConn) receiveResponse(p wire.Packet) {
 	seq, ok := nearestSeq(p.BTH().PSN(), c.ownBase(), c.req.ackedEnd)
 	if !ok || seq >= c.req.sentEnd {
@@ -40,9 +40,9 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	}
 }
 
-// ackUpTo processes an acknowledgement of all requests below seq. It returns false if
-// the queue pair has failed or a response is missing. It requests a missing response
-// again (IBTA vol. 1, 9.7.5.1.4).
+// ackUpTo processes an acknowledgement of all requests below seq. If a response is
+// missing, ackUpTo requests it again (IBTA vol. 1, 9.7.5.1.4), and returns false. It
+// also returns false if the queue pair has failed.
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {
@@ -77,8 +77,9 @@ func (c *rcConn) onProgress(seq uint64) {
 	}
 }
 
-// receiveData processes a response packet of the oldest READ or atomic. The sequence
-// gives the packet's position, because rxe repeats packets with the opcode MIDDLE.
+// receiveData processes a response packet of the oldest READ or atomic. The packet's
+// position follows from its sequence. The opcode does not show it, because rxe repeats
+// packets with the opcode MIDDLE.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
 	if w == nil || seq < c.req.responseFrom(w) {
@@ -109,7 +110,7 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 }
 
 // receiveRNRNAK processes an RNR NAK for the packet seq. The parameter code says how
-// long to wait (IBTA vol. 1, 9.7.5.2.8).
+// long to wait before the next attempt (IBTA vol. 1, 9.7.5.2.8).
 func (c *rcConn) receiveRNRNAK(code uint8, seq uint64) {
 	if !c.q.awaitsRNRTimer() && c.ackUpTo(seq) {
 		c.q.onRNR(code)

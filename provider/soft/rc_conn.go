@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// rcConn is the wire path of an RC queue pair. It belongs to the shard. Sequences are
-// packet numbers of 64 bits, which do not wrap; see nearestSeq.
+// rcConn is the wire path of an RC queue pair. It belongs to the shard. It numbers
+// packets with sequences of 64 bits, which do not wrap; see nearestSeq.
 type rcConn struct {
 	q         *qp
 	demux     *qpDemux
@@ -58,8 +58,8 @@ func (c *rcConn) OnTimer(t *timerheap.Timer) {
 	}
 }
 
-// receive implements wireQP. It drops packets of other addresses and transports (IBTA
-// vol. 1, 9.6.1.1, 9.6.1.2).
+// receive implements wireQP. It drops packets from other addresses and packets that are
+// not RC (IBTA vol. 1, 9.6.1.1, 9.6.1.2).
 func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 	if !c.q.isServing() || from.From != c.to.Remote || p.Opcode().Transport() != wire.RC {
 		return
@@ -78,8 +78,8 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 }
 
 // checkFirstPacket tells connection management when the first packet of the peer
-// arrives. On the accepting side, its PSN shows that the peer has received the reply
-// (REP); see connmgr.Binding.DataHeard.
+// arrives. On the accepting side, the PSN of this packet shows that the peer has
+// received the reply (REP); see connmgr.Binding.DataHeard.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
 		c.peerSent = true
@@ -110,7 +110,7 @@ func (c *rcConn) send() (done bool) {
 	return c.sendResponses() && requested
 }
 
-// schedule makes sure that sendDue is called: in the next call of shard.drive(), or
+// schedule makes sure that sendDue is called, in the next call of shard.drive() or
 // before the owner sleeps.
 func (c *rcConn) schedule() {
 	if !c.scheduled {
@@ -119,8 +119,8 @@ func (c *rcConn) schedule() {
 	}
 }
 
-// resend implements path. It sends again from the oldest unacknowledged packet on, which
-// the peer has refused with an RNR NAK.
+// resend implements path. The peer has refused the oldest unacknowledged packet with an
+// RNR NAK. That packet and all packets after it are sent again.
 func (c *rcConn) resend() {
 	// The peer may still send sequence NAKs for packets in flight. recoveryResend
 	// ignores them.
@@ -135,8 +135,8 @@ func (c *rcConn) takeAcks() bool { return false }
 // acked implements path.
 func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
 
-// stopResponding implements path. A due acknowledgement is sent, so that executed
-// requests succeed at the peer.
+// stopResponding implements path. It still sends a due acknowledgement, because the
+// peer's executed requests have to succeed.
 func (c *rcConn) stopResponding() {
 	c.stopSending()
 	if c.acks.due() && c.resp.resources.nextPending() == nil {
@@ -186,8 +186,8 @@ func (*rcConn) peerGone(*shm.End) {}
 // here.
 func (*rcConn) receiveAt(netip.Addr) error { return nil }
 
-// newPacket returns a packet with space for the payload. The caller fills it, and calls
-// push(). It returns false if the packetConn has no room.
+// newPacket returns a packet with space for the payload. The caller fills the packet,
+// and calls push(). If the packetConn has no room, newPacket returns false.
 func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
 	b := c.demux.conn.Buffer(&c.to, op.Size(payload))
 	if b == nil {

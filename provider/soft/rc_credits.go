@@ -12,19 +12,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// probeDelay is how long a requester without credits waits before it sends a probe,
-// because the advertisement may be lost. Arbitrary.
+// probeDelay is how long a requester without credits waits before it sends a probe. The
+// peer's advertisement of new credits may have been lost. Arbitrary.
 const probeDelay = 500 * time.Microsecond
 
-// creditProbe is the state of the probe of a requester without credit.
+// creditProbe says whether a requester without credits may send a probe.
 type creditProbe uint8
 
 const (
-	// creditProbeNone: each message needs a credit. When nothing is in flight, a missing
-	// credit leads to creditProbeWait.
+	// creditProbeNone: each message needs a credit. If a credit is missing and nothing
+	// is in flight, the next state is creditProbeWait.
 	creditProbeNone creditProbe = iota
-	// creditProbeWait: the timer runs, and leads to creditProbeAllowed. An advertisement
-	// leads to creditProbeNone.
+	// creditProbeWait: the timer runs. When it fires, the next state is
+	// creditProbeAllowed. After an advertisement, the next state is creditProbeNone.
 	creditProbeWait
 	// creditProbeAllowed: one message may be sent without a credit. The next state is
 	// creditProbeNone. A connection begins in creditProbeAllowed, because the first
@@ -33,8 +33,9 @@ const (
 )
 
 // rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). Messages are numbered
-// from 1. Each ACK has the number of complete messages, and the number of further
-// receive buffers. The sum is the number of the last message that may be sent.
+// from 1. Each ACK tells the requester how many messages are complete, and how many
+// further receive buffers are posted. The sum of these two is the number of the last
+// message that may be sent.
 type rcCredits struct {
 	connmgr.CreditFlow
 	messagesSent uint64 // number of the last message that this side has sent
@@ -50,14 +51,14 @@ func (r *rcCredits) init(flow connmgr.CreditFlow, s *shard, owner timerheap.Owne
 	r.timer.init(s, owner)
 }
 
-// lacks reports whether w takes a receive buffer that the peer has not advertised.
+// lacks reports whether w takes a receive buffer that the peer has not advertised yet.
 func (r *rcCredits) lacks(w *wqe) bool {
 	return r.Receives && w.rc.messageNumber > r.limit && w.op != verbs.OpWrite
 }
 
 // allows reports whether the credits allow the next packet of w. A packet may always be
-// sent again. If w lacks a credit and all earlier packets are acknowledged, w may be
-// sent as a probe:
+// sent again. A request without a credit may be sent as a probe, when all earlier
+// packets are acknowledged:
 //
 //   - Of a SEND, the first packet is sent. The other packets wait for the
 //     acknowledgement.
@@ -79,15 +80,15 @@ func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	return r.probe == creditProbeAllowed
 }
 
-// probeSent is called for each packet that was sent without a credit. It leads from
-// creditProbeAllowed to creditProbeNone.
+// probeSent is called for each packet that was sent without a credit. Further probes are
+// then not allowed.
 func (r *rcCredits) probeSent() {
 	if r.probe == creditProbeAllowed {
 		r.probe = creditProbeNone
 	}
 }
 
-// probeAllowed allows a probe. No advertisement has arrived for probeDelay.
+// probeAllowed allows a probe, because no advertisement has arrived for probeDelay.
 func (r *rcCredits) probeAllowed() { r.probe = creditProbeAllowed }
 
 // stop stops the timer.
@@ -99,7 +100,7 @@ func (r *rcCredits) stop() {
 }
 
 // update processes an AETH, and reports whether the requester may send more. A NAK has
-// no credits, but the number of complete messages.
+// no credits, but it has the number of complete messages.
 func (r *rcCredits) update(h *wire.AETH) bool {
 	n, _ := h.Syndrome().Credits()
 	completed, ok := nearestSeq(h.MSN(), 0, r.messagesSent)
@@ -115,7 +116,7 @@ func (r *rcCredits) update(h *wire.AETH) bool {
 	return true
 }
 
-// advertise returns the syndrome of an ACK with the number of receive buffers. The
+// advertise returns the syndrome of an ACK that advertises receive buffers. The
 // parameter msn is the number of complete messages.
 func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 	s := wire.Ack(buffers)
@@ -127,14 +128,14 @@ func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 // usedUp reports whether the peer has no credit left.
 func (r *rcCredits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
 
-// enough reports whether the peer has so many credits left that an acknowledgement may be
-// delayed.
+// enough reports whether the peer has enough credits to wait for a delayed
+// acknowledgement.
 func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }
 
-// messageCount returns by how much w increases the peer's number of complete messages
-// (MSN). A READ increases it by 1 for each piece, another request by 1.
+// messageCount returns how many messages w counts as in the peer's number of complete
+// messages (MSN). Each piece of a READ counts as one message.
 func (c *rcConn) messageCount(w *wqe) uint64 {
 	if w.op != verbs.OpRead {
 		return 1
@@ -156,8 +157,8 @@ func (c *rcConn) onCreditTimer() {
 	c.transmit()
 }
 
-// ack returns the syndrome of an ACK for all executed requests. The buffer of an
-// incomplete SEND counts as a credit, because the MSN counts only complete messages.
+// ack returns the syndrome of an ACK for all executed requests. The MSN counts only
+// complete messages. So the buffer of an incomplete SEND still counts as a credit.
 func (c *rcConn) ack() wire.Syndrome {
 	if !c.credits.Sends {
 		return wire.AckNoCredits

@@ -103,8 +103,8 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 	return op
 }
 
-// sendReadRequest requests the next piece of a READ's response, or the rest of a piece
-// after a loss (IBTA vol. 1, 9.7.5.1.2).
+// sendReadRequest requests the next piece of a READ's response. After a loss it requests
+// the rest of a piece (IBTA vol. 1, 9.7.5.1.2).
 func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	n := min(readPiece-(c.req.seq-w.rc.firstSeq)%readPiece, last+1-c.req.seq)
 	if c.req.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(n) {
@@ -153,8 +153,8 @@ func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) 
 // ownBase returns the PSN of the first request packet.
 func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attributes().SQPSN) }
 
-// windowAllows reports whether the windows allow n more packets. In recoveryTailProbe
-// they allow only the probe.
+// windowAllows reports whether n more packets may be in flight. In recoveryTailProbe
+// only the probe may be in flight.
 func (c *rcConn) windowAllows(n uint64) bool {
 	if c.req.unacked()+n > maxConnWindow || c.cong.inFlight > 0 && c.retry.tailProbing() {
 		return false
@@ -162,8 +162,8 @@ func (c *rcConn) windowAllows(n uint64) bool {
 	return c.cong.allows(n)
 }
 
-// sendInline implements path. It always returns false: after a loss, the data would have
-// to be sent again, and sendInline keeps no copy.
+// sendInline implements path. It always returns false. It would have to keep a copy of
+// the data, because the packet may be lost.
 func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { return 0, false }
 
 // wantsAck reports whether a packet of n sequences needs the AckReq bit. These packets
@@ -177,8 +177,8 @@ func (c *rcConn) wantsAck(n uint64) bool {
 	return c.retry.tailProbing() || c.req.sinceAckRequest+1 >= interval || c.cong.fills(n)
 }
 
-// pushRequest queues a request packet of n sequences. It sets the AckReq bit if the
-// parameter ask is true or wantsAck returns true.
+// pushRequest queues a request packet of n sequences. It sets the AckReq bit if ask is
+// true or wantsAck returns true.
 func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	ask = ask || c.wantsAck(n)
 	if ask {

@@ -9,14 +9,14 @@ const (
 	// In a long message, at least every ackEveryPackets-th packet has the AckReq bit.
 	// Arbitrary.
 	ackEveryPackets = 32
-	// readPiece is how many packets of a READ's response are requested at a time. The
-	// socket needs room for all of them.
+	// readPiece is how many response packets of a READ are requested at once. The socket
+	// needs room for all of them.
 	readPiece = 32
 )
 
-// An rcRequester counts request packets. The first packet has the sequence 0. ackedEnd
-// <= seq <= sentEnd <= ackedEnd + maxConnWindow always holds. The zero value is ready to
-// use.
+// An rcRequester counts request packets. The first packet has the sequence 0. The fields
+// always keep this order: ackedEnd <= seq <= sentEnd <= ackedEnd + maxConnWindow. The
+// zero value is ready to use.
 type rcRequester struct {
 	ackedEnd        uint64 // all sequences below ackedEnd were acknowledged by the peer
 	seq             uint64 // sequence of the next packet to be sent
@@ -42,7 +42,7 @@ func (r *rcRequester) sent(n uint64, ackReq bool) {
 	}
 }
 
-// acknowledge records that all sequences below the parameter end were acknowledged.
+// acknowledge records that all sequences below end were acknowledged.
 func (r *rcRequester) acknowledge(end uint64) {
 	r.ackedEnd, r.seq = end, max(r.seq, end)
 }
@@ -55,7 +55,7 @@ func (r *rcRequester) goBack() {
 // responseFrom returns the sequence of the next response packet of w, a READ or atomic.
 func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.rc.firstSeq) }
 
-// readDone records the complete response of an atomic or of a READ's piece. After
+// readDone records the complete response of an atomic or of one piece of a READ. After
 // goBack, readsInFlight may be 0 already.
 func (r *rcRequester) readDone() {
 	if r.readsInFlight > 0 {

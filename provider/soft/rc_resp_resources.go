@@ -2,8 +2,8 @@
 
 package soft
 
-// A respResource is a response resource: an executed READ or atomic, whose response the
-// peer may request again.
+// A respResource is a READ or atomic that was executed. It is kept because the peer may
+// request its response again.
 type respResource struct {
 	atomic bool
 	// sequences of the first and the last response packet
@@ -33,7 +33,7 @@ func newRespResources(size int) respResources {
 }
 
 // add adds a pending resource. If no entry is free, the new resource replaces the oldest
-// one. The caller has checked with full() that the oldest response was sent.
+// resource. The caller must have checked with full() that the oldest response was sent.
 func (r *respResources) add() *respResource {
 	res := r.at(r.added)
 	r.added++
@@ -48,7 +48,8 @@ func (r *respResources) full() bool {
 	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }
 
-// find returns the resource whose response has the packet seq, and its index, or nil.
+// find returns the resource whose response has the packet seq, and its index. If there
+// is none, find returns nil.
 func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	for i := r.added; i > r.oldest(); i-- {
 		if res := r.at(i - 1); res.first <= seq && seq <= res.last {
@@ -58,7 +59,7 @@ func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	return nil, 0
 }
 
-// repeatFrom makes the packets in [start, end] pending again.
+// repeatFrom makes the response packets from start to end pending again.
 func (r *respResources) repeatFrom(index, start, end uint64) {
 	res := r.at(index)
 	res.pending, res.start, res.next, res.end = true, start, start, end

@@ -35,8 +35,8 @@ var nakOutcomes = [...]outcome{
 // nakCode returns the NAK code of a failed request.
 func nakCode(a outcome) wire.NAKCode { return wire.NAKCode(slices.Index(nakOutcomes[:], a)) }
 
-// rcResponder is the state of the responder of a rcConn. Its sequences count the peer's
-// request packets. A READ takes one sequence for each packet of its response.
+// rcResponder is the responder of an rcConn. Its sequences count the peer's request
+// packets. A READ takes one sequence for each packet of its response.
 type rcResponder struct {
 	base      psn.Value // PSN of the peer's first request
 	expected  uint64    // sequence of the next request packet to be executed
@@ -79,7 +79,8 @@ func (r *rcResponder) fail(a outcome) {
 	r.scheduleNAK(wire.NAK(nakCode(a)))
 }
 
-// executedData records that the expected packet, of a SEND or WRITE, was executed.
+// executedData records that the expected packet was executed, which was of a SEND or
+// WRITE. The parameter ends is true for the last packet of a message.
 func (r *rcResponder) executedData(ends bool) {
 	r.advance(1, ends)
 	r.dataEnd = r.expected
@@ -106,8 +107,8 @@ func (r *rcResponder) addResource(n uint64) *respResource {
 	return res
 }
 
-// advance records the execution of a packet of n sequences. The parameter ends marks the
-// last packet of a message.
+// advance records the execution of a packet of n sequences. The parameter ends is true
+// for the last packet of a message.
 func (r *rcResponder) advance(n uint64, ends bool) {
 	r.expected += n
 	if ends {
@@ -115,9 +116,9 @@ func (r *rcResponder) advance(n uint64, ends bool) {
 	}
 }
 
-// onDuplicate is called when an executed packet arrives again. It returns true if this
-// packet was also the first duplicate since the last new request. The response to that
-// duplicate was then probably lost.
+// onDuplicate is called when an executed packet arrives again. It remembers the first
+// such packet. If the peer then sends that packet once more, the response was probably
+// lost, and onDuplicate returns true.
 func (r *rcResponder) onDuplicate(seq uint64) (again bool) {
 	if r.duplicateEnd == 0 {
 		r.duplicateEnd = seq + 1
@@ -138,7 +139,7 @@ func (r *rcResponder) repeatAtomic(seq uint64) bool {
 }
 
 // repeatRead makes n packets of a READ's response due again, from the sequence seq on.
-// It returns false if the READ is unknown or had different memory.
+// It returns false if the READ is not known or its memory was another.
 func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) bool {
 	res, index := r.resources.find(seq)
 	if res == nil || res.atomic {
@@ -153,8 +154,8 @@ func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) 
 	return true
 }
 
-// responseSent records that the next packet of a response was sent, and reports whether
-// it acknowledges all executed SENDs and WRITEs.
+// responseSent records that the next packet of a response was sent. It reports whether
+// this packet acknowledges all executed SENDs and WRITEs.
 func (r *rcResponder) responseSent(res *respResource) (acknowledges bool) {
 	acknowledges = res.next >= r.dataEnd
 	res.pending = res.next != res.end

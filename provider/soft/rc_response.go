@@ -9,8 +9,8 @@ import "github.com/rdmaloop/rdmaloop/internal/wire"
 // Arbitrary.
 const respondBudget = 32
 
-// sendResponses sends due responses in order, and then a due NAK or acknowledgement. It
-// returns false if it has to be called again.
+// sendResponses sends the due responses in order. After them it sends the due NAK or
+// acknowledgement. It returns false if it has to be called again.
 func (c *rcConn) sendResponses() (done bool) {
 	for n := 0; c.q.isServing(); n++ {
 		res := c.resp.resources.nextPending()
@@ -31,7 +31,7 @@ func (c *rcConn) sendResponses() (done bool) {
 }
 
 // delaysAck reports whether the due acknowledgement is delayed in this call of
-// shard.drive(). There is no delay if the owner may sleep or the peer needs credits.
+// shard.drive(). It is sent at once if the owner may sleep or the peer needs credits.
 func (c *rcConn) delaysAck() bool {
 	return c.acks.delay(c.resp.dataEnd) && !c.demux.flushAll && c.credits.enough(c.resp.msn)
 }
@@ -74,8 +74,8 @@ func responseOpcode(res *respResource) wire.Opcode {
 	return wire.ReadResponseMiddle
 }
 
-// sendAtomicResponse sends the response of an atomic, or returns false if there is no
-// room.
+// sendAtomicResponse sends the response of an atomic. It returns false if the packetConn
+// has no room.
 func (c *rcConn) sendAtomicResponse(res *respResource) bool {
 	p, ok := c.newPacket(wire.AtomicAcknowledge, 0, c.resp.psn(res.next))
 	if !ok {
@@ -96,7 +96,7 @@ func (c *rcConn) responseSent(res *respResource) {
 }
 
 // sendAck acknowledges all executed requests up to the last SEND or WRITE packet. It
-// returns false if there is no room.
+// returns false if the packetConn has no room.
 func (c *rcConn) sendAck() bool {
 	sent := c.sendAETH(c.ack(), c.resp.dataEnd-1)
 	if sent {
@@ -106,7 +106,7 @@ func (c *rcConn) sendAck() bool {
 }
 
 // sendNAK sends the due NAK for the packet seq. After a fatal NAK the queue pair fails.
-// sendNAK returns false if the packetConn is full.
+// If the packetConn has no room, sendNAK returns false.
 func (c *rcConn) sendNAK(seq uint64) bool {
 	if !c.sendAETH(c.resp.nak, seq) {
 		return false

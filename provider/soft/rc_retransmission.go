@@ -16,8 +16,8 @@ const (
 	// recoveryNone: the peer has reported no loss. This is the state at first, and after
 	// each new acknowledgement or ACK timeout.
 	recoveryNone recovery = iota
-	// recoveryResend: all unacknowledged packets are sent again, after the peer has
-	// reported a loss or the RNR timer has fired. Further reports of the loss are
+	// recoveryResend: all unacknowledged packets are sent again, because the peer has
+	// reported a loss or the RNR timer has fired. Further reports of the same loss are
 	// ignored.
 	recoveryResend
 	// recoveryTailProbe: a tail probe was sent (see sendTailProbe), and no other packet
@@ -35,8 +35,8 @@ const (
 	timerExpired                    // There was no progress during the ACK timeout.
 )
 
-// retransmission decides when a requester sends packets again. The field timer has to be
-// initialized.
+// retransmission decides when a requester sends packets again. Before use, its timer has
+// to be initialized.
 type retransmission struct {
 	state recovery
 	// number of retries since an acknowledgement last made progress
@@ -45,31 +45,31 @@ type retransmission struct {
 	progressed bool
 	// time without progress, up to the last check
 	sinceProgress time.Duration
-	// only in recoveryTailProbe: packets in flight before the probe, 1 if there were none
+	// packets in flight before the tail probe, at least 1; used only in
+	// recoveryTailProbe
 	tailProbed uint64
 	timer      timer
 }
 
-// maxCheckCode limits checkPeriod. As the code of an ACK timeout, it means 16.8 ms.
-// Arbitrary.
+// maxCheckCode limits checkPeriod. It is the code of 16.8 ms. Arbitrary.
 const maxCheckCode = 12
 
-// checkPeriod returns how often the timer checks for progress: a quarter of the ACK
-// timeout with this code, limited by maxCheckCode.
+// checkPeriod returns how often the timer checks for progress: four times in each ACK
+// timeout, or more often if the timeout is long; see maxCheckCode.
 func checkPeriod(code uint8) time.Duration {
 	return min(verbs.AckTimeout(code)/4, verbs.AckTimeout(maxCheckCode))
 }
 
-// start begins to watch for an ACK timeout. To save clock readings, the timer checks for
-// progress once in each checkPeriod. A timeout is noticed up to 25 % late, as IBTA vol.
-// 1, 9.7.6.1.3, allows.
+// start begins to watch for an ACK timeout. Reading the clock for each acknowledgement
+// would be slow, so the timer checks for progress once in each checkPeriod. A timeout is
+// noticed up to 25 % late, as IBTA vol. 1, 9.7.6.1.3, allows.
 func (r *retransmission) start(code uint8) {
 	r.progressed, r.sinceProgress = false, 0
 	r.timer.start(checkPeriod(code))
 }
 
-// onTimer returns what the requester does when the timer fires. With timerWait, the
-// timer runs again.
+// onTimer returns what the requester does when the timer fires. If the result is
+// timerWait, onTimer has started the timer again.
 func (r *retransmission) onTimer(code uint8) timerAction {
 	if r.progressed {
 		return timerRestart
@@ -94,8 +94,8 @@ func (r *retransmission) countRetry(limit uint8) bool {
 	return true
 }
 
-// goBack records that all unacknowledged packets are sent again. The new state is
-// recoveryNone after an ACK timeout, otherwise recoveryResend.
+// goBack records that all unacknowledged packets are sent again. The parameter entered
+// is recoveryNone after an ACK timeout, and otherwise recoveryResend.
 func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
 // startTailProbe enters recoveryTailProbe. If the probe is not acknowledged, the timer
@@ -107,8 +107,8 @@ func (r *retransmission) startTailProbe(inFlight uint64) {
 // tailProbing reports whether a tail probe is unanswered.
 func (r *retransmission) tailProbing() bool { return r.state == recoveryTailProbe }
 
-// onProgress records an acknowledgement. After a tail probe, the result is how many
-// packets were in flight, else 0.
+// onProgress records an acknowledgement. If a tail probe was sent, onProgress returns
+// how many packets were in flight before it, and otherwise 0.
 func (r *retransmission) onProgress() (probed uint64) {
 	if r.tailProbing() {
 		probed = r.tailProbed
@@ -117,7 +117,8 @@ func (r *retransmission) onProgress() (probed uint64) {
 	return probed
 }
 
-// onLoss sends all unacknowledged packets again, when the peer has reported a loss.
+// onLoss is called when the peer has reported a loss. It sends all unacknowledged
+// packets again.
 func (c *rcConn) onLoss() {
 	if c.retry.state == recoveryResend || c.q.awaitsRNRTimer() {
 		return
@@ -129,7 +130,8 @@ func (c *rcConn) onLoss() {
 // retransmit counts a loss, and goes back to the oldest unacknowledged packet.
 func (c *rcConn) retransmit(to recovery) {
 	c.q.shard.counts.Inc(counters.CompleterRetryErr)
-	// Perhaps another shard of the peer has received packets for this one.
+	// Perhaps PeerSocket is out of date, and packets have reached another shard of the
+	// peer.
 	c.to.PeerSocket = 0
 	c.cong.shrink(c.cong.inFlight)
 	c.retry.goBack(to)
@@ -154,7 +156,7 @@ func (c *rcConn) countRetry() bool {
 	return ok
 }
 
-// startRetransmitTimer starts the timer if requests are outstanding and it does not run.
+// startRetransmitTimer starts the timer, unless it runs or no request is outstanding.
 func (c *rcConn) startRetransmitTimer() {
 	if code := c.q.attributes().Timeout; code > 0 && !c.retry.timer.Running() && c.q.outstanding() {
 		c.retry.start(code)
@@ -191,8 +193,9 @@ func (c *rcConn) onAckTimeout() {
 	c.transmit()
 }
 
-// sendTailProbe repeats the oldest unacknowledged packet. If the last packets were lost,
-// the acknowledgement shows the loss long before the ACK timeout (see RFC 8985, 7).
+// sendTailProbe sends the oldest unacknowledged packet again. Perhaps the last packets
+// were lost. Then the acknowledgement of the probe shows the loss long before the ACK
+// timeout (see RFC 8985, 7).
 func (c *rcConn) sendTailProbe() {
 	if c.retry.tailProbing() || c.q.attributes().RetryCount == 0 {
 		return

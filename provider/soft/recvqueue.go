@@ -9,9 +9,9 @@ import (
 )
 
 // A recvQueue is the receive queue of a queue pair or an SRQ. The oldest buffer is taken
-// first. providertest requires this order of an SRQ too; ibv_post_srq_recv(3) does not.
-// A taken buffer occupies its entry until its completion is polled. The counters head and
-// tail wrap.
+// first. For an SRQ, providertest requires this order too, though ibv_post_srq_recv(3)
+// does not. A taken buffer occupies its entry until its completion is polled. The
+// counters head and tail wrap.
 type recvQueue struct {
 	entries    []rqe // ring of posted buffers; grows up to depth
 	head, tail uint32
@@ -39,7 +39,8 @@ func newRecvQueue(maxWR, maxSGE int) recvQueue {
 	return q
 }
 
-// resize changes the number of entries, a power of two, and keeps the posted buffers.
+// resize changes the number of entries, and keeps the posted buffers. The number is a
+// power of two.
 func (q *recvQueue) resize(size int) {
 	old := *q
 	q.entries = make([]rqe, size)
@@ -56,7 +57,7 @@ func (q *recvQueue) resize(size int) {
 
 func (q *recvQueue) at(i uint32) *rqe { return &q.entries[i&uint32(len(q.entries)-1)] }
 
-// len returns how many buffers are posted and not taken.
+// len returns how many posted buffers are not taken yet.
 func (q *recvQueue) len() int { return int(q.tail - q.head) }
 
 // post appends buffers and returns how many were accepted.
@@ -95,7 +96,7 @@ func (q *recvQueue) fullError() error {
 	return &verbs.ParamError{Field: "receive WRs", Value: 1, Reason: "MaxRecvWR of the QP is 0"}
 }
 
-// peek returns the oldest buffer without taking it, or nil.
+// peek returns the oldest buffer without taking it. If there is none, peek returns nil.
 func (q *recvQueue) peek() *rqe {
 	if q.head == q.tail {
 		return nil

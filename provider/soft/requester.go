@@ -6,20 +6,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requester is the sending half of a queue pair. It chooses the next request, and
-// completes requests.
+// requester is the sending half of a queue pair. It chooses the request to be sent next,
+// and completes requests.
 type requester struct {
 	reads int // number of READs and atomics outstanding
-	// position in the send queue; no earlier READ or atomic waits for a response
+	// position in the send queue; no READ or atomic before it waits for a response
 	nextRead uint32
 	rnr      rnrRetry
-	// number of outstanding signaled requests, plus the unsignaled READs and atomics
+	// number of outstanding requests that are signaled, READs or atomics
 	signaledCount int
 	responseTimer timer // runs on the local path while the peer does not respond
 }
 
 // forgetSent records that no request is outstanding. The parameter is the position of
-// the oldest request.
+// the oldest request in the send queue.
 func (r *requester) forgetSent(oldest uint32) { r.reads, r.signaledCount, r.nextRead = 0, 0, oldest }
 
 // validate checks a request before it is queued, and returns its length in bytes.
@@ -62,15 +62,15 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 	return uint32(sum), nil
 }
 
-// nextToSend returns the next request to send, or nil. It returns the same request until
-// markSent.
+// nextToSend returns the request to be sent next, or nil. It returns the same request
+// until markSent is called.
 func (q *qp) nextToSend() *wqe {
 	if q.sq.next == q.sq.tail || q.rnr.waiting {
 		return nil
 	}
 	w := q.sq.at(q.sq.next)
 	if !q.nextIsNew() {
-		// A request of which a part was sent is continued, even in SQD.
+		// A request of which a part was sent is continued even in SQD.
 		if w.status != verbs.StatusSuccess {
 			return nil
 		}
@@ -115,8 +115,8 @@ func (q *qp) drains() bool { return q.state == verbs.StateSQD && !q.drained }
 // awaitsRNRTimer reports whether the RNR timer runs. Until it fires, no request is sent.
 func (q *qp) awaitsRNRTimer() bool { return q.rnr.waiting }
 
-// failRequest is called if the next request can not be sent. That request completes with
-// an error after the requests before it. No later request is sent.
+// failRequest is called if the next request can not be sent. The request completes with
+// an error when the requests before it have completed. No later request is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
 	if q.nextIsNew() {
 		q.sq.firstNew++
@@ -167,8 +167,8 @@ func (q *qp) markSent(w *wqe, seq uint64) {
 	q.sq.next++
 }
 
-// executed completes the WRITE from nextToSend, which the path has executed without the
-// peer. No earlier request is outstanding.
+// executed completes the WRITE from nextToSend. The path has executed the WRITE without
+// the peer. No earlier request is outstanding.
 func (q *qp) executed(w *wqe) {
 	q.markSent(w, 0)
 	w.responseComplete = true
@@ -181,8 +181,8 @@ func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSig
 // rewind makes the oldest unacknowledged request the next one to be sent.
 func (q *qp) rewind() { q.sq.rewind() }
 
-// rewindTo makes the first request that was sent at the path sequence seq or later the
-// next one to be sent. It returns false if there is none.
+// rewindTo goes back to the first request that was sent at the path sequence seq or
+// later. That request is sent next. If there is none, rewindTo returns false.
 func (q *qp) rewindTo(seq uint64) bool { return q.sq.rewindTo(seq) }
 
 // gather copies bytes of the message. It returns false if the memory is not accessible.

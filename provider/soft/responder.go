@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// messageState says which kind of message has begun and is not complete.
+// messageState says whether a message of the peer is incomplete, and of which kind it
+// is.
 type messageState uint8
 
 const (
@@ -36,8 +37,8 @@ type responder struct {
 	writeLength    uint32      // bytes of the whole current WRITE
 }
 
-// expects reports whether a fragment may come next. The parameter state is messageSend
-// for a SEND, and messageWrite for a WRITE.
+// expects reports whether a fragment may come next. The parameter state is the kind of
+// its message: messageSend or messageWrite.
 func (rs *responder) expects(first bool, state messageState) bool {
 	if first {
 		return rs.message == messageNone
@@ -53,8 +54,8 @@ type memoryRange struct {
 	left uint32
 }
 
-// deliver executes one fragment of a SEND or WRITE. After outcomeRNR it may be called
-// again.
+// deliver executes one fragment of a SEND or WRITE. If the outcome is outcomeRNR,
+// deliver may be called again.
 func (q *qp) deliver(r *fragment.Fragment) outcome {
 	switch r.Op {
 	case fragment.Send:
@@ -65,8 +66,8 @@ func (q *qp) deliver(r *fragment.Fragment) outcome {
 	return outcomeInvalidRequest
 }
 
-// receiveQueue returns the receive queue of the SRQ, or the queue pair's own if there is
-// none.
+// receiveQueue returns the receive queue of the SRQ. Without an SRQ, it returns the
+// queue of the queue pair.
 func (q *qp) receiveQueue() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.rq
@@ -74,8 +75,8 @@ func (q *qp) receiveQueue() *recvQueue {
 	return &q.rq
 }
 
-// receiveBuffers returns the number of posted receive buffers, including that of an
-// incomplete SEND. Buffers of an SRQ do not count.
+// receiveBuffers returns the number of posted receive buffers. The buffer of an
+// incomplete SEND counts. Buffers of an SRQ do not count.
 func (q *qp) receiveBuffers() int {
 	n := q.rq.len()
 	if q.message == messageSend {
@@ -84,7 +85,7 @@ func (q *qp) receiveBuffers() int {
 	return n
 }
 
-// sharesReceives reports whether the receive buffers are those of an SRQ.
+// sharesReceives reports whether the queue pair takes receive buffers from an SRQ.
 func (q *qp) sharesReceives() bool { return q.srq != nil }
 
 // popReceive takes the oldest buffer of the receive queue; see recvQueue.pop.
@@ -146,8 +147,8 @@ func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	return true
 }
 
-// inlineBatchFull reports whether deliverInline has failed only because the present poll
-// can return no more completions.
+// inlineBatchFull is called after deliverInline has failed. It reports whether the only
+// reason is that the present poll can return no more completions.
 func (q *qp) inlineBatchFull() bool {
 	c := q.recvCQ
 	return q.receivesInline && c.inlineLimit > 0 && c.stored == c.inlineLimit && c.head == c.tail
@@ -181,8 +182,8 @@ func (q *qp) onInvalidRequest() outcome {
 	return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 }
 
-// failReceive is called when a request fails. If a SEND is incomplete, its receive buffer
-// completes with the given status. The result is the second parameter.
+// failReceive is called when a request fails. If a SEND is incomplete, its receive
+// buffer completes with the given status. The result is the given outcome.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.message == messageSend {
 		q.receiveDone(&verbs.WC{Status: status}, false)
@@ -274,7 +275,7 @@ func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	return memoryRange{r.Addr, r.Key, r.Total}, outcomeAck
 }
 
-// readInto fills dst with the first bytes of a range, and removes these bytes from the
+// readInto fills dst from the beginning of a range, and removes these bytes from the
 // range. It returns false if the memory is not accessible.
 func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	if len(dst) > 0 {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// partialFactor is how many ACK timeouts a sender waits at most in each attempt (IBTA
-	// vol. 1, 9.7.6.1.3). See partialLimit.
+	// partialFactor is how many ACK timeouts a sender waits at most before each retry
+	// (IBTA vol. 1, 9.7.6.1.3); see partialLimit.
 	partialFactor = 4
 	// minPartialLimit is the shortest time limit, for senders with very short ACK
 	// timeouts. Arbitrary.
@@ -24,8 +24,8 @@ const (
 	partialProgress = 4096
 )
 
-// A partialMessage limits the time for the rest of a SEND, because one peer could occupy
-// all receive buffers of an SRQ.
+// A partialMessage limits the time for the rest of a SEND. Without a limit, one peer
+// could occupy all receive buffers of an SRQ.
 type partialMessage struct {
 	timer timer
 	// number of messages of several fragments so far
@@ -54,8 +54,8 @@ func (p *partialMessage) stalled(since partialMark, offset uint32) bool {
 	return since.messages == p.messages && offset-since.offset < partialProgress
 }
 
-// partialLimit returns how long a message may make no progress. A sender usually retries
-// for less than this time.
+// partialLimit returns how long a message may make no progress. Usually a sender stops
+// its retries before this time has passed.
 func (q *qp) partialLimit() time.Duration {
 	timeout := verbs.AckTimeout(q.attr.Timeout)
 	// Zero means that the sender waits forever.

@@ -4,8 +4,8 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// rnrRetry counts the retries after RNR NAKs, and waits before each retry. Before use,
-// the fields retriesLeft and timer have to be set.
+// rnrRetry counts the retries after RNR NAKs, and waits before each retry. The fields
+// retriesLeft and timer must be set before use.
 type rnrRetry struct {
 	retriesLeft uint8 // remaining retries; verbs.RNRRetryForever means no limit
 	// true from an RNR NAK until the timer fires
@@ -13,8 +13,8 @@ type rnrRetry struct {
 	timer   timer
 }
 
-// refused processes an RNR NAK with a verbs.RNRDelay code, and starts the timer. It
-// returns false if no retry is left (IBTA vol. 1, 9.7.5.2.8).
+// refused is called after an RNR NAK. It starts the timer with the delay of the code;
+// see verbs.RNRDelay. It returns false if no retry is left (IBTA vol. 1, 9.7.5.2.8).
 func (r *rnrRetry) refused(code uint8) bool {
 	if r.retriesLeft == 0 {
 		return false

@@ -13,8 +13,7 @@ type wqe struct {
 	id    uint64
 	op    verbs.Opcode
 	flags verbs.SendFlags
-	// StatusSuccess, or an error that this side has found; the request will complete with
-	// that error
+	// StatusSuccess, or an error that this side has found and that completes the request
 	status verbs.Status
 	// true if the whole response of a READ or atomic has arrived, or if the path has
 	// executed the request without the peer
@@ -22,8 +21,8 @@ type wqe struct {
 	imm              uint32
 	total            uint32 // number of bytes of the message
 	received         uint32 // number of bytes of the response received
-	// path sequence of the last fragment; until the last fragment is sent, this field
-	// has the value of the constant named unsent
+	// path sequence of the last fragment; before that fragment is sent, the constant
+	// unsent
 	lastSeq uint64
 	addr    uint64
 	key     uint32
@@ -59,8 +58,8 @@ type udRequest struct {
 // expectsResponse reports whether the request is a READ or an atomic.
 func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomic() }
 
-// done reports whether the peer has executed the request. The parameter acked is the
-// first unacknowledged path sequence.
+// done reports whether the peer has executed the request. All path sequences below acked
+// were acknowledged.
 func (w *wqe) done(acked uint64) bool {
 	if w.expectsResponse() || w.responseComplete {
 		return w.responseComplete
@@ -88,8 +87,8 @@ type sendQueue struct {
 	maxSGE, maxInline int
 }
 
-// initialSendEntries is how many requests a send queue can hold at first. A program may
-// have many connections with few requests. Arbitrary.
+// initialSendEntries is how many requests a send queue can hold at first. The number is
+// small because a program may have many connections with few requests. Arbitrary.
 const initialSendEntries = 2
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
@@ -98,7 +97,8 @@ func newSendQueue(caps *verbs.QPCaps) sendQueue {
 	return q
 }
 
-// resize changes the number of entries, a power of two, and keeps the queued requests.
+// resize changes the number of entries, and keeps the queued requests. The number is a
+// power of two.
 func (q *sendQueue) resize(size int) {
 	old := *q
 	q.entries = make([]wqe, size)
@@ -130,7 +130,8 @@ func (q *sendQueue) outstanding() bool { return q.oldest != q.firstNew }
 func (q *sendQueue) rewind() { q.next = q.oldest }
 
 // rewindTo marks the requests that end at the path sequence seq or later as unsent. The
-// first of these requests is sent next. rewindTo returns false if there are none.
+// first of these requests is sent next. If there is no such request, rewindTo returns
+// false.
 func (q *sendQueue) rewindTo(seq uint64) bool {
 	found := false
 	for i := q.oldest; i != q.firstNew; i++ {
@@ -146,8 +147,8 @@ func (q *sendQueue) rewindTo(seq uint64) bool {
 	return found
 }
 
-// retire removes the oldest request. In a flush or after rewind, that request perhaps
-// still has to be sent.
+// retire removes the oldest request. Perhaps this request was not sent yet, in a flush
+// or after rewind.
 func (q *sendQueue) retire() {
 	if q.next == q.oldest {
 		q.next++
@@ -183,8 +184,8 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	q.tail++
 }
 
-// pushSent appends a SEND that the path has already sent. It keeps a copy of the data for
-// a retransmission.
+// pushSent appends a SEND that the path has already sent. It keeps a copy of the data,
+// because the SEND may have to be sent again.
 func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, data []byte, seq uint64) {
 	if q.crowded() {
 		q.resize(2 * len(q.entries))

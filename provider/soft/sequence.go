@@ -5,8 +5,9 @@ package soft
 import "github.com/rdmaloop/rdmaloop/internal/psn"
 
 // nearestSeq converts a PSN, which wraps at 24 bits, to a sequence (IBTA vol. 1, 9.7.1).
-// The sequence is the closest one to the parameter reference. The parameter base is the
-// PSN of sequence 0. nearestSeq returns false if the sequence would be negative.
+// Of the possible sequences, it returns the one that is nearest to reference. The
+// parameter base is the PSN of sequence 0. nearestSeq returns false if the sequence
+// would be negative.
 func nearestSeq(v, base psn.Value, reference uint64) (uint64, bool) {
 	seq := int64(reference) + int64(v.Sub(psnOf(base, reference)))
 	return uint64(seq), seq >= 0

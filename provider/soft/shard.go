@@ -19,12 +19,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A shard owns all objects that complete on the CQs of one completion vector. To drive a
-// shard is to do all work that is possible without waiting.
+// A shard owns all objects that complete on the CQs of one completion vector. Driving a
+// shard means to do all work that is possible without waiting.
 //
-// In manual progress one goroutine, the owner, drives the shard by polling a CQ; nothing
-// is locked. In automatic progress a goroutine of the shard drives it too, and each call
-// takes mu.
+// In manual progress one goroutine drives the shard by polling a CQ. This goroutine is
+// the owner, and nothing is locked. In automatic progress a goroutine of the shard
+// drives it too, and each call takes mu.
 type shard struct {
 	dev         *device
 	auto        bool
@@ -39,8 +39,8 @@ type shard struct {
 	epoll *epollset.Set // descriptors of the shard
 	// readable while a channel has an event or the owner has to call drive
 	eventfd int
-	// true if the owner can not sleep before drive; eventfd is then readable, unless
-	// joined is true
+	// true if the owner must drive the shard before it sleeps; eventfd is then readable,
+	// unless joined is true
 	signaled bool
 	joined   bool // true if the owner sleeps only in compChannel.Sleep
 	timerfd  int
@@ -58,8 +58,8 @@ type shard struct {
 	udQueuedBytes int                   // bytes of UD datagrams that wait for a socket; see maxShardQueue
 	timers        timerheap.Heap
 	alarmAt       time.Duration // time for which timerfd is set; 0 if not set
-	draining      bool          // A timer is due, but fires only after the sockets were drained.
-	backlog       bool          // The last poll of a CQ has left completions in the CQ.
+	draining      bool          // true if a timer is due, and the sockets are read before it fires
+	backlog       bool          // true if the last poll of a CQ has left completions in it
 	doorbellBuf   [64]byte      // buffer for bytes read from doorbells
 	counts        *counters.Set
 
@@ -118,7 +118,7 @@ func (s *shard) leave() {
 }
 
 // beforeSleep ends a call after which the owner may sleep. It sends what is due. If
-// eventfd is readable, the owner can not sleep, and prepareSleep is not called.
+// eventfd is already readable, the owner can not sleep, and nothing else is done.
 func (s *shard) beforeSleep() {
 	done := s.demux.sendAll()
 	if !s.signaled {
@@ -130,8 +130,8 @@ func (s *shard) beforeSleep() {
 }
 
 // prepareSleep makes sure that a doorbell, a descriptor or a timer wakes the owner. If
-// there is work already, it makes eventfd readable. The parameter wireDone is false if
-// the wire path has work.
+// there is work already, prepareSleep makes eventfd readable. The parameter wireDone is
+// false if the wire path has work.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.polls.armForSleep((*shmPeer).armDoorbell) {
 		s.signal()
@@ -162,7 +162,7 @@ func (s *shard) drive() {
 	}
 }
 
-// driveRare does the part of drive that only some calls do; see pollSchedule.rareDue.
+// driveRare does the rare part of drive; see pollSchedule.rareDue.
 func (s *shard) driveRare() {
 	if s.udp.InUse() {
 		s.udp.Poll(len(s.polls.active) == 0 && s.armed == 0 && !s.auto)
@@ -213,8 +213,8 @@ func (s *shard) fireTimers() {
 	if s.draining = s.timers.Due(now) && !s.udp.Drain(s.draining); s.draining {
 		return
 	}
-	// The function of a late timer may start the timer again, with a time that has passed
-	// too. Expire does not always fire such a timer, so Expire is called again.
+	// The function of a late timer may start the timer again, for a time that is also
+	// over. Expire does not always fire such a timer, so Expire is called again.
 	for s.timers.Due(now) {
 		s.timers.Expire(now)
 	}
@@ -224,7 +224,7 @@ func (s *shard) fireTimers() {
 func (s *shard) setAlarm() {
 	when, any := s.timers.Next()
 	if !any || when == s.alarmAt {
-		// If timerfd is set although no timer runs, the owner only wakes needlessly.
+		// If no timer runs, timerfd may stay set: the owner then only wakes for nothing.
 		return
 	}
 	s.alarmAt = when
@@ -239,8 +239,8 @@ func (s *shard) pollOneIdle() {
 	}
 }
 
-// signal prevents the owner from sleeping until it drives the shard. Unless joined is
-// true, it makes eventfd readable.
+// signal makes the owner drive the shard before it sleeps. Unless joined is true, signal
+// makes eventfd readable.
 func (s *shard) signal() {
 	if s.signaled {
 		return

@@ -10,8 +10,9 @@ import (
 
 // A shard is the owner of its udp.Conn.
 
-// Receive implements udp.Sink. It delivers a packet to its queue pair. A BPF program
-// usually directs packets for connection management (queue pair 1) to another socket.
+// Receive implements udp.Sink. It delivers a packet to its queue pair. Packets for
+// connection management (queue pair 1) seldom arrive here, because a BPF program usually
+// directs them to another socket.
 func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
 		return s.dev.cm.Receive(p, from)

@@ -16,22 +16,22 @@ var failureOutcomes = [...]outcome{
 	shm.OperationError: outcomeOperationError,
 }
 
-// failureOf returns the reason to send to the peer for a failed request.
+// failureOf returns the reason of a failed request, as the peer gets it.
 func failureOf(a outcome) shm.Failure { return shm.Failure(slices.Index(failureOutcomes[:], a)) }
 
-// shmSent has positions in the ring on which a shard sends: numbers of slots since the
-// beginning.
+// shmSent has positions in the ring on which a shard sends. A position is the number of
+// slots since the beginning.
 type shmSent struct {
 	seq uint64 // number of slots filled
-	// position before which the peer has executed or refused all requests
+	// the peer has executed or refused all requests before this position
 	executed uint64
 	lastAck  shm.Ack // acknowledgement that was processed last
 	// requests whose execution has to be reported, in the order of their slots
 	awaited awaitedQueue
 }
 
-// position returns the position with the given lower 32 bits that is not before
-// executed. It returns false if there is no such slot yet.
+// position returns the first position that is not before executed and has the given
+// lower 32 bits. It returns false if there is no such slot yet.
 func (s *shmSent) position(low uint32) (at uint64, ok bool) {
 	at = s.executed + uint64(low-uint32(s.executed))
 	return at, at <= s.seq
@@ -43,7 +43,7 @@ type awaitedQueue struct {
 	head, tail uint32    // positions, which wrap
 }
 
-// An awaited says that a connection waits until the slot seq is executed.
+// An awaited entry says that a connection waits until the slot seq is executed.
 type awaited struct {
 	seq uint64
 	c   *shmConn
@@ -67,8 +67,8 @@ func (q *awaitedQueue) grow() {
 	q.entries = grown
 }
 
-// pop removes and returns the connection of the first entry, if its slot is before the
-// position executed. Otherwise pop returns nil.
+// pop removes the first entry if its slot is before the position executed, and returns
+// its connection. Otherwise pop returns nil.
 func (q *awaitedQueue) pop(executed uint64) *shmConn {
 	if q.empty() {
 		return nil
@@ -83,7 +83,8 @@ func (q *awaitedQueue) pop(executed uint64) *shmConn {
 	return c
 }
 
-// A notice is a slot without payload: shm.Ready, ReadyToo, Refused or Stopped.
+// A notice is a slot without payload: Ready, ReadyToo, Refused or Stopped; see package
+// shm.
 type notice struct {
 	op    fragment.Op
 	to    shm.Dest
