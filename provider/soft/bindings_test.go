@@ -19,8 +19,8 @@ func newTestBindings() *bindings {
 	return newBindings(shm.NewEnds(geom, newMaps(), 0), 2)
 }
 
-// A queue pair can take the end in its binding once. If it has not, the removal of the
-// binding releases the end.
+// A queue pair can take the end of its binding once. An end that was not taken is
+// released with its binding.
 func TestBindingWithEnd(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -74,8 +74,7 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	require.False(t, local || wire)
 }
 
-// Two queue pairs connect without bindings. The first call of bindings.take makes a pair
-// of ends. It returns one, and offers the other one to the peer's call.
+// Two queue pairs that connect without bindings get the two ends of one memory.
 func TestProvisionalEnds(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -99,8 +98,8 @@ func TestProvisionalEnds(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// Two queue pairs without bindings may call bindings.take at the same time. Both make a
-// pair of ends, but only one offers an end. The other queue pair takes this end.
+// Two queue pairs without bindings may call bindings.take at the same time. Even then
+// they get the two ends of one memory.
 func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -139,8 +138,8 @@ func (e *end) renumber(num uint32) {
 }
 
 // Two queue pairs of different devices can have the same number. Connection management
-// connects them with bindings. Without a binding, a queue pair that is given its own
-// number as the destination would be connected to itself. This is refused.
+// can connect them with bindings. Without a binding such a connection is refused,
+// because it looks like a queue pair that is connected to itself.
 func TestEqualNumbersOnTheLocalPath(t *testing.T) {
 	a := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
 	b := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)

@@ -89,8 +89,8 @@ func peerFewDescriptors(t *testing.T, _ string) {
 	}
 }
 
-// dialed returns an ID that is connected to the address, or nil if the peer lacks
-// resources.
+// dialed dials an address, and returns the connected ID. If the peer lacks resources,
+// dialed returns nil.
 func dialed(s *party, at netip.AddrPort) *cm.ID {
 	s.T.Helper()
 	id := s.Connecting(cm.TCP, at, nil)

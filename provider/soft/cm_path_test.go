@@ -71,7 +71,7 @@ func TestPaths(t *testing.T) {
 }
 
 // A listener with PathWire is not reachable on the local path. With PathAuto, the error
-// must name the reason.
+// names the reason.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := cmside.FreePort(t)
@@ -88,8 +88,7 @@ func TestPathWireOnThisHost(t *testing.T) {
 	}
 }
 
-// A device with PathWire dials its own address, and receives its own request. The error
-// must name this reason.
+// A device with PathWire can not dial its own address. The error names the reason.
 func TestPathWireToOwnAddress(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
@@ -167,8 +166,7 @@ func TestWireConnectionParameters(t *testing.T) {
 	}
 }
 
-// Only the peer knows the first PSN. The queue pair must call DataHeard for a packet
-// with this PSN, and for no other packet.
+// DataHeard is called for a packet with the peer's first PSN, and for no other packet.
 func TestFirstDataNeedsItsPSN(t *testing.T) {
 	port := cmside.FreePort(t)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

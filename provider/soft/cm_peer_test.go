@@ -165,8 +165,8 @@ func TestClientKilledBeforeAccept(t *testing.T) {
 	s.Quiet()
 }
 
-// wantFlushed waits for n completions. Each must have failed: flushed, or with its
-// retries used up.
+// wantFlushed waits for n completions. All must be flushed or have used up their
+// retries.
 func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
 	t.Helper()
 	for _, wc := range completions(t, cq, n) {
@@ -174,8 +174,8 @@ func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
 	}
 }
 
-// The client sends an invalid message on the Unix socket. The server's queue pair enters
-// the error state; the client's stays in RTS.
+// After an invalid message of the client, the server's queue pair enters the error
+// state. The client's queue pair stays in RTS.
 func TestClientViolatesProtocol(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)

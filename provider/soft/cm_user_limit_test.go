@@ -16,8 +16,8 @@ import (
 // userConns is Config.MaxConnsPerUser in this file.
 const userConns = 3
 
-// peerOverLimit is the function of a peer process. It opens userConns connections; two
-// more are refused. After it has closed one, it opens another.
+// peerOverLimit is the function of a peer process. It opens userConns connections, and
+// two more are refused. After it has closed one connection, it opens another one.
 func peerOverLimit(t *testing.T, address string) {
 	s := newParty(t)
 	at := netip.MustParseAddrPort(address)
@@ -38,7 +38,7 @@ func peerOverLimit(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// A user with MaxConnsPerUser connections gets no more. Other users do.
+// A user can have only MaxConnsPerUser connections. Other users can still connect.
 func TestUserOverLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client := newParty(t)

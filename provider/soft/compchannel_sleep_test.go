@@ -46,7 +46,7 @@ func (s *sleeper) requireEmpty() {
 var wakeMessage = verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("wake")}
 
 // TestSleepInChannel checks that Sleep reports messages and the joined descriptor, and
-// that an event is neither written to the shard's eventfd nor left behind.
+// that it leaves no event behind.
 func TestSleepInChannel(t *testing.T) {
 	d, input := openDevice(t, &Config{Vectors: 2}), newEvent(t)
 	a := newEnd(t, d, 0, verbs.ProgressManual)

@@ -114,8 +114,7 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
 }
 
-// A queue pair in the error state does not flush acknowledged requests. These complete
-// with success.
+// Requests that were acknowledged before the error state complete with success.
 func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -101,8 +101,8 @@ func TestCongestionShrinksUsedWindow(t *testing.T) {
 	require.EqualValues(t, 20, p.window)
 }
 
-// When all connections lose packets, the window is halved. When one connection does, the
-// parts of the others stay.
+// When all connections lose packets, the window is halved. When only one connection
+// does, the parts of the other connections stay.
 func TestCongestionLossesOfOneConn(t *testing.T) {
 	p := newTestCongestion()
 	honest, lossy := newTestConn(p), newTestConn(p)
@@ -138,7 +138,7 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.InDelta(t, was/2, p.window, 2)
 }
 
-// Faked losses of a connection reduce the window at most by its share. The other
+// A connection that fakes losses reduces the window at most by its share. Other
 // connections stay in slow start.
 func TestCongestionFakedLosses(t *testing.T) {
 	p := newTestCongestion()
@@ -198,8 +198,7 @@ func TestCongestionWaits(t *testing.T) {
 	require.Zero(t, p.inFlight)
 }
 
-// After any events, the congestion window is the sum of the connections' parts and the
-// common part.
+// The congestion window is always the sum of the connections' parts and the common part.
 func TestCongestionParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := newTestCongestion()

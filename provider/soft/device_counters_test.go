@@ -185,15 +185,14 @@ func TestCountersOfTheLocalPath(t *testing.T) {
 	require.Equal(t, want, countsOf(t, d))
 }
 
-// A countingQP takes the place of a queue pair of the wire path, and only counts
-// packets.
+// A countingQP is a queue pair on the wire path that only counts packets.
 type countingQP struct{ got int }
 
 func (e *countingQP) receive(wire.Packet, *udp.Header) { e.got++ }
 func (e *countingQP) sendDue() bool                    { return true }
 
-// A counterRig has a shard with one socket on the wire path, and the test's socket,
-// which sends to the shard.
+// A counterRig has a shard with one socket on the wire path. The test has another
+// socket, which sends to the shard.
 type counterRig struct {
 	t     *testing.T
 	fd    int       // the socket of the test
@@ -284,8 +283,8 @@ func TestCountersOfASocket(t *testing.T) {
 	c.shard.udp.Close(&c.route)
 }
 
-// shrinkBuffers minimizes the receive buffers of all sockets at the shard's address, so
-// that a few datagrams fill them.
+// shrinkBuffers minimizes the receive buffers of all sockets at the shard's address.
+// Then a few datagrams fill them.
 func (c *counterRig) shrinkBuffers() {
 	open, err := os.ReadDir("/proc/self/fd")
 	require.NoError(c.t, err)

@@ -57,8 +57,8 @@ func TestPathsUseOnlyEngine(t *testing.T) {
 	}
 }
 
-// hasReceiverQ reports whether a declaration is a method with a receiver named q. Such a
-// method belongs to no path.
+// hasReceiverQ reports whether a declaration is a method whose receiver is named q. Such
+// a method belongs to no path.
 func hasReceiverQ(decl ast.Decl) bool {
 	f, ok := decl.(*ast.FuncDecl)
 	return ok && f.Recv != nil && len(f.Recv.List[0].Names) == 1 && f.Recv.List[0].Names[0].Name == "q"

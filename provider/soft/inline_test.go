@@ -63,7 +63,7 @@ func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
 	require.Equal(t, long, y.mr.Bytes()[:len(long)])
 }
 
-// These small messages arrive in receive buffers.
+// In these cases a small message arrives in a receive buffer.
 func TestNotReceivedInline(t *testing.T) {
 	small := verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("small")}
 	imm := small
@@ -97,8 +97,7 @@ func TestNotReceivedInline(t *testing.T) {
 	}
 }
 
-// Messages of all kinds keep their order, even if a poll takes only some, and others
-// wait in the CQ's ring.
+// Messages of all kinds keep their order, even if a poll can not return all of them.
 func TestReceiveInlineKeepsOrder(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	y.qp.ReceiveInline()
@@ -256,7 +255,7 @@ func TestSendInlineBeforeDoorbell(t *testing.T) {
 	require.Len(t, y.pollN(10), 2)
 }
 
-// SendInline refuses all requests here.
+// In these cases SendInline refuses a request.
 func TestSendInlineRefuses(t *testing.T) {
 	for name, prepare := range map[string]func(x, y *end) (flags verbs.SendFlags, length int){
 		"longer than MaxInline": func(*end, *end) (verbs.SendFlags, int) { return 0, 129 },

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// present returns for each page of mr whether it is in memory: bit 63 in
+// present returns which pages of mr are in memory: those with bit 63 in
 // /proc/self/pagemap (proc_pid_pagemap(5)).
 func present(t *testing.T, mr verbs.MR) (pages []bool) {
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The keys of two regions are independent, even in the same table entry. A peer that
-// knows one can not guess another.
+// The keys of two regions are independent, even in the same table entry. So a peer that
+// knows one key can not guess another one.
 func TestKeysCanNotBeGuessed(t *testing.T) {
 	const regions, near = 2000, 1 << 12
 	var table mrTable

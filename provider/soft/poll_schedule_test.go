@@ -50,7 +50,7 @@ func TestPollScheduleWithoutConns(t *testing.T) {
 	}
 }
 
-// Active connections make the polls of sockets and epoll rarer.
+// While a connection is active, sockets and epoll are polled more rarely.
 func TestPollScheduleWithActiveConn(t *testing.T) {
 	p, _ := newSchedule(1)
 	require.Equal(t, epollEvery/epollEveryUD, p.count(epollEvery, func() bool { return p.rareDue(true) }))
@@ -67,8 +67,7 @@ func TestPollScheduleRests(t *testing.T) {
 	require.False(t, p.rests(conns[0]))
 }
 
-// Each connection is only on the list of its state, active or idle. In the state
-// pollParked it is on no list.
+// Each connection is on the list of its state only. A parked connection is on no list.
 func TestPollScheduleMoves(t *testing.T) {
 	p, conns := newSchedule(5)
 	for _, c := range conns[:3] {

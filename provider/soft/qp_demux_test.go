@@ -21,8 +21,8 @@ type flushCounter struct {
 
 func (f *flushCounter) Flush() { f.flushes++ }
 
-// The first packets leave at once, those of later posts with the next poll or before the
-// owner sleeps.
+// The first packets are sent at once. Packets of later posts are sent with the next
+// poll, or before the owner sleeps.
 func TestPostsShareAFlush(t *testing.T) {
 	p := newScript(t)
 	conn := &flushCounter{packetConn: p}

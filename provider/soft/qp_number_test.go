@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The queue pairs of a completion vector may have only certain queue pair numbers.
-// TestNoFreeQPNumber checks that CreateQP fails if all these numbers are in use.
+// TestNoFreeQPNumber checks that CreateQP fails if all queue pair numbers of a
+// completion vector are in use.
 func TestNoFreeQPNumber(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 1024})
 	e := newEnd(t, d, 0, verbs.ProgressManual)

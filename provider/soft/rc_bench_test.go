@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A wireBench has queue pairs on the wire path whose two shards one goroutine drives,
-// over UDP sockets of the loopback interface.
+// A wireBench has queue pairs of two shards, connected over UDP sockets of the loopback
+// interface. One goroutine drives both shards.
 type wireBench struct {
 	b          *testing.B
 	send, recv []*end
@@ -118,8 +118,8 @@ func BenchmarkWireStream(b *testing.B) {
 	}
 }
 
-// BenchmarkWireConnections sends a message of 64 bytes on each connection, and an answer
-// after it has arrived.
+// BenchmarkWireConnections sends a message of 64 bytes and its answer on each
+// connection.
 func BenchmarkWireConnections(b *testing.B) {
 	for _, conns := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprint(conns), func(b *testing.B) {

@@ -117,8 +117,8 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	}
 }
 
-// When a READ's response seems lost, the field readsInFlight becomes 0. If the response
-// was only late, its arrival must not make readsInFlight negative.
+// A READ's response that seemed lost may only be late. When it arrives, the field
+// readsInFlight must not become negative.
 func TestWireLateResponseAndTheDepth(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 1 })
 	p.post(1, verbs.OpRead, 1)

@@ -22,8 +22,8 @@ func newCreditScript(t *testing.T) *script {
 	return p
 }
 
-// credits makes an ACK with the sequence seq: the peer has executed msn messages, and
-// has n receive buffers.
+// credits makes an ACK with the sequence seq. The ACK says that the peer has executed
+// msn messages and has n receive buffers.
 func (p *script) credits(seq, msn uint64, n int) wire.Packet {
 	pkt := p.syndrome(wire.Ack(n), seq)
 	pkt.AETH().Set(wire.Ack(n), psnOf(0, msn))
@@ -182,8 +182,8 @@ func newRCCredits() (*rcCredits, *wqe) {
 	return r, &wqe{op: verbs.OpSend, rc: rcRequest{messageNumber: 1}}
 }
 
-// advertisement returns an AETH: the peer has executed msn messages, and the syndrome s
-// says for how many more it has receive buffers.
+// advertisement returns an AETH. It says that the peer has executed msn messages. The
+// syndrome s says for how many further messages there are receive buffers.
 func advertisement(s wire.Syndrome, msn uint64) *wire.AETH {
 	h := new(wire.AETH)
 	h.Set(s, psnOf(0, msn))

@@ -129,21 +129,21 @@ type shmAcks struct {
 	executed uint32
 }
 
-// consumed counts a consumed slot. The parameter ask means that the peer waits for its
-// acknowledgement.
+// consumed counts a consumed slot. If ask is true, the peer waits for the
+// acknowledgement of this slot.
 func (a *shmAcks) consumed(ask bool) {
 	a.unacked++
 	a.requested = a.requested || ask
 }
 
-// due reports whether an acknowledgement has to be sent now: the peer waits for one, or
-// the number of unacknowledged slots has reached the limit. If due returns false, the
+// due reports whether an acknowledgement has to be sent now. The peer may be waiting for
+// it, or the number of unacknowledged slots has reached the limit. Otherwise the
 // acknowledgement may be sent later.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
-// acknowledge returns the acknowledgement of all slots before the position head. The
-// parameter refusalsSent is false if the ring had no room yet to tell the peer which of
-// them were not executed.
+// acknowledge returns the acknowledgement of all slots before the position head. Perhaps
+// some of the slots were not executed, and the ring had no room yet to tell the peer. In
+// this case refusalsSent is false.
 func (a *shmAcks) acknowledge(head uint32, refusalsSent bool) shm.Ack {
 	a.unacked, a.requested = 0, false
 	if refusalsSent {

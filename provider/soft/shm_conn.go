@@ -17,40 +17,40 @@ const (
 	// peerUnknown: the peer's queue pair has not said yet that it is ready. No requests
 	// are sent. A connection begins in this state.
 	peerUnknown peerState = iota
-	// peerReady: the peer's queue pair executes requests. The state begins with a slot
+	// peerReady: the peer's queue pair executes requests, as it has said in a slot
 	// shm.Ready or shm.ReadyToo.
 	peerReady
-	// peerStopped: the peer's queue pair is closed or in the error state. The state
-	// begins with a slot shm.Stopped, or when the other shard leaves.
+	// peerStopped: the peer's queue pair is closed or in the error state. It has said so
+	// in a slot shm.Stopped, or the other shard has left.
 	peerStopped
 )
 
-// A shmConn is the local path of an RC queue pair: one of the connections that use a
-// shmPeer. It belongs to the shard.
+// A shmConn is the local path of an RC queue pair. Several shmConns can use the same
+// shmPeer. A shmConn belongs to the shard.
 type shmConn struct {
 	q      *qp
 	p      *shmPeer
 	source access.Source // see localEnd.peer
 
 	dest shm.Dest // peer's queue pair, with the attempt of the next request
-	// Dest of the slots whose requests are executed: the own queue pair with the present
-	// attempt. Requests with another attempt were sent before an RNR NAK arrived.
+	// number of the own queue pair, with its present attempt; only requests with this
+	// Dest are executed, because others were sent before an RNR NAK arrived
 	accepts shm.Dest
 	serving bool // true until the queue pair stops executing requests
 
 	first   uint8 // attempt with which this connection has begun
 	isFirst bool  // true for the first connection of the queue pair
-	// The last shm.Ready that was answered had this Dest. It is 0 before the first answer.
+	// Dest of the last shm.Ready that was answered; 0 before the first answer
 	answeredTo shm.Dest
 	answers    int // number of answers
 
 	state     peerState
 	stoppedAt uint64 // in peerStopped: position of the first slot that is not executed
-	// position of the last READ or atomic with a complete response; the peer has executed
-	// all requests of this connection before it
+	// The peer has executed all requests before this position. It is the position of the
+	// last READ or atomic with a complete response.
 	responded uint64
 
-	// what the peer's queue pair allows, and what it was told that this one allows
+	// what the peer's queue pair allows, and what this side has told the peer
 	grant, granted grant
 	askedForGrant  bool   // true after this side has sent shm.Share
 	sharing        bool   // true after the peer has sent shm.Share
@@ -59,14 +59,14 @@ type shmConn struct {
 
 	blocked   bool       // true if the connection is in shmPeer.blocked
 	responses []response // responses to the peer that were not sent completely
-	// Failure that waits until the responses are sent, and the position of its slot. Its
-	// value outcomeAck means none.
+	// failure that is sent after the responses, and the position of its slot; outcomeAck
+	// means no failure
 	failed   outcome
 	failedAt uint32
 }
 
-// maxAnswers is how many slots shm.Ready a connection answers. A peer sends few of them.
-// Arbitrary.
+// maxAnswers is how many slots shm.Ready a connection answers. A correct peer sends only
+// few of them. Arbitrary.
 const maxAnswers = 16
 
 // A response is the response to a READ or an atomic of the peer.
@@ -76,8 +76,7 @@ type response struct {
 	old  uint64      // result of an atomic
 }
 
-// newSHMConn makes the path of a queue pair. If it succeeds, it takes over the caller's
-// use of the end.
+// newSHMConn makes the path of a queue pair. If it succeeds, the path owns the end.
 func newSHMConn(q *qp, end *localEnd, peer uint32) (*shmConn, error) {
 	p, err := q.shard.shmPeer(end.End)
 	if err != nil {
@@ -92,10 +91,11 @@ func newSHMConn(q *qp, end *localEnd, peer uint32) (*shmConn, error) {
 	return c, nil
 }
 
-// ready implements path. The connection is usable already.
+// ready implements path. It does nothing, because the connection is usable already.
 func (c *shmConn) ready() error { return nil }
 
-// stopResponding implements path. It tells the peer that no later request is executed.
+// stopResponding implements path. It tells the peer that later requests are not
+// executed.
 func (c *shmConn) stopResponding() {
 	if c.serving {
 		c.serving = false
@@ -108,7 +108,7 @@ func (c *shmConn) stopResponding() {
 	}
 }
 
-// stoppedServing returns the position of the first slot whose request is not executed.
+// stoppedServing returns the position of the first slot that is not executed.
 func (c *shmConn) stoppedServing() uint32 {
 	if c.failed != outcomeAck {
 		return c.failedAt
@@ -130,8 +130,9 @@ func (c *shmConn) detach() {
 	c.p.remove(c)
 }
 
-// rebind implements path. It returns a new shmConn for the offered end, unless this one
-// uses the same end or its peer has taken the other end.
+// rebind implements path. It returns a new shmConn for the offered end. It does not do
+// so if this shmConn uses the same end already, or if the peer has taken the other end
+// of the present memory.
 func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
 	if end.End == c.p.end || !c.q.dev.bindings.drop(c.q.num, c.dest.QPN()) {
 		end.Release()
@@ -162,14 +163,14 @@ func (c *shmConn) peerGone(end *shm.End) {
 // here.
 func (*shmConn) receiveAt(netip.Addr) error { return nil }
 
-// receivesPosted implements path. A waiting peer repeats its request when its RNR timer
-// fires.
+// receivesPosted implements path. It does nothing. A peer whose request was refused
+// repeats the request when its RNR timer fires.
 func (c *shmConn) receivesPosted() {}
 
 // consumeArrived implements path.
 func (c *shmConn) consumeArrived() { c.p.drain() }
 
-// accessSource implements path. The field source is zero if the peer is this process.
+// accessSource implements path. It returns false if the peer is this process.
 func (c *shmConn) accessSource() (access.Source, bool) {
 	return c.source, c.source != access.Source{}
 }

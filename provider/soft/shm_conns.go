@@ -5,17 +5,17 @@ package soft
 // A shmConns finds the connections of a shmPeer by the numbers of their queue pairs.
 type shmConns struct {
 	byNum map[uint32]*shmConn
-	// A connection that was found is stored here, at the index from slotOf. So the next
-	// search for the same number needs no lookup in byNum. The length is a power of two.
+	// Connections that were found before, at the index from slotOf. Most searches find
+	// their connection here and need no lookup in byNum. The length is a power of two.
 	found []*shmConn
 }
 
 // minFound is the smallest length of shmConns.found. Arbitrary.
 const minFound = 8
 
-// slotOf returns the index in found for a queue pair number. Numbers of one shard differ
-// by multiples of the number of shards, so the product spreads them; see Knuth, The Art
-// of Computer Programming, vol. 3, 6.4, "multiplicative hashing".
+// slotOf returns the index in found for a queue pair number. The numbers of one shard
+// differ by multiples of the number of shards. The multiplication spreads them; see
+// Knuth, The Art of Computer Programming, vol. 3, 6.4, "multiplicative hashing".
 func (t *shmConns) slotOf(num uint32) uint32 {
 	return num * 0x9e3779b1 >> 16 & uint32(len(t.found)-1)
 }

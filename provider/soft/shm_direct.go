@@ -11,12 +11,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file has the one-sided operations that the requester executes itself, in memory of
-// the peer that it has mapped. The rules are in ARCHITECTURE.md, "Regions that two
-// processes map".
+// This file has the one-sided operations that the requester executes itself, in mapped
+// memory of the peer. The rules are in ARCHITECTURE.md, "Regions that two processes
+// map".
 
-// maxDirect is the largest length in bytes of a request that the requester executes
-// itself. A longer one would keep the loop from other work for too long: a copy of 1 MiB
+// maxDirect is the largest number of bytes in a request that the requester executes
+// itself. A longer request would delay other work of the loop too much: copying 1 MiB
 // takes about 0.1 ms. Arbitrary.
 const maxDirect = 1 << 20
 
@@ -27,9 +27,9 @@ type grant struct {
 	access verbs.Access
 }
 
-// directAccess has the access right that a request needs which the requester may execute
-// itself. Other requests have 0. A WRITE with immediate data takes a receive buffer, so
-// only the responder can execute it.
+// directAccess has the access right that each request needs, if the requester may
+// execute the request itself. For other requests it is 0. Only the responder can execute
+// a WRITE with immediate data, because it takes a receive buffer.
 var directAccess = [...]verbs.Access{
 	verbs.OpWrite:       verbs.AccessRemoteWrite,
 	verbs.OpRead:        verbs.AccessRemoteRead,
@@ -37,13 +37,13 @@ var directAccess = [...]verbs.Access{
 	verbs.OpFetchAdd:    verbs.AccessRemoteAtomic,
 }
 
-// executeDirectly executes a request in mapped memory of the peer, and completes it. It
-// returns false if the request has to be sent to the responder. That is so if any check
-// fails: the responder then decides about the error.
+// executeDirectly executes a request in mapped memory of the peer, and completes it. If
+// a check fails, executeDirectly returns false. The request is then sent to the
+// responder, which decides about the error.
 //
-// No earlier request may be outstanding, because the responder may refuse and repeat
-// these (RNR NAK). A request without data is sent, because it finds out whether the peer
-// answers.
+// An earlier request must not be outstanding: the responder may refuse it with an RNR
+// NAK, and then execute it later. A request without data is always sent, because its
+// purpose may be to find out whether the peer answers.
 func (c *shmConn) executeDirectly(w *wqe) bool {
 	access := directAccess[w.op]
 	if access == 0 || w.total == 0 || w.total > maxDirect || !c.p.sharesRegions {
@@ -71,8 +71,8 @@ func (c *shmConn) executeDirectly(w *wqe) bool {
 	return c.executeOnWord(memory, w)
 }
 
-// peerUnchanged reports whether the peer's queue pairs are in the states that the slots
-// consumed so far say.
+// peerUnchanged reports whether all changes of the peer's queue pairs are known from the
+// slots consumed so far.
 func (c *shmConn) peerUnchanged() bool { return c.p.peer.Changes.Load() == c.p.changesSeen }
 
 // write executes a WRITE. It returns false if the local memory is not accessible.
@@ -102,8 +102,8 @@ func (c *shmConn) executeOnWord(memory []byte, w *wqe) bool {
 	return c.q.response(fragment.AtomicResult, result[:], true)
 }
 
-// askFor asks the peer what its queue pair allows, and for the region with the key. It is
-// called after a request with this key was sent.
+// askFor asks the peer what its queue pair allows. It also asks for the region with the
+// key. It is called after a request with this key was sent.
 func (c *shmConn) askFor(key uint32) {
 	c.asks = false
 	if c.p.regions.find(key) != nil || !c.p.regions.add(key) {
@@ -116,9 +116,9 @@ func (c *shmConn) askFor(key uint32) {
 	c.p.notify(notice{op: shm.Share, to: c.dest, imm: key})
 }
 
-// share answers a slot Share: it tells the peer what the queue pair allows, and passes
-// the descriptor of a region. A peer that names a key without a request before it gets no
-// descriptor, so it can not guess keys in this way.
+// share answers a slot Share. It tells the peer what the queue pair allows, and passes
+// the descriptor of a region. The peer gets a descriptor only after a request with the
+// same key, so it can not guess keys in this way.
 func (c *shmConn) share(key uint32) {
 	if !c.serving {
 		return
@@ -137,8 +137,8 @@ func (c *shmConn) share(key uint32) {
 	c.p.notify(notice{op: shm.Shared, to: c.dest, imm: key, value: passed})
 }
 
-// attributesChanged implements path. It tells a peer that has asked what the queue pair
-// allows now.
+// attributesChanged implements path. If the peer has asked what the queue pair allows,
+// attributesChanged tells it again.
 func (c *shmConn) attributesChanged() {
 	if c.sharing && c.serving {
 		c.sendGrant()
@@ -155,22 +155,22 @@ func (c *shmConn) sendGrant() {
 	c.p.notifyChange(notice{op: shm.Granted, to: c.dest, imm: g.domain, value: uint8(g.access)})
 }
 
-// takeGrant processes a slot that says what the peer's queue pair allows.
+// takeGrant processes a slot in which the peer's queue pair says what it allows.
 func (c *shmConn) takeGrant(s *shm.Slot) {
 	if c.state == peerReady {
 		c.grant = grant{s.Imm, verbs.Access(uint8(s.Addr))}
 	}
 }
 
-// notifyChange sends a notice after which the peer must not act on earlier notices. The
-// peer sees the change even while the notice waits for room in the ring.
+// notifyChange sends a notice that invalidates earlier notices. Even if the ring has no
+// room for the notice yet, the peer sees at once that something has changed.
 func (p *shmPeer) notifyChange(n notice) {
 	p.own.Changes.Add(1)
 	p.notify(n)
 }
 
-// takeShared processes a slot that concerns all connections: it counts a change, or it
-// has the answer for a region.
+// takeShared processes a slot that concerns all connections. The slot reports a change,
+// or answers a request for a region.
 func (p *shmPeer) takeShared(s *shm.Slot) {
 	switch s.Op {
 	case shm.Stopped, shm.Granted:

@@ -9,8 +9,8 @@ import (
 
 // This file fills the ring on which a shard sends.
 
-// reserveRequest is reserve for a slot of a request. It also returns false while the
-// peer has not executed too many requests.
+// reserveRequest reserves a slot for a request. It also returns false while the peer has
+// too many slots that it has not executed.
 func (p *shmPeer) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	if p.tooManyPending() {
 		return nil, false, false
@@ -18,8 +18,8 @@ func (p *shmPeer) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	return p.reserve(want)
 }
 
-// tooManyPending reports whether the peer has consumed many slots without executing the
-// requests in them, so that sent.awaited does not grow without end.
+// tooManyPending reports whether the peer has consumed many slots without executing
+// their requests. Without this limit, sent.awaited could grow without end.
 func (p *shmPeer) tooManyPending() bool {
 	return p.sent.seq-p.sent.executed >= uint64(maxPending*p.out.Len())
 }
@@ -58,8 +58,7 @@ func (p *shmPeer) put(s *shm.Slot) {
 	}
 }
 
-// flush publishes all slots, and wakes the peer once for all slots published since the
-// last call.
+// flush publishes all slots. It wakes the peer once for all slots since the last flush.
 func (p *shmPeer) flush() {
 	if p.wakeDue {
 		p.wakeDue = false
@@ -82,8 +81,9 @@ func (p *shmPeer) notify(n notice) {
 	}
 }
 
-// sendNotices sends the notices, and returns false if the ring has no room for all. The
-// peer must consume them before it uses the next acknowledgement.
+// sendNotices sends the waiting notices. It returns false if the ring has no room for
+// all of them. The peer must consume the notices before it uses the next
+// acknowledgement.
 func (p *shmPeer) sendNotices() bool {
 	before := p.out.Tail
 	for p.notices.len() > 0 {
@@ -97,7 +97,8 @@ func (p *shmPeer) sendNotices() bool {
 		p.out.PublishFirst()
 		p.own.Refusals.Store(p.out.Tail)
 		if p.notices.len()+p.unsettled == 0 && p.acks.executed != p.in.Head && !p.receiving {
-			// The last acknowledgements did not include the requests that the notices name.
+			// The last acknowledgements did not include requests that these notices
+			// refuse.
 			p.acknowledge()
 		}
 	}
@@ -121,8 +122,8 @@ func (p *shmPeer) unblock(c *shmConn) {
 	p.blocked.remove(c)
 }
 
-// sendWaiting sends what waits for room: notices first, then the blocked connections in
-// turn.
+// sendWaiting sends what has waited for room. The notices are first, and then the
+// blocked connections have their turns.
 func (p *shmPeer) sendWaiting() {
 	defer p.flush()
 	if !p.sendNotices() {

@@ -15,50 +15,50 @@ import (
 const (
 	// receiveBudget is how many slots a shmPeer consumes in one call of drive. Arbitrary.
 	receiveBudget = 64
-	// publishEvery is how many slots are published together. Publishing is expensive, but
-	// the peer should begin early. Arbitrary.
+	// publishEvery is how many slots are published together. Publishing is expensive,
+	// but the peer should not wait long for the first slot. Arbitrary.
 	publishEvery = 8
-	// unusedTime is how long a shmPeer without connections is kept for the next one.
+	// unusedTime is how long a shmPeer is kept after its last connection has ended.
 	// Arbitrary.
 	unusedTime = time.Second
-	// maxUnused is the number of shmPeers of a shard without connections that are kept.
-	// Arbitrary.
+	// maxUnused is how many shmPeers without connections a shard keeps. Arbitrary.
 	maxUnused = 16
-	// maxHeld is the number of shmPeers without connections from which on shm.Ends.Hold is
-	// ignored. Arbitrary.
+	// maxHeld is a limit for shmPeers without connections. At this number, shm.Ends.Hold
+	// no longer keeps them. Arbitrary.
 	maxHeld = 4 * maxUnused
-	// maxNotices is how many notices may wait for room in the ring. Each connection needs
-	// few, so only a peer that violates the protocol reaches the limit. Arbitrary.
-	maxNotices = 1 << 20
-	// maxPending is how many rings of slots may have been sent and not executed.
+	// maxNotices is how many notices may wait for room in the ring. A connection needs
+	// only few notices. So only a peer that violates the protocol reaches this limit.
 	// Arbitrary.
+	maxNotices = 1 << 20
+	// maxPending limits the slots that were sent and not executed, in multiples of the
+	// ring's size. Arbitrary.
 	maxPending = 8
 )
 
-// sharingState says what a shmPeer may expect of the other shard.
+// sharingState says whether the other shard still uses the shared memory correctly.
 type sharingState uint8
 
 const (
 	// sharingOpen: the other shard uses the memory. The state begins here.
 	sharingOpen sharingState = iota
-	// sharingEnded: the other shard has left, or its process has ended. No more slots
-	// will come.
+	// sharingEnded: the other shard has left, or its process has ended. It will send no
+	// more slots.
 	sharingEnded
-	// sharingBroken: the other process has written an invalid value. Its slots are not
-	// read any more.
+	// sharingBroken: the other process has written an invalid value. No more of its
+	// slots are read.
 	sharingBroken
 )
 
-// A shmPeer is the shared memory of this shard and another one, with a ring of slots in
-// each direction. All connections of the local path between the two shards use these
-// rings. It belongs to the shard.
+// A shmPeer is the memory that this shard shares with another one. It has a ring of
+// slots in each direction. All connections on the local path between the two shards use
+// these rings. A shmPeer belongs to its shard.
 //
-// A shard always consumes slots, even if it has no room to send. What it has to answer
-// then waits: notices in notices, responses in their connections. So two shards with full
+// A shard consumes slots even if it has no room to send. Its answers then wait: notices
+// in the field notices, and responses in their connections. So two shards with full
 // rings never wait for each other.
 //
-// The shard polls active and idle peers. Other peers ring the doorbell. Before the owner
-// may sleep, all peers are asked to ring.
+// The shard polls active and idle peers. A peer that is not polled rings the doorbell.
+// Before the owner may sleep, the shard asks all peers to ring.
 type shmPeer struct {
 	shard *shard
 	end   *shm.End
@@ -70,14 +70,14 @@ type shmPeer struct {
 	in  shm.Consumer
 
 	sent shmSent // positions in out
-	// last value of peer.Refusals whose slots were consumed
+	// last value of peer.Refusals; all slots before it were consumed
 	refusalsSeen uint32
 	acks         shmAcks // acknowledgements of in
 
 	regions remoteRegions // memory regions of the other process
 	// true if the two processes may map regions of each other; see Config.PrivateRegions
 	sharesRegions bool
-	// number of slots shm.Stopped and shm.Granted that were consumed; see
+	// how many slots shm.Stopped and shm.Granted were consumed; see
 	// shm.ControlBlock.Changes
 	changesSeen uint32
 	barrier     atomic.Uint32 // changed to order stores to mapped regions
@@ -95,7 +95,7 @@ type shmPeer struct {
 	// true if slots were published and the peer was not woken yet
 	wakeDue bool
 	wakeFor shm.WakeLevel // last value stored in own.WakeFor
-	// The doorbell has no more unread bytes than this. There may be fewer.
+	// largest number of unread bytes that the doorbell can have
 	pendingRings int
 	schedule     pollEntry
 	unusedTimer  timer // runs while there are no connections
@@ -171,8 +171,9 @@ func (p *shmPeer) dropUnused() {
 	}
 }
 
-// drop ends the sharing, and returns false if a connection may still begin to use it. The
-// parameter force means that a REP which chooses this memory may fail.
+// drop ends the sharing. It returns false if a connection may still begin to use the
+// memory. If force is true, drop does not wait for a connection whose REP chooses this
+// memory, and that connection may fail.
 func (p *shmPeer) drop(force bool) bool {
 	p.acknowledge() // The peer perhaps needs the last acknowledgement after this side has left.
 	if !p.shard.dev.ends.Drop(p.end, force) {
@@ -201,8 +202,8 @@ func (p *shmPeer) OnReady(_ int, events uint32) {
 	}
 }
 
-// poll processes slots of the peer, and sends what can be sent. It returns false without
-// work. After idleAfter calls without work, the peer becomes idle.
+// poll processes slots of the peer, and sends what can be sent. It returns false if
+// there was no work. After idleAfter such calls the peer becomes idle.
 func (p *shmPeer) poll() bool {
 	polls := &p.shard.polls
 	if p.state != sharingOpen {
@@ -230,8 +231,8 @@ func (p *shmPeer) poll() bool {
 	return work
 }
 
-// isIdle reports whether there is no work. Unacknowledged requests are work, because the
-// peer may not ring for their acknowledgement.
+// isIdle reports whether there is no work. Unacknowledged requests count as work,
+// because the peer perhaps does not ring when it acknowledges them.
 func (p *shmPeer) isIdle() bool {
 	return !p.in.Ready() && p.acks.unacked == 0 && p.sent.executed == p.sent.seq && !p.awaitsAck()
 }
@@ -241,8 +242,8 @@ func (p *shmPeer) awaitsAck() bool {
 	return !p.sent.awaited.empty() || p.blocked.len() > 0 || p.notices.len() > 0
 }
 
-// takeAcks processes the acknowledgement that has arrived, and returns false if there is
-// none. It sends what waited for room.
+// takeAcks processes an acknowledgement of the peer. It returns false if none has
+// arrived. It also sends what has waited for room.
 func (p *shmPeer) takeAcks() bool {
 	if p.state != sharingOpen {
 		return false
@@ -266,9 +267,9 @@ func (p *shmPeer) takeAcks() bool {
 	return true
 }
 
-// refusalsConsumed reports whether the slots before peer.Refusals were consumed; see
-// shm.ControlBlock. The peer publishes these slots before it stores Refusals. So if a
-// slot is missing, the peer has violated the protocol.
+// refusalsConsumed reports whether all slots before peer.Refusals were consumed; see
+// shm.ControlBlock. The peer publishes these slots before it stores Refusals. If one of
+// the slots is missing, the peer has violated the protocol.
 func (p *shmPeer) refusalsConsumed() bool {
 	refusals := p.peer.Refusals.Load()
 	if refusals == p.refusalsSeen {
@@ -284,8 +285,8 @@ func (p *shmPeer) refusalsConsumed() bool {
 	return true
 }
 
-// acknowledge acknowledges all consumed slots. It wakes a peer that waits for
-// acknowledgements.
+// acknowledge acknowledges all consumed slots. If the peer waits for acknowledgements,
+// acknowledge wakes it.
 func (p *shmPeer) acknowledge() {
 	p.own.Ack.Store(uint64(p.acks.acknowledge(p.in.Head, p.notices.len()+p.unsettled == 0)))
 	p.wake(shm.WakeAll)
@@ -306,7 +307,8 @@ func (p *shmPeer) onHangUp() {
 	}
 }
 
-// drain processes the slots that the peer has published, at most one ring of them.
+// drain processes the slots that the peer has published, at most as many as the ring
+// has.
 func (p *shmPeer) drain() {
 	p.draining = true
 	defer func() { p.draining = false }()

@@ -9,10 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// This file consumes the slots of the other shard. It has the responder's half of a local
+// This file consumes the slots of the other shard. It is the responder's half of a local
 // connection.
 
-// receive consumes up to receiveBudget slots. It returns false if there is none.
+// receive consumes up to receiveBudget slots. It returns false if there are none.
 func (p *shmPeer) receive() bool {
 	if p.receiving || p.state != sharingOpen {
 		return false
@@ -60,8 +60,9 @@ func (p *shmPeer) receive() bool {
 	return true
 }
 
-// receiveInline executes the next slot if PollInline can return its message. Otherwise
-// done is false. If the next call of PollInline can return the message, wait is true.
+// receiveInline executes the next slot if PollInline can return its message. The result
+// done is true if the slot was executed. The result wait is true if the slot was not
+// executed, but the next call of PollInline can return its message.
 func (p *shmPeer) receiveInline() (done, wait bool) {
 	payload, to, flags, ok := p.in.PeekSend()
 	if !ok {
@@ -85,8 +86,8 @@ func (p *shmPeer) receiveInline() (done, wait bool) {
 	return true, false
 }
 
-// consume processes one slot. A request is dropped if an RNR NAK was sent before it, or
-// if the queue pair does not execute requests any more.
+// consume processes one slot. It drops a request that was sent before the peer got an
+// RNR NAK. It also drops requests if the queue pair does not execute requests any more.
 func (c *shmConn) consume(s *shm.Slot) {
 	switch s.Op {
 	case shm.Ready, shm.ReadyToo:
@@ -107,8 +108,9 @@ func (c *shmConn) consume(s *shm.Slot) {
 	}
 }
 
-// takeReady processes a slot that says that a queue pair is ready. It ignores a queue
-// pair that is not the peer of this one, or that has left this connection for a new one.
+// takeReady processes a slot in which a queue pair says that it is ready. The slot is
+// ignored if it is not from the peer of this queue pair, or if that peer has a newer
+// connection.
 func (c *shmConn) takeReady(s *shm.Slot) {
 	from := shm.Dest(s.Imm)
 	if from.QPN() != c.dest.QPN() || !c.serving || c.state == peerStopped {
@@ -117,8 +119,9 @@ func (c *shmConn) takeReady(s *shm.Slot) {
 	if c.answeredTo != from {
 		c.answerReady(from)
 	}
-	// A Ready is perhaps of an earlier connection of the same queue pairs, unless this is
-	// the first connection of this one.
+	// A Ready may be from an earlier connection of the same queue pairs. It counts only
+	// if this side had no earlier connection. A ReadyToo with the present attempt always
+	// counts.
 	if s.Op == shm.ReadyToo && uint8(s.Addr) == c.first || c.isFirst {
 		c.onReady(from)
 	}
@@ -133,7 +136,8 @@ func (c *shmConn) answerReady(to shm.Dest) {
 	c.p.notify(notice{op: shm.ReadyToo, to: c.dest, imm: uint32(shm.NewDest(c.q.num, c.first)), value: to.Attempt()})
 }
 
-// takeRefusal processes a slot that says which requests were not executed.
+// takeRefusal processes a slot in which the peer says which requests it has not
+// executed.
 func (c *shmConn) takeRefusal(s *shm.Slot) {
 	if c.state != peerReady {
 		return // The slot belongs to an earlier connection of the queue pairs.
@@ -185,8 +189,8 @@ func (c *shmConn) nextAttempt() {
 	c.accepts = shm.NewDest(c.q.num, c.q.nextAttempt())
 }
 
-// abort implements path. If responses to earlier requests wait, the failure waits too:
-// the peer must get these responses first.
+// abort implements path. The peer must get the responses to earlier requests first. So
+// if some of them wait, the failure waits too.
 func (c *shmConn) abort(a outcome) {
 	switch {
 	case len(c.responses) == 0 || len(c.responses) == maxRdAtomic:
@@ -204,7 +208,8 @@ func (c *shmConn) fail(a outcome, at uint32) {
 	c.q.requestFailed(a)
 }
 
-// executeAtomic executes an atomic. The result waits if the ring has no room.
+// executeAtomic executes an atomic. If the ring has no room for the result, the result
+// waits.
 func (c *shmConn) executeAtomic(s *shm.Slot) outcome {
 	if len(c.responses) == maxRdAtomic {
 		return c.q.onInvalidRequest()
@@ -216,8 +221,8 @@ func (c *shmConn) executeAtomic(s *shm.Slot) outcome {
 	return a
 }
 
-// executeRead checks a READ, and sends its data. Data for which the ring has no room
-// waits.
+// executeRead checks a READ, and sends its data. If the ring has no room, the rest of
+// the data waits.
 func (c *shmConn) executeRead(s *shm.Slot) outcome {
 	if len(c.responses) == maxRdAtomic {
 		return c.q.onInvalidRequest()
@@ -229,7 +234,7 @@ func (c *shmConn) executeRead(s *shm.Slot) outcome {
 	return a
 }
 
-// respond sends a response after those that wait.
+// respond sends a response. If earlier responses wait, this one waits too.
 func (c *shmConn) respond(r response) {
 	c.responses = append(c.responses, r)
 	if len(c.responses) == 1 {
@@ -267,7 +272,7 @@ func (c *shmConn) sendResponse(r *response) bool {
 			return false
 		}
 		if r.op == fragment.AtomicResult {
-			// The peer copies the bytes unchanged to its memory.
+			// The peer copies these bytes to its memory without conversion.
 			binary.NativeEndian.PutUint64(dst, r.old)
 		} else if !c.q.readInto(dst, &r.left) {
 			// The memory region was closed after the READ was checked.

@@ -12,11 +12,10 @@ import (
 )
 
 const (
-	// maxRemoteRegions is how many regions of another shard a shard knows. Each one may
-	// take a mapping of the process. Arbitrary.
+	// maxRemoteRegions is how many regions of another shard a shard can know. Each
+	// region may take a mapping of the process. Arbitrary.
 	maxRemoteRegions = 256
-	// regionSweepTime is the time after which unused and closed regions are forgotten.
-	// Arbitrary.
+	// regionSweepTime is how often unused and closed regions are forgotten. Arbitrary.
 	regionSweepTime = 10 * time.Second
 )
 
@@ -24,8 +23,8 @@ const (
 type regionState uint8
 
 const (
-	// regionAsked: the shard has sent a slot shm.Share, and the answer has not arrived. A
-	// region begins in this state.
+	// regionAsked: the shard has asked for the region with a slot shm.Share, and the
+	// answer has not arrived. A region begins in this state.
 	regionAsked regionState = iota
 	// regionMapped: the region is mapped. The answer had a descriptor.
 	regionMapped
@@ -41,12 +40,12 @@ type remoteRegion struct {
 	used   bool              // true if a request has named the region since the last sweep
 }
 
-// remoteRegions has the memory regions of the process with which a shmPeer shares memory.
-// The zero value is empty. init must be called before use.
+// remoteRegions has the memory regions of the process at the other end of a shmPeer.
+// Before use, init must be called.
 type remoteRegions struct {
 	byKey map[uint32]*remoteRegion
 	asked int // number of regions in regionAsked
-	// result of the last search, for lastKey; nil if there was none
+	// result of the last search, which was for lastKey; nil if nothing was found
 	last    *remoteRegion
 	lastKey uint32
 	maps    *shm.MappingLimit
@@ -70,7 +69,8 @@ func (t *remoteRegions) find(key uint32) *remoteRegion {
 	return t.last
 }
 
-// add adds a region for which the shard asks. It returns false at the limit.
+// add adds a region for which the shard is going to ask. It returns false if there are
+// too many regions.
 func (t *remoteRegions) add(key uint32) bool {
 	if len(t.byKey) == maxRemoteRegions {
 		return false
@@ -84,8 +84,8 @@ func (t *remoteRegions) add(key uint32) bool {
 	return true
 }
 
-// answered processes the answer for a region. The parameter fd is its descriptor, which
-// answered owns, or -1.
+// answered processes the answer of the peer for a region. The parameter fd is the
+// region's descriptor, or -1 without one. The function owns the descriptor.
 func (t *remoteRegions) answered(key uint32, fd int) {
 	r := t.byKey[key]
 	if r == nil || r.state != regionAsked {
@@ -105,8 +105,8 @@ func (t *remoteRegions) answered(key uint32, fd int) {
 	}
 }
 
-// sweep forgets the regions that are closed, or were not used since the last sweep. It
-// also forgets that regions were refused.
+// sweep forgets regions that are closed, and regions that no request has named since the
+// last sweep. It also forgets which regions were refused.
 func (t *remoteRegions) sweep() {
 	for key, r := range t.byKey {
 		if !r.used || r.state == regionRefused || r.state == regionMapped && !r.memory.Valid() {

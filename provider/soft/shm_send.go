@@ -14,11 +14,11 @@ import (
 
 // transmit implements path.
 func (c *shmConn) transmit() {
-	// The peer has to be polled for acknowledgements. Perhaps this side has asked it to
-	// ring for new slots, and not for acknowledgements.
+	// The peer's acknowledgements must be polled. Perhaps this side has asked the peer
+	// to ring only for new slots, and not for acknowledgements.
 	c.p.shard.polls.activate(c.p)
 	if c.state == peerUnknown {
-		// Perhaps the peer is ready, and the slot that says so was not consumed yet.
+		// Perhaps the peer is ready and has said so in a slot that was not consumed yet.
 		c.p.receive()
 	}
 	if len(c.p.regions.byKey) > 0 && c.q.outstanding() {
@@ -30,7 +30,7 @@ func (c *shmConn) transmit() {
 	c.p.flush()
 }
 
-// send sends what has waited for room: responses, then requests.
+// send sends what has waited for room. Responses are sent before requests.
 func (c *shmConn) send() {
 	if c.serving && c.sendResponses() {
 		c.sendRequests()
@@ -60,7 +60,7 @@ func (c *shmConn) sendRequests() {
 }
 
 // holdRequests is called instead of sendRequests if the peer does not execute requests.
-// The next request counts as sent, and the response timer runs.
+// It lets the next request count as sent, and starts the response timer.
 func (c *shmConn) holdRequests() {
 	if w := c.q.nextToSend(); w != nil {
 		c.q.markBegun(w)
@@ -69,7 +69,7 @@ func (c *shmConn) holdRequests() {
 }
 
 // sendInline implements path. The first message after flush is published at once, and
-// the next ones together.
+// further messages together.
 func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool) {
 	p := c.p
 	if c.state != peerReady || p.state != sharingOpen || p.tooManyPending() {
@@ -110,9 +110,9 @@ func (c *shmConn) sendRequest(w *wqe) bool {
 		if inArea {
 			s.Flags |= shm.FlagArea
 		}
-		// The peer polls the slot's cache line. While this side writes the slot, the
-		// line may move to the peer's processor and back, so the slot is written
-		// quickly. The header s was prepared before.
+		// The peer polls the cache line of the slot. While this side writes the slot,
+		// the line may move to the peer's processor and back. So writing should take
+		// little time, and the header s was prepared before.
 		if !c.fill(dst, w) {
 			// The memory region was closed after the request was checked.
 			c.q.failRequest(w, verbs.StatusLocProtErr)
@@ -143,7 +143,7 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 }
 
 // describeFragment sets f to the header of the next fragment. The parameter length is
-// the size of its payload.
+// the number of payload bytes in the fragment.
 func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) {
 	f.Op, f.Flags, f.Length = frameOf[w.op], 0, length
 	f.Addr, f.Key, f.Total = w.addr, w.key, w.total
@@ -169,7 +169,7 @@ func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) 
 	}
 }
 
-// frameOf maps a request's opcode to the operation that is written into a slot.
+// frameOf has the operation in a slot for each opcode of a request.
 var frameOf = [...]fragment.Op{
 	verbs.OpWrite:       fragment.Write,
 	verbs.OpWriteImm:    fragment.Write,
@@ -198,8 +198,8 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	return c.q.gather(dst, w, w.shm.sent)
 }
 
-// resend implements path. When the RNR NAK arrived, the refused requests became unsent
-// again, so transmit sends them.
+// resend implements path. It does nothing: the refused requests are unsent since the RNR
+// NAK arrived, so transmit sends them.
 func (c *shmConn) resend() {}
 
 // takeAcks implements path. It completes the requests that the peer has executed.
@@ -219,15 +219,15 @@ func (c *shmConn) acked() uint64 {
 	return max(c.p.sent.executed, c.responded)
 }
 
-// confirm completes the requests with slots before the position seq.
+// confirm completes the requests whose slots are before the position seq.
 func (c *shmConn) confirm(seq uint64) {
 	if c.serving {
 		c.q.requestsAcknowledged(seq)
 	}
 }
 
-// onReady is called when the peer's queue pair is ready. The parameter to is the Dest of
-// the requests.
+// onReady is called when the peer's queue pair is ready. From now on requests are sent
+// to the given Dest.
 func (c *shmConn) onReady(to shm.Dest) {
 	if c.state == peerUnknown {
 		c.state, c.dest = peerReady, to
@@ -236,8 +236,8 @@ func (c *shmConn) onReady(to shm.Dest) {
 	}
 }
 
-// onStopped is called when the peer's queue pair executes no requests from the position
-// seq on.
+// onStopped is called when the peer's queue pair has stopped. It does not execute the
+// slots from the position seq on.
 func (c *shmConn) onStopped(seq uint64) {
 	if c.state == peerStopped {
 		return
@@ -285,7 +285,8 @@ func (c *shmConn) takeResponse(s *shm.Slot) {
 	case !c.q.response(s.Op, s.Payload, s.Last()):
 		c.protocolError()
 	case c.q.hasUnsent() && c.q.isServing():
-		// A request may have waited for a fence or for MaxRdAtomic.
+		// A request may have waited for this response, because of a fence or
+		// MaxRdAtomic.
 		c.sendRequests()
 	}
 }

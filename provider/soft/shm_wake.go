@@ -6,8 +6,9 @@ import "github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 
 // This file has the doorbells of the local path.
 
-// armDoorbell asks the peer to ring the doorbell at its next slot, and if needed at its
-// next acknowledgement. It returns false if there is work.
+// armDoorbell asks the peer to ring the doorbell at its next slot. If this side waits
+// for acknowledgements, it also asks for a ring at the next acknowledgement. If there is
+// work already, armDoorbell returns false.
 func (p *shmPeer) armDoorbell() bool {
 	if p.state != sharingOpen {
 		return false
@@ -25,8 +26,8 @@ func (p *shmPeer) armDoorbell() bool {
 	p.reserveRing()
 	p.own.WakeFor.Store(want)
 	// This side stores own.WakeFor before it looks for slots. The peer publishes a slot
-	// before it loads own.WakeFor. So this side sees the slot, or the peer rings, or
-	// both.
+	// before it loads own.WakeFor. So no slot is missed: this side sees it, or the peer
+	// rings.
 	if p.in.Ready() || want == shm.WakeAll && shm.Ack(p.peer.Ack.Load()) != p.sent.lastAck {
 		p.own.WakeFor.Store(shm.WakeNone)
 		p.wakeFor = shm.WakeNone
@@ -37,10 +38,10 @@ func (p *shmPeer) armDoorbell() bool {
 }
 
 // reserveRing makes sure that the doorbell's socket has room for one more byte. The peer
-// writes at most one byte after each armDoorbell. Unread bytes do no harm: with EPOLLET,
-// epoll reports only new bytes (epoll(7)). So this side does not read each byte at once.
-// It reads when there may be as many bytes as doorbellBuf can hold, unless the descriptor
-// of a region may be among them.
+// writes at most one byte after each armDoorbell. Unread bytes do no harm, because with
+// EPOLLET epoll reports only new bytes (epoll(7)). So this side reads seldom: when the
+// number of bytes may have reached the size of doorbellBuf. While the descriptor of a
+// region may be among the bytes, they are not read here.
 func (p *shmPeer) reserveRing() {
 	if p.pendingRings++; p.pendingRings >= len(p.shard.doorbellBuf) && p.regions.asked == 0 {
 		p.pendingRings = 0
@@ -48,8 +49,8 @@ func (p *shmPeer) reserveRing() {
 	}
 }
 
-// wake rings the doorbell of the peer, once, if the peer has asked for this kind of
-// wake-up.
+// wake rings the doorbell of the peer if the peer has asked for this kind of wake-up.
+// The peer must ask again for the next ring.
 func (p *shmPeer) wake(kind shm.WakeLevel) {
 	if p.peer.WakeFor.Load() >= kind && p.peer.WakeFor.Swap(shm.WakeNone) != shm.WakeNone {
 		shm.RingDoorbell(p.end.Doorbell)

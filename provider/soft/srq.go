@@ -14,8 +14,8 @@ type srq struct {
 	shard *shard
 	rq    recvQueue
 	caps  verbs.SRQCaps
-	// If fewer buffers than this are left, AsyncSRQLimit is raised and the limit becomes
-	// 0. If the SRQ is not armed, the limit is 0.
+	// The SRQ is armed if the limit is above 0. When fewer buffers than the limit are
+	// left, AsyncSRQLimit is raised, and the limit becomes 0.
 	limit  int
 	refs   int // number of queue pairs with this SRQ
 	closed bool

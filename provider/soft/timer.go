@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 )
 
-// A timer calls its owner once, at or after a given time, while its shard is driven. It
-// has to be initialized with init().
+// A timer calls its owner once, at a given time or later, while its shard is driven. It
+// must be initialized with init().
 type timer struct {
 	timerheap.Timer
 	shard *shard
@@ -17,13 +17,13 @@ type timer struct {
 
 func (t *timer) init(s *shard, owner timerheap.Owner) { t.shard, t.Owner = s, owner }
 
-// start makes the timer fire after the given time, also if it is running.
+// start makes the timer fire after the given time. A running timer gets this new time.
 func (t *timer) start(after time.Duration) {
 	t.shard.timers.Set(&t.Timer, t.shard.clock()+after)
 }
 
-// again restarts a timer that has fired. The new time counts from when the timer was
-// due.
+// again restarts a timer that has fired. The time begins when the timer was due, not
+// when it has fired.
 func (t *timer) again(after time.Duration) { t.shard.timers.Set(&t.Timer, t.When()+after) }
 
 // stop stops the timer if it is running.

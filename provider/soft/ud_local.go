@@ -24,7 +24,7 @@ import (
 //	12  source GID (128) | destination GID (128)
 //	44  payload
 //
-// The sender chooses the queue pair number and the GID itself, as on a wire.
+// The sender chooses the queue pair number and the GID itself, as on a network.
 const (
 	datagramHeader = 44
 	datagramMTU    = 4096
@@ -41,8 +41,8 @@ const (
 	// udBound: the name is bound, so the number is taken. Connections wait in the
 	// backlog. A new udLocal is in this state.
 	udBound udLocalState = iota
-	// udAttached: the shard accepts connections and reads datagrams. The state is
-	// entered when the queue pair is complete.
+	// udAttached: the shard accepts connections and reads datagrams, because the queue
+	// pair is complete.
 	udAttached
 	// udClosed: all sockets are closed, and the name is free. This is the last state.
 	udClosed
@@ -66,11 +66,12 @@ type udLocal struct {
 // '@' stands for the NUL at the beginning of an abstract name
 const datagramName = "@rdmaloop/1/qp/"
 
-// datagramBacklog is how many connections may wait to be accepted. Other senders try
-// again. Arbitrary.
+// datagramBacklog is how many connections may wait to be accepted. If it is reached,
+// senders try again later. Arbitrary.
 const datagramBacklog = 128
 
-// datagramBindAddr returns the socket name of the UD queue pair with a number.
+// datagramBindAddr returns the socket name of a UD queue pair. The parameter num is the
+// queue pair's number.
 func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
 
 // newUDLocal makes the local path of the UD queue pair num. It fails if the number is
@@ -113,8 +114,8 @@ func (u *udLocal) detach() {
 	u.state = udClosed
 	u.clear()
 	if was == udAttached {
-		// The connections in the backlog are accepted, so that their datagrams are read
-		// too.
+		// The connections in the backlog are accepted first. Otherwise their datagrams
+		// would not be read.
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
 		for u.accept() {
 		}
@@ -136,12 +137,12 @@ func (u *udLocal) clear() {
 	}
 }
 
-// countDropped counts n dropped datagrams. Their requests complete with success, as on a
-// lossy network.
+// countDropped counts n dropped datagrams. Their requests complete with success, because
+// datagrams may be lost.
 func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.Add(counters.DatagramUnsent, n) }
 
-// sendOne sends the datagram of the request w, or queues it until the receiver's socket
-// has room. If it has to drop the datagram, it still returns success.
+// sendOne sends the datagram of the request w. If the receiver's socket has no room, the
+// datagram is queued or dropped. A dropped datagram is a success too.
 func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	b := u.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
@@ -167,8 +168,8 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	return verbs.StatusSuccess
 }
 
-// receive delivers one packet of the Unix socket. It returns false for an invalid
-// length.
+// receive delivers one packet of the Unix socket. It returns false if the length is
+// invalid.
 func (u *udLocal) receive(b []byte) bool {
 	if len(b) < datagramHeader || len(b) > datagramHeader+datagramMTU {
 		return false

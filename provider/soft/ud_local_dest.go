@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxDatagramDests is the maximum number of destinations of a queue pair. One more
-	// destination replaces the least recently used destination. Arbitrary.
+	// maxDatagramDests is the maximum number of destinations of a queue pair. At the
+	// limit, a new destination replaces the least recently used one. Arbitrary.
 	maxDatagramDests = 256
 	// maxDatagramQueue is how many bytes may wait for one destination: 253 datagrams of
 	// the largest size. Arbitrary.
@@ -24,12 +24,12 @@ const (
 	// maxShardQueue is how many bytes may wait for all destinations of a shard.
 	// Arbitrary.
 	maxShardQueue = 16 << 20
-	// An attempt to connect to a full backlog is repeated at doubling intervals
-	// (connect(2), EAGAIN). These are the first and the longest interval.
+	// If the backlog of the receiver is full, connecting is tried again at doubling
+	// intervals (connect(2), EAGAIN). These are the first and the longest interval.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
-	// connectTries is the number of repeated attempts, in 10 s. The waiting datagrams
-	// are dropped after the last attempt. Arbitrary.
+	// connectTries is how often connecting is tried again, which takes 10 s. After the
+	// last attempt the waiting datagrams are dropped. Arbitrary.
 	connectTries = 48
 )
 
@@ -37,8 +37,8 @@ const (
 type udDestState uint8
 
 const (
-	// udDestRefused: there is no connection, because the receiver's backlog is full or
-	// the destination is new. Datagrams wait in the queue.
+	// udDestRefused: there is no connection, because the destination is new or the
+	// backlog of the receiver is full. Datagrams wait in the queue.
 	udDestRefused udDestState = iota
 	// udDestOpen: there is a connection. The queue is empty, except between connect() and
 	// flush().
@@ -51,8 +51,8 @@ const (
 	udDestRemoved
 )
 
-// A udLocalDest is a destination of a UD queue pair on this host: a connection and a
-// queue.
+// A udLocalDest is a destination of a UD queue pair on this host. It has a connection
+// and a queue.
 type udLocalDest struct {
 	local      *udLocal
 	qpn        uint32
@@ -64,7 +64,7 @@ type udLocalDest struct {
 	lastUse    uint64 // value of udLocal.uses at the last use
 }
 
-// errPeerUser: the peer's user is not allowed.
+// errPeerUser: the user of the peer is not allowed.
 var errPeerUser = errors.New("the user of the destination queue pair is not allowed")
 
 // dest returns the destination for the queue pair with the number qpn. If there is no
@@ -87,9 +87,9 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeLeastRecentlyUsed removes a destination, if possible an idle destination, whose
-// socket has no unread datagrams. It returns false if only the destination in the
-// parameter except is left.
+// removeLeastRecentlyUsed removes one destination, if possible an idle one. The
+// destination except always stays. If there is no other destination,
+// removeLeastRecentlyUsed returns false.
 func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
@@ -112,7 +112,7 @@ func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	return any != nil
 }
 
-// idle reports whether all datagrams were read by the receiver.
+// idle reports whether the receiver has read all datagrams.
 func (d *udLocalDest) idle() bool {
 	if d.state != udDestOpen {
 		return false
@@ -121,8 +121,8 @@ func (d *udLocalDest) idle() bool {
 	return err == nil && held == 0
 }
 
-// connect makes the connection, or enters udDestRefused if the backlog is full. On other
-// errors it removes the destination and returns false.
+// connect makes the connection. If the backlog of the receiver is full, the new state is
+// udDestRefused. On other errors connect removes the destination and returns false.
 func (d *udLocalDest) connect() bool {
 	fd := -1
 	err := resource.Retry(func() (err error) {
@@ -150,8 +150,8 @@ func (d *udLocalDest) connect() bool {
 	return false
 }
 
-// connectSocket connects a socket to a queue pair of an allowed user. On failure it
-// closes the socket.
+// connectSocket connects a socket to a queue pair, whose user must be allowed. If it
+// fails, it closes the socket.
 func (u *udLocal) connectSocket(fd int, qpn uint32) error {
 	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(qpn)})
 	if err == nil {
@@ -203,8 +203,8 @@ func (d *udLocalDest) awaitRoom() {
 // connected reports whether there is a connection.
 func (d *udLocalDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
 
-// transmit passes a datagram to the socket, and reports success. It reconnects if
-// necessary, and may then remove the destination.
+// transmit passes a datagram to the socket, and reports success. If the connection was
+// closed, transmit connects again. If that fails, the destination may be removed.
 func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
@@ -222,8 +222,8 @@ func (d *udLocalDest) transmit(b []byte) bool {
 	return false
 }
 
-// flush sends the queue as far as the socket has room, and enters udDestOpen or
-// udDestFull.
+// flush sends queued datagrams until the socket has no room. The new state is udDestOpen
+// or udDestFull.
 func (d *udLocalDest) flush() {
 	for d.connected() && !d.queue.empty() && d.transmit(d.queue.first()) {
 		d.local.q.shard.udQueuedBytes -= d.queue.pop()

@@ -17,10 +17,10 @@ import (
 
 const (
 	// maxDatagramSources is the maximum number of connections that a queue pair accepts.
-	// One more connection replaces the result of evictionCandidate. Arbitrary.
+	// At the limit, a new connection replaces the one from evictionCandidate. Arbitrary.
 	maxDatagramSources = 1024
-	// datagramBudget is how many datagrams of a connection, and how many new
-	// connections, are handled at a time. Arbitrary.
+	// datagramBudget is how many datagrams of a connection are read at a time. It is
+	// also how many connections are accepted at a time. Arbitrary.
 	datagramBudget = 64
 	// acceptRetry is how long a queue pair waits if no descriptor is free. Arbitrary.
 	acceptRetry = 100 * time.Millisecond
@@ -54,8 +54,9 @@ func (u *udLocal) accept() bool {
 		return true
 	}
 	if resource.NoDescriptors(err) {
-		// The connection stays in the backlog, so the listening socket stays readable. As
-		// long as epoll watches a readable socket, the owner can not sleep.
+		// The connection stays in the backlog, so the listening socket stays readable.
+		// While epoll watches a readable socket, the owner can not sleep. So epoll stops
+		// watching it.
 		u.q.shard.epoll.Remove(u.listener)
 		u.acceptTimer.start(acceptRetry)
 	}
@@ -69,8 +70,8 @@ func (u *udLocal) acceptAgain() {
 	}
 }
 
-// admit adds a new connection of an allowed user, and reads its datagrams. If there is
-// no place, admit() closes the connection after reading.
+// admit adds a new connection of an allowed user, and reads its datagrams. If a limit is
+// reached, admit() closes the connection after reading.
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !u.q.dev.users.Allows(peer.UID) {
@@ -89,7 +90,8 @@ func (u *udLocal) admit(fd int) {
 }
 
 // enter adds a connection to the queue pair. If a limit is reached, enter() first closes
-// an old connection. If ok is false, the result refused is the counter to increment.
+// an old connection. If that is not possible, ok is false, and refused is the counter to
+// increment.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.connLimit
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
@@ -106,7 +108,7 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	return 0, true
 }
 
-// fillSpare opens the missing spare descriptors, and closes connections if necessary. It
+// fillSpare opens the missing spare descriptors. If necessary, it closes connections. It
 // returns false if spare descriptors are still missing.
 func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
@@ -122,8 +124,8 @@ func (u *udLocal) fillSpare(newUser uint32) bool {
 	return u.q.dev.spare.Fill()
 }
 
-// closeLeastRecentlyUsed closes the longest idle connection of a user. It returns false
-// if the user has none.
+// closeLeastRecentlyUsed closes the connection of a user that was idle for the longest
+// time. It returns false if the user has no connection.
 func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 	var idlest *udLocalSource
 	for _, src := range u.sources {

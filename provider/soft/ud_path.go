@@ -25,8 +25,8 @@ type udPath struct {
 	closed    bool // true after detach()
 }
 
-// claim binds the socket name of the queue pair number. It fails if the number is taken
-// on this host.
+// claim binds the socket name of a queue pair number. It fails if the number is taken on
+// this host.
 func (p *udPath) claim(num uint32) (err error) {
 	if p.q.dev.cfg.Path != PathWire {
 		p.local, err = newUDLocal(p.q, num)
@@ -119,13 +119,15 @@ func (p *udPath) takeAcks() bool { return false }
 // acked implements path. A datagram that was sent counts as acknowledged.
 func (p *udPath) acked() uint64 { return p.seq }
 
-// abort implements path. A UD message has one fragment, so it is never incomplete.
+// abort implements path. It does nothing: a UD message has one fragment, so it is never
+// incomplete.
 func (p *udPath) abort(outcome) {}
 
 // consumeArrived implements path. It does nothing, because UD has no incomplete messages.
 func (*udPath) consumeArrived() {}
 
-// accessSource implements path. UD has no remote keys, so there are no access errors.
+// accessSource implements path. UD has no remote keys, so there are no access errors to
+// blame on a source.
 func (p *udPath) accessSource() (access.Source, bool) { return access.Source{}, false }
 
 // stopResponding implements path. It does nothing, because UD has no responses.

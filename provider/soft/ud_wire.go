@@ -99,7 +99,8 @@ func (u *udWire) listenAt(local netip.Addr) error {
 	return nil
 }
 
-// receiveAt makes the queue pair receive at one address only, or at none if it is zero.
+// receiveAt makes the queue pair receive at one address only, or at none if the address
+// is zero.
 func (u *udWire) receiveAt(at netip.Addr) error {
 	u.hasAddress = true
 	if !at.IsValid() {
