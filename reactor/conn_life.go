@@ -61,7 +61,8 @@ func (c *Conn) enterClosing() {
 }
 
 // fail records a failed request, begins to close the connection, and returns the
-// request's error. For a keepalive probe it may match ErrKeepalive.
+// request's error. If the request is a keepalive probe, the error may match
+// ErrKeepalive.
 func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	switch wc.Status {
 	case verbs.StatusWRFlushErr:

@@ -8,8 +8,8 @@ type sendRequest struct {
 	buffer *Buffer      // buffer to release after the completion, or nil
 	bytes  uint32       // Op.Bytes
 	code   verbs.Opcode // Op.Code
-	// plain means that the completed request is only counted. All other fields except
-	// probe then have no meaning.
+	// plain means that the completed request is only counted. The fields tag, buffer,
+	// bytes, code and notify then have no meaning.
 	plain  bool
 	notify bool // OnCompletion must be called after the completion
 	probe  bool // the request was posted by Conn.probe

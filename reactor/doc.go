@@ -33,13 +33,13 @@
 //
 // # Goroutines
 //
-// A loop and everything that belongs to it (connections, buffers, timers, registrations)
-// may be used only on the goroutine of the loop. Callbacks run on that goroutine. A loop
-// has no locks on its data path. Other goroutines may call only the methods whose
-// comment allows it; for everything else they pass a function to Loop.Post. The methods
-// of an Engine, a Listener and a ConnRequest may be called from any goroutine.
-// Exception: callbacks must not call Engine.Shutdown or Engine.Wait. While a callback
-// runs, its loop does nothing else, so a callback must not block.
+// A loop has connections, buffers, timers and registrations. The loop and everything
+// that belongs to it may be used only on the goroutine of the loop. Callbacks run on
+// that goroutine. A loop has no locks on its data path. Other goroutines may call only
+// the methods whose comment allows it. For everything else they pass a function to
+// Loop.Post. The methods of an Engine, a Listener and a ConnRequest may be called from
+// any goroutine. Exception: callbacks must not call Engine.Shutdown or Engine.Wait.
+// While a callback runs, its loop does nothing else, so a callback must not block.
 //
 // The library does not check on which goroutine a method is called. The race detector
 // finds calls on a wrong goroutine: test the program with go test -race.

@@ -64,7 +64,7 @@ var (
 )
 
 // A CloseError is an error of OnClose with two parts: why the connection has ended, and
-// the error of the first failed request. It matches both.
+// the error of the first failed request. The CloseError matches both errors.
 type CloseError struct {
 	Cause error // reason: ErrPeerClosed, verbs.ErrPeerGone, ErrDrainTimeout ...
 	First error // error of the first failed request; it matches *verbs.CompletionError

@@ -70,7 +70,7 @@ type Loop struct {
 	state      loopState
 	stats      Stats
 	published  publishedStats
-	safetyWake bool // the safety timeout has ended the last sleep
+	safetyWake bool // the safety timeout has ended the last sleep, without an event
 	booted     bool // OnBoot has returned nil
 	// running is set during boot(), RunOnce and closeNow. In this time a loop made with
 	// NewLoop refuses RunOnce, Arm and Close.

@@ -167,8 +167,8 @@ func (s *slab) allocChunk(c *chunk) error {
 	return nil
 }
 
-// at returns the buffer with the index. It returns nil if there is none, or if its
-// memory was returned to the system.
+// at returns the buffer with the given index. It returns nil if there is no such buffer,
+// or if its memory was returned to the system.
 func (s *slab) at(index uint32) *Buffer {
 	if int64(index) >= int64(len(s.all)) {
 		return nil
