@@ -15,8 +15,8 @@ type completionQueue struct {
 	conns  int // number of connections that have reserved places on this CQ
 	// emptyPolls counts the polls that have left the CQ empty: see cq.Queue.Emptied.
 	emptyPolls uint64
-	// emptyPollsAtUnused is the value of emptyPolls at the time when the last connection left
-	// the shared receive queue.
+	// emptyPollsAtUnused is what emptyPolls was when the last connection left the shared
+	// receive queue.
 	emptyPollsAtUnused uint64
 	handled            uint64 // number of completions that were polled and handled
 	unusedAtTrim       bool   // no connection used this CQ when trimQueues last ran

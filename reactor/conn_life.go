@@ -46,8 +46,9 @@ func (c *Conn) beginClose(cause error) {
 	c.enterClosing()
 }
 
-// enterClosing enters stateCloseBegun, or stateOpenFailed if the connection is not open
-// yet, and schedules the next step. A second call does nothing.
+// enterClosing makes a connection end, and schedules the next step. An open connection
+// enters stateCloseBegun. A connection that is still opening enters stateOpenFailed. A
+// second call does nothing.
 func (c *Conn) enterClosing() {
 	switch c.state {
 	case stateDialing, stateConnecting:

@@ -10,7 +10,7 @@ import (
 )
 
 // newConn makes a connection, adds it to the loop, and sets the time limit for opening.
-// Even if there is an error, newConn returns the connection, for Conn.failOpen.
+// It returns the connection even after an error, because Conn.failOpen needs it.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}
 	owner := (*connTimers)(c)

@@ -62,8 +62,8 @@ func (c *Conn) deliver(b *Buffer) {
 	}
 }
 
-// discardsMessages reports whether messages that are received after stateOpen are
-// discarded. Otherwise they are passed to OnMessage.
+// discardsMessages reports whether a message is discarded when the connection is not in
+// stateOpen any more. Otherwise OnMessage gets the message.
 func (c *Conn) discardsMessages() bool { return c.endedByApp || c.state >= stateDisconnecting }
 
 // replace stages another buffer in place of b, which the application keeps. If there is

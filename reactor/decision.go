@@ -16,8 +16,8 @@ const (
 	byRemoval              // the device of the request was removed
 )
 
-// err returns the error that another answer to the request gets after this decision. If
-// there is no decision yet, err() returns nil.
+// err returns the error of a further answer to the request. If there is no decision yet,
+// err() returns nil.
 func (d decision) err() error {
 	switch d {
 	case byApplication:

@@ -134,7 +134,8 @@ type asyncSource struct {
 	loop  *Loop
 	dev   verbs.Device
 	ended bool // no more events can be fetched
-	// event is the event that ready() handles. A local variable would be allocated.
+	// event is the event that ready() handles. A local variable would be allocated on
+	// the heap.
 	event verbs.AsyncEvent
 }
 

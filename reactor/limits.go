@@ -78,8 +78,8 @@ const (
 // a device. All are 0 if each connection has a receive queue of its own.
 type sharedRecvSizes struct {
 	base  int // smallest number
-	most  int // largest number because of Config.SharedRecvBuffers
-	limit int // largest number, also because of Config.MinRecvBuffers
+	most  int // largest number without Config.MinRecvBuffers
+	limit int // largest number with Config.MinRecvBuffers
 }
 
 // sharedRecvSizes returns the numbers for a device.

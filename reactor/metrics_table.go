@@ -71,7 +71,7 @@ func (s *Stats) counters() (all []statCounter) {
 
 func (c *statCounter) isDuration() bool { return c.content.Type() == reflect.TypeFor[time.Duration]() }
 
-// value returns the value of the counter; a duration is returned in nanoseconds.
+// value returns the value of the counter. A duration is in nanoseconds.
 func (c *statCounter) value() uint64 {
 	if c.isDuration() {
 		return uint64(c.content.Int())

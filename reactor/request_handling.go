@@ -19,8 +19,9 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	}
 }
 
-// handleRequest chooses a loop for a request and calls OnConnectRequest. If that leaves
-// the request unanswered, it sets the timer for Config.DecisionTimeout.
+// handleRequest chooses a loop for a request and calls OnConnectRequest. If the
+// application does not answer at once, handleRequest sets the timer for
+// Config.DecisionTimeout.
 func (l *Loop) handleRequest(req *ConnRequest) {
 	if req.decisionErr() != nil {
 		// The engine is shutting down: acceptor.close has already rejected this request.

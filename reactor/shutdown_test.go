@@ -72,7 +72,8 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 }
 
-// await calls cond() at intervals until it returns true, on a goroutine of its own.
+// await waits until cond() returns true. It calls cond() every millisecond, on another
+// goroutine.
 func await(t testing.TB, cond func() bool) {
 	t.Helper()
 	require.Eventually(t, cond, testTimeout, time.Millisecond)
