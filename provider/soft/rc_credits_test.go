@@ -190,8 +190,8 @@ func advertisement(s wire.Syndrome, msn uint64) *wire.AETH {
 	return h
 }
 
-// A requester without credits sends one message as a probe: at once, and then after each
-// probeDelay without an advertisement.
+// A requester without credits sends one message at once, as a probe. It sends another
+// probe after each probeDelay in which no advertisement has arrived.
 func TestRCCreditsProbe(t *testing.T) {
 	r, w := newRCCredits()
 	timers := &r.timer.shard.timers

@@ -168,7 +168,7 @@ func TestWireAtomicIsCarriedOutOnce(t *testing.T) {
 }
 
 // A request that arrives for the third time shows that responses are lost. The responder
-// calls OnTimeout of the packetConn.
+// then calls OnTimeout of the packetConn.
 func TestWireReportsLostResponses(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(2) {

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzWirePeer acts as a peer that sends arbitrary packets. Four bytes of input make one
-// step; see fuzzStep.
+// FuzzWirePeer acts as a peer that sends arbitrary packets. Each four bytes of input are
+// one step; see fuzzStep.
 func FuzzWirePeer(f *testing.F) {
 	f.Add([]byte{byte(wire.SendOnly), 128, 4, 0, byte(wire.SendOnly), 129, 4, 1})
 	f.Add([]byte{byte(wire.ReadRequest), 128, 200, 0, byte(wire.ReadRequest), 129, 100, 0, 0xfe, 0, 0, 0})
@@ -83,8 +83,8 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 	return pkt
 }
 
-// checkInvariants checks relations between counters. These relations must hold whatever
-// packets the peer sends.
+// checkInvariants checks relations between counters that hold for any packets of the
+// peer.
 func (p *script) checkInvariants() {
 	sq, l := &p.e.qp.sq, p.conn
 	require.LessOrEqual(p.t, int32(sq.oldest-sq.next), int32(0))

@@ -22,7 +22,7 @@ const (
 	bufferUnused = verbs.StatusWRFlushErr
 )
 
-// invalidRequests are sequences of packets, each of which ends with an invalid packet.
+// invalidRequests are sequences of packets. The last packet of each sequence is invalid.
 var invalidRequests = []struct {
 	name    string
 	packets func(p *script) []wire.Packet
@@ -80,8 +80,8 @@ var invalidRequests = []struct {
 	}, wire.NAKRemoteAccess, bufferUnused},
 }
 
-// An invalid request moves the queue pair to the error state. The peer gets a NAK, and
-// no later responses.
+// After an invalid request, the queue pair enters the error state. The peer gets a NAK,
+// and no later responses.
 func TestWireInvalidRequests(t *testing.T) {
 	for _, c := range invalidRequests {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 // their results.
 //
 // Each kind of data has modelSlots slots of memory. Request i uses slot i modulo
-// modelSlots. If a packet is executed twice or out of order, it overwrites the data of
-// another request. A check of that data then fails.
+// modelSlots. A packet that is executed twice or out of order overwrites the data of
+// another request. The test fails when it checks that data.
 type modelEnd struct {
 	e    *end
 	peer *modelEnd
@@ -30,8 +30,8 @@ type modelEnd struct {
 	done     int
 	failed   bool
 	received int // number of messages received
-	// The SENDs, and the WRITEs with immediate data, that this end has posted and the
-	// peer has to receive. The elements are indexes in ops.
+	// indexes in ops of the requests that the peer has to receive: SENDs, and WRITEs
+	// with immediate data
 	expected []int
 	posted   int    // number of receive buffers posted
 	adds     uint64 // the peer's counter after all posted requests
@@ -200,8 +200,8 @@ func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	s.received++
 }
 
-// check checks the memory that request i has changed: this end's for a READ or an
-// atomic, the peer's for a WRITE.
+// check checks the memory that request i has changed. A READ or an atomic changes the
+// memory of this end, and a WRITE the memory of the peer.
 func (s *modelEnd) check(i int) {
 	switch o := s.ops[i]; o.op {
 	case verbs.OpWrite, verbs.OpWriteImm:
@@ -215,8 +215,8 @@ func (s *modelEnd) check(i int) {
 	}
 }
 
-// compare checks this end's memory at an offset. The peer's request i, a SEND or a WRITE,
-// must have stored its data there.
+// compare checks a part of this end's memory. The peer's request i must have stored its
+// data there.
 func (s *modelEnd) compare(offset, size, i int) {
 	want := make([]byte, size)
 	fill(want, uint64(i))

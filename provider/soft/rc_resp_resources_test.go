@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// If a peer has too many outstanding READs and atomics, a NAK follows the allowed
-// responses (IBTA vol. 1, 9.7.5.2.3).
+// A peer with too many outstanding READs and atomics gets the responses of the allowed
+// ones, and then a NAK (IBTA vol. 1, 9.7.5.2.3).
 func TestWireTooManyReads(t *testing.T) {
 	p := newScript(t) // The script allows 2 outstanding READs and atomics.
 	p.send(p.read(0, 0, 10), p.read(1, 0, 10), p.read(2, 0, 10), p.read(3, 0, 10))
@@ -24,8 +24,8 @@ func TestWireTooManyReads(t *testing.T) {
 	p.wantAsync(verbs.AsyncQPRequestError)
 }
 
-// A peer may always have the negotiated number of READs outstanding, and send
-// duplicates. A READ is outstanding until its response was sent completely.
+// A peer may always have the negotiated number of READs outstanding, and may send
+// duplicates.
 func TestWireAllowedReads(t *testing.T) {
 	p := newScript(t)
 	for seq := uint64(0); seq < 20; seq += 2 {

@@ -49,8 +49,8 @@ func TestRCResponderNAKStates(t *testing.T) {
 	require.Equal(t, nakNone, r.nakState)
 }
 
-// onDuplicate records the first duplicate, and returns true for more duplicates of that
-// packet. A new request clears the record.
+// onDuplicate returns true if the first duplicate arrives once more. A new request ends
+// this.
 func TestRCResponderDuplicates(t *testing.T) {
 	r := newRCResponder()
 	require.False(t, r.onDuplicate(0))
@@ -83,7 +83,7 @@ func TestRCResponderRepeats(t *testing.T) {
 	require.EqualValues(t, 7, r.resources.nextPending().result)
 }
 
-// A response acknowledges the SENDs and WRITEs before its request, and none after.
+// A response acknowledges the SENDs and WRITEs before its request, but no later ones.
 func TestRCResponderResponseAcknowledges(t *testing.T) {
 	r := newRCResponder()
 	r.executedData(true)

@@ -52,7 +52,7 @@ func TestWireReadIsRepeated(t *testing.T) {
 	p.wantResponse("", wire.ReadResponseOnly, 6)
 }
 
-// If the peer requests a READ again, the responder drops the present response. The new
+// When the peer requests a READ again, the responder drops its present response. The new
 // response begins with the requested packet.
 func TestWireReadRepeatedEarly(t *testing.T) {
 	p := newScript(t)
@@ -83,8 +83,8 @@ func TestWireReadResponsesArePaced(t *testing.T) {
 	require.Empty(t, p.e.qp.shard.demux.due)
 }
 
-// If a request ends the queue pair, its NAK follows the responses of all earlier
-// requests.
+// If a request ends the queue pair, the responses of all earlier requests are sent
+// before its NAK.
 func TestWireNAKFollowsResponses(t *testing.T) {
 	p := newScript(t)
 	const n = respondBudget + 1

@@ -35,8 +35,8 @@ func TestWireSequenceNAK(t *testing.T) {
 	p.wantDone("all requests have completed", verbs.StatusSuccess, 2, 3)
 }
 
-// After a NAK the requester sends packets again. It skips those whose acknowledgement
-// arrives meanwhile.
+// After a NAK the requester sends packets again. It skips packets that are acknowledged
+// meanwhile.
 func TestWireAckDuringRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 8*scriptMTU)
@@ -104,8 +104,8 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	require.Zero(t, p.e.qp.shard.timers.Len(), "no timer is running")
 }
 
-// When the retransmission timer fires soon after a NAK, the repeated packets are not
-// sent again at once.
+// The timer may fire soon after a NAK. The packets that were sent again because of the
+// NAK are then not sent once more.
 func TestWireTimeoutAfterRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -137,8 +137,8 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p.wantRequest("the timeout of the request has passed", wire.SendOnly, 1)
 }
 
-// When the last packets of a transfer are lost, the ACK timeout counts from the last
-// acknowledgement. Soon after the timeout, the requester sends the packets again.
+// When the last packets of a transfer are lost, the ACK timeout begins at the last
+// acknowledgement. Soon after the timeout, the packets are sent again.
 func TestWireTailLoss(t *testing.T) {
 	look := scriptTimeout / 4
 	for answered := time.Duration(1); answered < scriptTimeout; answered += look / 3 {
@@ -167,8 +167,7 @@ func (p *script) advanceInSteps(d time.Duration) {
 	p.advance(d)
 }
 
-// When shard.drive() is called late, the shard makes up for all missed checks of the
-// timer in one call.
+// If shard.drive() is called late, one call does all checks that the timer has missed.
 func TestWireTimeoutOfALateOwner(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -250,9 +249,8 @@ func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 	require.Empty(t, p.e.drainCQ())
 }
 
-// When a message's last packets are lost, the requester repeats its oldest
-// unacknowledged packet before the ACK timeout. The answer to this tail probe shows
-// which packets are missing.
+// When the last packets of a message are lost, the requester sends a tail probe before
+// the ACK timeout. The answer to the probe shows which packets are missing.
 func TestWireTailProbeBeforeTimeout(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
@@ -294,7 +292,7 @@ func TestWireNoTailProbeWithoutRetries(t *testing.T) {
 	p.wantDone("", verbs.StatusRetryExcErr, 1)
 }
 
-// newRetransmission returns a retransmission, and a pointer to its clock's time.
+// newRetransmission returns a retransmission and a pointer to the time of its clock.
 func newRetransmission() (r *retransmission, now *time.Duration) {
 	s, r := newTestShard(), new(retransmission)
 	now = new(time.Duration)

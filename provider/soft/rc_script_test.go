@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A script is the packetConn of a shard. The test makes the peer's packets and checks
-// the queue pair's packets. Sequences count from 0.
+// A script takes the place of a shard's packetConn. The test makes the packets of the
+// peer, and checks the packets of the queue pair. Sequences count from 0.
 type script struct {
 	t        testing.TB
 	e        *end
@@ -66,7 +66,7 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 		}
 	})
 	p.conn = p.e.qp.path.(*rcConn)
-	// These tests leave out congestion control: the window is large, and losses do not
+	// Congestion control is off in these tests: the window is large, and losses do not
 	// reduce it.
 	p.conn.cong.shared.window, p.conn.cong.recoveryEnd = maxWindow, math.MaxUint64
 	return p
@@ -103,7 +103,8 @@ func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Pack
 	return pkt
 }
 
-// deliver passes packets to the shard of the queue pair, as from one system call.
+// deliver passes packets to the shard of the queue pair, as if one system call had read
+// them.
 func (p *script) deliver(pkts ...wire.Packet) {
 	for _, pkt := range pkts {
 		p.e.qp.shard.demux.receive(pkt, &udp.Header{From: scriptAddr, To: ownAddr, HopLimit: scriptHops})
@@ -171,22 +172,22 @@ func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet 
 	return pkt
 }
 
-// wantRequest removes the oldest packet of out. The packet must be a request with op and
-// seq.
+// wantRequest removes the oldest packet from out. The packet must be a request with the
+// given opcode and sequence.
 func (p *script) wantRequest(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(ourBase, seq))
 }
 
-// wantResponse removes the oldest packet of out. The packet must be a response with op
-// and seq.
+// wantResponse removes the oldest packet from out. The packet must be a response with
+// the given opcode and sequence.
 func (p *script) wantResponse(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(theirBase, seq))
 }
 
-// wantSyndrome removes the oldest packet from out, an ACK or NAK with the syndrome s and
-// the sequence seq.
+// wantSyndrome removes the oldest packet from out. The packet must be an ACK or NAK with
+// the given syndrome and sequence.
 func (p *script) wantSyndrome(why string, s wire.Syndrome, seq uint64) {
 	p.t.Helper()
 	require.Equal(p.t, s, p.wantResponse(why, wire.Acknowledge, seq).AETH().Syndrome(), why)
@@ -221,8 +222,8 @@ func (p *script) post(id uint64, op verbs.Opcode, n int, flags ...verbs.SendFlag
 	p.e.post(wr)
 }
 
-// wantDone requires that exactly these requests have completed, in order. After a first
-// one that failed, the others must be flushed.
+// wantDone requires that exactly these requests have completed, in this order. If the
+// first one has failed, the others must be flushed.
 func (p *script) wantDone(why string, status verbs.Status, ids ...uint64) {
 	p.t.Helper()
 	got := p.e.drainCQ()

@@ -62,8 +62,8 @@ var simCases = []simCase{{
 	attr: func(*rand.Rand, *verbs.QPAttr) {},
 }}
 
-// Whatever the network does, every request is executed once and in order, or the
-// connection fails with errors for its requests.
+// Every request is executed once and in order, whatever the network does. Otherwise the
+// connection fails, with errors for its requests.
 func TestWireSeeds(t *testing.T) {
 	for _, c := range simCases {
 		t.Run(c.name, func(t *testing.T) {

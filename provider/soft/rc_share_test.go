@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// neighbours are two connections from one shard to one host, with one congestion window.
-// The peer of the second one misbehaves.
+// neighbours are two connections from one shard to one host. They share a congestion
+// window. The peer of the second connection misbehaves.
 type neighbours struct {
 	*sim
 	// In each array, element 0 is this side's end, and element 1 is the peer's end.
@@ -74,8 +74,8 @@ func (n *neighbours) run() time.Duration {
 	return 0
 }
 
-// A peer that reports received packets as lost slows down its own connection. Another
-// connection to the same address keeps at least two thirds of its throughput.
+// A peer that fakes losses slows down its own connection. Another connection to the same
+// address keeps at least two thirds of its throughput.
 func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	fair := newNeighbours(t).run()
 
@@ -98,8 +98,8 @@ func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	require.Less(t, beside, fair*3/2, "the honest connection keeps two thirds of its throughput")
 }
 
-// A peer with late acknowledgements slows down its own connection. Another connection to
-// its address keeps its share of the window.
+// A peer that acknowledges late slows down its own connection. Another connection to the
+// same address keeps its share of the window.
 func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)

@@ -16,22 +16,21 @@ import (
 )
 
 // A sim connects the shards of one device by a simulated network, in virtual time. Each
-// shard stands for a host.
+// shard acts as a host.
 type sim struct {
 	t     testing.TB
 	dev   *device
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
-	// lose reports whether a packet is lost, in addition to the losses of the field net;
-	// may be nil.
+	// reports whether a packet is lost, in addition to the losses of net; may be nil
 	lose func(p wire.Packet) bool
-	// late returns the additional delay of a packet; may be nil.
+	// returns an additional delay of a packet; may be nil
 	late func(p wire.Packet) time.Duration
 }
 
-// A simHost is the packetConn of a shard. Its address is IPv6, because over IPv4 the
-// ICRC also covers the identification.
+// A simHost is the packetConn of a shard. It has an IPv6 address. Over IPv4 the ICRC
+// would also cover the identification.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr
@@ -60,8 +59,8 @@ func (s *sim) newEnd() *end {
 	return newEnd(s.t, s.dev, vector, verbs.ProgressManual)
 }
 
-// join connects two ends. The functions in the last parameter may modify the attributes
-// of each queue pair.
+// join connects two ends. The last parameter are functions that may change the
+// attributes of each queue pair.
 func (s *sim) join(a, b *end, change ...func(*verbs.QPAttr)) {
 	s.connect(a, b, change...)
 	s.connect(b, a, change...)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestRecvQueueGrows checks that a deep receive queue begins with few entries, and that
-// buffers keep their order and their description when the queue grows.
+// buffers keep their order when the queue grows.
 func TestRecvQueueGrows(t *testing.T) {
 	q := newRecvQueue(1000, 2)
 	require.Len(t, q.entries, initialRecvEntries)

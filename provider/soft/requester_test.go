@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Requests wait until the peer is ready. When connection management offers the end that
-// leads to the peer, they are sent.
+// Requests wait until the peer is ready. They are sent when connection management offers
+// the end that leads to the peer.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)

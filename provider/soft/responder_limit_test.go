@@ -19,8 +19,8 @@ import (
 // sharedBuffers is the number of buffers of newSharedEnds. Arbitrary.
 const sharedBuffers = 64
 
-// newSharedEnds returns a shared receive queue, and ends that use the queue. The queue
-// has one buffer for each end. The constant sharedBuffers is the number of ends.
+// newSharedEnds returns a shared receive queue, and sharedBuffers ends that use the
+// queue. The queue has one buffer for each end.
 func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
 	first := newEnd(t, d, 0, verbs.ProgressManual)
 	s, err := first.pd.CreateSRQ(&verbs.SRQAttr{CQ: first.cq, MaxWR: sharedBuffers, MaxSGE: 1})
@@ -49,8 +49,8 @@ func (s *srq) fill(t *testing.T, mr verbs.MR) {
 	}
 }
 
-// Many peers send only the first byte of a message, and take all shared receive buffers.
-// After the time limit, the buffers return.
+// Many peers send only the first byte of a message. Together they take all shared
+// receive buffers. After the time limit, the buffers are free again.
 func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	shard, err := d.shard(0, verbs.ProgressManual)
@@ -94,8 +94,8 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	require.EqualValues(t, sharedBuffers, shard.counts[counters.PartialExpired].Load())
 }
 
-// A slow message is completed if partialProgress bytes arrive in each time limit. A
-// byte in the ring counts as arrived.
+// A slow message completes if partialProgress bytes of it arrive in each time limit.
+// Bytes that are still in the ring count too.
 func TestSlowMessagesComplete(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
@@ -179,8 +179,8 @@ func TestWireShortFirstPacket(t *testing.T) {
 	p.wantDone("", verbs.StatusWRFlushErr, 1)
 }
 
-// The time limit for incomplete messages exceeds the time of all retries of a sender,
-// but never maxPartialLimit.
+// The time limit for incomplete messages is longer than all retries of a sender take,
+// but never longer than maxPartialLimit.
 func TestPartialLimit(t *testing.T) {
 	q := &qp{}
 	for timeout := range uint8(32) {

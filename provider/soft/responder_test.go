@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fragment that does not continue the current message is invalid. The message's
-// receive buffer completes with an error.
+// A fragment that does not continue the current message is invalid. The receive buffer
+// of the message then completes with an error.
 func TestResponderMessageOrder(t *testing.T) {
 	const first, last = fragment.First, fragment.Last
 	type step struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A send queue takes as many requests as its depth, and they keep their contents when it
-// grows. The 32-bit counters overflow during the test.
+// A send queue takes as many requests as its depth. The requests keep their contents
+// when the queue grows. The 32-bit counters overflow during the test.
 func TestSendQueueGrows(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -91,7 +91,7 @@ func TestSendQueueDone(t *testing.T) {
 	require.Equal(t, 3, done(unsent))
 }
 
-// After an RNR NAK, the refused request and those after it are sent again.
+// After an RNR NAK, the refused request and all later requests are sent again.
 func TestSendQueueRewindsTo(t *testing.T) {
 	q := sentRequests(4)
 	first := q.oldest

@@ -91,8 +91,8 @@ func TestTimersWaitForPackets(t *testing.T) {
 	}
 }
 
-// While the owner of a channel has not polled all completions of its CQ, and has not
-// armed it, Next does not receive more packets.
+// Next does not receive more packets while the CQ still has completions and is not
+// armed.
 func TestNextDoesNotDriveWithBacklog(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	chn, err := d.CreateCompChannel(&verbs.CompChannelAttr{Vector: 1, Progress: verbs.ProgressManual})

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// A position in an acknowledgement has 32 bits. The sender finds the 64-bit position,
-// also when the lower 32 bits overflow.
+// An acknowledgement has only 32 bits of a position. The sender finds the whole
+// position, even after an overflow of these bits.
 func TestSHMSentPosition(t *testing.T) {
 	const executed = math.MaxUint32 - 1
 	s := shmSent{seq: executed + 4, executed: executed}

@@ -44,8 +44,8 @@ func TestReadWriteAtomic(t *testing.T) {
 	require.EqualValues(t, 42, b.mr.Bytes()[8])
 }
 
-// The ring has no room for the whole response to a READ. The rest of it waits for room,
-// and later requests of the peer are executed meanwhile.
+// If the ring has no room for a whole response, the rest of the response waits. Later
+// requests of the peer are executed meanwhile.
 func TestReadResponseWaitsForRoom(t *testing.T) {
 	const size = 64 << 10
 	d := openDevice(t, &Config{Vectors: 2, RingBytes: 16 << 10})

@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// peerRegion is a server with a memory region. It says its address, and the address and
-// key of the region.
+// peerRegion is the function of a peer process. The process is a server with a memory
+// region. It prints its address, and the address and key of the region.
 func peerRegion(t *testing.T, _ string) {
 	s := openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{0}})
 	mr, err := s.PD.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessAll})
@@ -70,8 +70,8 @@ func (c *regionClient) execute(op verbs.Opcode, length int) (mapped bool) {
 	return r != nil && r.state == regionMapped
 }
 
-// The process of the peer is stopped, and READs and WRITEs are executed all the same.
-// After its end they fail.
+// READs and WRITEs are executed even while the peer's process is stopped. After the end
+// of the process they fail.
 func TestDirectToStoppedProcess(t *testing.T) {
 	cmd := peerproc.Command("server-region", "")
 	cmd.SysProcAttr = nil // the same user
@@ -97,7 +97,7 @@ func TestDirectToStoppedProcess(t *testing.T) {
 	wantFlushed(t, c.CQ, 1)
 }
 
-// A process of another user does not get the memory.
+// A process of another user can not map the memory.
 func TestNotDirectToOtherUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	line, _ := peerproc.Start(t, "server-region", "")

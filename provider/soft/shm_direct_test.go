@@ -23,8 +23,8 @@ func (e *end) remote(op verbs.Opcode, peer *end, length int) verbs.SendWR {
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, length)}, RemoteAddr: peer.mr.Addr(), RKey: peer.mr.RKey()}
 }
 
-// newDirectPair makes two connected ends. The first one has mapped the memory of the
-// second one, with one WRITE that the second one has executed.
+// newDirectPair makes two connected ends. The first end has mapped the memory of the
+// second end.
 func newDirectPair(t testing.TB, cfg *Config) (a, b *end) {
 	a, b = newPair(t, openDevice(t, cfg), verbs.ProgressManual)
 	a.share(b)
@@ -47,8 +47,8 @@ func (e *end) requireDirect(wr verbs.SendWR) {
 	require.False(e.t, e.qp.outstanding())
 }
 
-// requireSent requires that a request completes with a status only when the peer is
-// polled.
+// requireSent requires that a request does not complete until the peer is polled. The
+// completion must have the given status.
 func (e *end) requireSent(peer *end, wr verbs.SendWR, want verbs.Status) {
 	e.t.Helper()
 	e.post(wr)
@@ -86,7 +86,8 @@ func TestDirectOperations(t *testing.T) {
 	require.Equal(t, "inline", string(b.mr.Bytes()[endSize-6:]))
 }
 
-// These requests are sent to the responder, although the requester has mapped the memory.
+// In these cases a request is sent to the responder, although the requester has mapped
+// the memory.
 func TestNotDirect(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(wr *verbs.SendWR, b *end)
@@ -138,7 +139,7 @@ func (e *end) fail() {
 	require.NoError(e.t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
 }
 
-// A WRITE does not overtake a SEND that the peer has not executed, or has refused.
+// A WRITE does not overtake a SEND that the peer has not executed yet, or has refused.
 func TestDirectKeepsOrder(t *testing.T) {
 	a, b := newDirectPair(t, directConfig())
 	copy(a.mr.Bytes(), "x")
@@ -159,8 +160,8 @@ func TestDirectKeepsOrder(t *testing.T) {
 	a.requireDirect(a.remote(verbs.OpWrite, b, 1))
 }
 
-// If the ring has no room for the notice that a queue pair has stopped, the peer sees the
-// change all the same.
+// A peer learns at once that a queue pair has stopped, even if the ring has no room for
+// the notice.
 func TestDirectStopsWithFullRing(t *testing.T) {
 	cfg := directConfig()
 	cfg.RingSlots = 8
@@ -205,8 +206,8 @@ func TestDirectReadOnly(t *testing.T) {
 	a.requireSent(b, a.remote(verbs.OpWrite, b, 8), verbs.StatusRemAccessErr)
 }
 
-// Memory is private after Register, with Config.PrivateRegions, and beyond the limit of
-// descriptors.
+// Memory is private after Register, with Config.PrivateRegions, and if too many
+// descriptors are used.
 func TestPrivateRegions(t *testing.T) {
 	private := func(t *testing.T, a, b *end) {
 		for range 3 {
@@ -242,7 +243,8 @@ func TestPrivateRegions(t *testing.T) {
 	})
 }
 
-// A region that is closed or not used is unmapped. The next request asks for it again.
+// A region that was closed, or is no longer used, is unmapped. The next request asks for
+// the region again.
 func TestSweepRegions(t *testing.T) {
 	a, b := newDirectPair(t, directConfig())
 	regions := &a.qp.path.(*shmConn).p.regions
@@ -264,8 +266,8 @@ func TestSweepRegions(t *testing.T) {
 	a.requireDirect(a.remote(verbs.OpWrite, b, 8))
 }
 
-// The peer sends answers that nobody has asked for, and answers without a descriptor or
-// with a wrong one.
+// A hostile peer sends answers that nobody has asked for, and answers with no descriptor
+// or a wrong one. They do no harm.
 func TestHostileRegionAnswers(t *testing.T) {
 	a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
 	owner, doorbell := b.mr.(*mr).memory.region, b.qp.path.(*shmConn).p.end.Doorbell
@@ -289,7 +291,7 @@ func TestHostileRegionAnswers(t *testing.T) {
 	require.Zero(t, regions.asked)
 }
 
-// A peer that names a key without a request gets no descriptor.
+// A peer can not get a descriptor for a key that no request has named.
 func TestShareNeedsARequest(t *testing.T) {
 	a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
 	share := func() bool {

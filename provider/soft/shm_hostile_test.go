@@ -78,8 +78,8 @@ func hostileRequest(e, peer *end, id uint64, kind int) verbs.SendWR {
 	return wr
 }
 
-// writeRandom writes random bytes to the shared memory: half of them anywhere, half to
-// control blocks and slot headers.
+// writeRandom writes random bytes to the shared memory. Half of them go to control
+// blocks and slot headers.
 func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	for range writes {
 		at := r.IntN(len(mem))
@@ -96,8 +96,8 @@ func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	}
 }
 
-// invalidWrites have the values that an attacker writes to the shared memory. The
-// parameter own is the attacker's control block.
+// invalidWrites are writes of an attacker to the shared memory. The parameter own is the
+// attacker's control block.
 var invalidWrites = map[string]func(attacker *end, own *shm.ControlBlock){
 	"more consumed than sent": func(_ *end, own *shm.ControlBlock) { own.Ack.Store(uint64(shm.NewAck(1000, 0))) },
 	"more executed than sent": func(_ *end, own *shm.ControlBlock) { own.Ack.Store(uint64(shm.NewAck(0, 1000))) },
@@ -171,8 +171,8 @@ func publishFrame(e *end, f fragment.Fragment) {
 	c.p.sent.seq++
 }
 
-// Ringing a doorbell never blocks, even if the peer lets the doorbell's socket become
-// full and clears its flag O_NONBLOCK.
+// Ringing a doorbell never blocks. The peer may have let the doorbell's socket become
+// full, and may have cleared its flag O_NONBLOCK.
 func TestDoorbellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -198,8 +198,8 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 	}
 }
 
-// requireAsleep polls and arms the CQ. The completion channel must not be readable then,
-// so that the owner can sleep.
+// requireAsleep polls and arms the CQ. The completion channel must then not be readable,
+// because the owner has to sleep.
 func (s *sleeper) requireAsleep() {
 	s.t.Helper()
 	for range 4 {
@@ -235,9 +235,9 @@ func (e *end) publishAtomics(victim *end, n int) {
 	victim.pollN(10)
 }
 
-// If a peer leaves the responses to its atomics unread, the ring fills up. Further
-// responses wait, and the victim's owner can sleep meanwhile. A peer with more atomics
-// than allowed loses its connection.
+// If a peer does not read the responses to its atomics, the ring fills up and further
+// responses wait. The victim's owner can sleep meanwhile. If the peer sends more atomics
+// than allowed, it loses its connection.
 func TestStalledAtomics(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
@@ -253,8 +253,8 @@ func TestStalledAtomics(t *testing.T) {
 	require.Equal(t, verbs.StateError, b.qp.State())
 }
 
-// A peer states that it has consumed more slots than there are, while a response waits
-// for room.
+// A peer states that it has consumed more slots than there are. At the same time a
+// response waits for room.
 func TestFalseConsumedCount(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2, RingBytes: 8 << 10})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
@@ -270,8 +270,8 @@ func TestFalseConsumedCount(t *testing.T) {
 	b.requireAsleep()
 }
 
-// A peer says again and again that it is ready, each time with another attempt. The
-// number of answers is limited.
+// A peer may say many times that it is ready. Only a limited number of these slots is
+// answered.
 func TestAnswersAreLimited(t *testing.T) {
 	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	p := a.qp.path.(*shmConn).p

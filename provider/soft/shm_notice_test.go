@@ -27,8 +27,8 @@ func (p *shmPeer) skip(peer *shmPeer, n uint32) {
 	p.sent.lastAck = shm.Ack(peer.own.Ack.Load())
 }
 
-// The last notice was sent 2^31 slots ago, half of the range of a position. The sender
-// still uses new acknowledgements.
+// Acknowledgements are still used long after the last notice, when half of all 32-bit
+// positions have passed.
 func TestAcksLongAfterANotice(t *testing.T) {
 	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	a.exchange(b)
@@ -42,8 +42,8 @@ func TestAcksLongAfterANotice(t *testing.T) {
 	}
 }
 
-// A notice waits for room in the ring. When it was sent, the requests that were executed
-// in between are acknowledged.
+// Requests may be executed while a notice waits for room in the ring. They are
+// acknowledged after the notice was sent.
 func TestAcksAfterNotices(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2, RingSlots: 8}), verbs.ProgressManual)
 	a, b := newNeighbors(t, x, y)
@@ -81,8 +81,7 @@ func TestFIFO(t *testing.T) {
 	require.Zero(t, q.len())
 }
 
-// A peer only receives for 2^31 slots after a notice, and then sends. It still uses the
-// acknowledgements.
+// A peer that only receives for a long time still uses acknowledgements when it sends.
 func TestAcksOfAReceiver(t *testing.T) {
 	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	b.exchange(a)
@@ -95,8 +94,8 @@ func TestAcksOfAReceiver(t *testing.T) {
 	a.exchange(b)
 }
 
-// The memory region of a READ is closed while the response waits for room. Slots after
-// the READ are acknowledged already. Only the connection of the READ fails.
+// The region of a READ may be closed while the response waits for room. Then only the
+// connection of the READ fails.
 func TestRegionOfAReadIsClosed(t *testing.T) {
 	const size = 64 << 10
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2, RingBytes: 16 << 10}), verbs.ProgressManual)
@@ -112,8 +111,9 @@ func TestRegionOfAReadIsClosed(t *testing.T) {
 	a.exchange(b)
 }
 
-// A peer sends the first fragment of a message on one connection, and then keeps the ring
-// filled with messages of another connection. The buffer returns after the time limit.
+// A peer sends the first fragment of a message. Then it keeps the ring filled with
+// messages of another connection. The receive buffer of the first message still returns
+// after the time limit.
 func TestHalfSentMessageAmongOthers(t *testing.T) {
 	victim, attacker := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	_, other := newNeighbors(t, victim, attacker)
@@ -130,8 +130,8 @@ func TestHalfSentMessageAmongOthers(t *testing.T) {
 	require.Equal(t, verbs.StateError, victim.qp.State())
 }
 
-// The peer announces notices that it has not sent. This violates the protocol, and must
-// not keep the owner awake.
+// A peer that announces notices without sending them violates the protocol. It must not
+// keep the owner awake.
 func TestAnnouncedNoticesAreMissing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
@@ -147,8 +147,8 @@ func TestAnnouncedNoticesAreMissing(t *testing.T) {
 	require.Equal(t, verbs.StateError, b.qp.State())
 }
 
-// A peer consumes all slots, states that it has executed none, and refuses them again and
-// again. The memory for pending requests is limited.
+// A peer may consume all slots and then refuse their requests again and again. The
+// memory for pending requests is limited.
 func TestPendingRequestsAreLimited(t *testing.T) {
 	a, b := newPair(t, openDevice(t, &Config{Vectors: 2, RingSlots: 8}), verbs.ProgressManual)
 	advance := b.stopClock()
@@ -170,8 +170,8 @@ func TestPendingRequestsAreLimited(t *testing.T) {
 	}
 }
 
-// A READ precedes a WRITE that is refused, and its response waits for room. The READ
-// succeeds, and the WRITE fails after it.
+// The response to a READ waits for room, and a later WRITE is refused. The READ succeeds
+// first, and then the WRITE fails.
 func TestFailureWaitsForResponses(t *testing.T) {
 	const size = 64 << 10
 	a, b := newPair(t, openDevice(t, &Config{Vectors: 2, RingBytes: 16 << 10}), verbs.ProgressManual)
@@ -185,7 +185,8 @@ func TestFailureWaitsForResponses(t *testing.T) {
 	require.Zero(t, b.qp.path.(*shmConn).p.unsettled)
 }
 
-// A response to a READ is progress, so the number of RNR retries starts anew.
+// After a response to a READ, the RNR retries are counted from zero again, because a
+// response is progress.
 func TestRNRCountStartsAnewWithResponse(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
@@ -203,8 +204,8 @@ func TestRNRCountStartsAnewWithResponse(t *testing.T) {
 	}
 }
 
-// A peer process ends after it has published more messages than one poll can return. All
-// of them are received.
+// A peer process may end after it has sent more messages than one poll can return. All
+// these messages are received.
 func TestMessagesBeforeTheEnd(t *testing.T) {
 	const messages = 100
 	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)

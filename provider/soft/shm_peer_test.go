@@ -24,8 +24,8 @@ func newNeighbors(t testing.TB, x, y *end) (a, b *end) {
 	return a, b
 }
 
-// All connections between two shards use one segment. Further connections need no more
-// mappings, and only the descriptors of connection management.
+// All connections between two shards share one mapping. A further connection needs
+// descriptors only for connection management.
 func TestConnectionsShareMemory(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -105,8 +105,8 @@ func TestUnusedMemoryIsLimited(t *testing.T) {
 	require.Len(t, s.peers, maxUnused)
 }
 
-// A queue pair without receive buffers does not hold up the others of its shard. Its
-// requests are sent again after the RNR timer, in order, and each is delivered once.
+// A queue pair without receive buffers does not delay other queue pairs of its shard.
+// After the RNR timer, its requests are sent again. They arrive in order, and only once.
 func TestRNRHoldsUpNobody(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	a, b := newNeighbors(t, x, y)
@@ -141,8 +141,8 @@ func TestRNRHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// When a queue pair stops, the requests that it has not executed do not succeed, although
-// their slots are consumed. A request that it has executed succeeds.
+// When a queue pair stops, only the requests that it has executed succeed. Consumed
+// slots do not count as executed.
 func TestStoppedPeerConfirmsNothing(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	a, b := newNeighbors(t, x, y)
@@ -192,8 +192,8 @@ func TestFullRingIsSharedInTurn(t *testing.T) {
 	}
 }
 
-// A connection that ends while others use the memory leaves nothing behind, and the
-// others go on.
+// When one of several connections ends, nothing is left of it, and the other connections
+// work.
 func TestConnectionEndsAmongOthers(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	p := x.qp.path.(*shmConn).p

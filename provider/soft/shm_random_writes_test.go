@@ -19,9 +19,9 @@ import (
 // requests, and again afterwards. Arbitrary.
 const randomWrites = 200_000
 
-// peerRandomWriter is the function of a peer process. It connects to the IP address and
-// port in the parameter address. Then it writes random bytes to the connection's shared
-// memory. The random number generator is seeded with the port.
+// peerRandomWriter is the function of a peer process. It connects to the parameter
+// address, which has an IP address and a port. Then it writes random bytes to the
+// connection's shared memory. The seed of the random numbers is the port.
 func peerRandomWriter(t *testing.T, address string) {
 	at := netip.MustParseAddrPort(address)
 	s := newParty(t)
@@ -38,8 +38,8 @@ func peerRandomWriter(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// A peer process writes invalid values to its rings. This process may lose that
-// connection, but another one on the same CQ still works.
+// A peer process writes invalid values to the shared memory. Only its own connection may
+// fail. Another connection on the same CQ still works.
 func TestRandomWriterProcess(t *testing.T) {
 	s := newHostParty(t)
 	honest, victim := connected(t, s, s)

@@ -27,8 +27,8 @@ func (e *end) exchange(peer *end) {
 	require.Equal(e.t, []uint64{500, 501}, []uint64{received.ID, sent.ID})
 }
 
-// Two queue pairs that were connected before are reset and connected again, in different
-// orders. Both shards may process the notices of the old connection before or after.
+// Two connected queue pairs are reset and connected again. The order of these steps does
+// not matter, and neither does the time at which old notices are processed.
 func TestReconnect(t *testing.T) {
 	for name, reconnect := range map[string]func(a, b *end){
 		"both are reset first": func(a, b *end) {
@@ -73,9 +73,8 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// A message of the old connection is in the ring when the receiver is connected to
-// another queue pair of the same shard. The new connection does not get this message, and
-// does not miss one of its own.
+// A message of the old connection may still be in the ring when the receiver has a new
+// connection. The new connection does not get this message, and loses none of its own.
 func TestMessageOfTheOldConnection(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -88,9 +87,8 @@ func TestMessageOfTheOldConnection(t *testing.T) {
 	require.Empty(t, b.pollN(10))
 }
 
-// A request of the old connection is executed after its queue pair was reset and
-// connected to another shard. Its acknowledgement completes no request of the new
-// connection.
+// An acknowledgement of the old connection may arrive when the queue pair has a new
+// connection. It does not complete a request of the new connection.
 func TestAcknowledgementOfTheOldConnection(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 3})
 	a, b := newPair(t, d, verbs.ProgressManual)

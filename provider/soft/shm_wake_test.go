@@ -93,8 +93,8 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	require.Equal(t, verbs.StatusSuccess, a.wait(1)[0].Status)
 }
 
-// An RNR NAK wakes a sleeping sender without signaled requests, because it has to send
-// again.
+// An RNR NAK wakes a sleeping sender, because the sender has to send again. This holds
+// even if no request is signaled.
 func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -187,8 +187,9 @@ func TestIdlePeersAreParked(t *testing.T) {
 	}
 }
 
-// newStar connects n pairs of ends. The first ends use different shards, and the second
-// ends use one shard. Each of these has a receive buffer, whose id is its index.
+// newStar connects n pairs of ends. The first end of each pair has its own shard, and
+// the second ends share one shard. Each second end has a receive buffer, whose id is its
+// index.
 func newStar(t *testing.T, d *device, n int) (as, bs []*end) {
 	for i := range n {
 		a, b := newEnd(t, d, i+1, verbs.ProgressManual), newEnd(t, d, 0, verbs.ProgressManual)
@@ -220,8 +221,8 @@ func TestIdlePeersArePolledInTurn(t *testing.T) {
 	require.Empty(t, s.polls.active)
 }
 
-// A connection stays active until its unsignaled requests are acknowledged. The peer
-// rings no doorbell for these.
+// A connection stays active until its unsignaled requests are acknowledged, because the
+// peer does not ring for this acknowledgement.
 func TestUnansweredConnStaysActive(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

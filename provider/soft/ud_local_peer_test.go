@@ -16,16 +16,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram to a sink. Its low 9 bits place the
-// payload; see numberedDatagram.
+// lastNumber is the number of the last datagram to a sink. Its low 9 bits choose the
+// memory of the payload; see numberedDatagram.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is the number of receive buffers of a sink.
 const sinkBuffers = 256
 
 // peerDatagramSink is the function of a peer process. It prints its queue pair number,
-// and receives datagrams in order. At each datagram lastNumber, it prints the number of
-// earlier datagrams.
+// and receives datagrams in order. When the datagram lastNumber arrives, it prints how
+// many datagrams came before.
 func peerDatagramSink(t *testing.T, _ string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -102,8 +102,8 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// A sender without free descriptors closes a connection for a new destination, or drops
-// the datagram and counts it in datagram_unsent.
+// A sender without free descriptors closes a connection to reach a new destination. If
+// there is none to close, the sender drops and counts the datagram.
 func TestDatagramDestsOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "datagram-dest-full", "")
 	require.Equal(t, "done", line())
@@ -124,7 +124,7 @@ func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal
 	return uint32(n), func(s syscall.Signal) { require.NoError(t, cmd.Process.Signal(s)) }, line
 }
 
-// await polls an end until the other process prints a number. The result is that number.
+// await polls an end until the other process prints a number, and returns this number.
 func (e *end) await(line func() string) int {
 	e.t.Helper()
 	got := make(chan string, 1)
@@ -142,8 +142,8 @@ func (e *end) await(line func() string) int {
 	}
 }
 
-// A burst exceeds the socket, so the sender queues datagrams. All arrive at another
-// process, with manual and automatic progress.
+// The sender queues datagrams that do not fit into the socket. All of them arrive at
+// another process.
 func TestDatagramBurstToProcess(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestDatagramBurstToProcess(t *testing.T) {
 	}
 }
 
-// The sender queues datagrams for a stopped process, then drops and counts them.
+// Datagrams for a stopped process are first queued, and then dropped and counted.
 // Datagrams to other destinations are not delayed.
 func TestDatagramStoppedProcess(t *testing.T) {
 	num, signal, line := startSink(t, uint32(os.Geteuid()))

@@ -66,8 +66,8 @@ func sourcesOf(e *end) map[uint32]int {
 	return n
 }
 
-// receiveFrom receives a datagram from each of n senders. It posts the buffers first,
-// because one poll can receive several.
+// receiveFrom receives a datagram from each of n senders. It posts all buffers first,
+// because one poll can receive several datagrams.
 func (e *end) receiveFrom(n int) {
 	e.t.Helper()
 	from := make(map[uint32]bool)
@@ -86,8 +86,8 @@ func (e *end) receiveFrom(n int) {
 	}
 }
 
-// When a user has reached the limit, a new connection replaces the user's longest idle
-// connection.
+// When a user has reached the limit, a new connection replaces the user's connection
+// that was idle for the longest time.
 func TestDatagramUserLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cfg := localConfig()
@@ -123,8 +123,8 @@ func TestDatagramUserLimit(t *testing.T) {
 	require.Empty(t, d.connLimit.Counts(), "the connections are not counted any more")
 }
 
-// When one user opens more connections than a queue pair keeps, those of other users
-// stay open.
+// One user may open more connections than a queue pair keeps. The connections of other
+// users stay open.
 func TestDatagramSendersOfOneUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cfg := localConfig()
@@ -188,8 +188,8 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	peerproc.TakeDescriptors(t)
 	peerproc.Say("taken")
 
-	// The queue pair can close no other connection, so it closes the new one after its
-	// datagram.
+	// The queue pair has no other connection to close. So it closes the new one after
+	// reading its datagram.
 	e.receiveFrom(1)
 	require.Empty(t, p.sources)
 	require.Positive(t, countsOf(t, dev)["no_descriptors_err"])
@@ -198,8 +198,8 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// A queue pair without free descriptors closes a connection to accept a new one, if the
-// new one's user is allowed.
+// A queue pair without free descriptors closes a connection to accept a new one. It does
+// so only for an allowed user.
 func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cmd := peerproc.Command("datagram-full", "")

@@ -29,8 +29,8 @@ func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, extra int) verbs.Send
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+extra)}}
 }
 
-// sendNumbered sends n datagrams with consecutive numbers from the parameter first on. It
-// waits for each completion.
+// sendNumbered sends n datagrams with consecutive numbers, and waits for each
+// completion. The parameter first is the first number.
 func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
 	e.t.Helper()
 	for i := range n {
@@ -83,8 +83,8 @@ func TestDatagramBurst(t *testing.T) {
 	}
 }
 
-// The queue to a destination that does not read is bounded. Further datagrams are
-// dropped and counted. Other destinations get theirs.
+// The queue to a destination that does not read is limited. Further datagrams are
+// dropped and counted. Other destinations get their datagrams.
 func TestDatagramQueueBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -128,7 +128,7 @@ func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	return numbers
 }
 
-// A shard's queues for all destinations have at most maxShardQueue bytes.
+// The queues of a shard together hold at most maxShardQueue bytes.
 func TestDatagramQueuesBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -181,7 +181,7 @@ func TestDatagramsWithoutReceiver(t *testing.T) {
 // drive polls an end until its shard has polled epoll.
 func (e *end) drive() { e.pollN(4 * epollEveryUD) }
 
-// A destination is closed, and a new one binds the same socket name. Datagrams then
+// When a destination is closed and another one binds the same socket name, datagrams
 // reach the new destination.
 func TestDatagramDestComesBack(t *testing.T) {
 	d := openDevice(t, localConfig())
@@ -200,8 +200,8 @@ func TestDatagramDestComesBack(t *testing.T) {
 	require.Empty(t, countsOf(t, d))
 }
 
-// When the receiver's backlog is full, the sender keeps its datagrams, and connects
-// again later. The order stays.
+// When the receiver's backlog is full, the sender keeps its datagrams and connects
+// later. The datagrams stay in order.
 func TestDatagramConnectAgain(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -238,8 +238,8 @@ func TestDatagramConnectAgain(t *testing.T) {
 	require.Empty(t, a.qp.path.(*udPath).local.dests)
 }
 
-// The connections of a queue pair are bounded, in each direction. A connection that is
-// closed because of a bound has delivered all its datagrams.
+// A queue pair has a limited number of connections in each direction. All datagrams of a
+// connection are delivered before it is closed because of a limit.
 func TestDatagramConnectionsBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)

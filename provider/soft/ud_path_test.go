@@ -71,7 +71,7 @@ type fullConn struct{ packetConn }
 
 func (fullConn) Buffer(*udp.Route, int) []byte { return nil }
 
-// A datagram that finds the wire path full waits. Later datagrams wait behind it, even
+// A datagram waits if the wire path has no room. Later datagrams wait behind it, even
 // those for the local path.
 func TestDatagramsWaitForRoom(t *testing.T) {
 	s := newSim(t, 1, quietNet)
@@ -115,7 +115,8 @@ func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 	return at
 }
 
-// An ID's queue pair opens a UDP port only at the address that peers on other hosts use.
+// An ID's queue pair opens a UDP port only at the address that other hosts use to reach
+// it.
 func TestDatagramsPlaced(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, WirePort: cmside.FreePort(t)})
 	l := s.Listen(cm.UDP, "127.9.1.1:0", 1)
@@ -131,8 +132,8 @@ func TestDatagramsPlaced(t *testing.T) {
 	require.Empty(t, receivingAddrs(bound), "a loopback address needs no UDP port")
 }
 
-// On the local path, the address handle's source index selects the source address in the
-// datagram's header.
+// On the local path, the source index of the address handle selects the source address
+// in the datagram's header.
 func TestDatagramSourceIndex(t *testing.T) {
 	d := openDevice(t, localConfig())
 	used := netip.MustParseAddr("127.0.0.99")

@@ -23,8 +23,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A farNetwork is a second network namespace, whose processes seem to be on another
-// host. The virtual Ethernet interfaces "near" and "far" connect the namespaces.
+// A farNetwork is a second network namespace. Its processes seem to be on another host.
+// The virtual Ethernet interfaces "near" and "far" connect the namespaces.
 type farNetwork struct {
 	t         *testing.T
 	near, far *os.File // open files of the two namespaces, for setns(2)
@@ -139,8 +139,8 @@ func (s *party) acceptFar(l *cm.ID) *cm.ID {
 
 func TestFarOnly(t *testing.T) { peerproc.InNetworkNamespace(t, "far-only") }
 
-// peerFarOnly checks that PathAuto drops packets that were sent on this host, even with
-// a source address of another host. Connections from another host work.
+// peerFarOnly checks that PathAuto drops packets that were sent on this host, even if
+// their source is an address of another host. Connections from another host work.
 func peerFarOnly(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
