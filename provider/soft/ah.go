@@ -89,7 +89,6 @@ func (a *ah) findSource() error {
 // overWire reports whether datagrams use the wire path.
 func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 
-// checkAH checks an address vector.
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
 		// These values are always valid. The check below is slow, because d.Port reads

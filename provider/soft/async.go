@@ -31,7 +31,6 @@ func newAsyncQueue() (*asyncQueue, error) {
 	return &asyncQueue{fd: fd}, nil
 }
 
-// push adds an event.
 func (a *asyncQueue) push(ev verbs.AsyncEvent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

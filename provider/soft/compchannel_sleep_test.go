@@ -13,7 +13,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newEvent makes an eventfd.
 func newEvent(t *testing.T) int {
 	fd, err := eventfd.New()
 	require.NoError(t, err)

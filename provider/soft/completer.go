@@ -180,7 +180,6 @@ func (q *qp) onPeerStopped() {
 	r.responseTimer.start(wait)
 }
 
-// onPeerActive stops the response timer.
 func (q *qp) onPeerActive() { q.responseTimer.stop() }
 
 // onInvalidResponse fails the oldest request, because the peer has violated the
@@ -197,7 +196,6 @@ func (q *qp) onInvalidMemory() {
 // process has ended.
 func (q *qp) onRetriesExceeded() { q.failOldest(verbs.StatusRetryExcErr) }
 
-// onResponseTimer fails the oldest request with verbs.StatusRetryExcErr.
 func (q *qp) onResponseTimer() {
 	if q.outstanding() {
 		q.onRetriesExceeded()

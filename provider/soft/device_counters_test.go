@@ -239,7 +239,6 @@ func (c *counterRig) packet(qpn uint32) []byte {
 	return p.Bytes()
 }
 
-// sendRaw sends datagrams to the shard.
 func (c *counterRig) sendRaw(datagrams ...[]byte) {
 	to := hostport.Sockaddr(c.addr().Addr(), int(c.addr().Port()))
 	for _, b := range datagrams {

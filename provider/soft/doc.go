@@ -35,18 +35,18 @@
 // A region of PD.Alloc with remote access rights takes a descriptor, and other processes
 // of the same user can map it. After the first request of a connection for such a
 // region, the requester executes READs, WRITEs and atomics of up to 1 MiB itself. The
-// owner of the region need not poll. Requests stay in order: while an earlier request of
-// the queue pair is outstanding, the peer executes the next one too.
-// Config.PrivateRegions turns mapping off.
+// owner of the region need not poll. Requests stay in order. So while an earlier request
+// of the queue pair is outstanding, the next request is sent to the peer, which executes
+// it. Config.PrivateRegions turns mapping off.
 //
 // # Limits
 //
 //   - Only one device on a host can have the UDP port 4791 of an address; see PathAuto
 //     and PathWire. Packets are sent to this port, but their source port may be another
 //     one.
-//   - A loop of the reactor needs a completion vector of its own: Config.Vectors.
-//   - On the wire path the end of a peer's process is noticed only when a request is not
-//     acknowledged. On the local path it is noticed at once.
+//   - Each loop of the reactor needs its own completion vector; see Config.Vectors.
+//   - When the peer's process ends, this is noticed at once on the local path. On the
+//     wire path it is noticed only when a request is not acknowledged.
 //   - On the local path the process of the peer executes a one-sided operation, unless
 //     this process has mapped the region; see Regions above. With verbs.ProgressManual
 //     the operation waits while that process does not poll its CQ.

@@ -71,7 +71,6 @@ func (o *ownedMemory) discardAdvice(access verbs.Access) (advice int, ok bool) {
 	return unix.MADV_DONTNEED, o.mapped != nil && !o.huge
 }
 
-// free unmaps the memory.
 func (o *ownedMemory) free() error {
 	switch {
 	case o.region != nil:

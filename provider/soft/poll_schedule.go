@@ -109,7 +109,6 @@ func (p *pollSchedule) activate(c *shmPeer) {
 // rests reports whether an active connection had no work for idleAfter calls.
 func (p *pollSchedule) rests(c *shmPeer) bool { return p.drives-c.schedule.lastWork > idleAfter }
 
-// makeIdle makes a connection idle.
 func (p *pollSchedule) makeIdle(c *shmPeer) { p.move(c, pollIdle) }
 
 // remove takes a connection off the lists; see pollParked.

@@ -50,7 +50,6 @@ func (s *qpDemux) sendDue() {
 	}
 }
 
-// push queues a packet.
 func (s *qpDemux) push(to *udp.Route, p wire.Packet) {
 	s.unflushed = true
 	s.conn.Push(to, p)
@@ -66,7 +65,6 @@ func (s *qpDemux) flushFirst() {
 	}
 }
 
-// flush sends the queued packets.
 func (s *qpDemux) flush() {
 	s.unflushed = false
 	s.conn.Flush()

@@ -39,7 +39,6 @@ func newWireBench(b *testing.B, n int) *wireBench {
 	return w
 }
 
-// newEnd returns an end of a shard.
 func (w *wireBench) newEnd(d *device, vector int, others []*end) *end {
 	if len(others) == 0 {
 		return newEndOn(w.b, d, &verbs.CQAttr{Depth: 1 << 16, Vector: vector, Progress: verbs.ProgressManual})

@@ -91,7 +91,6 @@ func (r *rcCredits) probeSent() {
 // probeAllowed allows a probe, because no advertisement has arrived for probeDelay.
 func (r *rcCredits) probeAllowed() { r.probe = creditProbeAllowed }
 
-// stop stops the timer.
 func (r *rcCredits) stop() {
 	r.timer.stop()
 	if r.probe == creditProbeWait {
@@ -151,7 +150,6 @@ func flowOf(q *qp) connmgr.CreditFlow {
 	return flow
 }
 
-// onCreditTimer lets the requester send a probe.
 func (c *rcConn) onCreditTimer() {
 	c.credits.probeAllowed()
 	c.transmit()

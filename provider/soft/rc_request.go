@@ -121,7 +121,6 @@ func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	return true
 }
 
-// sendAtomicRequest sends an atomic.
 func (c *rcConn) sendAtomicRequest(w *wqe) bool {
 	if c.req.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(1) {
 		return false

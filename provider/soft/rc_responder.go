@@ -67,7 +67,6 @@ func (r *rcResponder) accepts(v psn.Value) (seq uint64, ok bool) {
 // psn returns the PSN of a request packet.
 func (r *rcResponder) psn(seq uint64) psn.Value { return psnOf(r.base, seq) }
 
-// onExpected is called when the expected packet arrives.
 func (r *rcResponder) onExpected() { r.nakState, r.duplicateEnd = nakNone, 0 }
 
 // scheduleNAK makes a NAK or an RNR NAK for the expected packet due.
@@ -139,7 +138,7 @@ func (r *rcResponder) repeatAtomic(seq uint64) bool {
 }
 
 // repeatRead makes n packets of a READ's response due again, from the sequence seq on.
-// It returns false if the READ is not known or its memory was another.
+// It returns false if the READ is not known or had other memory.
 func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) bool {
 	res, index := r.resources.find(seq)
 	if res == nil || res.atomic {

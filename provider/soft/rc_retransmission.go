@@ -163,7 +163,6 @@ func (c *rcConn) startRetransmitTimer() {
 	}
 }
 
-// onRetransmitTimer checks for progress.
 func (c *rcConn) onRetransmitTimer() {
 	if !c.q.outstanding() || !c.q.isServing() {
 		return

@@ -122,7 +122,6 @@ func (p *script) request(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	return p.packet(op, psnOf(theirBase, seq), payload)
 }
 
-// withAckReq sets the AckReq bit of a packet.
 func withAckReq(pkt wire.Packet) wire.Packet {
 	pkt.BTH().SetAckReq(true)
 	return pkt

@@ -70,7 +70,6 @@ func (q *recvQueue) post(wrs []verbs.RecvWR) (int, error) {
 	return len(wrs), nil
 }
 
-// push appends one buffer.
 func (q *recvQueue) push(wr *verbs.RecvWR) error {
 	if len(wr.SGEs) > q.maxSGE {
 		return &verbs.ParamError{Field: "receive SGEs", Value: int64(len(wr.SGEs)), Limit: int64(q.maxSGE)}

@@ -199,7 +199,6 @@ func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, data []byte, seq 
 	q.next, q.firstNew = q.tail, q.tail
 }
 
-// reset drops all requests.
 func (q *sendQueue) reset() { q.oldest, q.next, q.firstNew, q.tail = 0, 0, 0, 0 }
 
 // ceilPow2 returns the smallest power of two that is at least n and at least 1.

@@ -38,7 +38,6 @@ func (t *shmConns) find(num uint32) *shmConn {
 
 func (t *shmConns) len() int { return len(t.byNum) }
 
-// add adds a connection.
 func (t *shmConns) add(c *shmConn) {
 	if t.byNum == nil {
 		t.byNum = make(map[uint32]*shmConn)
@@ -49,7 +48,6 @@ func (t *shmConns) add(c *shmConn) {
 	}
 }
 
-// remove removes a connection.
 func (t *shmConns) remove(c *shmConn) {
 	delete(t.byNum, c.q.num)
 	if len(t.found) > 0 {

@@ -89,7 +89,6 @@ func (c *shmConn) write(dst []byte, w *wqe) bool {
 	return true
 }
 
-// executeOnWord executes an atomic.
 func (c *shmConn) executeOnWord(memory []byte, w *wqe) bool {
 	var result [8]byte
 	word := atomicWord(memory)

@@ -27,8 +27,8 @@ func (p *shmPeer) skip(peer *shmPeer, n uint32) {
 	p.sent.lastAck = shm.Ack(peer.own.Ack.Load())
 }
 
-// Acknowledgements are still used long after the last notice, when half of all 32-bit
-// positions have passed.
+// Acknowledgements are still used when the last notice was sent 2^31 slots ago, which is
+// half of the range of a position.
 func TestAcksLongAfterANotice(t *testing.T) {
 	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	a.exchange(b)

@@ -113,7 +113,6 @@ func (p *shmPeer) block(c *shmConn) {
 	}
 }
 
-// unblock ends the waiting of a connection.
 func (p *shmPeer) unblock(c *shmConn) {
 	if !c.blocked {
 		return

@@ -172,8 +172,7 @@ func (p *shmPeer) dropUnused() {
 }
 
 // drop ends the sharing. It returns false if a connection may still begin to use the
-// memory. If force is true, drop does not wait for a connection whose REP chooses this
-// memory, and that connection may fail.
+// memory. If force is true, a REP may have chosen this memory. Its connection then fails.
 func (p *shmPeer) drop(force bool) bool {
 	p.acknowledge() // The peer perhaps needs the last acknowledgement after this side has left.
 	if !p.shard.dev.ends.Drop(p.end, force) {

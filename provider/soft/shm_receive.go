@@ -153,7 +153,6 @@ func (c *shmConn) takeRefusal(s *shm.Slot) {
 	}
 }
 
-// execute executes a request.
 func (c *shmConn) execute(s *shm.Slot) {
 	var a outcome
 	switch s.Op {

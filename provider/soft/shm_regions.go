@@ -130,7 +130,6 @@ func (t *remoteRegions) remove(key uint32, r *remoteRegion) {
 	}
 }
 
-// close forgets all regions.
 func (t *remoteRegions) close() {
 	t.sweeps.stop()
 	for key, r := range t.byKey {

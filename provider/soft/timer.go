@@ -26,7 +26,6 @@ func (t *timer) start(after time.Duration) {
 // when it has fired.
 func (t *timer) again(after time.Duration) { t.shard.timers.Set(&t.Timer, t.When()+after) }
 
-// stop stops the timer if it is running.
 func (t *timer) stop() {
 	if t.Running() {
 		t.shard.timers.Stop(&t.Timer)

@@ -94,7 +94,6 @@ func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 	return p, nil
 }
 
-// attach makes the shard accept connections.
 func (u *udLocal) attach() error {
 	if err := u.q.shard.epoll.Add(u.listener, unix.EPOLLIN, u); err != nil {
 		return err

@@ -194,7 +194,6 @@ func (d *udLocalDest) send(b []byte) {
 	s.udQueuedBytes += d.queue.push(b)
 }
 
-// awaitRoom enters udDestFull.
 func (d *udLocalDest) awaitRoom() {
 	d.state = udDestFull
 	d.local.q.shard.epoll.Modify(d.fd, unix.EPOLLOUT)

@@ -63,7 +63,6 @@ func (u *udLocal) accept() bool {
 	return false
 }
 
-// acceptAgain makes epoll watch the listening socket again.
 func (u *udLocal) acceptAgain() {
 	if u.q.shard.epoll.Add(u.listener, unix.EPOLLIN, u) != nil {
 		u.acceptTimer.start(acceptRetry)

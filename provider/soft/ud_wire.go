@@ -162,7 +162,6 @@ func (u *udWire) receive(pkt wire.Packet, from *udp.Header) {
 	u.q.deliverDatagram(&d)
 }
 
-// detach closes the routes.
 func (u *udWire) detach() {
 	u.demux.detach(u.q.num)
 	u.closeRoutes()
