@@ -229,7 +229,7 @@ func (c *Conn) makeQP() (err error) {
 			return err
 		}
 	}
-	if err := c.id.CreateQP(c.device.pd, c.device.qpAttr(c.queue)); err != nil {
+	if err := c.id.CreateQP(c.device.domain.pd, c.device.qpAttr(c.queue)); err != nil {
 		return asNoResources(err)
 	}
 	c.qp = c.id.QP()

@@ -191,6 +191,7 @@ package reactor
 //	conn_close_reason.go  why a connection has ended
 //	conn_state.go         states of a connection
 //	buffer.go             buffers and received messages
+//	domain.go             protection domains of an engine
 //	region.go             registered memory of the application
 //	slab.go               registered memory, cut into buffers
 //	slab_trim.go          returning unused memory to the system

@@ -22,6 +22,7 @@ type Engine struct {
 	cfg      *Config
 	loops    []*Loop
 	acceptor *acceptor
+	domains  domains
 	embedded bool // the application runs the loop of the engine: see NewLoop
 
 	stopping   atomic.Bool   // Stop was called
@@ -102,7 +103,7 @@ func (e *Engine) release() (err error) {
 	if e.acceptor != nil && len(e.loops) == 0 {
 		err = firstError(err, e.acceptor.channel.Close())
 	}
-	return err
+	return firstError(err, e.domains.close())
 }
 
 // Start runs each loop on its own goroutine, and returns when OnBoot has returned on

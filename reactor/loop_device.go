@@ -16,7 +16,7 @@ import (
 type loopDevice struct {
 	loop       *Loop
 	dev        verbs.Device
-	pd         verbs.PD
+	domain     *domain
 	group      *cq.Group
 	queues     []*completionQueue // queues[0] stays open until the loopDevice is closed
 	next       int                // index in queues at which the next poll begins
@@ -72,10 +72,10 @@ func (d *loopDevice) open() (err error) {
 	if err := cfg.checkDevice(d.dev); err != nil {
 		return err
 	}
-	if d.pd, err = d.dev.AllocPD(); err != nil {
+	if d.domain, err = l.engine.domains.of(d.dev); err != nil {
 		return err
 	}
-	d.slab = slab{pd: d.pd, size: cfg.MaxMessage, huge: cfg.HugePages, onGrow: d.startTrimTimer}
+	d.slab = slab{pd: d.domain.pd, size: cfg.MaxMessage, huge: cfg.HugePages, onGrow: d.startTrimTimer}
 	d.group, err = cq.NewGroup(d.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),
 		Progress: verbs.ProgressManual,
@@ -246,15 +246,12 @@ func (d *loopDevice) close() (err error) {
 		}
 		err = firstError(err, d.group.Close())
 	}
-	if d.pd != nil {
-		err = firstError(err, d.pd.Close())
-	}
 	return err
 }
 
 // alloc implements Loop.Alloc and Conn.Alloc.
 func (d *loopDevice) alloc(size int, access verbs.Access) (verbs.MR, error) {
-	mr, err := d.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: d.loop.cfg.HugePages})
+	mr, err := d.domain.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: d.loop.cfg.HugePages})
 	if err != nil {
 		return nil, operr.Wrap("allocate memory", err)
 	}

@@ -13,7 +13,7 @@ import (
 // list. closeAll closes the others.
 func TestRegionSet(t *testing.T) {
 	pd := &fakePD{}
-	d := &loopDevice{loop: &Loop{cfg: &Config{}}, pd: pd}
+	d := &loopDevice{loop: &Loop{cfg: &Config{}}, domain: &domain{pd: pd}}
 	first, err := d.alloc(8, verbs.AccessAll)
 	require.NoError(t, err)
 	second, err := d.alloc(8, verbs.AccessAll)

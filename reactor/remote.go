@@ -13,8 +13,8 @@ import (
 // message. Only the key protects the memory from other peers:
 //
 //   - A key is sent unencrypted, so anybody who can read the packets knows the key.
-//   - All peers of one loop and device can use a key that they know. Other loops and
-//     devices refuse the key.
+//   - All peers of one engine and device can use a key that they know, on whichever loop
+//     their connections are. Other engines and devices refuse the key.
 //   - To limit the time of access, register the region for one operation and close the
 //     region afterwards.
 //

@@ -62,7 +62,7 @@ func (s *sharedRecv) open() error {
 		return nil
 	}
 	d := s.device
-	srq, err := d.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: s.sizes.limit, MaxSGE: 1, CQ: d.queues[0].cq()})
+	srq, err := d.domain.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: s.sizes.limit, MaxSGE: 1, CQ: d.queues[0].cq()})
 	if err == nil {
 		s.srq = srq
 	}

@@ -184,10 +184,11 @@ func (l *Loop) release() (err error) {
 }
 
 // ended is called when a loop has ended. It records the error of the loop. After the
-// last loop it closes Engine.done.
+// last loop it closes the domains and Engine.done.
 func (e *Engine) ended(l *Loop) {
 	e.recordError(l.err)
 	if e.running.Add(-1) == 0 {
+		e.recordError(e.domains.close())
 		close(e.done)
 	}
 }

@@ -12,8 +12,14 @@ import (
 // A fakePD is a protection domain whose memory is on the Go heap.
 type fakePD struct {
 	verbs.PD
-	refuse error // result of Alloc and of a region's Close
+	refuse error // result of Alloc, of Close and of a region's Close
 	open   int   // number of regions that are open
+	closed bool
+}
+
+func (h *fakePD) Close() error {
+	h.closed = h.refuse == nil
+	return h.refuse
 }
 
 type fakeMR struct {

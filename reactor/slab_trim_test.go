@@ -285,7 +285,7 @@ func TestSlabDiscardFails(t *testing.T) {
 func TestLoopTrims(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{cfg: &Config{}, clock: clock{origin: time.Now()}}
-	n := &loopDevice{loop: l, pd: pd, queues: make([]*completionQueue, 1)}
+	n := &loopDevice{loop: l, domain: &domain{pd: pd}, queues: make([]*completionQueue, 1)}
 	n.slab = slab{pd: pd, size: 100, onGrow: n.startTrimTimer}
 	n.queues[0] = &completionQueue{device: n}
 	release(t, getBuffers(t, &n.slab, 1000))
