@@ -33,24 +33,25 @@ func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
 	return openSoft(cfg, path)
 }
 
-// leadsTo reports whether a device of p can reach addr. Config.Addr has the rules.
+// leadsTo reports whether a device of p can reach addr. The comment of Config.Addr has
+// the rules.
 func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
 	switch {
 	case !addr.IsValid() || addr.IsUnspecified():
 		return true, nil
 	// For a loopback address Open("auto") opens soft, even if a device of the kernel has
-	// it.
+	// the address.
 	case addr.Unmap().IsLoopback():
 		return false, nil
 	}
 	return owns(p, addr, sourceFor(addr))
 }
 
-// sourceFor returns the local address from which this host sends to addr. If addr cannot
-// be reached, sourceFor returns addr.
+// sourceFor returns the local address from which this host sends to addr. If there is no
+// route, it returns addr.
 func sourceFor(addr netip.Addr) netip.Addr {
 	// Connecting a datagram socket chooses a source address, and sends nothing. The port
-	// 1 has no meaning.
+	// 1 is arbitrary.
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 1)))
 	if err != nil {
 		return addr

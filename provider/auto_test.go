@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeProvider is a provider of which only the method Devices works.
+// A fakeProvider implements only the method Devices.
 type fakeProvider struct {
 	verbs.Provider
 	devices []verbs.Device
@@ -29,7 +29,7 @@ type fakeDevice struct {
 func (d *fakeDevice) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{NumPorts: len(d.ports)} }
 
 func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
-	// The zero GID marks an unused entry. It must not match.
+	// The zero GID marks an unused entry, which must not match.
 	attr.GIDs = []verbs.GID{{}}
 	for _, addr := range d.ports[num-1] {
 		attr.GIDs = append(attr.GIDs, verbs.GIDFromAddr(netip.MustParseAddr(addr)))
@@ -37,8 +37,8 @@ func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
 	return attr, d.err
 }
 
-// TestLeadsTo checks that leadsTo requires a device with the address. The addresses are
-// for documentation (RFC 5737, RFC 3849), so no host has them.
+// TestLeadsTo checks for which addresses leadsTo finds a device. No host has these
+// addresses, because they are reserved for documentation (RFC 5737, RFC 3849).
 func TestLeadsTo(t *testing.T) {
 	p := &fakeProvider{devices: []verbs.Device{
 		&fakeDevice{},
@@ -59,8 +59,7 @@ func TestLeadsTo(t *testing.T) {
 	require.True(t, got, "no address means any device")
 }
 
-// TestLeadsToThePeer tests a device with the address from which this host sends to the
-// peer.
+// TestLeadsToThePeer checks a device that has the local address for sending to the peer.
 func TestLeadsToThePeer(t *testing.T) {
 	peer := netip.MustParseAddr("192.0.2.1")
 	source := provider.SourceFor(peer)

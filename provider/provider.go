@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Config has the parameters of Open. Nil means the zero value. After Open, the caller
-// may change the Config.
+// A Config has the options of Open. Nil means the zero value. After Open has returned,
+// the caller may change the Config.
 type Config struct {
 	// Path is the path of the soft device to its peers:
 	//
@@ -25,33 +25,33 @@ type Config struct {
 	//
 	// If Path is "local" or "wire", Open("auto") opens the soft device.
 	Path string
-	// Vectors is the number of completion vectors of a soft device. One for each loop is
-	// best. Zero means GOMAXPROCS. Other devices have a fixed number.
+	// Vectors is the number of completion vectors of a soft device. One vector for each
+	// event loop is best. Zero means GOMAXPROCS. Other devices have a fixed number.
 	Vectors int
-	// Addr is the address to connect to or to listen at. Only Open("auto") uses it, and
+	// Addr is the address to connect to or to listen at. Only Open("auto") uses it. It
 	// opens:
 	//
-	//   - soft, for a loopback address
-	//   - rdmacore, if a GID of its devices is Addr or the local address from which this
+	//   - soft, if Addr is a loopback address
+	//   - rdmacore, if there is an RDMA device and Addr is zero or a wildcard address
+	//   - rdmacore, if an RDMA device has Addr, or the local address from which this
 	//     host sends to Addr
-	//   - rdmacore, if it has any device and Addr is zero or a wildcard address
 	//   - soft, in all other cases
 	//
-	// Only the GIDs of RoCE devices are IP addresses. To use other devices, a program
-	// calls Open("rdmacore").
+	// A device has an address if one of its GIDs is that address. Only the GIDs of RoCE
+	// devices are IP addresses. To use other devices, a program calls Open("rdmacore").
 	Addr netip.Addr
 }
 
-// Open opens the provider "soft", "rdmacore" or "auto". "auto" means rdmacore if it has
-// a device for Config.Addr, and otherwise soft.
+// Open opens a provider by its name, "soft" or "rdmacore". The name "auto" means
+// rdmacore if it has a device for Config.Addr, and otherwise soft.
 //
 // The caller must close the provider after all objects created from it. Any goroutine
 // may call Open.
 //
 // Errors:
 //
-//   - *verbs.FeatureError: the name or path is unknown or not part of this build. The
-//     error lists the available ones.
+//   - *verbs.FeatureError: the name or path is unknown, or is not part of this build.
+//     The error lists the available ones.
 //   - Other errors come from the provider.
 func Open(name string, cfg *Config) (cm.Provider, error) {
 	if cfg == nil {

@@ -17,8 +17,7 @@ func TestOpen(t *testing.T) {
 		t.Run(test.name+" "+test.path, func(t *testing.T) {
 			p, err := provider.Open(test.name, &provider.Config{
 				Path: test.path, Vectors: 2,
-				// For this address Open("auto") opens soft, even on a machine with RDMA
-				// devices.
+				// For this address Open("auto") always opens soft.
 				Addr: netip.MustParseAddr("127.0.0.1"),
 			})
 			require.NoError(t, err)
@@ -38,8 +37,8 @@ func TestOpenWithoutConfig(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// TestOpenRefuses checks that the *verbs.FeatureError for an unknown name or path lists
-// the available ones.
+// TestOpenRefuses checks that the error for an unknown name or path lists the available
+// ones.
 func TestOpenRefuses(t *testing.T) {
 	for _, test := range []struct{ name, path, want string }{
 		{"verbs5", "", "available are auto, soft"},
@@ -57,8 +56,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenRDMACore opens rdmacore. If this build does not include rdmacore, or if there
-// is no RDMA device, Open must return a *verbs.FeatureError.
+// TestOpenRDMACore checks that Open opens rdmacore, or returns a *verbs.FeatureError.
 func TestOpenRDMACore(t *testing.T) {
 	p, err := provider.Open("rdmacore", nil)
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 // A sockaddr is a struct sockaddr_in or sockaddr_in6.
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// Field offsets in bytes. Both structs have the port at the same offset.
+// Offsets of the fields in bytes. The port has the same offset in IPv4 and IPv6.
 const (
 	familyAt = 0
 	portAt   = 2
@@ -40,8 +40,8 @@ func toSockaddr(a netip.AddrPort) (s sockaddr) {
 	return s
 }
 
-// fromSockaddr converts a socket address. The result is the zero value if the family is
-// neither IPv4 nor IPv6.
+// fromSockaddr converts a socket address. If the family is neither IPv4 nor IPv6, it
+// returns the zero AddrPort.
 func fromSockaddr(s *sockaddr) netip.AddrPort {
 	port := binary.BigEndian.Uint16(s[portAt:])
 	switch binary.NativeEndian.Uint16(s[familyAt:]) {
@@ -54,7 +54,7 @@ func fromSockaddr(s *sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// scopeOf returns the index of the interface with the given name, or 0.
+// scopeOf returns the index of the interface that a zone names, or 0 if there is none.
 func scopeOf(zone string) uint32 {
 	if zone == "" {
 		return 0

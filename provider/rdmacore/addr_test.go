@@ -19,14 +19,13 @@ func TestSockaddr(t *testing.T) {
 		addr := netip.MustParseAddrPort(text)
 		require.Equal(t, addr, rdmacore.FromSockaddr(rdmacore.ToSockaddr(addr)))
 	}
-	// The address loses a zone that is not the name of an interface.
+	// A zone that names no interface is lost.
 	gone := netip.MustParseAddrPort("[fe80::1%nosuch]:80")
 	require.Equal(t, "[fe80::1]:80", rdmacore.FromSockaddr(rdmacore.ToSockaddr(gone)).String())
 	require.Zero(t, rdmacore.FromSockaddr(rdmacore.Sockaddr{}))
 }
 
-// FuzzFromSockaddr converts any bytes to an address. Converting that address to bytes and
-// back must return the same address.
+// FuzzFromSockaddr checks that an address survives the conversion to bytes and back.
 func FuzzFromSockaddr(f *testing.F) {
 	v4 := rdmacore.ToSockaddr(netip.MustParseAddrPort("192.0.2.1:7000"))
 	v6 := rdmacore.ToSockaddr(netip.MustParseAddrPort("[fe80::1%1]:7000"))

@@ -17,7 +17,7 @@ import (
 type ah struct {
 	pd    *pd
 	attr  verbs.AHAttr
-	c     atomic.Pointer[C.struct_ibv_ah] // the C object; nil after Close
+	c     atomic.Pointer[C.struct_ibv_ah] // nil after Close
 	users userCount
 }
 
@@ -43,8 +43,8 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return a, nil
 }
 
-// checkAH checks fields that some devices do not check. The error is a
-// *verbs.ParamError.
+// checkAH returns a *verbs.ParamError if the port or the GID index does not exist. Some
+// devices do not check them.
 func (d *device) checkAH(a *verbs.AHAttr) error {
 	if err := d.checkPort(a.Port); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (d *device) checkAH(a *verbs.AHAttr) error {
 
 func (a *ah) Attr() verbs.AHAttr { return a.attr }
 
-// address returns the address of the struct ibv_ah as a number, for send requests.
+// address returns the address of the struct ibv_ah, for send requests.
 func (a *ah) address() (uint64, error) {
 	c := a.c.Load()
 	if c == nil {

@@ -44,26 +44,27 @@ func (t *objectTable) find(address uintptr) any {
 	return t.table[address]
 }
 
-// A rawAsync is an event of libibverbs. It has a type of enum ibv_event_type, and the
-// address of a C object or a port number.
+// A rawAsync is an asynchronous event in the form in which the C code returns it.
 type rawAsync struct {
-	object uint64
-	typ    uint32
-	port   uint32
+	object uint64 // address of the QP, CQ or SRQ that the event is about, or 0
+	typ    uint32 // enum ibv_event_type
+	port   uint32 // port that the event is about, or 0
 }
 
-// An asyncQueue keeps asynchronous events of a device until NextAsync returns them. A CQ
-// may fetch events earlier, to find out whether it was overrun.
+// An asyncQueue keeps asynchronous events of a device until NextAsync returns them.
 //
-// The epoll descriptor watches the device's descriptor and the eventfd. The eventfd is
-// readable while the asyncQueue has events.
+// Besides NextAsync, a CQ also fetches events, to find out whether it was overrun. The
+// events that it fetches wait in the asyncQueue, and the eventfd is readable meanwhile.
+//
+// A program waits on the epoll descriptor, which watches the device's descriptor and the
+// eventfd.
 type asyncQueue struct {
 	epoll, eventfd int
-	// take fetches one event. The result is 1 for an event, 0 for no event, or a negated
+	// take fetches one event. It returns 1 for an event, 0 for no event, or a negated
 	// errno.
 	take func(*rawAsync) int32
-	// identify converts an event and finds its object. It returns false for unknown and
-	// closed objects.
+	// identify converts an event and finds its object. It returns false if the object is
+	// unknown or closed.
 	identify func(*rawAsync) (verbs.AsyncEvent, bool)
 
 	mu     sync.Mutex
@@ -71,8 +72,8 @@ type asyncQueue struct {
 	closed bool
 }
 
-// newAsyncQueue creates a device's asyncQueue. fd is readable while the device has an
-// event.
+// newAsyncQueue creates an asyncQueue. fd is the device's descriptor, which is readable
+// while the device has an event.
 func newAsyncQueue(
 	fd int, take func(*rawAsync) int32, identify func(*rawAsync) (verbs.AsyncEvent, bool),
 ) (*asyncQueue, error) {
@@ -121,10 +122,10 @@ func (a *asyncQueue) close() {
 	}
 }
 
-// AsyncFD returns the descriptor of the asyncQueue.
+// AsyncFD returns a descriptor that is readable while NextAsync can return an event.
 func (d *device) AsyncFD() int { return d.async.epoll }
 
-// NextAsync removes the oldest event from the asyncQueue and returns it.
+// NextAsync returns the oldest event and removes it from the asyncQueue.
 func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.next(ev) }
 
 func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
@@ -153,21 +154,21 @@ func (a *asyncQueue) dropEvents(object any) {
 	}
 }
 
-// fetchAll fetches the events of the device. A CQ that seems empty calls it to detect an
-// overrun.
+// fetchAll moves all events from the device to the asyncQueue. A CQ that looks empty
+// calls it, to find out whether it was overrun.
 func (a *asyncQueue) fetchAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return
 	}
-	// The next NextAsync reports the same error.
+	// The next call of NextAsync reports the error.
 	_ = a.fetch()
 	a.signal()
 }
 
-// fetch fetches all events of the device, and acknowledges them. An event that is not
-// acknowledged blocks the destruction of its object.
+// fetch moves all events from the device to the asyncQueue. It acknowledges each event
+// at once, because an object can not be destroyed before its events are acknowledged.
 func (a *asyncQueue) fetch() error {
 	for {
 		var raw rawAsync
@@ -194,8 +195,8 @@ func (d *device) takeAsync(raw *rawAsync) int32 {
 	return int32(n)
 }
 
-// asyncEvent converts an event of libibverbs. It marks a CQ that was overrun. It returns
-// false for unknown and closed objects.
+// asyncEvent converts an event of libibverbs. It returns false if the object is unknown
+// or closed.
 func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	ev = verbs.AsyncEvent{Type: verbs.AsyncEventType(raw.typ), Port: uint8(raw.port)}
 	if raw.object == 0 {
@@ -203,6 +204,7 @@ func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	}
 	switch o := d.objects.find(uintptr(raw.object)).(type) {
 	case *cq:
+		// The only event of a CQ is AsyncCQError, which reports an overrun.
 		o.broken.Store(true)
 		ev.CQ = o
 	case *qp:
@@ -215,7 +217,8 @@ func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	return ev, true
 }
 
-// signal makes the eventfd readable exactly if the asyncQueue has events.
+// signal makes the eventfd readable if there are events, and not readable if there are
+// none.
 func (a *asyncQueue) signal() {
 	if a.events.Len() == 0 {
 		eventfd.Drain(a.eventfd)

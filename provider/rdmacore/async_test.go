@@ -14,11 +14,10 @@ import (
 
 type fakeQP struct{ verbs.QP }
 
-// A source replaces the device in the tests of asyncQueue. Its method take() returns
-// prepared events and errors.
+// A source replaces the device. Its method take() first returns the prepared errors, and
+// then the prepared events.
 type source struct {
 	events []rdmacore.RawAsync
-	// errors that the first calls of take() return
 	errors []unix.Errno
 }
 
@@ -49,7 +48,7 @@ func newAsyncQueue(t *testing.T, s *source, objects map[uint64]verbs.QP) rdmacor
 	return q
 }
 
-// When a signal interrupts a call, NextAsync repeats the call and returns the event.
+// NextAsync repeats a call that a signal has interrupted.
 func TestAsyncInterrupted(t *testing.T) {
 	dead := &fakeQP{}
 	s := &source{
@@ -73,8 +72,7 @@ func TestAsyncInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, unix.EIO)
 }
 
-// Until NextAsync is called, the asyncQueue keeps the event of a failed queue pair, even
-// if many events of other objects arrive.
+// The event of a failed queue pair is not lost when many other events arrive.
 func TestAsyncLosesNothing(t *testing.T) {
 	const noisy = 5000
 	dead := &fakeQP{}

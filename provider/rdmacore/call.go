@@ -13,8 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore/internal/ccall"
 )
 
-// A postArgs is struct rl_post. The addresses are integers. The memory stays where it is
-// during a call: the queue refers to it, and memory of the heap does not move.
+// A postArgs is struct rl_post. Its addresses are integers, which do not keep memory
+// alive. The queue also has pointers to the same memory, and Go does not move memory of
+// the heap, so the addresses stay valid.
 type postArgs struct {
 	queue  uintptr
 	reqs   uintptr
@@ -42,7 +43,7 @@ type pollArgs struct {
 	found int32
 }
 
-// Addresses of the C functions that return at once.
+// Addresses of C functions that return at once.
 var (
 	fnPostSend    = uintptr(unsafe.Pointer(C.rl_post_send))
 	fnPostRecv    = uintptr(unsafe.Pointer(C.rl_post_recv))
@@ -51,14 +52,15 @@ var (
 	fnPoll        = uintptr(unsafe.Pointer(C.rl_poll))
 )
 
-// A caller calls these functions. Its zero value calls them by way of cgo.
+// A caller calls C functions that return at once. The zero value uses cgo.
 type caller struct {
-	// stack belongs to the owner of a CQ with manual progress. Nil means cgo.
+	// Stack for calls without cgo; nil means cgo. A CQ with manual progress has a stack,
+	// which its queues share.
 	stack *ccall.Stack
 }
 
-// call calls fn. The parameter args has the address of its arguments, which are part of a
-// queue. The parameter data may be nil.
+// call calls the C function at the address fn. args points to the arguments of the
+// function, which are part of a queue or CQ. The parameter data may be nil.
 func (c caller) call(fn uintptr, args unsafe.Pointer, data *byte) {
 	if c.stack != nil {
 		c.stack.Call(fn, args, unsafe.Pointer(data))
@@ -67,7 +69,7 @@ func (c caller) call(fn uintptr, args unsafe.Pointer, data *byte) {
 	C.rl_call(C.uintptr_t(fn), C.uintptr_t(uintptr(args)), (*C.uint8_t)(data))
 }
 
-// The build fails if the layouts of these structs differ from those in C.
+// The build fails if these structs have other layouts in C.
 const (
 	_ = -(unsafe.Sizeof(postArgs{}) ^ C.sizeof_struct_rl_post)
 	_ = -(unsafe.Offsetof(postArgs{}.inline) ^ unsafe.Offsetof(C.struct_rl_post{}.inline_data))

@@ -14,15 +14,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// channel implements cm.TransportChannel. Its lock is held during calls of librdmacm for
-// the channel and its IDs.
+// channel implements cm.TransportChannel. A goroutine holds the lock while it calls
+// librdmacm for the channel or for one of its IDs.
 type channel struct {
 	provider *Provider
 	fd       int
 
 	mu sync.Mutex
-	c  *C.struct_rdma_event_channel // the C object; nil after Close
-	// raw is the event that was fetched last, including its private data.
+	c  *C.struct_rdma_event_channel // nil after Close
+	// raw is the event that was fetched last.
 	raw C.struct_rl_event
 }
 
@@ -47,7 +47,6 @@ func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 	return ch, nil
 }
 
-// FD returns the channel's descriptor.
 func (ch *channel) FD() int { return ch.fd }
 
 // NewID creates an ID on the channel.
@@ -66,7 +65,7 @@ func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	return ch.adopt(c), nil
 }
 
-// adopt creates the Go object for an existing struct rdma_cm_id on the channel.
+// adopt creates the Go object for an existing struct rdma_cm_id.
 func (ch *channel) adopt(c *C.struct_rdma_cm_id) *id {
 	i := &id{provider: ch.provider, c: c, minRNRTimer: cm.DefaultMinRNRTimer}
 	i.channel.Store(ch)

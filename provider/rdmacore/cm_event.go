@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next fetches one event. During this call librdmacm may change the state of a queue
+// Next fetches one event. librdmacm may then also change the state of the ID's queue
 // pair.
 //
 // Implements: rdma_get_cm_event(3), rdma_ack_cm_event(3).
@@ -35,7 +35,8 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	}
 }
 
-// translate converts the event in ch.raw. It returns false if the ID was destroyed.
+// translate converts the event in ch.raw. It returns false if the ID of the event was
+// destroyed.
 func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	raw := &ch.raw
 	*ev = cm.TransportEvent{Type: cm.EventType(raw._type), Status: int(raw.status)}
@@ -58,8 +59,8 @@ func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	return true
 }
 
-// request creates the ID of a connection request. If the listener is closed, the request
-// is rejected and the result is nil.
+// request returns a new ID for a connection request. If the listener is closed, it
+// rejects the request and returns nil.
 func (ch *channel) request(ev *cm.TransportEvent) *id {
 	c := (*C.struct_rdma_cm_id)(pointer(uint64(ch.raw.id)))
 	listener := ch.provider.id(uint64(ch.raw.listener))
@@ -71,8 +72,8 @@ func (ch *channel) request(ev *cm.TransportEvent) *id {
 	return ch.adopt(c)
 }
 
-// byApplication reports whether an application has rejected a request. A reject by the
-// peer's kernel may have the same reason code, but its private data is all zero.
+// byApplication reports whether the peer's application has rejected a request. A reject
+// by the peer's kernel may have the same reason code, but its private data is all zero.
 func byApplication(ev *cm.TransportEvent) bool {
 	refused := ev.Type == cm.Rejected && ev.Status == int(cm.RejectConsumer) ||
 		ev.Type == cm.Unreachable && ev.Status == int(cm.SIDRReject)

@@ -22,8 +22,8 @@ import (
 // and minRNRTimer.
 type id struct {
 	provider *Provider
-	// The event channel of the ID. To change it, a goroutine holds the locks of both
-	// channels.
+	// The event channel of the ID. Migrate changes it while it holds the locks of the
+	// old and the new channel.
 	channel atomic.Pointer[channel]
 	c       *C.struct_rdma_cm_id
 	qp      *qp // queue pair that was created on the ID, or nil
@@ -32,7 +32,7 @@ type id struct {
 	minRNRTimer uint8
 }
 
-// lock locks the channel of the ID and returns it. The caller unlocks it.
+// lock locks the channel of the ID and returns it. The caller must unlock the channel.
 func (i *id) lock() *channel {
 	for {
 		ch := i.channel.Load()
@@ -44,8 +44,7 @@ func (i *id) lock() *channel {
 	}
 }
 
-// do makes one call of librdmacm with the channel locked. op is the call's name in the
-// error.
+// do makes one call of librdmacm with the channel locked. op names the call in errors.
 func (i *id) do(op string, call func() C.int) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
@@ -64,14 +63,14 @@ func (i *id) Bind(addr netip.AddrPort) error {
 	return i.do("bind", func() C.int { return C.rl_bind(i.c, raw.c()) })
 }
 
-// Listen starts to listen.
+// Listen makes the ID a listener for connection requests.
 //
 // Implements: rdma_listen(3).
 func (i *id) Listen(backlog int) error {
 	return i.do("listen", func() C.int { return C.rl_listen(i.c, C.int(min(backlog, 1<<30))) })
 }
 
-// ResolveAddr starts to find the device for a peer.
+// ResolveAddr starts to look for a device that leads to the peer.
 //
 // Implements: rdma_resolve_addr(3).
 func (i *id) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
@@ -87,15 +86,14 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	})
 }
 
-// ResolveRoute starts to find the route to the peer.
+// ResolveRoute starts to look for a route to the peer.
 //
 // Implements: rdma_resolve_route(3).
 func (i *id) ResolveRoute(timeout time.Duration) error {
 	return i.do("resolve route", func() C.int { return C.rl_resolve_route(i.c, milliseconds(timeout)) })
 }
 
-// errLoopback means that a loopback address can not be used; see
-// verbs.Caps.LoopbackAddrs.
+// errLoopback is the error for a loopback address; see verbs.Caps.LoopbackAddrs.
 var errLoopback = errors.Join(cm.ErrAddrNotAvailable, errors.New("no RDMA device has a loopback address"))
 
 // milliseconds rounds up, because librdmacm does not accept 0.
@@ -155,8 +153,8 @@ func (i *id) Notify(event verbs.AsyncEventType) error {
 	return i.do("notify", func() C.int { return C.rl_notify(i.c, C.int(event)) })
 }
 
-// Disconnect moves the queue pair to ERROR and sends a disconnect request. A missing
-// peer is not an error.
+// Disconnect moves the queue pair to ERROR and sends a disconnect request. It is not an
+// error if there is no connection.
 //
 // Implements: rdma_disconnect(3).
 func (i *id) Disconnect() error {
@@ -185,8 +183,9 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return i.do("set option", func() C.int { return C.rl_set_option(i.c, C.int(option), C.int(value)) })
 }
 
-// Migrate moves the ID to another channel. rdma_migrate_id waits until all events of the
-// ID are acknowledged. Next acknowledges each event, so Migrate never waits.
+// Migrate moves the ID to another channel. rdma_migrate_id would wait until all events
+// of the ID are acknowledged. Next has already acknowledged them, so Migrate never
+// waits.
 //
 // Implements: rdma_migrate_id(3).
 func (i *id) Migrate(to cm.TransportChannel) error {
@@ -194,7 +193,7 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	if !ok || target.provider != i.provider {
 		return verbs.ErrForeign
 	}
-	// Only one call runs at a time, because concurrent calls could lock the channels in
+	// Only one call runs at a time. Otherwise two calls could lock the channels in
 	// opposite orders.
 	i.provider.migrating.Lock()
 	defer i.provider.migrating.Unlock()
@@ -263,7 +262,7 @@ func (s *sockaddr) c() *C.uint8_t { return (*C.uint8_t)(&s[0]) }
 func (i *id) Destroy() error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
-	// The ID is removed from the table first, because a new ID may get its address.
+	// The ID is removed from the table first, because a new ID may get the same address.
 	i.provider.removeID(i)
 	return cmError("destroy ID", int32(C.rl_destroy_id(i.c)))
 }

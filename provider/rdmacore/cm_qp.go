@@ -49,8 +49,8 @@ func (i *id) destroyQP() {
 	i.qp = nil
 }
 
-// InitQPAttr returns the attributes that move a queue pair to the given state. Queue
-// pairs that were created on the ID do not need InitQPAttr.
+// InitQPAttr returns the attributes that move a queue pair to the given state. A queue
+// pair that was created on the ID does not need them.
 //
 // Implements: rdma_init_qp_attr(3).
 func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {

@@ -35,8 +35,7 @@ func TestByApplication(t *testing.T) {
 	}
 }
 
-// padded returns private data in the form in which it arrives: padded with zeros to the
-// size of its field.
+// padded returns private data as it arrives: padded with zeros to the size of its field.
 func padded(data []byte, field int) []byte {
 	return append(bytes.Clone(data), make([]byte, field-len(data))...)
 }
@@ -126,8 +125,8 @@ func TestLookupRefused(t *testing.T) {
 	r.True(refused.ByApplication)
 }
 
-// librdmacm always sends the default Q_Key for a queue pair that was not created on the
-// ID. So Accept must refuse a different Q_Key.
+// librdmacm can send only its own Q_Key for a queue pair that was not created on the ID.
+// So Accept must refuse another Q_Key.
 func TestLookupWithoutQP(t *testing.T) {
 	r := newRig(t)
 	a, request := r.request(r.listen(cm.UDP, r.addr), nil)
@@ -167,8 +166,7 @@ func TestOptions(t *testing.T) {
 	r.NoError(first.Bind(netip.AddrPortFrom(r.addr, 0)))
 	r.NoError(second.Bind(first.LocalAddr()), "both set REUSEADDR")
 
-	// After the connection, the queue pair must have the ACK timeout and the RNR timer
-	// that were set on the ID.
+	// The queue pair must have the ACK timeout and the RNR timer of the ID.
 	listener := r.listen(cm.TCP, r.addr)
 	r.NoError(second.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), waitLimit))
 	r.await(second, cm.AddrResolved)
@@ -187,8 +185,8 @@ func TestOptions(t *testing.T) {
 	r.NoError(b.id.CloseQP())
 }
 
-// The passive side has accepted, but the active side does not fetch the answer. Notify
-// must establish the connection on the passive side.
+// Notify establishes a connection on the passive side when the answer of the active side
+// is late.
 func TestNotify(t *testing.T) {
 	r := newRig(t)
 	listener, slow := r.listen(cm.TCP, r.addr), r.channel()
@@ -212,7 +210,7 @@ func TestNotify(t *testing.T) {
 	r.NoError(a.id.Close())
 }
 
-// A connection request can be moved to another channel and then accepted.
+// A connection request can be accepted on another channel.
 func TestMigrate(t *testing.T) {
 	r := newRig(t)
 	other := r.channel()
@@ -241,13 +239,11 @@ func TestCloseWhileConnecting(t *testing.T) {
 	r.NoError(request.id.Close())
 }
 
-// One goroutine fetches events while another goroutine closes the queue pairs. Without
-// the channel's lock, librdmacm could use a freed queue pair.
+// A queue pair can be closed while another goroutine fetches events.
 func TestCloseWhileFetching(t *testing.T) {
 	r := newRig(t)
 	listener := r.listen(cm.TCP, r.addr)
-	// The active IDs are on this channel. One goroutine fetches its events while the
-	// other closes the queue pairs of the IDs.
+	// The IDs of the active side are on this channel.
 	side := r.channel()
 	for range 20 {
 		a := r.equip(r.resolve(cm.TCP, listener.LocalAddr().Port()), verbs.ProgressAuto)

@@ -18,15 +18,14 @@ import (
 // compChannel implements verbs.CompChannel.
 type compChannel struct {
 	dev   *device
-	users userCount // counts the CQs that use the channel
+	users userCount // counts the CQs of the channel
 
-	// arms is the number of Arm calls whose event was not fetched yet, for all CQs
-	// together.
+	// arms counts calls of Arm whose event was not fetched yet, for all CQs together.
 	arms atomic.Int64
 
-	guard // protects the fields drained and c
-	// drained is true if the previous Next returned the last event that the field arms
-	// counts.
+	guard // protects drained and c
+	// drained is true if the previous Next returned the last event that was expected.
+	// The next call of Next then needs no system call.
 	drained bool
 	c       *C.struct_ibv_comp_channel
 	fd      int
@@ -66,7 +65,6 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 	return ch, nil
 }
 
-// FD returns the channel's descriptor.
 func (ch *compChannel) FD() int { return ch.fd }
 
 // Next fetches one event. Callers repeat the call until Next returns false.
@@ -78,8 +76,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// drained is valid for only one call, because a device may send events that arms
-	// does not count.
+	// The system call is skipped only once. A device may send events that nobody
+	// expects, and the next call must find them.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil
@@ -89,8 +87,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if n <= 0 {
 		return 0, false, verbsError("next completion event", int32(n))
 	}
-	// The CQ is still in the table. cq.destroy holds the guard of the channel while it
-	// destroys the CQ and removes it from the table.
+	// The CQ is still in the table. cq.destroy removes it while it holds the channel's
+	// guard.
 	q := ch.dev.objects.find(uintptr(address)).(*cq)
 	q.unacked.Add(1)
 	q.arms.Add(-1)

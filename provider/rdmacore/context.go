@@ -18,16 +18,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Provider has the RDMA devices of the kernel. It implements cm.Provider.
+// A Provider gives access to the RDMA devices of the kernel. It implements cm.Provider.
 type Provider struct {
-	users   userCount // counts the objects of the devices, and the event channels
+	users   userCount // counts open objects and event channels
 	list    **C.struct_ibv_context
 	devices []*device
 
-	mu  sync.Mutex      // protects the next field
+	mu  sync.Mutex      // protects ids
 	ids map[uintptr]*id // open IDs, by the address of their struct rdma_cm_id
 
-	migrating sync.Mutex // held by a call of Migrate, so that calls run one at a time
+	migrating sync.Mutex // held while an ID moves to another channel
 }
 
 // Open opens the devices that librdmacm finds. If there are no devices or no RDMA
@@ -60,7 +60,8 @@ func Open() (*Provider, error) {
 // Name returns "rdmacore".
 func (p *Provider) Name() string { return "rdmacore" }
 
-// Devices implements verbs.Provider. It lists the devices that existed at Open.
+// Devices returns the devices that existed at Open. After Close, the error wraps
+// verbs.ErrClosed.
 func (p *Provider) Devices() ([]verbs.Device, error) {
 	if err := p.users.whileOpen(func() error { return nil }); err != nil {
 		return nil, operr.Wrap("list devices", err)
@@ -72,9 +73,11 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Close implements verbs.Provider. It closes the descriptors of removed devices, so that
-// a later Open can open a device that has returned. The contexts of the other devices
-// stay open in librdmacm.
+// Close closes the Provider. While objects or event channels are open, it fails with
+// verbs.ErrBusy.
+//
+// librdmacm keeps devices open. Close releases only devices that were removed, so that a
+// later Open can use them when they are back.
 //
 // Implements: rdma_free_devices(3).
 func (p *Provider) Close() error {
@@ -90,7 +93,7 @@ func (p *Provider) Close() error {
 	return operr.Wrap("close rdmacore", errors.Join(err, kept))
 }
 
-// releaseRemoved closes the descriptors of devices that were removed since Open.
+// releaseRemoved closes the descriptors of devices that were removed after Open.
 //
 // Implements: ibv_get_device_list(3), ibv_free_device_list(3).
 func (p *Provider) releaseRemoved() (err error) {
@@ -128,7 +131,7 @@ type device struct {
 	attr     verbs.DeviceAttr
 	caps     verbs.Caps
 	rxe      bool // The device is Soft-RoCE; see rxe.go.
-	gidTable int  // number of entries in the GID tables of all ports together
+	gidTable int  // number of GIDs that the tables of all ports can hold
 
 	queues  registry
 	objects objectTable
@@ -151,12 +154,11 @@ func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 // maxInline is the largest inline size, in bytes, that device.describe tries. Arbitrary.
 const maxInline = 4096
 
-// maxRdAtomic is the largest number that librdmacm accepts as a limit for READs and
-// atomics. The next number, 255, stands for the limit of the device (struct
-// rdma_conn_param).
+// maxRdAtomic is the largest limit for READs and atomics that librdmacm accepts. The
+// value 255 stands for the limit of the device (struct rdma_conn_param).
 const maxRdAtomic = 254
 
-// describe queries those attributes of the device that never change.
+// describe queries the attributes of the device, which never change.
 //
 // Implements: ibv_query_device(3).
 func (d *device) describe() error {
@@ -212,7 +214,7 @@ func (d *device) Name() string           { return d.name }
 func (d *device) Caps() verbs.Caps       { return d.caps }
 func (d *device) Attr() verbs.DeviceAttr { return d.attr }
 
-// Port returns the state of a port.
+// Port returns the current state of a port.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	out, err := d.port(num)
 	return out, operr.Wrap("query port", err)
@@ -244,7 +246,7 @@ func (d *device) checkPort(num uint8) error {
 	return within("port", int(num), 1, d.attr.NumPorts)
 }
 
-// queryPort queries a port. The caller has checked that it exists.
+// queryPort queries a port. The caller has checked that the port exists.
 //
 // Implements: ibv_query_port(3).
 func (d *device) queryPort(num uint8, a *C.struct_ibv_port_attr) error {
@@ -277,7 +279,7 @@ func (d *device) gids(num uint8) ([]verbs.GID, error) {
 	return list, nil
 }
 
-// within returns a *verbs.ParamError if the value is outside its limits.
+// within returns a *verbs.ParamError if value is not in the range from low to high.
 func within(field string, value, low, high int) error {
 	if value < low || value > high {
 		return &verbs.ParamError{

@@ -14,8 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Counters implements verbs.CounterReader. The counters include the traffic of all
-// programs on the port. The kernel caches them for some milliseconds. Source:
+// Counters returns the counters of a port, which include the traffic of all programs.
+// The kernel caches the values for some milliseconds. If the device has no counters, the
+// error is a *verbs.FeatureError. Source:
 // Documentation/ABI/stable/sysfs-class-infiniband, hw_counters.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	list, err := d.counters(port)
@@ -29,8 +30,8 @@ func (d *device) counters(port uint8) ([]verbs.Counter, error) {
 	return readCounters(filepath.Join("/sys/class/infiniband", d.name, "ports", strconv.Itoa(int(port)), "hw_counters"))
 }
 
-// readCounters reads a directory with one file for each counter. It skips the file named
-// lifespan, which has no counter. The directory may be missing.
+// readCounters reads a directory with one file for each counter. If the directory is
+// missing, the error is a *verbs.FeatureError.
 func readCounters(dir string) ([]verbs.Counter, error) {
 	files, err := os.ReadDir(dir) // ReadDir sorts the files by name.
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +42,7 @@ func readCounters(dir string) ([]verbs.Counter, error) {
 	}
 	var list []verbs.Counter
 	for _, file := range files {
-		if file.Name() == "lifespan" {
+		if file.Name() == "lifespan" { // a setting of the kernel, not a counter
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, file.Name()))

@@ -47,7 +47,7 @@ func TestReadCounters(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The device rxe has counters that count packets.
+// rxe has counters of sent and received packets.
 func TestCountersOfRXE(t *testing.T) {
 	dev := newRig(t).dev
 	if dev.Attr().Vendor != rxeVendor {

@@ -16,21 +16,21 @@ import (
 // cq implements verbs.CQ.
 type cq struct {
 	dev      *device
-	channel  *compChannel // completion channel of the CQ, or nil
+	channel  *compChannel // nil if the CQ has no channel
 	cookie   uint64
 	progress verbs.Progress
 	users    userCount // counts the send and receive queues that use the CQ
 
-	// number of events that Next has fetched and that are not acknowledged yet
+	// events that were fetched and are not acknowledged yet
 	unacked atomic.Int64
-	arms    atomic.Int64 // number of Arm calls whose event was not fetched yet
+	arms    atomic.Int64 // calls of Arm whose event was not fetched yet
 	broken  atomic.Bool  // The device has reported an overrun.
 
 	guard // protects the fields below
 	c     *C.struct_ibv_cq
-	idle  uint // number of polls without a completion since the CQ was created; see idlePolls
+	idle  uint // polls without a completion so far; see idlePolls
 	args  pollArgs
-	raw   []rawWC // memory for the completions of one call into C
+	raw   []rawWC // memory for completions; reused
 }
 
 // CreateCQ creates a completion queue.
@@ -92,8 +92,7 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// dependencies returns the user counts of the objects that the CQ uses: the provider
-// and, if there is one, the completion channel.
+// dependencies returns the user counts of the provider and the completion channel.
 func (q *cq) dependencies() []*userCount {
 	if q.channel == nil {
 		return []*userCount{&q.dev.provider.users}
@@ -125,13 +124,13 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	return verbsError("arm CQ", int32(C.rl_arm(C.uintptr_t(q.address()), only)))
 }
 
-// AckEvents acknowledges events.
+// AckEvents acknowledges n events of the CQ.
 //
 // Implements: ibv_ack_cq_events(3).
 func (q *cq) AckEvents(n int) {
 	q.enter()
 	defer q.leave()
-	// If more events were acknowledged than fetched, ibv_destroy_cq would wait for ever.
+	// Acknowledging too many events would make ibv_destroy_cq wait for ever.
 	if n = min(n, int(q.unacked.Load())); q.c == nil || n <= 0 {
 		return
 	}
@@ -164,7 +163,7 @@ func (q *cq) Resize(depth int) error {
 	return verbsError("resize CQ", int32(C.ibv_resize_cq(q.c, C.int(depth))))
 }
 
-// Close destroys the CQ. It returns ErrBusy if an event is not acknowledged.
+// Close destroys the CQ. It returns ErrBusy if an event of the CQ is not acknowledged.
 //
 // Implements: ibv_destroy_cq(3).
 func (q *cq) Close() error { return operr.Wrap("close CQ", q.users.close(q.destroy)) }
@@ -177,7 +176,7 @@ func (q *cq) destroy() error {
 	}
 	address := q.address()
 	if q.channel != nil {
-		// The guard of the channel prevents that an event of the CQ is fetched now.
+		// While the guard is held, no event of the CQ can be fetched.
 		q.channel.enter()
 		defer q.channel.leave()
 		if q.unacked.Load() > 0 {
@@ -189,7 +188,7 @@ func (q *cq) destroy() error {
 	}
 	q.c = nil
 	if q.channel != nil {
-		// The events of the CQ can not arrive any more.
+		// No event of this CQ can arrive any more.
 		q.channel.arms.Add(-q.arms.Load())
 	}
 	q.dev.objects.remove(address)
@@ -198,8 +197,8 @@ func (q *cq) destroy() error {
 	return nil
 }
 
-// ownCQ returns the CQ behind an interface. It fails if the CQ is missing or belongs to
-// another device.
+// ownCQ returns c as a CQ of this device. It fails if c is nil or belongs to another
+// device.
 func (d *device) ownCQ(c verbs.CQ, field string) (*cq, error) {
 	if c == nil {
 		return nil, &verbs.ParamError{Field: field, NotNumber: true, Reason: "missing"}

@@ -12,9 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestTurnDoesNotAllocate sends a message and its echo, which must not allocate memory.
-// The test posts sends and receive buffers, polls, arms, fetches the event and
-// acknowledges it.
+// TestTurnDoesNotAllocate checks that sending and receiving a message allocates no
+// memory.
 func TestTurnDoesNotAllocate(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -55,8 +54,7 @@ func TestNextCompletionEventDoesNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = channel.Next() }))
 }
 
-// Memory of the Go heap can be registered, and used to send and to receive. The memory is
-// pinned until its region is closed.
+// Memory of the Go heap can be used to send and to receive.
 func TestGoMemory(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -80,8 +78,7 @@ func TestGoMemory(t *testing.T) {
 	r.Equal(from, to)
 }
 
-// The C code passes requests to the library in lists of at most CHAIN requests. A batch
-// with more requests must be posted completely and in order.
+// A batch that needs several calls of the library is posted completely and in order.
 func TestLongBatch(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -108,8 +105,8 @@ func TestLongBatch(t *testing.T) {
 	}
 }
 
-// SendInline posts one message at once, and refuses the next one until Doorbell or
-// PostSend was called.
+// SendInline posts one message, and refuses the next one until Doorbell or PostSend was
+// called.
 func TestSendInline(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -140,8 +137,7 @@ func TestSendInline(t *testing.T) {
 	r.False(sender.SendInline(11, 0, payload))
 }
 
-// The device may move a queue pair to ERROR without reporting it. A buffer that is posted
-// after that is flushed too.
+// A receive buffer is flushed even if it is posted after the queue pair has failed.
 func TestFlushAfterSilentFailure(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -172,8 +168,7 @@ func TestFlushAfterSilentFailure(t *testing.T) {
 	}, got)
 }
 
-// An idle CQ fetches the asynchronous event about its overrun. NextAsync must still
-// return the event, and the descriptor of AsyncFD must be readable.
+// NextAsync reports an overrun even if the CQ has already fetched the event.
 func TestOverrunIsReported(t *testing.T) {
 	r := newRig(t)
 	small, err := r.dev.CreateCQ(&verbs.CQAttr{Depth: 1})

@@ -35,8 +35,7 @@ func open(t *testing.T) cm.Provider {
 	return p
 }
 
-// rxe returns the results of the kernel's software device rxe that differ from the
-// standard.
+// rxe returns the outcomes in which the device rxe differs from the standard.
 func rxe() map[providertest.Violation]providertest.Outcome {
 	return map[providertest.Violation]providertest.Outcome{
 		providertest.RecvTooShort:     {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},
@@ -58,8 +57,7 @@ func TestConformance(t *testing.T) {
 	providertest.Run(t, open, opts)
 }
 
-// TestNamedDevice checks that the device with the name in RDMA_TEST_DEVICE has the
-// address in RDMA_TEST_ADDR.
+// TestNamedDevice checks that RDMA_TEST_DEVICE names the device that has RDMA_TEST_ADDR.
 func TestNamedDevice(t *testing.T) {
 	name := os.Getenv("RDMA_TEST_DEVICE")
 	if name == "" {
@@ -68,7 +66,7 @@ func TestNamedDevice(t *testing.T) {
 	require.Equal(t, name, newRig(t).dev.Name())
 }
 
-// On a host without RDMA devices, Open returns a *verbs.FeatureError that has the reason.
+// If there is no RDMA device, Open returns an error with the reason.
 func TestOpenWithoutDevice(t *testing.T) {
 	p, err := rdmacore.Open()
 	if err == nil {

@@ -121,12 +121,12 @@ const (
 	_ = -uint(cm.OptionAckTimeout ^ C.RDMA_OPTION_ID_ACK_TIMEOUT)
 )
 
-// knownAttrs has all attributes of a queue pair that package verbs has.
+// knownAttrs is the set of all attributes that package verbs defines.
 const knownAttrs = verbs.AttrState | verbs.AttrAccess | verbs.AttrPort | verbs.AttrQKey | verbs.AttrAV |
 	verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrRQPSN |
 	verbs.AttrMaxRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrSQPSN | verbs.AttrMaxDestRdAtomic | verbs.AttrDestQPN
 
-// Go and C share structs. The build fails if their layouts differ.
+// Go and C share struct ibv_sge. The build fails if its two layouts differ.
 const (
 	_ = -(unsafe.Sizeof(verbs.SGE{}) ^ C.sizeof_struct_ibv_sge)
 	_ = -(unsafe.Offsetof(verbs.SGE{}.Length) ^ unsafe.Offsetof(C.struct_ibv_sge{}.length))

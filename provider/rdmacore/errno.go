@@ -14,18 +14,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// verbsError returns the error for a result of libibverbs: an errno, which may be
-// negated, or 0 for success.
+// verbsError converts the result of a function of libibverbs to an error. The result is
+// 0 for success, or an errno, which may be negated.
 func verbsError(op string, code int32) error { return failure(op, code, verbsMeaning) }
 
-// postError returns the error for the result of a call that posts requests.
+// postError converts the result of a function that posts requests.
 func postError(op string, code int32) error { return failure(op, code, postMeaning) }
 
-// cmError returns the error for the result of a call of librdmacm.
+// cmError converts the result of a function of librdmacm.
 func cmError(op string, code int32) error { return failure(op, code, cmMeaning) }
 
-// createError returns the error for a call that has returned a nil pointer. err is the
-// errno from cgo.
+// createError returns the error for a C function that has returned NULL instead of an
+// object. err is the errno that cgo has returned.
 func createError(op string, err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -34,8 +34,8 @@ func createError(op string, err error) error {
 	return failure(op, int32(errno), verbsMeaning)
 }
 
-// failure returns nil for the code 0, otherwise an error. The error wraps the errno and,
-// unless it is nil, the result of meaning(errno).
+// failure returns nil if code is 0. Otherwise it returns an error that wraps the errno.
+// If meaning() returns an error for the errno, that error is wrapped too.
 func failure(op string, code int32, meaning func(syscall.Errno) error) error {
 	if code == 0 {
 		return nil
@@ -57,8 +57,8 @@ func verbsMeaning(errno syscall.Errno) error {
 	return nil
 }
 
-// postMeaning returns verbs.ErrQueueFull for ENOMEM (ibv_post_send(3)), and for EAGAIN,
-// which some devices return instead.
+// postMeaning returns verbs.ErrQueueFull for ENOMEM (ibv_post_send(3)). Some devices
+// return EAGAIN instead.
 func postMeaning(errno syscall.Errno) error {
 	if errno == unix.ENOMEM || errno == unix.EAGAIN {
 		return verbs.ErrQueueFull
@@ -66,8 +66,9 @@ func postMeaning(errno syscall.Errno) error {
 	return nil
 }
 
-// cmMeaning returns the error of package cm for an errno. ENODEV means that no device
-// has the address, and EISCONN that the connection is established (rdma_notify(3)).
+// cmMeaning returns the error of package cm for an errno. librdmacm returns ENODEV if no
+// device has the address, and EISCONN if the connection is already established
+// (rdma_notify(3)).
 func cmMeaning(errno syscall.Errno) error {
 	switch errno {
 	case unix.EADDRINUSE:

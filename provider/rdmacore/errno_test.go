@@ -14,8 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The error for an errno wraps that errno, and the error of this module with the same
-// meaning. The errno may be positive or negated.
+// Each error wraps the errno, and the error of this module with the same meaning.
 func TestErrnoMeanings(t *testing.T) {
 	for _, c := range []struct {
 		make  func(op string, code int32) error

@@ -9,7 +9,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These names make unexported types of the package available to the unit tests.
 type (
 	Registry      = registry
 	OrderedPlaces = orderedPlaces
@@ -39,11 +38,11 @@ var (
 // An AsyncQueue is an asyncQueue without a device.
 type AsyncQueue struct{ *asyncQueue }
 
-// RawAsync is an event as the C code of the package returns it.
+// RawAsync is an event in the form in which the C code returns it.
 type RawAsync = rawAsync
 
-// NewAsyncQueue creates an asyncQueue for a test. The given descriptor and function
-// replace the device. The map qps has a queue pair for each value of rawAsync.object.
+// NewAsyncQueue creates an asyncQueue without a device. The function take replaces the
+// device. The map qps has the queue pairs by address.
 func NewAsyncQueue(fd int, take func(*RawAsync) int32, qps map[uint64]verbs.QP) (AsyncQueue, error) {
 	a, err := newAsyncQueue(fd, take, func(raw *rawAsync) (verbs.AsyncEvent, bool) {
 		qp, ok := qps[raw.object]
@@ -52,8 +51,7 @@ func NewAsyncQueue(fd int, take func(*RawAsync) int32, qps map[uint64]verbs.QP) 
 	return AsyncQueue{a}, err
 }
 
-// Raw returns an event of the given type. The parameter address is the key of the event's
-// queue pair in the map that was passed to NewAsyncQueue.
+// Raw returns an event about the queue pair with the given address.
 func Raw(typ verbs.AsyncEventType, address uint64) RawAsync {
 	return rawAsync{object: address, typ: uint32(typ)}
 }
@@ -93,7 +91,7 @@ func (u *userCount) Close(destroy func() error) error { return u.close(destroy) 
 // A RawWC is struct ibv_wc.
 type RawWC = rawWC
 
-// NewRawWC returns a completion of a send or receive with immediate data.
+// NewRawWC returns a completion with immediate data.
 func NewRawWC(status verbs.Status, opcode uint32) RawWC {
 	return rawWC{
 		status: uint32(status), opcode: opcode, vendorErr: 1, byteLen: 2, imm: [4]byte{0, 0, 1, 2}, qpn: 3, srcQPN: 4,
@@ -103,8 +101,8 @@ func NewRawWC(status verbs.Status, opcode uint32) RawWC {
 
 func (r *rawWC) Convert(wc *verbs.WC) { r.convert(wc) }
 
-// A Queue takes the place of a send or receive queue in tests of the registry. Its
-// methods do nothing; the number distinguishes the Queues.
+// A Queue replaces a send or receive queue in tests of the registry. Its methods do
+// nothing.
 type Queue struct{ number int }
 
 func NewQueue(number int) *Queue             { return &Queue{number} }
@@ -114,8 +112,7 @@ func (*Queue) failed()                       {}
 // A SendQueue is a send queue without a device.
 type SendQueue struct{ q sendQueue }
 
-// NewSendQueue creates a send queue with the sizes in caps. A datagram may have up to mtu
-// bytes.
+// NewSendQueue creates a send queue for datagrams of up to mtu bytes.
 func NewSendQueue(kind verbs.QPType, caps verbs.QPCaps, mtu int) *SendQueue {
 	return &SendQueue{q: sendQueue{
 		qp: &qp{pd: &pd{}, kind: kind, caps: caps}, mtu: mtu, places: newOrderedPlaces(caps.MaxSendWR),
@@ -153,7 +150,7 @@ func (r *RecvQueue) Settle(place uint32, wc *verbs.WC) bool {
 	return r.q.settle(place, wc)
 }
 
-// Fields returns the fields of a request, for comparison.
+// Fields returns the fields of a request by name.
 func (r SendReq) Fields() map[string]uint64 {
 	return map[string]uint64{
 		"addr": r.remoteAddr, "compare": r.compareAdd, "swap": r.swap, "rkey": uint64(r.rkey), "imm": uint64(r.imm),

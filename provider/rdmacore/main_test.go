@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 )
 
-// TestMain checks that the tests leave no descriptors and goroutines behind. It calls
-// Open first, because librdmacm keeps the contexts from the first Open.
+// TestMain checks that the tests leave no descriptors and goroutines behind. It opens
+// the devices first, because librdmacm never closes them again.
 func TestMain(m *testing.M) {
 	if os.Getenv("RDMA_TEST_ADDR") != "" {
 		if p, err := rdmacore.Open(); err == nil {

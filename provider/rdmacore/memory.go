@@ -21,7 +21,7 @@ import (
 type pd struct {
 	dev   *device
 	c     *C.struct_ibv_pd
-	users userCount // counts the MRs, QPs, SRQs and AHs of the protection domain
+	users userCount // counts MRs, QPs, SRQs and AHs
 }
 
 // AllocPD creates a protection domain.
@@ -63,8 +63,8 @@ type mr struct {
 	lkey    uint32
 	rkey    uint32
 	access  verbs.Access
-	mapping []byte         // memory that Alloc has mapped; nil if the memory belongs to the caller
-	pin     runtime.Pinner // pins the memory that the caller has passed to Register
+	mapping []byte         // mapped by Alloc; nil if the memory belongs to the caller
+	pin     runtime.Pinner // pins memory that was passed to Register
 	users   userCount
 }
 
@@ -111,8 +111,8 @@ func (p *pd) checkMR(size int, access verbs.Access) error {
 
 const hugePage = 2 << 20
 
-// mmap maps zeroed memory. If the parameter huge is true, mmap() first tries to use
-// reserved huge pages.
+// mmap maps zeroed memory. If the parameter huge is true, it first tries to use reserved
+// huge pages.
 func (m *mr) mmap(size int, huge bool) (err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
@@ -129,7 +129,7 @@ func (m *mr) mmap(size int, huge bool) (err error) {
 	return nil
 }
 
-// register creates the memory region. C gets the address as a number.
+// register creates the memory region. C gets the address of the memory as an integer.
 //
 // Implements: ibv_reg_mr(3).
 func (m *mr) register(op string) error {
@@ -145,7 +145,7 @@ func (m *mr) register(op string) error {
 	return nil
 }
 
-// memoryError adds a hint to ENOMEM: its usual cause is the limit of locked memory
+// memoryError adds a hint to ENOMEM. The usual cause is the limit on locked memory
 // (getrlimit(2), RLIMIT_MEMLOCK).
 func memoryError(op string, err error) error {
 	if errors.Is(err, unix.ENOMEM) {
@@ -172,7 +172,7 @@ func (m *mr) Close() error {
 		m.pd.users.remove()
 		m.pin.Unpin()
 		if m.mapping != nil {
-			_ = unix.Munmap(m.mapping) // Munmap of a whole mapping does not fail.
+			_ = unix.Munmap(m.mapping) // Unmapping a whole mapping does not fail.
 		}
 		return nil
 	}))

@@ -2,14 +2,15 @@
 
 package rdmacore
 
-// An orderedPlaces has the places of a send queue. A completion also frees the places of
-// earlier unsignaled requests (IBTA vol. 1, 10.8.5.1).
+// orderedPlaces are the places of a send queue. Requests complete in order, so a
+// completion also frees the places of unsignaled requests before it (IBTA vol. 1,
+// 10.8.5.1).
 type orderedPlaces struct {
-	// For each place, the ID that the caller gave to its request. The length is a power
-	// of two, and at least the limit.
+	// The caller's ID for the request in each place. The length is a power of two, and
+	// at least limit.
 	ids   []uint64
-	limit int // number of requests that may occupy places
-	// Numbers of all places that were occupied (head) and freed (tail) so far.
+	limit int // the largest number of occupied places
+	// head counts the places that were ever occupied, tail the places that were freed.
 	head, tail uint64
 }
 
@@ -24,10 +25,11 @@ func newOrderedPlaces(n int) orderedPlaces {
 // room returns the number of free places.
 func (p *orderedPlaces) room() int { return p.limit - int(p.head-p.tail) }
 
-// mask converts a number of a place to its index.
+// mask converts head or tail to an index in ids.
 func (p *orderedPlaces) mask() uint64 { return uint64(len(p.ids) - 1) }
 
-// occupy gives the request with the given ID the next place. There must be a free place.
+// occupy puts a request with the given ID into the next place. There must be a free
+// place.
 func (p *orderedPlaces) occupy(id uint64) uint32 {
 	i := p.head & p.mask()
 	p.ids[i] = id
@@ -52,7 +54,7 @@ func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 // reset frees all places.
 func (p *orderedPlaces) reset() { p.tail = p.head }
 
-// A poolPlaces has the places of a receive queue. The places become free in any order.
+// poolPlaces are the places of a receive queue. They become free in any order.
 type poolPlaces struct {
 	ids  []uint64
 	used []bool
@@ -69,7 +71,7 @@ func newPoolPlaces(n int) poolPlaces {
 // room returns the number of free places.
 func (p *poolPlaces) room() int { return len(p.free) }
 
-// occupy gives the request with the given ID any free place. There must be a free place.
+// occupy puts a request with the given ID into a free place. There must be a free place.
 func (p *poolPlaces) occupy(id uint64) uint32 {
 	last := len(p.free) - 1
 	i := p.free[last]

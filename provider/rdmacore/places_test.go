@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 )
 
-// The completion of a request also frees the places of the requests before it.
+// A completion also frees the places of earlier requests.
 func TestOrderedPlaces(t *testing.T) {
 	p := rdmacore.NewOrderedPlaces(5)
 	for round := range uint64(100) {
@@ -50,8 +50,7 @@ func TestPoolPlaces(t *testing.T) {
 			require.NotContains(t, held, at)
 			held[at] = id
 		}
-		// The pool has the places 0 to 63. A number from 64 to 69 is no place, and Settle
-		// must refuse it.
+		// The places are 0 to 63. Settle must refuse other numbers.
 		at := rng.Uint32N(70)
 		want, have := held[at]
 		got, ok := p.Settle(at)
@@ -66,8 +65,7 @@ func TestPoolPlaces(t *testing.T) {
 	require.Equal(t, 64, p.Room())
 }
 
-// FuzzSettle calls Settle with any number that a defective device may return as a place.
-// Settle must succeed only if the number is that of a place in use.
+// FuzzSettle checks that Settle succeeds only for a place in use.
 func FuzzSettle(f *testing.F) {
 	f.Add(uint32(0), uint8(1))
 	f.Add(uint32(6), uint8(7))

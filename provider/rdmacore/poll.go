@@ -9,10 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A CQ checks for an overrun after this number of polls without a completion. Arbitrary.
+// After this many polls without a completion, a CQ checks for an overrun. Arbitrary.
 const idlePolls = 1024
 
-// pollBatch is how many completions one call of ibv_poll_cq fetches. Arbitrary.
+// pollBatch is how many completions one call of ibv_poll_cq can fetch. Arbitrary.
 const pollBatch = 64
 
 // Poll fetches up to len(dst) completions. Each call into C fetches up to pollBatch.
@@ -27,8 +27,8 @@ func (q *cq) Poll(dst []verbs.WC) (int, error) {
 	return q.poll(dst)
 }
 
-// poll fetches completions until dst is full or the CQ is empty. It drops those of closed
-// queues.
+// poll fetches completions until dst is full or the CQ is empty. It drops completions of
+// closed queues.
 func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	for n < len(dst) {
 		want := min(len(dst)-n, pollBatch)
@@ -51,7 +51,7 @@ func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	return n, nil
 }
 
-// usable returns nil if the CQ can be polled, and otherwise the reason.
+// usable returns an error if the CQ can not be polled.
 func (q *cq) usable() error {
 	if q.c == nil {
 		return verbs.ErrClosed
@@ -62,17 +62,18 @@ func (q *cq) usable() error {
 	return nil
 }
 
-// countIdle counts a poll without a completion. Sometimes it fetches asynchronous events,
-// because on some devices an overrun CQ looks empty.
+// countIdle counts a poll without a completion. On some devices, an overrun CQ looks
+// empty. So after every idlePolls of these polls, countIdle fetches the asynchronous
+// events, one of which may report the overrun.
 func (q *cq) countIdle() {
 	if q.idle++; q.idle%idlePolls == 0 {
 		q.dev.async.fetchAll()
 	}
 }
 
-// settle frees the places of completed requests, and stores the completions in dst with
-// the caller's IDs. It drops completions of closed queues, and returns how many are in
-// dst.
+// settle frees the places of completed requests, and stores the completions with the
+// caller's IDs in dst. It drops completions of closed queues. It returns the number of
+// completions in dst.
 func (q *cq) settle(dst []verbs.WC, raw []rawWC) (n int) {
 	for i := range raw {
 		wc, r := &dst[n], &raw[i]

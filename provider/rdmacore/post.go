@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// PostSend posts send requests with one call into C. It stops at the first error or when
-// the queue is full.
+// PostSend posts send requests with one call into C. It stops at the first invalid
+// request, or when the queue is full.
 //
 // Implements: ibv_post_send(3).
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
@@ -35,8 +35,8 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	return n, operr.Wrap("post send", err)
 }
 
-// PostRecv posts receive buffers with one call into C. It stops at the first error or
-// when the queue is full.
+// PostRecv posts receive buffers with one call into C. It stops at the first invalid
+// request, or when the queue is full.
 //
 // Implements: ibv_post_recv(3).
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -60,8 +60,8 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, operr.Wrap("post receive", err)
 }
 
-// PostRecv posts receive buffers with one call into C. It stops at the first error or
-// when the queue is full.
+// PostRecv posts receive buffers with one call into C. It stops at the first invalid
+// request, or when the queue is full.
 //
 // Implements: ibv_post_srq_recv(3).
 func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -78,9 +78,12 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, operr.Wrap("post SRQ receive", err)
 }
 
-// post posts the n requests of the batch. The parameter gathered is the error that has
-// ended the batch, or nil. post returns the number of accepted requests, and gathered or
-// an earlier error. It frees the places of refused requests.
+// post posts a batch of n requests. If the device refuses a request, post frees the
+// places of this request and of all that follow. It then returns the number of accepted
+// requests and an error.
+//
+// If the device accepts the whole batch, post returns n and the parameter gathered,
+// which is the error that has ended the batch, or nil.
 func (s *sendQueue) post(n int, gathered error) (int, error) {
 	s.args = postArgs{
 		queue:  s.qp.address(),
@@ -98,8 +101,8 @@ func (s *sendQueue) post(n int, gathered error) (int, error) {
 	return done, postError("post send", s.args.err)
 }
 
-// post posts the n requests of the batch to the queue pair or SRQ at the address queue,
-// with the C function fn. The results are those of sendQueue.post.
+// post posts a batch of n requests with the C function fn. The parameter queue is the
+// address of the queue pair or SRQ. The results are the same as for sendQueue.post.
 func (r *recvQueue) post(fn, queue uintptr, n int, gathered error) (int, error) {
 	r.args = postArgs{
 		queue: queue,

@@ -22,14 +22,14 @@ type qp struct {
 	caps   verbs.QPCaps
 	sendCQ *cq
 	recvCQ *cq
-	srq    *srq // shared receive queue, or nil
+	srq    *srq // nil if the queue pair has its own receive queue
 	id     *id  // ID on which the queue pair was created, or nil
 	users  userCount
-	last   atomic.Uint32 // state of the queue pair, as far as this process knows; see lastState
+	last   atomic.Uint32 // the last known state; see lastState
 	sends  sendQueue
 	recvs  recvQueue
 
-	registered bool // The registry has both queues of the queue pair.
+	registered bool // The registry has both queues.
 }
 
 // CreateQP creates a queue pair.
@@ -43,7 +43,8 @@ func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return q, nil
 }
 
-// createQP creates a queue pair, on the ID in the parameter owner if that is not nil.
+// createQP creates a queue pair. If owner is not nil, the queue pair is created on that
+// ID.
 func (p *pd) createQP(attr *verbs.QPInitAttr, owner *id) (*qp, error) {
 	q := &qp{pd: p, kind: attr.Type, id: owner}
 	if err := q.gather(attr); err != nil {
@@ -68,7 +69,7 @@ func (p *pd) createQP(attr *verbs.QPInitAttr, owner *id) (*qp, error) {
 	return q, nil
 }
 
-// gather checks the type of the queue pair, and finds its CQs and its SRQ.
+// gather checks the type of the queue pair, and finds its CQs and SRQ.
 func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	d := q.pd.dev
 	if attr.Type != verbs.QPTypeRC && (attr.Type != verbs.QPTypeUD || !d.caps.UD) {
@@ -90,7 +91,7 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// dependencies returns the user counts of objects that can not be closed while the queue
+// dependencies returns the user counts of objects that must stay open while the queue
 // pair is open.
 func (q *qp) dependencies() []*userCount {
 	list := []*userCount{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
@@ -107,7 +108,7 @@ func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error
 	for _, size := range []struct {
 		field        string
 		value, limit int
-		// smallest value to pass to the library, even if the caller asks for less
+		// used if the caller asks for less
 		least int
 		out   *C.uint32_t
 	}{
@@ -128,8 +129,8 @@ func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error
 	return out, nil
 }
 
-// initAttr returns the attributes for the library. The caller has called addUsers, so
-// the CQs and the SRQ are open.
+// initAttr returns the attributes for the library. The CQs and the SRQ are open, because
+// the caller has called addUsers.
 func (q *qp) initAttr(attr *verbs.QPInitAttr, caps C.struct_ibv_qp_cap) *C.struct_ibv_qp_init_attr {
 	init := &C.struct_ibv_qp_init_attr{
 		send_cq: q.sendCQ.c, recv_cq: q.recvCQ.c, cap: caps, qp_type: uint32(q.kind),
@@ -155,7 +156,7 @@ func (q *qp) create(init *C.struct_ibv_qp_init_attr) error {
 	return nil
 }
 
-// start sets the Go fields after the C object was created.
+// start sets the fields that need the C object, and registers the queues.
 func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
 	d := q.pd.dev
 	q.num = uint32(q.c.qp_num)
@@ -199,7 +200,8 @@ func (q *qp) findMTU() error {
 	return nil
 }
 
-// register gives both queues new tags. Completions with older tags are dropped.
+// register gives new tags to both queues. From then on, completions with old tags are
+// dropped.
 func (q *qp) register() error {
 	queues := &q.pd.dev.queues
 	var sends, recvs bool
@@ -215,8 +217,7 @@ func (q *qp) register() error {
 	return &verbs.ParamError{Field: "work queues", Value: maxQueues + 1, Limit: maxQueues}
 }
 
-// receiver returns the queue that has the receive buffers: that of the queue pair or its
-// SRQ.
+// receiver returns the queue with the receive buffers. It is the SRQ, if there is one.
 func (q *qp) receiver() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.recvs
@@ -242,8 +243,8 @@ func (q *qp) PD() verbs.PD            { return q.pd }
 func (q *qp) Caps() verbs.QPCaps      { return q.caps }
 func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
 
-// lastState returns the last known state of the queue pair. If the state is already
-// ERROR, posting is still safe.
+// lastState returns the last state that this process knows. The device may have moved
+// the queue pair to ERROR since then, but posting is safe in ERROR too.
 func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
 
 // Close destroys the queue pair.
@@ -256,8 +257,8 @@ func (q *qp) Close() error {
 		q.recvs.enter()
 		defer q.recvs.leave()
 		address := q.address()
-		// The address leaves the table before destroy(). After destroy(), a new queue
-		// pair may get the same address.
+		// The address is removed from the table first, because after destroy() a new
+		// queue pair may get the same address.
 		q.pd.dev.objects.remove(address)
 		if err := q.destroy(); err != nil {
 			q.pd.dev.objects.add(address, q)

@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// State asks the device. After Close or on failure it returns the last known state.
+// State asks the device for the state. After Close or on failure, it returns the last
+// known state.
 func (q *qp) State() verbs.QPState {
 	attr, err := q.Query()
 	if err != nil {
@@ -71,8 +72,8 @@ func (q *qp) checkModify(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAt
 	return nil
 }
 
-// move changes attributes that the caller has checked. With rxe, the transition from SQD
-// to RTS needs two more steps.
+// move changes attributes that are already checked. On rxe, the transition from SQD to
+// RTS needs two more steps.
 func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	sqdToRTS := q.pd.dev.rxe && from == verbs.StateSQD && mask&verbs.AttrState != 0 && attr.State == verbs.StateRTS
 	if sqdToRTS {
@@ -89,7 +90,7 @@ func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask)
 	return nil
 }
 
-// modify changes attributes that the caller has checked, and records the new state.
+// modify changes attributes that are already checked, and records the new state.
 func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	raw, bits := toQPAttr(attr), C.int(mask)
 	if mask&verbs.AttrState != 0 && attr.State == verbs.StateInit {
@@ -104,8 +105,8 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// moved records a new state. In RESET all places become free. The queues get new tags,
-// so that old completions are dropped.
+// moved records a new state. A queue pair in RESET has lost its requests, so all places
+// become free. The queues also get new tags, so that old completions are dropped.
 func (q *qp) moved(to verbs.QPState) error {
 	q.setLast(to)
 	if to != verbs.StateReset {

@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A sendReq is a send request for the C code, without pointers.
+// A sendReq is a send request in the form that the C code gets, without pointers.
 type sendReq struct {
 	id         uint64
 	remoteAddr uint64
@@ -19,18 +19,18 @@ type sendReq struct {
 	imm        uint32
 	qpn        uint32
 	qkey       uint32
-	sges       uint32 // how many SGEs of the batch belong to this request
+	sges       uint32 // number of SGEs in the batch that belong to this request
 	opcode     uint8
 	flags      uint8
 }
 
-// A recvReq is a receive request for the C code.
+// A recvReq is a receive request in the form that the C code gets.
 type recvReq struct {
 	id   uint64
 	sges uint64
 }
 
-// A sendQueue checks send requests and collects them in a batch for the C code.
+// A sendQueue checks send requests and collects them in a batch for one call into C.
 type sendQueue struct {
 	qp  *qp
 	mtu int // size in bytes of the largest datagram
@@ -41,7 +41,7 @@ type sendQueue struct {
 	tag    uint64
 	places orderedPlaces
 
-	// These slices hold the batch. Their memory is reused.
+	// The batch. Its memory is used again for the next batch.
 	reqs   []sendReq
 	sges   []verbs.SGE
 	inline []byte
@@ -50,8 +50,8 @@ type sendQueue struct {
 	inlineArgs inlineArgs // arguments of SendInline
 }
 
-// gather puts requests into the batch, and returns their number. It stops at the first
-// error or when the queue is full.
+// gather puts requests into the batch and returns how many. It stops at the first
+// invalid request, or when the queue is full.
 func (s *sendQueue) gather(wrs []verbs.SendWR) (int, error) {
 	s.reqs, s.sges, s.inline = s.reqs[:0], s.sges[:0], s.inline[:0]
 	for i := range wrs {
@@ -99,7 +99,7 @@ func (s *sendQueue) add(wr *verbs.SendWR) error {
 
 const sendFlags = verbs.SendFence | verbs.SendSignaled | verbs.SendSolicited | verbs.SendInline
 
-// check returns an error for a request that a device might misinterpret.
+// check refuses requests that a device might misinterpret.
 func (s *sendQueue) check(wr *verbs.SendWR) error {
 	sends := wr.Opcode == verbs.OpSend || wr.Opcode == verbs.OpSendImm
 	switch {
@@ -125,8 +125,8 @@ func (s *sendQueue) checkInline(wr *verbs.SendWR) error {
 	return nil
 }
 
-// route returns the address of a datagram's address handle. It returns an error if the
-// datagram is too long.
+// route returns the address of a datagram's address handle. It refuses a datagram that
+// is too long.
 func (s *sendQueue) route(wr *verbs.SendWR) (uint64, error) {
 	if s.qp.kind != verbs.QPTypeUD {
 		return 0, nil
@@ -162,12 +162,12 @@ func (s *sendQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 
 func (s *sendQueue) failed() { s.qp.failed() }
 
-// A recvQueue checks receive requests and collects them for the C code. It is the
-// receive queue of a queue pair, or an SRQ.
+// A recvQueue checks receive requests and collects them in a batch for one call into C.
+// It is the receive queue of a queue pair, or an SRQ.
 type recvQueue struct {
-	qp        *qp // queue pair of this receive queue; nil for an SRQ
+	qp        *qp // nil for an SRQ
 	maxSGE    int
-	datagrams atomic.Int32 // number of UD queue pairs that receive from this queue
+	datagrams atomic.Int32 // number of UD queue pairs that use this queue
 
 	guard  // protects the fields below
 	closed bool
@@ -179,8 +179,8 @@ type recvQueue struct {
 	args postArgs
 }
 
-// gather puts requests into the batch, and returns their number. It stops at the first
-// error or when the queue is full.
+// gather puts requests into the batch and returns how many. It stops at the first
+// invalid request, or when the queue is full.
 func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	r.reqs, r.sges = r.reqs[:0], r.sges[:0]
 	for i := range wrs {
@@ -197,8 +197,9 @@ func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	return len(wrs), nil
 }
 
-// settle implements settler. Some devices wrongly set the GRH flag for messages on a
-// connection; settle() clears it (ibv_poll_cq(3)).
+// settle implements settler. Only datagrams have a GRH, but some devices set the GRH
+// flag for other messages too (ibv_poll_cq(3)). If no UD queue pair uses the queue,
+// settle() clears the flag.
 func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	r.enter()
 	defer r.leave()
@@ -209,8 +210,8 @@ func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	return ok
 }
 
-// failed implements settler. For an SRQ it does nothing, because an SRQ is not flushed
-// when one of its queue pairs fails.
+// failed implements settler. For an SRQ it does nothing, because an SRQ keeps its
+// buffers when a queue pair fails.
 func (r *recvQueue) failed() {
 	if r.qp != nil {
 		r.qp.failed()

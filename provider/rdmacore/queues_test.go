@@ -15,8 +15,7 @@ var caps = verbs.QPCaps{MaxSendWR: 8, MaxSendSGE: 2, MaxInline: 16}
 
 func sge(addr uint64) verbs.SGE { return verbs.SGE{Addr: addr, Length: 8, LKey: 7} }
 
-// The SGEs of a batch are in one array, and the inline data is in another. The SGE of
-// inline data contains an offset in the second array.
+// The SGEs of a batch are in one array, and the inline data is in another.
 func TestGatherSends(t *testing.T) {
 	q := rdmacore.NewSendQueue(verbs.QPTypeRC, caps, 0)
 	n, err := q.Gather([]verbs.SendWR{
@@ -45,7 +44,7 @@ func TestGatherSends(t *testing.T) {
 	}
 }
 
-// A batch ends before the first invalid request. That request must not occupy a place.
+// A batch ends before the first invalid request.
 func TestGatherRefuses(t *testing.T) {
 	good := verbs.SendWR{Opcode: verbs.OpSend}
 	for name, c := range map[string]struct {
@@ -111,7 +110,7 @@ func TestGatherRecvs(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// settle() clears the GRH flag if no UD queue pair receives from the queue.
+// The GRH flag is cleared if no UD queue pair uses the queue.
 func TestSettleRecv(t *testing.T) {
 	q := rdmacore.NewRecvQueue(1, 1)
 	for _, c := range []struct {
@@ -140,6 +139,6 @@ func TestGatherDoesNotAllocate(t *testing.T) {
 		reqs, _, _ := q.Batch()
 		q.Settle(reqs[1].ID())
 	}
-	turn() // In the first turn the batch allocates its memory.
+	turn() // The first turn allocates the memory of the batch.
 	require.Zero(t, testing.AllocsPerRun(1000, turn))
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A wr_id consists of the tag of a queue and a place (24 bits). A tag consists of a
-// generation and an index in the registry (20 bits each).
+// A wr_id has three parts, beginning at the highest bit: a generation (20 bits), an
+// index in the registry (20 bits) and a place (24 bits). The first two parts are the tag
+// of a queue.
 const (
 	placeBits  = 24
 	indexBits  = 20
@@ -22,29 +23,29 @@ const (
 	maxGen    = 1 << (64 - genShift)
 )
 
-// wrID returns the wr_id of a place on the queue that has the tag.
+// wrID returns the wr_id for a place on the queue with the given tag.
 func wrID(tag uint64, place uint32) uint64 { return tag | uint64(place) }
 
 func splitWRID(id uint64) (tag uint64, place uint32) {
 	return id &^ (maxPlaces - 1), uint32(id & (maxPlaces - 1))
 }
 
-// A settler is a send queue or a receive queue. Each completion belongs to one.
+// A settler is the send queue or receive queue to which a completion belongs.
 type settler interface {
-	// settle frees the place of a completed request and sets the caller's ID. It returns
-	// false if the place is not in use.
+	// settle frees the place of a completed request and sets wc.ID to the caller's ID.
+	// It returns false if the place is not in use.
 	settle(place uint32, wc *verbs.WC) bool
-	// failed is called after settle() if the status of the completion is an error.
+	// failed is called after settle() if the request has failed.
 	failed()
 }
 
-// A registry finds the queue of a completion. find() takes no lock, even while other
-// goroutines change the registry.
+// A registry finds a queue by its tag. find() takes no lock, even while other goroutines
+// add and remove queues.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 
 	mu   sync.Mutex
-	free []uint32 // indexes of the slots that are not in use
+	free []uint32 // indexes of unused slots
 	gens []uint32 // for each slot, the generation of its next tag
 }
 
@@ -53,7 +54,8 @@ type tagged struct {
 	queue settler
 }
 
-// add returns a new tag for a queue, or false if there are already maxQueues queues.
+// add returns a new tag for a queue. It returns false if there are already maxQueues
+// queues.
 func (r *registry) add(q settler) (tag uint64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +92,8 @@ func (r *registry) find(tag uint64) settler {
 	return nil
 }
 
-// grow copies the slots to an array of twice the size. A concurrent find() may still read
+// grow doubles the number of slots, or returns false if there are already maxQueues
+// slots. It copies the slots to a new array, because a concurrent find() may still read
 // the old array.
 func (r *registry) grow() bool {
 	old := len(r.gens)

@@ -45,7 +45,7 @@ func TestRegistry(t *testing.T) {
 	require.Nil(t, r.Find(^uint64(0)))
 }
 
-// find() returns the right queue while other goroutines add and remove queues.
+// A queue is found while other goroutines add and remove queues.
 func TestRegistryConcurrent(t *testing.T) {
 	var r rdmacore.Registry
 	steady := rdmacore.NewQueue(1)

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// link starts the command "rdma link" with the given arguments, and returns a channel.
-// The result of the command is sent to that channel when the command has ended.
+// link runs the command "rdma link" in the background. Its result is sent to the
+// channel.
 func link(args string) (done chan error) {
 	done = make(chan error, 1)
 	go func() {
@@ -34,8 +34,7 @@ func finished(t *testing.T, what string, done chan error) {
 	}
 }
 
-// A device with a listener and a connection is removed, and then added again. The
-// process must be able to use the new device.
+// A device that was removed and added again can be used.
 func TestDeviceReturns(t *testing.T) {
 	dev, netdev := os.Getenv("RDMA_TEST_REMOVE"), os.Getenv("RDMA_TEST_NETDEV")
 	if dev == "" {
@@ -54,6 +53,6 @@ func TestDeviceReturns(t *testing.T) {
 		finished(t, "the removal", removal)
 		finished(t, "the device to come back", link("add "+dev+" type rxe netdev "+netdev))
 	}
-	// The library releases a removed device only during the next Open and Close.
+	// The library releases a removed device only at the next Open and Close.
 	require.NoError(t, open(t).Close())
 }

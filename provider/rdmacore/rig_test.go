@@ -15,11 +15,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitLimit is the time after which a wait counts as a hang. It is arbitrary.
+// waitLimit is the time after which a test fails instead of waiting. Arbitrary.
 const waitLimit = 30 * time.Second
 
-// A rig has a device and an event channel. It belongs to the goroutine of its test. At
-// the end of the test all its objects are closed.
+// A rig has a device and an event channel for one test, and closes them at the end.
 type rig struct {
 	*require.Assertions
 	t        *testing.T
@@ -31,8 +30,7 @@ type rig struct {
 	seen     []seenEvent
 }
 
-// A seenEvent has those values of a fetched event that the tests need. The event itself
-// is already acknowledged.
+// A seenEvent has the values of an event that is already acknowledged.
 type seenEvent struct {
 	owner, id *cm.ID
 	typ       cm.EventType
@@ -54,7 +52,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// owner returns the device that has the address.
+// owner returns the device that has the test's address.
 func (r *rig) owner() verbs.Device {
 	r.t.Helper()
 	devices, err := r.provider.Devices()
@@ -99,7 +97,7 @@ func (r *rig) listen(ps cm.PortSpace, addr netip.Addr) *cm.ID {
 	return id
 }
 
-// resolve returns an ID that is ready to connect to a port of the address.
+// resolve returns an ID that is ready to connect to a port.
 func (r *rig) resolve(ps cm.PortSpace, port uint16) *cm.ID {
 	r.t.Helper()
 	id := r.newID(ps)
@@ -111,8 +109,7 @@ func (r *rig) resolve(ps cm.PortSpace, port uint16) *cm.ID {
 	return id
 }
 
-// until fetches events from the given channels and stores them in r.seen. It stops when
-// the function that the caller passes returns true.
+// until fetches events into r.seen, and stops when done() returns true.
 func (r *rig) until(done func() bool, channels ...*cm.EventChannel) {
 	r.t.Helper()
 	for deadline := time.Now().Add(waitLimit); !done(); {
@@ -141,7 +138,7 @@ func (r *rig) fetch(c *cm.EventChannel) {
 	r.seen = append(r.seen, s)
 }
 
-// await returns the next event of an ID. The event must have the given type.
+// await returns the next event of an ID, which must have the given type.
 func (r *rig) await(id *cm.ID, typ cm.EventType) seenEvent {
 	r.t.Helper()
 	return r.awaitOn(r.events, id, typ)
@@ -158,7 +155,7 @@ func (r *rig) awaitOn(c *cm.EventChannel, id *cm.ID, typ cm.EventType) seenEvent
 	return s
 }
 
-// An end is one side of a connection. It has one CQ for both queues of its queue pair.
+// An end is one side of a connection.
 type end struct {
 	r  *rig
 	id *cm.ID
@@ -172,7 +169,6 @@ const (
 	memSize = 64 << 10
 )
 
-// equip creates a CQ, memory and a queue pair for an ID.
 func (r *rig) equip(id *cm.ID, progress verbs.Progress) *end {
 	r.t.Helper()
 	e := &end{r: r, id: id}
@@ -190,8 +186,8 @@ func (r *rig) equip(id *cm.ID, progress verbs.Progress) *end {
 	return e
 }
 
-// request connects to a listener. It returns the active end, and the event of the
-// connection request. The request is not answered yet.
+// request connects to a listener. It returns the active end and the request, which is
+// not answered yet.
 func (r *rig) request(listener *cm.ID, param *cm.ConnParam) (active *end, request seenEvent) {
 	r.t.Helper()
 	active = r.equip(r.resolve(listener.PortSpace(), listener.LocalAddr().Port()), verbs.ProgressManual)
@@ -212,7 +208,7 @@ func (r *rig) pair() (a, b *end) {
 	return a, b
 }
 
-// take polls a CQ until n requests have completed, and requires that all have succeeded.
+// take polls until n requests have completed, and requires that all have succeeded.
 func (e *end) take(n int) []verbs.WC {
 	e.r.t.Helper()
 	wcs := make([]verbs.WC, n)

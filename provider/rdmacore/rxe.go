@@ -11,14 +11,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file works around a property of rxe, the kernel's software device. In ERROR and
-// in SQD, rxe does not notice new requests.
+// Workarounds for rxe, the kernel's software device. In ERROR and in SQD, rxe does not
+// notice new requests.
 
 // rxeVendor is the vendor ID of an rxe device.
 const rxeVendor = 0xffffff
 
-// flushLateRecvs makes rxe flush buffers that were posted after the queue pair failed.
-// The caller holds the queue's guard.
+// flushLateRecvs makes rxe flush receive buffers that were posted after the queue pair
+// failed. The caller holds the queue's guard.
 func (q *qp) flushLateRecvs() {
 	if q.pd.dev.rxe && q.lastState() == verbs.StateError && !q.recvs.closed {
 		raw := C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_ERR}
@@ -26,8 +26,8 @@ func (q *qp) flushLateRecvs() {
 	}
 }
 
-// failed is called for each failed completion. On rxe, the first call flushes buffers
-// that were posted after the failure.
+// failed is called for each failed completion. On rxe, the first call flushes receive
+// buffers that were posted after the failure.
 func (q *qp) failed() {
 	if !q.pd.dev.rxe || verbs.QPState(q.last.Swap(uint32(verbs.StateError))) == verbs.StateError {
 		return
@@ -40,8 +40,9 @@ func (q *qp) failed() {
 // drainPolls is how often awaitDrained asks the device. Arbitrary.
 const drainPolls = 1000
 
-// awaitDrained waits until the send queue is drained, as rxe requires before the
-// transition from SQD to RTS. It returns ErrBusy if requests still wait for the peer.
+// awaitDrained waits until the send queue is drained. rxe requires that before the
+// transition from SQD to RTS. If requests wait for the peer for too long, the error is
+// ErrBusy.
 func (q *qp) awaitDrained() error {
 	for range drainPolls {
 		var raw C.struct_ibv_qp_attr

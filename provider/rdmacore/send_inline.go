@@ -8,8 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SendInline posts the first message after a Doorbell at once. It refuses the others, so
-// that the caller posts them together. It implements verbs.InlineSender.
+// SendInline implements verbs.InlineSender. It posts the first message at once. Until
+// Doorbell or PostSend is called, it refuses further messages, because posting them as
+// one batch costs less.
 //
 // Implements: ibv_post_send(3).
 func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
@@ -20,7 +21,7 @@ func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	return ok
 }
 
-// Doorbell ends the period in which SendInline posts only one message.
+// Doorbell lets SendInline post a message again.
 func (q *qp) Doorbell() {
 	q.sends.enter()
 	q.sends.direct = false
@@ -30,8 +31,8 @@ func (q *qp) Doorbell() {
 // inlineFlags are the flags that SendInline accepts.
 const inlineFlags = verbs.SendFence | verbs.SendSignaled | verbs.SendSolicited
 
-// sendInline posts one message. If the message needs a check that PostSend makes, or the
-// device refuses it, sendInline does nothing and returns false.
+// sendInline posts one message. It returns false if the message needs a check of
+// PostSend, or if the device refuses the message. Then nothing has changed.
 func (s *sendQueue) sendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	if s.direct || s.closed || s.qp.kind != verbs.QPTypeRC || s.places.room() == 0 ||
 		flags&^inlineFlags != 0 || len(data) > s.qp.caps.MaxInline {

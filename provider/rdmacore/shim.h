@@ -1,6 +1,6 @@
-/* The functions through which Go calls libibverbs and librdmacm. They return 0 or a
- * negated errno, unless their comment says otherwise. Structs that pass between C and
- * Go have no pointers. */
+/* The functions through which Go calls libibverbs and librdmacm. A function returns 0 or
+ * a negated errno, unless its comment says otherwise. Structs that pass between C and Go
+ * have no pointers. */
 #ifndef RDMALOOP_SHIM_H
 #define RDMALOOP_SHIM_H
 
@@ -9,9 +9,10 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* The arguments and the result of a call that posts n requests to queue, which is the
- * address of a queue pair or SRQ. The arrays are those of queues.go. If the device has not
- * accepted all requests, err is the negated errno for the request with the index done. */
+/* The arguments and the result of a call that posts n requests. queue is the address of
+ * a queue pair or SRQ. reqs, sges and inline_data are the addresses of the arrays in
+ * queues.go. done is the number of requests that the device has accepted. If the device
+ * has refused the next request, err is a negated errno; otherwise err is 0. */
 struct rl_post {
 	uintptr_t queue;
 	uintptr_t reqs;
@@ -22,7 +23,8 @@ struct rl_post {
 	int32_t err;
 };
 
-/* The arguments and the result of rl_send_inline. err is 0 or a negated errno. */
+/* The arguments and the result of rl_send_inline, which sends len bytes. err is 0 or a
+ * negated errno. */
 struct rl_inline {
 	uintptr_t qp;
 	uint64_t id;
@@ -31,9 +33,9 @@ struct rl_inline {
 	int32_t err;
 };
 
-/* The arguments and the result of rl_poll, which fetches up to n completions to the array
- * wcs of struct ibv_wc. found is the number of completions, or -EIO if the device can not
- * read the queue. */
+/* The arguments and the result of rl_poll, which fetches up to n completions. wcs is the
+ * address of an array of struct ibv_wc. found is the number of completions, or -EIO if
+ * the device can not read the queue. */
 struct rl_poll {
 	uintptr_t cq;
 	uintptr_t wcs;
@@ -41,10 +43,10 @@ struct rl_poll {
 	int32_t found;
 };
 
-/* One send request of a batch. The scatter/gather entries of all requests of the batch
- * are in one array, in the order of the requests. The field sges says how many of
- * these entries belong to this request. If the request has inline data, the address in its entry is an offset
- * into the inline data of the batch. */
+/* One send request of a batch. The scatter/gather entries of all requests are in one
+ * array, in the order of the requests. sges is the number of entries of this request. If
+ * the request has inline data, the address in its entry is an offset into the inline
+ * data of the batch. */
 struct rl_send {
 	uint64_t id;
 	uint64_t remote_addr;
@@ -88,16 +90,16 @@ struct rl_event {
 	struct ibv_ah_attr ah;
 };
 
-/* One asynchronous event. If the event is about a QP, CQ or SRQ, object is the address of
- * that object. If it is about a port, port is the number of the port. */
+/* One asynchronous event. object is the address of the QP, CQ or SRQ that the event is
+ * about, or 0. port is the number of the port that the event is about, or 0. */
 struct rl_async {
 	uint64_t object;
 	uint32_t type;
 	uint32_t port;
 };
 
-/* Converts the result of a function of libibverbs to 0 or a negated errno. Most of these
- * functions return an errno; some return -1 and set errno. */
+/* Converts the result of a function of libibverbs to 0 or a negated errno. Most
+ * functions of libibverbs return an errno; some return -1 and set errno. */
 static inline int verbs_result(int ret)
 {
 	return ret < 0 ? -errno : -ret;
@@ -112,19 +114,19 @@ int rl_nonblock(int fd);
 int rl_next_async(struct ibv_context *ctx, struct rl_async *ev);
 int rl_release_device(struct ibv_context *ctx);
 
-/* The data path: shim_data.c. The functions that get a pointer args return at once, and
- * are called by way of package ccall. Only rl_send_inline uses data. */
+/* The data path: shim_data.c. The functions with a parameter args return at once, so
+ * package ccall may call them. Only rl_send_inline uses data. */
 void rl_post_send(void *args, const void *data);
 void rl_post_recv(void *args, const void *data);
 void rl_post_srq_recv(void *args, const void *data);
 void rl_send_inline(void *args, const void *data);
 void rl_poll(void *args, const void *data);
 
-/* Calls one of these functions by way of cgo. The addresses are integers, because cgo
+/* Calls one of these functions through cgo. The addresses are integers, because cgo
  * checks for each pointer argument whether it points to Go memory with pointers. */
 void rl_call(uintptr_t fn, uintptr_t args, const uint8_t *data);
 
-/* Objects are passed as integers for the same reason. */
+/* These functions take integers for the same reason. */
 void rl_ring_doorbell(uintptr_t qp);
 int rl_arm(uintptr_t cq, int solicited_only);
 int rl_next_cq_event(uintptr_t channel, uint64_t *cq);

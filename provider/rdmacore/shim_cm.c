@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Converts the result of a function of librdmacm, which returns -1 and sets errno, to 0 or
- * a negated errno. */
+/* Converts the result of a function of librdmacm to 0 or a negated errno. A function of
+ * librdmacm that fails returns -1 and sets errno. */
 static int cm_result(int ret)
 {
 	return ret ? -errno : 0;
@@ -38,8 +38,8 @@ static void copy_ud(struct rl_event *out, const struct rdma_ud_param *p)
 	copy_data(&out->param, p->private_data, p->private_data_len);
 }
 
-/* Reports whether an event has parameters. An event that reports a message of the peer
- * has them. */
+/* Reports whether an event has parameters. Events that report a message of the peer have
+ * them. */
 static int has_param(enum rdma_cm_event_type type)
 {
 	switch (type) {
@@ -131,8 +131,8 @@ int rl_connect(struct rdma_cm_id *id, const struct rl_param *p)
 	return cm_result(rdma_connect(id, &param));
 }
 
-/* Accepts a request. rdma_accept always gets a pointer to a struct with parameters, because
- * librdmacm would use a null pointer to read the number of the queue pair. */
+/* Accepts a request. rdma_accept must not get a null pointer as param, because librdmacm
+ * would read the number of the queue pair through it. */
 int rl_accept(struct rdma_cm_id *id, const struct rl_param *p)
 {
 	struct rdma_conn_param param = conn_param(p);
@@ -179,8 +179,8 @@ int rl_set_option(struct rdma_cm_id *id, int option, int value)
 	return cm_result(rdma_set_option(id, RDMA_OPTION_ID, option, &value, sizeof(value)));
 }
 
-/* Copies the address of this side, or of the peer if peer is not 0, to out, which has the
- * size of a struct sockaddr_in6. An address that is not known is all zero. */
+/* Copies the address of this side to out, or the address of the peer if peer is not 0.
+ * out has the size of a struct sockaddr_in6. An unknown address is all zero. */
 void rl_addr(struct rdma_cm_id *id, int peer, uint8_t *out)
 {
 	struct sockaddr *addr = peer ? rdma_get_peer_addr(id) : rdma_get_local_addr(id);

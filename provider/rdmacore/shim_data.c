@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-/* The number of requests that one call of the library posts, as a linked list. */
+/* The largest number of requests in one call of the library, which gets them as a linked
+ * list. */
 enum { CHAIN = 64 };
 
 static void fill_send(struct ibv_send_wr *wr, const struct rl_send *r, struct ibv_sge *sges)
@@ -87,8 +88,7 @@ static void fill_recv(struct ibv_recv_wr *wr, const struct rl_recv *reqs, int n,
 	}
 }
 
-/* Posts receive requests to the shared receive queue srq. If srq is NULL, posts to the
- * receive queue of qp. */
+/* Posts receive requests to srq, or to the receive queue of qp if srq is NULL. */
 static void post_recv(struct ibv_qp *qp, struct ibv_srq *srq, struct rl_post *p)
 {
 	const struct rl_recv *reqs = (const struct rl_recv *)p->reqs;
@@ -121,9 +121,9 @@ void rl_post_srq_recv(void *args, const void *data)
 	post_recv(NULL, (struct ibv_srq *)p->queue, p);
 }
 
-/* Rings the doorbell of a send queue of rxe without posting a request. For that purpose
- * the function tries to post an atomic that has no memory for the result. librxe refuses
- * the atomic and rings the doorbell nevertheless. */
+/* Rings the doorbell of a send queue of rxe without posting a request. The function
+ * tries to post an atomic that has no memory for the result. librxe refuses the atomic,
+ * but rings the doorbell nevertheless. */
 void rl_ring_doorbell(uintptr_t qp)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD }, *bad;

@@ -28,14 +28,14 @@ int rl_nonblock(int fd)
 	return fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? -errno : 0;
 }
 
-/* Closes the descriptors in the context of a removed device. This is needed for drivers that
- * have no disassociate_ucontext, such as the driver of rxe: the kernel does not finish the
- * removal of the device until the descriptors are closed.
+/* Closes the descriptors of a removed device. Some drivers have no
+ * disassociate_ucontext, for example the driver of rxe. With such a driver, the kernel
+ * finishes the removal only after the descriptors are closed.
  *
- * The library closes descriptors with the same numbers again when it next finds a device.
- * Therefore other files must not get these numbers. The function replaces the closed
- * descriptors by descriptors of /dev/null with the same numbers, which can be neither
- * read, written nor controlled. */
+ * The library does not know that the descriptors are closed. When it next finds a
+ * device, it closes the same numbers again. Until then no other file must get these
+ * numbers. So the function replaces the descriptors by descriptors of /dev/null, which
+ * can be neither read, written nor controlled. */
 int rl_release_device(struct ibv_context *ctx)
 {
 	int null_fd = open("/dev/null", O_PATH | O_CLOEXEC);
@@ -65,8 +65,8 @@ static int takes_inline(struct ibv_pd *pd, struct ibv_cq *cq, int bytes)
 	return qp != NULL;
 }
 
-/* Returns the largest size of inline data, up to limit, with which a queue pair can be
- * created. The device does not report that size, so the function tries several sizes. */
+/* Returns the largest size of inline data, up to limit, that a queue pair can have. The
+ * device does not report the size, so the function tries several sizes. */
 int rl_max_inline(struct ibv_context *ctx, int limit)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
@@ -101,7 +101,7 @@ int rl_can_resize(struct ibv_context *ctx)
 }
 
 /* Fetches one event and acknowledges it. Returns 1, or 0 if there is no event, or a
- * negated errno, which is -EINTR if a signal has interrupted the call. */
+ * negated errno. The errno is EINTR if a signal has interrupted the call. */
 int rl_next_async(struct ibv_context *ctx, struct rl_async *out)
 {
 	struct ibv_async_event ev;

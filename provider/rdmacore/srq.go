@@ -21,8 +21,8 @@ type srq struct {
 	recvs recvQueue
 }
 
-// CreateSRQ creates a shared receive queue. If the CQ in attr has manual progress, calls
-// of the SRQ take no lock.
+// CreateSRQ creates a shared receive queue. If attr.CQ has manual progress, the SRQ has
+// the same owner as the CQ and takes no lock.
 //
 // Implements: ibv_create_srq(3).
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
@@ -85,7 +85,8 @@ func (s *srq) address() uintptr { return uintptr(unsafe.Pointer(s.c)) }
 
 func (s *srq) Caps() verbs.SRQCaps { return s.caps }
 
-// Arm sets the number of receive buffers below which AsyncSRQLimit is raised.
+// Arm requests the event AsyncSRQLimit. The event is raised when the SRQ has fewer
+// receive buffers than the limit.
 //
 // Implements: ibv_modify_srq(3).
 func (s *srq) Arm(limit int) error {
@@ -98,7 +99,7 @@ func (s *srq) Arm(limit int) error {
 	}))
 }
 
-// Close destroys the queue.
+// Close destroys the SRQ.
 //
 // Implements: ibv_destroy_srq(3).
 func (s *srq) Close() error {

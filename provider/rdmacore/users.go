@@ -9,11 +9,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A userCount counts the open objects that use an object. While there are any, the
-// object can not be closed. Any goroutine may call the methods.
+// A userCount counts the users of an object, which are the open objects that need it. An
+// object with users can not be closed. Any goroutine may call the methods.
 type userCount struct {
 	mu     sync.Mutex
-	count  int // number of users
+	count  int
 	closed bool
 }
 
@@ -28,15 +28,14 @@ func (u *userCount) add() error {
 	return nil
 }
 
-// remove removes one user.
 func (u *userCount) remove() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.count--
 }
 
-// close calls destroy(). If destroy() fails, the object stays open. close() returns
-// ErrBusy if the object has users. A second close() does nothing.
+// close destroys the object with destroy(). If the object has users, it returns ErrBusy.
+// If destroy() fails, the object stays open. A second close() does nothing.
 func (u *userCount) close(destroy func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -53,8 +52,8 @@ func (u *userCount) close(destroy func() error) error {
 	return nil
 }
 
-// whileOpen calls fn if the object is open, and otherwise returns ErrClosed. Until fn
-// returns, close() and other calls of whileOpen wait.
+// whileOpen calls fn, or returns ErrClosed if the object is closed. While fn runs,
+// close() and other calls of whileOpen wait.
 func (u *userCount) whileOpen(fn func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -64,8 +63,8 @@ func (u *userCount) whileOpen(fn func() error) error {
 	return fn()
 }
 
-// addUsers adds one user to each object. If one is closed, it changes none and returns
-// ErrClosed.
+// addUsers adds one user to each object. If an object is closed, addUsers returns
+// ErrClosed and adds no users.
 func addUsers(list []*userCount) error {
 	for i, u := range list {
 		if err := u.add(); err != nil {
@@ -85,7 +84,7 @@ func removeUsers(list []*userCount) {
 // A guard lets one goroutine at a time use an object.
 type guard struct {
 	mu sync.Mutex
-	// true for manual progress: one goroutine owns the object, so no lock is needed
+	// With manual progress, one goroutine owns the object and needs no lock.
 	owned bool
 	caller
 }
@@ -97,10 +96,10 @@ func newGuard(p verbs.Progress) guard {
 	return guard{owned: true, caller: caller{ccall.NewStack()}}
 }
 
-// share makes the guard one of the owner of the CQ q.
+// share gives a queue the same owner as its CQ.
 func (g *guard) share(q *cq) { g.owned, g.caller = q.owned, q.caller }
 
-// enter begins the use of the object. leave() must follow.
+// enter begins the use of the object. leave() ends it.
 func (g *guard) enter() {
 	if !g.owned {
 		g.mu.Lock()

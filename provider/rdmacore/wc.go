@@ -26,11 +26,12 @@ type rawWC struct {
 	_         [8]byte
 }
 
-// unusedOpcode is the opcode of operations that this package does not use.
+// unusedOpcode stands for operations that package verbs does not have.
 const unusedOpcode verbs.WCOpcode = 255
 
-// convert sets all fields of wc except the ID, which becomes 0 after an error. After an
-// error most fields of r are undefined: ibv_poll_cq(3).
+// convert copies a completion to wc. The caller sets wc.ID. If the request has failed,
+// most fields of the completion are undefined (ibv_poll_cq(3)), and convert clears these
+// fields in wc.
 func (r *rawWC) convert(wc *verbs.WC) {
 	if r.status != C.IBV_WC_SUCCESS {
 		*wc = verbs.WC{Status: verbs.Status(r.status), QPN: r.qpn, VendorErr: r.vendorErr}
@@ -49,8 +50,8 @@ func (r *rawWC) convert(wc *verbs.WC) {
 	wc.VendorErr = r.vendorErr
 }
 
-// fromWCOpcode converts an enum ibv_wc_opcode. In verbs.WCOpcode the opcodes of receives
-// follow the other opcodes without a gap.
+// fromWCOpcode converts an enum ibv_wc_opcode. In package verbs, the opcodes of receives
+// have other numbers.
 func fromWCOpcode(op uint32) verbs.WCOpcode {
 	switch {
 	case op == C.IBV_WC_RECV:
@@ -63,7 +64,7 @@ func fromWCOpcode(op uint32) verbs.WCOpcode {
 	return unusedOpcode
 }
 
-// The build fails if the layout of rawWC differs from that of struct ibv_wc.
+// The build fails if rawWC and struct ibv_wc have different layouts.
 const (
 	_ = -(unsafe.Sizeof(rawWC{}) ^ C.sizeof_struct_ibv_wc)
 	_ = -(unsafe.Offsetof(rawWC{}.status) ^ unsafe.Offsetof(C.struct_ibv_wc{}.status))

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Convert must set or clear every field except the ID, because callers reuse completions.
+// Convert must set every field except the ID, because callers reuse completions.
 func TestConvertCompletion(t *testing.T) {
 	old := verbs.WC{
 		ID: 9, Status: verbs.StatusGeneralErr, Opcode: verbs.WCRead, Flags: verbs.WCWithGRH | verbs.WCInline,
@@ -29,7 +29,7 @@ func TestConvertCompletion(t *testing.T) {
 	require.Equal(t, verbs.WC{Status: verbs.StatusWRFlushErr, QPN: 3, VendorErr: 1}, wc)
 }
 
-// The numbers on the left are those of enum ibv_wc_opcode.
+// The keys of the map are values of enum ibv_wc_opcode.
 func TestConvertOpcode(t *testing.T) {
 	for raw, want := range map[uint32]verbs.WCOpcode{
 		0: verbs.WCSend, 1: verbs.WCWrite, 2: verbs.WCRead, 3: verbs.WCCompareSwap, 4: verbs.WCFetchAdd,

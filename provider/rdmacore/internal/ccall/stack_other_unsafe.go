@@ -4,7 +4,7 @@ package ccall
 
 import "unsafe"
 
-// A Stack is memory for the stack of C functions. On this system there are none.
+// A Stack is memory for the stack of C functions. On this system there is none.
 type Stack struct{}
 
 // NewStack returns nil.

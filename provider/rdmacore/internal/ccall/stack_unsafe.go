@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stackSize is the size of a stack in bytes. Drivers need a few kilobytes, the dynamic
-// linker up to 16 KiB when a function is called for the first time. The system provides
-// only the pages that were used.
+// stackSize is the size of a stack in bytes. Drivers need a few kilobytes. The dynamic
+// linker needs up to 16 KiB when a function is called for the first time. Pages that are
+// never used take no memory.
 const stackSize = 256 << 10
 
-// aboveTop is the number of zero bytes above the stack. A traceback that reads the return
-// address of call() there ends. The stack pointer stays a multiple of 16 (System V ABI,
-// AMD64 supplement, 3.2.2).
+// aboveTop is the number of zero bytes above the stack. A traceback looks there for the
+// return address of call(), finds zero and ends. The stack pointer must stay a multiple
+// of 16 (System V ABI, AMD64 supplement, 3.2.2).
 const aboveTop = 64
 
 // A Stack is memory for the stack of C functions. Only one goroutine at a time may use
@@ -30,7 +30,7 @@ func NewStack() *Stack {
 	if err != nil {
 		return nil
 	}
-	// A function that needs more stack than there is faults here.
+	// A function that needs more stack than there is faults at this page.
 	if err := unix.Mprotect(memory[:unix.Getpagesize()], unix.PROT_NONE); err != nil {
 		_ = unix.Munmap(memory)
 		return nil
