@@ -29,15 +29,15 @@ func peersHere() []*peer {
 	return slices.DeleteFunc(ownPeers(), func(p *peer) bool { return p.name == "rdmacore" || needsTwoProcessors(p) })
 }
 
-// needsTwoProcessors reports whether the peer needs a second processor and this process
-// has none.
+// needsTwoProcessors reports whether the peer can not run because there is only one
+// processor.
 func needsTwoProcessors(p *peer) bool {
 	client, _ := processors()
 	return client < 0 && p.variants[0].mode == "busy"
 }
 
-// TestEveryWorkload checks that every workload of every peer gives plausible rows. Only
-// a peer's first variant runs all workloads.
+// TestEveryWorkload checks that every workload gives plausible rows. Only the first
+// variant of a peer runs all workloads.
 func TestEveryWorkload(t *testing.T) {
 	for _, p := range peersHere() {
 		t.Run(p.name, func(t *testing.T) {
@@ -85,8 +85,7 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	}
 }
 
-// TestStreams checks streams with each number of messages in flight, with one variant of
-// each peer.
+// TestStreams checks streams with different numbers of messages in flight.
 func TestStreams(t *testing.T) {
 	for _, p := range peersHere() {
 		for _, c := range p.Cases(shortRun()) {

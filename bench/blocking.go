@@ -10,15 +10,15 @@ type caller interface {
 	roundTrip(n uint64) error
 }
 
-// A blockingClient is a client for libraries whose calls block. Each of its callers runs
-// on its own goroutine.
+// A blockingClient is a client for libraries whose calls block. Each caller has its own
+// goroutine.
 type blockingClient struct {
 	spec      *spec
 	connect   func() (caller, error)
 	closeConn func(caller) error
 	callers   []caller
 	clock     stopwatch
-	// Number of the last message that each caller has sent.
+	// Number of the last message of each caller.
 	numbers []uint64
 }
 
@@ -41,7 +41,7 @@ func (b *blockingClient) open() error {
 	return nil
 }
 
-// drive sends messages until the duration has passed. It sends at least one message.
+// drive sends messages until the time has passed, and at least one message.
 func (b *blockingClient) drive(period time.Duration, t *tally) (err error) {
 	begin := b.clock.now()
 	deadline := begin + period
@@ -75,7 +75,7 @@ func (b *blockingClient) drivePingPong(deadline time.Duration, t *tally) error {
 	}
 }
 
-// driveAll runs all callers at the same time. They share one tally.
+// driveAll runs all callers at the same time, with one tally.
 func (b *blockingClient) driveAll(deadline time.Duration, t *tally) error {
 	var mu sync.Mutex
 	failed := make(chan error, len(b.callers))

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// Number of round trips of a cache line that are timed together, because reading the
-	// clock takes about as long as one of them.
+	// Round trips that are timed together. One round trip takes about as long as reading
+	// the clock.
 	lineBatch = 64
 	// Number of batches. Together they take less than a millisecond.
 	lineBatches = 33
 )
 
-// cacheLineTime returns the time in nanoseconds of a round trip of a cache line between
-// the processors of the client and of the server: the median of lineBatches. It returns 0
-// if there is only one processor.
+// cacheLineTime returns the median time in nanoseconds of a round trip of a cache line
+// between the processors of the client and the server. It returns 0 if there is only one
+// processor.
 func cacheLineTime() float64 {
 	client, server := processors()
 	if client < 0 {
@@ -56,8 +56,8 @@ func cacheLineTime() float64 {
 	return <-times
 }
 
-// onProcessor runs f in a goroutine whose thread is pinned to a processor. The thread
-// ends with f.
+// onProcessor runs f on a new thread that is pinned to a processor. The thread ends with
+// f.
 func onProcessor(cpu int, f func()) {
 	go func() {
 		runtime.LockOSThread()

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Each measurement starts two child processes: a server and a client. The environment
-// variable roleEnv tells a process its role.
+// Each measurement starts child processes: a server and one or more clients. The
+// environment variable roleEnv tells a process its role.
 //
-// A child reads its spec, and then writes notes. After each note the child waits for a
-// line of input. A client exits after three notes, a server when its input ends.
+// A child reads its spec, and then writes notes. After each note it waits for a line of
+// input. A client exits after three notes. A server exits when its input ends.
 const (
 	roleEnv    = "RDMALOOP_BENCH_ROLE"
 	roleServer = "server"
@@ -22,24 +22,24 @@ const (
 // A spec tells a child process what to measure and how.
 type spec struct {
 	Case
-	Measure time.Duration // Duration of the measurement.
-	WarmUp  time.Duration // Duration of the warm-up before the measurement.
-	// Processors that the process is pinned to, one for each loop. Empty means no pinning.
+	Measure time.Duration
+	WarmUp  time.Duration
+	// Processors to pin the process to, one for each loop. Empty means no pinning.
 	CPUs []int
-	// Address at which the server listens. Empty for the path "memory".
+	// Address at which the server listens. Only for the path "wire".
 	Listen string
-	// Source address of the client. Empty for the path "memory".
+	// Source address of the client. Only for the path "wire".
 	From string
-	// Address that server.Addr has returned. Only the client uses it.
+	// Result of server.Addr. Only for the client.
 	Server string
 }
 
 // loops returns the number of loops of the server.
 func (c Case) loops() int { return max(1, c.Loops) }
 
-// A note is a message from a child process to its parent. A server sends Addr first, and
-// later Usage on request. A client sends Usage with every note, and Result with the last
-// note.
+// A note is a message from a child process to its parent. The server first sends Addr,
+// and later Usage on request. The client sends Usage in every note, and Result in the
+// last note.
 type note struct {
 	Addr   string  `json:",omitempty"`
 	Usage  usage   `json:",omitzero"`
@@ -57,20 +57,20 @@ type server interface {
 type client interface {
 	// open opens the connections.
 	open() error
-	// drive runs the workload for about the duration d and records the messages in t.
+	// drive runs the workload for about the duration d, and records the messages in t.
 	drive(d time.Duration, t *tally) error
 	// Close ends the connections.
 	Close() error
 }
 
-// manyConns is the smallest number of connections for which the memory of one connection
-// is reported. With fewer connections, the figure is too inexact.
+// With fewer connections than this, the memory of one connection is too inexact to
+// report.
 const manyConns = 100
 
-// measuresMemory reports whether the measurement reports the memory of one connection.
+// measuresMemory reports whether the memory of one connection is reported.
 func (s *spec) measuresMemory() bool { return s.Connections >= manyConns }
 
-// runChild is the main program of a child process.
+// runChild is the main function of a child process.
 func runChild(role string, in io.Reader, out io.Writer) error {
 	orders, notes := json.NewDecoder(in), json.NewEncoder(out)
 	var s spec

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// A figure is what -compare compares: the values of one row in all rounds.
+// A figure is a value that -compare compares, with one value for each round.
 type figure struct {
 	name         string
 	values       []float64
 	moreIsBetter bool
 }
 
-// figuresOf returns the figures of rows. A row without a p50 is compared by its rate.
+// figuresOf returns the figures of rows: the p50, or the rate if messages are not timed.
 func figuresOf(rows []Row) (all []figure) {
 	for _, r := range rows {
 		all = append(all, figure{r.label() + " " + r.title(), r.Rounds, r.P50 == 0})
@@ -37,7 +37,7 @@ func figuresOfPairs(rows []PairRow) (all []figure) {
 
 var errOtherRun = errors.New("the file is not from a run of the same kind, with or without -pairs")
 
-// readFigures reads a file that -json has written.
+// readFigures reads a file that a run with -json has written.
 func readFigures(name string, pairs bool) (all []figure, err error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -63,12 +63,11 @@ func readFigures(name string, pairs bool) (all []figure, err error) {
 	return all, nil
 }
 
-// minCompared is the smallest number of rounds of two runs with which the U test can find
-// a difference at the level of 5 %.
+// With fewer rounds than this, the U test can not find a difference at the level of 5 %.
 const minCompared = 4
 
-// printComparison prints the figures that have become better or worse, if a Mann-Whitney
-// U test finds a difference at the level of 5 %.
+// printComparison prints the figures that have become better or worse. A figure counts
+// as changed if a Mann-Whitney U test finds a difference at the level of 5 %.
 func printComparison(w io.Writer, before, after []figure) error {
 	var b strings.Builder
 	grid := [][]string{{"compared with the earlier run", "before", "after", "change", "", "p"}}
@@ -98,7 +97,8 @@ func printComparison(w io.Writer, before, after []figure) error {
 	return err
 }
 
-// difference returns the cells of the table for two figures that differ, or nil.
+// difference returns the cells of the table for a figure that has changed, or nil if it
+// has not.
 func difference(before, after figure) []string {
 	thresholds := benchmath.DefaultThresholds
 	old := benchmath.NewSample(slices.Clone(before.values), &thresholds)

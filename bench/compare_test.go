@@ -26,8 +26,8 @@ func TestCompare(t *testing.T) {
 	require.Contains(t, text, "too few to compare: 1\n")
 }
 
-// TestCompareFiles checks that the rows of a run can be compared with a file of the same
-// kind of run, and not with another file.
+// TestCompareFiles checks that a run can be compared only with a file of the same kind
+// of run.
 func TestCompareFiles(t *testing.T) {
 	rows := testRows()
 	for i := range rows {

@@ -39,8 +39,7 @@ func fromSockaddr(at unix.Sockaddr) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(netip.AddrFrom4(in.Addr), uint16(in.Port)), nil
 }
 
-// connect connects the UDP socket to an address. The socket then receives from that
-// address only.
+// connect connects the socket to an address. Then it receives only from that address.
 func (d *datagramSocket) connect(peer netip.AddrPort) error {
 	at := &unix.SockaddrInet4{Addr: peer.Addr().As4(), Port: int(peer.Port())}
 	return os.NewSyscallError("connect", unix.Connect(d.fd, at))
@@ -51,8 +50,8 @@ func (d *datagramSocket) send(message []byte) error {
 	return os.NewSyscallError("write", err)
 }
 
-// receive receives one datagram and returns its length, or 0 if none waits. It returns
-// the sender only if wantSource is true.
+// receive receives one datagram and returns its length, or 0 if there is none. It
+// returns the sender only if wantSource is true.
 func (d *datagramSocket) receive(message []byte, wantSource bool) (n int, from netip.AddrPort, err error) {
 	if !wantSource {
 		n, err = unix.Read(d.fd, message)

@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// errBlocked is the error of sender.send when the connection cannot accept a message
-// now. The transport calls session.onWritable later.
+// errBlocked means that a connection can not accept a message now. When it can, the
+// transport calls session.onWritable.
 var errBlocked = errors.New("the send queue is full")
 
-// A transport connects the driver to a client library with callbacks. Only post() and
-// Close may be called from outside the event loop's goroutine.
+// A transport is the interface between the driver and a client library with callbacks.
+// Only post() and Close may be called outside the goroutine of the event loop.
 type transport interface {
-	// post calls f on the loop. Any goroutine may call post().
+	// post calls f in the event loop. Any goroutine may call post().
 	post(f func()) error
-	// after calls f on the loop after the duration d.
+	// after calls f in the event loop when the duration d has passed.
 	after(d time.Duration, f func())
 	// dial opens a connection. The transport later calls session.onOpen or driver.fail.
 	dial(s *session) error
 	// closeConn closes a connection. The transport later calls session.onClose.
 	closeConn(s *session)
-	// Close releases the library's resources. It must not be called on the loop.
+	// Close releases the resources of the library. The event loop must not call it.
 	Close() error
 }
 
 // A driver runs the workload of a client whose library has callbacks. It belongs to the
-// event loop's goroutine. Other goroutines only call open(), drive() and Close.
+// goroutine of the event loop. Other goroutines call only open(), drive() and Close.
 type driver struct {
 	spec      *spec
 	transport transport
@@ -36,14 +36,14 @@ type driver struct {
 	tally    *tally
 	begin    time.Duration
 	deadline time.Duration
-	// Time at which workIdle sends its next message.
+	// When workIdle sends its next message.
 	nextDue time.Duration
-	// True when the sessions must send no more messages in this phase.
+	// The sessions must send no more messages in this phase.
 	stopping bool
-	// Number of sessions that have not yet stopped in this phase.
+	// Sessions that have not stopped in this phase.
 	activeSessions int
 	err            error // The first error of any session or of the transport.
-	// Receives nil or the error when the work of open() or drive() has ended.
+	// Receives the error or nil when open() or drive() has ended.
 	done chan error
 }
 
@@ -114,14 +114,13 @@ func (d *driver) start() {
 	}
 }
 
-// sendPaced sends a message of workIdle in every idleInterval. It skips an interval while
-// a message is in flight. recordPaced corrects the times for skipped intervals.
+// sendPaced sends a message of workIdle in every idleInterval. While an answer is
+// missing, it sends nothing, and recordPaced corrects the times.
 func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
 	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {
 		if s.sent == s.acked {
-			// A session with a message in flight stops in onComplete, when the answer
-			// has arrived.
+			// The session stops in onComplete, when the answer has arrived.
 			s.stop()
 		}
 		return
@@ -157,5 +156,5 @@ func (d *driver) finish() {
 	}
 }
 
-// connectionLost is the error for a connection that the driver did not close.
+// connectionLost is the error for a connection that the driver has not closed.
 func connectionLost(err error) error { return fmt.Errorf("connection lost: %w", err) }

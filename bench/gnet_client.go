@@ -8,7 +8,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// A gnetClient is a transport on gnet.
+// A gnetClient is a transport over gnet.
 type gnetClient struct {
 	gnet.BuiltinEventEngine
 	driver *driver
@@ -26,7 +26,8 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the event loop, or directly while no connection has opened yet.
+// post calls f in the event loop. Before the first connection there is no loop, and
+// post() calls f directly.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()
@@ -46,7 +47,7 @@ func (g *gnetClient) after(d time.Duration, f func()) {
 	})
 }
 
-// dial starts a goroutine that connects, because connecting would block the loop.
+// dial connects in a goroutine of its own, because connecting would block the loop.
 func (g *gnetClient) dial(s *session) error {
 	go func() {
 		if _, err := g.client.DialContext("tcp", g.driver.spec.Server, s); err != nil {
@@ -56,7 +57,7 @@ func (g *gnetClient) dial(s *session) error {
 	return nil
 }
 
-// closeConn resets the connection, so that the local port is free at once.
+// closeConn resets the connection. Then the local port is free at once.
 func (g *gnetClient) closeConn(s *session) {
 	c := s.sender.(*gnetSender).conn
 	if err := errors.Join(c.SetLinger(0), c.Close()); err != nil {
@@ -96,8 +97,8 @@ func (g *gnetClient) OnClose(c gnet.Conn, err error) gnet.Action {
 	return gnet.None
 }
 
-// A gnetSender is the sender of a gnet connection. It never returns errBlocked, because
-// gnet's buffer has no limit.
+// A gnetSender sends on a gnet connection. It never returns errBlocked, because gnet's
+// buffer has no limit.
 type gnetSender struct {
 	conn    gnet.Conn
 	message []byte

@@ -8,12 +8,11 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// A gnetServer answers messages over TCP as an echoServer does. All messages have the
-// same size.
+// A gnetServer answers messages over TCP in the same way as an echoServer.
 type gnetServer struct {
 	gnet.BuiltinEventEngine
 	spec *spec
-	// Receives two values: nil or an error after the start, and then the result of
+	// Receives two values: nil or an error after the start, and later the result of
 	// gnet.Run.
 	ready chan error
 	addr  string
@@ -60,13 +59,13 @@ func (g *gnetServer) Addr() string { return g.addr }
 // Close does nothing, because the process exits afterwards.
 func (g *gnetServer) Close() error { return nil }
 
-// OnOpen gives the connection a counter of the messages since the last answer.
+// OnOpen gives the connection a counter of messages.
 func (g *gnetServer) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	c.SetContext(&serverConn{})
 	return nil, gnet.None
 }
 
-// OnTraffic answers the last message of each group. It avoids the method Next, which may
+// OnTraffic answers the last message of each group. It does not use Next, which may
 // allocate.
 func (g *gnetServer) OnTraffic(c gnet.Conn) gnet.Action {
 	state := c.Context().(*serverConn)

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// A goal is a figure that this library should reach, most of them in comparison with a
-// peer.
+// A goal is a limit for a figure of this library, in most cases for its ratio to the
+// figure of a peer.
 type goal struct {
 	ours Case
-	// Case of the peer. Without a Peer, the limit applies to our figure itself.
+	// Case of the peer. If Peer is empty, the limit is for our figure itself.
 	theirs Case
 	metric metric
 	limit  float64
@@ -62,7 +62,7 @@ func goals() (all []goal) {
 	versus(local, ucx, workStream, 64, 256, 1, metricRate(), 1)
 	versus(local, ucx, workStream, 4<<10, 32, 1, metricRate(), 1)
 	versus(local, ucx, workStream, 64<<10, 32, 1, metricRate(), 1)
-	// A put of UCX, times two, stands for both operations.
+	// A WRITE of UCX stands for both operations.
 	put := single(ucx, workWrite, 64, 1, 1)
 	add(single(local, workRead, 64, 1, 1), put, metricP50(), 1.5)
 	add(single(local, workWrite, 64, 1, 1), put, metricP50(), 1.5)
@@ -104,8 +104,8 @@ func (g goal) name() string {
 	return text + " × " + g.theirs.label() + " " + g.theirs.title()
 }
 
-// ratio returns our figure divided by the figure of the peer, or our figure if the goal
-// has no peer. The second result is false if a figure is missing.
+// ratio returns our figure divided by the peer's figure, or our figure if there is no
+// peer. The second result is false if a figure is missing.
 func (g goal) ratio(ours, theirs Row) (float64, bool) {
 	figure, base := g.metric.of(ours), 1.
 	if g.theirs.Peer != "" {

@@ -12,9 +12,7 @@ import (
 // operating system and Go version.
 func describeMachine() string { return describe(os.DirFS("/")) }
 
-// describe describes the machine whose files are in the given file system.
-//
-// See proc_cpuinfo(5) and proc_sys_kernel(5).
+// describe describes the machine whose files are in root.
 func describe(root fs.FS) string {
 	parts := []string{processor(root), fmt.Sprintf("%d processors for this program", runtime.NumCPU())}
 	if strings.Contains(cpuinfo(root, "flags")+" ", " hypervisor ") {
@@ -39,8 +37,7 @@ func processor(root fs.FS) string {
 	return runtime.GOARCH
 }
 
-// cpuinfo returns the value of a name in /proc/cpuinfo for the first processor, or "" if
-// there is none.
+// cpuinfo returns the value of a name for the first processor, or "" if there is none.
 func cpuinfo(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	for l := range strings.Lines(string(text)) {
@@ -52,7 +49,7 @@ func cpuinfo(root fs.FS, name string) string {
 	return ""
 }
 
-// line returns the contents of a file with one line, or "" if the file cannot be read.
+// line returns the text of a file, or "" if the file can not be read.
 func line(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, name)
 	return strings.TrimSpace(string(text))

@@ -21,7 +21,7 @@ const (
 
 func main() {
 	if role := os.Getenv(roleEnv); role != "" {
-		// A child ignores Ctrl-C. Its parent stops it.
+		// Only the parent reacts to Ctrl-C. It stops its children.
 		signal.Ignore(os.Interrupt)
 		os.Exit(status(os.Stderr, runChild(role, os.Stdin, os.Stdout)))
 	}
@@ -46,7 +46,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	// Another Ctrl-C kills the process.
+	// A second Ctrl-C kills the process.
 	context.AfterFunc(ctx, cancel)
 
 	measure := runAll
@@ -65,7 +65,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 var errNoCase = errors.New("nothing to measure")
 
-// runAll measures all cases that the options select, and prints the rows.
+// runAll measures the cases that the options select, and prints the rows.
 func runAll(ctx context.Context, o options, stdout, stderr io.Writer) (failures int, err error) {
 	before, err := earlier(o)
 	if err != nil {
@@ -108,7 +108,7 @@ func runPairs(ctx context.Context, o options, stdout, stderr io.Writer) (failure
 	return failures, printComparison(stdout, before, figuresOfPairs(rows))
 }
 
-// earlier returns the figures of the run to compare with, if any.
+// earlier returns the figures of the run that -compare names, if any.
 func earlier(o options) ([]figure, error) {
 	if o.compare == "" {
 		return nil, nil
@@ -123,7 +123,8 @@ func runners() (all []runner) {
 	return append(all, newUCX())
 }
 
-// available returns the runners that can run here. For the others it prints the reason.
+// available returns the runners that can run here. It prints why the other runners can
+// not.
 func available(all []runner, o options, stderr io.Writer) (here []runner) {
 	for _, r := range all {
 		if !o.wantsPeer(r.Name()) {

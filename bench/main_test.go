@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hangLimit is the time after which a test counts as hanging and fails.
+// hangLimit is the time after which a test fails instead of waiting. Arbitrary.
 const hangLimit = 2 * time.Minute
 
 const runProgramEnv = "RDMALOOP_TEST_RUN_BENCH"
@@ -44,8 +44,7 @@ func TestRunRejects(t *testing.T) {
 	require.Equal(t, exitOK, run([]string{"-h"}, &bytes.Buffer{}, &bytes.Buffer{}))
 }
 
-// TestCtrlC checks that Ctrl-C ends a run early. The run still prints the cases that it
-// has measured.
+// TestCtrlC checks that Ctrl-C ends a run, which still prints its results.
 func TestCtrlC(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -61,8 +60,8 @@ func TestCtrlC(t *testing.T) {
 	defer hung.Stop()
 
 	lines := bufio.NewScanner(stderr)
-	// In each round, the program prints one line for each of the two workloads. At the
-	// third line the first round is complete, so every case has a row.
+	// Each round prints a line for each of the two workloads. At the third line, the
+	// first round is complete.
 	for range 3 {
 		require.True(t, lines.Scan())
 	}

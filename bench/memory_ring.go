@@ -3,41 +3,41 @@ package main
 import "sync/atomic"
 
 const (
-	// Messages are copied in fragments of this length in bytes, so that the receiver copies
-	// one while the sender copies the next. Arbitrary.
+	// Messages are copied in fragments of this many bytes. So the receiver copies one
+	// fragment while the sender copies the next. Arbitrary.
 	ringFragment = 4 << 10
-	// Length of a ring in bytes, if that is enough for minRingCells cells: it fits into
-	// the second-level cache of most processors.
+	// Length of a ring in bytes. It fits into the second-level cache of most processors.
+	// A ring with large cells is longer, because it has at least minRingCells cells.
 	ringBytes    = 256 << 10
 	minRingCells = 16
 )
 
-// A ring transfers messages in one direction through shared memory. The sender and the
-// receiver each have a ring on the same memory.
+// A ring carries messages in one direction through shared memory. The sender and the
+// receiver each have a ring for the same memory.
 type ring struct {
 	cells []cell
-	// Number of fragments that the receiver has copied out of the cells.
+	// Number of fragments that the receiver has read.
 	received *atomic.Uint64
-	fragment int    // Length of a fragment in bytes.
+	fragment int    // Bytes of a fragment.
 	next     uint64 // Number of the next fragment, from 0.
-	// Number of fragments that the sender may write before it reads received again.
+	// When next reaches this number, the sender reads received again.
 	limit uint64
 }
 
 // ringShape returns the number of cells for messages of the given length, and the length
-// of their fragments in bytes.
+// of a fragment in bytes.
 func ringShape(message int) (cells, fragment int) {
 	fragment = min(message, ringFragment)
 	return max(minRingCells, ringBytes/cellSize(fragment)), fragment
 }
 
-// ringSize returns the length in bytes of the memory of a ring.
+// ringSize returns the bytes of memory that a ring needs.
 func ringSize(message int) int {
 	cells, fragment := ringShape(message)
 	return cellAlign + cells*cellSize(fragment)
 }
 
-// newRing returns one side of the ring at the given offset of the memory.
+// newRing returns one side of the ring at an offset of the memory.
 func newRing(f *sharedFile, offset, message int) *ring {
 	cells, fragment := ringShape(message)
 	return &ring{
@@ -62,10 +62,11 @@ func (r *ring) put(message []byte) {
 	}
 }
 
-// ready reports whether the first fragment of the next message has arrived.
+// ready reports whether the next message has begun to arrive.
 func (r *ring) ready() bool { return r.cells[r.next%uint64(len(r.cells))].count.Load() == r.next+1 }
 
-// take copies the next message out of the ring. It waits until all of it has arrived.
+// take copies the next message out of the ring. It waits until the whole message has
+// arrived.
 func (r *ring) take(message []byte) {
 	for len(message) > 0 {
 		for !r.ready() {

@@ -13,7 +13,8 @@ func ringSides(message int) (sender, receiver *ring) {
 	return newRing(f, 0, message), newRing(f, 0, message)
 }
 
-// TestRing sends more messages than a ring holds. The last fragment of each is short.
+// TestRing sends more messages than fit into a ring. Each message ends with a short
+// fragment.
 func TestRing(t *testing.T) {
 	const size, messages = 3*ringFragment + 100, 1000
 	sender, receiver := ringSides(size)

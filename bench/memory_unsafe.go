@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeShared makes shared memory in a file. Another process passes the file's name to
-// openShared. The parameter size is the length in bytes.
+// makeShared creates shared memory of the given size in bytes. Another process opens it
+// by the name of its file.
 func makeShared(size int) (*sharedFile, error) {
 	fd, err := unix.MemfdCreate("rdmaloop-bench", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -42,8 +42,7 @@ func mapShared(f *os.File, size int) (*sharedFile, error) {
 	return &sharedFile{f, memory}, nil
 }
 
-// cellAt returns the cell at the given offset of the memory. The offset is a multiple of
-// cellAlign. So the cell's counter is aligned, because a mapping begins at a page.
+// cellAt returns the cell at an offset of the memory, which is a multiple of cellAlign.
 func cellAt(memory []byte, offset, message int) cell {
 	count := (*atomic.Uint64)(unsafe.Pointer(&memory[offset]))
 	return cell{count, memory[offset:][unsafe.Sizeof(*count):][:message]}

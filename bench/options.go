@@ -16,25 +16,25 @@ const maxSize = 1 << 20
 
 // options are the values of the flags.
 type options struct {
-	// Variants to measure: peer, peer/path or peer/path/mode. A missing part selects
-	// all. An empty list selects all variants.
+	// Variants to measure, each as peer, peer/path or peer/path/mode. An empty list
+	// means all.
 	peers []string
-	// Names of the workloads. An empty list selects all.
+	// Names of the workloads. An empty list means all.
 	workloads []string
-	// Message sizes in bytes. Without sizes, each workload uses its default.
+	// Message sizes in bytes. An empty list means the usual sizes of each workload.
 	sizes []int
-	// True for a short run with fewer cases.
+	// A short run with fewer cases.
 	quick bool
-	// True to measure the goals in pairs.
+	// Measure the goals in pairs.
 	pairs    bool
 	duration time.Duration
-	// Number of times that each case is measured.
+	// How often each case is measured.
 	rounds int
 	// Name of the JSON file, or "-" for the standard output.
 	json string
-	// Directory to which the plots are written.
+	// Directory for the plots.
 	plots string
-	// Name of a JSON file of an earlier run to compare with.
+	// JSON file of an earlier run to compare with.
 	compare string
 }
 
@@ -68,7 +68,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o.withDefaults()
 }
 
-// withDefaults returns a copy in which zero fields have their defaults.
+// withDefaults returns the options with defaults for zero fields.
 func (o options) withDefaults() (options, error) {
 	if o.duration < 0 || o.rounds < 0 {
 		return o, errors.New("-duration and -rounds must not be negative")
@@ -127,7 +127,7 @@ func (o options) wantsPeer(name string) bool {
 	})
 }
 
-// wantsCase reports whether the workload and the variant of a case are to be measured.
+// wantsCase reports whether a case is to be measured.
 func (o options) wantsCase(c Case) bool {
 	whole := c.Peer + "/" + c.Path + "/" + c.Mode + "/"
 	return o.wants(c.Workload) && (len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
@@ -135,8 +135,8 @@ func (o options) wantsCase(c Case) bool {
 	}))
 }
 
-// sizesOr returns the message sizes that the user requested. Without a request, a quick
-// run has smallSize, and other runs have the usual sizes.
+// sizesOr returns the sizes that the user has requested. Otherwise a quick run has
+// smallSize, and other runs have the usual sizes.
 func (o options) sizesOr(usual ...int) []int {
 	switch {
 	case len(o.sizes) > 0:

@@ -55,8 +55,7 @@ func TestRefusedOptions(t *testing.T) {
 	require.Contains(t, help.String(), "-workloads")
 }
 
-// TestQuick checks that a quick run has a case of every workload, and less than half of
-// all cases.
+// TestQuick checks that a quick run has all workloads, but less than half of the cases.
 func TestQuick(t *testing.T) {
 	quick, whole := 0, 0
 	for _, workload := range workloads() {

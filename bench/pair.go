@@ -14,13 +14,14 @@ import (
 	"time"
 )
 
-// childProcs sets GOMAXPROCS to one more than the number of loops that may never sleep.
+// childProcs sets GOMAXPROCS to one more than the number of loops, because a loop may
+// never sleep.
 func childProcs(loops int) string { return fmt.Sprintf("GOMAXPROCS=%d", loops+1) }
 
 // hangTimeout is how much longer than planned a measurement may take. Arbitrary.
 const hangTimeout = 30 * time.Second
 
-// A process is the server or the client of a measurement.
+// A process is a server or client of a measurement.
 type process struct {
 	role   string
 	cmd    *exec.Cmd
@@ -63,8 +64,8 @@ func (d *process) note() (n note, err error) {
 	return n, err
 }
 
-// stop closes the input of the process and waits until the process has exited. The error
-// of a failed process contains its standard error.
+// stop closes the input of the process, and waits until it has exited. If the process
+// has failed, the error contains its standard error.
 func (d *process) stop() error {
 	d.stdin.Close()
 	err := d.cmd.Wait()
@@ -74,14 +75,14 @@ func (d *process) stop() error {
 	return fmt.Errorf("%s: %w: %s", d.role, err, strings.TrimSpace(d.stderr.String()))
 }
 
-// A snapshot is the usage of the server and its clients together at one moment.
+// A snapshot has the usage of all processes of a measurement at one moment.
 type snapshot struct {
 	usage  usage
 	result *result
 }
 
-// measurePair measures a case with a server process and a client process. In workLoops
-// each loop of the server has a client process.
+// measurePair measures a case with a server process and a client process. workLoops has
+// one client process for each loop of the server.
 func measurePair(ctx context.Context, s spec) (row Row, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Measure+s.WarmUp+hangTimeout)
 	defer cancel()
@@ -129,8 +130,8 @@ func measurePair(ctx context.Context, s spec) (row Row, err error) {
 
 var errNothing = errors.New("no message completed in that time")
 
-// nextSnapshot waits for the next note of each client and adds the server's usage. After
-// that it lets the clients take their next step.
+// nextSnapshot waits for a note of each client, and asks the server for its usage. Then
+// it lets the clients take their next step.
 func nextSnapshot(clients []*process, srv *process) (st snapshot, err error) {
 	for _, cl := range clients {
 		n, err := cl.note()
@@ -153,8 +154,8 @@ func nextSnapshot(clients []*process, srv *process) (st snapshot, err error) {
 	return st, err
 }
 
-// rowOf computes the row of a case from the snapshots before the connections, after the
-// warm-up, and at the end.
+// rowOf computes the row of a case from three snapshots: before the connections, after
+// the warm-up, and at the end.
 func rowOf(c Case, snapshots *[3]snapshot) Row {
 	row := Row{Case: c}
 	r := snapshots[2].result
@@ -175,15 +176,14 @@ func rowOf(c Case, snapshots *[3]snapshot) Row {
 	return row
 }
 
-// loopbackAddresses returns two loopback addresses that no other run uses. The addresses
-// differ, because only one process can bind the UDP port of an address.
+// loopbackAddresses returns two loopback addresses that no other run uses. They differ,
+// because only one process can bind the UDP port of an address.
 func loopbackAddresses() (server, client string) {
 	pid := os.Getpid()
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	// A process ID has at most 22 bits. The upper 6 bits are added to one of these
-	// constants.
+	// A process ID has at most 22 bits. These constants leave room for its upper 6 bits.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

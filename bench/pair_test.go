@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFailedProcess checks that the error of a measurement contains the text that the
-// failed process printed.
+// TestFailedProcess checks that the error contains what the failed process has printed.
 func TestFailedProcess(t *testing.T) {
 	_, err := measurePair(context.Background(), spec{Case: Case{Peer: "nobody"}})
 	require.ErrorContains(t, err, `no peer "nobody"`)
@@ -24,8 +23,7 @@ func TestInterruptedMeasurement(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestUnreachableServer checks that a client reports an error if it cannot reach its
-// server.
+// TestUnreachableServer checks that a client reports a server that it can not reach.
 func TestUnreachableServer(t *testing.T) {
 	for _, peer := range []string{"rdmaloop", "gnet", "stdlib"} {
 		t.Run(peer, func(t *testing.T) {

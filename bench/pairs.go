@@ -11,29 +11,30 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Defaults of a run with -pairs. With nine rounds, a 95 % interval of the median leaves
-// out the smallest and the largest ratio. The duration is arbitrary.
+// Defaults of a run with -pairs. With nine rounds, the 95 % interval of the median goes
+// from the second to the eighth ratio. The duration is arbitrary.
 const (
 	pairRounds   = 9
 	pairDuration = 120 * time.Millisecond
 )
 
-// A pairing is two cases that are measured one right after the other, with the goals that
-// need both.
+// A pairing is two cases that are measured one right after the other, with the goals
+// that compare them.
 type pairing struct {
 	ours, theirs Case
 	goals        []*goalResult
 }
 
-// A goalResult has the ratios of a goal, one for each round.
+// A goalResult has the ratio of a goal in each round.
 type goalResult struct {
 	goal   goal
 	ratios []float64
-	// Smallest and largest round trip of a cache line in nanoseconds, during the rounds.
+	// Smallest and largest round trip of a cache line in nanoseconds.
 	lineLow, lineHigh float64
 }
 
-// pairingsOf groups the goals that the options select and whose peers can run.
+// pairingsOf returns pairings for the goals that the options select and that can run
+// here.
 func pairingsOf(all []goal, o options, here map[string]runner) (pairs []*pairing) {
 	for _, g := range all {
 		g.ours.For, g.theirs.For = o.duration, o.duration
@@ -56,14 +57,13 @@ func pairingsOf(all []goal, o options, here map[string]runner) (pairs []*pairing
 	return pairs
 }
 
-// selectsGoal reports whether the flags -peers, -workloads and -sizes select the case of
-// this library in a goal.
+// selectsGoal reports whether the options select our case of a goal.
 func (o options) selectsGoal(g goal) bool {
 	return o.wantsCase(g.ours) && (len(o.sizes) == 0 || slices.Contains(o.sizes, g.ours.Size))
 }
 
 // measurePairs measures each pairing once in every round. The order of the two cases
-// changes from round to round. It returns the number of failures.
+// changes from round to round. measurePairs returns the number of failures.
 func measurePairs(ctx context.Context, pairs []*pairing, o options, here map[string]runner, stderr io.Writer) (failures int) {
 	line := newProgress(stderr, o.rounds*len(pairs))
 	defer line.finish()
@@ -83,7 +83,7 @@ func measurePairs(ctx context.Context, pairs []*pairing, o options, here map[str
 	return failures
 }
 
-// measure measures both cases and adds the ratios to the results.
+// measure measures both cases and adds the ratios to the goals.
 func (p *pairing) measure(ctx context.Context, here map[string]runner, theirsFirst bool) (err error) {
 	cases := []Case{p.ours, p.theirs}
 	rows := make([]Row, len(cases))
@@ -105,7 +105,7 @@ func (p *pairing) measure(ctx context.Context, here map[string]runner, theirsFir
 	return nil
 }
 
-// add adds the ratio of two rows. The second row is empty if the goal has no peer.
+// add adds the ratio of two rows. The row theirs is empty if the goal has no peer.
 func (g *goalResult) add(ours, theirs Row) {
 	ratio, ok := g.goal.ratio(ours, theirs)
 	if !ok {
@@ -120,9 +120,8 @@ func (g *goalResult) add(ours, theirs Row) {
 	}
 }
 
-// A PairRow is the result of a goal in the JSON. Lo and Hi are the bounds of the
-// confidence interval of the median. They are 0 if there were too few rounds for an
-// interval.
+// A PairRow is the result of a goal in the JSON. Lo and Hi bound the confidence interval
+// of the median. They are 0 if there were too few rounds.
 type PairRow struct {
 	Name       string    `json:"name"`
 	Ratios     []float64 `json:"ratios"`
@@ -131,13 +130,13 @@ type PairRow struct {
 	Hi         float64   `json:"hi"`
 	Confidence float64   `json:"confidence"`
 	Limit      float64   `json:"limit"`
-	// True if a larger ratio is better.
+	// Whether a larger ratio is better.
 	MoreIsBetter bool `json:"more_is_better"`
-	// One of met, missed and undecided. It is undecided if the limit is inside the
+	// One of met, missed and undecided. Undecided means that the limit is inside the
 	// interval.
 	Verdict string `json:"verdict"`
 	// Smallest and largest round trip of a cache line in nanoseconds, just before and
-	// just after each measurement.
+	// after the measurements.
 	CacheLineLow  float64 `json:"cache_line_low_ns,omitempty"`
 	CacheLineHigh float64 `json:"cache_line_high_ns,omitempty"`
 }
@@ -145,7 +144,7 @@ type PairRow struct {
 // confidence is the requested level of the intervals.
 const confidence = 0.95
 
-// row computes the row of a result that has at least one ratio.
+// row computes the row of a goal that has at least one ratio.
 func (g *goalResult) row() PairRow {
 	thresholds := benchmath.DefaultThresholds
 	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(g.ratios), &thresholds), confidence)
@@ -167,7 +166,7 @@ func (g *goalResult) row() PairRow {
 	return r
 }
 
-// pairRows returns the rows of all goals that were measured.
+// pairRows returns the rows of the goals that were measured.
 func pairRows(pairs []*pairing) (rows []PairRow) {
 	for _, p := range pairs {
 		for _, g := range p.goals {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testGoals has two goals of one pairing, and one without a peer.
+// testGoals returns two goals that compare the same cases, and one goal without a peer.
 func testGoals() []goal {
 	ours := Case{Peer: "a", Workload: workPingPong, Size: 64, InFlight: 1, Connections: 1}
 	theirs := ours
@@ -65,8 +65,7 @@ func TestPairFails(t *testing.T) {
 	require.Empty(t, pairRows(pairs))
 }
 
-// TestPairVerdicts checks that a goal is undecided if the limit is inside the interval,
-// and that too few rounds have no interval.
+// TestPairVerdicts checks the verdicts of goals, with enough rounds and with too few.
 func TestPairVerdicts(t *testing.T) {
 	g := testGoals()[0]
 	for verdict, ratios := range map[string][]float64{
@@ -94,7 +93,7 @@ func TestPairsOfNothing(t *testing.T) {
 	require.NoError(t, outputPairs(nil, options{json: "-"}, &b))
 }
 
-// TestCacheLineTime checks that the time is known exactly if there are two processors.
+// TestCacheLineTime checks that the time is measured if there are two processors.
 func TestCacheLineTime(t *testing.T) {
 	client, _ := processors()
 	require.Equal(t, client >= 0, cacheLineTime() > 0)

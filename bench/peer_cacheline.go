@@ -1,10 +1,10 @@
 package main
 
-// maxCacheLine is the size in bytes of the largest message of the peer cacheline. A
-// larger one takes more than two cache lines, and is left to the peer memcpy.
+// maxCacheLine is the largest message in bytes that the peer cacheline measures. A
+// larger message needs more than two cache lines, and is measured by the peer memcpy.
 const maxCacheLine = 64
 
-// cacheLinePeer returns the peer that gives a lower bound for small messages on the local
+// cacheLinePeer returns a peer that gives a lower bound for small messages on the local
 // path. It uses shared memory without a library.
 func cacheLinePeer() *peer {
 	return &peer{
@@ -22,7 +22,7 @@ type sharedMemory struct {
 	spinner
 	request  cell
 	response cell
-	served   uint64 // Number of the last message that was answered.
+	served   uint64 // Number of the last answered message.
 }
 
 func newSharedMemory(f *sharedFile, err error, message int) (*sharedMemory, error) {
@@ -46,13 +46,13 @@ func serveMemory(s *spec) (server, error) {
 // Addr returns the name of the file.
 func (m *sharedMemory) Addr() string { return m.file.Name() }
 
-// Close ends the goroutine that answers messages. Then it closes the file.
+// Close ends the goroutine that answers messages, and closes the file.
 func (m *sharedMemory) Close() error {
 	m.end()
 	return m.file.Close()
 }
 
-// serve answers the next message if it is there.
+// serve answers the next message if it has arrived.
 func (m *sharedMemory) serve() {
 	if m.request.count.Load() == m.served {
 		return

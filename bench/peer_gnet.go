@@ -18,14 +18,14 @@ func gnetPeer() *peer {
 	}
 }
 
-// gnetOptions returns gnet's defaults with one event loop. By default gnet sets
-// TCP_NODELAY.
+// gnetOptions returns gnet's defaults with one event loop. gnet sets TCP_NODELAY by
+// default.
 func gnetOptions() gnet.Option {
 	return gnet.WithOptions(gnet.Options{NumEventLoop: 1, Logger: errorLog{}})
 }
 
-// An errorLog writes gnet's errors to the standard error and discards other messages.
-// The standard output is for notes only.
+// An errorLog writes gnet's errors to the standard error and drops other messages. The
+// standard output is only for notes.
 type errorLog struct{}
 
 var _ logging.Logger = errorLog{}

@@ -2,8 +2,8 @@ package main
 
 import "time"
 
-// memcpyPeer returns the peer that gives a lower bound for streams and for large messages
-// on the local path. It copies each message into shared memory, and out of it.
+// memcpyPeer returns a peer that gives a lower bound for streams and large messages on
+// the local path. It copies each message into shared memory and out of it.
 func memcpyPeer() *peer {
 	return &peer{
 		name:     "memcpy",
@@ -16,7 +16,7 @@ func memcpyPeer() *peer {
 	}
 }
 
-// A ringPair has a ring for the messages of the client and one for the answers.
+// A ringPair has one ring for messages and one for answers.
 type ringPair struct {
 	*sharedFile
 	requests, answers *ring
@@ -34,7 +34,7 @@ type ringServer struct {
 	spinner
 	spec       *spec
 	message    []byte
-	unanswered int // Number of messages that arrived since the last answer.
+	unanswered int // Messages since the last answer.
 }
 
 func serveRings(s *spec) (server, error) {
@@ -50,13 +50,13 @@ func serveRings(s *spec) (server, error) {
 // Addr returns the name of the file.
 func (r *ringServer) Addr() string { return r.file.Name() }
 
-// Close ends the goroutine that answers messages. Then it closes the file.
+// Close ends the goroutine that answers messages, and closes the file.
 func (r *ringServer) Close() error {
 	r.end()
 	return r.file.Close()
 }
 
-// serve receives the next message if its first fragment is there.
+// serve receives a message if one has begun to arrive.
 func (r *ringServer) serve() {
 	if !r.requests.ready() {
 		return
@@ -124,7 +124,7 @@ func (r *ringStream) drive(period time.Duration, counted *tally) error {
 	return nil
 }
 
-// send sends a group of messages, beginning with the one after the given number.
+// send sends a group of messages, whose numbers follow the given number.
 func (r *ringStream) send(number, group uint64) {
 	for n := range group {
 		putNumber(r.message, number+n+1)

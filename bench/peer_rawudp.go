@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// rawUDPPeer returns the peer that gives a lower bound for the wire path. It uses polled
-// UDP sockets without a library.
+// rawUDPPeer returns a peer that gives a lower bound for the wire path. It polls UDP
+// sockets, without a library.
 func rawUDPPeer() *peer {
 	// Largest payload of a UDP datagram in an IPv4 packet (RFC 768).
 	const largest = 65507
@@ -40,7 +40,7 @@ func serveDatagrams(s *spec) (server, error) {
 // Addr returns the address of the socket.
 func (d *datagramServer) Addr() string { return d.socket.addr.String() }
 
-// Close ends the goroutine that answers datagrams. Close returns the goroutine's error.
+// Close ends the goroutine that answers datagrams, and returns its error.
 func (d *datagramServer) Close() error {
 	d.stop.Store(true)
 	return <-d.finished

@@ -14,8 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Paths of rdmaloop. The soft device has the first two. A hardware device has the last
-// one.
+// Paths of rdmaloop. Soft devices use the first two, and hardware devices the third.
 const (
 	pathLocal  = "local"
 	pathWire   = "wire"
@@ -26,8 +25,8 @@ func rdmaloopPeer() *peer {
 	return &peer{name: "rdmaloop", variants: inEachMode(pathLocal, pathWire), fits: fitsRDMA, serve: serveRDMA, connect: connectRDMA}
 }
 
-// fitsRDMA leaves out workLoops on the wire path, where each client would need an address
-// of its own.
+// fitsRDMA leaves out workLoops on the wire path. There each client would need its own
+// address.
 func fitsRDMA(c Case) bool { return c.Workload != workLoops || c.Path == pathLocal }
 
 // rdmacorePeer returns the peer that uses an RDMA device of the kernel.
@@ -58,7 +57,7 @@ func inEachMode(paths ...string) (variants []variant) {
 	return variants
 }
 
-// deviceAddress returns an IP address of an RDMA device of the kernel.
+// deviceAddress returns an IP address of an RDMA device.
 func deviceAddress() (addr netip.Addr, err error) {
 	p, err := provider.Open("rdmacore", nil)
 	if err != nil {
@@ -79,7 +78,7 @@ func deviceAddress() (addr netip.Addr, err error) {
 	return addr, errors.New("no port of an RDMA device is up and has an IPv4 address")
 }
 
-// portAddress returns an IPv4 address of an active device port.
+// portAddress returns an IPv4 address of an active port.
 func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
 	port, err := dev.Port(num)
 	if err != nil || port.State != verbs.PortActive {
@@ -93,7 +92,6 @@ func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
 	return none
 }
 
-// A node is a device and an engine.
 type node struct {
 	provider cm.Provider
 	engine   *reactor.Engine
@@ -123,13 +121,13 @@ func openProvider(s *spec) (cm.Provider, error) {
 	if s.Path == pathWire {
 		path = soft.PathWire
 	}
-	// All connections of workConnsIdle have one source address.
+	// All connections of workConnsIdle come from one address.
 	const spare = 100
 	return soft.Open(&soft.Config{Path: path, Vectors: s.loops(), MaxConnsPerAddress: s.Connections + spare})
 }
 
 // engineConfig returns the configuration for a case. The loop is pinned to a processor,
-// unless it sleeps in the mode "event".
+// except in the mode "event".
 func engineConfig(s *spec) *reactor.Config {
 	policies := map[string]reactor.IdlePolicy{
 		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,
@@ -142,15 +140,14 @@ func engineConfig(s *spec) *reactor.Config {
 	if s.Size > usualMessage {
 		cfg.MaxMessage = s.Size
 	}
-	// A send keeps its place in the queue until its completion, which may arrive after
-	// the answer.
+	// A send occupies the queue until its completion, which may arrive after the answer.
 	if 2*s.InFlight > usualInFlight {
 		cfg.MaxInFlight = 2 * s.InFlight
 	}
 	return cfg
 }
 
-// listenAddress and fromAddress return the addresses of the server and the client.
+// listenAddress returns the address at which the server listens.
 func listenAddress(s *spec) (netip.AddrPort, error) {
 	switch s.Path {
 	case pathDevice:
@@ -163,6 +160,7 @@ func listenAddress(s *spec) (netip.AddrPort, error) {
 	return netip.MustParseAddrPort("127.0.0.1:0"), nil
 }
 
+// fromAddress returns the source address of the client.
 func fromAddress(s *spec) (from netip.AddrPort, err error) {
 	if s.Path == pathWire {
 		addr, err := netip.ParseAddr(s.From)

@@ -18,8 +18,7 @@ func stdlibPeer() *peer {
 	}
 }
 
-// A tcpServer is an ordinary TCP server of package net, with a goroutine for each
-// connection.
+// A tcpServer is an ordinary TCP server with a goroutine for each connection.
 type tcpServer struct {
 	net.Listener
 	spec *spec
@@ -42,7 +41,7 @@ func (t *tcpServer) accept() {
 	for {
 		c, err := t.Accept()
 		if err != nil {
-			return // Accept fails when the listener has been closed.
+			return // The listener is closed.
 		}
 		go t.answer(c)
 	}
@@ -72,7 +71,7 @@ func connectTCP(s *spec) (client, error) {
 		}
 		return &tcpCaller{c.(*net.TCPConn), make([]byte, s.Size)}, nil
 	}
-	// The client resets its connections, which frees the local port at once.
+	// A reset frees the local port at once.
 	b.closeConn = func(c caller) error {
 		conn := c.(*tcpCaller).conn
 		return errors.Join(conn.SetLinger(0), conn.Close())
@@ -107,8 +106,8 @@ func checkNumber(answer []byte, want uint64) error {
 	return nil
 }
 
-// A tcpStream runs workStream. One goroutine writes groups of messages. Another
-// goroutine reads the answers.
+// A tcpStream runs workStream. One goroutine writes messages, and another goroutine
+// reads the answers.
 type tcpStream struct {
 	*blockingClient
 	sent uint64
@@ -123,7 +122,7 @@ func (t *tcpStream) drive(period time.Duration, counted *tally) error {
 	}
 	begin := t.clock.now()
 	failed := make(chan error, 1)
-	// For each group, the writer sends the number of the last message to the reader.
+	// For each group, the reader gets the number of the last message.
 	groups := make(chan uint64, cap(tokens))
 	go func() { failed <- t.readAnswers(c.conn, groups, tokens) }()
 	for first := true; first || t.clock.now() < begin+period; first = false {
@@ -157,7 +156,7 @@ func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, tokens chan<- 
 		if err := checkNumber(answer, want); err != nil {
 			return err
 		}
-		// This never blocks: the channel has room for all tokens.
+		// The channel has room for all tokens, so this never blocks.
 		tokens <- struct{}{}
 	}
 	return nil

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A ucx measures UCX with its program ucx_perftest. UCX copies messages only on the path
-// ucxTagPath. Most other paths use active messages, without a copy.
+// A ucx measures UCX with its program ucx_perftest. On the path ucxTagPath, UCX copies
+// messages. On most other paths, it uses active messages, which are not copied.
 type ucx struct {
 	program     string
-	minMessages int // Smallest number of messages that a test sends.
-	// Estimated rate of each case in messages a second. The number of messages depends
+	minMessages int // lower bound for the messages in a test
+	// Estimated messages a second of each case. The number of messages in a test depends
 	// on it.
 	rates map[Case]float64
 }
@@ -32,7 +32,7 @@ func (u *ucx) Missing() error {
 
 func (u *ucx) Cases(o options) (cases []Case) {
 	if client, _ := processors(); client < 0 {
-		// Each process needs its own processor, because neither ever sleeps.
+		// Each process needs its own processor, because neither sleeps.
 		return nil
 	}
 	for _, workload := range []string{workPingPong, workStream, workRead, workWrite} {
@@ -52,17 +52,17 @@ func (u *ucx) Cases(o options) (cases []Case) {
 func ucxFits(c Case) bool {
 	switch c.Workload {
 	case workStream:
-		// With one message in flight the rates are not comparable, because ucx_perftest
-		// does not wait for answers.
+		// ucx_perftest does not wait for answers. So its rate with one message in flight
+		// can not be compared.
 		return c.InFlight > 1
 	case workRead, workWrite:
-		// One-sided operations have no tags. Over TCP, a get takes a millisecond.
+		// One-sided operations have no tags, and over TCP a get takes a millisecond.
 		return c.Path == "posix"
 	}
 	return true
 }
 
-// ucxTagPath is shared memory, like the path posix, but for messages with tags.
+// ucxTagPath is shared memory as in the path posix, but with tagged messages.
 const ucxTagPath = "posix-tag"
 
 // ucxTransport returns the name of the UCX transport for a path.
@@ -73,8 +73,8 @@ func ucxTransport(path string) string {
 	return path
 }
 
-// Bounds of the number of messages in a test. The lower bound is above 2,048, because
-// ucx_perftest computes percentiles from 2,048 messages. The upper bound is arbitrary.
+// Bounds for the number of messages in a test. ucx_perftest computes percentiles from
+// 2,048 messages, so the lower bound is above that. The upper bound is arbitrary.
 const (
 	ucxMinMessages = 2500
 	ucxMaxMessages = 1_000_000_000
@@ -100,7 +100,7 @@ func (u *ucx) Run(ctx context.Context, c Case) (row Row, err error) {
 	return measured.row(c), nil
 }
 
-// A ucxBatch is a list of tests with the same number of messages. A latency test reports
+// A ucxBatch is a list of tests with the same number of messages. A test reports only
 // one percentile, so each percentile needs its own test.
 type ucxBatch struct {
 	Case
@@ -141,8 +141,8 @@ func (b ucxBatch) warmUp() int { return b.messages / 4 }
 
 // A ucxRun is the result of a batch.
 type ucxRun struct {
-	figures []ucxFigure // One result for each test of the batch.
-	// Number of messages of all tests, including the warm-up.
+	figures []ucxFigure // One for each test.
+	// Messages of all tests, including the warm-up.
 	sent     int
 	cpu      time.Duration
 	switches uint64
@@ -150,16 +150,16 @@ type ucxRun struct {
 
 // rate returns the mean rate of all tests in messages a second.
 func (r *ucxRun) rate() float64 {
-	var seconds float64 // Sum of the mean times of one message in all tests, in seconds.
+	var seconds float64 // Sum of the mean seconds of one message.
 	for _, f := range r.figures {
 		seconds += 1 / f.Rate
 	}
 	return float64(len(r.figures)) / seconds
 }
 
-// row converts the result to a row. In ping-pong and in WRITEs, which both sides make in
-// turn, ucx_perftest counts the messages of both sides, and its latency is half of a
-// round trip. A READ is a round trip.
+// row converts the result to a row. In a READ, one message is a round trip. In other
+// tests both sides send in turn, and ucx_perftest counts the messages of both. There the
+// latency is half of a round trip.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
 	if c.timed() {
@@ -169,8 +169,8 @@ func (r *ucxRun) row(c Case) Row {
 		}
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile comes from a separate test, so the measured p99 may be below
-		// the p50.
+		// Each percentile comes from its own test, so the measured p99 may be below the
+		// p50.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

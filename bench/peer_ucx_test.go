@@ -66,7 +66,7 @@ func TestUCXCases(t *testing.T) {
 	require.Equal(t, []string{"posix read", "posix write"}, oneSided)
 }
 
-// TestUCXOneSided checks that a READ counts as a round trip, and a WRITE as half of one.
+// TestUCXOneSided checks the times of READs and WRITEs.
 func TestUCXOneSided(t *testing.T) {
 	r := &ucxRun{figures: []ucxFigure{{100, 8e6}, {200, 8e6}, {300, 8e6}}, sent: 1000}
 	for workload, want := range map[string]struct {
@@ -90,8 +90,8 @@ func ucxScript(t *testing.T, text string) *ucx {
 	return u
 }
 
-// isClient is a shell command that succeeds in the client. Only the client's last
-// argument is an address.
+// isClient is a shell command that succeeds only in the client, whose last argument is
+// an address.
 const isClient = `for last; do :; done; [ "$last" = 127.0.0.1 ]`
 
 func TestUCXRuns(t *testing.T) {

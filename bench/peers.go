@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// A peer is a library, or a program that uses no library. It runs in two processes of
-// this program: a server and a client.
+// A peer is a library or a program that is measured. It runs in two processes: a server
+// and a client.
 type peer struct {
 	name string
-	// missing returns an error if the peer cannot run on this machine. If it is nil, the
-	// peer always runs.
+	// missing returns an error if the peer can not run on this machine. Nil means that
+	// the peer can always run.
 	missing  func() error
 	variants []variant
-	// fits reports whether the peer can run a case. If it is nil, the peer can run all.
+	// fits reports whether the peer can run a case. Nil means that the peer can run all
+	// cases.
 	fits    func(Case) bool
 	serve   func(*spec) (server, error)
 	connect func(*spec) (client, error)
 }
 
-// A variant is a path of the messages and a mode of waiting for them.
+// A variant is a path of the messages and a way to wait for them.
 type variant struct{ path, mode string }
 
 func ownPeers() []*peer {
@@ -51,8 +52,7 @@ func (p *peer) Cases(o options) (cases []Case) {
 		for _, c := range casesOf(workload, o) {
 			for _, v := range p.variants {
 				c.Peer, c.Path, c.Mode = p.name, v.path, v.mode
-				// Each busy loop needs its own processor. The scaling is measured only
-				// where all loops have one.
+				// Each busy loop needs its own processor. In workLoops, every loop does.
 				few := len(processorList()) < processorsFor(c.loops())
 				tooFew := few && (c.Mode == "busy" || c.Loops > 0)
 				if o.wantsCase(c) && !tooFew && (p.fits == nil || p.fits(c)) {
@@ -68,8 +68,8 @@ func (p *peer) Run(ctx context.Context, c Case) (Row, error) {
 	return measurePair(ctx, spec{Case: c, Measure: c.For, WarmUp: c.warmUp()})
 }
 
-// warmUp returns the duration of the warm-up. It grows with the active connections,
-// because the first use of each is slow.
+// warmUp returns the duration of the warm-up. With many active connections it is longer,
+// because the first use of a connection is slow.
 func (c Case) warmUp() time.Duration {
 	const most, sharing = 100 * time.Millisecond, 50
 	d := min(c.For/4, most)

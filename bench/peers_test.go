@@ -17,8 +17,7 @@ func TestPeerNamed(t *testing.T) {
 	require.ErrorContains(t, err, "nobody")
 }
 
-// TestCases checks that Cases returns each workload that a peer can run, and no case
-// twice.
+// TestCases checks that a peer has all workloads that it can run, and no case twice.
 func TestCases(t *testing.T) {
 	for name, workloads := range map[string]int{"rdmaloop": 9, "gnet": 6, "stdlib": 6, "cacheline": 1, "memcpy": 1, "rawudp": 1} {
 		p, err := peerNamed(name)
@@ -36,7 +35,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestMissing checks that the result of Missing says how to install the missing program.
+// TestMissing checks that the error says how to install what is missing.
 func TestMissing(t *testing.T) {
 	for _, p := range ownPeers() {
 		if err := p.Missing(); err != nil {

@@ -22,16 +22,15 @@ func processorList() (cpus []int) {
 	return cpus
 }
 
-// pinThread pins the calling thread to a processor. If the kernel refuses, the thread is
-// not pinned.
+// pinThread pins the calling thread to a processor, if the kernel allows that.
 func pinThread(cpu int) {
 	var one unix.CPUSet
 	one.Set(cpu)
 	_ = unix.SchedSetaffinity(0, &one)
 }
 
-// startPinned starts a program on the given processors. Without processors, the program
-// is not pinned. The timer slack of a pinned program is 1 ns (PR_SET_TIMERSLACK(2const)).
+// startPinned starts a program on the given processors, or on any if there are none. A
+// pinned program also gets a timer slack of 1 ns (PR_SET_TIMERSLACK(2const)).
 func startPinned(cmd *exec.Cmd, cpus ...int) error {
 	if len(cpus) == 0 {
 		return cmd.Start()

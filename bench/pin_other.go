@@ -4,7 +4,7 @@ package main
 
 import "os/exec"
 
-// processorList returns nil: pinning works on Linux only.
+// processorList returns nil, because only Linux can pin.
 func processorList() []int { return nil }
 
 func startPinned(cmd *exec.Cmd, _ ...int) error { return cmd.Start() }

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// placement returns a processor for each client and for each loop of the server. If there
-// are too few processors, both results are empty, for no pinning.
+// placement returns a processor for each client and for each loop of the server. If
+// there are too few processors, it returns none, and nothing is pinned.
 func placement(loops int) (clients, server []int) {
 	all := processorList()
 	if len(all) < processorsFor(loops) {
@@ -16,12 +16,12 @@ func placement(loops int) (clients, server []int) {
 	return clients, server
 }
 
-// processorsFor returns the number of processors that a server with some loops and its
-// clients need, each with a processor of its own.
+// processorsFor returns how many processors a server and its clients need, so that each
+// loop and each client has its own.
 func processorsFor(loops int) int { return 2 * loops }
 
-// processors returns the processors of one client and of a server with one loop. If there
-// is only one processor, both results are -1.
+// processors returns a processor for one client and one for a server with one loop. If
+// there is only one processor, both results are -1.
 func processors() (client, server int) {
 	clients, servers := placement(1)
 	if len(clients) == 0 {
@@ -30,9 +30,8 @@ func processors() (client, server int) {
 	return clients[0], servers[0]
 }
 
-// tooFewProcessors says which cases of workLoops can not be measured with the given
-// number of processors. It returns "" if all can be, or if the options do not select
-// workLoops.
+// tooFewProcessors returns a text that says which cases of workLoops need more
+// processors than there are. It returns "" if all requested cases can be measured.
 func tooFewProcessors(o options, processors int) string {
 	if !o.wants(workLoops) {
 		return ""

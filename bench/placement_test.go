@@ -24,7 +24,7 @@ func TestPlacement(t *testing.T) {
 	require.Empty(t, servers)
 }
 
-// TestLoops checks the workload with two loops and two clients, wherever they run.
+// TestLoops checks workLoops with two loops and two clients.
 func TestLoops(t *testing.T) {
 	c := Case{
 		Peer: "rdmaloop", Path: "local", Mode: "event", Workload: workLoops, Size: 64, InFlight: 1,

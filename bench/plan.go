@@ -7,15 +7,14 @@ import (
 	"slices"
 )
 
-// A task is a case, its runner, and the rows measured so far.
+// A task is a case with its runner and the rows so far.
 type task struct {
 	runner runner
 	Case
 	rounds []Row
 }
 
-// A plan lists the cases in the order of measurement. Each round measures every case
-// once.
+// A plan has the cases in the order of measurement. Each round measures every case once.
 type plan struct {
 	tasks  []*task
 	rounds int
@@ -54,7 +53,7 @@ func (p *plan) run(ctx context.Context, onStart func(Case), onFailure func(Case,
 			onStart(t.Case)
 			row, err := runBetweenCacheLines(ctx, t.runner, t.Case)
 			switch {
-			case ctx.Err() != nil: // The row is incomplete, because ctx has ended.
+			case ctx.Err() != nil: // The row is incomplete.
 				return
 			case err != nil:
 				onFailure(t.Case, err)
@@ -65,7 +64,8 @@ func (p *plan) run(ctx context.Context, onStart func(Case), onFailure func(Case,
 	}
 }
 
-// runBetweenCacheLines measures a case, and the cache line before and after it.
+// runBetweenCacheLines measures a case, and the time of a cache line before and after
+// it.
 func runBetweenCacheLines(ctx context.Context, r runner, c Case) (Row, error) {
 	before := cacheLineTime()
 	row, err := r.Run(ctx, c)
@@ -73,7 +73,7 @@ func runBetweenCacheLines(ctx context.Context, r runner, c Case) (Row, error) {
 	return row, err
 }
 
-// rows returns the median row of each case that has complete rows.
+// rows returns the median row of each case that has rows.
 func (p *plan) rows() (rows []Row) {
 	for _, t := range p.tasks {
 		if len(t.rounds) == 0 {
@@ -88,8 +88,8 @@ func (p *plan) rows() (rows []Row) {
 	return rows
 }
 
-// median returns the middle row by p50, or by rate if single messages are not timed. Of
-// two middle rows it returns the faster one.
+// median returns the middle row, sorted by p50, or by rate if there is no p50. If there
+// are two middle rows, it returns the faster row.
 func median(rounds []Row) Row {
 	sorted := slices.SortedStableFunc(slices.Values(rounds), func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.P50, b.P50), cmp.Compare(b.MsgsPerSec, a.MsgsPerSec))

@@ -33,8 +33,8 @@ func notFailed(t *testing.T) func(Case, error) {
 	return func(_ Case, err error) { require.NoError(t, err) }
 }
 
-// TestInterleaved checks that each round measures every case once, and all peers of a
-// case one after another.
+// TestInterleaved checks that a round measures every case once, and a case with all
+// peers before the next case.
 func TestInterleaved(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", ok}, &fakeRunner{"b", ok}}, options{rounds: 2})
 	require.Equal(t, 12, p.steps())
@@ -48,8 +48,7 @@ func TestInterleaved(t *testing.T) {
 	require.Equal(t, 4096, rows[2].Size)
 }
 
-// TestInterrupted checks that the plan leaves out the row of the interrupted
-// measurement.
+// TestInterrupted checks that an interrupted measurement gives no row.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
@@ -65,7 +64,7 @@ func TestInterrupted(t *testing.T) {
 	require.Len(t, p.rows(), 1)
 }
 
-// TestFailedCase checks that the plan measures the other cases after a case has failed.
+// TestFailedCase checks that a failed case does not end the run.
 func TestFailedCase(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", func(c Case) (Row, error) {
 		if c.Size == 4096 {

@@ -12,7 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A percentile is one percentile of the latency plot, with the shape of its mark.
+// A percentile is a percentile in the latency plot, with the shape and color of its
+// mark.
 type percentile struct {
 	name  string
 	of    func(Row) float64
@@ -28,14 +29,13 @@ func percentiles() []percentile {
 	}
 }
 
-// latencyPlot returns a plot with a line from p50 to p99.9 for each row, on a
-// logarithmic scale. The fastest row is at the top.
+// latencyPlot returns a plot with a line from p50 to p99.9 for each row. The scale is
+// logarithmic. The fastest row is at the top.
 func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err error) {
 	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
 	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
 	p.X.Label.Text = "µs"
-	// A label makes the margin beside the axis wider. Without one, the margin is too
-	// narrow for the long names.
+	// The label makes the margin wide enough for long names.
 	p.Y.Label.Text = " "
 	p.Add(grid())
 	names := make([]string, len(rows))

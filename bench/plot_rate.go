@@ -14,12 +14,12 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A curve is a line of the rate plot: the rates of one variant of a peer.
+// A curve is a line of the rate plot, for one variant of a peer.
 type curve struct {
 	name string
-	// Peer and path. They determine the colour.
+	// Peer and path. The color depends on it.
 	path string
-	// Mode. It determines the shape of the marks.
+	// The shape of the marks depends on it.
 	mode  string
 	rates plotter.XYs
 }
@@ -35,10 +35,10 @@ func shape(mode string) draw.GlyphDrawer {
 	return draw.BoxGlyph{}
 }
 
-// pathColor returns the colour of the path with index n in the plot.
+// pathColor returns the color of the path with index n.
 func pathColor(n int) color.Color { return plotutil.DarkColors[n%len(plotutil.DarkColors)] }
 
-// curvesOf makes a curve for each variant of a peer that has rows.
+// curvesOf returns a curve for each variant that has rows.
 func curvesOf(rows []Row) (curves []*curve) {
 	for _, r := range rows {
 		i := slices.IndexFunc(curves, func(c *curve) bool { return c.name == r.label() })
@@ -54,8 +54,8 @@ func curvesOf(rows []Row) (curves []*curve) {
 	return curves
 }
 
-// ratePlot returns a plot of the messages a second for each number of messages in
-// flight. Both scales are logarithmic.
+// ratePlot returns a plot of the rate over the number of messages in flight. Both scales
+// are logarithmic.
 func ratePlot(size int, rows []Row) (*plot.Plot, error) {
 	p := newPlot(fmt.Sprintf("Stream of messages of %s", bytesOf(size)))
 	p.X.Label.Text, p.Y.Label.Text = "messages in flight", "messages/s"

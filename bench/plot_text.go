@@ -12,8 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// An outlineCanvas draws text as the outlines of its characters. So a plot looks the same
-// in a browser without its typeface.
+// An outlineCanvas draws text as outlines of its characters. So a browser needs no font.
 type outlineCanvas struct {
 	*vgsvg.Canvas
 	texts []string
@@ -24,19 +23,19 @@ func (c *outlineCanvas) FillString(face vgfont.Face, at vg.Point, text string) {
 	c.texts = append(c.texts, text)
 	outline, err := outlineOf(&face, at, text)
 	if err != nil {
-		// Without outlines, the browser chooses a typeface.
+		// Let the browser choose a font.
 		c.Canvas.FillString(face, at, text)
 		return
 	}
 	c.Fill(outline)
 }
 
-// description returns the texts as an SVG element for readers that do not show the plot.
+// description returns the texts of the plot, for readers that do not see the plot.
 func (c *outlineCanvas) description() string {
 	return "<desc>" + html.EscapeString(strings.Join(c.texts, "\n")) + "</desc>\n"
 }
 
-// outlineOf returns the outlines of a text that begins at a point.
+// outlineOf returns the outlines of a text at a point.
 func outlineOf(face *vgfont.Face, at vg.Point, text string) (outline vg.Path, err error) {
 	var buffer sfnt.Buffer
 	typeface := face.Face
@@ -68,8 +67,8 @@ func outlineOf(face *vgfont.Face, at vg.Point, text string) (outline vg.Path, er
 	return outline, nil
 }
 
-// addSegment adds a segment of a character's outline. Its coordinates are relative to the
-// character's origin, with y downwards.
+// addSegment adds a segment of a character's outline. The coordinates of the segment are
+// relative to the character's origin, and y points down.
 func addSegment(outline *vg.Path, s sfnt.Segment, origin vg.Point, scale vg.Length) {
 	point := func(i int) vg.Point {
 		return vg.Point{X: origin.X + scale*vg.Length(s.Args[i].X), Y: origin.Y - scale*vg.Length(s.Args[i].Y)}

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	plotWidth  = 8 * vg.Inch // Width of all plots. Arbitrary.
-	plotMargin = 6           // Empty space at each side, in points. Arbitrary.
+	plotWidth  = 8 * vg.Inch // Width of a plot. Arbitrary.
+	plotMargin = 6           // Margin in points. Arbitrary.
 )
 
-// writePlots writes the plots of a run as SVG files: for each message size, the
-// percentiles of the ping-pong and the rates of the stream.
+// writePlots writes SVG files: for each message size, the percentiles of the ping-pong
+// and the rates of the stream.
 func writePlots(dir string, rows []Row) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -50,8 +50,7 @@ func writePlots(dir string, rows []Row) error {
 	return nil
 }
 
-// save writes a plot to a file. The text is drawn as outlines and repeated in a
-// description.
+// save writes a plot to a file, with its text as a description.
 func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	canvas := &outlineCanvas{Canvas: vgsvg.New(plotWidth, height)}
 	p.Draw(draw.Crop(draw.New(canvas), plotMargin, -plotMargin, plotMargin, -plotMargin))
@@ -59,12 +58,12 @@ func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	if _, err := canvas.WriteTo(&text); err != nil {
 		return err
 	}
-	// The first child of the root element is a group.
+	// The root element begins with a group.
 	svg := strings.Replace(text.String(), "<g ", canvas.description()+"<g ", 1)
 	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.svg", name, size)), []byte(svg), 0o644)
 }
 
-// sizesOf lists the message sizes of a workload that can be plotted.
+// sizesOf lists the message sizes with rows that can be plotted.
 func sizesOf(rows []Row, workload string) (sizes []int) {
 	for _, r := range rows {
 		if len(rowsOf(rows, workload, r.Size)) > 0 && !slices.Contains(sizes, r.Size) {
@@ -74,8 +73,8 @@ func sizesOf(rows []Row, workload string) (sizes []int) {
 	return sizes
 }
 
-// rowsOf returns the rows of a workload and a message size, without values that a
-// logarithmic scale cannot show.
+// rowsOf returns the rows of a workload and a size. It leaves out rows that a
+// logarithmic scale can not show.
 func rowsOf(rows []Row, workload string, size int) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 		shown := r.MsgsPerSec
@@ -104,7 +103,7 @@ func newPlot(title string) *plot.Plot {
 	return p
 }
 
-// logarithmic makes an axis logarithmic, from one power of ten to another.
+// logarithmic gives an axis a logarithmic scale between two powers of ten.
 func logarithmic(axis *plot.Axis, smallest, largest float64) {
 	from := math.Floor(math.Log10(smallest))
 	to := max(math.Ceil(math.Log10(largest)), from+1)
@@ -121,7 +120,7 @@ func logarithmic(axis *plot.Axis, smallest, largest float64) {
 	axis.Tick.Marker = ticks
 }
 
-// plainNumber formats a power of ten for an axis.
+// plainNumber formats a power of ten.
 func plainNumber(n float64) string {
 	if n < 1 {
 		return fmt.Sprintf("%.2g", n)
@@ -139,12 +138,12 @@ func plainNumber(n float64) string {
 
 func grey(level uint8) color.Color { return color.Gray{Y: level} }
 
-// grid returns faint lines in the background.
+// grid returns faint lines for the background.
 func grid() *plotter.Grid {
 	g := plotter.NewGrid()
 	g.Vertical.Color, g.Horizontal.Color = grey(205), grey(205)
 	return g
 }
 
-// bySpeed is a comparison function that sorts rows from the slowest to the fastest.
+// bySpeed sorts rows from the slowest to the fastest.
 func bySpeed(a, b Row) int { return cmp.Compare(b.P50, a.P50) }

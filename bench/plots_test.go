@@ -67,7 +67,7 @@ func TestPlots(t *testing.T) {
 	}
 }
 
-// TestPlotText checks that a plot needs no typeface: its texts are outlines.
+// TestPlotText checks that the texts of a plot are outlines.
 func TestPlotText(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, writePlots(dir, []Row{testRow("gnet", "tcp", "event", workPingPong, 64, 25_000, 4e4)}))
@@ -77,8 +77,8 @@ func TestPlotText(t *testing.T) {
 	require.Contains(t, string(svg), "<desc>")
 }
 
-// TestPlotsOfNothing checks that rows that a logarithmic scale cannot show are left out,
-// and that empty plots are not written.
+// TestPlotsOfNothing checks that rows are left out if a logarithmic scale can not show
+// them, and that no empty plots are written.
 func TestPlotsOfNothing(t *testing.T) {
 	require.Empty(t, plotTexts(t, nil))
 	bad := testRow("gnet", "tcp", "event", workPingPong, 64, 0, 0)

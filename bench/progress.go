@@ -8,13 +8,13 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A progress shows the present case: on a terminal in a progress bar, and otherwise in
-// lines of text.
+// A progress shows which case is measured: in a progress bar on a terminal, and
+// otherwise in lines of text.
 type progress struct {
 	w io.Writer
-	// Progress bar, or nil if the output is not a terminal.
+	// Nil if the output is not a terminal.
 	bar      *progressbar.ProgressBar
-	workload string // Workload of the case that was shown last.
+	workload string // Workload that was shown last.
 	step     int
 	steps    int
 }
@@ -60,7 +60,7 @@ func (p *progress) begin(c Case) {
 	p.workload = c.Workload
 }
 
-// failed prints a case that could not be measured, above the bar.
+// failed prints the error of a case.
 func (p *progress) failed(c Case, err error) {
 	if p.bar != nil {
 		_ = p.bar.Clear()

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProgressLines checks that without a terminal there is one line for each workload
-// and each failure.
+// TestProgressLines checks the output without a terminal.
 func TestProgressLines(t *testing.T) {
 	var b strings.Builder
 	p := newProgress(&b, 3)

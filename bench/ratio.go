@@ -1,11 +1,9 @@
 package main
 
-// baseline is the peer with which RatioToGnet compares. It stands for an application
-// without RDMA.
+// baseline is the peer for RatioToGnet. It stands for an application without RDMA.
 const baseline = "gnet"
 
-// floorOf returns the name of the peer that gives a lower bound for a case. It returns ""
-// for a hardware device, which has no such peer.
+// floorOf returns the peer that gives a lower bound for a case, or "" if there is none.
 func floorOf(c Case) string {
 	switch c.Path {
 	case "local", "posix", ucxTagPath, "memory":
@@ -19,13 +17,13 @@ func floorOf(c Case) string {
 	return ""
 }
 
-// withoutPeer returns a copy of the case without peer, path and mode. Cases with equal
-// copies can be compared.
+// withoutPeer returns the case without peer, path and mode. Cases that are then equal
+// can be compared.
 func (c Case) withoutPeer() Case {
 	return Case{Workload: c.Workload, Size: c.Size, InFlight: c.InFlight, Connections: c.Connections, Loops: c.Loops}
 }
 
-// variant returns peer, path and mode of the case only.
+// variant returns only peer, path and mode of the case.
 func (c Case) variant() Case { return Case{Peer: c.Peer, Path: c.Path, Mode: c.Mode} }
 
 // withRatios sets Scaling, RatioToGnet and RatioToFloor in the rows of one run.
@@ -41,7 +39,7 @@ func withRatios(rows []Row) []Row {
 			index[k] = r
 		}
 	}
-	single := map[Case]float64{} // Rates of workLoops with one loop.
+	single := map[Case]float64{} // Rates with one loop.
 	for _, r := range rows {
 		if r.Loops == 1 {
 			single[r.variant()] = r.MsgsPerSec
@@ -58,8 +56,8 @@ func withRatios(rows []Row) []Row {
 	return rows
 }
 
-// ratio returns the p50 of the first row divided by the p50 of the second. Rows without a
-// p50 are compared by their rates. If the rows cannot be compared, ratio() returns 0.
+// ratio returns the p50 of r divided by the p50 of base. If neither row has a p50, it
+// divides the rates. If the rows can not be compared, ratio() returns 0.
 func ratio(r, base Row) float64 {
 	switch {
 	case r.P50 > 0 && base.P50 > 0:

@@ -46,7 +46,7 @@ func TestRatiosOfRates(t *testing.T) {
 	require.Zero(t, rows[0].RatioToFloor)
 }
 
-// TestFloorOfCopies checks that streams and large messages are compared with copies.
+// TestFloorOfCopies checks that the floor of streams and large messages is memcpy.
 func TestFloorOfCopies(t *testing.T) {
 	rows := withRatios([]Row{
 		testRow("rdmaloop", "local", "busy", workStream, 64, 0, 9e6),

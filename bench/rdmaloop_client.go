@@ -10,15 +10,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An rdmaClient is a transport on package reactor. It passes the callbacks to the
-// sessions.
+// An rdmaClient is a transport over package reactor.
 type rdmaClient struct {
 	reactor.BaseHandler
 	*node
 	driver *driver
 	server netip.AddrPort
 	from   netip.AddrPort
-	// Memory for one-sided operations. Nil until the first connection is open.
+	// Local memory of one-sided operations. Nil until the first connection is open.
 	memory verbs.MR
 }
 
@@ -64,8 +63,8 @@ func (cl *rdmaClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	c.Context().(*session).onAnswer(msg.Data())
 }
 
-// OnCompletion tells the session that a one-sided operation has completed. OnClose
-// reports failures.
+// OnCompletion tells the session that a one-sided operation has completed. If the
+// operation has failed, OnClose follows.
 func (cl *rdmaClient) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
 		c.Context().(*session).onComplete()
@@ -78,22 +77,21 @@ func (cl *rdmaClient) OnWritable(c *reactor.Conn) { c.Context().(*session).onWri
 // OnClose tells the session that its connection has closed.
 func (cl *rdmaClient) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
 
-// OnDialError ends the measurement with the error.
+// OnDialError ends the measurement.
 func (cl *rdmaClient) OnDialError(_ *reactor.DialOptions, err error) { cl.driver.fail(err) }
 
-// An rdmaSender is the sender of a reactor connection.
+// An rdmaSender sends on a reactor connection.
 type rdmaSender struct {
 	conn *reactor.Conn
 	spec *spec
-	// Message that Send copies. Nil if the messages are larger than copyLimit, and for
-	// one-sided operations.
+	// The message, if Send copies it. Nil for larger messages and one-sided operations.
 	copyBuffer []byte
 	memory     verbs.MR
 	remote     reactor.Remote
 }
 
-// newSender makes the sender of a connection. The first call allocates the memory for
-// one-sided operations.
+// newSender creates the sender of a connection. The first call allocates the local
+// memory of one-sided operations.
 func (cl *rdmaClient) newSender(c *reactor.Conn) (l *rdmaSender, err error) {
 	s := cl.driver.spec
 	l = &rdmaSender{conn: c, spec: s}
@@ -131,14 +129,14 @@ func (r *rdmaSender) start(n uint64) error {
 	return r.sendLarge(n)
 }
 
-// localPart returns the part of the local memory for operation n. The operations in
-// flight use different parts.
+// localPart returns the local memory for operation n. Operations in flight use different
+// parts of the memory.
 func (r *rdmaSender) localPart(n uint64) verbs.SGE {
 	at := n % uint64(r.spec.InFlight) * uint64(r.spec.Size)
 	return verbs.SGE{Addr: r.memory.Addr() + at, Length: uint32(r.spec.Size), LKey: r.memory.LKey()}
 }
 
-// sendLarge writes the message into a leased buffer and sends it without a copy.
+// sendLarge sends a message from a leased buffer, without a copy.
 func (r *rdmaSender) sendLarge(n uint64) error {
 	buf, err := r.conn.Lease()
 	if err != nil {

@@ -9,21 +9,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// copyLimit is the size in bytes of the largest answer that Send copies.
+// copyLimit is the size in bytes of the largest message that Send copies.
 const copyLimit = 128
 
-// errNotKept is the error of a connection that ends because the server cannot keep a
-// message.
+// errNotKept ends a connection when the server has no memory to keep a message.
 var errNotKept = errors.New("no memory to keep the message")
 
-// An echoServer answers the last message of each group. The answer is the beginning of
-// that message. An echoServer also has memory for the clients' one-sided operations.
+// An echoServer answers the last message of each group with the beginning of that
+// message. It also provides memory for one-sided operations.
 type echoServer struct {
 	reactor.BaseHandler
 	spec *spec
 	*node
 	addr string
-	// Memory for one-sided operations. Nil for workloads with messages.
+	// Memory for one-sided operations, if the workload has any.
 	memory verbs.MR
 }
 
@@ -48,8 +47,8 @@ func serveRDMA(s *spec) (server, error) {
 // Addr returns the address of the listener.
 func (e *echoServer) Addr() string { return e.addr }
 
-// OnConnectRequest accepts every client. For one-sided operations, the answer's private
-// data has the address and the key of the memory.
+// OnConnectRequest accepts every client. If the workload is one-sided, the reply has the
+// address and key of the memory.
 func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	p := &reactor.AcceptParams{Context: &serverConn{}}
 	if e.spec.oneSided() {
@@ -64,8 +63,8 @@ func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	}
 }
 
-// allocMemory allocates the memory for one-sided operations once. It needs no lock,
-// because the engine has one loop.
+// allocMemory allocates the memory for one-sided operations once. There is only one
+// loop, so it needs no lock.
 func (e *echoServer) allocMemory(req *reactor.ConnRequest) (err error) {
 	if e.memory == nil {
 		e.memory, err = req.Loop().Alloc(req.Device(), e.spec.Size, verbs.AccessAll)
@@ -73,14 +72,14 @@ func (e *echoServer) allocMemory(req *reactor.ConnRequest) (err error) {
 	return err
 }
 
-// A serverConn is the state that the server keeps for a connection.
+// A serverConn is the server's state of a connection.
 type serverConn struct {
-	unanswered int // Number of messages that arrived since the last answer.
-	// Answers that wait for a free place in the send queue, oldest first.
+	unanswered int // Messages since the last answer.
+	// Answers that wait for room in the send queue, oldest first.
 	queue []*reactor.Buffer
 }
 
-// OnMessage sends an answer if the message is the last of a group.
+// OnMessage answers the message if it is the last of its group.
 func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	state := c.Context().(*serverConn)
 	if state.unanswered++; state.unanswered < e.spec.group() {
@@ -89,7 +88,7 @@ func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	state.unanswered = 0
 	answer := msg.Data()[:min(e.spec.answer(), len(msg.Data()))]
 	if len(answer) <= copyLimit && len(state.queue) == 0 && !errors.Is(c.Send(answer), reactor.ErrWouldBlock) {
-		// If the send has failed, OnClose follows.
+		// If Send has failed, OnClose follows.
 		return
 	}
 	buf := msg.Keep()

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// output prints the rows as a table, as JSON and as plots, as the options request.
+// output prints the rows in the forms that the options request.
 func output(rows []Row, o options, stdout io.Writer) (err error) {
 	rows = withRatios(rows)
 	if o.json != "-" {
@@ -24,7 +24,7 @@ func output(rows []Row, o options, stdout io.Writer) (err error) {
 	return err
 }
 
-// outputPairs prints the rows of a run with -pairs as a table and as JSON, as the options
+// outputPairs prints the rows of a run with -pairs in the forms that the options
 // request.
 func outputPairs(rows []PairRow, o options, stdout io.Writer) (err error) {
 	if o.json != "-" {
@@ -37,10 +37,9 @@ func outputPairs(rows []PairRow, o options, stdout io.Writer) (err error) {
 	return err
 }
 
-// writeJSON writes the rows as a JSON array to the named file, or to w if the name is
-// "-".
+// writeJSON writes the rows as a JSON array to a file, or to w if the name is "-".
 func writeJSON[R any](name string, w io.Writer, rows []R) error {
-	// Without rows, this is an empty array, not null.
+	// No rows become an empty array instead of null.
 	text, err := json.MarshalIndent(append([]R{}, rows...), "", "\t")
 	if err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 
 // A sender sends the messages of one connection.
 type sender interface {
-	// send sends message n, or starts one-sided operation n. Message n begins with n in
-	// eight bytes. The error may be errBlocked.
+	// send sends message n, or starts one-sided operation n. A message begins with its
+	// number in eight bytes. The error is errBlocked if the queue is full.
 	send(n uint64) error
 }
 
@@ -19,11 +19,11 @@ type session struct {
 	driver      *driver
 	sender      sender
 	maxInFlight uint64
-	// Number of messages for which the server sends one answer.
+	// Number of messages that share one answer.
 	group uint64
 
 	sent, acked uint64
-	// Time at which the message in flight was sent, if single messages are timed.
+	// When the message in flight was sent, if messages are timed.
 	start   time.Duration
 	stopped bool
 }
@@ -57,7 +57,7 @@ func (s *session) onWritable() {
 	}
 }
 
-// send sends one message. It returns false if the connection accepts no more messages
+// send sends one message. It returns false if the connection does not accept the message
 // now.
 func (s *session) send() bool {
 	if s.driver.spec.timed() && s.driver.spec.Workload != workConnect {
@@ -73,8 +73,8 @@ func (s *session) send() bool {
 	return false
 }
 
-// onAnswer checks the length and the number of an answer. The number must be that of the
-// last message of a group.
+// onAnswer checks the length and the number of an answer. The answer must have the
+// number of the last message in its group.
 func (s *session) onAnswer(answer []byte) {
 	want := s.acked + s.group
 	if len(answer) != s.driver.spec.answer() || number(answer) != want || want > s.sent {
@@ -84,8 +84,8 @@ func (s *session) onAnswer(answer []byte) {
 	s.onComplete()
 }
 
-// onComplete is called after the answer to a group or the completion of a one-sided
-// operation. It sends further messages or stops the session.
+// onComplete is called when an answer has arrived or a one-sided operation has
+// completed. It sends further messages or stops the session.
 func (s *session) onComplete() {
 	d := s.driver
 	now := d.clock.now()
@@ -114,8 +114,8 @@ func (s *session) onComplete() {
 	}
 }
 
-// onClose is called when the connection has closed. In workConnect it dials the next
-// connection or stops the session. In other workloads the close is an error.
+// onClose is called when the connection has closed. In workConnect that is expected, and
+// the session dials again or stops. In other workloads it is an error.
 func (s *session) onClose(err error) {
 	d := s.driver
 	switch {
@@ -129,14 +129,14 @@ func (s *session) onClose(err error) {
 	}
 }
 
-// stop ends the session's part of the workload.
+// stop ends the session in this phase.
 func (s *session) stop() {
 	if s.stopped = true; s.driver.err == nil {
 		s.driver.sessionStopped()
 	}
 }
 
-// putNumber writes the number of a message into the message.
+// putNumber writes the number of a message to its first bytes.
 func putNumber(message []byte, n uint64) { binary.LittleEndian.PutUint64(message, n) }
 
 func number(message []byte) uint64 { return binary.LittleEndian.Uint64(message) }

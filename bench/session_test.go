@@ -77,8 +77,8 @@ func TestPingPong(t *testing.T) {
 	require.EqualValues(t, 2, d.tally.Times.TotalCount())
 }
 
-// TestStream checks that a stream keeps the maximum number of messages in flight and
-// ends when all are answered.
+// TestStream checks that a stream keeps InFlight messages in flight, and ends when all
+// are answered.
 func TestStream(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 32, Connections: 1})
 	s := d.sessions[0]
@@ -95,7 +95,7 @@ func TestStream(t *testing.T) {
 	require.Zero(t, d.tally.Times.TotalCount())
 }
 
-// TestBlocked checks that after errBlocked the session sends the message again, once.
+// TestBlocked checks that a message that was blocked is sent once later.
 func TestBlocked(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 1, Connections: 1})
 	s := d.sessions[0]
@@ -133,8 +133,8 @@ func TestRefusedConnection(t *testing.T) {
 	require.ErrorContains(t, d.open(), "why")
 }
 
-// TestConnections checks that of five connections one sends in workConnsIdle, and all
-// send in workConnsActive.
+// TestConnections checks which connections send messages in workConnsIdle and
+// workConnsActive.
 func TestConnections(t *testing.T) {
 	c := Case{Workload: workConnsIdle, Size: 16, InFlight: 1, Connections: 5}
 	_, f := startedDriver(t, c)
@@ -150,8 +150,7 @@ func TestConnections(t *testing.T) {
 	require.NoError(t, <-d.done)
 }
 
-// TestConnect checks that in workConnect each connection sends one message with the
-// number 1.
+// TestConnect checks that each connection of workConnect sends one message.
 func TestConnect(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workConnect, Size: 16, InFlight: 1, Connections: 1})
 	d.sessions[0].onAnswer(answerOf(d, 1))
@@ -163,8 +162,8 @@ func TestConnect(t *testing.T) {
 	require.EqualValues(t, 2, d.tally.Msgs)
 }
 
-// TestIdle checks that workIdle sends at the planned times unless a message is in flight.
-// An answer must count even if it arrives after the deadline.
+// TestIdle checks that workIdle sends at the planned times, and counts an answer after
+// the deadline.
 func TestIdle(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workIdle, Size: 16, InFlight: 1, Connections: 1})
 	require.Len(t, f.sent, 1)

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// A sharedFile is a file that the server and the client map.
+// A sharedFile is a file that the server and the client both map.
 type sharedFile struct {
 	file   *os.File
 	memory []byte
 }
 
-// A cell has the number of a message, which begins with 1, and its bytes. The sender
-// writes the bytes first, so the receiver only polls the number.
+// A cell has the bytes of a message and the message's number, from 1. The sender writes
+// the bytes first. So the receiver polls only the number.
 type cell struct {
 	count *atomic.Uint64
 	bytes []byte
@@ -22,13 +22,13 @@ type cell struct {
 // bytes in pairs.
 const cellAlign = 128
 
-// cellSize is the length of a cell in bytes for messages of the given length.
+// cellSize returns the bytes of a cell for messages of the given length.
 func cellSize(message int) int {
 	const counter = 8
 	return (counter + message + cellAlign - 1) / cellAlign * cellAlign
 }
 
-// cells returns n cells, one after another, beginning at the offset.
+// cells returns n adjacent cells, beginning at an offset of the file.
 func (f *sharedFile) cells(offset, n, message int) []cell {
 	all := make([]cell, n)
 	for i := range all {
@@ -37,13 +37,13 @@ func (f *sharedFile) cells(offset, n, message int) []cell {
 	return all
 }
 
-// A spinner is a goroutine that polls shared memory until it is stopped.
+// A spinner is a goroutine that polls shared memory.
 type spinner struct {
 	stop     atomic.Bool
 	finished chan struct{}
 }
 
-// run calls f until stop is true.
+// run calls f until end() is called.
 func (s *spinner) run(f func()) {
 	s.finished = make(chan struct{})
 	go func() {
@@ -54,7 +54,7 @@ func (s *spinner) run(f func()) {
 	}()
 }
 
-// end stops the goroutine and waits for its end.
+// end stops the goroutine and waits until it has ended.
 func (s *spinner) end() {
 	s.stop.Store(true)
 	<-s.finished

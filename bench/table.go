@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A column is a column of the printed table. cell() returns "" if the row does not have
-// the figure.
+// A column describes one column of the table. cell() returns "" if the row has no such
+// figure.
 type column struct {
 	name string
 	cell func(Row) string
@@ -58,7 +58,7 @@ func printTable(w io.Writer, rows []Row) error {
 	return err
 }
 
-// groups puts rows of the same workload and parameters together, and keeps their order.
+// groups puts rows of the same workload and parameters together, in their order.
 func groups(rows []Row) (all [][]Row) {
 	at := map[Case]int{}
 	for _, r := range rows {
@@ -73,7 +73,7 @@ func groups(rows []Row) (all [][]Row) {
 	return all
 }
 
-// printGroup writes the table of one group without its empty columns.
+// printGroup writes the table of one group. It leaves out empty columns.
 func printGroup(b *strings.Builder, rows []Row) {
 	grid := [][]string{{rows[0].title()}}
 	for _, r := range rows {
@@ -98,7 +98,7 @@ func printGroup(b *strings.Builder, rows []Row) {
 	align(b, grid)
 }
 
-// align writes a table with the first column aligned left and the others right.
+// align writes a table. The first column is aligned left, the other columns right.
 func align(b *strings.Builder, grid [][]string) {
 	widths := make([]int, len(grid[0]))
 	for _, cells := range grid {
@@ -115,7 +115,7 @@ func align(b *strings.Builder, grid [][]string) {
 	}
 }
 
-// title describes the workload and the parameters of a group.
+// title describes the workload and its parameters.
 func (c Case) title() string {
 	text := fmt.Sprintf("%s, %s", c.Workload, bytesOf(c.Size))
 	if c.Workload == workStream {
@@ -130,7 +130,7 @@ func (c Case) title() string {
 	return text
 }
 
-// label returns peer/path/mode of the case, as the flag -peers accepts it.
+// label returns peer/path/mode, as the flag -peers accepts it.
 func (c Case) label() string { return c.Peer + "/" + c.Path + "/" + c.Mode }
 
 func bytesOf(n int) string {
@@ -157,8 +157,8 @@ func formatInteger(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// perMessage formats the number n of allocations or context switches for each message.
-// It returns "" if the row has no resource usage.
+// perMessage formats a number for each message. It returns "" if the row has no resource
+// usage.
 func perMessage(r Row, n float64) string {
 	if r.CPU <= 0 {
 		return ""
@@ -180,7 +180,7 @@ func formatRatio(ratio float64) string {
 	return fmt.Sprintf("%.2f", ratio)
 }
 
-// formatSI formats a number with three digits and a suffix: k, M or G.
+// formatSI formats a number with three digits and the suffix k, M or G.
 func formatSI(n float64) string {
 	if n <= 0 {
 		return ""

@@ -10,10 +10,9 @@ import (
 // maxTime is the largest time in nanoseconds that a histogram can record.
 const maxTime = int64(time.Minute)
 
-// A tally counts the messages of a client and records their times. One goroutine uses
-// it.
+// A tally counts messages and records their times. Only one goroutine uses it.
 type tally struct {
-	// Times of single messages in nanoseconds, or empty.
+	// Times of messages in nanoseconds. Empty if messages are not timed.
 	Times   *hdrhistogram.Histogram
 	Msgs    uint64
 	Elapsed time.Duration
@@ -21,22 +20,22 @@ type tally struct {
 
 func newTally() *tally { return &tally{Times: hdrhistogram.New(1, maxTime, 3)} }
 
-// record adds the time of one message to the histogram. A time out of range is replaced
-// by the nearest one in range, so RecordValue cannot fail.
+// record adds the time of one message. A time out of range is changed to the nearest
+// limit.
 func (t *tally) record(took time.Duration) {
 	_ = t.Times.RecordValue(min(max(int64(took), 1), maxTime))
 }
 
-// recordPaced adds the time of one message of a workload that sends at fixed intervals.
-// To correct coordinated omission, it also adds the times of messages that a late answer
-// has delayed.
+// recordPaced adds the time of one message that belongs to a series with a fixed
+// interval. A late answer also delays the following messages, so recordPaced adds their
+// times too. Without that, the percentiles would be too low (coordinated omission).
 func (t *tally) recordPaced(took, interval time.Duration) {
 	_ = t.Times.RecordCorrectedValue(min(max(int64(took), 1), maxTime), int64(interval))
 }
 
-// A result is the summary of a tally for the parent process.
+// A result is the summary of a tally.
 type result struct {
-	P50, P99, P999, Max float64 // Percentiles and maximum of the times in nanoseconds.
+	P50, P99, P999, Max float64 // Nanoseconds.
 	Msgs                uint64
 	Elapsed             time.Duration
 }
@@ -52,8 +51,8 @@ func (t *tally) result() *result {
 	return r
 }
 
-// plus returns the result of two clients that have run at the same time: the sum of the
-// messages, and the larger one of the other figures. Either may be nil.
+// plus returns the result of two clients together. The messages are added. Of the other
+// figures, the larger one is taken. Either result may be nil.
 func (r *result) plus(other *result) *result {
 	if r == nil || other == nil {
 		return cmp.Or(r, other)

@@ -21,8 +21,8 @@ func TestResult(t *testing.T) {
 	require.InEpsilon(t, 1000e3, r.Max, precision)
 }
 
-// TestCoordinatedOmission records a late answer, after 35 ms. The tally must add 25 ms
-// and 15 ms, for the messages due after 10 ms and 20 ms.
+// TestCoordinatedOmission checks that a late answer also adds the times of delayed
+// messages.
 func TestCoordinatedOmission(t *testing.T) {
 	c := newTally()
 	c.recordPaced(35*time.Millisecond, 10*time.Millisecond)

@@ -13,14 +13,13 @@ import (
 
 // A ucxFigure is the result of one test of ucx_perftest.
 type ucxFigure struct {
-	// The one percentile that a test reports, computed from the latest 2,048 messages.
+	// The percentile that the test reports, computed from the latest 2,048 messages.
 	Percentile time.Duration
-	// Messages a second over the whole test. A latency test counts both directions.
+	// Messages a second in the whole test. A latency test counts both directions.
 	Rate float64
 }
 
-// Suffixes of the names of the columns that are used. A full name is, for example,
-// 50.0_percentile_lat.
+// The names of the columns end with these words, for example 50.0_percentile_lat.
 const (
 	ucxPercentile = "percentile_lat"
 	ucxRate       = "overall_mr"
@@ -28,9 +27,9 @@ const (
 
 var errNoUCXTable = errors.New("no table in the output of ucx_perftest")
 
-// parseUCX parses the output of ucx_perftest -v -b: a header, and one line of results
-// for each test. Times are in microseconds. parseUCX skips the log and intermediate
-// results.
+// parseUCX parses the output of ucx_perftest -v -b. The output has a header, and then
+// one line of results for each test, with times in microseconds. parseUCX skips the log
+// and intermediate results.
 func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 	var columns []string
 	for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -41,7 +40,7 @@ func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 				columns = fields
 			}
 		case len(fields) != len(columns) || strings.Contains(lines.Text(), "["):
-			// This line is not a result.
+			// not a result
 		default:
 			f, err := ucxFigureOf(columns, fields)
 			if err != nil {
@@ -83,13 +82,13 @@ func ucxFigureOf(columns, fields []string) (f ucxFigure, err error) {
 	return f, err
 }
 
-// ucxNumber parses a number from 0 up to the given limit.
+// ucxNumber parses a number from 0 to the limit.
 func ucxNumber(text string, limit float64) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil {
 		return 0, fmt.Errorf("ucx_perftest: %w", err)
 	}
-	// NaN counts as out of range.
+	// NaN is out of range, too.
 	if !(n >= 0 && n <= limit) {
 		return 0, fmt.Errorf("ucx_perftest: %s is not in the range 0 to %g", text, limit)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A ucxProgram runs ucx_perftest for a batch: once as the server and once as the client.
+// A ucxProgram runs ucx_perftest for a batch, as server and as client.
 type ucxProgram struct {
 	name  string
 	batch ucxBatch
@@ -23,7 +23,7 @@ type ucxProgram struct {
 // runUCX runs a batch with a server process and a client process.
 func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	// A failed client cancels ctx, which kills the server.
+	// If the client fails, this kills the server.
 	defer cancel()
 	port, err := freePort()
 	if err != nil {
@@ -48,8 +48,7 @@ func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, e
 	return p.result(output, client.ProcessState, server.ProcessState)
 }
 
-// command returns a command that runs ucx_perftest and gives it the batch. Only the
-// client needs further arguments.
+// command returns a command that runs ucx_perftest with the batch as its input.
 func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.name, slices.Concat([]string{"-b", "/dev/stdin", "-p", p.port}, args)...)
 	cmd.Stdin = strings.NewReader(strings.Join(p.batch.tests(), "\n") + "\n")
@@ -57,7 +56,7 @@ func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ucxRetry is the time between two attempts of the client to connect.
+// ucxRetry is the time between two attempts to connect. Arbitrary.
 const ucxRetry = 2 * time.Millisecond
 
 // runClient runs the client until the server accepts the connection. It returns the last
@@ -101,7 +100,7 @@ func (p *ucxProgram) result(output []byte, sides ...*os.ProcessState) (*ucxRun, 
 	return run, nil
 }
 
-// freePort returns a TCP port on which no process listens.
+// freePort returns a TCP port that nobody uses.
 func freePort() (string, error) {
 	probe, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

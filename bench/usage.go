@@ -5,11 +5,11 @@ import "time"
 // A usage has the resource counters of a process at one moment.
 type usage struct {
 	CPU time.Duration `json:"cpu"`
-	// Number of context switches, voluntary and involuntary.
+	// Voluntary and involuntary context switches.
 	Switches uint64 `json:"switches"`
-	// Number of objects that were allocated on the Go heap.
+	// Objects that were allocated on the Go heap.
 	Allocs uint64 `json:"allocs"`
-	RSS    int64  `json:"rss"` // Resident memory in bytes.
+	RSS    int64  `json:"rss"` // resident memory in bytes
 }
 
 func (u usage) plus(v usage) usage {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// used returns the resource usage of this process. If freeMemory is true, the process
-// first returns unused memory to the kernel.
+// used returns the resources that this process has used. If freeMemory is true, it first
+// returns unused memory to the kernel.
 func used(freeMemory bool) (u usage, err error) {
 	if freeMemory {
 		debug.FreeOSMemory()

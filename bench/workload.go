@@ -2,20 +2,20 @@ package main
 
 import "time"
 
-// Names of the workloads, in the order of measurement. In workStream the server answers
-// only the last message of each group.
+// The names of the workloads, in the order of measurement.
 const (
 	workPingPong = "pingpong" // Round trips of one message, one after another.
-	// Messages in one direction, with InFlight messages in flight.
+	// Messages in one direction, InFlight at a time. The server answers only some of
+	// them.
 	workStream      = "stream"
 	workRead        = "read"         // One-sided READs of the server's memory.
 	workWrite       = "write"        // One-sided WRITEs to the server's memory.
-	workConnsIdle   = "conns-idle"   // Ping-pong on one connection while the others are idle.
+	workConnsIdle   = "conns-idle"   // Ping-pong on one connection, beside idle ones.
 	workConnsActive = "conns-active" // Ping-pong on all connections.
-	// Connects, makes one round trip, and closes the connection, repeatedly.
+	// Connects, makes one round trip and closes the connection, again and again.
 	workConnect = "connect"
-	workIdle    = "idle" // Makes one round trip in every idleInterval.
-	// Ping-pong on one connection to each loop of the server, from one client process each.
+	workIdle    = "idle" // One round trip in every idleInterval.
+	// Ping-pong with each loop of the server, from one client process for each loop.
 	workLoops = "loops"
 )
 
@@ -24,15 +24,13 @@ func workloads() []string {
 }
 
 const (
-	// Time from one message of workIdle to the next. Arbitrary.
+	// Time between two messages of workIdle. Arbitrary.
 	idleInterval = 10 * time.Millisecond
-	// A measurement of workIdle takes idleFactor times as long as others, because
-	// workIdle sends few messages.
+	// workIdle sends few messages, so its measurements take this many times as long.
 	idleFactor = 4
-	// Message size in bytes of workloads with one size.
+	// Message size in bytes of workloads that have only one size.
 	smallSize = 64
-	// ackSize is the size in bytes of an answer in workStream. Such an answer is only
-	// the number of a message.
+	// Size in bytes of an answer in workStream, which has only the number of a message.
 	ackSize = 8
 )
 
@@ -82,8 +80,7 @@ func casesOf(workload string, o options) (cases []Case) {
 	return cases
 }
 
-// group returns the number of messages for which the server sends one answer. In a
-// stream the number is a quarter of InFlight.
+// group returns the number of messages that share one answer of the server.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)
@@ -99,10 +96,10 @@ func (c Case) answer() int {
 	return c.Size
 }
 
-// oneSided reports whether the workload uses READs or WRITEs, which need no program on
-// the server.
+// oneSided reports whether the workload uses READs or WRITEs. The server takes no part
+// in them.
 func (c Case) oneSided() bool { return c.Workload == workRead || c.Workload == workWrite }
 
-// timed reports whether each single message is timed. At most one may then be in flight
-// on a connection.
+// timed reports whether the time of each message is measured. Then only one message may
+// be in flight on a connection.
 func (c Case) timed() bool { return c.InFlight == 1 && c.Workload != workStream }

@@ -1,14 +1,15 @@
 //go:build linux
 
 // Command memory measures the memory of many connections on the local path. It starts a
-// second process, opens connections to it, sends messages on each of them, and closes
-// them. At each step it prints the proportional set size of both processes
-// (proc_pid_smaps(5)), in which memory that both have mapped counts once.
+// second process, opens connections to it, sends messages on each connection, and closes
+// the connections. After each step it prints the proportional set size of both processes
+// (proc_pid_smaps(5)). That size counts shared memory once.
 //
 //	go run ./memory -connections 10000 -messages 70 -limit 240
 //
-// With -limit it exits with status 1 if the memory exceeds the limit while the
-// connections are open, or if more than half of it is left after they have closed.
+// With -limit, the command exits with status 1 in two cases: if the memory exceeds the
+// limit while the connections are open, and if more than half of the memory is left
+// after the connections have closed.
 package main
 
 import (
@@ -39,7 +40,7 @@ var (
 	server      = flag.Bool("server", false, "be the second process; used by the command itself")
 )
 
-// trimTime is how long a loop may take to return unused memory: see package reactor.
+// A loop may take this long to return unused memory: see package reactor.
 const trimTime = 45 * time.Second
 
 func main() {
@@ -69,8 +70,8 @@ func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 }
 
-// runServer echoes messages until the standard input ends. It prints its address. For
-// each line of the standard input it collects garbage and prints a line.
+// runServer prints its address, and echoes messages until its standard input ends. For
+// each line of the standard input, it collects garbage and prints a line.
 func runServer() error {
 	device, err := soft.Open(nil)
 	if err != nil {
@@ -96,7 +97,8 @@ func runServer() error {
 	return commands.Err()
 }
 
-// A client has the connections. Only its loop's goroutine uses the fields below loop.
+// A client has the connections. Only the goroutine of its loop uses the fields below
+// loop.
 type client struct {
 	reactor.BaseHandler
 	loop    *reactor.Loop
@@ -165,7 +167,7 @@ func runClient() error {
 }
 
 // measure opens, uses and closes the connections, and prints the memory after each step.
-// The parameter pid is the process ID of the server.
+// pid is the process ID of the server.
 func (c *client) measure(pid int) error {
 	steps := []struct {
 		name string
@@ -203,7 +205,7 @@ func (c *client) measure(pid int) error {
 	return nil
 }
 
-// until runs the loop until done returns true or a connection fails.
+// until runs the loop until done() returns true or a connection fails.
 func (c *client) until(done func() bool) error {
 	for !done() && c.err == nil {
 		if _, err := c.loop.RunOnce(time.Millisecond); err != nil {
@@ -213,7 +215,7 @@ func (c *client) until(done func() bool) error {
 	return c.err
 }
 
-// batch is how many connections open, or exchange messages, at the same time. Arbitrary.
+// batch is how many connections open or exchange messages at the same time. Arbitrary.
 const batch = 100
 
 func (c *client) open() error {
@@ -268,9 +270,9 @@ func (c *client) close() error {
 	return c.until(func() bool { return c.closed == want && c.loop.Conns() == 0 })
 }
 
-// wait runs the loop until both loops have returned unused memory. Then it collects
-// garbage. The Go runtime would do that by itself two minutes after the last collection,
-// because loops without work allocate nothing.
+// wait runs the loop until both loops have returned unused memory, and then collects
+// garbage. A loop without work allocates nothing, so the Go runtime would collect
+// garbage only two minutes after the last time.
 func (c *client) wait() error {
 	end := time.Now().Add(trimTime)
 	return errors.Join(c.until(func() bool { return time.Now().After(end) }), c.collect())

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* As in the other steps: the number of receive buffers, and of sends per completion. */
+/* As in the other steps: the number of receive buffers, and the number of sends for each
+ * completion. */
 enum { BUFFERS = 32, SIGNAL_EVERY = 16 };
 
 struct end {

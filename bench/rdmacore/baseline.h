@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Exchanges chunks * rounds messages of size bytes with the peer. If first is not 0, this
- * side sends the first message, and times gets the duration of each chunk in nanoseconds.
+/* Exchanges chunks * rounds messages of size bytes with the peer. If first is not 0,
+ * this side sends the first message, and times gets the nanoseconds of each chunk.
  * Returns 0 or an errno. */
 int baseline(int size, int rounds, int chunks, int first, uint64_t *times);
 

@@ -24,17 +24,17 @@ import (
 // sharedSize is the size of the shared memory in bytes.
 const sharedSize = C.sizeof_struct_shared
 
-// slotBytes is the size of the longest message in bytes.
+// slotBytes is the largest size of a message in bytes.
 const slotBytes = C.SLOT_BYTES
 
-// The descriptors that a child inherits.
+// Descriptors that a child inherits.
 const (
 	memoryFD = 3 + iota
 	socketFD
 )
 
-// runChild runs one side of a measurement. The client writes the durations of the chunks
-// to the standard output.
+// runChild runs one side of a measurement. The client prints the durations of the chunks
+// as JSON.
 func runChild(args []string) error {
 	side, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -59,8 +59,8 @@ func runChild(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(times)
 }
 
-// interrupt profiles the process, and collects garbage and traces all goroutines until
-// the process ends.
+// interrupt disturbs this process until its end: it profiles the process, collects
+// garbage and traces all goroutines.
 func interrupt() error {
 	if err := pprof.StartCPUProfile(io.Discard); err != nil {
 		return err
@@ -98,5 +98,5 @@ func runC(s *spec, side int) ([]uint64, error) {
 	return times, nil
 }
 
-// meet tells the peer that this side can receive, and waits for the same from the peer.
+// meet tells the peer that this side is ready, and waits until the peer is ready.
 func meet() { C.stub_meet() }

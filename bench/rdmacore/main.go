@@ -1,19 +1,19 @@
 //go:build rdmacore && cgo && linux
 
-// Command rdmacore measures what package rdmacore and package reactor add to the time of
-// a message, over a device that takes no time. The device is a stub in C: see stub.h.
+// Command rdmacore measures how much time packages rdmacore and reactor add to a
+// message. It uses a device that takes no time, which is a stub in C: see stub.h.
 //
-// Two processes, each on a processor of its own, exchange messages in four steps. Each
-// step adds one layer:
+// Two processes on two processors exchange messages in four steps. Each step adds one
+// layer:
 //
-//   - c: a loop in C over ibv_post_send, ibv_poll_cq and ibv_post_recv
-//   - provider: the same loop in Go over package rdmacore
+//   - c: a loop in C that calls ibv_post_send, ibv_poll_cq and ibv_post_recv
+//   - provider: the same loop in Go with package rdmacore
 //   - reactor: an engine with one busy loop at each end
-//   - echo: as reactor, and the client also reads the clock twice for each message, keeps
-//     a histogram, and compares the bytes
+//   - echo: like reactor, and for each message the client also reads the clock twice,
+//     records the time in a histogram, and compares the bytes
 //
 // The steps are measured in turn, several times. The program prints the time of one way,
-// and by how much it is longer than in the first step.
+// and how much longer it is than in the first step.
 package main
 
 import (
@@ -30,19 +30,17 @@ import (
 // steps are the names of the steps, in the order of the layers.
 var steps = []string{"c", "provider", "reactor", "echo"}
 
-// A spec describes one measurement by two processes.
 type spec struct {
 	Step   string
 	Size   int // bytes of a message
-	Rounds int // round trips of a chunk
-	Chunks int // The duration of each chunk is measured.
+	Rounds int // round trips in a chunk
+	Chunks int // number of chunks, each of which is timed
 
-	// Interrupted makes both processes interrupt themselves: see interrupt.
+	// Interrupted makes both processes call interrupt().
 	Interrupted bool
 }
 
-// warmUpChunks is how many chunks at the beginning of a measurement do not count.
-// Arbitrary.
+// warmUpChunks is how many chunks at the beginning do not count. Arbitrary.
 const warmUpChunks = 5
 
 func main() {
@@ -84,8 +82,8 @@ func writeJSON(name string, times map[string][]float64) error {
 	return os.WriteFile(name, append(data, '\n'), 0o666)
 }
 
-// measureAll measures each step in each turn. The result has for each step the times of
-// one way in nanoseconds, one for each turn.
+// measureAll measures each step once in each turn. For each step, it returns the times
+// of one way in nanoseconds.
 func measureAll(ctx context.Context, s spec, turns int) (map[string][]float64, error) {
 	if s.Size < 1 || s.Size > 96 || turns < 1 || s.Rounds < 1 || s.Chunks <= warmUpChunks {
 		return nil, fmt.Errorf("the size must be from 1 to 96, the chunks more than %d, and the other numbers positive", warmUpChunks)
@@ -93,7 +91,8 @@ func measureAll(ctx context.Context, s spec, turns int) (map[string][]float64, e
 	times := map[string][]float64{}
 	for turn := range turns {
 		for i := range steps {
-			// Odd turns go backwards, so that a slow drift of the machine favors no step.
+			// Every second turn is in reverse order. So a machine that becomes slower
+			// favors no step.
 			if turn%2 == 1 {
 				i = len(steps) - 1 - i
 			}
@@ -108,9 +107,8 @@ func measureAll(ctx context.Context, s spec, turns int) (map[string][]float64, e
 	return times, nil
 }
 
-// oneWay returns the time of one way in nanoseconds, from the durations of the chunks. It
-// takes their 10th percentile, because other programs disturb many chunks, and none makes
-// a chunk shorter.
+// oneWay returns the time of one way in nanoseconds. Other programs make many chunks
+// longer, but never shorter, so oneWay takes the 10th percentile of the chunks.
 func oneWay(chunks []uint64, rounds int) float64 {
 	return quantile(toFloats(chunks[warmUpChunks:]), 0.1) / float64(2*rounds)
 }
@@ -124,14 +122,16 @@ func toFloats(list []uint64) (out []float64) {
 
 func median(list []float64) float64 { return quantile(list, 0.5) }
 
-// quantile returns the element below which the given share of the list is, from 0 to 1.
+// quantile returns the element below which the given share of the list lies. The share
+// is from 0 to 1.
 func quantile(list []float64, share float64) float64 {
 	sorted := slices.Sorted(slices.Values(list))
 	return sorted[int(share*float64(len(sorted)-1)+0.5)]
 }
 
-// printTable prints for each step the median time of one way, its quartiles, and the
-// median of the differences in the same turn to the first step and to the step before.
+// printTable prints the times of one way for each step: the median, the quartiles, and
+// the median differences to the first step and to the step before. A difference is taken
+// within one turn.
 func printTable(times map[string][]float64) {
 	fmt.Println("one way, ns  median  quartiles    beyond c  beyond the step before")
 	for i, step := range steps {

@@ -1,7 +1,8 @@
 //go:build !rdmacore || !cgo || !linux
 
-// Command rdmacore measures package rdmacore over a stub of libibverbs. It needs Linux,
-// cgo, the build tag rdmacore, and the headers of libibverbs and librdmacm.
+// Command rdmacore measures package rdmacore with a stub of libibverbs. This build can
+// not do that: it needs Linux, cgo, the build tag rdmacore, and the headers of
+// libibverbs and librdmacm.
 package main
 
 import (

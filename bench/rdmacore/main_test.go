@@ -26,8 +26,7 @@ func TestEachStepIsMeasured(t *testing.T) {
 	}
 }
 
-// A garbage collection, a profiling signal and a traceback of all goroutines may
-// interrupt a call of package ccall at any instruction.
+// A call of package ccall may be interrupted at any instruction.
 func TestCallsAreInterrupted(t *testing.T) {
 	for _, step := range []string{"provider", "reactor"} {
 		s := spec{Step: step, Size: 64, Rounds: 2000, Chunks: 50, Interrupted: true}

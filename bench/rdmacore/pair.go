@@ -26,8 +26,7 @@ const (
 // measureTimeout is how long one measurement may take. Arbitrary.
 const measureTimeout = time.Minute
 
-// measure runs one step in two processes, and returns the duration of each chunk in
-// nanoseconds.
+// measure runs one step in two processes, and returns the nanoseconds of each chunk.
 func measure(ctx context.Context, s *spec) (chunks []uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
@@ -46,7 +45,7 @@ func measure(ctx context.Context, s *spec) (chunks []uint64, err error) {
 	}()
 	var children [2]*child
 	for side := range children {
-		// Each process has the memory and its end of the socket pair.
+		// Each process gets the memory and its end of the socket pair.
 		if children[side], err = startChild(ctx, s, side, cpus[side], files[0], files[1+side]); err != nil {
 			cancel()
 			break
@@ -64,8 +63,8 @@ func measure(ctx context.Context, s *spec) (chunks []uint64, err error) {
 	return chunks, err
 }
 
-// sharedFiles returns the shared memory and the two ends of a socket pair. The stub maps
-// the memory, and its connection messages use the socket pair.
+// sharedFiles returns the shared memory and the two ends of a socket pair. The stub
+// sends messages through the memory, and connection messages through the socket pair.
 func sharedFiles() (files [3]*os.File, err error) {
 	memory, err := unix.MemfdCreate("rdmacore", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -88,7 +87,7 @@ type child struct {
 	stdout, stderr bytes.Buffer
 }
 
-// childArg is the first argument of a child. The others are the side and the spec.
+// childArg is the first argument of a child. The side and the spec follow.
 const childArg = "child"
 
 func startChild(ctx context.Context, s *spec, side, cpu int, memory, socket *os.File) (*child, error) {
@@ -103,7 +102,7 @@ func startChild(ctx context.Context, s *spec, side, cpu int, memory, socket *os.
 	c := &child{cmd: exec.CommandContext(ctx, program, childArg, fmt.Sprint(side), string(order))}
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	c.cmd.ExtraFiles = []*os.File{memory, socket}
-	// A second thread of the Go runtime may run while the loop polls.
+	// While the loop polls, the Go runtime may need a second thread.
 	c.cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
 	return c, startOn(c.cmd, cpu)
 }
@@ -132,7 +131,7 @@ func twoCPUs() (cpus []int, err error) {
 	return cpus, nil
 }
 
-// startOn starts a program whose threads all run on the processor cpu.
+// startOn starts a program that runs only on the given processor.
 func startOn(cmd *exec.Cmd, cpu int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// As in baseline.c.
+// The same numbers as in baseline.c.
 const (
 	buffers     = 32
 	signalEvery = 16
@@ -24,7 +24,7 @@ type end struct {
 	sent int
 	send func(data []byte, flags verbs.SendFlags) error
 
-	// The requests are reused, so that the loop does not allocate.
+	// Reused, so that the loop does not allocate.
 	sends [1]verbs.SendWR
 	recvs [1]verbs.RecvWR
 	sge   [1]verbs.SGE
@@ -51,8 +51,8 @@ func runProvider(p *rdmacore.Provider, s *spec, side int) ([]uint64, error) {
 	return times, err
 }
 
-// round waits for a message, answers it unless it is the last one, and posts its buffer
-// again.
+// round waits for a message, and posts its buffer again. It answers the message unless
+// the message is the last.
 func (e *end) round(s *spec, last bool) error {
 	place, err := e.await()
 	if err != nil {
@@ -102,7 +102,8 @@ func (e *end) postSend(data []byte, flags verbs.SendFlags) error {
 	return err
 }
 
-// sendWith returns a function that sends a message with SendInline, if that is possible.
+// sendWith returns a function that sends a message with SendInline, or with PostSend if
+// SendInline refuses.
 func (e *end) sendWith(inline verbs.InlineSender) func([]byte, verbs.SendFlags) error {
 	return func(data []byte, flags verbs.SendFlags) error {
 		if inline.SendInline(0, flags, data) {
@@ -122,7 +123,7 @@ func (e *end) postRecv(place int) error {
 	return err
 }
 
-// openEnd makes a connected queue pair with posted receive buffers.
+// openEnd creates a connected queue pair with posted receive buffers.
 func openEnd(p *rdmacore.Provider) (e *end, err error) {
 	devices, err := p.Devices()
 	if err != nil {
@@ -152,8 +153,8 @@ func openEnd(p *rdmacore.Provider) (e *end, err error) {
 	return e, e.connect()
 }
 
-// connect posts the receive buffers, and moves the queue pair to RTS. The device needs
-// only the states, and package verbs demands the other attributes.
+// connect posts the receive buffers and moves the queue pair to RTS. The stub uses only
+// the states. Package verbs requires the other attributes.
 func (e *end) connect() error {
 	attr := &verbs.QPAttr{Port: 1, AH: verbs.AHAttr{Port: 1}, PathMTU: verbs.MTU4096, DestQPN: 1}
 	for _, step := range []struct {

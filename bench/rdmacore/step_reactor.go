@@ -18,7 +18,7 @@ import (
 // address is the address of the device. The port is arbitrary.
 var address = netip.MustParseAddrPort("192.0.2.1:7471")
 
-// closeTimeout is how long the engine may take to close its connection. Arbitrary.
+// closeTimeout is how long closing the connection may take. Arbitrary.
 const closeTimeout = 5 * time.Second
 
 // runReactor runs one side of the steps reactor and echo.
@@ -62,13 +62,13 @@ type echoServer struct {
 	done chan error
 }
 
-// OnMessage sends the message back. If Send fails, OnClose follows.
+// OnMessage sends the message back. If that fails, OnClose follows.
 func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data()) }
 
 // OnClose ends the server. The client reports errors.
 func (e *echoServer) OnClose(*reactor.Conn, error) { e.done <- nil }
 
-// An echoClient sends one message after another, and measures the chunks.
+// An echoClient sends one message after another and times the chunks.
 type echoClient struct {
 	reactor.BaseHandler
 	spec    *spec
@@ -76,10 +76,10 @@ type echoClient struct {
 	payload []byte
 	times   []uint64
 	begin   time.Time
-	rounds  int // round trips of the present chunk
+	rounds  int // round trips in this chunk
 
 	histogram *hdrhistogram.Histogram // nil in the step reactor
-	sentAt    time.Time               // time of the last Send in the step echo
+	sentAt    time.Time               // time of the last Send, in the step echo
 }
 
 // OnOpen sends the first message.
@@ -88,7 +88,7 @@ func (e *echoClient) OnOpen(c *reactor.Conn) {
 	e.send(c)
 }
 
-// OnMessage checks an echo, and sends the next message.
+// OnMessage sends the next message.
 func (e *echoClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if e.histogram != nil && !e.check(c, msg.Data()) {
 		return
@@ -106,7 +106,7 @@ func (e *echoClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 }
 
 // check records the time of the round trip, and compares the echo with the message. If
-// they differ, the connection ends.
+// they differ, check aborts the connection.
 func (e *echoClient) check(c *reactor.Conn, echo []byte) bool {
 	err := e.histogram.RecordValue(int64(time.Since(e.sentAt)))
 	if !bytes.Equal(echo, e.payload) {

@@ -1,9 +1,9 @@
-/* A stub of libibverbs and librdmacm, with a device that takes no time. It has the
- * functions that provider/rdmacore calls. The linker prefers them to the functions of the
- * libraries.
+/* A stub of libibverbs and librdmacm, with a device that takes no time. The stub has the
+ * functions that provider/rdmacore calls. The linker takes these functions instead of
+ * the functions of the libraries.
  *
- * The device connects two processes. Each process has one queue pair that transfers
- * messages through a ring in shared memory. Completions raise no events, so loops must
+ * The device connects two processes. Each process has one queue pair, which sends
+ * messages through a ring in shared memory. Completions raise no events, so a loop must
  * poll. */
 #ifndef RDMALOOP_STUB_H
 #define RDMALOOP_STUB_H
@@ -11,14 +11,14 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* The slots of a ring. A sender may be ahead of the receiver by less than SLOTS messages,
- * which the program ensures by waiting for answers. */
+/* The slots of a ring. A sender must not be SLOTS messages ahead of the receiver. The
+ * sides wait for each other's answers, so this never happens. */
 enum { SLOTS = 64, SLOT_BYTES = 120 };
 
-/* The sizes that the device reports. All are arbitrary. */
+/* Sizes that the device reports. Arbitrary. */
 enum { MAX_WR = 16384, MAX_OBJECTS = 1024 };
 
-/* One message. The field seq is the number of the message, counted from 1. It is written
+/* One message. seq is the number of the message, counted from 1. The sender writes seq
  * last. */
 struct slot {
 	uint32_t seq;
@@ -26,10 +26,10 @@ struct slot {
 	uint8_t data[SLOT_BYTES];
 } __attribute__((aligned(128)));
 
-/* The shared memory. The process with the number i, 0 or 1, writes to rings[i]. */
+/* The shared memory. Process i, which is 0 or 1, writes to rings[i]. */
 struct shared {
 	struct slot rings[2][SLOTS];
-	uint32_t ready[2]; /* 1 if the queue pair of the process can receive */
+	uint32_t ready[2]; /* 1 if process i can receive */
 };
 
 /* The memory, the number of this process, and the socket for connection messages. */
@@ -37,14 +37,14 @@ extern struct shared *stub_memory;
 extern int stub_side;
 extern int stub_socket;
 
-/* Sets these variables and starts the thread that receives connection messages. Returns 0
- * or an errno. */
+/* Sets the variables above, and starts the thread that receives connection messages.
+ * Returns 0 or an errno. */
 int stub_start(int memory, int socket, int side);
 
 /* Connects a queue pair to the shared memory. */
 void stub_connect(struct ibv_qp *qp);
 
-/* Tells the peer that this process can receive, and waits for the same from the peer.
+/* Tells the peer that this process can receive, and waits until the peer can receive.
  * Returns 0. */
 int stub_meet(void);
 

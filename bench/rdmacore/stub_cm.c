@@ -17,16 +17,14 @@ struct shared *stub_memory;
 int stub_side;
 int stub_socket;
 
-/* A message to the peer's process. The field type is the event that the message causes
- * there. */
+/* A message to the peer's process. type is the event that the message causes there. */
 struct message {
 	enum rdma_cm_event_type type;
 	struct rdma_conn_param param;
 	uint8_t data[256];
 };
 
-/* An event that waits to be fetched. The pointer to the private data points into the
- * event. */
+/* An event that waits to be fetched. Its private data is in the array data. */
 struct stub_event {
 	struct rdma_cm_event event;
 	uint8_t data[256];
@@ -43,7 +41,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdma_cm_id *listener;
 static struct rdma_cm_id *connection; /* the only connection of this process */
 
-/* Adds an event to the channel of an ID. The caller holds the lock. */
+/* Adds an event for an ID to its channel. The caller holds the lock. */
 static void push(struct rdma_cm_id *id, const struct message *m)
 {
 	struct stub_channel *channel = (struct stub_channel *)id->channel;
@@ -98,7 +96,7 @@ static struct rdma_cm_id *request(void)
 	return connection = id;
 }
 
-/* Receives the peer's messages until its process has ended. */
+/* Receives messages of the peer until the peer's process has ended. */
 static void *receive_messages(void *unused)
 {
 	struct message m;
@@ -143,8 +141,8 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	free(channel);
 }
 
-/* Moves the queue pair of the side that dials to RTS, and confirms the connection, when its
- * peer has accepted. */
+/* Completes a connection on the side that dials. When the peer has accepted, this
+ * function moves the queue pair to RTS and confirms the connection. */
 static void follow(struct rdma_cm_id *id, enum rdma_cm_event_type type)
 {
 	if (type != RDMA_CM_EVENT_ESTABLISHED || !id->qp || id->qp->state >= IBV_QPS_RTS)

@@ -81,8 +81,8 @@ static int transmit(struct stub_qp *q, const struct ibv_send_wr *wr)
 	return 0;
 }
 
-/* Executes send requests. A WRITE does nothing: the program has only those with which a
- * connection finds out whether its peer is alive, which are empty. */
+/* Executes send requests. A WRITE does nothing, because the program sends only empty
+ * WRITEs. With these, a connection checks whether its peer is alive. */
 int stub_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct stub_qp *q = (struct stub_qp *)qp;
@@ -99,8 +99,8 @@ int stub_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	return ret;
 }
 
-/* Takes the oldest receive buffer, if the queue pair has a message or is in the state
- * ERROR. Returns the number of completions, 0 or 1. */
+/* Receives a message, or flushes a receive buffer if the queue pair is in ERROR. Returns
+ * the number of completions, 0 or 1. */
 static int receive(struct stub_qp *q, struct ibv_wc *wc)
 {
 	struct buffers *b = q->buffers;

@@ -11,7 +11,7 @@ struct buffer {
 	uint32_t len;
 };
 
-/* Posted receive buffers. head and tail count the posted and the used buffers. */
+/* Posted receive buffers. head counts the posted buffers, and tail the used buffers. */
 struct buffers {
 	uint32_t size; /* a power of two */
 	uint32_t head, tail;
@@ -23,10 +23,11 @@ struct stub_srq {
 	struct buffers buffers;
 };
 
-/* A completion queue. The list done has the completions of sends. */
+/* A completion queue. The array done has the completions of sends. head counts the
+ * completions that were added, and tail the completions that were polled. */
 struct stub_cq {
 	struct ibv_cq cq;
-	struct stub_qp *receiver; /* the connected queue pair that receives to this queue */
+	struct stub_qp *receiver; /* the connected queue pair that uses this queue for receives */
 	uint32_t head, tail;
 	struct ibv_wc done[256];
 };
@@ -40,7 +41,7 @@ struct stub_qp {
 	struct buffers *buffers; /* own, or the buffers of the shared receive queue */
 };
 
-/* Makes buffers for at least n requests. Returns 0 or an errno. */
+/* Allocates memory for at least n buffers. Returns 0 or an errno. */
 int buffers_init(struct buffers *b, uint32_t n);
 
 #endif

@@ -31,7 +31,7 @@ struct ibv_context stub_context = {
 static struct ibv_context *contexts[] = { &stub_context, NULL };
 static struct ibv_device *devices[] = { &device, NULL };
 
-/* A queue that is armed never reports an event, because every loop of the program polls. */
+/* Does nothing, because every loop polls and needs no event. */
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	(void)cq, (void)solicited_only;
@@ -73,8 +73,8 @@ int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *a)
 	return 0;
 }
 
-/* libibverbs passes a struct ibv_port_attr to this function. Its beginning is the older
- * struct of the declaration. */
+/* libibverbs passes a struct ibv_port_attr to this function. The older struct of the
+ * declaration is the beginning of that struct. */
 int (ibv_query_port)(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_port_attr *out)
 {
 	struct ibv_port_attr *a = (struct ibv_port_attr *)out;
@@ -104,11 +104,11 @@ ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *list
 	return 1;
 }
 
-/* The queue pair about which there is an asynchronous event, or NULL. */
+/* The queue pair of the next asynchronous event, or NULL. */
 static struct ibv_qp *failed;
 
-/* Moves a queue pair to the state ERROR. A queue pair with a shared receive queue then uses
- * no more of its buffers, which an asynchronous event reports. */
+/* Moves a queue pair to ERROR. If the queue pair has a shared receive queue, an
+ * asynchronous event reports that it uses no more buffers. */
 void stub_fail(struct ibv_qp *qp)
 {
 	uint64_t one = 1;
