@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Timeouts of unanswered messages, from the kernel's CM: sixteen intervals of 4.6 s or
-// 4.1 s.
+// Timeouts of messages without an answer. Most of them are those of the kernel's CM:
+// sixteen intervals of 4.6 s or 4.1 s.
 const (
 	// requestTimeout, 73.7 s, is the timeout of a REQ.
 	requestTimeout = 16 * 4608 * time.Millisecond
@@ -25,15 +25,15 @@ const (
 	activeDREQTimeout = 16 * 4608 * time.Millisecond
 	// passiveDREQTimeout, 65.5 s, is the timeout of a DREQ that the passive side sends.
 	passiveDREQTimeout = 16 * 4096 * time.Millisecond
-	// rtuTimeout, 49 s, is the timeout of a REP. It is only twelve intervals, so that the
-	// memory of a flood of requests is free within a minute.
+	// rtuTimeout, 49 s, is the timeout of a REP. It is only twelve intervals, so the
+	// memory of a flood of requests is free again within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
 	// maxServiceTime is the longest wait for the peer's application after an MRA: 16.6
 	// minutes, as in the kernel's CM.
 	maxServiceTime = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
 
-// Connect implements cm.TransportID. It sends a connection request or a lookup.
+// Connect implements cm.TransportID. It sends a REQ, or a SIDR_REQ for a UD service.
 func (i *id) Connect(param *cm.MessageParam) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -52,7 +52,7 @@ func (i *id) Connect(param *cm.MessageParam) error {
 }
 
 // request sends m to the listener at the remote address, and starts the timeout of the
-// answer. If request() returns an error, nothing was sent.
+// answer. After an error, nothing was sent.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.state = stateREQSent
@@ -66,13 +66,14 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	return nil
 }
 
-// onREP handles a REP. It moves the ID's queue pair to RTS and sends the RTU. If the ID
-// has no queue pair, onREP queues ConnectResponse.
+// onREP handles a REP. A queue pair that was made on the ID moves to RTS, and the RTU is
+// sent. Without such a queue pair, the application gets the event ConnectResponse. It
+// connects its own queue pair, and then calls Establish.
 func (i *id) onREP(m *repMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.TCP {
 		return false
 	}
-	// The REP must not raise what this side has offered in its REQ.
+	// The REP can lower the numbers that this side has offered, but not raise them.
 	i.negotiated.setPeer(&m.qpParams, i.negotiated.resources, i.negotiated.depth)
 	i.negotiated.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.m.limits.LocalCAAckDelay))
 	if err := i.connectQP(); err != nil {
@@ -89,13 +90,14 @@ func (i *id) onREP(m *repMsg) bool {
 	}
 	i.enter(stateEstablished)
 	i.raise(ev)
-	// The error is ignored: the channel notices a closed socket, and calls peerGone.
+	// If the send fails, the peer has closed its socket. The channel notices that later,
+	// and calls peerGone.
 	_ = i.conn.send(&rtuMsg{})
 	return true
 }
 
-// setupFailed ends a connection whose queue pair could not be moved to RTS. Either the
-// peer has gone, or this side can not use the data path.
+// setupFailed ends a connection whose queue pair could not be moved to RTS. It sends a
+// REJ. If that fails, the peer has gone, and setupFailed calls peerGone.
 func (i *id) setupFailed(err error, m *repMsg) {
 	err = resource.Wrap(err)
 	reason := cm.RejectConsumer
@@ -109,7 +111,7 @@ func (i *id) setupFailed(err error, m *repMsg) {
 	i.fail(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.qpParams.param(), PrivateData: m.private})
 }
 
-// Establish implements cm.TransportID. It confirms the REP after the application has
+// Establish implements cm.TransportID. It sends the RTU, after the application has
 // connected its own queue pair.
 func (i *id) Establish() error {
 	ch := i.lock()
@@ -124,7 +126,8 @@ func (i *id) Establish() error {
 	return nil
 }
 
-// onREJ handles a REJ: the peer refuses a REQ or REP, or cancels its own REQ.
+// onREJ handles a REJ. With a REJ, the peer refuses a REQ or a REP, or cancels its own
+// REQ.
 func (i *id) onREJ(m *rejMsg) bool {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -132,8 +135,8 @@ func (i *id) onREJ(m *rejMsg) bool {
 	case stateREQReceived:
 		i.enter(stateWithdrawn)
 	case stateEstablished:
-		// The passive side was closed before it got the RTU, so it has sent a REJ
-		// instead of a DREQ.
+		// The passive side was closed before the RTU arrived. In this case it sends a
+		// REJ instead of a DREQ.
 		return i.onDREQ()
 	case stateDREQSent:
 		i.disconnected(0)
@@ -143,7 +146,8 @@ func (i *id) onREJ(m *rejMsg) bool {
 	return true
 }
 
-// requestRejected ends the request with the event Rejected, or Unreachable for a lookup.
+// requestRejected ends a refused request. The application gets the event Rejected, or
+// Unreachable for a lookup.
 func (i *id) requestRejected(m *rejMsg) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: cmp.Or(m.cause, userRefused(m.userRefused))}
 	if i.ps == cm.UDP {
@@ -152,12 +156,13 @@ func (i *id) requestRejected(m *rejMsg) {
 	i.fail(ev)
 }
 
-// errLocalOnly is the cause of a failed dial to an address of this host, if the device
-// has both paths. Such a dial uses only the local path.
+// errLocalOnly is the error of a request to an address of this host, if no process
+// listens on the local path. A device with both paths does not use the wire path for
+// such an address.
 var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
 
-// noListener fails a request for which no listener was found. The parameter cause tells
-// the application more. It may be nil.
+// noListener fails a request for which no listener was found. The application gets the
+// error cause, which may be nil.
 func (i *id) noListener(cause error) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
 	if i.ps == cm.UDP {

@@ -15,7 +15,7 @@ import (
 // namespace changes (rtnetlink(7)). The lock of its channel guards it.
 type addressWatch struct {
 	fd       int
-	listener *madListener // listener whose method addressesChanged is called
+	listener *madListener // told about address changes
 }
 
 // watchAddresses opens an addressWatch for a listener on the channel ch. It needs no
@@ -42,13 +42,15 @@ func addressWatchError(err error) error {
 	return fmt.Errorf("later address changes are not noticed: %w", err)
 }
 
-// addressBatch is the largest number of messages that one OnReady receives. Arbitrary.
+// addressBatch is the largest number of messages that one call of OnReady receives.
+// Arbitrary.
 const addressBatch = 64
 
-// OnReady implements epollset.Handler. It receives waiting messages, and then calls
+// OnReady implements epollset.Handler. It receives the waiting messages, and then calls
 // addressesChanged once.
 func (w *addressWatch) OnReady(int, uint32) {
-	// The content of a message does not matter. recv(2) discards all but the first byte.
+	// The content of a message does not matter, so one byte is enough. recv(2) discards
+	// the rest.
 	var buf [1]byte
 	for i := range addressBatch {
 		_, _, err := unix.Recvfrom(w.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)

@@ -40,17 +40,17 @@ type channel struct {
 	timerFDExpiry time.Duration
 	// packet is the receive buffer of the local path. It is one byte longer than a valid
 	// message, to detect longer packets.
-	packet     [maxMessage + 1]byte
-	attr       verbs.QPAttr // attributes for a call of Modify; a local variable would be allocated
+	packet [maxMessage + 1]byte
+	// memory for the argument of Modify; a local variable would be allocated on the heap
+	attr       verbs.QPAttr
 	localAddrs hostport.LocalAddrCache
 
-	// ports counts the channel's IDs by the UDP port that they use.
+	// for each UDP port, the number of the channel's IDs that use it
 	ports map[*madPort]int
 	// orphans are connections whose ID was destroyed while a DREQ was unanswered.
 	orphans map[*madConn]struct{}
 }
 
-// openChannel opens an event channel of a manager.
 func openChannel(m *Manager) (*channel, error) {
 	if err := m.Engine.AddChannel(); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (ch *channel) Close() error {
 	return nil
 }
 
-// NewID implements cm.TransportChannel. It returns a new ID on this channel.
+// NewID implements cm.TransportChannel.
 func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -142,7 +142,7 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 }
 
 // drive handles the readable descriptors, the jobs of the inbox, and the timers that are
-// due. It handles each descriptor once. The caller holds the lock.
+// due. It handles each descriptor once. The caller holds the channel's lock.
 func (ch *channel) drive() error {
 	ch.inbox.begin()
 	if err := ch.epoll.Dispatch(); err != nil {
@@ -166,8 +166,8 @@ func (ch *channel) expire() {
 	}
 }
 
-// now returns the time since the start of the device, on which the timers of all
-// channels are based.
+// now returns the time since the start of the device. The timers of all channels use
+// this time.
 func (ch *channel) now() time.Duration { return ch.sinceStart(ch.clock()) }
 
 func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.m.Start) }
@@ -177,8 +177,8 @@ func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {
 	ch.timers.Set(t, ch.now()+after)
 }
 
-// unlock sets timerFD, makes the descriptor readable if events or jobs are queued, and
-// unlocks the channel.
+// unlock sets timerFD and the eventfd of the inbox, and then unlocks the channel. The
+// eventfd is readable while events or jobs are queued.
 func (ch *channel) unlock() {
 	if !ch.closed {
 		ch.inbox.signal(!ch.queue.empty())
@@ -187,8 +187,8 @@ func (ch *channel) unlock() {
 	ch.mu.Unlock()
 }
 
-// armTimerFD sets timerFD if the next timer is due before timerFDExpiry. After a timer
-// was stopped, timerFD keeps its expiry, which saves a system call.
+// armTimerFD sets timerFD to the time of the next timer. If timerFD expires earlier,
+// because a timer was stopped, armTimerFD leaves it alone. That saves a system call.
 func (ch *channel) armTimerFD() {
 	if ch.timers.Len() == 0 && !ch.timerFDSet {
 		return
@@ -198,7 +198,7 @@ func (ch *channel) armTimerFD() {
 	next, any := ch.timers.Next()
 	switch {
 	case any && expired && next <= now:
-		// A timer has become due meanwhile. timerFD is still readable, so the owner
+		// Another timer is due already. timerFD is still readable, so the application
 		// calls Next again.
 	case any && (!ch.timerFDSet || expired || next < ch.timerFDExpiry):
 		ch.timerFDSet, ch.timerFDExpiry = true, next
@@ -215,14 +215,15 @@ func (ch *channel) watch(fd int, h epollset.Handler) error {
 	return ch.epoll.Add(fd, unix.EPOLLIN|unix.EPOLLRDHUP, h)
 }
 
-// isLocalAddr reports whether an address belongs to this host. Errors are those of
+// isLocalAddr reports whether an address belongs to this host. It returns the errors of
 // hostport.OnThisHost.
 func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 	return ch.localAddrs.Contains(a, ch.now())
 }
 
 // acceptsFrom reports whether the wire path accepts a request from an address. A device
-// with both paths refuses addresses of this host (package udp, far_only.go).
+// with both paths refuses requests from this host, because they have to use the local
+// path; see package udp, far_only.go.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if !ch.m.Local || !ch.m.Wire {
 		return true

@@ -1,18 +1,19 @@
-// Package connmgr implements connection management for a soft device. A Manager is a
-// cm.Transport. It makes event channels, whose IDs connect, listen and look up UD
-// services.
+// Package connmgr implements connection management for a soft device. A Manager
+// implements cm.Transport. It opens event channels. The IDs of a channel connect, listen
+// and look up UD services.
 //
 // # Engine
 //
-// The package moves no data. The device does that, behind the interface Engine. For each
-// connection the package gives the engine a Binding, which says how the queue pair
-// reaches its peer: through shared memory, or through packets.
+// The package does not move data. The device does that, and implements the interface
+// Engine for this package. Each connection has a Binding, which tells the engine how the
+// queue pair reaches its peer: through shared memory, or with packets.
 //
 // # Channels
 //
-// All work is done by calls of the application. Next reads the sockets of its channel,
-// runs the jobs that other channels have queued for it (inbox), and calls its timers.
-// The lock of a channel guards its IDs.
+// The package starts no goroutines. All work is done in calls of the application. Next
+// reads the sockets of its channel, runs the jobs in the inbox of the channel, and calls
+// the timers that are due. A channel queues a job in the inbox of another channel when it
+// receives a message for an ID there. The lock of a channel guards its IDs.
 //
 // # IDs and paths
 //
@@ -24,9 +25,10 @@
 //     message is one packet of a socket. The kernel reports the user of the peer, and
 //     closes the socket when the peer's process ends.
 //   - On the wire path, madConn and madListener use the management datagrams of the
-//     InfiniBand specification (mad_*.go), which may be lost, duplicated, reordered or
-//     forged. The madMux of the manager passes received datagrams to connections and
-//     listeners. A madConn retransmits messages, so that an id gets each message once.
+//     InfiniBand specification (mad_*.go). Datagrams may be lost, duplicated, reordered
+//     or forged. The madMux of the manager passes received datagrams to connections and
+//     listeners. A madConn retransmits messages and drops duplicates, so an id gets each
+//     message once.
 //
 // # Files
 //

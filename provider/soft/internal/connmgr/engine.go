@@ -10,25 +10,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An Engine has the operations of a device that connection management needs. Any
-// goroutine may call them. The caller must not hold a lock that DataHeard takes, because
-// the engine may call DataHeard with its own lock held.
+// An Engine moves the data of connections. Any goroutine may call its methods. The
+// engine may call Binding.DataHeard while it holds its own lock. So the caller of a
+// method must not hold a lock that DataHeard takes.
 type Engine interface {
 	// AddChannel is called before an event channel is opened. It returns verbs.ErrClosed
-	// if the device is closed, or a *verbs.ParamError at the limit. A device with
-	// channels can not be closed.
+	// if the device is closed, and a *verbs.ParamError if there are too many channels.
+	// While a device has channels, it can not be closed.
 	AddChannel() error
 	// RemoveChannel is called after an event channel was closed.
 	RemoveChannel()
 	// SourceIndex returns the GID index of an address of this host, or 0 if there is
 	// none.
 	SourceIndex(of netip.Addr) (int, error)
-	// Bind tells the queue pair qpn how to reach its peer. The binding takes effect in
-	// RTR. The engine owns b.End, even after an error. A later Bind replaces the
-	// binding.
+	// Bind tells the queue pair qpn how to reach its peer. The queue pair uses the
+	// binding from RTR on. The engine owns b.End, even after an error. A later Bind
+	// replaces the binding.
 	Bind(qpn uint32, b *Binding) error
-	// Unbind removes a binding, unless another one has replaced it. It releases End if
-	// no queue pair has used it.
+	// Unbind removes a binding. It does nothing if another binding has replaced it. If
+	// no queue pair has used b.End, Unbind releases it.
 	Unbind(qpn uint32, b *Binding)
 	// PeerGone tells a queue pair that the peer's process has ended without closing the
 	// connection. It does nothing if the queue pair does not use b.End.
@@ -38,28 +38,29 @@ type Engine interface {
 // PortNumber is the number of the device's only port.
 const PortNumber = 1
 
-// LargestMTU is the largest path MTU (IBTA vol. 1, 6.8). Queue pairs of the local path
-// have it.
+// LargestMTU is the largest path MTU (IBTA vol. 1, 6.8). Queue pairs on the local path
+// always use it.
 const LargestMTU = verbs.MTU4096
 
-// A Binding tells the engine how a queue pair reaches its peer. It does not change after
+// A Binding tells the engine how a queue pair reaches its peer. It must not change after
 // Bind.
 type Binding struct {
-	// This side's end of the connection's shared memory; nil on the wire path.
+	// End is this side's end of the connection's shared memory. It is nil on the wire
+	// path.
 	End *shm.End
-	// Source that the engine reports to access.ErrorLimit for the peer's access errors;
-	// only on the local path.
+	// Peer identifies the peer. The engine reports the peer's access errors to
+	// access.ErrorLimit under this source. It is set only on the local path.
 	Peer access.Source
 	// Flow is the flow control of the wire path.
 	Flow CreditFlow
-	// DataHeard is called for the peer's first data packet, because the packet proves
-	// that the REP or RTU has arrived. Any goroutine may call DataHeard. It must not
-	// call the engine. It is nil on the local path.
+	// DataHeard is called when the first data packet of the peer arrives. This packet
+	// proves that the peer has received the REP or the RTU. Any goroutine may call
+	// DataHeard. DataHeard must not call the engine. It is nil on the local path.
 	DataHeard func()
 }
 
-// CreditFlow says which sides use end-to-end flow control. A side without it advertises
-// infinite credits (IBTA vol. 1, 12.6.7).
+// CreditFlow says which sides use end-to-end flow control. A side that does not use it
+// advertises infinite credits (IBTA vol. 1, 12.6.7).
 type CreditFlow struct {
 	Sends    bool // true if this side advertises its receive buffers
 	Receives bool // true if the peer advertises its receive buffers
@@ -70,9 +71,9 @@ type QueuePair interface {
 	verbs.QP
 	// Closed reports whether the queue pair was closed. Any goroutine may call it.
 	Closed() bool
-	// ReceiveAt limits a UD queue pair to wire path datagrams that arrive at one
-	// address. For the zero Addr, and after an error, the queue pair receives no
-	// datagrams. ReceiveAt does nothing if the device has no wire path.
+	// ReceiveAt makes a UD queue pair receive only those datagrams of the wire path that
+	// arrive at the given address. With the zero Addr, and after an error, it receives
+	// no such datagrams. If the device has no wire path, ReceiveAt does nothing.
 	ReceiveAt(at netip.Addr) error
 }
 
@@ -82,13 +83,11 @@ type boundConn struct {
 	binding *Binding
 }
 
-// bind stores a binding and gives it to the queue pair qpn.
 func (b *boundConn) bind(e Engine, qpn uint32, to *Binding) error {
 	b.qpn, b.binding = qpn, to
 	return e.Bind(qpn, to)
 }
 
-// unbind removes the binding, if there is one.
 func (b *boundConn) unbind(e Engine) {
 	if b.binding != nil {
 		e.Unbind(b.qpn, b.binding)

@@ -21,7 +21,7 @@ type id struct {
 	m     *Manager // manager of the channel
 	ps    cm.PortSpace
 	state idState
-	timer timerheap.Timer // expires when the message that the state waits for has not arrived in time
+	timer timerheap.Timer // limits the wait for the next message of the peer
 	// timerLimit is the latest time to which extendTimer may move the timer.
 	timerLimit time.Time
 
@@ -32,28 +32,27 @@ type id struct {
 
 	conn   cmConn // connection to the peer; nil before the request, and for a listener
 	active bool   // true if this side has sent the request
-	// notified is true after Notify has established the connection. The RTU sets it to
-	// false, and has no other effect.
+	// notified is true after Notify has established the connection. A later RTU only
+	// sets this field to false.
 	notified bool
 
 	lastQP QueuePair // last queue pair made on the ID; see ownQP
-	// Number of the connection's queue pair. Without a queue pair on the ID, the
-	// application has passed this number to Connect or Accept.
+	// Number of the connection's queue pair. If the queue pair was not made on the ID,
+	// the application has passed the number to Connect or Accept.
 	qpn        uint32
 	negotiated negotiation
 
 	listeners listeners // listeners of a listening ID; empty for other IDs
-	// madPort is the port for the request; nil if ResolveAddr has not chosen the wire
-	// path.
+	// UDP port of an ID that connects on the wire path; nil for other IDs
 	madPort *madPort
-	backlog int // for a listening ID: largest value of pendingRequests
-	// for a listening ID: number of requests that the application has not fetched
+	backlog int // largest value of pendingRequests; for a listening ID
+	// number of requests that the application has not fetched; for a listening ID
 	pendingRequests int
-	// for a request that the application has not fetched: the listening ID; else nil
+	// listening ID of a request that the application has not fetched; else nil
 	parent *id
 
 	queued  int  // number of events about this ID in the channel's queue
-	dropped bool // true after the ID was destroyed: its queued events are skipped
+	dropped bool // true after the ID was destroyed; its queued events are skipped
 }
 
 // options are the options that SetOption sets.
@@ -157,8 +156,7 @@ func (i *id) startTimer(within time.Duration) {
 	ch.startTimer(&i.timer, within)
 }
 
-// extendTimer sets the timer again because the peer has asked for more time, but never
-// beyond timerLimit.
+// extendTimer gives the peer more time, but not beyond timerLimit.
 func (i *id) extendTimer(within time.Duration) {
 	ch := i.ch.Load()
 	at := ch.clock().Add(within)
@@ -199,8 +197,8 @@ func (i *id) deliver(m message) bool {
 	return false
 }
 
-// peerGone handles the end of the connection's socket. The application gets the same
-// events as from the kernel's CM.
+// peerGone is called when the peer has closed its socket, and after an invalid message.
+// The application gets the same events as from the kernel's CM.
 func (i *id) peerGone() {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -251,8 +249,8 @@ func (i *id) disconnected(status int) {
 	i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
 }
 
-// cancelRequest sends a REJ that cancels a connection request. Nothing cancels a lookup
-// (IBTA vol. 1, 12.11).
+// cancelRequest sends a REJ that cancels a connection request. The protocol has no
+// message that cancels a lookup (IBTA vol. 1, 12.11).
 func (i *id) cancelRequest() {
 	if i.ps == cm.TCP {
 		_ = i.conn.send(&rejMsg{reason: cm.RejectTimeout})
@@ -299,8 +297,8 @@ func (i *id) refuseUnfetched(ch *channel) {
 	}
 }
 
-// announceEnd tells the peer that this side ends the connection or request. It ignores
-// errors of conversation.send().
+// announceEnd tells the peer that this side ends the connection or the request. It
+// ignores errors: the peer may have gone.
 func (i *id) announceEnd() {
 	var last message
 	switch i.state {
@@ -321,8 +319,8 @@ func (i *id) announceEnd() {
 	_ = i.conn.send(last)
 }
 
-// Device implements cm.TransportID. It returns nil until an address of the device is
-// known.
+// Device implements cm.TransportID. It returns nil until the ID has an address of this
+// host that is not a wildcard.
 func (i *id) Device() verbs.Device {
 	ch := i.lock()
 	defer ch.unlock()
@@ -342,7 +340,7 @@ func (i *id) Port() uint8 {
 	return PortNumber
 }
 
-// LocalAddr implements cm.TransportID. It returns the address and port of this side.
+// LocalAddr implements cm.TransportID.
 func (i *id) LocalAddr() netip.AddrPort {
 	ch := i.lock()
 	defer ch.unlock()
@@ -360,7 +358,7 @@ func (i *id) Credentials() (cm.Credentials, bool) {
 	return i.conn.credentials()
 }
 
-// RemoteAddr implements cm.TransportID. It returns the address and port of the peer.
+// RemoteAddr implements cm.TransportID.
 func (i *id) RemoteAddr() netip.AddrPort {
 	ch := i.lock()
 	defer ch.unlock()

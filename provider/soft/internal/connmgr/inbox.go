@@ -10,28 +10,28 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// An inbox is the job queue of a channel. Any goroutine may add jobs, and Next runs the
-// jobs. An eventfd makes the channel readable while jobs or events are queued.
+// An inbox is the job queue of a channel. Any goroutine may add jobs. Next runs them. An
+// eventfd makes the channel readable while jobs or events are queued.
 //
 // Each kind of job has its own queue, so a flood of requests does not delay connections.
 type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
 	signaled bool // true if the eventfd is readable
-	// draining is true between the calls of begin() and signal(). Meanwhile add() does
-	// not make the eventfd readable.
+	// draining is true between the calls of begin() and signal(). During this time add()
+	// does not make the eventfd readable.
 	draining bool
 	closed   bool
 	jobs     [numJobKinds][]job
 	batch    []job // result of the last takeBatch; its memory is used again
 }
 
-// A jobKind is the kind of a job, the most urgent first. Each kind has its own queue.
+// A jobKind is the kind of a job. The most urgent kind comes first.
 type jobKind uint8
 
 const (
-	// jobInternal is a job of this device. It is never dropped, because a connection has
-	// at most two such jobs.
+	// jobInternal is a job that this device has queued for a connection. It is never
+	// dropped, because a connection has at most two such jobs.
 	jobInternal jobKind = iota
 	// jobMessage is a datagram of an existing connection.
 	jobMessage
@@ -40,7 +40,7 @@ const (
 	numJobKinds
 )
 
-// A job is a function that a channel calls for a target, unless the target is closed.
+// A job is a function that a channel calls. It is dropped if its target is closed.
 type job struct {
 	kind   jobKind
 	target *jobTarget
@@ -48,11 +48,11 @@ type job struct {
 }
 
 const (
-	// maxJobs is the largest number of queued jobs of one kind. Further ones are
-	// dropped, and the peer retransmits. Arbitrary.
+	// maxJobs is the largest number of queued jobs of one kind. More jobs are dropped,
+	// and the peer retransmits its messages. Arbitrary.
 	maxJobs = 1024
-	// requestBatch is the number of requests after which more urgent jobs come first
-	// again. Arbitrary.
+	// requestBatch is the largest number of requests that run before the queues are read
+	// again. Urgent jobs that were added meanwhile then run first. Arbitrary.
 	requestBatch = 2 * madBatch
 )
 
@@ -63,8 +63,8 @@ func (k jobKind) limit() int {
 	return maxJobs
 }
 
-// add queues a job, which runs with the channel locked. It returns false if the queue is
-// full or closed.
+// add queues a job. The job runs with the channel locked. If the queue is full or
+// closed, add() returns false.
 func (b *inbox) add(j job) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,8 +78,9 @@ func (b *inbox) add(j job) bool {
 	return true
 }
 
-// begin is called before the queued jobs are run. Until signal() is called, add() makes
-// no system call, because takeBatch takes the job or signal() makes the eventfd readable.
+// begin is called before the channel runs its jobs. Until signal() is called, add()
+// makes no system call. It need not, because takeBatch takes the job, or signal() makes
+// the eventfd readable.
 func (b *inbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,8 +112,8 @@ func (b *inbox) waiting() (n int) {
 	return n
 }
 
-// signal is called when the channel is unlocked. It makes the eventfd readable if jobs or
-// events are queued, and else not readable.
+// signal is called when the channel is unlocked. It makes the eventfd readable if jobs
+// or events are queued, and otherwise not readable.
 func (b *inbox) signal(events bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +135,7 @@ func (b *inbox) signalLocked(on bool) {
 	b.signaled = on
 }
 
-// close drops all jobs. The inbox does not use the eventfd any more.
+// close drops all jobs. The eventfd is not used any more.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

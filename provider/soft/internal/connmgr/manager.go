@@ -18,8 +18,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Config has the settings of a Manager and the parts of its device. All fields must be
-// set. The Manager does not own the parts.
+// A Config has the settings of a Manager, and parts of its device. The Manager does not
+// own these parts. All fields must be set.
 type Config struct {
 	Device verbs.Device // device whose IDs the manager makes
 	Engine Engine       // queue pairs of the device
@@ -32,18 +32,18 @@ type Config struct {
 	// Largest numbers of half-open connections and lookups of a listener: in total, and
 	// for one source address.
 	MaxHalfOpen, MaxHalfOpenPerAddress int
-	// Largest number of connections on the wire path from one source address to the
-	// listeners.
+	// Largest number of connections on the wire path from one source address to all
+	// listeners together.
 	MaxConnsPerAddress int
 	WirePort           uint16 // UDP port of the wire path, the same at both ends
-	// Shards is the number of shards. The number of a queue pair modulo Shards is the
-	// number of its shard.
+	// Shards is the number of shards of the device. The queue pair with the number n
+	// belongs to the shard with the number n % Shards.
 	Shards uint32
 
 	Users     access.Users               // users of this host who may be peers
-	UserLimit *access.UserLimit          // limits the connections of each user
-	Errors    *access.ErrorLimit         // delays the requests of sources with access errors
-	Spare     *unixsock.SpareDescriptors // descriptors that are closed when a listener needs free ones
+	UserLimit *access.UserLimit          // limits the number of connections of each user
+	Errors    *access.ErrorLimit         // refuses requests of sources with several access errors
+	Spare     *unixsock.SpareDescriptors // open descriptors, which are closed when no others are free
 	Ends      *shm.Ends                  // memory shared with other shards
 	Ports     *udp.Ports                 // UDP ports of the device
 	// FreePorts returns the system's range of ephemeral ports.
@@ -61,23 +61,23 @@ type Manager struct {
 	mux    *madMux
 }
 
-// New returns the connection management of a device. Only its event channels have to be
-// closed.
+// New returns the connection management of a device. A Manager needs no Close, but its
+// event channels do.
 func New(cfg *Config) *Manager {
 	m := &Manager{Config: *cfg, limits: cfg.Device.Attr()}
 	m.mux = newMADMux(m, &udpMADs{cfg.Ports, cfg.WirePort, cfg.WireCounts})
 	return m
 }
 
-// shardOf returns the number of the shard of a queue pair.
+// shardOf returns the number of the shard to which a queue pair belongs.
 func (m *Manager) shardOf(qpn uint32) uint32 { return qpn % m.Shards }
 
-// shardID returns the identity of the shard of a queue pair.
+// shardID returns the identity of the shard to which a queue pair belongs.
 func (m *Manager) shardID(qpn uint32) shm.ShardID {
 	return shm.ShardID{Device: m.limits.NodeGUID, Number: m.shardOf(qpn)}
 }
 
-// OpenChannel opens an event channel; see cm.Transport.
+// OpenChannel implements cm.Transport. It opens an event channel.
 func (m *Manager) OpenChannel() (cm.TransportChannel, error) {
 	ch, err := openChannel(m)
 	if err != nil {
@@ -86,8 +86,10 @@ func (m *Manager) OpenChannel() (cm.TransportChannel, error) {
 	return ch, nil
 }
 
-// Receive handles a packet to queue pair 1, and does not keep it. It returns false for
-// an invalid packet, for example with a wrong Q_Key.
+// Receive handles a packet that was sent to queue pair 1. Other hosts send their
+// messages of connection management there. Receive does not use the packet after it has
+// returned. It returns false if the packet is invalid, for example because of a wrong
+// Q_Key.
 func (m *Manager) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return m.mux.receive(p, from)
 }

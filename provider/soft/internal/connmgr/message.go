@@ -15,8 +15,8 @@ import (
 // and 12.11). It is a pointer to one of the types below. The fields describe the sender.
 type message interface{ kind() messageKind }
 
-// messageKind is the type of a message: its MAD attribute minus 0x10 (IBTA vol. 1,
-// 16.7.2).
+// messageKind is the type of a message. Its value is the attribute of the MAD minus 0x10
+// (IBTA vol. 1, 16.7.2).
 type messageKind uint8
 
 const (
@@ -42,17 +42,17 @@ type qpParams struct {
 	srq bool   // true if the queue pair has a shared receive queue
 
 	responderResources uint8 // number of READs and atomics that the queue pair can serve at a time
-	initiatorDepth     uint8 // number of READs and atomics that the queue pair has in flight at most
+	initiatorDepth     uint8 // largest number of READs and atomics that the queue pair has in flight
 	rnrRetry           uint8 // RNR retry count for the other side's queue pair, 3 bits
 	flowControl        bool  // true if the queue pair advertises its receive buffers; ignored if srq is true
 }
 
-// sharedMemory has the fields of a REQ and a REP for the local path.
+// sharedMemory has the fields of a REQ or REP that only the local path uses.
 type sharedMemory struct {
 	shard shm.ShardID // shard of the sender's queue pair
-	// The other fields are set only in a REP. It chooses the end of a segment that its
-	// sender uses; see shm.End. If passed is true, the segment is new, and its descriptors
-	// come with the REP.
+	// The other fields are set only in a REP. The sender of the REP has chosen a
+	// segment, and uses one side of the segment; see shm.End. If passed is true, the
+	// segment is new. Its descriptors then come with the REP.
 	segment uint64
 	side    uint8
 	passed  bool
@@ -65,8 +65,8 @@ type reqMsg struct {
 	retry   uint8 // retry count for both queue pairs, 3 bits
 	private []byte
 
-	// These fields are for the wire path. ackTimeout is a code of 5 bits for the passive
-	// side's queue pair.
+	// Only the wire path uses these fields. ackTimeout is a code of 5 bits for the
+	// passive side's queue pair.
 	mtu        verbs.MTU
 	ackTimeout uint8
 	tos        uint8
@@ -94,7 +94,7 @@ type rejMsg struct {
 	reason        cm.RejectReason
 	byApplication bool   // true if the application of the sender has refused
 	private       []byte // private data of the sender's application
-	// cause is additional information for the application of this side. It is not sent.
+	// cause tells this side's application more about the refusal. It is not sent.
 	cause error
 
 	// userRefused is true if the sender does not allow the receiver's user. Only the
@@ -139,8 +139,8 @@ func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
 // A cmConn exchanges the messages of one ID with the peer. It calls id.deliver and
 // id.peerGone. Its methods are called with the channel locked, and do not block.
 type cmConn interface {
-	// attach prepares the data path of the queue pair qpn, before RTR and before the
-	// REP.
+	// attach prepares the data path of the queue pair qpn. It is called before the queue
+	// pair enters RTR, and before the REP is sent.
 	attach(qpn uint32) error
 	// send sends a message. It returns verbs.ErrPeerGone if the peer has closed the
 	// connection.
@@ -155,18 +155,18 @@ type cmConn interface {
 	stopDelivery()
 	// move moves the connection to another channel. Both channels are locked.
 	move(to *channel) error
-	// close closes the connection without sending a message, and detaches the queue
-	// pair.
+	// close closes the connection, and detaches the queue pair. It sends no message.
 	close()
 }
 
 // A listener passes requests to id.incoming. Its methods are called with the channel
 // locked, and do not block.
 type listener interface {
-	// setAccepting starts or stops accepting. While stopped, requests wait on the local
-	// path and are dropped on the wire path.
+	// setAccepting starts or stops accepting requests. While it is stopped, requests on
+	// the local path wait. REQs on the wire path are dropped.
 	setAccepting(accept bool)
-	// serves returns the served addresses, and those that failed.
+	// serves returns the addresses of the listener. An address that could not be opened
+	// has an error.
 	serves() []cm.ServedAddr
 	move(to *channel) error
 	close()

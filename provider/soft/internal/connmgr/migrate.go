@@ -8,7 +8,7 @@ import (
 )
 
 // Migrate implements cm.TransportID. It moves the ID with its socket, timer and queued
-// events. The requests of a listener move too, if the application has not fetched them.
+// events. With a listener, the requests that the application has not fetched move too.
 func (i *id) Migrate(to cm.TransportChannel) error {
 	dst, ok := to.(*channel)
 	if !ok {

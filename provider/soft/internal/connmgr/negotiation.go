@@ -8,25 +8,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// negotiation has the parameters that both sides agreed on, as the local queue pair sees
-// them.
+// negotiation has the parameters of a connection, as the local queue pair needs them.
 type negotiation struct {
 	psn uint32 // first packet sequence number that this side expects
-	// Number of the peer's queue pair, and the first packet sequence number that it
-	// expects.
+	// Number of the peer's queue pair, and the first packet sequence number that the
+	// peer expects.
 	peerQPN, peerPSN uint32
 	mtu              verbs.MTU // path MTU; 0 means LargestMTU
-	// Number of READs and atomics that this side serves at a time, and number that it may
-	// have in flight.
+	// resources is the number of READs and atomics that this side serves at a time.
+	// depth is the largest number that this side may have in flight.
 	resources, depth uint8
 	retry, rnrRetry  uint8 // retry count and RNR retry count of this side, 3 bits each
 	flow             CreditFlow
-	// Code of the ACK timeout, 5 bits, unless the application has set one.
+	// Code of the ACK timeout, 5 bits. It is not used if the application has set a
+	// timeout.
 	ackTimeout uint8
 }
 
-// setPeer applies the peer's parameters, up to the limits maxResources and maxDepth of
-// this side.
+// setPeer sets the parameters that come from the peer. maxResources and maxDepth are the
+// limits of this side for READs and atomics.
 func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
 	n.resources = min(peer.initiatorDepth, maxResources)
@@ -36,8 +36,9 @@ func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.flow.Receives = peer.flowControl && !peer.srq
 }
 
-// param returns the parameters for the receiver's event. The sender's initiator depth is
-// the receiver's number of responder resources, and vice versa.
+// param returns the parameters of a message as the receiver's event reports them. The
+// sender's initiator depth is the receiver's number of responder resources, and vice
+// versa.
 func (p *qpParams) param() cm.MessageParam {
 	return cm.MessageParam{
 		ResponderResources: p.initiatorDepth,
@@ -49,7 +50,8 @@ func (p *qpParams) param() cm.MessageParam {
 	}
 }
 
-// localParams returns the local queue pair's parameters for the peer.
+// localParams returns the parameters of the local queue pair, which are sent to the
+// peer.
 func (i *id) localParams(param *cm.MessageParam) qpParams {
 	return qpParams{
 		qpn:                i.qpn,
@@ -82,8 +84,7 @@ func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	return attr, mask | verbs.AttrState, err
 }
 
-// udAttr returns the attributes of a UD queue pair (rdma_create_qp(3)). The first PSN is
-// 0.
+// udAttr sets the attributes of a UD queue pair (rdma_create_qp(3)). The first PSN is 0.
 func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	switch attr.State {
 	case verbs.StateInit:
@@ -95,8 +96,8 @@ func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return 0
 }
 
-// rtrAttr sets the attributes for RTR, and the access rights, which are negotiated only
-// now.
+// rtrAttr sets the attributes for RTR. It also sets the access rights, because they
+// depend on negotiated numbers that are known only now.
 func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	var err error
 	if attr.AH, err = i.route(); err != nil {
@@ -114,7 +115,6 @@ func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 		verbs.AttrMaxDestRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrAccess, nil
 }
 
-// rtsAttr sets the attributes for RTS.
 func (i *id) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	attr.SQPSN = i.negotiated.peerPSN
 	attr.Timeout = i.negotiated.ackTimeout
@@ -126,8 +126,8 @@ func (i *id) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrMaxRdAtomic
 }
 
-// access returns the access rights of the peer: always WRITE, and READ and atomics if
-// this side has responder resources.
+// access returns the access rights of the peer. The peer may always WRITE. It may READ
+// and use atomics if this side has responder resources.
 func (n *negotiation) access() verbs.Access {
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite
 	if n.resources > 0 {

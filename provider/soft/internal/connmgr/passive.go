@@ -10,9 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// incoming makes an ID for a request that the listener i has received, and queues
-// ConnectRequest. The ID owns c. If the listener does not accept the request, incoming()
-// returns nil.
+// incoming makes an ID for a request that the listening ID i has received, and queues
+// the event ConnectRequest. The new ID owns c. If the request is not accepted,
+// incoming() returns nil.
 func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
@@ -47,8 +47,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 		}
 	}
 	if i.pendingRequests >= i.backlog {
-		// Only a lookup can arrive while the backlog is full. The kernel refuses it with
-		// the same status.
+		// The backlog is full. Connection requests wait or are dropped then, so this is
+		// a lookup. The kernel refuses it with the same status.
 		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
 		return nil
 	}
@@ -59,8 +59,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 	return child
 }
 
-// requestFetched records that the application has fetched the request, so the backlog
-// has room.
+// requestFetched removes a request from the backlog of its listener. The backlog then
+// has room for another request.
 func (i *id) requestFetched() {
 	l := i.parent
 	i.parent = nil
@@ -68,8 +68,8 @@ func (i *id) requestFetched() {
 	l.listeners.setAccepting(true)
 }
 
-// requestWithdrawn ends a passive side that is evicted. The application gets an event if
-// it has fetched the request.
+// requestWithdrawn ends the passive side of an evicted connection. The application gets
+// an event if it has fetched the request.
 func (i *id) requestWithdrawn() {
 	ch := i.ch.Load()
 	switch i.state {
@@ -87,15 +87,15 @@ func (i *id) requestWithdrawn() {
 	case stateDREQSent:
 		i.disconnected(statusTimedOut)
 	default:
-		// In all other states the eviction does not end the connection.
+		// In all other states an eviction does not end the connection.
 		return
 	}
 	i.conn.close()
 	i.conn = nil
 }
 
-// Accept implements cm.TransportID. After an error the request is refused and the queue
-// pair is in the error state. ErrPeerGone means that the client has gone.
+// Accept implements cm.TransportID. After an error, the request is refused, and the
+// queue pair is in the error state. verbs.ErrPeerGone means that the client has gone.
 func (i *id) Accept(param *cm.MessageParam) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -121,8 +121,8 @@ func (i *id) Accept(param *cm.MessageParam) error {
 	return nil
 }
 
-// acceptFailed refuses a request after the error err, and moves the queue pair to the
-// error state. It returns verbs.ErrPeerGone if the client has gone, and otherwise err.
+// acceptFailed refuses a request because of err, and moves the queue pair to the error
+// state. It returns verbs.ErrPeerGone if the client has gone, and otherwise err.
 func (i *id) acceptFailed(err error) error {
 	if gone := i.conn.send(&rejMsg{reason: cm.RejectNoResources}); gone != nil {
 		err = gone
@@ -132,7 +132,7 @@ func (i *id) acceptFailed(err error) error {
 	return err
 }
 
-// Reject implements cm.TransportID. It refuses the peer's request or reply.
+// Reject implements cm.TransportID. It refuses a REQ, a SIDR_REQ or a REP.
 func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -145,8 +145,8 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	return err
 }
 
-// refusal returns the message that refuses a request. In a lookup, a status replaces the
-// reason (IBTA vol. 1, 12.11.2).
+// refusal returns the message that refuses a request. For a lookup, this message has a
+// status instead of a reason (IBTA vol. 1, 12.11.2).
 func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
 	if i.ps == cm.TCP {
 		return &rejMsg{reason: reason, byApplication: byApplication, private: private}
@@ -158,7 +158,8 @@ func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool)
 	return &sidrRepMsg{status: status, byApplication: byApplication, private: private}
 }
 
-// onRTU handles an RTU, which confirms the REP. After Notify it changes nothing.
+// onRTU handles an RTU, which confirms the REP. If Notify was called before, the RTU
+// changes nothing.
 func (i *id) onRTU() bool {
 	switch {
 	case i.state == stateREPSent:
@@ -172,7 +173,7 @@ func (i *id) onRTU() bool {
 }
 
 // Notify implements cm.TransportID. The application calls it when data arrives before
-// the RTU. The data proves that the peer has the REP.
+// the RTU, because the data proves that the peer has received the REP.
 func (i *id) Notify(verbs.AsyncEventType) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -30,7 +30,7 @@ func (ls listeners) move(to *channel) error {
 	return nil
 }
 
-// serves returns the served addresses of all listeners, the local path first.
+// serves returns the addresses of all listeners, the local path first.
 func (ls listeners) serves() (served []cm.ServedAddr) {
 	for _, l := range slices.Backward(ls) {
 		served = append(served, l.serves()...)
@@ -44,8 +44,9 @@ func (ls listeners) close() {
 	}
 }
 
-// openListeners opens the listeners of the device's paths. The local path comes last,
-// because its socket can not stop listening (listen(2)).
+// openListeners opens a listener on each path of the device. The local path is opened
+// last. Its socket can not stop listening (listen(2)), so no later step should be able
+// to fail.
 func (i *id) openListeners() error {
 	if i.m.Wire && !(i.m.Local && i.reservation.Addr.Addr.IsLoopback()) {
 		i.listeners = append(i.listeners, openMADListener(i))
@@ -64,8 +65,8 @@ func (i *id) openListeners() error {
 	return err
 }
 
-// checkServed returns an error if too few addresses are served. With Config.ListenOnAll
-// all must be served. Without the local path at least one must be served.
+// checkServed returns an error if too few addresses are open. With Config.ListenOnAll,
+// all addresses must be open. Without the local path, at least one must be open.
 func (i *id) checkServed() error {
 	var missing error
 	served := 0
@@ -82,16 +83,16 @@ func (i *id) checkServed() error {
 	return nil
 }
 
-// Serves implements cm.ServesReader. It returns the served addresses, and those that
-// failed.
+// Serves implements cm.ServesReader. It returns the addresses of a listening ID. An
+// address that could not be opened has an error.
 func (i *id) Serves() []cm.ServedAddr {
 	ch := i.lock()
 	defer ch.unlock()
 	return i.listeners.serves()
 }
 
-// findPath finds the path from src to dst: the local path if dst belongs to this host
-// and the device has that path, and otherwise the wire path.
+// findPath chooses the path from src to dst. If the device has the local path, addresses
+// of this host use it. All other addresses use the wire path.
 func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	if i.m.Local {
 		if dst == src {
@@ -112,7 +113,7 @@ func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	return nil
 }
 
-// dial sends a request on the path that ResolveAddr has chosen.
+// dial sends a request on the path that findPath has chosen.
 func (i *id) dial(m message) error {
 	if i.madPort != nil {
 		return dialMAD(i, m)

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// CreateQP implements cm.TransportID. It moves the new queue pair to INIT (RC) or RTS
-// (UD). Package cm has checked pd and the type.
+// CreateQP implements cm.TransportID. It moves an RC queue pair to INIT, and a UD queue
+// pair to RTS. Package cm has checked pd and the type.
 func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	ch := i.lock()
 	defer ch.unlock()
@@ -36,8 +36,8 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return qp, nil
 }
 
-// ownQP returns the queue pair that was made on the ID, or nil if it is closed or
-// missing.
+// ownQP returns the queue pair that was made on the ID. It returns nil if there is none,
+// or if the queue pair is closed.
 func (i *id) ownQP() QueuePair {
 	if i.lastQP != nil && i.lastQP.Closed() {
 		i.lastQP = nil
@@ -45,8 +45,8 @@ func (i *id) ownQP() QueuePair {
 	return i.lastQP
 }
 
-// chooseQP sets the connection's queue pair: the ID's, or the one that the application
-// names.
+// chooseQP sets the number of the connection's queue pair. If no queue pair was made on
+// the ID, it uses the number in param.
 func (i *id) chooseQP(param *cm.MessageParam) {
 	i.qpn = param.QPNum
 	if own := i.ownQP(); own != nil {
@@ -54,8 +54,8 @@ func (i *id) chooseQP(param *cm.MessageParam) {
 	}
 }
 
-// connectQP attaches the data path to the queue pair. It moves only the ID's own queue
-// pair to RTS.
+// connectQP attaches the queue pair to its data path, and moves it to RTS. The
+// application itself moves a queue pair that was not made on the ID.
 func (i *id) connectQP() error {
 	own := i.ownQP()
 	if err := i.conn.attach(i.qpn); err != nil || own == nil {
@@ -64,7 +64,7 @@ func (i *id) connectQP() error {
 	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
 }
 
-// qpToRTS moves a queue pair through a range of states.
+// qpToRTS moves a queue pair through the states from first to last.
 func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	attr := &i.ch.Load().attr
 	for state := first; state <= last; state++ {
@@ -107,10 +107,10 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 
 // placeDatagramQP decides where a UD queue pair receives datagrams of the wire path:
 //
-//   - If the lookup uses the wire path, or the device has no local path: at the ID's
-//     address.
-//   - If the ID has no remote address: at the ID's address, unless it is a loopback
-//     address.
+//   - At the ID's address, if the lookup uses the wire path or the device has no local
+//     path.
+//   - At the ID's address, if the ID has no remote address and its own address is not a
+//     loopback address.
 //   - Otherwise nowhere, because peers use the local path.
 func (i *id) placeDatagramQP(q QueuePair) error {
 	if i.ps != cm.UDP {

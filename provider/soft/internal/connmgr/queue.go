@@ -8,7 +8,7 @@ import "github.com/rdmaloop/rdmaloop/cm"
 type eventQueue struct {
 	events []cm.TransportEvent
 	head   int
-	// Number of events, without those of destroyed IDs.
+	// number of events; events of destroyed IDs do not count
 	pending int
 }
 
@@ -45,7 +45,7 @@ func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	return false
 }
 
-// resetIfEmpty frees the queue if it has only events of destroyed IDs.
+// resetIfEmpty clears the queue if it has only events of destroyed IDs.
 func (q *eventQueue) resetIfEmpty() {
 	if q.empty() {
 		clear(q.events[q.head:])
@@ -53,8 +53,8 @@ func (q *eventQueue) resetIfEmpty() {
 	}
 }
 
-// extract removes and returns the events about an ID and, for a listener, about its
-// requests.
+// extract removes and returns the events about an ID. If the ID is a listener, these
+// include the events about its requests.
 func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	if of.queued == 0 {
 		return nil

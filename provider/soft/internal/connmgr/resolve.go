@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetOption implements cm.TransportID. AFONLY and REUSEADDR make a new reservation of
-// the port, with a new name.
+// SetOption implements cm.TransportID. If the ID is bound, AFONLY and REUSEADDR reserve
+// its port again under another name.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -34,8 +34,7 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return nil
 }
 
-// setReuse sets or clears REUSEADDR. If an ID shares its port already, clearing does not
-// change that.
+// setReuse sets or clears REUSEADDR. Clearing it does not end the sharing of a port.
 func (i *id) setReuse(on bool) error {
 	if on && i.local.IsValid() {
 		if err := i.reservation.Share(); err != nil {
@@ -96,8 +95,8 @@ func (i *id) Listen(backlog int) error {
 	return i.openListeners()
 }
 
-// ResolveAddr implements cm.TransportID. It queues AddrResolved, or AddrError if there
-// is no path, or if another process has the UDP port.
+// ResolveAddr implements cm.TransportID. It queues the event AddrResolved. If there is
+// no path, or if another process has the UDP port, it queues AddrError.
 func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -121,8 +120,8 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	return nil
 }
 
-// source returns the address from which the ID sends to dst: the bound address, else
-// src, else the choice of the system.
+// source returns the address from which the ID sends to dst. That is the bound address,
+// or else src, or else an address that the system chooses.
 func (i *id) source(ch *channel, src, dst netip.AddrPort) (netip.AddrPort, error) {
 	bound := i.local.IsValid()
 	if bound {
@@ -141,8 +140,8 @@ func (i *id) source(ch *channel, src, dst netip.AddrPort) (netip.AddrPort, error
 	return netip.AddrPortFrom(addr, src.Port()), err
 }
 
-// ResolveRoute implements cm.TransportID. It only queues RouteResolved; ResolveAddr has
-// found the route.
+// ResolveRoute implements cm.TransportID. ResolveAddr has already found the route, so
+// only the event RouteResolved is queued.
 func (i *id) ResolveRoute(time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -4,11 +4,11 @@ package connmgr
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Two timers of a queue pair, as codes of five bits.
+// Packet lifetimes, as codes of five bits. The code n means 4.096 µs * 2^n.
 
 const (
-	// packetLifetime is the code of the assumed packet lifetime: 0.54 s. With 7 retries,
-	// a connection survives an outage of 5 s.
+	// packetLifetime is the code of the packet lifetime that this package assumes: 0.54
+	// s. With 7 retries, a connection survives an outage of 5 s.
 	packetLifetime = 17
 	// linuxLifetime is the code of the packet lifetime that kernels after Linux 6.1
 	// assume. Linux 6.1 assumes 18.
@@ -44,8 +44,9 @@ func (i *id) ackTimeoutToSend() uint8 {
 	return ackTimeoutCode(i.lifetime(), i.m.limits.LocalCAAckDelay)
 }
 
-// ackTimeoutReceived returns the ACK timeout of the passive side. It accepts the
-// proposal in the REQ, unless the proposal is 0 or the short default of newer kernels.
+// ackTimeoutReceived returns the ACK timeout of the passive side. Usually it is the
+// timeout that the REQ proposes. If the REQ proposes 0 or the short default of newer
+// kernels, ackTimeoutReceived computes the timeout itself.
 func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.m.limits.LocalCAAckDelay)
 	if proposed == 0 || proposed == linuxLifetime+1 {
