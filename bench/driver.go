@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// errBlocked means that a connection can not accept a message now. When it can, the
-// transport calls session.onWritable.
+// errBlocked means that a connection can not accept a message now. When the connection
+// accepts messages again, the transport calls session.onWritable.
 var errBlocked = errors.New("the send queue is full")
 
 // A transport is the interface between the driver and a client library with callbacks.
@@ -25,8 +25,11 @@ type transport interface {
 	Close() error
 }
 
-// A driver runs the workload of a client whose library has callbacks. It belongs to the
-// goroutine of the event loop. Other goroutines call only open(), drive() and Close.
+// A driver runs the workload of a client whose library has callbacks. Each call of
+// drive() is one phase: the warm-up or the measurement.
+//
+// A driver belongs to the goroutine of the event loop. Other goroutines call only open(),
+// drive() and Close.
 type driver struct {
 	spec      *spec
 	transport transport

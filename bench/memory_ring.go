@@ -20,7 +20,7 @@ type ring struct {
 	received *atomic.Uint64
 	fragment int    // Bytes of a fragment.
 	next     uint64 // Number of the next fragment, from 0.
-	// When next reaches this number, the sender reads received again.
+	// When next reaches this number, the sender reads the field received again.
 	limit uint64
 }
 

@@ -33,8 +33,8 @@ func notFailed(t *testing.T) func(Case, error) {
 	return func(_ Case, err error) { require.NoError(t, err) }
 }
 
-// TestInterleaved checks that a round measures every case once, and a case with all
-// peers before the next case.
+// TestInterleaved checks that a round measures every case once, with all peers one after
+// another.
 func TestInterleaved(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", ok}, &fakeRunner{"b", ok}}, options{rounds: 2})
 	require.Equal(t, 12, p.steps())

@@ -3,7 +3,8 @@ package main
 // baseline is the peer for RatioToGnet. It stands for an application without RDMA.
 const baseline = "gnet"
 
-// floorOf returns the peer that gives a lower bound for a case, or "" if there is none.
+// floorOf returns the peer that gives a lower bound for the time of a case, or "" if
+// there is none.
 func floorOf(c Case) string {
 	switch c.Path {
 	case "local", "posix", ucxTagPath, "memory":

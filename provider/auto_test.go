@@ -37,8 +37,8 @@ func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
 	return attr, d.err
 }
 
-// TestLeadsTo checks for which addresses leadsTo finds a device. No host has these
-// addresses, because they are reserved for documentation (RFC 5737, RFC 3849).
+// TestLeadsTo checks for which addresses leadsTo finds a device. Addresses for
+// documentation (RFC 5737, RFC 3849) belong to no host.
 func TestLeadsTo(t *testing.T) {
 	p := &fakeProvider{devices: []verbs.Device{
 		&fakeDevice{},

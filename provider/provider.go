@@ -28,8 +28,8 @@ type Config struct {
 	// Vectors is the number of completion vectors of a soft device. One vector for each
 	// event loop is best. Zero means GOMAXPROCS. Other devices have a fixed number.
 	Vectors int
-	// Addr is the address to connect to or to listen at. Only Open("auto") uses it. It
-	// opens:
+	// Addr is the address to connect to or to listen at. Only Open("auto") uses Addr.
+	// Open("auto") opens:
 	//
 	//   - soft, if Addr is a loopback address
 	//   - rdmacore, if there is an RDMA device and Addr is zero or a wildcard address

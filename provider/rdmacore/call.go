@@ -54,8 +54,8 @@ var (
 
 // A caller calls C functions that return at once. The zero value uses cgo.
 type caller struct {
-	// Stack for calls without cgo; nil means cgo. A CQ with manual progress has a stack,
-	// which its queues share.
+	// Stack for calls without cgo. If it is nil, calls use cgo. A CQ with manual
+	// progress shares its stack with its queues.
 	stack *ccall.Stack
 }
 

@@ -154,7 +154,7 @@ func (i *id) Notify(event verbs.AsyncEventType) error {
 }
 
 // Disconnect moves the queue pair to ERROR and sends a disconnect request. It is not an
-// error if there is no connection.
+// error if the connection does not exist or has already ended.
 //
 // Implements: rdma_disconnect(3).
 func (i *id) Disconnect() error {

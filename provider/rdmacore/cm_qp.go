@@ -24,7 +24,8 @@ func (i *id) CreateQP(domain verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error)
 	return q, nil
 }
 
-// createQP creates the C object of q. librdmacm moves it to INIT (RC) or RTS (UD).
+// createQP creates the C object of q. librdmacm moves an RC queue pair to INIT, and a UD
+// queue pair to RTS.
 func (i *id) createQP(q *qp, init *C.struct_ibv_qp_init_attr) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()

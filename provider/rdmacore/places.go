@@ -25,7 +25,7 @@ func newOrderedPlaces(n int) orderedPlaces {
 // room returns the number of free places.
 func (p *orderedPlaces) room() int { return p.limit - int(p.head-p.tail) }
 
-// mask converts head or tail to an index in ids.
+// mask returns the bits of head or tail that are an index in ids.
 func (p *orderedPlaces) mask() uint64 { return uint64(len(p.ids) - 1) }
 
 // occupy puts a request with the given ID into the next place. There must be a free

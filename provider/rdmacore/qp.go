@@ -108,7 +108,7 @@ func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error
 	for _, size := range []struct {
 		field        string
 		value, limit int
-		// used if the caller asks for less
+		// least is the value to use if the caller asks for less.
 		least int
 		out   *C.uint32_t
 	}{
