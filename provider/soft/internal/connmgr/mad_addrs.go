@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A madAddr is an address of a listener on the wire path. It is served if its UDP port
-// is open.
+// A madAddr is an address of a listener on the wire path. Requests to the address arrive
+// while its UDP port is open.
 type madAddr struct {
 	addr netip.Addr
 	port *madPort // open UDP port of the address; nil if it could not be opened
@@ -29,11 +29,10 @@ func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 	*as = append(*as, a)
 }
 
-// open tries to open the UDP port of the address.
 func (a *madAddr) open(l *madListener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
 
-// set replaces the addresses. It opens and closes UDP ports. It reports whether anything
-// has changed.
+// set replaces the addresses, and opens and closes UDP ports accordingly. It reports
+// whether anything has changed.
 func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	for _, a := range *as {
 		if !slices.Contains(addrs, a.addr) {
@@ -69,7 +68,7 @@ func (as madAddrs) close(ch *channel) {
 	}
 }
 
-// ports returns the ports of the served addresses.
+// ports returns the UDP ports that are open.
 func (as madAddrs) ports() (open []*madPort) {
 	for _, a := range as {
 		if a.port != nil {
@@ -79,8 +78,9 @@ func (as madAddrs) ports() (open []*madPort) {
 	return open
 }
 
-// interfaceAddrs returns the addresses of a listener on a wildcard. It omits link-local
-// addresses and, if the device has the local path, loopback addresses.
+// interfaceAddrs returns the addresses of this host at which a listener on a wildcard
+// listens. Link-local addresses are left out. If the device has the local path, loopback
+// addresses are left out too.
 func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -97,8 +97,8 @@ func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	return addrs, err
 }
 
-// followAddresses opens the listener on the present addresses, and starts the watch for
-// changes.
+// followAddresses opens the listener on the present addresses of the host, and starts to
+// watch for changes.
 func (l *madListener) followAddresses() {
 	// The watch starts before the addresses are listed, so that no change is missed.
 	l.watch, l.watchErr = watchAddresses(l.ch, l)
@@ -109,8 +109,8 @@ func (l *madListener) followAddresses() {
 	l.addrs.set(l, addrs)
 }
 
-// addressesChanged updates the served addresses. If they have changed, the application
-// gets the event AddrChange.
+// addressesChanged updates the addresses of the listener. If they have changed, the
+// application gets the event AddrChange.
 func (l *madListener) addressesChanged() {
 	addrs, err := l.interfaceAddrs()
 	if err == nil && l.addrs.set(l, addrs) {
@@ -118,8 +118,8 @@ func (l *madListener) addressesChanged() {
 	}
 }
 
-// serves implements listener. If the host's addresses could not be watched, the result
-// has one more element: the listener's address, with the error of the watch.
+// serves implements listener. If the host's addresses can not be watched, the result has
+// one more element: the address of the listener, with the error of the watch.
 func (l *madListener) serves() (served []cm.ServedAddr) {
 	for _, a := range l.addrs {
 		served = append(served, l.served(a.addr, a.err))

@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// An answerLimit limits the REJs, SIDR_REPs and DREPs to unknown peers, because forged
-// datagrams could cause many answers.
+// An answerLimit limits how many answers are sent to unknown peers: REJs, SIDR_REPs and
+// DREPs. Without a limit, forged datagrams could make this host send many answers to
+// another host.
 //
-// A keyed hash assigns each source to one of the rates, so the memory is fixed.
+// The sources share a fixed number of rates. A keyed hash of a source selects its rate.
 type answerLimit struct {
 	seed    maphash.Seed
-	start   time.Time // Origin of the times in the rates: the first call of allow().
+	start   time.Time // time of the first call of allow(), from which the times in the rates count
 	total   answerRate
 	sources [answerBuckets]answerRate
 }
@@ -24,9 +25,10 @@ const (
 	// answersPerSecond is the largest number of answers in a second. All of them may be
 	// sent at once.
 	answersPerSecond = 2048
-	// answersPerAddress is the same for one source: an address or an IPv6 prefix.
+	// answersPerAddress is the same number for one source. A source is an address or an
+	// IPv6 prefix.
 	answersPerAddress = 256
-	// answerBuckets is the number of rates that the sources share.
+	// answerBuckets is the number of rates.
 	answerBuckets = 4096
 )
 
@@ -42,7 +44,7 @@ func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
 	if l.start.IsZero() {
 		l.start = at
 	}
-	// Monotonic: a change of the system clock has no effect.
+	// This difference is monotonic, so a change of the system clock has no effect.
 	now := int64(at.Sub(l.start))
 	own := &l.sources[hashSource(l.seed, to)%answerBuckets]
 	if !own.allows(now, answersPerAddress) || !l.total.allows(now, answersPerSecond) {

@@ -14,26 +14,29 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Times, as five-bit codes (see codeTime), and retry counts in a REQ.
+// Numbers in the messages that this device sends. Times are codes of five bits; see
+// codeTime.
 const (
-	// responseTimeout is the code of 1.07 s: the time after which a message without an
-	// answer is retransmitted.
+	// responseTimeout is the code of 1.07 s. In a REQ, it is the time in which each side
+	// has to answer a message.
 	responseTimeout = 18
 	// maxCMRetries is the number of retransmissions that a REQ announces. It is the
-	// largest number of 4 bits.
+	// largest value of the field, which has 4 bits.
 	maxCMRetries = 15
-	// serviceTimeout is the code of 69 s in an MRA. If the application has not answered
-	// after this time, the peer retransmits its request.
+	// serviceTimeout is the code of 69 s. An MRA asks the peer to wait so long for the
+	// application. After that, the peer retransmits its request.
 	serviceTimeout = 24
 )
 
-// noLID stands for the local identifiers, which RoCE does not have (IBTA annex A17.8.3).
+// noLID is sent in place of the local identifiers, which RoCE does not have (IBTA annex
+// A17.8.3).
 const noLID = 0xffff
 
 // minPathMTU is the smallest path MTU, which every path supports (IBTA vol. 1, 6.8).
 const minPathMTU = verbs.MTU256
 
-// encodeREQ writes a REQ. This side has the given GUID and communication ID.
+// encodeREQ writes the REQ m. This side has the given node GUID and the communication ID
+// own.
 func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r := wire.REQ{
 		LocalID: own, ServiceID: wire.NewServiceID(uint16(cm.TCP), m.dst.Port()), CAGUID: guid,
@@ -52,19 +55,21 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// tid returns the transaction ID of an exchange that the side with the given
-// communication ID has begun.
+// tid returns a transaction ID. A message and the answers to it have the same
+// transaction ID. It is made of the communication ID of the side that has sent the first
+// message.
 func tid(own uint32) uint64 { return uint64(own) }
 
-// header writes the RDMA IP CM service's header to the private data (IBTA annex A11),
-// and returns the rest.
+// header writes the addresses to the private data of a request, as the RDMA IP CM
+// Service requires (IBTA annex A11). It returns the rest of the private data, which
+// belongs to the application.
 func (e *endpoints) header(private []byte) []byte {
 	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: hostport.WithoutZone(e.src.Addr()), Dst: hostport.WithoutZone(e.dst.Addr())}
 	return h.Encode(private)
 }
 
-// parseREQ decodes a REQ, or returns the reason to refuse it. The REQ must contain the
-// source and the destination address of the datagram.
+// parseREQ decodes a REQ, or returns the reason to refuse it. The addresses in the REQ
+// must be the addresses of the datagram, from and to.
 func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	ps, port, ok := r.ServiceID.Port()
 	m := &reqMsg{
@@ -89,15 +94,16 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	}
 	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
 	if !ok {
-		// The addresses in the private data are wrong. The kernel gives the same reason.
+		// The addresses in the private data are wrong. The kernel refuses such a request
+		// with the same reason.
 		return nil, cm.RejectConsumer
 	}
 	m.private = bytes.Clone(private)
 	return m, 0
 }
 
-// parse decodes the RDMA IP CM service's header. It returns false if its addresses
-// differ from those of the datagram.
+// parse reads the addresses from the private data of a request, and returns the rest of
+// the private data. It returns false if the addresses differ from those of the datagram.
 func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (rest []byte, ok bool) {
 	var h wire.CMAHeader
 	rest, err := h.Decode(private)
@@ -108,8 +114,8 @@ func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (res
 	return rest, true
 }
 
-// encodeREP writes a REP with the device's GUID and ACK delay. The parameters own and
-// peer are the communication IDs.
+// encodeREP writes the REP m. The parameters own and peer are the communication IDs of
+// this side and of the peer.
 func encodeREP(mad *wire.MAD, m *repMsg, device *verbs.DeviceAttr, own, peer uint32) {
 	r := wire.REP{
 		LocalID: own, RemoteID: peer, CAGUID: device.NodeGUID,
@@ -132,8 +138,8 @@ func parseREP(r *wire.REP) *repMsg {
 	}
 }
 
-// parseREJ decodes a REJ. Private data that is not all zero means that an application
-// has refused.
+// parseREJ decodes a REJ. If its private data has a byte that is not zero, an
+// application has refused.
 func parseREJ(r *wire.REJ) *rejMsg {
 	reason := cm.RejectReason(r.Reason)
 	hasPrivate := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
@@ -185,6 +191,6 @@ func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 	return p
 }
 
-// setMTUInfo writes this side's largest path MTU into a REJ: one byte, coded as in a
-// REQ.
+// setMTUInfo writes the largest path MTU of this side to a REJ. It is one byte, with the
+// same code as in a REQ.
 func setMTUInfo(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }

@@ -12,12 +12,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// madConnState is the state of a madConn. release ends a madConn in each of the states.
-// After that none of its timers and jobs runs.
+// madConnState is the state of a madConn. In each state, release() ends the madConn.
+// After that, none of its timers and jobs runs.
 type madConnState uint8
 
 const (
-	// madDelivering is the first state: the ID gets the messages of the peer.
+	// madDelivering is the first state. The ID gets the messages of the peer.
 	// stopDelivery leads to madAnswering. close() leads to madOrphan if a DREQ is
 	// unanswered, and otherwise releases the madConn.
 	madDelivering madConnState = iota
@@ -47,8 +47,8 @@ type madConn struct {
 	service  wire.ServiceID // service ID of a lookup that the peer has sent; else 0
 	peerGUID uint64         // node GUID of the peer
 	peerQPN  uint32         // number of the peer's queue pair
-	bound    boundConn      // connection of the local queue pair
-	binding  Binding        // binding of the queue pair; valid after attach
+	bound    boundConn      // the local queue pair and its binding
+	binding  Binding        // memory of the binding; set by attach
 	lastTID  uint64         // transaction ID of the peer's last DREQ
 
 	listener *madListener // listener that has accepted the request; nil on the active side
@@ -71,8 +71,8 @@ func dialMAD(i *id, m message) error {
 	if r, ok := m.(*reqMsg); ok {
 		r.mtu = c.port.mtu
 		i.negotiated.mtu = r.mtu
-		// If the peer's application needs time, an MRA confirms the REQ, and onMRA
-		// extends the timeout.
+		// This is the timeout of the first answer. If the peer's application needs time,
+		// the first answer is an MRA, and onMRA extends the timeout.
 		i.startTimer(requestTimeout)
 	}
 	return c.send(m)
@@ -113,7 +113,8 @@ func (c *madConn) send(m message) error {
 	return nil
 }
 
-// transmit sends a datagram, or drops it if maySend returns false.
+// transmit sends a datagram. If too many messages were sent to the peer, it drops the
+// datagram; see maySend.
 func (c *madConn) transmit(m *wire.MAD) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -190,8 +191,8 @@ func (c *madConn) usesDatagrams() bool { return true }
 // credentials implements cmConn. They are not known on the wire path.
 func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
-// stopDelivery implements cmConn. Retransmissions of the peer are still answered. When
-// the connection has ended, stopDelivery removes it from madMux.byQP.
+// stopDelivery implements cmConn. Retransmissions of the peer are still answered. If the
+// connection has ended, the peer may use its queue pair in another request from now on.
 func (c *madConn) stopDelivery() {
 	c.state = madAnswering
 	c.retransmit.stop()
@@ -234,8 +235,8 @@ func (c *madConn) rememberRefusal() {
 	c.mux.refused.add(peerKey{c.remote, c.peerGUID, c.peerID}, &c.retransmit.mad, c.mux.clock())
 }
 
-// maxOrphans is the largest number of orphans of a channel. They take about 3 MiB.
-// Arbitrary.
+// maxOrphans is the largest number of orphans of a channel. So many orphans take about 3
+// MiB. Arbitrary.
 const maxOrphans = 4096
 
 // release ends the connection, and removes it from all tables.
@@ -254,7 +255,7 @@ func (c *madConn) release() {
 	c.port.close(c.ch)
 }
 
-// forget deletes a key from a map, unless another connection has replaced c there.
+// forget deletes a key from a map, if the value is still c.
 func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
 	if of[key] == c {
 		delete(of, key)

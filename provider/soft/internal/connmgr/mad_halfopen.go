@@ -17,7 +17,7 @@ import (
 type halfOpen struct {
 	c      *madConn
 	since  time.Time       // time of the request
-	source *halfOpenSource // Source of the requests; nil outside of a table.
+	source *halfOpenSource // source of the request; nil if the halfOpen is in no table
 	// Elements of this halfOpen in halfOpenSource.byAge and halfOpenTable.byAge.
 	inSource, inTable *list.Element
 }
@@ -26,7 +26,7 @@ type halfOpen struct {
 type halfOpenSource struct {
 	key   netip.Addr // address or network of the source
 	count int        // length of byAge
-	// half-open connections of the source (*halfOpen), the oldest first; never empty
+	// half-open connections of the source as *halfOpen, the oldest first; never empty
 	byAge list.List
 	index int // index of the source in halfOpenTable.busiest
 }
@@ -41,19 +41,19 @@ type halfOpenTable struct {
 	busiest           halfOpenHeap                   // the same sources, the one with the most connections first
 	// evicting is the number of evicted connections that have not ended yet.
 	evicting int
-	// all half-open connections of the table (*halfOpen), the oldest first
+	// all half-open connections of the table as *halfOpen, the oldest first
 	byAge list.List
 }
 
-// Up to burstSize half-open connections of a source are a burst if all are younger than
-// burstTime; see room(). Arbitrary.
+// A burst is at most burstSize half-open connections of one source, all younger than
+// burstTime; see room(). Both numbers are arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is the age up to which requests of the same source do not evict a
-// connection. Arbitrary.
+// graceTime is the time during which a new connection is not evicted by requests of its
+// own source. Arbitrary.
 const graceTime = time.Second
 
 func newHalfOpenTable(most, perSource int) halfOpenTable {
@@ -63,28 +63,27 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 	}
 }
 
-// room reports whether a request can be accepted, and returns the half-open connection
-// to evict, or nil. The first rule that applies decides:
+// room reports whether a request can be accepted. It also returns the half-open
+// connection to evict, or nil. The first rule that applies decides:
 //
 //   - If too many evicted connections still use memory, the request is dropped.
-//   - If the source has too many connections (sourceFull), its oldest half-open
-//     connection is evicted. The request is dropped, but has room when it is
-//     retransmitted.
-//   - If the source has maxPerSource half-open connections, its oldest connection is
-//     evicted. The same is done if the source would have the most connections in a full
-//     table.
+//   - If sourceFull is true, the source has too many connections. Its oldest half-open
+//     connection is evicted, and the request is dropped. When the request is
+//     retransmitted, there is room for it.
+//   - If the source has maxPerSource half-open connections, its oldest one is evicted.
+//     The same is done if the table is full, and no source would have more connections
+//     than this one.
 //   - If the table is full, the oldest connection of the source with the most
-//     connections is evicted. If those connections are a burst, the oldest connection in
-//     the table is evicted instead.
+//     connections is evicted. If the connections of that source are a burst, the oldest
+//     connection in the table is evicted instead.
 //
-// The second and the third rule evict only a connection older than graceTime. A younger
-// connection stays, and the request is dropped.
+// The second and the third rule evict only a connection that is older than graceTime. If
+// the connection is younger, it stays, and the request is dropped.
 func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.max
 	switch {
 	case t.evicting >= t.max:
-		// The evicted connections still use memory.
 		return nil, false
 	case sourceFull && own == nil:
 		return nil, false
@@ -106,7 +105,6 @@ func oldestOf(byAge *list.List) *halfOpen { return byAge.Front().Value.(*halfOpe
 
 func (s *halfOpenSource) oldest() *halfOpen { return oldestOf(&s.byAge) }
 
-// add adds a connection to the table.
 func (t *halfOpenTable) add(h *halfOpen, source netip.Addr, now time.Time) {
 	s, known := t.sources[source]
 	if !known {
@@ -124,15 +122,14 @@ func (t *halfOpenTable) add(h *halfOpen, source netip.Addr, now time.Time) {
 	}
 }
 
-// remove removes a connection. It returns false if it was not in the table.
+// remove removes a connection. It returns false if the connection is not in the table.
 func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 	s := h.source
 	if s == nil {
 		return false
 	}
 	if s.count == 1 {
-		// h is removed from s afterwards, because heap.Remove reads the oldest
-		// connection of s.
+		// heap.Remove reads the oldest connection of s, so h must still be in s.
 		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}

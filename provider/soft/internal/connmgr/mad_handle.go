@@ -8,7 +8,8 @@ import (
 )
 
 // enqueueMAD queues a datagram for the connection. The caller holds the multiplexer's
-// lock, so it can not call handleMAD, which takes other locks first.
+// lock. handleMAD takes this lock itself, so it is called later, in a job of the
+// channel.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
 	kept := *m
 	c.received++
@@ -42,8 +43,8 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 // fromPeer reports whether the datagram has the communication ID of the peer.
 func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
 
-// deliver passes a message to the ID. An accepted message stops the retransmission. In
-// madOrphan, every message except an RTU ends the connection.
+// deliver passes a message to the ID. If the ID accepts the message, the retransmission
+// stops. In madOrphan, every message except an RTU ends the connection.
 func (c *madConn) deliver(m message) {
 	_, isRTU := m.(*rtuMsg)
 	switch c.state {
@@ -114,8 +115,8 @@ func (c *madConn) onREP(m *wire.MAD) {
 	}
 }
 
-// acceptREP records the peer's identity (see recordPeer). It returns false for an
-// invalid REP.
+// acceptREP checks a REP, and records the peer with recordPeer. It returns false if the
+// REP is invalid.
 func (c *madConn) acceptREP(r *wire.REP) bool {
 	if r.LocalID == 0 || r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN {
 		return false
@@ -124,8 +125,8 @@ func (c *madConn) acceptREP(r *wire.REP) bool {
 }
 
 // recordPeer records the peer's GUID, communication ID and queue pair. It returns false
-// if another connection has the communication ID. An old connection of the queue pair
-// ends as stale.
+// if another connection has the communication ID. If another connection has the queue
+// pair, that connection ends as stale.
 func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -160,11 +161,11 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 	switch {
 	case c.peerID != 0 && r.LocalID != c.peerID:
-		// The REJ is from another sender, because it lacks the ID that the peer has
-		// sent.
+		// The peer has sent its ID before. A REJ without that ID is from another sender.
 		return
 	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.state >= stateEstablished):
-		// The peer knows this side's ID, so a REJ without it is from another sender.
+		// The peer knows the ID of this side. A REJ without this ID is from another
+		// sender.
 		return
 	}
 	if !c.retryWithSmallerMTU(&r) {
@@ -198,8 +199,8 @@ func (c *madConn) dataHeard() {
 	c.enqueue(jobInternal, c.peerSentData)
 }
 
-// peerSentData handles the peer's first data. In stateREPSent the data confirms the REP.
-// On the active side it confirms the RTU.
+// peerSentData handles the peer's first data. On the passive side the data confirms the
+// REP, and on the active side the RTU.
 func (c *madConn) peerSentData() {
 	switch {
 	case c.state == madOrphan:
@@ -209,7 +210,7 @@ func (c *madConn) peerSentData() {
 	case c.retransmit.hasRTU() && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
-		// Notify has established the connection, but has not validated the address.
+		// Notify has established the connection. The address is validated only now.
 		c.validate()
 	}
 }

@@ -65,8 +65,8 @@ func (s *requestSocket) prepare(local netip.Addr) (err error) {
 
 func (s *requestSocket) close() { _ = unix.Close(s.fd) }
 
-// sendTries is how often send() calls sendto(2). The call fails once for a pending ICMP
-// error (ip(7), IP_RECVERR). Arbitrary.
+// sendTries is the largest number of calls of sendto(2) for one request. A call fails if
+// an ICMP error is pending (ip(7), IP_RECVERR). Arbitrary.
 const sendTries = 4
 
 // send sends a request. It ignores errors: the request is then lost.
@@ -134,11 +134,12 @@ func (r *requestPort) OnReady(int, uint32) {
 
 var _ epollset.Handler = (*requestPort)(nil)
 
-// errorBatch is the largest number of errors that one readErrors reads. Arbitrary.
+// errorBatch is the largest number of errors that one call of readErrors reads.
+// Arbitrary.
 const errorBatch = 64
 
-// readErrors reads ICMP errors. For each port-unreachable error, handle() gets the
-// destination and the quoted part of the request.
+// readErrors reads ICMP errors. If an error says that a port is unreachable, handle()
+// gets the destination and the quoted part of the request.
 func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madBufSize]byte
 	var control [512]byte // room for one error and the address of its sender
@@ -218,8 +219,8 @@ func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted [
 	}
 }
 
-// onPortUnreachable fails the connection's request if it is unanswered and is the quoted
-// one.
+// onPortUnreachable fails the request of the connection. It does nothing if the request
+// was answered, or if the ICMP error quotes another message.
 func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
 	m := &c.retransmit.mad
 	waits := c.state != madOrphan && c.id.state == stateREQSent && isRequest(m)

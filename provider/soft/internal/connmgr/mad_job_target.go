@@ -17,8 +17,8 @@ func (t *jobTarget) enqueue(kind jobKind, run func()) bool {
 	return ch.inbox.add(job{kind, t, run})
 }
 
-// onChannel reports whether the job can run on ch, which is locked. If the ID has moved,
-// onChannel queues the job on the new channel.
+// onChannel reports whether the job can run on ch, which is locked. If the ID has moved
+// to another channel, onChannel queues the job there.
 func (t *jobTarget) onChannel(ch *channel, j job) bool {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()

@@ -13,27 +13,26 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A madListener accepts requests on the wire path for a listening ID. If it has no room,
-// it drops a request, and the peer retransmits it.
+// A madListener accepts requests on the wire path for a listening ID. If it has no room
+// for a request, it drops the request, and the peer retransmits it.
 type madListener struct {
 	jobTarget
 	id      *id
 	addr    hostport.BindAddr
 	service wire.ServiceID
 	addrs   madAddrs
-	// Watch for address changes of a listener on a wildcard, else nil.
+	// notices address changes for a listener on a wildcard; else nil
 	watch *addressWatch
-	// Error of the watch's start, or nil. After an error, address changes are not
-	// noticed.
+	// reason why address changes are not noticed, or nil
 	watchErr  error
 	accepting bool
-	// waiting has the requests in the inbox. The multiplexer's lock guards it.
+	// requests that wait in the inbox; the multiplexer's lock guards the map
 	waiting  map[*incomingRequest]struct{}
 	halfOpen halfOpenTable // half-open connections; the multiplexer's lock guards them
 }
 
-// openMADListener opens the listener of an ID on the ID's address, or on all interfaces.
-// Errors are in the field addrs.
+// openMADListener opens the listener of an ID. If the ID is bound to a wildcard, the
+// listener is open on all interfaces. Errors are stored in the field addrs.
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	l := &madListener{
@@ -123,7 +122,7 @@ type incomingRequest struct {
 	tid     uint64         // transaction ID of the message
 	guid    uint64         // node GUID of the peer; not set for a lookup
 	qpn     uint32         // queue pair of the peer; not set for a lookup
-	service wire.ServiceID // for a lookup: the service ID that the answer has to name
+	service wire.ServiceID // service ID of a lookup, which the answer repeats
 }
 
 func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
@@ -140,7 +139,7 @@ func (l *madListener) enqueueRequest(req *incomingRequest) {
 	l.waiting[req] = struct{}{}
 }
 
-// admitRequest makes an ID for a request, unless a copy of the request has one.
+// admitRequest makes an ID for a request, unless a copy of the request has one already.
 func (l *madListener) admitRequest(req *incomingRequest) {
 	l.mux.mu.Lock()
 	delete(l.waiting, req)

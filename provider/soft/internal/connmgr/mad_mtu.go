@@ -11,7 +11,7 @@ import (
 )
 
 // The passive side can refuse the path MTU of a REQ (IBTA vol. 1, 12.6.7.2, reason 26).
-// The active side then sends another REQ.
+// The active side then sends another REQ with a smaller MTU.
 
 // refusesMTU reports whether a REJ refuses the path MTU of the last REQ.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
@@ -19,8 +19,8 @@ func (c *madConn) refusesMTU(r *wire.REJ) bool {
 		c.id.state == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
-// retryWithSmallerMTU sends another REQ and returns true if the REJ refuses the path
-// MTU. The new MTU comes from the REJ, or is the next smaller MTU.
+// retryWithSmallerMTU sends another REQ if the REJ refuses the path MTU, and then
+// returns true. The new MTU is the one in the REJ, or the next smaller one.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false
@@ -50,7 +50,8 @@ func (c *madConn) changeID() {
 	c.mux.conns[c.ownID] = c
 }
 
-// errOwnPort is the cause of a refusal if the request went to this device's own UDP port.
+// errOwnPort is the cause of a refusal if this device itself has the UDP port of the
+// remote address.
 var errOwnPort = errors.New("this device itself has the UDP port of that address; is the listener on the local path only?")
 
 // refusal decodes a REJ. The field cause of the result is nil, errOwnPort, or an error

@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A madMux passes the received management datagrams of a device to connections and
-// listeners, through the inboxes of their channels.
+// A madMux is the multiplexer of a device. It passes the received management datagrams
+// to connections and listeners, through the inboxes of their channels.
 //
 // A goroutine that holds the lock of the madMux must not lock a channel or the engine.
 type madMux struct {
@@ -29,11 +29,11 @@ type madMux struct {
 	ports  map[netip.Addr]*madPort
 	conns  map[uint32]*madConn  // connections by own communication ID, or by request ID of a lookup
 	byPeer map[peerKey]*madConn // connections by the communication ID of the peer
-	// Connections by the queue pair of the peer, until they end.
+	// connections that have not ended, by the queue pair of the peer
 	byQP      map[peerKey]*madConn
 	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
 	listeners map[wire.ServiceID][]*madListener // open listeners
-	sources   sourceCounts                      // connections of each source
+	sources   sourceCounts                      // numbers of connections of each source
 	refused   *refusedRequests
 	limit     *answerLimit
 }
@@ -66,8 +66,8 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 	}
 }
 
-// open opens the port of a local address, or adds a reference to it. The channel watches
-// the port.
+// open opens the UDP port of a local address. If it is open already, it gets one more
+// reference. The channel watches the port.
 func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -96,8 +96,8 @@ func (p *madPort) close(ch *channel) {
 	p.release()
 }
 
-// release removes a reference, and closes the port after the last. The caller holds the
-// multiplexer's lock.
+// release removes a reference, and closes the port after the last one. The caller holds
+// the multiplexer's lock.
 func (p *madPort) release() {
 	if p.refs--; p.refs == 0 {
 		delete(p.mux.ports, p.local)
@@ -172,8 +172,8 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 func firstID(m *wire.MAD) uint32  { return binary.BigEndian.Uint32(m[wire.MADDataOffset:]) }
 func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDataOffset+4:]) }
 
-// toConn passes a MAD to the connection with a communication ID. It returns false if
-// there is none.
+// toConn passes a MAD to the connection with the communication ID id. It returns false
+// if the port has no such connection to this peer.
 func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
 	c := mux.conns[id]
 	if c == nil || c.port != port || c.remote != from {
@@ -231,7 +231,8 @@ func (mux *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
 	mux.answer(port, to, &out)
 }
 
-// newID returns an unused random communication ID, so that other hosts can not guess it.
+// newID returns a communication ID that is not used. It is random, so other hosts can
+// not guess it.
 func (mux *madMux) newID() uint32 {
 	for {
 		if id := random.Uint32(); id != 0 && mux.conns[id] == nil {
@@ -240,8 +241,8 @@ func (mux *madMux) newID() uint32 {
 	}
 }
 
-// listenerFor returns the listener for a request, or nil. otherAddr is true if the
-// service has listeners only on other addresses.
+// listenerFor returns the listener for a request, or nil. If the service has listeners
+// only on other addresses, otherAddr is true.
 func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, otherAddr bool) {
 	sameService := mux.listeners[service]
 	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })

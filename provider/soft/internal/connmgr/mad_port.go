@@ -15,12 +15,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A madNetwork opens the sockets for management datagrams: UDP, or a simulation.
+// A madNetwork opens the sockets for management datagrams. The network is UDP or a
+// simulation.
 type madNetwork interface {
 	// open opens the socket of a local address.
 	open(local netip.Addr) (madSocket, error)
-	// openRequests opens a socket for requests from a local address. nil means that
-	// requests use the madSocket.
+	// openRequests opens a socket for requests from a local address. If the result is
+	// nil, requests use the madSocket.
 	openRequests(local netip.Addr) (*requestSocket, error)
 }
 
@@ -72,7 +73,8 @@ func (s *udpMADSocket) close()  { s.socket.Close() }
 
 func (s *udpMADSocket) receive(to udp.Sink) int { return s.socket.Receive(to) }
 
-// send implements madSocket. Datagrams are numbered one by one (IBTA vol. 1, 9.8.2.1).
+// send implements madSocket. Each datagram has the next packet sequence number (IBTA
+// vol. 1, 9.8.2.1).
 func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 	b := s.socket.Buffer()
 	if b == nil {
@@ -89,17 +91,17 @@ type madPort struct {
 	local netip.Addr
 	mtu   verbs.MTU // path MTU of the interface of the address
 	refs  int       // number of madMux.open calls minus number of madPort.close calls
-	// requests has the requestSocket. It is nil if openRequestPort was not called or has
-	// failed. It is stored with the multiplexer's lock held.
+	// requests has the socket for requests. It is nil if openRequestPort was not called
+	// or has failed. It is stored with the multiplexer's lock held.
 	requests atomic.Pointer[requestPort]
 }
 
-// roceOverhead is the number of bytes that are reserved for headers in an interface's
-// MTU. The kernel's rdma_cm reserves the same number.
+// roceOverhead is the number of bytes of an interface's MTU that are reserved for
+// headers. The kernel's rdma_cm reserves the same number.
 const roceOverhead = 96
 
-// pathMTU returns the largest path MTU for the interface of an address. Soft devices may
-// negotiate a smaller one (retryWithSmallerMTU).
+// pathMTU returns the largest path MTU for the interface of an address. The two sides
+// may negotiate a smaller one; see retryWithSmallerMTU.
 func pathMTU(local netip.Addr) verbs.MTU {
 	bytes := interfaceMTU(local) - roceOverhead
 	mtu := LargestMTU

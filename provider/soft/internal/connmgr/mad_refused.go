@@ -12,7 +12,8 @@ import (
 // refusedRequests stores the answers to recently refused requests. A copy of a refused
 // request gets the stored answer, and the application does not get the copy.
 //
-// A hash of the source selects a bucket, so a flood affects few sources.
+// The answers are in buckets. A keyed hash of the source selects the bucket. So a flood
+// replaces the answers for only a few sources.
 type refusedRequests struct {
 	seed    maphash.Seed
 	buckets [refusedBuckets]refusedBucket

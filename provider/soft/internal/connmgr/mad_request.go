@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// onREQ handles a REQ: it refuses the request or passes it to the listener. The REQ may
-// be a copy, or name a queue pair of an older connection.
+// onREQ refuses a connection request, or passes it to the listener. The REQ may also be
+// a copy of an earlier one, or name the queue pair of an older connection.
 func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
@@ -32,8 +32,8 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	}
 	if reason == 0 {
 		if old := mux.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
-			// The peer uses the queue pair again (IBTA vol. 1, 12.9.8.3.1). A later
-			// request succeeds.
+			// The peer uses the queue pair of an older connection (IBTA vol. 1,
+			// 12.9.8.3.1). The older connection ends, so a later request succeeds.
 			old.enqueue(jobRequest, old.stale)
 			reason = cm.RejectStale
 		}
@@ -77,8 +77,8 @@ func (c *madConn) duplicateREQ() {
 	c.enqueue(jobRequest, c.answerDuplicate)
 }
 
-// answerDuplicate answers a copy of a request with the application's answer. If there is
-// none, the answer is an MRA, or nothing for a lookup.
+// answerDuplicate answers a copy of a request. If the application has answered, the
+// answer is sent again. Otherwise an MRA is sent, or nothing for a lookup.
 func (c *madConn) answerDuplicate() {
 	if c.state == madOrphan || c.id.active {
 		return
@@ -106,7 +106,8 @@ func (c *madConn) stale() {
 	}
 }
 
-// onSIDRREQ handles a lookup: it refuses the lookup, or passes it to the listener.
+// onSIDRREQ refuses a lookup, or passes it to the listener. The SIDR_REQ may also be a
+// copy of an earlier one.
 func (mux *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.SIDRREQ
 	r.Decode(mad)
@@ -133,7 +134,7 @@ func (mux *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	l.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, service: r.ServiceID})
 }
 
-// registerLookup registers a lookup until the madConn ends.
+// registerLookup records a lookup, so that copies of it are recognized.
 func (c *madConn) registerLookup(req *incomingRequest) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

@@ -10,33 +10,33 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The intervals between retransmissions double, up to maxInterval, the kernel's
-// interval.
+// The intervals between retransmissions double, from firstInterval up to maxInterval.
+// The kernel always waits maxInterval.
 //
-// The first requestRetransmits intervals of a request are at most requestInterval, so
-// that a dial continues soon after a failure of the network.
+// The first requestRetransmits intervals of a request are at most requestInterval. So a
+// dial continues soon after an outage of the network.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond
 	requestRetransmits = 16
 	maxInterval        = 4608 * time.Millisecond
 	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed.
-	// The retransmissions take 22 s.
+	// This takes 22 s.
 	orphanRetransmits = 8
-	// rtuRetransmits is how often an RTU is retransmitted until data of the peer
-	// arrives, within 22 s.
+	// rtuRetransmits is how often an RTU is retransmitted if no data of the peer
+	// arrives. This takes 22 s.
 	rtuRetransmits = 8
 )
 
-// A retransmitter sends the last message of a connection again and again. The lock of
-// the connection's channel guards it.
+// A retransmitter sends the last message of a connection again until it is answered. The
+// lock of the connection's channel guards it.
 type retransmitter struct {
 	c         *madConn
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
 	remaining int           // number of retransmissions left; negative means no limit
-	// Number of further intervals that are at most requestInterval. Later intervals are
-	// at most maxInterval.
+	// Number of intervals left that are at most requestInterval. After them, intervals
+	// are at most maxInterval.
 	fastRemaining int
 	timer         timerheap.Timer
 }
@@ -51,8 +51,8 @@ func (r *retransmitter) hasRTU() bool { return r.mad.Attribute() == wire.AttrRTU
 
 func (r *retransmitter) running() bool { return r.timer.Running() }
 
-// start starts the retransmission of the message. The parameter fast is the number of
-// intervals that are at most requestInterval. Later intervals are at most maxInterval.
+// start starts the retransmission of the message. The parameter fast is the first value
+// of fastRemaining.
 func (r *retransmitter) start(fast int) {
 	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, fast
 	r.schedule(r.interval)
@@ -64,8 +64,8 @@ func (r *retransmitter) startRTU() {
 	r.remaining = rtuRetransmits
 }
 
-// resume starts the timer again, because a copy of the peer's request allows more
-// retransmissions.
+// resume starts the timer again if it does not run. A copy of the peer's request allows
+// more retransmissions.
 func (r *retransmitter) resume() {
 	if !r.running() {
 		r.schedule(r.interval)
@@ -97,8 +97,8 @@ func (r *retransmitter) OnTimer(*timerheap.Timer) {
 		return // The timer does not run until resume() is called.
 	}
 	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
-		// The peer's address has moved to this host, where a process of any user could
-		// receive a retransmission.
+		// The peer's address has moved to this host. A process of any user could receive
+		// the retransmission here.
 		r.c.id.noListener(errLocalOnly)
 		return
 	}
@@ -113,7 +113,6 @@ func (r *retransmitter) OnTimer(*timerheap.Timer) {
 	r.schedule(r.interval)
 }
 
-// sendNow sends the message.
 func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
 
 // codeTime returns the time of a five-bit code: 4.096 µs * 2^code (IBTA vol. 1, 12.6.5).

@@ -4,8 +4,8 @@ package connmgr
 
 import "net/netip"
 
-// A sourceCounts counts the connections that each source has requested at all listeners
-// (access.SourceOf). The multiplexer's lock guards it.
+// A sourceCounts counts the connections that each source has requested, at all listeners
+// together. See access.SourceOf. The multiplexer's lock guards it.
 type sourceCounts struct {
 	limit int                        // largest number of open connections of one source
 	conns map[netip.Addr]sourceConns // counts of the sources that have open connections
@@ -14,7 +14,7 @@ type sourceCounts struct {
 // sourceConns has the counts of one source.
 type sourceConns struct {
 	open      int // number of connections that were not released
-	validated int // how many of the open connections have a peer whose address is validated
+	validated int // number of open connections whose peer has a validated address
 }
 
 func newSourceCounts(limit int) sourceCounts {
@@ -24,8 +24,8 @@ func newSourceCounts(limit int) sourceCounts {
 // full reports whether a source has the largest allowed number of open connections.
 func (s *sourceCounts) full(source netip.Addr) bool { return s.conns[source].open >= s.limit }
 
-// fullForGood reports whether a source has the maximum number of connections, none of
-// which is half-open.
+// fullForGood reports whether a source has the largest allowed number of connections,
+// all with a validated address. None of these connections can be evicted.
 func (s *sourceCounts) fullForGood(source netip.Addr) bool {
 	return s.conns[source].validated >= s.limit
 }
@@ -46,7 +46,6 @@ func (s *sourceCounts) released(source netip.Addr, valid bool) {
 	}
 }
 
-// change adds numbers to the counts of a source.
 func (s *sourceCounts) change(source netip.Addr, open, validated int) {
 	n := s.conns[source]
 	n.open += open

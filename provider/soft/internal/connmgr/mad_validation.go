@@ -7,13 +7,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// Until the source address of a request is validated (RFC 9000, 8.1), this side sends
-// few messages to the address, because it may be forged. Two events validate the
-// address:
+// The source address of a request may be forged. Until the address is validated (RFC
+// 9000, 8.1), this side sends only few messages to it. Two things validate an address:
 //
-//   - A message has the random communication ID of this side, which was sent only to
-//     that address.
-//   - Data begins with the random first packet sequence number of this side.
+//   - A message from the address contains the communication ID of this side. This ID is
+//     random, and was sent only to the address.
+//   - Data from the address begins with the first packet sequence number that this side
+//     expects. This number is random too.
 
 // amplification is how many messages may be sent for each message from an address that
 // is not validated (RFC 9000, 8.1).
@@ -24,8 +24,8 @@ type addrState uint8
 
 const (
 	// addrAssumed means that the address needs no validation. Every madConn starts in
-	// this state. An active side stays, because its application has chosen the address.
-	// addHalfOpen leads to addrHalfOpen.
+	// this state. The active side stays in it, because its application has chosen the
+	// address. addHalfOpen leads to addrHalfOpen.
 	addrAssumed addrState = iota
 	// addrHalfOpen means that the address may be forged. The connection is in the table
 	// of half-open connections. validate() leads to addrValidated. Eviction leads to
@@ -35,14 +35,15 @@ const (
 	// halfOpenTable.evicting. validate() leads to addrValidated. evict() ends the
 	// connection, or leads to addrSpared.
 	addrEvicting
-	// addrSpared means that the connection had ended before evict(). The application has
-	// not closed the ID. validate() leads to addrValidated.
+	// addrSpared means that the connection had ended before evict() was called, and was
+	// not evicted. The application has not closed the ID. validate() leads to
+	// addrValidated.
 	addrSpared
 	// addrValidated means that the address is not forged. The connection counts in
 	// sourceConns.validated.
 	addrValidated
-	// addrReleased means that the madConn was released and counts nowhere.
-	// madConn.release() leads here from every state. Nothing leaves it.
+	// addrReleased is the last state. The madConn was released, and counts nowhere.
+	// madConn.release() leads here from every state.
 	addrReleased
 )
 
@@ -54,16 +55,17 @@ type addrValidation struct {
 	sent     int // number of messages sent to the peer before its address was validated
 }
 
-// trusted reports whether messages to the peer are not limited.
+// trusted reports whether any number of messages may be sent to the peer.
 func (v *addrValidation) trusted() bool { return v.addr == addrAssumed || v.addr == addrValidated }
 
-// maySend reports whether one message more than the parameter reserve may be sent now.
+// maySend reports whether one message may be sent now, and as many more as the parameter
+// reserve says.
 func (v *addrValidation) maySend(reserve int) bool {
 	return v.trusted() || v.sent+reserve < amplification*v.received
 }
 
-// mayRetransmit reports whether the last message may be retransmitted without another
-// copy of the request. It keeps one message in reserve, for a refusal.
+// mayRetransmit reports whether the last message may be retransmitted now. One message
+// is kept in reserve for a refusal.
 func (c *madConn) mayRetransmit() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -81,8 +83,8 @@ func (c *madConn) serviceTimeout() uint8 {
 	return uint8(min(16+2*c.received, serviceTimeout))
 }
 
-// addHalfOpen adds a connection to the half-open connections of its listener, or returns
-// false. It may evict another connection, even if it returns false.
+// addHalfOpen adds a connection to the half-open connections of its listener. If there
+// is no room, it returns false. In both cases it may evict another connection.
 func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -109,8 +111,8 @@ func (c *madConn) addHalfOpen() bool {
 	return true
 }
 
-// evict ends a connection that was chosen for eviction. It does nothing if the address
-// was validated, if the connection has ended, or after Notify.
+// evict ends a connection that was chosen for eviction. The connection stays if its
+// address was validated meanwhile, if it has ended, or if Notify was called.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
 	chosen := c.addr == addrEvicting
@@ -129,7 +131,7 @@ func (c *madConn) evict() {
 	}
 }
 
-// spare records that a connection which was chosen for eviction is not evicted.
+// spare records that a connection is not evicted, although it was chosen for eviction.
 func (c *madConn) spare() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -161,8 +163,8 @@ func (c *madConn) releaseAddr() {
 	c.addr = addrReleased
 }
 
-// endHalfOpen removes a connection from the counts of its listener. The caller changes
-// the state, and holds the multiplexer's lock.
+// endHalfOpen removes a connection from the counts of its listener. The caller holds the
+// multiplexer's lock, and changes the state.
 func (c *madConn) endHalfOpen() {
 	switch c.addr {
 	case addrHalfOpen:
