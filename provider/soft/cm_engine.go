@@ -50,6 +50,12 @@ func (e qpEngine) PeerGone(qpn uint32, b *connmgr.Binding) {
 	}
 }
 
+// AwaitsNotices implements connmgr.Engine. It calls awaitsNotices of the queue pair.
+func (e qpEngine) AwaitsNotices(qpn uint32, b *connmgr.Binding) bool {
+	q := e.dev.qp(qpn)
+	return q != nil && b.End != nil && q.awaitsNotices(b.End)
+}
+
 // qp returns the open queue pair with a number, or nil.
 func (d *device) qp(num uint32) *qp {
 	d.mu.Lock()
@@ -80,6 +86,13 @@ func (q *qp) peerGone(end *shm.End) {
 	if q.path != nil {
 		q.path.peerGone(end)
 	}
+}
+
+// awaitsNotices asks the path whether notices of the peer are on their way.
+func (q *qp) awaitsNotices(end *shm.End) bool {
+	q.shard.enter()
+	defer q.shard.leave()
+	return q.path != nil && q.path.awaitsNotices(end)
 }
 
 // Closed implements connmgr.QueuePair. It reports whether Close was called.

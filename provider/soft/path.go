@@ -53,6 +53,11 @@ type path interface {
 	// peerGone reports that the peer's process has ended without closing the connection.
 	// A path ignores the call if it does not use the given end.
 	peerGone(end *shm.End)
+	// awaitsNotices processes what the peer has published. It then reports whether the peer
+	// has announced notices that have not arrived, while requests are outstanding. The
+	// notices say which of these requests the peer has executed. A path returns false if it
+	// does not use the given end.
+	awaitsNotices(end *shm.End) bool
 	// receiveAt makes a UD queue pair receive at one address only; see
 	// connmgr.QueuePair.
 	receiveAt(at netip.Addr) error

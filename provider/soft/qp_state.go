@@ -104,7 +104,9 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
 		if q.path != nil {
-			// Acknowledged requests complete with success.
+			// Acknowledged requests complete with success. An acknowledgement may be
+			// valid only after all slots that have arrived.
+			q.path.consumeArrived()
 			q.path.takeAcks()
 		}
 		q.enterError()

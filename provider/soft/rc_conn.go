@@ -182,6 +182,9 @@ func (*rcConn) attributesChanged() {}
 // peerGone implements path. It does nothing, because the wire path has no shared memory.
 func (*rcConn) peerGone(*shm.End) {}
 
+// awaitsNotices implements path. The wire path has no notices.
+func (*rcConn) awaitsNotices(*shm.End) bool { return false }
+
 // receiveAt implements path. Only UD queue pairs use this method, so it does nothing
 // here.
 func (*rcConn) receiveAt(netip.Addr) error { return nil }

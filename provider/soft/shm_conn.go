@@ -159,6 +159,16 @@ func (c *shmConn) peerGone(end *shm.End) {
 	}
 }
 
+// awaitsNotices implements path. While a notice of the peer waits for room in the ring,
+// acknowledgements are incomplete.
+func (c *shmConn) awaitsNotices(end *shm.End) bool {
+	if c.p.end != end || !c.q.outstanding() {
+		return false
+	}
+	c.p.drain()
+	return c.p.state == sharingOpen && c.state == peerReady && c.q.outstanding() && !c.peerUnchanged()
+}
+
 // receiveAt implements path. Only UD queue pairs use this method, so it does nothing
 // here.
 func (*shmConn) receiveAt(netip.Addr) error { return nil }

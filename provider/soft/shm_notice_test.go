@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -60,6 +61,67 @@ func TestAcksAfterNotices(t *testing.T) {
 	a.post(verbs.SendWR{ID: 60, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	require.Len(t, b.pollN(10), 1)
 	require.EqualValues(t, 60, a.wait(1, b)[0].ID)
+}
+
+// Two connections of y stop while the ring to x is full, so their notices wait, and with
+// them the acknowledgement of a message that y has executed. x awaits the notices. After
+// them, the message completes with success and is not flushed.
+func TestAwaitsNotices(t *testing.T) {
+	x, y := newPair(t, openDevice(t, &Config{Vectors: 2, RingSlots: 8}), verbs.ProgressManual)
+	a, b := newNeighbors(t, x, y)
+	for i := range 8 {
+		x.recv(uint64(i), 0, 10)
+		for !y.qp.SendInline(1, 0, []byte("x")) {
+			y.pollN(1)
+		}
+	}
+	y.qp.Doorbell()
+	require.NoError(t, b.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	y.recv(1, 0, 10)
+	x.post(verbs.SendWR{ID: 60, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	require.Equal(t, verbs.StatusSuccess, y.wait(1)[0].Status)
+	require.NoError(t, y.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	require.Equal(t, 2, y.qp.path.(*shmConn).p.notices.len(), "the ring to x is full")
+
+	awaits := func(e *end) bool {
+		return qpEngine{e.qp.dev}.AwaitsNotices(e.qp.num, &connmgr.Binding{End: e.qp.path.(*shmConn).p.end})
+	}
+	require.False(t, awaits(a), "no request of a is outstanding")
+	for range 10 {
+		require.True(t, awaits(x))
+		for _, wc := range x.pollN(10) {
+			require.NotEqualValues(t, 60, wc.ID)
+		}
+	}
+	y.pollN(1)
+	require.False(t, awaits(x))
+	require.NoError(t, x.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	sent := x.pollN(10)[0]
+	require.EqualValues(t, 60, sent.ID)
+	require.Equal(t, verbs.StatusSuccess, sent.Status)
+}
+
+// A request was executed, and the acknowledgement is valid only after a notice that
+// follows many slots. The queue pair enters the error state before it has consumed these
+// slots. The request still completes with success.
+func TestErrorStateConsumesAllSlots(t *testing.T) {
+	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	_, b := newNeighbors(t, x, y)
+	for i := range receiveBudget + 1 {
+		x.recv(uint64(i), 0, 10)
+		require.True(t, y.qp.SendInline(1, 0, []byte("x")))
+	}
+	y.qp.Doorbell()
+	require.NoError(t, b.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	y.recv(1, 0, 10)
+	x.post(verbs.SendWR{ID: 600, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	require.Equal(t, verbs.StatusSuccess, y.wait(1)[0].Status)
+	require.NoError(t, x.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	for _, wc := range x.pollN(10) {
+		if wc.ID == 600 {
+			require.Equal(t, verbs.StatusSuccess, wc.Status)
+		}
+	}
 }
 
 // Pushing and popping do not make a queue grow.

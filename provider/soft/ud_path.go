@@ -123,6 +123,9 @@ func (p *udPath) acked() uint64 { return p.seq }
 // incomplete.
 func (p *udPath) abort(outcome) {}
 
+// awaitsNotices implements path. UD has no notices.
+func (*udPath) awaitsNotices(*shm.End) bool { return false }
+
 // consumeArrived implements path. It does nothing, because UD has no incomplete messages.
 func (*udPath) consumeArrived() {}
 

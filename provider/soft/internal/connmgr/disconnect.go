@@ -8,6 +8,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
+const (
+	// noticeInterval is how long an ID in stateDREQArrived waits before it asks for notices
+	// again. Arbitrary.
+	noticeInterval = time.Millisecond
+	// noticeLimit limits stateDREQArrived, because the peer's process may be stopped.
+	// Arbitrary.
+	noticeLimit = time.Second
+)
+
 // Disconnect implements cm.TransportID. It flushes the queue pair, and sends a DREQ or
 // answers the peer's DREQ.
 func (i *id) Disconnect() error {
@@ -20,6 +29,9 @@ func (i *id) Disconnect() error {
 		i.startTimer(i.dreqTimeout())
 		// The error is ignored: the channel notices a closed socket, and calls peerGone.
 		_ = i.conn.send(&dreqMsg{})
+	case stateDREQArrived:
+		_ = i.conn.send(&drepMsg{})
+		i.disconnected(0)
 	case stateDREQReceived:
 		i.enter(stateEnded)
 		_ = i.conn.send(&drepMsg{})
@@ -42,8 +54,10 @@ func (i *id) onDREQ() bool {
 	switch i.state {
 	case stateREPReceived, stateREPSent, stateEstablished:
 		// A DREQ can arrive before the RTU, or before this side has called Establish.
-		i.enter(stateDREQReceived)
-		i.raise(cm.TransportEvent{Type: cm.Disconnected})
+		i.enter(stateDREQArrived)
+		ch := i.ch.Load()
+		i.timerLimit = ch.clock().Add(noticeLimit)
+		i.awaitNotices()
 	case stateDREQSent:
 		// Both sides have sent a DREQ, and each confirms the other.
 		i.disconnected(0)
@@ -51,6 +65,19 @@ func (i *id) onDREQ() bool {
 		return false
 	}
 	return true
+}
+
+// awaitNotices reports the DREQ to the application, unless notices that the peer has sent
+// before it must be awaited. Until the application knows of the DREQ, it does not flush
+// the queue pair. So requests that the peer has executed complete with success.
+func (i *id) awaitNotices() {
+	ch := i.ch.Load()
+	if i.conn.awaitsNotices() && ch.clock().Before(i.timerLimit) {
+		i.startTimer(noticeInterval)
+		return
+	}
+	i.enter(stateDREQReceived)
+	i.raise(cm.TransportEvent{Type: cm.Disconnected})
 }
 
 // connectionStale ends a connection because its peer requests another connection with

@@ -33,6 +33,11 @@ type Engine interface {
 	// PeerGone tells a queue pair that the peer's process has ended without closing the
 	// connection. It does nothing if the queue pair does not use b.End.
 	PeerGone(qpn uint32, b *Binding)
+	// AwaitsNotices processes what the peer of a queue pair has published in shared memory.
+	// It then reports whether the peer has announced notices that have not arrived, while
+	// requests are outstanding. The notices say which of these requests the peer has
+	// executed.
+	AwaitsNotices(qpn uint32, b *Binding) bool
 }
 
 // PortNumber is the number of the device's only port.
@@ -100,4 +105,9 @@ func (b *boundConn) peerGone(e Engine) {
 	if b.binding != nil {
 		e.PeerGone(b.qpn, b.binding)
 	}
+}
+
+// awaitsNotices reports whether the bound queue pair waits for notices of the peer.
+func (b *boundConn) awaitsNotices(e Engine) bool {
+	return b.binding != nil && e.AwaitsNotices(b.qpn, b.binding)
 }

@@ -28,6 +28,8 @@ type fakeDevice struct {
 	// bindings by queue pair number, from Bind until Unbind
 	bound   map[uint32]*Binding
 	bindErr error // error of Bind, or nil
+	// result of AwaitsNotices for bound queue pairs
+	awaitsNotices bool
 }
 
 func newFakeDevice() *fakeDevice {
@@ -108,6 +110,19 @@ func (d *fakeDevice) PeerGone(qpn uint32, b *Binding) {
 	if q != nil && q.taken == b {
 		q.setState(verbs.StateError)
 	}
+}
+
+// AwaitsNotices implements Engine.
+func (d *fakeDevice) AwaitsNotices(qpn uint32, b *Binding) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.awaitsNotices && d.bound[qpn] == b
+}
+
+func (d *fakeDevice) setAwaitsNotices(awaits bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.awaitsNotices = awaits
 }
 
 // binding returns the binding of a queue pair, or nil.

@@ -93,7 +93,7 @@ const (
 	stateREQSent
 	// stateREPReceived means that the active side has received a REP and has no queue
 	// pair on the ID. Establish leads to stateEstablished. Reject, a REJ and the end of
-	// the peer's process lead to stateEnded. A DREQ leads to stateDREQReceived.
+	// the peer's process lead to stateEnded. A DREQ leads to stateDREQArrived.
 	stateREPReceived
 	// stateREQReceived means that the passive side has received a REQ or a SIDR_REQ and
 	// has not answered. Accept of a REQ leads to stateREPSent, and Accept of a SIDR_REQ
@@ -103,16 +103,23 @@ const (
 	// stateREPSent means that the passive side has sent a REP. The timer limits the wait
 	// for the RTU. The RTU and Notify lead to stateEstablished. A REJ, the timeout, the
 	// end of the peer's process and eviction lead to stateEnded. A DREQ leads to
-	// stateDREQReceived.
+	// stateDREQArrived.
 	stateREPSent
 	// stateEstablished means that the connection is open. Disconnect leads to
-	// stateDREQSent. A DREQ, a REJ and the end of the peer's process lead to
-	// stateDREQReceived.
+	// stateDREQSent. A DREQ or a REJ leads to stateDREQArrived. The end of the peer's
+	// process leads to stateDREQReceived.
 	stateEstablished
 	// stateDREQSent means that this side has sent a DREQ. The timer limits the wait for
 	// the DREP. The DREP, a DREQ, a REJ, the timeout, the end of the peer's process and
 	// eviction lead to stateEnded.
 	stateDREQSent
+	// stateDREQArrived means that a DREQ has arrived, and the application does not know it
+	// yet. Requests of this side may be outstanding that the peer has executed, and the
+	// peer's notices about them may be on their way through shared memory. The timer asks
+	// for the notices again. When they have arrived, and at the latest after noticeLimit,
+	// the state changes to stateDREQReceived. Disconnect sends a DREP, and leads to
+	// stateEnded.
+	stateDREQArrived
 	// stateDREQReceived means that the peer has disconnected or gone. The application gets
 	// the event Disconnected. Disconnect sends a DREP, and leads to stateEnded.
 	stateDREQReceived
@@ -166,13 +173,13 @@ func (i *id) extendTimer(within time.Duration) {
 	ch.timers.Set(&i.timer, ch.sinceStart(at))
 }
 
-// enter changes the state and stops the timer. From stateDREQReceived on, the ID gets no
+// enter changes the state and stops the timer. From stateDREQArrived on, the ID gets no
 // messages any more.
 func (i *id) enter(p idState) {
 	i.state = p
 	ch := i.ch.Load()
 	ch.timers.Stop(&i.timer)
-	if p >= stateDREQReceived {
+	if p >= stateDREQArrived {
 		i.conn.stopDelivery()
 	}
 }
@@ -225,6 +232,8 @@ func (i *id) OnTimer(*timerheap.Timer) {
 		i.unreachable(statusTimedOut, nil)
 	case stateDREQSent:
 		i.disconnected(statusTimedOut)
+	case stateDREQArrived:
+		i.awaitNotices()
 	}
 }
 
@@ -311,7 +320,7 @@ func (i *id) announceEnd() {
 		last = &rejMsg{reason: cm.RejectConsumer}
 	case stateEstablished:
 		last = &dreqMsg{}
-	case stateDREQReceived:
+	case stateDREQArrived, stateDREQReceived:
 		last = &drepMsg{}
 	default:
 		return

@@ -185,6 +185,9 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 // the end of a process.
 func (c *madConn) peerVanished() {}
 
+// awaitsNotices implements cmConn. The wire path has no notices.
+func (c *madConn) awaitsNotices() bool { return false }
+
 // usesDatagrams implements cmConn. It returns true.
 func (c *madConn) usesDatagrams() bool { return true }
 

@@ -149,6 +149,9 @@ type cmConn interface {
 	usesDatagrams() bool
 	// peerVanished reports to the queue pair that the peer has gone without a DREQ.
 	peerVanished()
+	// awaitsNotices reports whether the queue pair waits for notices that the peer has sent
+	// before its DREQ; see Engine.AwaitsNotices.
+	awaitsNotices() bool
 	// credentials returns the credentials of the peer's process, or false if not known.
 	credentials() (cm.Credentials, bool)
 	// stopDelivery ends the delivery of messages to the ID. Messages can still be sent.

@@ -228,6 +228,10 @@ func (c *unixConn) closePassed() {
 
 func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.m.Engine) }
 
+// awaitsNotices implements cmConn. A DREQ may arrive before earlier notices, because the
+// notices wait for room in shared memory.
+func (c *unixConn) awaitsNotices() bool { return c.bound.awaitsNotices(c.ch.m.Engine) }
+
 // usesDatagrams implements cmConn. It returns false.
 func (c *unixConn) usesDatagrams() bool { return false }
 

@@ -1,0 +1,103 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A disconnectedParty is a server that has received a DREQ, and whose queue pair awaits
+// notices of the client. The time of the server's channel stands still.
+type disconnectedParty struct {
+	client, server  *party
+	active, passive *cm.ID
+	clock           *fakeClock
+}
+
+func newDisconnectedParty(t *testing.T) *disconnectedParty {
+	t.Helper()
+	p := &disconnectedParty{client: newParty(t), server: newParty(t)}
+	p.clock = useClock(p.server)
+	p.active, p.passive = connected(t, p.client, p.server)
+	p.server.dev.setAwaitsNotices(true)
+	require.NoError(t, p.active.Disconnect())
+	p.server.Quiet()
+	return p
+}
+
+// The application gets Disconnected only after the notices that the peer has sent before
+// its DREQ.
+func TestDREQAwaitsNotices(t *testing.T) {
+	p := newDisconnectedParty(t)
+	p.clock.advance(noticeInterval)
+	p.server.Quiet()
+	p.server.dev.setAwaitsNotices(false)
+	p.clock.advance(noticeInterval - 1)
+	p.server.Quiet()
+	p.clock.advance(1)
+	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
+	require.Equal(t, verbs.StateRTS, p.passive.QP().State())
+	require.NoError(t, p.passive.Disconnect())
+	p.server.Want(cm.TimewaitExit, p.passive)
+	require.Zero(t, p.client.Want(cm.Disconnected, p.active).Status)
+}
+
+// If the notices do not arrive, the application gets Disconnected after noticeLimit.
+func TestDREQAwaitsNoticesInVain(t *testing.T) {
+	p := newDisconnectedParty(t)
+	for passed := noticeInterval; passed < noticeLimit; passed += noticeInterval {
+		p.clock.advance(noticeInterval)
+		p.server.Quiet()
+	}
+	p.clock.advance(noticeInterval)
+	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
+}
+
+// Disconnect does not wait for notices, and confirms the DREQ.
+func TestDisconnectAwaitingNotices(t *testing.T) {
+	p := newDisconnectedParty(t)
+	require.NoError(t, p.passive.Disconnect())
+	require.Zero(t, p.server.Want(cm.Disconnected, p.passive).Status)
+	p.server.Want(cm.TimewaitExit, p.passive)
+	require.Zero(t, p.client.Want(cm.Disconnected, p.active).Status)
+	p.clock.advance(noticeLimit)
+	p.server.Quiet()
+}
+
+// An ID that awaits notices is destroyed. The DREQ is confirmed.
+func TestDestroyAwaitingNotices(t *testing.T) {
+	p := newDisconnectedParty(t)
+	p.server.End(p.passive)
+	require.Zero(t, p.client.Want(cm.Disconnected, p.active).Status)
+	p.clock.advance(noticeLimit)
+	p.server.Quiet()
+}
+
+// The peer destroys its ID after its DREQ. Its notices are still awaited.
+func TestPeerDestroysIDBeforeNotices(t *testing.T) {
+	p := newDisconnectedParty(t)
+	p.client.End(p.active)
+	p.clock.advance(noticeInterval)
+	p.server.Quiet()
+	p.server.dev.setAwaitsNotices(false)
+	p.clock.advance(noticeInterval)
+	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
+}
+
+// An ID that awaits notices moves to another channel. Its timer moves too.
+func TestMigrateAwaitingNotices(t *testing.T) {
+	p := newDisconnectedParty(t)
+	other := newSibling(p.server)
+	other.tc.clock = p.server.tc.clock
+	require.NoError(t, p.passive.Migrate(other.Channel))
+	p.server.dev.setAwaitsNotices(false)
+	p.clock.advance(noticeInterval)
+	require.NoError(t, other.Want(cm.Disconnected, p.passive).Err)
+	p.server.Quiet()
+	other.End(p.passive)
+}
