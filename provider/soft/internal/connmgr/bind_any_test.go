@@ -16,21 +16,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts makes the party take free ports only from a range of the given number of
-// ports. The range begins at the port of the given ID.
+// onlyPorts leaves the party only a range of count free ports. The range begins at the
+// port of the ID first.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
 }
 
-// These tests expect certain ports to be free, so they use addresses of their own.
+// These tests need certain ports to be free, so they use addresses of their own.
 
 // TestBindAnyClashes runs in a network namespace of its own, where no other process
 // binds ports.
 func TestBindAnyClashes(t *testing.T) { peerproc.InNetworkNamespace(t, "bind-any-clashes") }
 
-// peerBindAnyClashes tests binds to port 0. They avoid ports that are bound on the same
-// address or on a covering wildcard.
+// peerBindAnyClashes checks that a bind to port 0 avoids the ports of other IDs on the
+// same address or on a wildcard.
 func peerBindAnyClashes(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func peerBindAnyClashes(t *testing.T, _ string) {
 	}
 }
 
-// A client's source port is never one that a listener has bound on the wildcard.
+// A client does not use a source port that a listener has bound on the wildcard.
 func TestClientAvoidsWildcards(t *testing.T) {
 	server, client := newParty(t), newParty(t)
 	wild := server.Listen(cm.TCP, "0.0.0.0:0", 0)
@@ -80,8 +80,7 @@ func TestClientAvoidsWildcards(t *testing.T) {
 	reaches(server, server, wild, at("127.68.0.1", wild))
 }
 
-// One goroutine binds a port on a wildcard, another binds port 0 on an address. At most
-// one gets the port.
+// When two goroutines bind the same port at the same time, at most one succeeds.
 func TestBindRaces(t *testing.T) {
 	wild, narrow := newParty(t), newParty(t)
 	first := wild.ID(cm.TCP)
@@ -137,7 +136,7 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	require.NoError(t, plain.SetAFOnly(true))
 }
 
-// After REUSEADDR is set on a bound ID, others with the option can bind its port.
+// When REUSEADDR is set on a bound ID, other IDs with the option can bind its port.
 func TestReuseAddrAfterBind(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
 		s := newParty(t)
@@ -165,7 +164,7 @@ func TestReuseAddrAfterBind(t *testing.T) {
 	}
 }
 
-// IDs with REUSEADDR can share a port that one of them got from port 0.
+// IDs with REUSEADDR can share a port that the system has chosen.
 func TestReuseAddrAnyPort(t *testing.T) {
 	s := newParty(t)
 	first, second := s.ID(cm.TCP), s.ID(cm.TCP)
@@ -175,7 +174,7 @@ func TestReuseAddrAnyPort(t *testing.T) {
 	require.NoError(t, second.Bind(first.LocalAddr()))
 }
 
-// SetReuseAddr fails for the active ID of a local connection: the connection owns the
+// After Connect on the local path, SetReuseAddr fails. The connection then owns the
 // socket that reserves the port.
 func TestReuseAddrAfterConnect(t *testing.T) {
 	s := newParty(t)

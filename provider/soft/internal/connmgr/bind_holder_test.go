@@ -22,8 +22,7 @@ func requireHolder(t *testing.T, err error, want cm.HolderError) {
 	require.Equal(t, want, *holder)
 }
 
-// If a process has bound the address, the error of Bind names the user of the process. It
-// does not matter whether the process listens.
+// If another process has the address, the error of Bind names the user of that process.
 func TestBindTellsHolder(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
@@ -57,8 +56,8 @@ func TestListenTellsHolder(t *testing.T) {
 	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true})
 }
 
-// The error of Bind names the user who has bound the marker, the wildcard's datagram
-// socket.
+// A datagram socket, the marker, reserves a wildcard. The error of Bind names the user
+// of the marker.
 func TestBindTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/7472"
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

@@ -40,7 +40,7 @@ func TestBindPorts(t *testing.T) {
 
 	// The port spaces are independent.
 	require.NoError(t, s.ID(cm.UDP).Bind(id.LocalAddr()))
-	// IP sockets have ports of their own: this Bind does not clash with TCP port 22.
+	// IP sockets have separate ports, so this Bind does not clash with TCP port 22.
 	require.NoError(t, s.ID(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
 }
 

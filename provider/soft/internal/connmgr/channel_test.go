@@ -40,8 +40,8 @@ func TestDestroyDropsEvents(t *testing.T) {
 	s.Quiet()
 }
 
-// A due timer makes its channel's descriptor readable. The test uses the real clock and
-// the timerfd.
+// A timer that is due makes the descriptor of its channel readable. The test uses the
+// real clock and the timerfd.
 func TestChannelAlarm(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 8)
@@ -59,7 +59,7 @@ func TestChannelAlarm(t *testing.T) {
 			client.Quiet()
 		}
 	}
-	// The timerfd may expire once more without a running timer.
+	// The timerfd may still be set, but no timer is running.
 	require.Zero(t, client.tc.timers.Len())
 }
 
@@ -100,7 +100,7 @@ func TestEventQueue(t *testing.T) {
 	require.True(t, q.empty())
 }
 
-// When only events of destroyed IDs are left in the queue, the queue frees them.
+// The queue frees its events when all of them belong to destroyed IDs.
 func TestEventQueueDrop(t *testing.T) {
 	var q eventQueue
 	ids := []*id{{}, {}, {}}

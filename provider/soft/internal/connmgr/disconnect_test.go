@@ -83,7 +83,7 @@ func TestDestroyAnswersDisconnect(t *testing.T) {
 	require.Zero(t, client.Want(cm.Disconnected, active).Status)
 }
 
-// If the peer neither disconnects nor destroys its ID, the DREQ times out.
+// A DREQ that the peer does not answer times out.
 func TestDisconnectUnanswered(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
@@ -98,8 +98,8 @@ func TestDisconnectUnanswered(t *testing.T) {
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 }
 
-// A passive side that is destroyed before the RTU sends a REJ. An active side that has
-// just sent a DREQ takes the REJ as the answer.
+// A passive side that is destroyed before the RTU sends a REJ. If the active side has
+// sent a DREQ, the REJ is the answer.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -114,7 +114,8 @@ func TestDisconnectCrossesReject(t *testing.T) {
 	client.Want(cm.TimewaitExit, active)
 }
 
-// A DREQ before the RTU gives the passive side Disconnected without Established.
+// If a DREQ arrives before the RTU, the passive side gets Disconnected, but not
+// Established.
 func TestDisconnectedWithoutEstablished(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -130,8 +131,7 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	client.close()
 }
 
-// The passive side calls Disconnect before the RTU. A DREQ that arrives instead of the
-// RTU is answered without another Disconnect.
+// If the passive side has called Disconnect before the RTU, a DREQ is answered at once.
 func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -147,7 +147,7 @@ func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	client.close()
 }
 
-// A passive side that is destroyed before the RTU gives the active side Disconnected.
+// If the passive side is destroyed before the RTU, the active side gets Disconnected.
 func TestDestroyAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

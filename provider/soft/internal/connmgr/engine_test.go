@@ -11,8 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// When Bind fails in Accept, the client is refused, and nothing of the connection
-// remains.
+// When Engine.Bind fails in Accept, the client is refused.
 func TestAcceptWithoutBinding(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -29,8 +28,7 @@ func TestAcceptWithoutBinding(t *testing.T) {
 	server.Quiet()
 }
 
-// If Bind fails on the active side, the active side answers the REP with a REJ. No
-// connection remains on either side.
+// When Engine.Bind fails on the active side, the REP is answered with a REJ.
 func TestREPWithoutBinding(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

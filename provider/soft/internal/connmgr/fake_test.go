@@ -93,7 +93,7 @@ func (d *fakeDevice) Unbind(qpn uint32, b *Binding) {
 }
 
 // unbind removes a queue pair's binding, if any. It releases the binding's end, unless
-// the queue pair has taken it.
+// the queue pair owns it.
 func (d *fakeDevice) unbind(qpn uint32) {
 	b := d.bound[qpn]
 	delete(d.bound, qpn)
@@ -280,8 +280,8 @@ func (q *fakeQP) ReceiveAt(at netip.Addr) error {
 	return q.receiveAtErr
 }
 
-// exchange simulates a message between two connected queue pairs: it calls DataHeard of
-// the receiver's binding, as a device would.
+// exchange simulates a message between two connected queue pairs. It calls DataHeard on
+// the receiver's side, as a device does.
 func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs.QP) {
 	t.Helper()
 	sends, err := sender.Query()

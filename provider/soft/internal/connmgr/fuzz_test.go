@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzConversation performs random messages of the client and calls of the passive side.
-// The event Disconnected is reported at most once.
+// FuzzConversation sends random messages from a client, and makes random calls on the
+// passive side. The event Disconnected occurs at most once.
 func FuzzConversation(f *testing.F) {
 	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
 	f.Add([]byte{request, next, accept, ready, next, leave, next})
@@ -81,8 +81,8 @@ func (c *conversation) send(what byte) {
 	_ = unixsock.Send(c.client, packet, nil)
 }
 
-// act makes one call on the passive side: 0 fetches an event, 1 to 5 call a method of
-// the ID.
+// act makes one call on the passive side. The number 0 fetches an event. The numbers 1
+// to 5 call a method of the ID.
 func (c *conversation) act(what byte) {
 	if what == 0 {
 		c.next()

@@ -22,7 +22,7 @@ import (
 type rawPeer struct {
 	t  *testing.T
 	fd int
-	// src is the address of the socket, on the connecting side only.
+	// address of the socket on the connecting side
 	src netip.AddrPort
 }
 
@@ -73,7 +73,8 @@ func (r *rawPeer) closedByPeer() bool {
 	return n > 0
 }
 
-// A client that violates the protocol loses its connection, and no other.
+// A client that violates the protocol loses its connection. Other clients can still
+// connect.
 func TestHostileClients(t *testing.T) {
 	pipe := make([]int, 2)
 	require.NoError(t, unix.Pipe2(pipe, unix.O_CLOEXEC))
@@ -140,7 +141,7 @@ func TestSilentClients(t *testing.T) {
 	require.Zero(t, server.tc.timers.Len())
 }
 
-// A client whose request was accepted loses its connection by an invalid message.
+// A client that sends an invalid message after its request loses its connection.
 func TestHostileRequester(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -195,12 +196,13 @@ func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() 
 	}
 }
 
-// newSegment returns a REP that says that descriptors come with it.
+// newSegment returns a REP for a new segment. The descriptors of the segment must come
+// with it.
 func newSegment() *repMsg {
 	return &repMsg{private: []byte("trust me"), shared: sharedMemory{side: 1, passed: true}}
 }
 
-// replyDescriptors returns the two descriptors that a REP has.
+// replyDescriptors returns the two descriptors of a new segment.
 func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	t.Helper()
 	end, err := newEnds(0).Make(shm.EndKey{})
@@ -266,7 +268,7 @@ func TestHostileServers(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// Opening a memfd that is not a valid segment fails.
+// A client refuses shared memory whose size can still change.
 func TestHostileSegment(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	t.Run("unsealed", func(t *testing.T) {

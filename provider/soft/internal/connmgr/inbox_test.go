@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// Jobs of connections run before requests, and are kept even if there are too many
+// Jobs of connections run before requests, and are not dropped because of too many
 // requests.
 func TestInboxPriorities(t *testing.T) {
 	fd, err := eventfd.New()
@@ -56,8 +56,8 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, 2*requestBatch, taken)
 }
 
-// A job that is added between begin() and signal() does not make the eventfd readable. If
-// takeBatch has not taken the job, signal() makes the eventfd readable.
+// While the channel runs its jobs, new jobs do not make the eventfd readable. If jobs
+// are left, signal() makes it readable.
 func TestInboxSignalsOnlyWhenNeeded(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)

@@ -137,7 +137,7 @@ func TestConnectFromWildcard(t *testing.T) {
 	require.Equal(t, id.LocalAddr(), passive.RemoteAddr())
 }
 
-// Requests beyond the backlog wait, and every client is connected in the end.
+// Requests beyond the backlog wait until earlier requests are fetched.
 func TestBacklogWaits(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 1)
@@ -154,8 +154,7 @@ func TestBacklogWaits(t *testing.T) {
 	}
 }
 
-// A listener with a full backlog accepts no request. The backlog counts requests that
-// were not fetched.
+// Only requests that were not fetched count in the backlog.
 func TestBacklogCountsUnfetched(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 2)
@@ -174,7 +173,7 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 	server.Quiet()
 }
 
-// A lookup is refused at once when the backlog is full.
+// If the backlog is full, a lookup is refused at once.
 func TestBacklogRefusesLookups(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.UDP, "127.0.0.1:0", 1)
@@ -239,8 +238,8 @@ func TestSystemBacklog(t *testing.T) {
 	}
 }
 
-// Without a free descriptor, the listener stops accepting. Later it accepts the waiting
-// client.
+// Without a free descriptor, the listener stops accepting. Later it accepts the client
+// that has waited.
 func TestOutOfDescriptors(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(server)

@@ -21,8 +21,8 @@ func TestWireCMListenerCloses(t *testing.T) {
 		ids[0] = w.connecting(ps, l.LocalAddr(), nil)
 		fetched, _ := w.request(l)
 		ids[1] = w.connecting(ps, l.LocalAddr(), nil)
-		// The next steps queue two requests in the inbox: that of ids[1], and a copy of
-		// the fetched request of ids[0].
+		// Now two requests are queued in the inbox: the one of ids[1], and a copy of the
+		// fetched one of ids[0].
 		w.clock.advance(firstInterval)
 		w.client.Quiet() // The timers expire, so both requests are sent again.
 		for w.deliverOne() {
@@ -73,7 +73,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 	})
 }
 
-// A request leaves madListener.waiting when its channel has handled it.
+// A request is removed from madListener.waiting when the channel handles it.
 func TestWireCMWaitingRequests(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

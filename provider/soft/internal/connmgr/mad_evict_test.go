@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// Before a connection is evicted, it becomes stale: the peer uses its queue pair in
-// another request. The application gets Disconnected, and can call Close or Disconnect.
+// If a connection becomes stale shortly before its eviction, the application gets
+// Disconnected. It can then call Close or Disconnect.
 func TestWireCMEvictsStale(t *testing.T) {
 	for name, end := range map[string]func(*cm.ID) error{
 		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },

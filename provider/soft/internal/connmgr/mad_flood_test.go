@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A floodSim simulates a flood. Many sources send requests and confirm no REP, and one
-// client connects normally. Messages take one millisecond.
+// A floodSim simulates a flood: many sources send requests, but never confirm a REP. One
+// client connects as usual. Each message takes one millisecond.
 type floodSim struct {
 	*madSim
 	l        *cm.ID
@@ -85,8 +85,8 @@ func (f *floodSim) serve(ev *cm.Event) {
 	}
 }
 
-// awaitClient waits for a client event of the given type, and returns the time that
-// passed. Each millisecond it calls flood().
+// awaitClient waits until the client gets an event of the given type, and returns the
+// time that passed. Each millisecond it calls flood().
 func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
 	began := f.clock.now

@@ -49,8 +49,7 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w.want(w.server, cm.Disconnected, passive)
 }
 
-// After Notify and a DREQ of the passive side, a late RTU does not stop the
-// retransmission of the DREQ.
+// A late RTU does not stop the retransmission of a DREQ.
 func TestWireCMLateRTU(t *testing.T) {
 	t.Run("disconnected", func(t *testing.T) {
 		lateRTU(t, func(_ *madPeer, id *cm.ID) { require.NoError(t, id.Disconnect()) })

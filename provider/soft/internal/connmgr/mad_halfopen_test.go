@@ -29,8 +29,8 @@ func testSource(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// ask sends a request from a source. It returns the accepted and the evicted half-open
-// connection, or nil.
+// ask sends a request from a source. It returns the accepted half-open connection and
+// the evicted one. Each of them may be nil.
 func (t *tableTest) ask(source int) (accepted, victim *halfOpen) {
 	t.Helper()
 	t.now = t.now.Add(time.Millisecond)
@@ -65,8 +65,7 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	require.Same(t, second, victim)
 }
 
-// Before burstTime has passed, requests of other sources do not evict the connections of
-// a burst.
+// Other sources do not evict the connections of a burst until burstTime has passed.
 func TestHalfOpenSparesTheYoung(t *testing.T) {
 	s := newTableTest(t, 16, 16)
 	var older, young []*halfOpen
@@ -88,8 +87,8 @@ func TestHalfOpenSparesTheYoung(t *testing.T) {
 	require.Same(t, young[0], victim)
 }
 
-// A burst is protected up to burstSize connections. Beyond that, other sources evict its
-// oldest connection even before burstTime.
+// If a burst has more than burstSize connections, another source evicts its oldest one
+// at once.
 func TestHalfOpenBurstIsBounded(t *testing.T) {
 	s := newTableTest(t, 2*burstSize, 2*burstSize)
 	for source := range burstSize - 1 {
@@ -143,7 +142,7 @@ func TestHalfOpenSourceFull(t *testing.T) {
 	require.Same(t, oldest, victim)
 }
 
-// Too many pending evictions make the table refuse requests.
+// While too many evictions are pending, requests are refused.
 func TestHalfOpenEvictionsPending(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.table.evicting = 2
@@ -151,8 +150,7 @@ func TestHalfOpenEvictionsPending(t *testing.T) {
 	require.Nil(t, accepted)
 }
 
-// After any adds and removes, the counts of a table are right, and the table has only
-// sources with connections.
+// The counts of a table stay right while connections are added and removed at random.
 func TestHalfOpenCounts(t *testing.T) {
 	const most, mostPerSource = 50, 9
 	s := newTableTest(t, most, mostPerSource)

@@ -71,8 +71,8 @@ func peerClosedPortIPv6(t *testing.T, _ string) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "fd00::1", "fd00::2") })
 }
 
-// A client's socket sends requests to several peers. An ICMP error for one peer affects
-// no other request, and no connection.
+// One socket sends requests to several peers. An ICMP error from one peer affects only
+// the request to that peer.
 func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
@@ -116,8 +116,7 @@ func TestPortUnreachableAfterMigrate(t *testing.T) {
 	unreadable(t, before.FD())
 }
 
-// The requestSocket receives nothing: a datagram to its port does not make the channel
-// readable.
+// A datagram to the port of a requestSocket does not make the channel readable.
 func TestRequestSocketReceivesNothing(t *testing.T) {
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
 	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.m.WirePort)))
@@ -188,8 +187,7 @@ func TestForgedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// An ICMP error may quote only a part of a request. It is ignored if that part does not
-// identify the request.
+// An ICMP error is ignored if the quoted part does not identify the request.
 func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	var sent wire.MAD
@@ -205,8 +203,7 @@ func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// isPortUnreachable is true for ICMP errors about a port, and false for those about a
-// host or network.
+// isPortUnreachable is true only for ICMP errors about a port.
 func TestPortUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		level, option, origin, kind, code byte
@@ -245,7 +242,7 @@ func errorControl(level, option byte, data []byte) []byte {
 	return b
 }
 
-// No quote and no control message causes a panic.
+// FuzzRefusal checks that arbitrary quotes and control messages cause no panic.
 func FuzzRefusal(f *testing.F) {
 	var m wire.MAD
 	r := wire.REQ{LocalID: 7}

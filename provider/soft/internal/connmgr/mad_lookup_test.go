@@ -82,7 +82,7 @@ func TestWireCMLookupClosed(t *testing.T) {
 	require.NotContains(t, w.sent, wire.AttrREJ)
 }
 
-// No REJ ends a lookup, even with the right communication ID.
+// A REJ does not end a lookup, even if it has the right communication ID.
 func TestWireCMLookupIgnoresREJ(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.UDP, 0)
@@ -110,8 +110,8 @@ func TestWireCMLookupBacklog(t *testing.T) {
 	require.EqualValues(t, cm.SIDRReject, w.want(w.client, cm.Unreachable, second).Status)
 }
 
-// Both applications make queue pairs without an ID. The active side connects its own,
-// and then calls Establish. The connection opens.
+// Both applications use queue pairs that were not made on an ID. The connection is
+// established after the active side has called Establish.
 func TestWireCMExternal(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requests records the REQs from now on. The returned function returns them.
+// requests records the REQs that are sent from now on. It returns a function that
+// returns these REQs.
 func (w *madSim) requests() func() []wire.REQ {
 	var seen []wire.REQ
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
@@ -80,8 +81,8 @@ func TestWireCMSmallerMTULost(t *testing.T) {
 	w.quiet()
 }
 
-// If the peer's REJ has no usable MTU, the client tries each smaller one. The last error
-// names the largest and the smallest.
+// If the REJ contains no usable MTU, the client tries all smaller MTUs. The error names
+// the largest and the smallest of them.
 func TestWireCMNoMTU(t *testing.T) {
 	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
 		w := newMADSim(t)

@@ -16,7 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A madPeer exchanges messages with the server at the client's address.
+// A madPeer sends messages to the server from the client's address, and records the
+// answers.
 type madPeer struct {
 	*madSim
 	received []wire.MAD
@@ -115,8 +116,8 @@ func TestWireCMRefusals(t *testing.T) {
 	require.Empty(t, s.server.m.mux.conns, "refused requests leave no connection")
 }
 
-// If the listener has another address, the REJ looks like a refusal by the application,
-// as in the kernel.
+// If the listener has the port on another address, the REJ looks like a refusal by the
+// application, as in the kernel.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)
@@ -128,7 +129,7 @@ func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s.requireREJ(s.sendREQ(s.req(l.LocalAddr().Port())), cm.RejectConsumer)
 }
 
-// A REQ is refused if its path MTU exceeds the interface's.
+// A REQ is refused if its path MTU is too large for the interface.
 func TestWireCMPathTooLong(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -256,7 +257,8 @@ func TestWireCMUnknownConnection(t *testing.T) {
 	s.server.Quiet()
 }
 
-// No DREQ with another address, communication ID or queue pair ends a connection.
+// A DREQ ends a connection only if its address, communication IDs and queue pair are
+// right.
 func TestWireCMSpoofed(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -299,8 +301,8 @@ func TestWireCMTimeoutREJ(t *testing.T) {
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 }
 
-// In a flood, the backlog limits the unanswered requests. When there is room again, a
-// request is accepted.
+// In a flood, the backlog limits the number of unanswered requests. Later, there is room
+// for new requests.
 func TestWireCMFlood(t *testing.T) {
 	const backlog = 16
 	s := newMADPeer(t)
@@ -335,8 +337,8 @@ func TestWireCMFlood(t *testing.T) {
 	s.server.Request(l)
 }
 
-// FuzzWireCM sends a server an arbitrary message, which causes no panic and no event of
-// an open connection.
+// FuzzWireCM sends an arbitrary message to a server. The message causes no panic, and no
+// event of an open connection.
 func FuzzWireCM(f *testing.F) {
 	for attr := range uint16(12) {
 		f.Add(attr+0x0f, []byte("some bytes"))
@@ -360,8 +362,8 @@ func FuzzWireCM(f *testing.F) {
 	})
 }
 
-// If a peer's address moves to this host during a dial, the request fails. Another
-// user's process could receive a retransmission.
+// If the peer's address moves to this host during a dial, the dial fails. Otherwise a
+// process of another user could receive a retransmission.
 func TestNoRequestToThisHost(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrREQ, math.MaxInt)

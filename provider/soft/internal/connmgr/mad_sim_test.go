@@ -24,7 +24,7 @@ type madSim struct {
 	clock          *fakeClock
 	inFlight       []simDatagram    // datagrams that have not arrived, the oldest first
 	sent           []wire.Attribute // types of all sent datagrams, in order
-	// number of copies of a datagram that arrive; nil: one
+	// returns how many copies of a datagram arrive; if nil, one arrives
 	copies func(m *wire.MAD, to netip.Addr) int
 }
 
@@ -161,8 +161,8 @@ func (w *madSim) advance() bool {
 	return true
 }
 
-// want advances the clock until an event is queued, which must have the given type and
-// ID.
+// want advances the clock until a party has an event. The event must have the given type
+// and ID.
 func (w *madSim) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
 	w.t.Helper()
 	w.await(s)

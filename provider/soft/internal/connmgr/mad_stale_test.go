@@ -15,8 +15,9 @@ import (
 // otherAddr is the address of a third host.
 var otherAddr = netip.MustParseAddr("127.8.0.9")
 
-// resendREQ sends the REQ r with a new communication ID, so it requests another
-// connection. It returns the reason of the refusal, or 0.
+// resendREQ sends the REQ r with a new communication ID. Such a REQ requests another
+// connection with the same queue pair. resendREQ returns the reason of the refusal, or
+// 0.
 func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	s.t.Helper()
 	again := *r
@@ -71,8 +72,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.NoError(t, s.server.Want(cm.Disconnected, passive).Err)
 }
 
-// A closed ID retransmits its DREQ until the peer uses the queue pair in a new request:
-// then the peer has forgotten the old connection.
+// The DREQ of a closed ID is retransmitted until the peer uses the queue pair in another
+// request.
 func TestWireCMStaleOrphan(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -145,8 +146,8 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// A REP with the communication ID of another connection to the same address is dropped.
-// A REP with only the other connection's queue pair ends that connection as stale.
+// A REP with the communication ID of another connection is dropped. A REP with the queue
+// pair of another connection ends that connection as stale.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }

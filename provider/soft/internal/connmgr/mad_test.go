@@ -143,8 +143,8 @@ func TestWireCMSlowAccept(t *testing.T) {
 	require.Contains(t, w.sent, wire.AttrMRA)
 }
 
-// A client whose request is never answered times out after the same time as the kernel's
-// CM, and sends a REJ.
+// If the server's application never answers, the client times out after the same time as
+// in the kernel's CM.
 func TestWireCMNeverAnswered(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -163,8 +163,7 @@ func TestWireCMNeverAnswered(t *testing.T) {
 	w.quiet()
 }
 
-// After the REP, a client sends MRAs and no RTU. The server waits at most
-// maxServiceTime.
+// If a client sends only MRAs after the REP, the server waits at most maxServiceTime.
 func TestWireCMRTUNeverSent(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -189,8 +188,7 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
 }
 
-// The sides negotiate flow control. CreditFlow says which of them advertise receive
-// buffers.
+// The bindings of both sides say which side uses flow control.
 func TestWireCMFlowControl(t *testing.T) {
 	for _, said := range [][2]bool{{true, false}, {false, true}} {
 		w := newMADSim(t)
@@ -283,7 +281,7 @@ func TestWireCMOrphansEnd(t *testing.T) {
 	require.Empty(t, w.client.tc.orphans)
 }
 
-// A closing channel also closes its orphans, which leave all tables.
+// When a channel is closed, its orphans end.
 func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()

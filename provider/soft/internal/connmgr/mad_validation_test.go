@@ -71,8 +71,8 @@ func TestWireCMAmplification(t *testing.T) {
 	require.LessOrEqual(t, len(s.sent), amplification*5)
 }
 
-// Only a message with the communication ID that was sent to an address validates the
-// address.
+// A message validates the address of its sender only if it contains the communication ID
+// that was sent to that address.
 func TestWireCMGuessedConfirmation(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -119,8 +119,8 @@ func connCounts(p *party) map[string]sourceConns {
 	return all
 }
 
-// When the table is full, another source's request evicts the oldest connection. The
-// application gets an event, if it has fetched the connection's request.
+// When the table is full, a request from another source evicts the oldest connection. If
+// the application has fetched the request of that connection, it gets an event.
 func TestWireCMEvicts(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)
@@ -250,8 +250,8 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.Request(l)
 }
 
-// Two listeners together accept MaxConnsPerAddress requests of a peer. Later, copies of
-// a dropped request replace an old connection.
+// Two listeners together accept MaxConnsPerAddress requests of a peer. A request that
+// was dropped replaces an old connection when it is sent again later.
 func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	const most = 3
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = most })
@@ -312,7 +312,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.Request(l)
 }
 
-// Answers to messages without a connection have a bounded rate.
+// The rate of answers to messages without a connection is limited.
 func TestWireCMAnswerRateIsLimited(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)

@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newSibling returns a party with another channel of the party's device.
+// newSibling returns a party with another channel on the same device.
 func newSibling(s *party) *party {
 	s.T.Helper()
 	side := *s.Side
@@ -70,7 +70,7 @@ func TestMigratePendingEvents(t *testing.T) {
 }
 
 // A listener moves to another channel with its queued requests and waiting clients.
-// Later requests arrive there.
+// Later requests arrive on the new channel.
 func TestMigrateListener(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(server)

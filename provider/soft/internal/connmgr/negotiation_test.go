@@ -21,8 +21,7 @@ func TestNegotiationLimits(t *testing.T) {
 	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
 }
 
-// A REP with more READs and atomics than offered does not change the offered numbers. If
-// none were offered, the peer may not use READ and atomics.
+// A REP can not raise the numbers of READs and atomics that were offered in the REQ.
 func TestREPAboveTheOffer(t *testing.T) {
 	for _, offer := range []cm.ConnParam{
 		{ResponderResources: -1, InitiatorDepth: -1}, {ResponderResources: 3, InitiatorDepth: 2},
@@ -49,7 +48,7 @@ func TestREPAboveTheOffer(t *testing.T) {
 	}
 }
 
-// A side without responder resources refuses its peer READ and atomics.
+// A side without responder resources allows its peer no READs and atomics.
 func TestAccessFollowsResources(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -47,7 +47,8 @@ func TestNotify(t *testing.T) {
 	server.Want(cm.Disconnected, passive)
 }
 
-// After Notify and Disconnect of the passive side, an RTU is ignored.
+// The passive side calls Notify, and then Disconnect. The RTU, which arrives later, is
+// ignored.
 func TestNotifyAndLeave(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := notified(t, client, server)
@@ -59,8 +60,8 @@ func TestNotifyAndLeave(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// The active side uses a queue pair without an ID. The passive side disconnects before
-// the call of Establish.
+// The passive side calls Notify and Disconnect before the active side calls Establish.
+// Establish then fails.
 func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -78,8 +79,8 @@ func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// The active side closes its ID without an RTU. After Notify, the passive side gets
-// Established and then Disconnected.
+// If the active side closes its ID without an RTU, the passive side can still call
+// Notify. It gets Established and then Disconnected.
 func TestNotifyAfterClientClosed(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

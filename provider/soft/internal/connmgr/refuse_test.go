@@ -62,8 +62,8 @@ func TestRejectNoResources(t *testing.T) {
 	})
 }
 
-// Closing the ID of an unanswered request refuses the request. ByApplication is false in
-// the client's event.
+// Closing the ID of an unanswered request refuses the request. The client's event says
+// that the refusal is not from the application.
 func TestDestroyUnanswered(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
@@ -75,8 +75,8 @@ func TestDestroyUnanswered(t *testing.T) {
 	})
 }
 
-// A closing listener refuses unfetched requests, and those of clients in its socket's
-// backlog.
+// A listener that is closed refuses the requests that were not fetched. This includes
+// the clients in the backlog of its socket.
 func TestListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client, server := newParty(t), newParty(t)
@@ -124,7 +124,8 @@ func TestClientLeavesBeforeAccept(t *testing.T) {
 	}
 }
 
-// The client closes its ID, and the server has not read that yet. Accept fails.
+// Accept fails if the client has closed its ID, even if the server has not noticed that
+// yet.
 func TestClientLeftUnseen(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -136,8 +137,7 @@ func TestClientLeftUnseen(t *testing.T) {
 	server.Quiet()
 }
 
-// The client closes its ID after Accept, before the connection is established. The
-// server gets Rejected.
+// If the client closes its ID instead of sending an RTU, the server gets Rejected.
 func TestClientLeavesAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -76,8 +76,8 @@ func TestAckTimeoutFollowsDelay(t *testing.T) {
 // outage is how long the network drops all packets in these tests.
 const outage = 5 * time.Second
 
-// An outage begins when a REQ, REP or RTU is sent, so this message is lost. The
-// connection is established soon after the outage.
+// The network fails when a REQ, REP or RTU is sent. Soon after the outage, the
+// connection is established.
 func TestWireCMOutage(t *testing.T) {
 	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
 		w := newMADSim(t)

@@ -9,17 +9,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// An admission permits a client to be connected to a listener, and reserves a descriptor
-// for the doorbell. The client counts as a connection of its user until its socket is
-// closed.
+// An admission permits a client to connect to a listener. Until it is released, the
+// client counts as a connection of its user. The admission also reserves a descriptor
+// for the doorbell.
 type admission struct {
 	m       *Manager // manager of the listener; nil for the zero value
 	uid     uint32
 	spareFD int // descriptor reserved for the doorbell; -1 after useSpareFD has closed it
 }
 
-// admit admits a client of a user. At a limit it returns false and the counter for the
-// refusal.
+// admit admits a client of a user. If a limit is reached, it returns false and the
+// counter of the refusal.
 func (m *Manager) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
 	if !m.UserLimit.Acquire(uid) {
 		return admission{}, counters.UserLimitErr, false

@@ -45,7 +45,8 @@ const (
 // encode returns the packet of a message.
 func encode(m message) []byte { return encodeTo(make([]byte, maxMessage), m) }
 
-// encodeTo is encode with memory for the packet, of at least maxMessage bytes.
+// encodeTo is like encode, but uses the memory b, which has a capacity of at least
+// maxMessage bytes.
 func encodeTo(b []byte, m message) []byte {
 	b = b[:headerSize]
 	clear(b)
@@ -111,9 +112,9 @@ func (s *sharedMemory) encode(b []byte) {
 	binary.LittleEndian.PutUint64(b[80:], s.segment)
 }
 
-// decode decodes a packet, which any process may have sent. It checks all fields, but
-// not whether the ID expects the message. An error matches verbs.ErrProtocol. The packet
-// belongs to the caller.
+// decode decodes a packet. Any process may have sent the packet, so decode checks all
+// fields. It does not check whether the ID expects the message. Errors match
+// verbs.ErrProtocol. The packet belongs to the caller.
 func decode(b []byte) (message, error) {
 	if len(b) < headerSize || b[0] != codecVersion {
 		return nil, fmt.Errorf("%w: message of %d bytes without a header of version %d", verbs.ErrProtocol, len(b), codecVersion)
@@ -202,7 +203,8 @@ func (m *reqMsg) check() error {
 	return cmp.Or(m.endpoints.check(), m.qpParams.check(), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
 }
 
-// checkReply checks the choice of a segment in a REP. The maker of a segment has side 1.
+// checkReply checks what a REP says about its segment. The process that makes a segment
+// uses side 1 of it.
 func (s *sharedMemory) checkReply() error {
 	if s.side > 1 || s.passed && s.side != 1 {
 		return malformed("side of the segment", uint64(s.side))

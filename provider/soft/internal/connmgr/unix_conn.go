@@ -17,21 +17,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A unixConn exchanges the messages of one ID over a Unix socket. A REP comes with the
-// descriptors of the shared memory and of the doorbell. The socket is open as long as
-// the ID exists.
+// A unixConn exchanges the messages of one ID over a Unix socket. If a REP names new
+// shared memory, two descriptors come with it: one of the memory and one of the
+// doorbell. The socket is open as long as the ID exists.
 type unixConn struct {
 	ch *channel
-	// ID of the connection; nil on the accepting side until the request has arrived
+	// ID of the connection; nil on the accepting side until a request has arrived
 	id *id
 	fd int // socket, which the unixConn owns; -1 if there is none
 
-	// The process at the other end; valid after connecting.
+	// credentials of the process at the other end; valid if connected is true
 	peer      cm.Credentials
 	connected bool // true if fd is connected to the peer
 
-	bound   boundConn // connection of the local queue pair
-	binding Binding   // binding of the queue pair; valid after attach
+	bound   boundConn // the local queue pair and its binding
+	binding Binding   // memory of the binding; set by attach
 
 	// search for the listener on the connecting side; nil after the search
 	dial *localDial
@@ -41,7 +41,8 @@ type unixConn struct {
 	// What the peer's REQ or REP says about shared memory.
 	peerShared sharedMemory
 	chosen     *shm.End // end that this side has chosen for its REP, or nil
-	// shard of this side's request, for shm.Ends.Hold; valid if holds is true
+	// ownShard is the shard of the queue pair in this side's REQ. It is valid while
+	// holds is true.
 	ownShard uint32
 	holds    bool
 
@@ -61,8 +62,8 @@ func (c *unixConn) OnReady(int, uint32) {
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 	case errors.Is(err, verbs.ErrNoResources):
-		// No descriptors were free for those of the REP, so the queue pair can not be
-		// connected.
+		// The REP came with descriptors, but this process has no free ones. So the queue
+		// pair can not be connected.
 		c.id.setupFailed(err, &repMsg{})
 	case err != nil || !c.id.deliver(m):
 		c.stopDelivery()
@@ -70,8 +71,8 @@ func (c *unixConn) OnReady(int, uint32) {
 	}
 }
 
-// receive receives one message. Only a REP may have descriptors, which are stored for
-// attach.
+// receive receives one message. Only a REP may come with descriptors. They are stored
+// for attach.
 func (c *unixConn) receive() (message, error) {
 	maxFDs := 0
 	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {
@@ -165,8 +166,8 @@ func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
 }
 
 // choose returns an end of memory that both shards share already, or makes new memory.
-// Until the peer has used the memory, the field passed has descriptors for the peer. If
-// too few descriptors are free, the spare descriptors are closed.
+// If the peer has not used the memory yet, descriptors for the peer are stored in the
+// field passed. If too few descriptors are free, the spare descriptors are closed.
 func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 	c.admission.useSpareFD()
 	ends := c.ch.m.Ends
@@ -191,8 +192,8 @@ func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 	return end, nil
 }
 
-// send implements cmConn. A REP names the chosen end, and comes with the descriptors of
-// a new segment.
+// send implements cmConn. A REP names the chosen segment. If the segment is new, its
+// descriptors come with the REP.
 func (c *unixConn) send(m message) error {
 	var packet [maxMessage]byte
 	rep, ok := m.(*repMsg)
@@ -204,8 +205,8 @@ func (c *unixConn) send(m message) error {
 	return unixsock.Send(c.fd, encodeTo(packet[:], m), c.passed)
 }
 
-// hold keeps the memory that this side shares with the peer until the REP has chosen
-// some of it.
+// hold keeps all memory that this side shares with the peer's process, because the REP
+// may choose any of it. After the REP, unhold ends this.
 func (c *unixConn) hold(request message) {
 	if m, ok := request.(*reqMsg); ok {
 		m.shared.shard = c.ch.m.shardID(m.qpn)

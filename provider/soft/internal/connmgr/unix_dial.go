@@ -16,22 +16,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A localDial tries each name that the listener of a request may have. It sends the
-// request to the first listener of an allowed user. If there is none, the application
-// gets an event.
+// A localDial sends a request to a listener on this host. The listener can have one of
+// several names. The dial tries each name, and sends the request to the first listener
+// of an allowed user. If there is none, the application gets an event.
 //
-// It connects the socket that reserves the port of the ID, so the listener can check the
-// port. During the dial the unixConn owns the socket. If the dial fails, the ID's
-// Reservation owns the socket again.
+// The dial connects the socket that reserves the port of the ID, so the listener can
+// check the port. During the dial the unixConn owns the socket. If the dial fails, the
+// ID's Reservation owns it again.
 type localDial struct {
 	c       *unixConn
 	request message
-	// retryTimer runs if a backlog is full. Then all names are tried again.
+	// retryTimer runs if a listener's backlog is full. When it expires, all names are
+	// tried again.
 	retryTimer timerheap.Timer
 	rounds     int // number of times that all names were tried
 
-	// Names that are not tried again, by index in hostport.Targets: their users are not
-	// allowed.
+	// Names that are not tried again, because their users are not allowed. The indices
+	// are those of hostport.Targets.
 	skipped [hostport.MaxTargets]bool
 	// User of the first skipped process, or nil.
 	skippedUser *cm.UserError
@@ -40,12 +41,12 @@ type localDial struct {
 }
 
 const (
-	// redialInterval is the time until all names are tried again after a full backlog
-	// (connect(2), EAGAIN). Arbitrary.
+	// redialInterval is the time after which all names are tried again if a backlog is
+	// full (connect(2), EAGAIN). Arbitrary.
 	redialInterval = 5 * time.Millisecond
-	// If a backlog is still full after userLookupRounds tries of all names (half a
-	// second), the dial looks up the users of the listeners. This takes long if the host
-	// has many Unix sockets. Arbitrary.
+	// userLookupRounds is how often all names are tried before the dial looks up the
+	// users of the listeners. So many tries take half a second. The lookup can take
+	// long, if the host has many Unix sockets. Arbitrary.
 	userLookupRounds = 100
 )
 
@@ -63,7 +64,7 @@ func dialUnix(i *id, m message) error {
 	return err
 }
 
-// OnTimer implements timerheap.Owner. It continues the dial.
+// OnTimer implements timerheap.Owner. It tries all names again.
 func (d *localDial) OnTimer(*timerheap.Timer) {
 	if err := d.run(); err != nil {
 		d.returnSocket()
@@ -185,7 +186,7 @@ func (d *localDial) skipForeignListeners() {
 	}
 }
 
-// sendRequest ends the search by sending the request on the connected socket.
+// sendRequest ends the search. It sends the request on the connected socket.
 func (d *localDial) sendRequest() error {
 	c := d.c
 	if err := c.ch.watch(c.fd, c); err != nil {
@@ -199,7 +200,7 @@ func (d *localDial) sendRequest() error {
 	return nil
 }
 
-// cause returns why no listener was found, or nil if nobody listens.
+// cause returns the reason why no listener was found. It is nil if no process listens.
 func (d *localDial) cause() error {
 	switch {
 	case d.skippedUser != nil:

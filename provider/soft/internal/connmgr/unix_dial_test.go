@@ -99,8 +99,8 @@ func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passi
 	return passive
 }
 
-// Another user listens on an address, and the server on the wildcard. The client sends
-// nothing to the other user's process.
+// If another user listens on the address, the client sends nothing to that user. It
+// connects to the server on the wildcard instead.
 func TestDialSkipsForeignListener(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -142,9 +142,8 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	})
 }
 
-// Another user listens on an address with a full backlog, and the server on the
-// wildcard. When the server's listener is closed, the error of a dial names the other
-// user.
+// A listener of another user is skipped, even if its backlog is full. If no other
+// process listens, the error of the dial names that user.
 func TestDialSkipsForeignQueue(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)
@@ -246,7 +245,8 @@ func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostp
 	return client, i, listener
 }
 
-// wantTransportEvent fetches an event of the given type, for tests without package cm.
+// wantTransportEvent fetches an event of the given type. It is for IDs that are not used
+// through package cm.
 func wantTransportEvent(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	t.Helper()
 	var ev cm.TransportEvent
@@ -295,7 +295,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 	})
 }
 
-// If a security module refuses the connection, the dial returns its error.
+// If a security module refuses a connection, the dial returns the error.
 func TestDialTellsDenial(t *testing.T) {
 	d := &localDial{c: &unixConn{ch: newParty(t).tc}, denied: unix.EACCES}
 	require.ErrorIs(t, d.cause(), unix.EACCES)

@@ -17,8 +17,8 @@ import (
 )
 
 // A unixListener is the listening socket of an ID, with the clients that have not sent
-// their request. Any process can connect, so the number and the time of clients are
-// limited.
+// their request. Any process can connect. So the number of clients is limited, and each
+// client has only a limited time for its request.
 type unixListener struct {
 	ch        *channel
 	id        *id
@@ -50,8 +50,8 @@ const (
 	// pauseTime is how long no clients are accepted after a lack of descriptors.
 	// Arbitrary.
 	pauseTime = 100 * time.Millisecond
-	// acceptBatch is the largest number of clients that one call of OnReady accepts;
-	// arbitrary.
+	// acceptBatch is the largest number of clients that one call of OnReady accepts.
+	// Arbitrary.
 	acceptBatch = 64
 )
 
@@ -69,8 +69,8 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 	return l, nil
 }
 
-// OnReady implements epollset.Handler. It accepts clients. Then it opens the spare
-// descriptors again that SpareDescriptors.Accept may have closed.
+// OnReady implements epollset.Handler. It accepts clients. The spare descriptors may be
+// closed for that, so OnReady opens them again at the end.
 func (l *unixListener) OnReady(int, uint32) {
 	defer l.ch.m.Spare.Fill()
 	for range acceptBatch {
@@ -87,7 +87,8 @@ func (l *unixListener) OnReady(int, uint32) {
 }
 
 // pauseAccepting handles an error of accept(2). After an error such as EMFILE the
-// listening socket remains ready, so pauseAccepting does not watch it for pauseTime.
+// listening socket remains readable. So the channel stops watching it, and starts again
+// after pauseTime.
 func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
@@ -137,14 +138,15 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	if l.id.ps == cm.UDP {
 		refusal = &sidrRepMsg{status: cm.SIDRNoQP}
 	}
-	// An error of Send is ignored: it means that the client has closed its socket.
+	// If Send fails, the client has closed its socket.
 	_ = unixsock.Send(fd, encode(refusal), nil)
 	_ = unix.Close(fd)
 	m.Spare.Fill()
 }
 
-// oldestOfBusiest selects the client to close for a new client of newUID: the oldest
-// client of the user with the most clients.
+// oldestOfBusiest returns the client that is closed when a new client of the user newUID
+// arrives. It is the oldest client of the user with the most clients. The new client is
+// counted too.
 func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 	return access.LeastUsedOfBusiest(slices.Values(l.clients), newUID,
 		func(c *client) uint32 { return c.peer.UID }, func(_, _ *client) bool { return false })
@@ -198,8 +200,8 @@ func (c *client) takeRequest(m message) {
 	c.id = c.listener.id.incoming(m, &c.unixConn)
 }
 
-// hasToWait reports whether the client has to wait after earlier access errors
-// (access.ErrorLimit). A lookup never has to wait.
+// hasToWait reports whether the client has to wait after earlier access errors; see
+// access.ErrorLimit. A lookup never has to wait.
 func (c *client) hasToWait() bool {
 	return c.listener.id.ps == cm.TCP && c.ch.m.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
 }
@@ -219,8 +221,8 @@ func (c *client) remove() {
 	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
 
-// setAccepting implements listener. While the listener does not accept, clients wait,
-// and their timers are stopped.
+// setAccepting implements listener. While the listener does not accept, the clients
+// wait, and their timers are stopped.
 func (l *unixListener) setAccepting(accept bool) {
 	if accept == l.accepting {
 		return
@@ -249,7 +251,7 @@ func (l *unixListener) watch() {
 	}
 }
 
-// watchSocket watches the listening socket. If that fails, it is called again after
+// watchSocket watches the listening socket. If that fails, it tries again after
 // pauseTime.
 func (l *unixListener) watchSocket() {
 	if l.ch.watch(l.fd, l) != nil {
@@ -278,8 +280,8 @@ func (l *unixListener) move(to *channel) error {
 	return nil
 }
 
-// close implements listener. When the ID closes its socket, the clients in the backlog
-// are refused.
+// close implements listener. It refuses the clients that were accepted. The clients in
+// the backlog of the socket are refused when the ID closes the socket.
 func (l *unixListener) close() {
 	l.unwatch()
 	l.ch.m.Spare.RemoveListener()

@@ -23,12 +23,12 @@ import (
 //   - Both addresses must belong to this host.
 //   - The socket must have the name that reserves the source port, for the source
 //     address or a wildcard. Only one open socket can have a name.
-//   - IDs that share a port (REUSEADDR) have numbers in their names, so several
-//     processes can have the port. Sockets that have the port without sharing it must be
-//     listening sockets of the client's user.
+//   - IDs that share a port with REUSEADDR have different names, so several processes
+//     can have the port. If another socket has the port without sharing it, that socket
+//     must be a listening socket of the client's user.
 //
-// One process can have the name of an address, and another process that of a wildcard
-// with the same port. They have different credentials.
+// One process can have the name of an address, and another process the name of a
+// wildcard with the same port. The credentials of such processes differ.
 
 // addresses returns both addresses of a request, or false for another message.
 func addresses(m message) (endpoints, bool) {
@@ -41,8 +41,8 @@ func addresses(m message) (endpoints, bool) {
 	return endpoints{}, false
 }
 
-// checkSource checks the addresses of a request against the client's socket. The error
-// matches verbs.ErrProtocol if they are wrong. Any other error means that they could not
+// checkSource checks the addresses of a request against the client's socket. If they are
+// wrong, the error matches verbs.ErrProtocol. Any other error means that they could not
 // be checked.
 func (c *client) checkSource(m message) error {
 	e, ok := addresses(m)
@@ -76,8 +76,8 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// heldByOthers reports whether a socket holds the address without sharing it. It ignores
-// sockets on which the given user listens.
+// heldByOthers reports whether a socket has the address without sharing it. Sockets on
+// which the given user listens do not count.
 //
 // An error means a lack of descriptors, or a full backlog (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
@@ -85,10 +85,10 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 		uid, err := unixsock.ListenerUser(s.Name())
 		held := err == nil && uid != user
 		switch {
-		case errors.Is(err, unix.ECONNREFUSED): // No process listens on the name, but a socket may have it.
+		case errors.Is(err, unix.ECONNREFUSED): // No process listens on the name, but a socket may still have it.
 			held, err = unixsock.IsBound(s.Name())
-		// A security module has refused the connection, so the listener's user is not
-		// known. The listener counts as another user's.
+		// A security module has refused the connection, so the user of the listener is
+		// not known. It may be another user.
 		case isNoListener(err):
 			held, err = true, nil
 		}

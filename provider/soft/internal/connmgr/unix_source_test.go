@@ -182,8 +182,8 @@ func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counte
 	require.Equal(t, counted{counter: 1}, server.counted())
 }
 
-// A client on a shared port is refused if the listener there has a full backlog: its
-// user can not be found out.
+// A client on a shared port is refused if a listener there has a full backlog. The user
+// of such a listener is not known.
 func TestSharedSourceOfBusyListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		name := "@rdmaloop/1/" + ps.String() + "/127.0.0.1/7471"
@@ -257,8 +257,7 @@ func TestSharedSourceOfForeignListener(t *testing.T) {
 	wantForgery(t, server, r, cm.TCP)
 }
 
-// A socket bound to a path has no abstract name. PeerName returns none, even if the path
-// looks like one.
+// PeerName returns only abstract names. It never returns the path of a socket.
 func TestPeerName(t *testing.T) {
 	pair := func(bind string) (accepted int) {
 		t.Helper()

@@ -37,8 +37,8 @@ func peerRefused(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// If a user is not allowed, the listener refuses and counts the requests. The
-// application does not get them.
+// The requests of a user who is not allowed are refused and counted. The application
+// does not get them.
 func TestListenerRefusesUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	s := newParty(t)
