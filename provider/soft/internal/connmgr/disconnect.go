@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// noticeInterval is how long an ID in stateDREQArrived waits before it asks for notices
+	// noticeInterval is the time after which an ID in stateDREQArrived looks for notices
 	// again. Arbitrary.
 	noticeInterval = time.Millisecond
-	// noticeLimit limits stateDREQArrived, because the peer's process may be stopped.
-	// Arbitrary.
+	// noticeLimit is the longest wait for notices. A peer whose process is stopped does
+	// not send them. Arbitrary.
 	noticeLimit = time.Second
 )
 
-// Disconnect implements cm.TransportID. It flushes the queue pair, and sends a DREQ or
-// answers the peer's DREQ.
+// Disconnect implements cm.TransportID. It flushes the queue pair. Then it sends a DREQ,
+// or answers the DREQ of the peer.
 func (i *id) Disconnect() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -27,7 +27,8 @@ func (i *id) Disconnect() error {
 	case stateEstablished:
 		i.enter(stateDREQSent)
 		i.startTimer(i.dreqTimeout())
-		// The error is ignored: the channel notices a closed socket, and calls peerGone.
+		// If the send fails, the peer has closed its socket. The channel notices that
+		// later, and calls peerGone.
 		_ = i.conn.send(&dreqMsg{})
 	case stateDREQArrived:
 		_ = i.conn.send(&drepMsg{})
@@ -59,7 +60,7 @@ func (i *id) onDREQ() bool {
 		i.timerLimit = ch.clock().Add(noticeLimit)
 		i.awaitNotices()
 	case stateDREQSent:
-		// Both sides have sent a DREQ, and each confirms the other.
+		// Both sides have sent a DREQ. Each DREQ confirms the other one.
 		i.disconnected(0)
 	default:
 		return false
@@ -67,9 +68,12 @@ func (i *id) onDREQ() bool {
 	return true
 }
 
-// awaitNotices reports the DREQ to the application, unless notices that the peer has sent
-// before it must be awaited. Until the application knows of the DREQ, it does not flush
-// the queue pair. So requests that the peer has executed complete with success.
+// awaitNotices queues the event Disconnected, unless notices are missing that the peer
+// has sent before its DREQ. While they are missing, awaitNotices is called again after
+// each noticeInterval, until timerLimit.
+//
+// The notices say which requests the peer has executed. After the event, the application
+// flushes the queue pair. So the executed requests have to complete before the event.
 func (i *id) awaitNotices() {
 	ch := i.ch.Load()
 	if i.conn.awaitsNotices() && ch.clock().Before(i.timerLimit) {

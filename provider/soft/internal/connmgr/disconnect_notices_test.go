@@ -11,8 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A disconnectedParty is a server that has received a DREQ, and whose queue pair awaits
-// notices of the client. The time of the server's channel stands still.
+// A disconnectedParty is a server that has received a DREQ. Its queue pair waits for
+// notices of the client. The server's time changes only when the test advances the
+// clock.
 type disconnectedParty struct {
 	client, server  *party
 	active, passive *cm.ID
@@ -30,8 +31,8 @@ func newDisconnectedParty(t *testing.T) *disconnectedParty {
 	return p
 }
 
-// The application gets Disconnected only after the notices that the peer has sent before
-// its DREQ.
+// The application gets Disconnected after the notices that the peer has sent before its
+// DREQ.
 func TestDREQAwaitsNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.clock.advance(noticeInterval)
@@ -58,7 +59,7 @@ func TestDREQAwaitsNoticesInVain(t *testing.T) {
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 }
 
-// Disconnect does not wait for notices, and confirms the DREQ.
+// Disconnect confirms the DREQ at once, even if notices are missing.
 func TestDisconnectAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	require.NoError(t, p.passive.Disconnect())
@@ -69,7 +70,7 @@ func TestDisconnectAwaitingNotices(t *testing.T) {
 	p.server.Quiet()
 }
 
-// An ID that awaits notices is destroyed. The DREQ is confirmed.
+// If an ID is destroyed while it waits for notices, the DREQ is confirmed.
 func TestDestroyAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.server.End(p.passive)
@@ -78,7 +79,7 @@ func TestDestroyAwaitingNotices(t *testing.T) {
 	p.server.Quiet()
 }
 
-// The peer destroys its ID after its DREQ. Its notices are still awaited.
+// If the peer destroys its ID after the DREQ, its notices are still awaited.
 func TestPeerDestroysIDBeforeNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.client.End(p.active)
@@ -89,7 +90,7 @@ func TestPeerDestroysIDBeforeNotices(t *testing.T) {
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 }
 
-// An ID that awaits notices moves to another channel. Its timer moves too.
+// If an ID migrates while it waits for notices, its timer moves too.
 func TestMigrateAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	other := newSibling(p.server)

@@ -33,10 +33,10 @@ type Engine interface {
 	// PeerGone tells a queue pair that the peer's process has ended without closing the
 	// connection. It does nothing if the queue pair does not use b.End.
 	PeerGone(qpn uint32, b *Binding)
-	// AwaitsNotices processes what the peer of a queue pair has published in shared memory.
-	// It then reports whether the peer has announced notices that have not arrived, while
-	// requests are outstanding. The notices say which of these requests the peer has
-	// executed.
+	// AwaitsNotices reports whether a queue pair waits for notices of its peer. The
+	// notices say which requests the peer has executed. AwaitsNotices first processes
+	// what the peer has written to shared memory. The result is true if requests are
+	// outstanding, and if the peer has announced notices that have not arrived.
 	AwaitsNotices(qpn uint32, b *Binding) bool
 }
 

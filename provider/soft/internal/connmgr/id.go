@@ -21,8 +21,11 @@ type id struct {
 	m     *Manager // manager of the channel
 	ps    cm.PortSpace
 	state idState
-	timer timerheap.Timer // limits the wait for the next message of the peer
-	// timerLimit is the latest time to which extendTimer may move the timer.
+	// timer limits the wait for the next message of the peer; for stateDREQArrived see
+	// awaitNotices
+	timer timerheap.Timer
+	// timerLimit is the latest time to which extendTimer may move the timer. In
+	// stateDREQArrived it ends the wait for notices.
 	timerLimit time.Time
 
 	reservation   hostport.Reservation
@@ -76,10 +79,11 @@ const (
 )
 
 // idState is the state of a connection or a lookup (IBTA vol. 1, 12.9.7 and 12.11). The
-// order of the states matters.
+// order of the states matters, because the code compares them.
 //
 // Destroy leads to stateEnded from every state. If the peer uses the queue pair of an
-// accepted connection in another request, the state changes as after a DREQ.
+// accepted connection in another request, the state changes to stateDREQReceived, or
+// from stateDREQSent to stateEnded.
 type idState uint8
 
 const (
@@ -91,9 +95,9 @@ const (
 	// stateREPReceived if the ID has no queue pair. A SIDR_REP and every failure lead to
 	// stateEnded.
 	stateREQSent
-	// stateREPReceived means that the active side has received a REP and has no queue
-	// pair on the ID. Establish leads to stateEstablished. Reject, a REJ and the end of
-	// the peer's process lead to stateEnded. A DREQ leads to stateDREQArrived.
+	// stateREPReceived means that the active side has received a REP, and there is no
+	// queue pair on the ID. Establish leads to stateEstablished. Reject, a REJ and the
+	// end of the peer's process lead to stateEnded. A DREQ leads to stateDREQArrived.
 	stateREPReceived
 	// stateREQReceived means that the passive side has received a REQ or a SIDR_REQ and
 	// has not answered. Accept of a REQ leads to stateREPSent, and Accept of a SIDR_REQ
@@ -113,12 +117,12 @@ const (
 	// the DREP. The DREP, a DREQ, a REJ, the timeout, the end of the peer's process and
 	// eviction lead to stateEnded.
 	stateDREQSent
-	// stateDREQArrived means that a DREQ has arrived, and the application does not know it
-	// yet. Requests of this side may be outstanding that the peer has executed, and the
-	// peer's notices about them may be on their way through shared memory. The timer asks
-	// for the notices again. When they have arrived, and at the latest after noticeLimit,
-	// the state changes to stateDREQReceived. Disconnect sends a DREP, and leads to
-	// stateEnded.
+	// stateDREQArrived means that a DREQ has arrived, and that the application does not
+	// know it yet. The peer may have executed requests of this side, and its notices
+	// about these requests may still be missing. When the timer expires, this side looks
+	// for the notices again. The state changes to stateDREQReceived when the notices
+	// have arrived, and at the latest after noticeLimit. Disconnect sends a DREP, and
+	// leads to stateEnded.
 	stateDREQArrived
 	// stateDREQReceived means that the peer has disconnected or gone. The application gets
 	// the event Disconnected. Disconnect sends a DREP, and leads to stateEnded.
@@ -221,8 +225,9 @@ func (i *id) peerGone() {
 	}
 }
 
-// OnTimer implements timerheap.Owner. It ends the connection, request or lookup, because
-// the expected message has not arrived.
+// OnTimer implements timerheap.Owner. In stateDREQArrived it looks for notices again. In
+// other states the peer's message has not arrived in time, so the connection, request or
+// lookup ends.
 func (i *id) OnTimer(*timerheap.Timer) {
 	switch i.state {
 	case stateREQSent:

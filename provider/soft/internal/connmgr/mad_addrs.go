@@ -31,8 +31,8 @@ func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 
 func (a *madAddr) open(l *madListener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
 
-// set replaces the addresses, and opens and closes UDP ports accordingly. It reports
-// whether anything has changed.
+// set replaces the addresses. It closes the UDP ports of removed addresses, and opens
+// those of the new ones. It reports whether anything has changed.
 func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	for _, a := range *as {
 		if !slices.Contains(addrs, a.addr) {

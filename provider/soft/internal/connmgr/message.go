@@ -152,7 +152,8 @@ type cmConn interface {
 	// awaitsNotices reports whether the queue pair waits for notices that the peer has sent
 	// before its DREQ; see Engine.AwaitsNotices.
 	awaitsNotices() bool
-	// credentials returns the credentials of the peer's process, or false if not known.
+	// credentials returns the credentials of the peer's process, or false if they are
+	// not known.
 	credentials() (cm.Credentials, bool)
 	// stopDelivery ends the delivery of messages to the ID. Messages can still be sent.
 	stopDelivery()

@@ -14,8 +14,8 @@ import (
 // sizes returns the tested lengths of private data: zero, one, and the maximum for m.
 func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
 
-// lend calls a function with n bytes of private data, and overwrites them afterwards. It
-// returns a copy, which the peer must get.
+// lend calls a function with n bytes of private data, and then overwrites the bytes. It
+// returns a copy of the original bytes.
 func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	t.Helper()
 	want = bytes.Repeat([]byte{'x', 0}, n)[:n]

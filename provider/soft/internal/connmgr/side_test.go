@@ -123,8 +123,8 @@ func (s *party) OpenChannel() (cm.TransportChannel, error) {
 	return tc, err
 }
 
-// awaitCount waits until a counter is at least the given value. If an event arrives
-// meanwhile, the test fails.
+// awaitCount waits until a counter is at least the given value. The test fails if an
+// event arrives before that.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
 	for s.counted()[name] < value {
