@@ -224,10 +224,20 @@ func (p *shmPeer) poll() bool {
 			p.wakeFor = shm.WakeNone
 			p.own.WakeFor.Store(shm.WakeNone)
 		}
-	} else if p.acks.unacked > 0 {
-		p.acknowledge()
+	} else {
+		p.rest()
 	}
 	return work
+}
+
+// rest does what can wait until there is no other work.
+func (p *shmPeer) rest() {
+	if p.acks.unacked > 0 {
+		p.acknowledge()
+	}
+	if p.out.OwnDue() && !p.out.OwnNext() {
+		p.freeSlots()
+	}
 }
 
 // isIdle reports whether there is no work. Unacknowledged requests count as work,

@@ -235,3 +235,17 @@ func TestSHMConns(t *testing.T) {
 	}
 	require.Zero(t, table.len())
 }
+
+// After a message in the payload area, polls without work make the caches own memory for
+// the next one.
+func TestIdlePollsOwnPayloadMemory(t *testing.T) {
+	a, b := newPair(t, openDevice(t, nil), verbs.ProgressManual)
+	b.recv(1, 0, 8<<10)
+	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8<<10)}})
+	out := &a.qp.path.(*shmConn).p.out
+	require.True(t, out.OwnDue())
+	b.wait(1)
+	a.wait(1)
+	a.pollN(10)
+	require.False(t, out.OwnDue())
+}

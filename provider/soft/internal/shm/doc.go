@@ -15,6 +15,7 @@ package shm
 //	slot.go             contents of a slot
 //	geometry.go         sizes of rings and segments
 //	ring.go             rings of slots
+//	owned.go            memory for payloads in the caches of the producer
 //	segment_unsafe.go   layout of a segment
 //	mappings.go         limit of mapped segments
 //	segment.go          Segment: the shared memory of two shards

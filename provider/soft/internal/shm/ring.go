@@ -46,6 +46,7 @@ type Producer struct {
 	areaTail  uint32
 	areaFreed uint32   // number of bytes of the payload area that the consumer has consumed
 	areaEnd   []uint32 // for each slot, the value of areaTail after the slot was filled
+	owned     ownedArea
 }
 
 // NewProducer returns the sending side of an empty ring.
@@ -78,7 +79,9 @@ func (p *Producer) Put(f *Slot) {
 	index := p.Tail & uint32(len(p.slots)-1)
 	s := &p.slots[index]
 	if f.Flags&FlagArea != 0 {
-		p.areaTail += alignArea(f.Length)
+		n := alignArea(f.Length)
+		p.areaTail += n
+		p.owned.sent(n)
 	}
 	p.areaEnd[index] = p.areaTail
 	s.word[1] = uint64(f.Length) | uint64(f.Imm)<<32
@@ -140,8 +143,11 @@ func (p *Producer) Free(head uint32) bool {
 	return true
 }
 
-// alignArea rounds a length up to 64 bytes, so that fragments share no cache line.
-func alignArea(n uint32) uint32 { return (n + 63) &^ 63 }
+// areaAlign is the alignment of a payload in the payload area, in bytes: a cache line.
+const areaAlign = 64
+
+// alignArea rounds a length up to areaAlign, so that payloads share no cache line.
+func alignArea(n uint32) uint32 { return (n + areaAlign - 1) &^ (areaAlign - 1) }
 
 // A Consumer is the receiving side of a ring. It checks all values from the ring.
 type Consumer struct {

@@ -1,0 +1,92 @@
+//go:build linux
+
+package shm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+)
+
+// putArea sends n bytes of value b through the payload area.
+func putArea(t *testing.T, p *Producer, n uint32, b byte) {
+	t.Helper()
+	dst, inArea, ok := p.Reserve(n)
+	require.True(t, ok && inArea && len(dst) == int(n))
+	for i := range dst {
+		dst[i] = b
+	}
+	p.Put(&Slot{Fragment: fragment.Fragment{Op: fragment.Send, Flags: FlagArea, Length: n}})
+	p.PublishFirst()
+}
+
+// OwnNext takes as much memory as was sent since the last call, in steps of ownBytes.
+func TestOwnAsMuchAsWasSent(t *testing.T) {
+	out, _ := newRing(8)
+	require.False(t, out.OwnDue())
+	putArea(t, &out, 2*ownBytes+100, 1)
+	for _, has := range []uint32{ownBytes, 2 * ownBytes, 2*ownBytes + 128} {
+		require.True(t, out.OwnDue())
+		require.True(t, out.OwnNext())
+		require.Equal(t, has, out.owned.has)
+	}
+	require.True(t, out.OwnNext())
+	require.False(t, out.OwnDue())
+
+	putArea(t, &out, ownBytes, 1)
+	require.EqualValues(t, ownBytes+128, out.owned.has)
+	require.True(t, out.OwnNext(), "it has enough for one more such message")
+	require.False(t, out.OwnDue())
+}
+
+// OwnNext changes no payload that the consumer has not consumed, at every position of the
+// ring.
+func TestOwnLeavesPayloads(t *testing.T) {
+	out, in := newRing(8)
+	sizes := []uint32{200, 16 << 10, 5000, 1 << 10, 8 << 10, 64}
+	var queued []byte // first bytes of the payloads in the ring
+	for i := range 1000 {
+		n := sizes[i%len(sizes)]
+		if dst, _, ok := out.Reserve(n); ok && len(dst) == int(n) && n > SlotPayload {
+			putArea(t, &out, n, byte(i)|1)
+			queued = append(queued, byte(i)|1)
+		} else if ok && n > SlotPayload {
+			putArea(t, &out, uint32(len(dst)), byte(i)|1) // up to the end of the area
+			queued = append(queued, byte(i)|1)
+		}
+		for range 20 {
+			if !out.OwnNext() {
+				require.True(t, out.Free(in.Head))
+			}
+		}
+		if len(queued) < 4 {
+			continue
+		}
+		var s Slot
+		filled, ok := in.Peek(&s)
+		require.True(t, filled && ok)
+		for _, b := range s.Payload {
+			require.Equal(t, queued[0], b)
+		}
+		in.Advance(&s)
+		queued = queued[1:]
+	}
+}
+
+// OwnNext asks for free memory if the ring is full.
+func TestOwnNeedsFreeMemory(t *testing.T) {
+	out, in := newRing(8)
+	for range 4 {
+		putArea(t, &out, maxFragment, 1)
+	}
+	require.False(t, out.OwnNext())
+	var s Slot
+	_, ok := in.Peek(&s)
+	require.True(t, ok)
+	in.Advance(&s)
+	require.True(t, out.Free(in.Head))
+	require.True(t, out.OwnNext())
+	require.EqualValues(t, ownBytes, out.owned.has)
+}
