@@ -172,7 +172,6 @@ func (i *id) noListener(cause error) {
 	i.fail(ev)
 }
 
-// dialFailed fails a request that could not be sent.
 func (i *id) dialFailed(err error) {
 	i.fail(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err})
 }

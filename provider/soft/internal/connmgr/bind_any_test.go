@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts leaves the party only a range of count free ports. The range begins at the
-// port of the ID first.
+// onlyPorts makes the party take free ports only from a range of count ports. The range
+// begins at the port of the ID first.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }

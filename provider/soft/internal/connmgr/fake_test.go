@@ -41,16 +41,12 @@ func newFakeDevice() *fakeDevice {
 	}
 }
 
-// Attr implements verbs.Device.
 func (d *fakeDevice) Attr() verbs.DeviceAttr { return d.attr }
 
-// AllocPD implements verbs.Device.
 func (d *fakeDevice) AllocPD() (verbs.PD, error) { return &fakePD{dev: d}, nil }
 
-// CreateCQ implements verbs.Device.
 func (d *fakeDevice) CreateCQ(*verbs.CQAttr) (verbs.CQ, error) { return fakeCQ{}, nil }
 
-// AddChannel implements Engine.
 func (d *fakeDevice) AddChannel() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,17 +54,14 @@ func (d *fakeDevice) AddChannel() error {
 	return nil
 }
 
-// RemoveChannel implements Engine.
 func (d *fakeDevice) RemoveChannel() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.channels--
 }
 
-// SourceIndex implements Engine.
 func (d *fakeDevice) SourceIndex(netip.Addr) (int, error) { return 0, nil }
 
-// Bind implements Engine.
 func (d *fakeDevice) Bind(qpn uint32, b *Binding) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +76,6 @@ func (d *fakeDevice) Bind(qpn uint32, b *Binding) error {
 	return nil
 }
 
-// Unbind implements Engine.
 func (d *fakeDevice) Unbind(qpn uint32, b *Binding) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +94,6 @@ func (d *fakeDevice) unbind(qpn uint32) {
 	}
 }
 
-// PeerGone implements Engine.
 func (d *fakeDevice) PeerGone(qpn uint32, b *Binding) {
 	d.mu.Lock()
 	q := d.qps[qpn]
@@ -112,7 +103,6 @@ func (d *fakeDevice) PeerGone(qpn uint32, b *Binding) {
 	}
 }
 
-// AwaitsNotices implements Engine.
 func (d *fakeDevice) AwaitsNotices(qpn uint32, b *Binding) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,10 +128,8 @@ type fakePD struct {
 	dev *fakeDevice
 }
 
-// Device implements verbs.PD.
 func (p *fakePD) Device() verbs.Device { return p.dev }
 
-// CreateQP implements verbs.PD.
 func (p *fakePD) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	d := p.dev
 	d.mu.Lock()
@@ -152,12 +140,10 @@ func (p *fakePD) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return q, nil
 }
 
-// Close implements verbs.PD.
 func (p *fakePD) Close() error { return nil }
 
 type fakeCQ struct{ verbs.CQ }
 
-// Close implements verbs.CQ.
 func (fakeCQ) Close() error { return nil }
 
 // A fakeQP is a queue pair without a data path. It implements QueuePair.
@@ -176,13 +162,10 @@ type fakeQP struct {
 	receiveAtErr error // error of ReceiveAt, or nil
 }
 
-// Num implements verbs.QP.
 func (q *fakeQP) Num() uint32 { return q.num }
 
-// Type implements verbs.QP.
 func (q *fakeQP) Type() verbs.QPType { return q.typ }
 
-// State implements verbs.QP.
 func (q *fakeQP) State() verbs.QPState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -195,7 +178,6 @@ func (q *fakeQP) setState(to verbs.QPState) {
 	q.attr.State = to
 }
 
-// Query implements verbs.QP.
 func (q *fakeQP) Query() (verbs.QPAttr, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -220,7 +202,6 @@ func (q *fakeQP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// set stores the attributes in the mask.
 func (q *fakeQP) set(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	a := &q.attr
 	for bit, assign := range map[verbs.QPAttrMask]func(){
@@ -246,7 +227,6 @@ func (q *fakeQP) set(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	}
 }
 
-// Close implements verbs.QP.
 func (q *fakeQP) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -265,14 +245,12 @@ func (q *fakeQP) Close() error {
 	return nil
 }
 
-// Closed implements QueuePair.
 func (q *fakeQP) Closed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.closed
 }
 
-// ReceiveAt implements QueuePair.
 func (q *fakeQP) ReceiveAt(at netip.Addr) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -60,7 +60,6 @@ func (r *rawPeer) send(packet []byte, fds ...int) {
 	require.NoError(r.t, unixsock.Send(r.fd, packet, fds))
 }
 
-// request returns a valid REQ.
 func (r *rawPeer) request(l *cm.ID) *reqMsg {
 	return &reqMsg{endpoints: endpoints{r.src, l.LocalAddr()}, qpParams: qpParams{qpn: 5}, retry: 7, private: []byte{}}
 }

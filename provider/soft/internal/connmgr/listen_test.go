@@ -185,7 +185,6 @@ func TestBacklogRefusesLookups(t *testing.T) {
 	client.WantUnreachable(first, cm.SIDRReject, true, nil)
 }
 
-// handlersOf returns the handlers of a channel's descriptors.
 func handlersOf(ch *channel) (all []epollset.Handler) {
 	for fd := range 1 << 12 { // larger than any descriptor of a test
 		if h := ch.epoll.Handler(fd); h != nil {

@@ -25,8 +25,8 @@ const (
 	// answersPerSecond is the largest number of answers in a second. All of them may be
 	// sent at once.
 	answersPerSecond = 2048
-	// answersPerAddress is the same number for one source. A source is an address or an
-	// IPv6 prefix.
+	// answersPerAddress is the largest number for one source. A source is an address or
+	// an IPv6 prefix.
 	answersPerAddress = 256
 	// answerBuckets is the number of rates.
 	answerBuckets = 4096

@@ -130,7 +130,6 @@ func (c *madConn) transmit(m *wire.MAD) {
 	c.port.send(m, c.remote)
 }
 
-// encode writes the message m to the datagram mad.
 func (c *madConn) encode(mad *wire.MAD, m message) {
 	switch m := m.(type) {
 	case *reqMsg:

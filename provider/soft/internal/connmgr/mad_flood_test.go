@@ -39,7 +39,6 @@ func newFloodSim(t *testing.T) *floodSim {
 	return f
 }
 
-// sendREQ sends a request from a source.
 func (f *floodSim) sendREQ(source netip.Addr) {
 	f.requests++
 	var m wire.MAD

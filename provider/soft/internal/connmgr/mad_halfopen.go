@@ -37,7 +37,7 @@ type halfOpenTable struct {
 	// Largest numbers of connections: in the table, and of one source.
 	max, maxPerSource int
 	total             int                            // number of connections in the table
-	sources           map[netip.Addr]*halfOpenSource // sources of the connections; each key is halfOpenSource.key
+	sources           map[netip.Addr]*halfOpenSource // sources that have connections, by halfOpenSource.key
 	busiest           halfOpenHeap                   // the same sources, the one with the most connections first
 	// evicting is the number of evicted connections that have not ended yet.
 	evicting int

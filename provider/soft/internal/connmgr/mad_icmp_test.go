@@ -35,7 +35,6 @@ func wantPortUnreachable(s *party, id *cm.ID) {
 	require.Equal(s.T, want, id.QP().State())
 }
 
-// unreadable requires that a descriptor is not readable.
 func unreadable(t *testing.T, fd int) {
 	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)

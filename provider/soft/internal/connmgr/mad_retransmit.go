@@ -46,7 +46,6 @@ func (r *retransmitter) init(c *madConn) {
 	r.timer.Owner = r
 }
 
-// hasRTU reports whether the message is an RTU.
 func (r *retransmitter) hasRTU() bool { return r.mad.Attribute() == wire.AttrRTU }
 
 func (r *retransmitter) running() bool { return r.timer.Running() }
@@ -72,7 +71,6 @@ func (r *retransmitter) resume() {
 	}
 }
 
-// schedule sets the time of the next retransmission.
 func (r *retransmitter) schedule(d time.Duration) {
 	ch := r.c.ch
 	ch.startTimer(&r.timer, d)

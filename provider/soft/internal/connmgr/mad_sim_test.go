@@ -28,7 +28,6 @@ type madSim struct {
 	copies func(m *wire.MAD, to netip.Addr) int
 }
 
-// A simDatagram is a datagram in the simulated network.
 type simDatagram struct {
 	mad      wire.MAD
 	from, to netip.Addr

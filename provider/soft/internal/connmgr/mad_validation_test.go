@@ -110,7 +110,6 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	require.Empty(t, connCounts(s.server))
 }
 
-// connCounts returns each source's numbers of connections.
 func connCounts(p *party) map[string]sourceConns {
 	all := make(map[string]sourceConns)
 	for source, n := range p.m.mux.sources.conns {

@@ -65,7 +65,6 @@ func (i *id) Bind(addr netip.AddrPort) error {
 	return i.bind(ch, addr)
 }
 
-// bind binds the ID to an address of this host.
 func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	if i.local.IsValid() {
 		return verbs.ErrState

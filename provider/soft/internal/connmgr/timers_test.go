@@ -15,8 +15,8 @@ import (
 
 func TestAckTimeoutCode(t *testing.T) {
 	for _, c := range []struct{ lifetime, delay, want uint8 }{
-		{16, 15, 17}, // codes of rxe if the kernel assumes the packet lifetime 16
-		{18, 15, 19}, // codes of rxe if the kernel assumes the packet lifetime 18
+		{16, 15, 17}, // kernel driver rxe, when the kernel assumes the packet lifetime 16
+		{18, 15, 19}, // kernel driver rxe, when the kernel assumes the packet lifetime 18
 		{17, 15, 18},
 		{17, 16, 18},
 		{17, 17, 19}, // twice the lifetime (code 18) plus the delay (code 17), rounded up

@@ -42,7 +42,6 @@ func (c *admission) useSpareFD() {
 	}
 }
 
-// release ends the admission.
 func (c *admission) release() {
 	if c.m != nil {
 		c.useSpareFD()

@@ -42,7 +42,6 @@ const (
 	flagPassed
 )
 
-// encode returns the packet of a message.
 func encode(m message) []byte { return encodeTo(make([]byte, maxMessage), m) }
 
 // encodeTo is like encode, but uses the memory b, which has a capacity of at least

@@ -49,7 +49,7 @@ type unixConn struct {
 	admission admission // admission of the client on the accepting side
 }
 
-// Indices of the two descriptors that come with a REP.
+// Indices of the descriptors that come with a REP for new memory.
 const (
 	passedSegment  = iota
 	passedDoorbell // doorbell of the connecting side

@@ -32,7 +32,6 @@ func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	return r
 }
 
-// ask sends a request for dst to the listener l.
 func (r *rawPeer) ask(l *cm.ID, dst netip.AddrPort) {
 	r.t.Helper()
 	var m message = &sidrReqMsg{endpoints: endpoints{r.src, dst}}
@@ -42,7 +41,6 @@ func (r *rawPeer) ask(l *cm.ID, dst netip.AddrPort) {
 	r.send(encode(m))
 }
 
-// answer receives the answer of the listener.
 func (r *rawPeer) answer() message {
 	r.t.Helper()
 	var packet [maxMessage]byte
