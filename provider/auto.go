@@ -33,14 +33,13 @@ func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
 	return openSoft(cfg, path)
 }
 
-// leadsTo reports whether a device of p can reach addr. The comment of Config.Addr has
-// the rules.
+// leadsTo reports whether a device of p can reach addr. See Config.Addr for the rules.
 func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
 	switch {
 	case !addr.IsValid() || addr.IsUnspecified():
 		return true, nil
-	// For a loopback address Open("auto") opens soft, even if a device of the kernel has
-	// the address.
+	// Open("auto") opens soft for a loopback address, even if an RDMA device has the
+	// address too.
 	case addr.Unmap().IsLoopback():
 		return false, nil
 	}
@@ -60,7 +59,7 @@ func sourceFor(addr netip.Addr) netip.Addr {
 	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 }
 
-// owns reports whether one of the addresses is a GID of a device of p.
+// owns reports whether a device of p has one of the addresses as a GID.
 func owns(p verbs.Provider, addrs ...netip.Addr) (bool, error) {
 	devices, err := p.Devices()
 	if err != nil {

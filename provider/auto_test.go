@@ -37,8 +37,8 @@ func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
 	return attr, d.err
 }
 
-// TestLeadsTo checks for which addresses leadsTo finds a device. Addresses for
-// documentation (RFC 5737, RFC 3849) belong to no host.
+// TestLeadsTo checks for which addresses leadsTo finds a device. No host has the
+// addresses for documentation (RFC 5737, RFC 3849).
 func TestLeadsTo(t *testing.T) {
 	p := &fakeProvider{devices: []verbs.Device{
 		&fakeDevice{},
@@ -59,7 +59,8 @@ func TestLeadsTo(t *testing.T) {
 	require.True(t, got, "no address means any device")
 }
 
-// TestLeadsToThePeer checks a device that has the local address for sending to the peer.
+// TestLeadsToThePeer checks that leadsTo finds the device from which this host sends to
+// a peer.
 func TestLeadsToThePeer(t *testing.T) {
 	peer := netip.MustParseAddr("192.0.2.1")
 	source := provider.SourceFor(peer)

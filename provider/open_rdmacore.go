@@ -13,7 +13,7 @@ const hasRDMACore = true
 func openRDMACore(*Config) (cm.Provider, error) {
 	p, err := rdmacore.Open()
 	if err != nil {
-		return nil, err // A nil pointer in an interface would not equal nil.
+		return nil, err // p is a nil pointer, but as a cm.Provider it would not equal nil.
 	}
 	return p, nil
 }

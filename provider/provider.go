@@ -17,7 +17,7 @@ import (
 // A Config has the options of Open. Nil means the zero value. After Open has returned,
 // the caller may change the Config.
 type Config struct {
-	// Path is the path of the soft device to its peers:
+	// Path is how the soft device reaches its peers:
 	//
 	//   - "local": shared memory on this host
 	//   - "wire": RoCEv2
@@ -93,7 +93,7 @@ func open(name string, cfg *Config) (cm.Provider, error) {
 func openSoft(cfg *Config, path soft.Path) (cm.Provider, error) {
 	p, err := soft.Open(&soft.Config{Vectors: cfg.Vectors, Path: path})
 	if err != nil {
-		return nil, err // A nil pointer in an interface would not equal nil.
+		return nil, err // p is a nil pointer, but as a cm.Provider it would not equal nil.
 	}
 	return p, nil
 }

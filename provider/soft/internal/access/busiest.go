@@ -2,10 +2,10 @@ package access
 
 import "iter"
 
-// LeastUsedOfBusiest selects the connection to close when newUser opens one more. It
-// counts the connections of each user, including the new connection. Among the
-// connections of the users with the most connections, it selects the first in the order
-// that before(a, b) defines.
+// LeastUsedOfBusiest selects the connection to close when newUser needs room for a new
+// one. It finds the users with the most connections, counting the new connection too.
+// From their connections it selects the one that was used least recently. The callback
+// before() reports whether a was used before b.
 //
 // The callback user() returns the user of a connection. LeastUsedOfBusiest goes through
 // conns twice. It returns the zero value if conns is empty.

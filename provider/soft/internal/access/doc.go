@@ -1,5 +1,6 @@
-// Package access decides which peers may connect to a soft device. Users checks the
-// user, UserLimit the number of connections, and ErrorLimit earlier access errors.
+// Package access decides which peers may connect to a soft device. Users says which
+// users are allowed. UserLimit limits the number of connections of a user. ErrorLimit
+// delays peers that have guessed remote keys.
 package access
 
 // The files of this package, in reading order:

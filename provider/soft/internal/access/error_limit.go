@@ -12,22 +12,24 @@ import (
 )
 
 const (
-	// freeAccessErrors is the number of access errors before a source has to wait. A
-	// correct program causes a few, when its peer has closed a region. Arbitrary.
+	// freeAccessErrors is how many access errors a source may cause before it has to
+	// wait. A correct program causes some too, if its peer has closed a region.
+	// Arbitrary.
 	freeAccessErrors = 8
-	// The waits of a source double, from minAccessWait up to maxAccessWait. Arbitrary.
+	// A source waits minAccessWait at first. Each further wait is twice as long, up to
+	// maxAccessWait. Arbitrary.
 	minAccessWait = time.Second
 	maxAccessWait = 10 * time.Minute
-	// accessRecordTTL is how long a record is kept after the last error or the last
-	// wait. Arbitrary.
+	// accessRecordTTL is how long a source is remembered after its last error or wait.
+	// Arbitrary.
 	accessRecordTTL = 10 * time.Minute
-	// maxAccessSources is the largest number of records. All records take less than 1
-	// MiB. Arbitrary.
+	// maxAccessSources is the largest number of remembered sources. They take less than
+	// 1 MiB. Arbitrary.
 	maxAccessSources = 4096
 )
 
-// A Source is a group of peers whose access errors are counted together. It is a
-// network, or on the local path a user or a process.
+// A Source is a group of peers whose access errors are counted together. On the wire
+// path it is a network. On the local path it is a user or a process.
 type Source struct {
 	// On the wire path: the IPv4 address of the peer, or its IPv6 /48 prefix.
 	addr netip.Addr
@@ -41,8 +43,9 @@ type Source struct {
 // IPv6 /48 prefix.
 func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
-// LocalSource returns the source of a peer on the local path: the user of the peer. For
-// root and the user of this process, each process is a separate source.
+// LocalSource returns the source of a peer on the local path. All processes of a user
+// are one source. Only for root and the user of this process, each process is a source
+// of its own.
 func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
@@ -50,8 +53,9 @@ func LocalSource(uid uint32, pid int32) Source {
 	return Source{uid: uid, pid: pid}
 }
 
-// An ErrorLimit makes it slow to guess remote keys. A wrong key ends a connection. After
-// several wrong keys, their source has to wait before it may connect again.
+// An ErrorLimit slows down peers that guess remote keys. A wrong key ends the peer's
+// connection. After several wrong keys, the peer's source has to wait before it may
+// connect again. Any goroutine may call the methods.
 type ErrorLimit struct {
 	// Clock returns the present time. A test may replace it before the first use.
 	Clock  func() time.Time
@@ -63,15 +67,15 @@ type ErrorLimit struct {
 
 // errorRecord is the record of one source.
 type errorRecord struct {
-	// number of errors that were counted before the first wait; at most freeAccessErrors
+	// number of errors before the first wait; at most freeAccessErrors
 	count   int
-	wait    time.Duration // length of the wait that began last
-	waitEnd time.Time     // end of the wait that began last
-	expires time.Time     // time at which the record expires
+	wait    time.Duration // length of the last wait
+	waitEnd time.Time     // end of the last wait
+	expires time.Time     // time when the source is forgotten
 }
 
-// NewErrorLimit returns an ErrorLimit without records. The parameter counts has the
-// counter of refusals, AccessRefused.
+// NewErrorLimit returns an empty ErrorLimit. It counts refusals in the counter
+// AccessRefused of the parameter counts.
 func NewErrorLimit(counts *counters.Set) *ErrorLimit {
 	return &ErrorLimit{Clock: time.Now, counts: counts, sources: make(map[Source]*errorRecord)}
 }
@@ -99,7 +103,8 @@ func (a *ErrorLimit) CountError(s Source) {
 	}
 }
 
-// addRecord adds a record. At maxAccessSources it replaces the one that expires first.
+// addRecord adds a record for s. If there is no room, it first removes all expired
+// records, or else the record that expires first.
 func (a *ErrorLimit) addRecord(s Source, now time.Time) *errorRecord {
 	if len(a.sources) >= maxAccessSources {
 		var oldest Source
@@ -120,8 +125,8 @@ func (a *ErrorLimit) addRecord(s Source, now time.Time) *errorRecord {
 	return e
 }
 
-// Refuses reports whether a source has to wait before it may connect, and counts the
-// refusal.
+// Refuses reports whether a connection of s must be refused, because s still has to
+// wait. It counts the refusal.
 func (a *ErrorLimit) Refuses(s Source) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

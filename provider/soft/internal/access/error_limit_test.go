@@ -22,8 +22,7 @@ func accessLimitForTest() (a *ErrorLimit, now *time.Time) {
 	return a, now
 }
 
-// After freeAccessErrors errors, the waits of a source double with each error, up to
-// maxAccessWait.
+// After several errors a source has to wait. Each wait is twice as long as the last.
 func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	a, now := accessLimitForTest()
 	bad, good := RemoteSource(netip.MustParseAddr("10.0.0.1")), RemoteSource(netip.MustParseAddr("10.0.0.2"))
@@ -52,8 +51,7 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	require.False(t, a.Refuses(bad), "the record has expired")
 }
 
-// There are at most maxAccessSources records. A waiting source keeps its record, because
-// those of other sources expire earlier.
+// The number of records is limited, but a source that waits keeps its record.
 func TestAccessSourcesAreBounded(t *testing.T) {
 	a, now := accessLimitForTest()
 	bad := LocalSource(math.MaxUint32-1, 0)
@@ -71,7 +69,7 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	require.Len(t, a.sources, 1, "the expired records are removed")
 }
 
-// A peer that uses many /64 networks of one /48 prefix waits as if it had one address.
+// A peer can not avoid the wait by using many addresses of its site.
 func TestAccessErrorsOfASite(t *testing.T) {
 	a, _ := accessLimitForTest()
 	network := func(i int) Source {

@@ -10,12 +10,12 @@ import (
 )
 
 // A UserLimit limits the connections of each user to a device. Root and the user of this
-// process have no limit. An unmapped user always has the limit. Any goroutine may call
-// the methods.
+// process have no limit. The limit always applies to users without an ID in this user
+// namespace, which share one number. Any goroutine may call the methods.
 type UserLimit struct {
-	own      uint32 // user ID of the process that has opened the device
+	own      uint32 // user ID of this process
 	unmapped uint32 // user ID that the kernel reports for unmapped users; see Users
-	// Largest number of connections of a user with a limit; negative means no limit.
+	// Largest number of connections of a user; negative means no limit.
 	limit int
 
 	mu    sync.Mutex

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// AnyUser stands for every user in a list of allowed users. No user has this ID
-// (chown(2)).
+// AnyUser in a list of allowed users allows every user. No user has this ID (chown(2)).
 const AnyUser = math.MaxUint32
 
 // A Users decides which users of this host may be peers. Any goroutine may call its
@@ -17,8 +16,8 @@ const AnyUser = math.MaxUint32
 type Users struct {
 	own     uint32   // effective user ID of this process when the device was opened
 	allowed []uint32 // users that are allowed in addition to root and own
-	// User ID that the kernel reports for users outside of this user namespace; noUser
-	// if all are mapped.
+	// User ID that the kernel reports for all users who have no ID in this user
+	// namespace; noUser if every user has one.
 	unmapped uint32
 }
 
@@ -26,7 +25,7 @@ type Users struct {
 const noUser = math.MaxUint32
 
 // NewUsers returns a Users that allows root, the user of this process, and the users in
-// allowed. It keeps the list.
+// the slice. The caller must not change the slice afterwards.
 func NewUsers(allowed []uint32) Users {
 	return Users{own: uint32(os.Geteuid()), allowed: allowed, unmapped: unmappedUser()}
 }
@@ -48,7 +47,7 @@ func unmappedUser() uint32 {
 }
 
 // mapsAllUsers reports whether a table of /proc/PID/uid_map maps every user ID. The last
-// number in a line is the number of IDs.
+// number in a line says how many IDs the line maps.
 func mapsAllUsers(table string) bool {
 	sum := uint64(0)
 	for line := range strings.Lines(table) {
@@ -61,8 +60,8 @@ func mapsAllUsers(table string) bool {
 	return sum == math.MaxUint32
 }
 
-// Allows reports whether a user's processes may be peers. The unmapped user ID stands
-// for many users. It is allowed only with AnyUser.
+// Allows reports whether a user's processes may be peers. The kernel reports one ID for
+// all users who have none in this user namespace. This ID is allowed only with AnyUser.
 func (p Users) Allows(uid uint32) bool {
 	switch {
 	case p.allowsAll():
@@ -73,8 +72,8 @@ func (p Users) Allows(uid uint32) bool {
 	return uid == p.own || uid == 0 || slices.Contains(p.allowed, uid)
 }
 
-// IsOwn reports whether uid is the user of this process. The unmapped user ID stands for
-// many users, so the result is false.
+// IsOwn reports whether uid is the user of this process. The result is false for the ID
+// that the kernel reports for all users who have none in this user namespace.
 func (p Users) IsOwn(uid uint32) bool { return uid == p.own && uid != p.unmapped }
 
 // allowsAll reports whether the processes of every user may be peers.

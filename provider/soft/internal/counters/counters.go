@@ -95,8 +95,8 @@ func (c *Set) Add(id ID, n uint64) { c[id].Add(n) }
 // Inc adds 1 to a counter.
 func (c *Set) Inc(id ID) { c[id].Add(1) }
 
-// Failed counts a request that has failed with the given status, if its retries were
-// exhausted.
+// Failed is called for a request that has failed. It counts the request if its retries
+// were exhausted.
 func (c *Set) Failed(status verbs.Status) {
 	switch status {
 	case verbs.StatusRetryExcErr:
@@ -106,13 +106,14 @@ func (c *Set) Failed(status verbs.Status) {
 	}
 }
 
-// RNRSent counts a message without a receive buffer, which was answered with an RNR NAK.
+// RNRSent counts a message that found no receive buffer, and the RNR NAK that answered
+// it.
 func (c *Set) RNRSent() {
 	c.Inc(OutOfBuffer)
 	c.Inc(sendRNRErr)
 }
 
-// Sum returns the names of all counters with their sums over the given sets.
+// Sum adds up the counters of several sets. It returns all counters, sorted by name.
 func Sum(all []*Set) []verbs.Counter {
 	list := make([]verbs.Counter, Num)
 	for id, name := range names {

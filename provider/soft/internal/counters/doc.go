@@ -1,3 +1,3 @@
-// Package counters has the counters of a device, with the names that Linux has for RDMA
-// devices.
+// Package counters has the counters of a device. Counters that Linux has too for RDMA
+// devices have the same names.
 package counters

@@ -1,3 +1,3 @@
-// Package epollset has sets of descriptors. Each descriptor has a handler. One owner
-// waits for all of them. See epoll(7).
+// Package epollset waits for events of many descriptors, and calls the handler of each
+// ready descriptor. See epoll(7).
 package epollset

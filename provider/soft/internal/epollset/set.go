@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/epollwait"
 )
 
-// A Handler handles the events of a descriptor. It never blocks. An event can be out of
-// date, because another handler has already read from the descriptor.
+// A Handler handles the events of a descriptor. It must not block. An event can be out
+// of date: another handler may have read from the descriptor already.
 type Handler interface {
 	// OnReady is called with the descriptor and its events, such as unix.EPOLLIN.
 	OnReady(fd int, events uint32)
@@ -31,8 +31,8 @@ type Set struct {
 // A member is a descriptor in a Set.
 type member struct {
 	handler Handler // may be nil
-	// generation counts the calls of Add. It distinguishes the events of a descriptor
-	// from those of an earlier, closed descriptor with the same number.
+	// generation is a different number for each call of Add. It shows whether an event
+	// belongs to this descriptor, or to an earlier, closed one with the same number.
 	generation int32
 }
 
@@ -53,8 +53,8 @@ func New() (*Set, error) {
 	return &Set{fd: fd, waiter: epollwait.New(fd), members: make(map[int32]member)}, nil
 }
 
-// FD returns a descriptor that is readable while a descriptor of the set is ready. Any
-// goroutine may call FD before Close.
+// FD returns the epoll descriptor. It is readable while a descriptor of the set is
+// ready. Any goroutine may call FD before Close.
 func (s *Set) FD() int { return s.fd }
 
 // Close closes the set, but not the descriptors in it. A second call does nothing.
@@ -66,8 +66,8 @@ func (s *Set) Close() {
 }
 
 // Add adds the descriptor fd. Dispatch calls h for the given events. If h is nil, the
-// events only make FD readable. The caller removes fd before closing it. Add returns the
-// errors of epoll_ctl(2), and unix.EBADF after Close.
+// events only make FD readable. The caller must remove fd from the set before closing
+// it. Add returns the errors of epoll_ctl(2), and unix.EBADF after Close.
 func (s *Set) Add(fd int, events uint32, h Handler) error {
 	if s.members == nil {
 		return unix.EBADF

@@ -66,7 +66,7 @@ func TestDispatch(t *testing.T) {
 	require.Empty(t, r.ready)
 }
 
-// A handler may remove another ready descriptor. Dispatch then skips that one.
+// Dispatch skips a ready descriptor that a handler has just removed.
 func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
 	s, a, b := openSet(t), newEvent(t), newEvent(t)
 	r := new(recorder)
@@ -79,8 +79,7 @@ func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
 	require.Len(t, r.ready, 1)
 }
 
-// A handler may close a ready descriptor and add a new one with the same number. The new
-// one gets no old events.
+// A new descriptor gets no events of a closed descriptor with the same number.
 func TestReusedNumberIsNotDispatched(t *testing.T) {
 	s, a, b := openSet(t), newEvent(t), newEvent(t)
 	r, added := new(recorder), new(recorder)
@@ -106,7 +105,7 @@ func TestReusedNumberIsNotDispatched(t *testing.T) {
 	require.Equal(t, []int{other}, added.ready)
 }
 
-// A ready descriptor without a handler makes FD readable, but Dispatch calls no handler.
+// A ready descriptor without a handler makes FD readable, and Dispatch ignores it.
 func TestNoHandler(t *testing.T) {
 	s, a := openSet(t), newEvent(t)
 	require.NoError(t, s.Add(a, unix.EPOLLIN, nil))

@@ -1,5 +1,5 @@
-// Package fragment has the type Fragment, which both paths, shared memory and UDP, pass
-// to the queue pair.
+// Package fragment describes the pieces of messages that a queue pair receives. Shared
+// memory and UDP use the same type.
 package fragment
 
 // A Fragment is a whole message of the peer, or one piece of a long message.
@@ -17,8 +17,8 @@ type Fragment struct {
 	Payload []byte
 }
 
-// AtomicOperands is the payload size of an atomic in bytes: the swap or add operand, and
-// the compare operand, both big-endian.
+// AtomicOperands is the payload size of an atomic in bytes. The payload is the swap or
+// add operand and then the compare operand, both big-endian.
 const AtomicOperands = 16
 
 // First reports whether the fragment is the first one of its message.
@@ -27,7 +27,7 @@ func (f *Fragment) First() bool { return f.Flags&First != 0 }
 // Last reports whether the fragment is the last one of its message.
 func (f *Fragment) Last() bool { return f.Flags&Last != 0 }
 
-// An Op is the operation of a message. Its number is part of the shared memory layout.
+// An Op is the operation of a message. The numbers are part of the shared memory layout.
 type Op uint8
 
 const (
@@ -43,7 +43,8 @@ const (
 // Remote reports whether the operation is a request that names remote memory.
 func (op Op) Remote() bool { return op >= Write && op <= FetchAdd }
 
-// Flags is a set of properties of a fragment, part of the shared memory layout.
+// Flags has properties of a fragment, one bit each. The bits are part of the shared
+// memory layout.
 type Flags uint8
 
 const (

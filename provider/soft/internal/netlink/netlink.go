@@ -32,16 +32,17 @@ func Ask(protocol int, request []byte) (answer []byte, err error) {
 	return answer[:n], nil
 }
 
-// PutHeader writes the header of the request b (struct nlmsghdr, netlink(7)). The length
-// of b must be the length of the request.
+// PutHeader writes the header at the start of a request (struct nlmsghdr, netlink(7)).
+// The slice b is the whole request, and its length goes into the header.
 func PutHeader(b []byte, kind, flags uint16) {
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
 	binary.NativeEndian.PutUint16(b[4:], kind)
 	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|flags)
 }
 
-// Parse returns the type and the body of an answer. The error number of NLMSG_ERROR
-// becomes a unix.Errno.
+// Parse returns the type and the body of an answer. If the kernel has answered with an
+// error (NLMSG_ERROR), Parse returns its number as a unix.Errno. Errno 0 is an
+// acknowledgement.
 func Parse(b []byte) (kind uint16, body []byte, err error) {
 	if len(b) < unix.SizeofNlMsghdr+4 {
 		return 0, nil, ErrShort

@@ -12,8 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// A request for a route gets RTM_NEWROUTE. For an unknown request, Parse returns the
-// kernel's error.
+// The kernel answers a request for a route, and refuses an unknown request.
 func TestAsk(t *testing.T) {
 	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg)
 	b[unix.SizeofNlMsghdr], b[unix.SizeofNlMsghdr+1] = unix.AF_INET, 32

@@ -1,3 +1,3 @@
-// Package nettest changes interface addresses in tests with their own network namespace;
-// see peerproc.InNetworkNamespace.
+// Package nettest adds and removes addresses of network interfaces in tests. Such a test
+// has its own network namespace; see peerproc.InNetworkNamespace.
 package nettest

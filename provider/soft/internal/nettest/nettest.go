@@ -23,8 +23,8 @@ func AddAddr(t *testing.T, link, prefix string) {
 	t.Helper()
 	added := netip.MustParsePrefix(prefix)
 	setAddr(t, link, added, unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
-	// Other threads can be in another network namespace, and require.Eventually would use
-	// another thread.
+	// require.Eventually would run the check on a thread that can be in another network
+	// namespace.
 	for deadline := time.Now().Add(30 * time.Second); !IsLocal(t, added.Addr()); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "the host does not get the address")
 	}
@@ -36,7 +36,7 @@ func RemoveAddr(t *testing.T, link, prefix string) {
 	setAddr(t, link, netip.MustParsePrefix(prefix), unix.RTM_DELADDR, 0)
 }
 
-// setAddr sends a request RTM_NEWADDR or RTM_DELADDR of rtnetlink(7).
+// setAddr adds or removes an address; see rtnetlink(7), RTM_NEWADDR and RTM_DELADDR.
 func setAddr(t *testing.T, link string, prefix netip.Prefix, kind, flags uint16) {
 	t.Helper()
 	ifi, err := net.InterfaceByName(link)
@@ -55,8 +55,8 @@ func setAddr(t *testing.T, link string, prefix netip.Prefix, kind, flags uint16)
 	require.NoError(t, Change(b))
 }
 
-// Change sends a rtnetlink request and returns the kernel's error. The flag NLM_F_ACK
-// makes the kernel always answer.
+// Change sends a request of rtnetlink(7) and returns the kernel's error. The request
+// must have the flag NLM_F_ACK, because the kernel must answer.
 func Change(request []byte) error {
 	answer, err := netlink.Ask(unix.NETLINK_ROUTE, request)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Wrap makes an errno for a lack of memory, mappings or descriptors match
-// verbs.ErrNoResources. It returns other errors unchanged.
+// Wrap wraps an error that means a lack of memory, mappings or descriptors. The result
+// matches verbs.ErrNoResources. Wrap returns other errors unchanged.
 func Wrap(err error) error {
 	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC} {
 		if errors.Is(err, errno) && !errors.Is(err, verbs.ErrNoResources) {
@@ -22,8 +22,8 @@ func Wrap(err error) error {
 	return err
 }
 
-// Retry calls fn. If no descriptor is free, Retry calls makeRoom. If makeRoom returns
-// true, Retry calls fn again.
+// Retry calls fn. If fn fails because no descriptor is free, Retry calls makeRoom. If
+// makeRoom returns true, Retry calls fn once more.
 func Retry(fn func() error, makeRoom func() bool) error {
 	err := fn()
 	if NoDescriptors(err) && makeRoom() {

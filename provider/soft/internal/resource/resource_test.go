@@ -22,7 +22,7 @@ func TestWrap(t *testing.T) {
 	require.Equal(t, err, resource.Wrap(err), "an error is wrapped only once")
 }
 
-// Retry repeats fn only if fn lacked descriptors and makeRoom has returned true.
+// Retry calls fn again only if no descriptor was free and makeRoom has made room.
 func TestRetry(t *testing.T) {
 	for _, test := range []struct {
 		name  string
