@@ -10,25 +10,26 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// namePrefix begins the name of every BindAddr. The number in it is the version of the
+// namePrefix begins the name of every BindAddr. The number is the version of the
 // protocol.
 const namePrefix = "@rdmaloop/1/"
 
-// A BindAddr is the port and the address, or wildcard, that a cm.ID binds.
+// A BindAddr is an address and a port to which a cm.ID is bound.
 //
-// Its name is for example "@rdmaloop/1/tcp/127.0.0.1/7471". In a name, "*4" is the IPv4
-// wildcard, "*6" is the IPv6 wildcard, and "*6only" is the IPv6 wildcard that does not
-// accept IPv4. If IDs share a port (REUSEADDR), "/shared/" and a number follow.
+// Its name is for example "@rdmaloop/1/tcp/127.0.0.1/7471". For a wildcard the name has
+// "*4", "*6" or "*6only" in place of the address: "*6" accepts IPv4 too, "*6only" does
+// not. If several IDs share a port (REUSEADDR), each name ends in "/shared/" and a
+// different number.
 type BindAddr struct {
 	ps     cm.PortSpace
 	Addr   netip.Addr // an address without a zone; never an IPv4-mapped one
 	v6Only bool       // true for the IPv6 wildcard that does not accept IPv4
 	Port   uint16
-	Shared uint32 // Number of this ID on a shared port, else 0.
+	Shared uint32 // number of this ID on a shared port, or 0
 }
 
-// NewBindAddr returns the BindAddr of an address. With afOnly the IPv6 wildcard does not
-// accept IPv4.
+// NewBindAddr returns the BindAddr of an address and port. If afOnly is true, the IPv6
+// wildcard does not accept IPv4.
 func NewBindAddr(ps cm.PortSpace, at netip.AddrPort, afOnly bool) BindAddr {
 	addr := WithoutZone(at.Addr())
 	return BindAddr{ps: ps, Addr: addr, v6Only: afOnly && addr == netip.IPv6Unspecified(), Port: at.Port()}
@@ -38,7 +39,7 @@ func NewBindAddr(ps cm.PortSpace, at netip.AddrPort, afOnly bool) BindAddr {
 // to IPv4.
 func WithoutZone(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// appendHost appends the part of the name that stands for the address.
+// appendHost appends the address as it is in the name.
 func (s BindAddr) appendHost(b []byte) []byte {
 	switch {
 	case s.Addr == netip.IPv4Unspecified():
@@ -51,11 +52,11 @@ func (s BindAddr) appendHost(b []byte) []byte {
 	return s.Addr.AppendTo(b)
 }
 
-// maxNameLength is the capacity for the longest name: the prefix, an IPv6 address, a port
-// and the number of an ID. It saves allocations.
+// maxNameLength is enough for the longest name. It saves allocations.
 const maxNameLength = 96
 
-// Name returns the abstract name, with '@' for the initial zero byte.
+// Name returns the name of the Unix socket for this address and port; see unix(7). The
+// '@' stands for the zero byte of an abstract name.
 func (s BindAddr) Name() string {
 	var b [maxNameLength]byte
 	return string(s.appendName(b[:0]))
@@ -73,8 +74,8 @@ func (s BindAddr) appendName(b []byte) []byte {
 // sharedInfix stands before the number of an ID on a shared port.
 const sharedInfix = "/shared/"
 
-// ParseBindAddr returns the BindAddr with the given name. Any process can bind any name,
-// so ParseBindAddr returns false unless Name returns the same name.
+// ParseBindAddr returns the BindAddr with the given name. It returns false if no
+// BindAddr has this name. That can happen, because any process can bind any name.
 func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	rest, ok := strings.CutPrefix(name, namePrefix+ps.String()+"/")
 	host, digits, ok2 := strings.Cut(rest, "/")
@@ -85,7 +86,7 @@ func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	}
 	s := BindAddr{ps: ps, Port: uint16(port)}
 	if shares {
-		// An invalid number fails in the comparison below.
+		// The comparison below refuses an invalid number.
 		n, _ := strconv.ParseUint(number, 10, 32)
 		s.Shared = uint32(n)
 	}
@@ -104,8 +105,7 @@ func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 // Wildcard reports whether the address is the IPv4 or an IPv6 wildcard.
 func (s BindAddr) Wildcard() bool { return s.Addr.IsUnspecified() }
 
-// Covers reports whether a listener on s receives requests to the given address and
-// port.
+// Covers reports whether a listener on s gets the requests to an address and port.
 func (s BindAddr) Covers(at netip.AddrPort) bool {
 	addr := at.Addr()
 	switch {
@@ -135,8 +135,8 @@ func (s BindAddr) overlaps(o BindAddr) bool {
 // MaxTargets is the number of addresses that Targets returns.
 const MaxTargets = 3
 
-// Targets returns the addresses of possible listeners for dst: dst itself, then the
-// wildcards.
+// Targets returns the addresses at which a listener for dst can be: dst itself, then the
+// wildcards that cover dst.
 func Targets(ps cm.PortSpace, dst netip.AddrPort) [MaxTargets]BindAddr {
 	s := NewBindAddr(ps, dst, false)
 	w := s.wildcards()

@@ -1,8 +1,8 @@
-// Package hostport has the addresses and ports that IDs of the connection manager bind
-// on one host.
+// Package hostport reserves addresses and ports for IDs of the connection manager on one
+// host.
 //
 // Each address and port has a name in the abstract namespace of unix(7). An ID reserves
-// its port by binding the name, and a client finds a listener by connecting to it.
+// its port by binding a socket to the name. A client connects to the name of a listener.
 package hostport
 
 // The files of this package, in reading order:

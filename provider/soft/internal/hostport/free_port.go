@@ -16,16 +16,19 @@ import (
 
 // Limits of the search for a free port. A long search would delay the caller's loop.
 const (
-	// maxPortTries is for the search on one address. If 99 of 100 ports are occupied, 3
-	// of 100,000 searches fail. A try takes 2 to 30 microseconds.
+	// maxPortTries is how many ports the search on one address tries. Even if 99 of 100
+	// ports are occupied, only 3 of 100,000 searches fail. A try takes 2 to 30
+	// microseconds.
 	maxPortTries = 1024
-	// maxWildcardTries is for the search on a wildcard. If 9 of 10 ports are occupied, 1
-	// of 1,000 searches fails. With thousands of Unix sockets, a try takes milliseconds.
+	// maxWildcardTries is how many ports the search on a wildcard tries. Even if 9 of 10
+	// ports are occupied, only 1 of 1,000 searches fails. On a host with thousands of
+	// Unix sockets, a try takes milliseconds.
 	maxWildcardTries = 64
 )
 
-// reserveAny reserves a free port of a range, on this address and the wildcards that
-// cover it. The error is cm.ErrAddrNotAvailable if no port is free.
+// reserveAny reserves a free port of a range. Free means that the address and the
+// wildcards that cover it are not bound. If no port is free, the error matches
+// cm.ErrAddrNotAvailable.
 func (s BindAddr) reserveAny(ports PortRange) (Reservation, error) {
 	var r Reservation
 	var err error
@@ -51,8 +54,9 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// reserveAnyOnAddress is reserveAny for an address that is not a wildcard. It looks for
-// the markers of wildcards, because reading the table of all sockets would take longer.
+// reserveAnyOnAddress is reserveAny for an address that is not a wildcard. It finds
+// bound wildcards by their markers, because reading the table of all sockets takes
+// longer.
 func (s BindAddr) reserveAnyOnAddress(ports PortRange) (r Reservation, err error) {
 	r, err = NoReservation(), cm.ErrAddrNotAvailable
 	for ports := ports.sample(maxPortTries); ports.next(); {
@@ -67,8 +71,8 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (r Reservation, err error
 	return r, err
 }
 
-// tryFree reserves s, which is not a wildcard, or returns a clashError. An unbound
-// socket stays in r for the next call.
+// tryFree reserves s, which is not a wildcard. If s is not free, the error is a
+// clashError, and r keeps an unbound socket for the next call.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {
@@ -94,8 +98,8 @@ func (s BindAddr) tryFree(r *Reservation) (err error) {
 // A PortRange has the ports from Low to High, including both.
 type PortRange struct{ Low, High int }
 
-// EphemeralPorts returns the range from which the kernel chooses free ports (ip(7),
-// ip_local_port_range). A device calls it once.
+// EphemeralPorts returns the range from which the kernel chooses free ports; see ip(7),
+// ip_local_port_range.
 func EphemeralPorts() (r PortRange, err error) {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -110,25 +114,25 @@ func EphemeralPorts() (r PortRange, err error) {
 	return r, nil
 }
 
-// sample returns different ports of the range in an unpredictable order. The parameter
-// limit is the largest number of ports.
+// sample returns different ports of the range in random order, at most as many as the
+// parameter limit says.
 func (r PortRange) sample(limit int) portSample {
 	n := r.High - r.Low + 1
 	p := portSample{ports: r, at: rand.IntN(n), step: 1 + rand.IntN(n), left: min(n, limit)}
-	// The step reaches all ports only if it has no common divisor with their number.
+	// The steps reach all n ports only if the step and n have no common divisor.
 	for gcd(p.step, n) != 1 {
 		p.step = 1 + rand.IntN(n)
 	}
 	return p
 }
 
-// A portSample is the result of PortRange.sample. The method next moves to the next port.
+// A portSample goes through some ports of a range.
 type portSample struct {
-	port  uint16 // present port; valid after next() has returned true
+	port  uint16 // port that next() has reached; valid if next() has returned true
 	ports PortRange
 	at    int // next port, as a number from PortRange.Low on
 	step  int // distance between two ports
-	left  int // number of ports that next has not reached yet
+	left  int // number of ports that next() has not reached yet
 }
 
 // next moves to the next port, and returns false if there is none.

@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A clashError means that an overlapping address is bound already.
+// A clashError means that another socket has bound the same address and port, or one
+// that overlaps.
 type clashError struct {
 	err  error    // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
 	held BindAddr // address of the other socket
@@ -20,8 +21,8 @@ type clashError struct {
 func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.Name() }
 func (e *clashError) Unwrap() error { return e.err }
 
-// ExplainClash converts a clashError to a *cm.HolderError, which names the user of the
-// other socket. It returns other errors unchanged.
+// ExplainClash explains why an address could not be bound. The *cm.HolderError says
+// which user has bound it. ExplainClash returns errors with another reason unchanged.
 func ExplainClash(err error) error {
 	var clash *clashError
 	if !errors.As(err, &clash) {
@@ -32,8 +33,8 @@ func ExplainClash(err error) error {
 	return holder
 }
 
-// holderUser returns the user of the socket that has a name. If the kernel has no
-// unix_diag, holderUser finds only the users of listening sockets.
+// holderUser returns the user of the socket with a name. On a kernel without unix_diag,
+// it finds only the users of listening sockets.
 func holderUser(name string) (uid uint32, known bool) {
 	for _, kind := range []byte{unix.SOCK_SEQPACKET, unix.SOCK_DGRAM} {
 		if uid, known = unixsock.User(name, kind); known {

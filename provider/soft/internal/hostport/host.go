@@ -28,9 +28,9 @@ func mayBindLow() bool {
 	return sets[0].Effective&(1<<unix.CAP_NET_BIND_SERVICE) != 0
 }
 
-// OnThisHost reports whether the kernel's route to an address is local. Routes to
-// 127.0.0.0/8 and to anycast addresses of this host are local. The error is
-// verbs.ErrNoResources if no descriptor was free.
+// OnThisHost reports whether packets to an address stay on this host. All of 127.0.0.0/8
+// and the anycast addresses of this host count too. The error is verbs.ErrNoResources if
+// no descriptor was free.
 func OnThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
 		// Connecting to 0.0.0.0 or :: connects to this host; see ip(7).
@@ -46,8 +46,8 @@ func OnThisHost(a netip.Addr) (bool, error) {
 	return canBind(a)
 }
 
-// canBind is OnThisHost for kernels that do not report routes. If
-// net.ipv6.ip_nonlocal_bind is set, the result is wrong for IPv6.
+// canBind is OnThisHost for kernels that do not report routes. For IPv6 the result can
+// be wrong if net.ipv6.ip_nonlocal_bind is set.
 func canBind(a netip.Addr) (bool, error) {
 	if a.IsMulticast() {
 		return false, nil
@@ -61,14 +61,14 @@ func canBind(a netip.Addr) (bool, error) {
 	}
 	defer unix.Close(fd)
 	switch err := unix.Bind(fd, Sockaddr(a, 0)); {
-	// EADDRNOTAVAIL means that the address is not local (ip(7)). EINVAL is for a
-	// link-local address without a zone.
+	// EADDRNOTAVAIL means that the address is not local (ip(7)). For a link-local
+	// address without a zone, the error is EINVAL.
 	case errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.EINVAL):
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	// Without SO_BROADCAST, Connect fails for a broadcast address (udp(7)).
+	// Connecting fails for a broadcast address (udp(7), SO_BROADCAST).
 	return unix.Connect(fd, Sockaddr(a, discardPort)) == nil, nil
 }
 
@@ -108,8 +108,8 @@ func LocalAddr(fd int) (netip.AddrPort, error) {
 	return netip.AddrPort{}, cm.ErrNoRoute
 }
 
-// AddrOf returns the address and port in a socket address. It returns false for other
-// families.
+// AddrOf returns the address and port in a socket address. It returns false if the
+// socket address is neither IPv4 nor IPv6.
 func AddrOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	switch name := name.(type) {
 	case *unix.SockaddrInet4:
@@ -120,7 +120,8 @@ func AddrOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	return at, false
 }
 
-// discardPort is for sockets that are connected only to look up a route (RFC 863).
+// discardPort is a port for sockets that are connected only to look up a route (RFC
+// 863). Nothing is sent to it.
 const discardPort = 9
 
 // UDPSocket makes an unbound, non-blocking UDP socket for the address family of a.

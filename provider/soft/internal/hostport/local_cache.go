@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A LocalAddrCache stores whether addresses belong to this host, and from which address
-// this host sends to other addresses, because asking the kernel takes time. The zero
-// value is empty.
+// A LocalAddrCache remembers the kernel's answers about addresses for a second. It knows
+// whether an address belongs to this host, and from which address this host sends to
+// another host. The zero value is empty. Only one goroutine at a time may use it.
 type LocalAddrCache struct {
-	// Time of the oldest entry, as the caller passed it.
+	// time of the oldest entry, as the caller passed it
 	since   time.Duration
 	known   map[netip.Addr]bool
 	sources map[netip.Addr]netip.Addr // results of SourceFor, by destination
@@ -25,8 +25,8 @@ const (
 	maxLocalAddrs = 64
 )
 
-// Contains reports whether an address belongs to this host. The present time may have
-// any fixed origin. The errors are those of OnThisHost.
+// Contains reports whether an address belongs to this host. The parameter now is the
+// time since any fixed moment. The errors are those of OnThisHost.
 func (o *LocalAddrCache) Contains(a netip.Addr, now time.Duration) (bool, error) {
 	if a.IsLoopback() {
 		return true, nil
@@ -56,9 +56,9 @@ func (o *LocalAddrCache) SourceFor(dst netip.Addr, now time.Duration) (netip.Add
 	return src, err
 }
 
-// CheckOwn returns cm.ErrAddrNotAvailable if the address is not an address of this host.
-// It asks the kernel unless an entry says that the address belongs to this host. The
-// parameter now is that of Contains.
+// CheckOwn returns cm.ErrAddrNotAvailable if the address does not belong to this host.
+// If the cache says so, CheckOwn asks the kernel again. For the parameter now see
+// Contains.
 func (o *LocalAddrCache) CheckOwn(a netip.Addr, now time.Duration) error {
 	a = a.Unmap()
 	o.prepare(now)
@@ -72,7 +72,7 @@ func (o *LocalAddrCache) CheckOwn(a netip.Addr, now time.Duration) error {
 	return err
 }
 
-// prepare makes the cache empty if it has no maps, is too old, or is full.
+// prepare empties the cache if it is too old or full.
 func (o *LocalAddrCache) prepare(now time.Duration) {
 	if o.known == nil || now-o.since >= localAddrTTL || max(len(o.known), len(o.sources)) >= maxLocalAddrs {
 		o.since, o.known, o.sources = now, make(map[netip.Addr]bool), make(map[netip.Addr]netip.Addr)

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// The cache asks the kernel about an address at most once per localAddrTTL. The number
-// of entries is bounded.
+// The cache asks the kernel about an address once per localAddrTTL, and its size is
+// limited.
 func TestLocalAddrCache(t *testing.T) {
 	var c LocalAddrCache
 	now := time.Hour
@@ -37,8 +37,7 @@ func TestLocalAddrCache(t *testing.T) {
 	require.Equal(t, map[netip.Addr]bool{a: false}, c.known)
 }
 
-// The cache asks the kernel about the source address for a destination at most once per
-// localAddrTTL.
+// The cache asks the kernel for a source address once per localAddrTTL.
 func TestLocalAddrCacheSource(t *testing.T) {
 	var c LocalAddrCache
 	now := time.Hour

@@ -15,8 +15,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Reservation is a socket that is bound to the name of an address and port. No other
-// process can bind the name. A wildcard has a second socket, the marker.
+// A Reservation keeps an address and port for an ID. It is a socket that is bound to
+// their name, so no other process can bind the name. A wildcard needs a second socket,
+// the marker.
 type Reservation struct {
 	Addr BindAddr
 	FD   int // descriptor of the bound socket; -1 if the Reservation owns none, as after Take
@@ -43,9 +44,9 @@ func (r *Reservation) Close() {
 	}
 }
 
-// Reserve reserves a port at an address of this host. Port 0 means any port in the range
-// from freePorts. If the parameter reuse is true, other reservations for which it is true
-// may have the same port. Errors:
+// Reserve reserves a port at an address of this host. Port 0 means any free port of the
+// range that freePorts returns. Reservations may share a port if the parameter reuse is
+// true for all of them. Errors:
 //
 //   - The error of Clash: another socket has the port.
 //   - EACCES: this process may not bind a port below 1024.
@@ -73,23 +74,23 @@ func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts f
 	return s.reserve(mayNotShare)
 }
 
-// newShare returns a random number, not 0, for an ID on a shared port.
+// newShare returns a random number for an ID on a shared port. It is not 0.
 func newShare() uint32 { return max(1, rand.Uint32()) }
 
-// A sharing says whether a new unshared reservation may have a port that other IDs share.
+// A sharing says whether an ID may reserve a port for itself that other IDs share.
 type sharing bool
 
 const (
-	// mayNotShare makes the reservation fail if other IDs share the port
-	// (rdma_bind_addr(3)).
+	// The reservation fails if other IDs share the port (rdma_bind_addr(3)).
 	mayNotShare sharing = false
-	// overShared makes the reservation of a listener succeed even if other IDs share the
-	// port (rdma_listen(3)).
+	// The reservation is for a listener. It succeeds even if other IDs share the port
+	// (rdma_listen(3)).
 	overShared sharing = true
 )
 
-// reserve binds the name of s before it checks for clashes, so that two concurrent calls
-// can not both succeed. Clashes with own addresses are ignored.
+// reserve reserves s. It ignores clashes with s itself and with the addresses in mine.
+// It first binds the name and then looks for clashes, so of two concurrent calls at most
+// one succeeds.
 func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
 	r, err := s.bind()
 	if err != nil {
@@ -120,8 +121,9 @@ func (s BindAddr) bind() (Reservation, error) {
 	return r, err
 }
 
-// Clash returns the error for binding s while o is bound: cm.ErrAddrInUse if they are
-// equal, and cm.ErrAddrNotAvailable if one is a wildcard (rdma_bind_addr(3)).
+// Clash returns the error for binding s while o is bound. The error matches
+// cm.ErrAddrNotAvailable if s or o is a wildcard, and otherwise cm.ErrAddrInUse
+// (rdma_bind_addr(3)).
 func (s BindAddr) Clash(o BindAddr) error {
 	if s.Wildcard() || o.Wildcard() {
 		return &clashError{cm.ErrAddrNotAvailable, o}
@@ -133,8 +135,8 @@ func isClash(err error) bool {
 	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
 }
 
-// change reserves the address target, which has the same port, instead of the present
-// address. After an error the old reservation remains.
+// change replaces the reserved address by another one with the same port. After an error
+// the old reservation remains.
 func (r *Reservation) change(target BindAddr) error {
 	if r.FD < 0 {
 		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}
@@ -151,7 +153,7 @@ func (r *Reservation) change(target BindAddr) error {
 var errPortInUse = errors.New("a connection on the local path has taken the port over")
 
 // Share allows other IDs to bind the same address and port. It does nothing for the ID
-// of a connection request.
+// of a connection request, which has no port.
 func (r *Reservation) Share() error {
 	if r.Addr.Port == 0 || r.Addr.Shared != 0 {
 		return nil
@@ -172,8 +174,8 @@ func (r *Reservation) Restrict(afOnly bool) error {
 	return r.change(to)
 }
 
-// Claim replaces a shared reservation by one that is not shared, for an ID that begins
-// to listen.
+// Claim makes a shared reservation unshared, for an ID that begins to listen. Other IDs
+// may stay bound to the port.
 func (r *Reservation) Claim() error {
 	if r.Addr.Shared == 0 {
 		return nil
@@ -189,8 +191,8 @@ func (r *Reservation) Claim() error {
 	return nil
 }
 
-// checkClash returns an error that names an overlapping bound address, preferably a
-// wildcard. It ignores the caller's addresses.
+// checkClash returns an error if a bound address overlaps with s. It prefers to report a
+// wildcard. It ignores the addresses in mine.
 func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
 	others, err := boundAddrs(s.ps, s.Port)
 	if err != nil {

@@ -26,8 +26,8 @@ func routeType(a netip.Addr) (uint8, error) {
 	return parseRoute(answer)
 }
 
-// routeRequest returns the request of routeType: a netlink header, a struct rtmsg, and
-// attributes.
+// routeRequest returns a request for the route to an address: a netlink header, a struct
+// rtmsg, and attributes.
 func routeRequest(a netip.Addr) []byte {
 	a = a.Unmap()
 	family := byte(unix.AF_INET6)

@@ -15,8 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// boundAddrs returns every BindAddr with the given port that is bound in this network
-// namespace.
+// boundAddrs returns the bound addresses with the given port in this network namespace.
 func boundAddrs(ps cm.PortSpace, port uint16) ([]BindAddr, error) {
 	f, err := os.Open("/proc/thread-self/net/unix")
 	if err != nil {
@@ -33,11 +32,13 @@ const connectedState = "03"
 //
 //	Num RefCount Protocol Flags Type St Inode Path
 //
-// A connected socket is listed with the name of its listener, even if the listener is
-// closed. So scanBound asks isBound whether such a name is still bound.
+// The table lists a connected socket with the name of its listener, even after the
+// listener was closed. So scanBound asks isBound whether the name of a connected socket
+// is still bound.
 func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]BindAddr, error) {
 	var found []BindAddr
-	// bound has the results of isBound, because many sockets may have the same name.
+	// bound remembers the results of isBound, because many sockets may have the same
+	// name.
 	bound := make(map[BindAddr]bool)
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
@@ -67,16 +68,18 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 	return found, lines.Err()
 }
 
-// A marker is a second socket of a wildcard: a datagram socket with the same name
-// (unix(7)). If another process can connect to the marker, the wildcard is bound.
+// A marker shows that a wildcard is bound. It is a datagram socket with the same name as
+// the wildcard's first socket (unix(7)). If a process can connect to the marker, the
+// wildcard is bound.
 //
-// The search for a free port uses markers, because reading the table of all sockets for
-// each port would take too long.
+// The search for a free port uses markers, because it would take too long to read the
+// table of all sockets for each port.
 
 // bindMarker makes the marker with the given name.
 func bindMarker(name string) (int, error) { return unixsock.BindType(unix.SOCK_DGRAM, name) }
 
-// findMarker returns the first of the addresses that has a marker, or false.
+// findMarker returns the first of the addresses that has a marker. It returns false if
+// none has one.
 func findMarker(addrs [2]BindAddr) (marked BindAddr, found bool, err error) {
 	fd, err := unixsock.NewType(unix.SOCK_DGRAM)
 	if err != nil {

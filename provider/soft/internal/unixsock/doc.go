@@ -1,6 +1,5 @@
-// Package unixsock opens Unix sockets of type SOCK_SEQPACKET with abstract names
-// (unix(7)). User returns the user of a socket. SpareDescriptors keeps file descriptors
-// in reserve.
+// Package unixsock opens Unix sockets with abstract names, and sends packets and
+// descriptors through them. See unix(7).
 package unixsock
 
 // The files of this package, in reading order:

@@ -11,7 +11,8 @@ import (
 // PeerName returns the abstract name of a connected socket's peer. The name begins with
 // '@'. PeerName returns false if the peer has no abstract name.
 //
-// PeerName does not use unix.Getpeername, which ends a name at a zero byte.
+// A name may contain zero bytes. So PeerName does not use unix.Getpeername, which
+// returns only the part before a zero byte.
 func PeerName(fd int) (name string, ok bool) {
 	var raw unix.RawSockaddrUnix
 	size := uint32(unsafe.Sizeof(raw))

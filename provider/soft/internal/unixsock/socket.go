@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// New makes a non-blocking socket without a name. verbs.ErrNoResources means that no
-// descriptor is free.
+// New makes a non-blocking SOCK_SEQPACKET socket without a name. The error
+// verbs.ErrNoResources means that no descriptor is free.
 func New() (int, error) { return NewType(unix.SOCK_SEQPACKET) }
 
 // NewType is New for a socket of another type, such as unix.SOCK_DGRAM.
@@ -27,7 +27,8 @@ func NewType(kind int) (int, error) {
 // Bind makes a SOCK_SEQPACKET socket with an abstract name. The name begins with '@'.
 func Bind(name string) (int, error) { return BindType(unix.SOCK_SEQPACKET, name) }
 
-// BindType is Bind for another type of socket. Types have separate names.
+// BindType is Bind for another type of socket. Sockets of different types may have the
+// same name.
 func BindType(kind int, name string) (int, error) {
 	fd, err := NewType(kind)
 	if err != nil {
@@ -40,8 +41,8 @@ func BindType(kind int, name string) (int, error) {
 	return fd, nil
 }
 
-// IsBound reports whether a socket has the name, by trying to bind it. Errors other than
-// EADDRINUSE are returned.
+// IsBound reports whether a SOCK_SEQPACKET socket has the name. It tries to bind the
+// name, and returns any error other than EADDRINUSE.
 func IsBound(name string) (bool, error) {
 	fd, err := Bind(name)
 	switch {
@@ -57,8 +58,8 @@ func IsBound(name string) (bool, error) {
 // Accept accepts the next client of a listening socket.
 func Accept(fd int) (int, error) { return accept(fd) }
 
-// Send sends one packet, with the given descriptors. The caller still owns its
-// descriptors.
+// Send sends one packet and duplicates of the given descriptors. Errors match
+// verbs.ErrPeerGone.
 func Send(fd int, packet []byte, fds []int) error {
 	var rights []byte
 	if len(fds) > 0 {
@@ -84,8 +85,8 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	}
 	n, nRights, flags, err := receive(fd, buf, rights)
 	if errors.Is(err, unix.ECONNRESET) {
-		// ECONNRESET comes once, if the peer has closed its socket before it read all
-		// packets. Packets of the peer may still wait, so Receive tries again.
+		// The peer has closed its socket before it read all packets. The kernel reports
+		// this once. Packets from the peer may still wait, so Receive tries again.
 		n, nRights, flags, err = receive(fd, buf, rights)
 	}
 	switch {
@@ -109,8 +110,9 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// truncationError returns the error for a truncated packet. It opens a descriptor to
-// find out whether one is free (recvmsg(2)).
+// truncationError returns the error for a truncated packet. If descriptors were lost,
+// the process may have had none free (recvmsg(2)). truncationError finds out by opening
+// one.
 func truncationError(lostDescriptors bool) error {
 	if lostDescriptors {
 		fd, err := eventfd.New()
@@ -143,8 +145,8 @@ func CloseAll(fds []int) {
 	}
 }
 
-// PeerCredentials returns the process that called connect(2) or listen(2) at the other
-// end of a Unix socket, and its user (unix(7), SO_PEERCRED).
+// PeerCredentials returns the process at the other end of a Unix socket, and its user.
+// It is the process that called connect(2) or listen(2); see unix(7), SO_PEERCRED.
 func PeerCredentials(fd int) (cm.Credentials, error) {
 	c, err := peerCredentials(fd)
 	if err != nil {
@@ -153,8 +155,8 @@ func PeerCredentials(fd int) (cm.Credentials, error) {
 	return cm.Credentials{PID: c.Pid, UID: c.Uid, GID: c.Gid}, nil
 }
 
-// ListenerUser returns the user of the process that listens on a name, by connecting to
-// it.
+// ListenerUser returns the user of the process that listens on a name. It connects to
+// the listener to find out.
 func ListenerUser(name string) (uint32, error) {
 	fd, err := New()
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// A SpareDescriptors keeps open descriptors in reserve. When no other descriptor is free
-// (EMFILE, ENFILE), it closes them. The device can then still refuse a client or
-// complete a connection. The device admits no new client until all spare descriptors are
-// open again.
+// A SpareDescriptors keeps some descriptors open in reserve. When the process has no
+// free descriptor (EMFILE, ENFILE), it closes them. So the device can still refuse a
+// client or complete a connection. The device admits no new client until the reserve is
+// full again.
 type SpareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
-	// Number of listening sockets: those of connection management and those of UD queue
-	// pairs. If it is 0, no descriptors are kept.
+	// Number of listening sockets of connection management and of UD queue pairs.
+	// Without listeners there is no reserve.
 	listeners int
 }
 
@@ -25,7 +25,7 @@ type SpareDescriptors struct {
 // doorbells of a connection.
 const SpareCount = 3
 
-// AddListener counts a listener, and opens the spare descriptors.
+// AddListener counts a listener, and opens missing spare descriptors.
 func (s *SpareDescriptors) AddListener() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func (s *SpareDescriptors) AddListener() {
 	s.fillLocked()
 }
 
-// RemoveListener subtracts one listener. If none is left, it closes the spare
+// RemoveListener undoes AddListener. For the last listener it closes the spare
 // descriptors.
 func (s *SpareDescriptors) RemoveListener() {
 	s.mu.Lock()
@@ -72,14 +72,14 @@ func (s *SpareDescriptors) closeSpare() bool {
 	return any
 }
 
-// Retry calls fn. If fn lacks a descriptor, Retry closes the spare descriptors and calls
-// fn again.
+// Retry calls fn. If fn fails because no descriptor is free, Retry closes the spare
+// descriptors and calls fn again.
 func (s *SpareDescriptors) Retry(fn func() error) error {
 	return resource.Retry(fn, s.closeSpare)
 }
 
-// Accept accepts the next client, if necessary with a spare descriptor. The caller
-// admits or closes the client, and then calls Fill.
+// Accept accepts the next client. If no descriptor is free, it uses a spare one. The
+// caller admits or closes the client, and then calls Fill.
 func (s *SpareDescriptors) Accept(listener int) (fd int, err error) {
 	err = s.Retry(func() error {
 		fd, err = Accept(listener)

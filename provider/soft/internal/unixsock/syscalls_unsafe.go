@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The functions of package unix allocate an address for each call. These functions need
-// no address, or use the stack.
+// The functions of package unix allocate memory for the socket address in each call. The
+// functions in this file do not.
 
 // abstractAddr returns the socket address of an abstract name, which begins with '@', and
 // its size. The error is EINVAL if the name is too long.
@@ -50,7 +50,8 @@ func accept(fd int) (int, error) {
 	return int(client), nil
 }
 
-// send sends one packet with control messages. Both may be empty. See sendmsg(2).
+// send sends one packet with control messages; see sendmsg(2). The packet and the
+// control messages may be empty.
 func send(fd int, packet, rights []byte) error {
 	iov := unix.Iovec{Base: unsafe.SliceData(packet)}
 	iov.SetLen(len(packet))
@@ -64,8 +65,8 @@ func send(fd int, packet, rights []byte) error {
 	return nil
 }
 
-// receive receives one packet into buf, and control messages into rights. Both may be
-// empty. See recvmsg(2).
+// receive receives one packet into buf, and its control messages into rights; see
+// recvmsg(2). Each of the buffers may be empty.
 func receive(fd int, buf, rights []byte) (n, nRights, flags int, err error) {
 	iov := unix.Iovec{Base: unsafe.SliceData(buf)}
 	iov.SetLen(len(buf))

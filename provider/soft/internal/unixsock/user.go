@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// The kernel reports the users of all Unix sockets in a network namespace (sock_diag(7),
-// linux/unix_diag.h). UNIX_DIAG_UID exists since Linux 5.3.
+// Constants of a request for all Unix sockets in a network namespace and their users
+// (sock_diag(7), linux/unix_diag.h). UNIX_DIAG_UID exists since Linux 5.3.
 const (
 	sockDiagByFamily = 20
 	udiagShowName    = 1 << 0
@@ -24,8 +24,8 @@ const (
 	diagMessageSize = 16 // size of struct unix_diag_msg
 )
 
-// States of a socket with a name: it listens, is only bound, or is connected. An
-// accepted socket has the name of its listener.
+// States of a socket with a name. A socket that is only bound is in the state closed. An
+// accepted socket is in the state established, and has the name of its listener.
 const (
 	diagEstablished = 1
 	diagClosed      = 7
@@ -35,9 +35,10 @@ const (
 // errNoDiag means that the kernel has no unix_diag, or answers in an unknown format.
 var errNoDiag = errors.New("no unix_diag")
 
-// User returns the user whose process made the socket with an abstract name. The name
-// begins with '@'. The parameter kind is the socket's type, such as unix.SOCK_SEQPACKET.
-// User returns false if the user is unknown. User searches all Unix sockets.
+// User returns the user of the process that made the socket with an abstract name. The
+// name begins with '@'. The parameter kind is the socket's type, such as
+// unix.SOCK_SEQPACKET. User returns false if it can not find the user. It goes through
+// all Unix sockets of the network namespace.
 func User(name string, kind byte) (uid uint32, known bool) {
 	found := diagSearch{name: "\x00" + name[1:], kind: kind}
 	if err := dumpSockets(&found); err != nil {
@@ -50,12 +51,14 @@ func User(name string, kind byte) (uid uint32, known bool) {
 type diagSearch struct {
 	name string
 	kind byte
-	// User of the socket that listens or is only bound; at most one.
+	// User of the socket that listens or is only bound. There is at most one such
+	// socket.
 	holder    []uint32
 	connected []uint32
 }
 
-// user returns the holder's user, or else the common user of all connected sockets.
+// user returns the user of the socket that has bound the name. If there is none, and all
+// connected sockets have the same user, it returns that user.
 func (s *diagSearch) user() (uid uint32, known bool) {
 	if len(s.holder) > 0 {
 		return s.holder[0], true
@@ -108,7 +111,7 @@ func (s *diagSearch) add(b []byte) error {
 
 func align4(n int) int { return (n + 3) &^ 3 }
 
-// dumpSockets asks the kernel for all Unix sockets, and passes each to diagSearch.add.
+// dumpSockets asks the kernel for all Unix sockets, and adds them to the search.
 func dumpSockets(s *diagSearch) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -118,7 +121,7 @@ func dumpSockets(s *diagSearch) error {
 	if err := unix.Sendto(fd, diagRequest(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
-	// The answer is created during the calls of recvfrom, so they never block.
+	// The kernel makes the answer during the calls of recvfrom(2), so they never block.
 	buf := make([]byte, 32<<10)
 	for done := false; !done; {
 		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
@@ -144,8 +147,7 @@ func diagRequest() []byte {
 	return b
 }
 
-// addAll parses the messages in one packet of the answer. It returns true for the last
-// packet.
+// addAll parses one packet of the answer. It returns true for the last packet.
 func (s *diagSearch) addAll(b []byte) (done bool, err error) {
 	for len(b) >= unix.SizeofNlMsghdr {
 		size := int(binary.NativeEndian.Uint32(b))

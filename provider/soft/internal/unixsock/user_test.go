@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The search returns the user of the socket that has bound the name, not of a connected
-// socket with the same name.
+// The socket that has bound the name counts more than connected sockets with that name.
 func TestDiagSearch(t *testing.T) {
 	for _, c := range []struct {
 		name      string
