@@ -1,9 +1,9 @@
-// Package shm has the shared memory of two shards, which may belong to two processes. A
-// segment has a ring of slots in each direction. Doorbells wake the other shard. A
-// MappingLimit limits the number of segments.
+// Package shm is the memory through which two shards exchange messages. The shards may
+// belong to two processes. A segment of shared memory has a ring of slots in each
+// direction. A doorbell wakes the other shard.
 //
-// The other process can write any bytes at any time. So this package copies each number
-// once, and checks and uses only the copy.
+// The other process can write any bytes at any time. So this package reads each number
+// once, and then checks and uses the copy.
 package shm
 
 // The files of this package, in reading order:

@@ -4,15 +4,16 @@ package shm
 
 import "golang.org/x/sys/unix"
 
-// A doorbell is a pair of connected Unix sockets, one for each process. A byte on one
-// socket makes the other socket readable. When a process ends, its socket is closed.
+// A doorbell is a pair of connected Unix sockets, one for each process. To wake the
+// peer, a process sends a byte, which makes the peer's socket readable. When a process
+// ends, the kernel closes its socket, and the peer notices.
 //
 // An eventfd would be faster, but a hostile peer could make it blocking.
 
 // noDoorbell is the result of newDoorbells after an error.
 const noDoorbell = -1
 
-// newDoorbells makes a doorbell. The caller owns the descriptors of both ends.
+// newDoorbells makes a doorbell. The caller owns both descriptors.
 func newDoorbells() (mine, peers int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -38,13 +39,13 @@ func passDescriptor(doorbell, fd int) error {
 	return unix.Sendmsg(doorbell, ringByte[:], unix.UnixRights(fd), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
-// maxDescriptorReads is how many reads ReceiveDescriptor makes. A peer that keeps to the
-// protocol sends fewer bytes than these reads return. Arbitrary.
+// maxDescriptorReads is how often ReceiveDescriptor reads. A peer that keeps to the
+// protocol does not send more bytes than that before a descriptor. Arbitrary.
 const maxDescriptorReads = 16
 
-// ReceiveDescriptor returns the next descriptor that the other process has sent, and
-// drops the bytes before it. It returns false if there is none. The caller owns the
-// descriptor.
+// ReceiveDescriptor returns the next descriptor that the other process has sent through
+// a doorbell. It drops the bytes before the descriptor. It returns false if there is no
+// descriptor. The caller owns the result.
 func ReceiveDescriptor(doorbell int) (fd int, ok bool) {
 	var buf [64]byte
 	rights := make([]byte, unix.CmsgSpace(4))
@@ -58,7 +59,7 @@ func ReceiveDescriptor(doorbell int) (fd int, ok bool) {
 			continue
 		}
 		fds, err := unix.ParseUnixRights(&controls[0])
-		// MSG_CTRUNC says that the message had more descriptors than fit.
+		// MSG_CTRUNC means that the message had too many descriptors.
 		if err == nil && len(fds) == 1 && flags&unix.MSG_CTRUNC == 0 {
 			return fds[0], true
 		}

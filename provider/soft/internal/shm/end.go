@@ -5,25 +5,25 @@ package shm
 import "golang.org/x/sys/unix"
 
 // An End is one side of the memory that two shards share. All connections between the
-// two shards use it. It counts its users: bindings and connections.
+// two shards use the same memory. An End counts its users.
 type End struct {
 	Segment  *Segment
 	Side     int    // 1 for the side that has made the segment, 0 for the other one
-	Doorbell int    // descriptor of this side's doorbell; see doorbell.go
+	Doorbell int    // this side's descriptor of the doorbell
 	ID       uint64 // random number of the segment, the same on both sides
 
 	ends *Ends // table of the end
 	key  EndKey
-	// These fields are guarded by ends.mu. The field adopted is true if a shard polls the
-	// end. The field passed has the descriptors for the other side until Confirm is
-	// called; see Pass.
+	// These fields are guarded by ends.mu. The field users counts bindings and
+	// connections. The field adopted is true if a shard polls the end. The field passed
+	// has the descriptors for the other side until Confirm is called; see Pass.
 	users   int
 	adopted bool
 	passed  []int
 }
 
-// makeEnd makes a segment and its doorbells. The caller owns all results. The
-// descriptors are for openEnd of the other side.
+// makeEnd makes a segment and a doorbell. The caller owns all results. It passes the two
+// descriptors to openEnd of the other side.
 func makeEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
 	seg, err := newSegment(geom, maps)
 	if err != nil {
@@ -37,8 +37,9 @@ func makeEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int
 	return &End{Segment: seg, Side: 1, Doorbell: own}, seg.takeFD(), peers, nil
 }
 
-// openEnd makes the End of the other side from the descriptors of makeEnd. It owns them,
-// even after an error. ErrSegment means that the segment is not valid.
+// openEnd makes the second End of a segment from the descriptors that makeEnd has
+// returned. It owns the descriptors, even after an error. ErrSegment means that the
+// segment is not valid.
 func openEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
 	seg, err := openSegment(segment, maps)
 	if err != nil {
@@ -59,14 +60,13 @@ func (e *End) hungUp() bool {
 	return err == nil && n > 0 && fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
 }
 
-// left reports whether the other side has closed all its queue pairs, and will not use
-// the segment any more.
+// left reports whether the other side does not use the segment any more.
 func (e *End) left() bool {
 	other, _ := e.Segment.Carve(1 - e.Side)
 	return other.Left.Load() != 0
 }
 
-// HangUp makes the other side see a closed doorbell.
+// HangUp shuts the doorbell down. To the other side it then looks closed.
 func (e *End) HangUp() { _ = unix.Shutdown(e.Doorbell, unix.SHUT_RDWR) }
 
 // Close unmaps the memory and closes the doorbell. Only the shard that polls the end
@@ -88,9 +88,10 @@ func closeAll(fds []int) {
 	}
 }
 
-// Pass returns descriptors for the other side: those of the segment and of the doorbell.
-// The caller owns them. After Confirm there are none. Until then each REP comes with
-// descriptors, because the other side perhaps reads another REP first.
+// Pass returns descriptors of the segment and the doorbell for the other side. The
+// caller owns them, and sends them with a REP. Several connections can begin at the same
+// time, and the other side may read their REPs in any order. So each REP comes with
+// descriptors until Confirm is called. Afterwards Pass returns none.
 func (e *End) Pass() (fds []int, err error) {
 	e.ends.mu.Lock()
 	defer e.ends.mu.Unlock()
@@ -112,8 +113,8 @@ func (e *End) Confirm() {
 	e.closePassed()
 }
 
-// Release counts one user less. Without users, the end is closed, unless a shard polls
-// it or Ends.Hold keeps it.
+// Release removes one user. It closes an end without users, unless a shard polls the end
+// or Ends.Hold keeps it.
 func (e *End) Release() {
 	t := e.ends
 	t.mu.Lock()

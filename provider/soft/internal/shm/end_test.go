@@ -39,15 +39,13 @@ func TestEndPair(t *testing.T) {
 	require.Equal(t, before, openDescriptors(t))
 }
 
-// If the second mapping of a pair is not allowed, UsePair fails and leaves nothing
-// behind.
+// UsePair frees everything if the second end can not be mapped.
 func TestEndPairOutOfMappings(t *testing.T) {
 	before, maps := openDescriptors(t), newTestLimit()
 	maps.maxSegments, maps.nextCount = 1, 1<<20
 	_, _, err := NewEnds(testGeometry, maps, 0).UsePair(0, 1)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	// Acquire has started a count of the mappings, which opens a descriptor. settle waits
-	// until the count has ended.
+	// A count of the mappings may still have a descriptor open.
 	maps.settle()
 	require.Zero(t, maps.mapped)
 	require.Equal(t, before, openDescriptors(t))

@@ -14,7 +14,7 @@ import (
 
 // A ShardID identifies a shard within its process.
 type ShardID struct {
-	Device uint64 // GUID of the device; it is random
+	Device uint64 // GUID of the device
 	Number uint32 // number of the shard in the device
 }
 
@@ -31,14 +31,14 @@ type EndKey struct {
 	Own     uint32  // number of the own shard
 }
 
-// Ends is the table of the ends of a device. Connections between the same two shards use
-// the same End. Any goroutine may call the methods.
+// Ends is the table of the ends of a device. With it, all connections between the same
+// two shards use the same memory. Any goroutine may call the methods.
 //
-// A connection begins with a request and a reply. The side that replies chooses the End.
-// If it has an End with the right key, and the other side has not closed that End, it
-// takes it. In between, the side that has sent the request must not close its Ends for
-// that process: see Hold. A process that is in another PID namespace has no identity, so
-// each connection to it has an End of its own.
+// A connection begins with a request and a reply. The side that replies chooses the
+// memory. It prefers memory that the two shards share already, if the other side has not
+// closed it. So the side that has sent a request must not close the ends that the reply
+// may choose; see Hold. A process in another PID namespace can not be identified, so
+// each connection to it has memory of its own.
 type Ends struct {
 	geom  Geometry
 	maps  *MappingLimit
@@ -49,8 +49,8 @@ type Ends struct {
 	held  map[holder]int // number of calls of Hold without a call of Unhold
 }
 
-// An endID identifies an end of a segment. If both ends are in one process, they have
-// different sides.
+// An endID identifies an end of a segment. Both ends can be in this process, so the side
+// is part of the endID.
 type endID struct {
 	id   uint64
 	side int
@@ -69,7 +69,8 @@ func NewEnds(geom Geometry, maps *MappingLimit, guid uint64) *Ends {
 		byKey: make(map[EndKey]*End), byID: make(map[endID]*End), held: make(map[holder]int)}
 }
 
-// Use returns the End with a key, with one more user, or nil.
+// Use returns the end for new connections between two shards, and adds one user to it.
+// It returns nil if there is none, or if the other side has closed its end.
 func (t *Ends) Use(key EndKey) *End {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +91,7 @@ func (t *Ends) use(key EndKey) *End {
 	return e
 }
 
-// Make makes a segment. The End has one user.
+// Make makes a segment, and returns its first end with one user.
 func (t *Ends) Make(key EndKey) (*End, error) {
 	end, segment, doorbell, err := makeEnd(t.geom, t.maps)
 	if err != nil {
@@ -103,9 +104,9 @@ func (t *Ends) Make(key EndKey) (*End, error) {
 	return end, nil
 }
 
-// Open makes the End of a segment of the other side, with one user. If an earlier call
-// has made this End, it gets one more user. Open owns the descriptors, even after an
-// error. ErrSegment means that the segment is not valid.
+// Open opens a segment that the other side has made, and returns this side's end with
+// one user. If the segment is open already, Open adds one user to its end. Open owns the
+// descriptors, even after an error. ErrSegment means that the segment is not valid.
 func (t *Ends) Open(key EndKey, id uint64, segment, doorbell int) (*End, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,9 +126,10 @@ func (t *Ends) Open(key EndKey, id uint64, segment, doorbell int) (*End, error) 
 	return end, nil
 }
 
-// Find returns the End that the other side has chosen, with one more user. It returns
-// nil if there is none, or if its key differs. The user is not compared, because a
-// process can change its user between listen(2) and connect(2).
+// Find returns the end that the other side has chosen, and adds one user to it. It
+// returns nil if there is no such end, or if the end is for other shards. Find does not
+// compare the user of the process, because a process can change its user between
+// listen(2) and connect(2).
 func (t *Ends) Find(key EndKey, id uint64, side int) *End {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,8 +141,8 @@ func (t *Ends) Find(key EndKey, id uint64, side int) *End {
 	return e
 }
 
-// UsePair returns both ends of a segment between two shards of the device, each with one
-// more user. It makes a segment if there is none.
+// UsePair returns both ends of a segment between two shards of this device, and adds one
+// user to each end. It makes a segment if there is none.
 func (t *Ends) UsePair(own, other uint32) (mine, theirs *End, err error) {
 	self := Process{uint32(os.Geteuid()), int32(os.Getpid())}
 	key := EndKey{self, ShardID{t.guid, other}, own}
@@ -170,8 +172,8 @@ func (t *Ends) UsePair(own, other uint32) (mine, theirs *End, err error) {
 	return mine, theirs, nil
 }
 
-// add adds an end with one user. Of several ends with the same key, the last one is used.
-// The caller holds the mutex.
+// add adds an end with one user. New connections use this end, even if there is an older
+// one with the same key. The caller holds the mutex.
 func (t *Ends) add(e *End, key EndKey, id uint64) {
 	e.ends, e.key, e.ID, e.users = t, key, id, 1
 	t.byID[endID{id, e.Side}] = e
@@ -180,7 +182,7 @@ func (t *Ends) add(e *End, key EndKey, id uint64) {
 	}
 }
 
-// Forget keeps new connections from using an end. Present users keep it.
+// Forget makes sure that no new connection uses an end. Its present users may keep it.
 func (t *Ends) Forget(e *End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,9 +203,10 @@ func (t *Ends) remove(e *End) {
 	}
 }
 
-// Drop removes an end without users, and tells the other side that this side has left.
-// The shard that polls the end calls Drop, and then closes the end. Drop returns false if
-// the end has users, or if Hold was called and the parameter force is false.
+// Drop removes an end, and tells the other side that this side does not use the segment
+// any more. The shard that polls the end calls Drop, and then closes the end. Drop
+// returns false and does nothing if the end has users. The same is true if Hold keeps
+// the end, unless the parameter force is true.
 func (t *Ends) Drop(e *End, force bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -217,15 +220,16 @@ func (t *Ends) Drop(e *End, force bool) bool {
 	return true
 }
 
-// Hold keeps the ends between a shard and a process from being dropped, until Unhold is
-// called.
+// Hold keeps the ends between a shard of this device and a process open until Unhold is
+// called. A shard calls it before it sends a request to the process.
 func (t *Ends) Hold(other Process, own uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.held[holder{other, own}]++
 }
 
-// Unhold undoes a call of Hold. It closes the ends that Release has kept.
+// Unhold undoes a call of Hold. After the last call it closes ends without users that no
+// shard polls.
 func (t *Ends) Unhold(other Process, own uint32) {
 	var unused []*End
 	t.mu.Lock()
@@ -244,8 +248,8 @@ func (t *Ends) Unhold(other Process, own uint32) {
 	}
 }
 
-// removeUnused removes an end that has no users, is not polled by a shard and not held.
-// The caller holds the mutex, and then closes the end.
+// removeUnused removes an end if nothing uses or keeps it. The caller holds the mutex,
+// and then closes a removed end.
 func (t *Ends) removeUnused(e *End) (removed bool) {
 	if e.users > 0 || e.adopted || t.isHeld(e) {
 		return false
@@ -254,5 +258,5 @@ func (t *Ends) removeUnused(e *End) (removed bool) {
 	return true
 }
 
-// isHeld reports whether a REP may choose an end. The caller holds the mutex.
+// isHeld reports whether a reply may still choose an end. The caller holds the mutex.
 func (t *Ends) isHeld(e *End) bool { return t.held[holder{e.key.Process, e.key.Own}] > 0 }

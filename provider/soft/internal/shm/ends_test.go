@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Two tables of ends in this test belong to two processes: the client sends requests, and
-// the server chooses ends.
+// The tests have two processes. The client sends requests, and the server chooses ends.
 var (
 	clientProcess, serverProcess = Process{UID: 1, PID: 10}, Process{UID: 1, PID: 20}
 	clientShard, serverShard     = ShardID{Device: 100, Number: 3}, ShardID{Device: 200, Number: 4}
@@ -18,8 +17,8 @@ var (
 	clientKey                    = EndKey{serverProcess, serverShard, clientShard.Number}
 )
 
-// newTables returns the tables of a client and a server. At the end of the test, nothing
-// may be left in them.
+// newTables returns the tables of a client and a server. At the end of the test, both
+// must be empty.
 func newTables(t *testing.T) (client, server *Ends) {
 	before := openDescriptors(t)
 	maps := newTestLimit()
@@ -37,7 +36,7 @@ func newTables(t *testing.T) (client, server *Ends) {
 	return client, server
 }
 
-// connectEnds makes memory for the first connection.
+// connectEnds makes the memory and the two ends of the first connection.
 func connectEnds(t *testing.T, client, server *Ends, serverKey, clientKey EndKey) (c, s *End) {
 	s, err := server.Make(serverKey)
 	require.NoError(t, err)
@@ -49,8 +48,7 @@ func connectEnds(t *testing.T, client, server *Ends, serverKey, clientKey EndKey
 	return c, s
 }
 
-// The second connection uses the ends of the first one. They are closed after the last
-// connection.
+// The second connection uses the ends of the first. The last connection closes them.
 func TestEndsAreShared(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)
@@ -64,7 +62,7 @@ func TestEndsAreShared(t *testing.T) {
 	c.Release()
 }
 
-// No process gets an end that it does not share with the other process.
+// A process can not use an end that belongs to other processes.
 func TestEndsOfOthersAreNotFound(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)
@@ -91,7 +89,7 @@ func TestEndsOfOthersAreNotFound(t *testing.T) {
 	s.Release()
 }
 
-// A process in another PID namespace has no identity. So its connections share nothing.
+// Connections to a process in another PID namespace share no memory.
 func TestEndsWithoutProcess(t *testing.T) {
 	client, server := newTables(t)
 	key := serverKey
@@ -120,8 +118,7 @@ func TestClosedEndsAreNotUsed(t *testing.T) {
 	}
 }
 
-// An end that a shard polls is closed by the shard, after Drop. Drop refuses while the
-// end has users, and between Hold and Unhold.
+// Drop refuses while an end has users or is held.
 func TestDrop(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)
@@ -142,8 +139,8 @@ func TestDrop(t *testing.T) {
 	s.Release()
 }
 
-// Two processes connect to each other at the same time, and both make memory. Each finds
-// the end that the other one chooses later.
+// Two processes connect to each other at the same time, and both make memory. Either
+// memory can be chosen later.
 func TestEndsOfBothDirections(t *testing.T) {
 	client, server := newTables(t)
 	c1, s1 := connectEnds(t, client, server, serverKey, clientKey)
@@ -165,8 +162,8 @@ func TestEndsOfBothDirections(t *testing.T) {
 	}
 }
 
-// Until the client has used the memory, each reply comes with descriptors. The client may
-// read the replies in any order, and one of its connections may end before.
+// The client may read replies in any order, so each reply comes with descriptors at
+// first.
 func TestRepliesInAnyOrder(t *testing.T) {
 	client, server := newTables(t)
 	s, err := server.Make(serverKey)
@@ -190,7 +187,7 @@ func TestRepliesInAnyOrder(t *testing.T) {
 	}
 }
 
-// A second segment with the number of the first one is refused.
+// Two segments can not have the same number.
 func TestOpenEqualNumbers(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)
@@ -204,7 +201,7 @@ func TestOpenEqualNumbers(t *testing.T) {
 	s.Release()
 }
 
-// Release keeps an end that a reply may still choose, and Unhold closes it.
+// A held end stays open without users. Unhold closes it.
 func TestReleaseWhileHeld(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)
@@ -216,7 +213,8 @@ func TestReleaseWhileHeld(t *testing.T) {
 	s.Release()
 }
 
-// Forget keeps an end from new connections, but not from a reply that has chosen it.
+// After Forget no new connection uses an end, but a reply that has chosen it still finds
+// it.
 func TestForget(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)
@@ -228,8 +226,7 @@ func TestForget(t *testing.T) {
 	s.Release()
 }
 
-// Two shards of one device use both ends of one segment. If both are the same shard, the
-// ends still differ.
+// UsePair returns two different ends, even between a shard and itself.
 func TestUsePairTwice(t *testing.T) {
 	for _, other := range []uint32{1, 0} {
 		client, _ := newTables(t)

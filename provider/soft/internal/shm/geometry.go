@@ -14,13 +14,14 @@ const (
 	maxRingBytes = 64 << 20
 )
 
-// Geometry has the sizes of each of the two rings in a segment, powers of two.
+// Geometry has the sizes of a ring. Both rings of a segment have the same sizes. The
+// sizes are powers of two.
 type Geometry struct {
 	Slots uint32 // number of slots
 	Bytes uint32 // size of the payload area in bytes
 }
 
-// Check returns a *verbs.ParamError if a size is out of range or no power of two.
+// Check returns a *verbs.ParamError if a size is out of range or not a power of two.
 func (g Geometry) Check() error {
 	for _, f := range []struct {
 		name            string

@@ -19,8 +19,9 @@ import (
 )
 
 // A MappingLimit limits how many segments a device maps. The kernel limits the mappings
-// of a process (vm.max_map_count). If none is left for its heap, the Go runtime ends the
-// process. So a device uses at most half of the mappings that are free.
+// of a process (vm.max_map_count). The Go runtime ends the process if it can not map
+// more memory for the heap. So a device uses at most half of the mappings that the rest
+// of the process does not use.
 type MappingLimit struct {
 	systemMax int // number of mappings that the kernel allows for a process
 	// count returns the present number of mappings, or false if it is not known.
@@ -30,7 +31,7 @@ type MappingLimit struct {
 
 	mu     sync.Mutex
 	mapped int // number of mapped segments
-	// largest number of segments that may be mapped, as computed after the last count
+	// largest number of segments that may be mapped, computed by recount
 	maxSegments int
 	nextCount   int       // when mapped reaches this number, the mappings are counted again
 	counting    bool      // true while a count is in progress
@@ -38,28 +39,29 @@ type MappingLimit struct {
 }
 
 const (
-	// After mappingStep further segments, the mappings of the process are counted again.
-	// During the count, at most mappingStep segments are added. A count takes about 1 µs
-	// for each mapping of a file (65,003 took 81 ms on two virtual cores).
+	// The mappings of the process are counted again after mappingStep new segments.
+	// While a count runs, at most mappingStep more segments may be mapped. A count takes
+	// about 1 µs for each mapping of a file (65,003 took 81 ms on two virtual cores).
 	mappingStep = 1024
-	// mappingPause is the shortest time between two counts at the limit. It limits the
-	// work that peers can cause. Arbitrary.
+	// mappingPause is the shortest time between two counts if the limit is reached.
+	// Otherwise peers could cause many counts. Arbitrary.
 	mappingPause = time.Second
 	// defaultMaxMappings is DEFAULT_MAX_MAP_COUNT of Linux.
 	defaultMaxMappings = 65530
 )
 
-// NewMappingLimit returns the MappingLimit of a device. systemMax is the kernel's limit.
-// The function count returns the mappings of the process, or false. NewMappingLimit
-// calls count, which takes time.
+// NewMappingLimit returns the MappingLimit of a device. The parameter systemMax is the
+// kernel's limit for a process. The function count returns the number of mappings of the
+// process, or false. NewMappingLimit calls count, which takes time.
 func NewMappingLimit(systemMax int, count func() (int, bool), counts *counters.Set) *MappingLimit {
 	l := &MappingLimit{systemMax: systemMax, count: count, now: time.Now, counts: counts}
 	l.recount()
 	return l
 }
 
-// Acquire counts a segment before it is mapped. The error at the limit matches
-// verbs.ErrNoResources. Acquire may start a count of the mappings in another goroutine.
+// Acquire is called before a segment is mapped. It returns an error that matches
+// verbs.ErrNoResources if no more segments may be mapped. From time to time it counts
+// the mappings of the process in another goroutine.
 func (l *MappingLimit) Acquire() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,13 +78,12 @@ func (l *MappingLimit) Acquire() error {
 	return nil
 }
 
-// Release counts one segment less. It is called after a segment was unmapped.
+// Release is called after a segment was unmapped.
 func (l *MappingLimit) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mapped--
-	// Other parts of the process can use the released mappings, so the next count comes
-	// soon.
+	// The rest of the process may use the mapping now. So the next count comes earlier.
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
@@ -95,9 +96,9 @@ func (l *MappingLimit) mmapFailed(err error) {
 	}
 }
 
-// recount counts the mappings of the process and sets maxSegments. If that fails, it
-// assumes that other parts use a quarter of systemMax. The caller does not hold the
-// mutex.
+// recount counts the mappings of the process and sets maxSegments. If it can not count
+// them, it assumes that the rest of the process uses a quarter of systemMax. The caller
+// does not hold the mutex.
 func (l *MappingLimit) recount() {
 	before := l.segments()
 	n, ok := l.count()
@@ -132,8 +133,8 @@ func MaxMappings() int {
 	return n
 }
 
-// CountMappings returns the number of mappings of this process, or false; see
-// proc_pid_maps(5).
+// CountMappings returns the number of mappings of this process, or false if it is not
+// known. See proc_pid_maps(5).
 func CountMappings() (lines int, ok bool) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {

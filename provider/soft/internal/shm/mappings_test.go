@@ -39,8 +39,8 @@ func (l *MappingLimit) busy() bool {
 	return l.counting
 }
 
-// One count of the mappings is enough for mappingStep segments. At the limit, at most
-// one count starts per mappingPause.
+// The mappings are counted once per mappingStep segments. If the limit is reached, they
+// are counted once per mappingPause.
 func TestMappingsAreCountedRarely(t *testing.T) {
 	const most = 40 * mappingStep
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0
@@ -67,8 +67,8 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	require.EqualValues(t, 1002, l.counts[counters.NoMappingsErr].Load())
 }
 
-// Acquire does not wait for a count in another goroutine. During the count, at most
-// mappingStep segments are added.
+// Acquire does not wait for a count. Until the count ends, it allows at most mappingStep
+// more segments.
 func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	l := newTestLimit()
 	begun, done := make(chan bool, 1), make(chan bool)

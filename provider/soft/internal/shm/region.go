@@ -14,13 +14,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Region is the memory of a memory region, in a memfd that other processes can map. The
-// last page of the memfd is the trailer, which describes the region. A memfd is used for
-// one registration only. So a process that still maps the memfd of a closed region can
-// not reach other memory through it.
+// A Region is the memory of a memory region, which other processes can map. The memory
+// is a memfd. The last page of the memfd is the trailer, which describes the region. A
+// memfd is never used for a second region. So a process that still maps a closed region
+// can not reach the memory of another region.
 //
-// If no peer may write to the region, the memfd is sealed against writing, except through
-// the mapping of the owner.
+// If peers may only read the region, the memfd is sealed so that only its owner can
+// write to it.
 type Region struct {
 	fd      int
 	mem     []byte // the data and the trailer
@@ -38,20 +38,21 @@ type RegionInfo struct {
 	Size   uint64       // size in bytes
 }
 
-// remoteWrites are the rights with which a peer may write.
+// remoteWrites are the access rights that let a peer write.
 const remoteWrites = verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 
 // regionMagic marks a trailer: the bytes "rdmaregn" as a little-endian number.
 const regionMagic = 0x6e676572616d6472
 
-// A RegionLimit limits the number of Regions of a device, because each one has a
+// A RegionLimit limits the number of Regions of a device, because each Region needs a
 // descriptor. Any goroutine may call its methods.
 type RegionLimit struct {
 	most int64
 	open atomic.Int64
 }
 
-// NewRegionLimit returns a RegionLimit of the given number.
+// NewRegionLimit returns a RegionLimit. The parameter most is the largest number of
+// Regions.
 func NewRegionLimit(most int) *RegionLimit { return &RegionLimit{most: int64(most)} }
 
 func (l *RegionLimit) acquire() bool {
@@ -64,11 +65,11 @@ func (l *RegionLimit) acquire() bool {
 
 func (l *RegionLimit) release() { l.open.Add(-1) }
 
-// errRegionLimit is the error of NewRegion at the RegionLimit.
+// errRegionLimit means that the device has the largest number of Regions already.
 var errRegionLimit = fmt.Errorf("%w: too many shared regions", verbs.ErrNoResources)
 
-// NewRegion makes zeroed memory of the given size in bytes. The memory begins at a page
-// boundary. Peers can not get it before Publish.
+// NewRegion makes a Region with zeroed memory of the given size in bytes. The memory
+// begins at a page boundary. Peers can not get the memory before Publish.
 func NewRegion(size int, access verbs.Access, limit *RegionLimit) (*Region, error) {
 	if size > math.MaxInt-2*os.Getpagesize() {
 		return nil, unix.ENOMEM
@@ -125,13 +126,13 @@ func (r *Region) Publish(info *RegionInfo) {
 	t.valid.Store(1)
 }
 
-// Revoke tells the processes that map the memory that the region is not registered any
-// more.
+// Revoke tells all processes that map the memory to stop using it, because the region is
+// not registered any more.
 func (r *Region) Revoke() { r.trailer.valid.Store(0) }
 
 // PassTo sends the descriptor of the memory to the process at the other side of a
-// doorbell. It returns false if that is not possible now. Only a published region that
-// is not revoked may be passed.
+// doorbell. It returns false if the region is not published or was revoked, or if
+// sending is not possible now.
 func (r *Region) PassTo(doorbell int) bool {
 	return r.trailer.valid.Load() == 1 && passDescriptor(doorbell, r.fd) == nil
 }
@@ -147,8 +148,8 @@ func (r *Region) Close() (err error) {
 	return err
 }
 
-// A RemoteRegion is the memory region of another process, which this process maps. The
-// owner may be hostile.
+// A RemoteRegion is a memory region of another process that is mapped into this process.
+// The owner may be hostile.
 type RemoteRegion struct {
 	RegionInfo
 	mem     []byte // the data and the trailer
@@ -159,8 +160,8 @@ type RemoteRegion struct {
 // errRegion means that a descriptor of a peer is not a valid region.
 var errRegion = errors.New("not a usable memory region")
 
-// OpenRegion maps a region. It closes fd. If the region does not have the key, OpenRegion
-// returns an error.
+// OpenRegion maps the region of another process, and closes fd. It returns an error if
+// the region is not valid or has another key.
 func OpenRegion(fd int, key uint32, maps *MappingLimit) (*RemoteRegion, error) {
 	defer unix.Close(fd)
 	r := &RemoteRegion{maps: maps}
@@ -183,8 +184,9 @@ func OpenRegion(fd int, key uint32, maps *MappingLimit) (*RemoteRegion, error) {
 	return r, nil
 }
 
-// check copies the trailer to r.RegionInfo, and returns the size of the file. It makes
-// sure that an access to the mapped file can not raise SIGBUS.
+// check checks the descriptor that a peer has sent. It copies the trailer to
+// r.RegionInfo, and returns the size of the file. After check, an access to the mapped
+// file can not raise SIGBUS.
 func (r *RemoteRegion) check(fd int, key uint32) (length int, err error) {
 	if err := checkMemfd(fd); err != nil {
 		return 0, fmt.Errorf("%w: %w", errRegion, err)
@@ -210,10 +212,11 @@ func (r *RemoteRegion) check(fd int, key uint32) (length int, err error) {
 	return int(st.Size), nil
 }
 
-// At returns the memory of a remote access. It returns nil if the region does not allow
-// the access or has no such memory. The parameter length must not be 0.
+// At returns the part of the region that a remote operation may use. It returns nil if
+// the region does not allow the access, or if the range is not inside the region. The
+// parameter length must not be 0.
 func (r *RemoteRegion) At(addr uint64, length uint32, access verbs.Access) []byte {
-	// For an address below Base the difference wraps, and the check fails.
+	// For an address below Base, off wraps around to a large number.
 	off := addr - r.Base
 	if r.Access&access != access || off > r.Size || uint64(length) > r.Size-off {
 		return nil

@@ -21,7 +21,7 @@ func newTestRegion(t *testing.T, size int, access verbs.Access) *Region {
 	return r
 }
 
-// open maps the region like another process.
+// open maps the region as another process does.
 func (r *Region) open(t *testing.T, key uint32) (*RemoteRegion, error) {
 	fd, err := unix.FcntlInt(uintptr(r.fd), unix.F_DUPFD_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -48,7 +48,8 @@ func TestRegionOfAPeer(t *testing.T) {
 	}
 }
 
-// No peer can write to a region without remote write access, nor change its size.
+// No peer can write to a region without remote write access, or change the size of a
+// region.
 func TestRegionSeals(t *testing.T) {
 	owner := newTestRegion(t, 100, verbs.AccessRemoteRead|verbs.AccessLocalWrite)
 	peer, err := owner.open(t, 7)
@@ -83,7 +84,7 @@ func TestRegionLimit(t *testing.T) {
 	require.Zero(t, limit.open.Load())
 }
 
-// The description of a region may contain anything.
+// OpenRegion refuses a trailer that a hostile peer has written.
 func TestInvalidRegions(t *testing.T) {
 	page := uint64(os.Getpagesize())
 	owner := newTestRegion(t, 100, verbs.AccessAll)
@@ -109,7 +110,7 @@ func TestInvalidRegions(t *testing.T) {
 	require.ErrorIs(t, err, errRegion)
 }
 
-// These descriptors are no regions.
+// OpenRegion refuses descriptors that are not regions.
 func TestForeignRegionDescriptors(t *testing.T) {
 	file, err := os.Open("/proc/self/maps")
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ type regionTrailer struct {
 	valid              atomic.Uint32 // 1 while the region is registered
 }
 
-// trailerAt returns the trailer at the beginning of mem, which is aligned and large
-// enough.
+// trailerAt returns the trailer at the beginning of mem. The memory must be aligned to 8
+// bytes.
 func trailerAt(mem []byte) *regionTrailer {
 	_ = mem[trailerSize-1]
 	return (*regionTrailer)(unsafe.Pointer(unsafe.SliceData(mem)))
@@ -25,7 +25,7 @@ func trailerAt(mem []byte) *regionTrailer {
 // trailerSize is the size of a regionTrailer in bytes.
 const trailerSize = int(unsafe.Sizeof(regionTrailer{}))
 
-// wordBytes returns the memory of words.
+// wordBytes returns the memory of the slice as bytes.
 func wordBytes(words []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
 }

@@ -8,16 +8,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
-// A slotFrame is a slot of a ring. A payload of up to 96 bytes is in the slot. A longer
-// payload is in the payload area.
+// A slotFrame is a slot of a ring. A payload of up to 96 bytes is in the slot itself,
+// and a longer one is in the payload area.
 //
 //	word 0  sequence (16) | operation (8) << 16 | flags (8) << 24 | Dest << 32
 //	word 1  length (32) | immediate data (32) << 32
 //	word 2  remote address, NAK or attempt      see hasAddr
 //	word 3  remote key (32) | total (32) << 32  see hasAddr
 //
-// The sequence is the number of slots filled so far, with this one, modulo 2^16. The
-// sender stores word 0 last. The total is the length of the message.
+// The sequence is the position after this slot, modulo 2^16. The sender stores word 0
+// last, so the sequence shows the receiver that the slot is filled. The total is the
+// length of the whole message.
 type slotFrame struct {
 	word [4]uint64
 	data [SlotPayload]byte
@@ -32,12 +33,12 @@ type Ring struct {
 // Len returns the number of slots.
 func (r *Ring) Len() int { return len(r.slots) }
 
-// A Producer is the sending side of a ring. The peer can not change its fields. Its
+// A Producer is the sending side of a ring. Its fields are not in shared memory. Its
 // numbers wrap around.
 type Producer struct {
 	Ring
 	Tail uint32 // number of slots filled since the beginning
-	// Number of slots that were filled and that the consumer can not see yet.
+	// Number of filled slots that the consumer can not see yet.
 	Unpublished uint32
 	firstWord   uint64 // word 0 of the first unpublished slot
 	// number of slots that the consumer has consumed since the beginning
@@ -54,9 +55,9 @@ func NewProducer(r Ring) Producer {
 	return Producer{Ring: r, areaEnd: make([]uint32, len(r.slots))}
 }
 
-// Reserve returns memory for the payload of the next fragment. want is the length in
-// bytes. The result dst may be shorter. It is in the payload area if inArea is true, and
-// otherwise in the slot. ok is false if there is no room.
+// Reserve returns memory for the payload of the next fragment. The parameter want is the
+// length in bytes, but dst may be shorter. If inArea is true, dst is in the payload
+// area, and otherwise in the slot. If ok is false, there is no room.
 func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	if p.Tail-p.Freed == uint32(len(p.slots)) {
 		return nil, false, false
@@ -119,8 +120,8 @@ func (p *Producer) addSlot(s *slotFrame, op fragment.Op, flags fragment.Flags, t
 	p.Unpublished++
 }
 
-// PublishFirst shows the consumer all unpublished slots, by storing word 0 of the first
-// one.
+// PublishFirst shows the consumer all unpublished slots at once. For that it stores word
+// 0 of the first one.
 func (p *Producer) PublishFirst() {
 	if p.Unpublished > 0 {
 		first := &p.slots[(p.Tail-p.Unpublished)&uint32(len(p.slots)-1)]
@@ -129,9 +130,9 @@ func (p *Producer) PublishFirst() {
 	}
 }
 
-// Free makes consumed slots available again. The parameter head comes from the peer: the
-// number of slots consumed since the beginning. Free returns false if this number is not
-// possible.
+// Free makes consumed slots available again. The parameter head is the number of slots
+// consumed since the beginning. The number comes from the peer, and Free returns false
+// if it can not be right.
 func (p *Producer) Free(head uint32) bool {
 	if head-p.Freed > p.Tail-p.Freed {
 		return false
@@ -161,8 +162,9 @@ func (c *Consumer) Ready() bool {
 	return uint16(atomic.LoadUint64(&c.slots[c.Head&uint32(len(c.slots)-1)].word[0])) == uint16(c.Head+1)
 }
 
-// Peek copies the header of the next slot to f. f.Payload refers to the shared memory.
-// filled is false if the slot is not filled yet. ok is false for an invalid header.
+// Peek copies the header of the next slot to f. The slice f.Payload is in the shared
+// memory. If filled is false, there is no next slot yet. If ok is false, the header is
+// invalid.
 func (c *Consumer) Peek(f *Slot) (filled, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
@@ -195,9 +197,9 @@ func (c *Consumer) Peek(f *Slot) (filled, ok bool) {
 	return true, true
 }
 
-// PeekSend returns the destination of the next slot, and its payload in the shared
-// memory. ok is false unless the slot has a SEND of one fragment without immediate data,
-// whose payload is in the slot.
+// PeekSend is a faster Peek for a SEND of one fragment, without immediate data, whose
+// payload is in the slot. For other slots ok is false. The payload is in the shared
+// memory.
 func (c *Consumer) PeekSend() (payload []byte, to Dest, flags fragment.Flags, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])

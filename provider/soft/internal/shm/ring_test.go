@@ -16,8 +16,7 @@ func newRing(slots int) (Producer, Consumer) {
 	return NewProducer(r), Consumer{Ring: r}
 }
 
-// PublishFirst shows the consumer all slots of a batch at once, in order, at every
-// position in the ring.
+// The consumer sees all slots of a batch at once.
 func TestBatchIsShownAtOnce(t *testing.T) {
 	const slots = 8
 	out, in := newRing(slots)
@@ -50,7 +49,7 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 	require.True(t, ok)
 }
 
-// PutSend and PeekSend transfer the same payloads and flags as Reserve, Put and Peek.
+// PutSend and PeekSend do the same as Reserve, Put and Peek for a short SEND.
 func TestSendInSlot(t *testing.T) {
 	out, in := newRing(4)
 	const whole = fragment.First | fragment.Last
@@ -84,8 +83,7 @@ func TestSendInSlot(t *testing.T) {
 	require.False(t, out.PutSend(0, nil, 0), "the ring is full")
 }
 
-// PeekSend only takes SENDs of one fragment in the slot, without immediate data. Peek
-// takes the others.
+// PeekSend leaves all slots but short SENDs to Peek.
 func TestPeekSendLeavesOtherSlots(t *testing.T) {
 	const whole = fragment.First | fragment.Last
 	for name, f := range map[string]fragment.Fragment{
@@ -107,7 +105,7 @@ func TestPeekSendLeavesOtherSlots(t *testing.T) {
 	}
 }
 
-// Unpublished slots can fill the ring. Reserve then reports that.
+// Unpublished slots need room in the ring too.
 func TestRingIsFull(t *testing.T) {
 	out, in := newRing(4)
 	for range len(out.slots) {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Segment is memory that two shards share. The accepting side makes it. Offsets
-// in bytes:
+// A Segment is memory that two shards share. The side that accepts the first connection
+// makes it. Offsets in bytes:
 //
 //	0     header: magic, layout version, geometry
 //	1024  control block of side 0 (the connecting side)
@@ -41,7 +41,7 @@ func (g Geometry) size() int {
 // too short, an access raises SIGBUS. See fcntl(2), "File sealing".
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// newSegment makes a segment. The accepting side calls it and owns the segment.
+// newSegment makes a segment. The caller owns it.
 func newSegment(geom Geometry, maps *MappingLimit) (*Segment, error) {
 	fd, err := unix.MemfdCreate("rdmaloop", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -72,8 +72,8 @@ func (s *Segment) create() error {
 	return nil
 }
 
-// openSegment maps a segment of the peer and checks it. It owns fd, even after an error.
-// ErrSegment means that the segment is not valid.
+// openSegment checks a segment that the peer has made, and maps it. It owns fd, even
+// after an error. ErrSegment means that the segment is not valid.
 func openSegment(fd int, maps *MappingLimit) (*Segment, error) {
 	s := &Segment{FD: fd, maps: maps}
 	if err := s.open(); err != nil {
@@ -112,7 +112,7 @@ func (s *Segment) open() error {
 	return s.mmap()
 }
 
-// checkMemfd checks that an access to a mapping of the peer's memfd can not raise SIGBUS.
+// checkMemfd makes sure that an access to the peer's memfd can not raise SIGBUS.
 func checkMemfd(fd int) error {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || seals&segmentSeals != segmentSeals {
@@ -164,8 +164,8 @@ func (s *Segment) Close() {
 	}
 }
 
-// Carve returns the control block of a side and the ring on which the side sends. Side 0
-// is the connecting side.
+// Carve returns the control block of a side, and the ring on which this side sends. Side
+// 0 is the connecting side.
 func (s *Segment) Carve(side int) (*ControlBlock, Ring) {
 	slots, area := int(s.geom.Slots)*SlotSize, int(s.geom.Bytes)
 	slotsAt, areaAt := RingsOffset+side*slots, RingsOffset+2*slots+side*area

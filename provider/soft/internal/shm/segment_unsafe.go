@@ -7,21 +7,19 @@ import (
 	"unsafe"
 )
 
-// controlAt returns the control block at the beginning of mem, which is aligned and
-// large enough.
+// controlAt returns the control block at the beginning of mem. The memory must be
+// aligned to 8 bytes.
 func controlAt(mem []byte) *ControlBlock {
 	_ = mem[unsafe.Sizeof(ControlBlock{})-1]
 	return (*ControlBlock)(unsafe.Pointer(unsafe.SliceData(mem)))
 }
 
-// slotsOf returns the slots in mem. The parameter mem is the part of a segment with the
-// slots of one ring.
+// slotsOf returns the slots of a ring, which are in mem.
 func slotsOf(mem []byte) []slotFrame {
 	return unsafe.Slice((*slotFrame)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/SlotSize)
 }
 
-// fetch loads the second cache line of a slot early. Most of the payload is in that
-// line.
+// fetch loads the second cache line of a slot early, because it has most of the payload.
 func (s *slotFrame) fetch() {
 	_ = atomic.LoadUint64((*uint64)(unsafe.Pointer(&s.data[64-4*8])))
 }

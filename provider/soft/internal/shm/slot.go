@@ -4,17 +4,18 @@ import "github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 
 const (
 	SlotSize    = 128            // size of a slot in bytes: two cache lines
-	SlotPayload = SlotSize - 4*8 // number of bytes of payload that a slot has space for
-	// maxFragment is the largest payload of a slot in bytes. One fragment of a message
-	// is received while the next one is sent. Arbitrary.
+	SlotPayload = SlotSize - 4*8 // largest payload in a slot, in bytes
+	// maxFragment is the largest payload of a fragment in bytes. The receiver copies one
+	// fragment of a long message while the sender fills the next one. Arbitrary.
 	maxFragment = 16 << 10
 )
 
-// A Dest says to which queue pair a slot belongs: the number of the queue pair (24 bits)
-// and an attempt (8 bits). A sender whose request was refused with an RNR NAK sends it
-// again with the next attempt. So the receiver can tell it from later requests that were
-// sent before the NAK arrived. A new connection of a queue pair begins with a new attempt
-// too, so requests of the connection before are not taken for its own.
+// A Dest says to which queue pair a slot belongs. It has the number of the queue pair
+// (24 bits) and an attempt (8 bits). After an RNR NAK, the sender sends the refused
+// request and all later ones again, with the next attempt. The receiver ignores requests
+// with the old attempt that were sent before the NAK arrived. A new connection of a
+// queue pair begins with a new attempt too. So the receiver can ignore requests of the
+// old connection.
 type Dest uint32
 
 // NewDest returns the Dest of a queue pair number and an attempt.
@@ -38,24 +39,26 @@ type Slot struct {
 
 // Operations of slots that only the local path uses. These slots have no payload.
 const (
-	// Ready says that the sender's queue pair executes requests with the Dest Slot.Imm. The
-	// receiver answers with ReadyToo, if its queue pair is ready.
+	// Ready says that the sender's queue pair now executes requests with the Dest
+	// Slot.Imm. If the receiver's queue pair is ready, the receiver answers with
+	// ReadyToo.
 	Ready fragment.Op = 0x80 + iota
-	// ReadyToo is like Ready, and has the attempt of the Ready that it answers in
-	// Slot.Addr. So the receiver knows that it belongs to the present connection.
+	// ReadyToo says the same as Ready. Slot.Addr is the attempt of the Ready slot that
+	// it answers, so the receiver can ignore answers for an earlier connection.
 	ReadyToo
-	// Refused says that a request was not executed. Slot.Imm is the position of its slot,
-	// and Slot.Addr the NAK. After an RNR NAK, later requests of the same attempt were
-	// not executed either.
+	// Refused says that a request was not executed. Slot.Imm is the position of the
+	// request's slot, and Slot.Addr is the NAK. After an RNR NAK, later requests with
+	// the same attempt are not executed either.
 	Refused
-	// Stopped says that the requests in slots from the position Slot.Imm on are not
+	// Stopped says that requests in slots from the position Slot.Imm on are not
 	// executed.
 	Stopped
 	// Granted says what the receiver's queue pair may do with regions of the sender. Slot.Imm
 	// is the protection domain of the sender's queue pair, and Slot.Addr the access rights.
 	Granted
-	// Shared answers a slot Share. Slot.Imm is the key. If Slot.Addr is 1, the descriptor
-	// of the region's memory was sent through the doorbell before.
+	// Shared answers a Share slot. Slot.Imm is the key of the region. If Slot.Addr is 1,
+	// the descriptor of the region's memory was sent through the doorbell before this
+	// slot.
 	Shared
 	// Share asks for the memory of the region with the key Slot.Imm.
 	Share

@@ -30,8 +30,7 @@ func TestOperationNumbers(t *testing.T) {
 	require.EqualValues(t, 0x83, Stopped)
 }
 
-// A consumer finds the sequence of a slot at every position, also when the 16 bits of the
-// sequence overflow.
+// A consumer finds each slot, even after the 16 bits of the sequence have overflowed.
 func TestSequenceOverflows(t *testing.T) {
 	out, in := newRing(8)
 	for range 1<<16 + 20 {
