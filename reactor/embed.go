@@ -14,8 +14,8 @@ import (
 // error. Config.NumLoops must be 0 or 1, and Config.CPUs must be empty. For p and the
 // errors see New.
 //
-// Either RunOnce waits for work, or the application waits for FD together with its own
-// descriptors:
+// The application can let RunOnce wait for work. Instead it can wait for FD, together
+// with its own descriptors:
 //
 //	for {
 //		for {
@@ -72,7 +72,7 @@ func (l *Loop) initEmbedded() (err error) {
 
 // RunOnce runs one turn of the loop. If there is no work, RunOnce waits for work, at
 // most for the timeout. Zero means no waiting, and a negative timeout means no limit.
-// The result is the number of pieces of work: see IdlePolicy.
+// The result says how much work was done; see IdlePolicy.
 //
 // If the loop has ended or OnShutdown is running, the error matches ErrClosed. In other
 // callbacks, and for a loop that an engine runs, the error matches verbs.ErrState.
@@ -133,13 +133,14 @@ func remaining(timeout, timeLeft time.Duration) time.Duration {
 	return max(0, timeLeft)
 }
 
-// FD returns a descriptor that becomes readable when there is work for RunOnce. Before
-// waiting, call Arm, which must return false. The descriptor belongs to the loop. The
-// application may only wait for input, with epoll_wait or poll.
+// FD returns a descriptor that becomes readable when there is work for RunOnce. Call Arm
+// before waiting, and wait only if Arm returns false. The descriptor belongs to the
+// loop. The application may only wait until it is readable, for example with
+// epoll_wait(2) or poll(2).
 func (l *Loop) FD() int { return l.poller.FD() }
 
-// Arm prepares the loop for waiting on FD. If the first result is true, there is work:
-// call RunOnce instead of waiting. FD also becomes readable for timers and after
+// Arm prepares the loop for waiting on FD. If busy is true, there is work: call RunOnce
+// instead of waiting. FD also becomes readable for timers and after
 // Config.SafetyTimeout. The errors are as for RunOnce.
 func (l *Loop) Arm() (busy bool, err error) {
 	if err := l.checkRunnable("arm"); err != nil {

@@ -16,14 +16,14 @@ type IdlePolicy uint8
 
 // The values of IdlePolicy.
 const (
-	// IdleAdaptive polls for Config.SpinBudget after the last work, as IdleBusy does, and
-	// then sleeps.
+	// IdleAdaptive polls until Config.SpinBudget has passed without work, and then
+	// sleeps.
 	IdleAdaptive IdlePolicy = iota
-	// IdleEvent sleeps after five turns, which take 0.3 µs on the local path and 2 µs on the
-	// wire path.
+	// IdleEvent sleeps after five turns without work. They take 0.3 µs on the local path
+	// and 2 µs on the wire path.
 	IdleEvent
-	// IdleBusy never sleeps. It is the fastest policy for a loop with its own processor
-	// (Config.CPUs), and otherwise the slowest.
+	// IdleBusy never sleeps. It is the fastest policy for a loop with its own processor;
+	// see Config.CPUs. For other loops it is the slowest.
 	IdleBusy
 )
 
@@ -52,8 +52,8 @@ type idleState struct {
 	lastYield  time.Duration // last call of the Go scheduler, in the loop's time
 }
 
-// busyPolls is how often a turn of a loop that never sleeps polls the completion queues,
-// so that messages are noticed earlier. Arbitrary.
+// busyPolls is how often a turn polls the completion queues with IdleBusy. More polls
+// notice messages earlier. Arbitrary.
 const busyPolls = 8
 
 // pollsPerTurn returns how often a turn of the loop polls the completion queues if it
@@ -70,9 +70,9 @@ func (i *idleState) pollsPerTurn() int {
 func (i *idleState) stopSpin() { i.spinning, i.emptyTurns = false, 0 }
 
 // eventTurns is the number of turns without work after which a loop with IdleEvent
-// sleeps. They take at most a tenth of the time of a sleep. On the wire path the answer
-// often arrives meanwhile: on a machine with other load, a round trip of 64 bytes took
-// 50 µs with 1 turn and 9 µs with 5.
+// sleeps. They take at most a tenth of the time that a sleep costs. On the wire path an
+// answer often arrives during these turns: on a machine with other load, a round trip of
+// 64 bytes took 50 µs with 1 turn and 9 µs with 5.
 const eventTurns = 5
 
 // keepSpinning reports whether the loop polls again, instead of sleeping, after a turn

@@ -21,7 +21,7 @@ func (l *Loop) sleep(limit time.Duration) {
 	}
 }
 
-// waitAsleep is the second half of sleep: it waits. prepareSleep has found no work.
+// waitAsleep waits for an event. It is called after prepareSleep has found no work.
 func (l *Loop) waitAsleep(limit time.Duration) {
 	if l.idle.yieldDue(l.clock.now) {
 		runtime.Gosched() // the loop has no work, so a call of the scheduler delays nothing
@@ -44,8 +44,8 @@ func (l *Loop) prepareSleep() (busy bool) {
 	l.mailbox.sleeping.Store(true)
 	for _, d := range l.devices {
 		if d.failure != nil {
-			// No more completions of this device are expected. Arming its CQs could fail,
-			// and then the loop would never sleep.
+			// The device has failed, and no more completions are expected. Arming its
+			// CQs could fail each time, and then the loop would never sleep.
 			continue
 		}
 		found, err := d.group.Arm()
@@ -62,8 +62,8 @@ func (l *Loop) prepareSleep() (busy bool) {
 	return busy
 }
 
-// afterSleep is called after each prepareSleep. It records that the loop is awake, and
-// cancels the arming of the completion queues, which the loop now polls.
+// afterSleep undoes prepareSleep. It records that the loop is awake, and disarms the
+// completion queues, because the loop polls them again.
 func (l *Loop) afterSleep() {
 	l.mailbox.sleeping.Store(false)
 	l.idle.stopSpin()
@@ -72,8 +72,8 @@ func (l *Loop) afterSleep() {
 	}
 }
 
-// sleepLimit returns the longest time to sleep, and the cause to count if it passes. The
-// parameter limit is the caller's limit, or noLimit.
+// sleepLimit returns how long the loop may sleep, and the cause to count if no event
+// ends the sleep earlier. The parameter limit is the caller's limit, or noLimit.
 func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause WakeCause) {
 	timeout, cause = l.cfg.SafetyTimeout, WakeBySafety
 	if limit >= 0 && limit < timeout {
@@ -85,7 +85,7 @@ func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Wak
 	return timeout, cause
 }
 
-// countWake counts the cause that has ended a sleep. If nothing woke the loop, the cause
+// countWake counts the cause that has ended a sleep. If no event has ended it, the cause
 // is timedOut.
 func (l *Loop) countWake(w wakeup, timedOut WakeCause) {
 	cause := l.wakeCause(w)
@@ -108,8 +108,8 @@ func (l *Loop) countWake(w wakeup, timedOut WakeCause) {
 	l.epoll.fetched = w.events
 }
 
-// wakeCause returns the smallest WakeCause of the events in w, or WakeBySafety if there
-// are none.
+// wakeCause returns the cause of a wake-up. That is the smallest WakeCause of its
+// events, or WakeBySafety if there are no events.
 func (l *Loop) wakeCause(w wakeup) WakeCause {
 	cause := WakeBySafety
 	if w.completions {

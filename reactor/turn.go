@@ -67,8 +67,8 @@ func (l *Loop) runPosted() int {
 	return n
 }
 
-// postStaged posts the staged requests: for each connection its sends and then its
-// receive buffers, with one doorbell each.
+// postStaged posts all staged requests. For each connection it rings one doorbell for
+// the sends, and one for the receive buffers.
 func (l *Loop) postStaged() {
 	for i, c := range l.dirty {
 		l.dirty[i] = nil
@@ -85,8 +85,8 @@ func (l *Loop) postStaged() {
 	}
 }
 
-// closeBudget is how many closing connections may take a step in one turn. A measured
-// step took up to about 150 µs, so all take at most 5 ms.
+// closeBudget is how many closing connections may take a step in one turn. A step took
+// up to 150 µs when it was measured, so the steps of a turn take about 5 ms at most.
 const closeBudget = 32
 
 // advanceClosing takes up to closeBudget connections from l.closing, and calls
