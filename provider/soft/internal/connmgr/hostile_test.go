@@ -285,7 +285,7 @@ func TestHostileSegment(t *testing.T) {
 		require.ErrorIs(t, ev.Err, shm.ErrSegment)
 		require.Equal(t, verbs.StateError, id.QP().State())
 
-		// The attacker is the server: it receives the client's REQ, and then its REJ.
+		// The attacker is the server. It receives a REQ from the client, and then a REJ.
 		var packet [maxMessage]byte
 		_, _, err = unixsock.Receive(attacker.fd, packet[:], 0)
 		require.NoError(t, err)

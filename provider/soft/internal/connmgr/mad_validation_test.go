@@ -283,7 +283,7 @@ func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	}
 }
 
-// A copy of a refused request gets the same REJ, even after its ID was closed.
+// A copy of a refused request gets the same REJ, even after the ID was closed.
 func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)

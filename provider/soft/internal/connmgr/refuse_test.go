@@ -94,8 +94,8 @@ func TestListenerCloses(t *testing.T) {
 		client.WantRefusal(ids[1], false, nil)
 		client.WantRefusal(ids[2], false, nil)
 
-		// The fetched request's ID still works. It does not hold the port, which another
-		// ID can bind.
+		// The ID of the fetched request still works. It does not keep the port, so
+		// another ID can bind the port.
 		again := server.ID(ps)
 		require.NoError(t, again.Bind(at))
 		server.CreateQP(fetched)
