@@ -11,7 +11,8 @@ import (
 
 // A UserLimit limits the connections of each user to a device. Root and the user of this
 // process have no limit. The limit always applies to users without an ID in this user
-// namespace, which share one number. Any goroutine may call the methods.
+// namespace, because the kernel reports the same number for all of them. Any goroutine
+// may call the methods.
 type UserLimit struct {
 	own      uint32 // user ID of this process
 	unmapped uint32 // user ID that the kernel reports for unmapped users; see Users

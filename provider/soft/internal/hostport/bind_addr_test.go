@@ -34,8 +34,7 @@ func TestBindAddrName(t *testing.T) {
 	}
 }
 
-// ParseBindAddr refuses every name that Name would not return, because any process can
-// bind any name.
+// ParseBindAddr refuses names that no BindAddr has.
 func TestParseBindAddrRefuses(t *testing.T) {
 	for _, name := range []string{
 		"", "@", "@rdmaloop/1/tcp", "@rdmaloop/1/tcp/", "@rdmaloop/1/tcp/127.0.0.1", "@rdmaloop/1/tcp/127.0.0.1/",
@@ -67,7 +66,7 @@ func TestBindAddrOverlaps(t *testing.T) {
 	}
 }
 
-// Targets returns every BindAddr that covers the destination, and no other one.
+// Targets returns all addresses that cover the destination.
 func TestTargets(t *testing.T) {
 	addrs := []BindAddr{addrAt("127.0.0.1:7"), addrAt("[::1]:7"), addrAt("0.0.0.0:7"), addrAt("[::]:7"), v6OnlyAt("[::]:7"), addrAt("127.0.0.1:8")}
 	for _, at := range []string{"127.0.0.1:7", "[::1]:7"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// holdAll binds the name of s with each port of a range, until the end of the test.
+// holdAll occupies all ports of a range on the address of s.
 func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 	t.Helper()
 	var fds []int
@@ -27,7 +27,7 @@ func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 	}
 }
 
-// If the whole range is occupied, the error names one of the sockets.
+// If no port is free, the error names one of the sockets that have the ports.
 func TestReserveAnyTellsHolder(t *testing.T) {
 	ports := PortRange{20000, 20009}
 	holdAll(t, addrAt("127.0.0.3:0"), ports)
@@ -48,7 +48,7 @@ func TestReserveAnyTellsHolder(t *testing.T) {
 	}
 }
 
-// The search for a free port skips ports with a wildcard's marker.
+// The search for a free port skips ports that a wildcard has.
 func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	ports := PortRange{20000, 20002}
 	for _, name := range []string{"@rdmaloop/1/tcp/*4/20000", "@rdmaloop/1/tcp/*6/20002"} {
@@ -65,8 +65,7 @@ func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	}
 }
 
-// If each port of the range has a wildcard's marker, the error names a wildcard and its
-// user.
+// If wildcards have all ports, the error names a wildcard and its user.
 func TestReserveAnyTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/20000"
 	fd, err := bindMarker(name)

@@ -48,8 +48,8 @@ func TestOnThisHost(t *testing.T) {
 	}
 }
 
-// OnThisHost finds link-local addresses without a zone, as they are in connection
-// requests.
+// OnThisHost finds a link-local address without a zone. Connection requests have such
+// addresses.
 func TestOnThisHostWithoutZone(t *testing.T) {
 	all, err := net.InterfaceAddrs()
 	require.NoError(t, err)
@@ -80,8 +80,8 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	require.Equal(t, unix.Errno(0), err)
 }
 
-// childCase is an environment variable. Its value is the name of the function in children
-// that TestChild calls.
+// childCase is an environment variable. It names the function in children that TestChild
+// calls.
 const childCase = "RDMALOOP_HOSTPORT_CHILD"
 
 // inChild runs the function with the given name in the map children, in a process with
@@ -109,8 +109,7 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// OnThisHost is false for another host's address, even if the kernel allows binding to
-// it.
+// OnThisHost is false for an address of another host, even if this host may bind it.
 func TestOnThisHostNonlocalBind(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -42,8 +42,8 @@ func (o *LocalAddrCache) Contains(a netip.Addr, now time.Duration) (bool, error)
 	return is, err
 }
 
-// SourceFor returns the address from which the kernel would send to dst. The parameter
-// now and the errors are those of Contains and SourceFor.
+// SourceFor returns the address from which the kernel would send to dst. For the
+// parameter now see Contains. The errors are those of the function SourceFor.
 func (o *LocalAddrCache) SourceFor(dst netip.Addr, now time.Duration) (netip.Addr, error) {
 	o.prepare(now)
 	if src, ok := o.sources[dst]; ok {

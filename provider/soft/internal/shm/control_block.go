@@ -22,8 +22,9 @@ type ControlBlock struct {
 	// Left is 1 if this side has closed all its queue pairs and does not use the segment
 	// any more.
 	Left atomic.Uint32
-	// Changes counts the slots with Stopped and Granted that this side has sent or will
-	// send. The other side must consume all of them before it executes requests itself.
+	// Changes counts the slots with the operations Stopped and Granted. It includes
+	// slots that this side will send later. The other side must consume all of them
+	// before it executes requests itself.
 	Changes atomic.Uint32
 	_       [52]byte
 }

@@ -22,7 +22,7 @@ func putArea(t *testing.T, p *Producer, n uint32, b byte) {
 	p.PublishFirst()
 }
 
-// OwnNext takes as much memory as was sent since the last call, in steps of ownBytes.
+// OwnNext prepares as much memory as was sent before.
 func TestOwnAsMuchAsWasSent(t *testing.T) {
 	out, _ := newRing(8)
 	require.False(t, out.OwnDue())
@@ -41,8 +41,7 @@ func TestOwnAsMuchAsWasSent(t *testing.T) {
 	require.False(t, out.OwnDue())
 }
 
-// OwnNext changes no payload that the consumer has not consumed, at every position of the
-// ring.
+// OwnNext changes no payload that the consumer has not consumed.
 func TestOwnLeavesPayloads(t *testing.T) {
 	out, in := newRing(8)
 	sizes := []uint32{200, 16 << 10, 5000, 1 << 10, 8 << 10, 64}
@@ -75,7 +74,7 @@ func TestOwnLeavesPayloads(t *testing.T) {
 	}
 }
 
-// OwnNext asks for free memory if the ring is full.
+// OwnNext returns false if the ring is full.
 func TestOwnNeedsFreeMemory(t *testing.T) {
 	out, in := newRing(8)
 	for range 4 {

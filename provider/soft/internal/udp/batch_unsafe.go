@@ -19,8 +19,8 @@ type mmsg struct {
 // A rawAddr is memory for a socket address of IPv4 or IPv6.
 type rawAddr unix.RawSockaddrInet6
 
-// A batch has the messages and buffers of one recvmmsg(2) or sendmmsg(2). It must not be
-// copied. Only one goroutine at a time may use it.
+// A batch has the messages and buffers for one call of recvmmsg(2) or sendmmsg(2). It
+// must not be copied. Only one goroutine at a time may use it.
 type batch struct {
 	msgs         []mmsg
 	iovecs       []unix.Iovec
@@ -28,7 +28,7 @@ type batch struct {
 	size         int      // size of a buffer in bytes
 	addrs        []rawAddr
 	control      []cmsgs
-	wantsControl bool // receive() also asks for control messages
+	wantsControl bool // receive() also reads control messages
 }
 
 // cmsgs are the control messages of one message (cmsg(3)): UDP_SEGMENT or UDP_GRO, the
@@ -109,14 +109,14 @@ func (b *batch) prepareReceive(i int) {
 	}
 }
 
-// controlFields has the control messages of a received datagram.
+// controlFields has the values of the control messages of a received datagram.
 type controlFields struct {
 	class, hops uint8 // traffic class and hop limit of the IP header
 	segment     int   // length in bytes of merged packets, or 0 if the datagram is one packet
 }
 
-// fields returns the control messages of datagram i. Values that were not received have
-// defaults.
+// fields returns the values of the control messages of datagram i. It returns the
+// default for a value that the kernel has not reported.
 func (b *batch) fields(i int) controlFields {
 	h := &b.msgs[i].header
 	f := controlFields{hops: DefaultHopLimit}
@@ -125,7 +125,7 @@ func (b *batch) fields(i int) controlFields {
 		if err != nil {
 			break
 		}
-		// IP_TOS is a byte, the other values are of type int (ip(7), udp(7)).
+		// IP_TOS is one byte. The other values have the type int (ip(7), udp(7)).
 		number := 0
 		switch {
 		case len(value) >= 4:
@@ -146,9 +146,9 @@ func (b *batch) fields(i int) controlFields {
 	return f
 }
 
-// prepareSend prepares message i, which gets the number of buffers in the parameter
-// count. If the parameter segment is not 0, the kernel cuts the message into datagrams of
-// that many bytes (udp(7), UDP_SEGMENT).
+// prepareSend prepares message i. The parameters first and count say which buffers the
+// message has. If the parameter segment is not 0, the kernel cuts the message into
+// datagrams of that many bytes (udp(7), UDP_SEGMENT).
 func (b *batch) prepareSend(i, first, count int, dest *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
@@ -185,15 +185,16 @@ func (b *batch) swap(i, j int) {
 	b.iovecs[i], b.iovecs[j] = b.iovecs[j], b.iovecs[i]
 }
 
-// received returns datagram i. The second result is false if it was longer than its
-// buffer.
+// received returns datagram i. If the datagram was longer than its buffer, complete is
+// false.
 func (b *batch) received(i int) (data []byte, complete bool) {
 	m := &b.msgs[i]
 	return b.buffers[i][:m.length], m.header.Flags&unix.MSG_TRUNC == 0
 }
 
-// receive receives up to len(msgs) datagrams and returns their number. It does not
-// block. It ignores errors, which are ICMP messages about earlier packets.
+// receive receives as many datagrams as the batch has room for, and returns their
+// number. It does not block. It ignores errors, because they are ICMP messages about
+// earlier packets.
 func (b *batch) receive(fd int) int {
 	if b.buffers[len(b.buffers)-1] == nil {
 		for i := range b.buffers {
@@ -204,8 +205,8 @@ func (b *batch) receive(fd int) int {
 	return n
 }
 
-// receiveOne receives one datagram into the first buffer. It is faster than a batch of
-// one.
+// receiveOne receives one datagram into the first buffer. It is faster than receive()
+// for one datagram.
 func (b *batch) receiveOne(fd int) int {
 	m, buffer := &b.msgs[0], b.buffer(0)
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
@@ -222,8 +223,8 @@ func (b *batch) receiveOne(fd int) int {
 	return 1
 }
 
-// send sends the given number of messages through the socket fd, beginning with message
-// 0. It returns how many the kernel has accepted.
+// send sends the first messages of the batch through the socket fd. It returns how many
+// messages the kernel has accepted.
 func (b *batch) send(fd, messages int) (int, error) {
 	if messages == 1 && b.count(0) == 1 && b.control[0].n == 0 {
 		return b.sendOne(fd)
@@ -231,7 +232,7 @@ func (b *batch) send(fd, messages int) (int, error) {
 	return b.call(unix.SYS_SENDMMSG, fd, messages)
 }
 
-// sendOne sends a message of one buffer. It is faster than a batch of one.
+// sendOne sends a message of one buffer. It is faster than sendmmsg(2).
 func (b *batch) sendOne(fd int) (int, error) {
 	h := &b.msgs[0].header
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
@@ -286,8 +287,8 @@ func getPort(field *uint16) uint16 {
 	return uint16(b[0])<<8 | uint16(b[1])
 }
 
-// attachFilter makes the kernel run a classic BPF program for each packet. The option
-// defines the meaning of the program's result (socket(7)).
+// attachFilter makes the kernel run a classic BPF program for each packet of a socket.
+// What the result of the program means depends on the option (socket(7)).
 func attachFilter(fd, option int, program []unix.SockFilter) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, option,
 		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// sendBatch is the largest number of packets that one system call sends. A message of
-	// maxSegments packets fits.
+	// sendBatch is the largest number of packets that one system call sends. It is not
+	// less than maxSegments.
 	sendBatch = 64
 	// receiveBatch is the largest number of packets that one system call receives.
 	// Arbitrary.
@@ -22,11 +22,11 @@ const (
 	// receiveRounds is the largest number of calls of receive() of one socket in one
 	// poll. Arbitrary.
 	receiveRounds = 2
-	// spinPolls is how many times one call of Poll may read the sockets. Packets that
-	// arrive between calls have to wait.
+	// spinPolls is how many times one call of Poll may read the sockets, so that packets
+	// wait less often for the next call.
 	spinPolls = 4
-	// When a call of PollOverflow or Drain has read this number of packets, it reads no
-	// other batch. The owner can then post receive buffers before the next call.
+	// A call of PollOverflow or Drain reads no further batch after this number of
+	// packets. So the owner can post receive buffers between the calls.
 	pollPackets = receiveRounds * receiveBatch
 	// packetBufSize is the size in bytes of a packet buffer: whole cache lines.
 	packetBufSize = (wire.MaxPacket + 63) &^ 63
@@ -52,15 +52,15 @@ type Conn struct {
 	sockets       []*localSocket
 	overflowCount int  // number of overflow sockets of all local sockets
 	foundNothing  bool // the last Poll found no packets
-	// Memory of the socket that was closed last, for the next socket. The field batch of
-	// each is nil if there is none.
+	// Memory of the socket that was closed last, for the next socket. If there is none,
+	// the field batch is nil.
 	spareSender   sender
 	spareReceiver receiver
 	drain         drainProgress
 }
 
-// NewConn returns a Conn without sockets, and copies cfg. Open must be called before a
-// packet is sent.
+// NewConn returns a Conn without sockets. It copies cfg. A route must be opened before
+// packets are sent along it.
 func NewConn(cfg *Config) *Conn { return &Conn{cfg: *cfg} }
 
 // InUse reports whether the Conn has sockets, so that its owner has to call Poll.
@@ -76,12 +76,11 @@ type localSocket struct {
 	port  *localPort
 	fd    int
 	users int // number of open routes that use the socket
-	// connDests has the destinations of RC connections, and udDests those of UD queue
-	// pairs.
+	// Destinations of RC connections and of UD queue pairs.
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
-	// Largest number of connected sockets. If connDests has this many destinations, a new
-	// one uses the shared socket for all packets.
+	// Largest number of connected sockets. If connDests has as many destinations, a
+	// further destination never gets a connected socket.
 	connectedLimit int
 	send           sender
 	recv           receiver
@@ -97,8 +96,9 @@ const maxConnected = 512
 // together use at most a quarter of the descriptors.
 func connectedLimitOf(shards int) int { return min(maxConnected, descriptorShare(shards, 4)) }
 
-// descriptorShare returns how many descriptors a shard may use for one purpose: the
-// limit (setrlimit(2), RLIMIT_NOFILE) divided by the product of both parameters.
+// descriptorShare returns how many descriptors a shard may use for one purpose. All
+// shards together get a part of the limit of the process (setrlimit(2), RLIMIT_NOFILE):
+// a quarter of it if the parameter parts is 4.
 func descriptorShare(shards, parts int) int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -107,8 +107,8 @@ func descriptorShare(shards, parts int) int {
 	return int(min(limit.Cur, math.MaxInt32)) / parts / shards
 }
 
-// Open prepares a route until Close. If necessary it opens a socket on the local
-// address. It returns an error if the route can not be used.
+// Open prepares a route for packets, until Close is called. If necessary it opens a
+// socket on the local address. It returns an error if the route can not be used.
 func (c *Conn) Open(to *Route) error {
 	u, err := c.socketAt(to.Local)
 	if err != nil {
@@ -123,8 +123,9 @@ func (c *Conn) Open(to *Route) error {
 	return nil
 }
 
-// dest returns the destination with the given header, and counts a user. Only
-// destinations of connections get connected sockets; see OnTimeout.
+// dest returns the destination with the given header, and adds one user to it. Only
+// destinations of RC connections get connected sockets, because only connections call
+// OnTimeout.
 func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	dests := u.udDests
 	if connected {
@@ -143,8 +144,8 @@ func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	return d
 }
 
-// releaseDest undoes one call of dest(). After the last user, releaseDest sends the
-// queued packets and removes the destination.
+// releaseDest undoes one call of dest(). For the last user it sends the queued packets
+// and removes the destination.
 func (u *localSocket) releaseDest(d *destination) {
 	if d.users--; d.users > 0 {
 		return
@@ -174,7 +175,7 @@ func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	return u, nil
 }
 
-// join gets the shard's sockets from the localPort. All sockets except the first become
+// join gets the shard's sockets from the localPort. It uses all except the first as
 // overflow sockets.
 func (u *localSocket) join() (err error) {
 	fds, err := u.port.join(u.conn.cfg.Slot)
@@ -191,7 +192,8 @@ func (u *localSocket) join() (err error) {
 	return nil
 }
 
-// makeBuffers makes the sender and the receiver, in the spare memory if there is some.
+// makeBuffers makes the sender and the receiver. It uses the spare memory, if there is
+// some.
 func (u *localSocket) makeBuffers() {
 	c := u.conn
 	if c.spareSender.batch == nil {
@@ -204,12 +206,12 @@ func (u *localSocket) makeBuffers() {
 	c.spareSender, c.spareReceiver = sender{}, receiver{}
 }
 
-// maxSpareBuffers is the largest number of buffers for packets in spare memory, in each
-// direction: 33 KB each. Arbitrary.
+// maxSpareBuffers is how many packet buffers a closed socket keeps as spare memory in
+// each direction. They take 33 KB in each direction. Arbitrary.
 const maxSpareBuffers = 8
 
-// spareBuffers makes the memory of a closed socket spare memory, unless the socket has
-// received headers.
+// spareBuffers keeps the memory of a closed socket for the next one. It does not keep
+// the memory of a socket that has received headers.
 func (u *localSocket) spareBuffers() {
 	if u.recv.receivesHeaders {
 		return
@@ -244,8 +246,9 @@ func (c *Conn) Close(to *Route) {
 	u.spareBuffers()
 }
 
-// Buffer returns memory of the given size in bytes for one packet along a route. The
-// memory is valid until Push. Buffer returns nil if all buffers are in use.
+// Buffer returns memory for the next packet along a route. The parameter size is the
+// length of the packet in bytes. The memory is valid until Push. Buffer returns nil if
+// all buffers are in use.
 func (c *Conn) Buffer(route *Route, size int) []byte {
 	if b := route.socket.send.buffer(); b != nil {
 		return b[:size]
@@ -253,14 +256,14 @@ func (c *Conn) Buffer(route *Route, size int) []byte {
 	return nil
 }
 
-// Push queues the packet in the memory from the last Buffer. The packet is complete
-// except for its ICRC.
+// Push queues a packet that is in the memory from the last call of Buffer. The packet
+// must be complete except for its ICRC.
 func (c *Conn) Push(route *Route, p wire.Packet) {
 	route.socket.send.put(p, route.dest, route.PeerSocket)
 }
 
-// Flush sends the queued packets. What the kernel does not accept stays queued until the
-// next Flush or Poll.
+// Flush sends the queued packets. Packets that the kernel does not accept stay queued
+// until the next Flush or Poll.
 func (c *Conn) Flush() {
 	for _, u := range c.sockets {
 		if u.send.queued > 0 {
@@ -269,16 +272,18 @@ func (c *Conn) Flush() {
 	}
 }
 
-// OnTimeout reports that a packet along the route was not acknowledged. It closes the
-// connected socket, because the identification in the ICRC may have been wrong. The next
-// packets go through the shared socket.
+// OnTimeout is called if a packet along the route was not acknowledged in time. Perhaps
+// the packet had a wrong ICRC, because the identification on the connected socket was
+// not as expected. So OnTimeout closes the connected socket, and the next packets go
+// through the shared socket.
 func (c *Conn) OnTimeout(route *Route) {
 	route.dest.disconnect()
 	route.PeerSocket = 0
 }
 
-// Poll receives some packets, and sends the queued packets. If the parameter spin is true
-// and the last Poll found nothing, it reads up to spinPolls times.
+// Poll receives some packets, and sends the queued packets. It reads each socket at
+// least once. If the parameter spin is true and the last Poll found nothing, Poll reads
+// the sockets up to spinPolls times, until it finds a packet.
 func (c *Conn) Poll(spin bool) {
 	rounds := 1
 	if spin && c.foundNothing {
@@ -295,8 +300,8 @@ func (c *Conn) Poll(spin bool) {
 	c.Flush()
 }
 
-// PollOverflow receives some packets of overflow sockets that are readable, and sends the
-// queued packets. The owner calls it after it has handled the events of epoll.
+// PollOverflow receives some packets from readable overflow sockets, and sends the
+// queued packets. The owner calls it after handling the events of epoll.
 func (c *Conn) PollOverflow() {
 	if c.overflowCount == 0 {
 		return
@@ -324,8 +329,8 @@ func (u *localSocket) poll() (found bool) {
 	return found
 }
 
-// OnReady implements epollset.Handler. It receives packets of the socket, and sends the
-// queued packets of the Conn.
+// OnReady implements epollset.Handler. It receives packets from the socket, and sends
+// the queued packets of the Conn.
 func (u *localSocket) OnReady(fd int, _ uint32) {
 	if fd == u.fd {
 		u.armedEvents = 0
@@ -334,12 +339,11 @@ func (u *localSocket) OnReady(fd int, _ uint32) {
 	u.conn.Flush()
 }
 
-// Arm makes the Watcher wake the owner when packets arrive or can be sent. It must be
-// called before each sleep, because each call requests one event of each socket
-// (EPOLLONESHOT).
+// Arm makes the Watcher wake the owner when packets arrive or can be sent. Each socket
+// wakes the owner only once (EPOLLONESHOT), so Arm must be called before each sleep.
 //
-// With lasting requests, round trips in event mode would take 1.45 times as long; see
-// bench/README.md.
+// If the sockets stayed armed, round trips in event mode would take 1.45 times as long;
+// see bench/README.md.
 func (c *Conn) Arm() {
 	for _, u := range c.sockets {
 		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)

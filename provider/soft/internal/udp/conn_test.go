@@ -12,8 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A Conn that closes its last socket keeps some memory for the next socket, which sends
-// and receives like the first one.
+// A Conn that closes a socket uses its memory for the next socket.
 func TestSpareMemory(t *testing.T) {
 	c := newConnRig(t)
 	for n := range 3 {

@@ -11,16 +11,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A connectedSocket is a socket for sending. It is connected to one destination, or is
-// the shared socket of a localSocket. Connected sockets reduced the round-trip time to
-// 0.86 of its value, because the kernel looks up no routes; see bench/README.md.
+// A connectedSocket is a socket for sending. It is connected to one destination, or it
+// is the shared socket of a localSocket. On a connected socket the kernel does not look
+// up the route for each packet. This reduced the round-trip time to 0.86 of its value;
+// see bench/README.md.
 //
-// The sender must know the IPv4 identification, because the ICRC covers it. The
-// identification is 0 on the shared socket. On a connected socket the kernel numbers the
-// messages, beginning with a random number.
+// The ICRC covers the identification in the IPv4 header, so the sender must know the
+// identification of each packet. On the shared socket it is always 0. On a connected
+// socket the kernel numbers the messages, beginning with a random number.
 //
-// With UDP_SEGMENT, the packets of message n have the identifications n, n+1, n+2 and so
-// on. The next message still has the number n+1.
+// With UDP_SEGMENT a message has several packets. The packets of message n have the
+// identifications n, n+1, n+2 and so on. But the next message still begins with n+1.
 type connectedSocket struct {
 	fd        int
 	local     netip.AddrPort
@@ -29,8 +30,8 @@ type connectedSocket struct {
 	watcher   Watcher // watches the socket; nil until watch() is called
 }
 
-// newConnectedSocket opens a socket that only sends, to one peer. Answers go to the
-// RoCEv2 port (IBTA annex A17).
+// newConnectedSocket opens a socket that only sends packets to one peer. The peer sends
+// its answers to the RoCEv2 port, not to this socket (IBTA annex A17).
 func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*connectedSocket, error) {
 	fd, err := OpenSender(local)
 	if err != nil {
@@ -44,7 +45,8 @@ func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*c
 	return o, nil
 }
 
-// connect connects the socket. Over IPv4 it also finds out the first identification.
+// connect connects the socket. Over IPv4 it also finds out the identification of the
+// next message.
 func (c *connectedSocket) connect(local netip.Addr, peer netip.AddrPort, h destHeader) (err error) {
 	if err := c.prepare(h); err != nil {
 		return err
@@ -62,8 +64,8 @@ func (c *connectedSocket) connect(local netip.Addr, peer netip.AddrPort, h destH
 	return err
 }
 
-// prepare sets the IP header fields, and makes the receive buffer small, because nothing
-// is received.
+// prepare sets the IP header fields. It also makes the receive buffer as small as
+// possible, because the socket receives nothing.
 func (c *connectedSocket) prepare(h destHeader) error {
 	level, class, hops := unix.IPPROTO_IP, unix.IP_TOS, unix.IP_TTL
 	if h.remote.Is6() {
@@ -82,7 +84,7 @@ func (c *connectedSocket) prepare(h destHeader) error {
 }
 
 // identification returns the identification of an unsent message. The parameter message
-// is 0 for the message that is sent next, 1 for the one after it, and so on.
+// is 0 for the next message, 1 for the second next, and so on.
 func (c *connectedSocket) identification(message int) uint16 {
 	if !c.countsIDs {
 		return 0
@@ -93,14 +95,14 @@ func (c *connectedSocket) identification(message int) uint16 {
 // sent records that the kernel has accepted the given number of messages.
 func (c *connectedSocket) sent(messages int) { c.nextID += uint16(messages) }
 
-// full reports whether the send buffer may lack room: the kernel reports that more than
-// half is in use.
+// full reports whether the kernel may have refused a message because the send buffer is
+// full. The kernel says so if more than half of the buffer is in use.
 func (c *connectedSocket) full() bool {
 	writable, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, 0)
 	return writable == 0 && err == nil
 }
 
-// watch makes w wake the owner once, when the kernel accepts messages again.
+// watch makes w wake the owner once when the kernel accepts messages again.
 func (c *connectedSocket) watch(w Watcher, h epollset.Handler) {
 	const events = unix.EPOLLOUT | unix.EPOLLONESHOT
 	if c.watcher != nil {

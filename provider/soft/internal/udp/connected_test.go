@@ -15,7 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// passIdentified is a BPF program that drops packets whose PSN differs from the
+// passIdentified is a BPF program that passes packets if their PSN is equal to the
 // identification in the IP header.
 var passIdentified = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 0xfff00004},
@@ -27,8 +27,8 @@ var passIdentified = []unix.SockFilter{
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 }
 
-// An identified is a Sink that keeps the identification with which each packet's ICRC is
-// correct.
+// An identified is a Sink that finds out with which identification the ICRC of a packet
+// was computed.
 type identified struct {
 	flow wire.Flow
 	to   netip.AddrPort
@@ -43,8 +43,7 @@ func (r *identified) Receive(p wire.Packet, _ *Header) bool {
 	return true
 }
 
-// The sender computes the ICRC with the identification that the kernel writes, for all
-// forms of messages.
+// The sender computes ICRCs with the identifications that the kernel writes.
 func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	for _, segment := range []bool{true, false} {
 		r := newRig(t, "127.9.0.1", "127.9.0.2")
@@ -63,8 +62,8 @@ func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	}
 }
 
-// sendWithIDs sends packets with payloads of the given sizes. It writes the expected
-// identification of each packet into the PSN, and returns the identifications.
+// sendWithIDs sends packets with payloads of the given sizes. It uses the expected
+// identification of each packet as the PSN too, and returns all identifications.
 func (r *rig) sendWithIDs(sizes []int) (ids []uint16) {
 	for _, n := range sizes {
 		r.queue(n)
@@ -84,8 +83,7 @@ func (r *rig) sendWithIDs(sizes []int) (ids []uint16) {
 	return ids
 }
 
-// A destination gets a connected socket after connectAfter packets. The change loses or
-// reorders no packet.
+// No packet is lost or reordered when a destination gets a connected socket.
 func TestConnectAfterManyPackets(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
@@ -153,8 +151,8 @@ func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 	require.Equal(t, want, r.received().sizes)
 }
 
-// If nobody receives at the peer's port, the kernel reports the first packet's error when
-// the second packet is sent. The shared socket then sends the second packet.
+// If a connected socket reports an error of an earlier packet, the shared socket sends
+// the next packet.
 func TestConnectedSocketRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	refused := &destination{}
@@ -174,8 +172,7 @@ func TestConnectedSocketRefused(t *testing.T) {
 	require.Len(t, r.received().sizes, 2)
 }
 
-// If sendmmsg(2) fails at the second message, it returns no error. The next
-// identification is then unknown, so the connected socket is closed.
+// The connected socket is closed if the kernel has refused only the second message.
 func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
@@ -194,8 +191,7 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	require.Zero(t, r.send.queued)
 }
 
-// A message that a full socket refuses uses no identification, so the connected socket
-// stays.
+// A connected socket stays open when it is full.
 func TestConnectedSocketFull(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
@@ -227,8 +223,7 @@ func TestConnectedSocketFull(t *testing.T) {
 	require.Greater(t, flushes, 1, "the socket was full")
 }
 
-// The probe ignores datagrams that other sockets send before its receiving socket is
-// connected.
+// The probe ignores datagrams of other senders.
 func TestIPIDProbeIgnoresOtherSenders(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, r.to.connect())
@@ -249,7 +244,7 @@ func TestIPIDProbeIgnoresOtherSenders(t *testing.T) {
 	require.Equal(t, out.nextID+probesPerRead-1, last)
 }
 
-// A localSocket has at most connectedLimit destinations with a connected socket.
+// The number of connected sockets is limited.
 func TestConnectedSocketsAreBounded(t *testing.T) {
 	u := &localSocket{port: &localPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, connectedLimit: maxConnected,
 		connDests: make(map[destHeader]*destination), udDests: make(map[destHeader]*destination)}
@@ -293,7 +288,7 @@ func TestConnectFails(t *testing.T) {
 	}
 }
 
-// Each call of watch() lets a connected socket wake its owner once.
+// After watch() a connected socket wakes its owner once.
 func TestConnectedSocketWakesOwner(t *testing.T) {
 	s := newTestOwner(t)
 	r := newRig(t, "127.9.0.1", "127.9.0.2")

@@ -9,14 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// connectAfter is the number of packets before a destination gets a connected socket.
-// Opening one takes as long as sending 20 packets. Arbitrary.
+// A destination gets a connected socket after connectAfter packets. Opening a socket
+// takes as long as sending 20 packets. Arbitrary.
 const connectAfter = 64
 
-// A destination is the peer of one or more routes. It has the peer's address for system
-// calls, and the Flow that computes ICRCs.
+// A destination is a peer to which one or more routes lead.
 type destination struct {
-	// the table that has this destination: connDests or udDests of the localSocket
+	// table of the localSocket that has this destination: connDests or udDests
 	table   map[destHeader]*destination
 	header  destHeader
 	local   netip.AddrPort
@@ -27,7 +26,7 @@ type destination struct {
 
 	socket *connectedSocket // nil while the destination uses the shared socket
 	// Number of packets until the destination gets a connected socket. It is 0 if the
-	// destination has one or never gets one.
+	// destination has one, or if it never gets one.
 	untilConnect int
 	connects     int // number of connected sockets that the destination has had so far
 }
@@ -39,8 +38,7 @@ type destHeader struct {
 	hopLimit     uint8 // 0 means the default of the system
 }
 
-// set initializes the destination for packets from a local address. The peer has the
-// same UDP port.
+// set initializes the destination. The peer's UDP port is the same as the local port.
 func (d *destination) set(local netip.AddrPort, h destHeader) {
 	d.local, d.header = local, h
 	to := d.peer()
@@ -53,8 +51,8 @@ func (d *destination) peer() netip.AddrPort {
 	return netip.AddrPortFrom(d.header.remote, d.local.Port())
 }
 
-// countPacket counts a queued packet. After enough packets it calls connect() and returns
-// true, if mayConnect is true.
+// countPacket counts a queued packet. After enough packets it opens the connected socket
+// and returns true, but only if mayConnect is true.
 func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {
 		if d.untilConnect--; d.untilConnect == 0 {
@@ -77,8 +75,8 @@ func (d *destination) connect() error {
 	return nil
 }
 
-// disconnect closes the connected socket. The number of packets until the next connected
-// socket doubles each time, up to a limit.
+// disconnect closes the connected socket, if there is one. The destination needs twice
+// as many packets as before to get another connected socket, up to a limit.
 func (d *destination) disconnect() {
 	if d.socket == nil {
 		return

@@ -1,21 +1,19 @@
 // Package udp sends and receives packets of RoCEv2 with UDP sockets.
 //
-// A Ports has the sockets of a device: for each local address one for connection
-// management, and one or more for each shard. A Conn sends and receives the packets of
-// one shard. The goroutine that drives the shard owns the Conn and all objects that the
-// Conn uses, except the Ports.
+// A Ports has the sockets of a device. Each local address has one socket for connection
+// management, and one or more sockets for each shard. A Conn sends and receives the
+// packets of one shard. Only the goroutine that drives the shard may use the Conn.
 //
 // These types reduce the cost of a packet:
 //
 //   - batch: one system call sends or receives many packets, and UDP_SEGMENT sends
-//     several in one message.
-//   - receiver: a call reads one packet, or a batch if several packets wait.
-//   - merging: the kernel passes the packets of a burst together (UDP_GRO).
-//   - connectedSocket: a destination of many packets gets a connected socket. Over IPv4,
-//     an ipIDProbe finds out the identification that the kernel will write into the
-//     packets.
-//   - localPort: the kernel selects the shard's socket for each packet; see steer().
-//   - overflowSockets: a shard gets further sockets if its socket drops packets.
+//     several packets as one message.
+//   - receiver: a system call reads a batch only if several packets usually wait.
+//   - merging: the kernel passes several packets of a burst together (UDP_GRO).
+//   - connectedSocket: a destination of many packets gets a socket of its own. Over IPv4,
+//     an ipIDProbe finds out how the kernel numbers the packets.
+//   - localPort: the kernel selects a socket of the right shard for each packet.
+//   - overflowSockets: a shard gets more sockets if its socket drops packets.
 //   - Conn.Arm: epoll watches the sockets only while the owner may sleep.
 package udp
 

@@ -2,15 +2,15 @@
 
 package udp
 
-// When Drain has read drainLimit packets from one socket, it reads the next one. A socket
-// holds fewer packets by default (net.core.rmem_max).
+// Drain reads at most about drainLimit packets from one socket. By default a socket
+// holds fewer packets (net.core.rmem_max).
 const drainLimit = 2048
 
-// Drain receives packets that have arrived. It has to be called before timers fire,
-// because an acknowledgement may wait in a socket. One call reads few packets. If it
-// returns false, it has to be called again, with the parameter resume true, until it
-// returns true. It has then found each socket empty, or has read drainLimit packets from
-// it.
+// Drain receives all packets that have arrived. It has to be called before timers fire,
+// because an acknowledgement may still wait in a socket. One call reads only some
+// packets. If Drain returns false, the caller calls it again with resume set to true,
+// until it returns true. Even if packets arrive all the time, Drain ends after about
+// drainLimit packets from each socket.
 func (c *Conn) Drain(resume bool) (done bool) {
 	if !resume {
 		c.drain = drainProgress{}
@@ -30,8 +30,8 @@ type drainProgress struct {
 	packets  int // number of packets that were read from this socket
 }
 
-// read reads a batch from the present socket of u, and returns the number of packets. If
-// the socket is empty, or drainLimit packets were read, the next socket follows.
+// read reads a batch from the present socket, and returns the number of packets. After
+// the last packet, or after drainLimit packets, it moves to the next socket.
 func (d *drainProgress) read(u *localSocket) (packets int) {
 	n := 0
 	switch {

@@ -5,12 +5,12 @@ package udp
 import "golang.org/x/sys/unix"
 
 // With soft.PathAuto, peers on this host must use the local path, because only there the
-// kernel reports a peer's user. The sockets then drop all packets from the loopback
-// interface, because the kernel routes packets within this host through it.
+// kernel reports the user of a peer. So the sockets drop packets of this host. Such
+// packets arrive through the loopback interface.
 //
-// Connection requests and UD packets from an address of this host are dropped too,
-// because a packet of this host can come back through a tunnel; see channel.acceptsFrom
-// in package connmgr.
+// A packet of this host can also come back through a tunnel. So connection requests and
+// UD packets from an address of this host are dropped too; see channel.acceptsFrom in
+// package connmgr.
 
 // loopbackInterface is the index of the loopback interface in every network namespace
 // (LOOPBACK_IFINDEX in linux/net/core).

@@ -9,8 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A GSISocket sends and receives the packets of queue pair 1 at a local address (IBTA
-// vol. 1, 13.5). Only one goroutine at a time may use it.
+// A GSISocket sends and receives the packets of queue pair 1, which is for connection
+// management (IBTA vol. 1, 13.5). It belongs to one local address. Only one goroutine at
+// a time may use it.
 type GSISocket struct {
 	port *localPort
 	out  sender
@@ -18,8 +19,9 @@ type GSISocket struct {
 	dest destination // destination of the packet that Send sends
 }
 
-// OpenGSI opens the socket of a local address for packets to queue pair 1. One Receive
-// reads at most batchSize packets of at most the given size in bytes.
+// OpenGSI opens the socket of a local address for packets to queue pair 1. One call of
+// Receive reads at most batchSize packets. Packets longer than the given size in bytes
+// are dropped.
 func (ps *Ports) OpenGSI(local netip.Addr, batchSize, size int, counts *counters.Set) (*GSISocket, error) {
 	port, err := ps.acquire(local)
 	if err != nil {
@@ -38,20 +40,19 @@ func (s *GSISocket) FD() int { return s.port.gsi }
 // Local returns the local address and port.
 func (s *GSISocket) Local() netip.AddrPort { return s.port.local }
 
-// Close releases the local address. When no user is left, the sockets of the address are
-// closed.
+// Close releases the local address. The last user of the address closes all its sockets.
 func (s *GSISocket) Close() { s.port.release() }
 
-// Receive passes packets that have arrived to the sink, and returns the number of
-// datagrams. It does not block.
+// Receive passes packets that have arrived to the sink. It returns the number of
+// datagrams, and does not block.
 func (s *GSISocket) Receive(to Sink) int { return s.in.receive(to) }
 
-// Buffer returns memory for the next packet, valid until Send. It returns nil while the
-// kernel accepts no packets.
+// Buffer returns memory for the next packet. The memory is valid until Send. Buffer
+// returns nil while the kernel accepts no packets.
 func (s *GSISocket) Buffer() []byte { return s.out.buffer() }
 
-// Send sends a packet from the memory of Buffer. The packet is complete except for its
-// ICRC. Errors are ignored.
+// Send sends a packet that is in the memory from the last call of Buffer. The packet
+// must be complete except for its ICRC. Send ignores errors.
 func (s *GSISocket) Send(p wire.Packet, to netip.Addr) {
 	s.dest = destination{}
 	s.dest.set(s.port.local, destHeader{remote: to})

@@ -12,8 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// Each packet has its own route's traffic class and hop limit: in single messages and
-// segments, on shared and connected sockets.
+// Each packet has the traffic class and the hop limit of its route.
 func TestSendTrafficClassAndHopLimit(t *testing.T) {
 	for addr, option := range map[string]struct{ level, recvClass, recvHops, class, hops int }{
 		"127.9.0.1": {unix.IPPROTO_IP, unix.IP_RECVTOS, unix.IP_RECVTTL, unix.IP_TOS, unix.IP_TTL},
@@ -74,8 +73,8 @@ func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	return class, hops
 }
 
-// Before receiveHeaders, a receiver reports default values; afterwards each packet's
-// fields.
+// A receiver reports the header fields of packets after receiveHeaders, and defaults
+// before.
 func TestReceiveHeaders(t *testing.T) {
 	for i, addr := range []string{"127.9.0.1", "::1", "127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)

@@ -11,19 +11,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// Over IPv4 the kernel numbers the messages of a connected socket, beginning with a
-// secret number. An ipIDProbe finds the number out:
+// Over IPv4 the kernel numbers the messages of a connected socket. The number is in the
+// identification field of the IP header. The kernel begins with a secret number, and an
+// ipIDProbe finds it out:
 //
 //   - The connected socket sends datagrams, the probes, to another socket.
 //   - A BPF program of that socket cuts each datagram to a length that shows eight bits
 //     of the identification.
 
 const (
-	// probeSize is the length of a probe in bytes. The first byte selects eight bits of
-	// the identification. If they have the value v, 1+v bytes arrive.
+	// probeSize is the length of a probe in bytes. The first byte of the probe selects
+	// eight bits of the identification. If the eight bits have the value v, only 1+v
+	// bytes arrive.
 	probeSize = 1 + 255
-	// probeTimeout is the time in milliseconds after which a probe counts as lost. The
-	// sender then opens no more connected sockets. Arbitrary.
+	// probeTimeout is the time in milliseconds after which a probe counts as lost. After
+	// a lost probe the sender opens no more connected sockets. Arbitrary.
 	probeTimeout = 100
 )
 
@@ -34,13 +36,13 @@ var (
 
 // An ipIDProbe finds out the identification of the next message of a connected socket.
 type ipIDProbe struct {
-	from *connectedSocket // the connected socket, which sends the probes
+	from *connectedSocket // connected socket that sends the probes
 	fd   int              // descriptor of the socket that receives the probes
 	at   unix.Sockaddr    // address of the receiving socket
 }
 
-// probeIPID returns the identification of the next message over IPv4. It returns an
-// error if the kernel does not count as expected.
+// probeIPID returns the identification of the next message that the socket sends over
+// IPv4. It returns an error if the kernel does not count as expected.
 func probeIPID(of *connectedSocket) (uint16, error) {
 	r := &ipIDProbe{from: of}
 	if err := r.open(); err != nil {
@@ -89,7 +91,8 @@ func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	return err
 }
 
-// connect connects the receiving socket, which then receives only the probes.
+// connect connects the receiving socket to the sender of the probes. Afterwards the
+// socket receives only probes.
 func (r *ipIDProbe) connect(to netip.AddrPort) error {
 	if err := unix.Connect(r.fd, hostport.Sockaddr(to.Addr(), int(to.Port()))); err != nil {
 		return err
@@ -116,13 +119,14 @@ func (r *ipIDProbe) readID() (uint16, error) {
 	return uint16(high)<<8 | uint16(low), err
 }
 
-// checkSegments sends a message of two segments. Their identifications must be the
-// wanted one and the next number.
+// checkSegments checks how the kernel numbers segments. It sends a message of two
+// segments. The first one must have the identification in the parameter want, and the
+// second one the next number.
 func (r *ipIDProbe) checkSegments(want uint16) error {
 	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, probeSize); err != nil {
 		return err
 	}
-	// The first byte 0 in each segment asks for the low eight bits.
+	// The first byte of each segment is 0, which selects the low eight bits.
 	var b [2 * probeSize]byte
 	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
 		return err
@@ -169,8 +173,9 @@ func (r *ipIDProbe) receive(b []byte) (int, error) {
 	}
 }
 
-// requestIPID returns the BPF program of the receiving socket. It keeps (identification
-// >> first) & 0xff bytes and one more, where first is the first byte of the datagram.
+// requestIPID returns the BPF program of the receiving socket. The program cuts a
+// datagram to 1 + (identification >> n & 0xff) bytes. The number n is the first byte of
+// the datagram.
 func requestIPID() []unix.SockFilter {
 	const (
 		network        = 0xfff00000 // offset of the IP header (SKF_NET_OFF in linux/filter.h)

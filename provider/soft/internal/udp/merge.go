@@ -6,19 +6,19 @@ import "golang.org/x/sys/unix"
 
 const (
 	// mergedBatch is the largest number of datagrams that one system call receives while
-	// the kernel merges packets. Their buffers fit the cache of a processor.
+	// the kernel merges packets. Their buffers fit into the cache of a processor.
 	mergedBatch = 4
-	// mergedBufSize is the size in bytes of a buffer for merged packets, the largest
-	// length of an IP packet.
+	// mergedBufSize is the size in bytes of a buffer for merged packets. It is the
+	// largest length of an IP packet.
 	mergedBufSize = 1 << 16
-	// A batch of manyDatagrams counts as a burst. Arbitrary.
+	// A batch of at least manyDatagrams datagrams counts as a burst. Arbitrary.
 	manyDatagrams = 4
 	// The kernel begins to merge packets after this number of bursts. Arbitrary.
 	firstMergeWait = 16
 	// maxMergeWait limits merging.wait. Arbitrary.
 	maxMergeWait = 1 << 16
-	// The kernel stops to merge packets after this number of calls that have found no
-	// merged packets. Arbitrary.
+	// The kernel stops merging packets after this number of calls in a row that have
+	// found no merged packets. Arbitrary.
 	maxUnmergedCalls = 256
 )
 
@@ -29,29 +29,30 @@ const (
 	// mergeNever: the kernel or the owner of the socket does not allow merging.
 	mergeNever mergeState = iota
 	// mergeOff: the kernel passes each packet alone. A socket of a shard begins in this
-	// state. Bursts lead to mergeOn.
+	// state. Several bursts change the state to mergeOn.
 	mergeOff
-	// mergeOn: the kernel may merge packets of equal length and source to one datagram. A
-	// call of recvmsg(2) then takes 170 ns longer than recvfrom(2), which does not report
-	// the length of the packets. So calls without merged packets lead to mergeOff.
+	// mergeOn: the kernel may merge packets of equal length and source into one
+	// datagram. Only recvmsg(2) reports the length of the packets, and it takes 170 ns
+	// longer than recvfrom(2). So many calls without merged packets change the state to
+	// mergeOff.
 	mergeOn
 )
 
 // A merging decides when the kernel merges the packets of a socket.
 type merging struct {
 	state mergeState
-	// calls counts towards the next change of the state: bursts in mergeOff, and calls in
-	// a row that have found no merged packets in mergeOn.
+	// In mergeOff: number of bursts. In mergeOn: number of calls in a row that have
+	// found no merged packets.
 	calls int
-	wait  int // number of bursts in mergeOff, from firstMergeWait to maxMergeWait
+	wait  int // number of bursts after which merging begins, from firstMergeWait to maxMergeWait
 }
 
-// canMerge reports whether the kernel can merge the packets of the socket fd. It makes
-// the kernel stop to merge them.
+// canMerge reports whether the kernel can merge the packets of the socket fd. Afterwards
+// merging is off.
 func canMerge(fd int) bool { return setMerging(fd, false) }
 
-// setMerging makes the kernel merge the packets of the socket fd, or stop to do so. It
-// returns false on failure.
+// setMerging turns the merging of packets of the socket fd on or off. It returns false
+// on failure.
 func setMerging(fd int, on bool) bool {
 	value := 0
 	if on {
@@ -60,8 +61,9 @@ func setMerging(fd int, on bool) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, value) == nil
 }
 
-// received is called after each call that has read datagrams, with their number and the
-// number of packets in them. It returns true if the state has changed.
+// received is called after each system call that has read datagrams. The parameter
+// packets is the number of packets in the datagrams. The result is true if the state has
+// changed.
 func (m *merging) received(datagrams, packets int) (changed bool) {
 	switch {
 	case m.state == mergeNever:
@@ -79,8 +81,8 @@ func (m *merging) received(datagrams, packets int) (changed bool) {
 	return m.stop(m.calls >= maxUnmergedCalls)
 }
 
-// stop leads from mergeOn to mergeOff, if the parameter now is true. The next period in
-// mergeOff is twice as long as the last one, unless packets are merged again.
+// stop changes the state from mergeOn to mergeOff, if the parameter now is true. Merging
+// begins again only after twice as many bursts as before.
 func (m *merging) stop(now bool) (changed bool) {
 	if !m.enter(mergeOff, now) {
 		return false

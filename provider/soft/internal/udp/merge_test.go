@@ -66,8 +66,7 @@ func (r *rig) merge() {
 	r.recv.changeMerging()
 }
 
-// Merged packets arrive in order and unchanged, with the lengths that they had, and are
-// counted one by one.
+// Merged packets arrive in order and unchanged.
 func TestReceiveMerged(t *testing.T) {
 	for _, r := range []*rig{newRig(t, "127.9.0.1", "127.9.0.2"), oneSocket(t, "::1")} {
 		r.merge()
@@ -81,8 +80,7 @@ func TestReceiveMerged(t *testing.T) {
 	}
 }
 
-// The receiver begins to merge by itself after several bursts. Each burst is read with
-// few calls then.
+// After several bursts the receiver lets the kernel merge packets.
 func TestReceiverBeginsToMerge(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.recv.mayMerge(func(uint32) bool { return true })
@@ -121,8 +119,7 @@ func TestReceiveMergedDamage(t *testing.T) {
 	require.EqualValues(t, 1, r.count(counters.RxICRCEncapsulated))
 }
 
-// If merged packets are for queue pairs of several shards, the receiver lets the kernel
-// merge no more of them for a while.
+// The receiver stops merging if merged packets are for several shards.
 func TestReceiveMergedForAnotherShard(t *testing.T) {
 	r := mergedRig(t)
 	r.queue(64)

@@ -4,21 +4,23 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// After losses a shard opens further sockets at the same address, the overflow sockets.
-// The queue pairs of the shard are distributed over all its sockets.
+// If a shard's socket drops packets, the shard opens more sockets at the same address,
+// the overflow sockets. The queue pairs of the shard are distributed over all its
+// sockets.
 //
 // The kernel's Soft-RoCE sends up to 128 packets on a connection without an
-// acknowledgement (RXE_MAX_UNACKED_PSNS). By default a socket holds 185 packets of 1
-// KiB. Many connections lose packets, because the receiver can not slow down Soft-RoCE.
+// acknowledgement (RXE_MAX_UNACKED_PSNS), and the receiver can not slow it down. By
+// default a socket holds only 185 packets of 1 KiB. So a socket for many connections
+// drops packets.
 const (
-	// maxReceiveSockets is the largest number of sockets of a shard on one address: on
-	// average one for each of 64 connections.
+	// maxReceiveSockets is the largest number of sockets of a shard on one address. With
+	// 64 connections, each connection has a socket of its own on average.
 	maxReceiveSockets = 64
 	// receiveMemory is the largest size in bytes of all receive buffers of a shard on
 	// one address. Arbitrary.
 	receiveMemory = 32 << 20
-	// After this number of full polls in a row, which read 128 packets, the shard asks
-	// the kernel how many packets were dropped.
+	// After this number of full polls in a row, the shard asks the kernel how many
+	// packets were dropped. These polls have read 128 packets.
 	fullPollsBeforeCheck = 2
 )
 
@@ -27,8 +29,8 @@ type overflowSockets struct {
 	first     *localSocket
 	sockets   []*overflowSocket
 	fullPolls int // number of polls in a row in which every batch was full
-	// When the first socket has dropped this number of packets, overflow sockets are
-	// opened.
+	// Overflow sockets are opened when the first socket has dropped this number of
+	// packets.
 	limit   uint64
 	atLimit bool // The largest allowed number of sockets is open.
 	next    int  // index in the field sockets at which the next call of poll() begins
@@ -40,11 +42,10 @@ type overflowSocket struct {
 	first    *localSocket
 	fd       int
 	times    arrivalTimes
-	readable bool // Epoll has reported packets, and no call has emptied the socket since.
+	readable bool // Epoll has reported packets, and the socket was not emptied since.
 }
 
-// init takes over overflow sockets, with the descriptors fds, from an earlier use of the
-// localPort.
+// init takes over the overflow sockets fds, which an earlier localSocket has opened.
 func (o *overflowSockets) init(u *localSocket, fds []int) {
 	o.first, o.limit = u, droppedAt(u.fd)+1
 	o.watch(fds)
@@ -62,8 +63,8 @@ func (o *overflowSockets) watch(fds []int) {
 	o.receiveHeaders()
 }
 
-// receiveHeaders makes the kernel report IP headers at the overflow sockets, if it
-// reports them at the first socket.
+// receiveHeaders makes the kernel report IP headers at the overflow sockets too, if it
+// does so at the first socket.
 func (o *overflowSockets) receiveHeaders() {
 	for _, socket := range o.sockets {
 		if o.first.recv.receivesHeaders {
@@ -72,8 +73,9 @@ func (o *overflowSockets) receiveHeaders() {
 	}
 }
 
-// polled is called after each poll of the first socket, with the number of full batches.
-// After many drops it opens overflow sockets.
+// polled is called after each poll of the first socket. The parameter full is the number
+// of full batches. If the socket has dropped many packets, polled() opens overflow
+// sockets.
 func (o *overflowSockets) polled(full int) {
 	if full < receiveRounds || o.atLimit {
 		o.fullPolls = 0
@@ -84,8 +86,8 @@ func (o *overflowSockets) polled(full int) {
 	}
 	o.fullPolls = 0
 	if dropped := droppedAt(o.first.fd); dropped >= o.limit {
-		// If not all sockets can be opened, the next attempt follows after twice this
-		// number of drops.
+		// If some sockets can not be opened now, the next attempt follows after twice as
+		// many drops.
 		o.limit = 2 * dropped
 		o.widen()
 	}
@@ -102,7 +104,7 @@ func (o *overflowSockets) widen() {
 	o.atLimit = missing <= 0
 }
 
-// mayOpen returns how many further sockets the limits allow. The result may be negative.
+// mayOpen returns how many more sockets the limits allow. The result may be negative.
 func (o *overflowSockets) mayOpen() int {
 	size, err := unix.GetsockoptInt(o.first.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || size <= 0 {
@@ -113,8 +115,8 @@ func (o *overflowSockets) mayOpen() int {
 	return n - 1 - len(o.sockets)
 }
 
-// OnReady implements epollset.Handler. The method overflowSockets.poll reads the socket
-// when it is the socket's turn.
+// OnReady implements epollset.Handler. It reads nothing; overflowSockets.poll does that
+// later.
 func (s *overflowSocket) OnReady(int, uint32) { s.readable = true }
 
 // receive reads a batch of packets, and returns how many there were.
@@ -138,8 +140,8 @@ func (o *overflowSockets) poll() {
 	}
 }
 
-// close stops watching the overflow sockets. They stay open, because the localPort owns
-// them.
+// close stops watching the overflow sockets. The sockets stay open, because the
+// localPort owns them.
 func (o *overflowSockets) close() {
 	for _, socket := range o.sockets {
 		o.first.conn.cfg.Watcher.Unwatch(socket.fd)

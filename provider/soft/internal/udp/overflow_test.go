@@ -17,8 +17,8 @@ import (
 // defaultRmemMax is the kernel's default of net.core.rmem_max in bytes.
 const defaultRmemMax = 212992
 
-// A fanRig is a Conn with the default receive buffer, to which a test sends packets of
-// many connections at once.
+// A fanRig sends packets of many connections to a Conn at once. The Conn has the default
+// receive buffer.
 type fanRig struct {
 	*connRig
 	connections int
@@ -30,8 +30,7 @@ func newFanRig(t *testing.T, connections int) *fanRig {
 	return f
 }
 
-// shrink gives a socket the default receive buffer, because the Conn may have requested
-// more.
+// shrink gives a socket the default receive buffer.
 func (f *fanRig) shrink(fd int) {
 	require.NoError(f.t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, defaultRmemMax))
 }
@@ -57,8 +56,7 @@ func (f *fanRig) fire(i, packets int) {
 	}
 }
 
-// After a socket has dropped packets, the shard opens overflow sockets. In the next
-// burst, most connections get packets.
+// A shard opens overflow sockets after its socket has dropped packets.
 func TestOverflowOfAFullSocket(t *testing.T) {
 	const connections, window = 100, 128
 	f := newFanRig(t, connections)
@@ -93,8 +91,7 @@ func (f *fanRig) received() (n int) {
 	return n
 }
 
-// One call of PollOverflow reads few packets, so that receive buffers can be posted
-// before the next call. The sockets take turns.
+// One call of PollOverflow reads few packets, and the sockets take turns.
 func TestOverflowSocketsTakeTurns(t *testing.T) {
 	const packets = 3 * receiveBatch
 	f := newFanRig(t, maxReceiveSockets)
@@ -112,8 +109,7 @@ func TestOverflowSocketsTakeTurns(t *testing.T) {
 	}
 }
 
-// One call of Drain reads few packets. Drain returns true after all sockets were emptied,
-// including the overflow sockets.
+// Drain reads few packets in one call, and in the end empties all sockets.
 func TestDrainReadsEverySocket(t *testing.T) {
 	const packets = 2 * receiveBatch
 	f := newFanRig(t, 2*maxReceiveSockets)
@@ -131,8 +127,7 @@ func TestDrainReadsEverySocket(t *testing.T) {
 	require.Equal(t, f.connections*packets/2+1, f.received())
 }
 
-// Drain returns true after drainLimit packets of a socket, although packets arrive all
-// the time.
+// Drain ends even if packets arrive all the time.
 func TestDrainEnds(t *testing.T) {
 	f := newFanRig(t, 1)
 	f.fire(0, pollPackets)
@@ -181,7 +176,7 @@ func TestNoOverflowWithoutDrops(t *testing.T) {
 	require.Empty(t, f.u.overflow.sockets)
 }
 
-// A shard that opens an address again takes over its overflow sockets.
+// A shard that opens an address again uses the overflow sockets that are still open.
 func TestOverflowSocketsAreTakenOver(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.overflow.widen()
@@ -195,8 +190,8 @@ func TestOverflowSocketsAreTakenOver(t *testing.T) {
 	require.Equal(t, f.connections, f.burst(1))
 }
 
-// leaveDescriptors lowers the limit of descriptors, and opens descriptors until only n
-// are free. The function giveBack undoes both.
+// leaveDescriptors uses up descriptors until only n are free. The function giveBack
+// undoes this.
 func leaveDescriptors(t *testing.T, n int) (giveBack func()) {
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
@@ -229,8 +224,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// When descriptors run out, the shard closes half of the new sockets, and tries again
-// after more drops.
+// A shard that runs out of descriptors closes half of its new sockets, and tries again
+// later.
 func TestOverflowWithFewDescriptors(t *testing.T) {
 	const left = 20
 	f := newFanRig(t, 1+left/2)
@@ -256,7 +251,7 @@ func TestOverflowWithFewDescriptors(t *testing.T) {
 	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1)
 }
 
-// The descriptors and the memory of a shard's sockets are bounded.
+// The descriptors and the memory of a shard's sockets are limited.
 func TestOverflowIsBounded(t *testing.T) {
 	f := newFanRig(t, 1)
 	require.Equal(t, maxReceiveSockets-1, f.u.overflow.mayOpen())
@@ -269,7 +264,8 @@ func TestOverflowIsBounded(t *testing.T) {
 	f.conn.cfg.Shards = 1
 }
 
-// However many overflow sockets exist, every shard can open its first socket.
+// Every shard can open its first socket, even if other shards have many overflow
+// sockets.
 func TestOverflowLeavesPlacesForOtherShards(t *testing.T) {
 	const vectors = 64
 	ports := testPorts(freePort(t), 2*vectors)

@@ -16,7 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 )
 
-// A testOwner is a Conn's owner and Watcher in a test. As its Sink, it counts packets by
+// A testOwner is the owner, the Watcher and the Sink of a Conn. It counts packets by
 // queue pair.
 type testOwner struct {
 	epfd     int

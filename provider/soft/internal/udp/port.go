@@ -15,8 +15,8 @@ import (
 
 var errTooManySockets = errors.New("too many sockets on one address")
 
-// A Ports has the local addresses on which a device uses RoCEv2. Any goroutine may call
-// its methods.
+// A Ports has the sockets of a device, for all its local addresses. Any goroutine may
+// call its methods.
 type Ports struct {
 	udpPort uint16
 	slots   uint32 // number of slots; each shard uses one
@@ -27,12 +27,12 @@ type Ports struct {
 	droppedBefore uint64 // datagrams that the kernel dropped at sockets that are closed now
 }
 
-// A localPort has the sockets of one local address. All of them share the UDP port. A
-// BPF program selects the socket for each packet by the destination queue pair. The
+// A localPort has the sockets of one local address. All of them have the same UDP port.
+// For each packet, a BPF program selects a socket by the destination queue pair. The
 // mutex of Ports protects a localPort.
 //
-// No socket is closed while the localPort has users, because the kernel would renumber
-// the other sockets.
+// The BPF program knows the sockets by numbers. If a socket were closed, the kernel
+// would renumber the others. So all sockets stay open while the localPort has users.
 type localPort struct {
 	ports *Ports
 	local netip.AddrPort
@@ -42,22 +42,21 @@ type localPort struct {
 	members []member
 }
 
-// A member is one socket of a shard. steer() distributes the queue pairs of a shard over
-// its sockets.
+// A member is one socket of a shard.
 type member struct {
 	slot uint32 // the slot of the shard
 	fd   int
 }
 
 // NewPorts returns the Ports of a device, without open sockets. The parameter slots is
-// the largest number of shards. If the parameter farOnly is true, packets of this host
-// are dropped.
+// the largest number of shards. If the parameter farOnly is true, the sockets drop
+// packets of this host.
 func NewPorts(udpPort uint16, slots uint32, farOnly bool) *Ports {
 	return &Ports{udpPort: udpPort, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
 }
 
-// acquire returns the localPort of a local address and counts a user. The first user
-// opens the socket of connection management.
+// acquire returns the localPort of a local address, and adds one user to it. For the
+// first user it opens the socket of connection management.
 func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -70,8 +69,9 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	if p.gsi, err = openSocket(p.local, socketOptions{farOnly: ps.farOnly}); err != nil {
 		return nil, err
 	}
-	// gsi was bound without SO_REUSEPORT, so no other device has the port. Further
-	// sockets can only bind the port if they and gsi have SO_REUSEPORT.
+	// The socket was bound without SO_REUSEPORT, so no other device has the port. The
+	// device's other sockets can bind the same port only if all of them have
+	// SO_REUSEPORT.
 	if err := unix.SetsockoptInt(p.gsi, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		_ = unix.Close(p.gsi)
 		return nil, err
@@ -80,7 +80,7 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	return p, nil
 }
 
-// release counts one user less. The last user closes the sockets.
+// release removes one user. For the last user it closes the sockets.
 func (p *localPort) release() {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -95,8 +95,8 @@ func (p *localPort) release() {
 	_ = unix.Close(p.gsi)
 }
 
-// Overruns returns how many datagrams the kernel has dropped at the device's sockets,
-// open or closed.
+// Overruns returns how many datagrams the kernel has dropped at the sockets of the
+// device. It also counts sockets that are closed now.
 func (ps *Ports) Overruns() uint64 {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -107,7 +107,7 @@ func (ps *Ports) Overruns() uint64 {
 	return sum
 }
 
-// dropped returns how many datagrams the kernel has dropped at the localPort.
+// dropped returns how many datagrams the kernel has dropped at the open sockets.
 func (p *localPort) dropped() uint64 {
 	sum := droppedAt(p.gsi)
 	for _, m := range p.members {
@@ -128,8 +128,8 @@ func (ps *Ports) Addrs() []netip.Addr {
 	return addrs
 }
 
-// join returns the descriptors of the shard's sockets. If there is none, it opens one.
-// The localPort owns them.
+// join returns the descriptors of the shard's sockets. If the shard has no socket, join
+// opens one. The localPort owns the descriptors.
 func (p *localPort) join(slot uint32) ([]int, error) {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *localPort) join(slot uint32) ([]int, error) {
 	return p.socketsOf(slot), err
 }
 
-// widen opens up to n further sockets for a shard, and returns the descriptors of all
+// widen opens up to n more sockets for a shard. It returns the descriptors of all
 // sockets of the shard.
 func (p *localPort) widen(slot uint32, n int) []int {
 	p.ports.mu.Lock()
@@ -152,8 +152,8 @@ func (p *localPort) widen(slot uint32, n int) []int {
 	return p.socketsOf(slot)
 }
 
-// freePlaces returns how many overflow sockets may still be opened. One place is kept
-// for each shard without a socket. The caller holds the mutex.
+// freePlaces returns how many overflow sockets may still be opened. It leaves room for
+// each shard that has no socket yet. The caller holds the mutex.
 func (p *localPort) freePlaces() int {
 	absent := int(p.ports.slots)
 	seen := make(map[uint32]bool)
@@ -193,7 +193,7 @@ func (p *localPort) add(slot uint32, n int) error {
 }
 
 // openMembers opens n sockets for a shard, or fewer after an error. It returns all
-// members. When descriptors run out, it closes half of the new sockets.
+// members. If no descriptor is free, it closes half of the new sockets again.
 func (p *localPort) openMembers(slot uint32, n int) (members []member, err error) {
 	members = slices.Clone(p.members)
 	for range n {
@@ -214,8 +214,8 @@ func (p *localPort) openMembers(slot uint32, n int) (members []member, err error
 	return members, nil
 }
 
-// closeMembers closes the sockets that have joined last, in reverse order, so that none
-// is renumbered.
+// closeMembers closes the sockets that have joined last. It closes the newest socket
+// first, so that the kernel renumbers no socket.
 func closeMembers(members []member) {
 	for _, m := range slices.Backward(members) {
 		_ = unix.Close(m.fd)

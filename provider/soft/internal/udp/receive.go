@@ -12,38 +12,39 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A receiver reads packets from a socket, and drops invalid datagrams. It never blocks.
-// A call reads a batch if several packets wait, and otherwise one packet.
+// A receiver reads packets from a socket, and drops invalid ones. It never blocks. It
+// reads one packet with each system call, or a batch if several packets usually wait.
 type receiver struct {
 	fd    int
 	local netip.AddrPort
 	batch *batch
-	// merged reads datagrams while the kernel merges packets. It is nil before.
+	// Batch for merged packets. It is nil until the kernel merges packets for the first
+	// time.
 	merged  *batch
 	merging merging
-	// owns reports whether packets for a queue pair arrive at this receiver. It is nil if
-	// the kernel does not merge packets.
+	// owns reports whether packets for a queue pair arrive at this receiver. It is nil
+	// if merging is not allowed.
 	owns            func(qpn uint32) bool
 	full            bool    // The last call has filled its batch, so more datagrams may wait.
-	packets         int     // number of packets of the last call that has found some
+	packets         int     // number of packets that the last successful call has found
 	from            *source // source of the packet received last
 	sources         sources
 	successfulCalls int // number of calls in a row that found packets
-	// The next call reads a batch, because several packets usually wait.
+	// The next call reads a batch.
 	largeBatches    bool
 	receivesHeaders bool          // The kernel reports the IP header of each packet.
 	fields          controlFields // control messages of the datagram that deliver() handles
 
-	clock func() time.Duration // returns the time since the memory was allocated
+	clock func() time.Duration // returns the time since a fixed moment
 	times arrivalTimes         // arrival times of the packets at the socket fd
-	since time.Duration        // All packets in the field batch arrived after this time, by the field clock.
+	since time.Duration        // All packets of the last successful call arrived after this time, by the field clock.
 
 	counts *counters.Set // Each datagram adds 1 to one of these counters.
 }
 
 // newReceiver returns a receiver for the socket fd on the address local. One call of
-// receive() reads at most batchSize datagrams, none larger than the parameter size in
-// bytes.
+// receive() reads at most batchSize datagrams. Datagrams of more than size bytes are
+// dropped.
 func newReceiver(fd int, local netip.AddrPort, batchSize, size int, counts *counters.Set) receiver {
 	start := time.Now()
 	memory := receiver{batch: newBatch(batchSize, size), clock: func() time.Duration { return time.Since(start) }}
@@ -63,8 +64,8 @@ func (r *receiver) reopened(fd int, local netip.AddrPort, counts *counters.Set) 
 	}
 }
 
-// mayMerge allows the kernel to merge packets, if it can. The function owns reports
-// whether the packets of a queue pair arrive at this receiver.
+// mayMerge allows the receiver to let the kernel merge packets. The function owns
+// reports whether packets for a queue pair arrive at this receiver.
 func (r *receiver) mayMerge(owns func(qpn uint32) bool) {
 	r.owns = owns
 	r.merging = merging{wait: firstMergeWait}
@@ -73,8 +74,8 @@ func (r *receiver) mayMerge(owns func(qpn uint32) bool) {
 	}
 }
 
-// receive passes packets to the sink, and returns the number of datagrams that it has
-// read.
+// receive reads packets and passes them to the sink. It returns the number of datagrams
+// that it has read.
 func (r *receiver) receive(to Sink) (n int) {
 	from, n := r.read()
 	r.full = n == len(from.msgs)
@@ -85,20 +86,20 @@ func (r *receiver) receive(to Sink) (n int) {
 	r.since = r.times.received(r.clock)
 	r.times.drained = r.batched() && !r.full
 	r.successfulCalls++
-	// After three successful calls in a row the next call reads a batch. Two are not
-	// enough: the packets may be an answer and an acknowledgement.
+	// After three successful calls in a row the next call reads a batch. Two calls are
+	// not enough, because the two packets may be an answer and an acknowledgement.
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
 	r.packets = r.deliver(from, n, to)
-	// A call with few datagrams matters only while the kernel merges packets.
+	// In mergeOff only bursts count, so received() is not called for fewer datagrams.
 	if (n >= manyDatagrams || r.merging.state == mergeOn) && r.merging.received(n, r.packets) {
 		r.changeMerging()
 	}
 	return n
 }
 
-// changeMerging makes the kernel merge packets, or stop to do so, as the field merging
-// says. A merged datagram that arrives immediately before the kernel stops is lost like a
-// packet of the network, because recvfrom(2) does not report the length of the packets.
+// changeMerging turns merging on or off, as the field merging says. A merged datagram
+// that arrives just before merging is turned off is lost, because recvfrom(2) does not
+// report the length of its packets.
 func (r *receiver) changeMerging() {
 	on := r.merging.state == mergeOn
 	if on && r.merged == nil {
@@ -113,8 +114,8 @@ func (r *receiver) changeMerging() {
 	}
 }
 
-// receiveFrom reads a batch from another socket fd of the same local address. The
-// parameter times has the arrival times of that socket.
+// receiveFrom reads a batch from an overflow socket. The parameter times has the arrival
+// times at that socket.
 func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	n = r.batch.receive(fd)
 	if n > 0 {
@@ -125,8 +126,8 @@ func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	return n
 }
 
-// deliver checks the packets of the first n datagrams of a batch, and passes valid ones
-// to the sink. It returns the number of packets.
+// deliver checks the packets in the first n datagrams of a batch, and passes the valid
+// ones to the sink. It returns the number of packets.
 func (r *receiver) deliver(b *batch, n int, to Sink) (packets int) {
 	taken := uint64(0)
 	for i := range n {
@@ -146,16 +147,16 @@ func (r *receiver) deliver(b *batch, n int, to Sink) (packets int) {
 			}
 			data, packets = data[size:], packets+1
 		}
-		// The system call has overwritten the lengths in message i.
+		// The system call has overwritten some lengths in message i.
 		b.prepareReceive(i)
 	}
 	r.counts.Add(counters.RcvdPkts, taken)
 	return packets
 }
 
-// readControl reads the control messages of datagram i, and returns the length of the
-// packets in it. The last packet may be shorter. The parameter length is the length of
-// the datagram.
+// readControl reads the control messages of datagram i. It returns the length of the
+// packets in the datagram, but the last packet may be shorter. The parameter length is
+// the length of the datagram.
 func (r *receiver) readControl(b *batch, i, length int) (segment int) {
 	f := b.fields(i)
 	r.fields = f
@@ -178,28 +179,30 @@ func (r *receiver) deliverPacket(data []byte, at netip.AddrPort, to Sink) (taken
 	}
 	r.counts.Inc(counters.RcvdNoQPErr)
 	if r.merging.state == mergeOn && !r.owns(p.BTH().DestQP()) && r.merging.stop(true) {
-		// A network card has merged packets for queue pairs of several shards, and the
-		// kernel has used the first one's socket for all.
+		// A network card has merged packets for several shards. The kernel has passed
+		// all of them to the shard of the first packet.
 		r.changeMerging()
 	}
 	return false
 }
 
-// One of stampEvery calls that find packets reads the clock. Arbitrary.
+// A call is successful if it has found packets. Only one of stampEvery successful calls
+// reads the clock. Arbitrary.
 const stampEvery = 16
 
-// An arrivalTimes has a lower bound for the arrival times of packets at one socket.
-// After a call has emptied the socket, the bound is in the field stamp.
+// An arrivalTimes knows a time after which the packets in a socket have arrived. If a
+// call has left the socket empty, all later packets arrive after the time in the field
+// stamp.
 type arrivalTimes struct {
-	stamp   time.Duration // time of a recent call that found packets
-	stamped uint8         // number of calls that found packets after the field stamp was set
-	// The packets of the last call that found packets arrived after this time.
+	stamp   time.Duration // time of a recent successful call
+	stamped uint8         // number of successful calls since the field stamp was set
+	// The packets of the last successful call arrived after this time.
 	since   time.Duration
 	drained bool // The last call has left no packets in the socket.
 }
 
-// received is called after each call that found packets. It returns a time before their
-// arrival. It reads the clock only once in stampEvery calls.
+// received is called after each successful call. It returns a time before the packets of
+// this call arrived. It reads the clock only once in stampEvery calls.
 func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	if a.drained {
 		a.since = a.stamp
@@ -210,11 +213,11 @@ func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	return a.since
 }
 
-// receiveHeaders makes the kernel report IP headers, which makes calls slower. UD queue
-// pairs need the headers.
+// receiveHeaders makes the kernel report the IP header of each packet. UD queue pairs
+// need the headers, but calls become slower.
 func (r *receiver) receiveHeaders() {
 	if r.receivesHeaders || !receiveHeadersAt(r.fd, r.local) {
-		// Fields that are not reported keep their default value.
+		// Header fields that the kernel does not report keep their default value.
 		return
 	}
 	r.receivesHeaders, r.batch.wantsControl = true, true
@@ -223,8 +226,8 @@ func (r *receiver) receiveHeaders() {
 	}
 }
 
-// receiveHeadersAt makes the kernel report header fields of received packets. It returns
-// false on failure.
+// receiveHeadersAt makes the kernel report header fields of packets at the socket fd. It
+// returns false on failure.
 func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	level, options := unix.IPPROTO_IP, [...]int{unix.IP_RECVTOS, unix.IP_RECVTTL}
 	if local.Addr().Is6() {
@@ -238,8 +241,8 @@ func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	return true
 }
 
-// read reads a batch if batched() returns true, and otherwise one datagram, without its
-// IP header. It returns the batch, and the number of datagrams.
+// read reads one datagram or a batch. It returns the batch that has the datagrams, and
+// their number.
 func (r *receiver) read() (from *batch, n int) {
 	switch {
 	case r.merging.state == mergeOn:
@@ -255,8 +258,8 @@ func (r *receiver) batched() bool {
 	return r.largeBatches || r.receivesHeaders || r.merging.state == mergeOn
 }
 
-// check decodes a packet of the source at. It returns the counter RcvdPkts, or the
-// counter of the error.
+// check decodes a packet from the source at. It returns the counter RcvdPkts if the
+// packet is valid, and otherwise the counter of the error.
 func (r *receiver) check(data []byte, at netip.AddrPort) (wire.Packet, counters.ID) {
 	p, err := wire.Decode(data)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A receiver reads batches after several packets in a row, until a batch has a single
-// packet.
+// A receiver reads batches only if several packets wait.
 func TestReceiveBatchSize(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	take := func(packets int, large bool) {
@@ -39,8 +38,7 @@ func TestReceiveBatchSize(t *testing.T) {
 	take(0, false)
 }
 
-// A datagram longer than the longest packet is dropped and counted, alone and in a
-// batch.
+// A datagram that is too long is dropped and counted.
 func TestReceiveTooLong(t *testing.T) {
 	for _, large := range []bool{false, true} {
 		r := newRig(t, "127.9.0.1", "127.9.0.2")
@@ -57,7 +55,6 @@ func TestReceiveTooLong(t *testing.T) {
 }
 
 // A packet is dropped and counted if its identification does not fit the earlier ones.
-// The next fitting packet is received.
 func TestReceiveChecksIPID(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
@@ -85,8 +82,7 @@ func TestReceiveChecksIPID(t *testing.T) {
 	require.Zero(t, r.count(counters.RxICRCEncapsulated))
 }
 
-// For a packet, the receiver reports when the socket was last empty. The packet arrived
-// after that time.
+// The receiver knows a time after which a packet has arrived.
 func TestArrivalTimes(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	now := time.Duration(0)

@@ -11,15 +11,15 @@ import (
 // DefaultHopLimit is Linux's default hop limit (ip_default_ttl, ip(7)).
 const DefaultHopLimit = 64
 
-// A Route has the IP header fields of packets to a peer. Before Open, routes may be
-// compared with ==.
+// A Route has the IP header fields of packets to a peer. Before Conn.Open is called,
+// routes may be compared with ==.
 type Route struct {
 	Local, Remote netip.Addr
 	TrafficClass  uint8
 	HopLimit      uint8 // 0 means the default of the system
 	WantHeader    bool  // The receiver needs the IP header of each packet from the peer.
-	// PeerSocket is the last Header.Socket from the peer's queue pair. Packets for queue
-	// pairs with the same PeerSocket may leave in one message.
+	// PeerSocket is the value of Header.Socket in the last packet from the peer's queue
+	// pair. Packets for queue pairs with the same PeerSocket may be sent in one message.
 	PeerSocket uint16
 
 	// The fields below are set by Conn.Open.
@@ -32,9 +32,9 @@ type Header struct {
 	From, To     netip.Addr
 	TrafficClass uint8
 	HopLimit     uint8
-	// Socket is the sender's UDP port, or 0 if that is the port of RoCEv2. The queue pairs
-	// that send from one such port to this host belong to one shard of the sender, if the
-	// sender uses this package.
+	// Socket is the sender's UDP port, or 0 if the sender uses the port of RoCEv2. If
+	// the sender uses this package, any other port is that of a connected socket. All
+	// queue pairs that send from a connected socket belong to one shard.
 	Socket uint16
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A sender sends queued packets, many with one system call. It never blocks. A message
-// is one packet, or several of the same length (udp(7), UDP_SEGMENT).
+// A sender queues packets, and sends many of them with one system call. It never blocks.
+// A message is one packet, or several packets of the same length (udp(7), UDP_SEGMENT).
 type sender struct {
 	shared  connectedSocket // sends to destinations without a connected socket
 	batch   *batch
@@ -20,11 +20,11 @@ type sender struct {
 	dests   []*destination // for each packet, its destination
 	// for each packet, Route.PeerSocket
 	peerSockets []uint16
-	// Number of packets that wait, in the first buffers.
+	// number of queued packets, which are in the first buffers
 	queued       int
 	segmentation bool // The sender may use UDP_SEGMENT.
 	// The sender may open a connected socket. It opens at most one between two polls,
-	// because opening one takes as long as sending 20 packets.
+	// because opening a socket takes as long as sending 20 packets.
 	mayConnect bool
 	// A probe was lost, so no destination gets a connected socket any more.
 	connectDisabled bool
@@ -61,14 +61,14 @@ func (s *sender) reopened(fd int, counts *counters.Set) sender {
 	}
 }
 
-// canSegment reports whether the kernel supports UDP_SEGMENT. If the network interface
-// does not, handleError turns segmentation off.
+// canSegment reports whether the kernel supports UDP_SEGMENT. The network interface may
+// still not support it; see handleError.
 func canSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
 
-// buffer returns memory for the next packet, valid until put(). It returns nil if all
-// buffers are in use and the kernel accepts no packets.
+// buffer returns memory for the next packet. The memory is valid until put(). The result
+// is nil if all buffers are in use and the kernel accepts no packets.
 func (s *sender) buffer() []byte {
 	if s.queued == len(s.packets) {
 		s.flush()
@@ -79,8 +79,8 @@ func (s *sender) buffer() []byte {
 	return s.batch.buffer(s.queued)
 }
 
-// put queues a packet from the memory of buffer(), without its ICRC. flush() sends it.
-// The parameter peerSocket is Route.PeerSocket.
+// put queues a packet that is in the memory from the last call of buffer(). The packet
+// has no ICRC yet. The parameter peerSocket is Route.PeerSocket.
 func (s *sender) put(p wire.Packet, to *destination, peerSocket uint16) {
 	s.batch.setLength(s.queued, len(p.Bytes()))
 	s.packets[s.queued], s.dests[s.queued], s.peerSockets[s.queued] = p, to, peerSocket
@@ -98,8 +98,8 @@ func (s *sender) socketFor(packet int) *connectedSocket {
 	return &s.shared
 }
 
-// blocked is called after flush(). It returns the socket of the first queued packet,
-// which the kernel has not accepted, or nil if no packet is queued.
+// blocked is called after flush(). It returns the socket whose packet the kernel has not
+// accepted, or nil if no packet is queued.
 func (s *sender) blocked() *connectedSocket {
 	if s.queued == 0 {
 		return nil
@@ -132,22 +132,22 @@ func (s *sender) flush() {
 	s.moveToFront(first)
 }
 
-// handleError handles a message's error, and drops packets that can never be sent. It
-// returns true if flush() shall continue.
+// handleError handles the error of the message that begins with packet first. It drops
+// packets that can never be sent. It returns true if flush() may go on.
 func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case s.dests[*first].socket != nil:
-		// The shared socket sends this message, because the error may be about an
-		// earlier packet (udp(7), ECONNREFUSED).
+		// The error may be about an earlier packet (udp(7), ECONNREFUSED). So the shared
+		// socket tries to send this message again.
 		s.dests[*first].disconnect()
 	case errors.Is(err, unix.ENOBUFS):
 		return false
 	case n > 1 && (errors.Is(err, unix.EIO) || errors.Is(err, unix.EINVAL)):
 		// The network interface can not compute checksums, or can not cut a message of
-		// this length.
+		// this length into segments.
 		s.segmentation = false
 	default:
 		*first += n
@@ -156,8 +156,8 @@ func (s *sender) handleError(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages from queued packets, until it finds a packet for another socket.
-// It returns the number of messages.
+// gather makes messages from the queued packets, beginning with index first. It ends at
+// a packet for another socket. It returns the number of messages.
 func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
 		n := s.segmentsFrom(first)
@@ -176,8 +176,8 @@ func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	return messages
 }
 
-// segmentsFrom returns how many queued packets can be one message. All are for one queue
-// pair or one shard of the peer, because one socket receives the message.
+// segmentsFrom returns how many queued packets can be sent as one message, beginning
+// with index first. One socket of the peer receives the whole message.
 func (s *sender) segmentsFrom(first int) int {
 	if !s.segmentation {
 		return 1

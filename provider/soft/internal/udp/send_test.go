@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// Packets for several queue pairs are one message if one socket of the peer receives them
-// all.
+// Packets for several queue pairs are sent as one message if the same socket receives
+// them.
 func TestMessageForSeveralQueuePairs(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	type packet struct {
@@ -43,7 +43,7 @@ func TestMessageForSeveralQueuePairs(t *testing.T) {
 	require.Zero(t, r.count(counters.RxICRCEncapsulated))
 }
 
-// A header has the port of a connected socket, because one shard has this socket.
+// Header.Socket is the port of the connected socket that has sent the packet.
 func TestHeaderSocket(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	sockets := func() (got socketNumbers) {
@@ -57,7 +57,7 @@ func TestHeaderSocket(t *testing.T) {
 	require.Equal(t, socketNumbers{r.to.socket.local.Port()}, sockets())
 }
 
-// socketNumbers is a Sink that keeps Header.Socket of packets.
+// socketNumbers is a Sink that keeps Header.Socket of each packet.
 type socketNumbers []uint16
 
 func (s *socketNumbers) Receive(_ wire.Packet, from *Header) bool {

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// socketBuffer is the size in bytes that is requested for the send and receive
-	// buffers. The kernel limits it to net.core.wmem_max and rmem_max, by default 208
-	// KiB. Arbitrary.
+	// socketBuffer is the size in bytes that is requested for the send buffer and the
+	// receive buffer. The kernel allows at most net.core.wmem_max and rmem_max, by
+	// default 208 KiB. Arbitrary.
 	socketBuffer = 4 << 20
-	// ipMTUDiscoverDo is the value of IP_PMTUDISC_DO and IPV6_PMTUDISC_DO. The kernel
-	// then fragments no packets. On an IPv4 socket that is not connected, it writes the
-	// identification 0.
+	// ipMTUDiscoverDo is the value of IP_PMTUDISC_DO and IPV6_PMTUDISC_DO. With this
+	// option the kernel fragments no packets. It writes the identification 0 into the
+	// packets of an IPv4 socket that is not connected.
 	ipMTUDiscoverDo = unix.IP_PMTUDISC_DO
 )
 
@@ -33,8 +33,8 @@ type socketOptions struct {
 	farOnly bool
 }
 
-// openSocket opens an unconnected socket on one local address, because a connected one
-// receives from one peer only.
+// openSocket opens a socket on one local address. The socket is not connected, because
+// it has to receive from all peers.
 func openSocket(local netip.AddrPort, o socketOptions) (int, error) {
 	fd, err := hostport.UDPSocket(local.Addr())
 	if err != nil {
@@ -66,8 +66,8 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	discover, level, option := ipMTUDiscoverDo, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER
 	if local.Addr().Is6() {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER
-		// Soft-RoCE and network cards send the UDP checksum 0, which over IPv6 must be
-		// allowed (RFC 6936).
+		// Soft-RoCE and network cards send the UDP checksum 0. Over IPv6 a socket must
+		// allow that (RFC 6936).
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1); err != nil {
 			return fmt.Errorf("UDP_NO_CHECK6_RX: %w", err)
 		}
@@ -75,7 +75,7 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	if err := unix.SetsockoptInt(fd, level, option, discover); err != nil {
 		return fmt.Errorf("IP_MTU_DISCOVER: %w", err)
 	}
-	// By default, other sockets of this host also receive the multicast packets that this
+	// Otherwise other sockets of this host would receive the multicast packets that this
 	// socket sends.
 	loop := unix.IP_MULTICAST_LOOP
 	if local.Addr().Is6() {
@@ -92,7 +92,7 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 			return fmt.Errorf("SO_REUSEPORT: %w", err)
 		}
 	}
-	// Before the bind, so that the filter sees every packet.
+	// The filter is attached before the socket is bound, so that it sees every packet.
 	if o.farOnly {
 		if err := attachFilter(fd, unix.SO_ATTACH_FILTER, passFar); err != nil {
 			return fmt.Errorf("SO_ATTACH_FILTER: %w", err)

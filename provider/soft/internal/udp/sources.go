@@ -8,34 +8,35 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// maxSources is the largest number of remembered sources, about 1 MiB for each socket.
-// Arbitrary.
+// maxSources is the largest number of remembered sources. They take about 1 MiB for each
+// socket. Arbitrary.
 const maxSources = 4096
 
-// A source is an address and port of a sender, with the receiver's state for it.
+// A source is the address and port of a sender, and what the receiver remembers about
+// it.
 type source struct {
 	at     netip.AddrPort
 	flow   wire.Flow
 	idents wire.IdentWindow // recent identifications over IPv4
 	header Header           // header of the packet received last from the source
-	// The source is an entry of sources.known, and not the candidate.
+	// The source is remembered in sources.known.
 	kept bool
 }
 
-// A sources has the sources that a receiver remembers. The zero value has none.
+// A sources has the sources that a receiver remembers. The zero value is empty.
 type sources struct {
 	known map[netip.AddrPort]*source
 	// candidate is a new source, which has sent no valid packet yet.
 	candidate source
 }
 
-// find returns the source of packets between two addresses. A new source is valid until
-// the next call of find().
+// find returns the source of packets from the address remote. A new source is valid
+// until the next call of find().
 func (s *sources) find(remote, local netip.AddrPort) *source {
 	if source := s.known[remote]; source != nil {
 		return source
 	}
-	// The kernel may not report all header fields. These are the usual values.
+	// The usual values of header fields that the kernel does not report.
 	s.candidate = source{at: remote, header: Header{From: remote.Addr(), To: local.Addr(), HopLimit: DefaultHopLimit}}
 	if remote.Port() != local.Port() {
 		s.candidate.header.Socket = remote.Port()
@@ -44,8 +45,8 @@ func (s *sources) find(remote, local netip.AddrPort) *source {
 	return &s.candidate
 }
 
-// keep adds a source to known after a valid packet, and returns its entry. If known is
-// full, keep() removes a random source.
+// keep remembers a source after a valid packet, and returns the remembered source. If
+// there are maxSources sources, keep() forgets a random one.
 func (s *sources) keep(src *source) *source {
 	if src.kept {
 		return src

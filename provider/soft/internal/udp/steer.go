@@ -9,22 +9,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxMembers limits the shards' sockets at one address, because a BPF program may have
-// only 4096 instructions (BPF_MAXINSNS).
+// maxMembers is the largest number of shards' sockets at one address. More sockets could
+// need a BPF program with more than 4096 instructions (BPF_MAXINSNS).
 const maxMembers = 1000
 
-// steer returns the BPF program that selects a socket by the destination queue pair. It
-// adds 100 ns to a sendto(2) to this host; see bench/README.md.
+// steer returns the BPF program that selects a socket for each packet by the destination
+// queue pair. The program makes a sendto(2) to this host 100 ns slower; see
+// bench/README.md.
 //
-// Socket 0 belongs to connection management, and members[i] is socket i+1. The queue
-// pair number modulo the field modulus is the slot of a shard. The quotient selects one
-// of the shard's sockets. Socket 0 drops packets for a slot without a shard.
+// Socket 0 belongs to connection management, and members[i] is socket i+1. The program
+// divides the queue pair number by modulus. The remainder is the slot of a shard, and
+// the quotient selects one of the shard's sockets. Packets for a slot without a shard go
+// to socket 0, which drops them.
 //
 // The program reads the UDP payload, which begins with the BTH. See bpf(4), and
 // socket(7) for SO_ATTACH_REUSEPORT_CBPF.
 func steer(members []member, modulus uint32) []unix.SockFilter {
-	// Offset of the BTH word with the queue pair number in its low 24 bits (IBTA vol. 1,
-	// 9.2).
+	// Offset of the word of the BTH that has the queue pair number in its low 24 bits
+	// (IBTA vol. 1, 9.2).
 	const destQP = 4
 	p := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: destQP},

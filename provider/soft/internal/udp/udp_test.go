@@ -105,8 +105,7 @@ func (r *rig) received() *basket {
 	return b
 }
 
-// Packets arrive in order, at another socket and at the same one. On the loopback
-// interface they arrive at once.
+// Packets arrive in order. On the loopback interface they arrive at once.
 func TestSend(t *testing.T) {
 	sizes := []int{4096, 4096, 4096, 100, 100, 100, 0, 3, 1, 2, 4096}
 	for range 80 {
@@ -121,8 +120,8 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// carry sends packets with payloads of the given sizes, with or without UDP_SEGMENT.
-// They must arrive unchanged.
+// carry sends packets with payloads of the given sizes, with or without UDP_SEGMENT. It
+// checks that the packets arrive unchanged.
 func (r *rig) carry(segment bool, sizes []int) {
 	r.t.Helper()
 	require.True(r.t, r.send.segmentation, "every supported kernel has UDP_SEGMENT")
@@ -142,8 +141,8 @@ func (r *rig) carry(segment bool, sizes []int) {
 	require.Zero(r.t, r.send.queued)
 }
 
-// If the kernel refuses segments, the sender sends each packet alone. The kernel refuses
-// them on sockets without checksums.
+// If the kernel refuses segments, the sender sends each packet alone. A socket without
+// checksums has no segments.
 func TestSegmentsRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, unix.SetsockoptInt(r.send.shared.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
@@ -321,8 +320,8 @@ func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
 	}
 }
 
-// Only one device can have an address's UDP port. The error of a second one says what to
-// do.
+// Only one device can have a UDP port of an address. The error for another device says
+// what to do.
 func TestPortTaken(t *testing.T) {
 	mine, theirs := testPorts(freePort(t), 2), testPorts(0, 2)
 	theirs.udpPort = mine.udpPort

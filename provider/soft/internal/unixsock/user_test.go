@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The socket that has bound the name counts more than connected sockets with that name.
+// The search prefers the socket that has bound the name to connected sockets.
 func TestDiagSearch(t *testing.T) {
 	for _, c := range []struct {
 		name      string
