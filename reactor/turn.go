@@ -30,7 +30,6 @@ func (l *Loop) turn() (work int) {
 	return work
 }
 
-// run runs turns until the loop has ended.
 func (l *Loop) run() {
 	for l.state != loopEnded {
 		switch {
@@ -43,7 +42,6 @@ func (l *Loop) run() {
 	}
 }
 
-// pollCompletions polls the completion queues of all devices.
 func (l *Loop) pollCompletions() (work int) {
 	for _, d := range l.devices {
 		found := d.poll()
@@ -60,7 +58,6 @@ func (l *Loop) pollCompletions() (work int) {
 	return work
 }
 
-// runPosted runs the posted functions.
 func (l *Loop) runPosted() int {
 	n := l.mailbox.run()
 	l.stats.Posted += uint64(n)

@@ -76,5 +76,4 @@ func (p Users) Allows(uid uint32) bool {
 // that the kernel reports for all users who have none in this user namespace.
 func (p Users) IsOwn(uid uint32) bool { return uid == p.own && uid != p.unmapped }
 
-// allowsAll reports whether the processes of every user may be peers.
 func (p Users) allowsAll() bool { return slices.Contains(p.allowed, AnyUser) }

@@ -113,7 +113,6 @@ func (l *MappingLimit) recount() {
 	l.counting = false
 }
 
-// segments returns the number of mapped segments.
 func (l *MappingLimit) segments() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

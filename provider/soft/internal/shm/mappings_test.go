@@ -14,7 +14,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newTestLimit returns a MappingLimit for this process, with new counters.
 func newTestLimit() *MappingLimit {
 	return NewMappingLimit(MaxMappings(), CountMappings, new(counters.Set))
 }
@@ -32,7 +31,6 @@ func (l *MappingLimit) settle() {
 	}
 }
 
-// busy reports whether a count of the mappings is in progress.
 func (l *MappingLimit) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

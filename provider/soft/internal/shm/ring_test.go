@@ -10,7 +10,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
-// newRing returns the producer and the consumer of a ring.
 func newRing(slots int) (Producer, Consumer) {
 	r := Ring{slots: make([]slotFrame, slots), area: make([]byte, 1<<16)}
 	return NewProducer(r), Consumer{Ring: r}

@@ -32,7 +32,7 @@ const (
 	RingsOffset    = 4096 // offset of the first slots
 )
 
-// size returns the size of the segment in bytes.
+// size returns the size of a segment in bytes.
 func (g Geometry) size() int {
 	return RingsOffset + 2*(int(g.Slots)*SlotSize+int(g.Bytes))
 }

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testGeometry is the geometry of the segments in tests.
 var testGeometry = Geometry{
 	Slots: MinRingSlots, Bytes: MinRingBytes,
 }

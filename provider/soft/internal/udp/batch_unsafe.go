@@ -73,7 +73,8 @@ func (c *cmsgs) addHeader(h *destHeader) {
 	}
 }
 
-// newBatch returns a batch of n messages and n buffers of the given size in bytes.
+// newBatch returns a batch with n messages and n buffers. The parameter size is the size
+// of a buffer in bytes.
 func newBatch(n, size int) *batch {
 	return &batch{
 		msgs: make([]mmsg, n), iovecs: make([]unix.Iovec, n), buffers: make([][]byte, n), size: size,
@@ -179,7 +180,6 @@ func (b *batch) setLength(i, n int) { b.iovecs[i].SetLen(n) }
 // count returns the number of buffers of message i.
 func (b *batch) count(i int) int { return int(b.msgs[i].header.Iovlen) }
 
-// swap exchanges two buffers and their contents.
 func (b *batch) swap(i, j int) {
 	b.buffers[i], b.buffers[j] = b.buffers[j], b.buffers[i]
 	b.iovecs[i], b.iovecs[j] = b.iovecs[j], b.iovecs[i]

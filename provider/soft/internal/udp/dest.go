@@ -46,7 +46,6 @@ func (d *destination) set(local netip.AddrPort, h destHeader) {
 	d.flow.Set(local, to)
 }
 
-// peer returns the peer's address and port.
 func (d *destination) peer() netip.AddrPort {
 	return netip.AddrPortFrom(d.header.remote, d.local.Port())
 }

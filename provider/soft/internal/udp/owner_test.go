@@ -22,7 +22,7 @@ type testOwner struct {
 	epfd     int
 	handlers map[int]epollset.Handler
 	got      map[uint32]int // received packets by queue pair number
-	signals  int            // number of calls of Signal
+	signals  int
 }
 
 func newTestOwner(t *testing.T) *testOwner {
@@ -58,7 +58,6 @@ func (o *testOwner) Unwatch(fd int) {
 
 func (o *testOwner) Signal() { o.signals++ }
 
-// handleReady handles all events that epoll reports now.
 func (o *testOwner) handleReady() {
 	var ready [128]unix.EpollEvent
 	n, _ := unix.EpollWait(o.epfd, ready[:], 0)
@@ -80,7 +79,6 @@ type connRig struct {
 	route Route
 }
 
-// testSlots is the number of slots of a connRig's Ports.
 const testSlots = 2
 
 func newConnRig(t *testing.T) *connRig {
@@ -95,13 +93,11 @@ func newConnRig(t *testing.T) *connRig {
 	return c
 }
 
-// open opens the route of the rig.
 func (c *connRig) open() {
 	require.NoError(c.t, c.conn.Open(&c.route))
 	c.u = c.route.socket
 }
 
-// counted returns the value of a counter of the Conn.
 func (c *connRig) counted(id counters.ID) uint64 { return c.conn.cfg.Counts[id].Load() }
 
 // sendTo sends a packet to a queue pair, with the ICRC for the given identification.

@@ -44,7 +44,7 @@ type localPort struct {
 
 // A member is one socket of a shard.
 type member struct {
-	slot uint32 // the slot of the shard
+	slot uint32
 	fd   int
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// testPorts returns the ports of a device.
 func testPorts(port uint16, slots uint32) *Ports {
 	return NewPorts(port, slots, false)
 }
@@ -81,7 +80,6 @@ func joinRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPo
 	return r
 }
 
-// count returns the value of a counter.
 func (r *rig) count(id counters.ID) uint64 { return r.recv.counts[id].Load() }
 
 // queue queues a packet. The parameter payload is the length of its payload in bytes.
