@@ -29,6 +29,7 @@ type engine interface {
 	nextToSend() *wqe
 	nextIsNew() bool
 	gather(dst []byte, w *wqe, offset uint32) bool
+	gatherUncached(dst []byte, w *wqe, offset uint32) bool
 	signaled(w *wqe) bool
 	markBegun(w *wqe)
 	markSent(w *wqe, seq uint64)

@@ -254,15 +254,21 @@ func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	return true
 }
 
-// gather fills dst from the memory of sges, from an offset on. It returns false if some
-// memory is not accessible.
-func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
+// gather fills dst from the memory of sges, from an offset on. If the parameter uncached
+// is true, gather stores past the caches. It returns false if some memory is not
+// accessible.
+func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32, uncached bool) bool {
 	for len(dst) > 0 {
 		from, ok := p.sgeBytesFrom(sges, offset, 0)
 		if !ok {
 			return false
 		}
-		n := copy(dst, from)
+		var n int
+		if uncached {
+			n = shm.CopyUncached(dst, from)
+		} else {
+			n = copy(dst, from)
+		}
 		dst, offset = dst[n:], offset+uint32(n)
 	}
 	return true

@@ -191,5 +191,11 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 		copy(dst, w.inline[offset:])
 		return true
 	}
-	return q.pd.gather(dst, w.sges, offset)
+	return q.pd.gather(dst, w.sges, offset, false)
+}
+
+// gatherUncached is like gather for a request without inline data, but stores past the
+// caches.
+func (q *qp) gatherUncached(dst []byte, w *wqe, offset uint32) bool {
+	return q.pd.gather(dst, w.sges, offset, true)
 }

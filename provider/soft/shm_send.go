@@ -195,6 +195,9 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 		binary.BigEndian.PutUint64(dst[8:], 0)
 		return true
 	}
+	if w.flags&verbs.SendInline == 0 && c.p.out.Uncached(len(dst)) {
+		return c.q.gatherUncached(dst, w, w.shm.sent)
+	}
 	return c.q.gather(dst, w, w.shm.sent)
 }
 

@@ -14,6 +14,9 @@ package shm
 //	control_block.go    what a side publishes about itself
 //	slot.go             contents of a slot
 //	geometry.go         sizes of rings and segments
+//	copy_amd64.go       copies past the caches in assembly code
+//	copy_other.go       the same without assembly code
+//	copy.go             copies past the caches
 //	ring.go             rings of slots
 //	owned.go            memory for payloads in the caches of the producer
 //	segment_unsafe.go   layout of a segment

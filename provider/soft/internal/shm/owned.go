@@ -18,6 +18,10 @@ type ownedArea struct {
 // of 2022.
 const ownBytes = 4 << 10
 
+// minUncached is the length in bytes from which on storing past the caches is faster than
+// owning the lines first. Measured with streams, on an AMD EPYC of 2022.
+const minUncached = 2 << 10
+
 // sent records that a payload takes the next n bytes of the area.
 func (o *ownedArea) sent(n uint32) {
 	o.due = true
@@ -46,3 +50,8 @@ func (p *Producer) OwnNext() (ok bool) {
 	}
 	return free > 0
 }
+
+// Uncached reports whether the next payload, of n bytes, should be copied to the payload
+// area with CopyUncached. The consumer then reads the payload from memory. Lines that the
+// caches own are written in the caches.
+func (p *Producer) Uncached(n int) bool { return n >= minUncached && uint32(n) > p.owned.has }

@@ -89,3 +89,15 @@ func TestOwnNeedsFreeMemory(t *testing.T) {
 	require.True(t, out.OwnNext())
 	require.EqualValues(t, ownBytes, out.owned.has)
 }
+
+// A payload is copied past the caches if it is long and the caches do not own its lines.
+func TestUncached(t *testing.T) {
+	out, _ := newRing(8)
+	require.False(t, out.Uncached(minUncached-1))
+	require.True(t, out.Uncached(minUncached))
+	putArea(t, &out, ownBytes, 1)
+	require.True(t, out.Uncached(ownBytes))
+	require.True(t, out.OwnNext())
+	require.False(t, out.Uncached(ownBytes))
+	require.True(t, out.Uncached(ownBytes+1))
+}
