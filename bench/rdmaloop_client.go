@@ -18,7 +18,7 @@ type rdmaClient struct {
 	server netip.AddrPort
 	from   netip.AddrPort
 	// Local memory of one-sided operations. Nil until the first connection is open.
-	memory verbs.MR
+	memory *reactor.Region
 }
 
 func connectRDMA(s *spec) (client, error) {
@@ -86,7 +86,7 @@ type rdmaSender struct {
 	spec *spec
 	// The message, if Send copies it. Nil for larger messages and one-sided operations.
 	copyBuffer []byte
-	memory     verbs.MR
+	memory     *reactor.Region
 	remote     reactor.Remote
 }
 
@@ -97,7 +97,7 @@ func (cl *rdmaClient) newSender(c *reactor.Conn) (l *rdmaSender, err error) {
 	l = &rdmaSender{conn: c, spec: s}
 	if s.oneSided() {
 		if cl.memory == nil {
-			cl.memory, err = c.Alloc(s.Size*s.InFlight, verbs.AccessAll)
+			cl.memory, err = c.Loop().Engine().Alloc(s.Size*s.InFlight, verbs.AccessAll)
 		}
 		l.memory = cl.memory
 		return l, errors.Join(err, l.remote.UnmarshalBinary(c.PeerPrivateData()))
@@ -131,9 +131,9 @@ func (r *rdmaSender) start(n uint64) error {
 
 // localPart returns the local memory for operation n. Operations in flight use different
 // parts of the memory.
-func (r *rdmaSender) localPart(n uint64) verbs.SGE {
-	at := n % uint64(r.spec.InFlight) * uint64(r.spec.Size)
-	return verbs.SGE{Addr: r.memory.Addr() + at, Length: uint32(r.spec.Size), LKey: r.memory.LKey()}
+func (r *rdmaSender) localPart(n uint64) reactor.Piece {
+	at := int(n%uint64(r.spec.InFlight)) * r.spec.Size
+	return reactor.Piece{Region: r.memory, Offset: at, Length: r.spec.Size}
 }
 
 // sendLarge sends a message from a leased buffer, without a copy.

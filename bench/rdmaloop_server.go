@@ -22,8 +22,9 @@ type echoServer struct {
 	spec *spec
 	*node
 	addr string
-	// Memory for one-sided operations, if the workload has any.
-	memory verbs.MR
+	// Memory for one-sided operations. Nil for workloads with messages.
+	memory *reactor.Region
+	remote reactor.Remote // what the clients need to use the memory
 }
 
 func serveRDMA(s *spec) (server, error) {
@@ -56,7 +57,7 @@ func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 			fmt.Fprintln(os.Stderr, errors.Join(err, req.Reject(nil)))
 			return
 		}
-		p.PrivateData, _ = reactor.RemoteOf(e.memory).AppendBinary(nil)
+		p.PrivateData, _ = e.remote.AppendBinary(nil)
 	}
 	if err := req.Accept(p); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -66,8 +67,15 @@ func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 // allocMemory allocates the memory for one-sided operations once. There is only one
 // loop, so it needs no lock.
 func (e *echoServer) allocMemory(req *reactor.ConnRequest) (err error) {
-	if e.memory == nil {
-		e.memory, err = req.Loop().Alloc(req.Device(), e.spec.Size, verbs.AccessAll)
+	if e.memory != nil {
+		return nil
+	}
+	if e.memory, err = req.Engine().Alloc(e.spec.Size, verbs.AccessAll); err != nil {
+		return err
+	}
+	list, err := e.memory.RemoteOn(req.Device(), 0, e.spec.Size)
+	if err == nil {
+		e.remote = list[0].Remote
 	}
 	return err
 }

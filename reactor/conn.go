@@ -36,6 +36,7 @@ type Conn struct {
 
 	flow         sendFlow
 	requests     sendRequests // outstanding send requests
+	maxSGE       int          // largest number of scatter/gather elements of a send request
 	batch        sendBatch
 	maxInline    int // size in bytes of the largest message that is sent inline
 	recvs        recvQueue
@@ -136,16 +137,6 @@ func (c *Conn) SetContext(v any) { c.context = v }
 
 // Stats returns the present counters of the connection.
 func (c *Conn) Stats() ConnStats { return c.stats }
-
-// Alloc is Loop.Alloc for the connection's device. Other connections of the loop on this
-// device can use the memory too. The memory stays valid after the connection has ended.
-// After OnClose the error matches ErrClosed.
-func (c *Conn) Alloc(size int, access verbs.Access) (verbs.MR, error) {
-	if c.state >= stateDisconnecting {
-		return nil, operr.Wrap("allocate memory", ErrClosed)
-	}
-	return c.device.alloc(size, access)
-}
 
 // Lease is Loop.Lease for the device of the connection. The error matches ErrClosed after
 // OnClose.

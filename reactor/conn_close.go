@@ -270,8 +270,12 @@ func (c *Conn) releaseResources() {
 		c.device.slab.put(b)
 	}
 	for c.flow.outstanding() > 0 {
-		if b := c.requests.at(c.flow.retire()).buffer; b != nil {
-			b.recycle()
+		r := c.requests.at(c.flow.retire())
+		if r.buffer != nil {
+			r.buffer.recycle()
+		}
+		if r.use != nil {
+			r.use.end()
 		}
 	}
 	if c.device.sharedRecv != nil {

@@ -245,7 +245,8 @@ func (c *Conn) makeQP() (err error) {
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
 	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery)
-	c.maxInline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
+	caps := c.qp.Caps()
+	c.maxInline, c.maxSGE = min(caps.MaxInline, cfg.MaxInline), caps.MaxSendSGE
 }
 
 // makeRecvQueue makes the receive queue and posts its buffers, or adds the connection to

@@ -9,27 +9,28 @@ import (
 // peer executes later messages and READs of the connection after the WRITE (IBTA vol. 1,
 // 10.8.3.3, table 79). Source: ibv_post_send(3).
 //
-// This side's memory is from Alloc of the same loop and device, and must not change
-// until OnCompletion.
-//
-// The errors are those of Send, and a *verbs.ParamError for a wrong option. If the peer
+// The memory of the parameter local must not change until OnCompletion. If the peer
 // forbids the access, the connection ends with verbs.StatusRemAccessErr.
-func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
-	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
+//
+// The errors are those of Send, a *verbs.ParamError for a wrong option or a piece outside
+// its Region, verbs.ErrForeign for a Region of another engine, ErrClosed for a closed
+// Region, and the errors of Engine.Register if the device does not know the Region yet.
+func (c *Conn) Write(local Piece, remote Remote, o SendOptions) error {
+	return c.oneSided(verbs.OpWrite, &local, remote, 0, &o)
 }
 
 // WriteImm is Write with immediate data. When the memory is written, the peer's
 // OnMessage gets a Message with the immediate data. This consumes a receive buffer of
 // the peer.
-func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOptions) error {
-	return c.oneSided(verbs.OpWriteImm, local, remote, imm, &o)
+func (c *Conn) WriteImm(local Piece, remote Remote, imm uint32, o SendOptions) error {
+	return c.oneSided(verbs.OpWriteImm, &local, remote, imm, &o)
 }
 
 // Read reads local.Length bytes of the peer's memory into the local memory. Memory and
-// errors are as for Write. Later messages and WRITEs may be executed before the READ has
+// errors are as for Write. The Region needs verbs.AccessLocalWrite. Later messages and WRITEs may be executed before the READ has
 // completed, unless they set SendOptions.Fence.
-func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
-	return c.oneSided(verbs.OpRead, local, remote, 0, &o)
+func (c *Conn) Read(local Piece, remote Remote, o SendOptions) error {
+	return c.oneSided(verbs.OpRead, &local, remote, 0, &o)
 }
 
 // CompareSwap compares 8 bytes of the peer's memory with the parameter compare. If they
@@ -50,19 +51,25 @@ func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 }
 
 // oneSided stages a WRITE, a WRITE with immediate or a READ.
-func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, imm uint32, o *SendOptions) error {
+func (c *Conn) oneSided(code verbs.Opcode, local *Piece, remote Remote, imm uint32, o *SendOptions) error {
 	if err := o.checkOneSided(code); err != nil {
 		return err
 	}
 	if err := c.checkSend(0); err != nil {
 		return err
 	}
+	at := len(c.batch.sges)
+	use, err := c.addPiece(code, local)
+	if err != nil {
+		return err
+	}
 	wr, r := c.acceptOp(code, o, true)
 	wr.Imm = imm
-	r.bytes = local.Length
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
-	if local.Length > 0 {
-		wr.SGEs = c.batch.sgeList(local)
+	if use != nil {
+		wr.SGEs = c.batch.sges[at:]
+		use.underWay++
+		r.use, r.bytes = use, uint32(local.Length)
 	}
 	return nil
 }

@@ -26,12 +26,11 @@ func TestOneSidedOperations(t *testing.T) {
 			require.True(t, ok)
 			imm = append(imm, n)
 		}}, nil)
-	remoteMR, err := p.accepted.Alloc(4096, verbs.AccessAll)
-	require.NoError(t, err)
-	localMR, err := p.dialed.Alloc(4096, verbs.AccessLocalWrite)
-	require.NoError(t, err)
+	target := alloc(t, p.accepted, 4096, verbs.AccessAll)
+	source := alloc(t, p.dialed, 4096, verbs.AccessLocalWrite)
 	remote := func(offset uint64) reactor.Remote {
-		return reactor.Remote{Addr: remoteMR.Addr() + offset, RKey: remoteMR.RKey()}
+		r := remoteOf(t, p.accepted, target)
+		return reactor.Remote{Addr: r.Addr + offset, RKey: r.RKey}
 	}
 	finished := func(want ...reactor.Op) {
 		t.Helper()
@@ -42,19 +41,19 @@ func TestOneSidedOperations(t *testing.T) {
 		done = nil
 	}
 
-	copy(localMR.Bytes(), "written")
-	require.NoError(t, p.dialed.Write(verbs.SGEOf(localMR, 0, 7), remote(64), reactor.SendOptions{Tag: 1}))
-	require.NoError(t, p.dialed.Read(verbs.SGEOf(localMR, 100, 7), remote(64), reactor.SendOptions{Tag: 2}))
+	copy(source.Bytes(), "written")
+	require.NoError(t, p.dialed.Write(reactor.Piece{Region: source, Length: 7}, remote(64), reactor.SendOptions{Tag: 1}))
+	require.NoError(t, p.dialed.Read(reactor.Piece{Region: source, Offset: 100, Length: 7}, remote(64), reactor.SendOptions{Tag: 2}))
 	finished(reactor.Op{Code: verbs.OpWrite, Tag: 1, Bytes: 7}, reactor.Op{Code: verbs.OpRead, Tag: 2, Bytes: 7})
-	require.Equal(t, "written", string(remoteMR.Bytes()[64:71]))
-	require.Equal(t, "written", string(localMR.Bytes()[100:107]))
+	require.Equal(t, "written", string(target.Bytes()[64:71]))
+	require.Equal(t, "written", string(source.Bytes()[100:107]))
 
-	require.NoError(t, p.dialed.WriteImm(verbs.SGEOf(localMR, 0, 7), remote(0), 77, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.WriteImm(reactor.Piece{Region: source, Length: 7}, remote(0), 77, reactor.SendOptions{}))
 	finished(reactor.Op{Code: verbs.OpWriteImm, Bytes: 7})
 	p.drive(t, func() bool { return len(imm) == 1 })
 	require.Equal(t, []uint32{77}, imm)
 
-	binary.NativeEndian.PutUint64(remoteMR.Bytes()[8:], 40)
+	binary.NativeEndian.PutUint64(target.Bytes()[8:], 40)
 	require.NoError(t, p.dialed.FetchAdd(remote(8), 2, reactor.SendOptions{}))
 	require.NoError(t, p.dialed.CompareSwap(remote(8), 42, 1<<40, reactor.SendOptions{}))
 	require.NoError(t, p.dialed.CompareSwap(remote(8), 42, 0, reactor.SendOptions{}))
@@ -78,13 +77,11 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 		tags, errs = append(tags, op.Tag), append(errs, err)
 	}}
 	p := connect(t, client, &hooks{}, nil)
-	remoteMR, err := p.accepted.Alloc(64, verbs.AccessLocalWrite) // the client may not write to this region
-	require.NoError(t, err)
-	localMR, err := p.dialed.Alloc(64, verbs.AccessLocalWrite)
-	require.NoError(t, err)
+	target := alloc(t, p.accepted, 64, verbs.AccessLocalWrite) // the client may not write to this region
+	source := alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
 
 	require.NoError(t, p.dialed.SendWith([]byte("fine"), reactor.SendOptions{Notify: true, Tag: 1}))
-	require.NoError(t, p.dialed.Write(verbs.SGEOf(localMR, 0, 64), reactor.Remote{Addr: remoteMR.Addr(), RKey: remoteMR.RKey()}, reactor.SendOptions{Tag: 2}))
+	require.NoError(t, p.dialed.Write(reactor.Piece{Region: source, Length: 64}, remoteOf(t, p.accepted, target), reactor.SendOptions{Tag: 2}))
 	require.NoError(t, p.dialed.SendWith([]byte("after"), reactor.SendOptions{Notify: true, Tag: 3}))
 	p.closed(t)
 	require.Equal(t, []uint64{1, 2, 3}, tags)
@@ -104,11 +101,9 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 func TestOperationsDoNotAllocate(t *testing.T) {
 	done := 0
 	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { done++ }}, &hooks{}, nil)
-	remoteMR, err := p.accepted.Alloc(64, verbs.AccessAll)
-	require.NoError(t, err)
-	localMR, err := p.dialed.Alloc(64, verbs.AccessLocalWrite)
-	require.NoError(t, err)
-	local, remote := verbs.SGEOf(localMR, 0, 64), reactor.Remote{Addr: remoteMR.Addr(), RKey: remoteMR.RKey()}
+	target := alloc(t, p.accepted, 64, verbs.AccessAll)
+	source := alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
+	local, remote := reactor.Piece{Region: source, Length: 64}, remoteOf(t, p.accepted, target)
 	var failed error
 	note := func(err error) {
 		if err != nil {
@@ -141,11 +136,10 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 // refused.
 func TestOperationsRefuseOptions(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
-	mr, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)
-	require.NoError(t, err)
+	mr := alloc(t, p.dialed, 8, verbs.AccessLocalWrite)
 	buf, err := p.dialed.Lease()
 	require.NoError(t, err)
-	local, to, c := verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8}, p.dialed
+	local, to, c := reactor.Piece{Region: mr, Length: 8}, reactor.Remote{Addr: 8}, p.dialed
 	operations := map[string]func(reactor.SendOptions) error{
 		"send":         func(o reactor.SendOptions) error { return c.SendWith(nil, o) },
 		"send buffer":  func(o reactor.SendOptions) error { return c.SendBufferWith(buf, o) },

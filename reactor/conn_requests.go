@@ -6,10 +6,11 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type sendRequest struct {
 	tag    uint64       // Op.Tag
 	buffer *Buffer      // buffer to release after the completion, or nil
+	use    *regionUse   // use of a region that ends with the completion, or nil
 	bytes  uint32       // Op.Bytes
 	code   verbs.Opcode // Op.Code
 	// plain means that the completed request is only counted. The fields tag, buffer,
-	// bytes, code and notify then have no meaning.
+	// use, bytes, code and notify then have no meaning.
 	plain  bool
 	notify bool // OnCompletion must be called after the completion
 	probe  bool // the request was posted by Conn.probe

@@ -248,6 +248,10 @@ func (c *Conn) retire(err error) {
 	}
 	c.countResult(err)
 	op, notify := r.op(), r.notify
+	if u := r.use; u != nil {
+		r.use = nil
+		u.end()
+	}
 	if b := r.buffer; b != nil {
 		r.buffer = nil
 		if op.Code.Atomic() {

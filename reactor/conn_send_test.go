@@ -115,8 +115,6 @@ func TestSendChecks(t *testing.T) {
 	require.ErrorIs(t, p.dialed.Abort(nil), reactor.ErrClosed)
 	_, err := p.dialed.Lease()
 	require.ErrorIs(t, err, reactor.ErrClosed)
-	_, err = p.dialed.Alloc(1, verbs.AccessLocalWrite)
-	require.ErrorIs(t, err, reactor.ErrClosed)
 }
 
 // TestOneDoorbellPerTurn checks that the messages of one turn share a doorbell, and that

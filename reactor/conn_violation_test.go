@@ -25,9 +25,8 @@ func TestViolationHasOneError(t *testing.T) {
 		for _, outstanding := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				p := connect(t, &hooks{}, &hooks{}, nil)
-				mr, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)
-				require.NoError(t, err)
-				require.NoError(t, p.dialed.Write(verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+				mr := alloc(t, p.dialed, 8, verbs.AccessLocalWrite)
+				require.NoError(t, p.dialed.Write(reactor.Piece{Region: mr, Length: 8}, reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
 				if outstanding {
 					p.dialed.Flush()
 					require.NoError(t, p.accepted.Send([]byte("not delivered")))
@@ -47,10 +46,9 @@ func TestViolationHasOneError(t *testing.T) {
 // while a send is unconfirmed.
 func TestViolationAfterClose(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
-	mr, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)
-	require.NoError(t, err)
+	mr := alloc(t, p.dialed, 8, verbs.AccessLocalWrite)
 	require.NoError(t, p.accepted.Send([]byte("not delivered")))
-	require.NoError(t, p.dialed.Write(verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.Write(reactor.Piece{Region: mr, Length: 8}, reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
 	p.dialed.Flush()
 	reactor.HoldAsyncEvents(p.accepted)
 	p.accepted.Close()
@@ -68,9 +66,8 @@ func TestViolationBeforeOpen(t *testing.T) {
 		server := newLoop(t, &hooks{acceptError: func(_ *reactor.ConnRequest, err error) { failed = err }}, nil)
 		client := newLoop(t, &hooks{open: func(c *reactor.Conn) {
 			dialed = c
-			mr, err := c.Alloc(8, verbs.AccessLocalWrite)
-			require.NoError(t, err)
-			require.NoError(t, c.Write(verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+			mr := alloc(t, c, 8, verbs.AccessLocalWrite)
+			require.NoError(t, c.Write(reactor.Piece{Region: mr, Length: 8}, reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
 		}}, nil)
 		require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
 		drive(t, func() bool { return len(reactor.ConnsOf(server)) == 1 }, client, server)

@@ -1,5 +1,5 @@
 // Package reactor is an event loop for RDMA. A loop owns connections, their
-// completion queues and their registered memory. It calls the methods of a Handler when
+// completion queues and their buffers. It calls the methods of a Handler when
 // a peer requests a connection, when a connection is established, when a message has
 // been received, when an operation has completed, and when a connection has closed.
 //
@@ -119,22 +119,31 @@
 //
 // # One-sided operations
 //
-// Write, WriteImm, Read, CompareSwap and FetchAdd access memory of the peer, which the
-// peer has registered with Conn.Alloc or Loop.Alloc and described with RemoteOf. The
-// peer's application takes no part in the access.
+// Write, WriteImm, Read, CompareSwap and FetchAdd access memory of the peer. The peer has
+// made a Region of the memory with Engine.Alloc or Engine.Register, and has described it
+// with Region.Remote. The peer's application takes no part in the access.
 //
 // When OnCompletion reports a WRITE as successful, the device of the peer has received
 // all of its data. The peer's application learns of the data only from a message: the
 // message of a WriteImm, or a later message on the same connection. When OnMessage is
-// called for this message, the data is complete, and the peer may read MR.Bytes without
-// atomic operations (IBTA vol. 1, 9.5). A message on another connection gives no such
-// promise. Without a message, the peer can only watch a word of the memory with
+// called for this message, the data is complete, and the peer may read Region.Bytes
+// without atomic operations (IBTA vol. 1, 9.5). A message on another connection gives no
+// such promise. Without a message, the peer can only watch a word of the memory with
 // verbs.LoadUint64: see Loop.SetTurnFunc. When the word has changed, other bytes of the
 // same WRITE may still be missing, because a device may write them in any order.
 //
-// This side must not change the memory of a WRITE, and must not read the memory of a
-// READ, before OnCompletion. A later READ of the connection sees the data of an earlier
-// WRITE. For the order of a READ and later operations see SendOptions.Fence.
+// The memory of this side is a Piece of a Region. This side must not change the memory
+// of a WRITE, and must not read the memory of a READ, before OnCompletion. A later READ
+// of the connection sees the data of an earlier WRITE. For the order of a READ and later
+// operations see SendOptions.Fence.
+//
+// # Memory
+//
+// A Region is registered memory of the engine. One Region serves the connections of all
+// loops and devices, so a program registers an arena once. Engine.Register takes memory
+// of the program, and Engine.Alloc maps new memory. An operation that uses a closed
+// Region is refused, and Region.Close waits for the operations under way. The peer's
+// keys are valid until then. What a key protects is described at Remote.
 //
 // # The life of a buffer
 //
@@ -151,8 +160,8 @@
 //
 // # Examples
 //
-// The files example_test.go, example_handlers_test.go and example_write_test.go of this
-// package have examples, which the tests run:
+// The files example_test.go, example_handlers_test.go, example_region_test.go and
+// example_write_test.go of this package have examples, which the tests run:
 //
 //	Conn.Send           a full send queue
 //	Conn.SendBuffer     sending without a copy
@@ -164,6 +173,7 @@
 //	Loop.SetTurnFunc    watching memory
 //	Message.Keep        work on another goroutine
 //	NewLoop             a loop on a goroutine of the program
+//	Region              memory of the application
 package reactor
 
 // The files of this package, in reading order:
@@ -178,7 +188,6 @@ package reactor
 //	pin_other.go          the same function for other systems
 //	wrid.go               ids of work requests
 //	op.go                 operations and their options
-//	remote.go             address and key of a peer's memory
 //	mailbox.go            queue of the functions that were posted
 //	idle.go               what a loop does after a turn without work
 //	config.go             Config
@@ -192,7 +201,10 @@ package reactor
 //	conn_state.go         states of a connection
 //	buffer.go             buffers and received messages
 //	domain.go             protection domains of an engine
+//	registration.go       registration of a region on one device
 //	region.go             registered memory of the application
+//	region_use.go         a region as one loop uses it
+//	region_close.go       closing regions
 //	slab.go               registered memory, cut into buffers
 //	slab_trim.go          returning unused memory to the system
 //	recv_queue.go         receive queue of a connection
@@ -208,6 +220,8 @@ package reactor
 //	conn_table.go         connections by their ids
 //	qp_table.go           connections by the numbers of their queue pairs
 //	engine.go             Engine
+//	region_engine.go      making regions
+//	remote.go             address and key of a peer's memory
 //	limits.go             limits of the devices
 //	full_loops.go         loops without room for another connection
 //	credentials.go        process of a peer on the same host
@@ -229,6 +243,7 @@ package reactor
 //	conn_life.go          reasons to close a connection
 //	conn_recv.go          receiving messages
 //	conn_send.go          sending messages, completions of sends
+//	piece.go              parts of regions for operations
 //	conn_ops.go           one-sided operations
 //	conn_time.go          deadlines, idle timeout, keepalive
 //	conn_shared_buffer.go waiting for shared buffers before a queue pair is closed

@@ -18,16 +18,21 @@ type domain struct {
 // domains has the domains of an engine. Any goroutine may call the methods. The zero
 // value is empty.
 type domains struct {
-	mu   sync.Mutex
-	open []*domain
+	mu     sync.Mutex
+	open   []*domain
+	closed bool // the engine has ended
 }
 
-// of returns the domain on a device. The first call for a device makes the domain.
+// of returns the domain on a device. The first call for a device makes the domain. After
+// close the error is ErrClosed.
 func (s *domains) of(dev verbs.Device) (*domain, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.IndexFunc(s.open, func(d *domain) bool { return d.dev == dev }); i >= 0 {
 		return s.open[i], nil
+	}
+	if s.closed {
+		return nil, ErrClosed
 	}
 	pd, err := dev.AllocPD()
 	if err != nil {
@@ -52,6 +57,6 @@ func (s *domains) close() (err error) {
 	for _, d := range s.open {
 		err = firstError(err, d.pd.Close())
 	}
-	s.open = nil
+	s.open, s.closed = nil, true
 	return err
 }

@@ -46,4 +46,6 @@ func TestDomains(t *testing.T) {
 	require.ErrorIs(t, s.close(), one.pds[0].refuse)
 	require.True(t, two.pds[0].closed)
 	require.NoError(t, s.close())
+	_, err = s.of(one)
+	require.ErrorIs(t, err, ErrClosed)
 }

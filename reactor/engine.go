@@ -23,6 +23,7 @@ type Engine struct {
 	loops    []*Loop
 	acceptor *acceptor
 	domains  domains
+	regions  regionSet
 	embedded bool // the application runs the loop of the engine: see NewLoop
 
 	stopping   atomic.Bool   // Stop was called
@@ -103,7 +104,7 @@ func (e *Engine) release() (err error) {
 	if e.acceptor != nil && len(e.loops) == 0 {
 		err = firstError(err, e.acceptor.channel.Close())
 	}
-	return firstError(err, e.domains.close())
+	return firstError(err, e.closeMemory())
 }
 
 // Start runs each loop on its own goroutine, and returns when OnBoot has returned on

@@ -54,6 +54,9 @@ var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection
 // errClosing is the error of Close and Abort on a connection that is closing.
 var errClosing = fmt.Errorf("%w: the connection is closing already, or has ended", ErrClosed)
 
+// errNotDiscardable is the reason of the error of Region.Discard.
+var errNotDiscardable = errors.New("the memory belongs to the application, or a device has pinned it")
+
 var errNilArgument = errors.New("a provider and a handler are needed")
 
 // Errors of the data path. They are made in advance, because the data path does not
@@ -61,6 +64,8 @@ var errNilArgument = errors.New("a provider and a handler are needed")
 var (
 	errSendClosed    = operr.Wrap("send", ErrClosed)
 	errForeignBuffer = operr.Wrap("send", verbs.ErrForeign)
+	errForeignRegion = operr.Wrap("use region", verbs.ErrForeign)
+	errRegionClosed  = operr.Wrap("use region", ErrClosed)
 )
 
 // A CloseError is an error of OnClose with two parts: why the connection has ended, and

@@ -69,7 +69,7 @@ type watcher struct {
 func (w *watcher) OnOpen(c *reactor.Conn) {
 	loop := c.Loop()
 	loop.SetTurnFunc(func() (worked bool) {
-		word := verbs.LoadUint64(w.memory, 0)
+		word := verbs.LoadUint64(w.memory.Bytes(), 0)
 		if word == 0 {
 			return false
 		}
@@ -84,9 +84,9 @@ type wordWriter struct{ dialer }
 func (wordWriter) OnOpen(c *reactor.Conn) {
 	var remote reactor.Remote
 	check(remote.UnmarshalBinary(c.PeerPrivateData()))
-	memory, err := c.Alloc(8, verbs.AccessLocalWrite)
+	memory, err := c.Loop().Engine().Alloc(8, verbs.AccessLocalWrite)
 	check(err)
 	// Server and client run on one machine, so both have the same byte order.
 	binary.NativeEndian.PutUint64(memory.Bytes(), 42)
-	check(c.Write(verbs.SGEOf(memory, 0, 8), remote, reactor.SendOptions{}))
+	check(c.Write(reactor.Piece{Region: memory, Length: 8}, remote, reactor.SendOptions{}))
 }

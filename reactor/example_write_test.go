@@ -22,25 +22,27 @@ func ExampleConn_Write() {
 
 type region struct {
 	reactor.BaseHandler
-	memory verbs.MR
+	memory *reactor.Region
 }
 
-// OnConnectRequest allocates the region for the first client. The engine has one device,
-// so all clients can use the region.
+// OnConnectRequest allocates the region for the first client. All clients can use the
+// region.
 func (r *region) OnConnectRequest(req *reactor.ConnRequest) {
 	if r.memory == nil {
 		var err error
-		r.memory, err = req.Loop().Alloc(req.Device(), 64, verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead)
+		r.memory, err = req.Engine().Alloc(64, verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead)
 		check(err)
 	}
-	key, err := reactor.RemoteOf(r.memory).AppendBinary(nil)
+	list, err := r.memory.RemoteOn(req.Device(), 0, 64)
+	check(err)
+	key, err := list[0].Remote.AppendBinary(nil)
 	check(err)
 	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))
 }
 
 type regionUser struct {
 	dialer
-	memory verbs.MR
+	memory *reactor.Region
 	done   chan error
 }
 
@@ -52,11 +54,11 @@ func (u *regionUser) OnOpen(c *reactor.Conn) {
 		c.Abort(err) // the private data is not from this example's server
 		return
 	}
-	u.memory, err = c.Alloc(64, verbs.AccessLocalWrite)
+	u.memory, err = c.Loop().Engine().Alloc(64, verbs.AccessLocalWrite)
 	check(err)
 	n := copy(u.memory.Bytes(), "hello")
-	check(c.Write(verbs.SGEOf(u.memory, 0, n), remote, reactor.SendOptions{}))
-	check(c.Read(verbs.SGEOf(u.memory, 32, n), remote, reactor.SendOptions{}))
+	check(c.Write(reactor.Piece{Region: u.memory, Length: n}, remote, reactor.SendOptions{}))
+	check(c.Read(reactor.Piece{Region: u.memory, Offset: 32, Length: n}, remote, reactor.SendOptions{}))
 }
 
 // After the READ, OnCompletion prints the result and closes the connection. If an

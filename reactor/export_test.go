@@ -219,3 +219,12 @@ func TurnsBeforeSleep(l *Loop) {
 
 // WaitAsleep waits for an event, after TurnsBeforeSleep.
 func WaitAsleep(l *Loop, limit time.Duration) { l.waitAsleep(limit) }
+
+// FirstDevice returns the first device of the provider of e, or nil.
+func FirstDevice(e *Engine) verbs.Device {
+	devices, err := e.provider.Devices()
+	if err != nil || len(devices) == 0 {
+		return nil
+	}
+	return devices[0]
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // testTimeout is how long a test waits for an event before it fails.
@@ -242,4 +243,22 @@ func receive[T any](t testing.TB, ch <-chan T) T {
 		require.FailNow(t, "no value in time")
 		panic("unreachable")
 	}
+}
+
+// alloc allocates a region of the engine of c.
+func alloc(t testing.TB, c *reactor.Conn, size int, access verbs.Access) *reactor.Region {
+	t.Helper()
+	r, err := c.Loop().Engine().Alloc(size, access)
+	require.NoError(t, err)
+	return r
+}
+
+// remoteOf returns what the peer of c needs to use the region r.
+func remoteOf(t testing.TB, c *reactor.Conn, r *reactor.Region) reactor.Remote {
+	t.Helper()
+	list, err := r.Remote(c, 0, len(r.Bytes()))
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Len(t, r.Bytes(), list[0].Length)
+	return list[0].Remote
 }

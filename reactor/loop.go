@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Loop owns connections, their completion queues and registered memory, and calls the
+// A Loop owns connections, their completion queues and buffers, and calls the
 // Handler. A Loop belongs to one goroutine. An engine started with Start has a goroutine
 // for each loop. A loop made with NewLoop belongs to the goroutine that calls RunOnce.
 //
@@ -112,23 +112,6 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 	l.idle.policy.Store(uint32(p))
 	l.Wake()
 	return nil
-}
-
-// Alloc maps and registers size bytes of new memory outside the Go heap. This loop's
-// connections on dev can use the memory for one-sided operations. MR.Close, or the end
-// of the loop, unmaps the memory. For the access of peers see Remote.
-//
-// Only the goroutine of the loop may call Alloc. For a call before Accept see
-// ConnRequest.Loop.
-//
-// If dev belongs to another provider, the error is verbs.ErrForeign. Other errors are
-// those of verbs.PD.Alloc and of opening the device.
-func (l *Loop) Alloc(dev verbs.Device, size int, access verbs.Access) (verbs.MR, error) {
-	d, err := l.ownDevice(dev)
-	if err != nil {
-		return nil, operr.Wrap("allocate memory", err)
-	}
-	return d.alloc(size, access)
 }
 
 // Lease returns an empty send buffer of Config.MaxMessage bytes for this loop's

@@ -22,7 +22,6 @@ type loopDevice struct {
 	next       int                // index in queues at which the next poll begins
 	slab       slab
 	sharedRecv *sharedRecv     // nil if each connection has a receive queue of its own
-	regions    regionSet       // memory regions of Loop.Alloc and Conn.Alloc
 	trimTimer  timerheap.Timer // timer that calls trim
 	failure    error           // error after which no more completions are expected, or nil
 	removed    bool            // the device was removed; failure is set too
@@ -235,7 +234,6 @@ func (d *loopDevice) close() (err error) {
 		err = firstError(err, d.sharedRecv.close())
 	}
 	err = firstError(err, d.slab.close())
-	err = firstError(err, d.regions.closeAll())
 	for _, q := range d.queues {
 		err = firstError(err, q.queue.Close())
 	}
@@ -247,15 +245,6 @@ func (d *loopDevice) close() (err error) {
 		err = firstError(err, d.group.Close())
 	}
 	return err
-}
-
-// alloc implements Loop.Alloc and Conn.Alloc.
-func (d *loopDevice) alloc(size int, access verbs.Access) (verbs.MR, error) {
-	mr, err := d.domain.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: d.loop.cfg.HugePages})
-	if err != nil {
-		return nil, operr.Wrap("allocate memory", err)
-	}
-	return d.regions.add(mr), nil
 }
 
 // lease implements Loop.Lease and Conn.Lease.

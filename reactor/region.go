@@ -3,79 +3,120 @@ package reactor
 import (
 	"sync"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A regionSet has the open memory regions of Loop.Alloc and Conn.Alloc. The loop closes
-// them when it ends. Any goroutine may call the methods.
-type regionSet struct {
-	mu   sync.Mutex
-	open map[*region]struct{}
+// A Region is registered memory of an engine: see Engine.Alloc and Engine.Register. The
+// connections of all loops and devices can use it, in one-sided operations of this side
+// and of their peers. Any goroutine may call the methods.
+//
+// A Region has one registration for each device that the engine uses, or several if
+// the Region is larger than verbs.DeviceAttr.MaxMRSize. Alloc and Register make the
+// registrations for the devices that the engine uses already. If the engine begins to
+// use another device later, the first call that needs the registration makes it: Remote,
+// RemoteOn, or an operation of a connection. This call then takes longer, and returns the
+// error if the device can not register the memory.
+type Region struct {
+	engine *Engine
+	memory []byte
+	access verbs.Access
+	uses   []regionUse // by the index of the loop
+	mapped []byte      // memory that release unmaps; nil if there is none
+
+	mu sync.Mutex // held while the fields below are used
+	// onDevice has the registrations by domain.index. An element may be nil.
+	onDevice []*registration
+	closing  bool // Close or CloseFunc was called, or the engine has ended
+	// openUses is the number of elements of uses that are not closed yet.
+	openUses   int
+	whenClosed []func(error) // functions that release calls
+	closed     chan struct{} // closed when the registrations have ended
+	closeErr   error         // result of Close; valid after the channel closed was closed
 }
 
-// A region is a memory region that leaves its regionSet when it is closed. It has copies
-// of the address and the local key, which every operation needs.
-type region struct {
-	verbs.MR
-	set  *regionSet
-	addr uint64 // result of MR.Addr
-	lkey uint32 // result of MR.LKey
-}
-
-// A discardableRegion is a region that can return pages to the system while it stays
-// registered.
-type discardableRegion struct {
-	*region
-	verbs.Discarder
-}
-
-// add adds mr to the set, and returns the region for the application. That region is a
-// verbs.Discarder if mr is one.
-func (s *regionSet) add(mr verbs.MR) verbs.MR {
-	r := &region{MR: mr, set: s, addr: mr.Addr(), lkey: mr.LKey()}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = make(map[*region]struct{})
+// newRegion returns a Region without registrations.
+func newRegion(e *Engine, memory []byte, access verbs.Access) *Region {
+	r := &Region{
+		engine: e, memory: memory, access: access,
+		uses: make([]regionUse, len(e.loops)), openUses: len(e.loops),
+		closed: make(chan struct{}),
 	}
-	s.open[r] = struct{}{}
-	if d, ok := mr.(verbs.Discarder); ok {
-		return discardableRegion{r, d}
+	for i := range r.uses {
+		r.uses[i].region = r
 	}
 	return r
 }
 
-// closeAll closes all regions of the set, and returns the first error.
-func (s *regionSet) closeAll() (err error) {
-	s.mu.Lock()
-	open := s.open
-	s.open = nil
-	s.mu.Unlock()
-	for r := range open {
-		err = firstError(err, r.MR.Close())
+// Bytes returns the memory of the Region. If the engine has allocated the memory, the
+// slice must not be used after Close or after the end of the engine.
+func (r *Region) Bytes() []byte { return r.memory }
+
+// Access returns the access rights.
+func (r *Region) Access() verbs.Access { return r.access }
+
+// Discard returns pages of the memory to the system, as verbs.Discarder does. The error
+// is a *verbs.FeatureError for memory that the application has registered, and for
+// memory that a device has pinned.
+func (r *Region) Discard(offset, length int) error {
+	const op = "discard memory"
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return operr.Wrap(op, ErrClosed)
 	}
-	return err
+	for _, reg := range r.onDevice {
+		if reg != nil && reg.allocated {
+			if d, ok := reg.parts[0].mr.(verbs.Discarder); ok {
+				return d.Discard(offset, length)
+			}
+		}
+	}
+	return operr.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errNotDiscardable})
 }
 
-// remove removes r, if the set has r.
-func (s *regionSet) remove(r *region) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, r)
-}
-
-// Addr implements verbs.MR.
-func (r *region) Addr() uint64 { return r.addr }
-
-// LKey implements verbs.MR.
-func (r *region) LKey() uint32 { return r.lkey }
-
-// Close implements verbs.MR. If it fails, the region stays in the set, and the loop tries
-// again when it ends.
-func (r *region) Close() error {
-	if err := r.MR.Close(); err != nil {
-		return err
+// checkRange returns a *verbs.ParamError if the region does not have these bytes.
+func (r *Region) checkRange(offset, length int) error {
+	switch {
+	case offset < 0 || offset > len(r.memory):
+		return &verbs.ParamError{Field: "offset", Value: int64(offset), Limit: int64(len(r.memory)), Reason: "outside the region"}
+	case length < 0 || length > len(r.memory)-offset:
+		return &verbs.ParamError{Field: "length", Value: int64(length), Limit: int64(len(r.memory) - offset), Reason: "the end is outside the region"}
 	}
-	r.set.remove(r)
 	return nil
+}
+
+// on returns the registration for the device of a domain, and makes it if there is none.
+func (r *Region) on(d *domain) (*registration, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return nil, ErrClosed
+	}
+	if reg := r.existing(d); reg != nil {
+		return reg, nil
+	}
+	reg, err := register(d, r.memory, r.access)
+	if err != nil {
+		return nil, err
+	}
+	r.store(d, reg)
+	return reg, nil
+}
+
+// existing returns the registration for the device of a domain, or nil. The caller holds
+// the mutex.
+func (r *Region) existing(d *domain) *registration {
+	if d.index >= len(r.onDevice) {
+		return nil
+	}
+	return r.onDevice[d.index]
+}
+
+// store stores the registration for the device of a domain. The caller holds the mutex.
+func (r *Region) store(d *domain, reg *registration) {
+	for len(r.onDevice) <= d.index {
+		r.onDevice = append(r.onDevice, nil)
+	}
+	r.onDevice[d.index] = reg
 }

@@ -1,46 +1,233 @@
-package reactor
+package reactor_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestRegionSet checks the list of a loop's regions. A region that is closed leaves the
-// list. closeAll closes the others.
-func TestRegionSet(t *testing.T) {
-	pd := &fakePD{}
-	d := &loopDevice{loop: &Loop{cfg: &Config{}}, domain: &domain{pd: pd}}
-	first, err := d.alloc(8, verbs.AccessAll)
+// TestRegionServesAllLoops checks that one Remote is valid for connections of all loops
+// of the engine, and that one Region is the source of WRITEs on all loops.
+func TestRegionServesAllLoops(t *testing.T) {
+	const loops = 2
+	server := start(t, &hooks{}, &reactor.Config{NumLoops: loops})
+	target, err := server.Alloc(loops, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 	require.NoError(t, err)
-	second, err := d.alloc(8, verbs.AccessAll)
+	remote, err := target.RemoteOn(reactor.FirstDevice(server), 0, loops)
 	require.NoError(t, err)
-	require.EqualValues(t, 1<<20, first.Addr())
-	require.EqualValues(t, 7, first.LKey())
+	require.Len(t, remote, 1)
+	require.Equal(t, loops, remote[0].Length)
 
-	pd.refuse = errors.New("busy")
-	require.ErrorIs(t, second.Close(), pd.refuse)
-	require.Len(t, d.regions.open, 2, "a region that could not be closed stays")
-	pd.refuse = nil
-	require.NoError(t, second.Close())
-	require.Len(t, d.regions.open, 1)
-	require.NoError(t, d.regions.closeAll())
-	require.Zero(t, pd.open)
-	require.Empty(t, d.regions.open)
+	var source *reactor.Region
+	done := make(chan error, loops)
+	client := start(t, &hooks{
+		open: func(c *reactor.Conn) {
+			i := c.Loop().Index()
+			to := remote[0].Remote
+			to.Addr += uint64(i)
+			if err := c.Write(reactor.Piece{Region: source, Offset: i, Length: 1}, to, reactor.SendOptions{}); err != nil {
+				done <- err
+			}
+		},
+		completion: func(_ *reactor.Conn, _ reactor.Op, err error) { done <- err },
+	}, &reactor.Config{NumLoops: loops})
+	source, err = client.Register([]byte("ab"), verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	addr := listen(t, server)
+	for i := range loops {
+		require.NoError(t, client.Dial(addr, &reactor.DialOptions{Loop: client.Loop(i)}))
+	}
+	for range loops {
+		require.NoError(t, receive(t, done))
+	}
+	require.Equal(t, "ab", string(target.Bytes()))
+	require.NoError(t, source.Close())
+	require.NoError(t, target.Close())
 }
 
-// TestRegionCanDiscard checks that a region implements verbs.Discarder only if its
-// memory can be returned to the system.
-func TestRegionCanDiscard(t *testing.T) {
-	var set regionSet
-	_, ok := set.add(&fakeMR{}).(verbs.Discarder)
-	require.False(t, ok)
-	mr := set.add(&pagedMR{fakeMR: &fakeMR{pd: &fakePD{}}})
-	_, ok = mr.(verbs.Discarder)
-	require.True(t, ok)
-	require.NoError(t, mr.Close())
-	require.Len(t, set.open, 1)
+// TestRegionCloseWaits checks that Close waits for the operations under way on a loop,
+// refuses new ones, and takes the keys from the peers.
+func TestRegionCloseWaits(t *testing.T) {
+	completed := 0
+	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { completed++ }}, &hooks{}, nil)
+	target, source := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
+	to := remoteOf(t, p.accepted, target)
+	for range 2 {
+		require.NoError(t, p.dialed.Write(reactor.Piece{Region: source, Length: 64}, to, reactor.SendOptions{}))
+	}
+	closed := make(chan error, 3)
+	source.CloseFunc(func(err error) { closed <- err })
+	source.CloseFunc(func(err error) { closed <- err })
+	inTurn(t, p.client, func() {
+		require.Zero(t, completed, "the WRITEs are posted after this function")
+		require.ErrorIs(t, p.dialed.Write(reactor.Piece{Region: source, Length: 64}, to, reactor.SendOptions{}), reactor.ErrClosed)
+		require.Empty(t, closed)
+	})
+	_, err := source.Remote(p.dialed, 0, 1)
+	require.ErrorIs(t, err, reactor.ErrClosed)
+	p.drive(t, func() bool { return completed == 2 })
+	require.NoError(t, receive(t, closed))
+	require.NoError(t, receive(t, closed))
+	source.CloseFunc(func(err error) { closed <- err })
+	require.NoError(t, receive(t, closed))
+
+	other := alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
+	target.CloseFunc(func(err error) { closed <- err })
+	inTurn(t, p.server, func() {})
+	require.NoError(t, receive(t, closed))
+	require.NoError(t, p.dialed.Write(reactor.Piece{Region: other, Length: 64}, to, reactor.SendOptions{}))
+	p.closed(t)
+	require.Equal(t, verbs.StatusRemAccessErr, status(t, p.dialCloseErr))
+}
+
+// TestRegionCloseOfFailedConn checks that the operations of a connection that fails no
+// longer use the region.
+func TestRegionCloseOfFailedConn(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	source := alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
+	for range 3 {
+		require.NoError(t, p.dialed.Read(reactor.Piece{Region: source, Length: 64}, reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+	}
+	closed := make(chan error, 1)
+	source.CloseFunc(func(err error) { closed <- err })
+	p.closed(t)
+	require.NoError(t, receive(t, closed))
+}
+
+// TestRegionCloseDoesNotWaitForItself checks that Close fails in a callback, and while a
+// loop made with NewLoop is in use. CloseFunc works in a callback.
+func TestRegionCloseDoesNotWaitForItself(t *testing.T) {
+	results := make(chan error, 2)
+	var e *reactor.Engine
+	e = start(t, &hooks{}, nil)
+	region, err := e.Alloc(8, verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	require.NoError(t, e.Loop(0).Post(func() {
+		results <- region.Close()
+		region.CloseFunc(func(err error) { results <- err })
+	}))
+	require.ErrorIs(t, receive(t, results), verbs.ErrState)
+	require.NoError(t, receive(t, results))
+	require.NoError(t, region.Close(), "a second call returns the first result")
+
+	l := newLoop(t, &hooks{}, nil)
+	region, err = l.Engine().Alloc(8, verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	require.ErrorIs(t, region.Close(), verbs.ErrState)
+}
+
+// TestRegionWithoutLoops checks regions of an engine before its start and after its end.
+func TestRegionWithoutLoops(t *testing.T) {
+	e, err := reactor.New(openSoft(t, 2), &hooks{}, &reactor.Config{NumLoops: 2})
+	require.NoError(t, err)
+	first, err := e.Alloc(8, verbs.AccessAll)
+	require.NoError(t, err)
+	require.NoError(t, first.Close(), "the engine was not started")
+	second, err := e.Alloc(8, verbs.AccessAll)
+	require.NoError(t, err)
+	require.NoError(t, e.Start())
+	shutdown(t, e)
+	require.NoError(t, second.Close(), "the end of the engine has closed the region")
+	_, err = e.Alloc(8, verbs.AccessAll)
+	require.ErrorIs(t, err, reactor.ErrClosed)
+	_, err = e.Register(make([]byte, 8), verbs.AccessAll)
+	require.ErrorIs(t, err, reactor.ErrClosed)
+}
+
+// TestRegionErrors checks the errors for memory and pieces that are not valid.
+func TestRegionErrors(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	e := p.dialed.Loop().Engine()
+	var param *verbs.ParamError
+	_, err := e.Register(nil, verbs.AccessLocalWrite)
+	require.ErrorAs(t, err, &param)
+	_, err = e.Alloc(-1, verbs.AccessLocalWrite)
+	require.ErrorAs(t, err, &param)
+	_, err = e.Alloc(8, verbs.AccessRemoteWrite)
+	require.ErrorAs(t, err, &param)
+	require.Equal(t, "access", param.Field)
+
+	own, foreign := alloc(t, p.dialed, 64, 0), alloc(t, p.accepted, 64, verbs.AccessLocalWrite)
+	write := func(piece reactor.Piece) error {
+		return p.dialed.Write(piece, reactor.Remote{}, reactor.SendOptions{})
+	}
+	require.ErrorIs(t, write(reactor.Piece{Region: foreign, Length: 8}), verbs.ErrForeign)
+	require.ErrorIs(t, write(reactor.Piece{Length: 8}), verbs.ErrForeign)
+	for _, c := range []struct {
+		offset, length int
+		field          string
+	}{{-1, 1, "offset"}, {65, 0, "offset"}, {0, 65, "length"}, {64, 1, "length"}, {8, -1, "length"}} {
+		err := write(reactor.Piece{Region: own, Offset: c.offset, Length: c.length})
+		require.ErrorAs(t, err, &param, "%v", c)
+		require.Equal(t, c.field, param.Field)
+		_, err = own.Remote(p.dialed, c.offset, c.length)
+		require.ErrorAs(t, err, &param, "%v", c)
+	}
+	err = p.dialed.Read(reactor.Piece{Region: own, Length: 8}, reactor.Remote{}, reactor.SendOptions{})
+	require.ErrorContains(t, err, "AccessLocalWrite")
+	_, err = own.Remote(p.accepted, 0, 8)
+	require.ErrorIs(t, err, verbs.ErrForeign)
+	_, err = own.RemoteOn(reactor.FirstDevice(p.server.Engine()), 0, 8)
+	require.ErrorIs(t, err, verbs.ErrForeign)
+	require.Zero(t, p.dialed.Stats().Accepted)
+}
+
+// TestRegionLargerThanTheDeviceAllows checks a region of three registrations. Alloc and
+// Register make such regions.
+func TestRegionLargerThanTheDeviceAllows(t *testing.T) {
+	const part, size = 1 << 16, 150_000
+	provider, err := newStrictProvider(openSoft(t, 1), func(a *verbs.DeviceAttr) { a.MaxMRSize = part + 100 }, nil)
+	require.NoError(t, err)
+	var server, client *reactor.Conn
+	ended := 0
+	l, err := reactor.NewLoop(provider, &hooks{open: func(c *reactor.Conn) { server = c }}, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	peer := newLoop(t, &hooks{
+		open:       func(c *reactor.Conn) { client = c },
+		completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ended++; require.NoError(t, err) },
+	}, nil)
+	require.NoError(t, peer.Dial(listen(t, l.Engine()), nil))
+	drive(t, func() bool { return server != nil && client != nil }, l, peer)
+
+	registered, err := l.Engine().Register(make([]byte, size), verbs.AccessAll)
+	require.NoError(t, err)
+	for _, target := range []*reactor.Region{alloc(t, server, size, verbs.AccessAll), registered} {
+		source := alloc(t, client, size, verbs.AccessLocalWrite)
+		for i := range source.Bytes() {
+			source.Bytes()[i] = byte(i % 251)
+		}
+		list, err := target.Remote(server, 10, size-10)
+		require.NoError(t, err)
+		require.Len(t, list, 3)
+		at := 10
+		for _, piece := range list {
+			local := reactor.Piece{Region: source, Offset: at, Length: piece.Length}
+			require.NoError(t, client.Write(local, piece.Remote, reactor.SendOptions{}))
+			at += piece.Length
+		}
+		require.Equal(t, size, at)
+		want := ended + len(list)
+		drive(t, func() bool { return ended == want }, l, peer)
+		require.Equal(t, source.Bytes()[10:], target.Bytes()[10:])
+		require.ErrorIs(t, target.Discard(0, part), verbs.ErrNotSupported)
+	}
+}
+
+// TestRegionDiscard checks that Alloc's memory can be discarded, and other memory not.
+func TestRegionDiscard(t *testing.T) {
+	e := start(t, &hooks{}, nil)
+	own, err := e.Alloc(1<<16, verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	own.Bytes()[1] = 1
+	require.NoError(t, own.Discard(0, 1<<16))
+	require.Zero(t, own.Bytes()[1])
+	require.NoError(t, own.Close())
+	require.ErrorIs(t, own.Discard(0, 1<<16), reactor.ErrClosed)
+	other, err := e.Register(make([]byte, 1<<16), verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	require.ErrorIs(t, other.Discard(0, 1<<16), verbs.ErrNotSupported)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Remote is the address and key of the peer's memory, for one-sided operations. The peer
-// makes the Remote with RemoteOf and sends it, usually as private data or in a first
+// gets the Remote from Region.Remote and sends it, usually as private data or in a first
 // message. Only the key protects the memory from other peers:
 //
 //   - A key is sent unencrypted, so anybody who can read the packets knows the key.
@@ -30,16 +30,63 @@ import (
 // by the number of sources. Keys of kernel devices can be easier to guess: rdma_rxe has
 // 8 random bits.
 type Remote struct {
-	Addr uint64 // virtual address at the peer: the result of MR.Addr there, plus an offset
-	RKey uint32 // remote key of the region: the result of MR.RKey at the peer
+	Addr uint64 // virtual address at the peer
+	RKey uint32 // remote key of the registration at the peer
 }
 
 // RemoteSize is the length in bytes of a Remote as AppendBinary writes it.
 const RemoteSize = 12
 
-// RemoteOf returns the Remote with which the peer can use this side's region mr. The
-// region's access flags say which operations are allowed.
-func RemoteOf(mr verbs.MR) Remote { return Remote{Addr: mr.Addr(), RKey: mr.RKey()} }
+// A RemotePiece is a part of a Region, as a peer needs it.
+type RemotePiece struct {
+	Remote Remote // address and key of the first byte
+	Length int    // number of bytes that the peer can use with this key
+}
+
+// Remote returns what the peer of the connection c needs to use a part of the Region. The
+// offset and the length are in bytes. The list has one element, unless the Region is
+// larger than verbs.DeviceAttr.MaxMRSize. It has no element if the length is 0.
+//
+// If the part is outside the Region, the error is a *verbs.ParamError. It is
+// verbs.ErrForeign for a connection of another engine, and matches ErrClosed after Close.
+// The other errors are those of Engine.Register. Only the goroutine of the connection's
+// loop may call Remote.
+func (r *Region) Remote(c *Conn, offset, length int) ([]RemotePiece, error) {
+	const op = "describe region"
+	if c.loop.engine != r.engine {
+		return nil, operr.Wrap(op, verbs.ErrForeign)
+	}
+	if c.device == nil {
+		return nil, operr.Wrap(op, verbs.ErrState)
+	}
+	list, err := r.remote(c.device.domain, offset, length)
+	return list, operr.Wrap(op, err)
+}
+
+// RemoteOn is Remote for the peers of connections on a device. The result differs by
+// device. Before Accept, ConnRequest.Device returns the device. Any goroutine may call
+// RemoteOn. If the device belongs to another provider, the error is verbs.ErrForeign.
+func (r *Region) RemoteOn(dev verbs.Device, offset, length int) ([]RemotePiece, error) {
+	const op = "describe region"
+	d, err := r.engine.domainOn(dev)
+	if err != nil {
+		return nil, operr.Wrap(op, err)
+	}
+	list, err := r.remote(d, offset, length)
+	return list, operr.Wrap(op, err)
+}
+
+// remote implements Remote and RemoteOn.
+func (r *Region) remote(d *domain, offset, length int) ([]RemotePiece, error) {
+	if err := r.checkRange(offset, length); err != nil {
+		return nil, err
+	}
+	reg, err := r.on(d)
+	if err != nil {
+		return nil, err
+	}
+	return reg.appendRemote(nil, offset, length), nil
+}
 
 // AppendBinary appends RemoteSize bytes to b: address and key, in network byte order. The
 // error is always nil. It implements encoding.BinaryAppender.

@@ -69,9 +69,7 @@ func (r *ConnRequest) Param() cm.MessageParam { return r.param }
 func (r *ConnRequest) Engine() *Engine { return r.engine }
 
 // Loop returns the loop that gets the connection. In Config.Place it returns nil.
-// OnConnectRequest may run on a different loop: the loop with index 0. To allocate
-// memory before Accept, post a function to the returned loop. In this function call
-// Loop.Alloc and then Accept.
+// OnConnectRequest may run on a different loop: the loop with index 0.
 func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 
 // Steer assigns the connection to the loop l, before Accept. If l belongs to another

@@ -184,11 +184,16 @@ func (l *Loop) release() (err error) {
 }
 
 // ended is called when a loop has ended. It records the error of the loop. After the
-// last loop it closes the domains and Engine.done.
+// last loop it calls closeMemory, and closes Engine.done.
 func (e *Engine) ended(l *Loop) {
 	e.recordError(l.err)
 	if e.running.Add(-1) == 0 {
-		e.recordError(e.domains.close())
+		e.recordError(e.closeMemory())
 		close(e.done)
 	}
+}
+
+// closeMemory closes the regions and the domains, when all loops have ended.
+func (e *Engine) closeMemory() error {
+	return firstError(e.regions.closeAll(), e.domains.close())
 }

@@ -36,6 +36,12 @@ func (h *fakePD) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	return &fakeMR{pd: h, memory: make([]byte, attr.Size)}, nil
 }
 
+func (h *fakePD) Register(b []byte, _ verbs.Access) (verbs.MR, error) {
+	h.open++
+	return &fakeMR{pd: h, memory: b}, nil
+}
+
+func (m *fakeMR) RKey() uint32  { return 8 }
 func (m *fakeMR) Bytes() []byte { return m.memory }
 func (m *fakeMR) Addr() uint64  { return 1 << 20 }
 func (m *fakeMR) LKey() uint32  { return 7 }

@@ -53,10 +53,8 @@ func TestTurnFuncRemovesItself(t *testing.T) {
 func TestTurnFuncWatchesMemory(t *testing.T) {
 	answered := false
 	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { answered = true }}, &hooks{}, nil)
-	watched, err := p.accepted.Alloc(8, verbs.AccessAll)
-	require.NoError(t, err)
-	local, err := p.dialed.Alloc(8, verbs.AccessLocalWrite)
-	require.NoError(t, err)
+	watched := alloc(t, p.accepted, 8, verbs.AccessAll)
+	local := alloc(t, p.dialed, 8, verbs.AccessLocalWrite)
 	// No atomic operations are needed: the soft device executes WRITEs on the loop's
 	// goroutine.
 	word := watched.Bytes()
@@ -70,7 +68,7 @@ func TestTurnFuncWatchesMemory(t *testing.T) {
 		return true
 	})
 	local.Bytes()[7] = 1
-	require.NoError(t, p.dialed.Write(verbs.SGEOf(local, 0, 8), reactor.RemoteOf(watched), reactor.SendOptions{}))
+	require.NoError(t, p.dialed.Write(reactor.Piece{Region: local, Length: 8}, remoteOf(t, p.accepted, watched), reactor.SendOptions{}))
 	p.drive(t, func() bool { return answered })
 	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = p.server.RunOnce(0) }))
 }

@@ -68,8 +68,8 @@ func (m memoryMR) Bytes() []byte { return m.memory }
 func TestLoadUint64(t *testing.T) {
 	mr := memoryMR{memory: make([]byte, 24)}
 	binary.NativeEndian.PutUint64(mr.memory[8:], 1<<40+2)
-	require.Equal(t, uint64(1<<40+2), verbs.LoadUint64(mr, 8))
-	require.Zero(t, verbs.LoadUint64(mr, 16))
-	require.Panics(t, func() { verbs.LoadUint64(mr, 4) }, "not a multiple of 8")
-	require.Panics(t, func() { verbs.LoadUint64(mr, 24) }, "not in the region")
+	require.Equal(t, uint64(1<<40+2), verbs.LoadUint64(mr.Bytes(), 8))
+	require.Zero(t, verbs.LoadUint64(mr.Bytes(), 16))
+	require.Panics(t, func() { verbs.LoadUint64(mr.Bytes(), 4) }, "not a multiple of 8")
+	require.Panics(t, func() { verbs.LoadUint64(mr.Bytes(), 24) }, "not in the region")
 }

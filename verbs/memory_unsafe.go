@@ -5,17 +5,17 @@ import (
 	"unsafe"
 )
 
-// LoadUint64 reads 8 bytes of mr at the given offset with one atomic load. The result is
-// in host byte order. Any goroutine may call LoadUint64.
+// LoadUint64 reads 8 bytes at the given offset with one atomic load. The result is in
+// host byte order. The memory is usually registered. Any goroutine may call LoadUint64.
 //
 // A program can wait in this way for a value that a device writes. Once the program has
 // seen the value, it also sees everything that the device wrote earlier.
 //
 // LoadUint64 panics if the address is not a multiple of 8, or if the bytes are outside
-// the region. Memory from PD.Alloc begins at a multiple of 8.
-func LoadUint64(mr MR, offset int) uint64 {
+// the memory. Memory from PD.Alloc begins at a multiple of 8.
+func LoadUint64(memory []byte, offset int) uint64 {
 	const size = 8
-	word := unsafe.Pointer(unsafe.SliceData(mr.Bytes()[offset : offset+size]))
+	word := unsafe.Pointer(unsafe.SliceData(memory[offset : offset+size]))
 	if uintptr(word)%size != 0 {
 		panic("verbs: LoadUint64 at an address that is not a multiple of 8")
 	}

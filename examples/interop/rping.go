@@ -26,7 +26,7 @@ const rpingMessage = 16
 type rpingServer struct {
 	*endpoint
 	accepted bool // a client has been accepted
-	buf      verbs.MR
+	buf      *reactor.Region
 	// The READ is done, and the WRITE comes next.
 	read bool
 }
@@ -46,7 +46,7 @@ func (r *rpingServer) OnConnectRequest(req *reactor.ConnRequest) {
 // OnOpen allocates the memory for the client's data.
 func (r *rpingServer) OnOpen(c *reactor.Conn) {
 	var err error
-	if r.buf, err = c.Alloc(r.opts.size, verbs.AccessLocalWrite); err != nil {
+	if r.buf, err = c.Loop().Engine().Alloc(r.opts.size, verbs.AccessLocalWrite); err != nil {
 		c.Abort(err)
 	}
 }
@@ -66,9 +66,9 @@ func (r *rpingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		return
 	}
 	if r.read {
-		r.check(c.Write(verbs.SGEOf(r.buf, 0, r.textLength(int(size))), remote, reactor.SendOptions{}))
+		r.check(c.Write(reactor.Piece{Region: r.buf, Length: r.textLength(int(size))}, remote, reactor.SendOptions{}))
 	} else {
-		r.check(c.Read(verbs.SGEOf(r.buf, 0, int(size)), remote, reactor.SendOptions{}))
+		r.check(c.Read(reactor.Piece{Region: r.buf, Length: int(size)}, remote, reactor.SendOptions{}))
 	}
 	r.read = !r.read
 }
@@ -100,7 +100,7 @@ func (r *rpingServer) OnClose(_ *reactor.Conn, err error) {
 // An rpingClient runs as many rounds as the flag -count says.
 type rpingClient struct {
 	*endpoint
-	source, sink verbs.MR
+	source, sink *reactor.Region
 	round        int
 	sinkSent     bool // the address for the server's WRITE has been sent
 }
@@ -110,8 +110,8 @@ func newRpingClient(s *endpoint) reactor.Handler { return &rpingClient{endpoint:
 // OnOpen starts the first round.
 func (r *rpingClient) OnOpen(c *reactor.Conn) {
 	var failed [2]error
-	r.source, failed[0] = c.Alloc(r.opts.size, verbs.AccessRemoteRead)
-	r.sink, failed[1] = c.Alloc(r.opts.size, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
+	r.source, failed[0] = c.Loop().Engine().Alloc(r.opts.size, verbs.AccessRemoteRead)
+	r.sink, failed[1] = c.Loop().Engine().Alloc(r.opts.size, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 	if err := errors.Join(failed[:]...); err != nil {
 		c.Abort(err)
 		return
@@ -129,12 +129,15 @@ func (r *rpingClient) begin(c *reactor.Conn) {
 	r.sendAddress(c, r.source)
 }
 
-func (r *rpingClient) sendAddress(c *reactor.Conn, mr verbs.MR) {
-	b := make([]byte, 0, rpingMessage)
-	b = binary.BigEndian.AppendUint64(b, mr.Addr())
-	b = binary.BigEndian.AppendUint32(b, mr.RKey())
-	b = binary.BigEndian.AppendUint32(b, uint32(len(mr.Bytes())))
-	r.check(c.Send(b))
+func (r *rpingClient) sendAddress(c *reactor.Conn, buf *reactor.Region) {
+	list, err := buf.Remote(c, 0, len(buf.Bytes()))
+	if err != nil {
+		c.Abort(err)
+		return
+	}
+	b, err := list[0].Remote.AppendBinary(make([]byte, 0, rpingMessage))
+	r.check(err)
+	r.check(c.Send(binary.BigEndian.AppendUint32(b, uint32(len(buf.Bytes())))))
 }
 
 // OnMessage continues the round after the server's READ or WRITE.

@@ -54,3 +54,16 @@ func TestCreateErrorWithoutErrno(t *testing.T) {
 		require.ErrorContains(t, rdmacore.CreateError("make", none), "without a reason")
 	}
 }
+
+// The error of a registration that needs too much locked memory names the size and the
+// limit.
+func TestMemoryErrorNamesTheLimit(t *testing.T) {
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit))
+	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit)) }()
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 4096, Max: limit.Max}))
+	err := rdmacore.MemoryError("register MR", 1<<20, unix.ENOMEM)
+	require.ErrorIs(t, err, unix.ENOMEM)
+	require.EqualError(t, err, "rdma: register MR: cannot allocate memory: 1048576 bytes; the process may lock 4096 bytes in all (RLIMIT_MEMLOCK, ulimit -l)")
+	require.NotContains(t, rdmacore.MemoryError("register MR", 1<<20, unix.EINVAL).Error(), "MEMLOCK")
+}

@@ -25,6 +25,7 @@ var (
 	NewOrderedPlaces = newOrderedPlaces
 	NewPoolPlaces    = newPoolPlaces
 	VerbsError       = verbsError
+	MemoryError      = memoryError
 	PostError        = postError
 	CMError          = cmError
 	CreateError      = createError

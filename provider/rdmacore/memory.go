@@ -139,19 +139,24 @@ func (m *mr) register(op string) error {
 	c, err := C.rl_reg_mr(m.pd.c, C.uint64_t(m.Addr()), C.uint64_t(len(m.buf)), C.int(m.access))
 	if c == nil {
 		m.pd.users.remove()
-		return memoryError(op, err)
+		return memoryError(op, len(m.buf), err)
 	}
 	m.c, m.lkey, m.rkey = c, uint32(c.lkey), uint32(c.rkey)
 	return nil
 }
 
-// memoryError adds a hint to ENOMEM. The usual cause is the limit on locked memory
-// (getrlimit(2), RLIMIT_MEMLOCK).
-func memoryError(op string, err error) error {
-	if errors.Is(err, unix.ENOMEM) {
-		return operr.Wrap(op, fmt.Errorf("%w (the limit on locked memory, ulimit -l, may be too low)", err))
+// memoryError returns the error of a registration of size bytes. The usual cause of
+// ENOMEM is the limit of locked memory, so the error names this limit. All pinned memory
+// of the process counts (getrlimit(2), RLIMIT_MEMLOCK).
+func memoryError(op string, size int, err error) error {
+	var limit unix.Rlimit
+	switch {
+	case !errors.Is(err, unix.ENOMEM):
+		return createError(op, err)
+	case unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil || limit.Cur == unix.RLIM_INFINITY:
+		return operr.Wrap(op, fmt.Errorf("%w: %d bytes", err, size))
 	}
-	return createError(op, err)
+	return operr.Wrap(op, fmt.Errorf("%w: %d bytes; the process may lock %d bytes in all (RLIMIT_MEMLOCK, ulimit -l)", err, size, limit.Cur))
 }
 
 func (m *mr) PD() verbs.PD         { return m.pd }

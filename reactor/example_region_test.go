@@ -1,0 +1,79 @@
+package reactor_test
+
+import (
+	"fmt"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// recordSize is the size of a record of the store in bytes.
+const recordSize = 8
+
+// This example registers memory that the program has already. The server has a store of
+// records. Clients READ a record, while the server's application does nothing.
+func ExampleRegion() {
+	records := []byte("apples  pears   cherries")
+	server := &recordStore{}
+	engine, end := run(server)
+	defer end()
+	// One registration is enough for the connections of all loops. The engine keeps the
+	// memory alive and in place.
+	var err error
+	server.region, err = engine.Register(records, verbs.AccessRemoteRead)
+	check(err)
+	listener, err := engine.Listen(loopback, nil)
+	check(err)
+
+	reader := &recordReader{done: make(chan error, 1)}
+	client, endClient := run(reader)
+	defer endClient()
+	reader.memory, err = client.Alloc(recordSize, verbs.AccessLocalWrite)
+	check(err)
+	check(client.Dial(listener.Addr(), nil))
+	check(<-reader.done)
+
+	// From now on, the keys are not valid.
+	check(server.region.Close())
+	// Output: record 2: cherries
+}
+
+type recordStore struct {
+	reactor.BaseHandler
+	region *reactor.Region
+}
+
+// OnConnectRequest sends the address and the key of the store as private data. The keys
+// differ by device.
+func (s *recordStore) OnConnectRequest(req *reactor.ConnRequest) {
+	pieces, err := s.region.RemoteOn(req.Device(), 0, len(s.region.Bytes()))
+	check(err)
+	// There are several pieces only if the store is larger than the device allows.
+	key, err := pieces[0].Remote.AppendBinary(nil)
+	check(err)
+	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))
+}
+
+type recordReader struct {
+	dialer
+	memory *reactor.Region
+	done   chan error
+}
+
+// OnOpen READs the record with the number 2.
+func (r *recordReader) OnOpen(c *reactor.Conn) {
+	var record reactor.Remote
+	check(record.UnmarshalBinary(c.PeerPrivateData()))
+	record.Addr += 2 * recordSize
+	check(c.Read(reactor.Piece{Region: r.memory, Length: recordSize}, record, reactor.SendOptions{}))
+}
+
+// OnCompletion prints the record. The memory belongs to the application again.
+func (r *recordReader) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
+	if err == nil {
+		fmt.Printf("record 2: %s\n", r.memory.Bytes())
+		c.Close()
+	}
+}
+
+func (r *recordReader) OnClose(_ *reactor.Conn, err error) { r.done <- err }

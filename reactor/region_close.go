@@ -1,0 +1,170 @@
+package reactor
+
+import (
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Close ends the use of the Region. Operations that begin later are refused with an error
+// that matches ErrClosed. Close waits until the operations under way on all loops have
+// completed. Then it ends the registrations, so that later operations of peers with the
+// keys fail with verbs.StatusRemAccessErr. Memory of Engine.Alloc is unmapped.
+//
+// Close must not be called in a callback, and not while a loop made with NewLoop is
+// used, because the loop would wait for itself. The error then matches verbs.ErrState,
+// and the Region stays open. Use CloseFunc instead.
+//
+// A second call waits too, and returns the same result. If a device can not end a
+// registration, its error is returned, and the end of the engine tries again.
+func (r *Region) Close() error {
+	if err := r.engine.checkWaitable("close region"); err != nil {
+		return err
+	}
+	if inCallback() {
+		return operr.Wrap("close region", verbs.ErrState)
+	}
+	r.CloseFunc(nil)
+	<-r.closed
+	return r.closeErr
+}
+
+// CloseFunc is Close without waiting, so callbacks may call it. When the Region has
+// closed, done is called with the result, on a goroutine of its own. The function done
+// may be nil.
+func (r *Region) CloseFunc(done func(error)) {
+	r.mu.Lock()
+	first := !r.closing
+	r.closing = true
+	if done != nil {
+		select {
+		case <-r.closed:
+			go done(r.closeErr)
+		default:
+			r.whenClosed = append(r.whenClosed, done)
+		}
+	}
+	r.mu.Unlock()
+	if first {
+		r.engine.onEveryLoop(func(l *Loop) { r.uses[l.index].close() })
+	}
+}
+
+// useClosed is called when a loop has closed its use. After the last one it releases the
+// region, on a goroutine of its own, because ending a registration may take long.
+func (r *Region) useClosed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.openUses--; r.openUses == 0 {
+		go r.release()
+	}
+}
+
+// release ends the registrations, unmaps the memory, and reports the result.
+func (r *Region) release() {
+	r.mu.Lock()
+	r.closeErr = operr.Wrap("close region", r.unregister())
+	close(r.closed)
+	report := r.whenClosed
+	r.whenClosed = nil
+	r.mu.Unlock()
+	if r.closeErr == nil {
+		r.engine.regions.remove(r)
+	}
+	for _, done := range report {
+		done(r.closeErr)
+	}
+}
+
+// unregister ends the registrations and unmaps the memory. It ends the registration of
+// the device that has allocated the memory last. The caller holds the mutex.
+func (r *Region) unregister() (err error) {
+	for _, allocated := range []bool{false, true} {
+		for _, reg := range r.onDevice {
+			if reg != nil && reg.allocated == allocated && err == nil {
+				err = reg.close()
+			}
+		}
+	}
+	if err == nil && r.mapped != nil {
+		err = unix.Munmap(r.mapped)
+		r.mapped = nil
+	}
+	return err
+}
+
+// inCallback reports whether a loop of this package has called the caller: whether the
+// stack has a function that calls callbacks.
+func inCallback() bool {
+	var names []string
+	for _, fn := range []any{(*Loop).turn, (*Loop).boot, (*Loop).end} {
+		names = append(names, runtime.FuncForPC(reflect.ValueOf(fn).Pointer()).Name())
+	}
+	pcs := make([]uintptr, 64)
+	for skip := 0; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs)
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := n > 0; more; {
+			var f runtime.Frame
+			f, more = frames.Next()
+			if slices.Contains(names, f.Function) {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
+
+// A regionSet has the regions of an engine that are not closed. Any goroutine may call
+// the methods.
+type regionSet struct {
+	mu     sync.Mutex
+	open   map[*Region]struct{}
+	closed bool // the engine has ended
+}
+
+// add adds a region. After the end of the engine it returns ErrClosed.
+func (s *regionSet) add(r *Region) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if s.open == nil {
+		s.open = make(map[*Region]struct{})
+	}
+	s.open[r] = struct{}{}
+	return nil
+}
+
+func (s *regionSet) remove(r *Region) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, r)
+}
+
+// closeAll closes all regions, and returns the first error. All loops of the engine must
+// have ended. It tries again to end registrations that Close could not end.
+func (s *regionSet) closeAll() (err error) {
+	s.mu.Lock()
+	s.closed = true
+	open := s.open
+	s.open = nil
+	s.mu.Unlock()
+	for r := range open {
+		r.CloseFunc(nil)
+		<-r.closed
+		r.mu.Lock()
+		err = firstError(err, r.unregister())
+		r.mu.Unlock()
+	}
+	return err
+}

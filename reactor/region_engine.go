@@ -1,0 +1,168 @@
+package reactor
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Register makes a Region of memory that belongs to the caller: memory of the Go heap, a
+// mapping, or an arena. The caller must not unmap the memory before Close, or before the
+// engine has ended. Memory of the Go heap stays in place and alive as long as it is
+// registered. Any goroutine may call Register.
+//
+// The parameter b has at least 1 byte. Peers get the rights in access: see Remote. The
+// package rdmacore pins the memory, and RLIMIT_MEMLOCK limits how much a process may pin.
+// The error then names the limit and matches ENOMEM. The package soft does not pin memory.
+//
+// Other errors are those of verbs.PD.Register, and ErrClosed after the end of the engine.
+func (e *Engine) Register(b []byte, access verbs.Access) (*Region, error) {
+	const op = "register memory"
+	if err := checkMemory(len(b), access); err != nil {
+		return nil, operr.Wrap(op, err)
+	}
+	r := newRegion(e, b, access)
+	if err := e.addRegion(r); err != nil {
+		return nil, operr.Wrap(op, err)
+	}
+	return r, nil
+}
+
+// Alloc maps size bytes of zeroed memory outside the Go heap, and makes a Region of it.
+// Close, or the end of the engine, unmaps the memory. On the local path of the package
+// soft, peers of the same user can map such memory, which makes their READs and WRITEs
+// faster than with Register. Any goroutine may call Alloc.
+//
+// The errors are those of Register and of verbs.PD.Alloc.
+func (e *Engine) Alloc(size int, access verbs.Access) (*Region, error) {
+	const op = "allocate memory"
+	if err := checkMemory(size, access); err != nil {
+		return nil, operr.Wrap(op, err)
+	}
+	r, err := e.allocRegion(size, access)
+	if err != nil {
+		return nil, operr.Wrap(op, err)
+	}
+	if err := e.addRegion(r); err != nil {
+		return nil, operr.Wrap(op, err)
+	}
+	return r, nil
+}
+
+// checkMemory returns an error if a Region can not have this size or these rights.
+func checkMemory(size int, access verbs.Access) error {
+	if err := checkRange("size", size, 1, maxInt); err != nil {
+		return err
+	}
+	return access.Check()
+}
+
+// allocRegion returns a Region with new memory. The memory is allocated by a device that
+// the engine uses, or else by the first device of the provider. If no device can allocate
+// so much, the memory is mapped here.
+func (e *Engine) allocRegion(size int, access verbs.Access) (*Region, error) {
+	d, err := e.firstDomain()
+	if err != nil {
+		return nil, err
+	}
+	if d == nil || size > largestPart(d.dev) {
+		return e.mapRegion(size, access)
+	}
+	mr, err := d.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: e.cfg.HugePages})
+	if err != nil {
+		return nil, err
+	}
+	r := newRegion(e, mr.Bytes(), access)
+	r.store(d, &registration{parts: []regionPart{partOf(mr)}, partSize: size, allocated: true})
+	return r, nil
+}
+
+// mapRegion returns a Region with memory that no device has allocated.
+func (e *Engine) mapRegion(size int, access verbs.Access) (*Region, error) {
+	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, err
+	}
+	r := newRegion(e, b, access)
+	r.mapped = b
+	return r, nil
+}
+
+// firstDomain returns the domain of a device that the engine uses, or else of the first
+// device. It returns nil if the provider has no device.
+func (e *Engine) firstDomain() (*domain, error) {
+	if all := e.domains.all(); len(all) > 0 {
+		return all[0], nil
+	}
+	devices, err := e.provider.Devices()
+	if err != nil || len(devices) == 0 {
+		return nil, err
+	}
+	return e.domains.of(devices[0])
+}
+
+// domainOn returns the domain on a device that the application has named. If the device
+// belongs to another provider, the error is verbs.ErrForeign.
+func (e *Engine) domainOn(dev verbs.Device) (*domain, error) {
+	for _, d := range e.domains.all() {
+		if d.dev == dev {
+			return d, nil
+		}
+	}
+	devices, err := e.provider.Devices()
+	switch {
+	case err != nil:
+		return nil, err
+	case !slices.Contains(devices, dev):
+		return nil, verbs.ErrForeign
+	}
+	return e.domains.of(dev)
+}
+
+// addRegion adds a region to the engine, and registers it on all devices that the engine
+// uses. After an error the region is released.
+func (e *Engine) addRegion(r *Region) error {
+	err := e.regions.add(r)
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return firstError(err, r.unregister())
+	}
+	for _, d := range e.domains.all() {
+		if _, err = r.on(d); err != nil {
+			r.CloseFunc(nil)
+			return err
+		}
+	}
+	return nil
+}
+
+// onEveryLoop calls fn for each loop, on the goroutine of that loop. It calls fn on this
+// goroutine for loops that have not started or that have ended. It does not wait.
+func (e *Engine) onEveryLoop(fn func(*Loop)) {
+	if e.onIdleLoops(fn) {
+		return
+	}
+	for _, l := range e.loops {
+		if l.post("close region", func() { fn(l) }, true) != nil {
+			fn(l)
+		}
+	}
+}
+
+// onIdleLoops calls fn for each loop if the engine was neither started nor stopped. It
+// reports whether it has called fn.
+func (e *Engine) onIdleLoops(fn func(*Loop)) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.started || e.stopping.Load() {
+		return false
+	}
+	for _, l := range e.loops {
+		fn(l)
+	}
+	return true
+}
