@@ -129,6 +129,10 @@ type Config struct {
 	// SignalEvery is the number of sends per completion. The completion confirms all
 	// sends before it. Zero means a quarter of MaxInFlight, rounded up.
 	SignalEvery int
+	// MaxPieces is the largest number of pieces of one operation: see Conn.WriteV. Zero
+	// means 4, or the device's lower limit verbs.DeviceAttr.MaxSGE. Each queue pair needs
+	// 16 bytes for each piece of each operation that may be outstanding.
+	MaxPieces int
 	// HugePages puts the receive and send buffers into huge pages if the system has free
 	// ones.
 	HugePages bool
@@ -249,6 +253,7 @@ func (c *Config) checkNumbers() error {
 		{"SharedRecvBuffers", c.SharedRecvBuffers, -1, maxQueue},
 		{"MinRecvBuffers", c.MinRecvBuffers, 0, maxQueue},
 		{"SignalEvery", c.SignalEvery, 0, maxQueue},
+		{"MaxPieces", c.MaxPieces, 0, math.MaxUint8},
 		{"RetryCount", c.RetryCount, -1, verbs.MaxRetry},
 		{"RNRRetryCount", c.RNRRetryCount, -1, verbs.MaxRetry},
 		{"ResponderResources", c.ResponderResources, -1, math.MaxUint8},

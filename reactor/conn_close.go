@@ -116,7 +116,7 @@ func (c *Conn) probe() {
 	c.flow.probes++
 	wr, r := c.stage(verbs.OpWrite, true)
 	wr.RemoteAddr, wr.RKey = 0, 0
-	r.probe = true
+	r.kind = requestProbe
 }
 
 // close takes the next step in the states from stateCloseBegun to stateFlushing. If the
@@ -276,6 +276,7 @@ func (c *Conn) releaseResources() {
 		}
 		if r.use != nil {
 			r.use.end()
+			c.uses.end(int(r.more))
 		}
 	}
 	if c.device.sharedRecv != nil {

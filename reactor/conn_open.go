@@ -245,8 +245,8 @@ func (c *Conn) makeQP() (err error) {
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
 	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery)
-	caps := c.qp.Caps()
-	c.maxInline, c.maxSGE = min(caps.MaxInline, cfg.MaxInline), caps.MaxSendSGE
+	c.maxInline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
+	c.maxSGE = cfg.maxPieces(c.device.dev)
 }
 
 // makeRecvQueue makes the receive queue and posts its buffers, or adds the connection to

@@ -9,8 +9,9 @@ import (
 // peer executes later messages and READs of the connection after the WRITE (IBTA vol. 1,
 // 10.8.3.3, table 79). Source: ibv_post_send(3).
 //
-// The memory of the parameter local must not change until OnCompletion. If the peer
-// forbids the access, the connection ends with verbs.StatusRemAccessErr.
+// The memory of the parameter local must not change until OnCompletion, or longer with
+// SendOptions.Quiet. If the peer forbids the access, the connection ends with
+// verbs.StatusRemAccessErr.
 //
 // The errors are those of Send, a *verbs.ParamError for a wrong option or a piece outside
 // its Region, verbs.ErrForeign for a Region of another engine, ErrClosed for a closed
@@ -21,7 +22,8 @@ func (c *Conn) Write(local Piece, remote Remote, o SendOptions) error {
 
 // WriteImm is Write with immediate data. When the memory is written, the peer's
 // OnMessage gets a Message with the immediate data. This consumes a receive buffer of
-// the peer.
+// the peer. If the parameter local is the zero Piece, nothing is written, and the zero
+// Remote will do.
 func (c *Conn) WriteImm(local Piece, remote Remote, imm uint32, o SendOptions) error {
 	return c.oneSided(verbs.OpWriteImm, &local, remote, imm, &o)
 }
@@ -63,7 +65,7 @@ func (c *Conn) oneSided(code verbs.Opcode, local *Piece, remote Remote, imm uint
 	if err != nil {
 		return err
 	}
-	wr, r := c.acceptOp(code, o, true)
+	wr, r := c.acceptOp(code, o, o.reportOp())
 	wr.Imm = imm
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	if use != nil {
@@ -91,7 +93,7 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 	if err != nil {
 		return operr.Wrap("atomic", err)
 	}
-	wr, r := c.acceptOp(code, o, true)
+	wr, r := c.acceptOp(code, o, reportAlways)
 	r.bytes, r.buffer = wordSize, b
 	b.state = bufferSending
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey

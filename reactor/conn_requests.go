@@ -2,6 +2,24 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
+// A requestKind says how a completed send request is handled.
+type requestKind uint8
+
+const (
+	requestOp    requestKind = iota // all fields of the sendRequest have a meaning
+	requestPlain                    // the request is only counted; the other fields have no meaning
+	requestProbe                    // the request was posted by Conn.probe
+)
+
+// A reportWhen says when OnCompletion is called for a send request.
+type reportWhen uint8
+
+const (
+	reportNever   reportWhen = iota // a failure is reported by OnClose only
+	reportFailure                   // if the request has failed
+	reportAlways
+)
+
 // A sendRequest describes an outstanding send request.
 type sendRequest struct {
 	tag    uint64       // Op.Tag
@@ -9,15 +27,18 @@ type sendRequest struct {
 	use    *regionUse   // use of a region that ends with the completion, or nil
 	bytes  uint32       // Op.Bytes
 	code   verbs.Opcode // Op.Code
-	// plain means that the completed request is only counted. The fields tag, buffer,
-	// use, bytes, code and notify then have no meaning.
-	plain  bool
-	notify bool // OnCompletion must be called after the completion
-	probe  bool // the request was posted by Conn.probe
+	kind   requestKind
+	report reportWhen
+	more   uint8 // number of elements of Conn.uses that also end with the completion
 }
 
 // op returns the description of the operation for OnCompletion, without Op.Value.
 func (r *sendRequest) op() Op { return Op{Code: r.code, Tag: r.tag, Bytes: r.bytes} }
+
+// reports reports whether OnCompletion is called for the result err.
+func (r *sendRequest) reports(err error) bool {
+	return r.report == reportAlways || r.report == reportFailure && err != nil
+}
 
 // sendRequests has the outstanding send requests of a connection, by their slots (see
 // sendFlow). It is a ring that grows with the number of outstanding requests, because

@@ -39,13 +39,23 @@ func (c *Conn) send(b []byte, o *SendOptions) error {
 		}
 		return nil
 	}
-	buf, err := c.device.slab.get()
+	buf, err := c.copyToBuffer(b)
 	if err != nil {
-		return operr.Wrap("send", err)
+		return err
 	}
-	buf.length = copy(buf.memory, b)
 	c.sendBuffer(buf, o)
 	return nil
+}
+
+// copyToBuffer returns a buffer with a copy of b, which has at most Config.MaxMessage
+// bytes.
+func (c *Conn) copyToBuffer(b []byte) (*Buffer, error) {
+	buf, err := c.device.slab.get()
+	if err != nil {
+		return nil, operr.Wrap("send", err)
+	}
+	buf.length = copy(buf.memory, b)
+	return buf, nil
 }
 
 // SendBuffer sends buf.Bytes without copying. If SendBuffer returns nil, the connection
@@ -95,16 +105,15 @@ func (c *Conn) checkSend(size int) error {
 	return nil
 }
 
-// acceptOp stages an operation and counts it as accepted. The parameter notify requests
-// a call of OnCompletion. The caller sets the payload.
-func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *sendRequest) {
+// acceptOp stages an operation and counts it as accepted. The caller sets the payload.
+func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, report reportWhen) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
 	c.liveness.sent()
-	wr, r := c.stage(code, notify)
+	wr, r := c.stage(code, report == reportAlways)
 	wr.Flags |= o.flags()
 	wr.Imm = o.Imm
-	r.tag, r.notify = o.Tag, notify
+	r.tag, r.report = o.Tag, report
 	return wr, r
 }
 
@@ -156,9 +165,9 @@ func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
 	c.loop.stats.SendRequests++
 	c.liveness.sent()
 	if o.Notify {
-		*r = sendRequest{code: verbs.OpSend, tag: o.Tag, bytes: uint32(len(b)), notify: true}
+		*r = sendRequest{code: verbs.OpSend, tag: o.Tag, bytes: uint32(len(b)), report: reportAlways}
 	} else {
-		r.plain, r.probe = true, false
+		r.kind = requestPlain
 	}
 	c.doorbellDue = true
 	c.markDirty()
@@ -167,7 +176,12 @@ func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
 
 // sendInline stages a message whose bytes are copied into the request.
 func (c *Conn) sendInline(b []byte, o *SendOptions) {
-	wr, r := c.acceptOp(o.sendCode(), o, o.Notify)
+	wr, r := c.acceptOp(o.sendCode(), o, o.reportMessage())
+	c.setInline(wr, r, b)
+}
+
+// setInline makes a copy of b the payload of a request.
+func (c *Conn) setInline(wr *verbs.SendWR, r *sendRequest, b []byte) {
 	r.bytes = uint32(len(b))
 	if len(b) == 0 {
 		return
@@ -178,7 +192,12 @@ func (c *Conn) sendInline(b []byte, o *SendOptions) {
 
 // sendBuffer stages a message that is in b.
 func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
-	wr, r := c.acceptOp(o.sendCode(), o, o.Notify)
+	wr, r := c.acceptOp(o.sendCode(), o, o.reportMessage())
+	c.setBuffer(wr, r, b)
+}
+
+// setBuffer makes the message in b the payload of a request.
+func (c *Conn) setBuffer(wr *verbs.SendWR, r *sendRequest, b *Buffer) {
 	r.bytes, r.buffer = uint32(b.length), b
 	b.state = bufferSending
 	if b.length > 0 {
@@ -227,7 +246,7 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	if wc.Status == verbs.StatusSuccess {
 		c.retire(nil)
 	} else {
-		keepalive := c.requests.at(slot).probe && c.state == stateOpen
+		keepalive := c.requests.at(slot).kind == requestProbe && c.state == stateOpen
 		c.retire(c.fail(wc, keepalive))
 	}
 	c.afterSent()
@@ -237,20 +256,21 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 // OnCompletion, so that OnCompletion can send.
 func (c *Conn) retire(err error) {
 	r := c.requests.at(c.flow.retire())
-	switch {
-	case r.plain:
+	switch r.kind {
+	case requestPlain:
 		c.countResult(err)
 		return
-	case r.probe:
+	case requestProbe:
 		c.flow.probes--
 		c.liveness.probeCompleted()
 		return
 	}
 	c.countResult(err)
-	op, notify := r.op(), r.notify
+	op, notify := r.op(), r.reports(err)
 	if u := r.use; u != nil {
 		r.use = nil
 		u.end()
+		c.uses.end(int(r.more))
 	}
 	if b := r.buffer; b != nil {
 		r.buffer = nil

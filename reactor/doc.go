@@ -245,6 +245,7 @@ package reactor
 //	conn_send.go          sending messages, completions of sends
 //	piece.go              parts of regions for operations
 //	conn_ops.go           one-sided operations
+//	conn_vector.go        operations with several pieces, and with a copy
 //	conn_time.go          deadlines, idle timeout, keepalive
 //	conn_shared_buffer.go waiting for shared buffers before a queue pair is closed
 //	conn_device_events.go waiting for the events of a device before a connection ends

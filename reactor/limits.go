@@ -28,6 +28,9 @@ func (c *Config) checkDevices(p cm.Provider) error {
 func (c *Config) checkDevice(dev verbs.Device) error {
 	op := "use " + dev.Name()
 	attr, caps := dev.Attr(), dev.Caps()
+	if err := checkRange("MaxPieces", c.MaxPieces, 0, attr.MaxSGE); err != nil {
+		return operr.Wrap(op, err)
+	}
 	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
 		return operr.Wrap(op, tooManyLoops(c.NumLoops, attr.NumCompVectors))
 	}
@@ -42,6 +45,17 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 		return operr.Wrap(op, err)
 	}
 	return operr.Wrap(op, c.checkMinRecv(min(attr.MaxQPWR, attr.MaxCQE-1-c.MaxInFlight)/2))
+}
+
+// defaultMaxPieces is Config.MaxPieces if that is zero. Arbitrary.
+const defaultMaxPieces = 4
+
+// maxPieces returns the largest number of pieces of an operation on a device.
+func (c *Config) maxPieces(dev verbs.Device) int {
+	if c.MaxPieces > 0 {
+		return c.MaxPieces
+	}
+	return min(defaultMaxPieces, dev.Attr().MaxSGE)
 }
 
 // checkSharedRecv checks the size of the shared receive queue. It must have room for the

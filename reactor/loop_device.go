@@ -131,7 +131,7 @@ func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 		SendCQ: q.cq(),
 		RecvCQ: q.cq(),
 		Caps: verbs.QPCaps{
-			MaxSendWR: cfg.MaxInFlight + 1, MaxSendSGE: 1,
+			MaxSendWR: cfg.MaxInFlight + 1, MaxSendSGE: cfg.maxPieces(d.dev),
 			MaxRecvWR: cfg.ownRecvBuffers(), MaxRecvSGE: 1,
 			MaxInline: min(cfg.MaxInline, d.dev.Attr().MaxInline),
 		},

@@ -20,16 +20,22 @@ type Op struct {
 type SendOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
-	// Notify requests a call of OnCompletion when the peer has confirmed the message.
-	// For one-sided and atomic operations OnCompletion is always called.
+	// Notify requests a call of OnCompletion when the peer has confirmed the message of
+	// Send, SendWith or SendBufferWith. For other operations OnCompletion is always
+	// called, unless they are Quiet.
 	Notify bool
-	// Imm is the immediate data of a message. If HasImm is false, Imm must be 0. Only
-	// SendWith and SendBufferWith accept Imm and HasImm. WriteImm has an argument for
-	// immediate data instead.
+	// Quiet means that OnCompletion is called only if the operation fails. A READ, WRITE
+	// or SendV can be Quiet. Its memory is the caller's again when OnCompletion reports
+	// a later operation of the connection, or in OnClose. One completion of the device
+	// then confirms many operations.
+	Quiet bool
+	// Imm is the immediate data of a message or WRITE. If HasImm is false, Imm must be 0.
+	// SendWith, SendBufferWith, SendV, WriteV and WriteBytes accept Imm and HasImm.
+	// WriteImm has an argument for immediate data instead.
 	Imm    uint32
 	HasImm bool
 	// Solicited makes the operation wake a peer whose CQ is armed for solicited
-	// completions only. Only SendWith, SendBufferWith and WriteImm accept Solicited.
+	// completions only. Messages and WRITEs with immediate data accept Solicited.
 	// Source: ibv_post_send(3), IBV_SEND_SOLICITED.
 	Solicited bool
 	// Fence delays the operation until all earlier READs and atomic operations of the
@@ -39,14 +45,46 @@ type SendOptions struct {
 
 // checkMessage returns an error if a SEND can not have these options.
 func (o *SendOptions) checkMessage() error {
+	if o.Quiet {
+		return optionRefused(verbs.OpSend, "Quiet", "without Notify a message is not reported")
+	}
+	return o.checkImm(verbs.OpSend)
+}
+
+// checkImm returns an error if there is immediate data without HasImm.
+func (o *SendOptions) checkImm(code verbs.Opcode) error {
 	if o.Imm != 0 && !o.HasImm {
-		return operr.Wrap("send", &verbs.ParamError{Field: "Imm", Value: int64(o.Imm), Reason: "HasImm is false"})
+		return operr.Wrap(opName(code), &verbs.ParamError{Field: "Imm", Value: int64(o.Imm), Reason: "HasImm is false"})
 	}
 	return nil
 }
 
-// checkOneSided returns an error if a one-sided or atomic operation can not have these
-// options.
+// checkWrite returns an error if WriteV or WriteBytes can not have these options.
+func (o *SendOptions) checkWrite() error {
+	if o.Solicited && !o.HasImm {
+		return optionRefused(verbs.OpWrite, "Solicited", notAtPeer)
+	}
+	if err := o.checkQuiet(verbs.OpWrite); err != nil {
+		return err
+	}
+	return o.checkImm(verbs.OpWrite)
+}
+
+// checkQuiet returns an error if an operation can not have the option Quiet.
+func (o *SendOptions) checkQuiet(code verbs.Opcode) error {
+	switch {
+	case !o.Quiet:
+		return nil
+	case o.Notify:
+		return optionRefused(code, "Quiet", "Notify is true")
+	case code.Atomic():
+		return optionRefused(code, "Quiet", "the result is in OnCompletion")
+	}
+	return nil
+}
+
+// checkOneSided returns an error if Read, Write, WriteImm or an atomic operation can not
+// have these options.
 func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
 	switch {
 	case o.HasImm:
@@ -54,14 +92,35 @@ func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
 	case o.Imm != 0:
 		return operr.Wrap(opName(code), &verbs.ParamError{Field: "Imm", Value: int64(o.Imm), Reason: onlyMessagesHaveImm})
 	case o.Solicited && code != verbs.OpWriteImm:
-		return optionRefused(code, "Solicited", "the operation has no completion at the peer")
+		return optionRefused(code, "Solicited", notAtPeer)
 	}
-	return nil
+	return o.checkQuiet(code)
 }
 
-// onlyMessagesHaveImm is the reason in the errors for Imm and HasImm of one-sided
-// operations.
-const onlyMessagesHaveImm = "only SendWith, SendBufferWith and the argument of WriteImm send immediate data"
+const (
+	// onlyMessagesHaveImm is the reason in the errors for Imm and HasImm.
+	onlyMessagesHaveImm = "only SendWith, SendBufferWith, SendV, WriteV, WriteBytes and the argument of WriteImm send immediate data"
+	// notAtPeer is the reason in the errors for Solicited.
+	notAtPeer = "the operation has no completion at the peer"
+)
+
+// reportMessage returns when OnCompletion is called for a message that was copied or is in
+// a Buffer.
+func (o *SendOptions) reportMessage() reportWhen {
+	if o.Notify {
+		return reportAlways
+	}
+	return reportNever
+}
+
+// reportOp returns when OnCompletion is called for an operation with the application's
+// memory.
+func (o *SendOptions) reportOp() reportWhen {
+	if o.Quiet {
+		return reportFailure
+	}
+	return reportAlways
+}
 
 // optionRefused returns the error of an operation that can not have an option. The
 // parameter reason says why.
@@ -69,9 +128,11 @@ func optionRefused(code verbs.Opcode, option, reason string) error {
 	return operr.Wrap(opName(code), &verbs.ParamError{Field: option, NotNumber: true, Reason: reason})
 }
 
-// opName returns the name of a one-sided or atomic operation for the text of an error.
+// opName returns the name of an operation for the text of an error.
 func opName(code verbs.Opcode) string {
 	switch code {
+	case verbs.OpSend, verbs.OpSendImm:
+		return "send"
 	case verbs.OpRead:
 		return "read"
 	case verbs.OpWrite, verbs.OpWriteImm:
@@ -86,6 +147,14 @@ func (o *SendOptions) sendCode() verbs.Opcode {
 		return verbs.OpSendImm
 	}
 	return verbs.OpSend
+}
+
+// writeCode returns the opcode of a WRITE with these options.
+func (o *SendOptions) writeCode() verbs.Opcode {
+	if o.HasImm {
+		return verbs.OpWriteImm
+	}
+	return verbs.OpWrite
 }
 
 // flags returns the flags of a send request for the options Solicited and Fence.

@@ -57,7 +57,7 @@ func (c *Conn) addAnyPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 	}
 	all := reg.appendSGEs(sges, p.Offset, p.Length)
 	if n := len(all) - len(sges); n > c.maxSGE {
-		return nil, operr.Wrap(opName(code), &verbs.ParamError{Field: "pieces", Value: int64(n), Limit: int64(c.maxSGE)})
+		return nil, tooMany(code, "pieces", n, uint64(c.maxSGE))
 	}
 	c.batch.sges = all
 	return u, nil
@@ -81,4 +81,9 @@ func (p *Piece) check(c *Conn, code verbs.Opcode) error {
 		err = &verbs.ParamError{Field: "region", NotNumber: true, Reason: "a READ needs AccessLocalWrite"}
 	}
 	return operr.Wrap(opName(code), err)
+}
+
+// tooMany returns the error of an operation with too many pieces or bytes.
+func tooMany(code verbs.Opcode, field string, value int, limit uint64) error {
+	return operr.Wrap(opName(code), &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(limit)})
 }

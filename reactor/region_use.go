@@ -42,10 +42,54 @@ func (u *regionUse) end() {
 	}
 }
 
-// close makes the loop refuse operations with the region.
-func (u *regionUse) close() {
+// close makes the loop l refuse operations with the region. If operations are under way,
+// it makes sure that a completion confirms those that have none of their own.
+func (u *regionUse) close(l *Loop) {
 	u.closed = true
 	if u.underWay == 0 {
 		u.region.useClosed()
+		return
 	}
+	for c := range l.conns.all() {
+		if c.state == stateOpen && c.flow.unsignaled > 0 && c.flow.probes == 0 {
+			c.probe()
+		}
+	}
+}
+
+// A useQueue has uses of outstanding requests, in the order of the requests. It is a
+// ring. Its zero value is empty.
+type useQueue struct {
+	ring []*regionUse // the length is 0 or a power of two
+	head uint32       // running number of the oldest use, modulo 2^32
+	tail uint32       // running number that the next use gets
+}
+
+// push adds a use.
+func (q *useQueue) push(u *regionUse) {
+	if q.tail-q.head == uint32(len(q.ring)) {
+		q.grow()
+	}
+	q.ring[q.tail&uint32(len(q.ring)-1)] = u
+	q.tail++
+}
+
+// end removes the n oldest uses, and ends them.
+func (q *useQueue) end(n int) {
+	for range n {
+		at := &q.ring[q.head&uint32(len(q.ring)-1)]
+		u := *at
+		*at = nil
+		q.head++
+		u.end()
+	}
+}
+
+// grow doubles the ring.
+func (q *useQueue) grow() {
+	ring := make([]*regionUse, max(initialRequests, 2*len(q.ring)))
+	for i := q.head; i != q.tail; i++ {
+		ring[i&uint32(len(ring)-1)] = q.ring[i&uint32(len(q.ring)-1)]
+	}
+	q.ring = ring
 }

@@ -1,0 +1,194 @@
+package reactor_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// TestVectoredOperations checks SendV, WriteV and ReadV with pieces of two regions.
+func TestVectoredOperations(t *testing.T) {
+	var received []string
+	var imms []uint32
+	var ops []reactor.Op
+	p := connect(t, &hooks{completion: func(_ *reactor.Conn, op reactor.Op, err error) {
+		require.NoError(t, err)
+		ops = append(ops, op)
+	}}, &hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
+		imm, _ := msg.Imm()
+		received, imms = append(received, string(msg.Data())), append(imms, imm)
+	}}, nil)
+	target, a, b := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessLocalWrite), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
+	to := remoteOf(t, p.accepted, target)
+	copy(a.Bytes(), "hello world")
+	copy(b.Bytes(), ", ")
+	pieces := []reactor.Piece{{Region: a, Length: 5}, {}, {Region: b, Length: 2}, {Region: b, Offset: 9}, {Region: a, Offset: 6, Length: 5}}
+	require.NoError(t, p.dialed.SendV(pieces, reactor.SendOptions{Tag: 1}))
+	require.NoError(t, p.dialed.SendV(nil, reactor.SendOptions{Tag: 2, Imm: 7, HasImm: true}))
+	require.NoError(t, p.dialed.WriteV(pieces, to, reactor.SendOptions{Tag: 3}))
+	require.NoError(t, p.dialed.WriteV(pieces[:1], to, reactor.SendOptions{Tag: 4, Imm: 8, HasImm: true, Solicited: true}))
+	into := []reactor.Piece{{Region: b, Offset: 32, Length: 7}, {Region: a, Offset: 32, Length: 5}}
+	require.NoError(t, p.dialed.ReadV(into, to, reactor.SendOptions{Tag: 5}))
+	closed := make(chan error, 2)
+	for _, r := range []*reactor.Region{a, b} {
+		r.CloseFunc(func(err error) { closed <- err })
+	}
+	p.drive(t, func() bool { return len(ops) == 5 && len(received) == 3 })
+	require.Equal(t, []reactor.Op{
+		{Code: verbs.OpSend, Tag: 1, Bytes: 12}, {Code: verbs.OpSendImm, Tag: 2},
+		{Code: verbs.OpWrite, Tag: 3, Bytes: 12}, {Code: verbs.OpWriteImm, Tag: 4, Bytes: 5}, {Code: verbs.OpRead, Tag: 5, Bytes: 12},
+	}, ops)
+	require.Equal(t, []string{"hello, world", "", ""}, received)
+	require.Equal(t, []uint32{0, 7, 8}, imms)
+	require.Equal(t, "hello, world", string(target.Bytes()[:12]))
+	require.NoError(t, receive(t, closed))
+	require.NoError(t, receive(t, closed))
+}
+
+// TestVectoredErrors checks the limits of SendV, WriteV, ReadV and WriteBytes, and their
+// options.
+func TestVectoredErrors(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxPieces: 3, MaxMessage: 64})
+	r := alloc(t, p.dialed, 100, verbs.AccessLocalWrite)
+	c, piece := p.dialed, reactor.Piece{Region: r, Length: 25}
+	refused := func(field string, err error) {
+		t.Helper()
+		var param *verbs.ParamError
+		require.ErrorAs(t, err, &param)
+		require.Equal(t, field, param.Field)
+	}
+	three := []reactor.Piece{piece, piece, piece}
+	four := append(three, piece)
+	var to reactor.Remote
+	refused("pieces", c.SendV(four, reactor.SendOptions{}))
+	refused("pieces", c.ReadV(four, to, reactor.SendOptions{}))
+	refused("bytes", c.SendV(three, reactor.SendOptions{}))
+	refused("message", c.WriteBytes(make([]byte, 65), to, reactor.SendOptions{}))
+	refused("length", c.WriteV([]reactor.Piece{piece, {Region: r, Length: 101}}, to, reactor.SendOptions{}))
+	refused("Imm", c.SendV(nil, reactor.SendOptions{Imm: 1}))
+	refused("HasImm", c.ReadV(nil, to, reactor.SendOptions{HasImm: true}))
+	refused("Solicited", c.WriteV(nil, to, reactor.SendOptions{Solicited: true}))
+	refused("Quiet", c.WriteBytes(nil, to, reactor.SendOptions{Quiet: true, Notify: true}))
+	refused("Quiet", c.SendWith(nil, reactor.SendOptions{Quiet: true}))
+	refused("Quiet", c.FetchAdd(to, 1, reactor.SendOptions{Quiet: true}))
+	require.Zero(t, c.Stats().Accepted)
+	_, err := reactor.NewLoop(openSoft(t, 1), &hooks{}, &reactor.Config{MaxPieces: 17})
+	refused("MaxPieces", err)
+}
+
+// TestQuietOperations checks that quiet operations are confirmed by a later one, and that
+// each failed one is reported once.
+func TestQuietOperations(t *testing.T) {
+	var tags []uint64
+	var errs []error
+	p := connect(t, &hooks{completion: func(_ *reactor.Conn, op reactor.Op, err error) {
+		tags, errs = append(tags, op.Tag), append(errs, err)
+	}}, &hooks{}, nil)
+	target, source := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
+	to, local := remoteOf(t, p.accepted, target), reactor.Piece{Region: source, Length: 64}
+	quiet := func(tag uint64, to reactor.Remote) {
+		t.Helper()
+		require.NoError(t, p.dialed.Write(local, to, reactor.SendOptions{Tag: tag, Quiet: true}))
+	}
+	for i := range uint64(5) {
+		quiet(i, to)
+	}
+	require.NoError(t, p.dialed.Read(local, to, reactor.SendOptions{Tag: 5}))
+	p.drive(t, func() bool { return len(tags) > 0 })
+	require.Equal(t, []uint64{5}, tags)
+	require.EqualValues(t, 6, p.dialed.Stats().Confirmed)
+	require.Zero(t, p.dialed.InFlight())
+
+	quiet(6, to)
+	quiet(7, reactor.Remote{Addr: 8, RKey: 1})
+	quiet(8, to)
+	require.NoError(t, p.dialed.Write(local, to, reactor.SendOptions{Tag: 9}))
+	p.closed(t)
+	require.Equal(t, []uint64{5, 7, 8, 9}, tags)
+	require.Equal(t, verbs.StatusRemAccessErr, status(t, errs[1]))
+	require.Equal(t, verbs.StatusWRFlushErr, status(t, errs[2]))
+}
+
+// TestQuietOperationsDoNotHoldRegions checks that a region closes although its last
+// operations have no completion of their own.
+func TestQuietOperationsDoNotHoldRegions(t *testing.T) {
+	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { t.Error("a quiet operation was reported") }}, &hooks{}, nil)
+	target, source := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
+	require.NoError(t, p.dialed.Write(reactor.Piece{Region: source, Length: 64}, remoteOf(t, p.accepted, target), reactor.SendOptions{Quiet: true}))
+	require.NoError(t, p.dialed.SendV([]reactor.Piece{{Region: source, Length: 64}}, reactor.SendOptions{Quiet: true}))
+	for range 10 {
+		_, err := p.client.RunOnce(0)
+		require.NoError(t, err)
+		_, err = p.server.RunOnce(0)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 2, p.dialed.InFlight(), "nothing confirms the operations")
+	closed := make(chan error, 1)
+	source.CloseFunc(func(err error) { closed <- err })
+	p.drive(t, func() bool { return p.dialed.InFlight() == 0 })
+	require.NoError(t, receive(t, closed))
+}
+
+// TestWriteBytes checks that WriteBytes copies short and long data, and that a WRITE
+// without bytes carries immediate data.
+func TestWriteBytes(t *testing.T) {
+	done := 0
+	var imms []uint32
+	p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { require.NoError(t, err); done++ }},
+		&hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
+			require.True(t, msg.IsWriteImm())
+			imm, _ := msg.Imm()
+			imms = append(imms, imm)
+		}}, nil)
+	target := alloc(t, p.accepted, 5000, verbs.AccessAll)
+	to := remoteOf(t, p.accepted, target)
+	short, long := []byte("short"), bytes.Repeat([]byte("x"), 4000)
+	require.NoError(t, p.dialed.WriteBytes(short, to, reactor.SendOptions{}))
+	to.Addr += 5
+	require.NoError(t, p.dialed.WriteBytes(long, to, reactor.SendOptions{HasImm: true, Imm: 1}))
+	clear(short)
+	clear(long)
+	require.NoError(t, p.dialed.WriteBytes(nil, reactor.Remote{}, reactor.SendOptions{HasImm: true, Imm: 2}))
+	require.NoError(t, p.dialed.WriteImm(reactor.Piece{}, reactor.Remote{}, 3, reactor.SendOptions{}))
+	p.drive(t, func() bool { return done == 4 && len(imms) == 3 })
+	require.Equal(t, "short"+string(bytes.Repeat([]byte("x"), 4000)), string(target.Bytes()[:4005]))
+	require.Equal(t, []uint32{1, 2, 3}, imms)
+}
+
+// TestVectoredOperationsDoNotAllocate checks that operations with pieces allocate
+// nothing.
+func TestVectoredOperationsDoNotAllocate(t *testing.T) {
+	done := 0
+	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { done++ }}, &hooks{}, nil)
+	target, source := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
+	to := remoteOf(t, p.accepted, target)
+	pieces := []reactor.Piece{{Region: source, Length: 32}, {Region: source, Offset: 40, Length: 8}}
+	short := []byte("short")
+	var failed error
+	note := func(err error) {
+		if err != nil {
+			failed = err
+		}
+	}
+	round := func() {
+		note(p.dialed.WriteV(pieces, to, reactor.SendOptions{Quiet: true}))
+		note(p.dialed.WriteBytes(short, to, reactor.SendOptions{Quiet: true}))
+		note(p.dialed.SendV(pieces, reactor.SendOptions{}))
+		note(p.dialed.ReadV(pieces, to, reactor.SendOptions{}))
+		for want := done + 2; done < want && failed == nil; {
+			_, err := p.client.RunOnce(0)
+			note(err)
+			_, err = p.server.RunOnce(0)
+			note(err)
+		}
+	}
+	for range 500 {
+		round()
+	}
+	require.Zero(t, testing.AllocsPerRun(500, round))
+	require.NoError(t, failed)
+}
