@@ -101,6 +101,18 @@ type MR interface {
 	Close() error
 }
 
+// A FaultRegisterer is a PD that can register memory whose pages may be missing at an
+// access, such as a mapping of a file that becomes shorter. Use a type assertion to find
+// out whether a PD is a FaultRegisterer. Devices that pin the memory do not need it.
+type FaultRegisterer interface {
+	// RegisterFaulting is PD.Register for such memory. If the device finds a page
+	// missing, the operation fails, and the process does not get SIGBUS. The status is
+	// StatusLocProtErr for memory of the requester or a receive buffer, and
+	// StatusRemOpErr for memory of the responder. Each access costs a little more than
+	// with Register.
+	RegisterFaulting(b []byte, access Access) (MR, error)
+}
+
 // A Discarder is an MR that can return part of its memory to the system. Use a type
 // assertion to find out whether an MR is a Discarder. Pinned memory can not be returned.
 type Discarder interface {

@@ -224,6 +224,7 @@ package soft
 //	device.go             the device, and its objects
 //	device_counters.go    counters of the device
 //	memory_unsafe.go      addresses of memory, and atomic access
+//	memory_fault.go       memory whose pages may be missing
 //	memory_owned.go       memory of regions that the device maps
 //	memory.go             protection domains and memory regions
 //	ah.go                 address handles and routes

@@ -67,7 +67,7 @@ type engine interface {
 	deliverInline(payload []byte, solicited bool) bool
 	deliverRead(r *fragment.Fragment) (memoryRange, outcome)
 	deliverAtomic(r *fragment.Fragment) (old uint64, a outcome)
-	readInto(dst []byte, m *memoryRange) bool
+	readInto(dst []byte, m *memoryRange) outcome
 	onInvalidRequest() outcome
 	requestFailed(a outcome)
 	grants() grant

@@ -73,6 +73,8 @@ type mr struct {
 	key    uint32
 	access verbs.Access
 	memory ownedMemory // memory that Close unmaps; empty after Register
+	// mayFault is true if pages of buf may be missing at an access; see RegisterFaulting.
+	mayFault bool
 
 	closed atomic.Bool
 	inUse  atomic.Int32 // number of remote operations that use buf now
@@ -104,7 +106,7 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	if err != nil {
 		return nil, operr.Wrap("alloc MR", resource.Wrap(err))
 	}
-	m, err := p.newMR(memory.bytes(attr.Size), attr.Access, memory)
+	m, err := p.newMR(&mr{buf: memory.bytes(attr.Size), access: attr.Access, memory: memory})
 	if err != nil {
 		_ = memory.free()
 		return nil, operr.Wrap("alloc MR", err)
@@ -114,30 +116,42 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 
 // Register implements verbs.PD.
 func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
+	return p.register(b, access, false)
+}
+
+// RegisterFaulting implements verbs.FaultRegisterer.
+func (p *pd) RegisterFaulting(b []byte, access verbs.Access) (verbs.MR, error) {
+	return p.register(b, access, true)
+}
+
+// register implements Register and RegisterFaulting.
+func (p *pd) register(b []byte, access verbs.Access, mayFault bool) (verbs.MR, error) {
 	if len(b) == 0 {
 		return nil, operr.Wrap("register MR", checkSize(0))
 	}
 	if err := access.Check(); err != nil {
 		return nil, operr.Wrap("register MR", err)
 	}
-	m, err := p.newMR(b, access, ownedMemory{})
+	m, err := p.newMR(&mr{buf: b, access: access, mayFault: mayFault})
 	if err != nil {
 		return nil, operr.Wrap("register MR", err)
 	}
 	return m, nil
 }
 
-func (p *pd) newMR(buf []byte, access verbs.Access, memory ownedMemory) (*mr, error) {
+// newMR adds a region with the memory and the rights of m to the domain. It sets the
+// other fields of m, and returns m.
+func (p *pd) newMR(m *mr) (*mr, error) {
 	if p.closed.Load() {
 		return nil, verbs.ErrClosed
 	}
-	m := &mr{pd: p, buf: buf, base: addressOf(buf), access: access, memory: memory}
+	m.pd, m.base = p, addressOf(m.buf)
 	if err := p.dev.mrs.insert(m); err != nil {
 		return nil, err
 	}
 	p.refs.Add(1)
-	if memory.region != nil {
-		memory.region.Publish(&shm.RegionInfo{Key: m.key, Domain: p.num, Access: access, Base: m.base, Size: uint64(len(buf))})
+	if m.memory.region != nil {
+		m.memory.region.Publish(&shm.RegionInfo{Key: m.key, Domain: p.num, Access: m.access, Base: m.base, Size: uint64(len(m.buf))})
 	}
 	return m, nil
 }
@@ -202,6 +216,16 @@ func (m *mr) Discard(offset, length int) error {
 	return operr.Wrap(op, unix.Madvise(m.buf[begin:end], advice))
 }
 
+// copy copies len(src) bytes to dst. One of the two is memory of the region. It returns
+// false if a page of the region is missing; a part may be copied then.
+func (m *mr) copy(dst, src []byte) bool {
+	if m.mayFault {
+		return copyGuarded(dst, src)
+	}
+	copy(dst, src)
+	return true
+}
+
 // bytesAt returns bytes of the region, from an address on. It returns false if they are
 // not in the region.
 func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
@@ -214,41 +238,46 @@ func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 	return m.buf[off : off+uint64(length) : off+uint64(length)], true
 }
 
-// sgeMemory returns the memory of an SGE. It returns false if the region does not exist
-// or does not allow the access.
-func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
+// sgeMemory returns the region and the memory of an SGE. It returns nil if the region
+// does not exist or does not allow the access.
+func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) (*mr, []byte) {
 	m := p.dev.mrs.find(sge.LKey)
 	if m == nil || m.pd != p || m.access&access != access {
-		return nil, false
+		return nil, nil
 	}
-	return m.bytesAt(sge.Addr, sge.Length)
+	buf, ok := m.bytesAt(sge.Addr, sge.Length)
+	if !ok {
+		return nil, nil
+	}
+	return m, buf
 }
 
-// sgeBytesFrom returns the bytes of an SGE from an offset to its end. The offset counts
-// the bytes of all SGEs. The result is false if the memory is not accessible.
-func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
+// sgeBytesFrom returns the bytes of an SGE from an offset to its end, and their region.
+// The offset counts the bytes of all SGEs. The region is nil if the memory is not
+// accessible.
+func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) (*mr, []byte) {
 	for i := range sges {
 		if offset < sges[i].Length {
-			buf, ok := p.sgeMemory(&sges[i], access)
-			if !ok {
-				return nil, false
+			m, buf := p.sgeMemory(&sges[i], access)
+			if m == nil {
+				return nil, nil
 			}
-			return buf[offset:], true
+			return m, buf[offset:]
 		}
 		offset -= sges[i].Length
 	}
-	return nil, false
+	return nil, nil
 }
 
 // scatter copies data to the memory of sges, from an offset on. It returns false if some
 // memory is not accessible; a part may be copied then.
 func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	for len(data) > 0 {
-		to, ok := p.sgeBytesFrom(sges, offset, verbs.AccessLocalWrite)
-		if !ok {
+		m, to := p.sgeBytesFrom(sges, offset, verbs.AccessLocalWrite)
+		n := min(len(to), len(data))
+		if m == nil || !m.copy(to, data[:n]) {
 			return false
 		}
-		n := copy(to, data)
 		data, offset = data[n:], offset+uint32(n)
 	}
 	return true
@@ -259,15 +288,15 @@ func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 // accessible.
 func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32, uncached bool) bool {
 	for len(dst) > 0 {
-		from, ok := p.sgeBytesFrom(sges, offset, 0)
-		if !ok {
+		m, from := p.sgeBytesFrom(sges, offset, 0)
+		n := min(len(dst), len(from))
+		switch {
+		case m == nil:
 			return false
-		}
-		var n int
-		if uncached {
-			n = shm.CopyUncached(dst, from)
-		} else {
-			n = copy(dst, from)
+		case uncached && !m.mayFault:
+			shm.CopyUncached(dst[:n], from)
+		case !m.copy(dst[:n], from):
+			return false
 		}
 		dst, offset = dst[n:], offset+uint32(n)
 	}

@@ -47,9 +47,9 @@ func (c *rcConn) sendResponse(res *respResource) bool {
 	if !ok {
 		return false
 	}
-	// The memory region was closed after the READ was checked.
-	if !c.q.readInto(p.Payload(), &res.unsent) {
-		c.resp.fail(outcomeAccessError)
+	// The memory region may have been closed after the READ was checked.
+	if a := c.q.readInto(p.Payload(), &res.unsent); a != outcomeAck {
+		c.resp.fail(a)
 		return c.sendNAK(res.next)
 	}
 	if h := p.AETH(); h != nil {

@@ -138,7 +138,7 @@ func (q *qp) checkLocalMemory(w *wqe) verbs.Status {
 		if w.sges[i].Length == 0 {
 			continue
 		}
-		if _, ok := q.pd.sgeMemory(&w.sges[i], access); !ok {
+		if m, _ := q.pd.sgeMemory(&w.sges[i], access); m == nil {
 			return verbs.StatusLocProtErr
 		}
 	}

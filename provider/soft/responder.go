@@ -217,8 +217,14 @@ func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 			}
 			return outcomeAccessError
 		}
-		copy(dst, r.Payload)
+		ok := m.copy(dst, r.Payload)
 		m.release()
+		if !ok {
+			if endsWithImm {
+				q.receiveDone(&verbs.WC{Status: verbs.StatusLocProtErr}, false)
+			}
+			return outcomeOperationError
+		}
 	}
 	rs.writeLeft.addr += uint64(len(r.Payload))
 	rs.writeLeft.left -= uint32(len(r.Payload))
@@ -276,19 +282,23 @@ func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 }
 
 // readInto fills dst from the beginning of a range, and removes these bytes from the
-// range. It returns false if the memory is not accessible.
-func (q *qp) readInto(dst []byte, w *memoryRange) bool {
+// range. The result is outcomeAck, outcomeAccessError if the region was closed, or
+// outcomeOperationError if its memory is missing.
+func (q *qp) readInto(dst []byte, w *memoryRange) outcome {
 	if len(dst) > 0 {
 		m, src := q.pd.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
 		if m == nil {
-			return false
+			return outcomeAccessError
 		}
-		copy(dst, src)
+		ok := m.copy(dst, src)
 		m.release()
+		if !ok {
+			return outcomeOperationError
+		}
 	}
 	w.addr += uint64(len(dst))
 	w.left -= uint32(len(dst))
-	return true
+	return outcomeAck
 }
 
 // deliverAtomic executes an atomic, and returns the old value. The payload has the swap
@@ -304,12 +314,23 @@ func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 		return 0, outcomeAccessError
 	}
 	defer m.release()
+	if m.mayFault {
+		if !guarded(func() { old = executeAtomic(r, buf) }) {
+			return 0, outcomeOperationError
+		}
+		return old, outcomeAck
+	}
+	return executeAtomic(r, buf), outcomeAck
+}
+
+// executeAtomic executes an atomic on the word in buf, and returns the old value.
+func executeAtomic(r *fragment.Fragment, buf []byte) (old uint64) {
 	word := atomicWord(buf)
 	swapAdd := binary.BigEndian.Uint64(r.Payload)
 	if r.Op == fragment.FetchAdd {
-		return word.Add(swapAdd) - swapAdd, outcomeAck
+		return word.Add(swapAdd) - swapAdd
 	}
-	return compareAndSwap(word, binary.BigEndian.Uint64(r.Payload[8:]), swapAdd), outcomeAck
+	return compareAndSwap(word, binary.BigEndian.Uint64(r.Payload[8:]), swapAdd)
 }
 
 // compareAndSwap stores swap in word if its value is compare. It returns the old value.

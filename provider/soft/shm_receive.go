@@ -273,9 +273,9 @@ func (c *shmConn) sendResponse(r *response) bool {
 		if r.op == fragment.AtomicResult {
 			// The peer copies these bytes to its memory without conversion.
 			binary.NativeEndian.PutUint64(dst, r.old)
-		} else if !c.q.readInto(dst, &r.left) {
-			// The memory region was closed after the READ was checked.
-			c.fail(outcomeAccessError, c.p.in.Head)
+		} else if a := c.q.readInto(dst, &r.left); a != outcomeAck {
+			// The memory region may have been closed after the READ was checked.
+			c.fail(a, c.p.in.Head)
 			return false
 		}
 		want -= uint32(len(dst))
