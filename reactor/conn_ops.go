@@ -29,8 +29,9 @@ func (c *Conn) WriteImm(local Piece, remote Remote, imm uint32, o SendOptions) e
 }
 
 // Read reads local.Length bytes of the peer's memory into the local memory. Memory and
-// errors are as for Write. The Region needs verbs.AccessLocalWrite. Later messages and WRITEs may be executed before the READ has
-// completed, unless they set SendOptions.Fence.
+// errors are as for Write. The Region needs verbs.AccessLocalWrite. Later messages and
+// WRITEs may be executed before the READ has completed, unless they set
+// SendOptions.Fence.
 func (c *Conn) Read(local Piece, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, &local, remote, 0, &o)
 }

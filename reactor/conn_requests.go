@@ -11,15 +11,6 @@ const (
 	requestProbe                    // the request was posted by Conn.probe
 )
 
-// A reportWhen says when OnCompletion is called for a send request.
-type reportWhen uint8
-
-const (
-	reportNever   reportWhen = iota // a failure is reported by OnClose only
-	reportFailure                   // if the request has failed
-	reportAlways
-)
-
 // A sendRequest describes an outstanding send request.
 type sendRequest struct {
 	tag    uint64       // Op.Tag

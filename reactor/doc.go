@@ -141,9 +141,10 @@
 //
 // A Region is registered memory of the engine. One Region serves the connections of all
 // loops and devices, so a program registers an arena once. Engine.Register takes memory
-// of the program, and Engine.Alloc maps new memory. An operation that uses a closed
-// Region is refused, and Region.Close waits for the operations under way. The peer's
-// keys are valid until then. What a key protects is described at Remote.
+// of the program, Engine.MapFile maps a file, and Engine.Alloc maps new memory. An
+// operation that uses a closed Region is refused, and Region.Close waits for the
+// operations under way. The peer's keys are valid until then. What a key protects is
+// described at Remote.
 //
 // # The life of a buffer
 //
@@ -188,6 +189,7 @@ package reactor
 //	pin_other.go          the same function for other systems
 //	wrid.go               ids of work requests
 //	op.go                 operations and their options
+//	remote.go             address and key of a peer's memory
 //	mailbox.go            queue of the functions that were posted
 //	idle.go               what a loop does after a turn without work
 //	config.go             Config
@@ -201,10 +203,6 @@ package reactor
 //	conn_state.go         states of a connection
 //	buffer.go             buffers and received messages
 //	domain.go             protection domains of an engine
-//	registration.go       registration of a region on one device
-//	region.go             registered memory of the application
-//	region_use.go         a region as one loop uses it
-//	region_close.go       closing regions
 //	slab.go               registered memory, cut into buffers
 //	slab_trim.go          returning unused memory to the system
 //	recv_queue.go         receive queue of a connection
@@ -220,8 +218,13 @@ package reactor
 //	conn_table.go         connections by their ids
 //	qp_table.go           connections by the numbers of their queue pairs
 //	engine.go             Engine
+//	registration.go       registration of a region on one device
+//	region_use.go         a region as one loop uses it
+//	region.go             registered memory of the application
+//	region_close.go       closing regions
 //	region_engine.go      making regions
-//	remote.go             address and key of a peer's memory
+//	region_file.go        regions of files
+//	region_remote.go      regions as peers need them
 //	limits.go             limits of the devices
 //	full_loops.go         loops without room for another connection
 //	credentials.go        process of a peer on the same host

@@ -104,8 +104,17 @@ const (
 	notAtPeer = "the operation has no completion at the peer"
 )
 
-// reportMessage returns when OnCompletion is called for a message that was copied or is in
-// a Buffer.
+// A reportWhen says when OnCompletion is called for a send request.
+type reportWhen uint8
+
+const (
+	reportNever   reportWhen = iota // a failure is reported by OnClose only
+	reportFailure                   // if the request has failed
+	reportAlways
+)
+
+// reportMessage returns when OnCompletion is called for a message that was copied or is
+// in a Buffer.
 func (o *SendOptions) reportMessage() reportWhen {
 	if o.Notify {
 		return reportAlways

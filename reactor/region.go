@@ -23,6 +23,8 @@ type Region struct {
 	access verbs.Access
 	uses   []regionUse // by the index of the loop
 	mapped []byte      // memory that release unmaps; nil if there is none
+	// mayFault is true if pages of the memory may be missing: see verbs.FaultRegisterer.
+	mayFault bool
 
 	mu sync.Mutex // held while the fields below are used
 	// onDevice has the registrations by domain.index. An element may be nil.
@@ -96,7 +98,7 @@ func (r *Region) on(d *domain) (*registration, error) {
 	if reg := r.existing(d); reg != nil {
 		return reg, nil
 	}
-	reg, err := register(d, r.memory, r.access)
+	reg, err := register(d, r)
 	if err != nil {
 		return nil, err
 	}

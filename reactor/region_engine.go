@@ -14,9 +14,11 @@ import (
 // engine has ended. Memory of the Go heap stays in place and alive as long as it is
 // registered. Any goroutine may call Register.
 //
-// The parameter b has at least 1 byte. Peers get the rights in access: see Remote. The
-// package rdmacore pins the memory, and RLIMIT_MEMLOCK limits how much a process may pin.
-// The error then names the limit and matches ENOMEM. The package soft does not pin memory.
+// For a mapping of a file see also MapFile: if an operation needs a page that the file
+// does not have, the process gets SIGBUS. The parameter b has at least 1 byte. Peers get
+// the rights in access: see Remote. The package rdmacore pins the memory, and
+// RLIMIT_MEMLOCK limits how much a process may pin. The error then names the limit and
+// matches ENOMEM. The package soft does not pin memory.
 //
 // Other errors are those of verbs.PD.Register, and ErrClosed after the end of the engine.
 func (e *Engine) Register(b []byte, access verbs.Access) (*Region, error) {

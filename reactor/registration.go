@@ -40,17 +40,21 @@ const (
 	memoryPage = 1 << 16
 )
 
-// register registers memory on the device of a domain.
-func register(d *domain, memory []byte, access verbs.Access) (*registration, error) {
-	return registerParts(d, memory, access, largestPart(d.dev))
+// register registers a region on the device of a domain.
+func register(d *domain, r *Region) (*registration, error) {
+	return registerParts(d, r, largestPart(d.dev))
 }
 
-// registerParts registers memory in parts of the given size.
-func registerParts(d *domain, memory []byte, access verbs.Access, size int) (*registration, error) {
+// registerParts registers a region in parts of the given size.
+func registerParts(d *domain, r *Region, size int) (*registration, error) {
+	registerPart := d.pd.Register
+	if faults, ok := d.pd.(verbs.FaultRegisterer); ok && r.mayFault {
+		registerPart = faults.RegisterFaulting
+	}
 	reg := &registration{partSize: size}
-	for len(memory) > 0 {
+	for memory := r.memory; len(memory) > 0; {
 		n := min(size, len(memory))
-		mr, err := d.pd.Register(memory[:n:n], access)
+		mr, err := registerPart(memory[:n:n], r.access)
 		if err != nil {
 			return nil, firstError(err, reg.close())
 		}

@@ -13,7 +13,7 @@ import (
 // 100 bytes.
 func TestRegistrationParts(t *testing.T) {
 	memory, pd := make([]byte, 250), &fakePD{}
-	reg, err := registerParts(&domain{pd: pd}, memory, verbs.AccessAll, 100)
+	reg, err := registerParts(&domain{pd: pd}, &Region{memory: memory, access: verbs.AccessAll}, 100)
 	require.NoError(t, err)
 	require.Equal(t, 3, pd.open)
 	for i := range reg.parts {
@@ -48,11 +48,11 @@ func TestRegistrationParts(t *testing.T) {
 func TestRegistrationFails(t *testing.T) {
 	pd := &fakePD{}
 	d := &domain{pd: &pdWithLimit{fakePD: pd, left: 2}}
-	_, err := registerParts(d, make([]byte, 250), verbs.AccessAll, 100)
+	_, err := registerParts(d, &Region{memory: make([]byte, 250)}, 100)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	require.Zero(t, pd.open)
 
-	reg, err := registerParts(&domain{pd: pd}, make([]byte, 250), verbs.AccessAll, 100)
+	reg, err := registerParts(&domain{pd: pd}, &Region{memory: make([]byte, 250)}, 100)
 	require.NoError(t, err)
 	pd.refuse = errors.New("bound")
 	require.ErrorIs(t, reg.close(), pd.refuse)

@@ -49,89 +49,91 @@ func (m *mappedFile) remote(wr verbs.SendWR) verbs.SendWR {
 	return wr
 }
 
+// A faultCase is a request that uses a missing page.
+type faultCase struct {
+	// request returns the request of the end a. The files belong to a and b.
+	request     func(a, b *end, own, peers *mappedFile) verbs.SendWR
+	status      verbs.Status // status of the request
+	recvsToFile bool         // the message is received into the file of b
+}
+
+var faultCases = map[string]faultCase{
+	"READ of the file": {func(a, _ *end, _, peers *mappedFile) verbs.SendWR {
+		return peers.remote(verbs.SendWR{Opcode: verbs.OpRead, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
+	}, verbs.StatusRemOpErr, false},
+	"WRITE to the file": {func(a, _ *end, _, peers *mappedFile) verbs.SendWR {
+		return peers.remote(verbs.SendWR{Opcode: verbs.OpWrite, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
+	}, verbs.StatusRemOpErr, false},
+	"WRITE with immediate to the file": {func(a, _ *end, _, peers *mappedFile) verbs.SendWR {
+		return peers.remote(verbs.SendWR{Opcode: verbs.OpWriteImm, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
+	}, verbs.StatusRemOpErr, false},
+	"fetch-and-add in the file": {func(a, _ *end, _, peers *mappedFile) verbs.SendWR {
+		return peers.remote(verbs.SendWR{Opcode: verbs.OpFetchAdd, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
+	}, verbs.StatusRemOpErr, false},
+	"compare-and-swap in the file": {func(a, _ *end, _, peers *mappedFile) verbs.SendWR {
+		return peers.remote(verbs.SendWR{Opcode: verbs.OpCompareSwap, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
+	}, verbs.StatusRemOpErr, false},
+	"READ into the file": {func(_, b *end, own, _ *mappedFile) verbs.SendWR {
+		return verbs.SendWR{Opcode: verbs.OpRead, SGEs: own.missing(), RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+	}, verbs.StatusLocProtErr, false},
+	"fetch-and-add into the file": {func(_, b *end, own, _ *mappedFile) verbs.SendWR {
+		return verbs.SendWR{Opcode: verbs.OpFetchAdd, SGEs: own.missing(), RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+	}, verbs.StatusLocProtErr, false},
+	"WRITE from the file": {func(_, b *end, own, _ *mappedFile) verbs.SendWR {
+		return verbs.SendWR{Opcode: verbs.OpWrite, SGEs: own.missing(), RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+	}, verbs.StatusLocProtErr, false},
+	"SEND from the file": {func(_, _ *end, own, _ *mappedFile) verbs.SendWR {
+		return verbs.SendWR{Opcode: verbs.OpSend, SGEs: own.missing()}
+	}, verbs.StatusLocProtErr, false},
+	"SEND into the file": {func(a, _ *end, _, _ *mappedFile) verbs.SendWR {
+		return verbs.SendWR{Opcode: verbs.OpSend, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}}
+	}, verbs.StatusRemOpErr, true},
+}
+
+// run checks a pair of ends. The function turn() passes on what the ends have sent.
+func (c *faultCase) run(t *testing.T, a, b *end, turn func()) {
+	own, peers := registerFile(t, a), registerFile(t, b)
+	post := func() verbs.WC {
+		recv := []verbs.SGE{verbs.SGEOf(b.mr, 0, 64)}
+		if c.recvsToFile {
+			recv = peers.missing()
+		}
+		_, err := b.qp.PostRecv([]verbs.RecvWR{{SGEs: recv}})
+		require.NoError(t, err)
+		wr := c.request(a, b, own, peers)
+		wr.Flags |= verbs.SendSignaled
+		a.post(wr)
+		for range pollLimit {
+			turn()
+			_, err := b.cq.Poll(b.wc)
+			require.NoError(t, err)
+			if n, _ := a.cq.Poll(a.wc); n > 0 {
+				return a.wc[0]
+			}
+		}
+		t.Fatal("the request has not completed")
+		return verbs.WC{}
+	}
+	require.Equal(t, verbs.StatusSuccess, post().Status, "the file is complete")
+	require.NoError(t, own.file.Truncate(int64(own.page)))
+	require.NoError(t, peers.file.Truncate(int64(own.page)))
+	require.Equal(t, c.status, post().Status, "the page is missing")
+	require.False(t, debug.SetPanicOnFault(false), "the setting is restored")
+}
+
 // TestTruncatedFile checks that operations on pages that a file does not have any more
 // fail, on the local path and on the wire path, at both ends.
 func TestTruncatedFile(t *testing.T) {
-	for name, c := range map[string]struct {
-		// request returns the request of the end a. The files belong to a and b.
-		request     func(a, b *end, own, peers *mappedFile) verbs.SendWR
-		status      verbs.Status // status of the request
-		recvsToFile bool         // the message is received into the file of b
-	}{
-		"READ of the file": {func(a, _ *end, _, peers *mappedFile) verbs.SendWR {
-			return peers.remote(verbs.SendWR{Opcode: verbs.OpRead, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
-		}, verbs.StatusRemOpErr, false},
-		"WRITE to the file": {func(a, _ *end, _, peers *mappedFile) verbs.SendWR {
-			return peers.remote(verbs.SendWR{Opcode: verbs.OpWrite, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
-		}, verbs.StatusRemOpErr, false},
-		"WRITE with immediate to the file": {func(a, _ *end, _, peers *mappedFile) verbs.SendWR {
-			return peers.remote(verbs.SendWR{Opcode: verbs.OpWriteImm, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
-		}, verbs.StatusRemOpErr, false},
-		"fetch-and-add in the file": {func(a, _ *end, _, peers *mappedFile) verbs.SendWR {
-			return peers.remote(verbs.SendWR{Opcode: verbs.OpFetchAdd, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
-		}, verbs.StatusRemOpErr, false},
-		"compare-and-swap in the file": {func(a, _ *end, _, peers *mappedFile) verbs.SendWR {
-			return peers.remote(verbs.SendWR{Opcode: verbs.OpCompareSwap, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
-		}, verbs.StatusRemOpErr, false},
-		"READ into the file": {func(_, b *end, own, _ *mappedFile) verbs.SendWR {
-			return verbs.SendWR{Opcode: verbs.OpRead, SGEs: own.missing(), RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
-		}, verbs.StatusLocProtErr, false},
-		"fetch-and-add into the file": {func(_, b *end, own, _ *mappedFile) verbs.SendWR {
-			return verbs.SendWR{Opcode: verbs.OpFetchAdd, SGEs: own.missing(), RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
-		}, verbs.StatusLocProtErr, false},
-		"WRITE from the file": {func(_, b *end, own, _ *mappedFile) verbs.SendWR {
-			return verbs.SendWR{Opcode: verbs.OpWrite, SGEs: own.missing(), RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
-		}, verbs.StatusLocProtErr, false},
-		"SEND from the file": {func(_, _ *end, own, _ *mappedFile) verbs.SendWR {
-			return verbs.SendWR{Opcode: verbs.OpSend, SGEs: own.missing()}
-		}, verbs.StatusLocProtErr, false},
-		"SEND into the file": {func(a, _ *end, _, _ *mappedFile) verbs.SendWR {
-			return verbs.SendWR{Opcode: verbs.OpSend, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}}
-		}, verbs.StatusRemOpErr, true},
-	} {
-		forBothPaths(t, name, func(t *testing.T, a, b *end, turn func()) {
-			own, peers := registerFile(t, a), registerFile(t, b)
-			post := func() verbs.WC {
-				recv := []verbs.SGE{verbs.SGEOf(b.mr, 0, 64)}
-				if c.recvsToFile {
-					recv = peers.missing()
-				}
-				_, err := b.qp.PostRecv([]verbs.RecvWR{{SGEs: recv}})
-				require.NoError(t, err)
-				wr := c.request(a, b, own, peers)
-				wr.Flags |= verbs.SendSignaled
-				a.post(wr)
-				for range pollLimit {
-					turn()
-					_, err := b.cq.Poll(b.wc)
-					require.NoError(t, err)
-					if n, _ := a.cq.Poll(a.wc); n > 0 {
-						return a.wc[0]
-					}
-				}
-				t.Fatal("the request has not completed")
-				return verbs.WC{}
-			}
-			require.Equal(t, verbs.StatusSuccess, post().Status, "the file is complete")
-			require.NoError(t, own.file.Truncate(int64(own.page)))
-			require.NoError(t, peers.file.Truncate(int64(own.page)))
-			require.Equal(t, c.status, post().Status, "the page is missing")
-			require.False(t, debug.SetPanicOnFault(false), "the setting is restored")
+	for name, c := range faultCases {
+		t.Run(name+"/local", func(t *testing.T) {
+			a, b := newPair(t, openDevice(t, nil), verbs.ProgressManual)
+			c.run(t, a, b, func() {})
+		})
+		t.Run(name+"/wire", func(t *testing.T) {
+			a, b, turn := newMemoryPair(t)
+			c.run(t, a, b, turn)
 		})
 	}
-}
-
-// forBothPaths calls test() for a pair of ends on the local path, and for one on the wire
-// path. The function turn() passes on what the ends have sent.
-func forBothPaths(t *testing.T, name string, test func(t *testing.T, a, b *end, turn func())) {
-	t.Run(name+"/local", func(t *testing.T) {
-		a, b := newPair(t, openDevice(t, nil), verbs.ProgressManual)
-		test(t, a, b, func() {})
-	})
-	t.Run(name+"/wire", func(t *testing.T) {
-		a, b, turn := newMemoryPair(t)
-		test(t, a, b, turn)
-	})
 }
 
 // TestGuardedPanics checks that guarded passes on panics that no access to memory has
