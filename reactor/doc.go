@@ -148,6 +148,14 @@
 //
 // # The life of a buffer
 //
+// When the memory of an operation belongs to the caller again:
+//
+//	Send, SendWith, WriteBytes    when the call returns, because the bytes are copied
+//	SendBuffer, SendBufferWith    never: the connection releases the Buffer
+//	SendV, Write, WriteV, Read,   in OnCompletion; with SendOptions.Quiet in the
+//	ReadV, WriteImm               OnCompletion of a later operation; at last in OnClose
+//	memory that a peer uses       when Region.Close returns
+//
 // Buffers are pieces of registered memory outside the Go heap, of Config.MaxMessage
 // bytes each. The handler may use a received message until OnMessage returns, and longer
 // if it calls Message.Keep. A buffer that was kept, or leased with Lease, belongs to

@@ -82,6 +82,23 @@ func (r *Region) release() {
 	}
 }
 
+// cancel releases a region that no loop knows, because a device has refused it. If the
+// engine ends at the same time, closeAll releases the region.
+func (r *Region) cancel() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return nil
+	}
+	r.closing = true
+	r.closeErr = r.unregister()
+	close(r.closed)
+	if r.closeErr == nil {
+		r.engine.regions.remove(r)
+	}
+	return r.closeErr
+}
+
 // unregister ends the registrations and unmaps the memory. It ends the registration of
 // the device that has allocated the memory last. The caller holds the mutex.
 func (r *Region) unregister() (err error) {

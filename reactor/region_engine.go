@@ -135,8 +135,7 @@ func (e *Engine) addRegion(r *Region) error {
 	}
 	for _, d := range e.domains.all() {
 		if _, err = r.on(d); err != nil {
-			r.CloseFunc(nil)
-			return err
+			return firstError(err, r.cancel())
 		}
 	}
 	return nil

@@ -1,0 +1,87 @@
+package reactor
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Attr returns a limit for the size of a region only.
+func (d *fakeDevice) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{MaxMRSize: 1 << 20} }
+
+// newFakeEngine returns an engine that was not started, and that uses two devices.
+func newFakeEngine(t *testing.T) (e *Engine, pds [2]*fakePD) {
+	e = &Engine{cfg: &Config{}}
+	e.loops = []*Loop{{engine: e}, {engine: e, index: 1}}
+	for i := range pds {
+		dev := &fakeDevice{}
+		_, err := e.domains.of(dev)
+		require.NoError(t, err)
+		pds[i] = dev.pds[0]
+	}
+	return e, pds
+}
+
+// TestRegionOnSeveralDevices checks that a region is registered on the devices in use at
+// once, and on a later device when it is needed.
+func TestRegionOnSeveralDevices(t *testing.T) {
+	e, pds := newFakeEngine(t)
+	registered, err := e.Register(make([]byte, 100), 0)
+	require.NoError(t, err)
+	allocated, err := e.Alloc(100, 0)
+	require.NoError(t, err)
+	require.Equal(t, [2]int{2, 2}, [2]int{pds[0].open, pds[1].open})
+
+	later := &fakeDevice{}
+	d, err := e.domains.of(later)
+	require.NoError(t, err)
+	require.Zero(t, later.pds[0].open)
+	use := &registered.uses[1]
+	for range 2 {
+		reg, err := use.on(d)
+		require.NoError(t, err)
+		require.Len(t, reg.parts, 1)
+		require.Equal(t, 1, later.pds[0].open)
+	}
+	require.NoError(t, allocated.Close())
+	require.NoError(t, registered.Close())
+	require.Equal(t, [3]int{}, [3]int{pds[0].open, pds[1].open, later.pds[0].open})
+	_, err = registered.on(d)
+	require.ErrorIs(t, err, ErrClosed)
+	require.Empty(t, e.regions.open)
+}
+
+// TestRegionThatOneDeviceRefuses checks that a region is registered on all devices in use
+// or on none.
+func TestRegionThatOneDeviceRefuses(t *testing.T) {
+	e, pds := newFakeEngine(t)
+	e.domains.open[1].pd = &pdWithLimit{fakePD: pds[1]}
+	for _, create := range []func() (*Region, error){
+		func() (*Region, error) { return e.Register(make([]byte, 100), 0) },
+		func() (*Region, error) { return e.Alloc(100, 0) },
+	} {
+		_, err := create()
+		require.ErrorIs(t, err, verbs.ErrNoResources)
+	}
+	require.Zero(t, pds[0].open)
+	require.Empty(t, e.regions.open)
+}
+
+// TestRegionThatCanNotBeClosed checks that Close returns the error of a device, and that
+// the end of the engine tries again.
+func TestRegionThatCanNotBeClosed(t *testing.T) {
+	e, pds := newFakeEngine(t)
+	r, err := e.Alloc(100, 0)
+	require.NoError(t, err)
+	bound := errors.New("bound")
+	pds[1].refuse = bound
+	require.ErrorIs(t, r.Close(), bound)
+	require.ErrorIs(t, r.Close(), bound)
+	require.Equal(t, 1, pds[0].open, "the memory stays while a device uses it")
+	pds[1].refuse = nil
+	require.NoError(t, e.regions.closeAll())
+	require.Equal(t, [2]int{}, [2]int{pds[0].open, pds[1].open})
+}
