@@ -101,8 +101,7 @@ func TestRegionCloseOfFailedConn(t *testing.T) {
 // loop made with NewLoop is in use. CloseFunc works in a callback.
 func TestRegionCloseDoesNotWaitForItself(t *testing.T) {
 	results := make(chan error, 2)
-	var e *reactor.Engine
-	e = start(t, &hooks{}, nil)
+	e := start(t, &hooks{}, nil)
 	region, err := e.Alloc(8, verbs.AccessLocalWrite)
 	require.NoError(t, err)
 	require.NoError(t, e.Loop(0).Post(func() {
