@@ -263,6 +263,9 @@ func (c *Conn) retire(err error) {
 	case requestProbe:
 		c.flow.probes--
 		c.liveness.probeCompleted()
+		if c.loop.closingUses > 0 {
+			c.confirmQuiet()
+		}
 		return
 	}
 	c.countResult(err)

@@ -133,6 +133,19 @@ func TestQuietOperationsDoNotHoldRegions(t *testing.T) {
 	require.NoError(t, receive(t, closed))
 }
 
+// TestQuietOperationBehindAProbe checks that a region closes although its last operation
+// was posted after a probe. A second probe must confirm the operation.
+func TestQuietOperationBehindAProbe(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	target, source := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
+	reactor.Probe(p.dialed)
+	require.NoError(t, p.dialed.Write(reactor.Piece{Region: source, Length: 64}, remoteOf(t, p.accepted, target), reactor.SendOptions{Quiet: true}))
+	closed := make(chan error, 1)
+	source.CloseFunc(func(err error) { closed <- err })
+	p.drive(t, func() bool { return p.dialed.InFlight() == 0 })
+	require.NoError(t, receive(t, closed))
+}
+
 // TestWriteBytes checks that WriteBytes copies short and long data, and that a WRITE
 // without bytes carries immediate data.
 func TestWriteBytes(t *testing.T) {

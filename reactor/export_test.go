@@ -228,3 +228,6 @@ func FirstDevice(e *Engine) verbs.Device {
 	}
 	return devices[0]
 }
+
+// Probe makes c post a keepalive probe.
+func Probe(c *Conn) { c.probe() }

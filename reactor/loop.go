@@ -48,6 +48,7 @@ type Loop struct {
 	conns          connTable
 	dirty          []*Conn   // connections with requests to post
 	closing        connQueue // connections whose advance() must be called
+	closingUses    int       // number of closed uses of regions with operations under way
 	liveConns      int       // number of connections that are not in StateClosed
 	openingConns   int       // number of connections in a state before stateOpen
 	currentMessage *Buffer   // buffer of the message that was passed to OnMessage; nil outside OnMessage

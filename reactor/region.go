@@ -45,7 +45,7 @@ func newRegion(e *Engine, memory []byte, access verbs.Access) *Region {
 		closed: make(chan struct{}),
 	}
 	for i := range r.uses {
-		r.uses[i].region = r
+		r.uses[i].region, r.uses[i].loop = r, e.loops[i]
 	}
 	return r
 }

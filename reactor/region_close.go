@@ -52,7 +52,7 @@ func (r *Region) CloseFunc(done func(error)) {
 	}
 	r.mu.Unlock()
 	if first {
-		r.engine.onEveryLoop(func(l *Loop) { r.uses[l.index].close(l) })
+		r.engine.onEveryLoop(func(l *Loop) { r.uses[l.index].close() })
 	}
 }
 

@@ -4,6 +4,7 @@ package reactor
 // fields, so the data path needs no locks.
 type regionUse struct {
 	region   *Region
+	loop     *Loop
 	onDevice []deviceUse     // by domain.index, for the devices that the loop has used
 	underWay int             // number of pieces of operations that are outstanding
 	closed   bool            // the Region is closing, so operations are refused
@@ -38,22 +39,30 @@ func (u *regionUse) on(d *domain) (*registration, error) {
 func (u *regionUse) end() {
 	u.underWay--
 	if u.closed && u.underWay == 0 {
+		u.loop.closingUses--
 		u.region.useClosed()
 	}
 }
 
-// close makes the loop l refuse operations with the region. If operations are under way,
+// close makes the loop refuse operations with the region. If operations are under way,
 // it makes sure that a completion confirms those that have none of their own.
-func (u *regionUse) close(l *Loop) {
+func (u *regionUse) close() {
 	u.closed = true
 	if u.underWay == 0 {
 		u.region.useClosed()
 		return
 	}
-	for c := range l.conns.all() {
-		if c.state == stateOpen && c.flow.unsignaled > 0 && c.flow.probes == 0 {
-			c.probe()
-		}
+	u.loop.closingUses++
+	for c := range u.loop.conns.all() {
+		c.confirmQuiet()
+	}
+}
+
+// confirmQuiet posts a probe if the last operations have no completion of their own. If a
+// probe is outstanding, its completion calls confirmQuiet again.
+func (c *Conn) confirmQuiet() {
+	if c.state == stateOpen && c.flow.unsignaled > 0 && c.flow.probes == 0 {
+		c.probe()
 	}
 }
 
