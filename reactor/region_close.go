@@ -69,14 +69,10 @@ func (r *Region) useClosed() {
 // release ends the registrations, unmaps the memory, and reports the result.
 func (r *Region) release() {
 	r.mu.Lock()
-	r.closeErr = operr.Wrap("close region", r.unregister())
-	close(r.closed)
+	r.endClosing()
 	report := r.whenClosed
 	r.whenClosed = nil
 	r.mu.Unlock()
-	if r.closeErr == nil {
-		r.engine.regions.remove(r)
-	}
 	for _, done := range report {
 		done(r.closeErr)
 	}
@@ -91,12 +87,18 @@ func (r *Region) cancel() error {
 		return nil
 	}
 	r.closing = true
-	r.closeErr = r.unregister()
-	close(r.closed)
+	r.endClosing()
+	return r.closeErr
+}
+
+// endClosing ends the registrations and sets the result of Close. After an error the
+// region stays in the set of the engine. The caller holds the mutex.
+func (r *Region) endClosing() {
+	r.closeErr = operr.Wrap("close region", r.unregister())
 	if r.closeErr == nil {
 		r.engine.regions.remove(r)
 	}
-	return r.closeErr
+	close(r.closed)
 }
 
 // unregister ends the registrations and unmaps the memory. It ends the registration of
