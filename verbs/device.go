@@ -63,6 +63,7 @@ type DeviceAttr struct {
 	MaxCQE          int    // number of completions that one CQ can hold
 	MaxMR           int    // number of memory regions
 	MaxMRSize       uint64 // size of one memory region, in bytes
+	MaxMW           int    // number of memory windows; 0 without Caps.MemoryWindows
 	MaxPD           int    // number of protection domains
 	MaxAH           int    // number of address handles
 	MaxSRQ          int    // number of shared receive queues

@@ -9,6 +9,7 @@
 //	  ├ CQ            completion queue, with at most one CompChannel
 //	  └ PD            protection domain
 //	    ├ MR          registered memory, with a local and a remote key
+//	    ├ MW          memory window: a key for a part of an MR, for one QP's peer
 //	    ├ SRQ         receive queue shared by several QPs
 //	    ├ AH          address handle: the destination of datagrams
 //	    └ QP          queue pair, RC or UD, on a send CQ and a receive CQ
@@ -58,6 +59,7 @@ package verbs
 //	device.go         devices, their ports, and their asynchronous events
 //	memory.go         protection domains, memory regions and address handles
 //	memory_unsafe.go  reading memory with atomic loads
+//	window.go         memory windows
 //	wr.go             work requests
 //	qp.go             queue pairs and shared receive queues
 //	qp_state.go       states of a queue pair

@@ -18,6 +18,9 @@ type PD interface {
 	// memory of the Go heap; other providers may refuse it. Register returns the same
 	// errors as Alloc. Source: ibv_reg_mr(3).
 	Register(b []byte, access Access) (MR, error)
+	// AllocMW creates a memory window of type 2, which is not bound. On a device without
+	// Caps.MemoryWindows, the error is a *FeatureError. Source: ibv_alloc_mw(3).
+	AllocMW() (MW, error)
 
 	// CreateQP creates a queue pair in the RESET state. The device may round up the
 	// sizes in attr.Caps, and QP.Caps returns the actual sizes. The attr must not be nil
@@ -56,16 +59,19 @@ const (
 	AccessRemoteWrite  Access = 1 << 1 // a peer may WRITE
 	AccessRemoteRead   Access = 1 << 2 // a peer may READ
 	AccessRemoteAtomic Access = 1 << 3 // a peer may use atomics
+	// AccessMWBind allows that memory windows are bound to the region. The region needs no
+	// remote rights: a window has its own. Only devices with Caps.MemoryWindows accept it.
+	AccessMWBind Access = 1 << 4
 )
 
-// AccessAll is the set of all access rights of this package.
+// AccessAll is the set of all access rights except AccessMWBind.
 const AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic
 
 // Check returns nil if memory can be registered with these access rights. Otherwise it
 // returns a *ParamError.
 func (a Access) Check() error {
-	if a&^AccessAll != 0 {
-		return &ParamError{Field: "access", Value: int64(a), Limit: int64(AccessAll), Reason: "unknown access right"}
+	if a&^(AccessAll|AccessMWBind) != 0 {
+		return &ParamError{Field: "access", Value: int64(a), Limit: int64(AccessAll | AccessMWBind), Reason: "unknown access right"}
 	}
 	// ibv_reg_mr(3): remote write and remote atomic require local write.
 	if a&(AccessRemoteWrite|AccessRemoteAtomic) != 0 && a&AccessLocalWrite == 0 {
@@ -88,8 +94,8 @@ type MR interface {
 	// same domain.
 	LKey() uint32
 	// RKey returns the remote key. Any peer of the domain's QPs that knows the key may
-	// use the region, as far as the access rights permit. So use different domains for
-	// peers that must not reach each other's memory.
+	// use the region, as far as the access rights permit. For peers that must not reach
+	// each other's memory, use memory windows or different domains.
 	//
 	// The key travels unencrypted. How hard it is to guess depends on the provider.
 	RKey() uint32
@@ -97,7 +103,8 @@ type MR interface {
 	Access() Access
 	// Close ends the registration, makes both keys invalid, and waits until remote
 	// operations on the memory have finished. Before the call, the caller's own work
-	// requests on this memory must have completed. Source: ibv_dereg_mr(3).
+	// requests on this memory must have completed. While a memory window is bound to the
+	// region, Close returns ErrBusy. Source: ibv_dereg_mr(3), ibv_alloc_mw(3).
 	Close() error
 }
 

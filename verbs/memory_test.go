@@ -20,7 +20,9 @@ func TestAccessCheck(t *testing.T) {
 		}
 		requireAccessError(t, access, err)
 	}
-	requireAccessError(t, 1<<4, verbs.Access(1<<4).Check())
+	require.NoError(t, verbs.AccessMWBind.Check())
+	require.NoError(t, (verbs.AccessAll | verbs.AccessMWBind).Check())
+	requireAccessError(t, 1<<5, verbs.Access(1<<5).Check())
 	requireAccessError(t, verbs.AccessAll|1<<31, (verbs.AccessAll | 1<<31).Check())
 }
 
@@ -36,8 +38,8 @@ func requireAccessError(t *testing.T, access verbs.Access, err error) {
 // TestAccessBits compares the access rights with the bits of enum ibv_access_flags.
 func TestAccessBits(t *testing.T) {
 	require.Equal(t, verbs.Access(0xf), verbs.AccessAll)
-	require.Equal(t, []verbs.Access{1, 2, 4, 8}, []verbs.Access{
-		verbs.AccessLocalWrite, verbs.AccessRemoteWrite, verbs.AccessRemoteRead, verbs.AccessRemoteAtomic,
+	require.Equal(t, []verbs.Access{1, 2, 4, 8, 16}, []verbs.Access{
+		verbs.AccessLocalWrite, verbs.AccessRemoteWrite, verbs.AccessRemoteRead, verbs.AccessRemoteAtomic, verbs.AccessMWBind,
 	})
 }
 

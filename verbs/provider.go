@@ -24,6 +24,9 @@ type Caps struct {
 	SRQ      bool // the device supports shared receive queues
 	UD       bool // the device supports UD queue pairs
 	ResizeCQ bool // the device supports CQ.Resize
+	// MemoryWindows is true if the device supports memory windows (PD.AllocMW), OpBindMW,
+	// OpLocalInv and OpSendInv.
+	MemoryWindows bool
 	// LoopbackAddrs is true if every address in 127.0.0.0/8 can be used, and ::1 too.
 	// Each of them is an address of its own.
 	LoopbackAddrs bool

@@ -3,15 +3,17 @@ package verbs
 // A WC is a work completion: it says how one work request ended. If Status is not
 // StatusSuccess, only ID, Status, QPN and VendorErr are valid. Source: ibv_poll_cq(3).
 type WC struct {
-	ID        uint64 // ID of the work request, from SendWR.ID or RecvWR.ID
-	Status    Status
-	Opcode    WCOpcode // operation that completed
-	Flags     WCFlags  // says which optional parts are valid
-	ByteLen   uint32   // bytes received or read; on UD with the GRHSize bytes of the routing header
-	Imm       uint32   // immediate data in host order; valid if Flags has WCWithImm
-	QPN       uint32   // number of the local QP
-	SrcQPN    uint32   // for UD: QP number of the sender
-	VendorErr uint32   // error code of the device's vendor; 0 means none
+	ID      uint64 // ID of the work request, from SendWR.ID or RecvWR.ID
+	Status  Status
+	Opcode  WCOpcode // operation that completed
+	Flags   WCFlags  // says which optional parts are valid
+	ByteLen uint32   // bytes received or read; on UD with the GRHSize bytes of the routing header
+	// Imm is the immediate data in host order, if Flags has WCWithImm. If Flags has
+	// WCWithInv, it is the key of the memory window that the peer has invalidated.
+	Imm       uint32
+	QPN       uint32 // number of the local QP
+	SrcQPN    uint32 // for UD: QP number of the sender
+	VendorErr uint32 // error code of the device's vendor; 0 means none
 }
 
 // WCOpcode is the operation that completed.
@@ -25,12 +27,14 @@ const (
 	WCRead                         // a READ completed
 	WCCompareSwap                  // a compare-and-swap completed
 	WCFetchAdd                     // a fetch-and-add completed
+	WCBindMW                       // a bind of a memory window completed
+	WCLocalInv                     // a local invalidation completed
 	WCRecv                         // a SEND arrived
 	WCRecvWriteImm                 // a WRITE with immediate arrived
 )
 
 func (o WCOpcode) String() string {
-	names := [...]string{"SEND", "WRITE", "READ", "COMP_SWAP", "FETCH_ADD", "RECV", "RECV_RDMA_WITH_IMM"}
+	names := [...]string{"SEND", "WRITE", "READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV", "RECV", "RECV_RDMA_WITH_IMM"}
 	if int(o) < len(names) {
 		return names[o]
 	}
@@ -46,7 +50,8 @@ type WCFlags uint8
 // Completion flags, with the bits of enum ibv_wc_flags. WCInline is not in that enum.
 const (
 	WCWithGRH WCFlags = 1 << 0 // the first GRHSize bytes of the buffer hold a routing header
-	WCWithImm WCFlags = 1 << 1 // the field Imm is valid
+	WCWithImm WCFlags = 1 << 1 // the field Imm has immediate data
+	WCWithInv WCFlags = 1 << 3 // the field Imm has the key of an invalidated memory window
 	// The message is not in the receive buffer, but in the data of PollInline.
 	WCInline WCFlags = 1 << 7
 )
@@ -62,7 +67,7 @@ const (
 	StatusLocEECOpErr                  // only with reliable datagrams, which this package does not have
 	StatusLocProtErr                   // an SGE has a wrong key, exceeds its region, or lacks access rights
 	StatusWRFlushErr                   // the QP was in the error state, so the request was not finished
-	StatusMWBindErr                    // only with memory windows, which this package does not have
+	StatusMWBindErr                    // a memory window could not be bound
 	StatusBadRespErr                   // the peer sent an unexpected response
 	StatusLocAccessErr                 // the local buffer for a WRITE with immediate is not usable
 	StatusRemInvReqErr                 // the peer reported an invalid request

@@ -9,7 +9,8 @@ import (
 )
 
 func TestWCOpcode(t *testing.T) {
-	requireNames(t, verbs.WCSend, "SEND", "WRITE", "READ", "COMP_SWAP", "FETCH_ADD", "RECV", "RECV_RDMA_WITH_IMM", "completion opcode 7")
+	requireNames(t, verbs.WCSend, "SEND", "WRITE", "READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV",
+		"RECV", "RECV_RDMA_WITH_IMM", "completion opcode 9")
 	for op := range verbs.WCOpcode(255) {
 		require.Equal(t, op == verbs.WCRecv || op == verbs.WCRecvWriteImm, op.Receive(), "%v", op)
 	}

@@ -12,10 +12,14 @@ const (
 	OpRead        Opcode = 4 // RDMA READ
 	OpCompareSwap Opcode = 5 // atomic compare-and-swap of 64 bits
 	OpFetchAdd    Opcode = 6 // atomic fetch-and-add of 64 bits
+	OpLocalInv    Opcode = 7 // local invalidation of a memory window; nothing is sent
+	OpBindMW      Opcode = 8 // bind of a memory window; nothing is sent
+	OpSendInv     Opcode = 9 // SEND that also invalidates a memory window of the peer
 )
 
 func (o Opcode) String() string {
-	names := [...]string{"WRITE", "WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "READ", "ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD"}
+	names := [...]string{"WRITE", "WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "READ", "ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD",
+		"LOCAL_INV", "BIND_MW", "SEND_WITH_INV"}
 	if int(o) < len(names) {
 		return names[o]
 	}
@@ -24,6 +28,10 @@ func (o Opcode) String() string {
 
 // Atomic reports whether the operation is compare-and-swap or fetch-and-add.
 func (o Opcode) Atomic() bool { return o == OpCompareSwap || o == OpFetchAdd }
+
+// Local reports whether the operation is a bind or a local invalidation. The device
+// executes such a request alone, without the peer.
+func (o Opcode) Local() bool { return o == OpLocalInv || o == OpBindMW }
 
 // SendFlags is a set of options of a send work request.
 type SendFlags uint8
@@ -60,14 +68,35 @@ type SendWR struct {
 	Imm uint32 // immediate data, in host order, for OpSendImm and OpWriteImm
 
 	RemoteAddr uint64 // address in the peer's region, for WRITE, READ and atomics; atomics need a multiple of 8
-	RKey       uint32 // MR.RKey of the peer's region
+	// RKey is the key of the memory, in the peer's region or memory window. For OpSendInv
+	// and OpLocalInv, it is the key that is invalidated. For OpBindMW, it is the key that
+	// the window gets.
+	RKey       uint32
 	CompareAdd uint64 // number to compare with in a compare-and-swap, or to add in a fetch-and-add
 	Swap       uint64 // new value of a compare-and-swap
+
+	Bind *MWBind // what to bind, for OpBindMW only; see CheckLocal
 
 	// For UD only: address, queue pair number and Q_Key of the destination.
 	AH         AH
 	RemoteQPN  uint32
 	RemoteQKey uint32
+}
+
+// CheckLocal checks the arguments of a request with OpBindMW or OpLocalInv. Providers
+// call it when the request is posted. The error is a *ParamError. CheckLocal does not
+// find the errors that MW describes.
+func (wr *SendWR) CheckLocal() error {
+	const noData = "a bind or local invalidation has no data"
+	switch {
+	case len(wr.SGEs) > 0:
+		return &ParamError{Field: "send SGEs", Value: int64(len(wr.SGEs)), Reason: noData}
+	case len(wr.Inline) > 0 || wr.Flags&SendInline != 0:
+		return &ParamError{Field: "inline bytes", Value: int64(len(wr.Inline)), Reason: noData}
+	case wr.Opcode == OpBindMW:
+		return wr.Bind.check(wr.RKey)
+	}
+	return nil
 }
 
 // A RecvWR is a work request for the receive queue: a buffer for one message. Source:

@@ -10,9 +10,10 @@ import (
 
 func TestOpcode(t *testing.T) {
 	requireNames(t, verbs.OpWrite, "WRITE", "WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "READ",
-		"ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD", "opcode 7")
+		"ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD", "LOCAL_INV", "BIND_MW", "SEND_WITH_INV", "opcode 10")
 	for op := range verbs.Opcode(255) {
 		require.Equal(t, op == verbs.OpCompareSwap || op == verbs.OpFetchAdd, op.Atomic(), "%v", op)
+		require.Equal(t, op == verbs.OpLocalInv || op == verbs.OpBindMW, op.Local(), "%v", op)
 	}
 }
 

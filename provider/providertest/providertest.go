@@ -100,6 +100,8 @@ func topics() []topic {
 		{"order", nil, orderCases()},
 		{"fault", nil, faultCases()},
 		{"atomic fault", lacksAtomics, atomicFaultCases()},
+		{"memory window", lacksMemoryWindows, windowCases()},
+		{"memory window fault", lacksMemoryWindows, windowFaultCases()},
 		{"rnr", nil, rnrCases()},
 		{"flush", nil, flushCases()},
 		{"completion queue", nil, cqCases()},
@@ -123,6 +125,10 @@ func lacksAtomics(c verbs.Caps) string  { return unless(c.Atomics, "atomics") }
 func lacksWriteImm(c verbs.Caps) string { return unless(c.WriteImm, "write with immediate") }
 func lacksSRQ(c verbs.Caps) string      { return unless(c.SRQ, "shared receive queues") }
 func lacksUD(c verbs.Caps) string       { return unless(c.UD, "unreliable datagrams") }
+
+func lacksMemoryWindows(c verbs.Caps) string {
+	return unless(c.MemoryWindows, "memory windows")
+}
 
 func unless(has bool, what string) string {
 	if has {

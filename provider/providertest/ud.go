@@ -265,7 +265,8 @@ func udPieces(r *rig) {
 
 func udImpossible(r *rig) {
 	d := r.lookup()
-	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd} {
+	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd,
+		verbs.OpLocalInv, verbs.OpBindMW, verbs.OpSendInv} {
 		wr := d.datagram(1, d.a.sge(0, 8))
 		wr.Opcode, wr.RemoteAddr, wr.RKey = op, d.b.mr.Addr(), d.b.mr.RKey()
 		n, err := d.a.qp.PostSend([]verbs.SendWR{wr})

@@ -36,6 +36,18 @@ const (
 	// PayloadKey is a LocalProtection by a SEND or WRITE with a wrong key. Some devices
 	// return a different status.
 	PayloadKey Violation = "local key of a payload"
+	// WindowBounds is a RemoteAccess beside a memory window, but in its region.
+	WindowBounds Violation = "remote memory beside the window"
+	// BindNotAllowed means that a memory window can not be bound; see verbs.MW. Request:
+	// "memory window bind error". The responder notices nothing.
+	BindNotAllowed Violation = "bind not allowed"
+	// LocalInvalidation means that a local invalidation names a key that is not of a
+	// window of the queue pair. Request: "local QP operation error". The responder
+	// notices nothing.
+	LocalInvalidation Violation = "key not of an own window"
+	// RemoteInvalidation means that a SEND with invalidate names such a key. Request:
+	// "remote access error". Buffer: "remote invalid request".
+	RemoteInvalidation Violation = "key not of a window of the responder"
 )
 
 // An Outcome says what happens after a violation.
@@ -59,8 +71,14 @@ func (v Violation) standard() Outcome {
 		return Outcome{Requester: verbs.StatusRemInvReqErr, Responder: verbs.StatusLocLenErr}
 	case RecvInaccessible:
 		return Outcome{Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocProtErr}
-	case RemoteAccess, WriteImmAccess:
+	case RemoteAccess, WriteImmAccess, WindowBounds:
 		return Outcome{Requester: verbs.StatusRemAccessErr, Responder: verbs.StatusWRFlushErr}
+	case BindNotAllowed:
+		return Outcome{Requester: verbs.StatusMWBindErr, Responder: verbs.StatusSuccess}
+	case LocalInvalidation:
+		return Outcome{Requester: verbs.StatusLocQPOpErr, Responder: verbs.StatusSuccess}
+	case RemoteInvalidation:
+		return Outcome{Requester: verbs.StatusRemAccessErr, Responder: verbs.StatusRemInvReqErr}
 	case LocalProtection, PayloadKey:
 		return Outcome{Requester: verbs.StatusLocProtErr, Responder: verbs.StatusSuccess}
 	}

@@ -106,7 +106,18 @@ func (p *pd) checkMR(size int, access verbs.Access) error {
 	if size <= 0 || uint64(size) > limit {
 		return &verbs.ParamError{Field: "size", Value: int64(size), Limit: int64(min(limit, 1<<63-1)), Reason: "out of range"}
 	}
-	return access.Check()
+	if err := access.Check(); err != nil || access&verbs.AccessMWBind == 0 {
+		return err
+	}
+	return p.checkWindows()
+}
+
+// AllocMW returns a *verbs.FeatureError.
+func (p *pd) AllocMW() (verbs.MW, error) { return nil, operr.Wrap("alloc MW", p.checkWindows()) }
+
+// checkWindows returns a *verbs.FeatureError, because this package has no memory windows.
+func (p *pd) checkWindows() error {
+	return &verbs.FeatureError{Feature: "memory windows", Reason: errors.New("the provider rdmacore does not have them")}
 }
 
 const hugePage = 2 << 20

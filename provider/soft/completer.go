@@ -80,6 +80,9 @@ var sendWCOpcode = [...]verbs.WCOpcode{
 	verbs.OpRead:        verbs.WCRead,
 	verbs.OpCompareSwap: verbs.WCCompareSwap,
 	verbs.OpFetchAdd:    verbs.WCFetchAdd,
+	verbs.OpLocalInv:    verbs.WCLocalInv,
+	verbs.OpBindMW:      verbs.WCBindMW,
+	verbs.OpSendInv:     verbs.WCSend,
 }
 
 // expectedResponse returns the oldest READ or atomic without a complete response, or

@@ -52,7 +52,7 @@
 //     the operation waits while that process does not poll its CQ.
 //   - A connection on the local path takes one descriptor in each process.
 //   - The device has congestion control of its own, which reacts to lost packets. It does
-//     not have DCQCN, path migration, memory windows, or SEND with invalidate.
+//     not have DCQCN or path migration.
 //
 // The method Attr of the device returns the sizes that it supports. The fields of Config
 // limit what peers can use.
@@ -233,9 +233,11 @@ package soft
 //	compchannel_sleep.go  sleeping in a completion channel
 //	sendqueue.go          send queue of a queue pair
 //	memory_table.go       memory regions by key
+//	memory_window.go      memory windows
 //	recvqueue.go          receive queue of a queue pair
 //	srq.go                shared receive queues
 //	qp.go                 queue pairs: creating, posting, closing
+//	qp_window.go          memory windows of a queue pair
 //	responder.go          responder: executing requests of the peer
 //	qp_state.go           state changes of a queue pair
 //	cq_overrun.go         overrun completion queues

@@ -42,6 +42,7 @@ type engine interface {
 	outstanding() bool
 	hasUnsent() bool
 	drains() bool
+	takeLocalWait() bool
 	awaitsRNRTimer() bool
 
 	// These methods report responses of the peer, or that a response is late.

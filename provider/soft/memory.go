@@ -66,8 +66,11 @@ func (p *pd) checkDevice(dev *device) error {
 
 // mr implements verbs.MR. Any goroutine may call its methods. All shards of the domain
 // may access buf.
+//
+// A bound memory window is an mr too, with the bytes and the rights of the window. It has
+// no domain, so it is never taken for a region of a domain.
 type mr struct {
-	pd     *pd
+	pd     *pd // nil for a bound window
 	buf    []byte
 	base   uint64
 	key    uint32
@@ -75,6 +78,9 @@ type mr struct {
 	memory ownedMemory // memory that Close unmaps; empty after Register
 	// mayFault is true if pages of buf may be missing at an access; see RegisterFaulting.
 	mayFault bool
+	window   *binding // nil unless this is a bound window
+	// number of windows that are bound to the region; guarded by mrTable.mu
+	windows int
 
 	closed atomic.Bool
 	inUse  atomic.Int32 // number of remote operations that use buf now
@@ -176,13 +182,12 @@ func (m *mr) Access() verbs.Access { return m.access }
 
 // Close implements verbs.MR.
 func (m *mr) Close() error {
-	if m.closed.Swap(true) {
-		return nil
+	if open, err := m.pd.dev.mrs.close(m); !open {
+		return operr.Wrap("close MR", err)
 	}
 	if m.memory.region != nil {
 		m.memory.region.Revoke()
 	}
-	m.pd.dev.mrs.remove(m)
 	// A shard may still be copying one fragment of a remote operation.
 	for m.inUse.Load() > 0 {
 		runtime.Gosched()
@@ -301,23 +306,6 @@ func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32, uncached bool) 
 		dst, offset = dst[n:], offset+uint32(n)
 	}
 	return true
-}
-
-// acquireRemote returns the region and the memory that a peer's request names. It
-// returns nil if the request is not allowed. The memory stays mapped until release().
-func (p *pd) acquireRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {
-	m := p.dev.mrs.find(key)
-	if m == nil || m.pd != p || m.access&access != access {
-		return nil, nil
-	}
-	buf, ok := m.bytesAt(addr, length)
-	if !ok {
-		return nil, nil
-	}
-	if !m.acquire() {
-		return nil, nil
-	}
-	return m, buf
 }
 
 // acquire keeps the memory mapped until release(), even if Close is called. It returns

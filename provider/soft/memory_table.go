@@ -24,11 +24,13 @@ const (
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
-	// held by insert() and remove(), not by find()
+	// held by insert() and the callers of remove(), not by find()
 	mu      sync.Mutex
 	regions int // number of regions in the table
 	// number of slots that are not nil
 	used int
+	// the upper 24 bits of the keys of all memory windows; no region has such a key
+	windowKeys map[uint32]struct{}
 	// Slots of removed regions point to removedMark. No region has its key, which is 0.
 	removedMark mr
 }
@@ -63,14 +65,24 @@ func (t *mrTable) insert(m *mr) error {
 		return &verbs.ParamError{Field: "memory regions", Value: maxMR + 1, Limit: maxMR}
 	}
 	t.makeRoom()
-	for m.key = random.Uint32(); m.key == 0 || t.find(m.key) != nil; {
+	for m.key = random.Uint32(); m.key == 0 || t.find(m.key) != nil || t.isWindowKey(m.key); {
 		m.key = random.Uint32()
 	}
+	t.put(m)
+	return nil
+}
+
+// put stores a region that has a key. The caller holds mu and has called makeRoom.
+func (t *mrTable) put(m *mr) {
 	t.regions++
 	if t.slots.Load().put(m, &t.removedMark) {
 		t.used++
 	}
-	return nil
+}
+
+func (t *mrTable) isWindowKey(key uint32) bool {
+	_, found := t.windowKeys[key>>8]
+	return found
 }
 
 // makeRoom makes a new table of slots if half of the slots are used. Searches in the old
@@ -105,9 +117,8 @@ func (s mrSlots) put(m, removedMark *mr) (fresh bool) {
 	}
 }
 
+// remove removes a region. The caller holds mu.
 func (t *mrTable) remove(m *mr) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	slots := *t.slots.Load()
 	mask := uint32(len(slots) - 1)
 	for i := m.key & mask; ; i = (i + 1) & mask {

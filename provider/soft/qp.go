@@ -35,6 +35,7 @@ type qp struct {
 	requester
 	responder
 	partial partialMessage
+	windows map[*mw]struct{} // bound windows; guarded by mrTable.mu
 	// attempt of the last connection on the local path; see shm.Dest
 	attempt uint8
 	// true after the first connection on the local path has begun

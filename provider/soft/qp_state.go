@@ -193,6 +193,7 @@ func (q *qp) reset() {
 	q.responder = responder{buffer: rqe{sges: sges}, receivesInline: q.receivesInline}
 	q.requester.forgetSent(q.sq.oldest)
 	q.rnr.waiting = false
+	q.unbindWindows()
 }
 
 // connect makes the path of an RC queue pair that enters RTR.

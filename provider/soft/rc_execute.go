@@ -38,8 +38,7 @@ func (c *rcConn) execute(p wire.Packet) {
 	op := p.Opcode()
 	a := outcomeInvalidRequest
 	switch {
-	case !op.FitsPayload(len(p.Payload()), int(c.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize,
-		p.IETH() != nil: // SEND with invalidate is not supported.
+	case !op.FitsPayload(len(p.Payload()), int(c.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize:
 		a = c.q.onInvalidRequest()
 	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resp.resources.full():
 		// The peer has too many READs and atomics outstanding (IBTA vol. 1, 9.7.4.1.5
@@ -93,6 +92,9 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 	}
 	if h := p.ImmDt(); h != nil {
 		r.Flags, r.Imm = r.Flags|fragment.Imm, h.Value()
+	}
+	if h := p.IETH(); h != nil {
+		r.Op, r.Imm = fragment.SendInv, h.RKey()
 	}
 	if a := c.q.deliver(&r); a != outcomeAck {
 		return a

@@ -56,9 +56,9 @@ var invalidRequests = []struct {
 	{"WRITE longer than any message", func(p *script) []wire.Packet {
 		return []wire.Packet{p.setRETH(p.request(wire.WriteFirst, 0, scriptMTU), 0, 1<<31+1)}
 	}, wire.NAKInvalidRequest, bufferUnused},
-	{"SEND with invalidate", func(p *script) []wire.Packet {
+	{"SEND that invalidates no window", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendOnlyInv, 0, 1)}
-	}, wire.NAKInvalidRequest, bufferUnused},
+	}, wire.NAKRemoteAccess, bufferTaken},
 	{"atomic that is not aligned", func(p *script) []wire.Packet {
 		pkt := p.request(wire.FetchAdd, 0, 0)
 		pkt.AtomicETH().Set(p.e.mr.Addr()+4, p.e.mr.RKey(), 1, 0)

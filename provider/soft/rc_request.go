@@ -73,6 +73,9 @@ func (c *rcConn) sendData(w *wqe, last uint64) bool {
 	if h := p.ImmDt(); h != nil {
 		h.Set(w.imm)
 	}
+	if h := p.IETH(); h != nil {
+		h.Set(w.key)
+	}
 	p.BTH().SetSolicited(c.req.seq == last && w.flags&verbs.SendSolicited != 0)
 	short := c.credits.lacks(w)
 	if short {
@@ -90,6 +93,10 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 	}
 	// The opcodes of WRITE have the same order as those of SEND.
 	switch {
+	case last && w.op == verbs.OpSendInv && first:
+		return wire.SendOnlyInv
+	case last && w.op == verbs.OpSendInv:
+		return wire.SendLastInv
 	case first && last:
 		op += wire.SendOnly - wire.SendFirst
 	case last:

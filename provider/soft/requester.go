@@ -15,12 +15,16 @@ type requester struct {
 	rnr      rnrRetry
 	// number of outstanding requests that are signaled, READs or atomics
 	signaledCount int
+	// true after a signaled bind or local invalidation, until takeLocalWait is called
+	localWait     bool
 	responseTimer timer // runs on the local path while the peer does not respond
 }
 
 // forgetSent records that no request is outstanding. The parameter is the position of
 // the oldest request in the send queue.
-func (r *requester) forgetSent(oldest uint32) { r.reads, r.signaledCount, r.nextRead = 0, 0, oldest }
+func (r *requester) forgetSent(oldest uint32) {
+	r.reads, r.signaledCount, r.nextRead, r.localWait = 0, 0, oldest, false
+}
 
 // validate checks a request before it is queued, and returns its length in bytes.
 func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
@@ -48,13 +52,16 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 	if sum > maxMsgSize {
 		return 0, &verbs.ParamError{Field: "message bytes", Value: int64(sum), Limit: maxMsgSize}
 	}
-	if wr.Opcode > verbs.OpFetchAdd {
-		return 0, &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Limit: int64(verbs.OpFetchAdd)}
+	if wr.Opcode > verbs.OpSendInv {
+		return 0, &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Limit: int64(verbs.OpSendInv)}
 	}
 	if q.typ == verbs.QPTypeUD {
 		if err := checkDatagram(wr); err != nil {
 			return 0, err
 		}
+	}
+	if wr.Opcode.Local() {
+		return 0, q.checkLocalRequest(wr)
 	}
 	if wr.Opcode.Atomic() && sum != 8 {
 		return 0, &verbs.ParamError{Field: "atomic result bytes", Value: int64(sum), Limit: 8, Reason: "atomics have a result of 8 bytes"}
@@ -63,8 +70,20 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 }
 
 // nextToSend returns the request to be sent next, or nil. It returns the same request
-// until markSent is called.
+// until markSent is called. Before, it executes the local requests whose turn has come.
 func (q *qp) nextToSend() *wqe {
+	w := q.nextRequest()
+	for w != nil && w.op.Local() {
+		if !q.executeLocal(w) {
+			return nil
+		}
+		w = q.nextRequest()
+	}
+	return w
+}
+
+// nextRequest returns the request to be sent or executed next, or nil.
+func (q *qp) nextRequest() *wqe {
 	if q.sq.next == q.sq.tail || q.rnr.waiting {
 		return nil
 	}
@@ -84,6 +103,39 @@ func (q *qp) nextToSend() *wqe {
 		return nil
 	}
 	return w
+}
+
+// executeLocal executes the bind or local invalidation from nextRequest. The request
+// completes after the requests before it. If it fails, executeLocal returns false.
+func (q *qp) executeLocal(w *wqe) bool {
+	if !q.nextIsNew() {
+		// The path repeats the requests around this one, which was executed already.
+		q.sq.next++
+		return true
+	}
+	if w.op == verbs.OpBindMW && !q.bind(&w.bind, w.key) {
+		q.failRequest(w, verbs.StatusMWBindErr)
+		return false
+	}
+	if w.op == verbs.OpLocalInv && !q.invalidate(w.key) {
+		q.failRequest(w, verbs.StatusLocQPOpErr)
+		return false
+	}
+	w.bind = bindRequest{}
+	q.localWait = q.localWait || q.signaled(w)
+	q.executed(w)
+	return true
+}
+
+// takeLocalWait reports whether a signaled bind or local invalidation was executed since
+// the last call. Its completion may wait for requests without a completion. The path then
+// asks for an acknowledgement of these requests.
+func (r *requester) takeLocalWait() bool {
+	wait := r.localWait
+	if wait {
+		r.localWait = false
+	}
+	return wait
 }
 
 // nextIsNew reports whether no part of the next request was ever sent.
@@ -167,8 +219,8 @@ func (q *qp) markSent(w *wqe, seq uint64) {
 	q.sq.next++
 }
 
-// executed completes the WRITE from nextToSend. The path has executed the WRITE without
-// the peer. No earlier request is outstanding.
+// executed is called when the WRITE from nextToSend, or a bind or local invalidation, was
+// executed without the peer. The request completes after the requests before it.
 func (q *qp) executed(w *wqe) {
 	q.markSent(w, 0)
 	w.responseComplete = true

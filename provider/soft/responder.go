@@ -58,7 +58,7 @@ type memoryRange struct {
 // deliver may be called again.
 func (q *qp) deliver(r *fragment.Fragment) outcome {
 	switch r.Op {
-	case fragment.Send:
+	case fragment.Send, fragment.SendInv:
 		return q.deliverSend(r)
 	case fragment.Write:
 		return q.deliverWrite(r)
@@ -115,6 +115,9 @@ func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 		return q.failReceive(verbs.StatusLocProtErr, outcomeOperationError)
 	}
 	rs.offset += uint32(len(r.Payload))
+	if r.Op == fragment.SendInv && r.Last() && !q.invalidate(r.Imm) {
+		return q.failReceive(verbs.StatusRemInvReqErr, outcomeAccessError)
+	}
 	if r.Last() {
 		q.completeReceive(r, verbs.WCRecv, rs.offset)
 	} else {
@@ -165,6 +168,8 @@ func (q *qp) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uin
 	wc := verbs.WC{Opcode: op, ByteLen: length}
 	if r.Flags&fragment.Imm != 0 {
 		wc.Flags, wc.Imm = verbs.WCWithImm, r.Imm
+	} else if r.Op == fragment.SendInv {
+		wc.Flags, wc.Imm = verbs.WCWithInv, r.Imm
 	}
 	q.receiveDone(&wc, r.Flags&fragment.Solicited != 0)
 }
@@ -210,7 +215,7 @@ func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 		return outcomeRNR
 	}
 	if len(r.Payload) > 0 {
-		m, dst := q.pd.acquireRemote(rs.writeLeft.key, rs.writeLeft.addr, uint32(len(r.Payload)), verbs.AccessRemoteWrite)
+		m, dst := q.acquireRemote(rs.writeLeft.key, rs.writeLeft.addr, uint32(len(r.Payload)), verbs.AccessRemoteWrite)
 		if m == nil {
 			if endsWithImm {
 				q.receiveDone(&verbs.WC{Status: verbs.StatusLocAccessErr}, false)
@@ -260,7 +265,7 @@ func (q *qp) beginWrite(r *fragment.Fragment) outcome {
 
 // accessAllowed checks the key, the bounds and the access rights of a request.
 func (q *qp) accessAllowed(r *fragment.Fragment, access verbs.Access) bool {
-	m, _ := q.pd.acquireRemote(r.Key, r.Addr, r.Total, access)
+	m, _ := q.acquireRemote(r.Key, r.Addr, r.Total, access)
 	if m == nil {
 		return false
 	}
@@ -286,7 +291,7 @@ func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 // outcomeOperationError if its memory is missing.
 func (q *qp) readInto(dst []byte, w *memoryRange) outcome {
 	if len(dst) > 0 {
-		m, src := q.pd.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
+		m, src := q.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
 		if m == nil {
 			return outcomeAccessError
 		}
@@ -309,7 +314,7 @@ func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 		q.attr.Access&verbs.AccessRemoteAtomic == 0 {
 		return 0, q.onInvalidRequest()
 	}
-	m, buf := q.pd.acquireRemote(r.Key, r.Addr, 8, verbs.AccessRemoteAtomic)
+	m, buf := q.acquireRemote(r.Key, r.Addr, 8, verbs.AccessRemoteAtomic)
 	if m == nil {
 		return 0, outcomeAccessError
 	}

@@ -28,6 +28,7 @@ type wqe struct {
 	key     uint32
 	compare uint64
 	swap    uint64
+	bind    bindRequest // for OpBindMW only
 	sges    []verbs.SGE // memory of the message; the queue owns the slice
 	inline  []byte      // inline data of the message; the queue owns the slice
 
@@ -181,6 +182,9 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	w.sges = append(w.sges[:0], wr.SGEs...)
 	w.inline = append(w.inline[:0], wr.Inline...)
 	w.ud = udRequest{wr.AH, wr.RemoteQPN, wr.RemoteQKey}
+	if wr.Opcode == verbs.OpBindMW {
+		w.bind = newBindRequest(wr)
+	}
 	q.tail++
 }
 

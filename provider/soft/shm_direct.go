@@ -35,6 +35,7 @@ var directAccess = [...]verbs.Access{
 	verbs.OpRead:        verbs.AccessRemoteRead,
 	verbs.OpCompareSwap: verbs.AccessRemoteAtomic,
 	verbs.OpFetchAdd:    verbs.AccessRemoteAtomic,
+	verbs.OpSendInv:     0,
 }
 
 // executeDirectly executes a request in mapped memory of the peer, and completes it. If

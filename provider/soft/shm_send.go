@@ -54,7 +54,7 @@ func (c *shmConn) sendRequests() {
 			c.askFor(w.key)
 		}
 	}
-	if c.q.drains() && c.q.outstanding() {
+	if (c.q.takeLocalWait() || c.q.drains()) && c.q.outstanding() {
 		c.p.sent.awaited.push(c.p.sent.seq-1, c)
 	}
 }
@@ -159,9 +159,12 @@ func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) 
 		if c.q.signaled(w) {
 			f.Flags |= shm.FlagAckReq
 		}
-		if w.op == verbs.OpSendImm || w.op == verbs.OpWriteImm {
+		switch w.op {
+		case verbs.OpSendImm, verbs.OpWriteImm:
 			f.Flags |= fragment.Imm
 			f.Imm = w.imm
+		case verbs.OpSendInv:
+			f.Imm = w.key
 		}
 		if w.flags&verbs.SendSolicited != 0 {
 			f.Flags |= fragment.Solicited
@@ -178,6 +181,7 @@ var frameOf = [...]fragment.Op{
 	verbs.OpRead:        fragment.Read,
 	verbs.OpCompareSwap: fragment.CompareSwap,
 	verbs.OpFetchAdd:    fragment.FetchAdd,
+	verbs.OpSendInv:     fragment.SendInv,
 }
 
 // fill copies the payload of a fragment. It returns false if the memory is not

@@ -7,9 +7,11 @@ type Fragment struct {
 	Op     Op
 	Flags  Flags
 	Length uint32 // length of Payload in bytes on the local path; unused on the wire path
-	Imm    uint32 // immediate data in host byte order, if the flag Imm is set
-	Addr   uint64 // remote address, if Op.Remote returns true
-	Key    uint32 // remote key, if Op.Remote returns true
+	// Immediate data in host byte order, if the flag Imm is set. In the last fragment of a
+	// SendInv, it is the key to be invalidated.
+	Imm  uint32
+	Addr uint64 // remote address, if Op.Remote returns true
+	Key  uint32 // remote key, if Op.Remote returns true
 	// Number of bytes of the whole READ or WRITE, if Op.Remote returns true.
 	Total uint32
 	// Payload is the data of a SEND or WRITE, or the operands of an atomic. The peer can
@@ -38,6 +40,7 @@ const (
 	FetchAdd                   // atomic fetch and add
 	ReadData                   // response to a READ
 	AtomicResult               // response to an atomic operation
+	SendInv                    // SEND that invalidates a memory window of the receiver
 )
 
 // Remote reports whether the operation is a request that names remote memory.

@@ -1,0 +1,171 @@
+//go:build linux
+
+package soft
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// maxMW is how many memory windows a device can have. Arbitrary.
+const maxMW = maxMR
+
+// mw implements verbs.MW. A bound window has an entry in the mrTable of the device. The
+// table's mutex guards the fields after key.
+type mw struct {
+	pd     *pd
+	key    atomic.Uint32 // see verbs.MW.RKey
+	bound  *mr           // entry in the table; nil while the window is free
+	closed bool
+}
+
+// A binding belongs to an mr that is a bound window.
+type binding struct {
+	window *mw
+	region *mr // region whose memory the window shows
+	qp     *qp // only its peer may use the window
+}
+
+// AllocMW implements verbs.PD.
+func (p *pd) AllocMW() (verbs.MW, error) {
+	if p.closed.Load() {
+		return nil, operr.Wrap("alloc MW", verbs.ErrClosed)
+	}
+	key, err := p.dev.mrs.newWindowKey()
+	if err != nil {
+		return nil, operr.Wrap("alloc MW", err)
+	}
+	p.refs.Add(1)
+	w := &mw{pd: p}
+	w.key.Store(key)
+	return w, nil
+}
+
+// PD implements verbs.MW.
+func (w *mw) PD() verbs.PD { return w.pd }
+
+// RKey implements verbs.MW.
+func (w *mw) RKey() uint32 { return w.key.Load() }
+
+// Close implements verbs.MW.
+func (w *mw) Close() error {
+	t := &w.pd.dev.mrs
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	t.unbind(w)
+	delete(t.windowKeys, w.key.Load()>>8)
+	w.pd.refs.Add(-1)
+	return nil
+}
+
+// newWindowKey returns a random key for a new window. No other window and no region has
+// a key with the same upper 24 bits.
+func (t *mrTable) newWindowKey() (uint32, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.windowKeys) == maxMW {
+		return 0, &verbs.ParamError{Field: "memory windows", Value: maxMW + 1, Limit: maxMW}
+	}
+	if t.windowKeys == nil {
+		t.windowKeys = make(map[uint32]struct{})
+	}
+	key := random.Uint32()
+	for key>>8 == 0 || t.isWindowKey(key) || t.hasRegionLike(key) {
+		key = random.Uint32()
+	}
+	t.windowKeys[key>>8] = struct{}{}
+	return key, nil
+}
+
+// hasRegionLike reports whether a region has a key with the same upper 24 bits.
+func (t *mrTable) hasRegionLike(key uint32) bool {
+	for low := range uint32(256) {
+		if t.find(key&^0xff|low) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// bind adds an entry for a window. It returns false if the window is bound or closed, or
+// if the region is closed.
+func (t *mrTable) bind(e *mr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w, region, q := e.window.window, e.window.region, e.window.qp
+	if w.closed || w.bound != nil || region.closed.Load() || t.regions == maxMR {
+		return false
+	}
+	t.makeRoom()
+	t.put(e)
+	w.bound = e
+	region.windows++
+	if q.windows == nil {
+		q.windows = make(map[*mw]struct{})
+	}
+	q.windows[w] = struct{}{}
+	return true
+}
+
+// unbind makes a window free, and waits until remote operations on its memory have
+// finished. It does nothing if the window is free. The caller holds mu.
+func (t *mrTable) unbind(w *mw) {
+	e := w.bound
+	if e == nil {
+		return
+	}
+	e.closed.Store(true)
+	t.remove(e)
+	for e.inUse.Load() > 0 {
+		runtime.Gosched()
+	}
+	w.bound = nil
+	delete(e.window.qp.windows, w)
+	e.window.region.windows--
+}
+
+// close removes a region. It returns false if the region was closed before. While windows
+// are bound to the region, the error is verbs.ErrBusy.
+func (t *mrTable) close(m *mr) (removed bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.closed.Load() {
+		return false, nil
+	}
+	if m.windows > 0 {
+		return false, fmt.Errorf("%w: memory windows are bound to the region", verbs.ErrBusy)
+	}
+	m.closed.Store(true)
+	t.remove(m)
+	return true, nil
+}
+
+// A bindRequest is the part of a request OpBindMW that other requests do not have.
+type bindRequest struct {
+	window *mw
+	region *mr
+	addr   uint64
+	length uint64
+	access verbs.Access
+}
+
+// newBindRequest returns the part of a checked request OpBindMW. The window has the new
+// key from now on, but no peer can use it yet.
+func newBindRequest(wr *verbs.SendWR) bindRequest {
+	b := wr.Bind
+	r := bindRequest{window: b.MW.(*mw), region: b.MR.(*mr), addr: b.Addr, length: b.Length, access: b.Access}
+	r.window.key.Store(wr.RKey)
+	return r
+}
+
+// shownTo reports whether the mr is a window that is bound to a queue pair.
+func (m *mr) shownTo(q *qp) bool { return m.window != nil && m.window.qp == q }
