@@ -1,0 +1,60 @@
+package disk
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock locks the file for this process until the file is closed. Several processes can
+// read the same file.
+func lock(f *os.File, shared bool) error {
+	how := unix.LOCK_EX
+	if shared {
+		how = unix.LOCK_SH
+	}
+	err := call(f, func(fd int) error { return unix.Flock(fd, how|unix.LOCK_NB) })
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return ErrInUse
+	}
+	return err
+}
+
+// flush makes the data of the file durable.
+func flush(f *os.File) error { return call(f, unix.Fdatasync) }
+
+// zero makes a part of the file read as zeros.
+func zero(f *os.File, offset, n int64) error {
+	err := fallocate(f, unix.FALLOC_FL_ZERO_RANGE, offset, n)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return punch(f, offset, n)
+	}
+	return err
+}
+
+// punch releases the space of a part of the file, which then reads as zeros.
+func punch(f *os.File, offset, n int64) error {
+	return fallocate(f, unix.FALLOC_FL_PUNCH_HOLE, offset, n)
+}
+
+func fallocate(f *os.File, mode uint32, offset, n int64) error {
+	return call(f, func(fd int) error {
+		return unix.Fallocate(fd, mode|unix.FALLOC_FL_KEEP_SIZE, offset, n)
+	})
+}
+
+// call calls fn with the descriptor of the file, again if a signal has interrupted it.
+func call(f *os.File, fn func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		for failed = unix.EINTR; failed == unix.EINTR; {
+			failed = fn(int(fd))
+		}
+	})
+	return errors.Join(err, failed)
+}

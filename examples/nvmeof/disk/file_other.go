@@ -1,0 +1,17 @@
+//go:build !linux
+
+package disk
+
+import (
+	"errors"
+	"os"
+)
+
+// lock does nothing: a second target on the same file is not noticed on this system.
+func lock(*os.File, bool) error { return nil }
+
+func flush(f *os.File) error { return f.Sync() }
+
+func zero(*os.File, int64, int64) error { return errors.ErrUnsupported }
+
+func punch(*os.File, int64, int64) error { return errors.ErrUnsupported }
