@@ -57,6 +57,12 @@ func (c Command) ValidFlags() bool { return c[1]&0xC3 == 0x40 }
 // ID returns the command identifier, which the response repeats.
 func (c Command) ID() uint16 { return binary.LittleEndian.Uint16(c[2:]) }
 
+// SetID sets the command identifier.
+func (c Command) SetID(id uint16) { binary.LittleEndian.PutUint16(c[2:], id) }
+
+// SetFlags sets the only flags that ValidFlags accepts.
+func (c Command) SetFlags() { c[1] = 0x40 }
+
 // Namespace returns the namespace identifier.
 func (c Command) Namespace() uint32 { return binary.LittleEndian.Uint32(c[4:]) }
 

@@ -1,0 +1,87 @@
+// Package initiator is a small NVMe over Fabrics host on RDMA. The demonstration and the
+// tests of the target use it. It has no recovery: when a connection ends, its requests
+// fail.
+package initiator
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Host connects to targets. Any goroutine may call its methods.
+type Host struct {
+	reactor.BaseHandler
+	engine *reactor.Engine
+	nqn    string
+	id     [16]byte
+}
+
+// NewHost returns a host that uses a provider. A target knows the host by its NQN and ID.
+func NewHost(p cm.Provider, nqn string, id [16]byte, cfg *reactor.Config) (*Host, error) {
+	h := &Host{nqn: nqn, id: id}
+	var err error
+	if h.engine, err = reactor.New(p, h, cfg); err != nil {
+		return nil, err
+	}
+	return h, h.engine.Start()
+}
+
+// Alloc allocates memory for the data of requests, which targets may read and write.
+func (h *Host) Alloc(n int) (*reactor.Region, error) {
+	return h.engine.Alloc(n, verbs.AccessLocalWrite|verbs.AccessRemoteRead|verbs.AccessRemoteWrite)
+}
+
+// Close closes all connections and waits for their end.
+func (h *Host) Close() error { return h.engine.Shutdown(context.Background()) }
+
+// ErrEnded is the error of requests whose connection has ended without another cause.
+var ErrEnded = errors.New("initiator: the connection has ended")
+
+// Dial opens the connection of a queue with size places. Queue 0 is the admin queue. The
+// Connect command is not sent.
+func (h *Host) Dial(ctx context.Context, addr netip.AddrPort, id uint16, size int) (*Queue, error) {
+	r := nvme.QueueRequest{QID: id, RecvSize: uint16(size), SendSizeM1: uint16(size - 1)}
+	private, _ := r.AppendBinary(nil)
+	return h.DialPrivate(ctx, addr, id, size, private)
+}
+
+// DialPrivate is Dial with other private data.
+func (h *Host) DialPrivate(ctx context.Context, addr netip.AddrPort, id uint16, size int, private []byte) (*Queue, error) {
+	q := newQueue(h, id, size)
+	o := &reactor.DialOptions{PrivateData: private, Context: q}
+	if err := h.engine.Dial(addr, o); err != nil {
+		return nil, err
+	}
+	select {
+	case err := <-q.opened:
+		if err != nil {
+			return nil, err
+		}
+		return q, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// OnOpen implements reactor.ConnHandler.
+func (h *Host) OnOpen(c *reactor.Conn) { c.Context().(*Queue).open(c) }
+
+// OnDialError implements reactor.ConnHandler.
+func (h *Host) OnDialError(o *reactor.DialOptions, err error) { o.Context.(*Queue).opened <- err }
+
+// OnMessage implements reactor.ConnHandler.
+func (h *Host) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	c.Context().(*Queue).receive(msg.Data())
+}
+
+// OnWritable implements reactor.ConnHandler.
+func (h *Host) OnWritable(c *reactor.Conn) { c.Context().(*Queue).writable() }
+
+// OnClose implements reactor.ConnHandler.
+func (h *Host) OnClose(c *reactor.Conn, err error) { c.Context().(*Queue).end(err) }

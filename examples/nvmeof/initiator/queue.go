@@ -1,0 +1,211 @@
+package initiator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// A Queue is the connection of one queue. Its methods without a context belong to the
+// loop of the connection.
+type Queue struct {
+	host *Host
+	conn *reactor.Conn
+	id   uint16
+	size int
+
+	opened chan error    // receives the result of Dial
+	ended  chan struct{} // closed when the connection has ended
+	err    error         // why it has ended; valid after the channel ended was closed
+
+	inFlight map[uint16]*Request
+	waiting  []*Request // requests that wait for a place or for the send queue
+	lastID   uint16
+}
+
+// A Request is a command and its data.
+type Request struct {
+	Command [nvme.CommandSize]byte // Submit sets the flags, the identifier and the SGL
+	// Data is the memory of the data. A length of 0 means no data.
+	Data reactor.Piece
+	// InCapsule has data that is sent in the capsule, instead of Data.
+	InCapsule []byte
+	// Raw makes Submit set only the identifier, so that a test can send wrong commands.
+	Raw bool
+	// Done is called on the loop of the queue when the response has arrived, or with an
+	// error if the connection has ended.
+	Done func(r *nvme.Response, err error)
+}
+
+func newQueue(h *Host, id uint16, size int) *Queue {
+	return &Queue{
+		host: h, id: id, size: size, opened: make(chan error, 1), ended: make(chan struct{}),
+		inFlight: make(map[uint16]*Request),
+	}
+}
+
+func (q *Queue) open(c *reactor.Conn) {
+	q.conn = c
+	q.opened <- nil
+}
+
+// ID returns the identifier of the queue.
+func (q *Queue) ID() uint16 { return q.id }
+
+// Ended returns a channel that is closed when the connection has ended.
+func (q *Queue) Ended() <-chan struct{} { return q.ended }
+
+// Post calls fn on the loop of the queue.
+func (q *Queue) Post(fn func()) error { return q.conn.Loop().Post(fn) }
+
+// Close closes the connection.
+func (q *Queue) Close(ctx context.Context) error {
+	if err := q.Post(func() { _ = q.conn.Close() }); err != nil {
+		return err
+	}
+	select {
+	case <-q.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Submit sends a request, or keeps it until there is room. The request belongs to the
+// queue until Done is called.
+func (q *Queue) Submit(r *Request) {
+	select {
+	case <-q.ended:
+		r.Done(nil, q.err)
+		return
+	default:
+	}
+	q.waiting = append(q.waiting, r)
+	q.sendWaiting()
+}
+
+// sendWaiting sends the requests for which there is room.
+func (q *Queue) sendWaiting() {
+	for len(q.waiting) > 0 && len(q.inFlight) < q.size {
+		r := q.waiting[0]
+		err := q.send(r)
+		if errors.Is(err, reactor.ErrWouldBlock) {
+			return // OnWritable follows
+		}
+		q.waiting = q.waiting[1:]
+		if err != nil {
+			r.Done(nil, err)
+		}
+	}
+}
+
+// send sends the capsule of a request.
+func (q *Queue) send(r *Request) error {
+	cmd, id := nvme.Command(r.Command[:]), q.unusedID()
+	cmd.SetID(id)
+	if !r.Raw {
+		cmd.SetFlags()
+		if err := q.describe(r); err != nil {
+			return err
+		}
+	}
+	if err := q.conn.Send(append(r.Command[:len(cmd):len(cmd)], r.InCapsule...)); err != nil {
+		return err
+	}
+	q.inFlight[id] = r
+	return nil
+}
+
+// describe sets the SGL of a request.
+func (q *Queue) describe(r *Request) error {
+	sgl := nvme.Command(r.Command[:]).SGL()
+	switch {
+	case len(r.InCapsule) > 0:
+		sgl.SetInCapsule(0, uint32(len(r.InCapsule)))
+	case r.Data.Length == 0:
+		sgl.SetKeyed(nvme.SGLKeyed, 0, 0, 0)
+	default:
+		list, err := r.Data.Region.Remote(q.conn, r.Data.Offset, r.Data.Length)
+		if err != nil {
+			return err
+		}
+		sgl.SetKeyed(nvme.SGLKeyed, list[0].Remote.Addr, uint32(r.Data.Length), list[0].Remote.RKey)
+	}
+	return nil
+}
+
+// unusedID returns an identifier that no request in flight has.
+func (q *Queue) unusedID() uint16 {
+	for {
+		q.lastID++
+		if q.inFlight[q.lastID] == nil {
+			return q.lastID
+		}
+	}
+}
+
+func (q *Queue) receive(b []byte) {
+	var resp nvme.Response
+	err := resp.UnmarshalBinary(b)
+	r := q.inFlight[resp.Command]
+	if err == nil && r == nil {
+		err = fmt.Errorf("initiator: response to the command %d, which is not in flight", resp.Command)
+	}
+	if err != nil {
+		_ = q.conn.Abort(err) // OnClose follows
+		return
+	}
+	delete(q.inFlight, resp.Command)
+	r.Done(&resp, nil)
+	q.sendWaiting()
+}
+
+func (q *Queue) writable() { q.sendWaiting() }
+
+// end fails all requests.
+func (q *Queue) end(err error) {
+	if q.err = err; err == nil {
+		q.err = ErrEnded
+	}
+	close(q.ended)
+	for _, r := range q.inFlight {
+		r.Done(nil, q.err)
+	}
+	for _, r := range q.waiting {
+		r.Done(nil, q.err)
+	}
+	q.inFlight, q.waiting = nil, nil
+}
+
+// Do submits a request and waits for its response. It replaces r.Done. A response with
+// another status than nvme.Success is an error, which is the status. Any goroutine may
+// call Do, except one that runs a loop.
+func (q *Queue) Do(ctx context.Context, r *Request) (*nvme.Response, error) {
+	type result struct {
+		resp nvme.Response
+		err  error
+	}
+	done := make(chan result, 1)
+	r.Done = func(resp *nvme.Response, err error) {
+		if err == nil {
+			done <- result{resp: *resp}
+		} else {
+			done <- result{err: err}
+		}
+	}
+	if err := q.Post(func() { q.Submit(r) }); err != nil {
+		return nil, err
+	}
+	select {
+	case d := <-done:
+		if d.err == nil && d.resp.Status != nvme.Success {
+			d.err = d.resp.Status
+		}
+		return &d.resp, d.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
