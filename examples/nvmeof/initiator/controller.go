@@ -63,7 +63,7 @@ func (c *Controller) enable(ctx context.Context) error {
 
 // connect sends the Connect command of a queue. It returns the controller's identifier.
 func (c *Controller) connect(ctx context.Context, q *Queue, controller uint16) (uint16, error) {
-	d := nvme.ConnectData{HostID: c.Host.id, Controller: controller, Subsystem: c.subsystem, Host: c.Host.nqn}
+	d := nvme.ConnectData{HostID: c.Host.cfg.ID, Controller: controller, Subsystem: c.subsystem, Host: c.Host.cfg.NQN}
 	b, err := d.AppendBinary(nil)
 	if err != nil {
 		return 0, err

@@ -18,15 +18,26 @@ import (
 type Host struct {
 	reactor.BaseHandler
 	engine *reactor.Engine
-	nqn    string
-	id     [16]byte
+	cfg    Config
 }
 
-// NewHost returns a host that uses a provider. A target knows the host by its NQN and ID.
-func NewHost(p cm.Provider, nqn string, id [16]byte, cfg *reactor.Config) (*Host, error) {
-	h := &Host{nqn: nqn, id: id}
+// Config configures a host.
+type Config struct {
+	// A target knows the host by its NQN and ID.
+	NQN string
+	ID  [16]byte
+	// From is the local address of connections. The zero value means that the provider
+	// chooses it.
+	From netip.Addr
+	// Reactor configures the engine. Its MaxMessage limits the data in a capsule.
+	Reactor reactor.Config
+}
+
+// NewHost returns a host that uses a provider.
+func NewHost(p cm.Provider, cfg *Config) (*Host, error) {
+	h := &Host{cfg: *cfg}
 	var err error
-	if h.engine, err = reactor.New(p, h, cfg); err != nil {
+	if h.engine, err = reactor.New(p, h, &h.cfg.Reactor); err != nil {
 		return nil, err
 	}
 	return h, h.engine.Start()
@@ -55,6 +66,9 @@ func (h *Host) Dial(ctx context.Context, addr netip.AddrPort, id uint16, size in
 func (h *Host) DialPrivate(ctx context.Context, addr netip.AddrPort, id uint16, size int, private []byte) (*Queue, error) {
 	q := newQueue(h, id, size)
 	o := &reactor.DialOptions{PrivateData: private, Context: q}
+	if h.cfg.From.IsValid() {
+		o.LocalAddr = netip.AddrPortFrom(h.cfg.From, 0)
+	}
 	if err := h.engine.Dial(addr, o); err != nil {
 		return nil, err
 	}

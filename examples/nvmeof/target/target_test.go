@@ -1,0 +1,327 @@
+package target_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/examples/nvmeof/initiator"
+	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
+	"github.com/rdmaloop/rdmaloop/examples/nvmeof/target"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+const (
+	subsystem = "nqn.2026-11.example:disk"
+	hostNQN   = "nqn.2026-11.example:host"
+	diskSize  = 8 << 20
+	blockSize = 512
+)
+
+// A memoryDisk is a Disk in memory. Its hook can delay or fail an operation.
+type memoryDisk struct {
+	mu      sync.Mutex
+	bytes   []byte
+	flushes int
+	hook    func(operation string, offset int64) error
+}
+
+func (d *memoryDisk) call(operation string, offset int64) error {
+	if d.hook == nil {
+		return nil
+	}
+	return d.hook(operation, offset)
+}
+
+func (d *memoryDisk) Size() int64    { return int64(len(d.bytes)) }
+func (d *memoryDisk) ReadOnly() bool { return false }
+
+func (d *memoryDisk) ReadAt(b []byte, offset int64) error {
+	if err := d.call("read", offset); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	copy(b, d.bytes[offset:])
+	return nil
+}
+
+func (d *memoryDisk) WriteAt(b []byte, offset int64) error {
+	if err := d.call("write", offset); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	copy(d.bytes[offset:], b)
+	return nil
+}
+
+func (d *memoryDisk) Flush() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.flushes++
+	return nil
+}
+
+func (d *memoryDisk) Zero(offset, n int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.bytes[offset : offset+n])
+	return nil
+}
+
+func (d *memoryDisk) Discard(offset, n int64) error { return d.Zero(offset, n) }
+
+// A fixture is a running target with one disk, and a host.
+type fixture struct {
+	*testing.T
+	disk     *memoryDisk
+	target   *target.Target
+	listener *reactor.Listener
+	host     *initiator.Host
+	memory   *reactor.Region // of the host
+}
+
+func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {
+	f := &fixture{T: t, disk: &memoryDisk{bytes: make([]byte, diskSize)}}
+	cfg := &target.Config{Memory: 4 << 20, Workers: 4, Subsystems: []*target.Subsystem{{
+		NQN: subsystem, Hosts: []string{hostNQN},
+		Namespaces: []target.Namespace{{Disk: f.disk, BlockSize: blockSize}},
+	}}}
+	if change != nil {
+		change(cfg)
+	}
+	const loops = 2
+	var err error
+	f.target, err = target.New(cfg, loops)
+	require.NoError(t, err)
+	device := f.open(path, loops)
+	engineConfig := &reactor.Config{NumLoops: loops}
+	target.EngineConfig(engineConfig)
+	engine, err := reactor.New(device, f.target, engineConfig)
+	require.NoError(t, err)
+	require.NoError(t, engine.Start())
+	t.Cleanup(func() { require.NoError(t, engine.Shutdown(context.Background())) })
+	f.listener, err = engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
+	require.NoError(t, err)
+
+	f.host = f.newHost(path, hostNQN)
+	f.memory, err = f.host.Alloc(4 << 20)
+	require.NoError(t, err)
+	return f
+}
+
+func (f *fixture) open(path soft.Path, vectors int) *soft.Provider {
+	p, err := soft.Open(&soft.Config{Path: path, Vectors: vectors})
+	require.NoError(f, err)
+	f.Cleanup(func() { require.NoError(f, p.Close()) })
+	return p
+}
+
+func (f *fixture) newHost(path soft.Path, nqn string) *initiator.Host {
+	h, err := initiator.NewHost(f.open(path, 1), &initiator.Config{
+		NQN: nqn, ID: [16]byte{1}, From: netip.MustParseAddr("127.0.0.2"),
+		Reactor: reactor.Config{MaxInFlight: 256, MaxMessage: 64 + 4096},
+	})
+	require.NoError(f, err)
+	f.Cleanup(func() { require.NoError(f, h.Close()) })
+	return h
+}
+
+// connect connects the host, with n I/O queues.
+func (f *fixture) connect(n int) *initiator.Controller {
+	c, err := f.host.Connect(f.Context(), f.listener.Addr(), subsystem)
+	require.NoError(f, err)
+	if n > 0 {
+		require.NoError(f, c.OpenQueues(f.Context(), n, 32))
+	}
+	return c
+}
+
+// do sends a command and returns its status.
+func (f *fixture) do(q *initiator.Queue, r *initiator.Request) nvme.Status {
+	resp, err := q.Do(f.Context(), r)
+	if status := nvme.Status(0); errors.As(err, &status) {
+		return status
+	}
+	require.NoError(f, err)
+	return resp.Status
+}
+
+func paths(t *testing.T, test func(t *testing.T, path soft.Path)) {
+	for name, path := range map[string]soft.Path{"local": soft.PathLocal, "wire": soft.PathWire} {
+		t.Run(name, func(t *testing.T) { test(t, path) })
+	}
+}
+
+// Data of every size arrives in the disk and comes back, on two queues.
+func TestWritesAreReadBack(t *testing.T) {
+	paths(t, func(t *testing.T, path soft.Path) {
+		f := start(t, path, nil)
+		c := f.connect(2)
+		random := rand.NewChaCha8([32]byte{1})
+		for i, size := range []int{512, 4096, 8192, 64 << 10, 1 << 20} {
+			data := f.memory.Bytes()[:size]
+			random.Read(data)
+			want := bytes.Clone(data)
+			blocks, block := size/blockSize, uint64(i*3)
+			out := reactor.Piece{Region: f.memory, Length: size}
+			back := reactor.Piece{Region: f.memory, Offset: 2 << 20, Length: size}
+			require.Equal(t, nvme.Success, f.do(c.IO[0], initiator.Transfer(nvme.IOWrite, 1, block, blocks, out)))
+			require.Equal(t, want, f.disk.bytes[block*blockSize:][:size])
+			require.Equal(t, nvme.Success, f.do(c.IO[1], initiator.Transfer(nvme.IORead, 1, block, blocks, back)))
+			require.True(t, bytes.Equal(want, f.memory.Bytes()[2<<20:][:size]))
+		}
+		require.NoError(t, c.Close(t.Context()))
+	})
+}
+
+func TestDataInTheCapsule(t *testing.T) {
+	f := start(t, soft.PathLocal, nil)
+	c := f.connect(1)
+	data := bytes.Repeat([]byte("capsule!"), 4096/8)
+	r := initiator.Transfer(nvme.IOWrite, 1, 8, len(data)/blockSize, reactor.Piece{})
+	r.InCapsule = data
+	require.Equal(t, nvme.Success, f.do(c.IO[0], r))
+	require.Equal(t, data, f.disk.bytes[8*blockSize:][:len(data)])
+	require.NoError(t, c.Close(t.Context()))
+}
+
+func TestFlushZeroesAndDiscard(t *testing.T) {
+	f := start(t, soft.PathLocal, nil)
+	c := f.connect(1)
+	for i := range f.disk.bytes {
+		f.disk.bytes[i] = 7
+	}
+	require.Equal(t, nvme.Success, f.do(c.IO[0], initiator.Transfer(nvme.IOFlush, 1, 0, 1, reactor.Piece{})))
+	require.Equal(t, 1, f.disk.flushes)
+	require.Equal(t, nvme.Success, f.do(c.IO[0], initiator.Transfer(nvme.IOWriteZeroes, 1, 2, 3, reactor.Piece{})))
+	require.Equal(t, make([]byte, 3*blockSize), f.disk.bytes[2*blockSize:][:3*blockSize])
+	require.Equal(t, byte(7), f.disk.bytes[5*blockSize])
+
+	ranges := f.memory.Bytes()[:4096]
+	binary.LittleEndian.PutUint32(ranges[4:], 2)
+	binary.LittleEndian.PutUint64(ranges[8:], 10)
+	r := initiator.Transfer(nvme.IODatasetManagement, 1, 0, 1, reactor.Piece{Region: f.memory, Length: 4096})
+	clear(r.Command[40:56])
+	r.Command[44] = 1 << 2
+	require.Equal(t, nvme.Success, f.do(c.IO[0], r))
+	require.Equal(t, make([]byte, 2*blockSize), f.disk.bytes[10*blockSize:][:2*blockSize])
+	require.NoError(t, c.Close(t.Context()))
+}
+
+func TestErrorsOfCommands(t *testing.T) {
+	f := start(t, soft.PathLocal, func(c *target.Config) {
+		c.Subsystems[0].Namespaces = append(c.Subsystems[0].Namespaces, target.Namespace{
+			Disk: &memoryDisk{bytes: make([]byte, diskSize)}, BlockSize: 4096, ReadOnly: true,
+		})
+	})
+	c := f.connect(1)
+	data := reactor.Piece{Region: f.memory, Length: blockSize}
+	last := uint64(diskSize / blockSize)
+	for name, test := range map[string]struct {
+		request *initiator.Request
+		status  nvme.Status
+	}{
+		"behind the end":         {initiator.Transfer(nvme.IORead, 1, last, 1, data), nvme.OutOfRange.Final()},
+		"block near 2^64":        {initiator.Transfer(nvme.IORead, 1, 1<<64-1, 1, data), nvme.OutOfRange.Final()},
+		"wrong length":           {initiator.Transfer(nvme.IORead, 1, 0, 2, data), nvme.DataLengthInvalid.Final()},
+		"no such namespace":      {initiator.Transfer(nvme.IORead, 3, 0, 1, data), nvme.InvalidNamespace.Final()},
+		"no such opcode":         {initiator.Transfer(0x55, 1, 0, 1, data), nvme.InvalidOpcode.Final()},
+		"write protected":        {initiator.Transfer(nvme.IOWrite, 2, 0, 1, reactor.Piece{Region: f.memory, Length: 4096}), nvme.WriteProtected.Final()},
+		"zeroes write protected": {initiator.Transfer(nvme.IOWriteZeroes, 2, 0, 1, reactor.Piece{}), nvme.WriteProtected.Final()},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, test.status, f.do(c.IO[0], test.request)) })
+	}
+	// The queue still works.
+	require.Equal(t, nvme.Success, f.do(c.IO[0], initiator.Transfer(nvme.IORead, 1, 0, 1, data)))
+	require.NoError(t, c.Close(t.Context()))
+}
+
+func TestIdentify(t *testing.T) {
+	f := start(t, soft.PathLocal, nil)
+	c := f.connect(0)
+	b, err := c.Identify(t.Context(), nvme.IdentifyController, 0)
+	require.NoError(t, err)
+	require.Equal(t, c.ID, binary.LittleEndian.Uint16(b[78:]))
+	require.Equal(t, subsystem, strings.TrimRight(string(b[768:1024]), "\x00"))
+	b, err = c.Identify(t.Context(), nvme.IdentifyActive, 0)
+	require.NoError(t, err)
+	require.Equal(t, []byte{1, 0, 0, 0, 0}, b[:5])
+	b, err = c.Identify(t.Context(), nvme.IdentifyNamespace, 1)
+	require.NoError(t, err)
+	require.Equal(t, uint64(diskSize/blockSize), binary.LittleEndian.Uint64(b))
+	require.Equal(t, byte(9), b[130])
+	_, err = c.Identify(t.Context(), nvme.IdentifyDescriptors, 2)
+	require.ErrorIs(t, err, nvme.InvalidNamespace.Final())
+	_, err = c.Log(t.Context(), nvme.LogEffects, 0, nvme.LogEffectsSize)
+	require.NoError(t, err)
+	require.NoError(t, c.Close(t.Context()))
+}
+
+func TestDiscovery(t *testing.T) {
+	f := start(t, soft.PathLocal, nil)
+	c, err := f.host.Connect(t.Context(), f.listener.Addr(), nvme.NQNDiscovery)
+	require.NoError(t, err)
+	b, err := c.Log(t.Context(), nvme.LogDiscovery, 0, 2048)
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), binary.LittleEndian.Uint64(b[8:]))
+	require.Equal(t, subsystem, strings.TrimRight(string(b[1024+256:1024+512]), "\x00"))
+	require.Equal(t, "127.0.0.1", strings.TrimRight(string(b[1024+512:1024+768]), " "))
+	require.NoError(t, c.Close(t.Context()))
+}
+
+func TestConnectIsRefused(t *testing.T) {
+	f := start(t, soft.PathLocal, nil)
+	_, err := f.host.Connect(t.Context(), f.listener.Addr(), "nqn.2026-11.example:other")
+	require.ErrorIs(t, err, nvme.ConnectParam.Final())
+	stranger := f.newHost(soft.PathLocal, "nqn.2026-11.example:stranger")
+	_, err = stranger.Connect(t.Context(), f.listener.Addr(), subsystem)
+	require.ErrorIs(t, err, nvme.ConnectHostRefused.Final())
+}
+
+// A host that reconnects gets no I/O queue before its old writes have ended.
+func TestOldWritesEndBeforeANewQueueBegins(t *testing.T) {
+	f := start(t, soft.PathLocal, nil)
+	started, proceed := make(chan struct{}), make(chan struct{})
+	f.disk.hook = func(operation string, _ int64) error {
+		if operation == "write" {
+			close(started)
+			<-proceed
+		}
+		return nil
+	}
+	old := f.connect(1)
+	data := reactor.Piece{Region: f.memory, Length: blockSize}
+	old.IO[0].Post(func() {
+		r := initiator.Transfer(nvme.IOWrite, 1, 0, 1, data)
+		r.Done = func(*nvme.Response, error) {}
+		old.IO[0].Submit(r)
+	})
+	<-started
+
+	fresh, err := f.host.Connect(t.Context(), f.listener.Addr(), subsystem)
+	require.NoError(t, err)
+	opened := make(chan error, 1)
+	go func() { opened <- fresh.OpenQueues(t.Context(), 1, 32) }()
+	// The admin queue answers, while the Connect command of the I/O queue waits.
+	for range 10 {
+		_, err = fresh.Property(t.Context(), nvme.PropertyCSTS, 4)
+		require.NoError(t, err)
+	}
+	require.Empty(t, opened)
+	close(proceed)
+	require.NoError(t, <-opened)
+	f.disk.hook = nil
+	require.NoError(t, fresh.Close(t.Context()))
+	require.NoError(t, old.Close(t.Context()))
+}
