@@ -3,6 +3,7 @@ package target
 import (
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
@@ -11,10 +12,13 @@ import (
 
 // Limits of a target.
 const (
-	queueSize   = 128     // commands in flight on an I/O queue
-	adminSize   = 32      // commands in flight on an admin queue; Linux has no more
-	maxData     = 1 << 20 // bytes of data of one command
-	inCapsule   = 4096    // bytes of data in a capsule
+	queueSize = 128     // commands in flight on an I/O queue
+	adminSize = 32      // commands in flight on an admin queue; Linux has no more
+	maxData   = 1 << 20 // bytes of data of one command
+	inCapsule = 4096    // bytes of data in a capsule
+	// maxInFlight is the size of a send queue. A command needs at most a WRITE and a SEND at
+	// a time, and its answer may be confirmed later than the next command arrives.
+	maxInFlight = 2*queueSize + queueSize/4
 	blocksLimit = 1 << 52 // blocks of a namespace; keeps byte offsets below 2^64
 )
 
@@ -64,6 +68,8 @@ type Config struct {
 	MaxControllers int
 	// Queues is the number of I/O queues of one controller. Zero means 16.
 	Queues int
+	// Log gets a record for each queue that begins or ends. Nil means no records.
+	Log *slog.Logger
 }
 
 // setDefaults replaces fields that are zero.
@@ -121,9 +127,7 @@ func (s *Subsystem) uuid(index int) (id [16]byte) {
 func EngineConfig(cfg *reactor.Config) {
 	cfg.MaxMessage = nvme.CommandSize + inCapsule
 	cfg.MinRecvBuffers = queueSize
-	// A command needs at most a WRITE and a SEND at a time. A new command may arrive
-	// before the last SEND is confirmed.
-	cfg.MaxInFlight = 2*queueSize + queueSize/4
+	cfg.MaxInFlight = maxInFlight
 	cfg.RNRRetryCount = 7
 	cfg.Place = placeByQueue
 }

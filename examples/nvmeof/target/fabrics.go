@@ -70,8 +70,8 @@ func (q *queue) connect(c *command) nvme.Status {
 		return nvme.ConnectFormat.Final()
 	case cmd.Uint16(nvme.ConnectQIDAt) != q.id:
 		return refuse(c, nvme.ConnectQIDAt)
-	// The size is 0-based. The RDMA connection was accepted for len(q.commands).
-	case cmd.Uint16(nvme.ConnectQueueSizeAt) == 0, int(cmd.Uint16(nvme.ConnectQueueSizeAt)) >= len(q.commands):
+	// The size is 0-based. The RDMA connection was accepted for q.size commands.
+	case cmd.Uint16(nvme.ConnectQueueSizeAt) == 0, int(cmd.Uint16(nvme.ConnectQueueSizeAt)) >= q.size:
 		return refuse(c, nvme.ConnectQueueSizeAt)
 	}
 	status := nvme.Success

@@ -35,6 +35,11 @@ type queue struct {
 	// ended is true from OnClose on. Workers read it.
 	ended atomic.Bool
 
+	size       int // commands that the host may have in flight
+	unanswered int // commands that have no response yet
+	// commands has more than size places: a command whose response is sent keeps its
+	// place until the WRITE of its data has completed, and the host may send another one
+	// before that.
 	commands []command
 	free     list
 	needRead list
@@ -47,7 +52,8 @@ type queue struct {
 
 // newQueue returns a queue for size commands.
 func newQueue(t *Target, id uint16, size int) *queue {
-	q := &queue{target: t, id: id, commands: make([]command, size)}
+	// Each command whose WRITE is outstanding has two places in the send queue.
+	q := &queue{target: t, id: id, size: size, commands: make([]command, size+maxInFlight/2+1)}
 	for i := range q.commands {
 		q.commands[i].queue, q.commands[i].index = q, i
 		q.free.push(&q.commands[i])
@@ -74,11 +80,12 @@ func (q *queue) receive(msg reactor.Message) {
 		q.abort(errShortCapsule)
 		return
 	}
-	c := q.free.pop()
-	if c == nil {
+	if q.unanswered == q.size {
 		q.abort(errTooMany)
 		return
 	}
+	q.unanswered++
+	c := q.free.pop()
 	copy(c.bytes[:], capsule)
 	if q.controller != nil {
 		q.controller.heard(q.loop.loop.Now())
@@ -232,6 +239,7 @@ func (q *queue) send(c *command) bool {
 	if !q.sent(q.conn.Send(q.response(c))) {
 		return false
 	}
+	q.unanswered--
 	q.countAnswer()
 	if c.written {
 		c.state = commandWriting // OnCompletion of the WRITE follows
@@ -263,10 +271,10 @@ func (q *queue) nextHead() uint16 {
 	if q.noFlowControl {
 		return 0xFFFF
 	}
-	return uint16((int(q.head) + 1) % len(q.commands))
+	return uint16((int(q.head) + 1) % q.size)
 }
 
-func (q *queue) countAnswer() { q.head = uint16((int(q.head) + 1) % len(q.commands)) }
+func (q *queue) countAnswer() { q.head = uint16((int(q.head) + 1) % q.size) }
 
 // completed continues a command whose READ or WRITE has ended.
 func (q *queue) completed(index uint64, err error) {
@@ -322,8 +330,11 @@ func (q *queue) release(c *command) {
 
 // end releases the commands of a queue whose connection has ended. Those that are with a
 // worker are released when the worker returns them.
-func (q *queue) end() {
+func (q *queue) end(cause error) {
 	q.ended.Store(true)
+	if log := q.target.cfg.Log; log != nil {
+		log.Info("queue ended", "host", q.conn.RemoteAddr(), "queue", q.id, "cause", cause)
+	}
 	q.needRead.removeQueue(q, q.release)
 	q.needSend.removeQueue(q, q.release)
 	q.loop.needMemory.removeQueue(q, q.release)

@@ -149,7 +149,7 @@ func (t *Target) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 func (t *Target) OnWritable(c *reactor.Conn) { c.Context().(*queue).writable() }
 
 // OnClose implements reactor.ConnHandler.
-func (t *Target) OnClose(c *reactor.Conn, _ error) { c.Context().(*queue).end() }
+func (t *Target) OnClose(c *reactor.Conn, err error) { c.Context().(*queue).end(err) }
 
 // newController makes a controller with the admin queue q. It returns nil if there are
 // MaxControllers already.

@@ -36,10 +36,19 @@ type memoryDisk struct {
 }
 
 func (d *memoryDisk) call(operation string, offset int64) error {
-	if d.hook == nil {
+	d.mu.Lock()
+	hook := d.hook
+	d.mu.Unlock()
+	if hook == nil {
 		return nil
 	}
-	return d.hook(operation, offset)
+	return hook(operation, offset)
+}
+
+func (d *memoryDisk) setHook(hook func(operation string, offset int64) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hook = hook
 }
 
 func (d *memoryDisk) Size() int64    { return int64(len(d.bytes)) }
@@ -77,6 +86,19 @@ func (d *memoryDisk) Zero(offset, n int64) error {
 	defer d.mu.Unlock()
 	clear(d.bytes[offset : offset+n])
 	return nil
+}
+
+func (d *memoryDisk) flushed() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.flushes
+}
+
+// part returns a copy of n bytes at the offset.
+func (d *memoryDisk) part(offset, n int) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return bytes.Clone(d.bytes[offset:][:n])
 }
 
 func (d *memoryDisk) Discard(offset, n int64) error { return d.Zero(offset, n) }
@@ -177,7 +199,7 @@ func TestWritesAreReadBack(t *testing.T) {
 			out := reactor.Piece{Region: f.memory, Length: size}
 			back := reactor.Piece{Region: f.memory, Offset: 2 << 20, Length: size}
 			require.Equal(t, nvme.Success, f.do(c.IO[0], initiator.Transfer(nvme.IOWrite, 1, block, blocks, out)))
-			require.Equal(t, want, f.disk.bytes[block*blockSize:][:size])
+			require.Equal(t, want, f.disk.part(int(block)*blockSize, size))
 			require.Equal(t, nvme.Success, f.do(c.IO[1], initiator.Transfer(nvme.IORead, 1, block, blocks, back)))
 			require.True(t, bytes.Equal(want, f.memory.Bytes()[2<<20:][:size]))
 		}
@@ -192,21 +214,19 @@ func TestDataInTheCapsule(t *testing.T) {
 	r := initiator.Transfer(nvme.IOWrite, 1, 8, len(data)/blockSize, reactor.Piece{})
 	r.InCapsule = data
 	require.Equal(t, nvme.Success, f.do(c.IO[0], r))
-	require.Equal(t, data, f.disk.bytes[8*blockSize:][:len(data)])
+	require.Equal(t, data, f.disk.part(8*blockSize, len(data)))
 	require.NoError(t, c.Close(t.Context()))
 }
 
 func TestFlushZeroesAndDiscard(t *testing.T) {
 	f := start(t, soft.PathLocal, nil)
 	c := f.connect(1)
-	for i := range f.disk.bytes {
-		f.disk.bytes[i] = 7
-	}
+	require.NoError(t, f.disk.WriteAt(bytes.Repeat([]byte{7}, diskSize), 0))
 	require.Equal(t, nvme.Success, f.do(c.IO[0], initiator.Transfer(nvme.IOFlush, 1, 0, 1, reactor.Piece{})))
-	require.Equal(t, 1, f.disk.flushes)
+	require.Equal(t, 1, f.disk.flushed())
 	require.Equal(t, nvme.Success, f.do(c.IO[0], initiator.Transfer(nvme.IOWriteZeroes, 1, 2, 3, reactor.Piece{})))
-	require.Equal(t, make([]byte, 3*blockSize), f.disk.bytes[2*blockSize:][:3*blockSize])
-	require.Equal(t, byte(7), f.disk.bytes[5*blockSize])
+	require.Equal(t, make([]byte, 3*blockSize), f.disk.part(2*blockSize, 3*blockSize))
+	require.Equal(t, []byte{7}, f.disk.part(5*blockSize, 1))
 
 	ranges := f.memory.Bytes()[:4096]
 	binary.LittleEndian.PutUint32(ranges[4:], 2)
@@ -215,7 +235,7 @@ func TestFlushZeroesAndDiscard(t *testing.T) {
 	clear(r.Command[40:56])
 	r.Command[44] = 1 << 2
 	require.Equal(t, nvme.Success, f.do(c.IO[0], r))
-	require.Equal(t, make([]byte, 2*blockSize), f.disk.bytes[10*blockSize:][:2*blockSize])
+	require.Equal(t, make([]byte, 2*blockSize), f.disk.part(10*blockSize, 2*blockSize))
 	require.NoError(t, c.Close(t.Context()))
 }
 
@@ -293,13 +313,14 @@ func TestConnectIsRefused(t *testing.T) {
 func TestOldWritesEndBeforeANewQueueBegins(t *testing.T) {
 	f := start(t, soft.PathLocal, nil)
 	started, proceed := make(chan struct{}), make(chan struct{})
-	f.disk.hook = func(operation string, _ int64) error {
+	var first sync.Once
+	f.disk.setHook(func(operation string, _ int64) error {
 		if operation == "write" {
-			close(started)
+			first.Do(func() { close(started) })
 			<-proceed
 		}
 		return nil
-	}
+	})
 	old := f.connect(1)
 	data := reactor.Piece{Region: f.memory, Length: blockSize}
 	old.IO[0].Post(func() {
@@ -321,7 +342,6 @@ func TestOldWritesEndBeforeANewQueueBegins(t *testing.T) {
 	require.Empty(t, opened)
 	close(proceed)
 	require.NoError(t, <-opened)
-	f.disk.hook = nil
 	require.NoError(t, fresh.Close(t.Context()))
 	require.NoError(t, old.Close(t.Context()))
 }
