@@ -18,6 +18,7 @@ var goPrograms = []struct {
 	{"echo", []string{"build", module + "examples/echo"}},
 	{"bench", []string{"build", module + "bench"}},
 	{"interop", []string{"build", module + "examples/interop"}},
+	{"nvmeof", []string{"build", module + "examples/nvmeof"}},
 	{"udp.test", []string{"test", "-c", module + "provider/soft/internal/udp"}},
 	{"pairtest.test", []string{"test", "-c", module + "internal/testutil/pairtest"}},
 	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},

@@ -18,6 +18,8 @@ var modules = []string{
 	"crc32_generic",
 	"veth", "rdma_rxe", "ib_uverbs", "rdma_ucm",
 	"sch_netem",
+	// The NVMe host, and a file system for its disks. ext4 requests crc32c at run time.
+	"nvme_rdma", "ext4", "crc32c_generic",
 }
 
 // A loadOrder lists kernel modules, each after the modules on which it depends.

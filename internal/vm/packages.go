@@ -14,7 +14,8 @@ const kernelPackage = "linux-image-amd64"
 
 // Debian packages with programs for the guest.
 var programPackages = []string{
-	"busybox-static", "iproute2", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils", "util-linux",
+	"busybox-static", "e2fsprogs", "fio", "ibverbs-providers", "ibverbs-utils", "iproute2", "nvme-cli", "perftest",
+	"rdmacm-utils", "util-linux",
 }
 
 // A selection is the set of packages for a guest.

@@ -16,7 +16,9 @@ var packagedPrograms = []string{
 	"ibv_devinfo",       // package ibverbs-utils
 	"rping", "ucmatose", // package rdmacm-utils
 	"ib_send_bw", "ib_send_lat", // package perftest
-	"setpriv", // package util-linux
+	"setpriv", "nsenter", // package util-linux
+	"mke2fs", "e2fsck", // package e2fsprogs
+	"fio", "nvme", // packages fio and nvme-cli
 }
 
 // Files that the guest's programs open while they run. neededBy can not find them. Their
@@ -93,7 +95,8 @@ func (r sysroot) add(files tree, target, file string) (err error) {
 		if library == path.Base(loader) {
 			continue
 		}
-		file, err := r.find("lib/*/" + library)
+		// librados looks for a library in a directory of its own.
+		file, err := r.find("lib/*/"+library, "lib/*/*/"+library)
 		if err != nil {
 			return fmt.Errorf("%s: %w", target, err)
 		}

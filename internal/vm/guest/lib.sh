@@ -134,3 +134,30 @@ counters() {
 	for counter in *; do echo "$counter $(cat $counter)"; done
 	cd - >/dev/null
 }
+
+# The target of examples/nvmeof with its disk in a file. serve_disk_in_peer runs it in the
+# namespace peer, with additional options. Other than ip netns exec, nsenter does not copy
+# the mounts, which would keep file systems mounted.
+disk=/tmp/disk
+subsystem=nqn.2026-11.example:disk
+serve_disk_in_peer() {
+	nsenter --net=/run/netns/peer /go/nvmeof $soft -listen $PEER:4420 -nqn $subsystem -file $disk "$@" >/tmp/server_output 2>&1 &
+	server=$!
+	until grep -q '^serving' /tmp/server_output; do
+		kill -0 $server
+		usleep 20000
+	done
+}
+
+# nvme_connect ADDRESS QUEUES [OPTION]... connects the kernel's host to the target, and
+# waits for its disk. nvme_disconnect removes the host's controller.
+nvme_connect() {
+	addr=$1 queues=$2
+	shift 2
+	echo "transport=rdma,traddr=$addr,trsvcid=4420,nqn=$subsystem,nr_io_queues=$queues,reconnect_delay=1$(printf ',%s' "$@" | sed 's/^,$//')" >/dev/nvme-fabrics
+	until [ -b /dev/nvme0n1 ]; do usleep 20000; done
+}
+nvme_disconnect() {
+	echo 1 >/sys/class/nvme/nvme0/delete_controller
+	while [ -e /sys/class/nvme/nvme0 ]; do usleep 20000; done
+}
