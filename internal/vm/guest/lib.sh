@@ -135,29 +135,56 @@ counters() {
 	cd - >/dev/null
 }
 
-# The target of examples/nvmeof with its disk in a file. serve_disk_in_peer runs it in the
-# namespace peer, with additional options. Other than ip netns exec, nsenter does not copy
-# the mounts, which would keep file systems mounted.
+# The target of examples/nvmeof with its disk in a file. serve_disk_in_peer runs it with
+# the soft device in the namespace peer, and serve_disk_on_device with the kernel's device.
+# Both take additional options. nsenter does not copy the mounts, as ip netns exec does,
+# so a file system can be unmounted while the target runs.
 disk=/tmp/disk
 subsystem=nqn.2026-11.example:disk
 serve_disk_in_peer() {
-	nsenter --net=/run/netns/peer /go/nvmeof $soft -listen $PEER:4420 -nqn $subsystem -file $disk "$@" >/tmp/server_output 2>&1 &
+	serve_disk nsenter --net=/run/netns/peer /go/nvmeof $soft -listen $PEER:4420 "$@"
+}
+serve_disk_on_device() {
+	serve_disk /go/nvmeof $rdmacore -listen $ADDR:4420 "$@"
+}
+serve_disk() {
+	"$@" -nqn $subsystem -file $disk >/tmp/server_output 2>&1 &
 	server=$!
-	until grep -q '^serving' /tmp/server_output; do
+	until grep -qs "^serving" /tmp/server_output; do
 		kill -0 $server
 		usleep 20000
 	done
 }
 
 # nvme_connect ADDRESS QUEUES [OPTION]... connects the kernel's host to the target, and
-# waits for its disk. nvme_disconnect removes the host's controller.
+# waits for its disk. An OPTION is name=value. nvme_disconnect removes the controller.
 nvme_connect() {
-	addr=$1 queues=$2
+	options="transport=rdma,traddr=$1,trsvcid=4420,nqn=$subsystem,nr_io_queues=$2,reconnect_delay=1"
 	shift 2
-	echo "transport=rdma,traddr=$addr,trsvcid=4420,nqn=$subsystem,nr_io_queues=$queues,reconnect_delay=1$(printf ',%s' "$@" | sed 's/^,$//')" >/dev/nvme-fabrics
+	for option in "$@"; do options="$options,$option"; done
+	echo "$options" >/dev/nvme-fabrics
 	until [ -b /dev/nvme0n1 ]; do usleep 20000; done
 }
 nvme_disconnect() {
 	echo 1 >/sys/class/nvme/nvme0/delete_controller
 	while [ -e /sys/class/nvme/nvme0 ]; do usleep 20000; done
+}
+
+# check_file_system makes a file system on the kernel's disk, stores and verifies files in
+# it, and checks its structure.
+check_file_system() {
+	/usr/bin/mke2fs -q -F -t ext4 /dev/nvme0n1
+	mkdir -p /mnt
+	mount -t ext4 /dev/nvme0n1 /mnt
+	cp -r /cases /usr/bin /mnt
+	diff -r /usr/bin /mnt/bin
+	verify_writes --directory=/mnt --size=16M --bsrange=4k-1M --iodepth=8
+	umount /mnt
+	/usr/bin/e2fsck -fn /dev/nvme0n1
+}
+
+# verify_writes OPTION... writes with fio at random places, and reads everything back.
+verify_writes() {
+	fio --name=verify --rw=randwrite --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 \
+		--output-format=terse "$@" | cut -d ';' -f 1-8
 }
