@@ -44,7 +44,7 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (err err
 		if err != nil {
 			return err
 		}
-		err = demoPath(ctx, t.addr, path, opts.nqn, stdout)
+		err = demoPath(ctx, t.addr, path, opts, stdout)
 		if err = errors.Join(err, t.stop()); err != nil {
 			return fmt.Errorf("%v path: %w", path, err)
 		}
@@ -53,7 +53,7 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (err err
 }
 
 // demoPath uses the disk on one path of the soft device.
-func demoPath(ctx context.Context, addr netip.AddrPort, path soft.Path, nqn string, stdout io.Writer) (err error) {
+func demoPath(ctx context.Context, addr netip.AddrPort, path soft.Path, opts *options, stdout io.Writer) (err error) {
 	p, err := soft.Open(&soft.Config{Path: path, Vectors: 1})
 	if err != nil {
 		return err
@@ -68,14 +68,14 @@ func demoPath(ctx context.Context, addr netip.AddrPort, path soft.Path, nqn stri
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	c, err := h.Connect(ctx, addr, nqn)
+	c, err := h.Connect(ctx, addr, opts.nqn)
 	if err != nil {
 		return err
 	}
 	if err = c.OpenQueues(ctx, 1, maxDepth); err != nil {
 		return errors.Join(err, c.Close(ctx))
 	}
-	return errors.Join(measureAll(ctx, c, path.String(), stdout), c.Close(ctx))
+	return errors.Join(measureAll(ctx, c, path.String(), opts, stdout), c.Close(ctx))
 }
 
 // A targetProcess is the target of the demonstration. It runs until its standard input

@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	maxDepth    = 32
-	blockSize   = 4096
-	measureTime = time.Second
+	maxDepth  = 32
+	blockSize = 4096
 )
 
 // A workload is one line of the demonstration's table.
@@ -30,7 +29,7 @@ type workload struct {
 }
 
 // measureAll checks that the disk keeps data, and prints a line for each workload.
-func measureAll(ctx context.Context, c *initiator.Controller, path string, stdout io.Writer) (err error) {
+func measureAll(ctx context.Context, c *initiator.Controller, path string, opts *options, stdout io.Writer) (err error) {
 	memory, err := c.Host.Alloc(maxDepth * 256 << 10)
 	if err != nil {
 		return err
@@ -44,7 +43,10 @@ func measureAll(ctx context.Context, c *initiator.Controller, path string, stdou
 		{nvme.IOWrite, 4 << 10, 32}, {nvme.IORead, 4 << 10, 32},
 		{nvme.IOWrite, 256 << 10, 8}, {nvme.IORead, 256 << 10, 8},
 	} {
-		m := &measurement{workload: w, queue: c.IO[0], memory: memory, random: rand.New(rand.NewPCG(1, 2)), ended: make(chan error, 1)}
+		m := &measurement{
+			workload: w, limit: opts.duration, queue: c.IO[0], memory: memory,
+			random: rand.New(rand.NewPCG(1, 2)), ended: make(chan error, 1),
+		}
 		if err = m.run(ctx); err != nil {
 			return err
 		}
@@ -90,6 +92,7 @@ func transfer(ctx context.Context, c *initiator.Controller, opcode uint8, at int
 // and print.
 type measurement struct {
 	workload
+	limit    time.Duration // when the last operation begins
 	queue    *initiator.Queue
 	memory   *reactor.Region
 	random   *rand.Rand
@@ -101,7 +104,7 @@ type measurement struct {
 	ended    chan error
 }
 
-// run runs the workload for measureTime.
+// run runs the workload, and waits for its end.
 func (m *measurement) run(ctx context.Context) error {
 	err := m.queue.Post(func() {
 		m.began = time.Now()
@@ -135,7 +138,7 @@ func (m *measurement) start(slot int) {
 		m.failure = errors.Join(m.failure, err)
 		m.times = append(m.times, time.Since(began))
 		switch m.took = time.Since(m.began); {
-		case m.failure == nil && m.took < measureTime:
+		case m.failure == nil && m.took < m.limit:
 			m.start(slot)
 		case m.inFlight == 0:
 			m.ended <- m.failure

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // options has the checked values of the flags.
@@ -22,6 +23,7 @@ type options struct {
 	hosts          []string
 	provider, path string
 	loops, workers int
+	duration       time.Duration
 	untilEOF       bool
 }
 
@@ -43,6 +45,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.path, "path", "auto", "path of the soft device: auto, local or wire")
 	f.IntVar(&o.loops, "loops", 1, "event loops")
 	f.IntVar(&o.workers, "workers", 16, "goroutines that use the disks")
+	f.DurationVar(&o.duration, "duration", time.Second, "demonstration: time to measure each operation")
 	f.BoolVar(&o.untilEOF, "until-eof", false, "stop at the end of standard input instead of at Ctrl-C")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -74,6 +77,8 @@ func (o *options) check() error {
 		return errors.New("-file needs -listen")
 	case o.loops < 1 || o.loops > 1<<10:
 		return fmt.Errorf("-loops %d: must be 1 to 1024", o.loops)
+	case o.duration <= 0:
+		return fmt.Errorf("-duration %v: must be positive", o.duration)
 	case o.workers < 1 || o.workers > 1<<12:
 		return fmt.Errorf("-workers %d: must be 1 to 4096", o.workers)
 	}
