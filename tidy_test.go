@@ -89,6 +89,11 @@ var arrows = map[string][]string{
 	"provider/rdmacore/internal/ccall": {},
 	"reactor":                          {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},
 	"examples/*":                       public,
+	"examples/nvmeof":                  append([]string{"examples/nvmeof/disk", "examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target"}, public...),
+	"examples/nvmeof/disk":             {},
+	"examples/nvmeof/initiator":        {"cm", "examples/nvmeof/nvme", "reactor", "verbs"},
+	"examples/nvmeof/nvme":             {},
+	"examples/nvmeof/target":           {"examples/nvmeof/nvme", "reactor", "verbs"},
 	"bench":                            public,
 	"bench/memory":                     public,
 	"bench/rdmacore":                   public,
@@ -101,6 +106,8 @@ var testArrows = map[string][]string{
 	".":       slices.Concat(public, testSupport),
 	"*":       testSupport,
 	"reactor": slices.Concat([]string{"provider/soft"}, testSupport),
+
+	"examples/nvmeof/target": {"examples/nvmeof/initiator", "provider/soft"},
 }
 
 var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim", "provider/soft/internal/nettest", "internal/testutil/faultcq", "provider/providertest"}

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// A File is a disk whose blocks are in a file or on a block device. Any goroutine may call
-// its methods, also at the same time.
+// A File is a disk whose blocks are in a file or on a block device. Any goroutine may
+// call its methods, also at the same time.
 type File struct {
 	file     *os.File
 	size     int64

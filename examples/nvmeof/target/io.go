@@ -48,8 +48,8 @@ func (q *queue) planIO(c *command) (n int, status nvme.Status) {
 // An extent is a part of a disk in bytes.
 type extent struct{ offset, length int64 }
 
-// blocks returns the part of the disk that a Read, Write or Write Zeroes command names. It
-// can not overflow: the size of a disk in bytes is below 2^63.
+// blocks returns the part of the disk that a Read, Write or Write Zeroes command names.
+// It can not overflow: the size of a disk in bytes is below 2^63.
 func (c *command) blocks() (extent, nvme.Status) {
 	cmd, size := c.sqe(), int64(c.namespace.BlockSize)
 	first, count := cmd.Uint64(40), uint64(cmd.Uint16(48))+1

@@ -42,8 +42,8 @@ func newPool(r *reactor.Region) *pool {
 	return p
 }
 
-// get returns a buffer of at least n bytes. If there is none, ok is false. The parameter n
-// is from 1 to maxData.
+// get returns a buffer of at least n bytes. If there is none, ok is false. The parameter
+// n is from 1 to maxData.
 func (p *pool) get(n int) (m memory, ok bool) {
 	order := bits.Len(uint((n - 1) / unit))
 	from := order

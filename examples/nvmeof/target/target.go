@@ -36,8 +36,8 @@ type hostKey struct {
 	nqn string
 }
 
-// New returns a target. It fails if a subsystem is not valid. The target keeps cfg and its
-// subsystems.
+// New returns a target. It fails if a subsystem is not valid. The target keeps cfg and
+// its subsystems.
 func New(cfg *Config, loops int) (*Target, error) {
 	t := &Target{
 		cfg: *cfg, subsystems: make(map[string]*Subsystem), loops: make([]*loop, loops),
@@ -84,8 +84,8 @@ func (t *Target) OnShutdown(l *reactor.Loop) {
 	}
 }
 
-// placeByQueue chooses the loop of a connection by its queue, so that the queues of a host
-// are spread over the loops.
+// placeByQueue chooses the loop of a connection by its queue, so that the queues of a
+// host are spread over the loops.
 func placeByQueue(req *reactor.ConnRequest) *reactor.Loop {
 	var r nvme.QueueRequest
 	if r.UnmarshalBinary(req.PrivateData()) != nil {
