@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -112,7 +110,7 @@ func (r *Region) unregister() (err error) {
 		}
 	}
 	if err == nil && r.mapped != nil {
-		err = unix.Munmap(r.mapped)
+		err = unmap(r.mapped)
 		r.mapped = nil
 	}
 	return err

@@ -3,8 +3,6 @@ package reactor
 import (
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -84,7 +82,7 @@ func (e *Engine) allocRegion(size int, access verbs.Access) (*Region, error) {
 
 // mapRegion returns a Region with memory that no device has allocated.
 func (e *Engine) mapRegion(size int, access verbs.Access) (*Region, error) {
-	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	b, err := mapMemory(size)
 	if err != nil {
 		return nil, err
 	}

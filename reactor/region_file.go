@@ -3,8 +3,6 @@ package reactor
 import (
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -34,12 +32,8 @@ func (e *Engine) MapFile(fd int, offset int64, length int, access verbs.Access) 
 	if offset < 0 {
 		return nil, operr.Wrap(op, &verbs.ParamError{Field: "offset", Value: offset, Reason: "negative"})
 	}
-	prot := unix.PROT_READ
-	if access&verbs.AccessLocalWrite != 0 {
-		prot |= unix.PROT_WRITE
-	}
 	inPage := int(offset % int64(os.Getpagesize())) // a mapping begins at a page boundary
-	mapped, err := unix.Mmap(fd, offset-int64(inPage), inPage+length, prot, unix.MAP_SHARED)
+	mapped, err := mapFile(fd, offset-int64(inPage), inPage+length, access&verbs.AccessLocalWrite != 0)
 	if err != nil {
 		return nil, operr.Wrap(op, err)
 	}

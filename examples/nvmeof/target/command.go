@@ -9,8 +9,8 @@ import (
 type commandState uint8
 
 const (
-	// commandFree: no command of the host. receive() takes a free one for each capsule.
-	commandFree commandState = iota
+	// commandNew: the place is free, or receive() decodes a capsule.
+	commandNew commandState = iota
 	// commandNeedsMemory: the command waits in loop.needMemory until the pool has a
 	// buffer for its data.
 	commandNeedsMemory
@@ -79,7 +79,7 @@ func (c *command) sqe() nvme.Command { return c.bytes[:] }
 
 // reset makes the command free for another one of the host.
 func (c *command) reset() {
-	*c = command{queue: c.queue, index: c.index}
+	*c = command{queue: c.queue, index: c.index, state: commandNew}
 }
 
 // A list has commands in a given state, oldest first.

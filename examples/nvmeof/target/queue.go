@@ -13,7 +13,6 @@ import (
 var (
 	errShortCapsule = errors.New("nvmeof: a capsule is shorter than a command")
 	errTooMany      = errors.New("nvmeof: more commands in flight than the queue has places")
-	errNoConnect    = errors.New("nvmeof: no Connect command in time")
 	errKeepAlive    = errors.New("nvmeof: no command before the keep alive timeout")
 	errNoMemory     = errors.New("nvmeof: no memory to keep a capsule")
 	errAdminEnded   = errors.New("nvmeof: the admin queue has ended")
