@@ -228,6 +228,8 @@ package reactor
 //	engine.go             Engine
 //	registration.go       registration of a region on one device
 //	region_use.go         a region as one loop uses it
+//	mapping_unix.go       mappings of memory and files
+//	mapping_other.go      the same functions for other systems
 //	region.go             registered memory of the application
 //	region_close.go       closing regions
 //	region_engine.go      making regions
