@@ -10,12 +10,12 @@ SYSTEMS  := darwin freebsd windows
 
 NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/shm ./provider/soft/internal/udp ./reactor ./verbs/...
 
-.PHONY: help test test-full check deps lint race nocgo narrow cross stub test-vm hostile soak fuzz microbench comments
+.PHONY: help test test-full check deps lint race nocgo narrow cross stub test-vm test-vm-long hostile soak fuzz microbench comments
 
 help:
 	@echo 'make test        lint, tests with -race, without cgo, on 32 bits, other systems, test-vm;'
 	@echo '                 as root on Debian it installs missing packages'
-	@echo 'make test-full   test, fuzz and soak'
+	@echo 'make test-full   test, test-vm-long, fuzz and soak'
 	@echo 'make check       lint and tests, once; installs nothing'
 	@echo 'make stub        tests of provider/rdmacore without an RDMA device; needs the headers of libibverbs'
 	@echo 'make test-vm     tests with the kernel'\''s RDMA stack and other programs, in a virtual machine'
@@ -29,7 +29,7 @@ test: deps lint race nocgo narrow cross stub test-vm
 	@echo 'make test: all passed'
 
 # Tests that take too long to run after every change.
-test-full: test fuzz soak
+test-full: test test-vm-long fuzz soak
 	@echo 'make test-full: all passed'
 
 check: lint
@@ -88,7 +88,11 @@ stub:
 
 # A virtual machine with Soft-RoCE, built from Debian packages; see internal/vm.
 test-vm:
-	$(GO) run ./internal/vm
+	$(GO) run ./internal/vm -skip 'long$$'
+
+# Cases that take longer.
+test-vm-long:
+	$(GO) run ./internal/vm -run 'long$$'
 
 # Attacks on a server from other processes; see internal/hostile. As root it also attacks
 # as another user. nocgo runs these tests too.

@@ -14,15 +14,16 @@ import (
 //go:embed guest
 var guest embed.FS
 
-// caseNames lists the cases that match the pattern, in the order of running.
-func caseNames(match *regexp.Regexp) (names []string) {
+// caseNames lists the cases that match the pattern run and not the pattern skip, in the
+// order of running.
+func caseNames(run, skip *regexp.Regexp) (names []string) {
 	files, err := fs.Glob(guest, "guest/cases/*.sh")
 	if err != nil {
 		panic(err) // impossible: the pattern is a valid constant
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sh")
-		if match.MatchString(name) {
+		if run.MatchString(name) && !skip.MatchString(name) {
 			names = append(names, name)
 		}
 	}

@@ -8,9 +8,11 @@ import (
 )
 
 func TestCaseNames(t *testing.T) {
-	require.Contains(t, caseNames(regexp.MustCompile("")), "device")
-	require.Equal(t, []string{"rping"}, caseNames(regexp.MustCompile("^rping$")))
-	require.Empty(t, caseNames(regexp.MustCompile("no such case")))
+	none := regexp.MustCompile("^$")
+	require.Contains(t, caseNames(regexp.MustCompile(""), none), "device")
+	require.Equal(t, []string{"rping"}, caseNames(regexp.MustCompile("^rping$"), none))
+	require.Equal(t, []string{"rping"}, caseNames(regexp.MustCompile("^rping"), regexp.MustCompile("_to_")))
+	require.Empty(t, caseNames(regexp.MustCompile("no such case"), none))
 }
 
 // TestGuestFiles checks that addGuest adds exactly the requested cases.

@@ -22,27 +22,33 @@ import (
 
 func main() {
 	run := flag.String("run", "", "run the cases whose name this regular expression matches")
+	skip := flag.String("skip", "^$", "do not run the cases whose name this regular expression matches")
 	limit := flag.Duration("limit", 20*time.Minute, "how long the guest may run")
 	accel := flag.String("accel", "tcg", "how qemu runs the guest: tcg works everywhere, kvm is faster")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := test(ctx, *run, *limit, *accel, os.Stdout); err != nil {
+	if err := test(ctx, *run, *skip, *limit, *accel, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "vm:", err)
 		os.Exit(1)
 	}
 }
 
-// test makes a guest and runs the cases whose names match the pattern.
-func test(ctx context.Context, pattern string, limit time.Duration, accel string, out io.Writer) error {
-	match, err := regexp.Compile(pattern)
+// test makes a guest and runs the cases whose names match the pattern run and not the
+// pattern skip.
+func test(ctx context.Context, run, skip string, limit time.Duration, accel string, out io.Writer) error {
+	match, err := regexp.Compile(run)
 	if err != nil {
 		return err
 	}
-	cases := caseNames(match)
+	noMatch, err := regexp.Compile(skip)
+	if err != nil {
+		return err
+	}
+	cases := caseNames(match, noMatch)
 	if len(cases) == 0 {
-		return fmt.Errorf("no case matches %q", pattern)
+		return fmt.Errorf("no case matches %q", run)
 	}
 	if err := needTools(ctx); err != nil {
 		return err

@@ -20,6 +20,8 @@ var modules = []string{
 	"sch_netem",
 	// The NVMe host, and a file system for its disks. ext4 requests crc32c at run time.
 	"nvme_rdma", "ext4", "crc32c_generic",
+	// The kernel's own NVMe target, for comparison.
+	"nvmet_rdma",
 }
 
 // A loadOrder lists kernel modules, each after the modules on which it depends.
