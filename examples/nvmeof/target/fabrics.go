@@ -66,6 +66,9 @@ func (q *queue) connect(c *command) nvme.Status {
 		return nvme.DataLengthInvalid.Final()
 	}
 	switch {
+	// The host has sent two Connect commands at once.
+	case q.controller != nil:
+		return nvme.SequenceError.Final()
 	case cmd.Uint16(nvme.ConnectFormatAt) != 0:
 		return nvme.ConnectFormat.Final()
 	case cmd.Uint16(nvme.ConnectQIDAt) != q.id:

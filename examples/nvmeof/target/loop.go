@@ -17,6 +17,8 @@ type loop struct {
 	needMemory list
 	// Number of commands in the states commandWorking and commandDeferred.
 	working int
+	// Number of commands that are not in the state commandFree.
+	commands int
 
 	scratch [nvme.ResponseSize]byte // for queue.response
 
@@ -100,6 +102,14 @@ func (l *loop) drain() {
 		}
 		l.mu.Unlock()
 		l.finish()
+	}
+}
+
+// checkEmpty reports commands and buffers that were not released. All queues have ended,
+// and no command is with a worker.
+func (l *loop) checkEmpty() {
+	if log := l.target.cfg.Log; log != nil && (l.commands != 0 || l.pool.inUse != 0) {
+		log.Error("not released", "commands", l.commands, "buffers", l.pool.inUse)
 	}
 }
 

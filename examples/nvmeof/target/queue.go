@@ -85,6 +85,7 @@ func (q *queue) receive(msg reactor.Message) {
 	}
 	q.unanswered++
 	c := q.free.pop()
+	q.loop.commands++
 	copy(c.bytes[:], capsule)
 	if q.controller != nil {
 		q.controller.heard(q.loop.loop.Now())
@@ -322,6 +323,7 @@ func (q *queue) release(c *command) {
 	}
 	c.reset()
 	q.free.push(c)
+	q.loop.commands--
 	if held {
 		q.loop.serveMemory()
 	}

@@ -75,6 +75,7 @@ func (t *Target) OnBoot(l *reactor.Loop) (err error) {
 // loop, so OnShutdown waits for them.
 func (t *Target) OnShutdown(l *reactor.Loop) {
 	t.loops[l.Index()].drain()
+	t.loops[l.Index()].checkEmpty()
 	t.mu.Lock()
 	t.running--
 	last := t.running == 0
