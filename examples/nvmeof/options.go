@@ -19,6 +19,7 @@ type options struct {
 	size           int64 // bytes; 0 means the size of the file
 	block          int
 	readOnly       bool
+	capsuleData    bool
 	nqn            string
 	hosts          []string
 	provider, path string
@@ -39,6 +40,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	})
 	f.IntVar(&o.block, "block", 4096, "`bytes` of a block: 512 or 4096")
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse all writes")
+	f.BoolVar(&o.capsuleData, "capsule-data", true, "let hosts send small writes in their capsules")
 	f.StringVar(&o.nqn, "nqn", "nqn.2026-11.io.github.rdmaloop:disk", "`name` of the subsystem")
 	f.Func("host", "`NQN` of a host that may connect; several flags allow several hosts. Default: every host", appendTo(&o.hosts))
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")

@@ -35,7 +35,7 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) (err er
 	defer func() { err = errors.Join(err, p.Close()) }()
 
 	t, err := target.New(&target.Config{
-		Subsystems: []*target.Subsystem{sub}, Workers: opts.workers,
+		Subsystems: []*target.Subsystem{sub}, Workers: opts.workers, NoCapsuleData: !opts.capsuleData,
 		Log: slog.New(slog.NewTextHandler(stderr, nil)),
 	}, opts.loops)
 	if err != nil {

@@ -127,7 +127,9 @@ func (ct *controller) describe() nvme.Controller {
 		id := sub.uuid(-1)
 		d.Subsystem, d.Namespaces = sub.NQN, uint32(len(sub.Namespaces))
 		d.Serial = hex.EncodeToString(id[:8])
-		d.InCapsule = inCapsule
+		if !ct.target.cfg.NoCapsuleData {
+			d.InCapsule = inCapsule
+		}
 	}
 	return d
 }

@@ -68,6 +68,8 @@ type Config struct {
 	MaxControllers int
 	// Queues is the number of I/O queues of one controller. Zero means 16.
 	Queues int
+	// NoCapsuleData makes hosts keep all data in their memory, also of small writes.
+	NoCapsuleData bool
 	// Log gets a record for each queue that begins or ends. Nil means no records.
 	Log *slog.Logger
 }
