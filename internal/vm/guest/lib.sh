@@ -142,12 +142,15 @@ counters() {
 disk=/tmp/disk
 subsystem=nqn.2026-11.example:disk
 serve_disk_in_peer() {
+	target=$PEER
 	serve_disk nsenter --net=/run/netns/peer /go/nvmeof $soft -listen $PEER:4420 "$@"
 }
 serve_disk_on_device() {
+	target=$ADDR
 	serve_disk /go/nvmeof $rdmacore -listen $ADDR:4420 "$@"
 }
 serve_disk() {
+	rm -f /tmp/server_output
 	"$@" -nqn $subsystem -file $disk >/tmp/server_output 2>&1 &
 	server=$!
 	until grep -qs "^serving" /tmp/server_output; do
@@ -156,13 +159,29 @@ serve_disk() {
 	done
 }
 
+# on_both_devices COMMAND... runs the command twice, with a new disk: serve_target is
+# first serve_disk_in_peer and then serve_disk_on_device.
+on_both_devices() {
+	for serve_target in serve_disk_in_peer serve_disk_on_device; do
+		echo "---- $serve_target"
+		rm -f $disk
+		"$@"
+	done
+}
+
+# stop_target stops the target, which must have got back all its memory.
+stop_target() {
+	stop_server
+	if grep 'level=ERROR' /tmp/server_output; then return 1; fi
+}
+
 # nvme_connect ADDRESS QUEUES [OPTION]... connects the kernel's host to the target, and
 # waits for its disk. An OPTION is name=value. nvme_disconnect removes the controller.
 nvme_connect() {
 	options="transport=rdma,traddr=$1,trsvcid=4420,nqn=$subsystem,nr_io_queues=$2,reconnect_delay=1"
 	shift 2
 	for option in "$@"; do options="$options,$option"; done
-	echo "$options" >/dev/nvme-fabrics
+	echo "$options" >/dev/nvme-fabrics || return 1
 	until [ -b /dev/nvme0n1 ]; do usleep 20000; done
 }
 nvme_disconnect() {
@@ -170,21 +189,76 @@ nvme_disconnect() {
 	while [ -e /sys/class/nvme/nvme0 ]; do usleep 20000; done
 }
 
-# check_file_system makes a file system on the kernel's disk, stores and verifies files in
-# it, and checks its structure.
-check_file_system() {
+# nvme_end removes what a failed case has left.
+nvme_end() {
+	for controller in /sys/class/nvme/nvme*; do
+		[ -e $controller ] || continue
+		umount /mnt
+		echo 1 >$controller/delete_controller
+	done
+}
+
+# make_file_system makes a file system on the kernel's disk, and mounts it at /mnt with the
+# given options of mount. check_structure unmounts it and checks its structure.
+make_file_system() {
 	/usr/bin/mke2fs -q -F -t ext4 /dev/nvme0n1
 	mkdir -p /mnt
-	mount -t ext4 /dev/nvme0n1 /mnt
+	mount -t ext4 "$@" /dev/nvme0n1 /mnt
+}
+check_structure() {
+	umount /mnt
+	/usr/bin/e2fsck -fn /dev/nvme0n1 >/tmp/e2fsck || { cat /tmp/e2fsck; return 1; }
+}
+
+# check_file_system stores and verifies files in a new file system.
+check_file_system() {
+	make_file_system
 	cp -r /cases /usr/bin /mnt
 	diff -r /usr/bin /mnt/bin
 	verify_writes --directory=/mnt --size=16M --bsrange=4k-1M --iodepth=8
-	umount /mnt
-	/usr/bin/e2fsck -fn /dev/nvme0n1
+	check_structure
 }
 
 # verify_writes OPTION... writes with fio at random places, and reads everything back.
 verify_writes() {
 	fio --name=verify --rw=randwrite --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 \
 		--output-format=terse "$@" | cut -d ';' -f 1-8
+}
+
+# start_fio COMMAND... runs the command in the background, and waits until it has written
+# 1 MiB to the kernel's disk. The field 7 counts sectors of 512 bytes.
+start_fio() {
+	written=$(sectors_written)
+	"$@" &
+	fio=$!
+	until [ $(sectors_written) -gt $((written + 2048)) ]; do
+		kill -0 $fio
+		usleep 10000
+	done
+}
+sectors_written() {
+	awk '{ print $7 }' /sys/class/nvme/nvme0/nvme*n1/stat
+}
+
+# survive SIGNAL SECONDS ends the target with a signal while fio writes to a file system,
+# and starts the target again after some seconds. The file system must not notice this.
+survive() {
+	$serve_target -size 128M
+	nvme_connect $target 2 keep_alive_tmo=2
+	make_file_system
+	start_fio verify_writes --directory=/mnt --size=16M --bsrange=4k-64k --iodepth=16
+	kill -$1 $server
+	wait $server || [ $1 = KILL ]
+	sleep $2
+	$serve_target
+	wait $fio
+	check_structure
+	check_no_errors
+	nvme_disconnect
+	stop_target
+}
+
+# check_no_errors checks that the kernel has reported no failed request.
+check_no_errors() {
+	if dmesg | grep -E 'I/O error|EXT4-fs (error|warning)'; then return 1; fi
 }

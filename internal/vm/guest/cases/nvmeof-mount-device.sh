@@ -3,4 +3,4 @@ serve_disk_on_device -size 256M
 nvme_connect $ADDR 2
 check_file_system
 nvme_disconnect
-stop_server
+stop_target

@@ -4,4 +4,4 @@ serve_disk_in_peer -size 256M
 nvme_connect $PEER 2
 check_file_system
 nvme_disconnect
-stop_server
+stop_target

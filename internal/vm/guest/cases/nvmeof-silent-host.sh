@@ -1,0 +1,12 @@
+# The link to the host goes down. The target ends the controller after its keep alive
+# timeout, and the host reconnects when the link is up again.
+serve_disk_in_peer -size 64M
+nvme_connect $PEER 2 keep_alive_tmo=2
+/usr/bin/ip link set v0 down
+until [ "$(grep -c 'queue ended' /tmp/server_output)" = 3 ]; do usleep 20000; done
+cat /tmp/server_output
+grep 'queue=0.*keep alive timeout' /tmp/server_output
+/usr/bin/ip link set v0 up
+verify_writes --filename=/dev/nvme0n1 --size=256k --bs=4k --iodepth=4
+nvme_disconnect
+stop_target
