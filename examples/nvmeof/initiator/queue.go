@@ -119,6 +119,10 @@ func (q *Queue) send(r *Request) error {
 	return nil
 }
 
+// SendRaw sends a capsule as it is. Only tests need wrong capsules. The response to a
+// command with an unknown identifier ends the connection.
+func (q *Queue) SendRaw(capsule []byte) error { return q.conn.Send(capsule) }
+
 // describe sets the SGL of a request.
 func (q *Queue) describe(r *Request) error {
 	sgl := nvme.Command(r.Command[:]).SGL()

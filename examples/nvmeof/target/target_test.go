@@ -107,6 +107,7 @@ func (d *memoryDisk) Discard(offset, n int64) error { return d.Zero(offset, n) }
 type fixture struct {
 	*testing.T
 	disk     *memoryDisk
+	device   *soft.Provider // of the target
 	target   *target.Target
 	listener *reactor.Listener
 	host     *initiator.Host
@@ -126,17 +127,17 @@ func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {
 	var err error
 	f.target, err = target.New(cfg, loops)
 	require.NoError(t, err)
-	device := f.open(path, loops)
+	f.device = f.open(path, loops)
 	engineConfig := &reactor.Config{NumLoops: loops}
 	target.EngineConfig(engineConfig)
-	engine, err := reactor.New(device, f.target, engineConfig)
+	engine, err := reactor.New(f.device, f.target, engineConfig)
 	require.NoError(t, err)
 	require.NoError(t, engine.Start())
 	t.Cleanup(func() { require.NoError(t, engine.Shutdown(context.Background())) })
 	f.listener, err = engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	require.NoError(t, err)
 
-	f.host = f.newHost(path, hostNQN)
+	f.host = f.newHost(path, hostNQN, 1)
 	f.memory, err = f.host.Alloc(4 << 20)
 	require.NoError(t, err)
 	return f
@@ -149,9 +150,9 @@ func (f *fixture) open(path soft.Path, vectors int) *soft.Provider {
 	return p
 }
 
-func (f *fixture) newHost(path soft.Path, nqn string) *initiator.Host {
+func (f *fixture) newHost(path soft.Path, nqn string, id byte) *initiator.Host {
 	h, err := initiator.NewHost(f.open(path, 1), &initiator.Config{
-		NQN: nqn, ID: [16]byte{1}, From: netip.MustParseAddr("127.0.0.2"),
+		NQN: nqn, ID: [16]byte{id}, From: netip.AddrFrom4([4]byte{127, 0, 0, 1 + id}),
 		Reactor: reactor.Config{MaxInFlight: 256, MaxMessage: 64 + 4096},
 	})
 	require.NoError(f, err)
@@ -304,7 +305,7 @@ func TestConnectIsRefused(t *testing.T) {
 	f := start(t, soft.PathLocal, nil)
 	_, err := f.host.Connect(t.Context(), f.listener.Addr(), "nqn.2026-11.example:other")
 	require.ErrorIs(t, err, nvme.ConnectParam.Final())
-	stranger := f.newHost(soft.PathLocal, "nqn.2026-11.example:stranger")
+	stranger := f.newHost(soft.PathLocal, "nqn.2026-11.example:stranger", 2)
 	_, err = stranger.Connect(t.Context(), f.listener.Addr(), subsystem)
 	require.ErrorIs(t, err, nvme.ConnectHostRefused.Final())
 }

@@ -1,0 +1,73 @@
+package target_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/examples/nvmeof/initiator"
+	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// While the disk executes nothing, the host sends as many commands as the largest queue
+// has places. Each of them finds a receive buffer: a host whose message gets an RNR NAK
+// may fail.
+func TestSlowDiskCausesNoRNRNAK(t *testing.T) {
+	paths(t, func(t *testing.T, path soft.Path) {
+		const depth, commands = 128, 512
+		f := start(t, path, nil)
+		proceed := make(chan struct{})
+		f.disk.setHook(func(string, int64) error {
+			<-proceed
+			return nil
+		})
+		c, err := f.host.Connect(t.Context(), f.listener.Addr(), subsystem)
+		require.NoError(t, err)
+		require.NoError(t, c.OpenQueues(t.Context(), 1, depth))
+		statuses := make(chan nvme.Status, commands)
+		require.NoError(t, c.IO[0].Post(func() {
+			for i := range commands {
+				r := initiator.Transfer(nvme.IOWrite, 1, uint64(i), 1, reactor.Piece{})
+				r.InCapsule = make([]byte, blockSize)
+				r.Done = func(resp *nvme.Response, err error) {
+					if err != nil {
+						resp = &nvme.Response{Status: nvme.Aborted}
+					}
+					statuses <- resp.Status
+				}
+				c.IO[0].Submit(r)
+			}
+		}))
+		// The admin queue is on another loop and answers. Its answers take longer than the
+		// commands need to arrive.
+		for range depth {
+			_, err := c.Property(t.Context(), nvme.PropertyCSTS, 4)
+			require.NoError(t, err)
+		}
+		require.Empty(t, statuses)
+		close(proceed)
+		for range commands {
+			require.Equal(t, nvme.Success, <-statuses)
+		}
+		require.Zero(t, f.counter("send_rnr_err"))
+		require.NoError(t, c.Close(t.Context()))
+	})
+}
+
+// counter returns a counter of the target's device.
+func (f *fixture) counter(name string) uint64 {
+	devices, err := f.device.Devices()
+	require.NoError(f, err)
+	list, err := devices[0].(verbs.CounterReader).Counters(1)
+	require.NoError(f, err)
+	for _, c := range list {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	f.Fatalf("no counter %s", name)
+	return 0
+}
