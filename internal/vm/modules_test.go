@@ -56,7 +56,10 @@ func TestModules(t *testing.T) {
 	files := tree{}
 	require.NoError(t, fakeKernel(t).addModules(files))
 	order := strings.Fields(string(files["modules/order"]))
-	require.Equal(t, []string{"crc32_generic", "veth", "udp_tunnel", "ib_core", "rdma_rxe", "ib_uverbs", "rdma_ucm", "sch_netem"}, order)
+	require.Equal(t, []string{
+		"crc32_generic", "veth", "udp_tunnel", "ib_core", "rdma_rxe", "ib_uverbs", "rdma_ucm", "sch_netem",
+		"nvme_rdma", "ext4", "crc32c_generic", "nvmet_rdma",
+	}, order)
 	for _, name := range order {
 		require.Contains(t, files, "modules/"+name)
 	}
