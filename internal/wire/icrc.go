@@ -111,8 +111,8 @@ func (f *Flow) setLength(length int) {
 //
 // For IPv4, the ICRC also covers the identification (RFC 791, 3.1), which the kernel
 // writes. So the caller must predict it in the parameter id. On an unconnected socket
-// with IP_PMTUDISC_DO, the identification is 0. With UDP_SEGMENT, it is the number of the
-// segment. For IPv6, Seal ignores id.
+// with IP_PMTUDISC_PROBE, the identification is 0. With UDP_SEGMENT, it is the number of
+// the segment. For IPv6, Seal ignores id.
 func (f *Flow) Seal(p Packet, id uint16) {
 	binary.LittleEndian.PutUint32(p.bytes[len(p.bytes)-ICRCSize:], uint32(f.icrcOf(p, id)))
 }
