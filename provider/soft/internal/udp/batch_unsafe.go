@@ -208,10 +208,18 @@ func (b *batch) receive(fd int) int {
 // receiveOne receives one datagram into the first buffer. It is faster than receive()
 // for one datagram.
 func (b *batch) receiveOne(fd int) int {
+	return b.receiveNamed(fd, unsafe.Pointer(&b.addrs[0]), unsafe.Pointer(&b.msgs[0].header.Namelen))
+}
+
+// receiveOneConnected receives one datagram of a connected socket into the first buffer.
+// It does not get the address of the sender, which takes 90 ns.
+func (b *batch) receiveOneConnected(fd int) int { return b.receiveNamed(fd, nil, nil) }
+
+func (b *batch) receiveNamed(fd int, name, nameLen unsafe.Pointer) int {
 	m, buffer := &b.msgs[0], b.buffer(0)
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
 		uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)), unix.MSG_DONTWAIT|unix.MSG_TRUNC,
-		uintptr(unsafe.Pointer(&b.addrs[0])), uintptr(unsafe.Pointer(&m.header.Namelen)))
+		uintptr(name), uintptr(nameLen))
 	if errno != 0 {
 		return 0
 	}

@@ -128,7 +128,7 @@ func TestConnectOneInEachPoll(t *testing.T) {
 	for turn := range len(dests) {
 		require.Equal(t, turn+1, connected())
 		require.Equal(t, turn+1, connected(), "no other destination is connected before the next poll")
-		u := &localSocket{conn: &Conn{}, send: r.send, recv: r.recv}
+		u := &localSocket{conn: &Conn{}, send: r.send, recv: r.recv, direct: directSocket{wait: firstDirectWait}}
 		u.poll()
 		r.send = u.send
 	}

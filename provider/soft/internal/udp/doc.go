@@ -13,6 +13,8 @@
 //   - connectedSocket: a destination of many packets gets a socket of its own. Over IPv4,
 //     an ipIDProbe finds out how the kernel numbers the packets.
 //   - localPort: the kernel selects a socket of the right shard for each packet.
+//   - directSocket: while all packets come from one source, the shard receives them
+//     through a socket that is connected to that source.
 //   - overflowSockets: a shard gets more sockets if its socket drops packets.
 //   - Conn.Arm: epoll watches the sockets only while the owner may sleep.
 package udp
@@ -35,6 +37,7 @@ package udp
 //	steer.go         program that selects the socket of a shard
 //	port.go          Ports: the sockets of the local addresses
 //	gsi.go           socket for connection management
+//	direct.go        a socket that receives from one source
 //	conn.go          Conn: the packets of one shard
 //	overflow.go      further sockets for a shard whose socket drops packets
 //	drain.go         receiving what has arrived, before timers fire

@@ -25,8 +25,10 @@ func (c *Conn) Drain(resume bool) (done bool) {
 
 // A drainProgress says which socket Drain reads next.
 type drainProgress struct {
-	socket   int // index in Conn.sockets
-	overflow int // 0 for the first socket, otherwise an index in overflowSockets.sockets plus 1
+	socket int // index in Conn.sockets
+	// 0 for the socket that receiver.receive reads, then the index in
+	// overflowSockets.sockets plus 1, and at last the first socket beside a direct one
+	overflow int
 	packets  int // number of packets that were read from this socket
 }
 
@@ -39,6 +41,8 @@ func (d *drainProgress) read(u *localSocket) (packets int) {
 		n = u.recv.receive(u.conn.cfg.Sink)
 	case d.overflow <= len(u.overflow.sockets):
 		n = u.overflow.sockets[d.overflow-1].receive()
+	case u.direct.state != directOff:
+		n = u.direct.receiveFirst()
 	}
 	if n > 0 {
 		packets = u.recv.packets
@@ -46,7 +50,7 @@ func (d *drainProgress) read(u *localSocket) (packets int) {
 	if d.packets += packets; n == 0 || d.packets >= drainLimit {
 		d.packets, d.overflow = 0, d.overflow+1
 	}
-	if d.overflow > len(u.overflow.sockets) {
+	if d.overflow > len(u.overflow.sockets)+u.direct.extraSockets() {
 		d.overflow, d.socket = 0, d.socket+1
 	}
 	return packets

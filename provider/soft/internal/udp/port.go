@@ -7,13 +7,18 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-var errTooManySockets = errors.New("too many sockets on one address")
+var (
+	errTooManySockets = errors.New("too many sockets on one address")
+	errSeveralShards  = errors.New("several shards use the address")
+)
 
 // A Ports has the sockets of a device, for all its local addresses. Any goroutine may
 // call its methods.
@@ -40,6 +45,11 @@ type localPort struct {
 	gsi   int // socket of connection management, which is opened first
 	// members has the sockets of shards, in the order in which they joined.
 	members []member
+	// direct is the direct socket, if hasDirect is true; see directSocket.
+	direct    int
+	hasDirect bool
+	// directEnded is true if another socket has replaced the direct socket.
+	directEnded atomic.Bool
 }
 
 // A member is one socket of a shard.
@@ -113,6 +123,9 @@ func (p *localPort) dropped() uint64 {
 	for _, m := range p.members {
 		sum += droppedAt(m.fd)
 	}
+	if p.hasDirect {
+		sum += droppedAt(p.direct)
+	}
 	return sum
 }
 
@@ -179,6 +192,9 @@ func (p *localPort) socketsOf(slot uint32) (fds []int) {
 // add opens up to n sockets for a shard, or returns an error if no socket can be opened.
 // The caller holds the mutex.
 func (p *localPort) add(slot uint32, n int) error {
+	if err := p.replaceDirect(); err != nil {
+		return err
+	}
 	had := len(p.members)
 	members, err := p.openMembers(slot, n)
 	if len(members) == had {
@@ -220,4 +236,63 @@ func closeMembers(members []member) {
 	for _, m := range slices.Backward(members) {
 		_ = unix.Close(m.fd)
 	}
+}
+
+// openDirect opens the direct socket of the only shard, connected to the source of its
+// packets. The caller must call closeDirect.
+//
+// The socket is the last one of the group, so it does not change the numbers of the
+// others. Linux 6.18 removes it from the group when it is connected, and older kernels do
+// not.
+func (p *localPort) openDirect(source netip.AddrPort) (int, error) {
+	p.ports.mu.Lock()
+	defer p.ports.mu.Unlock()
+	for _, m := range p.members {
+		if m.slot != p.members[0].slot {
+			return -1, errSeveralShards
+		}
+	}
+	fd, err := openSocket(p.local, socketOptions{joining: true, farOnly: p.ports.farOnly})
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Connect(fd, hostport.Sockaddr(source.Addr(), int(source.Port()))); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	p.direct, p.hasDirect = fd, true
+	return fd, nil
+}
+
+// replaceDirect ends the direct socket, because other sockets are opened: the kernel
+// would count it among them, or give its number to one of them. Its descriptor gets
+// another socket, which receives nothing, because the shard may be reading. The packets
+// in it are lost. The caller holds the mutex.
+func (p *localPort) replaceDirect() error {
+	if !p.hasDirect || p.directEnded.Load() {
+		return nil
+	}
+	empty, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(empty)
+	p.ports.droppedBefore += droppedAt(p.direct)
+	if err := unix.Dup3(empty, p.direct, unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	p.directEnded.Store(true)
+	return nil
+}
+
+// closeDirect closes the direct socket.
+func (p *localPort) closeDirect() {
+	p.ports.mu.Lock()
+	defer p.ports.mu.Unlock()
+	if !p.directEnded.Load() {
+		p.ports.droppedBefore += droppedAt(p.direct)
+	}
+	_ = unix.Close(p.direct)
+	p.hasDirect = false
+	p.directEnded.Store(false)
 }

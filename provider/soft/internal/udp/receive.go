@@ -24,10 +24,16 @@ type receiver struct {
 	merging merging
 	// owns reports whether packets for a queue pair arrive at this receiver. It is nil
 	// if merging is not allowed.
-	owns            func(qpn uint32) bool
-	full            bool    // The last call has filled its batch, so more datagrams may wait.
-	packets         int     // number of packets that the last successful call has found
-	from            *source // source of the packet received last
+	owns    func(qpn uint32) bool
+	full    bool    // The last call has filled its batch, so more datagrams may wait.
+	packets int     // number of packets that the last successful call has found
+	from    *source // source of the packet received last
+	// number of packets since the source has changed, without those of the batch in which
+	// it has changed
+	sameSource int
+	// Source to which the socket fd is connected. It is not valid if the socket is not
+	// connected.
+	peer            netip.AddrPort
 	sources         sources
 	successfulCalls int // number of calls in a row that found packets
 	// The next call reads a batch.
@@ -89,7 +95,8 @@ func (r *receiver) receive(to Sink) (n int) {
 	// After three successful calls in a row the next call reads a batch. Two calls are
 	// not enough, because the two packets may be an answer and an acknowledgement.
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
-	r.packets = r.deliver(from, n, to)
+	r.packets = r.deliver(from, n, r.peer, to)
+	r.sameSource += r.packets
 	// In mergeOff only bursts count, so received() is not called for fewer datagrams.
 	if (n >= manyDatagrams || r.merging.state == mergeOn) && r.merging.received(n, r.packets) {
 		r.changeMerging()
@@ -114,21 +121,22 @@ func (r *receiver) changeMerging() {
 	}
 }
 
-// receiveFrom reads a batch from an overflow socket. The parameter times has the arrival
-// times at that socket.
+// receiveFrom reads a batch from another socket than that in the field fd. The parameter
+// times has the arrival times at that socket.
 func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	n = r.batch.receive(fd)
 	if n > 0 {
 		r.since = times.received(r.clock)
 	}
 	times.drained = n < len(r.batch.msgs)
-	r.packets = r.deliver(r.batch, n, to)
+	r.packets = r.deliver(r.batch, n, netip.AddrPort{}, to)
 	return n
 }
 
 // deliver checks the packets in the first n datagrams of a batch, and passes the valid
-// ones to the sink. It returns the number of packets.
-func (r *receiver) deliver(b *batch, n int, to Sink) (packets int) {
+// ones to the sink. It returns the number of packets. If the parameter peer is valid, it
+// is the source of all datagrams.
+func (r *receiver) deliver(b *batch, n int, peer netip.AddrPort, to Sink) (packets int) {
 	taken := uint64(0)
 	for i := range n {
 		data, complete := b.received(i)
@@ -139,7 +147,10 @@ func (r *receiver) deliver(b *batch, n int, to Sink) (packets int) {
 		if b.wantsControl {
 			segment = r.readControl(b, i, segment)
 		}
-		at := b.addrs[i].get()
+		at := peer
+		if !at.IsValid() {
+			at = b.addrs[i].get()
+		}
 		for first := true; first || len(data) > 0; first = false {
 			size := min(segment, len(data))
 			if r.deliverPacket(data[:size], at, to) {
@@ -249,6 +260,8 @@ func (r *receiver) read() (from *batch, n int) {
 		return r.merged, r.merged.receive(r.fd)
 	case r.batched():
 		return r.batch, r.batch.receive(r.fd)
+	case r.peer.IsValid():
+		return r.batch, r.batch.receiveOneConnected(r.fd)
 	}
 	return r.batch, r.batch.receiveOne(r.fd)
 }
@@ -270,6 +283,7 @@ func (r *receiver) check(data []byte, at netip.AddrPort) (wire.Packet, counters.
 	from := r.from
 	if at != from.at {
 		from = r.sources.find(at, r.local)
+		r.sameSource = 0
 	}
 	id, ok := from.flow.Verify(p)
 	switch {

@@ -1,0 +1,166 @@
+//go:build linux
+
+package udp
+
+import (
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+)
+
+const (
+	// The direct socket is opened after this number of packets from one source. Opening
+	// one takes as long as receiving 50 packets. Arbitrary.
+	firstDirectWait = 1024
+	// maxDirectWait limits directSocket.wait. Arbitrary.
+	maxDirectWait = 1 << 20
+	// While the direct socket is open, one of firstEvery polls also reads the first socket.
+	// Arbitrary.
+	firstEvery = 16
+	// The direct socket is closed if fewer packets than this arrive there between two
+	// batches of the first socket. Arbitrary.
+	minDirectPackets = 256
+	// discardPort is a UDP port from which no packets come (RFC 863).
+	discardPort = 9
+)
+
+// directState says whether a localSocket has a direct socket.
+type directState uint8
+
+const (
+	// directOff: there is no direct socket. A localSocket begins in this state. Many
+	// packets from one source lead to directOn.
+	directOff directState = iota
+	// directOn: the direct socket receives the packets of one source. Each poll reads it,
+	// and few polls read the first socket. Packets of other sources, a second shard, or
+	// another socket of the shard lead to directOff. If the owner may sleep,
+	// directEnding follows.
+	directOn
+	// directEnding: the next poll leads to directOff.
+	directEnding
+)
+
+// A directSocket is the direct socket of a localSocket. It is connected to the socket
+// from which all packets come. The kernel finds it by the addresses and ports, without
+// the BPF program of steer(), and need not report the source. So a packet takes 240 ns
+// less; see bench/README.md.
+//
+// Only the only shard of a localPort may have a direct socket, because the socket
+// receives the packets for all queue pairs. Owners that sleep have none, because epoll
+// would have to watch it too.
+type directSocket struct {
+	first *localSocket
+	state directState
+	wait  int // number of packets from one source in directOff, up to maxDirectWait
+	polls int // number of polls since one has read the first socket
+	// arrival times of the first socket, valid unless the state is directOff
+	times arrivalTimes
+}
+
+// begin is called after the field wait's number of packets from one source. It leads
+// from directOff to directOn, if this is possible. It passes all packets that wait in
+// the first socket to the sink, because they are older than those in the direct socket.
+func (d *directSocket) begin() {
+	u, r := d.first, &d.first.recv
+	r.sameSource = 0
+	if r.from.header.Socket == 0 || r.receivesHeaders || r.merging.state == mergeOn || len(u.overflow.sockets) > 0 {
+		return
+	}
+	fd, err := u.port.openDirect(r.from.at)
+	if err != nil {
+		d.wait = maxDirectWait
+		return
+	}
+	source := r.from.at
+	for range drainLimit / receiveBatch {
+		if r.receiveFrom(u.fd, &r.times, u.conn.cfg.Sink) < receiveBatch {
+			break
+		}
+	}
+	d.state, d.polls, d.times = directOn, 0, r.times
+	r.fd, r.peer, r.times = fd, source, arrivalTimes{}
+}
+
+// poll is called in each poll, unless the state is directOff. It reads the first socket
+// if it is time to do so, and reports whether it has found packets. If the direct socket
+// is of no more use, poll ends its use.
+func (d *directSocket) poll() (found bool) {
+	u := d.first
+	if d.state == directEnding || u.port.directEnded.Load() || u.recv.receivesHeaders {
+		d.end()
+		return true
+	}
+	if d.polls++; d.polls < firstEvery {
+		return false
+	}
+	d.polls = 0
+	before := u.recv.sameSource
+	if d.receiveFirst() == 0 {
+		return false
+	}
+	if before < minDirectPackets {
+		d.end()
+	}
+	return true
+}
+
+// receiveFirst reads a batch from the first socket, and returns the number of datagrams.
+func (d *directSocket) receiveFirst() int {
+	return d.first.recv.receiveFrom(d.first.fd, &d.times, d.first.conn.cfg.Sink)
+}
+
+// receiveHeaders makes the kernel report IP headers at the first socket too. The next
+// poll leads to directOff.
+func (d *directSocket) receiveHeaders() {
+	if d.state != directOff {
+		receiveHeadersAt(d.first.fd, d.first.port.local)
+	}
+}
+
+// extraSockets returns how many sockets must be read beside the one that
+// receiver.receive reads.
+func (d *directSocket) extraSockets() int {
+	if d.state == directOff {
+		return 0
+	}
+	return 1
+}
+
+// mustEnd is called before the owner may sleep. If it returns true, the owner must call
+// Poll before it sleeps.
+func (d *directSocket) mustEnd() bool {
+	d.first.recv.sameSource = 0
+	if d.state == directOff {
+		return false
+	}
+	d.state = directEnding
+	return true
+}
+
+// end leads to directOff. It passes the packets that wait in the direct socket to the
+// sink, after it has made sure that no further packets arrive there.
+func (d *directSocket) end() {
+	u, r := d.first, &d.first.recv
+	// The call fails if the local address was removed, or if replaceDirect was called. The
+	// socket then receives nothing either.
+	_ = unix.Connect(r.fd, hostport.Sockaddr(u.port.local.Addr(), discardPort))
+	for read := 0; read < drainLimit && r.receive(u.conn.cfg.Sink) > 0; {
+		read += r.packets
+	}
+	d.close()
+	r.fd, r.peer, r.times, r.sameSource = u.fd, netip.AddrPort{}, d.times, 0
+	if r.merging.state == mergeOn && r.merging.stop(true) {
+		r.changeMerging()
+	}
+	d.wait = min(2*d.wait, maxDirectWait)
+	d.state = directOff
+}
+
+// close closes the direct socket, if there is one.
+func (d *directSocket) close() {
+	if d.state != directOff {
+		d.first.port.closeDirect()
+	}
+}
