@@ -139,7 +139,11 @@ func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
 // peer's executed requests have to succeed.
 func (c *rcConn) stopResponding() {
 	c.stopSending()
-	if c.acks.due() && c.resp.resources.nextPending() == nil {
+	// An acknowledgement must not cover a READ or atomic whose response is still due.
+	res := c.resp.resources.nextPending()
+	if c.acks.due() && (res == nil || res.first >= c.resp.dataEnd) && !c.sendAck() {
+		// Packets of other connections may occupy all buffers until they are sent.
+		c.demux.flush()
 		c.sendAck()
 	}
 	c.demux.flush()

@@ -93,3 +93,37 @@ func TestWireClosedAfterTheLastMessage(t *testing.T) {
 		p.wantQuiet("a closed queue pair does not respond")
 	}
 }
+
+// A queue pair fails while packets of other connections occupy all buffers. They are sent
+// first, and then the acknowledgement.
+func TestWireClosedWithoutRoom(t *testing.T) {
+	p := newScript(t)
+	p.e.recv(1, 0, 10)
+	p.deliver(withAckReq(p.request(wire.SendOnly, 0, 1)))
+	p.room, p.freed = 0, 1
+	require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	p.wantSyndrome("", wire.AckNoCredits, 0)
+}
+
+// A queue pair fails while the response to a READ is due. A SEND before the READ is still
+// acknowledged, but not a SEND after it.
+func TestWireClosedWithDueResponse(t *testing.T) {
+	begin := func() *script {
+		p := newScript(t)
+		p.e.recv(1, 0, 10)
+		return p
+	}
+	fail := func(p *script) {
+		require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	}
+	p := begin()
+	p.deliver(withAckReq(p.request(wire.SendOnly, 0, 1)), p.read(1, 0, 10))
+	fail(p)
+	p.wantSyndrome("", wire.AckNoCredits, 0)
+	p.wantQuiet("")
+
+	p = begin()
+	p.deliver(p.read(0, 0, 10), withAckReq(p.request(wire.SendOnly, 1, 1)))
+	fail(p)
+	p.wantQuiet("")
+}

@@ -26,6 +26,7 @@ type script struct {
 	out      []wire.Packet // packets of the queue pair that the test has not checked
 	timeouts int           // number of calls of OnTimeout
 	room     int           // number of packets that may still be sent; negative: no limit
+	freed    int           // number of packets that may be sent after Flush; 0: no change
 }
 
 const (
@@ -74,8 +75,13 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 
 func (p *script) Open(*udp.Route) error { return nil }
 func (p *script) Close(*udp.Route)      {}
-func (p *script) Flush()                {}
 func (p *script) OnTimeout(*udp.Route)  { p.timeouts++ }
+
+func (p *script) Flush() {
+	if p.freed > 0 {
+		p.room = p.freed
+	}
+}
 
 func (p *script) Buffer(_ *udp.Route, size int) []byte {
 	if p.room == 0 {
