@@ -151,6 +151,7 @@ func (c *Conn) chooseCloseState() {
 // time limit, disconnectTimeout. It begins when the connection leaves stateCloseBegun.
 func (c *Conn) await(s connState) {
 	if c.state == stateCloseBegun {
+		c.catchUp.reset()
 		c.loop.setTimer(&c.stateTimer, disconnectTimeout)
 		c.loop.epoll.checkSoon()
 	}
@@ -161,6 +162,7 @@ func (c *Conn) await(s connState) {
 // posts a probe, whose completion comes after all received messages.
 func (c *Conn) enterFlushing() {
 	c.enterFor(stateFlushing, flushTimeout)
+	c.catchUp.reset()
 	c.disconnect()
 	if c.flow.probes == 0 {
 		c.probe()
@@ -177,13 +179,18 @@ func (c *Conn) reportIfFlushed() {
 }
 
 // onCloseTimeout is called at the time limit of stateAwaitingDisconnected,
-// stateAwaitingEmptyCQ or stateFlushing. It takes the next step.
+// stateAwaitingEmptyCQ or stateFlushing. It first handles waiting completions, because
+// the loop may have been delayed. Then it takes the next step.
 func (c *Conn) onCloseTimeout() {
-	if c.state == stateFlushing {
-		c.reportClose()
+	if !c.device.removed && c.device.failure == nil && !c.catchUp.poll(c.queue) {
+		c.repeatTimeout()
 		return
 	}
-	if !c.device.removed {
+	switch {
+	case c.state == stateFlushing:
+		c.reportClose()
+		return
+	case !c.device.removed:
 		c.enterFlushing()
 	}
 	c.reportIfFlushed()

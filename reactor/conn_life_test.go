@@ -148,6 +148,27 @@ func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 	require.Zero(t, p.client.Stats().DrainTimeouts)
 }
 
+// TestFlushTimeoutOfDelayedLoop checks that sends which the peer has received do not fail
+// when a loop sees their completions only after the time limit of the flush.
+func TestFlushTimeoutOfDelayedLoop(t *testing.T) {
+	const sends = 8
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{CompletionBudget: 1, SignalEvery: 1})
+	for range sends {
+		require.NoError(t, p.dialed.Send([]byte("received")))
+	}
+	inTurn(t, p.client, func() {})
+	drive(t, func() bool { return p.accepted.Stats().Messages == sends }, p.server)
+	inTurn(t, p.server, func() {})
+	require.NoError(t, p.dialed.Abort(nil))
+	inTurn(t, p.client, func() {})
+	require.Equal(t, reactor.StateFlushing, reactor.InternalState(p.dialed))
+	require.Less(t, p.dialed.Stats().Confirmed, uint64(sends))
+	reactor.AdvanceClock(p.client, time.Hour)
+	p.closed(t)
+	require.EqualValues(t, sends, p.dialed.Stats().Confirmed)
+	require.Zero(t, p.dialed.Stats().Failed)
+}
+
 // TestDrainTimeoutBeginsWithTheFirstStep checks that DrainTimeout begins when the loop
 // asks the peer to confirm the sends.
 func TestDrainTimeoutBeginsWithTheFirstStep(t *testing.T) {
