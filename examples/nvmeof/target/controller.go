@@ -137,6 +137,9 @@ func (ct *controller) queueEnded(q *queue) {
 		}
 		return
 	}
+	if ct.timer != nil {
+		ct.timer.Stop()
+	}
 	delete(t.controllers, ct.id)
 	ct.writes.controllers--
 	for _, io := range ct.queues {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -308,6 +309,29 @@ func TestConnectIsRefused(t *testing.T) {
 	stranger := f.newHost(soft.PathLocal, "nqn.2026-11.example:stranger", 2)
 	_, err = stranger.Connect(t.Context(), f.listener.Addr(), subsystem)
 	require.ErrorIs(t, err, nvme.ConnectHostRefused.Final())
+}
+
+// Connections leave no memory behind. A queue alone needs more than 50 KB.
+func TestManyConnections(t *testing.T) {
+	f := start(t, soft.PathLocal, nil)
+	memory := func() (stats runtime.MemStats) {
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats
+	}
+	connect := func() {
+		c := f.connect(1)
+		require.NoError(t, c.Close(t.Context()))
+	}
+	const connections = 50
+	for range connections {
+		connect()
+	}
+	before := memory().HeapAlloc
+	for range connections {
+		connect()
+	}
+	require.Less(t, int64(memory().HeapAlloc)-int64(before), int64(1<<20))
 }
 
 // A host that reconnects gets no I/O queue before its old writes have ended.
