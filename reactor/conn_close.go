@@ -34,7 +34,12 @@ func (c *Conn) advance() {
 	case stateCloseBegun, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
 		c.close()
 	case stateDisconnecting:
-		if c.peerDone() && !c.mayHoldSharedBuffer() {
+		if c.peerDone() {
+			c.enterFor(stateAwaitingLastWQE, lastWQETimeout)
+			c.advance()
+		}
+	case stateAwaitingLastWQE:
+		if !c.mayHoldSharedBuffer() {
 			c.destroy()
 		}
 	}
@@ -54,6 +59,8 @@ func (c *Conn) onStateTimer() {
 		c.onCloseTimeout()
 	case stateDisconnecting:
 		c.destroy()
+	case stateAwaitingLastWQE:
+		c.onLastWQETimeout()
 	}
 }
 

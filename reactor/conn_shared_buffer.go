@@ -1,6 +1,13 @@
 package reactor
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// lastWQETimeout is how long a connection waits for verbs.AsyncQPLastWQE. Arbitrary.
+const lastWQETimeout = time.Second
 
 // A queue pair takes a buffer from the shared receive queue when a message begins to
 // arrive. A device that moves data by itself may still have this buffer after the queue
@@ -21,9 +28,30 @@ func (c *Conn) onLastWQE() {
 	if c.queue == nil {
 		return
 	}
+	c.device.lastWQEReports = lastWQEReported
 	c.lastWQE = lastWQE{reached: true, emptyPolls: c.queue.emptyPolls}
 	c.scheduleAdvance()
 }
+
+// onLastWQETimeout closes a connection that has waited too long for
+// verbs.AsyncQPLastWQE. If the device has never reported this event, the next
+// connections do not wait.
+func (c *Conn) onLastWQETimeout() {
+	if d := c.device; !c.lastWQE.reached && d.lastWQEReports == lastWQEUnknown {
+		d.lastWQEReports = lastWQENever
+	}
+	c.destroy()
+}
+
+// A lastWQEReports says whether a device reports verbs.AsyncQPLastWQE. The Soft-RoCE of
+// Linux 6.1 is one of the devices that do not.
+type lastWQEReports uint8
+
+const (
+	lastWQEUnknown  lastWQEReports = iota // no queue pair has ended on the device
+	lastWQEReported                       // the device has reported the event
+	lastWQENever                          // lastWQETimeout has passed without the event
+)
 
 // mayHoldSharedBuffer reports whether the queue pair may still have a buffer of the
 // shared receive queue. The queue pair is in the error state. If only another poll of
@@ -49,7 +77,7 @@ func (c *Conn) mayHoldSharedBuffer() bool {
 // verbs.AsyncQPLastWQE. A device with manual progress completes all buffers of a queue
 // pair when the queue pair enters the error state.
 func (d *loopDevice) awaitsLastWQE() bool {
-	return d.sharedRecv != nil && !d.dev.Caps().ProgressManual
+	return d.sharedRecv != nil && d.lastWQEReports != lastWQENever && !d.dev.Caps().ProgressManual
 }
 
 // connOf returns the connection of this loop that has the queue pair, or nil.

@@ -97,9 +97,14 @@ const (
 
 	// stateDisconnecting: OnClose was called. cm.Disconnected leads to stateClosed, also
 	// if it was received in an earlier state. If the queue pair may still have a shared
-	// receive buffer, the connection waits longer: see mayHoldSharedBuffer. The removal
-	// of the device and the end of Config.DrainTimeout also lead to stateClosed.
+	// receive buffer, it leads to stateAwaitingLastWQE instead. The removal of the device
+	// and the end of Config.DrainTimeout lead to stateClosed.
 	stateDisconnecting
+
+	// stateAwaitingLastWQE: cm.Disconnected was received, and the queue pair may still
+	// have a shared receive buffer: see mayHoldSharedBuffer. verbs.AsyncQPLastWQE, and
+	// lastWQETimeout without this event, lead to stateClosed.
+	stateAwaitingLastWQE
 
 	// stateClosed: destroy() has released all resources of the connection. The loop does
 	// not have the connection any more, but the application may.
@@ -123,7 +128,7 @@ func (s connState) coarse() ConnState {
 		return StateDraining
 	case stateCloseBegun, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
 		return StateClosing
-	case stateDisconnecting:
+	case stateDisconnecting, stateAwaitingLastWQE:
 		return StateDisconnecting
 	}
 	return StateClosed

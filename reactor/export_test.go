@@ -54,6 +54,7 @@ const (
 	StateAwaitingEmptyCQ      = stateAwaitingEmptyCQ
 	StateFlushing             = stateFlushing
 	InternalDisconnecting     = stateDisconnecting
+	StateAwaitingLastWQE      = stateAwaitingLastWQE
 	LastConnState             = stateClosed
 )
 
@@ -61,6 +62,10 @@ const (
 // internal state.
 func InternalState(c *Conn) connState { return c.state }
 func Coarse(s connState) ConnState    { return s.coarse() }
+
+// StopStateTimer removes the time limit of the connection's state. EndStateTimer ends it.
+func StopStateTimer(c *Conn) { c.loop.timers.Stop(&c.stateTimer) }
+func EndStateTimer(c *Conn)  { c.repeatTimeout() }
 
 // ScheduleAdvance makes a closing connection take another step.
 func ScheduleAdvance(c *Conn) { c.scheduleAdvance() }

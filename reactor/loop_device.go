@@ -23,8 +23,10 @@ type loopDevice struct {
 	slab       slab
 	sharedRecv *sharedRecv     // nil if each connection has a receive queue of its own
 	trimTimer  timerheap.Timer // timer that calls trim
-	failure    error           // error after which no more completions are expected, or nil
-	removed    bool            // the device was removed; failure is set too
+	// lastWQEReports says whether connections wait for verbs.AsyncQPLastWQE.
+	lastWQEReports lastWQEReports
+	failure        error // error after which no more completions are expected, or nil
+	removed        bool  // the device was removed; failure is set too
 
 	// consumedTurn is Stats.Turns+1 at the time of the last call of consume. 0 before
 	// the first call.

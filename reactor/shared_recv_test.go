@@ -3,6 +3,7 @@
 package reactor_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -287,11 +288,39 @@ func TestQueuePairStaysOpenUntilLastWQE(t *testing.T) {
 	require.Len(t, dropped, 1)
 	require.Equal(t, verbs.AsyncQPLastWQE, dropped[0].Type)
 	c := reactor.ConnsOf(s.server)[0]
-	s.drive(func() bool { return c.State() == reactor.StateDisconnecting })
+	s.drive(func() bool { return reactor.InternalState(c) == reactor.StateAwaitingLastWQE })
+	reactor.StopStateTimer(c)
 	reactor.ScheduleAdvance(c)
 	turn := reactor.Turn(s.server)
 	s.drive(func() bool { return reactor.Turn(s.server) > turn+2 })
 	require.Equal(t, reactor.StateDisconnecting, c.State())
 	reactor.InjectDeviceEvent(c, verbs.AsyncQPLastWQE)
 	s.drive(func() bool { return s.server.Conns() == 0 })
+}
+
+// TestDeviceWithoutLastWQE checks that only the first connection waits for
+// verbs.AsyncQPLastWQE if the device does not report this event.
+func TestDeviceWithoutLastWQE(t *testing.T) {
+	p, err := newStrictProvider(openSoft(t, 1), nil, func(c *verbs.Caps) { c.ProgressManual = false })
+	require.NoError(t, err)
+	p.device.dropAsync = func(verbs.AsyncEvent) {}
+	s := startSharedServer(t, p, reactor.Config{}, echo(t))
+	s.dial(2)
+	var waiting []*reactor.Conn // connections of the server in stateAwaitingLastWQE
+	closed := func(conns int) func() bool {
+		return func() bool {
+			for _, c := range reactor.ConnsOf(s.server) {
+				if reactor.InternalState(c) == reactor.StateAwaitingLastWQE && !slices.Contains(waiting, c) {
+					waiting = append(waiting, c)
+					reactor.EndStateTimer(c)
+				}
+			}
+			return s.server.Conns() == conns
+		}
+	}
+	require.NoError(t, s.dialed[0].Close())
+	s.drive(closed(1))
+	require.NoError(t, s.dialed[1].Close())
+	s.drive(closed(0))
+	require.Len(t, waiting, 1)
 }

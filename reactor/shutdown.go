@@ -145,7 +145,7 @@ func (c *Conn) abortNow() {
 	case c.State() == StateClosing:
 		c.reportClose()
 	}
-	if c.state == stateDisconnecting {
+	if c.state == stateDisconnecting || c.state == stateAwaitingLastWQE {
 		c.destroy()
 	}
 }
