@@ -14,6 +14,7 @@ type File struct {
 	file     *os.File
 	size     int64
 	readOnly bool
+	inMemory bool // the file system has no other storage than memory
 }
 
 // ErrInUse reports a file that another process serves already.
@@ -36,7 +37,7 @@ func Open(name string, size int64, readOnly bool) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &File{file: f, readOnly: readOnly}
+	d := &File{file: f, readOnly: readOnly, inMemory: inMemory(f)}
 	if err = d.prepare(size); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
 	}
@@ -79,6 +80,24 @@ func (d *File) ReadAt(b []byte, offset int64) error {
 func (d *File) WriteAt(b []byte, offset int64) error {
 	_, err := d.file.WriteAt(b, offset)
 	return err
+}
+
+// TryReadAt is ReadAt if that needs not wait for a device. Otherwise done is false, and b
+// may be filled in part.
+func (d *File) TryReadAt(b []byte, offset int64) (done bool, err error) {
+	if d.inMemory {
+		return true, d.ReadAt(b, offset)
+	}
+	return readNoWait(d.file, b, offset), nil
+}
+
+// TryWriteAt is WriteAt if that needs not wait for a device. Otherwise done is false, and
+// a part of b may be stored.
+func (d *File) TryWriteAt(b []byte, offset int64) (done bool, err error) {
+	if d.inMemory {
+		return true, d.WriteAt(b, offset)
+	}
+	return writeNoWait(d.file, b, offset), nil
 }
 
 // Flush makes all data durable that was stored before.

@@ -21,6 +21,36 @@ func lock(f *os.File, shared bool) error {
 	return err
 }
 
+// inMemory reports whether the file is in a file system without a device. After an error
+// it returns false.
+func inMemory(f *os.File) bool {
+	var s unix.Statfs_t
+	err := call(f, func(fd int) error { return unix.Fstatfs(fd, &s) })
+	return err == nil && (uint32(s.Type) == unix.TMPFS_MAGIC || uint32(s.Type) == unix.RAMFS_MAGIC)
+}
+
+// readNoWait reads if all bytes are in the page cache (preadv2(2), RWF_NOWAIT). It
+// returns whether b is filled.
+func readNoWait(f *os.File, b []byte, offset int64) bool {
+	n := 0
+	err := call(f, func(fd int) (err error) {
+		n, err = unix.Preadv2(fd, [][]byte{b}, offset, unix.RWF_NOWAIT)
+		return err
+	})
+	return err == nil && n == len(b)
+}
+
+// writeNoWait writes into the page cache if that does not wait (pwritev2(2), RWF_NOWAIT).
+// It returns whether all of b is stored.
+func writeNoWait(f *os.File, b []byte, offset int64) bool {
+	n := 0
+	err := call(f, func(fd int) (err error) {
+		n, err = unix.Pwritev2(fd, [][]byte{b}, offset, unix.RWF_NOWAIT)
+		return err
+	})
+	return err == nil && n == len(b)
+}
+
 // flush makes the data of the file durable.
 func flush(f *os.File) error { return call(f, unix.Fdatasync) }
 

@@ -69,6 +69,27 @@ func TestOpenRefusesAnotherSize(t *testing.T) {
 	require.Error(t, err)
 }
 
+// What TryWriteAt and TryReadAt do not do, WriteAt and ReadAt do, in a file system with a
+// device and in one without.
+func TestTry(t *testing.T) {
+	for _, inMemory := range []bool{false, true} {
+		d := open(t, filepath.Join(t.TempDir(), "disk"))
+		d.inMemory = inMemory
+		data := bytes.Repeat([]byte("try!"), 1024)
+		done, err := d.TryWriteAt(data, 4096)
+		require.NoError(t, err)
+		if !done {
+			require.NoError(t, d.WriteAt(data, 4096))
+		}
+		back := make([]byte, len(data))
+		if done, err = d.TryReadAt(back, 4096); !done {
+			err = d.ReadAt(back, 4096)
+		}
+		require.NoError(t, err)
+		require.Equal(t, data, back)
+	}
+}
+
 func TestReadAfterTruncationFails(t *testing.T) {
 	d := open(t, filepath.Join(t.TempDir(), "disk"))
 	require.NoError(t, d.file.Truncate(0))

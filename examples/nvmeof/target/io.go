@@ -92,6 +92,39 @@ func (c *command) planRanges() (n int, status nvme.Status) {
 	return n, c.writable(nvme.Success)
 }
 
+// tryDisk executes a short Read or Write command on the loop, if the disk can do it
+// without waiting. It returns false if a worker must execute the command.
+func (c *command) tryDisk() bool {
+	if c.namespace == nil || len(c.data) > maxOnLoop {
+		return false
+	}
+	d, ok := c.namespace.Disk.(ImmediateDisk)
+	if !ok {
+		return false
+	}
+	var done bool
+	var err error
+	failed := nvme.ReadError.Final()
+	switch e, _ := c.blocks(); {
+	case c.sqe().Opcode() == nvme.IORead:
+		done, err = d.TryReadAt(c.data, e.offset)
+	case c.sqe().Opcode() == nvme.IOWrite && !c.durable():
+		done, err = d.TryWriteAt(c.data, e.offset)
+		failed = nvme.WriteFault.Final()
+	}
+	if err != nil {
+		c.status = failed
+	}
+	return done
+}
+
+// durable reports whether the data of a Write command must be durable when the host gets
+// the response.
+func (c *command) durable() bool {
+	const forceUnitAccess = 1 << 14
+	return c.sqe().Uint16(50)&forceUnitAccess != 0
+}
+
 func read(c *command) nvme.Status {
 	e, _ := c.blocks()
 	if c.namespace.Disk.ReadAt(c.data, e.offset) != nil {
@@ -101,12 +134,11 @@ func read(c *command) nvme.Status {
 }
 
 func write(c *command) nvme.Status {
-	const forceUnitAccess = 1 << 14
 	e, _ := c.blocks()
 	if c.namespace.Disk.WriteAt(c.data, e.offset) != nil {
 		return nvme.WriteFault.Final()
 	}
-	if c.sqe().Uint16(50)&forceUnitAccess != 0 {
+	if c.durable() {
 		return flush(c)
 	}
 	return nvme.Success

@@ -43,12 +43,14 @@ func newLoop(t *Target, l *reactor.Loop) (*loop, error) {
 // execute executes a command whose data is here.
 func (l *loop) execute(c *command) {
 	c.state = commandWorking
-	if c.usesDisk {
+	if c.usesDisk && !c.tryDisk() {
 		l.working++
 		l.target.workers.add(c)
 		return
 	}
-	c.status = c.work(c)
+	if !c.usesDisk {
+		c.status = c.work(c)
+	}
 	if c.state == commandWorking {
 		c.queue.answer(c)
 	}
