@@ -26,7 +26,9 @@ package verbs
 //
 // An OpBindMW fails with StatusMWBindErr if the window is bound, if the region does not
 // have AccessMWBind, if the bytes are not in the region, or if the window has
-// AccessRemoteWrite or AccessRemoteAtomic and the region lacks AccessLocalWrite.
+// AccessRemoteWrite or AccessRemoteAtomic and the region lacks AccessLocalWrite. If an
+// OpBindMW has failed or was flushed, some devices can not bind the window again, and it
+// should be closed.
 //
 // An OpLocalInv or OpSendInv fails if the key is not of a window that is bound to the
 // queue pair. Keys of regions can not be invalidated. OpLocalInv fails with
@@ -38,9 +40,9 @@ package verbs
 type MW interface {
 	// PD returns the domain of the window.
 	PD() PD
-	// RKey returns the key of the last bind that was posted, or the key of the new
-	// window. The upper 24 bits never change. The key is valid only while the window is
-	// bound.
+	// RKey returns the key of the last bind that was posted, or the key of the free
+	// window. The upper 24 bits change only when the queue pair of the last bind is
+	// closed, on some devices. The key is valid only while the window is bound.
 	RKey() uint32
 	// Close unbinds the window and destroys it. Before the call, all posted requests that
 	// name the window must have completed. Source: ibv_dealloc_mw(3).

@@ -59,12 +59,20 @@ func (f fault) post(p *pair) {
 		p.b.recvs.drop()
 		return
 	}
+	if want.Executed {
+		f.executed(p, wr)
+		return
+	}
 	before := slices.Clone(p.b.mr.Bytes())
 	p.a.post(wr, send(afterID))
 
-	p.a.sends.fail(want.Requester, p.a.qp, wrongID)
-	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, afterID)
-	p.Equal(verbs.StateError, p.a.qp.State())
+	if want.Requester == verbs.StatusSuccess {
+		p.a.sends.inOrder(wrongID)
+	} else {
+		p.a.sends.fail(want.Requester, p.a.qp, wrongID)
+		p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, afterID)
+		p.Equal(verbs.StateError, p.a.qp.State())
+	}
 	if want.Responder == verbs.StatusSuccess {
 		p.Equal(verbs.StateRTS, p.b.qp.State())
 		p.Empty(p.b.recvs.wcs)
@@ -76,6 +84,15 @@ func (f fault) post(p *pair) {
 	if f.kind != RecvTooShort {
 		p.True(bytes.Equal(before, p.b.mr.Bytes()), "memory of the responder was changed")
 	}
+}
+
+// executed checks that the device executes a request that violates a rule.
+func (f fault) executed(p *pair, wr verbs.SendWR) {
+	p.t.Helper()
+	p.a.post(wr, send(afterID))
+	p.a.sends.inOrder(wrongID, afterID)
+	p.b.recvs.one()
+	p.b.recvs.drop()
 }
 
 func cases(faults []fault) []testCase {

@@ -46,8 +46,17 @@ const (
 	// notices nothing.
 	LocalInvalidation Violation = "key not of an own window"
 	// RemoteInvalidation means that a SEND with invalidate names such a key. Request:
-	// "remote access error". Buffer: "remote invalid request".
+	// "remote access error". Buffer: "remote invalid request". Some devices acknowledge
+	// the SEND nevertheless, so that its status is "success". They answer no later request.
 	RemoteInvalidation Violation = "key not of a window of the responder"
+	// LocalOtherQP is a LocalInvalidation of a window that is bound to another queue pair.
+	LocalOtherQP Violation = "window of another queue pair"
+	// RemoteOtherQP is a RemoteInvalidation of such a window.
+	RemoteOtherQP Violation = "window of another queue pair of the responder"
+	// BindRepeated is no violation. Some devices execute a bind again if they repeat the
+	// request before it. Then no request of the queue pair completes any more, and the
+	// outcome has the status StatusWRFlushErr.
+	BindRepeated Violation = "bind after a repeated request"
 )
 
 // An Outcome says what happens after a violation.
@@ -62,6 +71,8 @@ type Outcome struct {
 	Responder verbs.Status
 	// Refused means that the call that posts the request fails. There are no completions.
 	Refused bool
+	// Executed means that the device executes the request, as if it broke no rule.
+	Executed bool
 }
 
 // standard returns the outcome that the specification demands.
@@ -75,9 +86,11 @@ func (v Violation) standard() Outcome {
 		return Outcome{Requester: verbs.StatusRemAccessErr, Responder: verbs.StatusWRFlushErr}
 	case BindNotAllowed:
 		return Outcome{Requester: verbs.StatusMWBindErr, Responder: verbs.StatusSuccess}
-	case LocalInvalidation:
+	case BindRepeated:
+		return Outcome{Requester: verbs.StatusSuccess}
+	case LocalInvalidation, LocalOtherQP:
 		return Outcome{Requester: verbs.StatusLocQPOpErr, Responder: verbs.StatusSuccess}
-	case RemoteInvalidation:
+	case RemoteInvalidation, RemoteOtherQP:
 		return Outcome{Requester: verbs.StatusRemAccessErr, Responder: verbs.StatusRemInvReqErr}
 	case LocalProtection, PayloadKey:
 		return Outcome{Requester: verbs.StatusLocProtErr, Responder: verbs.StatusSuccess}

@@ -165,6 +165,11 @@ func windowBetweenRetries(r *rig) {
 		r.rnrPair(1).rnrExhausted()
 		p.b.recv(i, p.b.sge(0, 64))
 	}
+	if status := r.outcome(BindRepeated).Requester; status != verbs.StatusSuccess {
+		p.a.modify(verbs.AttrState, verbs.QPAttr{State: verbs.StateError})
+		p.a.sends.fail(status, p.a.qp, 1, 2, 3)
+		return
+	}
 	p.a.sends.inOrder(1, 2, 3)
 	p.b.recvs.inOrder(0, 1)
 	p.b.post(p.b.through(w, verbs.OpRead, 4, p.a, windowAt, p.b.sge(0, 64)))

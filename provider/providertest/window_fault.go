@@ -91,14 +91,7 @@ func bindFaults() []fault {
 // invalidationFaults returns faults with keys that can not be invalidated.
 func invalidationFaults() []fault {
 	invalidation := func(name string, key func(p *pair, e *end) uint32) []fault {
-		return []fault{
-			{name: "local, " + name, kind: LocalInvalidation, plan: windowPlans, faulty: func(p *pair) verbs.SendWR {
-				return invalidate(wrongID, key(p, p.a))
-			}},
-			{name: "remote, " + name, kind: RemoteInvalidation, plan: windowPlans, faulty: func(p *pair) verbs.SendWR {
-				return sendInv(wrongID, key(p, p.b))
-			}},
-		}
+		return invalidations(name, LocalInvalidation, RemoteInvalidation, key)
 	}
 	faults := invalidation("region", func(_ *pair, e *end) uint32 { return e.mr.RKey() })
 	faults = append(faults, invalidation("unknown key", func(_ *pair, e *end) uint32 { return ^e.mr.RKey() })...)
@@ -114,7 +107,20 @@ func invalidationFaults() []fault {
 		e.sends.inOrder(1, 2)
 		return key
 	})...)
-	return append(faults, invalidation("window of another queue pair", func(p *pair, _ *end) uint32 {
+	return append(faults, invalidations("bound window", LocalOtherQP, RemoteOtherQP, func(p *pair, _ *end) uint32 {
 		return p.pair(windowPlans).b.newWindow(windowAt, windowLen, remoteRights).RKey()
 	})...)
+}
+
+// invalidations returns a fault with a local invalidation, and one with a SEND with
+// invalidate.
+func invalidations(name string, local, remote Violation, key func(p *pair, e *end) uint32) []fault {
+	return []fault{
+		{name: "local, " + name, kind: local, plan: windowPlans, faulty: func(p *pair) verbs.SendWR {
+			return invalidate(wrongID, key(p, p.a))
+		}},
+		{name: "remote, " + name, kind: remote, plan: windowPlans, faulty: func(p *pair) verbs.SendWR {
+			return sendInv(wrongID, key(p, p.b))
+		}},
+	}
 }

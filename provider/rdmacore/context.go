@@ -198,6 +198,10 @@ func (d *device) describe() error {
 		d.gidTable += int(port.gid_tbl_len)
 	}
 	d.rxe = a.vendor_id == rxeVendor
+	windows := a.device_cap_flags&C.IBV_DEVICE_MEM_WINDOW_TYPE_2B != 0
+	if windows {
+		d.attr.MaxMW = int(a.max_mw)
+	}
 	iWARP := d.ctx.device.transport_type == C.IBV_TRANSPORT_IWARP
 	d.caps = verbs.Caps{
 		Atomics:  a.atomic_cap != C.IBV_ATOMIC_NONE,
@@ -206,6 +210,8 @@ func (d *device) describe() error {
 		// On InfiniBand, address handles need LIDs, which package verbs does not have.
 		UD:       !iWARP && port.link_layer == C.IBV_LINK_LAYER_ETHERNET,
 		ResizeCQ: C.rl_can_resize(d.ctx) != 0,
+
+		MemoryWindows: windows,
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ type SendQueue struct{ q sendQueue }
 // NewSendQueue creates a send queue for datagrams of up to mtu bytes.
 func NewSendQueue(kind verbs.QPType, caps verbs.QPCaps, mtu int) *SendQueue {
 	return &SendQueue{q: sendQueue{
-		qp: &qp{pd: &pd{}, kind: kind, caps: caps}, mtu: mtu, places: newOrderedPlaces(caps.MaxSendWR),
+		qp: &qp{pd: &pd{dev: &device{}}, kind: kind, caps: caps}, mtu: mtu, places: newOrderedPlaces(caps.MaxSendWR),
 	}}
 }
 

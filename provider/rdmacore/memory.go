@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +22,9 @@ import (
 type pd struct {
 	dev   *device
 	c     *C.struct_ibv_pd
-	users userCount // counts MRs, QPs, SRQs and AHs
+	users userCount // counts MRs, MWs, QPs, SRQs and AHs
+
+	windows sync.Mutex // protects mw.c, mw.qp and qp.windows
 }
 
 // AllocPD creates a protection domain.
@@ -109,15 +112,7 @@ func (p *pd) checkMR(size int, access verbs.Access) error {
 	if err := access.Check(); err != nil || access&verbs.AccessMWBind == 0 {
 		return err
 	}
-	return p.checkWindows()
-}
-
-// AllocMW returns a *verbs.FeatureError.
-func (p *pd) AllocMW() (verbs.MW, error) { return nil, operr.Wrap("alloc MW", p.checkWindows()) }
-
-// checkWindows returns a *verbs.FeatureError, because this package has no memory windows.
-func (p *pd) checkWindows() error {
-	return &verbs.FeatureError{Feature: "memory windows", Reason: errors.New("the provider rdmacore does not have them")}
+	return p.dev.checkWindows()
 }
 
 const hugePage = 2 << 20
@@ -182,7 +177,7 @@ func (m *mr) Access() verbs.Access { return m.access }
 // Implements: ibv_dereg_mr(3).
 func (m *mr) Close() error {
 	return operr.Wrap("close MR", m.users.close(func() error {
-		if err := verbsError("close MR", int32(C.ibv_dereg_mr(m.c))); err != nil {
+		if err := m.deregister(); err != nil {
 			return err
 		}
 		m.pd.users.remove()
@@ -192,4 +187,14 @@ func (m *mr) Close() error {
 		}
 		return nil
 	}))
+}
+
+// deregister ends the registration. If windows are bound to the region, some devices
+// report EINVAL instead of EBUSY.
+func (m *mr) deregister() error {
+	err := verbsError("close MR", int32(C.ibv_dereg_mr(m.c)))
+	if m.access&verbs.AccessMWBind != 0 && errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("%w: memory windows are bound to the region: %w", verbs.ErrBusy, err)
+	}
+	return err
 }

@@ -82,6 +82,9 @@ func (q *cq) settle(dst []verbs.WC, raw []rawWC) (n int) {
 		if queue == nil {
 			continue
 		}
+		if q.dev.rxe {
+			r.correctFlags()
+		}
 		r.convert(wc)
 		if !queue.settle(place, wc) {
 			continue

@@ -32,6 +32,9 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	if n > 0 {
 		n, err = s.post(n, err)
 	}
+	if s.binds {
+		storeKeys(wrs[:n])
+	}
 	return n, operr.Wrap("post send", err)
 }
 

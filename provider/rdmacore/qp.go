@@ -28,6 +28,9 @@ type qp struct {
 	last   atomic.Uint32 // the last known state; see lastState
 	sends  sendQueue
 	recvs  recvQueue
+	// windows are the windows that this queue pair was the last one to bind. Some of them
+	// may be free again.
+	windows map[*mw]struct{}
 
 	registered bool // The registry has both queues.
 }
@@ -260,6 +263,7 @@ func (q *qp) Close() error {
 		// The address is removed from the table first, because after destroy() a new
 		// queue pair may get the same address.
 		q.pd.dev.objects.remove(address)
+		q.renewWindows()
 		if err := q.destroy(); err != nil {
 			q.pd.dev.objects.add(address, q)
 			return err

@@ -8,7 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A sendReq is a send request in the form that the C code gets, without pointers.
+// A sendReq is a send request in the form that the C code gets, without pointers. For the
+// fields of a bind see struct rl_send.
 type sendReq struct {
 	id         uint64
 	remoteAddr uint64
@@ -45,6 +46,7 @@ type sendQueue struct {
 	reqs   []sendReq
 	sges   []verbs.SGE
 	inline []byte
+	binds  bool // The batch has a bind.
 	args   postArgs
 
 	inlineArgs inlineArgs // arguments of SendInline
@@ -53,7 +55,7 @@ type sendQueue struct {
 // gather puts requests into the batch and returns how many. It stops at the first
 // invalid request, or when the queue is full.
 func (s *sendQueue) gather(wrs []verbs.SendWR) (int, error) {
-	s.reqs, s.sges, s.inline = s.reqs[:0], s.sges[:0], s.inline[:0]
+	s.reqs, s.sges, s.inline, s.binds = s.reqs[:0], s.sges[:0], s.inline[:0], false
 	for i := range wrs {
 		if s.places.room() == 0 {
 			return i, verbs.ErrQueueFull
@@ -68,6 +70,9 @@ func (s *sendQueue) gather(wrs []verbs.SendWR) (int, error) {
 func (s *sendQueue) add(wr *verbs.SendWR) error {
 	if err := s.check(wr); err != nil {
 		return err
+	}
+	if wr.Opcode == verbs.OpBindMW {
+		return s.addBind(wr)
 	}
 	ah, err := s.route(wr)
 	if err != nil {
@@ -103,10 +108,12 @@ const sendFlags = verbs.SendFence | verbs.SendSignaled | verbs.SendSolicited | v
 func (s *sendQueue) check(wr *verbs.SendWR) error {
 	sends := wr.Opcode == verbs.OpSend || wr.Opcode == verbs.OpSendImm
 	switch {
-	case wr.Opcode > verbs.OpFetchAdd, s.qp.kind == verbs.QPTypeUD && !sends:
+	case wr.Opcode > s.qp.pd.dev.lastOpcode(), s.qp.kind == verbs.QPTypeUD && !sends:
 		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "not supported by the queue pair"}
 	case wr.Flags&^sendFlags != 0:
 		return &verbs.ParamError{Field: "send flags", Value: int64(wr.Flags), Limit: int64(sendFlags), Reason: "unknown flag"}
+	case wr.Opcode.Local():
+		return wr.CheckLocal()
 	case wr.Flags&verbs.SendInline != 0:
 		return s.checkInline(wr)
 	case len(wr.SGEs) > s.qp.caps.MaxSendSGE:

@@ -11,8 +11,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Workarounds for rxe, the kernel's software device. In ERROR and in SQD, rxe does not
-// notice new requests.
+// Workarounds for rxe, the kernel's software device:
+//
+//   - In ERROR and in SQD, rxe does not notice new requests.
+//   - rxe reports an invalidated key with another flag than libibverbs.
+//   - rxe does not destroy a queue pair properly to which windows are bound: see
+//     qp.renewWindows.
 
 // rxeVendor is the vendor ID of an rxe device.
 const rxeVendor = 0xffffff
@@ -60,3 +64,15 @@ func (q *qp) awaitDrained() error {
 
 // startSends makes rxe process the requests that were posted in SQD.
 func (q *qp) startSends() { C.rl_ring_doorbell(q.handle()) }
+
+// rxeWithInv is the flag with which rxe reports an invalidated key: the number of the
+// kernel's IB_WC_WITH_INVALIDATE. In libibverbs, IBV_WC_IP_CSUM_OK has this number, which
+// rxe does not report.
+const rxeWithInv = 1 << 2
+
+// correctFlags corrects the flags of a completion of rxe.
+func (r *rawWC) correctFlags() {
+	if r.flags&rxeWithInv != 0 {
+		r.flags |= C.IBV_WC_WITH_INV
+	}
+}

@@ -46,7 +46,11 @@ struct rl_poll {
 /* One send request of a batch. The scatter/gather entries of all requests are in one
  * array, in the order of the requests. sges is the number of entries of this request. If
  * the request has inline data, the address in its entry is an offset into the inline
- * data of the batch. */
+ * data of the batch.
+ *
+ * For IBV_WR_BIND_MW, some fields have another meaning: remote_addr and compare_add are
+ * the address and the length of the window, swap is the address of the struct ibv_mr, ah
+ * is the address of the struct ibv_mw, rkey is the new key, and imm the access rights. */
 struct rl_send {
 	uint64_t id;
 	uint64_t remote_addr;

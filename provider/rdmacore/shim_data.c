@@ -11,6 +11,17 @@
  * list. */
 enum { CHAIN = 64 };
 
+static void fill_bind(struct ibv_send_wr *wr, const struct rl_send *r)
+{
+	wr->imm_data = 0;
+	wr->bind_mw.mw = (struct ibv_mw *)(uintptr_t)r->ah;
+	wr->bind_mw.rkey = r->rkey;
+	wr->bind_mw.bind_info.mr = (struct ibv_mr *)(uintptr_t)r->swap;
+	wr->bind_mw.bind_info.addr = r->remote_addr;
+	wr->bind_mw.bind_info.length = r->compare_add;
+	wr->bind_mw.bind_info.mw_access_flags = r->imm;
+}
+
 static void fill_send(struct ibv_send_wr *wr, const struct rl_send *r, struct ibv_sge *sges)
 {
 	wr->wr_id = r->id;
@@ -19,7 +30,11 @@ static void fill_send(struct ibv_send_wr *wr, const struct rl_send *r, struct ib
 	wr->opcode = r->opcode;
 	wr->send_flags = r->flags;
 	wr->imm_data = htonl(r->imm);
-	if (r->ah) {
+	if (r->opcode == IBV_WR_BIND_MW) {
+		fill_bind(wr, r);
+	} else if (r->opcode == IBV_WR_LOCAL_INV || r->opcode == IBV_WR_SEND_WITH_INV) {
+		wr->invalidate_rkey = r->rkey;
+	} else if (r->ah) {
 		wr->wr.ud.ah = (struct ibv_ah *)(uintptr_t)r->ah;
 		wr->wr.ud.remote_qpn = r->remote_qpn;
 		wr->wr.ud.remote_qkey = r->remote_qkey;
@@ -34,30 +49,45 @@ static void fill_send(struct ibv_send_wr *wr, const struct rl_send *r, struct ib
 	}
 }
 
-/* Posts send requests, in chains of up to CHAIN. */
+/* Makes a chain of up to CHAIN requests, beginning at the request p->done. A bind is the
+ * last request of its chain. Returns the length of the chain. */
+static int fill_chain(struct ibv_send_wr *wr, const struct rl_post *p, struct ibv_sge **sges)
+{
+	const struct rl_send *reqs = (const struct rl_send *)p->reqs + p->done;
+	int left = p->n - p->done, len = 0;
+
+	do {
+		const struct rl_send *r = &reqs[len];
+
+		if (r->flags & IBV_SEND_INLINE)
+			for (uint32_t k = 0; k < r->sges; k++)
+				(*sges)[k].addr += p->inline_data;
+		fill_send(&wr[len], r, *sges);
+		wr[len].next = &wr[len + 1];
+		*sges += r->sges;
+	} while (reqs[len++].opcode != IBV_WR_BIND_MW && len < left && len < CHAIN);
+	wr[len - 1].next = NULL;
+	return len;
+}
+
+/* Posts send requests in chains. The library reads the previous key of a window from
+ * struct ibv_mw, and the caller has to store the new one (ibv_bind_mw(3)). So the function
+ * stores it after the chain with the bind, before another bind of the window. */
 void rl_post_send(void *args, const void *data)
 {
 	struct rl_post *p = args;
-	const struct rl_send *reqs = (const struct rl_send *)p->reqs;
 	struct ibv_sge *sges = (struct ibv_sge *)p->sges;
 	struct ibv_send_wr wr[CHAIN], *bad;
 
 	(void)data;
 	for (p->done = p->err = 0; p->done < p->n && !p->err;) {
-		int len = p->n - p->done < CHAIN ? p->n - p->done : CHAIN;
+		int len = fill_chain(wr, p, &sges);
 
-		for (int i = 0; i < len; i++, reqs++) {
-			if (reqs->flags & IBV_SEND_INLINE)
-				for (uint32_t k = 0; k < reqs->sges; k++)
-					sges[k].addr += p->inline_data;
-			fill_send(&wr[i], reqs, sges);
-			wr[i].next = &wr[i + 1];
-			sges += reqs->sges;
-		}
-		wr[len - 1].next = NULL;
 		bad = NULL;
 		p->err = verbs_result(ibv_post_send((struct ibv_qp *)p->queue, wr, &bad));
 		p->done += p->err ? (bad ? bad - wr : 0) : len;
+		if (!p->err && wr[len - 1].opcode == IBV_WR_BIND_MW)
+			wr[len - 1].bind_mw.mw->rkey = wr[len - 1].bind_mw.rkey;
 	}
 }
 

@@ -19,11 +19,12 @@ type rawWC struct {
 	opcode    uint32
 	vendorErr uint32
 	byteLen   uint32
-	imm       [4]byte // in network byte order
-	qpn       uint32
-	srcQPN    uint32
-	flags     uint32
-	_         [8]byte
+	// imm is immediate data in network byte order, or the key of a window in host order.
+	imm    [4]byte
+	qpn    uint32
+	srcQPN uint32
+	flags  uint32
+	_      [8]byte
 }
 
 // unusedOpcode stands for operations that package verbs does not have.
@@ -39,11 +40,15 @@ func (r *rawWC) convert(wc *verbs.WC) {
 	}
 	wc.Status = verbs.StatusSuccess
 	wc.Opcode = fromWCOpcode(r.opcode)
-	wc.Flags = verbs.WCFlags(r.flags & (C.IBV_WC_GRH | C.IBV_WC_WITH_IMM))
+	wc.Flags = verbs.WCFlags(r.flags & (C.IBV_WC_GRH | C.IBV_WC_WITH_IMM | C.IBV_WC_WITH_INV))
 	wc.ByteLen = r.byteLen
-	wc.Imm = 0
-	if r.flags&C.IBV_WC_WITH_IMM != 0 {
+	switch {
+	case r.flags&C.IBV_WC_WITH_IMM != 0:
 		wc.Imm = binary.BigEndian.Uint32(r.imm[:])
+	case r.flags&C.IBV_WC_WITH_INV != 0:
+		wc.Imm = binary.NativeEndian.Uint32(r.imm[:])
+	default:
+		wc.Imm = 0
 	}
 	wc.QPN = r.qpn
 	wc.SrcQPN = r.srcQPN
@@ -58,7 +63,7 @@ func fromWCOpcode(op uint32) verbs.WCOpcode {
 		return verbs.WCRecv
 	case op == C.IBV_WC_RECV_RDMA_WITH_IMM:
 		return verbs.WCRecvWriteImm
-	case op <= C.IBV_WC_FETCH_ADD:
+	case op <= C.IBV_WC_LOCAL_INV:
 		return verbs.WCOpcode(op)
 	}
 	return unusedOpcode

@@ -33,7 +33,8 @@ func TestConvertCompletion(t *testing.T) {
 func TestConvertOpcode(t *testing.T) {
 	for raw, want := range map[uint32]verbs.WCOpcode{
 		0: verbs.WCSend, 1: verbs.WCWrite, 2: verbs.WCRead, 3: verbs.WCCompareSwap, 4: verbs.WCFetchAdd,
-		1 << 7: verbs.WCRecv, 1<<7 + 1: verbs.WCRecvWriteImm, 5: 255, 1<<7 + 2: 255,
+		1 << 7: verbs.WCRecv, 1<<7 + 1: verbs.WCRecvWriteImm,
+		5: verbs.WCBindMW, 6: verbs.WCLocalInv, 7: 255, 1<<7 + 2: 255,
 	} {
 		var wc verbs.WC
 		r := rdmacore.NewRawWC(verbs.StatusSuccess, raw)

@@ -128,6 +128,10 @@ func (c *conn) bytes(offset, length int) []byte { return c.mr.Bytes()[offset : o
 
 func (c *conn) uint64At(offset int) uint64 { return binary.NativeEndian.Uint64(c.bytes(offset, 8)) }
 
+func (c *conn) setUint64(offset int, n uint64) {
+	binary.NativeEndian.PutUint64(c.bytes(offset, 8), n)
+}
+
 // recvOffset returns the offset of the buffer of receive i.
 func recvOffset(i int) int { return recvArea + i%recvBuffers*recvBufferSize }
 

@@ -31,6 +31,7 @@ func runScenarios(t *testing.T, run func(*testing.T, scenario)) {
 	}{
 		{"connection", connectionScenarios()},
 		{"traffic", trafficScenarios()},
+		{"window", windowScenarios()},
 		{"clean", cleanScenarios()},
 		{"failure", failureScenarios()},
 		{"datagram", datagramScenarios()},

@@ -1,0 +1,2 @@
+# Memory windows, SEND with invalidate, and their keys at the other end.
+pairtest window
