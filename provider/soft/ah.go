@@ -16,8 +16,8 @@ import (
 type ah struct {
 	pd     *pd
 	attr   verbs.AHAttr
-	to     udp.Route // route of the wire path; zero if datagrams use the local path
-	source verbs.GID // source of datagrams on the local path; see findSource
+	to     udp.Route // route of datagrams on the wire path; zero on the local path
+	source verbs.GID // source address of datagrams on the local path; see findSource
 	closed atomic.Bool
 }
 
@@ -40,8 +40,8 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return a, nil
 }
 
-// findRoute stores the route to the destination. On the local path only the source
-// address is needed, so findRoute stores that address instead.
+// findRoute stores the route to the destination. Datagrams on the local path have no
+// route, so findRoute stores only their source address.
 func (a *ah) findRoute() (err error) {
 	path, addr := a.pd.dev.cfg.Path, a.attr.DestGID.Addr()
 	if path != PathWire {

@@ -13,10 +13,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// bindings has the RC connections of a device. Connection management adds a binding for
-// each of its connections. An application can also connect two queue pairs of the device
-// itself, without connection management. Then the first of the two queue pairs to enter
-// RTR makes both ends of the shared memory, and offers one end to the second queue pair.
+// bindings is the table of the RC connections of a device. Connection management adds a
+// binding for each of its connections.
+//
+// An application can also connect two queue pairs of the device without connection
+// management. The first of them to enter RTR then makes two Ends of new shared memory.
+// It uses one End, and offers the other to the second queue pair. A queue pair that
+// takes an End owns it.
 //
 // Any goroutine may call the methods. No method maps or unmaps memory while it holds the
 // mutex, because shards take the mutex when they receive packets.
@@ -24,25 +27,28 @@ type bindings struct {
 	ends   *shm.Ends
 	shards uint32 // number of shards; see Config.slots
 
-	mu      sync.Mutex
-	bound   map[uint32]boundQP   // bindings of connection management, by queue pair number
-	offered map[endKey]*localEnd // ends that a queue pair offers to its peer
+	mu sync.Mutex
+	// bindings that connection management has added, by queue pair number
+	bound map[uint32]boundQP
+	// Ends that are offered to a queue pair and were not taken yet
+	offered map[endKey]*localEnd
 }
 
 // A boundQP is the binding of one queue pair.
 type boundQP struct {
 	*connmgr.Binding
-	taken bool // true once the queue pair owns the end of the binding
+	taken bool // true once the queue pair has taken the End of the binding
 }
 
-// An endKey identifies an offered end. It has the numbers of the queue pair that may
-// take the end, and of the queue pair that has made it.
+// An endKey identifies an offered End by two queue pair numbers: of the queue pair that
+// may take the End, and of the queue pair that has made it.
 type endKey struct{ taker, maker uint32 }
 
-// A localEnd is an end of a connection on the local path.
+// A localEnd is the End that a connection uses.
 type localEnd struct {
 	*shm.End
-	// who is blamed for the peer's access errors; zero if the peer is this process
+	// source under which access errors of the peer are counted; zero if the peer is this
+	// process
 	peer access.Source
 }
 
@@ -53,8 +59,8 @@ func newBindings(ends *shm.Ends, shards uint32) *bindings {
 	}
 }
 
-// add sets the binding of a queue pair. If taken is true, the queue pair already owns
-// the end.
+// add sets the binding of a queue pair. If taken is true, the queue pair has already
+// taken the End of the binding.
 func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
 	t.mu.Lock()
 	old := t.bound[qpn]
@@ -76,19 +82,18 @@ func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
 	e.release()
 }
 
-// release releases the end of a removed binding, unless a queue pair has taken the end.
+// release releases the End of a removed binding, unless a queue pair has taken it.
 func (e boundQP) release() {
 	if e.hasEnd() {
 		e.End.Release()
 	}
 }
 
-// hasEnd reports whether the binding has an end that was not taken yet.
+// hasEnd reports whether the binding has an End that was not taken yet.
 func (e boundQP) hasEnd() bool { return e.Binding != nil && e.End != nil && !e.taken }
 
-// path tells a queue pair that enters RTR which path to use. The result local stands for
-// the local path, and wire for the wire path. Both are false if there is no binding, or
-// if its end was taken before.
+// path returns the path of a queue pair that enters RTR. Both results are false if there
+// is no binding, or if the End of the binding was already taken.
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,9 +128,10 @@ func (t *bindings) dataHeard(qpn uint32) {
 
 var errSelf = errors.New("a queue pair can not be connected to itself")
 
-// take returns the end for a queue pair that enters RTR. The queue pair then owns the
-// end. If there is no end yet, take makes two ends: one for this queue pair, and one
-// that it offers to the peer. The parameters are queue pair numbers.
+// take returns an End for a queue pair that enters RTR and then owns the End. The
+// parameters are queue pair numbers: own is this queue pair, and peer its peer. If no
+// End is bound or offered to this queue pair, take makes two Ends, and offers one to the
+// peer.
 func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	t.mu.Lock()
 	end := t.existing(own, peer)
@@ -147,8 +153,8 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 	return end, nil
 }
 
-// existing takes the bound or offered end of a queue pair, or returns nil. The caller
-// holds the mutex.
+// existing takes the End that is bound or offered to a queue pair, or returns nil. The
+// caller holds the mutex.
 func (t *bindings) existing(own, peer uint32) *localEnd {
 	if e := t.bound[own]; e.hasEnd() {
 		t.bound[own] = boundQP{e.Binding, true}
@@ -159,10 +165,10 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 	return end
 }
 
-// takeOrOffer is called after take has made two new ends, without holding the mutex.
-// Meanwhile another end may have been bound or offered. In that case takeOrOffer returns
-// that end. Otherwise it returns ownEnd, and offers peerEnd to the peer. The caller
-// releases the unused ends.
+// takeOrOffer is called after take has made two Ends, without holding the mutex.
+// Meanwhile another End may have been bound or offered to the queue pair. Then
+// takeOrOffer returns that End. Otherwise it returns ownEnd, and offers peerEnd to the
+// peer. The caller releases the unused Ends.
 func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,8 +182,8 @@ func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end 
 	return &localEnd{End: ownEnd}, unused
 }
 
-// drop releases the end that a queue pair has offered to its peer. It returns false if
-// no such end is left.
+// drop releases the End that a queue pair has offered to its peer. It returns false if
+// there is none, usually because the peer has taken it.
 func (t *bindings) drop(own, peer uint32) bool {
 	t.mu.Lock()
 	end := t.offered[endKey{peer, own}]
@@ -190,7 +196,7 @@ func (t *bindings) drop(own, peer uint32) bool {
 	return true
 }
 
-// close releases all ends that no queue pair has taken.
+// close releases all Ends that no queue pair has taken.
 func (t *bindings) close() {
 	t.mu.Lock()
 	bound, offered := t.bound, t.offered

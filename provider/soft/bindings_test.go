@@ -19,8 +19,8 @@ func newTestBindings() *bindings {
 	return newBindings(shm.NewEnds(geom, newMaps(), 0), 2)
 }
 
-// A queue pair can take the end of its binding once. An end that was not taken is
-// released with its binding.
+// A queue pair can take the End of its binding once. An End that was not taken is
+// released with the binding.
 func TestBindingWithEnd(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -74,7 +74,7 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	require.False(t, local || wire)
 }
 
-// Two queue pairs that connect without bindings get the two ends of one memory.
+// Two queue pairs that connect without bindings get two Ends of the same memory.
 func TestProvisionalEnds(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -98,8 +98,8 @@ func TestProvisionalEnds(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// Two queue pairs without bindings may call bindings.take at the same time. Even then
-// they get the two ends of one memory.
+// Two queue pairs get two Ends of the same memory even if they call bindings.take at the
+// same time.
 func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	tab := newTestBindings()
@@ -115,8 +115,8 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 		e.Release()
 	}
 
-	// A second call of bindings.take before the peer's call offers another end. The
-	// table releases the end that was offered first.
+	// The first End that is offered to the peer is released when a second one is
+	// offered.
 	first, err := tab.take(2, 3)
 	require.NoError(t, err)
 	second, err := tab.take(2, 3)
@@ -127,7 +127,7 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// renumber changes the number of an end's queue pair.
+// renumber gives the queue pair another number.
 func (e *end) renumber(num uint32) {
 	d := e.qp.dev
 	d.unregister(e.qp)

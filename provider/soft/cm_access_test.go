@@ -14,10 +14,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These constants are as in access.ErrorLimit.
+// These constants follow from those of access.ErrorLimit.
 const (
-	guesses = 9                // access errors until the server refuses the source
-	maxWait = 10 * time.Minute // longest time for which the server refuses the source
+	// number of access errors after which the server refuses connections
+	guesses = 9
+	maxWait = 10 * time.Minute // longest time for which the server refuses connections
 )
 
 // guess acts as a client that guesses remote keys. Its WRITE fails with a remote access

@@ -19,12 +19,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A connection request with the private data askCount asks for the value of the counter
-// no_descriptors_err. The server answers with a REJ, whose private data is the value.
+// askCount is the private data of a request that asks for the counter
+// no_descriptors_err. The server answers with a REJ that has the value as private data.
 const askCount = "how many?"
 
-// requireSpare requires that this process can open no descriptor, and that all spare
-// descriptors of the device are open.
+// requireSpare checks that this process can open no more descriptors, and that the
+// device has all its spare descriptors.
 func requireSpare(t *testing.T, d *device) {
 	t.Helper()
 	_, err := eventfd.New()
@@ -152,8 +152,8 @@ func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
 	used := peerproc.OpenDescriptors(t)
 	failed := 0
-	// Some dials succeed, because the kernel compares only the number of a new
-	// descriptor with the limit.
+	// Some dials succeed although more descriptors are open than allowed. The kernel
+	// checks only that the number of a new descriptor is below the limit.
 	for room := 8; room >= -8; room-- {
 		peerproc.LimitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))
@@ -281,7 +281,7 @@ func TestAHOutOfDescriptors(t *testing.T) {
 // peerNoDescriptors is the function of a peer process. It makes objects of a device when
 // few descriptors or none are free.
 func peerNoDescriptors(t *testing.T, _ string) {
-	// In manual progress, a completion channel claims the shard of its vector.
+	// completion vectors of the CQ and of the completion channel
 	const manual, auto = 0, 1
 	d := openDevice(t, &Config{Vectors: 2, Path: PathLocal})
 	peerproc.LimitDescriptors(t, peerproc.OpenDescriptors(t)+20)

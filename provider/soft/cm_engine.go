@@ -20,14 +20,14 @@ func (e qpEngine) AddChannel() error {
 	return e.dev.add(objEventChannel, "event channels", maxEventChannels)
 }
 
-// RemoveChannel implements connmgr.Engine. It counts one event channel less.
+// RemoveChannel implements connmgr.Engine. It undoes AddChannel.
 func (e qpEngine) RemoveChannel() { e.dev.remove(objEventChannel) }
 
 // SourceIndex implements connmgr.Engine. It finds the address in the table of GIDs.
 func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
 
-// Bind implements connmgr.Engine. If the binding has an end, Bind offers this end to the
-// queue pair; see qp.rebind.
+// Bind implements connmgr.Engine. If the binding has an End, Bind first calls rebind of
+// the queue pair.
 func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
@@ -63,8 +63,8 @@ func (d *device) qp(num uint32) *qp {
 	return d.qps[num]
 }
 
-// rebind offers the end of a binding to the present path; see path.rebind. If taken is
-// true, the caller no longer owns the end.
+// rebind passes the End of a binding to the path; see path.rebind. If taken is true, the
+// caller no longer owns the End.
 func (q *qp) rebind(b *connmgr.Binding) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -88,7 +88,7 @@ func (q *qp) peerGone(end *shm.End) {
 	}
 }
 
-// awaitsNotices asks the path whether notices of the peer are on their way.
+// awaitsNotices calls awaitsNotices of the path.
 func (q *qp) awaitsNotices(end *shm.End) bool {
 	q.shard.enter()
 	defer q.shard.leave()

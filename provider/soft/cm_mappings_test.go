@@ -29,7 +29,7 @@ func newMaps() *shm.MappingLimit {
 	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
 }
 
-// works requires that a WRITE without data succeeds on a queue pair.
+// works checks that a WRITE without data succeeds on a queue pair.
 func works(t *testing.T, s *party, qp verbs.QP) {
 	t.Helper()
 	_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}})
@@ -42,14 +42,14 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
 			return
 		}
-		// During the sleep, the peer's shard executes the WRITE.
+		// The sleep gives the peer time to execute the WRITE.
 		time.Sleep(time.Millisecond)
 	}
 	require.Fail(t, "the peer does not answer")
 }
 
-// A listener at its limit of shared memory segments refuses new clients until the
-// connections of one client have ended.
+// A listener that has reached its limit of shared memory segments refuses new clients.
+// Clients that share a segment with it can still connect.
 func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
 	server := newParty(t)
@@ -74,7 +74,8 @@ func TestListenerOutOfMappings(t *testing.T) {
 	}
 }
 
-// At the limit of shared memory segments, a dial fails, and the passive side gets a REJ.
+// A client that has reached its limit of shared memory segments can not dial another
+// device. That device gets a REJ.
 func TestDialOutOfMappings(t *testing.T) {
 	other, client, server := newParty(t), newParty(t), newParty(t)
 	limitMappings(client, 1)

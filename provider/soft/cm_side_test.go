@@ -53,8 +53,8 @@ func (s *party) awaitCount(name string, value uint64) {
 	}
 }
 
-// connected makes a listener of the server and connects the client to it. Both sides
-// have queue pairs.
+// connected connects a client to a new listener of a server. Both sides have queue
+// pairs.
 func connected(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

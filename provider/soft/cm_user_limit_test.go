@@ -17,7 +17,8 @@ import (
 const userConns = 3
 
 // peerOverLimit is the function of a peer process. It opens userConns connections, and
-// two more are refused. After it has closed one connection, it opens another one.
+// checks that the next two are refused. Then it closes one connection and opens another
+// one.
 func peerOverLimit(t *testing.T, address string) {
 	s := newParty(t)
 	at := netip.MustParseAddrPort(address)
@@ -67,14 +68,13 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	// By now the server may have refused more than two requests, or have accepted the
-	// peer's last connection.
+	// After this, the server may have refused more requests, or accepted the peer's last
+	// one.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())
 	mine := client.Connecting(cm.TCP, l.LocalAddr(), nil)
-	// The server accepts userConns+2 requests: the peer's first userConns, the peer's
-	// last, and that of this process.
+	// The server accepts userConns+1 requests of the peer, and one of this process.
 	acceptAll(func() bool { return requests == userConns+2 })
 	client.Want(cm.Established, mine)
 	require.Equal(t, "back", line())

@@ -20,7 +20,7 @@ func newEvent(t *testing.T) int {
 	return fd
 }
 
-// requireSleep requires the results of a Sleep that does not wait.
+// requireSleep calls Sleep without waiting, and requires these results.
 func (s *sleeper) requireSleep(work, input bool) {
 	s.t.Helper()
 	gotWork, gotInput, err := s.ch.(verbs.Sleeper).Sleep(0)
@@ -28,7 +28,7 @@ func (s *sleeper) requireSleep(work, input bool) {
 	require.Equal(s.t, []bool{work, input}, []bool{gotWork, gotInput}, "work, input")
 }
 
-// arm arms the CQ of the end, which must be empty.
+// arm arms the CQ. The CQ must be empty.
 func (s *sleeper) arm() {
 	s.t.Helper()
 	require.NoError(s.t, s.cq.Arm(false))
@@ -64,7 +64,7 @@ func TestSleepInChannel(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.False(t, cmside.Readable(t, b.ch.(*compChannel).shard.eventfd), "the event is kept in memory only")
-		b.requireSleep(true, false) // the event
+		b.requireSleep(true, false) // The event is still queued.
 		b.cq.(verbs.Disarmer).Disarm()
 		b.requireEmpty()
 		b.requireSleep(false, false)

@@ -20,8 +20,8 @@ func (q *qp) acknowledged(seq uint64) {
 	q.retire(seq)
 }
 
-// requestsAcknowledged is like acknowledged, but the acknowledgement may be an old one.
-// So only completed requests count as progress of the peer.
+// requestsAcknowledged is like acknowledged, but the acknowledgement may have been
+// processed before. So it counts as progress of the peer only if a request completes.
 func (q *qp) requestsAcknowledged(seq uint64) {
 	before := q.sq.oldest
 	q.retire(seq)
@@ -103,8 +103,9 @@ func (q *qp) expectedResponse() *wqe {
 	return nil
 }
 
-// response stores data of the oldest READ or atomic. The parameter last is true for its
-// last data. If the data is invalid, response returns false.
+// response stores data of the response to the oldest READ or atomic. The parameter last
+// is true for the last data of this response. If the data is invalid, the method returns
+// false.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
@@ -123,7 +124,7 @@ func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	}
 	w.responseComplete = true
 	q.requester.reads--
-	q.rnr.retriesLeft = q.attr.RNRRetry // the peer makes progress
+	q.rnr.retriesLeft = q.attr.RNRRetry
 	q.retire(q.path.acked())
 	return true
 }
@@ -173,7 +174,8 @@ func (q *qp) onRNRTimer() {
 }
 
 // onPeerStopped is called when the peer no longer processes requests. It starts the
-// response timer, which runs as long as all retries on the wire path would take.
+// response timer. The timer fires after the time that all retries would take on the wire
+// path.
 func (q *qp) onPeerStopped() {
 	r := &q.requester
 	if r.responseTimer.Running() || q.attr.Timeout == 0 {
@@ -216,8 +218,8 @@ func (q *qp) failOldest(status verbs.Status) {
 	q.enterError()
 }
 
-// makeRoom keeps the ring of the send queue small. Before the ring would grow, makeRoom
-// completes the requests that the peer has executed.
+// makeRoom completes the requests that the peer has executed, if the ring of the send
+// queue would have to grow otherwise.
 func (q *qp) makeRoom() {
 	if q.sq.crowded() && q.isServing() && q.path != nil {
 		q.requestsAcknowledged(q.path.acked())

@@ -99,8 +99,8 @@ type Config struct {
 	// to the device. Root and the user of the device have no limit. Zero means an eighth
 	// of RLIMIT_NOFILE at Open. Negative means no limit.
 	//
-	// A connection to a listener counts from its request on. At the limit, requests are
-	// refused with cm.RejectNoResources.
+	// A connection to a listener counts as soon as its request arrives. At the limit,
+	// requests are refused with cm.RejectNoResources.
 	//
 	// Each pair of a UD sender and a UD receiver counts as one connection. At the limit,
 	// a new connection replaces the longest idle connection of the user to the same
@@ -114,8 +114,8 @@ type Config struct {
 	// is validated. A lookup asks for the queue pair number of a UD service (IBTA vol.
 	// 1, 12.11).
 	//
-	// At the limit, a new request replaces an entry: the oldest of the source address
-	// with the most entries. Zero means 512. The maximum is 65536.
+	// At the limit, a new request replaces the oldest entry of the source address that
+	// has the most entries. Zero means 512. The maximum is 65536.
 	MaxHalfOpen int
 	// MaxHalfOpenPerAddress is the largest number of half-open connections and lookups
 	// of one source address. IPv6 addresses with the same first 64 bits count as one.
@@ -148,8 +148,8 @@ const (
 	// garbage collection.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
-	// This is half of the default limit of a reactor loop, so that one address can not
-	// fill the loop.
+	// This is half of the default limit of a reactor loop, so that the connections of
+	// one address can not use up the limit.
 	defaultConnsPerAddress = 4096
 	maxConnsPerAddress     = 1 << 20 // the same as maxQP
 )
@@ -209,12 +209,12 @@ func (c *Config) setWireLimits() error {
 	return nil
 }
 
-// slots returns the largest number of shards: two for each completion vector. A queue
-// pair number modulo slots is the number of the queue pair's shard.
+// slots returns the largest number of shards: two for each completion vector. The
+// remainder of a queue pair number divided by slots is the number of the shard.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor returns a queue pair number near the random number num. The queue pair
-// number belongs to the shard with the number slot.
+// numberFor returns a queue pair number that belongs to the shard with the number slot.
+// The random number num chooses among the possible numbers.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
 // geometry returns the layout of the memory that two shards share.

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// limits of the congestion window in packets, and its size for a new peer address;
-	// arbitrary
+	// size of the congestion window, in packets: for a new peer address, smallest,
+	// largest; arbitrary
 	initialWindow = 32
 	minWindow     = 4
 	maxWindow     = 1024
@@ -18,14 +18,14 @@ const (
 // A congestion limits the packets in flight from a shard to one peer address (RFC 5681,
 // 3.1). All connections to the address share its congestion window.
 //
-// A peer that fakes losses must not slow down other connections. So each connection owns
-// a part of the window, which grows with its acknowledgements. The rest is the common
-// part. The losses of a connection remove at most its own part and an equal share of the
-// common part.
+// A peer can pretend that packets were lost. This must not slow down connections to
+// other peers at the address. So each connection owns a part of the window, which grows
+// with its acknowledgements. The rest of the window is the common part. Losses of a
+// connection take at most its own part and an equal share of the common part.
 type congestion struct {
 	addr  netip.Addr
 	conns int // number of connections to the address
-	// packets that may be in flight, from minWindow to maxWindow
+	// size of the congestion window in packets, from minWindow to maxWindow
 	window uint64
 	// common part of the window, in packets
 	sharedPart int64
@@ -35,7 +35,7 @@ type congestion struct {
 	waiting []*connCongestion
 }
 
-// acquireCongestion returns the congestion of an address for one more connection.
+// acquireCongestion returns the congestion of a peer address for a new connection to it.
 func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	g := s.congestions[addr]
 	if g == nil {
@@ -49,8 +49,8 @@ func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	return g
 }
 
-// releaseCongestion undoes acquireCongestion, and removes a congestion without
-// connections.
+// releaseCongestion undoes acquireCongestion for one connection. After the last
+// connection of an address, it removes the address.
 func (s *qpDemux) releaseCongestion(g *congestion) {
 	if g.conns--; g.conns == 0 {
 		delete(s.congestions, g.addr)
@@ -64,7 +64,7 @@ func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
 // resume calls onRoom of the connection that has waited longest, if the window has room.
-// That connection then sends, and calls resume() again.
+// This connection sends packets, and then calls resume() again.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
 		return
@@ -80,9 +80,9 @@ type connCongestion struct {
 	shared   *congestion
 	inFlight uint64 // packets of this connection in flight
 	waiting  bool   // true if the connection is in shared.waiting
-	onRoom   func() // called when a connection that has waited may send again
-	// part of this connection in the shared window: packets that its acknowledgements
-	// have added, minus those that its losses have removed; may be negative
+	onRoom   func() // called when the connection has waited and may send again
+	// packets that this connection has added to the shared window, minus those that its
+	// losses have removed; may be negative
 	part int64
 	// slow start threshold (RFC 5681, 3.1): below this size, the shared window grows by
 	// one packet for each acknowledged packet
@@ -91,10 +91,10 @@ type connCongestion struct {
 	// ssthresh
 	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
-	// All losses of one flight count once (RFC 9002, 7.3.2). So losses are ignored until
-	// the field acked reaches recoveryEnd.
+	// Losses are ignored until the field acked reaches recoveryEnd. So all losses of one
+	// flight count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
-	// limit of the packets of this connection in flight, from minWindow to maxConnWindow
+	// limit of this connection's packets in flight, from minWindow to maxConnWindow
 	ownWindow      uint64
 	ownSinceGrowth uint64 // packets acknowledged since ownWindow last grew
 }
@@ -105,7 +105,8 @@ func (f *connCongestion) join(g *congestion, onRoom func()) {
 	f.shared, f.ownWindow, f.ssthresh, f.onRoom = g, maxConnWindow, maxWindow, onRoom
 }
 
-// leave removes the connection from its congestion. It may be called more than once.
+// leave ends the congestion control of the connection. The shared window is then free
+// for other connections. leave may be called more than once.
 func (f *connCongestion) leave() {
 	f.setInFlight(0)
 	f.returnPart()
@@ -118,7 +119,7 @@ func (f *connCongestion) leave() {
 }
 
 // returnPart adds the part of an ended connection to the common part. If the part is
-// negative, the window grows instead, up to maxWindow.
+// negative, the window grows by as many packets instead, up to maxWindow.
 func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {
@@ -137,7 +138,8 @@ func (f *connCongestion) setInFlight(n uint64) {
 }
 
 // allows reports whether the connection may send n more packets. If the window is full,
-// each connection may use an equal share. A connection that needs more waits for onRoom.
+// each connection may have an equal share of it in flight. A connection that needs more
+// has to wait for onRoom.
 func (f *connCongestion) allows(n uint64) bool {
 	if f.inFlight > 0 && f.inFlight+n > f.ownWindow {
 		return false
@@ -188,8 +190,8 @@ func (f *connCongestion) grow(n uint64) {
 	f.part += int64(more)
 }
 
-// shrink is called after a loss. The connection had flight packets in flight, and may
-// now have half as many.
+// shrink is called after a loss. It reduces the window. The parameter flight is the
+// number of packets that the connection had in flight.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.acked < f.recoveryEnd {
 		return
@@ -199,17 +201,17 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// Without the two limits below, the window would shrink to the packets in flight,
-	// minus half of the packets of this connection.
+	// lost is the reduction without limits. The window would become as large as the
+	// packets in flight, minus half of this connection's packets.
 	lost := g.window - used + mine - mine/2
-	// The first limit is the connection's part plus its equal share of the common part.
+	// A connection may remove only its own part and an equal share of the common part.
 	conns := int64(g.conns)
 	claim := max(0, f.part+(max(0, g.sharedPart)+conns-1)/conns)
-	// The second limit is how far the window is above minWindow.
+	// The window must not become smaller than minWindow.
 	spare := g.window - min(g.window, minWindow)
 	reduction := min(lost, uint64(claim), spare)
 	f.part -= int64(reduction)
 	g.window -= reduction
-	// The threshold is half of the used part of the window (RFC 5681, 3.1).
+	// The threshold is half of the packets in flight (RFC 5681, 3.1).
 	f.ssthresh = max(minWindow, used/2)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newTestCongestion returns the congestion of a peer address without connections.
+// newTestCongestion returns a congestion that has no connections.
 func newTestCongestion() *congestion {
 	p := (&qpDemux{}).acquireCongestion(scriptAddr)
 	p.conns = 0
@@ -42,8 +42,8 @@ func (f *connCongestion) ack(n uint64) {
 	f.grow(n)
 }
 
-// roundTrip fills the congestion window with packets, and then acknowledges all packets
-// of the connection.
+// roundTrip fills the congestion window with packets of the connection. Then it
+// acknowledges all packets of the connection.
 func (f *connCongestion) roundTrip() {
 	f.send(f.shared.window - f.shared.inFlight)
 	f.ack(f.inFlight)
@@ -101,8 +101,8 @@ func TestCongestionShrinksUsedWindow(t *testing.T) {
 	require.EqualValues(t, 20, p.window)
 }
 
-// When all connections lose packets, the window is halved. When only one connection
-// does, the parts of the other connections stay.
+// If one connection loses packets, the other connections keep their parts of the window.
+// If all connections lose packets, the window is halved.
 func TestCongestionLossesOfOneConn(t *testing.T) {
 	p := newTestCongestion()
 	honest, lossy := newTestConn(p), newTestConn(p)
@@ -125,7 +125,7 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.EqualValues(t, maxConnWindow, honest.ownWindow)
 	require.Less(t, lossy.ownWindow, uint64(2*minWindow))
 
-	// Now both connections lose their packets in flight.
+	// Now two connections lose their packets in flight.
 	was, flights := p.window, []*connCongestion{honest, newTestConn(p)}
 	for _, f := range flights {
 		f.part, p.sharedPart = int64(p.window/2), 0
@@ -138,8 +138,8 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.InDelta(t, was/2, p.window, 2)
 }
 
-// A connection that fakes losses reduces the window at most by its share. Other
-// connections stay in slow start.
+// A connection that reports false losses removes at most its own part and its share of
+// the common part. Another connection stays in slow start.
 func TestCongestionFakedLosses(t *testing.T) {
 	p := newTestCongestion()
 	honest, lossy := newTestConn(p), newTestConn(p)

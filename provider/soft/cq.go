@@ -19,21 +19,21 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
-	// slices of the last call of Poll or PollInline
+	// slices that were passed to the last call of Poll or PollInline
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// how many elements of dst and data shard.drive() may use; both 0 outside a poll
+	// number of elements of dst and data that shard.drive() may fill; 0 outside a poll
 	limit, inlineLimit int
 	stored             int // number of completions in the field dst
-	// how many completions in dst were stored by push(); only these count towards the
+	// number of completions in dst that push() has stored; only these count towards the
 	// depth; 0 outside a poll
 	counted int
 	ring    []cqe // queued completions; grows up to the CQ's depth
-	// head is how many completions have left the ring, tail how many were added. Both
-	// wrap.
+	// head is the number of completions that were removed from the ring, and tail the
+	// number that were added. Both wrap.
 	head, tail uint32
 	depth      int
-	// number of polls that were satisfied from the ring; see driveIsDue
+	// number of polls that found enough completions in the ring; see driveIsDue
 	ringPolls int
 	overrun   bool // true once a completion did not fit into the full CQ; see cq_overrun.go
 	failTimer timer
@@ -45,14 +45,14 @@ type cq struct {
 	closed  atomic.Bool
 }
 
-// A cqe is a queued completion. Until a poll returns it, the request occupies an entry
-// of a work queue (IBTA vol. 1, 10.8.5.1).
+// A cqe is a queued completion. It occupies an entry of the request's work queue until a
+// poll returns it (IBTA vol. 1, 10.8.5.1).
 type cqe struct {
 	wc    verbs.WC
-	space *cqSpace // belongs to the work queue of the request
+	space *cqSpace // counts the entries of the request's work queue
 }
 
-// A cqSpace counts the entries of one work queue that queued completions occupy.
+// A cqSpace counts the entries of a work queue that are occupied by queued completions.
 type cqSpace struct {
 	held uint32 // number of occupied entries
 	// true once the queue pair is destroyed; Poll then skips its completions
@@ -176,7 +176,7 @@ func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 		c.stored++
 		c.counted++
 		from.held--
-	// The completions in dst count towards the depth too.
+	// Completions that are already in dst count towards the depth too.
 	case queued < c.depth-c.counted:
 		if queued == len(c.ring) {
 			c.resize(2 * len(c.ring))
@@ -192,7 +192,7 @@ func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	c.added(solicited || wc.Status != verbs.StatusSuccess)
 }
 
-// added raises an event if the CQ is armed for the added completion.
+// added is called for each new completion. It raises an event if the CQ is armed for it.
 func (c *cq) added(solicited bool) {
 	if c.arming == armedAny || c.arming == armedSolicited && solicited {
 		c.fire()
@@ -237,8 +237,8 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	return n, nil
 }
 
-// setBatch stores the slices of a poll. They have seldom changed, and comparing pointers
-// is cheaper than storing them.
+// setBatch stores the slices of a poll. Most polls pass the same slices, and comparing
+// pointers is cheaper than storing them.
 func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	if len(dst) != len(c.dst) || len(dst) > 0 && &dst[0] != &c.dst[0] {
 		c.dst = dst
@@ -248,8 +248,8 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// drivePolls says how often a poll calls shard.drive() while the ring has enough
-// completions: once in so many polls. Arbitrary.
+// While the ring has enough completions, one of drivePolls polls calls shard.drive().
+// Arbitrary.
 const drivePolls = 4
 
 // driveIsDue counts a poll that has found enough completions in the ring. It reports

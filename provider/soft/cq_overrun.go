@@ -4,11 +4,12 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A CQ stays in error once it has no room for a completion (IBTA vol. 1, 10.8.5 and
-// 11.6.3.1; ibv_get_async_event(3)). Its queue pairs do not fail at once, because one of
-// them is still processing a request. They fail in the next call of shard.drive().
+// A CQ that has no room for a completion enters an error state for good (IBTA vol. 1,
+// 10.8.5 and 11.6.3.1; ibv_get_async_event(3)). Its queue pairs fail in the next call of
+// shard.drive(). They do not fail at once, because one of them may still be processing a
+// request.
 
-// overflow puts a full CQ in error.
+// overflow moves a full CQ to the error state.
 func (c *cq) overflow() {
 	if c.overrun {
 		return
@@ -20,7 +21,7 @@ func (c *cq) overflow() {
 }
 
 // failNow fails the queue pairs of an overrun CQ, if failTimer has not done so yet.
-// PollInline calls failNow before it returns the error.
+// PollInline calls it before it returns verbs.ErrOverrun.
 func (c *cq) failNow() {
 	if c.failTimer.Running() {
 		c.failTimer.stop()

@@ -94,8 +94,7 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	}
 	push(initialCQEs - 1)
 	var wcs [depth]verbs.WC
-	// New completions wrap around to the free places of the ring. Then the full ring
-	// grows.
+	// The index of new completions wraps. Then the ring is full and grows.
 	for _, room := range []int{5, depth} {
 		for _, wc := range wcs[:c.drain(wcs[:room])] {
 			require.Equal(t, polled, wc.ID)
@@ -110,8 +109,8 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	require.Zero(t, from.held)
 }
 
-// addFlushed adds n completions with StatusWRFlushErr to the end's CQ. It returns the
-// queue pair from which they come.
+// addFlushed adds n completions with StatusWRFlushErr to the CQ. They belong to a new
+// queue pair, which addFlushed returns.
 func (e *end) addFlushed(n int) verbs.QP {
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})
 	require.NoError(e.t, err)
@@ -142,8 +141,8 @@ func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	require.NoError(t, after.Close())
 }
 
-// Some polls call shard.drive() even if the CQ never becomes empty. Otherwise messages
-// could wait forever.
+// Some polls call shard.drive() even if the CQ always has completions. Otherwise arrived
+// messages could wait forever.
 func TestPollDrivesWithFullRing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

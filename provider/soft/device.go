@@ -27,8 +27,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These limits bound the memory that one caller can allocate. They are arbitrary, unless
-// their comment names a reason.
+// These limits bound the memory that one caller can allocate. They are arbitrary if no
+// comment gives a reason.
 const (
 	maxQP        = 1 << 20
 	maxWR        = 1 << 15
@@ -60,11 +60,10 @@ type device struct {
 	udp       *udp.Ports
 	gids      gidTable
 	cm        *connmgr.Manager // connection management
-	// connections of RC queue pairs
-	maps     *shm.MappingLimit
-	regions  *shm.RegionLimit
-	ends     *shm.Ends
-	bindings *bindings
+	maps      *shm.MappingLimit
+	regions   *shm.RegionLimit
+	ends      *shm.Ends
+	bindings  *bindings
 	// access refuses connections of a source after too many access errors, because the
 	// source may be guessing remote keys.
 	access *access.ErrorLimit
@@ -85,7 +84,7 @@ type shardKey struct {
 	progress verbs.Progress
 }
 
-// slot returns the number of the shard. It is twice the completion vector in automatic
+// slot returns the number of the shard: twice its completion vector in automatic
 // progress, and one more in manual progress.
 func (k shardKey) slot() uint32 { return 2*uint32(k.vector) + uint32(k.progress) }
 
@@ -151,7 +150,7 @@ func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
-		// A new GUID for each opened device, because communication IDs can repeat after
+		// Each opened device has a new GUID, because communication IDs can repeat after
 		// a restart.
 		NodeGUID: guid,
 		Vendor:   "rdmaloop",
@@ -335,8 +334,8 @@ func (d *device) unregister(q *qp) {
 	delete(d.qps, q.num)
 }
 
-// waitForShards waits for the calls in automatic progress that are running now. They may
-// still use a region that was closed.
+// waitForShards waits until each shard in automatic progress has finished its present
+// call. That call may still use a region that was closed.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))

@@ -143,8 +143,7 @@ func TestCountersOfANetwork(t *testing.T) {
 	}
 	for _, step := range []struct {
 		why string
-		// simulated network while the first request is sent. The second request meets no
-		// faults.
+		// network faults for the first request; there are none for the second
 		net  netsim.Config
 		want counted
 	}{
@@ -163,8 +162,8 @@ func TestCountersOfANetwork(t *testing.T) {
 	}
 }
 
-// The local path counts messages without a receive buffer, and requests that the peer
-// did not answer.
+// The local path counts messages without a receive buffer, and requests that fail
+// because the peer does not acknowledge them.
 func TestCountersOfTheLocalPath(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
@@ -191,15 +190,15 @@ type countingQP struct{ got int }
 func (e *countingQP) receive(wire.Packet, *udp.Header) { e.got++ }
 func (e *countingQP) sendDue() bool                    { return true }
 
-// A counterRig has a shard with one socket on the wire path. The test has another
-// socket, which sends to the shard.
+// A counterRig has a shard with one socket on the wire path, and a socket of the test
+// that sends to it.
 type counterRig struct {
 	t     *testing.T
 	fd    int       // the socket of the test
 	flow  wire.Flow // source and destination address of the datagrams to the shard
 	dev   *device
 	shard *shard
-	route udp.Route // the shard's socket stays open until this route is closed
+	route udp.Route // keeps the shard's socket open
 	qpn   uint32
 	end   countingQP
 }
@@ -269,7 +268,7 @@ func TestCountersOfASocket(t *testing.T) {
 	good, nobodys := c.packet(c.qpn), c.packet(c.qpn+c.dev.cfg.slots())
 	damaged, unknown, strange := c.packet(c.qpn), c.packet(c.qpn), c.packet(c.qpn)
 	damaged[len(damaged)-1] ^= 1
-	unknown[0] = 0xff // The first byte is the opcode. No operation has the opcode 0xff.
+	unknown[0] = 0xff // The first byte is the opcode, and no opcode is 0xff.
 	(*wire.BTH)(strange).SetPKey(0x8123)
 	resealed, err := wire.Decode(strange)
 	require.NoError(t, err)
@@ -296,8 +295,8 @@ func (c *counterRig) shrinkBuffers() {
 	}
 }
 
-// The device counts datagrams that the kernel drops at a full socket. Counters survive
-// the close of the socket and of the device.
+// The device counts datagrams that the kernel drops at a full socket. The counters are
+// kept when the socket and the device are closed.
 func TestCountersAreKept(t *testing.T) {
 	const sent = 1000
 	c := newCounterRig(t)

@@ -38,7 +38,7 @@ type engine interface {
 	rewind()
 	rewindTo(seq uint64) bool
 
-	// These methods return what the requester waits for.
+	// These methods return the state of the requester.
 	outstanding() bool
 	hasUnsent() bool
 	drains() bool

@@ -30,8 +30,9 @@ func pathFiles(t *testing.T) []string {
 	return files
 }
 
-// The files of the paths may use a queue pair only through the interface engine and
-// fields that never change. A queue pair is always named q there.
+// The source files of the paths may use only these fields and methods of a queue pair:
+// the methods of the interface engine, and fields that never change. In these files a
+// queue pair is always named q.
 func TestPathsUseOnlyEngine(t *testing.T) {
 	allowed := map[string]bool{"dev": true, "shard": true, "num": true}
 	methods := reflect.TypeFor[engine]()
@@ -57,8 +58,8 @@ func TestPathsUseOnlyEngine(t *testing.T) {
 	}
 }
 
-// hasReceiverQ reports whether a declaration is a method whose receiver is named q. Such
-// a method belongs to no path.
+// hasReceiverQ reports whether a declaration is a method of a queue pair, whose receiver
+// is named q.
 func hasReceiverQ(decl ast.Decl) bool {
 	f, ok := decl.(*ast.FuncDecl)
 	return ok && f.Recv != nil && len(f.Recv.List[0].Names) == 1 && f.Recv.List[0].Names[0].Name == "q"

@@ -40,8 +40,8 @@ func (e *end) pollInline(n int, others ...*end) (wcs []verbs.WC, data [][]byte) 
 	return nil, nil
 }
 
-// A small message needs a receive buffer, but leaves it in the queue for the next
-// message.
+// A message that is received inline needs a receive buffer, but leaves it in the queue
+// for the next message.
 func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	y.qp.ReceiveInline()
@@ -63,15 +63,15 @@ func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
 	require.Equal(t, long, y.mr.Bytes()[:len(long)])
 }
 
-// In these cases a small message arrives in a receive buffer.
+// These small messages are not received inline, but in the receive buffer.
 func TestNotReceivedInline(t *testing.T) {
 	small := verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("small")}
 	imm := small
 	imm.Opcode, imm.Imm = verbs.OpSendImm, 9
 	for name, test := range map[string]struct {
 		wr       verbs.SendWR
-		inline   bool // ReceiveInline is called
-		capacity int  // length of the slice for the data
+		inline   bool // true if the receiver calls ReceiveInline
+		capacity int  // length of the slice for inline data
 	}{
 		"immediate data":         {imm, true, 64},
 		"without ReceiveInline":  {small, false, 64},
@@ -255,7 +255,6 @@ func TestSendInlineBeforeDoorbell(t *testing.T) {
 	require.Len(t, y.pollN(10), 2)
 }
 
-// In these cases SendInline refuses a request.
 func TestSendInlineRefuses(t *testing.T) {
 	for name, prepare := range map[string]func(x, y *end) (flags verbs.SendFlags, length int){
 		"longer than MaxInline": func(*end, *end) (verbs.SendFlags, int) { return 0, 129 },

@@ -15,14 +15,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A mappedFile is a region whose memory is the mapping of a file with two pages.
+// A mappedFile is a region. Its memory is a mapped file with two pages.
 type mappedFile struct {
 	verbs.MR
 	file *os.File
 	page int
 }
 
-// registerFile makes a mappedFile of the domain of e.
+// registerFile registers a new mappedFile in the PD of e.
 func registerFile(t *testing.T, e *end) *mappedFile {
 	page := os.Getpagesize()
 	file, err := os.Create(filepath.Join(t.TempDir(), "data"))
@@ -40,7 +40,7 @@ func registerFile(t *testing.T, e *end) *mappedFile {
 	return &mappedFile{mr, file, page}
 }
 
-// missing returns an SGE with 8 bytes of the second page.
+// missing returns an SGE of 8 bytes in the second page.
 func (m *mappedFile) missing() []verbs.SGE { return []verbs.SGE{verbs.SGEOf(m, m.page+64, 8)} }
 
 // remote makes the second page the remote memory of a work request.
@@ -49,12 +49,13 @@ func (m *mappedFile) remote(wr verbs.SendWR) verbs.SendWR {
 	return wr
 }
 
-// A faultCase is a request that uses a missing page.
+// A faultCase is a request that uses the second page of a file.
 type faultCase struct {
-	// request returns the request of the end a. The files belong to a and b.
+	// request returns a request for the queue pair of a. The file own is registered by
+	// a, and peers by b.
 	request     func(a, b *end, own, peers *mappedFile) verbs.SendWR
-	status      verbs.Status // status of the request
-	recvsToFile bool         // the message is received into the file of b
+	status      verbs.Status // expected status of the request
+	recvsToFile bool         // true if the receive buffer of b is in the file peers
 }
 
 var faultCases = map[string]faultCase{
@@ -90,7 +91,8 @@ var faultCases = map[string]faultCase{
 	}, verbs.StatusRemOpErr, true},
 }
 
-// run checks a pair of ends. The function turn() passes on what the ends have sent.
+// run checks the request, with a complete file and with a missing page. The function
+// turn() delivers queued packets.
 func (c *faultCase) run(t *testing.T, a, b *end, turn func()) {
 	own, peers := registerFile(t, a), registerFile(t, b)
 	post := func() verbs.WC {
@@ -121,8 +123,7 @@ func (c *faultCase) run(t *testing.T, a, b *end, turn func()) {
 	require.False(t, debug.SetPanicOnFault(false), "the setting is restored")
 }
 
-// TestTruncatedFile checks that operations on pages that a file does not have any more
-// fail, on the local path and on the wire path, at both ends.
+// TestTruncatedFile checks that requests fail if they use a page that the file has lost.
 func TestTruncatedFile(t *testing.T) {
 	for name, c := range faultCases {
 		t.Run(name+"/local", func(t *testing.T) {
@@ -136,8 +137,7 @@ func TestTruncatedFile(t *testing.T) {
 	}
 }
 
-// TestGuardedPanics checks that guarded passes on panics that no access to memory has
-// caused.
+// TestGuardedPanics checks that guarded() passes on a panic that is no memory fault.
 func TestGuardedPanics(t *testing.T) {
 	cause := errors.New("a bug")
 	require.PanicsWithValue(t, cause, func() { guarded(func() { panic(cause) }) })

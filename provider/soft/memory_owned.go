@@ -19,14 +19,14 @@ type ownedMemory struct {
 	huge   bool        // true if mapped consists of huge pages
 }
 
-// regionDescriptors limits the descriptors of shared regions to a part of RLIMIT_NOFILE:
-// one of so many. Arbitrary.
+// The shared regions of a device use at most RLIMIT_NOFILE / regionDescriptors
+// descriptors. Arbitrary.
 const regionDescriptors = 8
 
-// allocate maps zeroed memory for a region. Peers on this host can map the memory if
-// they may access the region. The configuration and the number of descriptors can forbid
-// this. Huge pages in a memfd may be missing at an access, which raises SIGBUS. So
-// memory of huge pages is always private.
+// allocate maps zeroed memory for a region. The memory is private, or peers on this host
+// can map it. It is private if no peer may access the region, if the configuration says
+// so, or if there are too many shared regions. Memory of huge pages is always private,
+// because an access to a missing huge page of a memfd raises SIGBUS.
 func (d *device) allocate(attr *verbs.AllocAttr) (ownedMemory, error) {
 	const remote = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 	if attr.HugePages {

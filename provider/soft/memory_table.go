@@ -24,12 +24,13 @@ const (
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
-	// held by insert() and the callers of remove(), not by find()
+	// guards the fields below, and changes of slots; find() does not hold it
 	mu      sync.Mutex
 	regions int // number of regions in the table
 	// number of slots that are not nil
 	used int
-	// the upper 24 bits of the keys of all memory windows; no region has such a key
+	// upper 24 bits of the keys of all memory windows; no region has a key with these
+	// bits
 	windowKeys map[uint32]struct{}
 	// Slots of removed regions point to removedMark. No region has its key, which is 0.
 	removedMark mr
@@ -104,8 +105,8 @@ func (t *mrTable) makeRoom() {
 	t.slots.Store(&slots)
 }
 
-// put stores a region in the first slot that is nil or removed. It returns true if that
-// slot was nil.
+// put stores a region in the first slot that is nil or holds removedMark. It returns
+// true if the slot was nil.
 func (s mrSlots) put(m, removedMark *mr) (fresh bool) {
 	mask := uint32(len(s) - 1)
 	for i := m.key & mask; ; i = (i + 1) & mask {

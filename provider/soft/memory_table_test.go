@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The keys of two regions are independent, even in the same table entry. So a peer that
-// knows one key can not guess another one.
+// The keys of two regions are independent, even if both use the same table entry. So a
+// peer that knows one key can not guess another one.
 func TestKeysCanNotBeGuessed(t *testing.T) {
 	const regions, near = 2000, 1 << 12
 	var table mrTable
@@ -27,7 +27,7 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 		last = m.key
 		set += bits.OnesCount32(m.key)
 		if i%2 == 0 {
-			table.remove(m) // The next region may get this region's entry.
+			table.remove(m) // The next region may use the same table entry.
 		}
 	}
 	// A random key is less than 4096 above or below the previous key with the probability

@@ -20,15 +20,15 @@ const maxMW = maxMR
 type mw struct {
 	pd     *pd
 	key    atomic.Uint32 // see verbs.MW.RKey
-	bound  *mr           // entry in the table; nil while the window is free
+	bound  *mr           // entry in the mrTable; nil while the window is not bound
 	closed bool
 }
 
-// A binding belongs to an mr that is a bound window.
+// A binding says which window an mr stands for, and to what that window is bound.
 type binding struct {
 	window *mw
-	region *mr // region whose memory the window shows
-	qp     *qp // only its peer may use the window
+	region *mr // region that the window is bound to
+	qp     *qp // queue pair that the window is bound to; only its peer may use the window
 }
 
 // AllocMW implements verbs.PD.
@@ -86,7 +86,8 @@ func (t *mrTable) newWindowKey() (uint32, error) {
 	return key, nil
 }
 
-// hasRegionLike reports whether a region has a key with the same upper 24 bits.
+// hasRegionLike reports whether the table has a region whose key has the same upper 24
+// bits as the given key.
 func (t *mrTable) hasRegionLike(key uint32) bool {
 	for low := range uint32(256) {
 		if t.find(key&^0xff|low) != nil {
@@ -96,8 +97,8 @@ func (t *mrTable) hasRegionLike(key uint32) bool {
 	return false
 }
 
-// bind adds an entry for a window. It returns false if the window is bound or closed, or
-// if the region is closed.
+// bind adds the entry e of a window that is being bound. It returns false if the window
+// is already bound or closed, if the region is closed, or if the table is full.
 func (t *mrTable) bind(e *mr) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,8 +117,8 @@ func (t *mrTable) bind(e *mr) bool {
 	return true
 }
 
-// unbind makes a window free, and waits until remote operations on its memory have
-// finished. It does nothing if the window is free. The caller holds mu.
+// unbind removes the entry of a window, and waits until remote operations on its memory
+// have finished. It does nothing if the window is not bound. The caller holds mu.
 func (t *mrTable) unbind(w *mw) {
 	e := w.bound
 	if e == nil {
@@ -133,8 +134,8 @@ func (t *mrTable) unbind(w *mw) {
 	e.window.region.windows--
 }
 
-// close removes a region. It returns false if the region was closed before. While windows
-// are bound to the region, the error is verbs.ErrBusy.
+// close removes a region. It returns false if the region was closed before, and
+// verbs.ErrBusy while windows are bound to the region.
 func (t *mrTable) close(m *mr) (removed bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +150,7 @@ func (t *mrTable) close(m *mr) (removed bool, err error) {
 	return true, nil
 }
 
-// A bindRequest is the part of a request OpBindMW that other requests do not have.
+// A bindRequest has the parameters of a request OpBindMW.
 type bindRequest struct {
 	window *mw
 	region *mr
@@ -158,8 +159,8 @@ type bindRequest struct {
 	access verbs.Access
 }
 
-// newBindRequest returns the part of a checked request OpBindMW. The window has the new
-// key from now on, but no peer can use it yet.
+// newBindRequest returns the parameters of a request OpBindMW that was checked. It gives
+// the window its new key. Peers can use the key once the bind is executed.
 func newBindRequest(wr *verbs.SendWR) bindRequest {
 	b := wr.Bind
 	r := bindRequest{window: b.MW.(*mw), region: b.MR.(*mr), addr: b.Addr, length: b.Length, access: b.Access}

@@ -22,8 +22,8 @@ type packetConn interface {
 	Push(to *udp.Route, p wire.Packet)
 	// Flush sends the queued packets.
 	Flush()
-	// OnTimeout is called after a missing acknowledgement on the route. The packetConn
-	// then forgets what it knows about the network path.
+	// OnTimeout is called when a packet on the route was not acknowledged in time. The
+	// packetConn then discards what it has stored about the network path.
 	OnTimeout(to *udp.Route)
 }
 

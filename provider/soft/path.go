@@ -21,10 +21,10 @@ type path interface {
 	// transmit sends requests until the send queue is empty or the path is full. The
 	// path calls transmit() itself when it has room again.
 	transmit()
-	// sendInline sends one SEND that is not in the send queue. The send queue must have
-	// no unsent request. The peer perhaps sees the message only after the next call of
-	// transmit(). sendInline returns the path sequence of the last fragment, or false if
-	// nothing was sent.
+	// sendInline sends one SEND that is not in the send queue. All requests in the send
+	// queue must have been sent. Perhaps the peer sees the message only after the next
+	// call of transmit(). sendInline returns the path sequence of the message's last
+	// fragment, or false if nothing was sent.
 	sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool)
 	// resend repeats the request that the peer has refused with an RNR NAK, and the
 	// requests after it.
@@ -40,23 +40,24 @@ type path interface {
 	consumeArrived()
 	// abort sends a NAK for an incomplete request, and then calls requestFailed.
 	abort(a outcome)
-	// accessSource returns who is blamed for the peer's access errors; see
-	// access.ErrorLimit. It returns false if the peer is this process, and on a UD queue
+	// accessSource returns the source under which access.ErrorLimit counts access errors
+	// of the peer. It returns false if the peer is this process, and for a UD queue
 	// pair.
 	accessSource() (access.Source, bool)
-	// rebind offers the path a new end of shared memory. Perhaps this side has made both
-	// ends of its present memory, and the peer has not taken the second one. Then the
-	// result moved is a new path that uses the offered end. Nothing was sent over the
-	// old path yet, so the queue pair sends all its requests over the new path. If taken
-	// is false, the caller still owns the offered end.
+	// rebind is called when connection management binds an End to a queue pair that
+	// already has a path. Perhaps that path uses an End that this device has made, and
+	// the peer has not taken the other End. Then nothing was sent over the path yet, and
+	// the result moved is a new path that uses the bound End. The queue pair sends all
+	// its requests over the new path. If taken is false, the caller still owns the bound
+	// End.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone reports that the peer's process has ended without closing the connection.
-	// A path ignores the call if it does not use the given end.
+	// A path that does not use the given End ignores the call.
 	peerGone(end *shm.End)
-	// awaitsNotices processes what the peer has published. It then reports whether the peer
-	// has announced notices that have not arrived, while requests are outstanding. The
-	// notices say which of these requests the peer has executed. A path returns false if it
-	// does not use the given end.
+	// awaitsNotices reports whether the peer has sent notices that have not arrived,
+	// while requests are outstanding. These notices say which of the requests the peer
+	// has executed. Before that, awaitsNotices processes all slots that have arrived. It
+	// returns false if the path does not use the given End.
 	awaitsNotices(end *shm.End) bool
 	// receiveAt makes a UD queue pair receive at one address only; see
 	// connmgr.QueuePair.

@@ -17,8 +17,8 @@ const (
 	epollEveryUD = rareEvery
 	// One of clockEvery calls of drive checks the timers. Arbitrary.
 	clockEvery = rareEvery
-	// Usually acknowledgements are read only if a signaled request waits for them. In
-	// one of ackEvery calls of drive they are always read. Arbitrary.
+	// Most calls of drive read acknowledgements only if something waits for them; see
+	// shmPeer.awaitsAck. Every ackEvery-th call always reads them. Arbitrary.
 	ackEvery = 64
 	// A connection becomes idle after idleAfter calls of drive without work. Arbitrary.
 	idleAfter = 256
@@ -60,16 +60,16 @@ type pollSchedule struct {
 	drives uint32     // number of calls of drive so far; wraps
 	active []*shmPeer // connections that each call of drive polls
 	idle   []*shmPeer // connections of which each call of drive polls one, in turn
-	// index of the idle connection that was polled last; nextIdleConn first adds one
+	// index of the idle connection that was polled last
 	nextIdle int
 }
 
 // begin counts a call of drive.
 func (p *pollSchedule) begin() { p.drives++ }
 
-// rareDue reports whether this call of drive checks sockets, timers and epoll. The
-// parameter wireInUse is true if the shard has wire path sockets. If the shard has such
-// sockets but no active connections, every call checks.
+// rareDue reports whether this call of drive checks sockets, timers and epoll. Usually
+// one of rareEvery calls does. Every call does if the shard has sockets of the wire path
+// (wireInUse) and no active connections.
 func (p *pollSchedule) rareDue(wireInUse bool) bool {
 	return p.drives%rareEvery == 0 || wireInUse && len(p.active) == 0
 }
@@ -80,9 +80,9 @@ func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }
 // acks reports whether this call of drive reads all acknowledgements; see ackEvery.
 func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }
 
-// epoll reports whether this call of drive polls epoll. The parameter epollOnly is true
-// if some sockets are polled only by epoll. The parameter wireInUse is true if the shard
-// has wire path sockets.
+// epoll reports whether this call of drive polls the epoll descriptor. The parameter
+// epollOnly is true if the shard has sockets that are polled in no other way. The
+// parameter wireInUse is true if the shard has sockets of the wire path.
 func (p *pollSchedule) epoll(epollOnly, wireInUse bool) bool {
 	return p.drives%epollEvery == 0 || epollOnly && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
 }
@@ -106,7 +106,7 @@ func (p *pollSchedule) activate(c *shmPeer) {
 	}
 }
 
-// rests reports whether an active connection had no work for idleAfter calls.
+// rests reports whether a connection had no work for more than idleAfter calls of drive.
 func (p *pollSchedule) rests(c *shmPeer) bool { return p.drives-c.schedule.lastWork > idleAfter }
 
 func (p *pollSchedule) makeIdle(c *shmPeer) { p.move(c, pollIdle) }
@@ -117,9 +117,10 @@ func (p *pollSchedule) remove(c *shmPeer) { p.move(c, pollParked) }
 // crowded reports whether more than maxPolledIdle connections are polled.
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
-// armForSleep is called before the owner may sleep. The function arm asks the peer of a
-// connection to ring the doorbell. If there is already work, arm and armForSleep return
-// false. Connections beyond maxPolledIdle are parked.
+// armForSleep prepares for a sleep of the owner. For each connection on the lists it
+// calls the function arm, which asks the peer to ring the doorbell. If a connection has
+// work, arm returns false, and so does armForSleep. While more than maxPolledIdle
+// connections are polled, armForSleep parks the connections that it has armed.
 func (p *pollSchedule) armForSleep(arm func(*shmPeer) bool) bool {
 	return p.armList(p.idle, arm) && p.armList(p.active, arm)
 }
@@ -136,9 +137,10 @@ func (p *pollSchedule) armList(conns []*shmPeer, arm func(*shmPeer) bool) bool {
 	return true
 }
 
-// parkUnused parks connections without work for parkAfter calls of drive, until
-// maxPolledIdle are left. The function arm asks a peer to ring the doorbell. If there is
-// work, it returns false.
+// parkUnused parks connections that had no work for more than parkAfter calls of drive,
+// while more than maxPolledIdle connections are polled. It first calls the function arm,
+// which asks the peer to ring the doorbell. If the connection has work, arm returns
+// false, and the connection is not parked.
 func (p *pollSchedule) parkUnused(arm func(*shmPeer) bool) {
 	if !p.crowded() {
 		return

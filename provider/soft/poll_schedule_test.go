@@ -19,8 +19,7 @@ func newSchedule(n int) (*pollSchedule, []*shmPeer) {
 	return p, conns
 }
 
-// count simulates n calls of drive. It returns how often the function due has returned
-// true.
+// count simulates n calls of drive, and returns in how many of them due() is true.
 func (p *pollSchedule) count(n int, due func() bool) (times int) {
 	for range n {
 		p.begin()

@@ -25,7 +25,7 @@ type qp struct {
 	signalAll bool
 
 	state verbs.QPState
-	// closed is atomic because connection management reads it outside enter and leave.
+	// closed is atomic because connection management reads it without shard.enter().
 	closed  atomic.Bool
 	drained bool // true if AsyncSQDrained was raised since the state became SQD
 	attr    verbs.QPAttr
@@ -38,7 +38,7 @@ type qp struct {
 	windows map[*mw]struct{} // bound windows; guarded by mrTable.mu
 	// attempt of the last connection on the local path; see shm.Dest
 	attempt uint8
-	// true after the first connection on the local path has begun
+	// true once a connection on the local path has begun
 	wasConnected bool
 	// path to the peer; nil for an RC queue pair that has not entered RTR
 	path path
@@ -115,8 +115,8 @@ func (q *qp) register() error {
 	return nil
 }
 
-// attachToShard checks the queues, calls the function attach, and counts references to
-// the PD, CQs and SRQ.
+// attachToShard checks the queues, calls attach(), and counts references to the PD, CQs
+// and SRQ.
 func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -268,7 +268,7 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 }
 
 // nextAttempt returns a new attempt number; see shm.Dest. A connection on the local path
-// needs one when it begins, and when the peer has refused requests.
+// uses a new number when it begins, and after the peer has refused requests.
 func (q *qp) nextAttempt() uint8 {
 	q.attempt++
 	return q.attempt

@@ -18,8 +18,7 @@ type qpDemux struct {
 	due  []wireQP          // queue pairs that have something to send
 	// congestion control of the RC connections, by peer address
 	congestions map[netip.Addr]*congestion
-	// true during sendAll: acknowledgements are not delayed then, because the owner may
-	// sleep next
+	// true during sendAll, which sends acknowledgements without delay
 	flushAll bool
 	// true if packets were queued after the last flush
 	unflushed bool
@@ -28,7 +27,7 @@ type qpDemux struct {
 }
 
 // receive delivers a packet to its queue pair. It returns false if the partition or the
-// queue pair number is wrong (IBTA vol. 1, 9.6.1). The ICRC was checked before.
+// queue pair number is wrong (IBTA vol. 1, 9.6.1). The caller has checked the ICRC.
 func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	bth := p.BTH()
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
@@ -55,9 +54,9 @@ func (s *qpDemux) push(to *udp.Route, p wire.Packet) {
 	s.conn.Push(to, p)
 }
 
-// flushFirst sends the queued packets, but only in its first call after sendDue. Packets
-// of later calls wait for the next sendDue. So one system call can send the packets of
-// many connections.
+// flushFirst sends the queued packets, but only in its first call after sendDue. After
+// that, packets wait for the next sendDue, so that one system call can send the packets
+// of many connections.
 func (s *qpDemux) flushFirst() {
 	if s.unflushed && !s.flushed {
 		s.flushed = true
@@ -70,7 +69,7 @@ func (s *qpDemux) flush() {
 	s.conn.Flush()
 }
 
-// idle reports whether nothing is due and no packet is queued.
+// idle reports whether there is nothing to send.
 func (s *qpDemux) idle() bool { return len(s.due) == 0 && !s.unflushed }
 
 // sendListed lets the queue pairs in s.due send. Queue pairs with unsent packets stay in
@@ -90,8 +89,8 @@ func (s *qpDemux) sendListed() {
 	s.flush()
 }
 
-// sendAll sends what is due, and the delayed acknowledgements. It returns false if
-// something is left.
+// sendAll is called before the owner may sleep. It sends what is due, and also the
+// delayed acknowledgements. It returns false if something is left.
 func (s *qpDemux) sendAll() bool {
 	s.flushAll = true
 	s.sendDue()

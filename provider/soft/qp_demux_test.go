@@ -21,8 +21,8 @@ type flushCounter struct {
 
 func (f *flushCounter) Flush() { f.flushes++ }
 
-// The first packets are sent at once. Packets of later posts are sent with the next
-// poll, or before the owner sleeps.
+// The packets of the first post are sent at once. Packets of later posts are sent with
+// the next poll, or before the owner sleeps.
 func TestPostsShareAFlush(t *testing.T) {
 	p := newScript(t)
 	conn := &flushCounter{packetConn: p}
@@ -49,7 +49,8 @@ func TestPostsShareAFlush(t *testing.T) {
 	want(4)
 }
 
-// A connection knows the socket of the peer until packets are lost.
+// A connection stores from which socket the peer sends. It forgets the socket after a
+// loss.
 func TestPeerSocket(t *testing.T) {
 	p := newScript(t)
 	p.e.post(verbs.SendWR{Opcode: verbs.OpSend})

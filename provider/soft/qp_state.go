@@ -104,8 +104,8 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
 		if q.path != nil {
-			// Acknowledged requests complete with success. An acknowledgement may be
-			// valid only after all slots that have arrived.
+			// Acknowledged requests complete with success. Slots that have arrived must
+			// be processed first, because acknowledgements may depend on them.
 			q.path.consumeArrived()
 			q.path.takeAcks()
 		}

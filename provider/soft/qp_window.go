@@ -4,8 +4,8 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// This file binds memory windows to a queue pair, makes them free, and finds the memory
-// that the peer may use.
+// This file binds memory windows to a queue pair, unbinds them, and finds the memory
+// that a peer's request names.
 
 // checkLocalRequest checks a request OpBindMW or OpLocalInv when it is posted.
 func (q *qp) checkLocalRequest(wr *verbs.SendWR) error {
@@ -46,8 +46,8 @@ func (q *qp) bind(r *bindRequest, key uint32) bool {
 	})
 }
 
-// invalidate makes the window with a key free. It returns false unless the window is
-// bound to this queue pair.
+// invalidate unbinds the window with a key. It returns false unless the window is bound
+// to this queue pair.
 func (q *qp) invalidate(key uint32) bool {
 	t := &q.dev.mrs
 	t.mu.Lock()
@@ -60,7 +60,7 @@ func (q *qp) invalidate(key uint32) bool {
 	return true
 }
 
-// unbindWindows makes all windows free that are bound to the queue pair.
+// unbindWindows unbinds all windows that are bound to the queue pair.
 func (q *qp) unbindWindows() {
 	if q.windows == nil {
 		return
@@ -73,8 +73,9 @@ func (q *qp) unbindWindows() {
 	}
 }
 
-// acquireRemote returns the region or window that a peer's request names, and the memory.
-// It returns nil if the request is not allowed. The memory stays mapped until release().
+// acquireRemote returns the region or window that a peer's request names, and the bytes
+// that the request may access. It returns nil if the request is not allowed. The memory
+// stays mapped until release() is called.
 func (q *qp) acquireRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {
 	m := q.dev.mrs.find(key)
 	if m == nil || m.pd != q.pd && !m.shownTo(q) || m.access&access != access {

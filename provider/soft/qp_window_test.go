@@ -11,13 +11,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A testWindow is a window with the first page of its region.
+// A testWindow is a memory window and the region that it is bound to.
 type testWindow struct {
 	verbs.MW
 	mr verbs.MR
 }
 
-// newWindow returns a window and a region that peers on this host can map.
+// newWindow returns a window that is not bound yet, and a region that peers on this host
+// can map.
 func (e *end) newWindow() *testWindow {
 	e.t.Helper()
 	mr, err := e.pd.Alloc(&verbs.AllocAttr{Size: endSize, Access: verbs.AccessAll | verbs.AccessMWBind})
@@ -31,14 +32,15 @@ func (e *end) newWindow() *testWindow {
 	return &testWindow{w, mr}
 }
 
-// bind returns a signaled request that binds the window.
+// bind returns a signaled request that binds the window to the first 4096 bytes of the
+// region.
 func (w *testWindow) bind(id uint64) verbs.SendWR {
 	return verbs.SendWR{ID: id, Opcode: verbs.OpBindMW, Flags: verbs.SendSignaled, RKey: verbs.IncRKey(w.RKey()),
 		Bind: &verbs.MWBind{MW: w.MW, MR: w.mr, Addr: w.mr.Addr(), Length: 4096, Access: verbs.AccessRemoteRead}}
 }
 
-// The peer maps a region when it knows the key of the region. It never maps the region
-// of a window, because the mapping would show the whole region.
+// A peer that knows the key of a region maps the region. It maps nothing for the key of
+// a window, because the mapping would contain the whole region.
 func TestWindowIsNotMapped(t *testing.T) {
 	a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
 	w := b.newWindow()
@@ -97,7 +99,8 @@ func TestWireSendInvSent(t *testing.T) {
 	p.wantDone("", verbs.StatusSuccess, 1, 2)
 }
 
-// The requests around a bind are sent again, and the bind is executed once.
+// When the requests before and after a bind are sent again, the bind is not executed
+// again.
 func TestWireBindIsNotRepeated(t *testing.T) {
 	p := newScript(t)
 	w := p.e.newWindow()
@@ -116,7 +119,8 @@ func TestWireBindIsNotRepeated(t *testing.T) {
 	p.wantDone("", verbs.StatusSuccess, 3)
 }
 
-// A bind that fails ends the queue pair, after the requests before it.
+// A bind that fails moves the queue pair to the error state, after the requests before
+// it have completed.
 func TestWireBindFails(t *testing.T) {
 	p := newScript(t)
 	w := p.e.newWindow()
@@ -133,7 +137,7 @@ func TestWireBindFails(t *testing.T) {
 		[]verbs.Status{got[0].Status, got[1].Status, got[2].Status})
 }
 
-// RESET makes the windows of a queue pair free, so that its next peer can not use them.
+// RESET unbinds the windows of a queue pair, so that its next peer can not use them.
 func TestResetUnbindsWindows(t *testing.T) {
 	a, _ := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
 	w := a.newWindow()

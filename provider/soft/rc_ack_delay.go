@@ -15,19 +15,20 @@ const (
 type ackState uint8
 
 const (
-	// ackNotDue: the peer waits for no acknowledgement. This is the state at first and
-	// after each acknowledgement or NAK.
+	// ackNotDue: no acknowledgement is due. This is the state at first, and after each
+	// acknowledgement or NAK.
 	ackNotDue ackState = iota
-	// ackDue: the next call of shard.drive() sends an acknowledgement. The peer has
-	// asked for it in a request that was executed or repeated.
+	// ackDue: a request of the peer has asked for an acknowledgement. The next call of
+	// shard.drive() sends it.
 	ackDue
-	// ackDelayed: the acknowledgement may be delayed. In the state ackDue this side has
-	// sent a request, which is probably a reply.
+	// ackDelayed: like ackDue, but the acknowledgement may be delayed. This state
+	// follows ackDue when this side sends a request, which is probably a reply.
 	ackDelayed
 )
 
-// ackDelay delays acknowledgements after a reply. Then one acknowledgement can cover
-// several messages. The zero value is ready to use.
+// An ackDelay decides when an acknowledgement is sent. After a reply, the
+// acknowledgement is delayed, so that it can cover several messages. The zero value is
+// ready to use.
 type ackDelay struct {
 	state ackState
 	// number of calls of shard.drive() for which the acknowledgement was delayed
@@ -35,7 +36,7 @@ type ackDelay struct {
 	ackedTo uint64 // all sequences of the peer below ackedTo were acknowledged
 }
 
-// due reports whether an acknowledgement has to be sent, now or later.
+// due reports whether an acknowledgement has to be sent, at once or after a delay.
 func (a *ackDelay) due() bool { return a.state != ackNotDue }
 
 // schedule makes an acknowledgement due.
@@ -45,21 +46,23 @@ func (a *ackDelay) schedule() {
 	}
 }
 
-// scheduleNow makes an acknowledgement due that is not delayed.
+// scheduleNow makes an acknowledgement due, without a delay.
 func (a *ackDelay) scheduleNow() {
 	a.schedule()
 	a.drives = maxAckDelays
 }
 
-// requestSent is called after this side has sent a request.
+// requestSent is called after this side has sent a request. From then on, a due
+// acknowledgement may be delayed.
 func (a *ackDelay) requestSent() {
 	if a.state == ackDue {
 		a.state = ackDelayed
 	}
 }
 
-// delay counts a call of shard.drive(). It reports whether the due acknowledgement may
-// wait for a later call. All packets before the sequence end were executed.
+// delay reports whether a due acknowledgement may wait for a later call of
+// shard.drive(). It also counts the delays. The parameter end is the sequence after the
+// last executed packet.
 func (a *ackDelay) delay(end uint64) bool {
 	a.drives++
 	return a.state == ackDelayed && a.drives < maxAckDelays && end-a.ackedTo < maxDelayedPackets
@@ -68,5 +71,6 @@ func (a *ackDelay) delay(end uint64) bool {
 // sent records that all sequences below end were acknowledged.
 func (a *ackDelay) sent(end uint64) { a.state, a.ackedTo = ackNotDue, end }
 
-// cancel is called when a NAK was sent, which is also an acknowledgement.
+// cancel is called after a NAK was sent. No acknowledgement is due then, because the NAK
+// also acknowledges all packets before it.
 func (a *ackDelay) cancel() { a.state = ackNotDue }

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// exchangeMessage delivers a SEND with AckReq, and posts a reply. The reply must be sent
-// before the acknowledgement.
+// exchangeMessage delivers a SEND with AckReq to the queue pair, and posts a reply. The
+// reply must be sent before the acknowledgement.
 func (p *script) exchangeMessage(seq uint64) {
 	p.t.Helper()
 	p.e.recv(seq, 0, 10)
@@ -23,8 +23,7 @@ func (p *script) exchangeMessage(seq uint64) {
 	p.deliver(p.ack(seq))
 }
 
-// Without a request of its own, the queue pair acknowledges in the next call of
-// shard.drive().
+// A queue pair that sends no request acknowledges in the next call of shard.drive().
 func TestWireAckWithoutReply(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
@@ -47,7 +46,7 @@ func TestWireAckIsDelayed(t *testing.T) {
 	p.wantQuiet("the acknowledgement is sent once")
 }
 
-// One acknowledgement covers all messages that arrive during the delay.
+// One acknowledgement covers all messages that arrive while it is delayed.
 func TestWireAckBurst(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(maxDelayedPackets - 1) {

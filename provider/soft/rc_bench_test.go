@@ -58,10 +58,10 @@ func cpuTime(b *testing.B) float64 {
 	return float64(now.Nano())
 }
 
-// run measures the function step, which carries the given number of messages.
+// run measures the function step. A call of step sends the given number of messages.
 func (w *wireBench) run(messages int, step func()) {
 	for range 64 {
-		step() // The first packets open connected sockets.
+		step() // The first packets cause the shard to open connected sockets.
 	}
 	w.b.ReportAllocs()
 	w.b.ResetTimer()

@@ -27,7 +27,8 @@ func (c *rcConn) receiveResponse(p wire.Packet) {
 	}
 }
 
-// receiveAck processes an ACK or NAK for the packet seq. It drops reserved syndromes.
+// receiveAck processes an ACK or NAK for the packet seq. It drops packets with reserved
+// syndromes.
 func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	switch kind := syndrome.Kind(); {
 	case kind == wire.SyndromeAck:

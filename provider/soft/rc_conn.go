@@ -103,8 +103,8 @@ func (c *rcConn) sendDue() (done bool) {
 	return done
 }
 
-// send sends what can be sent now, requests before responses. It returns false if
-// something is left.
+// send sends what can be sent now: first requests, and then responses. It returns false
+// if something is left.
 func (c *rcConn) send() (done bool) {
 	requested := c.sendRequests()
 	return c.sendResponses() && requested
@@ -122,8 +122,8 @@ func (c *rcConn) schedule() {
 // resend implements path. The peer has refused the oldest unacknowledged packet with an
 // RNR NAK. That packet and all packets after it are sent again.
 func (c *rcConn) resend() {
-	// The peer may still send sequence NAKs for packets in flight. recoveryResend
-	// ignores them.
+	// The peer may still send sequence NAKs for packets in flight. In the state
+	// recoveryResend they are ignored.
 	c.retry.goBack(recoveryResend)
 	c.goBack()
 }
@@ -135,14 +135,15 @@ func (c *rcConn) takeAcks() bool { return false }
 // acked implements path.
 func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
 
-// stopResponding implements path. It still sends a due acknowledgement, because the
-// peer's executed requests have to succeed.
+// stopResponding implements path. It still sends a due acknowledgement, so that executed
+// requests complete successfully at the peer.
 func (c *rcConn) stopResponding() {
 	c.stopSending()
 	// An acknowledgement must not cover a READ or atomic whose response is still due.
 	res := c.resp.resources.nextPending()
 	if c.acks.due() && (res == nil || res.first >= c.resp.dataEnd) && !c.sendAck() {
-		// Packets of other connections may occupy all buffers until they are sent.
+		// Queued packets of other connections may occupy all buffers. flush() sends
+		// these packets and makes room.
 		c.demux.flush()
 		c.sendAck()
 	}
@@ -176,8 +177,7 @@ func (c *rcConn) detach() {
 	c.demux.conn.Close(&c.to)
 }
 
-// rebind implements path. It does not take the end, because the wire path has no shared
-// memory.
+// rebind implements path. It does nothing, because the wire path has no shared memory.
 func (*rcConn) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
 // attributesChanged implements path.

@@ -94,8 +94,8 @@ func TestWireClosedAfterTheLastMessage(t *testing.T) {
 	}
 }
 
-// A queue pair fails while packets of other connections occupy all buffers. They are sent
-// first, and then the acknowledgement.
+// A queue pair fails while packets of other connections occupy all buffers. These
+// packets are sent, and then the acknowledgement of the failed queue pair.
 func TestWireClosedWithoutRoom(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
