@@ -86,11 +86,23 @@ pairtest() {
 	stop_server
 }
 
+# rping_client ARGUMENTS... runs rping as a client, which sends 10 messages and compares the
+# replies. Its thread for CM events may still read the event channel when its main thread
+# has closed the channel. Then rping reports an error although all replies were right. So
+# rping_client accepts this error after 10 replies.
+rping_client() {
+	status=0
+	rping -c "$@" -C 10 -V -v >/tmp/rping_output 2>&1 || status=$?
+	cat /tmp/rping_output
+	[ "$(grep -c '^ping data: ' /tmp/rping_output)" = 10 ]
+	[ $status = 0 ] || grep -q '^rdma_get_cm_event: Bad file descriptor$' /tmp/rping_output
+}
+
 # rping_both runs rping twice against the soft device, which is first the server and then
 # the client. send_both PROGRAM SIZE does the same with a program of perftest.
 rping_both() {
 	serve_in_peer $go rping $soft -listen $PEER:7174
-	rping -c -a $PEER -C 10 -V
+	rping_client -a $PEER
 	wait_server
 	serve rping -s -a $ADDR -C 10 -V
 	$in_peer $go rping $soft -connect $ADDR:7174

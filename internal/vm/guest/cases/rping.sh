@@ -1,4 +1,4 @@
 # rping of rdmacm-utils at both ends.
 serve rping -s -a $ADDR -C 10 -V
-rping -c -a $ADDR -C 10 -V
+rping_client -a $ADDR
 wait_server

@@ -1,3 +1,3 @@
 serve $go rping $rdmacore -listen $ADDR:7174
-rping -c -a $ADDR -C 10 -V -v
+rping_client -a $ADDR
 wait_server

@@ -14,7 +14,7 @@ serve ib_send_bw -R -F -d rxe0 -n 200 -s 4096
 $in_peer $go send_bw $soft -connect $ADDR:18515 -count 200 -size 4096
 kill $server || true
 serve_in_peer $go rping $soft -listen $PEER:7174
-rping -c -a $PEER -C 10 -V
+rping_client -a $PEER
 kill $server || true
 serve rping -s -a $ADDR -C 10 -V
 $in_peer $go rping $soft -connect $ADDR:7174

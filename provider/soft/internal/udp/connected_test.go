@@ -78,7 +78,7 @@ func (r *rig) sendWithIDs(sizes []int) (ids []uint16) {
 		i += n
 		id++
 	}
-	r.send.flush()
+	r.flush()
 	require.Zero(r.t, r.send.queued)
 	return ids
 }
@@ -91,7 +91,7 @@ func TestConnectAfterManyPackets(t *testing.T) {
 		for i := range 2 * connectAfter {
 			require.Equal(t, i >= connectAfter, r.to.socket != nil, "after %d packets", i)
 			r.queue(i)
-			r.send.flush()
+			r.flush()
 		}
 		got := r.received()
 		require.Len(t, got.sizes, 2*connectAfter)
@@ -120,7 +120,7 @@ func TestConnectOneInEachPoll(t *testing.T) {
 				n++
 			}
 		}
-		r.send.flush()
+		r.flush()
 		r.received()
 		return n
 	}
@@ -147,7 +147,7 @@ func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 		r.queue(i)
 		want = append(want, i)
 	}
-	r.send.flush()
+	r.flush()
 	require.Equal(t, want, r.received().sizes)
 }
 
@@ -163,7 +163,7 @@ func TestConnectedSocketRefused(t *testing.T) {
 	for _, dest := range []*destination{refused, there, refused, there} {
 		r.to = dest
 		r.queue(10)
-		r.send.flush()
+		r.flush()
 		require.Zero(t, r.send.queued)
 	}
 	require.Nil(t, refused.socket)
@@ -186,7 +186,7 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	for range 3 {
 		r.queue(10)
 	}
-	r.send.flush()
+	r.flush()
 	require.Nil(t, r.to.socket)
 	require.Zero(t, r.send.queued)
 }
@@ -211,7 +211,7 @@ func TestConnectedSocketFull(t *testing.T) {
 	var b [packetBufSize]byte
 	flushes := 0
 	for sent := 0; sent < sendBatch; flushes++ {
-		r.send.flush()
+		r.flush()
 		require.Same(t, out, r.to.socket)
 		require.Greater(t, sendBatch-r.send.queued, sent)
 		sent = sendBatch - r.send.queued

@@ -24,11 +24,12 @@ type directRig struct {
 	ports *Ports
 	conn  *Conn
 	route Route
+	loop  *loopback
 	got   *basket // what the Conn has received
 }
 
 func newDirectRig(t *testing.T, addr string) *directRig {
-	r := &directRig{t: t, owner: newTestOwner(t), ports: testPorts(freePort(t), testSlots), got: &basket{}}
+	r := &directRig{t: t, owner: newTestOwner(t), ports: testPorts(freePort(t), testSlots), loop: newLoopback(t), got: &basket{}}
 	home := netip.MustParseAddr(addr)
 	r.conn = NewConn(&Config{Ports: r.ports, Shards: 1, Sink: r.got, Watcher: r.owner, Counts: new(counters.Set)})
 	r.route = Route{Local: home, Remote: home}
@@ -47,6 +48,7 @@ type directPeer struct {
 	t    *testing.T
 	fd   int
 	flow wire.Flow
+	loop *loopback
 	sent uint32
 }
 
@@ -58,15 +60,15 @@ func (r *directRig) peer() *directPeer {
 	at, err := hostport.LocalAddr(fd)
 	require.NoError(r.t, err)
 	to := netip.AddrPortFrom(r.route.Local, r.ports.udpPort)
-	p := &directPeer{t: r.t, fd: fd}
+	p := &directPeer{t: r.t, fd: fd, loop: r.loop}
 	p.flow.Set(at, to)
 	require.NoError(r.t, unix.Connect(fd, hostport.Sockaddr(to.Addr(), int(to.Port()))))
 	require.NoError(r.t, unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, neverFragment))
 	return p
 }
 
-// send sends packets to a queue pair of slot 0. The receiver finds out how the kernel has
-// numbered the identifications.
+// send sends packets to a queue pair of slot 0, and waits until they have arrived. The
+// receiver finds out how the kernel has numbered the identifications.
 func (p *directPeer) send(packets int) {
 	for range packets {
 		q := wire.Build(make([]byte, packetBufSize), wire.SendOnly, 64)
@@ -77,6 +79,7 @@ func (p *directPeer) send(packets int) {
 		require.NoError(p.t, err)
 		p.sent++
 	}
+	p.loop.drain(p.t)
 }
 
 // poll polls until no packets are left, at most firstEvery times more.

@@ -33,7 +33,7 @@ func TestSendTrafficClassAndHopLimit(t *testing.T) {
 				for range packets {
 					r.queue(64)
 				}
-				r.send.flush()
+				r.flush()
 				for range packets {
 					class, hops := r.header(option.class, option.hops)
 					require.Equal(t, want.trafficClass, class, "%s", addr)
@@ -87,7 +87,7 @@ func TestReceiveHeaders(t *testing.T) {
 				for range packets {
 					r.queue(64)
 				}
-				r.send.flush()
+				r.flush()
 				var got headers
 				for r.recv.receive(&got) > 0 {
 				}
@@ -101,12 +101,12 @@ func TestReceiveHeaders(t *testing.T) {
 		r.to.header.trafficClass, r.to.header.hopLimit = 0, 9
 		var got headers
 		r.queue(1)
-		r.send.flush()
+		r.flush()
 		require.Equal(t, 1, r.recv.receive(&got))
 		require.Equal(t, headers{{HopLimit: 9}}, got, "the fields of the last packet are gone")
 		require.Zero(t, testing.AllocsPerRun(10, func() {
 			r.queue(1)
-			r.send.flush()
+			r.flush()
 			r.recv.receive(discard{})
 		}))
 	}

@@ -88,7 +88,7 @@ func TestReceiverBeginsToMerge(t *testing.T) {
 		for range 16 {
 			r.queue(64)
 		}
-		r.send.flush()
+		r.flush()
 		got := &basket{}
 		for r.recv.receive(got) > 0 {
 			calls++
@@ -123,7 +123,7 @@ func TestReceiveMergedDamage(t *testing.T) {
 func TestReceiveMergedForAnotherShard(t *testing.T) {
 	r := mergedRig(t)
 	r.queue(64)
-	r.send.flush()
+	r.flush()
 	picky := &onlyQP{qpn: 0x124}
 	require.Equal(t, 1, r.recv.receive(picky))
 	require.Equal(t, mergeOn, r.recv.merging.state, "the queue pair belonged to this shard")
@@ -132,12 +132,12 @@ func TestReceiveMergedForAnotherShard(t *testing.T) {
 	p.BTH().SetDestQP(0x200)
 	p.BTH().SetPSN(psn.New(1))
 	r.send.put(p, r.to, 0)
-	r.send.flush()
+	r.flush()
 	require.Equal(t, 1, r.recv.receive(picky))
 	require.Equal(t, mergeOff, r.recv.merging.state)
 	require.EqualValues(t, 2, r.count(counters.RcvdNoQPErr))
 	r.queue(64)
-	r.send.flush()
+	r.flush()
 	require.Equal(t, []int{64}, r.received().sizes)
 }
 

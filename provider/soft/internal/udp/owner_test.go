@@ -110,8 +110,9 @@ func (c *connRig) sendTo(qpn uint32, payload int, id uint16) {
 	require.NoError(c.t, unix.Sendto(c.send.shared.fd, p.Bytes(), 0, &to))
 }
 
-// drive receives all packets that have arrived.
+// drive receives all packets that were sent.
 func (c *connRig) drive() {
+	c.loop.drain(c.t)
 	for range 256 {
 		c.conn.Poll(false)
 		c.handleReady()

@@ -26,14 +26,14 @@ func TestReceiveBatchSize(t *testing.T) {
 	for range 7 {
 		r.queue(10)
 	}
-	r.send.flush()
+	r.flush()
 	take(1, false)
 	take(1, false)
 	take(1, true)
 	take(4, true)
 	take(0, true)
 	r.queue(10)
-	r.send.flush()
+	r.flush()
 	take(1, false)
 	take(0, false)
 }
@@ -45,11 +45,12 @@ func TestReceiveTooLong(t *testing.T) {
 		r.recv.largeBatches = large
 		to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
 		require.NoError(t, unix.Sendto(r.send.shared.fd, make([]byte, packetBufSize+1), 0, &to))
+		r.loop.drain(t)
 		require.Equal(t, 1, r.recv.receive(&counter{}))
 		require.EqualValues(t, 1, r.count(counters.RcvdMalformedErr))
 		require.Zero(t, r.count(counters.RcvdPkts))
 		r.queue(10)
-		r.send.flush()
+		r.flush()
 		require.Equal(t, []int{10}, r.received().sizes, "the next packet is received")
 	}
 }
@@ -62,6 +63,7 @@ func TestReceiveChecksIPID(t *testing.T) {
 	take := func(id uint16) int {
 		r.to.flow.Seal(p, id)
 		require.NoError(t, unix.Sendto(r.send.shared.fd, p.Bytes(), 0, &to))
+		r.loop.drain(t)
 		return len(r.received().sizes)
 	}
 	now := time.Hour
@@ -94,7 +96,7 @@ func TestArrivalTimes(t *testing.T) {
 	}
 	for i := range stampEvery {
 		r.queue(10)
-		r.send.flush()
+		r.flush()
 		take(1)
 		require.Zero(t, r.recv.since, "call %d", i)
 		take(0)
@@ -104,7 +106,7 @@ func TestArrivalTimes(t *testing.T) {
 	for range 3 {
 		r.queue(10)
 	}
-	r.send.flush()
+	r.flush()
 	take(1)
 	require.Equal(t, stamp, r.recv.since, "the packet arrived after that time")
 	r.recv.times.stamp = now
@@ -113,7 +115,7 @@ func TestArrivalTimes(t *testing.T) {
 	take(1)
 	take(0)
 	r.queue(10)
-	r.send.flush()
+	r.flush()
 	take(1)
 	require.Equal(t, now-40, r.recv.since)
 }
@@ -155,7 +157,7 @@ func BenchmarkPacket(b *testing.B) {
 	for b.Loop() {
 		p := wire.Build(r.send.buffer(), wire.SendOnly, 1024)
 		r.send.put(p, r.to, 0)
-		r.send.flush()
+		r.flush()
 		for r.recv.receive(sink) == 0 {
 		}
 	}

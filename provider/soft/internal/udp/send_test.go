@@ -37,7 +37,7 @@ func TestMessageForSeveralQueuePairs(t *testing.T) {
 			r.send.put(b, r.to, p.peerSocket)
 		}
 		require.Equal(t, c.want, r.send.gather(&r.send.shared, 0), "%+v", c.packets)
-		r.send.flush()
+		r.flush()
 		require.Len(t, r.received().sizes, len(c.packets))
 	}
 	require.Zero(t, r.count(counters.RxICRCEncapsulated))
@@ -48,7 +48,7 @@ func TestHeaderSocket(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	sockets := func() (got socketNumbers) {
 		r.queue(64)
-		r.send.flush()
+		r.flush()
 		require.Equal(t, 1, r.recv.receive(&got))
 		return got
 	}

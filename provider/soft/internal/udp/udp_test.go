@@ -42,6 +42,7 @@ type rig struct {
 	send sender
 	recv receiver
 	to   *destination
+	loop *loopback
 	num  int
 }
 
@@ -72,7 +73,7 @@ func openTestSocket(t *testing.T, addr string, port uint16) (int, netip.AddrPort
 func joinRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPort) *rig {
 	counts := new(counters.Set)
 	r := &rig{
-		t: t, to: &destination{},
+		t: t, to: &destination{}, loop: newLoopback(t),
 		send: newSender(out, sendBatch, packetBufSize, counts),
 		recv: newReceiver(in, dst, receiveBatch, packetBufSize, counts),
 	}
@@ -96,6 +97,12 @@ func (r *rig) queue(payload int) {
 	r.send.put(p, r.to, 0)
 }
 
+// flush sends the queued packets, and waits until they have arrived.
+func (r *rig) flush() {
+	r.send.flush()
+	r.loop.drain(r.t)
+}
+
 func (r *rig) received() *basket {
 	b := &basket{}
 	for r.recv.receive(b) > 0 {
@@ -103,7 +110,7 @@ func (r *rig) received() *basket {
 	return b
 }
 
-// Packets arrive in order. On the loopback interface they arrive at once.
+// Packets arrive in order.
 func TestSend(t *testing.T) {
 	sizes := []int{4096, 4096, 4096, 100, 100, 100, 0, 3, 1, 2, 4096}
 	for range 80 {
@@ -127,7 +134,7 @@ func (r *rig) carry(segment bool, sizes []int) {
 	for _, n := range sizes {
 		r.queue(n)
 	}
-	r.send.flush()
+	r.flush()
 	got := r.received()
 	require.Equal(r.t, sizes, got.sizes)
 	for i, num := range got.numIDs {
@@ -147,7 +154,7 @@ func TestSegmentsRefused(t *testing.T) {
 	for range 10 {
 		r.queue(64)
 	}
-	r.send.flush()
+	r.flush()
 	require.Len(t, r.received().sizes, 10)
 	require.False(t, r.send.segmentation)
 	require.Zero(t, r.count(counters.SendErr))
@@ -162,7 +169,7 @@ func TestSendRefused(t *testing.T) {
 	r.queue(20)
 	r.to = good
 	r.queue(30)
-	r.send.flush()
+	r.flush()
 	require.Equal(t, []int{10, 30}, r.received().sizes)
 	require.EqualValues(t, 1, r.count(counters.SendErr))
 }
@@ -176,14 +183,17 @@ func TestSendKeepsOrder(t *testing.T) {
 	r.send.moveToFront(2)
 	require.Equal(t, 3, r.send.queued)
 	r.queue(5)
-	r.send.flush()
+	r.flush()
 	require.Equal(t, []int{2, 3, 4, 5}, r.received().sizes)
 }
 
 func TestReceiveBadPackets(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
-	send := func(b []byte) { require.NoError(t, unix.Sendto(r.send.shared.fd, b, 0, &to)) }
+	send := func(b []byte) {
+		require.NoError(t, unix.Sendto(r.send.shared.fd, b, 0, &to))
+		r.loop.drain(t)
+	}
 	b := make([]byte, packetBufSize)
 	good := wire.Build(b, wire.SendOnly, 100)
 	r.to.flow.Seal(good, 0)
@@ -218,7 +228,7 @@ func TestSendAndReceiveDoNotAllocate(t *testing.T) {
 			p := wire.Build(r.send.buffer(), wire.SendOnly, 64)
 			r.send.put(p, r.to, 0)
 		}
-		r.send.flush()
+		r.flush()
 		r.recv.receive(sink)
 	})
 	require.Zero(t, allocs)
@@ -236,14 +246,14 @@ func TestBuffersAreMadeWhenNeeded(t *testing.T) {
 	}
 	require.Zero(t, made(r.send.batch)+made(r.recv.batch))
 	r.queue(64)
-	r.send.flush()
+	r.flush()
 	require.Equal(t, []int{64}, r.received().sizes)
 	require.Equal(t, 1, made(r.send.batch))
 	require.Equal(t, 1, made(r.recv.batch))
 	for range sendBatch {
 		r.queue(0)
 	}
-	r.send.flush()
+	r.flush()
 	require.Len(t, r.received().sizes, sendBatch)
 	require.Equal(t, sendBatch, made(r.send.batch))
 	require.Equal(t, receiveBatch, made(r.recv.batch))
@@ -297,7 +307,7 @@ func TestSteer(t *testing.T) {
 		}
 		want[fd] = append(want[fd], qpn)
 	}
-	r.send.flush()
+	r.flush()
 	for fd, qpns := range want {
 		require.Equal(t, qpns, rawQPNs(t, fd))
 	}
