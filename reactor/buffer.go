@@ -20,7 +20,8 @@ type Buffer struct {
 	length int          // length of the message in bytes, at most len(memory)
 	sge    [1]verbs.SGE // scatter/gather element for the whole memory
 
-	// The immediate data, flags and opcode come from the completion of the message.
+	// The immediate data or invalidated key, the flags and the opcode come from the
+	// completion of the message.
 	imm    uint32
 	flags  verbs.WCFlags
 	opcode verbs.WCOpcode
@@ -119,6 +120,13 @@ func (m Message) Data() []byte { return m.buffer.Bytes() }
 // result is false.
 func (m Message) Imm() (imm uint32, ok bool) {
 	return m.buffer.imm, m.buffer.flags&verbs.WCWithImm != 0
+}
+
+// Invalidated returns the key that the peer has made invalid with the message: see
+// SendOptions.Invalidate. The memory that Conn.Show has shown with this key belongs to
+// this side again. If the message has no key, the second result is false.
+func (m Message) Invalidated() (key uint32, ok bool) {
+	return m.buffer.imm, m.buffer.flags&verbs.WCWithInv != 0
 }
 
 // IsWriteImm reports whether the message announces a WRITE with immediate. The peer has

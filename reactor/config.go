@@ -133,6 +133,10 @@ type Config struct {
 	// means 4, or the device's lower limit verbs.DeviceAttr.MaxSGE. Each queue pair needs
 	// 16 bytes for each piece of each operation that may be outstanding.
 	MaxPieces int
+	// MaxWindows is how many parts of regions one connection may show to its peer at a
+	// time: see Conn.Show. Zero means 16. Negative means none. A connection makes a memory
+	// window of the device when it needs one more, and keeps it until the connection ends.
+	MaxWindows int
 	// HugePages puts the receive and send buffers into huge pages if the system has free
 	// ones.
 	HugePages bool
@@ -254,6 +258,7 @@ func (c *Config) checkNumbers() error {
 		{"MinRecvBuffers", c.MinRecvBuffers, 0, maxQueue},
 		{"SignalEvery", c.SignalEvery, 0, maxQueue},
 		{"MaxPieces", c.MaxPieces, 0, math.MaxUint8},
+		{"MaxWindows", c.MaxWindows, -1, maxQueue},
 		{"RetryCount", c.RetryCount, -1, verbs.MaxRetry},
 		{"RNRRetryCount", c.RNRRetryCount, -1, verbs.MaxRetry},
 		{"ResponderResources", c.ResponderResources, -1, math.MaxUint8},
@@ -320,6 +325,7 @@ func (c *Config) setDefaults() {
 	}
 	c.MaxMessage = orDefault(c.MaxMessage, 4096)
 	c.MaxInline = orNone(c.MaxInline, 128)
+	c.MaxWindows = orNone(c.MaxWindows, 16)
 	c.SignalEvery = orDefault(c.SignalEvery, (c.MaxInFlight+3)/4)
 	c.RetryCount = orNone(c.RetryCount, verbs.MaxRetry)
 	c.RNRRetryCount = orNone(c.RNRRetryCount, verbs.RNRRetryForever)

@@ -37,6 +37,7 @@ type Conn struct {
 	flow         sendFlow
 	requests     sendRequests // outstanding send requests
 	uses         useQueue     // further uses of regions by the outstanding requests
+	windows      windowSet    // memory that the peer may use: see Show
 	maxSGE       int          // largest number of scatter/gather elements of a send request
 	batch        sendBatch
 	maxInline    int // size in bytes of the largest message that is sent inline

@@ -293,6 +293,7 @@ func (c *Conn) releaseResources() {
 			c.uses.end(int(r.more))
 		}
 	}
+	c.closeWindows()
 	if c.device.sharedRecv != nil {
 		c.device.sharedRecv.remove(c.qpNum, c)
 	}

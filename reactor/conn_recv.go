@@ -19,6 +19,11 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 		return
 	}
 	c.liveness.received(c.loop.clock.now)
+	if wc.Flags&verbs.WCWithInv != 0 && !c.givenBack(wc.Imm) {
+		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.repost(b)
+		return
+	}
 	b.setMessage(wc)
 	// The accepting side may receive data before cm.Established. The message waits for
 	// OnOpen.

@@ -6,9 +6,10 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type requestKind uint8
 
 const (
-	requestOp    requestKind = iota // all fields of the sendRequest have a meaning
-	requestPlain                    // the request is only counted; the other fields have no meaning
-	requestProbe                    // the request was posted by Conn.probe
+	requestOp     requestKind = iota // all fields of the sendRequest have a meaning
+	requestPlain                     // the request is only counted; the other fields have no meaning
+	requestProbe                     // the request was posted by Conn.probe
+	requestWindow                    // the request binds or invalidates the window whose key is in bytes
 )
 
 // A sendRequest describes an outstanding send request.
@@ -16,7 +17,7 @@ type sendRequest struct {
 	tag    uint64       // Op.Tag
 	buffer *Buffer      // buffer to release after the completion, or nil
 	use    *regionUse   // use of a region that ends with the completion, or nil
-	bytes  uint32       // Op.Bytes
+	bytes  uint32       // Op.Bytes, or the key of a window
 	code   verbs.Opcode // Op.Code
 	kind   requestKind
 	report reportWhen
@@ -24,7 +25,12 @@ type sendRequest struct {
 }
 
 // op returns the description of the operation for OnCompletion, without Op.Value.
-func (r *sendRequest) op() Op { return Op{Code: r.code, Tag: r.tag, Bytes: r.bytes} }
+func (r *sendRequest) op() Op {
+	if r.kind == requestWindow {
+		return Op{Code: r.code, Tag: r.tag}
+	}
+	return Op{Code: r.code, Tag: r.tag, Bytes: r.bytes}
+}
 
 // reports reports whether OnCompletion is called for the result err.
 func (r *sendRequest) reports(err error) bool {

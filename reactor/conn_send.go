@@ -25,6 +25,9 @@ func (c *Conn) SendWith(b []byte, o SendOptions) error {
 	if err := o.checkMessage(); err != nil {
 		return err
 	}
+	if err := c.checkInvalidate(&o); err != nil {
+		return err
+	}
 	return c.send(b, &o)
 }
 
@@ -75,6 +78,9 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	if err := c.checkSend(0); err != nil {
 		return err
 	}
+	if err := c.checkInvalidate(&o); err != nil {
+		return err
+	}
 	if buf == nil || buf.chunk.slab != &c.device.slab || buf.state != bufferLeased {
 		return errForeignBuffer
 	}
@@ -105,6 +111,15 @@ func (c *Conn) checkSend(size int) error {
 	return nil
 }
 
+// checkInvalidate returns a *verbs.FeatureError if a message invalidates a key, and the
+// device can not send such messages.
+func (c *Conn) checkInvalidate(o *SendOptions) error {
+	if o.Invalidate == 0 || c.state != stateOpen {
+		return nil
+	}
+	return operr.Wrap("send", c.device.checkWindows())
+}
+
 // acceptOp stages an operation and counts it as accepted. The caller sets the payload.
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, report reportWhen) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
@@ -112,7 +127,7 @@ func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, report reportWhen) (*
 	c.liveness.sent()
 	wr, r := c.stage(code, report == reportAlways)
 	wr.Flags |= o.flags()
-	wr.Imm = o.Imm
+	wr.Imm, wr.RKey = o.Imm, o.Invalidate
 	r.tag, r.report = o.Tag, report
 	return wr, r
 }
@@ -146,7 +161,7 @@ func (c *Conn) markDirty() {
 // sendDirect passes a message to the device at once, if the device accepts that and no
 // request is staged. The doorbell follows at the end of the turn.
 func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
-	if c.inlineSender == nil || o.HasImm || c.flow.staged() != 0 {
+	if c.inlineSender == nil || o.HasImm || o.Invalidate != 0 || c.flow.staged() != 0 {
 		return false
 	}
 	slot, signaled := c.flow.next(o.Notify)
@@ -270,6 +285,9 @@ func (c *Conn) retire(err error) {
 	}
 	c.countResult(err)
 	op, notify := r.op(), r.reports(err)
+	if r.kind == requestWindow {
+		c.windowRequestDone(r.code, r.bytes, err)
+	}
 	if u := r.use; u != nil {
 		r.use = nil
 		u.end()

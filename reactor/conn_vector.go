@@ -35,6 +35,9 @@ func (c *Conn) SendV(message []Piece, o SendOptions) error {
 	if err := o.checkImm(verbs.OpSend); err != nil {
 		return err
 	}
+	if err := c.checkInvalidate(&o); err != nil {
+		return err
+	}
 	return c.vectored(o.sendCode(), message, Remote{}, &o, uint64(c.loop.cfg.MaxMessage))
 }
 
@@ -83,7 +86,9 @@ func (c *Conn) vectored(code verbs.Opcode, pieces []Piece, remote Remote, o *Sen
 		return err
 	}
 	wr, r := c.acceptOp(code, o, o.reportOp())
-	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
+	if !isSend(code) {
+		wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
+	}
 	wr.SGEs, r.bytes = c.batch.sges[at:], uint32(total)
 	c.countPieces(r, pieces)
 	return nil

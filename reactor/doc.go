@@ -143,8 +143,14 @@
 // loops and devices, so a program registers an arena once. Engine.Register takes memory
 // of the program, Engine.MapFile maps a file, and Engine.Alloc maps new memory. An
 // operation that uses a closed Region is refused, and Region.Close waits for the
-// operations under way. The peer's keys are valid until then. What a key protects is
-// described at Remote.
+// operations under way. The peer's keys are valid until then.
+//
+// There are two kinds of keys, and the comment of Remote says what each protects. A key
+// of Region.Remote serves all peers of the engine, which need the remote rights of the
+// Region. Conn.Show makes a key for the peer of one connection, for a part of a Region
+// that may have no remote rights. Such a key is taken back by Conn.Hide, or the peer
+// gives it back with a message: see SendOptions.Invalidate. It ends with its connection
+// and its Region at the latest.
 //
 // # The life of a buffer
 //
@@ -154,7 +160,9 @@
 //	SendBuffer, SendBufferWith    never: the connection releases the Buffer
 //	SendV, Write, WriteV, Read,   in OnCompletion; with SendOptions.Quiet in the
 //	ReadV, WriteImm               OnCompletion of a later operation; at last in OnClose
-//	memory that a peer uses       when Region.Close returns
+//	memory of Region.Remote       when Region.Close returns
+//	memory of Conn.Show           in OnCompletion of Hide, in OnMessage if the peer has
+//	                              invalidated the key; at last in OnClose
 //
 // Buffers are pieces of registered memory outside the Go heap, of Config.MaxMessage
 // bytes each. The handler may use a received message until OnMessage returns, and longer
@@ -259,6 +267,7 @@ package reactor
 //	piece.go              parts of regions for operations
 //	conn_ops.go           one-sided operations
 //	conn_vector.go        operations with several pieces, and with a copy
+//	window.go             memory that only the peer of one connection may use
 //	conn_time.go          deadlines, idle timeout, keepalive
 //	conn_shared_buffer.go waiting for shared buffers before a queue pair is closed
 //	conn_device_events.go waiting for the events of a device before a connection ends

@@ -34,6 +34,13 @@ type SendOptions struct {
 	// WriteImm has an argument for immediate data instead.
 	Imm    uint32
 	HasImm bool
+	// Invalidate is a key of the peer that the message makes invalid, so that this side
+	// gives back memory that the peer has shown with Conn.Show. 0 means none. The peer's
+	// Message.Invalidated returns the key. SendWith, SendBufferWith and SendV accept
+	// Invalidate, without HasImm. On a device without memory windows the error matches
+	// verbs.ErrNotSupported. If the peer does not show the key on this connection, the
+	// connection ends. Source: ibv_post_send(3), IBV_WR_SEND_WITH_INV.
+	Invalidate uint32
 	// Solicited makes the operation wake a peer whose CQ is armed for solicited
 	// completions only. Messages and WRITEs with immediate data accept Solicited.
 	// Source: ibv_post_send(3), IBV_SEND_SOLICITED.
@@ -51,8 +58,15 @@ func (o *SendOptions) checkMessage() error {
 	return o.checkImm(verbs.OpSend)
 }
 
-// checkImm returns an error if there is immediate data without HasImm.
+// checkImm returns an error if there is immediate data without HasImm, or with
+// Invalidate, or if Invalidate is used without a message.
 func (o *SendOptions) checkImm(code verbs.Opcode) error {
+	switch {
+	case o.Invalidate != 0 && code != verbs.OpSend:
+		return optionRefused(code, "Invalidate", onlyMessagesInvalidate)
+	case o.Invalidate != 0 && o.HasImm:
+		return optionRefused(code, "Invalidate", "HasImm is true")
+	}
 	if o.Imm != 0 && !o.HasImm {
 		return operr.Wrap(opName(code), &verbs.ParamError{Field: "Imm", Value: int64(o.Imm), Reason: "HasImm is false"})
 	}
@@ -93,6 +107,8 @@ func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
 		return operr.Wrap(opName(code), &verbs.ParamError{Field: "Imm", Value: int64(o.Imm), Reason: onlyMessagesHaveImm})
 	case o.Solicited && code != verbs.OpWriteImm:
 		return optionRefused(code, "Solicited", notAtPeer)
+	case o.Invalidate != 0:
+		return optionRefused(code, "Invalidate", onlyMessagesInvalidate)
 	}
 	return o.checkQuiet(code)
 }
@@ -100,6 +116,8 @@ func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
 const (
 	// onlyMessagesHaveImm is the reason in the errors for Imm and HasImm.
 	onlyMessagesHaveImm = "only SendWith, SendBufferWith, SendV, WriteV, WriteBytes and the argument of WriteImm send immediate data"
+	// onlyMessagesInvalidate is the reason in the errors for Invalidate.
+	onlyMessagesInvalidate = "only SendWith, SendBufferWith and SendV invalidate a key of the peer"
 	// notAtPeer is the reason in the errors for Solicited.
 	notAtPeer = "the operation has no completion at the peer"
 )
@@ -140,22 +158,34 @@ func optionRefused(code verbs.Opcode, option, reason string) error {
 // opName returns the name of an operation for the text of an error.
 func opName(code verbs.Opcode) string {
 	switch code {
-	case verbs.OpSend, verbs.OpSendImm:
+	case verbs.OpSend, verbs.OpSendImm, verbs.OpSendInv:
 		return "send"
 	case verbs.OpRead:
 		return "read"
 	case verbs.OpWrite, verbs.OpWriteImm:
 		return "write"
+	case verbs.OpBindMW:
+		return "show memory"
+	case verbs.OpLocalInv:
+		return "hide memory"
 	}
 	return "atomic"
 }
 
 // sendCode returns the opcode of a SEND with these options.
 func (o *SendOptions) sendCode() verbs.Opcode {
-	if o.HasImm {
+	switch {
+	case o.HasImm:
 		return verbs.OpSendImm
+	case o.Invalidate != 0:
+		return verbs.OpSendInv
 	}
 	return verbs.OpSend
+}
+
+// isSend reports whether an operation is a SEND.
+func isSend(code verbs.Opcode) bool {
+	return code == verbs.OpSend || code == verbs.OpSendImm || code == verbs.OpSendInv
 }
 
 // writeCode returns the opcode of a WRITE with these options.

@@ -5,9 +5,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Remote returns what the peer of the connection c needs to use a part of the Region. The
-// offset and the length are in bytes. The list has one element, unless the Region is
-// larger than verbs.DeviceAttr.MaxMRSize. It has no element if the length is 0.
+// Remote returns what the peer of the connection c needs to use a part of the Region.
+// The key is valid for all peers of the engine and for the whole Region; see Conn.Show
+// for a key that is not. The offset and the length are in bytes. The list has one
+// element, unless the Region is larger than verbs.DeviceAttr.MaxMRSize. It has no
+// element if the length is 0.
 //
 // If the part is outside the Region, the error is a *verbs.ParamError. It is
 // verbs.ErrForeign for a connection of another engine, and matches ErrClosed after Close.

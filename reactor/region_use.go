@@ -6,7 +6,7 @@ type regionUse struct {
 	region   *Region
 	loop     *Loop
 	onDevice []deviceUse     // by domain.index, for the devices that the loop has used
-	underWay int             // number of pieces of operations that are outstanding
+	underWay int             // number of pieces of outstanding operations, and of windows
 	closed   bool            // the Region is closing, so operations are refused
 	_        [cacheLine]byte // The uses of two loops share no cache line.
 }
@@ -44,8 +44,9 @@ func (u *regionUse) end() {
 	}
 }
 
-// close makes the loop refuse operations with the region. If operations are under way,
-// it makes sure that a completion confirms those that have none of their own.
+// close makes the loop refuse operations with the region, and closes its windows. If
+// operations are under way, it makes sure that a completion confirms those that have none
+// of their own.
 func (u *regionUse) close() {
 	u.closed = true
 	if u.underWay == 0 {
@@ -54,6 +55,7 @@ func (u *regionUse) close() {
 	}
 	u.loop.closingUses++
 	for c := range u.loop.conns.all() {
+		c.closeWindowsOf(u)
 		c.confirmQuiet()
 	}
 }

@@ -9,14 +9,16 @@ import (
 )
 
 // Remote is the address and key of the peer's memory, for one-sided operations. The peer
-// gets the Remote from Region.Remote and sends it, usually as private data or in a first
-// message. Only the key protects the memory from other peers:
+// gets the Remote from Region.Remote or Conn.Show and sends it, usually as private data
+// or in a first message. What a key protects:
 //
 //   - A key is sent unencrypted, so anybody who can read the packets knows the key.
-//   - All peers of one engine and device can use a key that they know, on whichever loop
-//     their connections are. Other engines and devices refuse the key.
-//   - To limit the time of access, register the region for one operation and close the
-//     region afterwards.
+//   - All peers of one engine and device can use a key of Region.Remote that they know,
+//     on whichever loop their connections are, until Region.Close. Other engines and
+//     devices refuse the key. It is valid for the whole Region, with its rights.
+//   - Only the peer of one connection can use a key of Conn.Show, for the bytes and with
+//     the rights that were shown, until the key is taken back. A Region without remote
+//     rights can be used with such keys only.
 //
 // The software device (provider/soft) makes keys of 32 random bits. Each wrong guess
 // ends a connection. After nine wrong guesses, a source must wait one second before it
