@@ -30,7 +30,7 @@ type bindings struct {
 	mu sync.Mutex
 	// bindings that connection management has added, by queue pair number
 	bound map[uint32]boundQP
-	// Ends that are offered to a queue pair and were not taken yet
+	// Ends that were offered to a queue pair, and that it has not taken yet
 	offered map[endKey]*localEnd
 }
 
@@ -92,8 +92,8 @@ func (e boundQP) release() {
 // hasEnd reports whether the binding has an End that was not taken yet.
 func (e boundQP) hasEnd() bool { return e.Binding != nil && e.End != nil && !e.taken }
 
-// path returns the path of a queue pair that enters RTR. Both results are false if there
-// is no binding, or if the End of the binding was already taken.
+// path returns which path a queue pair must use when it enters RTR. Both results are
+// false if there is no binding, or if the End of the binding was already taken.
 func (t *bindings) path(qpn uint32) (local, wire bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

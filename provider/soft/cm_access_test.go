@@ -54,8 +54,8 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// After too many wrong keys on the wire path, the server refuses connections of that
-// host until maxWait has passed.
+// After too many wrong keys on the wire path, the server refuses connections of the
+// client's host until maxWait has passed.
 func TestGuessingKeysOnTheWire(t *testing.T) {
 	port := cmside.FreePort(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -88,7 +88,6 @@ func (q *qp) peerGone(end *shm.End) {
 	}
 }
 
-// awaitsNotices calls awaitsNotices of the path.
 func (q *qp) awaitsNotices(end *shm.End) bool {
 	q.shard.enter()
 	defer q.shard.leave()

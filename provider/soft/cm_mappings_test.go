@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitMappings lets a party's device map at most n shared memory segments. A device
-// uses at most half of the allowed mappings.
+// limitMappings lets a party's device map at most n shared memory segments. For that,
+// the limit of all mappings is 2*n, because a device uses at most half of them.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)
@@ -24,7 +24,7 @@ func limitMappings(s *party, n int) {
 	d.bindings.ends, d.cm.Ends = d.ends, d.ends
 }
 
-// newMaps returns a MappingLimit that tests do not reach.
+// newMaps returns a MappingLimit that is large enough for the tests.
 func newMaps() *shm.MappingLimit {
 	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
 }

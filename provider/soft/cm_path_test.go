@@ -70,8 +70,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A listener with PathWire is not reachable on the local path. With PathAuto, the error
-// names the reason.
+// A listener with PathWire is not reachable on the local path. If the client has
+// PathAuto, the error names the reason.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := cmside.FreePort(t)

@@ -8,9 +8,8 @@ import (
 )
 
 const (
-	// size of the congestion window, in packets: for a new peer address, smallest,
-	// largest; arbitrary
-	initialWindow = 32
+	// sizes of the congestion window in packets; arbitrary
+	initialWindow = 32 // for a new peer address
 	minWindow     = 4
 	maxWindow     = 1024
 )
@@ -29,7 +28,7 @@ type congestion struct {
 	window uint64
 	// common part of the window, in packets
 	sharedPart int64
-	// packets in flight of all connections; a READ counts the packets of its response
+	// packets in flight of all connections; for a READ, the packets of its response
 	inFlight uint64
 	// connections that wait for room in the window, longest wait first
 	waiting []*connCongestion
@@ -50,7 +49,7 @@ func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 }
 
 // releaseCongestion undoes acquireCongestion for one connection. After the last
-// connection of an address, it removes the address.
+// connection of an address, it deletes the congestion.
 func (s *qpDemux) releaseCongestion(g *congestion) {
 	if g.conns--; g.conns == 0 {
 		delete(s.congestions, g.addr)
@@ -87,8 +86,8 @@ type connCongestion struct {
 	// slow start threshold (RFC 5681, 3.1): below this size, the shared window grows by
 	// one packet for each acknowledged packet
 	ssthresh uint64
-	// packets acknowledged since this connection enlarged the shared window; used above
-	// ssthresh
+	// packets acknowledged since this connection last enlarged the shared window; used
+	// while the window is not below ssthresh
 	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
 	// Losses are ignored until the field acked reaches recoveryEnd. So all losses of one
@@ -105,8 +104,8 @@ func (f *connCongestion) join(g *congestion, onRoom func()) {
 	f.shared, f.ownWindow, f.ssthresh, f.onRoom = g, maxConnWindow, maxWindow, onRoom
 }
 
-// leave ends the congestion control of the connection. The shared window is then free
-// for other connections. leave may be called more than once.
+// leave ends the congestion control of the connection, whose packets no longer count as
+// in flight. It may be called more than once.
 func (f *connCongestion) leave() {
 	f.setInFlight(0)
 	f.returnPart()

@@ -41,7 +41,7 @@ type cq struct {
 	arming  arming
 	queued  bool // true while an event of the CQ is in the channel's queue
 	unacked int  // number of events delivered and not yet acknowledged with AckEvents
-	refs    int  // number of send and receive queues that complete on the CQ
+	refs    int  // number of send and receive queues that use the CQ
 	closed  atomic.Bool
 }
 
@@ -49,7 +49,7 @@ type cq struct {
 // poll returns it (IBTA vol. 1, 10.8.5.1).
 type cqe struct {
 	wc    verbs.WC
-	space *cqSpace // counts the entries of the request's work queue
+	space *cqSpace // work queue whose entry the completion occupies
 }
 
 // A cqSpace counts the entries of a work queue that are occupied by queued completions.

@@ -4,10 +4,10 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A CQ that has no room for a completion enters an error state for good (IBTA vol. 1,
-// 10.8.5 and 11.6.3.1; ibv_get_async_event(3)). Its queue pairs fail in the next call of
-// shard.drive(). They do not fail at once, because one of them may still be processing a
-// request.
+// A CQ that has no room for a completion enters an error state, which it never leaves
+// (IBTA vol. 1, 10.8.5 and 11.6.3.1; ibv_get_async_event(3)). Its queue pairs fail in
+// the next call of shard.drive(). They do not fail at once, because one of them may
+// still be processing a request.
 
 // overflow moves a full CQ to the error state.
 func (c *cq) overflow() {
@@ -40,7 +40,7 @@ func (c *cq) failQPs() {
 	}
 }
 
-// qpsOn returns the queue pairs that complete on a CQ.
+// qpsOn returns the queue pairs that use a CQ.
 func (d *device) qpsOn(c *cq) (on []*qp) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

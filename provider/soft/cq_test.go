@@ -94,7 +94,8 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	}
 	push(initialCQEs - 1)
 	var wcs [depth]verbs.WC
-	// The index of new completions wraps. Then the ring is full and grows.
+	// The first completions wrap around the end of the ring. The next ones make the full
+	// ring grow.
 	for _, room := range []int{5, depth} {
 		for _, wc := range wcs[:c.drain(wcs[:room])] {
 			require.Equal(t, polled, wc.ID)

@@ -234,8 +234,8 @@ func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.
 // now returns the time since the device was opened.
 func (d *device) now() time.Duration { return time.Since(d.start) }
 
-// add counts an object of a kind, up to the limit. The error contains the name, such as
-// "completion queues".
+// add counts a new object of a kind, up to the limit. The error for too many objects
+// contains the name, such as "completion queues".
 func (d *device) add(kind objectKind, name string, limit int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

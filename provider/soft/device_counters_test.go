@@ -131,7 +131,7 @@ func TestCountersOfTheResponder(t *testing.T) {
 	}
 }
 
-// Each end of a connection counts the losses and duplicates that it detects.
+// Each side of a connection counts the losses and duplicates that it detects.
 func TestCountersOfANetwork(t *testing.T) {
 	const packets = 10
 	s := newSim(t, 1, netsim.Config{})

@@ -58,8 +58,8 @@ type engine interface {
 	onPeerStopped()
 	onPeerActive()
 
-	// These methods execute requests of the peer. The path calls requestFailed after the
-	// NAK for a failed request.
+	// These methods execute requests of the peer. The path calls requestFailed after it
+	// has sent the NAK for a failed request.
 	deliver(r *fragment.Fragment) outcome
 	forgetWrite()
 	nextAttempt() uint8

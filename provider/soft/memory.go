@@ -67,8 +67,8 @@ func (p *pd) checkDevice(dev *device) error {
 // mr implements verbs.MR. Any goroutine may call its methods. All shards of the domain
 // may access buf.
 //
-// A bound memory window is an mr too, with the bytes and the rights of the window. It has
-// no domain, so it is never taken for a region of a domain.
+// A bound memory window is an mr too, with the bytes and the rights of the window. Its
+// field pd is nil, so that it can not be used as a region of a domain.
 type mr struct {
 	pd     *pd // nil for a bound window
 	buf    []byte

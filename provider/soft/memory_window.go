@@ -24,7 +24,7 @@ type mw struct {
 	closed bool
 }
 
-// A binding says which window an mr stands for, and to what that window is bound.
+// A binding describes a bound window: its region and its queue pair.
 type binding struct {
 	window *mw
 	region *mr // region that the window is bound to

@@ -120,8 +120,8 @@ func TestPollScheduleArmsForSleep(t *testing.T) {
 	require.Len(t, p.active, maxPolledIdle)
 }
 
-// While more than maxPolledIdle connections are polled, parkUnused parks those without
-// work for more than parkAfter calls of drive.
+// While more than maxPolledIdle connections are polled, parkUnused parks connections
+// that had no work for more than parkAfter calls of drive.
 func TestPollScheduleParksUnused(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
 	always := func(*shmPeer) bool { return true }

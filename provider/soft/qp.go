@@ -36,7 +36,7 @@ type qp struct {
 	responder
 	partial partialMessage
 	windows map[*mw]struct{} // bound windows; guarded by mrTable.mu
-	// attempt of the last connection on the local path; see shm.Dest
+	// attempt number of the last connection on the local path; see shm.Dest
 	attempt uint8
 	// true once a connection on the local path has begun
 	wasConnected bool
