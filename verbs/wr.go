@@ -55,6 +55,7 @@ type SendWR struct {
 	ID     uint64 // number of the caller's choice; the completion has it in WC.ID
 	Opcode Opcode
 	Flags  SendFlags
+	Imm    uint32 // immediate data, in host order, for OpSendImm and OpWriteImm
 
 	// SGEs lists pieces of local memory. A SEND or WRITE sends their contents. A READ or
 	// atomic stores its result there, for which the memory needs AccessLocalWrite. The
@@ -64,8 +65,6 @@ type SendWR struct {
 	// Inline is the payload of a SEND or WRITE with SendInline. It can be in any memory,
 	// has at most QPCaps.MaxInline bytes, and is copied before PostSend returns.
 	Inline []byte
-
-	Imm uint32 // immediate data, in host order, for OpSendImm and OpWriteImm
 
 	RemoteAddr uint64 // address in the peer's region, for WRITE, READ and atomics; atomics need a multiple of 8
 	// RKey is the key of the memory, in the peer's region or memory window. For OpSendInv

@@ -113,7 +113,7 @@ func (q *qp) executeLocal(w *wqe) bool {
 		q.sq.next++
 		return true
 	}
-	if w.op == verbs.OpBindMW && !q.bind(&w.bind, w.key) {
+	if w.op == verbs.OpBindMW && !q.executeBind(w.key) {
 		q.failRequest(w, verbs.StatusMWBindErr)
 		return false
 	}
@@ -121,10 +121,17 @@ func (q *qp) executeLocal(w *wqe) bool {
 		q.failRequest(w, verbs.StatusLocQPOpErr)
 		return false
 	}
-	w.bind = bindRequest{}
 	q.localWait = q.localWait || q.signaled(w)
 	q.executed(w)
 	return true
+}
+
+// executeBind executes the bind from nextRequest. The window gets the given key.
+func (q *qp) executeBind(key uint32) bool {
+	b := q.sq.bindAt(q.sq.next)
+	r := *b
+	*b = bindRequest{} // An executed request must not keep its region alive.
+	return q.bind(&r, key)
 }
 
 // takeLocalWait reports whether a signaled bind or local invalidation was executed since

@@ -8,7 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A wqe is a work request of the send queue.
+// A wqe is a work request of the send queue. The fields that pushSent sets come first, so
+// that they share cache lines.
 type wqe struct {
 	id    uint64
 	op    verbs.Opcode
@@ -18,19 +19,19 @@ type wqe struct {
 	// true if the whole response of a READ or atomic has arrived, or if the path has
 	// executed the request without the peer
 	responseComplete bool
-	imm              uint32
 	total            uint32 // number of bytes of the message
-	received         uint32 // number of bytes of the response received
 	// path sequence of the last fragment; before that fragment is sent, the constant
 	// unsent
 	lastSeq uint64
-	addr    uint64
-	key     uint32
-	compare uint64
-	swap    uint64
-	bind    bindRequest // for OpBindMW only
-	sges    []verbs.SGE // memory of the message; the queue owns the slice
-	inline  []byte      // inline data of the message; the queue owns the slice
+	inline  []byte // inline data of the message; the queue owns the slice
+
+	imm      uint32
+	received uint32 // number of bytes of the response received
+	addr     uint64
+	key      uint32
+	compare  uint64
+	swap     uint64
+	sges     []verbs.SGE // memory of the message; the queue owns the slice
 
 	// Each of these fields is used by one kind of path only.
 	shm shmRequest
@@ -75,6 +76,8 @@ const unsent = math.MaxUint64
 // completion is polled; see cqSpace.
 type sendQueue struct {
 	entries []wqe // ring of requests; grows up to depth
+	// For each entry, what a request OpBindMW binds. Nil before the first such request.
+	binds []bindRequest
 
 	// All positions in the queue wrap.
 	oldest uint32 // position of the oldest request that has not completed
@@ -113,9 +116,18 @@ func (q *sendQueue) resize(size int) {
 		was.sges, was.inline = append(w.sges, was.sges...), append(w.inline, was.inline...)
 		*w = was
 	}
+	if old.binds != nil {
+		q.binds = make([]bindRequest, size)
+		for i := q.oldest; i != q.tail; i++ {
+			*q.bindAt(i) = *old.bindAt(i)
+		}
+	}
 }
 
 func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries)-1)] }
+
+// bindAt returns what the request OpBindMW at a position binds.
+func (q *sendQueue) bindAt(i uint32) *bindRequest { return &q.binds[i&uint32(len(q.binds)-1)] }
 
 // crowded reports whether the next request makes the ring of entries grow.
 func (q *sendQueue) crowded() bool { return int(q.tail-q.oldest) == len(q.entries) }
@@ -183,7 +195,10 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	w.inline = append(w.inline[:0], wr.Inline...)
 	w.ud = udRequest{wr.AH, wr.RemoteQPN, wr.RemoteQKey}
 	if wr.Opcode == verbs.OpBindMW {
-		w.bind = newBindRequest(wr)
+		if q.binds == nil {
+			q.binds = make([]bindRequest, len(q.entries))
+		}
+		*q.bindAt(q.tail) = newBindRequest(wr)
 	}
 	q.tail++
 }
@@ -203,7 +218,7 @@ func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, data []byte, seq 
 	q.next, q.firstNew = q.tail, q.tail
 }
 
-func (q *sendQueue) reset() { q.oldest, q.next, q.firstNew, q.tail = 0, 0, 0, 0 }
+func (q *sendQueue) reset() { q.oldest, q.next, q.firstNew, q.tail, q.binds = 0, 0, 0, 0, nil }
 
 // ceilPow2 returns the smallest power of two that is at least n and at least 1.
 func ceilPow2(n int) int {

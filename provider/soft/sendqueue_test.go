@@ -38,6 +38,23 @@ func TestSendQueueGrows(t *testing.T) {
 	}
 }
 
+// A bind that waits keeps its arguments when the queue grows, and other requests need no
+// memory for such arguments.
+func TestSendQueueGrowsWithBinds(t *testing.T) {
+	caps := verbs.QPCaps{MaxSendWR: 64, MaxSendSGE: 1, MaxInline: 8}
+	q := newSendQueue(&caps)
+	q.oldest, q.next, q.firstNew, q.tail = math.MaxUint32, math.MaxUint32, math.MaxUint32, math.MaxUint32
+	q.push(numbered(0, &caps), 8)
+	require.Nil(t, q.binds)
+	for n := uint64(1); n < 64; n++ {
+		bind := verbs.MWBind{MW: new(mw), MR: new(mr), Addr: n}
+		q.push(&verbs.SendWR{Opcode: verbs.OpBindMW, Bind: &bind}, 0)
+		for i := uint64(1); i <= n; i++ {
+			require.Equal(t, i, q.bindAt(q.oldest+uint32(i)).addr)
+		}
+	}
+}
+
 // numbered returns a request with the number n in its ID, its inline data and its
 // scatter/gather list.
 func numbered(n uint64, caps *verbs.QPCaps) *verbs.SendWR {
