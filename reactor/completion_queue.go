@@ -44,15 +44,16 @@ func (d *loopDevice) cqDepth() int {
 		conns, shared = initialCQConns, d.sharedRecvSize()
 	}
 	conns = min(conns, d.loop.cfg.MaxConns)
-	return min(conns*d.completionsPerConn()+shared, d.dev.Attr().MaxCQE)
+	return min(conns*d.completionsPerConn(d.sharedRecv == nil)+shared, d.dev.Attr().MaxCQE)
 }
 
-// completionsPerConn returns how many completions one connection can have in a CQ.
-// Unsignaled requests count too, because after an error they also complete. Receives
-// from a shared queue do not count: openQueue reserves their places.
-func (d *loopDevice) completionsPerConn() int {
+// completionsPerConn returns how many completions one connection can have in a CQ. The
+// parameter own says whether it has a receive queue of its own. Unsignaled requests count
+// too, because after an error they also complete. Receives from a shared queue do not
+// count: openQueue reserves their places.
+func (d *loopDevice) completionsPerConn(own bool) int {
 	sends := d.loop.cfg.MaxInFlight + 1
-	if d.sharedRecv != nil {
+	if !own {
 		return sends
 	}
 	return sends + d.loop.cfg.ownRecvBuffers()
@@ -105,10 +106,9 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 	return q, nil
 }
 
-// reserve reserves places for one connection. It prefers old CQs. New CQs then become
-// unused, and trimQueues closes them.
-func (d *loopDevice) reserve() (*completionQueue, error) {
-	need := d.completionsPerConn()
+// reserve reserves places for one connection, which needs the given number. It prefers
+// old CQs. New CQs then become unused, and trimQueues closes them.
+func (d *loopDevice) reserve(need int) (*completionQueue, error) {
 	for _, q := range d.queues {
 		// reserve skips a CQ that the device fails to resize.
 		if q.queue.Room() >= need && q.reserve(need) == nil {
@@ -135,9 +135,9 @@ func (q *completionQueue) reserve(places int) error {
 }
 
 // release releases the places of one connection whose queue pair is closed.
-func (q *completionQueue) release() {
+func (q *completionQueue) release(places int) {
 	q.conns--
-	q.queue.Release(q.device.completionsPerConn())
+	q.queue.Release(places)
 }
 
 // trimQueues closes CQs that were unused at two successive calls, except the first CQ.

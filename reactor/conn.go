@@ -31,8 +31,10 @@ type Conn struct {
 
 	dirty         bool // the connection is in Loop.dirty
 	advanceQueued bool // the connection is in Loop.closing, where it waits for a call of advance()
-	endedByApp    bool // the application has called Close or Abort
-	doorbellDue   bool // the inlineSender has accepted requests since its last doorbell
+	// immediatesOnly is the option of the same name of the listener or of Dial.
+	immediatesOnly bool
+	endedByApp     bool // the application has called Close or Abort
+	doorbellDue    bool // the inlineSender has accepted requests since its last doorbell
 
 	flow         sendFlow
 	requests     sendRequests // outstanding send requests
@@ -42,6 +44,7 @@ type Conn struct {
 	batch        sendBatch
 	maxInline    int // size in bytes of the largest message that is sent inline
 	recvs        recvQueue
+	emptyRecvs   emptyRecvs // used instead of recvs if immediatesOnly is true
 	heldMessages bufferList // messages received before OnOpen
 
 	stateTimer timerheap.Timer // timer for the time limit of the present state, see connState

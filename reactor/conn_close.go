@@ -180,7 +180,7 @@ func (c *Conn) enterFlushing() {
 // reportIfFlushed calls reportClose if the queues are flushed, or if the device has
 // failed and no more completions will come.
 func (c *Conn) reportIfFlushed() {
-	if c.device.failure != nil || c.state == stateFlushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
+	if c.device.failure != nil || c.state == stateFlushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 && c.emptyRecvs.inFlight == 0 {
 		c.reportClose()
 	}
 }
@@ -294,10 +294,10 @@ func (c *Conn) releaseResources() {
 		}
 	}
 	c.closeWindows()
-	if c.device.sharedRecv != nil {
+	if c.sharesRecv() {
 		c.device.sharedRecv.remove(c.qpNum, c)
 	}
 	if c.queue != nil {
-		c.queue.release()
+		c.queue.release(c.places())
 	}
 }

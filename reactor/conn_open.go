@@ -55,6 +55,7 @@ func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 	c, err := l.newConn(request.options.Timeout)
 	c.dialOptions, c.dial, c.context, c.remote = o, request, request.options.Context, request.addr
 	c.handler = handlerOr(request.options.Handler, l.handler)
+	c.immediatesOnly = request.options.ImmediatesOnly
 	if err == nil {
 		err = c.resolve()
 	}
@@ -142,7 +143,7 @@ func (c *Conn) setNegotiated(ev *cm.Event) {
 // startAccept makes the connection for a request that the application has accepted.
 func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	c, err := l.newConn(l.cfg.ConnectTimeout)
-	c.handler = req.listener.handler
+	c.handler, c.immediatesOnly = req.listener.handler, req.listener.options.ImmediatesOnly
 	c.request, c.peerPrivate, c.process = req, req.privateData, req.process
 	if err == nil {
 		err = c.moveID()
@@ -221,15 +222,15 @@ func (c *Conn) makeQP() (err error) {
 	if c.device.failure != nil {
 		return c.device.failure
 	}
-	if c.queue, err = c.device.reserve(); err != nil {
+	if c.queue, err = c.device.reserve(c.places()); err != nil {
 		return asNoResources(err)
 	}
-	if c.device.sharedRecv != nil {
+	if c.sharesRecv() {
 		if err := c.device.sharedRecv.prepare(); err != nil {
 			return err
 		}
 	}
-	if err := c.id.CreateQP(c.device.domain.pd, c.device.qpAttr(c.queue)); err != nil {
+	if err := c.id.CreateQP(c.device.domain.pd, c.device.qpAttr(c.queue, !c.sharesRecv())); err != nil {
 		return asNoResources(err)
 	}
 	c.qp = c.id.QP()
@@ -249,14 +250,26 @@ func (c *Conn) makeSendQueue() {
 	c.maxSGE = cfg.maxPieces(c.device.dev)
 }
 
-// makeRecvQueue makes the receive queue and posts its buffers, or adds the connection to
+// sharesRecv reports whether the connection uses the shared receive queue.
+func (c *Conn) sharesRecv() bool { return c.device.sharedRecv != nil && !c.immediatesOnly }
+
+// places returns how many completions the connection can have in a CQ.
+func (c *Conn) places() int { return c.device.completionsPerConn(!c.sharesRecv()) }
+
+// makeRecvQueue makes the receive queue and posts its requests, or adds the connection to
 // the shared receive queue.
 func (c *Conn) makeRecvQueue() error {
-	if c.device.sharedRecv != nil {
+	if c.sharesRecv() {
 		c.device.sharedRecv.add(c.qpNum, c)
 		return nil
 	}
 	depth := c.loop.cfg.ownRecvBuffers()
+	if c.immediatesOnly {
+		c.emptyRecvs = newEmptyRecvs(depth, c.key)
+		doorbells, err := c.emptyRecvs.post(c.qp)
+		c.loop.stats.RecvDoorbells += doorbells
+		return err
+	}
 	c.recvs = newRecvQueue(depth, c.key)
 	for range depth {
 		b, err := c.device.slab.get()

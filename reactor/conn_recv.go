@@ -41,7 +41,7 @@ func (c *Conn) recvInline(wc *verbs.WC, data []byte) {
 	c.liveness.received(c.loop.clock.now)
 	b := &c.loop.inlineBuffer
 	b.memory, b.length = data, len(data)
-	b.imm, b.flags, b.opcode = 0, wc.Flags, wc.Opcode
+	b.imm, b.flags, b.opcode = wc.Imm, wc.Flags, wc.Opcode
 	c.deliver(b)
 	// From now on, Message.Keep returns nil for this message.
 	b.serial++
@@ -88,9 +88,9 @@ func (c *Conn) replace(b *Buffer) {
 func (c *Conn) repost(b *Buffer) {
 	switch {
 	case b.chunk == nil: // Loop.inlineBuffer is in no queue
-	case c.device.sharedRecv != nil:
+	case c.sharesRecv():
 		c.device.stageShared(b)
-	case c.state > stateDraining:
+	case c.state > stateDraining, c.immediatesOnly:
 		c.device.slab.put(b)
 	default:
 		c.recvs.stage(b)
@@ -101,12 +101,15 @@ func (c *Conn) repost(b *Buffer) {
 	}
 }
 
-// postRecvs posts the staged receive buffers.
+// postRecvs posts the staged receives.
 func (c *Conn) postRecvs() {
-	if c.recvs.staged() == 0 || c.state > stateDraining {
+	if c.recvs.staged() == 0 && c.emptyRecvs.staged == 0 || c.state > stateDraining {
 		return
 	}
 	doorbells, err := c.recvs.post(c.qp)
+	if c.immediatesOnly {
+		doorbells, err = c.emptyRecvs.post(c.qp)
+	}
 	c.loop.stats.RecvDoorbells += doorbells
 	if err != nil {
 		c.beginClose(err)

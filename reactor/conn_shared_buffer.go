@@ -59,7 +59,7 @@ const (
 // advance().
 func (c *Conn) mayHoldSharedBuffer() bool {
 	d := c.device
-	if !d.awaitsLastWQE() || d.failure != nil {
+	if !c.sharesRecv() || !d.awaitsLastWQE() || d.failure != nil {
 		return false
 	}
 	if !c.lastWQE.reached {

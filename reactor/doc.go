@@ -160,6 +160,7 @@
 //	SendBuffer, SendBufferWith    never: the connection releases the Buffer
 //	SendV, Write, WriteV, Read,   in OnCompletion; with SendOptions.Quiet in the
 //	ReadV, WriteImm               OnCompletion of a later operation; at last in OnClose
+//	CompareSwap, FetchAdd         no memory: the result is in Op.Value
 //	memory of Region.Remote       when Region.Close returns
 //	memory of Conn.Show           in OnCompletion of Hide, in OnMessage if the peer has
 //	                              invalidated the key; at last in OnClose
@@ -170,7 +171,8 @@
 // the caller until Release, or until SendBuffer accepts it.
 //
 // The connections of a loop share receive buffers: see Config.SharedRecvBuffers and
-// Config.MinRecvBuffers. The memory grows with the number of buffers in use. Unused
+// Config.MinRecvBuffers. A connection whose peer sends only immediates needs none: see
+// DialOptions.ImmediatesOnly. The memory grows with the number of buffers in use. Unused
 // memory is returned to the system within 40 s of its last use. The software device can
 // return the pages of single free buffers. Other devices pin their pages: they can only
 // return a whole memory region of up to 16 MiB, when none of its buffers is in use.
@@ -263,6 +265,7 @@ package reactor
 //	trim.go               releasing memory and completion queues that are not used
 //	conn_life.go          reasons to close a connection
 //	conn_recv.go          receiving messages
+//	empty_recv.go         receives without buffers
 //	conn_send.go          sending messages, completions of sends
 //	piece.go              parts of regions for operations
 //	conn_ops.go           one-sided operations

@@ -125,8 +125,9 @@ func (d *loopDevice) sleep(timeout time.Duration) (completions, input bool) {
 	return completions, input
 }
 
-// qpAttr returns the attributes of a queue pair whose send and receive CQ is q.
-func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
+// qpAttr returns the attributes of a queue pair whose send and receive CQ is q. The
+// parameter own says whether it has a receive queue of its own.
+func (d *loopDevice) qpAttr(q *completionQueue, own bool) *verbs.QPInitAttr {
 	cfg := d.loop.cfg
 	attr := &verbs.QPInitAttr{
 		Type:   verbs.QPTypeRC,
@@ -138,7 +139,7 @@ func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 			MaxInline: min(cfg.MaxInline, d.dev.Attr().MaxInline),
 		},
 	}
-	if d.sharedRecv != nil {
+	if !own {
 		attr.SRQ, attr.Caps.MaxRecvWR, attr.Caps.MaxRecvSGE = d.sharedRecv.srq, 0, 0
 	}
 	return attr
@@ -155,6 +156,8 @@ func (d *loopDevice) complete(wc *verbs.WC) {
 	switch c := l.conns.get(id); {
 	case c == nil:
 		l.stats.LateCompletions++
+	case id.send() && id.emptyRecv():
+		c.emptyRecvCompleted(wc)
 	case id.send():
 		c.sendCompleted(wc, id.slot())
 	default:
@@ -166,10 +169,10 @@ func (d *loopDevice) complete(wc *verbs.WC) {
 // bytes of the message.
 func (d *loopDevice) completeInline(wc *verbs.WC, data []byte) {
 	var c *Conn
-	if d.sharedRecv != nil {
+	if id := wrID(wc.ID); d.sharedRecv != nil && !id.send() {
 		c = d.sharedRecv.conns.get(wc.QPN)
 	} else {
-		c = d.loop.conns.get(wrID(wc.ID))
+		c = d.loop.conns.get(id)
 	}
 	if c == nil {
 		d.loop.stats.LateCompletions++

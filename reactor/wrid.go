@@ -5,8 +5,8 @@ package reactor
 //
 //   - 20 bits: the connection's index in connTable.
 //   - 20 bits: the index's generation, for late completions of an earlier connection.
-//   - 1 bit: set for send requests.
-//   - 23 bits: the slot of the request.
+//   - 1 bit: set for send requests, and for receives without a buffer.
+//   - 23 bits: the slot of the request, or emptyRecvBit.
 type wrID uint64
 
 const (
@@ -14,14 +14,21 @@ const (
 	generationBits = 20
 	maxConns       = 1 << 20
 
-	sendBit         wrID = 1 << slotBits
-	generationShift      = slotBits + 1
-	indexShift           = generationShift + generationBits
-	generationMask       = 1<<generationBits - 1
+	sendBit wrID = 1 << slotBits
+	// emptyRecvBit marks a receive without a buffer, together with sendBit. The slots of
+	// send requests are less than 2*maxQueue, so they do not have this bit.
+	emptyRecvBit    = sendBit >> 1
+	generationShift = slotBits + 1
+	indexShift      = generationShift + generationBits
+	generationMask  = 1<<generationBits - 1
 )
 
-// send reports whether the id belongs to a send request.
+// send reports whether the id belongs to a send request, or to a receive without a
+// buffer.
 func (id wrID) send() bool { return id&sendBit != 0 }
+
+// emptyRecv reports whether an id with sendBit belongs to a receive without a buffer.
+func (id wrID) emptyRecv() bool { return id&emptyRecvBit != 0 }
 
 // slot returns the slot of the request in its queue.
 func (id wrID) slot() uint32 { return uint32(id & (sendBit - 1)) }
