@@ -73,13 +73,14 @@ serve_in_peer() {
 
 # pairtest GROUP runs a group of the scenarios of internal/testutil/pairtest twice. In the
 # first run the soft device is the passive side and the kernel's device the active side. In
-# the second run it is the other way round.
+# the second run it is the other way round. If the first run fails, the output of the
+# passive side is printed too.
 kernel_device='env PAIR_PROVIDER=rdmacore'
 soft_device='env PAIR_PROVIDER=soft PAIR_PATH=wire'
 pairtest() {
 	side="/go/pairtest.test -test.run TestPeer/$1"
 	serve_in_peer $soft_device PAIR_LISTEN=$PEER:7471 $side
-	$kernel_device PAIR_CONNECT=$PEER:7471 $side -test.v
+	$kernel_device PAIR_CONNECT=$PEER:7471 $side -test.v || { cat /tmp/server_output; return 1; }
 	stop_server
 	serve $kernel_device PAIR_LISTEN=$ADDR:7471 $side
 	$in_peer $soft_device PAIR_CONNECT=$ADDR:7471 $side -test.v
