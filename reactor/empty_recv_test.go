@@ -49,20 +49,15 @@ func TestImmediatesOnly(t *testing.T) {
 			target := alloc(t, p.accepted, 64, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 			source := alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
 			copy(source.Bytes(), "bytes")
-			to := remoteOf(t, p.accepted, target)
-			var failed error
-			note := func(err error) {
+			to, failed := remoteOf(t, p.accepted, target), error(nil)
+			send := func(want got, err error) {
+				for next := count + 1; count < next && err == nil; {
+					if _, err = p.client.RunOnce(0); err == nil {
+						_, err = p.server.RunOnce(0)
+					}
+				}
 				if err != nil {
 					failed = err
-				}
-			}
-			send := func(want got, err error) {
-				note(err)
-				for next := count + 1; count < next && failed == nil; {
-					_, err = p.client.RunOnce(0)
-					note(err)
-					_, err = p.server.RunOnce(0)
-					note(err)
 				}
 				if last != want {
 					t.Errorf("%v instead of %v", last, want)
