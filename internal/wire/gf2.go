@@ -39,6 +39,20 @@ var identSums = func() (sums [2][256]ICRC) {
 	return sums
 }()
 
+// maskedByte is the offset of the byte of the BTH that the ICRC covers as ones.
+const maskedByte = 4
+
+// maskSums says how a sum of the bytes before a packet has to be changed so that the
+// ICRC covers the masked byte as ones. The index is the value of the masked byte.
+var maskSums = func() (sums [256]ICRC) {
+	for value := range sums {
+		// A CRC adds a byte to the highest powers of its register. Before that, it
+		// multiplies the register by x for each bit before the byte.
+		sums[value] = ICRC(divide(uint32(value^0xff), 8*maskedByte))
+	}
+	return sums
+}()
+
 // divide divides the polynomial a by x, n times, modulo the generator polynomial.
 func divide(a uint32, n int) uint32 {
 	for range n {

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"math/bits"
 	"net/netip"
 )
@@ -15,7 +14,7 @@ type ICRC uint32
 // which RoCEv2 does not have.
 const icrcSeed ICRC = 0x2144df1c
 
-func (c ICRC) add(b []byte) ICRC { return ICRC(crc32.Update(uint32(c), crc32.IEEETable, b)) }
+func (c ICRC) add(b []byte) ICRC { return ICRC(crcUpdate(uint32(c), b)) }
 
 // ICRC returns the ICRC that the packet contains.
 func (p Packet) ICRC() ICRC { return ICRC(binary.LittleEndian.Uint32(p.bytes[len(p.bytes)-ICRCSize:])) }
@@ -125,8 +124,6 @@ func (f *Flow) Seal(p Packet, id uint16) {
 //
 // A damaged packet passes Verify with a probability of 1 in 1<<16 for IPv4, and 1 in
 // 1<<32 for IPv6.
-//
-// During the call, Verify changes a byte of the packet.
 func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 	difference := p.ICRC() ^ f.icrcOf(p, f.expectedID)
 	if f.ip == ip6Size {
@@ -157,12 +154,8 @@ func (f *Flow) predict(id uint16) {
 // icrcOf computes the ICRC of a packet with the given identification. Switches may change
 // the bits FECN and BECN, so their byte is covered as ones.
 func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
-	const maskedByte = 4
-	kept := p.bytes[maskedByte]
-	p.bytes[maskedByte] = 0xff
-	sum := f.headerICRC(len(p.bytes), id).add(p.bytes[:len(p.bytes)-ICRCSize])
-	p.bytes[maskedByte] = kept
-	return sum
+	sum := f.headerICRC(len(p.bytes), id) ^ maskSums[p.bytes[maskedByte]]
+	return sum.add(p.bytes[:len(p.bytes)-ICRCSize])
 }
 
 // solve finds the wrong bits of the identification, given the wrong bits of the ICRC. If

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -214,15 +215,17 @@ func TestNoAllocations(t *testing.T) {
 func BenchmarkICRC(b *testing.B) {
 	c := captured(b, vectorSend)
 	f := c.flow()
-	p := wire.Build(make([]byte, wire.MaxPacket), wire.SendOnly, 64)
-	b.Run("Seal64", func(b *testing.B) {
-		for b.Loop() {
-			f.Seal(p, 7)
-		}
-	})
-	b.Run("Verify64", func(b *testing.B) {
-		for b.Loop() {
-			f.Verify(p)
-		}
-	})
+	for _, size := range []int{64, wire.MaxPayload} {
+		p := wire.Build(make([]byte, wire.MaxPacket), wire.SendOnly, size)
+		b.Run(fmt.Sprintf("Seal%d", size), func(b *testing.B) {
+			for b.Loop() {
+				f.Seal(p, 7)
+			}
+		})
+		b.Run(fmt.Sprintf("Verify%d", size), func(b *testing.B) {
+			for b.Loop() {
+				f.Verify(p)
+			}
+		})
+	}
 }
