@@ -42,6 +42,7 @@ var peers = map[string]peerproc.Role{
 	"datagram-full":        peerDatagramNoDescriptors,
 	"datagram-dest-full":   peerDatagramDestNoDescriptors,
 	"far-only":             peerFarOnly,
+	"route-mtu":            peerRouteMTU,
 	"from-here":            peerFromHere,
 	"far-client":           peerFarClient,
 	"far-lookup":           peerFarLookup,

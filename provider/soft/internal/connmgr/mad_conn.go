@@ -10,6 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // madConnState is the state of a madConn. In each state, release() ends the madConn.
@@ -47,9 +48,11 @@ type madConn struct {
 	service  wire.ServiceID // service ID of a lookup that the peer has sent; else 0
 	peerGUID uint64         // node GUID of the peer
 	peerQPN  uint32         // number of the peer's queue pair
-	bound    boundConn      // the local queue pair and its binding
-	binding  Binding        // memory of the binding; set by attach
-	lastTID  uint64         // transaction ID of the peer's last DREQ
+	// largestMTU is the path MTU of the first REQ that this side has sent; else 0.
+	largestMTU verbs.MTU
+	bound      boundConn // the local queue pair and its binding
+	binding    Binding   // memory of the binding; set by attach
+	lastTID    uint64    // transaction ID of the peer's last DREQ
 
 	listener *madListener // listener that has accepted the request; nil on the active side
 	addrValidation
@@ -69,8 +72,8 @@ func dialMAD(i *id, m message) error {
 	c.register()
 	i.conn = c
 	if r, ok := m.(*reqMsg); ok {
-		r.mtu = c.port.mtu
-		i.negotiated.mtu = r.mtu
+		c.largestMTU = c.port.mtuTo(c.remote)
+		r.mtu, i.negotiated.mtu = c.largestMTU, c.largestMTU
 		// This is the timeout of the first answer. If the peer's application needs time,
 		// the first answer is an MRA, and onMRA extends the timeout.
 		i.startTimer(requestTimeout)

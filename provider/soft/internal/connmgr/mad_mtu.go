@@ -60,7 +60,7 @@ func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
 	switch {
 	case c.refusesMTU(r):
-		m.cause = &cm.MTUError{Largest: c.port.mtu, Smallest: c.id.negotiated.mtu}
+		m.cause = &cm.MTUError{Largest: c.largestMTU, Smallest: c.id.negotiated.mtu}
 	case m.reason == cm.RejectInvalidServiceID && c.remote == c.port.local:
 		m.cause = errOwnPort
 	}

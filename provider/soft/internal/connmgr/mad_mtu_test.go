@@ -58,6 +58,36 @@ func TestWireCMSmallerMTU(t *testing.T) {
 	w.quiet()
 }
 
+// Each side allows only packets that fit its route to the other side.
+func TestWireCMRouteMTU(t *testing.T) {
+	for name, c := range map[string]struct {
+		to   netip.Addr
+		want []verbs.MTU // path MTUs of the requests
+	}{
+		"active":  {serverAddr, []verbs.MTU{verbs.MTU1024}},
+		"passive": {clientAddr, []verbs.MTU{verbs.MTU4096, verbs.MTU1024}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newMADSim(t)
+			w.routeMTUs = map[netip.Addr]int{c.to: 1500}
+			l := w.listen(cm.TCP, 0)
+			requests := w.requests()
+			active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+			passive, _ := w.request(l)
+			w.accept(passive, nil)
+			w.want(w.client, cm.Established, active)
+			w.want(w.server, cm.Established, passive)
+			var got []verbs.MTU
+			for _, r := range requests() {
+				got = append(got, verbs.MTU(r.MTU))
+			}
+			require.Equal(t, c.want, got)
+			w.disconnected(active, passive)
+			w.quiet()
+		})
+	}
+}
+
 // A lost second REQ is retransmitted like the first.
 func TestWireCMSmallerMTULost(t *testing.T) {
 	w := newMADSim(t)

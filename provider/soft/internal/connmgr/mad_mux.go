@@ -77,7 +77,7 @@ func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 		if err != nil {
 			return nil, err
 		}
-		p = &madPort{madSocket: socket, mux: mux, local: local, mtu: pathMTU(local)}
+		p = &madPort{madSocket: socket, mux: mux, local: local, mtu: pathMTU(interfaceMTU(local))}
 		mux.ports[local] = p
 	}
 	p.refs++
@@ -207,7 +207,7 @@ func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.A
 		r.LocalID = secondID(m)
 	}
 	if reason == cm.RejectInvalidMTU {
-		setMTUInfo(&r, port.mtu)
+		setMTUInfo(&r, port.mtuTo(to))
 	}
 	var out wire.MAD
 	r.Encode(&out, m.TID())

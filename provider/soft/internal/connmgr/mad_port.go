@@ -11,6 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -36,6 +37,9 @@ type madSocket interface {
 	receive(to udp.Sink) int
 	// send sends a datagram. It ignores errors: the datagram is then lost.
 	send(m *wire.MAD, to netip.Addr)
+	// routeMTU returns the MTU in bytes of the route to an address, or 0 if it is not
+	// known.
+	routeMTU(to netip.Addr) int
 	close()
 }
 
@@ -84,12 +88,17 @@ func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 	s.psn = s.psn.Add(1)
 }
 
+// routeMTU implements madSocket.
+func (s *udpMADSocket) routeMTU(to netip.Addr) int {
+	return hostport.RouteMTU(s.socket.Local().Addr(), to)
+}
+
 // A madPort is the UDP port of a local address that connection management uses.
 type madPort struct {
 	madSocket
 	mux   *madMux
 	local netip.Addr
-	mtu   verbs.MTU // path MTU of the interface of the address
+	mtu   verbs.MTU // path MTU of the interface of the address; see mtuTo
 	refs  int       // number of madMux.open calls minus number of madPort.close calls
 	// requests has the socket for requests. It is nil if openRequestPort was not called
 	// or has failed. It is stored with the multiplexer's lock held.
@@ -100,15 +109,25 @@ type madPort struct {
 // headers. The kernel's rdma_cm reserves the same number.
 const roceOverhead = 96
 
-// pathMTU returns the largest path MTU for the interface of an address. The two sides
-// may negotiate a smaller one; see retryWithSmallerMTU.
-func pathMTU(local netip.Addr) verbs.MTU {
-	bytes := interfaceMTU(local) - roceOverhead
+// pathMTU returns the largest path MTU whose packets fit into IP packets of the given
+// length in bytes.
+func pathMTU(bytes int) verbs.MTU {
 	mtu := LargestMTU
-	for mtu > minPathMTU && mtu.Bytes() > bytes {
+	for mtu > minPathMTU && mtu.Bytes() > bytes-roceOverhead {
 		mtu--
 	}
 	return mtu
+}
+
+// mtuTo returns the largest path MTU to a remote address that this side knows of. It is
+// the one of the interface, or that of the route if it is smaller. The two sides may
+// negotiate a smaller one; see retryWithSmallerMTU.
+func (p *madPort) mtuTo(remote netip.Addr) verbs.MTU {
+	bytes := p.routeMTU(remote)
+	if bytes == 0 {
+		return p.mtu
+	}
+	return min(p.mtu, pathMTU(bytes))
 }
 
 // interfaceMTU returns the MTU of the interface of an address, or 0. All of 127.0.0.0/8

@@ -26,10 +26,6 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		return
 	}
 	m, reason := parseREQ(&r, from, port.local)
-	if reason == 0 && m.mtu > port.mtu {
-		// Packets as long as this path MTU would not reach this host.
-		reason = cm.RejectInvalidMTU
-	}
 	if reason == 0 {
 		if old := mux.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
 			// The peer uses the queue pair of an older connection (IBTA vol. 1,
@@ -48,6 +44,10 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	}
 	if reason == 0 && mux.m.Errors.Refuses(access.RemoteSource(from)) {
 		reason = cm.RejectNoResources
+	}
+	if reason == 0 && m.mtu > port.mtuTo(from) {
+		// Packets as long as this path MTU would not reach this host or the peer.
+		reason = cm.RejectInvalidMTU
 	}
 	if reason != 0 {
 		mux.reject(port, from, mad, wire.AnsweredREQ, reason)

@@ -26,6 +26,8 @@ type madSim struct {
 	sent           []wire.Attribute // types of all sent datagrams, in order
 	// returns how many copies of a datagram arrive; if nil, one arrives
 	copies func(m *wire.MAD, to netip.Addr) int
+	// MTU in bytes of the routes to some addresses
+	routeMTUs map[netip.Addr]int
 }
 
 type simDatagram struct {
@@ -82,6 +84,8 @@ type simSocket struct {
 func (s *simSocket) fd() int              { return -1 }
 func (s *simSocket) receive(udp.Sink) int { return 0 }
 func (s *simSocket) close()               { s.socket.Close() }
+
+func (s *simSocket) routeMTU(to netip.Addr) int { return s.w.routeMTUs[to] }
 
 func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
 	s.w.sent = append(s.w.sent, m.Attribute())

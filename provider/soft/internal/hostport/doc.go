@@ -15,3 +15,4 @@ package hostport
 //	reservation.go  Reservation: a port that an ID has
 //	free_port.go    choosing a port
 //	route.go        queries of the routing table
+//	route_mtu.go    MTU of a route
