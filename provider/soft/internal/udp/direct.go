@@ -149,7 +149,7 @@ func (d *directSocket) end() {
 	for read := 0; read < drainLimit && r.receive(u.conn.cfg.Sink) > 0; {
 		read += r.packets
 	}
-	d.close()
+	r.deliverLate(u.port.closeDirect(), r.peer, u.conn.cfg.Sink)
 	r.fd, r.peer, r.times, r.sameSource = u.fd, netip.AddrPort{}, d.times, 0
 	if r.merging.state == mergeOn && r.merging.stop(true) {
 		r.changeMerging()

@@ -199,6 +199,7 @@ func TestDirectSocketSecondShard(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()
 	r.begin(p)
+	p.send(100)
 	second := NewConn(&Config{Ports: r.ports, Slot: 1, Shards: 1, Sink: r.got, Watcher: r.owner, Counts: new(counters.Set)})
 	route := Route{Local: r.route.Local, Remote: r.route.Local}
 	require.NoError(t, second.Open(&route))
@@ -244,6 +245,7 @@ func TestDirectSocketOverflow(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()
 	r.begin(p)
+	p.send(100)
 	r.route.socket.overflow.widen()
 	require.NotEmpty(t, r.route.socket.overflow.sockets)
 	r.poll()

@@ -38,6 +38,7 @@ package udp
 //	port.go          Ports: the sockets of the local addresses
 //	gsi.go           socket for connection management
 //	direct.go        a socket that receives from one source
+//	direct_late.go   what waits in a direct socket when another shard begins
 //	conn.go          Conn: the packets of one shard
 //	overflow.go      further sockets for a shard whose socket drops packets
 //	drain.go         receiving what has arrived, before timers fire

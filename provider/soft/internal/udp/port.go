@@ -50,6 +50,7 @@ type localPort struct {
 	hasDirect bool
 	// directEnded is true if another socket has replaced the direct socket.
 	directEnded atomic.Bool
+	late        []lateDatagram // datagrams of the replaced direct socket
 }
 
 // A member is one socket of a shard.
@@ -266,8 +267,8 @@ func (p *localPort) openDirect(source netip.AddrPort) (int, error) {
 
 // replaceDirect ends the direct socket, because other sockets are opened: the kernel
 // would count it among them, or give its number to one of them. Its descriptor gets
-// another socket, which receives nothing, because the shard may be reading. The packets
-// in it are lost. The caller holds the mutex.
+// another socket, which receives nothing, because the shard may be reading. The datagrams
+// that wait in it are kept for the shard. The caller holds the mutex.
 func (p *localPort) replaceDirect() error {
 	if !p.hasDirect || p.directEnded.Load() {
 		return nil
@@ -277,22 +278,31 @@ func (p *localPort) replaceDirect() error {
 		return err
 	}
 	defer unix.Close(empty)
-	p.ports.droppedBefore += droppedAt(p.direct)
+	replaced, err := unix.FcntlInt(uintptr(p.direct), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(replaced)
 	if err := unix.Dup3(empty, p.direct, unix.O_CLOEXEC); err != nil {
 		return err
 	}
+	p.late = receiveLate(replaced, p.local.Addr())
+	p.ports.droppedBefore += droppedAt(replaced)
 	p.directEnded.Store(true)
 	return nil
 }
 
-// closeDirect closes the direct socket.
-func (p *localPort) closeDirect() {
+// closeDirect closes the direct socket. If another goroutine has replaced it, the result
+// has the datagrams that waited in it.
+func (p *localPort) closeDirect() (late []lateDatagram) {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
 	if !p.directEnded.Load() {
 		p.ports.droppedBefore += droppedAt(p.direct)
 	}
 	_ = unix.Close(p.direct)
+	late, p.late = p.late, nil
 	p.hasDirect = false
 	p.directEnded.Store(false)
+	return late
 }

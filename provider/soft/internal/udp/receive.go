@@ -143,21 +143,17 @@ func (r *receiver) deliver(b *batch, n int, peer netip.AddrPort, to Sink) (packe
 		if !complete {
 			data = nil // check() reports the error.
 		}
-		segment := len(data)
+		segment := 0
 		if b.wantsControl {
-			segment = r.readControl(b, i, segment)
+			r.fields = b.fields(i)
+			segment = r.fields.segment
 		}
 		at := peer
 		if !at.IsValid() {
 			at = b.addrs[i].get()
 		}
-		for first := true; first || len(data) > 0; first = false {
-			size := min(segment, len(data))
-			if r.deliverPacket(data[:size], at, to) {
-				taken++
-			}
-			data, packets = data[size:], packets+1
-		}
+		n, valid := r.deliverDatagram(data, segment, at, to)
+		packets, taken = packets+n, taken+valid
 		// The system call has overwritten some lengths in message i.
 		b.prepareReceive(i)
 	}
@@ -165,16 +161,22 @@ func (r *receiver) deliver(b *batch, n int, peer netip.AddrPort, to Sink) (packe
 	return packets
 }
 
-// readControl reads the control messages of datagram i. It returns the length of the
-// packets in the datagram, but the last packet may be shorter. The parameter length is
-// the length of the datagram.
-func (r *receiver) readControl(b *batch, i, length int) (segment int) {
-	f := b.fields(i)
-	r.fields = f
-	if f.segment <= 0 {
-		return length
+// deliverDatagram checks the packets in a datagram from the source at, and passes the
+// valid ones to the sink. If the parameter segment is not 0, it is the length of the
+// packets, but the last packet may be shorter. The results are the number of packets and
+// the number of those that the sink has taken.
+func (r *receiver) deliverDatagram(data []byte, segment int, at netip.AddrPort, to Sink) (packets int, taken uint64) {
+	if segment <= 0 {
+		segment = len(data)
 	}
-	return f.segment
+	for first := true; first || len(data) > 0; first = false {
+		size := min(segment, len(data))
+		if r.deliverPacket(data[:size], at, to) {
+			taken++
+		}
+		data, packets = data[size:], packets+1
+	}
+	return packets, taken
 }
 
 // deliverPacket checks a packet, and passes it to the sink if it is valid. It returns
