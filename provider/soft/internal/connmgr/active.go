@@ -14,21 +14,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Timeouts of messages without an answer. Most of them are those of the kernel's CM:
-// sixteen intervals of 4.6 s or 4.1 s.
+// Timeouts of the wait for an answer. Except for rtuTimeout and maxServiceTime, they are
+// sixteen intervals of 4.6 s or 4.1 s, as in the kernel's CM.
 const (
-	// requestTimeout, 73.7 s, is the timeout of a REQ.
+	// requestTimeout, 73.7 s, is the longest wait for the answer to a REQ.
 	requestTimeout = 16 * 4608 * time.Millisecond
-	// sidrTimeout, 65.5 s, is the timeout of a SIDR_REQ.
+	// sidrTimeout, 65.5 s, is the longest wait for the answer to a SIDR_REQ.
 	sidrTimeout = 16 * 4096 * time.Millisecond
-	// activeDREQTimeout, 73.7 s, is the timeout of a DREQ that the active side sends.
+	// activeDREQTimeout, 73.7 s, is the longest wait of the active side for a DREP.
 	activeDREQTimeout = 16 * 4608 * time.Millisecond
-	// passiveDREQTimeout, 65.5 s, is the timeout of a DREQ that the passive side sends.
+	// passiveDREQTimeout, 65.5 s, is the longest wait of the passive side for a DREP.
 	passiveDREQTimeout = 16 * 4096 * time.Millisecond
-	// rtuTimeout, 49 s, is the timeout of a REP. It is only twelve intervals, so the
-	// memory of a flood of requests is free again within a minute.
+	// rtuTimeout, 49 s, is the longest wait for an RTU. It is only twelve intervals, so that
+	// the memory of a flood of requests is free again within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
-	// maxServiceTime is the longest wait for the peer's application after an MRA: 16.6
+	// maxServiceTime is the longest wait for the peer if its MRAs ask for more time: 16.6
 	// minutes, as in the kernel's CM.
 	maxServiceTime = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
@@ -51,8 +51,8 @@ func (i *id) Connect(param *cm.MessageParam) error {
 	}, maxServiceTime)
 }
 
-// request sends m to the listener at the remote address, and starts the timeout of the
-// answer. After an error, nothing was sent.
+// request sends m to the listener at the remote address, and starts the timer for the
+// answer. If it returns an error, it has not sent m.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.state = stateREQSent
@@ -66,14 +66,15 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	return nil
 }
 
-// onREP handles a REP. A queue pair that was made on the ID moves to RTS, and the RTU is
-// sent. Without such a queue pair, the application gets the event ConnectResponse. It
-// connects its own queue pair, and then calls Establish.
+// onREP handles a REP. If the ID has its own queue pair, onREP moves it to RTS and sends
+// the RTU. Otherwise the application gets the event ConnectResponse, connects its queue
+// pair, and calls Establish.
 func (i *id) onREP(m *repMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.TCP {
 		return false
 	}
-	// The REP can lower the numbers that this side has offered, but not raise them.
+	// The REP can lower the numbers of READs and atomics that the REQ has offered. It can not
+	// raise them.
 	i.negotiated.setPeer(&m.qpParams, i.negotiated.resources, i.negotiated.depth)
 	i.negotiated.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.m.limits.LocalCAAckDelay))
 	if err := i.connectQP(); err != nil {
@@ -90,14 +91,14 @@ func (i *id) onREP(m *repMsg) bool {
 	}
 	i.enter(stateEstablished)
 	i.raise(ev)
-	// If the send fails, the peer has closed its socket. The channel notices that later,
-	// and calls peerGone.
+	// An error means that the peer has closed its socket. The channel will notice that and
+	// call peerGone.
 	_ = i.conn.send(&rtuMsg{})
 	return true
 }
 
 // setupFailed ends a connection whose queue pair could not be moved to RTS. It sends a
-// REJ. If that fails, the peer has gone, and setupFailed calls peerGone.
+// REJ. If the peer has already closed its socket, it calls peerGone instead.
 func (i *id) setupFailed(err error, m *repMsg) {
 	err = resource.Wrap(err)
 	reason := cm.RejectConsumer
@@ -111,8 +112,8 @@ func (i *id) setupFailed(err error, m *repMsg) {
 	i.fail(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.qpParams.param(), PrivateData: m.private})
 }
 
-// Establish implements cm.TransportID. It sends the RTU, after the application has
-// connected its own queue pair.
+// Establish implements cm.TransportID. The application calls it when it has connected its
+// queue pair. Establish sends the RTU.
 func (i *id) Establish() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -126,8 +127,7 @@ func (i *id) Establish() error {
 	return nil
 }
 
-// onREJ handles a REJ. With a REJ, the peer refuses a REQ or a REP, or cancels its own
-// REQ.
+// onREJ handles a REJ: the peer refuses a REQ or a REP, or cancels its own REQ.
 func (i *id) onREJ(m *rejMsg) bool {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -135,8 +135,8 @@ func (i *id) onREJ(m *rejMsg) bool {
 	case stateREQReceived:
 		i.enter(stateWithdrawn)
 	case stateEstablished:
-		// The passive side was closed before the RTU arrived. In this case it sends a
-		// REJ instead of a DREQ.
+		// A passive side that was closed before the RTU has arrived sends a REJ instead of a
+		// DREQ.
 		return i.onDREQ()
 	case stateDREQSent:
 		i.disconnected(0)
@@ -146,8 +146,8 @@ func (i *id) onREJ(m *rejMsg) bool {
 	return true
 }
 
-// requestRejected ends a refused request. The application gets the event Rejected, or
-// Unreachable for a lookup.
+// requestRejected ends a request that the peer has refused. The application gets the
+// event Rejected, or Unreachable for a SIDR request.
 func (i *id) requestRejected(m *rejMsg) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: cmp.Or(m.cause, userRefused(m.userRefused))}
 	if i.ps == cm.UDP {
@@ -156,13 +156,13 @@ func (i *id) requestRejected(m *rejMsg) {
 	i.fail(ev)
 }
 
-// errLocalOnly is the error of a request to an address of this host, if no process
-// listens on the local path. A device with both paths does not use the wire path for
-// such an address.
+// errLocalOnly is the error of a request to an address of this host where no process
+// listens on the local path. A device with both paths does not use the wire path to such
+// an address.
 var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
 
-// noListener fails a request for which no listener was found. The application gets the
-// error cause, which may be nil.
+// noListener ends a request for which no listener was found. The application gets an
+// event with the error cause, which may be nil.
 func (i *id) noListener(cause error) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
 	if i.ps == cm.UDP {

@@ -11,15 +11,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 )
 
-// addressWatch is a netlink socket that becomes readable when an address of this network
+// addressWatch is a netlink socket. It becomes readable when an address in this network
 // namespace changes (rtnetlink(7)). The lock of its channel guards it.
 type addressWatch struct {
 	fd       int
-	listener *madListener // told about address changes
+	listener *madListener // its method addressesChanged is called after changes
 }
 
-// watchAddresses opens an addressWatch for a listener on the channel ch. It needs no
-// privilege.
+// watchAddresses opens an addressWatch for the listener l on the channel ch. This needs
+// no privilege.
 func watchAddresses(ch *channel, l *madListener) (*addressWatch, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -42,23 +42,23 @@ func addressWatchError(err error) error {
 	return fmt.Errorf("later address changes are not noticed: %w", err)
 }
 
-// addressBatch is the largest number of messages that one call of OnReady receives.
-// Arbitrary.
+// addressBatch is the largest number of messages that one call of OnReady receives. The
+// number is arbitrary.
 const addressBatch = 64
 
-// OnReady implements epollset.Handler. It receives the waiting messages, and then calls
-// addressesChanged once.
+// OnReady implements epollset.Handler. It receives messages, and then calls
+// addressesChanged once for all of them.
 func (w *addressWatch) OnReady(int, uint32) {
-	// The content of a message does not matter, so one byte is enough. recv(2) discards
+	// One byte is enough, because the content of a message is not needed. recv(2) discards
 	// the rest.
 	var buf [1]byte
 	for i := range addressBatch {
 		_, _, err := unix.Recvfrom(w.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 		if errors.Is(err, unix.EAGAIN) && i == 0 {
-			// No message was waiting, so no address has changed.
+			// There is no message, so no address has changed.
 			return
 		}
-		// ENOBUFS means that messages were lost, so addresses may have changed.
+		// ENOBUFS means that messages were lost. Addresses may have changed.
 		if err != nil && !errors.Is(err, unix.ENOBUFS) {
 			break
 		}

@@ -18,12 +18,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A channel implements cm.TransportChannel. Next reads the sockets and calls the timers
-// of the channel's IDs.
+// A channel implements cm.TransportChannel. Its method Next reads the sockets and runs
+// the timers of the channel's IDs.
 //
 // The lock of a channel guards its IDs. To lock two channels, a goroutine locks the
-// channel with the lower epoll descriptor first. Methods of the Engine may be called
-// with the lock held.
+// channel with the lower epoll descriptor first. A goroutine that holds the lock may call
+// the Engine.
 type channel struct {
 	m *Manager
 	// epoll watches the sockets, timerFD and the eventfd of the inbox.
@@ -38,16 +38,18 @@ type channel struct {
 	timers        timerheap.Heap
 	timerFDSet    bool // true if timerFD is set to expire at timerFDExpiry
 	timerFDExpiry time.Duration
-	// packet is the receive buffer of the local path. It is one byte longer than a valid
-	// message, to detect longer packets.
+	// packet is the buffer in which messages of the local path are received. It is one byte
+	// longer than the longest valid message, so that longer packets are detected.
 	packet [maxMessage + 1]byte
-	// memory for the argument of Modify; a local variable would be allocated on the heap
+	// argument of QueuePair.Modify, in a field because a local variable would be allocated on
+	// the heap
 	attr       verbs.QPAttr
 	localAddrs hostport.LocalAddrCache
 
-	// for each UDP port, the number of the channel's IDs that use it
+	// number of the channel's IDs that use a UDP port
 	ports map[*madPort]int
-	// orphans are connections whose ID was destroyed while a DREQ was unanswered.
+	// orphans are the connections whose IDs were destroyed before the peer has answered their
+	// DREQ.
 	orphans map[*madConn]struct{}
 }
 
@@ -141,8 +143,8 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	return true, nil
 }
 
-// drive handles the readable descriptors, the jobs of the inbox, and the timers that are
-// due. It handles each descriptor once. The caller holds the channel's lock.
+// drive handles each readable descriptor once, and runs the jobs of the inbox and the
+// timers that are due. The caller holds the channel's lock.
 func (ch *channel) drive() error {
 	ch.inbox.begin()
 	if err := ch.epoll.Dispatch(); err != nil {
@@ -159,15 +161,14 @@ func (ch *channel) drive() error {
 	return nil
 }
 
-// expire calls the timers that are due. It reads the clock once.
+// expire runs the timers that are due at the present time.
 func (ch *channel) expire() {
 	if ch.timers.Len() > 0 {
 		ch.timers.Expire(ch.now())
 	}
 }
 
-// now returns the time since the start of the device. The timers of all channels use
-// this time.
+// now returns the time since Config.Start. The timers of all channels use this clock.
 func (ch *channel) now() time.Duration { return ch.sinceStart(ch.clock()) }
 
 func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.m.Start) }
@@ -176,8 +177,8 @@ func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {
 	ch.timers.Set(t, ch.now()+after)
 }
 
-// unlock sets timerFD and the eventfd of the inbox, and then unlocks the channel. The
-// eventfd is readable while events or jobs are queued.
+// unlock updates timerFD and the eventfd of the inbox, and then unlocks the channel. The
+// eventfd stays readable while events or jobs are queued.
 func (ch *channel) unlock() {
 	if !ch.closed {
 		ch.inbox.signal(!ch.queue.empty())
@@ -186,8 +187,9 @@ func (ch *channel) unlock() {
 	ch.mu.Unlock()
 }
 
-// armTimerFD sets timerFD to the time of the next timer. If timerFD expires earlier,
-// because a timer was stopped, armTimerFD leaves it alone. That saves a system call.
+// armTimerFD sets timerFD to the time at which the next timer is due. If timerFD is set
+// to an earlier time, which belonged to a stopped timer, armTimerFD does not change it.
+// This saves a system call.
 func (ch *channel) armTimerFD() {
 	if ch.timers.Len() == 0 && !ch.timerFDSet {
 		return
@@ -197,8 +199,7 @@ func (ch *channel) armTimerFD() {
 	next, any := ch.timers.Next()
 	switch {
 	case any && expired && next <= now:
-		// Another timer is due already. timerFD is still readable, so the application
-		// calls Next again.
+		// Another timer is due. timerFD stays readable, so the application calls Next again.
 	case any && (!ch.timerFDSet || expired || next < ch.timerFDExpiry):
 		ch.timerFDSet, ch.timerFDExpiry = true, next
 		_ = timerfd.Set(ch.timerFD, next-now)
@@ -214,15 +215,15 @@ func (ch *channel) watch(fd int, h epollset.Handler) error {
 	return ch.epoll.Add(fd, unix.EPOLLIN|unix.EPOLLRDHUP, h)
 }
 
-// isLocalAddr reports whether an address belongs to this host. It returns the errors of
+// isLocalAddr reports whether an address belongs to this host. Its errors are those of
 // hostport.OnThisHost.
 func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 	return ch.localAddrs.Contains(a, ch.now())
 }
 
-// acceptsFrom reports whether the wire path accepts a request from an address. A device
-// with both paths refuses requests from this host, because they have to use the local
-// path; see package udp, far_only.go.
+// acceptsFrom reports whether a request from an address may come over the wire path. A
+// device with both paths refuses such requests from this host, because processes of this
+// host must use the local path; see package udp, far_only.go.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if !ch.m.Local || !ch.m.Wire {
 		return true

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// noticeInterval is the time after which an ID in stateDREQArrived looks for notices
-	// again. Arbitrary.
+	// noticeInterval is the time after which an ID in stateDREQArrived checks again whether
+	// the notices have arrived. The number is arbitrary.
 	noticeInterval = time.Millisecond
-	// noticeLimit is the longest wait for notices. A peer whose process is stopped does
-	// not send them. Arbitrary.
+	// noticeLimit is the longest wait for notices. A peer whose process is stopped sends
+	// none. The number is arbitrary.
 	noticeLimit = time.Second
 )
 
-// Disconnect implements cm.TransportID. It flushes the queue pair. Then it sends a DREQ,
-// or answers the DREQ of the peer.
+// Disconnect implements cm.TransportID. It moves the queue pair to the error state. Then
+// it sends a DREQ, or a DREP if the peer has sent a DREQ.
 func (i *id) Disconnect() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -27,8 +27,8 @@ func (i *id) Disconnect() error {
 	case stateEstablished:
 		i.enter(stateDREQSent)
 		i.startTimer(i.dreqTimeout())
-		// If the send fails, the peer has closed its socket. The channel notices that
-		// later, and calls peerGone.
+		// An error means that the peer has closed its socket. The channel will notice that and
+		// call peerGone.
 		_ = i.conn.send(&dreqMsg{})
 	case stateDREQArrived:
 		_ = i.conn.send(&drepMsg{})
@@ -54,13 +54,15 @@ func (i *id) dreqTimeout() time.Duration {
 func (i *id) onDREQ() bool {
 	switch i.state {
 	case stateREPReceived, stateREPSent, stateEstablished:
-		// A DREQ can arrive before the RTU, or before this side has called Establish.
+		// A DREQ can arrive before the RTU. On the active side, it can arrive before the
+		// application has called Establish.
 		i.enter(stateDREQArrived)
 		ch := i.ch.Load()
 		i.timerLimit = ch.clock().Add(noticeLimit)
 		i.awaitNotices()
 	case stateDREQSent:
-		// Both sides have sent a DREQ. Each DREQ confirms the other one.
+		// Both sides have sent a DREQ. Each side takes the other's DREQ for the answer to its
+		// own.
 		i.disconnected(0)
 	default:
 		return false
@@ -68,12 +70,13 @@ func (i *id) onDREQ() bool {
 	return true
 }
 
-// awaitNotices queues the event Disconnected, unless notices are missing that the peer
-// has sent before its DREQ. While they are missing, awaitNotices is called again after
-// each noticeInterval, until timerLimit.
+// awaitNotices queues the event Disconnected when all notices have arrived that the peer
+// has sent before its DREQ, or when timerLimit is reached. Until then, it starts the
+// timer, which calls it again after noticeInterval.
 //
-// The notices say which requests the peer has executed. After the event, the application
-// flushes the queue pair. So the executed requests have to complete before the event.
+// The notices say which requests of this side the peer has executed. These requests must
+// complete before the event, because the application flushes the queue pair after the
+// event.
 func (i *id) awaitNotices() {
 	ch := i.ch.Load()
 	if i.conn.awaitsNotices() && ch.clock().Before(i.timerLimit) {
@@ -84,8 +87,8 @@ func (i *id) awaitNotices() {
 	i.raise(cm.TransportEvent{Type: cm.Disconnected})
 }
 
-// connectionStale ends a connection because its peer requests another connection with
-// the same queue pair.
+// connectionStale ends a connection because its peer has used the same queue pair in
+// another request.
 func (i *id) connectionStale() {
 	switch i.state {
 	case stateREQReceived:
@@ -94,12 +97,12 @@ func (i *id) connectionStale() {
 		i.enter(stateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: cm.ErrStale})
 	case stateDREQSent:
-		// The peer will not answer the DREQ that this side has sent.
+		// The peer will not answer this side's DREQ.
 		i.disconnected(0)
 	}
 }
 
-// onDREP handles the confirmation of a DREQ.
+// onDREP handles a DREP, which confirms a DREQ.
 func (i *id) onDREP() bool {
 	if i.state != stateDREQSent {
 		return false

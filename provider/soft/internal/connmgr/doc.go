@@ -1,25 +1,26 @@
 // Package connmgr implements connection management for a soft device. A Manager
-// implements cm.Transport. It opens event channels. The IDs of a channel connect, listen
-// and look up UD services.
+// implements cm.Transport. It opens event channels. With the IDs of a channel, an
+// application connects, listens, and sends SIDR requests to find the queue pairs of UD
+// services.
 //
 // # Engine
 //
-// The package does not move data. The device does that, and implements the interface
-// Engine for this package. Each connection has a Binding, which tells the engine how the
-// queue pair reaches its peer: through shared memory, or with packets.
+// The package does not transfer the data of connections. The device does that: it
+// implements the interface Engine. Each connection has a Binding, which tells the engine
+// how the queue pair reaches its peer: through shared memory or with packets.
 //
 // # Channels
 //
-// The package starts no goroutines. All work is done in calls of the application. Next
-// reads the sockets of its channel, runs the jobs in the inbox of the channel, and calls
-// the timers that are due. A channel queues a job in the inbox of another channel when it
-// receives a message for an ID there. The lock of a channel guards its IDs.
+// The package starts no goroutines. All work is done in calls of the application. The
+// method Next of a channel reads its sockets, runs the jobs in its inbox, and runs the
+// timers that are due. If a channel receives a message for an ID of another channel, it
+// queues a job in the inbox of the other channel. The lock of a channel guards its IDs.
 //
 // # IDs and paths
 //
-// An id is the state machine of a connection. It exchanges messages with the peer
-// through the interface cmConn. A listening id receives requests through the interface
-// listener. Each interface has an implementation for each path:
+// An id is the state machine of one side of a connection. It exchanges messages with the
+// peer through the interface cmConn. A listening id receives requests through the
+// interface listener. Each path has its own implementation of the two interfaces:
 //
 //   - On the local path, unixConn and unixListener use Unix sockets (unix_*.go). A
 //     message is one packet of a socket. The kernel reports the user of the peer, and
@@ -44,23 +45,23 @@
 //	negotiation.go       parameters that both sides agree on
 //	timers.go            ACK timeouts
 //	qp.go                queue pair of an ID
-//	lookup.go            lookups of UD services
-//	active.go            side that sends the request
-//	passive.go           side that receives the request
+//	lookup.go            SIDR requests
+//	active.go            the side that sends the request
+//	passive.go           the side that receives the request
 //	disconnect.go        disconnecting
 //	unix_codec.go        local path: packets of messages
-//	unix_admission.go    clients that are admitted
+//	unix_admission.go    permissions of clients to connect
 //	unix_conn.go         connections
 //	unix_dial.go         search for the listener
 //	unix_listener.go     listeners
 //	unix_source.go       checks of the addresses in a request
 //	mad_codec.go         wire path: datagrams of messages
 //	mad_halfopen.go      half-open connections of a listener
-//	mad_sources.go       connections of each source
+//	mad_sources.go       counts of the connections of each source
 //	mad_answer_limit.go  rate of the answers to unknown peers
 //	mad_port.go          UDP ports
 //	mad_mux.go           distribution of received datagrams
-//	mad_job_target.go    receivers of jobs
+//	mad_job_target.go    queueing of jobs
 //	mad_icmp.go          sockets for requests, and their ICMP errors
 //	mad_refused.go       refused requests
 //	mad_retransmit.go    retransmission

@@ -10,33 +10,33 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An Engine moves the data of connections. Any goroutine may call its methods. The
-// engine may call Binding.DataHeard while it holds its own lock. So the caller of a
-// method must not hold a lock that DataHeard takes.
+// An Engine transfers the data of connections. Any goroutine may call its methods. The
+// engine may hold its own lock when it calls Binding.DataHeard. Therefore nobody may call
+// a method of the engine while holding a lock that DataHeard takes.
 type Engine interface {
-	// AddChannel is called before an event channel is opened. It returns verbs.ErrClosed
-	// if the device is closed, and a *verbs.ParamError if there are too many channels.
-	// While a device has channels, it can not be closed.
+	// AddChannel is called before an event channel is opened. It returns verbs.ErrClosed if
+	// the device is closed, and a *verbs.ParamError if there are too many channels. A device
+	// with open channels can not be closed.
 	AddChannel() error
 	// RemoveChannel is called after an event channel was closed.
 	RemoveChannel()
-	// SourceIndex returns the GID index of an address of this host, or 0 if there is
-	// none.
+	// SourceIndex returns the GID index of an address of this host. The index is 0 if the
+	// address has none.
 	SourceIndex(of netip.Addr) (int, error)
-	// Bind tells the queue pair qpn how to reach its peer. The queue pair uses the
-	// binding from RTR on. The engine owns b.End, even after an error. A later Bind
-	// replaces the binding.
+	// Bind tells the queue pair qpn how to reach its peer. The queue pair uses the binding
+	// after it has entered RTR. The engine owns b.End, even if Bind returns an error. A later
+	// Bind replaces the binding.
 	Bind(qpn uint32, b *Binding) error
-	// Unbind removes a binding. It does nothing if another binding has replaced it. If
-	// no queue pair has used b.End, Unbind releases it.
+	// Unbind removes the binding b of a queue pair. If another binding has replaced b, Unbind
+	// does nothing. If no queue pair has used b.End, Unbind releases b.End.
 	Unbind(qpn uint32, b *Binding)
-	// PeerGone tells a queue pair that the peer's process has ended without closing the
-	// connection. It does nothing if the queue pair does not use b.End.
+	// PeerGone tells a queue pair that the process of its peer has ended without closing the
+	// connection. If the queue pair does not use b.End, PeerGone does nothing.
 	PeerGone(qpn uint32, b *Binding)
-	// AwaitsNotices reports whether a queue pair waits for notices of its peer. The
-	// notices say which requests the peer has executed. AwaitsNotices first processes
-	// what the peer has written to shared memory. The result is true if requests are
-	// outstanding, and if the peer has announced notices that have not arrived.
+	// AwaitsNotices reports whether a queue pair waits for notices of its peer. A notice says
+	// which requests of this side the peer has executed. AwaitsNotices first processes the
+	// notices that the peer has written to shared memory. It returns true if requests of this
+	// side are still outstanding and the peer has announced notices that have not arrived.
 	AwaitsNotices(qpn uint32, b *Binding) bool
 }
 
@@ -53,14 +53,15 @@ type Binding struct {
 	// End is this side's end of the connection's shared memory. It is nil on the wire
 	// path.
 	End *shm.End
-	// Peer identifies the peer. The engine reports the peer's access errors to
-	// access.ErrorLimit under this source. It is set only on the local path.
+	// Peer identifies the process of the peer. The engine passes it to access.ErrorLimit with
+	// each access error of the peer. It is set only on the local path.
 	Peer access.Source
-	// Flow is the flow control of the wire path.
+	// Flow is the end-to-end flow control of the connection. It is used only on the wire
+	// path.
 	Flow CreditFlow
-	// DataHeard is called when the first data packet of the peer arrives. This packet
-	// proves that the peer has received the REP or the RTU. Any goroutine may call
-	// DataHeard. DataHeard must not call the engine. It is nil on the local path.
+	// DataHeard is called when the first data packet of the peer arrives. This packet proves
+	// that the peer has received the REP or the RTU. The engine may call DataHeard from any
+	// goroutine. DataHeard must not call the engine. It is nil on the local path.
 	DataHeard func()
 }
 
@@ -76,15 +77,16 @@ type QueuePair interface {
 	verbs.QP
 	// Closed reports whether the queue pair was closed. Any goroutine may call it.
 	Closed() bool
-	// ReceiveAt makes a UD queue pair receive only those datagrams of the wire path that
-	// arrive at the given address. With the zero Addr, and after an error, it receives
-	// no such datagrams. If the device has no wire path, ReceiveAt does nothing.
+	// ReceiveAt makes a UD queue pair receive datagrams of the wire path only if they arrive
+	// at the given address. If the address is the zero Addr, or if ReceiveAt returns an
+	// error, the queue pair receives no datagrams of the wire path. On a device without wire
+	// path, ReceiveAt does nothing.
 	ReceiveAt(at netip.Addr) error
 }
 
 // A boundConn is the binding of one connection. The zero value has no binding.
 type boundConn struct {
-	qpn     uint32 // number of the queue pair; 0 until bind() is called
+	qpn     uint32 // number of the queue pair; 0 before the first call of bind()
 	binding *Binding
 }
 

@@ -13,62 +13,63 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An id implements cm.TransportID. It is a listener, or one side of a connection or
-// lookup. The lock of its channel guards it. Package cm checks the order of the
-// application's calls.
+// An id implements cm.TransportID. It is a listener, or one side of a connection or of a
+// SIDR request. The lock of its channel guards it. Package cm makes sure that the
+// application calls the methods in a valid order.
 type id struct {
 	ch    atomic.Pointer[channel]
 	m     *Manager // manager of the channel
 	ps    cm.PortSpace
 	state idState
-	// timer limits the wait for the next message of the peer; for stateDREQArrived see
-	// awaitNotices
+	// timer limits the wait for the next message of the peer. In stateDREQArrived it is the
+	// interval of awaitNotices.
 	timer timerheap.Timer
-	// timerLimit is the latest time to which extendTimer may move the timer. In
-	// stateDREQArrived it ends the wait for notices.
+	// timerLimit is the time beyond which extendTimer does not move the timer. In
+	// stateDREQArrived it is the time at which the wait for notices ends.
 	timerLimit time.Time
 
 	reservation   hostport.Reservation
-	local, remote netip.AddrPort // addresses of this side and of the peer; invalid if not known
-	bound         bool           // true once the ID has a local address that is not a wildcard
+	local, remote netip.AddrPort // addresses of this side and of the peer; invalid if unknown
+	bound         bool           // true if the ID has a local address that is not a wildcard
 	opts          options
 
 	conn   cmConn // connection to the peer; nil before the request, and for a listener
 	active bool   // true if this side has sent the request
-	// notified is true after Notify has established the connection. A later RTU only
-	// sets this field to false.
+	// notified is true after Notify has established the connection. If the RTU arrives later,
+	// it sets notified to false and has no other effect.
 	notified bool
 
-	lastQP QueuePair // last queue pair made on the ID; see ownQP
-	// Number of the connection's queue pair. If the queue pair was not made on the ID,
-	// the application has passed the number to Connect or Accept.
+	lastQP QueuePair // last queue pair that CreateQP has made; see ownQP
+	// Number of the local queue pair. It is that of ownQP, or the number that the application
+	// has passed to Connect or Accept.
 	qpn        uint32
 	negotiated negotiation
 
-	listeners listeners // listeners of a listening ID; empty for other IDs
-	// UDP port of an ID that connects on the wire path; nil for other IDs
+	listeners listeners // the listeners of a listening ID; empty for other IDs
+	// UDP port on which an active ID uses the wire path; nil for other IDs
 	madPort *madPort
-	backlog int // largest value of pendingRequests; for a listening ID
-	// number of requests that the application has not fetched; for a listening ID
+	backlog int // largest allowed value of pendingRequests of a listening ID
+	// number of requests to a listening ID that the application has not fetched
 	pendingRequests int
-	// listening ID of a request that the application has not fetched; else nil
+	// For the ID of a request that the application has not fetched: the listening ID.
+	// Otherwise nil.
 	parent *id
 
-	queued  int  // number of events about this ID in the channel's queue
-	dropped bool // true after the ID was destroyed; its queued events are skipped
+	queued  int  // number of this ID's events in the channel's queue
+	dropped bool // true after the ID was destroyed; pop() then skips its events
 }
 
-// options are the options that SetOption sets.
+// options are the values that SetOption has set.
 type options struct {
 	tos           uint8
 	reuse         bool
 	afOnly        bool
-	ackTimeout    uint8 // code of the ACK timeout, 5 bits; valid if ackTimeoutSet
+	ackTimeout    uint8 // code of the ACK timeout, 5 bits; used if ackTimeoutSet is true
 	ackTimeoutSet bool
 	minRNRTimer   uint8 // code of the minimum RNR timer, 5 bits
 }
 
-// Statuses of events.
+// Values of the field Status of events.
 const (
 	statusSetupFailed = -1 // status of the event ConnectError (rdma_get_cm_event(3))
 
@@ -78,36 +79,36 @@ const (
 	statusRefused  = -111 // -ECONNREFUSED
 )
 
-// idState is the state of a connection or a lookup (IBTA vol. 1, 12.9.7 and 12.11). The
-// order of the states matters, because the code compares them.
+// idState is the state of a connection or a SIDR request (IBTA vol. 1, 12.9.7 and 12.11).
+// The order of the states matters, because the code compares them.
 //
-// Destroy leads to stateEnded from every state. If the peer uses the queue pair of an
-// accepted connection in another request, the state changes to stateDREQReceived, or
-// from stateDREQSent to stateEnded.
+// Destroy leads to stateEnded from every state. A connection becomes stale when its peer
+// uses the same queue pair in another request. Its state then changes to
+// stateDREQReceived, or from stateDREQSent to stateEnded.
 type idState uint8
 
 const (
-	// stateIdle means that no request was sent or received. A listener stays in this
-	// state. Connect leads to stateREQSent.
+	// stateIdle means that the ID has neither sent nor received a request. A listener stays
+	// in this state. Connect leads to stateREQSent.
 	stateIdle idState = iota
-	// stateREQSent means that the active side has sent a REQ or a SIDR_REQ. The timer
-	// limits the wait for the answer. A REP leads to stateEstablished, or to
-	// stateREPReceived if the ID has no queue pair. A SIDR_REP and every failure lead to
-	// stateEnded.
+	// stateREQSent means that the active side has sent a REQ or a SIDR_REQ. The timer limits
+	// the wait for the answer. A REP leads to stateEstablished, or to stateREPReceived if the
+	// ID has no queue pair. A SIDR_REP leads to stateEnded, and so does every failure.
 	stateREQSent
-	// stateREPReceived means that the active side has received a REP, and there is no
-	// queue pair on the ID. Establish leads to stateEstablished. Reject, a REJ and the
-	// end of the peer's process lead to stateEnded. A DREQ leads to stateDREQArrived.
-	stateREPReceived
-	// stateREQReceived means that the passive side has received a REQ or a SIDR_REQ and
-	// has not answered. Accept of a REQ leads to stateREPSent, and Accept of a SIDR_REQ
-	// leads to stateEnded. Reject, an error of Accept and eviction lead to stateEnded.
-	// If the peer withdraws the request, the state changes to stateWithdrawn.
-	stateREQReceived
-	// stateREPSent means that the passive side has sent a REP. The timer limits the wait
-	// for the RTU. The RTU and Notify lead to stateEstablished. A REJ, the timeout, the
-	// end of the peer's process and eviction lead to stateEnded. A DREQ leads to
+	// stateREPReceived means that the active side has received a REP, and that the
+	// application has to connect its own queue pair. Establish leads to stateEstablished.
+	// Reject, a REJ and the end of the peer's process lead to stateEnded. A DREQ leads to
 	// stateDREQArrived.
+	stateREPReceived
+	// stateREQReceived means that the passive side has received a REQ or a SIDR_REQ and has
+	// not answered. Accept of a REQ leads to stateREPSent. Accept of a SIDR_REQ leads to
+	// stateEnded, and so do Reject, an error of Accept, and eviction. A cancelled request
+	// leads to stateWithdrawn.
+	stateREQReceived
+	// stateREPSent means that the passive side has sent a REP. The timer limits the wait for
+	// the RTU. The RTU or a call of Notify leads to stateEstablished. A DREQ leads to
+	// stateDREQArrived. A REJ, the timeout, the end of the peer's process and eviction lead
+	// to stateEnded.
 	stateREPSent
 	// stateEstablished means that the connection is open. Disconnect leads to
 	// stateDREQSent. A DREQ or a REJ leads to stateDREQArrived. The end of the peer's
@@ -117,21 +118,22 @@ const (
 	// the DREP. The DREP, a DREQ, a REJ, the timeout, the end of the peer's process and
 	// eviction lead to stateEnded.
 	stateDREQSent
-	// stateDREQArrived means that a DREQ has arrived, and that the application does not
-	// know it yet. The peer may have executed requests of this side, and its notices
-	// about these requests may still be missing. When the timer expires, this side looks
-	// for the notices again. The state changes to stateDREQReceived when the notices
-	// have arrived, and at the latest after noticeLimit. Disconnect sends a DREP, and
-	// leads to stateEnded.
+	// stateDREQArrived means that a DREQ has arrived, and that the application has not been
+	// told. Notices of the peer, which say which requests of this side it has executed, may
+	// still be missing. The timer makes this side look for the notices again. The state
+	// changes to stateDREQReceived when the notices have arrived, and at the latest after
+	// noticeLimit. Disconnect sends a DREP, and leads to stateEnded.
 	stateDREQArrived
-	// stateDREQReceived means that the peer has disconnected or gone. The application gets
-	// the event Disconnected. Disconnect sends a DREP, and leads to stateEnded.
+	// stateDREQReceived means that the peer has disconnected, or that its process has ended.
+	// The application gets the event Disconnected. Disconnect sends a DREP, and leads to
+	// stateEnded.
 	stateDREQReceived
-	// stateWithdrawn means that the peer has cancelled an unanswered request, has gone,
-	// or has used its queue pair in another request. Accept and Reject return an error.
-	// Destroy and eviction lead to stateEnded.
+	// stateWithdrawn means that a request was not answered and is no longer valid: the peer
+	// has cancelled it, has used its queue pair in another request, or its process has ended.
+	// Accept and Reject return an error. Destroy and eviction lead to stateEnded.
 	stateWithdrawn
-	// stateEnded means that the connection or lookup is over. No message is expected.
+	// stateEnded means that the connection or SIDR request has ended. No further message is
+	// expected.
 	stateEnded
 )
 
@@ -161,13 +163,14 @@ func (i *id) raise(ev cm.TransportEvent) {
 	ch.queue.push(ev)
 }
 
-// startTimer makes the timer of the present state expire after the given time.
+// startTimer starts the timer of the present state. The timer expires after the given
+// time.
 func (i *id) startTimer(within time.Duration) {
 	ch := i.ch.Load()
 	ch.startTimer(&i.timer, within)
 }
 
-// extendTimer gives the peer more time, but not beyond timerLimit.
+// extendTimer makes the timer expire after the given time, but not later than timerLimit.
 func (i *id) extendTimer(within time.Duration) {
 	ch := i.ch.Load()
 	at := ch.clock().Add(within)
@@ -177,8 +180,8 @@ func (i *id) extendTimer(within time.Duration) {
 	ch.timers.Set(&i.timer, ch.sinceStart(at))
 }
 
-// enter changes the state and stops the timer. From stateDREQArrived on, the ID gets no
-// messages any more.
+// enter changes the state and stops the timer. In stateDREQArrived and all states after
+// it, the ID gets no messages.
 func (i *id) enter(p idState) {
 	i.state = p
 	ch := i.ch.Load()
@@ -208,8 +211,8 @@ func (i *id) deliver(m message) bool {
 	return false
 }
 
-// peerGone is called when the peer has closed its socket, and after an invalid message.
-// The application gets the same events as from the kernel's CM.
+// peerGone ends the connection after the peer has closed its socket or has sent an
+// invalid message. The application gets the same events as from the kernel's CM.
 func (i *id) peerGone() {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -225,9 +228,9 @@ func (i *id) peerGone() {
 	}
 }
 
-// OnTimer implements timerheap.Owner. In stateDREQArrived it looks for notices again. In
-// other states the peer's message has not arrived in time, so the connection, request or
-// lookup ends.
+// OnTimer implements timerheap.Owner. In stateDREQArrived it calls awaitNotices. In the
+// other states, a message of the peer has not arrived in time, so OnTimer ends the
+// connection or request.
 func (i *id) OnTimer(*timerheap.Timer) {
 	switch i.state {
 	case stateREQSent:
@@ -242,37 +245,38 @@ func (i *id) OnTimer(*timerheap.Timer) {
 	}
 }
 
-// unreachable ends the connection, the request or the lookup with the event Unreachable.
+// unreachable ends the connection or request with the event Unreachable.
 func (i *id) unreachable(status int, cause error) {
 	i.fail(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
 }
 
-// fail ends the connection, the request or the lookup with an event. It moves the queue
-// pair of a connection to the error state.
+// fail ends the connection or request with the event ev. If the ID has a queue pair for a
+// connection, fail moves it to the error state.
 func (i *id) fail(ev cm.TransportEvent) {
 	i.enter(stateEnded)
 	i.failQP()
 	i.raise(ev)
 }
 
-// disconnected ends a connection whose DREQ was answered or has timed out. TimewaitExit
-// follows Disconnected at once, because no packet is in flight.
+// disconnected ends a connection after its DREQ was answered or has timed out. The event
+// Disconnected is followed at once by TimewaitExit, because no packet is in flight.
 func (i *id) disconnected(status int) {
 	i.enter(stateEnded)
 	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})
 	i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
 }
 
-// cancelRequest sends a REJ that cancels a connection request. The protocol has no
-// message that cancels a lookup (IBTA vol. 1, 12.11).
+// cancelRequest cancels a connection request with a REJ. It does nothing for a SIDR
+// request, because the protocol has no message to cancel one (IBTA vol. 1, 12.11).
 func (i *id) cancelRequest() {
 	if i.ps == cm.TCP {
 		_ = i.conn.send(&rejMsg{reason: cm.RejectTimeout})
 	}
 }
 
-// Destroy implements cm.TransportID. It tells the peer, releases the resources of the
-// ID, and drops its queued events. A listener refuses requests that were not fetched.
+// Destroy implements cm.TransportID. It tells the peer that this side ends, releases the
+// resources of the ID, and drops its queued events. A listener refuses the requests that
+// the application has not fetched.
 func (i *id) Destroy() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -311,8 +315,8 @@ func (i *id) refuseUnfetched(ch *channel) {
 	}
 }
 
-// announceEnd tells the peer that this side ends the connection or the request. It
-// ignores errors: the peer may have gone.
+// announceEnd sends the message with which this side ends the connection or request. It
+// ignores errors, because the peer may already have closed the connection.
 func (i *id) announceEnd() {
 	var last message
 	switch i.state {
@@ -333,8 +337,8 @@ func (i *id) announceEnd() {
 	_ = i.conn.send(last)
 }
 
-// Device implements cm.TransportID. It returns nil until the ID has an address of this
-// host that is not a wildcard.
+// Device implements cm.TransportID. It returns nil if the ID has no local address, or
+// only a wildcard.
 func (i *id) Device() verbs.Device {
 	ch := i.lock()
 	defer ch.unlock()
@@ -344,7 +348,8 @@ func (i *id) Device() verbs.Device {
 	return i.m.Device
 }
 
-// Port implements cm.TransportID. It returns 0 if Device returns nil.
+// Port implements cm.TransportID. It returns 0 if the ID has no local address, or only a
+// wildcard.
 func (i *id) Port() uint8 {
 	ch := i.lock()
 	defer ch.unlock()
@@ -362,7 +367,7 @@ func (i *id) LocalAddr() netip.AddrPort {
 }
 
 // Credentials implements cm.CredentialsReader. It returns the credentials of the peer's
-// process, or false if they are not known.
+// process, or false if they are unknown.
 func (i *id) Credentials() (cm.Credentials, bool) {
 	ch := i.lock()
 	defer ch.unlock()

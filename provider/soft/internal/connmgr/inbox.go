@@ -10,10 +10,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// An inbox is the job queue of a channel. Any goroutine may add jobs. Next runs them. An
-// eventfd makes the channel readable while jobs or events are queued.
+// An inbox is the job queue of a channel. Any goroutine may add jobs. The channel runs
+// them in its method Next. The eventfd makes the channel readable while jobs or events
+// are queued.
 //
-// Each kind of job has its own queue, so a flood of requests does not delay connections.
+// Each kind of job has its own queue, so a flood of requests does not delay the datagrams
+// of connections.
 type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
@@ -23,10 +25,10 @@ type inbox struct {
 	draining bool
 	closed   bool
 	jobs     [numJobKinds][]job
-	batch    []job // result of the last takeBatch; its memory is used again
+	batch    []job // result of the last call of takeBatch(), kept to reuse its memory
 }
 
-// A jobKind is the kind of a job. The most urgent kind comes first.
+// A jobKind is the kind of a job. Kinds are in the order in which a channel runs them.
 type jobKind uint8
 
 const (
@@ -35,12 +37,13 @@ const (
 	jobInternal jobKind = iota
 	// jobMessage is a datagram of an existing connection.
 	jobMessage
-	// jobRequest is a connection request, or a copy of one.
+	// jobRequest is a REQ or a SIDR_REQ, or a copy of one.
 	jobRequest
 	numJobKinds
 )
 
-// A job is a function that a channel calls. It is dropped if its target is closed.
+// A job is a function that a channel calls. The channel drops the job if its target is
+// closed.
 type job struct {
 	kind   jobKind
 	target *jobTarget
@@ -48,11 +51,11 @@ type job struct {
 }
 
 const (
-	// maxJobs is the largest number of queued jobs of one kind. More jobs are dropped,
-	// and the peer retransmits its messages. Arbitrary.
+	// maxJobs is the largest number of queued jobs of one kind. When that many are queued,
+	// new jobs are dropped, and the peer retransmits its messages. The number is arbitrary.
 	maxJobs = 1024
-	// requestBatch is the largest number of requests that run before the queues are read
-	// again. Urgent jobs that were added meanwhile then run first. Arbitrary.
+	// requestBatch is the largest number of requests that takeBatch() returns. A channel thus
+	// runs new jobs of other kinds before the remaining requests. The number is arbitrary.
 	requestBatch = 2 * madBatch
 )
 
@@ -78,17 +81,17 @@ func (b *inbox) add(j job) bool {
 	return true
 }
 
-// begin is called before the channel runs its jobs. Until signal() is called, add()
-// makes no system call. It need not, because takeBatch takes the job, or signal() makes
-// the eventfd readable.
+// begin is called before the channel runs its jobs. Until signal() is called, add() saves
+// the system call that makes the eventfd readable. No job is forgotten: takeBatch()
+// returns it, or signal() makes the eventfd readable.
 func (b *inbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.draining = true
 }
 
-// takeBatch removes and returns all internal jobs and messages, and up to requestBatch
-// requests. The result is valid until the next call.
+// takeBatch removes jobs from the queues and returns them: at most requestBatch requests,
+// and all jobs of the other kinds. The result is valid until the next call.
 func (b *inbox) takeBatch() []job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,8 +115,8 @@ func (b *inbox) waiting() (n int) {
 	return n
 }
 
-// signal is called when the channel is unlocked. It makes the eventfd readable if jobs
-// or events are queued, and otherwise not readable.
+// signal is called when the channel is unlocked. It makes the eventfd readable if jobs or
+// events are queued. Otherwise it makes the eventfd not readable.
 func (b *inbox) signal(events bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,7 +138,7 @@ func (b *inbox) signalLocked(on bool) {
 	b.signaled = on
 }
 
-// close drops all jobs. The eventfd is not used any more.
+// close drops all jobs. After it, the inbox does not use the eventfd.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

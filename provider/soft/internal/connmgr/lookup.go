@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// acceptLookup sends the queue pair number and the Q_Key to the active side.
+// acceptLookup accepts a SIDR request. It sends the queue pair number and the Q_Key to
+// the active side.
 func (i *id) acceptLookup(param *cm.MessageParam) error {
 	i.chooseQP(param)
 	reply := &sidrRepMsg{qpn: i.qpn, qkey: cm.DefaultQKey, private: bytes.Clone(param.PrivateData)}
@@ -21,8 +22,8 @@ func (i *id) acceptLookup(param *cm.MessageParam) error {
 	return err
 }
 
-// onSIDRREP handles the answer to a lookup. A refusal does not change the local queue
-// pair.
+// onSIDRREP handles the answer to a SIDR request. Even a refusal does not change the
+// local queue pair.
 func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.UDP {
 		return false
@@ -32,7 +33,7 @@ func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), Err: userRefused(m.userRefused), ByApplication: m.byApplication, PrivateData: m.private})
 		return true
 	}
-	// If route() fails, the address vector has the GID index 0.
+	// After an error of route(), the address vector has the GID index 0.
 	route, _ := i.route()
 	to := cm.UDParam{AH: route, QPN: m.qpn, QKey: m.qkey}
 	i.raise(cm.TransportEvent{Type: cm.Established, UD: to, PrivateData: m.private})

@@ -10,19 +10,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A madAddr is an address of a listener on the wire path. Requests to the address arrive
-// while its UDP port is open.
+// A madAddr is an address at which a listener receives requests on the wire path.
 type madAddr struct {
 	addr netip.Addr
-	port *madPort // open UDP port of the address; nil if it could not be opened
-	err  error    // reason why the UDP port could not be opened; else nil
+	port *madPort // UDP port at the address; nil if it could not be opened
+	err  error    // error of opening the UDP port, or nil
 }
 
 // madAddrs are the addresses of one listener. The lock of its channel guards them.
 type madAddrs []*madAddr
 
-// add adds an address to a listener, and opens the UDP port of the address. An error is
-// stored in the madAddr.
+// add adds an address and opens its UDP port. The field err has the error, if any.
 func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 	a := &madAddr{addr: addr}
 	a.open(l)
@@ -31,8 +29,9 @@ func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 
 func (a *madAddr) open(l *madListener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
 
-// set replaces the addresses. It closes the UDP ports of removed addresses, and opens
-// those of the new ones. It reports whether anything has changed.
+// set replaces the addresses of the listener. It closes the UDP ports of the addresses
+// that are removed, opens those of the new ones, and tries again to open those that could
+// not be opened before. It reports whether anything has changed.
 func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	for _, a := range *as {
 		if !slices.Contains(addrs, a.addr) {
@@ -68,7 +67,7 @@ func (as madAddrs) close(ch *channel) {
 	}
 }
 
-// ports returns the UDP ports that are open.
+// ports returns the open UDP ports.
 func (as madAddrs) ports() (open []*madPort) {
 	for _, a := range as {
 		if a.port != nil {
@@ -79,8 +78,8 @@ func (as madAddrs) ports() (open []*madPort) {
 }
 
 // interfaceAddrs returns the addresses of this host at which a listener on a wildcard
-// listens. Link-local addresses are left out. If the device has the local path, loopback
-// addresses are left out too.
+// receives requests. Link-local addresses are not included. Neither are loopback
+// addresses, if the device has the local path.
 func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -97,10 +96,10 @@ func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	return addrs, err
 }
 
-// followAddresses opens the listener on the present addresses of the host, and starts to
-// watch for changes.
+// followAddresses opens the listener at the present addresses of the host, and begins to
+// watch for changes of the addresses.
 func (l *madListener) followAddresses() {
-	// The watch starts before the addresses are listed, so that no change is missed.
+	// No change is missed, because the watch starts before the addresses are listed.
 	l.watch, l.watchErr = watchAddresses(l.ch, l)
 	addrs, err := l.interfaceAddrs()
 	if err != nil {
@@ -119,7 +118,7 @@ func (l *madListener) addressesChanged() {
 }
 
 // serves implements listener. If the host's addresses can not be watched, the result has
-// one more element: the address of the listener, with the error of the watch.
+// one more element: the address of the ID with the error of the watch.
 func (l *madListener) serves() (served []cm.ServedAddr) {
 	for _, a := range l.addrs {
 		served = append(served, l.served(a.addr, a.err))

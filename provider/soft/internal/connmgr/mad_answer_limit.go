@@ -8,27 +8,29 @@ import (
 	"time"
 )
 
-// An answerLimit limits how many answers are sent to unknown peers: REJs, SIDR_REPs and
-// DREPs. Without a limit, forged datagrams could make this host send many answers to
+// An answerLimit limits the rate of the REJs, SIDR_REPs and DREPs that are sent to
+// unknown peers. Without it, forged datagrams could make this host send many answers to
 // another host.
 //
-// The sources share a fixed number of rates. A keyed hash of a source selects its rate.
+// Sources share a fixed number of answerRates. A keyed hash of the source selects its
+// rate.
 type answerLimit struct {
-	seed    maphash.Seed
-	start   time.Time // time of the first call of allow(), from which the times in the rates count
+	seed maphash.Seed
+	// time of the first call of allow(), at which the times in the rates begin
+	start   time.Time
 	total   answerRate
 	sources [answerBuckets]answerRate
 }
 
-// Limits of the answers, all arbitrary.
+// Limits of the rates. All numbers are arbitrary.
 const (
-	// answersPerSecond is the largest number of answers in a second. All of them may be
-	// sent at once.
+	// answersPerSecond is the largest number of answers in one second to all sources
+	// together. They may be sent all at once.
 	answersPerSecond = 2048
-	// answersPerAddress is the largest number for one source. A source is an address or
-	// an IPv6 prefix.
+	// answersPerAddress is the largest number of answers in one second to one source. A
+	// source is an IPv4 address or an IPv6 prefix.
 	answersPerAddress = 256
-	// answerBuckets is the number of rates.
+	// answerBuckets is the number of answerRates for sources.
 	answerBuckets = 4096
 )
 
@@ -38,13 +40,14 @@ type answerRate int64
 
 func newAnswerLimit() *answerLimit { return &answerLimit{seed: maphash.MakeSeed()} }
 
-// allow reports whether an answer may be sent to a source at the given time, and counts
-// the answer.
+// allow reports whether an answer may be sent to an address at the given time. If so, it
+// counts the answer.
 func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
 	if l.start.IsZero() {
 		l.start = at
 	}
-	// This difference is monotonic, so a change of the system clock has no effect.
+	// The difference of the two times is monotonic. It does not depend on changes of the
+	// system clock.
 	now := int64(at.Sub(l.start))
 	own := &l.sources[hashSource(l.seed, to)%answerBuckets]
 	if !own.allows(now, answersPerAddress) || !l.total.allows(now, answersPerSecond) {

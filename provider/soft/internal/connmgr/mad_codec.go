@@ -14,29 +14,29 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Numbers in the messages that this device sends. Times are codes of five bits; see
-// codeTime.
+// Values of fields in the messages that this side sends. Times are codes of five bits;
+// see codeTime.
 const (
-	// responseTimeout is the code of 1.07 s. In a REQ, it is the time in which each side
-	// has to answer a message.
+	// responseTimeout is the code of 1.07 s. A REQ announces it as the time in which each
+	// side must answer a message.
 	responseTimeout = 18
-	// maxCMRetries is the number of retransmissions that a REQ announces. It is the
-	// largest value of the field, which has 4 bits.
+	// maxCMRetries is the number of retransmissions that a REQ announces. It is the largest
+	// value of this field of 4 bits.
 	maxCMRetries = 15
-	// serviceTimeout is the code of 69 s. An MRA asks the peer to wait so long for the
-	// application. After that, the peer retransmits its request.
+	// serviceTimeout is the code of 69 s. An MRA asks the peer to wait for this time before
+	// it retransmits its request.
 	serviceTimeout = 24
 )
 
-// noLID is sent in place of the local identifiers, which RoCE does not have (IBTA annex
+// noLID is the value of the local identifiers in a REQ, because RoCE has none (IBTA annex
 // A17.8.3).
 const noLID = 0xffff
 
-// minPathMTU is the smallest path MTU, which every path supports (IBTA vol. 1, 6.8).
+// minPathMTU is the smallest path MTU (IBTA vol. 1, 6.8). Every path supports it.
 const minPathMTU = verbs.MTU256
 
-// encodeREQ writes the REQ m. This side has the given node GUID and the communication ID
-// own.
+// encodeREQ writes the REQ m to mad. The parameters guid and own are the node GUID and
+// the communication ID of this side.
 func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r := wire.REQ{
 		LocalID: own, ServiceID: wire.NewServiceID(uint16(cm.TCP), m.dst.Port()), CAGUID: guid,
@@ -55,21 +55,20 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// tid returns a transaction ID. A message and the answers to it have the same
-// transaction ID. It is made of the communication ID of the side that has sent the first
-// message.
+// tid returns the transaction ID of a message and of all answers to it. The parameter own
+// is the communication ID of the side that has sent the message.
 func tid(own uint32) uint64 { return uint64(own) }
 
-// header writes the addresses to the private data of a request, as the RDMA IP CM
-// Service requires (IBTA annex A11). It returns the rest of the private data, which
-// belongs to the application.
+// header writes the addresses to the start of the private data of a request, as the RDMA
+// IP CM Service requires (IBTA annex A11). It returns the rest of the private data, which
+// is for the application.
 func (e *endpoints) header(private []byte) []byte {
 	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: hostport.WithoutZone(e.src.Addr()), Dst: hostport.WithoutZone(e.dst.Addr())}
 	return h.Encode(private)
 }
 
 // parseREQ decodes a REQ, or returns the reason to refuse it. The addresses in the REQ
-// must be the addresses of the datagram, from and to.
+// must be the addresses of the datagram: from and to.
 func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	ps, port, ok := r.ServiceID.Port()
 	m := &reqMsg{
@@ -94,8 +93,7 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	}
 	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
 	if !ok {
-		// The addresses in the private data are wrong. The kernel refuses such a request
-		// with the same reason.
+		// The addresses in the private data are wrong. The kernel gives the same reason.
 		return nil, cm.RejectConsumer
 	}
 	m.private = bytes.Clone(private)
@@ -114,8 +112,8 @@ func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (res
 	return rest, true
 }
 
-// encodeREP writes the REP m. The parameters own and peer are the communication IDs of
-// this side and of the peer.
+// encodeREP writes the REP m to mad. The parameters own and peer are the communication
+// IDs of this side and of the peer.
 func encodeREP(mad *wire.MAD, m *repMsg, device *verbs.DeviceAttr, own, peer uint32) {
 	r := wire.REP{
 		LocalID: own, RemoteID: peer, CAGUID: device.NodeGUID,
@@ -138,8 +136,8 @@ func parseREP(r *wire.REP) *repMsg {
 	}
 }
 
-// parseREJ decodes a REJ. If its private data has a byte that is not zero, an
-// application has refused.
+// parseREJ decodes a REJ. If its private data is not all zero, the peer's application has
+// refused, and not its system.
 func parseREJ(r *wire.REJ) *rejMsg {
 	reason := cm.RejectReason(r.Reason)
 	hasPrivate := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
@@ -152,7 +150,7 @@ func encodeSIDRREQ(mad *wire.MAD, m *sidrReqMsg, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// parseSIDRREQ decodes a SIDR_REQ, or returns the status with which to refuse it.
+// parseSIDRREQ decodes a SIDR_REQ, or returns the status of the refusal.
 func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*sidrReqMsg, cm.SIDRStatus) {
 	ps, port, ok := r.ServiceID.Port()
 	if !ok || cm.PortSpace(ps) != cm.UDP {
@@ -191,6 +189,6 @@ func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 	return p
 }
 
-// setMTUInfo writes the largest path MTU of this side to a REJ. It is one byte, with the
-// same code as in a REQ.
+// setMTUInfo writes the largest path MTU of this side to a REJ, as one byte with the same
+// code as in a REQ.
 func setMTUInfo(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }

@@ -13,54 +13,56 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// madConnState is the state of a madConn. In each state, release() ends the madConn.
-// After that, none of its timers and jobs runs.
+// madConnState is the state of a madConn. From each state, release() ends the madConn.
+// After that, none of its timers expires and none of its jobs runs.
 type madConnState uint8
 
 const (
-	// madDelivering is the first state. The ID gets the messages of the peer.
-	// stopDelivery leads to madAnswering. close() leads to madOrphan if a DREQ is
-	// unanswered, and otherwise releases the madConn.
+	// madDelivering is the first state. The ID gets the messages of the peer. stopDelivery()
+	// leads to madAnswering. If a DREQ is unanswered, close() leads to madOrphan. Otherwise
+	// close() releases the madConn.
 	madDelivering madConnState = iota
-	// madAnswering means that the ID expects no further message. The madConn answers
-	// retransmissions of the peer, and retransmits nothing. close() releases the madConn.
+	// madAnswering means that the ID expects no further message. The madConn itself
+	// retransmits nothing, but answers retransmissions of the peer. close() releases the
+	// madConn.
 	madAnswering
-	// madOrphan means that the ID was destroyed while a DREQ was unanswered. The madConn
-	// is in channel.orphans and retransmits the DREQ. It is released when the peer
-	// answers, and at the latest after the last retransmission.
+	// madOrphan means that the ID was destroyed before the peer has answered a DREQ. The
+	// madConn is in channel.orphans and retransmits the DREQ. It is released when the answer
+	// arrives, and at the latest after the last retransmission.
 	madOrphan
 )
 
 // A madConn exchanges the messages of one ID as datagrams. It retransmits messages until
-// they are answered, and drops duplicates.
+// they are answered, and drops duplicates of received messages.
 //
-// The lock of its channel guards a madConn. The multiplexer's lock guards the embedded
-// addrValidation. Fields that the multiplexer reads are written with both locks held.
+// The lock of the channel guards a madConn. The multiplexer's lock guards the embedded
+// addrValidation. A field that the multiplexer reads is written with both locks held.
 type madConn struct {
 	jobTarget
 	state  madConnState
-	port   *madPort   // port of the local address
+	port   *madPort   // UDP port of this side
 	remote netip.Addr // address of the peer
-	id     *id        // ID of the connection; nil in madOrphan
+	id     *id        // ID of the connection; nil in the state madOrphan
 
-	ownID    uint32         // communication ID of this side; for a lookup the request ID
-	peerID   uint32         // communication ID of the peer; 0 if it is not known
-	service  wire.ServiceID // service ID of a lookup that the peer has sent; else 0
+	ownID uint32 // communication ID of this side, or request ID of its SIDR_REQ
+	// communication ID of the peer, or request ID of its SIDR_REQ; 0 if unknown
+	peerID   uint32
+	service  wire.ServiceID // service ID in a SIDR request of the peer; 0 for others
 	peerGUID uint64         // node GUID of the peer
 	peerQPN  uint32         // number of the peer's queue pair
 	// largestMTU is the path MTU of the first REQ that this side has sent; else 0.
 	largestMTU verbs.MTU
 	bound      boundConn // the local queue pair and its binding
-	binding    Binding   // memory of the binding; set by attach
+	binding    Binding   // the value to which bound.binding points; set by attach
 	lastTID    uint64    // transaction ID of the peer's last DREQ
 
-	listener *madListener // listener that has accepted the request; nil on the active side
+	listener *madListener // listener that has received the request; nil on the active side
 	addrValidation
 
 	retransmit retransmitter
 }
 
-// dialMAD sends a request to the remote address of the ID.
+// dialMAD sends the request m to the remote address of the ID.
 func dialMAD(i *id, m message) error {
 	ch := i.ch.Load()
 	c := &madConn{jobTarget: jobTarget{mux: ch.m.mux, ch: ch}, id: i, remote: hostport.WithoutZone(i.remote.Addr())}
@@ -74,18 +76,17 @@ func dialMAD(i *id, m message) error {
 	if r, ok := m.(*reqMsg); ok {
 		c.largestMTU = c.port.mtuTo(c.remote)
 		r.mtu, i.negotiated.mtu = c.largestMTU, c.largestMTU
-		// This is the timeout of the first answer. If the peer's application needs time,
-		// the first answer is an MRA, and onMRA extends the timeout.
+		// The first answer must arrive within requestTimeout. It is an MRA if the peer's
+		// application needs more time; onMRA then extends this time.
 		i.startTimer(requestTimeout)
 	}
 	return c.send(m)
 }
 
-// isLookup reports whether the connection belongs to a lookup by the peer.
+// isLookup reports whether the madConn belongs to a SIDR request of the peer.
 func (c *madConn) isLookup() bool { return c.service != 0 }
 
-// register assigns a communication ID, and registers the connection with the
-// multiplexer.
+// register gives the connection a communication ID and adds it to the multiplexer.
 func (c *madConn) register() {
 	c.retransmit.init(c)
 	c.mux.mu.Lock()
@@ -94,13 +95,13 @@ func (c *madConn) register() {
 	c.mux.conns[c.ownID] = c
 }
 
-// attach implements cmConn. The queue pair opens its sockets itself.
+// attach implements cmConn. It opens no socket, because the queue pair does this itself.
 func (c *madConn) attach(qpn uint32) error {
 	c.binding = Binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard}
 	return c.bound.bind(c.ch.m.Engine, qpn, &c.binding)
 }
 
-// send implements cmConn. Requests, REPs, RTUs and DREQs are retransmitted.
+// send implements cmConn. It retransmits requests, REPs, RTUs and DREQs.
 func (c *madConn) send(m message) error {
 	c.retransmit.stop()
 	c.encode(&c.retransmit.mad, m)
@@ -116,8 +117,8 @@ func (c *madConn) send(m message) error {
 	return nil
 }
 
-// transmit sends a datagram. If too many messages were sent to the peer, it drops the
-// datagram; see maySend.
+// transmit sends a datagram. It drops the datagram if maySend forbids to send more
+// messages to the peer.
 func (c *madConn) transmit(m *wire.MAD) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -157,7 +158,7 @@ func (c *madConn) encode(mad *wire.MAD, m message) {
 	}
 }
 
-// requestTID returns the transaction ID of the request of this connection.
+// requestTID returns the transaction ID of the request that has begun this connection.
 func (c *madConn) requestTID() uint64 {
 	if c.listener != nil {
 		return tid(c.peerID)
@@ -169,12 +170,12 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
 	switch {
 	case c.id.state == stateREQReceived:
-		// The peer does not know the communication ID of this side.
+		// The peer does not know the communication ID of this side yet.
 		r.LocalID, r.Rejected = 0, wire.AnsweredREQ
 	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
-		// The peer's communication ID is not known. The peer finds its request by this
+		// This side does not know the peer's communication ID. The peer finds the request by this
 		// GUID (IBTA vol. 1, 12.6.7.3).
 		binary.BigEndian.PutUint64(r.Info[:], c.mux.m.limits.NodeGUID)
 		r.InfoLength = 8
@@ -183,21 +184,23 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r.Encode(mad, c.requestTID())
 }
 
-// peerVanished implements cmConn. It does nothing, because the wire path does not show
-// the end of a process.
+// peerVanished implements cmConn. It does nothing: on the wire path, the end of a process
+// is not noticed.
 func (c *madConn) peerVanished() {}
 
-// awaitsNotices implements cmConn. The wire path has no notices.
+// awaitsNotices implements cmConn. It returns false, because the wire path has no
+// notices.
 func (c *madConn) awaitsNotices() bool { return false }
 
 // usesDatagrams implements cmConn. It returns true.
 func (c *madConn) usesDatagrams() bool { return true }
 
-// credentials implements cmConn. They are not known on the wire path.
+// credentials implements cmConn. It returns false, because credentials are unknown on the
+// wire path.
 func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
-// stopDelivery implements cmConn. Retransmissions of the peer are still answered. If the
-// connection has ended, the peer may use its queue pair in another request from now on.
+// stopDelivery implements cmConn. The madConn still answers retransmissions of the peer.
+// If the connection has ended, the peer may now use its queue pair in another request.
 func (c *madConn) stopDelivery() {
 	c.state = madAnswering
 	c.retransmit.stop()
@@ -218,7 +221,8 @@ func (c *madConn) move(to *channel) error {
 	return nil
 }
 
-// close implements cmConn. If a DREQ is unanswered, the madConn becomes an orphan.
+// close implements cmConn. If the peer has not answered a DREQ, the madConn becomes an
+// orphan. Otherwise it is released.
 func (c *madConn) close() {
 	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
 		c.state, c.id = madOrphan, nil
@@ -230,7 +234,7 @@ func (c *madConn) close() {
 	c.release()
 }
 
-// rememberRefusal stores the REJ of a refused request; see refusedRequests.
+// rememberRefusal stores the REJ if the request was refused; see refusedRequests.
 func (c *madConn) rememberRefusal() {
 	if c.listener == nil || c.retransmit.mad.Attribute() != wire.AttrREJ {
 		return
@@ -240,11 +244,11 @@ func (c *madConn) rememberRefusal() {
 	c.mux.refused.add(peerKey{c.remote, c.peerGUID, c.peerID}, &c.retransmit.mad, c.mux.clock())
 }
 
-// maxOrphans is the largest number of orphans of a channel. So many orphans take about 3
-// MiB. Arbitrary.
+// maxOrphans is the largest number of orphans of a channel. They take about 3 MiB
+// together. The number is arbitrary.
 const maxOrphans = 4096
 
-// release ends the connection, and removes it from all tables.
+// release ends the connection and removes it from the multiplexer.
 func (c *madConn) release() {
 	c.retransmit.stop()
 	delete(c.ch.orphans, c)
@@ -260,7 +264,7 @@ func (c *madConn) release() {
 	c.port.close(c.ch)
 }
 
-// forget deletes a key from a map, if the value is still c.
+// forget deletes a key from a map, unless its value is another connection than c.
 func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
 	if of[key] == c {
 		delete(of, key)

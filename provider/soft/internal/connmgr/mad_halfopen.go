@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 )
 
-// A halfOpen is a connection or lookup whose peer address may be forged. The
-// multiplexer's lock guards it.
+// A halfOpen is the entry of a connection or SIDR request in a halfOpenTable. The address
+// of its peer may be forged. The multiplexer's lock guards it.
 type halfOpen struct {
 	c      *madConn
 	since  time.Time       // time of the request
@@ -24,36 +24,36 @@ type halfOpen struct {
 
 // A halfOpenSource has the half-open connections of one source; see access.SourceOf.
 type halfOpenSource struct {
-	key   netip.Addr // address or network of the source
+	key   netip.Addr // address or network prefix of the source
 	count int        // length of byAge
 	// half-open connections of the source as *halfOpen, the oldest first; never empty
 	byAge list.List
 	index int // index of the source in halfOpenTable.busiest
 }
 
-// A halfOpenTable limits the half-open connections of one listener, in total and for
-// each source, because source addresses may be forged.
+// A halfOpenTable limits the half-open connections of one listener, in total and for each
+// source. Half-open SIDR requests count as connections.
 type halfOpenTable struct {
-	// Largest numbers of connections: in the table, and of one source.
+	// Largest number of connections in the table, and of connections of one source.
 	max, maxPerSource int
 	total             int                            // number of connections in the table
-	sources           map[netip.Addr]*halfOpenSource // sources that have connections, by halfOpenSource.key
-	busiest           halfOpenHeap                   // the same sources, the one with the most connections first
-	// evicting is the number of evicted connections that have not ended yet.
+	sources           map[netip.Addr]*halfOpenSource // sources with connections in the table, by halfOpenSource.key
+	busiest           halfOpenHeap                   // sources with connections in the table, the one with most first
+	// evicting is the number of connections in the state addrEvicting.
 	evicting int
 	// all half-open connections of the table as *halfOpen, the oldest first
 	byAge list.List
 }
 
-// A burst is at most burstSize half-open connections of one source, all younger than
-// burstTime; see room(). Both numbers are arbitrary.
+// The connections of a source are a burst if they are at most burstSize and all younger
+// than burstTime; see room(). Both numbers are arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is the time during which a new connection is not evicted by requests of its
-// own source. Arbitrary.
+// graceTime is the age up to which requests of the same source do not evict a connection.
+// The number is arbitrary.
 const graceTime = time.Second
 
 func newHalfOpenTable(most, perSource int) halfOpenTable {
@@ -66,19 +66,19 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 // room reports whether a request can be accepted. It also returns the half-open
 // connection to evict, or nil. The first rule that applies decides:
 //
-//   - If too many evicted connections still use memory, the request is dropped.
-//   - If sourceFull is true, the source has too many connections. Its oldest half-open
-//     connection is evicted, and the request is dropped. When the request is
-//     retransmitted, there is room for it.
+//   - If too many connections still wait for their eviction, the request is dropped.
+//   - If sourceFull is true, the source has too many connections, half-open or not. Its
+//     oldest half-open connection is evicted. The request is dropped, but will find room
+//     when it is retransmitted.
 //   - If the source has maxPerSource half-open connections, its oldest one is evicted.
-//     The same is done if the table is full, and no source would have more connections
-//     than this one.
-//   - If the table is full, the oldest connection of the source with the most
-//     connections is evicted. If the connections of that source are a burst, the oldest
-//     connection in the table is evicted instead.
+//     The same is done if the table is full, and if this request would give the source as
+//     many connections as any other source has.
+//   - If the table is full, the oldest connection of the source with the most connections
+//     is evicted. But if the connections of that source are a burst, the oldest
+//     connection in the table is evicted.
 //
-// The second and the third rule evict only a connection that is older than graceTime. If
-// the connection is younger, it stays, and the request is dropped.
+// The second and the third rule evict a connection only if it is older than graceTime.
+// Otherwise the connection stays, and the request is dropped.
 func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.max
@@ -129,7 +129,8 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 		return false
 	}
 	if s.count == 1 {
-		// heap.Remove reads the oldest connection of s, so h must still be in s.
+		// heap.Remove calls Less, which reads the oldest connection of s. So h is removed from s
+		// later.
 		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}
@@ -144,13 +145,14 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 	return true
 }
 
-// hashSource returns a keyed hash of the source of a datagram.
+// hashSource returns a keyed hash of the source to which an address belongs.
 func hashSource(seed maphash.Seed, from netip.Addr) uint64 {
 	b := access.SourceOf(from).As16()
 	return maphash.Bytes(seed, b[:])
 }
 
-// A halfOpenHeap is ordered by the number of connections, most first, and then by age.
+// A halfOpenHeap orders sources by their number of connections, the largest first. Of two
+// sources with the same number, the one with the older connection is first.
 type halfOpenHeap []*halfOpenSource
 
 // Len, Less, Swap, Push and Pop implement heap.Interface.

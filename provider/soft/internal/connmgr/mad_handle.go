@@ -7,17 +7,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// enqueueMAD queues a datagram for the connection. The caller holds the multiplexer's
-// lock. handleMAD takes this lock itself, so it is called later, in a job of the
-// channel.
+// enqueueMAD queues a job that calls handleMAD for a datagram. The caller holds the
+// multiplexer's lock. It can not call handleMAD directly, because handleMAD takes this
+// lock itself.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
 	kept := *m
 	c.received++
 	c.enqueue(jobMessage, func() { c.handleMAD(&kept) })
 }
 
-// handleMAD handles a datagram whose address and communication ID were checked. It drops
-// messages that the state does not allow.
+// handleMAD handles a datagram after the multiplexer has checked its address and
+// communication ID. It drops messages that the state does not allow.
 func (c *madConn) handleMAD(m *wire.MAD) {
 	if c.fromPeer(m) && secondID(m) == c.ownID {
 		c.validate()
@@ -40,11 +40,12 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 	}
 }
 
-// fromPeer reports whether the datagram has the communication ID of the peer.
+// fromPeer reports whether the sender's communication ID in the datagram is that of the
+// peer.
 func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
 
 // deliver passes a message to the ID. If the ID accepts the message, the retransmission
-// stops. In madOrphan, every message except an RTU ends the connection.
+// stops. In the state madOrphan, any message except an RTU ends the connection.
 func (c *madConn) deliver(m message) {
 	_, isRTU := m.(*rtuMsg)
 	switch c.state {
@@ -56,7 +57,7 @@ func (c *madConn) deliver(m message) {
 		}
 		return
 	}
-	// A late RTU does not answer a DREQ.
+	// An RTU answers a REP. It does not answer a DREQ.
 	if c.id.deliver(m) && (!isRTU || c.retransmit.mad.Attribute() == wire.AttrREP) {
 		c.retransmit.stop()
 	}
@@ -73,8 +74,8 @@ func (c *madConn) onConfirmation(m *wire.MAD) {
 	}
 }
 
-// onMRA handles an MRA: the peer has the message, and its application needs more time
-// (IBTA vol. 1, 12.6.6).
+// onMRA handles an MRA. It says that the peer has got the message, and that its
+// application needs more time (IBTA vol. 1, 12.6.6).
 func (c *madConn) onMRA(m *wire.MAD) {
 	var r wire.MRA
 	r.Decode(m)
@@ -92,7 +93,8 @@ func (c *madConn) onMRA(m *wire.MAD) {
 	c.id.extendTimer(wait + requestTimeout)
 }
 
-// onREP handles a REP or a copy of a REP. The peer sends copies until the RTU arrives.
+// onREP handles a REP or a copy of it. The peer retransmits its REP until the RTU
+// arrives.
 func (c *madConn) onREP(m *wire.MAD) {
 	var r wire.REP
 	r.Decode(m)
@@ -102,7 +104,7 @@ func (c *madConn) onREP(m *wire.MAD) {
 	case c.id.state == stateREQSent && c.id.ps == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
 		if c.id.state == stateEstablished {
-			c.retransmit.startRTU() // The retransmission of the REQ has ended in deliver().
+			c.retransmit.startRTU() // deliver() has stopped the retransmission of the REQ.
 		}
 	case duplicate && c.retransmit.hasRTU() && c.id.state == stateEstablished:
 		c.retransmit.sendNow()
@@ -115,8 +117,7 @@ func (c *madConn) onREP(m *wire.MAD) {
 	}
 }
 
-// acceptREP checks a REP, and records the peer with recordPeer. It returns false if the
-// REP is invalid.
+// acceptREP checks a REP and calls recordPeer. It returns false if the REP is invalid.
 func (c *madConn) acceptREP(r *wire.REP) bool {
 	if r.LocalID == 0 || r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN {
 		return false
@@ -124,9 +125,9 @@ func (c *madConn) acceptREP(r *wire.REP) bool {
 	return c.recordPeer(r.CAGUID, r.LocalID, r.QPN)
 }
 
-// recordPeer records the peer's GUID, communication ID and queue pair. It returns false
-// if another connection has the communication ID. If another connection has the queue
-// pair, that connection ends as stale.
+// recordPeer records the GUID, the communication ID and the queue pair of the peer. It
+// returns false if another connection already has the same communication ID of the peer.
+// Another connection with the same queue pair of the peer ends as stale.
 func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -143,8 +144,8 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	return true
 }
 
-// sendMRA tells the peer that its message has arrived and the application needs more
-// time.
+// sendMRA tells the peer that its message has arrived, and that the application of this
+// side needs more time.
 func (c *madConn) sendMRA(what wire.Answered) {
 	r := wire.MRA{LocalID: c.ownID, RemoteID: c.peerID, Received: what, ServiceTimeout: c.serviceTimeout()}
 	var m wire.MAD
@@ -161,11 +162,12 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 	switch {
 	case c.peerID != 0 && r.LocalID != c.peerID:
-		// The peer has sent its ID before. A REJ without that ID is from another sender.
+		// A REJ without the communication ID of the peer is from another sender, because the peer
+		// has already sent messages with this ID.
 		return
 	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.state >= stateEstablished):
-		// The peer knows the ID of this side. A REJ without this ID is from another
-		// sender.
+		// A REJ without the communication ID of this side is from another sender, because the
+		// peer knows this ID.
 		return
 	}
 	if !c.retryWithSmallerMTU(&r) {
@@ -173,8 +175,8 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 }
 
-// onDREQ handles a DREQ for the local queue pair. If the connection has ended, or this
-// side has sent a DREQ too, onDREQ answers at once.
+// onDREQ handles a DREQ for the local queue pair. It answers at once if the connection
+// has ended, or if this side has sent a DREQ too.
 func (c *madConn) onDREQ(m *wire.MAD) {
 	var r wire.DREQ
 	r.Decode(m)
@@ -183,7 +185,7 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 	}
 	c.lastTID = m.TID()
 	if c.state == madOrphan || c.id.state == stateEnded || c.id.state == stateDREQSent {
-		// The peer retransmits its DREQ until it gets a DREP.
+		// Without an answer, the peer would retransmit its DREQ.
 		var answer wire.MAD
 		c.encode(&answer, &drepMsg{})
 		c.transmit(&answer)
@@ -191,16 +193,16 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 	c.deliver(&dreqMsg{})
 }
 
-// dataHeard is called for the peer's first data. The data proves that the peer is
-// connected (IBTA vol. 1, 12.9.7.2). Any goroutine may call dataHeard.
+// dataHeard is called when the first data of the peer has arrived, which proves that the
+// peer is connected (IBTA vol. 1, 12.9.7.2). It may be called from any goroutine.
 func (c *madConn) dataHeard() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	c.enqueue(jobInternal, c.peerSentData)
 }
 
-// peerSentData handles the peer's first data. On the passive side the data confirms the
-// REP, and on the active side the RTU.
+// peerSentData handles the first data of the peer. On the passive side, the data confirms
+// the REP. On the active side, it confirms the RTU.
 func (c *madConn) peerSentData() {
 	switch {
 	case c.state == madOrphan:
@@ -210,7 +212,7 @@ func (c *madConn) peerSentData() {
 	case c.retransmit.hasRTU() && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
-		// Notify has established the connection. The address is validated only now.
+		// Notify has already established the connection. But it has not validated the address.
 		c.validate()
 	}
 }

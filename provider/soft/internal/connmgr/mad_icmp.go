@@ -17,22 +17,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// If no process has the UDP port of a peer, the peer's host sends an ICMP error (RFC
+// A host sends an ICMP error if a request arrives for a UDP port that no process has (RFC
 // 1122, 3.2.2.1; RFC 4443, 3.1).
 //
-// Requests are sent from a socket with its own port. If several sockets shared a port,
-// the system could report an ICMP error to the wrong socket.
+// Requests are sent from a socket that shares its UDP port with no other socket.
+// Otherwise the system could report the ICMP error to another socket.
 
-// A requestSocket sends requests from one local address, and receives their ICMP errors.
-// It receives no datagrams. Only one goroutine at a time may use it.
+// A requestSocket sends requests from one local address and receives the ICMP errors
+// about them. It receives no datagrams. Only one goroutine at a time may use it.
 type requestSocket struct {
 	fd       int
 	local    netip.AddrPort
 	peerPort uint16    // UDP port of all peers
 	psn      psn.Value // packet sequence number of the next request
 	counts   *counters.Set
-	packet   [madBufSize]byte // memory for a request
-	flow     wire.Flow        // addresses and ports of the request
+	packet   [madBufSize]byte // buffer for the request that is sent
+	flow     wire.Flow        // addresses and ports of the request that is sent
 }
 
 func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
@@ -48,7 +48,8 @@ func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
 	return s, nil
 }
 
-// prepare makes the system queue ICMP errors on the socket and drop all datagrams.
+// prepare makes the system queue the ICMP errors of the socket, and drop datagrams that
+// are sent to it.
 func (s *requestSocket) prepare(local netip.Addr) (err error) {
 	if s.local, err = hostport.LocalAddr(s.fd); err != nil {
 		return err
@@ -66,10 +67,10 @@ func (s *requestSocket) prepare(local netip.Addr) (err error) {
 func (s *requestSocket) close() { _ = unix.Close(s.fd) }
 
 // sendTries is the largest number of calls of sendto(2) for one request. A call fails if
-// an ICMP error is pending (ip(7), IP_RECVERR). Arbitrary.
+// it reports an earlier ICMP error (ip(7), IP_RECVERR). The number is arbitrary.
 const sendTries = 4
 
-// send sends a request. It ignores errors: the request is then lost.
+// send sends a request. If an error occurs, the request is lost.
 func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	clear(s.packet[:])
 	s.flow = wire.Flow{}
@@ -77,7 +78,7 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	s.psn = s.psn.Add(1)
 	peer := netip.AddrPortFrom(to, s.peerPort)
 	s.flow.Set(s.local, peer)
-	s.flow.Seal(p, 0) // The packet has the IP identification 0; see udp.OpenSender.
+	s.flow.Seal(p, 0) // 0 is the IP identification of the packet; see udp.OpenSender.
 	name := hostport.Sockaddr(to, int(s.peerPort))
 	for range sendTries {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
@@ -92,7 +93,8 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	s.counts.Add(counters.SendErr, 1)
 }
 
-// A requestPort handles the ICMP errors of a madPort's requestSocket.
+// A requestPort reads the ICMP errors of a requestSocket, and passes them to the
+// connections of a madPort.
 type requestPort struct {
 	port   *madPort
 	socket *requestSocket
@@ -103,8 +105,8 @@ func isRequest(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }
 
-// openRequestPort opens the requestSocket, and watches it for errors. If that fails,
-// requests use the socket of the madPort.
+// openRequestPort opens the requestSocket of the port, and makes the channel watch it.
+// Without a requestSocket, requests are sent from the madSocket.
 func (p *madPort) openRequestPort(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
@@ -116,11 +118,11 @@ func (p *madPort) openRequestPort(ch *channel) {
 	ch.watchRequests(p)
 }
 
-// watchRequests makes the channel watch the requestSocket of a port, if there is one.
+// watchRequests makes the channel watch the requestSocket of a port, if the port has one.
 func (ch *channel) watchRequests(p *madPort) {
 	if a := p.requests.Load(); a != nil && ch.epoll.Handler(a.socket.fd) == nil {
-		// No event is requested, because epoll always reports errors (epoll_ctl(2)). If
-		// Add fails, ICMP errors are not read. Then a request to a closed port times out.
+		// The events are 0, because epoll reports errors in any case (epoll_ctl(2)). If Add
+		// fails, the ICMP errors are not read, and a request to a closed port times out.
 		_ = ch.epoll.Add(a.socket.fd, 0, a)
 	}
 }
@@ -134,20 +136,21 @@ func (r *requestPort) OnReady(int, uint32) {
 
 var _ epollset.Handler = (*requestPort)(nil)
 
-// errorBatch is the largest number of errors that one call of readErrors reads.
-// Arbitrary.
+// errorBatch is the largest number of ICMP errors that one call of readErrors reads. The
+// number is arbitrary.
 const errorBatch = 64
 
-// readErrors reads ICMP errors. If an error says that a port is unreachable, handle()
-// gets the destination and the quoted part of the request.
+// readErrors reads ICMP errors. For each error that reports an unreachable port, it calls
+// handle() with the destination of the request and the part of the request that the error
+// quotes.
 func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madBufSize]byte
 	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
-			// A full error queue drops an ICMP error, but the error stays pending on the
-			// socket. Reading SO_ERROR clears the pending error.
+			// An ICMP error that has found the queue full is still pending on the socket. Reading
+			// SO_ERROR clears it.
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
 		}
@@ -157,9 +160,9 @@ func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte
 	}
 }
 
-// isPortUnreachable reports whether the control messages mean that no process has the
-// port. Temporary errors have the same errno, but another ICMP type or code (ip(7),
-// IP_RECVERR).
+// isPortUnreachable reports whether the control messages describe an ICMP error about a
+// port without process. The errno does not say this: some temporary errors have the same
+// errno, but another ICMP type or code (ip(7), IP_RECVERR).
 func isPortUnreachable(control []byte) bool {
 	const origin, kind, code = 4, 5, 6 // offsets in struct sock_extended_err
 	messages, err := unix.ParseSocketControlMessage(control)
@@ -192,11 +195,11 @@ const (
 type quotedMAD struct {
 	attr wire.Attribute
 	tid  uint64
-	id   uint32 // communication ID, or request ID of a lookup
+	id   uint32 // communication ID in a REQ, or request ID in a SIDR_REQ
 }
 
-// quoteOf decodes the quoted part of a request. It returns false if the part is too
-// short, because some hosts quote only eight bytes (RFC 792).
+// quoteOf decodes the part of a request that an ICMP error quotes. It returns false if
+// the part is too short: a host may quote only eight bytes (RFC 792).
 func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	const mad = wire.BTHSize + wire.DETHSize
 	if len(quoted) < mad+wire.MADDataOffset+4 {
@@ -207,8 +210,8 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	return quotedMAD{m.Attribute(), m.TID(), firstID(&m)}, true
 }
 
-// onPortUnreachable handles an ICMP error for a request to dst. A forged error has an
-// effect only if it quotes an unanswered request.
+// onPortUnreachable handles an ICMP error about a request to dst. A forged error has no
+// effect unless it quotes an unanswered request.
 func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {
@@ -219,8 +222,9 @@ func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted [
 	}
 }
 
-// onPortUnreachable fails the request of the connection. It does nothing if the request
-// was answered, or if the ICMP error quotes another message.
+// onPortUnreachable ends the request of the connection, because no process has the UDP
+// port of the peer. It does nothing if the request was already answered, or if the error
+// quotes another message.
 func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
 	m := &c.retransmit.mad
 	waits := c.state != madOrphan && c.id.state == stateREQSent && isRequest(m)

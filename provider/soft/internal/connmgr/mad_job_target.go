@@ -2,23 +2,23 @@
 
 package connmgr
 
-// A jobTarget is the part of a madConn or madListener that queues jobs for the ID's
-// present channel.
+// A jobTarget is the part of a madConn or madListener that queues jobs. The jobs run on
+// the channel to which the ID belongs when they run.
 type jobTarget struct {
 	mux    *madMux
 	ch     *channel // channel of the ID; written with the multiplexer's lock held
-	closed bool     // true after closeTarget; the multiplexer's lock guards it
+	closed bool     // true after closeTarget(); guarded by the multiplexer's lock
 }
 
-// enqueue queues a job that runs with the lock of the channel held. It returns false if
-// the job was dropped. The caller holds the multiplexer's lock.
+// enqueue queues a job, which will run with the channel locked. It returns false if the
+// inbox has dropped the job. The caller holds the multiplexer's lock.
 func (t *jobTarget) enqueue(kind jobKind, run func()) bool {
 	ch := t.ch
 	return ch.inbox.add(job{kind, t, run})
 }
 
-// onChannel reports whether the job can run on ch, which is locked. If the ID has moved
-// to another channel, onChannel queues the job there.
+// onChannel reports whether the job j may run on the locked channel ch. If the ID has
+// moved to another channel, onChannel returns false and queues the job there.
 func (t *jobTarget) onChannel(ch *channel, j job) bool {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()
@@ -31,8 +31,8 @@ func (t *jobTarget) onChannel(ch *channel, j job) bool {
 	return t.ch == ch
 }
 
-// setChannel records that the ID has moved to another channel, and returns the old
-// channel. The caller holds the locks of both channels.
+// setChannel records that the ID has moved to the channel to. It returns the old channel.
+// The caller holds the locks of both channels.
 func (t *jobTarget) setChannel(to *channel) (from *channel) {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()
@@ -40,6 +40,6 @@ func (t *jobTarget) setChannel(to *channel) (from *channel) {
 	return from
 }
 
-// closeTarget drops all queued jobs and all later jobs of the target. The caller holds
-// the multiplexer's lock.
+// closeTarget makes the channels drop all jobs of the target, also those that are already
+// queued. The caller holds the multiplexer's lock.
 func (t *jobTarget) closeTarget() { t.closed = true }

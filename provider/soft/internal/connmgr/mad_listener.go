@@ -13,26 +13,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A madListener accepts requests on the wire path for a listening ID. If it has no room
-// for a request, it drops the request, and the peer retransmits it.
+// A madListener receives the requests to a listening ID on the wire path. If it has no
+// room for a request, it drops the request. The peer will retransmit it.
 type madListener struct {
 	jobTarget
 	id      *id
 	addr    hostport.BindAddr
 	service wire.ServiceID
 	addrs   madAddrs
-	// notices address changes for a listener on a wildcard; else nil
+	// watch for changes of the host's addresses, if the ID is bound to a wildcard; else nil
 	watch *addressWatch
-	// reason why address changes are not noticed, or nil
+	// error that keeps address changes from being noticed, or nil
 	watchErr  error
 	accepting bool
-	// requests that wait in the inbox; the multiplexer's lock guards the map
+	// requests in the channel's inbox; the multiplexer's lock guards the map
 	waiting  map[*incomingRequest]struct{}
-	halfOpen halfOpenTable // half-open connections; the multiplexer's lock guards them
+	halfOpen halfOpenTable // half-open connections; guarded by the multiplexer's lock
 }
 
-// openMADListener opens the listener of an ID. If the ID is bound to a wildcard, the
-// listener is open on all interfaces. Errors are stored in the field addrs.
+// openMADListener opens the listener of an ID. If the ID is bound to a wildcard, it
+// listens at the addresses of all interfaces. An error for an address is stored in the
+// field addrs.
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	l := &madListener{
@@ -51,8 +52,8 @@ func openMADListener(i *id) *madListener {
 	return l
 }
 
-// setAccepting implements listener. A listener that does not accept drops connection
-// requests, but not lookups.
+// setAccepting implements listener. While the listener does not accept, it drops REQs,
+// but not SIDR_REQs.
 func (l *madListener) setAccepting(accept bool) { l.accepting = accept }
 
 func (l *madListener) move(to *channel) error {
@@ -65,7 +66,7 @@ func (l *madListener) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = l.watch.move(to, l.ch) // The watch returns to the old channel.
+			_ = l.watch.move(to, l.ch) // The old channel watches for address changes again.
 			return err
 		}
 	}
@@ -76,7 +77,7 @@ func (l *madListener) move(to *channel) error {
 	return nil
 }
 
-// close implements listener. It refuses requests that were not fetched
+// close implements listener. It refuses the requests that the application has not fetched
 // (rdma_destroy_id(3)).
 func (l *madListener) close() {
 	for _, p := range l.addrs.ports() {
@@ -97,8 +98,9 @@ func (l *madListener) close() {
 	l.addrs.close(l.ch)
 }
 
-// refuseWaiting refuses a request in the inbox of a closing listener, unless a copy of
-// it already has an ID. The caller holds the multiplexer's lock.
+// refuseWaiting refuses a request that is in the inbox when its listener closes. It does
+// nothing if a copy of the request already has an ID. The caller holds the multiplexer's
+// lock.
 func (mux *madMux) refuseWaiting(req *incomingRequest) {
 	if mux.known(req) || mux.ports[req.port.local] != req.port {
 		return
@@ -113,22 +115,22 @@ func (mux *madMux) refuseWaiting(req *incomingRequest) {
 	mux.answer(req.port, req.from, &out)
 }
 
-// An incomingRequest is a request that has no ID yet.
+// An incomingRequest is a received request for which no ID was made yet.
 type incomingRequest struct {
-	port    *madPort       // port at which the request has arrived
+	port    *madPort       // UDP port at which the request has arrived
 	from    netip.Addr     // address of the peer
 	m       message        // *reqMsg or *sidrReqMsg
-	id      uint32         // communication ID of the peer, or request ID of a lookup
-	tid     uint64         // transaction ID of the message
-	guid    uint64         // node GUID of the peer; not set for a lookup
-	qpn     uint32         // queue pair of the peer; not set for a lookup
-	service wire.ServiceID // service ID of a lookup, which the answer repeats
+	id      uint32         // communication ID in a REQ, or request ID in a SIDR_REQ
+	tid     uint64         // transaction ID of the request
+	guid    uint64         // node GUID of the peer in a REQ; 0 for a SIDR_REQ
+	qpn     uint32         // queue pair of the peer in a REQ; 0 for a SIDR_REQ
+	service wire.ServiceID // service ID in a SIDR_REQ, which the answer repeats
 }
 
 func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
 
-// enqueueRequest passes a request to the listener's channel, or drops it if there is no
-// room. The caller holds the multiplexer's lock.
+// enqueueRequest queues a job for a request in the inbox of the listener's channel. If
+// there is no room, it drops the request. The caller holds the multiplexer's lock.
 func (l *madListener) enqueueRequest(req *incomingRequest) {
 	source := access.SourceOf(req.from)
 	victim, ok := l.halfOpen.room(source, !req.isLookup() && l.mux.sources.full(source), l.mux.clock())
@@ -139,7 +141,7 @@ func (l *madListener) enqueueRequest(req *incomingRequest) {
 	l.waiting[req] = struct{}{}
 }
 
-// admitRequest makes an ID for a request, unless a copy of the request has one already.
+// admitRequest makes an ID for a request, unless a copy of the request already has an ID.
 func (l *madListener) admitRequest(req *incomingRequest) {
 	l.mux.mu.Lock()
 	delete(l.waiting, req)
@@ -176,8 +178,8 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 	}
 }
 
-// known reports whether a copy of a request already has a connection. The caller holds
-// the multiplexer's lock.
+// known reports whether there is already a connection for a request or for a copy of it.
+// The caller holds the multiplexer's lock.
 func (mux *madMux) known(req *incomingRequest) bool {
 	if req.isLookup() {
 		return mux.lookups[lookupKey{req.from, req.id}] != nil

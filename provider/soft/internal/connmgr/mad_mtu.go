@@ -13,14 +13,16 @@ import (
 // The passive side can refuse the path MTU of a REQ (IBTA vol. 1, 12.6.7.2, reason 26).
 // The active side then sends another REQ with a smaller MTU.
 
-// refusesMTU reports whether a REJ refuses the path MTU of the last REQ.
+// refusesMTU reports whether a REJ refuses the path MTU in the last REQ of this
+// connection.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
 	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.state != madOrphan &&
 		c.id.state == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
-// retryWithSmallerMTU sends another REQ if the REJ refuses the path MTU, and then
-// returns true. The new MTU is the one in the REJ, or the next smaller one.
+// retryWithSmallerMTU sends another REQ if the REJ refuses the path MTU, and then returns
+// true. The path MTU of this REQ is the one that the REJ names, or else the next smaller
+// one.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false
@@ -41,7 +43,7 @@ func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	return true
 }
 
-// changeID assigns another communication ID to the connection.
+// changeID gives the connection a new communication ID.
 func (c *madConn) changeID() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -50,12 +52,12 @@ func (c *madConn) changeID() {
 	c.mux.conns[c.ownID] = c
 }
 
-// errOwnPort is the cause of a refusal if this device itself has the UDP port of the
-// remote address.
+// errOwnPort is the cause of a refusal if the remote address belongs to this device
+// itself.
 var errOwnPort = errors.New("this device itself has the UDP port of that address; is the listener on the local path only?")
 
-// refusal decodes a REJ. The field cause of the result is nil, errOwnPort, or an error
-// that names the path MTUs that were tried.
+// refusal decodes a REJ. It sets the field cause of the result to nil, to errOwnPort, or
+// to an error that names the path MTUs that were tried.
 func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
 	switch {

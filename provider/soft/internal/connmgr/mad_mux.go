@@ -16,10 +16,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A madMux is the multiplexer of a device. It passes the received management datagrams
-// to connections and listeners, through the inboxes of their channels.
+// A madMux is the multiplexer of a device. It passes received management datagrams to
+// connections and listeners: it adds jobs to the inboxes of their channels.
 //
-// A goroutine that holds the lock of the madMux must not lock a channel or the engine.
+// A goroutine that holds the lock of the madMux must not lock a channel or call the
+// engine.
 type madMux struct {
 	m       *Manager
 	network madNetwork
@@ -27,26 +28,27 @@ type madMux struct {
 
 	mu     sync.Mutex
 	ports  map[netip.Addr]*madPort
-	conns  map[uint32]*madConn  // connections by own communication ID, or by request ID of a lookup
-	byPeer map[peerKey]*madConn // connections by the communication ID of the peer
-	// connections that have not ended, by the queue pair of the peer
+	conns  map[uint32]*madConn  // connections and SIDR requests, by communication ID of this side
+	byPeer map[peerKey]*madConn // connections, by communication ID of the peer
+	// connections that have not ended, by queue pair of the peer
 	byQP      map[peerKey]*madConn
-	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
+	lookups   map[lookupKey]*madConn            // received SIDR requests whose IDs are not destroyed
 	listeners map[wire.ServiceID][]*madListener // open listeners
-	sources   sourceCounts                      // numbers of connections of each source
+	sources   sourceCounts                      // counts of the connections of each source
 	refused   *refusedRequests
 	limit     *answerLimit
 }
 
 // A peerKey identifies a communication ID or a queue pair of a peer. It includes the
-// address, because a host could use the GUID of another host.
+// peer's address, because a host could forge the GUID of another host.
 type peerKey struct {
 	from   netip.Addr
 	guid   uint64
 	number uint32
 }
 
-// A lookupKey identifies a lookup by the peer's address and random request ID.
+// A lookupKey identifies a received SIDR request by the peer's address and the request
+// ID, which the peer has chosen at random.
 type lookupKey struct {
 	from   netip.Addr
 	number uint32
@@ -66,8 +68,8 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 	}
 }
 
-// open opens the UDP port of a local address. If it is open already, it gets one more
-// reference. The channel watches the port.
+// open opens the UDP port at a local address, and makes the channel watch it. If the port
+// is already open, open adds a reference.
 func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -88,7 +90,8 @@ func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	return p, nil
 }
 
-// close removes a reference to the port, and makes the channel stop watching it.
+// close removes a reference to the port. The channel no longer watches the port for this
+// reference.
 func (p *madPort) close(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
@@ -96,8 +99,8 @@ func (p *madPort) close(ch *channel) {
 	p.release()
 }
 
-// release removes a reference, and closes the port after the last one. The caller holds
-// the multiplexer's lock.
+// release removes a reference to the port. Without references, the port is closed. The
+// caller holds the multiplexer's lock.
 func (p *madPort) release() {
 	if p.refs--; p.refs == 0 {
 		delete(p.mux.ports, p.local)
@@ -108,8 +111,8 @@ func (p *madPort) release() {
 	}
 }
 
-// receive handles a packet to queue pair 1. It returns false for an invalid packet (IBTA
-// vol. 1, 9.6.1.4, 13.5.1).
+// receive handles a packet that was sent to queue pair 1. It returns false if the packet
+// is invalid (IBTA vol. 1, 9.6.1.4, 13.5.1).
 func (mux *madMux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -135,7 +138,7 @@ func (mux *madMux) receiveLocked(p wire.Packet, from *udp.Header) (taken bool) {
 	return true
 }
 
-// dispatch passes a MAD of communication management to its connection or listener.
+// dispatch passes a message of connection management to its connection or listener.
 func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 	from, to := in.From, in.To
 	port := mux.ports[to]
@@ -157,8 +160,7 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 		mux.onREJ(m, port, from)
 	case wire.AttrDREQ:
 		if !mux.toConn(m, secondID(m), port, from) {
-			// The peer of an unknown connection retransmits its DREQ until it gets a
-			// DREP.
+			// The connection is unknown. Its peer retransmits the DREQ until it gets a DREP.
 			mux.sendDREP(port, from, m)
 		}
 	case wire.AttrRTU, wire.AttrMRA, wire.AttrDREP:
@@ -167,13 +169,13 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 }
 
 // firstID and secondID return the communication IDs of the sender and of the receiver. A
-// request has no second ID.
+// REQ and a SIDR_REQ have only the sender's ID.
 
 func firstID(m *wire.MAD) uint32  { return binary.BigEndian.Uint32(m[wire.MADDataOffset:]) }
 func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDataOffset+4:]) }
 
-// toConn passes a MAD to the connection with the communication ID id. It returns false
-// if the port has no such connection to this peer.
+// toConn passes a MAD to the connection with the communication ID id. It returns false if
+// the connection does not exist, or uses another port or peer.
 func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
 	c := mux.conns[id]
 	if c == nil || c.port != port || c.remote != from {
@@ -183,8 +185,9 @@ func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr
 	return true
 }
 
-// onREJ passes a REJ to its connection. If the peer does not know this side's
-// communication ID, the REJ has the peer's GUID and ID (IBTA vol. 1, 12.6.7.3).
+// onREJ passes a REJ to its connection. If the peer does not know the communication ID of
+// this side, the REJ contains the GUID and the communication ID of the peer (IBTA vol. 1,
+// 12.6.7.3).
 func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	if mux.toConn(m, secondID(m), port, from) {
 		return
@@ -200,7 +203,8 @@ func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	}
 }
 
-// reject sends a REJ for a message of the given type that belongs to no connection.
+// reject answers the message m with a REJ. The message has the type what, and belongs to
+// no connection.
 func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
 	if what != wire.AnsweredREQ {
@@ -214,7 +218,8 @@ func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.A
 	mux.answer(port, to, &out)
 }
 
-// answer sends a message that belongs to no connection, if the answerLimit allows it.
+// answer sends an answer to a message that belongs to no connection, unless the
+// answerLimit forbids it.
 func (mux *madMux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
 	if !mux.limit.allow(to, mux.clock()) {
 		mux.m.WireCounts.Inc(counters.CMAnswerDropped)
@@ -231,8 +236,8 @@ func (mux *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
 	mux.answer(port, to, &out)
 }
 
-// newID returns a communication ID that is not used. It is random, so other hosts can
-// not guess it.
+// newID returns an unused communication ID. It is random, so that other hosts can not
+// guess it.
 func (mux *madMux) newID() uint32 {
 	for {
 		if id := random.Uint32(); id != 0 && mux.conns[id] == nil {
@@ -241,8 +246,8 @@ func (mux *madMux) newID() uint32 {
 	}
 }
 
-// listenerFor returns the listener for a request, or nil. If the service has listeners
-// only on other addresses, otherAddr is true.
+// listenerFor returns the listener for requests to an address, or nil. otherAddr is true
+// if the service has listeners only on other addresses.
 func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, otherAddr bool) {
 	sameService := mux.listeners[service]
 	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })

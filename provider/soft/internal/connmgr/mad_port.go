@@ -21,21 +21,21 @@ import (
 type madNetwork interface {
 	// open opens the socket of a local address.
 	open(local netip.Addr) (madSocket, error)
-	// openRequests opens a socket for requests from a local address. If the result is
-	// nil, requests use the madSocket.
+	// openRequests opens a requestSocket at a local address. If it returns nil, requests are
+	// sent from the madSocket.
 	openRequests(local netip.Addr) (*requestSocket, error)
 }
 
 // A madSocket sends and receives management datagrams at a local address. Only one
 // goroutine at a time may use it.
 type madSocket interface {
-	// fd returns a descriptor that is readable when datagrams have arrived, or -1 in a
-	// simulation.
+	// fd returns a descriptor that is readable when datagrams have arrived. A simulation
+	// returns -1.
 	fd() int
-	// receive passes up to madBatch datagrams to a udp.Sink and returns their number. It
-	// does not block.
+	// receive passes received datagrams to a udp.Sink, at most madBatch, and returns their
+	// number. It does not block.
 	receive(to udp.Sink) int
-	// send sends a datagram. It ignores errors: the datagram is then lost.
+	// send sends a datagram. If an error occurs, the datagram is lost.
 	send(m *wire.MAD, to netip.Addr)
 	// routeMTU returns the MTU in bytes of the route to an address, or 0 if it is not
 	// known.
@@ -43,7 +43,7 @@ type madSocket interface {
 	close()
 }
 
-// udpMADs is the madNetwork on UDP. It uses the sockets of udp.Ports.
+// udpMADs is the madNetwork that uses UDP. Its sockets are those of udp.Ports.
 type udpMADs struct {
 	ports  *udp.Ports
 	port   uint16 // UDP port of all peers
@@ -77,8 +77,8 @@ func (s *udpMADSocket) close()  { s.socket.Close() }
 
 func (s *udpMADSocket) receive(to udp.Sink) int { return s.socket.Receive(to) }
 
-// send implements madSocket. Each datagram has the next packet sequence number (IBTA
-// vol. 1, 9.8.2.1).
+// send implements madSocket. The packet sequence number increases with each datagram
+// (IBTA vol. 1, 9.8.2.1).
 func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 	b := s.socket.Buffer()
 	if b == nil {
@@ -93,20 +93,20 @@ func (s *udpMADSocket) routeMTU(to netip.Addr) int {
 	return hostport.RouteMTU(s.socket.Local().Addr(), to)
 }
 
-// A madPort is the UDP port of a local address that connection management uses.
+// A madPort is a UDP port at a local address, opened for connection management.
 type madPort struct {
 	madSocket
 	mux   *madMux
 	local netip.Addr
 	mtu   verbs.MTU // path MTU of the interface of the address; see mtuTo
-	refs  int       // number of madMux.open calls minus number of madPort.close calls
-	// requests has the socket for requests. It is nil if openRequestPort was not called
-	// or has failed. It is stored with the multiplexer's lock held.
+	refs  int       // number of calls of madMux.open less the number of calls of close
+	// requests handles the socket from which requests are sent. It is nil until
+	// openRequestPort has opened this socket. It is written with the multiplexer's lock held.
 	requests atomic.Pointer[requestPort]
 }
 
-// roceOverhead is the number of bytes of an interface's MTU that are reserved for
-// headers. The kernel's rdma_cm reserves the same number.
+// roceOverhead is the number of bytes of an interface's MTU that are kept for headers, as
+// in the kernel's rdma_cm.
 const roceOverhead = 96
 
 // pathMTU returns the largest path MTU whose packets fit into IP packets of the given
@@ -149,8 +149,8 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// watchPort records that one more ID of the channel uses the port p. The channel watches
-// p from the first ID on.
+// watchPort counts one more ID of the channel that uses the port p. The first one makes
+// the channel watch p.
 func (ch *channel) watchPort(p *madPort) error {
 	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
 		if err := ch.watch(fd, p); err != nil {
@@ -182,8 +182,8 @@ func (p *madPort) OnReady(int, uint32) {
 	p.madSocket.receive(lockedMux{p.mux})
 }
 
-// drain handles the datagrams that have arrived, at most madDrainRounds * madBatch =
-// 2,048. By default a socket holds fewer.
+// drain handles all datagrams that have arrived, up to madDrainRounds * madBatch = 2,048.
+// A socket with the default buffer size holds fewer.
 func (p *madPort) drain() {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()

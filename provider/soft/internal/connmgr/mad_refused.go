@@ -9,17 +9,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// refusedRequests stores the answers to recently refused requests. A copy of a refused
-// request gets the stored answer, and the application does not get the copy.
+// refusedRequests stores the answers to recently refused requests. If a copy of a refused
+// request arrives, the stored answer is sent again, and the application does not get the
+// copy.
 //
-// The answers are in buckets. A keyed hash of the source selects the bucket. So a flood
-// replaces the answers for only a few sources.
+// A keyed hash of the source selects the bucket in which an answer is stored. Therefore a
+// flood from few sources replaces only the answers in a few buckets.
 type refusedRequests struct {
 	seed    maphash.Seed
 	buckets [refusedBuckets]refusedBucket
 }
 
-// At most 512 answers of 256 bytes are stored. Arbitrary.
+// At most 512 answers of 256 bytes are stored. The numbers are arbitrary.
 const (
 	refusedBuckets   = 64
 	refusedPerBucket = 8
@@ -27,7 +28,7 @@ const (
 
 type refusedBucket struct {
 	requests []refusedRequest
-	next     int // index of the request that is replaced next when the bucket is full
+	next     int // index of the request to replace next, when the bucket is full
 }
 
 type refusedRequest struct {
@@ -42,8 +43,8 @@ func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
 	return &r.buckets[hashSource(r.seed, key.from)%refusedBuckets]
 }
 
-// add stores a refused request and its answer until the peer stops retransmitting. The
-// parameter key contains the peer's communication ID.
+// add stores the answer to a refused request, for the time during which the peer may
+// retransmit the request. The number in key is the peer's communication ID.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p := r.bucket(key)
 	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}
@@ -55,7 +56,7 @@ func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p.next = (p.next + 1) % refusedPerBucket
 }
 
-// answer returns the answer to a stored request, or nil.
+// answer returns the stored answer to a request, or nil.
 func (r *refusedRequests) answer(key peerKey, now time.Time) *wire.MAD {
 	p := r.bucket(key)
 	for i := range p.requests {

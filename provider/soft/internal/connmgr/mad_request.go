@@ -11,8 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// onREQ refuses a connection request, or passes it to the listener. The REQ may also be
-// a copy of an earlier one, or name the queue pair of an older connection.
+// onREQ passes a connection request to the listener, or refuses it. If the REQ is a copy
+// of an earlier one, the earlier answer is repeated. If it names the queue pair of an
+// older connection, that connection ends as stale.
 func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
@@ -28,8 +29,8 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	m, reason := parseREQ(&r, from, port.local)
 	if reason == 0 {
 		if old := mux.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
-			// The peer uses the queue pair of an older connection (IBTA vol. 1,
-			// 12.9.8.3.1). The older connection ends, so a later request succeeds.
+			// The peer has a connection with the same queue pair (IBTA vol. 1, 12.9.8.3.1). That
+			// connection ends, so that a later request can succeed.
 			old.enqueue(jobRequest, old.stale)
 			reason = cm.RejectStale
 		}
@@ -56,29 +57,28 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	l.enqueueRequest(&incomingRequest{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
 }
 
-// acceptingListener returns the listener for a request, or the reason to refuse the
-// request.
+// acceptingListener returns the listener for a request, or the reason to refuse it.
 func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) (*madListener, cm.RejectReason) {
 	l, otherAddr := mux.listenerFor(service, to)
 	switch {
 	case l != nil:
 		return l, 0
 	case otherAddr:
-		// A listener has the port on another address. The kernel gives the same reason.
+		// The kernel gives the same reason if a listener has the port on another address.
 		return nil, cm.RejectConsumer
 	}
 	return nil, cm.RejectInvalidServiceID
 }
 
-// duplicateREQ handles a copy of a request. Each copy allows more messages to a
-// half-open peer; see maySend.
+// duplicateREQ handles a copy of a request. With each copy, more messages may be sent to
+// a half-open peer; see maySend.
 func (c *madConn) duplicateREQ() {
 	c.received++
 	c.enqueue(jobRequest, c.answerDuplicate)
 }
 
-// answerDuplicate answers a copy of a request. If the application has answered, the
-// answer is sent again. Otherwise an MRA is sent, or nothing for a lookup.
+// answerDuplicate answers a copy of a request. If this side has answered the request, it
+// repeats the answer. Otherwise it answers a REQ with an MRA, and a SIDR_REQ not at all.
 func (c *madConn) answerDuplicate() {
 	if c.state == madOrphan || c.id.active {
 		return
@@ -94,20 +94,20 @@ func (c *madConn) answerDuplicate() {
 	}
 }
 
-// stale ends a connection because its peer requests another connection with the same
-// queue pair. A host that can send from the peer's address can forge that request.
+// stale ends a connection because its peer has used the same queue pair in another
+// request. A host that can send from the peer's address can forge such a request.
 func (c *madConn) stale() {
 	switch c.state {
 	case madOrphan:
-		// An orphan ends at once, because the peer would not answer its DREQ.
+		// The peer will not answer the DREQ of this orphan.
 		c.release()
 	case madDelivering:
 		c.id.connectionStale()
 	}
 }
 
-// onSIDRREQ refuses a lookup, or passes it to the listener. The SIDR_REQ may also be a
-// copy of an earlier one.
+// onSIDRREQ passes a SIDR request to the listener, or refuses it. If the SIDR_REQ is a
+// copy of an earlier one, the earlier answer is repeated.
 func (mux *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.SIDRREQ
 	r.Decode(mad)
@@ -134,7 +134,8 @@ func (mux *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	l.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, service: r.ServiceID})
 }
 
-// registerLookup records a lookup, so that copies of it are recognized.
+// registerLookup adds a SIDR request to the multiplexer, which then recognizes copies of
+// it.
 func (c *madConn) registerLookup(req *incomingRequest) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

@@ -10,33 +10,33 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The intervals between retransmissions double, from firstInterval up to maxInterval.
-// The kernel always waits maxInterval.
+// The intervals between retransmissions double, from firstInterval up to maxInterval. The
+// kernel uses maxInterval from the start.
 //
-// The first requestRetransmits intervals of a request are at most requestInterval. So a
-// dial continues soon after an outage of the network.
+// For a request, the first requestRetransmits intervals are at most requestInterval. So a
+// connection is established soon after an outage of the network.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond
 	requestRetransmits = 16
 	maxInterval        = 4608 * time.Millisecond
-	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed.
-	// This takes 22 s.
+	// orphanRetransmits is the number of retransmissions of a DREQ after the ID was
+	// destroyed. They take 22 s.
 	orphanRetransmits = 8
-	// rtuRetransmits is how often an RTU is retransmitted if no data of the peer
-	// arrives. This takes 22 s.
+	// rtuRetransmits is the number of retransmissions of an RTU if no data of the peer
+	// arrives. They take 22 s.
 	rtuRetransmits = 8
 )
 
-// A retransmitter sends the last message of a connection again until it is answered. The
+// A retransmitter retransmits the last message of a connection until it is answered. The
 // lock of the connection's channel guards it.
 type retransmitter struct {
 	c         *madConn
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
-	remaining int           // number of retransmissions left; negative means no limit
-	// Number of intervals left that are at most requestInterval. After them, intervals
-	// are at most maxInterval.
+	remaining int           // number of further retransmissions; negative if not limited
+	// Number of further intervals with the limit requestInterval. The limit of later
+	// intervals is maxInterval.
 	fastRemaining int
 	timer         timerheap.Timer
 }
@@ -50,8 +50,8 @@ func (r *retransmitter) hasRTU() bool { return r.mad.Attribute() == wire.AttrRTU
 
 func (r *retransmitter) running() bool { return r.timer.Running() }
 
-// start starts the retransmission of the message. The parameter fast is the first value
-// of fastRemaining.
+// start starts the timer that retransmits the message. The parameter fast is the initial
+// value of fastRemaining.
 func (r *retransmitter) start(fast int) {
 	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, fast
 	r.schedule(r.interval)
@@ -63,8 +63,9 @@ func (r *retransmitter) startRTU() {
 	r.remaining = rtuRetransmits
 }
 
-// resume starts the timer again if it does not run. A copy of the peer's request allows
-// more retransmissions.
+// resume starts the timer again if it has stopped because too many messages were sent to
+// a half-open peer. It is called when a copy of the peer's request has arrived, which
+// allows more messages.
 func (r *retransmitter) resume() {
 	if !r.running() {
 		r.schedule(r.interval)
@@ -78,8 +79,8 @@ func (r *retransmitter) schedule(d time.Duration) {
 
 func (r *retransmitter) stop() { r.c.ch.timers.Stop(&r.timer) }
 
-// OnTimer implements timerheap.Owner. It sends the message again, and sets the timer
-// again unless no retransmission is left.
+// OnTimer implements timerheap.Owner. It retransmits the message, and starts the timer
+// for the next retransmission, if there is one.
 func (r *retransmitter) OnTimer(*timerheap.Timer) {
 	if r.remaining == 0 {
 		if r.c.state == madOrphan {
@@ -89,14 +90,14 @@ func (r *retransmitter) OnTimer(*timerheap.Timer) {
 	}
 	if !r.c.mayRetransmit() {
 		if r.c.state == madOrphan {
-			// resume() is never called for an orphan, so the orphan ends here.
+			// The orphan ends here, because resume() is never called for an orphan.
 			r.c.release()
 		}
-		return // The timer does not run until resume() is called.
+		return // The next call of resume() starts the timer again.
 	}
 	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
-		// The peer's address has moved to this host. A process of any user could receive
-		// the retransmission here.
+		// The peer's address now belongs to this host, where a process of another user could
+		// receive the retransmission.
 		r.c.id.noListener(errLocalOnly)
 		return
 	}
@@ -113,8 +114,8 @@ func (r *retransmitter) OnTimer(*timerheap.Timer) {
 
 func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
 
-// codeTime returns the time of a five-bit code: 4.096 µs * 2^code (IBTA vol. 1, 12.6.5).
-// The code 0 has no special meaning.
+// codeTime returns the time that a five-bit code means: 4.096 µs * 2^code (IBTA vol. 1,
+// 12.6.5). The code 0 has no special meaning.
 func codeTime(code uint8) time.Duration {
 	return max(verbs.AckTimeout(code), verbs.AckTimeoutUnit)
 }

@@ -4,16 +4,16 @@ package connmgr
 
 import "net/netip"
 
-// A sourceCounts counts the connections that each source has requested, at all listeners
-// together. See access.SourceOf. The multiplexer's lock guards it.
+// A sourceCounts counts the connections that each source has requested, over all
+// listeners; see access.SourceOf. The multiplexer's lock guards it.
 type sourceCounts struct {
 	limit int                        // largest number of open connections of one source
 	conns map[netip.Addr]sourceConns // counts of the sources that have open connections
 }
 
-// sourceConns has the counts of one source.
+// sourceConns counts the connections of one source.
 type sourceConns struct {
-	open      int // number of connections that were not released
+	open      int // number of connections that have not been released
 	validated int // number of open connections whose peer has a validated address
 }
 
@@ -21,23 +21,23 @@ func newSourceCounts(limit int) sourceCounts {
 	return sourceCounts{limit: limit, conns: make(map[netip.Addr]sourceConns)}
 }
 
-// full reports whether a source has the largest allowed number of open connections.
+// full reports whether a source has the largest allowed number of connections.
 func (s *sourceCounts) full(source netip.Addr) bool { return s.conns[source].open >= s.limit }
 
-// fullForGood reports whether a source has the largest allowed number of connections,
-// all with a validated address. None of these connections can be evicted.
+// fullForGood reports whether a source has the largest allowed number of connections, and
+// none of them can be evicted because all have a validated address.
 func (s *sourceCounts) fullForGood(source netip.Addr) bool {
 	return s.conns[source].validated >= s.limit
 }
 
-// opened counts a new connection, whose peer's address is not validated.
+// opened counts a new connection. The address of its peer is not validated.
 func (s *sourceCounts) opened(source netip.Addr) { s.change(source, 1, 0) }
 
-// validated records that the address of the peer of an open connection is validated.
+// validated records that the peer's address of an open connection was validated.
 func (s *sourceCounts) validated(source netip.Addr) { s.change(source, 0, 1) }
 
-// released subtracts a connection from the counts of a source. The parameter valid is
-// true if the connection was counted as validated.
+// released removes a connection from the counts of its source. The parameter valid says
+// whether the connection was counted as validated.
 func (s *sourceCounts) released(source netip.Addr, valid bool) {
 	if valid {
 		s.change(source, -1, -1)

@@ -7,47 +7,49 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// The source address of a request may be forged. Until the address is validated (RFC
-// 9000, 8.1), this side sends only few messages to it. Two things validate an address:
+// The source address of a request may be forged. Until the address is validated, this
+// side sends only few messages to it (RFC 9000, 8.1). There are two ways to validate an
+// address:
 //
 //   - A message from the address contains the communication ID of this side. This ID is
-//     random, and was sent only to the address.
-//   - Data from the address begins with the first packet sequence number that this side
-//     expects. This number is random too.
+//     random, and only the host at the address has received it.
+//   - The data from the address begins with the first packet sequence number that this
+//     side expects. This number is random too.
 
-// amplification is how many messages may be sent for each message from an address that
-// is not validated (RFC 9000, 8.1).
+// amplification is the number of messages that may be sent for each message that has
+// arrived from an address that is not validated (RFC 9000, 8.1).
 const amplification = 3
 
 // addrState is the state of the validation of a peer's address.
 type addrState uint8
 
 const (
-	// addrAssumed means that the address needs no validation. Every madConn starts in
-	// this state. The active side stays in it, because its application has chosen the
-	// address. addHalfOpen leads to addrHalfOpen.
+	// addrAssumed means that the address needs no validation. It is the first state of every
+	// madConn. The active side stays in it, because its application has chosen the address.
+	// On the passive side, addHalfOpen leads to addrHalfOpen.
 	addrAssumed addrState = iota
-	// addrHalfOpen means that the address may be forged. The connection is in the table
-	// of half-open connections. validate() leads to addrValidated. Eviction leads to
-	// addrEvicting.
+	// addrHalfOpen means that the address may be forged. The connection is in the
+	// halfOpenTable of its listener. validate() leads to addrValidated. If the connection is
+	// chosen for eviction, its state changes to addrEvicting.
 	addrHalfOpen
-	// addrEvicting means that a queued job will call evict(). The connection counts in
-	// halfOpenTable.evicting. validate() leads to addrValidated. evict() ends the
-	// connection, or leads to addrSpared.
+	// addrEvicting means that the connection was chosen for eviction, and that a queued job
+	// will call evict(). The connection counts in halfOpenTable.evicting. validate() leads to
+	// addrValidated. evict() ends the connection or leads to addrSpared.
 	addrEvicting
-	// addrSpared means that the connection had ended before evict() was called, and was
-	// not evicted. The application has not closed the ID. validate() leads to
+	// addrSpared means that evict() was called, and did not end the connection because it had
+	// already ended. The application has not closed the ID. validate() leads to
 	// addrValidated.
 	addrSpared
-	// addrValidated means that the address is not forged. The connection counts in
+	// addrValidated means that the address is not forged. The connection is counted in
 	// sourceConns.validated.
 	addrValidated
-	// addrReleased is the last state. The madConn was released, and counts nowhere.
-	// madConn.release() leads here from every state.
+	// addrReleased is the last state. The madConn was released, and is no longer counted
+	// anywhere. release() leads here from every state.
 	addrReleased
 )
 
-// addrValidation is the validation of a peer's address. The multiplexer's lock guards it.
+// addrValidation has the state of the validation of a peer's address. The multiplexer's
+// lock guards it.
 type addrValidation struct {
 	addr     addrState
 	half     halfOpen
@@ -55,25 +57,25 @@ type addrValidation struct {
 	sent     int // number of messages sent to the peer before its address was validated
 }
 
-// trusted reports whether any number of messages may be sent to the peer.
+// trusted reports whether the number of messages to the peer is not limited.
 func (v *addrValidation) trusted() bool { return v.addr == addrAssumed || v.addr == addrValidated }
 
-// maySend reports whether one message may be sent now, and as many more as the parameter
-// reserve says.
+// maySend reports whether the limit allows to send one message now and reserve more
+// messages later.
 func (v *addrValidation) maySend(reserve int) bool {
 	return v.trusted() || v.sent+reserve < amplification*v.received
 }
 
-// mayRetransmit reports whether the last message may be retransmitted now. One message
-// is kept in reserve for a refusal.
+// mayRetransmit reports whether the last message may be retransmitted now. It keeps one
+// message in reserve, because this side may have to send a REJ.
 func (c *madConn) mayRetransmit() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	return c.maySend(1)
 }
 
-// serviceTimeout returns the code of the service timeout in an MRA. Half-open peers
-// first get short timeouts, 4.3 s and 17 s.
+// serviceTimeout returns the code of the service timeout in an MRA. For a half-open peer,
+// the first timeouts are short: 4.3 s and 17 s.
 func (c *madConn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -83,8 +85,8 @@ func (c *madConn) serviceTimeout() uint8 {
 	return uint8(min(16+2*c.received, serviceTimeout))
 }
 
-// addHalfOpen adds a connection to the half-open connections of its listener. If there
-// is no room, it returns false. In both cases it may evict another connection.
+// addHalfOpen adds a connection to the halfOpenTable of its listener. It returns false if
+// there is no room. Whether there is room or not, it may evict another connection.
 func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -111,8 +113,9 @@ func (c *madConn) addHalfOpen() bool {
 	return true
 }
 
-// evict ends a connection that was chosen for eviction. The connection stays if its
-// address was validated meanwhile, if it has ended, or if Notify was called.
+// evict ends a connection that was chosen for eviction, with three exceptions: the
+// address of the peer was validated in the meantime, the connection has already ended, or
+// the application has called Notify.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
 	chosen := c.addr == addrEvicting
@@ -124,14 +127,15 @@ func (c *madConn) evict() {
 	case c.id.state == stateDREQReceived || c.id.state == stateEnded:
 		c.spare()
 	case c.id.state == stateEstablished:
-		// Notify was called for data from the peer, so the address is valid.
+		// The application has called Notify, because data of the peer has arrived. So the address
+		// is valid.
 		c.validate()
 	default:
 		c.id.requestWithdrawn()
 	}
 }
 
-// spare records that a connection is not evicted, although it was chosen for eviction.
+// spare records that evict() did not end the connection.
 func (c *madConn) spare() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -139,7 +143,7 @@ func (c *madConn) spare() {
 	c.addr = addrSpared
 }
 
-// validate records that the peer's address is validated.
+// validate records that the peer's address is not forged.
 func (c *madConn) validate() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -153,7 +157,7 @@ func (c *madConn) validate() {
 	}
 }
 
-// releaseAddr ends the validation of a released connection. The caller holds the
+// releaseAddr removes a released connection from all counts. The caller holds the
 // multiplexer's lock.
 func (c *madConn) releaseAddr() {
 	c.endHalfOpen()
@@ -163,8 +167,8 @@ func (c *madConn) releaseAddr() {
 	c.addr = addrReleased
 }
 
-// endHalfOpen removes a connection from the counts of its listener. The caller holds the
-// multiplexer's lock, and changes the state.
+// endHalfOpen removes a connection from the halfOpenTable of its listener. The caller
+// holds the multiplexer's lock, and then sets the new state.
 func (c *madConn) endHalfOpen() {
 	switch c.addr {
 	case addrHalfOpen:

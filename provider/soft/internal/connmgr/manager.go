@@ -18,34 +18,37 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Config has the settings of a Manager, and parts of its device. The Manager does not
-// own these parts. All fields must be set.
+// A Config has the settings of a Manager, and the parts of the device that the Manager
+// uses. The Manager does not own these parts. All fields must be set.
 type Config struct {
 	Device verbs.Device // device whose IDs the manager makes
-	Engine Engine       // queue pairs of the device
-	Start  time.Time    // origin of the times of all timers
+	Engine Engine       // engine of the device
+	Start  time.Time    // time at which the clock of all timers is zero
 
-	// Which paths the device may use; at least one is true.
+	// Paths that the device may use: the local path, the wire path, or both.
 	Local, Wire bool
-	// ListenOnAll makes Listen fail unless every address is served on each path.
+	// ListenOnAll makes Listen return an error if a listener can not be opened at one of its
+	// addresses.
 	ListenOnAll bool
-	// Largest numbers of half-open connections and lookups of a listener: in total, and
-	// for one source address.
+	// Largest number of half-open connections and SIDR requests of one listener, and the
+	// largest number of them from one source address.
 	MaxHalfOpen, MaxHalfOpenPerAddress int
-	// Largest number of connections on the wire path from one source address to all
-	// listeners together.
+	// Largest number of connections that one source address may have on the wire path,
+	// counted over all listeners.
 	MaxConnsPerAddress int
-	WirePort           uint16 // UDP port of the wire path, the same at both ends
+	WirePort           uint16 // UDP port of the wire path on this host and on all peers
 	// Shards is the number of shards of the device. The queue pair with the number n
 	// belongs to the shard with the number n % Shards.
 	Shards uint32
 
-	Users     access.Users               // users of this host who may be peers
-	UserLimit *access.UserLimit          // limits the number of connections of each user
-	Errors    *access.ErrorLimit         // refuses requests of sources with several access errors
-	Spare     *unixsock.SpareDescriptors // open descriptors, which are closed when no others are free
-	Ends      *shm.Ends                  // memory shared with other shards
-	Ports     *udp.Ports                 // UDP ports of the device
+	Users     access.Users      // users of this host whose processes may be peers
+	UserLimit *access.UserLimit // limit of the connections of each user
+	// limit of access errors; above it, requests of a source are refused
+	Errors *access.ErrorLimit
+	// descriptors kept open, to be closed when the process has no free ones
+	Spare *unixsock.SpareDescriptors
+	Ends  *shm.Ends  // shared memory of the connections on the local path
+	Ports *udp.Ports // UDP ports of the device
 	// FreePorts returns the system's range of ephemeral ports.
 	FreePorts func() (hostport.PortRange, error)
 
@@ -61,8 +64,8 @@ type Manager struct {
 	mux    *madMux
 }
 
-// New returns the connection management of a device. A Manager needs no Close, but its
-// event channels do.
+// New returns the Manager of a device. A Manager need not be closed, but each event
+// channel that it has opened must be closed.
 func New(cfg *Config) *Manager {
 	m := &Manager{Config: *cfg, limits: cfg.Device.Attr()}
 	m.mux = newMADMux(m, &udpMADs{cfg.Ports, cfg.WirePort, cfg.WireCounts})
@@ -86,10 +89,9 @@ func (m *Manager) OpenChannel() (cm.TransportChannel, error) {
 	return ch, nil
 }
 
-// Receive handles a packet that was sent to queue pair 1. Other hosts send their
-// messages of connection management there. Receive does not use the packet after it has
-// returned. It returns false if the packet is invalid, for example because of a wrong
-// Q_Key.
+// Receive handles a packet that has arrived for queue pair 1, which receives the
+// connection management messages of other hosts. Receive does not keep the packet. It
+// returns false if the packet is invalid, for example because of a wrong Q_Key.
 func (m *Manager) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return m.mux.receive(p, from)
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A message is one message of connection management on either path (IBTA vol. 1, 12.6
-// and 12.11). It is a pointer to one of the types below. The fields describe the sender.
+// A message is a message of connection management, on the local path or on the wire path
+// (IBTA vol. 1, 12.6 and 12.11). It is a pointer to one of the types below. Unless a
+// comment says otherwise, the fields describe the sender.
 type message interface{ kind() messageKind }
 
 // messageKind is the type of a message. Its value is the attribute of the MAD minus 0x10
@@ -30,7 +31,7 @@ const (
 	kindSIDRREP messageKind = 8
 )
 
-// endpoints are the addresses and ports of both sides in a request.
+// endpoints are the addresses and ports of both sides of a connection or SIDR request.
 type endpoints struct {
 	src, dst netip.AddrPort
 }
@@ -41,18 +42,23 @@ type qpParams struct {
 	psn uint32 // first packet sequence number that the queue pair expects, 24 bits
 	srq bool   // true if the queue pair has a shared receive queue
 
-	responderResources uint8 // number of READs and atomics that the queue pair can serve at a time
-	initiatorDepth     uint8 // largest number of READs and atomics that the queue pair has in flight
-	rnrRetry           uint8 // RNR retry count for the other side's queue pair, 3 bits
-	flowControl        bool  // true if the queue pair advertises its receive buffers; ignored if srq is true
+	// number of incoming READs and atomics that the queue pair can serve at a time
+	responderResources uint8
+	// largest number of outgoing READs and atomics that the queue pair has in flight
+	initiatorDepth uint8
+	// RNR retry count that the receiver's queue pair has to use, 3 bits
+	rnrRetry uint8
+	// true if the queue pair advertises its receive buffers (end-to-end flow control);
+	// ignored if srq is true
+	flowControl bool
 }
 
 // sharedMemory has the fields of a REQ or REP that only the local path uses.
 type sharedMemory struct {
 	shard shm.ShardID // shard of the sender's queue pair
-	// The other fields are set only in a REP. The sender of the REP has chosen a
-	// segment, and uses one side of the segment; see shm.End. If passed is true, the
-	// segment is new. Its descriptors then come with the REP.
+	// The following fields are set only in a REP. segment is the segment that the sender has
+	// chosen, and side is the side of it that the sender uses; see shm.End. passed is true if
+	// descriptors of the segment come with the REP.
 	segment uint64
 	side    uint8
 	passed  bool
@@ -65,8 +71,8 @@ type reqMsg struct {
 	retry   uint8 // retry count for both queue pairs, 3 bits
 	private []byte
 
-	// Only the wire path uses these fields. ackTimeout is a code of 5 bits for the
-	// passive side's queue pair.
+	// The following fields are used only on the wire path. ackTimeout is the ACK timeout of
+	// the passive side's queue pair, a code of 5 bits.
 	mtu        verbs.MTU
 	ackTimeout uint8
 	tos        uint8
@@ -79,8 +85,8 @@ type repMsg struct {
 	qpParams
 	private []byte
 
-	// ackDelay is the code of the ACK delay of the sender's device. It is set only in
-	// REPs from the wire path.
+	// ackDelay is the ACK delay of the sender's device, a code of 5 bits. It is set only on
+	// the wire path.
 	ackDelay uint8
 
 	shared sharedMemory
@@ -91,10 +97,12 @@ type rtuMsg struct{}
 
 // rejMsg (REJ) refuses a REQ or a REP, or cancels a REQ.
 type rejMsg struct {
-	reason        cm.RejectReason
-	byApplication bool   // true if the application of the sender has refused
+	reason cm.RejectReason
+	// true if the application has refused; false if the system has refused
+	byApplication bool
 	private       []byte // private data of the sender's application
-	// cause tells this side's application more about the refusal. It is not sent.
+	// cause explains the refusal to the application of the receiver. It is not part of the
+	// message that is sent.
 	cause error
 
 	// userRefused is true if the sender does not allow the receiver's user. Only the
@@ -108,18 +116,20 @@ type dreqMsg struct{}
 // drepMsg (DREP) confirms a DREQ.
 type drepMsg struct{}
 
-// sidrReqMsg (SIDR_REQ) asks for the queue pair number and the Q_Key of a UD service.
+// sidrReqMsg (SIDR_REQ, the SIDR request) asks for the queue pair number and the Q_Key of
+// a UD service.
 type sidrReqMsg struct {
 	endpoints
 	private []byte
 }
 
-// sidrRepMsg (SIDR_REP) answers a lookup, or refuses it.
+// sidrRepMsg (SIDR_REP) answers or refuses a SIDR request.
 type sidrRepMsg struct {
-	status        cm.SIDRStatus
-	qpn           uint32 // queue pair number, 24 bits
-	qkey          uint32 // Q_Key of the queue pair
-	byApplication bool   // true if the application of the sender has refused
+	status cm.SIDRStatus
+	qpn    uint32 // queue pair number, 24 bits
+	qkey   uint32 // Q_Key of the queue pair
+	// true if the application has refused; false if the system has refused
+	byApplication bool
 	private       []byte // private data of the sender's application
 
 	// userRefused is true if the sender does not allow the receiver's user. Only the
@@ -136,48 +146,51 @@ func (*drepMsg) kind() messageKind    { return kindDREP }
 func (*sidrReqMsg) kind() messageKind { return kindSIDRREQ }
 func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
 
-// A cmConn exchanges the messages of one ID with the peer. It calls id.deliver and
-// id.peerGone. Its methods are called with the channel locked, and do not block.
+// A cmConn exchanges the messages of one ID with its peer. It passes received messages to
+// id.deliver, and reports the end of the peer to id.peerGone. Its methods are called with
+// the channel locked, and do not block.
 type cmConn interface {
-	// attach prepares the data path of the queue pair qpn. It is called before the queue
-	// pair enters RTR, and before the REP is sent.
+	// attach tells the engine how the queue pair qpn reaches the peer. It is called before
+	// the queue pair enters RTR, and before the REP is sent.
 	attach(qpn uint32) error
 	// send sends a message. It returns verbs.ErrPeerGone if the peer has closed the
 	// connection.
 	send(m message) error
 	// usesDatagrams reports whether the messages are datagrams of the wire path.
 	usesDatagrams() bool
-	// peerVanished reports to the queue pair that the peer has gone without a DREQ.
+	// peerVanished tells the queue pair that the process of the peer has ended without a
+	// DREQ.
 	peerVanished()
-	// awaitsNotices reports whether the queue pair waits for notices that the peer has sent
-	// before its DREQ; see Engine.AwaitsNotices.
+	// awaitsNotices reports whether the queue pair still waits for notices that the peer has
+	// sent before its DREQ; see Engine.AwaitsNotices.
 	awaitsNotices() bool
 	// credentials returns the credentials of the peer's process, or false if they are
 	// not known.
 	credentials() (cm.Credentials, bool)
-	// stopDelivery ends the delivery of messages to the ID. Messages can still be sent.
+	// stopDelivery ends the delivery of received messages to the ID. The ID can still send
+	// messages.
 	stopDelivery()
 	// move moves the connection to another channel. Both channels are locked.
 	move(to *channel) error
-	// close closes the connection, and detaches the queue pair. It sends no message.
+	// close closes the connection without sending a message, and unbinds the queue pair.
 	close()
 }
 
-// A listener passes requests to id.incoming. Its methods are called with the channel
-// locked, and do not block.
+// A listener passes the requests of one path to id.incoming. Its methods are called with
+// the channel locked, and do not block.
 type listener interface {
-	// setAccepting starts or stops accepting requests. While it is stopped, requests on
-	// the local path wait. REQs on the wire path are dropped.
+	// setAccepting makes the listener accept requests or not. While it does not accept,
+	// requests on the local path wait, and REQs on the wire path are dropped.
 	setAccepting(accept bool)
-	// serves returns the addresses of the listener. An address that could not be opened
-	// has an error.
+	// serves returns the addresses of the listener. The field Err of an address says why the
+	// address could not be opened.
 	serves() []cm.ServedAddr
 	move(to *channel) error
 	close()
 }
 
-// userRefused returns a *cm.UserError with the user of this process if the parameter
-// refused is true, and otherwise nil.
+// userRefused returns a *cm.UserError that names the user of this process if refused is
+// true. Otherwise it returns nil.
 func userRefused(refused bool) error {
 	if !refused {
 		return nil

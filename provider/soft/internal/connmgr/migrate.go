@@ -7,8 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Migrate implements cm.TransportID. It moves the ID with its socket, timer and queued
-// events. With a listener, the requests that the application has not fetched move too.
+// Migrate implements cm.TransportID. It moves the ID with its socket, its timer and its
+// queued events. For a listener, it also moves the requests that the application has not
+// fetched.
 func (i *id) Migrate(to cm.TransportChannel) error {
 	dst, ok := to.(*channel)
 	if !ok {
@@ -29,8 +30,8 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	return i.move(src, dst)
 }
 
-// lockBoth locks the ID's channel and dst, ordered by epoll descriptor. It returns the
-// ID's channel.
+// lockBoth locks the channel of the ID and the channel dst. The one with the lower epoll
+// descriptor is locked first. lockBoth returns the channel of the ID.
 func (i *id) lockBoth(dst *channel) (src *channel) {
 	for {
 		src = i.ch.Load()

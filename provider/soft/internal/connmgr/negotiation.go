@@ -8,37 +8,37 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// negotiation has the parameters of a connection, as the local queue pair needs them.
+// negotiation has the parameters of a connection that both sides have agreed on, from the
+// view of the local queue pair.
 type negotiation struct {
-	psn uint32 // first packet sequence number that this side expects
-	// Number of the peer's queue pair, and the first packet sequence number that the
-	// peer expects.
+	psn uint32 // first packet sequence number that the local queue pair expects
+	// Number of the peer's queue pair, and the first packet sequence number that it expects.
 	peerQPN, peerPSN uint32
 	mtu              verbs.MTU // path MTU; 0 means LargestMTU
-	// resources is the number of READs and atomics that this side serves at a time.
-	// depth is the largest number that this side may have in flight.
+	// resources is the number of incoming READs and atomics that the local queue pair serves
+	// at a time. depth is the largest number of READs and atomics that it has in flight.
 	resources, depth uint8
-	retry, rnrRetry  uint8 // retry count and RNR retry count of this side, 3 bits each
-	flow             CreditFlow
-	// Code of the ACK timeout, 5 bits. It is not used if the application has set a
-	// timeout.
+	// retry count and RNR retry count of the local queue pair, 3 bits each
+	retry, rnrRetry uint8
+	flow            CreditFlow
+	// Code of the ACK timeout, 5 bits. An ACK timeout that the application has set as an
+	// option takes precedence.
 	ackTimeout uint8
 }
 
-// setPeer sets the parameters that come from the peer. maxResources and maxDepth are the
-// limits of this side for READs and atomics.
+// setPeer sets the parameters that come from the peer. READs and atomics are limited to
+// maxResources incoming and maxDepth outgoing ones.
 func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
 	n.resources = min(peer.initiatorDepth, maxResources)
 	n.depth = min(peer.responderResources, maxDepth)
 	n.rnrRetry = peer.rnrRetry
-	// A queue pair with a shared receive queue does not advertise credits.
+	// A queue pair with a shared receive queue never advertises receive buffers.
 	n.flow.Receives = peer.flowControl && !peer.srq
 }
 
-// param returns the parameters of a message as the receiver's event reports them. The
-// sender's initiator depth is the receiver's number of responder resources, and vice
-// versa.
+// param returns the parameters of a message as they appear in the receiver's event. The
+// receiver's responder resources are the sender's initiator depth, and vice versa.
 func (p *qpParams) param() cm.MessageParam {
 	return cm.MessageParam{
 		ResponderResources: p.initiatorDepth,
@@ -50,8 +50,7 @@ func (p *qpParams) param() cm.MessageParam {
 	}
 }
 
-// localParams returns the parameters of the local queue pair, which are sent to the
-// peer.
+// localParams returns the parameters of the local queue pair that are sent to the peer.
 func (i *id) localParams(param *cm.MessageParam) qpParams {
 	return qpParams{
 		qpn:                i.qpn,
@@ -64,8 +63,8 @@ func (i *id) localParams(param *cm.MessageParam) qpParams {
 	}
 }
 
-// initQPAttr returns the attributes that move a queue pair to INIT, RTR or RTS. Package
-// cm refuses other states.
+// initQPAttr returns the attributes with which a queue pair enters INIT, RTR or RTS.
+// Package cm never calls it for another state.
 func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	attr := verbs.QPAttr{State: state}
 	var mask verbs.QPAttrMask
@@ -96,8 +95,8 @@ func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return 0
 }
 
-// rtrAttr sets the attributes for RTR. It also sets the access rights, because they
-// depend on negotiated numbers that are known only now.
+// rtrAttr sets the attributes for RTR. They include the access rights, which depend on
+// the responder resources and are therefore known only after the negotiation.
 func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	var err error
 	if attr.AH, err = i.route(); err != nil {
@@ -126,8 +125,8 @@ func (i *id) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrMaxRdAtomic
 }
 
-// access returns the access rights of the peer. The peer may always WRITE. It may READ
-// and use atomics if this side has responder resources.
+// access returns what the peer may do: RDMA WRITE, and also READ and atomics if this side
+// has responder resources.
 func (n *negotiation) access() verbs.Access {
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite
 	if n.resources > 0 {

@@ -10,9 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// incoming makes an ID for a request that the listening ID i has received, and queues
-// the event ConnectRequest. The new ID owns c. If the request is not accepted,
-// incoming() returns nil.
+// incoming makes an ID for a request to the listening ID i, and queues the event
+// ConnectRequest. The new ID owns c. If incoming() refuses the request, it returns nil.
 func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
@@ -26,7 +25,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.qpParams.param()
 		ev.Param.RetryCount = m.retry
 		child.negotiated.setPeer(&m.qpParams, i.m.limits.MaxQPRdAtom, i.m.limits.MaxQPInitRdAtom)
-		child.negotiated.retry = m.retry // The active side sets the retry count of both sides.
+		child.negotiated.retry = m.retry // The active side chooses one retry count for both sides.
 		child.negotiated.psn = random.Uint32() & verbs.MaxPSN
 		child.negotiated.mtu = m.mtu
 	case *sidrReqMsg:
@@ -47,8 +46,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 		}
 	}
 	if i.pendingRequests >= i.backlog {
-		// The backlog is full. Connection requests wait or are dropped then, so this is
-		// a lookup. The kernel refuses it with the same status.
+		// While the backlog is full, connection requests wait or are dropped, so this is a SIDR
+		// request. The kernel refuses it with the same status.
 		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
 		return nil
 	}
@@ -59,8 +58,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 	return child
 }
 
-// requestFetched removes a request from the backlog of its listener. The backlog then
-// has room for another request.
+// requestFetched removes a request from the backlog of its listener, which then accepts
+// requests again.
 func (i *id) requestFetched() {
 	l := i.parent
 	i.parent = nil
@@ -68,8 +67,8 @@ func (i *id) requestFetched() {
 	l.listeners.setAccepting(true)
 }
 
-// requestWithdrawn ends the passive side of an evicted connection. The application gets
-// an event if it has fetched the request.
+// requestWithdrawn ends the passive side of an evicted connection. If the application has
+// fetched the request, it gets an event.
 func (i *id) requestWithdrawn() {
 	ch := i.ch.Load()
 	switch i.state {
@@ -87,15 +86,16 @@ func (i *id) requestWithdrawn() {
 	case stateDREQSent:
 		i.disconnected(statusTimedOut)
 	default:
-		// In all other states an eviction does not end the connection.
+		// Eviction does not end a connection in any other state.
 		return
 	}
 	i.conn.close()
 	i.conn = nil
 }
 
-// Accept implements cm.TransportID. After an error, the request is refused, and the
-// queue pair is in the error state. verbs.ErrPeerGone means that the client has gone.
+// Accept implements cm.TransportID. If it returns an error, it has refused the request
+// and moved the queue pair to the error state. verbs.ErrPeerGone means that the request
+// is no longer valid.
 func (i *id) Accept(param *cm.MessageParam) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -121,8 +121,9 @@ func (i *id) Accept(param *cm.MessageParam) error {
 	return nil
 }
 
-// acceptFailed refuses a request because of err, and moves the queue pair to the error
-// state. It returns verbs.ErrPeerGone if the client has gone, and otherwise err.
+// acceptFailed refuses a request after the error err of Accept, and moves the queue pair
+// to the error state. It returns verbs.ErrPeerGone if the client has closed the
+// connection, and otherwise err.
 func (i *id) acceptFailed(err error) error {
 	if gone := i.conn.send(&rejMsg{reason: cm.RejectNoResources}); gone != nil {
 		err = gone
@@ -145,8 +146,8 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	return err
 }
 
-// refusal returns the message that refuses a request. For a lookup, this message has a
-// status instead of a reason (IBTA vol. 1, 12.11.2).
+// refusal returns the message that refuses a request: a REJ with the reason for a REQ,
+// and a SIDR_REP with a status for a SIDR_REQ (IBTA vol. 1, 12.11.2).
 func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
 	if i.ps == cm.TCP {
 		return &rejMsg{reason: reason, byApplication: byApplication, private: private}
@@ -158,8 +159,7 @@ func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool)
 	return &sidrRepMsg{status: status, byApplication: byApplication, private: private}
 }
 
-// onRTU handles an RTU, which confirms the REP. If Notify was called before, the RTU
-// changes nothing.
+// onRTU handles an RTU, which confirms the REP. The first RTU after Notify has no effect.
 func (i *id) onRTU() bool {
 	switch {
 	case i.state == stateREPSent:
@@ -172,8 +172,8 @@ func (i *id) onRTU() bool {
 	return true
 }
 
-// Notify implements cm.TransportID. The application calls it when data arrives before
-// the RTU, because the data proves that the peer has received the REP.
+// Notify implements cm.TransportID. The application calls it when data has arrived before
+// the RTU. The data proves that the peer has received the REP.
 func (i *id) Notify(verbs.AsyncEventType) error {
 	ch := i.lock()
 	defer ch.unlock()

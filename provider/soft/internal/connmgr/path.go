@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// listeners are the listeners of one listening ID, at most one for each path.
+// listeners are the listeners of one listening ID. It has at most one for each path.
 type listeners []listener
 
 func (ls listeners) setAccepting(yes bool) {
@@ -44,9 +44,9 @@ func (ls listeners) close() {
 	}
 }
 
-// openListeners opens a listener on each path of the device. The local path is opened
-// last. Its socket can not stop listening (listen(2)), so no later step should be able
-// to fail.
+// openListeners opens a listener on each path of the device. The one on the local path is
+// opened last, because its socket can not stop listening if a later step fails
+// (listen(2)).
 func (i *id) openListeners() error {
 	if i.m.Wire && !(i.m.Local && i.reservation.Addr.Addr.IsLoopback()) {
 		i.listeners = append(i.listeners, openMADListener(i))
@@ -65,8 +65,9 @@ func (i *id) openListeners() error {
 	return err
 }
 
-// checkServed returns an error if too few addresses are open. With Config.ListenOnAll,
-// all addresses must be open. Without the local path, at least one must be open.
+// checkServed returns an error if too few addresses of the wire path are open. With
+// Config.ListenOnAll, all must be open. On a device without local path, at least one must
+// be open.
 func (i *id) checkServed() error {
 	var missing error
 	served := 0
@@ -83,8 +84,8 @@ func (i *id) checkServed() error {
 	return nil
 }
 
-// Serves implements cm.ServesReader. It returns the addresses of a listening ID. An
-// address that could not be opened has an error.
+// Serves implements cm.ServesReader. It returns the addresses of a listening ID. The
+// field Err of an address says why the address could not be opened.
 func (i *id) Serves() []cm.ServedAddr {
 	ch := i.lock()
 	defer ch.unlock()
@@ -92,7 +93,7 @@ func (i *id) Serves() []cm.ServedAddr {
 }
 
 // findPath chooses the path from src to dst. If the device has the local path, addresses
-// of this host use it. All other addresses use the wire path.
+// of this host are reached on it. All other addresses are reached on the wire path.
 func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	if i.m.Local {
 		if dst == src {
@@ -113,7 +114,7 @@ func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	return nil
 }
 
-// dial sends a request on the path that findPath has chosen.
+// dial sends the request m on the path that findPath has chosen.
 func (i *id) dial(m message) error {
 	if i.madPort != nil {
 		return dialMAD(i, m)

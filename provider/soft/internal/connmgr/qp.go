@@ -11,7 +11,7 @@ import (
 )
 
 // CreateQP implements cm.TransportID. It moves an RC queue pair to INIT, and a UD queue
-// pair to RTS. Package cm has checked pd and the type.
+// pair to RTS. Package cm has already checked the arguments.
 func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	ch := i.lock()
 	defer ch.unlock()
@@ -36,8 +36,8 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return qp, nil
 }
 
-// ownQP returns the queue pair that was made on the ID. It returns nil if there is none,
-// or if the queue pair is closed.
+// ownQP returns the queue pair that CreateQP has made. It returns nil if CreateQP was not
+// called, or if the queue pair is closed.
 func (i *id) ownQP() QueuePair {
 	if i.lastQP != nil && i.lastQP.Closed() {
 		i.lastQP = nil
@@ -45,8 +45,8 @@ func (i *id) ownQP() QueuePair {
 	return i.lastQP
 }
 
-// chooseQP sets the number of the connection's queue pair. If no queue pair was made on
-// the ID, it uses the number in param.
+// chooseQP sets the field qpn to the number of ownQP. If ownQP returns nil, it sets qpn
+// to the number in param.
 func (i *id) chooseQP(param *cm.MessageParam) {
 	i.qpn = param.QPNum
 	if own := i.ownQP(); own != nil {
@@ -54,8 +54,8 @@ func (i *id) chooseQP(param *cm.MessageParam) {
 	}
 }
 
-// connectQP attaches the queue pair to its data path, and moves it to RTS. The
-// application itself moves a queue pair that was not made on the ID.
+// connectQP tells the engine how the local queue pair reaches its peer. If the queue pair
+// is that of ownQP, connectQP also moves it to RTS. Otherwise the application does this.
 func (i *id) connectQP() error {
 	own := i.ownQP()
 	if err := i.conn.attach(i.qpn); err != nil || own == nil {
@@ -64,7 +64,8 @@ func (i *id) connectQP() error {
 	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
 }
 
-// qpToRTS moves a queue pair through the states from first to last.
+// qpToRTS moves a queue pair into the state first, and then into each following state up
+// to last.
 func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	attr := &i.ch.Load().attr
 	for state := first; state <= last; state++ {
@@ -80,15 +81,15 @@ func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	return nil
 }
 
-// failQP moves a failed connection's queue pair to the error state. A UD queue pair
-// keeps its state.
+// failQP moves the queue pair of a failed connection to the error state. It does not
+// change a UD queue pair.
 func (i *id) failQP() {
 	if i.ps == cm.TCP {
 		i.flushQP()
 	}
 }
 
-// flushQP moves the ID's queue pair, if any, to the error state.
+// flushQP moves the ID's own queue pair, if it has one, to the error state.
 func (i *id) flushQP() {
 	if own := i.ownQP(); own != nil {
 		attr := &i.ch.Load().attr
@@ -97,8 +98,9 @@ func (i *id) flushQP() {
 	}
 }
 
-// InitQPAttr implements cm.TransportID. It is for a queue pair that was not created on
-// the ID (rdma_init_qp_attr(3)). On the passive side it may be called before Accept.
+// InitQPAttr implements cm.TransportID. The application needs it for a queue pair that
+// CreateQP has not made (rdma_init_qp_attr(3)). On the passive side it may be called
+// before Accept.
 func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	ch := i.lock()
 	defer ch.unlock()
@@ -107,11 +109,11 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 
 // placeDatagramQP decides where a UD queue pair receives datagrams of the wire path:
 //
-//   - At the ID's address, if the lookup uses the wire path or the device has no local
-//     path.
-//   - At the ID's address, if the ID has no remote address and its own address is not a
-//     loopback address.
-//   - Otherwise nowhere, because peers use the local path.
+//   - It receives at the ID's address if the SIDR request uses the wire path, or if the
+//     device has no local path.
+//   - It also receives at the ID's address if the ID has no remote address, and its own
+//     address is not a loopback address.
+//   - Otherwise it receives none, because its peers use the local path.
 func (i *id) placeDatagramQP(q QueuePair) error {
 	if i.ps != cm.UDP {
 		return nil
@@ -122,7 +124,7 @@ func (i *id) placeDatagramQP(q QueuePair) error {
 	case !i.m.Local || i.madPort != nil || requestOnWire:
 		return q.ReceiveAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
-		_ = q.ReceiveAt(at) // ReceiveAt fails if another process has the UDP port.
+		_ = q.ReceiveAt(at) // An error means that another process has the UDP port.
 		return nil
 	}
 	return q.ReceiveAt(netip.Addr{})

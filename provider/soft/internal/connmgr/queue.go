@@ -4,11 +4,12 @@ package connmgr
 
 import "github.com/rdmaloop/rdmaloop/cm"
 
-// An eventQueue has the events that the application has not fetched, in order.
+// An eventQueue has the events of a channel that the application has not fetched yet, the
+// oldest first.
 type eventQueue struct {
 	events []cm.TransportEvent
 	head   int
-	// number of events; events of destroyed IDs do not count
+	// number of events in the queue, without those of destroyed IDs
 	pending int
 }
 
@@ -19,8 +20,8 @@ func (q *eventQueue) push(ev cm.TransportEvent) {
 	q.count(&ev, 1)
 }
 
-// count adds n, which is 1 or -1, to the event counts of the queue, the ID and the
-// listener.
+// count changes the event counts of the queue, the ID and the listener by n, which is 1
+// or -1.
 func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	q.pending += n
 	ev.ID.(*id).queued += n
@@ -29,8 +30,8 @@ func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	}
 }
 
-// pop removes the oldest event and stores it in ev. It skips the events of destroyed
-// IDs. It returns false if there is no event.
+// pop removes the oldest event and stores it in ev. It skips the events of destroyed IDs.
+// It returns false if the queue has no event.
 func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	for !q.empty() {
 		*ev = q.events[q.head]
@@ -45,7 +46,7 @@ func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	return false
 }
 
-// resetIfEmpty clears the queue if it has only events of destroyed IDs.
+// resetIfEmpty clears the queue if all its events belong to destroyed IDs.
 func (q *eventQueue) resetIfEmpty() {
 	if q.empty() {
 		clear(q.events[q.head:])
@@ -53,8 +54,8 @@ func (q *eventQueue) resetIfEmpty() {
 	}
 }
 
-// extract removes and returns the events about an ID. If the ID is a listener, these
-// include the events about its requests.
+// extract removes the events of an ID from the queue and returns them. For a listening
+// ID, they include the events of its requests.
 func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	if of.queued == 0 {
 		return nil
@@ -74,8 +75,8 @@ func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	return taken
 }
 
-// drop marks an ID as destroyed, so that pop() skips its events. The ID must not be a
-// listener with requests.
+// drop marks an ID as destroyed, so that pop() skips its events. A listening ID must have
+// no requests in the queue.
 func (q *eventQueue) drop(of *id) {
 	q.pending -= of.queued
 	of.queued, of.dropped = 0, true

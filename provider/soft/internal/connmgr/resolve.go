@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetOption implements cm.TransportID. If the ID is bound, AFONLY and REUSEADDR reserve
-// its port again under another name.
+// SetOption implements cm.TransportID. If the ID is bound, AFONLY and REUSEADDR change
+// the name of the socket that reserves its port.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -34,7 +34,8 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return nil
 }
 
-// setReuse sets or clears REUSEADDR. Clearing it does not end the sharing of a port.
+// setReuse sets or clears REUSEADDR. If the ID already shares its port, clearing the
+// option does not change that.
 func (i *id) setReuse(on bool) error {
 	if on && i.local.IsValid() {
 		if err := i.reservation.Share(); err != nil {
@@ -55,7 +56,7 @@ func (i *id) setAFOnly(on bool) error {
 	return nil
 }
 
-// Bind implements cm.TransportID. It reserves the port on the address.
+// Bind implements cm.TransportID. It reserves the port of the address.
 func (i *id) Bind(addr netip.AddrPort) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -81,9 +82,9 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	return nil
 }
 
-// Listen implements cm.TransportID. The backlog limits the requests that the application
-// has not fetched. Further connection requests get no answer, and further lookups are
-// refused.
+// Listen implements cm.TransportID. The backlog is the largest number of requests that
+// the application has not fetched. While it is reached, connection requests get no
+// answer, and SIDR requests are refused.
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -94,8 +95,9 @@ func (i *id) Listen(backlog int) error {
 	return i.openListeners()
 }
 
-// ResolveAddr implements cm.TransportID. It queues the event AddrResolved. If there is
-// no path, or if another process has the UDP port, it queues AddrError.
+// ResolveAddr implements cm.TransportID. It queues the event AddrResolved. If the device
+// has no path to the address, or if another process has the UDP port, it queues AddrError
+// instead.
 func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -119,8 +121,8 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	return nil
 }
 
-// source returns the address from which the ID sends to dst. That is the bound address,
-// or else src, or else an address that the system chooses.
+// source returns the address from which the ID sends to dst: the bound address if there
+// is one, else src if it is specified, and else an address that the system chooses.
 func (i *id) source(ch *channel, src, dst netip.AddrPort) (netip.AddrPort, error) {
 	bound := i.local.IsValid()
 	if bound {
@@ -139,8 +141,8 @@ func (i *id) source(ch *channel, src, dst netip.AddrPort) (netip.AddrPort, error
 	return netip.AddrPortFrom(addr, src.Port()), err
 }
 
-// ResolveRoute implements cm.TransportID. ResolveAddr has already found the route, so
-// only the event RouteResolved is queued.
+// ResolveRoute implements cm.TransportID. It only queues the event RouteResolved, because
+// ResolveAddr has already found the route.
 func (i *id) ResolveRoute(time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()

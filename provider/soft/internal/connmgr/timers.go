@@ -7,28 +7,28 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // Packet lifetimes, as codes of five bits. The code n means 4.096 µs * 2^n.
 
 const (
-	// packetLifetime is the code of the packet lifetime that this package assumes: 0.54
-	// s. With 7 retries, a connection survives an outage of 5 s.
+	// packetLifetime is the code of the packet lifetime that this package assumes: 0.54 s.
+	// With 7 retries, a connection survives a network outage of 5 s.
 	packetLifetime = 17
-	// linuxLifetime is the code of the packet lifetime that kernels after Linux 6.1
-	// assume. Linux 6.1 assumes 18.
+	// linuxLifetime is the code of the packet lifetime that Linux after version 6.1 assumes.
+	// Linux 6.1 assumes 18.
 	linuxLifetime = 16
 )
 
 // ackTimeoutCode returns the code of the local ACK timeout: twice the packet lifetime
-// plus the responder's ACK delay (IBTA vol. 1, 12.7.34; rdma_accept(3)). The result is
-// rounded as in the kernel.
+// plus the ACK delay of the responder (IBTA vol. 1, 12.7.34; rdma_accept(3)). All times
+// are codes. The sum is rounded to a code in the same way as in the kernel.
 func ackTimeoutCode(lifetime, delay uint8) uint8 {
 	long, short := max(lifetime+1, delay), min(lifetime+1, delay)
 	if short+1 >= long {
-		// The sum is at least 1.5 times the longer time, so the kernel rounds up.
+		// The sum is at least 1.5 times its larger term. The kernel then rounds up.
 		long++
 	}
 	return min(long, verbs.MaxTimerCode)
 }
 
-// lifetime returns the packet lifetime of the path. If the application has set an ACK
-// timeout, the lifetime is half of the timeout (rdma_set_option(3)).
+// lifetime returns the code of the packet lifetime. If the application has set an ACK
+// timeout, the lifetime is half of it (rdma_set_option(3)).
 func (i *id) lifetime() uint8 {
 	if i.opts.ackTimeoutSet && i.opts.ackTimeout > 0 {
 		return i.opts.ackTimeout - 1
@@ -36,7 +36,8 @@ func (i *id) lifetime() uint8 {
 	return packetLifetime
 }
 
-// ackTimeoutToSend returns the ACK timeout that a REQ proposes to the passive side.
+// ackTimeoutToSend returns the code of the ACK timeout that a REQ proposes to the passive
+// side.
 func (i *id) ackTimeoutToSend() uint8 {
 	if i.opts.ackTimeoutSet {
 		return i.opts.ackTimeout
@@ -44,9 +45,9 @@ func (i *id) ackTimeoutToSend() uint8 {
 	return ackTimeoutCode(i.lifetime(), i.m.limits.LocalCAAckDelay)
 }
 
-// ackTimeoutReceived returns the ACK timeout of the passive side. Usually it is the
-// timeout that the REQ proposes. If the REQ proposes 0 or the short default of newer
-// kernels, ackTimeoutReceived computes the timeout itself.
+// ackTimeoutReceived returns the code of the ACK timeout that the passive side uses. It
+// is the timeout that the REQ proposes, unless this is 0 or the short default of Linux
+// after version 6.1. In these two cases the passive side computes its own timeout.
 func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.m.limits.LocalCAAckDelay)
 	if proposed == 0 || proposed == linuxLifetime+1 {

@@ -9,17 +9,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// An admission permits a client to connect to a listener. Until it is released, the
-// client counts as a connection of its user. The admission also reserves a descriptor
-// for the doorbell.
+// An admission is the permission of a client to connect to a listener. Until it is
+// released, the client counts as a connection of its user. The field spareFD reserves a
+// descriptor for the doorbell of the connection.
 type admission struct {
-	m       *Manager // manager of the listener; nil for the zero value
-	uid     uint32
-	spareFD int // descriptor reserved for the doorbell; -1 after useSpareFD has closed it
+	m   *Manager // manager of the listener; nil for the zero value
+	uid uint32
+	// open descriptor in reserve for the doorbell; -1 after useSpareFD has closed it
+	spareFD int
 }
 
-// admit admits a client of a user. If a limit is reached, it returns false and the
-// counter of the refusal.
+// admit returns an admission for a client of the user uid. If the user has too many
+// connections, or if no descriptor is free, it returns false and the counter of this
+// refusal.
 func (m *Manager) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
 	if !m.UserLimit.Acquire(uid) {
 		return admission{}, counters.UserLimitErr, false
@@ -33,8 +35,7 @@ func (m *Manager) admit(uid uint32) (c admission, refused counters.ID, ok bool) 
 	return admission{}, counters.NoDescriptorsErr, false
 }
 
-// useSpareFD closes the reserved descriptor, so that a descriptor is free for the
-// doorbell.
+// useSpareFD closes the descriptor in reserve, so that the doorbell can be opened.
 func (c *admission) useSpareFD() {
 	if c.m != nil && c.spareFD >= 0 {
 		_ = unix.Close(c.spareFD)

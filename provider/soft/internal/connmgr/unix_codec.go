@@ -30,7 +30,8 @@ import (
 const (
 	codecVersion = 2
 	headerSize   = 88
-	maxMessage   = headerSize + 196 // length of the longest message, a REP, with its private data
+	// length of the longest message: a REP with the largest private data
+	maxMessage = headerSize + 196
 )
 
 // Bits of the flags.
@@ -44,7 +45,7 @@ const (
 
 func encode(m message) []byte { return encodeTo(make([]byte, maxMessage), m) }
 
-// encodeTo is like encode, but uses the memory b, which has a capacity of at least
+// encodeTo encodes a message like encode, but into b. The capacity of b must be at least
 // maxMessage bytes.
 func encodeTo(b []byte, m message) []byte {
 	b = b[:headerSize]
@@ -80,7 +81,7 @@ func encodeTo(b []byte, m message) []byte {
 	return append(b, private...)
 }
 
-// flag returns bit if set is true, and otherwise 0.
+// flag returns bit if set is true. Otherwise it returns 0.
 func flag(set bool, bit byte) byte {
 	if set {
 		return bit
@@ -111,9 +112,9 @@ func (s *sharedMemory) encode(b []byte) {
 	binary.LittleEndian.PutUint64(b[80:], s.segment)
 }
 
-// decode decodes a packet. Any process may have sent the packet, so decode checks all
-// fields. It does not check whether the ID expects the message. Errors match
-// verbs.ErrProtocol. The packet belongs to the caller.
+// decode decodes a packet. It checks all fields, because any process may have sent the
+// packet. It does not check whether the ID expects such a message. Its errors match
+// verbs.ErrProtocol. The result does not refer to the memory of b.
 func decode(b []byte) (message, error) {
 	if len(b) < headerSize || b[0] != codecVersion {
 		return nil, fmt.Errorf("%w: message of %d bytes without a header of version %d", verbs.ErrProtocol, len(b), codecVersion)
@@ -122,7 +123,7 @@ func decode(b []byte) (message, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each message has exactly one encoding. So if encode(m) differs from b, a length, a
+	// A message has exactly one valid encoding. If encode(m) differs from b, then a length, a
 	// flag or an unused field of b is wrong.
 	var again [maxMessage]byte
 	if !bytes.Equal(encodeTo(again[:], m), b) {
@@ -202,8 +203,8 @@ func (m *reqMsg) check() error {
 	return cmp.Or(m.endpoints.check(), m.qpParams.check(), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
 }
 
-// checkReply checks what a REP says about its segment. The process that makes a segment
-// uses side 1 of it.
+// checkReply checks the side and the flag of the segment in a REP. If the sender has made
+// the segment, it uses side 1.
 func (s *sharedMemory) checkReply() error {
 	if s.side > 1 || s.passed && s.side != 1 {
 		return malformed("side of the segment", uint64(s.side))

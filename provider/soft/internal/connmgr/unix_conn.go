@@ -17,42 +17,42 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A unixConn exchanges the messages of one ID over a Unix socket. If a REP names new
-// shared memory, two descriptors come with it: one of the memory and one of the
-// doorbell. The socket is open as long as the ID exists.
+// A unixConn exchanges the messages of one ID over a Unix socket. Two descriptors come
+// with a REP that names new shared memory: one of the memory and one of the doorbell. The
+// socket stays open as long as the ID exists.
 type unixConn struct {
 	ch *channel
-	// ID of the connection; nil on the accepting side until a request has arrived
+	// ID of the connection; nil on the passive side until the request has arrived
 	id *id
 	fd int // socket, which the unixConn owns; -1 if there is none
 
-	// credentials of the process at the other end; valid if connected is true
+	// credentials of the peer's process; valid if connected is true
 	peer      cm.Credentials
 	connected bool // true if fd is connected to the peer
 
 	bound   boundConn // the local queue pair and its binding
-	binding Binding   // memory of the binding; set by attach
+	binding Binding   // the value to which bound.binding points; set by attach
 
-	// search for the listener on the connecting side; nil after the search
+	// search for the listener; nil on the passive side, and after the search
 	dial *localDial
 
-	// Descriptors that have arrived with a REP, or that will be sent with one.
+	// Descriptors that have arrived with a REP, or that will be sent with a REP.
 	passed []int
-	// What the peer's REQ or REP says about shared memory.
+	// fields about shared memory in the peer's REQ or REP
 	peerShared sharedMemory
-	chosen     *shm.End // end that this side has chosen for its REP, or nil
-	// ownShard is the shard of the queue pair in this side's REQ. It is valid while
-	// holds is true.
+	chosen     *shm.End // shared memory that this side has chosen for its REP, or nil
+	// ownShard is the shard of the queue pair that this side's REQ names. It is valid while
+	// holds is true; see hold.
 	ownShard uint32
 	holds    bool
 
-	admission admission // admission of the client on the accepting side
+	admission admission // admission of the client; the zero value on the active side
 }
 
-// Indices of the descriptors that come with a REP for new memory.
+// Indices of the descriptors that come with a REP.
 const (
 	passedSegment  = iota
-	passedDoorbell // doorbell of the connecting side
+	passedDoorbell // doorbell of the side that receives the REP
 	passedCount
 )
 
@@ -62,8 +62,8 @@ func (c *unixConn) OnReady(int, uint32) {
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 	case errors.Is(err, verbs.ErrNoResources):
-		// The REP came with descriptors, but this process has no free ones. So the queue
-		// pair can not be connected.
+		// The REP came with descriptors, but this process has no free descriptors to receive
+		// them. So the queue pair can not be connected.
 		c.id.setupFailed(err, &repMsg{})
 	case err != nil || !c.id.deliver(m):
 		c.stopDelivery()
@@ -71,8 +71,8 @@ func (c *unixConn) OnReady(int, uint32) {
 	}
 }
 
-// receive receives one message. Only a REP may come with descriptors. They are stored
-// for attach.
+// receive receives one message. Only a REP may come with descriptors. They are stored in
+// c.passed.
 func (c *unixConn) receive() (message, error) {
 	maxFDs := 0
 	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {
@@ -102,8 +102,8 @@ func (c *unixConn) receive() (message, error) {
 	return m, nil
 }
 
-// checkPassed checks the number and type of a message's descriptors. The shared memory
-// is checked later.
+// checkPassed checks how many descriptors came with a message, and that the second one is
+// a doorbell. The shared memory is checked when it is opened.
 func checkPassed(m message, fds []int) error {
 	want := 0
 	if rep, ok := m.(*repMsg); ok && rep.shared.passed {
@@ -118,8 +118,8 @@ func checkPassed(m message, fds []int) error {
 	return nil
 }
 
-// attach implements cmConn. It binds the queue pair to shared memory. The accepting side
-// chooses the memory.
+// attach implements cmConn. It binds the queue pair to shared memory, which the passive
+// side chooses.
 func (c *unixConn) attach(qpn uint32) error {
 	var end *shm.End
 	var err error
@@ -139,8 +139,8 @@ func (c *unixConn) attach(qpn uint32) error {
 	return c.bound.bind(c.ch.m.Engine, qpn, &c.binding)
 }
 
-// key returns the key of the memory that the shard of the queue pair qpn shares with the
-// shard of the peer.
+// key returns the key of the memory that this side's shard shares with the peer's shard.
+// The local queue pair qpn determines this side's shard.
 func (c *unixConn) key(qpn uint32) shm.EndKey {
 	return shm.EndKey{Process: c.process(), Other: c.peerShared.shard, Own: c.ch.m.shardOf(qpn)}
 }
@@ -149,7 +149,7 @@ func (c *unixConn) process() shm.Process {
 	return shm.Process{UID: c.peer.UID, PID: int32(c.peer.PID)}
 }
 
-// chosenByPeer returns the end that the REP of the peer has chosen.
+// chosenByPeer returns this side's end of the shared memory that the peer's REP names.
 func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
 	chosen := &c.peerShared
 	if chosen.passed {
@@ -165,9 +165,10 @@ func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
 	return end, nil
 }
 
-// choose returns an end of memory that both shards share already, or makes new memory.
-// If the peer has not used the memory yet, descriptors for the peer are stored in the
-// field passed. If too few descriptors are free, the spare descriptors are closed.
+// choose returns this side's end of shared memory for a connection. It is memory that the
+// two shards already share, or new memory. If the peer may not have opened the memory,
+// choose stores descriptors of it in c.passed. If the process has too few free
+// descriptors, choose closes the spare ones.
 func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 	c.admission.useSpareFD()
 	ends := c.ch.m.Ends
@@ -192,8 +193,8 @@ func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 	return end, nil
 }
 
-// send implements cmConn. A REP names the chosen segment. If the segment is new, its
-// descriptors come with the REP.
+// send implements cmConn. It writes the chosen segment into a REP, and sends the
+// descriptors in c.passed with it.
 func (c *unixConn) send(m message) error {
 	var packet [maxMessage]byte
 	rep, ok := m.(*repMsg)
@@ -205,8 +206,9 @@ func (c *unixConn) send(m message) error {
 	return unixsock.Send(c.fd, encodeTo(packet[:], m), c.passed)
 }
 
-// hold keeps all memory that this side shares with the peer's process, because the REP
-// may choose any of it. After the REP, unhold ends this.
+// hold is called before the REQ is sent. The peer's REP may choose any memory that this
+// side shares with the peer's process, so hold keeps all of it open until unhold is
+// called.
 func (c *unixConn) hold(request message) {
 	if m, ok := request.(*reqMsg); ok {
 		m.shared.shard = c.ch.m.shardID(m.qpn)
@@ -229,17 +231,17 @@ func (c *unixConn) closePassed() {
 
 func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.m.Engine) }
 
-// awaitsNotices implements cmConn. A DREQ may arrive before earlier notices, because the
-// notices wait for room in shared memory.
+// awaitsNotices implements cmConn. A DREQ may arrive before notices that the peer has
+// sent earlier, because notices may have to wait for room in shared memory.
 func (c *unixConn) awaitsNotices() bool { return c.bound.awaitsNotices(c.ch.m.Engine) }
 
 // usesDatagrams implements cmConn. It returns false.
 func (c *unixConn) usesDatagrams() bool { return false }
 
-// credentials implements cmConn. It returns false before the socket is connected.
+// credentials implements cmConn. It returns false until the socket is connected.
 func (c *unixConn) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
 
-// takeSocket transfers the socket to the caller.
+// takeSocket makes the caller the owner of the socket.
 func (c *unixConn) takeSocket() (fd int) {
 	fd, c.fd = c.fd, -1
 	return fd

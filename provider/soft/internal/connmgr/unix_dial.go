@@ -16,37 +16,39 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A localDial sends a request to a listener on this host. The listener can have one of
-// several names. The dial tries each name, and sends the request to the first listener
-// of an allowed user. If there is none, the application gets an event.
+// A localDial sends a request to a listener on this host. The socket of the listener can
+// have one of several names. The dial tries each name, and sends the request to the first
+// listener whose user is allowed. If there is no such listener, the application gets an
+// event.
 //
-// The dial connects the socket that reserves the port of the ID, so the listener can
-// check the port. During the dial the unixConn owns the socket. If the dial fails, the
-// ID's Reservation owns it again.
+// The dial connects the socket whose name reserves the port of the ID, so that the
+// listener can check the port. During the dial, the unixConn owns the socket. After a
+// failed dial, the Reservation of the ID owns it again.
 type localDial struct {
 	c       *unixConn
 	request message
-	// retryTimer runs if a listener's backlog is full. When it expires, all names are
-	// tried again.
+	// retryTimer runs after a try in which the backlog of a listener was full. When it
+	// expires, all names are tried again.
 	retryTimer timerheap.Timer
-	rounds     int // number of times that all names were tried
+	rounds     int // how often all names were tried
 
-	// Names that are not tried again, because their users are not allowed. The indices
-	// are those of hostport.Targets.
+	// True for each name that is not tried again, because the user who listens there is not
+	// allowed. The indices are those of hostport.Targets.
 	skipped [hostport.MaxTargets]bool
-	// User of the first skipped process, or nil.
+	// User who listens on the first skipped name, or nil.
 	skippedUser *cm.UserError
-	// Error with which the system has refused a connection, or nil.
+	// Error of a connection that a security module has refused, or nil.
 	denied error
 }
 
 const (
-	// redialInterval is the time after which all names are tried again if a backlog is
-	// full (connect(2), EAGAIN). Arbitrary.
+	// redialInterval is the time between two tries of all names while a backlog is full
+	// (connect(2), EAGAIN). The number is arbitrary.
 	redialInterval = 5 * time.Millisecond
-	// userLookupRounds is how often all names are tried before the dial looks up the
-	// users of the listeners. So many tries take half a second. The lookup can take
-	// long, if the host has many Unix sockets. Arbitrary.
+	// userLookupRounds is how often all names are tried before the dial asks the system for
+	// the users of the listeners. This number of tries takes half a second. The dial does not
+	// ask earlier, because that is slow on a host with many Unix sockets. The number is
+	// arbitrary.
 	userLookupRounds = 100
 )
 
@@ -72,14 +74,15 @@ func (d *localDial) OnTimer(*timerheap.Timer) {
 	}
 }
 
-// returnSocket transfers the socket back to the reservation, if the unixConn has it.
+// returnSocket makes the Reservation of the ID the owner of the socket again, if the
+// unixConn owns it.
 func (d *localDial) returnSocket() {
 	if d.c.fd >= 0 {
 		d.c.id.reservation.FD = d.c.takeSocket()
 	}
 }
 
-// run tries each name once. An error ends the dial.
+// run tries each name once. If run returns an error, the dial has failed.
 func (d *localDial) run() error {
 	busy := false
 	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
@@ -113,8 +116,8 @@ func (d *localDial) run() error {
 	return nil
 }
 
-// try connects to a name. If the listener's user is not allowed, it sends nothing and
-// returns a *cm.UserError.
+// try connects to a name. If the user who listens there is not allowed, try sends nothing
+// and returns a *cm.UserError.
 func (d *localDial) try(name string) error {
 	if err := d.openSocket(); err != nil {
 		return err
@@ -134,14 +137,14 @@ func (d *localDial) try(name string) error {
 	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
 }
 
-// isNoListener reports whether an error of connect(2) means that nobody listens, or that
-// a security module has refused the connection.
+// isNoListener reports whether an error of connect(2) means that no process listens on a
+// name, or that a security module has refused the connection.
 func isNoListener(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
-// openSocket makes a socket with the name that reserves the ID's port. It does nothing if
-// the dial has a socket.
+// openSocket opens a socket with the name that reserves the ID's port. It does nothing if
+// the unixConn already owns a socket.
 func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil
@@ -154,8 +157,9 @@ func (d *localDial) openSocket() (err error) {
 	return err
 }
 
-// replaceSocket replaces a socket that is connected to a wrong process by a new socket
-// with the same name. If another process binds the name in between, the dial fails.
+// replaceSocket replaces the socket by a new one with the same name, because the old one
+// is connected to a process of a wrong user. If another process takes the name before the
+// new socket has it, the dial fails.
 //
 // ForkLock ensures that no new child process keeps the old socket open.
 func (d *localDial) replaceSocket() error {
@@ -165,7 +169,7 @@ func (d *localDial) replaceSocket() error {
 	return d.openSocket()
 }
 
-// skip excludes a name from all further tries.
+// skip makes the dial no longer try the name with the index n.
 func (d *localDial) skip(n int, holder *cm.UserError) {
 	d.c.ch.m.LocalCounts.Inc(counters.SkippedUserErr)
 	d.skipped[n] = true
@@ -174,9 +178,9 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 	}
 }
 
-// skipForeignListeners skips names whose listeners belong to users who are not allowed.
-// It asks the system for the users, because a listener with a full backlog accepts no
-// connection.
+// skipForeignListeners skips each name on which a user listens who is not allowed. It
+// asks the system for the users, because a listener with a full backlog does not accept
+// the connection that would show its user.
 func (d *localDial) skipForeignListeners() {
 	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
@@ -186,7 +190,7 @@ func (d *localDial) skipForeignListeners() {
 	}
 }
 
-// sendRequest ends the search. It sends the request on the connected socket.
+// sendRequest sends the request on the connected socket, and ends the search.
 func (d *localDial) sendRequest() error {
 	c := d.c
 	if err := c.ch.watch(c.fd, c); err != nil {
@@ -195,12 +199,14 @@ func (d *localDial) sendRequest() error {
 	}
 	c.dial = nil
 	c.hold(d.request)
-	// If the listener has closed the connection, the channel calls peerGone later.
+	// An error means that the listener has closed the connection. The channel will notice
+	// that and call peerGone.
 	_ = c.send(d.request)
 	return nil
 }
 
-// cause returns the reason why no listener was found. It is nil if no process listens.
+// cause returns the reason why the dial has found no listener. It is nil if there is no
+// other reason than that no process listens.
 func (d *localDial) cause() error {
 	switch {
 	case d.skippedUser != nil:

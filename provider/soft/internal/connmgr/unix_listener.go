@@ -16,42 +16,42 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A unixListener is the listening socket of an ID, with the clients that have not sent
-// their request. Any process can connect. So the number of clients is limited, and each
-// client has only a limited time for its request.
+// A unixListener is the listening socket of an ID, together with the clients that have
+// not sent their request. Any process can connect. Therefore the number of clients is
+// limited, and so is the time that each client has for its request.
 type unixListener struct {
 	ch        *channel
 	id        *id
-	fd        int  // listening socket, which the Reservation of the ID owns
-	accepting bool // false after setAccepting(false)
+	fd        int  // listening socket, owned by the Reservation of the ID
+	accepting bool // false while requests have to wait; see setAccepting
 	// clients that have not sent their request, the oldest first
 	clients []*client
-	// pauseTimer runs while no clients are accepted after a lack of descriptors.
+	// pauseTimer runs while the listener accepts no clients because descriptors were lacking.
 	pauseTimer timerheap.Timer
 }
 
-// A client is an accepted socket on which no request has arrived.
+// A client is an accepted socket whose request has not arrived.
 type client struct {
 	unixConn
 	listener     *unixListener
-	requestTimer timerheap.Timer // expires when the request has not arrived in time
+	requestTimer timerheap.Timer // limits the wait for the request
 }
 
 const (
-	// systemBacklog is the backlog of the listening socket, at most net.core.somaxconn
-	// (listen(2)).
+	// systemBacklog is the backlog of the listening socket. The kernel lowers it to
+	// net.core.somaxconn (listen(2)).
 	systemBacklog = 4096
-	// maxClients is the largest number of clients that have not sent a request. Each
-	// takes a descriptor. Arbitrary.
+	// maxClients is the largest number of clients that have not sent a request. Each of them
+	// uses a descriptor. The number is arbitrary.
 	maxClients = 64
-	// clientTimeout is the time for a client's request. Clients of this package send it
-	// at once. Arbitrary.
+	// clientTimeout is the longest wait for a client's request. Clients of this package send
+	// it at once. The number is arbitrary.
 	clientTimeout = 5 * time.Second
-	// pauseTime is how long no clients are accepted after a lack of descriptors.
-	// Arbitrary.
+	// pauseTime is how long a listener accepts no clients when descriptors are lacking. The
+	// number is arbitrary.
 	pauseTime = 100 * time.Millisecond
-	// acceptBatch is the largest number of clients that one call of OnReady accepts.
-	// Arbitrary.
+	// acceptBatch is the largest number of clients that one call of OnReady accepts. The
+	// number is arbitrary.
 	acceptBatch = 64
 )
 
@@ -69,8 +69,8 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 	return l, nil
 }
 
-// OnReady implements epollset.Handler. It accepts clients. The spare descriptors may be
-// closed for that, so OnReady opens them again at the end.
+// OnReady implements epollset.Handler. It accepts clients. The spare descriptors may have
+// to be closed to accept a client, so OnReady finally opens them again.
 func (l *unixListener) OnReady(int, uint32) {
 	defer l.ch.m.Spare.Fill()
 	for range acceptBatch {
@@ -86,9 +86,8 @@ func (l *unixListener) OnReady(int, uint32) {
 	}
 }
 
-// pauseAccepting handles an error of accept(2). After an error such as EMFILE the
-// listening socket remains readable. So the channel stops watching it, and starts again
-// after pauseTime.
+// pauseAccepting handles an error of accept(2). After an error such as EMFILE, the
+// listening socket stays readable. The channel therefore does not watch it for pauseTime.
 func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
@@ -99,8 +98,8 @@ func (l *unixListener) pauseAccepting(err error) {
 
 func (l *unixListener) startPause() { l.ch.startTimer(&l.pauseTimer, pauseTime) }
 
-// acceptClient makes a client of an accepted socket. If there are too many clients, it
-// closes an older client.
+// acceptClient makes a client of the accepted socket fd, or refuses it. If there are too
+// many clients, it closes one of the others.
 func (l *unixListener) acceptClient(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !l.ch.m.Users.Allows(peer.UID) {
@@ -129,8 +128,8 @@ func (l *unixListener) acceptClient(fd int) {
 	c.OnReady(c.fd, unix.EPOLLIN) // Usually the request has already arrived.
 }
 
-// refuseNoResources refuses a client because of a lack of resources, and counts the
-// cause. It reads nothing from the client.
+// refuseNoResources refuses a client because of a lack of resources, and increments the
+// counter cause. It does not read the client's request.
 func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	m := l.ch.m
 	m.LocalCounts.Inc(cause)
@@ -138,29 +137,29 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	if l.id.ps == cm.UDP {
 		refusal = &sidrRepMsg{status: cm.SIDRNoQP}
 	}
-	// If Send fails, the client has closed its socket.
+	// An error means that the client has closed its socket.
 	_ = unixsock.Send(fd, encode(refusal), nil)
 	_ = unix.Close(fd)
 	m.Spare.Fill()
 }
 
-// oldestOfBusiest returns the client that is closed when a new client of the user newUID
-// arrives. It is the oldest client of the user with the most clients. The new client is
-// counted too.
+// oldestOfBusiest returns the oldest client of the user who has the most clients. This
+// client is closed to make room for a new client of the user newUID. The new client
+// counts as a client of its user.
 func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 	return access.LeastUsedOfBusiest(slices.Values(l.clients), newUID,
 		func(c *client) uint32 { return c.peer.UID }, func(_, _ *client) bool { return false })
 }
 
-// refuseUser refuses a process of a user who is not allowed. It reads nothing.
+// refuseUser refuses a process whose user is not allowed. It does not read the request.
 func (l *unixListener) refuseUser(fd int) {
 	l.ch.m.LocalCounts.Inc(counters.RcvdUserErr)
-	// If Send fails, the process has closed its socket.
+	// An error means that the process has closed its socket.
 	_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
 	_ = unix.Close(fd)
 }
 
-// userRefusal returns the refusal for a user who is not allowed.
+// userRefusal returns the message that refuses a user.
 func (l *unixListener) userRefusal() message {
 	if l.id.ps == cm.UDP {
 		return &sidrRepMsg{status: cm.SIDRReject, userRefused: true}
@@ -168,8 +167,8 @@ func (l *unixListener) userRefusal() message {
 	return &rejMsg{reason: cm.RejectConsumer, userRefused: true}
 }
 
-// OnReady implements epollset.Handler. It reads the request and makes an ID, which then
-// owns the unixConn.
+// OnReady implements epollset.Handler. It receives the request and makes an ID for it.
+// The ID then owns the unixConn.
 func (c *client) OnReady(int, uint32) {
 	m, err := c.receive()
 	if errors.Is(err, unix.EAGAIN) {
@@ -186,27 +185,27 @@ func (c *client) OnReady(int, uint32) {
 	c.ch.epoll.SetHandler(c.fd, &c.unixConn)
 }
 
-// takeRequest creates an ID for a request, or refuses the request.
+// takeRequest makes an ID for the request m, or refuses the request.
 func (c *client) takeRequest(m message) {
 	if err := c.checkSource(m); err != nil {
 		c.refuseSource(err)
 		return
 	}
 	if c.hasToWait() {
-		// If send fails, the client has closed its socket.
+		// An error means that the client has closed its socket.
 		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false))
 		return
 	}
 	c.id = c.listener.id.incoming(m, &c.unixConn)
 }
 
-// hasToWait reports whether the client has to wait after earlier access errors; see
-// access.ErrorLimit. A lookup never has to wait.
+// hasToWait reports whether the client may not connect now because of its earlier access
+// errors; see access.ErrorLimit. SIDR requests are not limited.
 func (c *client) hasToWait() bool {
 	return c.listener.id.ps == cm.TCP && c.ch.m.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
 }
 
-// OnTimer implements timerheap.Owner. It refuses the client, because no request has
+// OnTimer implements timerheap.Owner. It closes the client, because the request has not
 // arrived in time.
 func (c *client) OnTimer(*timerheap.Timer) { c.refuse() }
 
@@ -221,8 +220,8 @@ func (c *client) remove() {
 	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
 
-// setAccepting implements listener. While the listener does not accept, the clients
-// wait, and their timers are stopped.
+// setAccepting implements listener. While the listener does not accept, clients wait and
+// do not time out.
 func (l *unixListener) setAccepting(accept bool) {
 	if accept == l.accepting {
 		return
@@ -251,8 +250,8 @@ func (l *unixListener) watch() {
 	}
 }
 
-// watchSocket watches the listening socket. If that fails, it tries again after
-// pauseTime.
+// watchSocket makes the channel watch the listening socket. If that fails, it is tried
+// again after pauseTime.
 func (l *unixListener) watchSocket() {
 	if l.ch.watch(l.fd, l) != nil {
 		l.startPause()
@@ -280,8 +279,8 @@ func (l *unixListener) move(to *channel) error {
 	return nil
 }
 
-// close implements listener. It refuses the clients that were accepted. The clients in
-// the backlog of the socket are refused when the ID closes the socket.
+// close implements listener. It closes the clients that were accepted. The clients in the
+// backlog of the socket are refused when the ID closes the socket.
 func (l *unixListener) close() {
 	l.unwatch()
 	l.ch.m.Spare.RemoveListener()

@@ -21,16 +21,17 @@ import (
 // client's socket:
 //
 //   - Both addresses must belong to this host.
-//   - The socket must have the name that reserves the source port, for the source
-//     address or a wildcard. Only one open socket can have a name.
-//   - IDs that share a port with REUSEADDR have different names, so several processes
-//     can have the port. If another socket has the port without sharing it, that socket
-//     must be a listening socket of the client's user.
+//   - The socket must have the name that reserves the source port, either for the source
+//     address or for a wildcard. Only one open socket can have this name.
+//   - With REUSEADDR, sockets with different names can share a port. If the client's
+//     socket shares its port, another socket may have the port for itself only if a
+//     process of the client's user listens on it.
 //
-// One process can have the name of an address, and another process the name of a
-// wildcard with the same port. The credentials of such processes differ.
+// One process can have the name for an address, and another process the name for a
+// wildcard with the same port. The credentials tell such processes apart.
 
-// addresses returns both addresses of a request, or false for another message.
+// addresses returns the two addresses of a request. It returns false if m is another
+// message.
 func addresses(m message) (endpoints, bool) {
 	switch m := m.(type) {
 	case *reqMsg:
@@ -41,9 +42,9 @@ func addresses(m message) (endpoints, bool) {
 	return endpoints{}, false
 }
 
-// checkSource checks the addresses of a request against the client's socket. If they are
-// wrong, the error matches verbs.ErrProtocol. Any other error means that they could not
-// be checked.
+// checkSource checks the addresses of a request against the client's socket. If an
+// address is wrong, the error matches verbs.ErrProtocol. Any other error means that the
+// check was not possible.
 func (c *client) checkSource(m message) error {
 	e, ok := addresses(m)
 	if !ok {
@@ -76,19 +77,20 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// heldByOthers reports whether a socket has the address without sharing it. Sockets on
-// which the given user listens do not count.
+// heldByOthers reports whether another user, or a socket that does not listen, has the
+// address without sharing it.
 //
-// An error means a lack of descriptors, or a full backlog (EAGAIN).
+// It returns an error if no descriptor is free, or if a listener has a full backlog
+// (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
 	for _, s := range hostport.Targets(ps, at) {
 		uid, err := unixsock.ListenerUser(s.Name())
 		held := err == nil && uid != user
 		switch {
-		case errors.Is(err, unix.ECONNREFUSED): // No process listens on the name, but a socket may still have it.
+		case errors.Is(err, unix.ECONNREFUSED): // A socket that does not listen may have the name.
 			held, err = unixsock.IsBound(s.Name())
-		// A security module has refused the connection, so the user of the listener is
-		// not known. It may be another user.
+		// A security module has refused the connection. The user of the listener is therefore
+		// unknown, and may be another user.
 		case isNoListener(err):
 			held, err = true, nil
 		}
@@ -99,8 +101,8 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 	return false, nil
 }
 
-// refuseSource refuses a request after an error of checkSource. If the check itself
-// failed, the reason is cm.RejectNoResources.
+// refuseSource refuses a request after checkSource has returned the error err. If the
+// check was not possible, the reason of the refusal is cm.RejectNoResources.
 func (c *client) refuseSource(err error) {
 	cause, reason := counters.RcvdAddressErr, cm.RejectInvalidGID
 	if resource.NoDescriptors(err) {
