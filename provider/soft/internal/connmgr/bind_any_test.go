@@ -16,26 +16,26 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts makes the party take free ports only from a range of count ports. The range
-// begins at the port of the ID first.
+// onlyPorts limits the free ports of the party to count ports, beginning with the port of
+// the ID first.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
 }
 
-// These tests need certain ports to be free, so they use addresses of their own.
+// These tests use addresses of their own, where they expect certain ports to be free.
 
-// TestBindAnyClashes runs in a network namespace of its own, where no other process
-// binds ports.
+// TestBindAnyClashes runs in a network namespace of its own, so that no other process
+// binds the ports.
 func TestBindAnyClashes(t *testing.T) { peerproc.InNetworkNamespace(t, "bind-any-clashes") }
 
-// peerBindAnyClashes checks that a bind to port 0 avoids the ports of other IDs on the
-// same address or on a wildcard.
+// peerBindAnyClashes checks that a bind to port 0 does not choose a port that another ID
+// has on the same address or on a wildcard.
 func peerBindAnyClashes(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	for _, c := range []struct {
 		first, second string
-		afOnly        bool // AFONLY of the first ID
+		afOnly        bool // value of AFONLY of the first ID
 		clash         bool
 	}{
 		{"0.0.0.0", "127.68.0.1", false, true},
@@ -70,7 +70,7 @@ func peerBindAnyClashes(t *testing.T, _ string) {
 	}
 }
 
-// A client does not use a source port that a listener has bound on the wildcard.
+// A client does not use a source port that a listener has on a wildcard.
 func TestClientAvoidsWildcards(t *testing.T) {
 	server, client := newParty(t), newParty(t)
 	wild := server.Listen(cm.TCP, "0.0.0.0:0", 0)
@@ -80,7 +80,7 @@ func TestClientAvoidsWildcards(t *testing.T) {
 	reaches(server, server, wild, at("127.68.0.1", wild))
 }
 
-// When two goroutines bind the same port at the same time, at most one succeeds.
+// If two goroutines bind the same port at the same time, at most one of them succeeds.
 func TestBindRaces(t *testing.T) {
 	wild, narrow := newParty(t), newParty(t)
 	first := wild.ID(cm.TCP)
@@ -118,7 +118,7 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	require.NoError(t, four.Bind(at("127.0.0.1", six)), "the port is free on IPv4")
 	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("::1", six)), cm.ErrAddrNotAvailable, "the port is not free on IPv6")
 
-	// While another ID has the port on IPv4, the option can not be cleared.
+	// The option can not be cleared while another ID has the port on IPv4.
 	require.ErrorIs(t, six.SetAFOnly(false), cm.ErrAddrNotAvailable)
 	require.NoError(t, four.Close())
 	require.NoError(t, six.SetAFOnly(false))
@@ -130,13 +130,13 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	refuses(s, at("127.0.0.1", six))
 	require.ErrorIs(t, six.SetAFOnly(false), verbs.ErrState, "the ID is listening")
 
-	// The option does nothing for an ID at an IPv4 address.
+	// The option has no effect on an ID at an IPv4 address.
 	plain := s.ID(cm.TCP)
 	require.NoError(t, plain.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	require.NoError(t, plain.SetAFOnly(true))
 }
 
-// When REUSEADDR is set on a bound ID, other IDs with the option can bind its port.
+// If REUSEADDR is set on an ID after Bind, other IDs with REUSEADDR can bind its port.
 func TestReuseAddrAfterBind(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
 		s := newParty(t)
@@ -164,7 +164,7 @@ func TestReuseAddrAfterBind(t *testing.T) {
 	}
 }
 
-// IDs with REUSEADDR can share a port that the system has chosen.
+// IDs with REUSEADDR can also share a port that the system has chosen.
 func TestReuseAddrAnyPort(t *testing.T) {
 	s := newParty(t)
 	first, second := s.ID(cm.TCP), s.ID(cm.TCP)
@@ -174,8 +174,8 @@ func TestReuseAddrAnyPort(t *testing.T) {
 	require.NoError(t, second.Bind(first.LocalAddr()))
 }
 
-// After Connect on the local path, SetReuseAddr fails. The connection then owns the
-// socket that reserves the port.
+// SetReuseAddr fails after Connect on the local path, because the connection then owns
+// the socket that reserves the port.
 func TestReuseAddrAfterConnect(t *testing.T) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -22,7 +22,7 @@ func requireHolder(t *testing.T, err error, want cm.HolderError) {
 	require.Equal(t, want, *holder)
 }
 
-// If another process has the address, the error of Bind names the user of that process.
+// If another process has the address, the error of Bind names the user of this process.
 func TestBindTellsHolder(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
@@ -42,7 +42,8 @@ func TestBindTellsHolder(t *testing.T) {
 	}
 }
 
-// The error of Listen on a shared port names the user of the process that listens there.
+// If another process listens on a shared port, the error of Listen names the user of this
+// process.
 func TestListenTellsHolder(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
@@ -56,8 +57,8 @@ func TestListenTellsHolder(t *testing.T) {
 	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerproc.User, Known: true})
 }
 
-// A datagram socket, the marker, reserves a wildcard. The error of Bind names the user
-// of the marker.
+// A wildcard is reserved with a second socket, the marker, which is a datagram socket.
+// The error of Bind names the user of the marker.
 func TestBindTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/7472"
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

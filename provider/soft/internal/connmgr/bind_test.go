@@ -18,7 +18,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// at returns the address addr with the port of a bound ID.
+// at returns an address with the port of the bound ID.
 func at(addr string, port *cm.ID) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(addr), port.LocalAddr().Port())
 }
@@ -38,13 +38,13 @@ func TestBindPorts(t *testing.T) {
 	require.NoError(t, wild.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
 	require.Nil(t, wild.Device())
 
-	// The port spaces are independent.
+	// TCP and UDP are independent port spaces.
 	require.NoError(t, s.ID(cm.UDP).Bind(id.LocalAddr()))
-	// IP sockets have separate ports, so this Bind does not clash with TCP port 22.
+	// The ports of IP sockets are separate, so this Bind does not clash with TCP port 22.
 	require.NoError(t, s.ID(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
 }
 
-// needAddr skips a test if this host lacks one of the addresses.
+// needAddr skips the test if one of the addresses does not exist on this host.
 func needAddr(t *testing.T, addrs ...string) {
 	t.Helper()
 	for _, a := range addrs {
@@ -78,7 +78,7 @@ func TestBindClashes(t *testing.T) {
 			require.NoError(t, first.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.first), 0)))
 			require.ErrorIs(t, second.Bind(at(c.second, first)), c.want)
 			if c.want != nil {
-				// The failed Bind has reserved nothing, so another Bind may follow.
+				// The failed Bind has reserved no port, so Bind can be called again.
 				require.NoError(t, second.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.second), 0)))
 			}
 		})
@@ -118,7 +118,7 @@ func TestReuseAddr(t *testing.T) {
 	// An ID without REUSEADDR can not bind the shared address.
 	require.ErrorIs(t, s.ID(cm.TCP).Bind(first.LocalAddr()), cm.ErrAddrNotAvailable, "the third ID is bound to a wildcard")
 
-	// Only one of the IDs that share a port can listen.
+	// Only one of several IDs that share a port can listen.
 	require.NoError(t, first.Listen(1))
 	require.ErrorIs(t, second.Listen(1), cm.ErrAddrInUse)
 	require.ErrorIs(t, third.Listen(1), cm.ErrAddrNotAvailable)
@@ -147,8 +147,8 @@ func TestResolveErrors(t *testing.T) {
 	require.ErrorIs(t, resolve(s.ID(cm.TCP), "203.0.113.1:0", "127.0.0.1:7"), cm.ErrAddrNotAvailable)
 	require.Error(t, resolve(s.ID(cm.TCP), "127.0.0.1:0", "[::1]:7"))
 
-	// If only the wire path leads to the peer, an event reports the error of
-	// ResolveAddr.
+	// If the peer is reached only on the wire path, the error of ResolveAddr comes with an
+	// event.
 	id := s.ID(cm.TCP)
 	require.NoError(t, resolve(id, "127.0.0.1:0", "203.0.113.7:7"))
 	ev := s.Want(cm.AddrError, id)
@@ -156,7 +156,7 @@ func TestResolveErrors(t *testing.T) {
 	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)
 	require.ErrorIs(t, ev.Err, verbs.ErrNotSupported)
 
-	// ResolveAddr can be called again after the event.
+	// ResolveAddr can be called again after this event.
 	require.NoError(t, resolve(id, "", "127.0.0.1:7"))
 	s.Want(cm.AddrResolved, id)
 }

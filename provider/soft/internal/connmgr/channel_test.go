@@ -40,8 +40,8 @@ func TestDestroyDropsEvents(t *testing.T) {
 	s.Quiet()
 }
 
-// A timer that is due makes the descriptor of its channel readable. The test uses the
-// real clock and the timerfd.
+// When a timer is due, its channel's descriptor is readable. The test uses the real clock
+// and a real timerfd.
 func TestChannelAlarm(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 8)
@@ -53,13 +53,13 @@ func TestChannelAlarm(t *testing.T) {
 		require.NoError(t, passive.Reject(nil))
 		client.WantRejected(id, cm.RejectConsumer, true, nil)
 		if id == first {
-			// The socket's backlog was full, so the second client waits for a timer
-			// before it tries again.
+			// The backlog of the listening socket is full. The second client has started a timer for
+			// its next try.
 			cmside.AwaitReadable(t, client.Channel.FD())
 			client.Quiet()
 		}
 	}
-	// The timerfd may still be set, but no timer is running.
+	// No timer is running, but the timerfd may still be set.
 	require.Zero(t, client.tc.timers.Len())
 }
 
@@ -100,7 +100,7 @@ func TestEventQueue(t *testing.T) {
 	require.True(t, q.empty())
 }
 
-// The queue frees its events when all of them belong to destroyed IDs.
+// When all events in the queue belong to destroyed IDs, the queue is cleared.
 func TestEventQueueDrop(t *testing.T) {
 	var q eventQueue
 	ids := []*id{{}, {}, {}}

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A fakeClock is a channel's clock in a test. Only advance() changes its time.
+// A fakeClock is the clock of a channel in a test. Its time changes only in advance().
 type fakeClock struct{ now time.Time }
 
-// useClock gives the party's channel a fakeClock, and returns it.
+// useClock makes a fakeClock the clock of the party's channel, and returns it.
 func useClock(s *party) *fakeClock {
 	c := &fakeClock{now: time.Unix(1_000_000, 0)}
 	s.tc.clock = func() time.Time { return c.now }

@@ -11,9 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A disconnectedParty is a server that has received a DREQ. Its queue pair waits for
-// notices of the client. The server's time changes only when the test advances the
-// clock.
+// A disconnectedParty is a server that has received a DREQ, and whose queue pair waits
+// for notices of the client. Only advance() changes the time of the server.
 type disconnectedParty struct {
 	client, server  *party
 	active, passive *cm.ID
@@ -31,8 +30,8 @@ func newDisconnectedParty(t *testing.T) *disconnectedParty {
 	return p
 }
 
-// The application gets Disconnected after the notices that the peer has sent before its
-// DREQ.
+// The application gets Disconnected when the notices have arrived that the peer has sent
+// before its DREQ.
 func TestDREQAwaitsNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.clock.advance(noticeInterval)
@@ -59,7 +58,7 @@ func TestDREQAwaitsNoticesInVain(t *testing.T) {
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 }
 
-// Disconnect confirms the DREQ at once, even if notices are missing.
+// Disconnect answers the DREQ at once, even if the ID still waits for notices.
 func TestDisconnectAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	require.NoError(t, p.passive.Disconnect())
@@ -70,7 +69,7 @@ func TestDisconnectAwaitingNotices(t *testing.T) {
 	p.server.Quiet()
 }
 
-// If an ID is destroyed while it waits for notices, the DREQ is confirmed.
+// If an ID is destroyed while it waits for notices, it answers the DREQ.
 func TestDestroyAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.server.End(p.passive)
@@ -79,7 +78,8 @@ func TestDestroyAwaitingNotices(t *testing.T) {
 	p.server.Quiet()
 }
 
-// If the peer destroys its ID after the DREQ, its notices are still awaited.
+// The server waits for notices even if the client has destroyed its ID after sending the
+// DREQ.
 func TestPeerDestroysIDBeforeNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.client.End(p.active)
@@ -90,7 +90,7 @@ func TestPeerDestroysIDBeforeNotices(t *testing.T) {
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 }
 
-// If an ID migrates while it waits for notices, its timer moves too.
+// If an ID migrates while it waits for notices, its timer moves with it.
 func TestMigrateAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	other := newSibling(p.server)

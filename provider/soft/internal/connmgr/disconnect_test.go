@@ -23,7 +23,7 @@ func TestDisconnect(t *testing.T) {
 			require.Equal(t, verbs.StateError, first.QP().State(), "the queue pair is flushed at once")
 
 			require.NoError(t, s.Want(cm.Disconnected, second).Err)
-			s.Quiet() // The sender of the DREQ gets no event before the answer.
+			s.Quiet() // The side that has sent the DREQ gets no event before the DREP.
 			require.NoError(t, second.Disconnect())
 			require.Equal(t, verbs.StateError, second.QP().State())
 			s.Want(cm.TimewaitExit, second)
@@ -35,7 +35,8 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// Disconnected does not change the queue pair's state (rdma_disconnect(3)).
+// The event Disconnected does not change the state of the queue pair
+// (rdma_disconnect(3)).
 func TestDisconnectedLeavesQP(t *testing.T) {
 	s := newParty(t)
 	active, passive := connected(t, s, s)
@@ -63,7 +64,7 @@ func TestDisconnectByBoth(t *testing.T) {
 	s.Quiet()
 }
 
-// Destroying an established ID sends a DREQ to the peer.
+// If an established ID is destroyed, it sends a DREQ.
 func TestDestroyEstablished(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)
@@ -98,8 +99,8 @@ func TestDisconnectUnanswered(t *testing.T) {
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 }
 
-// A passive side that is destroyed before the RTU sends a REJ. If the active side has
-// sent a DREQ, the REJ is the answer.
+// If the passive side is destroyed before the RTU arrives, it sends a REJ. An active side
+// that has sent a DREQ takes the REJ for the answer.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -114,7 +115,7 @@ func TestDisconnectCrossesReject(t *testing.T) {
 	client.Want(cm.TimewaitExit, active)
 }
 
-// If a DREQ arrives before the RTU, the passive side gets Disconnected, but not
+// If the DREQ arrives before the RTU, the passive side gets Disconnected without
 // Established.
 func TestDisconnectedWithoutEstablished(t *testing.T) {
 	server := newParty(t)
@@ -131,7 +132,7 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	client.close()
 }
 
-// If the passive side has called Disconnect before the RTU, a DREQ is answered at once.
+// If the passive side has called Disconnect before the RTU, it answers a DREQ at once.
 func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -143,11 +144,12 @@ func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	require.NoError(t, passive.Disconnect())
 	client.send(encode(&dreqMsg{}))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
-	server.Want(cm.TimewaitExit, passive) // TimewaitExit shows that the DREP was sent.
+	server.Want(cm.TimewaitExit, passive) // The DREP was sent when TimewaitExit arrives.
 	client.close()
 }
 
-// If the passive side is destroyed before the RTU, the active side gets Disconnected.
+// If the passive side is destroyed before the RTU arrives, the active side gets
+// Disconnected.
 func TestDestroyAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// When Engine.Bind fails in Accept, the client is refused.
+// If Engine.Bind fails in Accept, the server refuses the client.
 func TestAcceptWithoutBinding(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -28,7 +28,7 @@ func TestAcceptWithoutBinding(t *testing.T) {
 	server.Quiet()
 }
 
-// When Engine.Bind fails on the active side, the REP is answered with a REJ.
+// If Engine.Bind fails on the active side, it answers the REP with a REJ.
 func TestREPWithoutBinding(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

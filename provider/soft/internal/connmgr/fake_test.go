@@ -17,7 +17,7 @@ import (
 // A fakeDevice is a device with an Engine, for tests of connection management. Its queue
 // pairs transfer no data.
 type fakeDevice struct {
-	// nil: only methods that fakeDevice defines are called
+	// nil, because the tests call only methods that fakeDevice itself defines
 	verbs.Device
 	attr verbs.DeviceAttr
 
@@ -25,10 +25,10 @@ type fakeDevice struct {
 	channels int // open event channels
 	lastQPN  uint32
 	qps      map[uint32]*fakeQP // open queue pairs by number
-	// bindings by queue pair number, from Bind until Unbind
+	// bindings that were passed to Bind and not to Unbind, by queue pair number
 	bound   map[uint32]*Binding
-	bindErr error // error of Bind, or nil
-	// result of AwaitsNotices for bound queue pairs
+	bindErr error // error that Bind returns, or nil
+	// result of AwaitsNotices for queue pairs with a binding
 	awaitsNotices bool
 }
 
@@ -84,8 +84,8 @@ func (d *fakeDevice) Unbind(qpn uint32, b *Binding) {
 	}
 }
 
-// unbind removes a queue pair's binding, if any. It releases the binding's end, unless
-// the queue pair owns it.
+// unbind removes the binding of a queue pair, if there is one. If the queue pair has not
+// taken the binding's End, unbind releases it.
 func (d *fakeDevice) unbind(qpn uint32) {
 	b := d.bound[qpn]
 	delete(d.bound, qpn)
@@ -156,10 +156,10 @@ type fakeQP struct {
 	mu          sync.Mutex
 	attr        verbs.QPAttr
 	closed      bool
-	taken       *Binding     // binding whose End the queue pair owns, or nil
-	receivingAt []netip.Addr // arguments of all calls of ReceiveAt, in order
+	taken       *Binding     // binding whose End the queue pair has taken, or nil
+	receivingAt []netip.Addr // arguments of the calls of ReceiveAt, in order
 
-	receiveAtErr error // error of ReceiveAt, or nil
+	receiveAtErr error // error that ReceiveAt returns, or nil
 }
 
 func (q *fakeQP) Num() uint32 { return q.num }
@@ -258,8 +258,8 @@ func (q *fakeQP) ReceiveAt(at netip.Addr) error {
 	return q.receiveAtErr
 }
 
-// exchange simulates a message between two connected queue pairs. It calls DataHeard on
-// the receiver's side, as a device does.
+// exchange simulates a message between two connected queue pairs. Like a device, it calls
+// DataHeard on the receiving side.
 func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs.QP) {
 	t.Helper()
 	sends, err := sender.Query()
@@ -276,10 +276,10 @@ func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs
 	}
 }
 
-// A counted has the values of counters by name, without zeros.
+// A counted maps names of counters to values. It has no zeros.
 type counted map[string]uint64
 
-// counted returns the party's counters that are not zero.
+// counted returns the counters of the party that are not zero.
 func (s *party) counted() counted {
 	got := counted{}
 	for _, c := range counters.Sum([]*counters.Set{s.m.LocalCounts, s.m.WireCounts}) {

@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzConversation sends random messages from a client, and makes random calls on the
-// passive side. The event Disconnected occurs at most once.
+// FuzzConversation sends random messages from a client, while the passive side makes
+// random calls. The event Disconnected must occur at most once.
 func FuzzConversation(f *testing.F) {
 	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
 	f.Add([]byte{request, next, accept, ready, next, leave, next})
@@ -72,7 +72,8 @@ func newConversation(t *testing.T, m *Manager) *conversation {
 	return c
 }
 
-// send sends the client's message with the given index, or an invalid packet.
+// send sends one of the client's messages. If there is no message with the number what,
+// it sends an invalid packet.
 func (c *conversation) send(what byte) {
 	packet := []byte{what}
 	if int(what) < len(c.messages) {
@@ -81,8 +82,8 @@ func (c *conversation) send(what byte) {
 	_ = unixsock.Send(c.client, packet, nil)
 }
 
-// act makes one call on the passive side. The number 0 fetches an event. The numbers 1
-// to 5 call a method of the ID.
+// act makes one call on the passive side. If what is 0, it fetches an event. The numbers
+// 1 to 5 stand for methods of the ID.
 func (c *conversation) act(what byte) {
 	if what == 0 {
 		c.next()

@@ -22,7 +22,7 @@ import (
 type rawPeer struct {
 	t  *testing.T
 	fd int
-	// address of the socket on the connecting side
+	// source address of the rawPeer's requests
 	src netip.AddrPort
 }
 
@@ -64,7 +64,7 @@ func (r *rawPeer) request(l *cm.ID) *reqMsg {
 	return &reqMsg{endpoints: endpoints{r.src, l.LocalAddr()}, qpParams: qpParams{qpn: 5}, retry: 7, private: []byte{}}
 }
 
-// closedByPeer reports whether the other side has closed the connection.
+// closedByPeer reports whether the other side has closed its socket.
 func (r *rawPeer) closedByPeer() bool {
 	fds := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLRDHUP}}
 	n, err := unix.Poll(fds, 0)
@@ -72,7 +72,7 @@ func (r *rawPeer) closedByPeer() bool {
 	return n > 0
 }
 
-// A client that violates the protocol loses its connection. Other clients can still
+// If a client violates the protocol, its connection ends. Other clients can still
 // connect.
 func TestHostileClients(t *testing.T) {
 	pipe := make([]int, 2)
@@ -123,7 +123,7 @@ func TestSilentClients(t *testing.T) {
 	for i := range silent {
 		silent[i] = dialRaw(t, l)
 	}
-	// The server accepts the clients, but keeps at most maxClients.
+	// The server accepts all clients, but keeps only maxClients of them.
 	server.Quiet()
 	server.Quiet()
 	require.True(t, silent[0].closedByPeer(), "the oldest client is closed")
@@ -140,7 +140,7 @@ func TestSilentClients(t *testing.T) {
 	require.Zero(t, server.tc.timers.Len())
 }
 
-// A client that sends an invalid message after its request loses its connection.
+// If a client sends an invalid message after its request, its connection ends.
 func TestHostileRequester(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -148,7 +148,7 @@ func TestHostileRequester(t *testing.T) {
 	attacker.send(encode(attacker.request(l)))
 	passive, _ := server.Request(l)
 	server.CreateQP(passive)
-	attacker.send(encode(&rtuMsg{})) // This RTU is invalid, because no REP was sent.
+	attacker.send(encode(&rtuMsg{})) // The RTU is invalid because the server has sent no REP.
 	server.Quiet()
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	attacker.close()
@@ -180,8 +180,8 @@ func TestHostileConnected(t *testing.T) {
 	}
 }
 
-// hostileServer listens on a port with a raw socket. Each call of the returned function
-// accepts a client.
+// hostileServer listens on a port with a raw socket. It returns a function that accepts a
+// client.
 func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() *rawPeer) {
 	t.Helper()
 	port, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.EphemeralPorts)
@@ -195,8 +195,8 @@ func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() 
 	}
 }
 
-// newSegment returns a REP for a new segment. The descriptors of the segment must come
-// with it.
+// newSegment returns a REP that names a new segment. It must be sent together with the
+// descriptors of the segment.
 func newSegment() *repMsg {
 	return &repMsg{private: []byte("trust me"), shared: sharedMemory{side: 1, passed: true}}
 }
@@ -285,7 +285,7 @@ func TestHostileSegment(t *testing.T) {
 		require.ErrorIs(t, ev.Err, shm.ErrSegment)
 		require.Equal(t, verbs.StateError, id.QP().State())
 
-		// The attacker is the server. It receives a REQ from the client, and then a REJ.
+		// The server is the attacker. It receives the client's REQ and then a REJ.
 		var packet [maxMessage]byte
 		_, _, err = unixsock.Receive(attacker.fd, packet[:], 0)
 		require.NoError(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// Jobs of connections run before requests, and are not dropped because of too many
-// requests.
+// The jobs of connections run before requests. They are not dropped when there are too
+// many requests.
 func TestInboxPriorities(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, jobMessage, first[2*maxJobs])
 	require.Equal(t, jobRequest, first[2*maxJobs+1])
 
-	// A message that is added now runs before the queued requests.
+	// The new message runs before the queued requests.
 	require.True(t, b.add(newJob(jobMessage)))
 	next := round()
 	require.Len(t, next, 1+requestBatch)
@@ -56,8 +56,8 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, 2*requestBatch, taken)
 }
 
-// While the channel runs its jobs, new jobs do not make the eventfd readable. If jobs
-// are left, signal() makes it readable.
+// New jobs do not make the eventfd readable while the channel runs its jobs. If jobs are
+// left, signal() makes it readable.
 func TestInboxSignalsOnlyWhenNeeded(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)

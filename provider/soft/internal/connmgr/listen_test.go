@@ -15,7 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/nettest"
 )
 
-// reaches connects to an address, and requires that the listener gets the request.
+// reaches connects to an address, and requires that the listener l gets the request.
 func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 	client.T.Helper()
 	active := client.Connecting(l.PortSpace(), dst, nil)
@@ -27,7 +27,8 @@ func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 	server.End(passive)
 }
 
-// refuses connects to an address, and requires the event that no process listens there.
+// refuses connects to an address, and requires the event that says that no process
+// listens there.
 func refuses(client *party, dst netip.AddrPort) {
 	client.T.Helper()
 	active := client.Connecting(cm.TCP, dst, nil)
@@ -85,7 +86,8 @@ func TestListenAFOnly(t *testing.T) {
 	refuses(s, at("127.0.0.1", l))
 }
 
-// A link-local address needs a zone in Bind and ResolveAddr. In requests it has none.
+// Bind and ResolveAddr need a link-local address with a zone. The addresses in requests
+// have no zone.
 func TestLinkLocal(t *testing.T) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, netip.AddrPortFrom(linkLocal(t), 0).String(), 0)
@@ -121,7 +123,7 @@ func TestMappedAddress(t *testing.T) {
 	reaches(s, s, l, at("127.0.0.5", l))
 }
 
-// ResolveAddr replaces the wildcard of a bound ID by the source address.
+// If the ID is bound to a wildcard, ResolveAddr replaces it by the source address.
 func TestConnectFromWildcard(t *testing.T) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -162,7 +164,7 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 		client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	}
 	g := unixListenerOf(server)
-	// The listener has accepted two requests; one of them was fetched.
+	// The listener has received two requests. The application has fetched one of them.
 	server.Request(l)
 	require.Equal(t, 1, g.id.pendingRequests)
 	require.True(t, g.accepting)
@@ -173,7 +175,7 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 	server.Quiet()
 }
 
-// If the backlog is full, a lookup is refused at once.
+// A SIDR request is refused at once if the backlog is full.
 func TestBacklogRefusesLookups(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.UDP, "127.0.0.1:0", 1)
@@ -186,7 +188,7 @@ func TestBacklogRefusesLookups(t *testing.T) {
 }
 
 func handlersOf(ch *channel) (all []epollset.Handler) {
-	for fd := range 1 << 12 { // larger than any descriptor of a test
+	for fd := range 1 << 12 { // larger than the number of any descriptor in a test
 		if h := ch.epoll.Handler(fd); h != nil {
 			all = append(all, h)
 		}
@@ -194,7 +196,7 @@ func handlersOf(ch *channel) (all []epollset.Handler) {
 	return all
 }
 
-// unixListenerOf returns the party's only unixListener.
+// unixListenerOf returns the only unixListener of the party.
 func unixListenerOf(s *party) *unixListener {
 	for _, src := range handlersOf(s.tc) {
 		if g, ok := src.(*unixListener); ok {
@@ -204,8 +206,8 @@ func unixListenerOf(s *party) *unixListener {
 	return nil
 }
 
-// When the listening socket's backlog is full, the client tries again until it is
-// accepted.
+// If the backlog of the listening socket is full, the client tries again until the
+// listener accepts it.
 func TestSystemBacklog(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
@@ -215,7 +217,8 @@ func TestSystemBacklog(t *testing.T) {
 	lent := []byte("hello")
 	second := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
 	third := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
-	clear(lent) // Connect has copied the private data.
+	// This does not matter, because Connect has copied the private data.
+	clear(lent)
 	passive, _ := server.Request(l)
 	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
 	server.Quiet()
@@ -227,7 +230,7 @@ func TestSystemBacklog(t *testing.T) {
 	require.Equal(t, "hello", string(ev.Param.PrivateData))
 	server.Quiet()
 
-	// Clients whose requests are not fetched time out.
+	// All clients time out, because the server answers no request.
 	clock.advance(maxServiceTime)
 	for range 3 {
 		ev := client.Next()
@@ -237,8 +240,8 @@ func TestSystemBacklog(t *testing.T) {
 	}
 }
 
-// Without a free descriptor, the listener stops accepting. Later it accepts the client
-// that has waited.
+// If no descriptor is free, the listener stops accepting clients. When it continues, it
+// accepts the client that has waited.
 func TestOutOfDescriptors(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(server)
@@ -256,7 +259,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	require.True(t, paused, "the listener does not watch its socket")
 
 	clock.advance(pauseTime)
-	server.Quiet() // The listener watches its socket again.
+	server.Quiet() // The channel watches the listening socket again.
 	passive, _ := server.Request(l)
 	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
 }

@@ -24,7 +24,7 @@ func TestLookup(t *testing.T) {
 	qp := server.CreateQP(passive)
 	answer := bytes.Repeat([]byte("a"), 136)
 	require.NoError(t, passive.Accept(&cm.ConnParam{PrivateData: answer}))
-	server.Quiet() // The passive side gets no event for its own answer.
+	server.Quiet() // The passive side gets no event when it has answered.
 
 	ev = client.Want(cm.Established, active)
 	require.Equal(t, answer, ev.Param.PrivateData)
@@ -33,8 +33,8 @@ func TestLookup(t *testing.T) {
 	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), ev.UD.AH.DestGID)
 	require.EqualValues(t, 1, ev.UD.AH.Port)
 
-	// When one side calls Disconnect or closes its ID after the lookup, the other gets
-	// no event.
+	// After the SIDR request was answered, one side calls Disconnect or closes its ID. The
+	// other side gets no event.
 	require.NoError(t, active.Disconnect())
 	require.Equal(t, verbs.StateError, active.QP().State())
 	server.Quiet()
@@ -42,8 +42,8 @@ func TestLookup(t *testing.T) {
 	client.Quiet()
 }
 
-// Accept may answer a lookup with the number of a queue pair that was not created on the
-// ID, and with any Q_Key.
+// Accept can answer a SIDR request with the number of a queue pair that CreateQP has not
+// made, and with any Q_Key.
 func TestLookupWithoutQP(t *testing.T) {
 	for given, want := range map[uint32]uint32{0: cm.DefaultQKey, 77: 77} {
 		client, server := newParty(t), newParty(t)
@@ -58,7 +58,7 @@ func TestLookupWithoutQP(t *testing.T) {
 	}
 }
 
-// The answer arrives even if the passive ID and the listener are closed.
+// The answer arrives even if the passive ID and its listener are closed afterwards.
 func TestLookupOutlivesAnswer(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The rate of answers to one source is limited, and so is the rate of all answers.
+// The answerLimit limits the rate of answers to one source, and the rate of all answers.
 func TestAnswerLimit(t *testing.T) {
 	l := newAnswerLimit()
 	now := time.Unix(1000, 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A closing listener also refuses the requests in its channel's inbox.
+// A listener that closes refuses the requests in the inbox of its channel.
 func TestWireCMListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
@@ -21,10 +21,10 @@ func TestWireCMListenerCloses(t *testing.T) {
 		ids[0] = w.connecting(ps, l.LocalAddr(), nil)
 		fetched, _ := w.request(l)
 		ids[1] = w.connecting(ps, l.LocalAddr(), nil)
-		// Now two requests are queued in the inbox: the one of ids[1], and a copy of the
-		// fetched one of ids[0].
+		// Two jobs are queued in the inbox: one for the request of ids[1], and one for a copy of
+		// the request of ids[0], which was already fetched.
 		w.clock.advance(firstInterval)
-		w.client.Quiet() // The timers expire, so both requests are sent again.
+		w.client.Quiet() // Both requests are retransmitted.
 		for w.deliverOne() {
 		}
 		require.NoError(t, l.Close())
@@ -39,20 +39,20 @@ func TestWireCMListenerCloses(t *testing.T) {
 		}
 		w.client.Quiet()
 
-		// The fetched ID is not affected.
+		// The fetched request can still be accepted.
 		w.accept(fetched, nil)
 		w.want(w.client, cm.Established, ids[0])
 		require.Empty(t, w.server.m.mux.listeners)
 	})
 }
 
-// A closing listener also refuses the requests in its socket's receive buffer.
+// A listener that closes refuses the requests in the receive buffer of its socket.
 func TestWireCMListenerClosesUnread(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.Listen(ps, "127.9.3.2:0", 0)
-		// The listener needs several system calls to receive these requests.
+		// There are more requests than one call of receive() returns.
 		var ids [40]*cm.ID
 		for i := range ids {
 			ids[i] = client.ConnectingFrom(ps, "127.9.3.1", l.LocalAddr())
@@ -73,7 +73,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 	})
 }
 
-// A request is removed from madListener.waiting when the channel handles it.
+// madListener.waiting has a request until the channel handles it.
 func TestWireCMWaitingRequests(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

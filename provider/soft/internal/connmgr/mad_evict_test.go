@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// If a connection becomes stale shortly before its eviction, the application gets
-// Disconnected. It can then call Close or Disconnect.
+// A connection becomes stale before the job that should evict it has run. The application
+// gets Disconnected, and can then call Close or Disconnect.
 func TestWireCMEvictsStale(t *testing.T) {
 	for name, end := range map[string]func(*cm.ID) error{
 		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },
@@ -25,7 +25,7 @@ func TestWireCMEvictsStale(t *testing.T) {
 			passive := s.requestFrom(l, 0)
 			s.accept(passive, nil)
 
-			// The peer uses the first connection's queue pair in another request.
+			// The peer uses the queue pair of the first connection in another request.
 			forgotten := s.numberedREQ(l, 0)
 			forgotten.LocalID++
 			var m wire.MAD
@@ -33,7 +33,7 @@ func TestWireCMEvictsStale(t *testing.T) {
 			s.inject(&m, clientAddr, serverAddr)
 			s.reqFrom(otherAddr, l.LocalAddr().Port()).Encode(&m, 2)
 			s.inject(&m, otherAddr, serverAddr)
-			// The connection ends as stale, and its eviction is cancelled.
+			// The connection ends as stale, and is not evicted.
 			s.settle()
 			s.settle()
 

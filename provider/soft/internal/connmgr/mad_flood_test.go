@@ -15,15 +15,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A floodSim simulates a flood: many sources send requests, but never confirm a REP. One
-// client connects as usual. Each message takes one millisecond.
+// A floodSim simulates a flood: many sources send REQs, but never confirm a REP. One
+// client connects in the usual way. A datagram takes one millisecond from sender to
+// receiver.
 type floodSim struct {
 	*madSim
 	l        *cm.ID
-	requests int // requests sent by the flood
-	answers  int // messages from the server to the flood's sources
+	requests int // number of REQs that the flood has sent
+	// number of messages that the server has sent to sources of the flood
+	answers  int
 	accepted uint32
-	open     map[*cm.ID]bool // established connections of the server
+	open     map[*cm.ID]bool // IDs of the server's established connections
 }
 
 func newFloodSim(t *testing.T) *floodSim {
@@ -49,7 +51,8 @@ func (f *floodSim) sendREQ(source netip.Addr) {
 	f.inject(&m, source, serverAddr)
 }
 
-// tick advances the clock by d, and lets the server handle the delivered datagrams.
+// tick advances the clock by d, and lets the server handle the datagrams that have
+// arrived.
 func (f *floodSim) tick(d time.Duration) {
 	f.clock.now = f.clock.now.Add(d)
 	for range len(f.inFlight) {
@@ -84,8 +87,8 @@ func (f *floodSim) serve(ev *cm.Event) {
 	}
 }
 
-// awaitClient waits until the client gets an event of the given type, and returns the
-// time that passed. Each millisecond it calls flood().
+// awaitClient calls flood() in each millisecond until the client has an event, which must
+// be of the given type. It returns the time that has passed.
 func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
 	began := f.clock.now
@@ -98,18 +101,18 @@ func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.D
 	return f.clock.now.Sub(began)
 }
 
-// heapInUse returns the bytes in use on the heap after a garbage collection.
+// heapInUse collects the garbage, and then returns the bytes in use on the heap.
 func heapInUse() int64 {
 	runtime.GC()
-	// A finalizer releases some memory, which the second garbage collection frees.
+	// The second collection frees memory that finalizers have released.
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// wantNoOtherRecords requires that the server has only records of established
-// connections.
+// wantNoOtherRecords requires that the server has no entries for connections that are not
+// established.
 func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	f.t.Helper()
 	n := len(f.open)
@@ -122,8 +125,8 @@ func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
 }
 
-// Ten thousand sources per second send a request and confirm no REP. A client still
-// connects within 5 ms.
+// A client connects within 5 ms during a flood in which ten thousand sources per second
+// send a REQ and never confirm the REP.
 func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor
@@ -161,8 +164,8 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	t.Logf("%d requests, %d answers, at most %d at a time", f.requests, f.answers, peak)
 }
 
-// In a flood from few sources, most requests of the flood are dropped. Another client
-// still connects within 5 ms.
+// A client connects within 5 ms during a flood from few sources. The server drops most
+// requests of the flood.
 func TestWireCMFloodOfFewSources(t *testing.T) {
 	f := newFloodSim(t)
 	mux := f.server.m.mux
@@ -180,7 +183,7 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
 		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
 	}
-	f.tick(time.Millisecond) // The last connection's RTU arrives at the server.
+	f.tick(time.Millisecond) // The RTU of the last connection arrives.
 	require.Len(t, f.open, 20)
 	require.Greater(t, f.counter(counters.CMRequestDropped), uint64(f.requests/2))
 	for range 600 {

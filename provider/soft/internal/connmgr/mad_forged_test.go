@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A REJ ends a connection only if it has the communication IDs of both sides.
+// A REJ ends an established connection only if it contains the communication IDs of both
+// sides.
 func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()

@@ -71,8 +71,8 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 //     oldest half-open connection is evicted. The request is dropped, but will find room
 //     when it is retransmitted.
 //   - If the source has maxPerSource half-open connections, its oldest one is evicted.
-//     The same is done if the table is full, and if this request would give the source as
-//     many connections as any other source has.
+//     The same is done if the table is full, and no other source has more connections
+//     than this source would have with the new one.
 //   - If the table is full, the oldest connection of the source with the most connections
 //     is evicted. But if the connections of that source are a burst, the oldest
 //     connection in the table is evicted.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tableTest sends requests to a halfOpenTable with its own clock.
+// A tableTest sends requests to a halfOpenTable. It has its own clock.
 type tableTest struct {
 	*testing.T
 	table halfOpenTable
@@ -29,8 +29,8 @@ func testSource(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// ask sends a request from a source. It returns the accepted half-open connection and
-// the evicted one. Each of them may be nil.
+// ask sends a request from a source. It returns the half-open connection that was
+// accepted and the one that was evicted. Each of them may be nil.
 func (t *tableTest) ask(source int) (accepted, victim *halfOpen) {
 	t.Helper()
 	t.now = t.now.Add(time.Millisecond)
@@ -47,8 +47,8 @@ func (t *tableTest) ask(source int) (accepted, victim *halfOpen) {
 	return accepted, victim
 }
 
-// A request to a full table evicts the oldest connection of the source with the most
-// connections.
+// If the table is full, a request evicts the oldest connection of the source with the
+// most connections.
 func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	s := newTableTest(t, 4, 4)
 	quiet, _ := s.ask(1)
@@ -58,14 +58,15 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	s.now = s.now.Add(burstTime)
 	_, victim := s.ask(4)
 	require.Same(t, busy, victim)
-	// Now each source has one connection, the oldest is from source 1.
+	// Each source now has one connection. The oldest connection is that of source 1.
 	_, victim = s.ask(5)
 	require.Same(t, quiet, victim)
 	_, victim = s.ask(6)
 	require.Same(t, second, victim)
 }
 
-// Other sources do not evict the connections of a burst until burstTime has passed.
+// Requests of other sources do not evict a connection of a burst before burstTime has
+// passed.
 func TestHalfOpenSparesTheYoung(t *testing.T) {
 	s := newTableTest(t, 16, 16)
 	var older, young []*halfOpen
@@ -87,8 +88,8 @@ func TestHalfOpenSparesTheYoung(t *testing.T) {
 	require.Same(t, young[0], victim)
 }
 
-// If a burst has more than burstSize connections, another source evicts its oldest one
-// at once.
+// If a source has more than burstSize young connections, requests of other sources evict
+// the oldest of them at once.
 func TestHalfOpenBurstIsBounded(t *testing.T) {
 	s := newTableTest(t, 2*burstSize, 2*burstSize)
 	for source := range burstSize - 1 {
@@ -103,8 +104,8 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 	require.Same(t, first, victim)
 }
 
-// A request above the limit of its source is dropped, or replaces a connection older
-// than graceTime.
+// If a source has reached its limit, its next request evicts its oldest connection, if
+// that is older than graceTime. Otherwise the request is dropped.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)
@@ -126,8 +127,8 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	require.NotNil(t, accepted)
 }
 
-// If sourceFull is true, a request is dropped. It also evicts the source's oldest
-// half-open connection, if that is older than graceTime.
+// If sourceFull is true, the request is dropped. The oldest half-open connection of the
+// source is evicted if it is older than graceTime.
 func TestHalfOpenSourceFull(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.ask(1)
@@ -142,7 +143,7 @@ func TestHalfOpenSourceFull(t *testing.T) {
 	require.Same(t, oldest, victim)
 }
 
-// While too many evictions are pending, requests are refused.
+// A request is dropped while too many connections wait for their eviction.
 func TestHalfOpenEvictionsPending(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.table.evicting = 2
@@ -150,7 +151,7 @@ func TestHalfOpenEvictionsPending(t *testing.T) {
 	require.Nil(t, accepted)
 }
 
-// The counts of a table stay right while connections are added and removed at random.
+// The counts in a table are correct after connections were added and removed at random.
 func TestHalfOpenCounts(t *testing.T) {
 	const most, mostPerSource = 50, 9
 	s := newTableTest(t, most, mostPerSource)

@@ -19,7 +19,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// wantPortUnreachable requires the event of a request to a closed UDP port.
+// wantPortUnreachable requires the event that reports a closed UDP port.
 func wantPortUnreachable(s *party, id *cm.ID) {
 	s.T.Helper()
 	ev := s.Want(cm.Unreachable, id)
@@ -42,14 +42,14 @@ func unreadable(t *testing.T, fd int) {
 	require.Zero(t, n)
 }
 
-// dialClosedPort connects twice to a closed UDP port. Each time the error must come long
-// before the timeout.
+// dialClosedPort connects twice to a closed UDP port. The event must come long before the
+// timeout.
 func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
 	require.Less(t, safety, sidrTimeout)
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
-	// Both requests use one socket. The first request's ICMP error arrives before the
-	// second request is sent.
+	// The two requests use the same socket. The ICMP error of the first request arrives
+	// before the second request is sent.
 	for range 2 {
 		wantPortUnreachable(s, s.ConnectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.Quiet()
@@ -62,7 +62,7 @@ func TestDialClosedPort(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "127.9.2.1", "127.9.2.2") })
 }
 
-// The test needs two IPv6 addresses, so it adds them in a network namespace.
+// The test adds the two IPv6 addresses that it needs, in a network namespace of its own.
 func TestDialClosedPortIPv6(t *testing.T) { peerproc.InNetworkNamespace(t, "closed-port-ipv6") }
 
 func peerClosedPortIPv6(t *testing.T, _ string) {
@@ -70,8 +70,8 @@ func peerClosedPortIPv6(t *testing.T, _ string) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "fd00::1", "fd00::2") })
 }
 
-// One socket sends requests to several peers. An ICMP error from one peer affects only
-// the request to that peer.
+// A requestSocket sends requests to several peers. An ICMP error from one peer ends only
+// the request to this peer.
 func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
@@ -101,7 +101,7 @@ func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	server.Quiet()
 }
 
-// After Migrate, the ID's new channel handles the ICMP error.
+// After the ID has migrated, its new channel handles the ICMP error.
 func TestPortUnreachableAfterMigrate(t *testing.T) {
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
 	id := s.ConnectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
@@ -115,7 +115,8 @@ func TestPortUnreachableAfterMigrate(t *testing.T) {
 	unreadable(t, before.FD())
 }
 
-// A datagram to the port of a requestSocket does not make the channel readable.
+// A datagram that is sent to the port of a requestSocket does not make the channel's
+// descriptor readable.
 func TestRequestSocketReceivesNothing(t *testing.T) {
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
 	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.m.WirePort)))
@@ -133,7 +134,7 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
 }
 
-// refused makes the client handle a port-unreachable error for a request to dst.
+// refused passes a port-unreachable error for a request to dst to the client.
 func (w *madSim) refused(dst netip.Addr, quoted []byte) {
 	mux := w.client.m.mux
 	mux.mu.Lock()
@@ -142,10 +143,10 @@ func (w *madSim) refused(dst netip.Addr, quoted []byte) {
 	w.settle()
 }
 
-// quoted returns a message as an ICMP error quotes it.
+// quoted returns the part of a message that an ICMP error quotes.
 func quoted(m *wire.MAD) []byte { return madPacket(make([]byte, madBufSize), m, 0).Bytes() }
 
-// An ICMP error affects only the request that it quotes.
+// An ICMP error ends only the request that it quotes.
 func TestForgedPortUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	var sent wire.MAD
@@ -177,7 +178,7 @@ func TestForgedPortUnreachable(t *testing.T) {
 	w.want(w.client, cm.Established, active)
 	w.want(w.server, cm.Established, passive)
 
-	// An ICMP error does not end a connection.
+	// An ICMP error does not end an established connection.
 	w.refused(serverAddr, quoted(&request))
 	w.refused(serverAddr, nil)
 	w.client.Quiet()
@@ -186,7 +187,7 @@ func TestForgedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// An ICMP error is ignored if the quoted part does not identify the request.
+// An ICMP error is ignored if it quotes too little of the request to identify it.
 func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	var sent wire.MAD
@@ -202,7 +203,8 @@ func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// isPortUnreachable is true only for ICMP errors about a port.
+// isPortUnreachable returns true only for ICMP errors that say that a port is
+// unreachable.
 func TestPortUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		level, option, origin, kind, code byte
@@ -225,7 +227,7 @@ func TestPortUnreachable(t *testing.T) {
 	require.False(t, isPortUnreachable(nil))
 }
 
-// errorControl returns a control message (cmsg(3)).
+// errorControl returns a control message with an ICMP error (cmsg(3)).
 func errorControl(level, option byte, data []byte) []byte {
 	b := make([]byte, unix.CmsgSpace(len(data)))
 	header := unix.SizeofCmsghdr
@@ -241,7 +243,7 @@ func errorControl(level, option byte, data []byte) []byte {
 	return b
 }
 
-// FuzzRefusal checks that arbitrary quotes and control messages cause no panic.
+// FuzzRefusal checks that no quoted data and no control message causes a panic.
 func FuzzRefusal(f *testing.F) {
 	var m wire.MAD
 	r := wire.REQ{LocalID: 7}

@@ -31,8 +31,8 @@ func TestWireCMLookup(t *testing.T) {
 	}
 }
 
-// A REJ with private data is a refusal by the application. A REJ without private data is
-// a refusal by the system.
+// A REJ with private data comes from the peer's application. A REJ without private data
+// comes from its system.
 func TestWireCMRefused(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
@@ -66,8 +66,8 @@ func TestWireCMLookupUnanswered(t *testing.T) {
 	require.NotContains(t, w.sent, wire.AttrREJ, "the protocol has no REJ for a lookup")
 }
 
-// Closing an ID with an unanswered lookup sends nothing: the protocol has no message to
-// cancel a lookup.
+// If an ID is closed while its SIDR request is unanswered, it sends nothing, because the
+// protocol has no message to cancel a SIDR request.
 func TestWireCMLookupClosed(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.UDP, 0)
@@ -82,7 +82,7 @@ func TestWireCMLookupClosed(t *testing.T) {
 	require.NotContains(t, w.sent, wire.AttrREJ)
 }
 
-// A REJ does not end a lookup, even if it has the right communication ID.
+// A REJ does not end a SIDR request, even if it contains the right communication ID.
 func TestWireCMLookupIgnoresREJ(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.UDP, 0)
@@ -101,7 +101,7 @@ func TestWireCMLookupIgnoresREJ(t *testing.T) {
 	w.want(w.client, cm.Established, active)
 }
 
-// Lookups beyond the backlog are refused at once.
+// SIDR requests beyond the backlog are refused at once.
 func TestWireCMLookupBacklog(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.UDP, 1)
@@ -110,8 +110,8 @@ func TestWireCMLookupBacklog(t *testing.T) {
 	require.EqualValues(t, cm.SIDRReject, w.want(w.client, cm.Unreachable, second).Status)
 }
 
-// Both applications use queue pairs that were not made on an ID. The connection is
-// established after the active side has called Establish.
+// Both applications use queue pairs that CreateQP has not made. The connection is
+// established when the active side calls Establish.
 func TestWireCMExternal(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -123,7 +123,7 @@ func TestWireCMExternal(t *testing.T) {
 	require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: theirs.Num()}))
 	w.want(w.client, cm.ConnectResponse, active)
 
-	// The client answers repeated REPs with MRAs.
+	// The client answers a retransmitted REP with an MRA.
 	for range 5 {
 		w.advance()
 		w.settle()

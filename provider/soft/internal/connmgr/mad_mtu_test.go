@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requests records the REQs that are sent from now on. It returns a function that
-// returns these REQs.
+// requests starts to record the REQs that are sent. It returns a function that returns
+// the recorded REQs.
 func (w *madSim) requests() func() []wire.REQ {
 	var seen []wire.REQ
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
@@ -29,8 +29,8 @@ func (w *madSim) requests() func() []wire.REQ {
 	return func() []wire.REQ { return seen }
 }
 
-// If the server's interface has a smaller MTU, the client sends a second REQ with the
-// MTU from the server's REJ.
+// If the MTU of the server's interface is smaller, the client sends a second REQ with the
+// path MTU that the server's REJ names.
 func TestWireCMSmallerMTU(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -88,7 +88,7 @@ func TestWireCMRouteMTU(t *testing.T) {
 	}
 }
 
-// A lost second REQ is retransmitted like the first.
+// A second REQ is retransmitted if it is lost.
 func TestWireCMSmallerMTULost(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -111,8 +111,8 @@ func TestWireCMSmallerMTULost(t *testing.T) {
 	w.quiet()
 }
 
-// If the REJ contains no usable MTU, the client tries all smaller MTUs. The error names
-// the largest and the smallest of them.
+// If the REJ names no valid path MTU, the client tries all smaller ones. The error names
+// the largest and the smallest path MTU that the client has tried.
 func TestWireCMNoMTU(t *testing.T) {
 	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
 		w := newMADSim(t)
@@ -140,7 +140,7 @@ func TestWireCMNoMTU(t *testing.T) {
 	}
 }
 
-// refuse sends the client a REJ for its path MTU.
+// refuse sends the client a REJ that refuses its path MTU.
 func (w *madSim) refuse(r *wire.REQ, info []byte) {
 	rej := wire.REJ{RemoteID: r.LocalID, Reason: uint16(cm.RejectInvalidMTU), InfoLength: uint8(len(info))}
 	copy(rej.Info[:], info)

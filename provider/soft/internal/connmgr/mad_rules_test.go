@@ -16,14 +16,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A madPeer sends messages to the server from the client's address, and records the
-// answers.
+// A madPeer sends messages from the client's address to the server, and records the
+// server's answers.
 type madPeer struct {
 	*madSim
 	received []wire.MAD
 }
 
-// newMADPeer starts a simulation in which a madPeer takes the place of the client.
+// newMADPeer starts a simulation whose client is a madPeer.
 func newMADPeer(t *testing.T, change ...func(*Config)) *madPeer {
 	t.Helper()
 	s := &madPeer{madSim: newMADSim(t, change...)}
@@ -36,7 +36,7 @@ func newMADPeer(t *testing.T, change ...func(*Config)) *madPeer {
 	return s
 }
 
-// send sends a message, and returns the answers.
+// send sends a message to the server, and returns the server's answers.
 func (s *madPeer) send(m *wire.MAD) []wire.MAD {
 	s.t.Helper()
 	s.received = nil
@@ -45,10 +45,10 @@ func (s *madPeer) send(m *wire.MAD) []wire.MAD {
 	return s.received
 }
 
-// req returns a valid REQ to a port.
+// req returns a valid REQ from the client's address to a port of the server.
 func (s *madPeer) req(port uint16) *wire.REQ { return s.reqFrom(clientAddr, port) }
 
-// reqFrom returns a valid REQ from an address.
+// reqFrom returns a valid REQ from an address to a port of the server.
 func (s *madPeer) reqFrom(from netip.Addr, port uint16) *wire.REQ {
 	var m wire.MAD
 	encodeREQ(&m, &reqMsg{
@@ -68,7 +68,7 @@ func (s *madPeer) sendREQ(r *wire.REQ) []wire.MAD {
 	return s.send(&m)
 }
 
-// requireREJ requires exactly one answer: a REJ to a REQ.
+// requireREJ requires that there is one answer, and that it is a REJ of a REQ.
 func (s *madPeer) requireREJ(answers []wire.MAD, reason cm.RejectReason) {
 	s.t.Helper()
 	require.Len(s.t, answers, 1)
@@ -116,20 +116,20 @@ func TestWireCMRefusals(t *testing.T) {
 	require.Empty(t, s.server.m.mux.conns, "refused requests leave no connection")
 }
 
-// If the listener has the port on another address, the REJ looks like a refusal by the
-// application, as in the kernel.
+// If a listener has the port only on another address, the REJ has the same reason as a
+// refusal by the application. The kernel does the same.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)
-	// This ID opens the UDP port at serverAddr without listening, so the server gets the
-	// REQ.
+	// This ID opens the UDP port at serverAddr, so that the server receives the REQ. It does
+	// not listen.
 	other := s.server.ID(cm.TCP)
 	require.NoError(t, other.ResolveAddr(netip.AddrPortFrom(serverAddr, 0), netip.AddrPortFrom(clientAddr, 7), 1))
 	s.server.Want(cm.AddrResolved, other)
 	s.requireREJ(s.sendREQ(s.req(l.LocalAddr().Port())), cm.RejectConsumer)
 }
 
-// A REQ is refused if its path MTU is too large for the interface.
+// The server refuses a REQ whose path MTU is too large for its interface.
 func TestWireCMPathTooLong(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -150,8 +150,8 @@ func TestWireCMRepeatedRequest(t *testing.T) {
 	passive, ev := s.server.Request(l)
 	require.EqualValues(t, 0x123, ev.Param.QPNum)
 
-	// Before Accept, a copy of the REQ gets an MRA. After Accept, a copy gets the REP
-	// again.
+	// Before the call of Accept, the server answers a copy of the REQ with an MRA. After it,
+	// the server answers a copy with the same REP.
 	answers := s.sendREQ(r)
 	require.Len(t, answers, 1)
 	var mra wire.MRA
@@ -187,7 +187,7 @@ func TestWireCMRepeatedRejected(t *testing.T) {
 	s.server.Quiet()
 }
 
-// A refusal for lack of resources has reason 3 and no private data.
+// RejectNoResources sends a REJ with the reason 3 and without private data.
 func TestWireCMRejectNoResources(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -203,8 +203,8 @@ func TestWireCMRejectNoResources(t *testing.T) {
 	require.Equal(t, make([]byte, len(rej.PrivateData)), rej.PrivateData[:])
 }
 
-// established sends the madPeer's REQ, accepts it, and confirms the REP. It returns the
-// passive ID, the REQ and the REP.
+// established opens a connection between the madPeer and the server. It returns the
+// server's ID, the REQ and the REP.
 func (s *madPeer) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
 	s.t.Helper()
 	r := s.req(l.LocalAddr().Port())
@@ -257,8 +257,8 @@ func TestWireCMUnknownConnection(t *testing.T) {
 	s.server.Quiet()
 }
 
-// A DREQ ends a connection only if its address, communication IDs and queue pair are
-// right.
+// A DREQ ends a connection only if its source address, its communication IDs and its
+// queue pair are those of the peer.
 func TestWireCMSpoofed(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -285,7 +285,8 @@ func TestWireCMSpoofed(t *testing.T) {
 	require.Equal(t, wire.AttrDREP, s.send(&m)[0].Attribute(), "a copy of the DREQ gets the same answer")
 }
 
-// A peer can cancel its request with a REJ that lacks the communication ID of this side.
+// A peer can cancel its request with a REJ that does not contain the communication ID of
+// the server.
 func TestWireCMTimeoutREJ(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -301,8 +302,8 @@ func TestWireCMTimeoutREJ(t *testing.T) {
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 }
 
-// In a flood, the backlog limits the number of unanswered requests. Later, there is room
-// for new requests.
+// During a flood, the backlog limits the number of unanswered requests. After the flood,
+// new requests are accepted.
 func TestWireCMFlood(t *testing.T) {
 	const backlog = 16
 	s := newMADPeer(t)
@@ -337,8 +338,8 @@ func TestWireCMFlood(t *testing.T) {
 	s.server.Request(l)
 }
 
-// FuzzWireCM sends an arbitrary message to a server. The message causes no panic, and no
-// event of an open connection.
+// FuzzWireCM sends any message to a server. The message must cause no panic, and no event
+// of an open connection.
 func FuzzWireCM(f *testing.F) {
 	for attr := range uint16(12) {
 		f.Add(attr+0x0f, []byte("some bytes"))
@@ -362,8 +363,8 @@ func FuzzWireCM(f *testing.F) {
 	})
 }
 
-// If the peer's address moves to this host during a dial, the dial fails. Otherwise a
-// process of another user could receive a retransmission.
+// The dial fails if the peer's address moves to the client's host in the meantime. A
+// retransmission of the request could reach a process of another user there.
 func TestNoRequestToThisHost(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrREQ, math.MaxInt)

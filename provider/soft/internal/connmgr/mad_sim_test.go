@@ -16,15 +16,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A madSim has two parties whose management datagrams go through a simulated network, in
-// virtual time. Data packets go through UDP.
+// A madSim is a client and a server in virtual time. A simulated network delivers their
+// management datagrams. Data packets go through UDP.
 type madSim struct {
 	t              *testing.T
 	client, server *party
 	clock          *fakeClock
 	inFlight       []simDatagram    // datagrams that have not arrived, the oldest first
 	sent           []wire.Attribute // types of all sent datagrams, in order
-	// returns how many copies of a datagram arrive; if nil, one arrives
+	// returns how many copies of a sent datagram arrive; nil means one of each
 	copies func(m *wire.MAD, to netip.Addr) int
 	// MTU in bytes of the routes to some addresses
 	routeMTUs map[netip.Addr]int
@@ -54,26 +54,26 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 		s.m.mux.clock = s.tc.clock
 	}
 	t.Cleanup(func() {
-		// Closed IDs may still send DREQs, until their timers expire.
+		// The DREQs of closed IDs are retransmitted until their timers stop.
 		for w.settle(); !t.Failed() && w.advance(); w.settle() {
 		}
 	})
 	return w
 }
 
-// simMADs is the madNetwork of a device in a madSim.
+// simMADs is the madNetwork of a party in a madSim.
 type simMADs struct {
 	w     *madSim
 	ports *udp.Ports
 }
 
 func (n *simMADs) open(local netip.Addr) (madSocket, error) {
-	// The data path receives at this address too, so the simulation opens the UDP port.
+	// The data path also receives at this address, so the simulation opens the UDP port.
 	socket, err := n.ports.OpenGSI(local, 1, madBufSize, new(counters.Set))
 	return &simSocket{n.w, socket}, err
 }
 
-// openRequests returns nil: the simulated network has no ICMP errors.
+// openRequests returns nil, because the simulated network has no ICMP errors.
 func (n *simMADs) openRequests(netip.Addr) (*requestSocket, error) { return nil, nil }
 
 type simSocket struct {
@@ -109,7 +109,8 @@ func (w *madSim) lose(attr wire.Attribute, n int) {
 	}
 }
 
-// deliverOne delivers the oldest datagram. It returns false if there is none.
+// deliverOne delivers the oldest datagram in flight. It returns false if no datagram is
+// in flight.
 func (w *madSim) deliverOne() bool {
 	if len(w.inFlight) == 0 {
 		return false
@@ -120,7 +121,7 @@ func (w *madSim) deliverOne() bool {
 	return true
 }
 
-// inject delivers a datagram from src to the party at dst.
+// inject delivers a datagram, which has the source address src, to the party at dst.
 func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	at := w.client
 	if dst == serverAddr {
@@ -130,7 +131,7 @@ func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	at.m.mux.receive(madPacket(b, m, 0), &udp.Header{From: src, To: dst})
 }
 
-// settle delivers all datagrams and runs all jobs, without advancing the clock.
+// settle delivers all datagrams and runs all jobs. It does not advance the clock.
 func (w *madSim) settle() {
 	w.drive()
 	for w.deliverOne() {
@@ -146,8 +147,8 @@ func (w *madSim) drive() {
 	}
 }
 
-// advance sets the clock to the next timer's time. It returns false if no timer is
-// running.
+// advance sets the clock to the time at which the next timer is due. It returns false if
+// no timer is running.
 func (w *madSim) advance() bool {
 	var next time.Time
 	for _, s := range []*party{w.client, w.server} {
@@ -164,8 +165,8 @@ func (w *madSim) advance() bool {
 	return true
 }
 
-// want advances the clock until a party has an event. The event must have the given type
-// and ID.
+// want advances the clock until a party has an event, which must have the given type and
+// ID.
 func (w *madSim) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
 	w.t.Helper()
 	w.await(s)
@@ -184,7 +185,7 @@ func (w *madSim) await(s *party) {
 	require.Fail(w.t, "no event")
 }
 
-// quiet runs the simulation until no timer is running. No event may occur.
+// quiet runs the simulation until no timer is running. No event may occur in this time.
 func (w *madSim) quiet() {
 	w.t.Helper()
 	for range 1000 {
@@ -203,8 +204,8 @@ func (w *madSim) listen(ps cm.PortSpace, backlog int) *cm.ID {
 	return w.server.Listen(ps, netip.AddrPortFrom(serverAddr, 0).String(), backlog)
 }
 
-// connecting makes an ID with the client's address and a queue pair, and connects it to
-// dst.
+// connecting makes an ID at the client's address, makes a queue pair on it, and connects
+// it to dst.
 func (w *madSim) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	w.t.Helper()
 	id := w.resolving(ps, dst)
@@ -215,7 +216,8 @@ func (w *madSim) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnP
 
 func (w *madSim) resolved(l *cm.ID) *cm.ID { return w.resolving(l.PortSpace(), l.LocalAddr()) }
 
-// resolving makes an ID with the client's address, and resolves dst and the route.
+// resolving makes an ID at the client's address, and resolves the address dst and the
+// route.
 func (w *madSim) resolving(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	w.t.Helper()
 	s := w.client
@@ -239,8 +241,8 @@ func (w *madSim) accept(passive *cm.ID, param *cm.ConnParam) {
 	require.NoError(w.t, passive.Accept(param))
 }
 
-// connected makes a connection that is established on both sides, even if datagrams are
-// dropped.
+// connected makes a connection and waits until both sides are established, even if
+// datagrams are lost.
 func (w *madSim) connected() (active, passive *cm.ID) {
 	w.t.Helper()
 	l := w.listen(cm.TCP, 0)
@@ -252,7 +254,7 @@ func (w *madSim) connected() (active, passive *cm.ID) {
 	return active, passive
 }
 
-// disconnected disconnects from the client's side, and awaits both sides' events.
+// disconnected disconnects the client, and waits for the events of both sides.
 func (w *madSim) disconnected(active, passive *cm.ID) {
 	w.t.Helper()
 	require.NoError(w.t, active.Disconnect())

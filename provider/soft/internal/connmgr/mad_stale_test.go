@@ -15,9 +15,9 @@ import (
 // otherAddr is the address of a third host.
 var otherAddr = netip.MustParseAddr("127.8.0.9")
 
-// resendREQ sends the REQ r with a new communication ID. Such a REQ requests another
-// connection with the same queue pair. resendREQ returns the reason of the refusal, or
-// 0.
+// resendREQ sends the REQ r with another communication ID. The server takes it for a
+// request of another connection with the same queue pair. resendREQ returns the reason of
+// the server's REJ, or 0 if it sends none.
 func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	s.t.Helper()
 	again := *r
@@ -32,8 +32,8 @@ func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	return cm.RejectReason(rej.Reason)
 }
 
-// A peer that has lost a connection requests another one with the same queue pair. This
-// request is refused, and ends the lost connection. The next request is accepted.
+// A peer that has lost its connection sends a REQ with the same queue pair. The server
+// refuses the REQ and ends the old connection. It accepts the next REQ.
 func TestWireCMStale(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -48,8 +48,8 @@ func TestWireCMStale(t *testing.T) {
 	s.server.Request(l)
 }
 
-// A third host's request with a peer's GUID and queue pair does not end the peer's
-// connection.
+// If a third host sends a REQ with the GUID and the queue pair of a peer, the connection
+// of the peer does not end.
 func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -58,7 +58,6 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.Equal(t, r.CAGUID, forged.CAGUID)
 	require.Equal(t, r.QPN, forged.QPN)
 	var m wire.MAD
-	// The third host sends a REQ and a copy of it.
 	for range 2 {
 		forged.Encode(&m, 1)
 		s.inject(&m, otherAddr, serverAddr)
@@ -72,8 +71,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.NoError(t, s.server.Want(cm.Disconnected, passive).Err)
 }
 
-// The DREQ of a closed ID is retransmitted until the peer uses the queue pair in another
-// request.
+// A closed ID retransmits its DREQ. This ends when the peer uses its queue pair in
+// another request.
 func TestWireCMStaleOrphan(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -86,8 +85,8 @@ func TestWireCMStaleOrphan(t *testing.T) {
 	s.server.Request(l)
 }
 
-// An unanswered request becomes stale when the peer uses its queue pair in another
-// request.
+// A request that the server has not answered becomes invalid if the peer uses its queue
+// pair in another request.
 func TestWireCMStaleRequest(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -100,8 +99,8 @@ func TestWireCMStaleRequest(t *testing.T) {
 	s.server.Request(l)
 }
 
-// The peer can use the queue pair of an ended connection again, even if the application
-// has not closed the ID.
+// When a connection has ended, the peer can use its queue pair in another request, even
+// before the application closes the ID.
 func TestWireCMSameQueuePairAgain(t *testing.T) {
 	for name, end := range map[string]func(s *madPeer, l *cm.ID){
 		"disconnected by the peer": func(s *madPeer, l *cm.ID) {
@@ -146,8 +145,8 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// A REP with the communication ID of another connection is dropped. A REP with the queue
-// pair of another connection ends that connection as stale.
+// The client drops a REP with the peer's communication ID of another connection. If a REP
+// has the peer's queue pair of another connection, that connection ends as stale.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
@@ -172,14 +171,14 @@ func TestWireCMReplyNamesAnother(t *testing.T) {
 	reply(c, 5, 0x55)
 	w.client.Want(cm.Established, first)
 
-	// A peer at another address may use the same numbers.
+	// A peer at another address may have the same communication ID and queue pair.
 	second, other := connect(otherAddr)
 	reply(other, 5, 0x55)
 	w.client.Want(cm.Established, second)
 	require.Same(t, c, mux.byPeer[peerKey{serverAddr, 7, 5}])
 	require.Same(t, c, mux.byQP[peerKey{serverAddr, 7, 0x55}])
 
-	// At one address, each connection has its own communication ID and queue pair.
+	// Two connections of one peer can not have the same communication ID.
 	third, own := connect(serverAddr)
 	reply(own, 5, 0x56)
 	w.client.Quiet()

@@ -59,7 +59,7 @@ func TestWireCMConnect(t *testing.T) {
 
 func padded(s string, n int) []byte { return append([]byte(s), make([]byte, n-len(s))...) }
 
-// A connection opens and closes although a few messages are lost.
+// A connection opens and closes even if a few messages are lost.
 func TestWireCMLoss(t *testing.T) {
 	for _, attr := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU, wire.AttrDREQ, wire.AttrDREP} {
 		for _, n := range []int{1, 4} {
@@ -73,7 +73,7 @@ func TestWireCMLoss(t *testing.T) {
 	}
 }
 
-// Each datagram arrives twice. The connection opens and closes as usual.
+// A connection opens and closes if each datagram arrives twice.
 func TestWireCMDuplicates(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 2 }
@@ -81,8 +81,8 @@ func TestWireCMDuplicates(t *testing.T) {
 	w.quiet()
 }
 
-// Connections open and close although datagrams are lost, duplicated and reordered at
-// random. A seed reproduces a failure.
+// Connections open and close even if datagrams are lost, duplicated and reordered at
+// random. The logged seed reproduces a failure.
 func TestWireCMSeeds(t *testing.T) {
 	w := newMADSim(t)
 	for seed := range uint64(200) {
@@ -98,7 +98,8 @@ func TestWireCMSeeds(t *testing.T) {
 	}
 }
 
-// Without an answer, the REQ is retransmitted at growing intervals until it times out.
+// If no answer arrives, the client retransmits the REQ at growing intervals until the
+// request times out.
 func TestWireCMUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
@@ -124,8 +125,8 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 	require.Equal(t, rtuTimeout, w.clock.now.Sub(began))
 }
 
-// The server's application answers after ten minutes. MRAs answer the copies of the REQ,
-// so the client does not time out.
+// The client does not time out if the server's application answers after ten minutes,
+// because the server answers the copies of the REQ with MRAs.
 func TestWireCMSlowAccept(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -143,8 +144,8 @@ func TestWireCMSlowAccept(t *testing.T) {
 	require.Contains(t, w.sent, wire.AttrMRA)
 }
 
-// If the server's application never answers, the client times out after the same time as
-// in the kernel's CM.
+// If the server's application never answers, the client times out after maxServiceTime,
+// as with the kernel's CM.
 func TestWireCMNeverAnswered(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -163,7 +164,8 @@ func TestWireCMNeverAnswered(t *testing.T) {
 	w.quiet()
 }
 
-// If a client sends only MRAs after the REP, the server waits at most maxServiceTime.
+// If the client answers the REP only with MRAs, the server times out after
+// maxServiceTime.
 func TestWireCMRTUNeverSent(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -188,7 +190,7 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
 }
 
-// The bindings of both sides say which side uses flow control.
+// The field Flow of each binding says which side uses flow control.
 func TestWireCMFlowControl(t *testing.T) {
 	for _, said := range [][2]bool{{true, false}, {false, true}} {
 		w := newMADSim(t)
@@ -218,7 +220,7 @@ func TestWireCMDataConfirmsReply(t *testing.T) {
 	require.Equal(t, began, w.clock.now)
 }
 
-// A client that destroys its ID before the answer cancels its request.
+// A client that destroys its ID before the server has answered cancels its request.
 func TestWireCMClientLeaves(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -231,7 +233,7 @@ func TestWireCMClientLeaves(t *testing.T) {
 	w.quiet()
 }
 
-// Packets in both directions have the active side's type of service.
+// Both sides send their packets with the type of service that the active side has set.
 func TestWireCMTypeOfService(t *testing.T) {
 	const tos = 0x68
 	w := newMADSim(t)
@@ -270,7 +272,7 @@ func TestWireCMDestroyEstablished(t *testing.T) {
 	require.Empty(t, w.client.tc.orphans)
 }
 
-// A destroyed ID's DREQ is retransmitted for a limited time.
+// The DREQ of a destroyed ID is retransmitted for a limited time.
 func TestWireCMOrphansEnd(t *testing.T) {
 	w := newMADSim(t)
 	active, _ := w.connected()
@@ -281,7 +283,7 @@ func TestWireCMOrphansEnd(t *testing.T) {
 	require.Empty(t, w.client.tc.orphans)
 }
 
-// When a channel is closed, its orphans end.
+// Closing a channel ends its orphans.
 func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
@@ -319,7 +321,7 @@ func TestWireCMMigrate(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
-	w.settle() // The request is queued and not fetched.
+	w.settle() // The request is queued.
 	other, err := cm.OpenChannel(w.server)
 	require.NoError(t, err)
 	w.server.tc.clock = func() time.Time { return w.clock.now }

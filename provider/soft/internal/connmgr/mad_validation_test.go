@@ -15,15 +15,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// numberedREQ returns a REQ of the madPeer. Each n has its own communication ID and
-// queue pair.
+// numberedREQ returns the REQ number n of the madPeer. Each number has its own
+// communication ID and queue pair.
 func (s *madPeer) numberedREQ(l *cm.ID, n uint32) *wire.REQ {
 	r := s.req(l.LocalAddr().Port())
 	r.LocalID, r.QPN = r.LocalID+n, r.QPN+n
 	return r
 }
 
-// requestFrom sends the REQ number n, and returns the application's ID.
+// requestFrom sends the REQ number n. It returns the ID that the server's application
+// gets for it.
 func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 	s.t.Helper()
 	s.sendREQ(s.numberedREQ(l, n))
@@ -31,8 +32,8 @@ func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 	return passive
 }
 
-// A peer that never confirms the REP gets at most three messages for each of its own.
-// Each copy of its REQ is answered.
+// A peer whose address is not validated gets at most three messages for each message that
+// it sends. Each copy of its REQ is answered.
 func TestWireCMAmplification(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -118,8 +119,9 @@ func connCounts(p *party) map[string]sourceConns {
 	return all
 }
 
-// When the table is full, a request from another source evicts the oldest connection. If
-// the application has fetched the request of that connection, it gets an event.
+// When the halfOpenTable is full, a request from another source evicts the oldest
+// connection. The application gets an event, if it has fetched the request of this
+// connection.
 func TestWireCMEvicts(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)
@@ -137,8 +139,8 @@ func TestWireCMEvicts(t *testing.T) {
 		s.received = nil
 		s.inject(&m, other, serverAddr)
 		other = other.Next()
-		s.settle() // The server handles the request.
-		s.settle() // The server evicts the oldest connection.
+		s.settle() // handles the request
+		s.settle() // evicts the oldest connection
 	}
 	askOther()
 	require.Len(t, s.received, 1)
@@ -157,8 +159,8 @@ func TestWireCMEvicts(t *testing.T) {
 	}
 	require.Equal(t, 2, queued())
 
-	// This evicted connection was not accepted. It gets no REJ, because a later copy of
-	// its REQ may be accepted.
+	// The evicted connection was not accepted. It gets no REJ, because the application may
+	// still accept a later copy of its REQ.
 	askOther()
 	require.Empty(t, s.received)
 	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
@@ -189,7 +191,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		s.clock.now = s.clock.now.Add(2 * graceTime)
 		r := s.numberedREQ(l, n)
 		s.sendREQ(r)
-		s.settle() // The server evicts the oldest request.
+		s.settle()
 		for !s.server.tc.queue.empty() {
 			ev := s.server.Next()
 			id, typ := ev.ID, ev.Type
@@ -215,13 +217,14 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 
 func (w *madSim) counter(id counters.ID) uint64 { return w.server.m.mux.m.WireCounts[id].Load() }
 
-// listenerOf returns the server's madListener of an ID.
+// listenerOf returns the server's madListener that belongs to the listening ID l.
 func (w *madSim) listenerOf(l *cm.ID) *madListener {
 	mux := w.server.m.mux
 	return mux.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
-// A source with MaxConnsPerAddress connections is refused until one ends.
+// A source with MaxConnsPerAddress connections can not open another one until one has
+// ended.
 func TestWireCMAddressFull(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = 1 })
 	l := s.listen(cm.TCP, 0)
@@ -249,8 +252,8 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.Request(l)
 }
 
-// Two listeners together accept MaxConnsPerAddress requests of a peer. A request that
-// was dropped replaces an old connection when it is sent again later.
+// MaxConnsPerAddress limits the connections of a peer at two listeners together. A
+// dropped request replaces an old connection when it is retransmitted later.
 func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	const most = 3
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = most })
@@ -271,7 +274,7 @@ func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	s.clock.now = s.clock.now.Add(2 * graceTime)
 	last := s.numberedREQ(first, 6)
 	s.sendREQ(last)
-	s.settle() // The server evicts the oldest connection.
+	s.settle() // evicts the oldest connection
 	require.Len(t, mux.conns, most-1)
 	s.sendREQ(last)
 	require.Len(t, mux.conns, most)
@@ -283,7 +286,7 @@ func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	}
 }
 
-// A copy of a refused request gets the same REJ, even after the ID was closed.
+// A copy of a refused request gets the same REJ, even if the refusing ID was closed.
 func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -295,7 +298,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.Quiet()
 	require.Empty(t, s.server.m.mux.conns)
 
-	// These refused requests replace the first one in refusedRequests.
+	// Later refused requests replace the first one in refusedRequests.
 	for n := range uint32(10 * refusedPerBucket * refusedBuckets) {
 		other := s.requestFrom(l, n+1)
 		require.NoError(t, other.Reject(nil))
@@ -311,7 +314,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.Request(l)
 }
 
-// The rate of answers to messages without a connection is limited.
+// The server limits the rate of its answers to messages that belong to no connection.
 func TestWireCMAnswerRateIsLimited(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)

@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newSibling returns a party with another channel on the same device.
+// newSibling returns a party with another event channel of the same device.
 func newSibling(s *party) *party {
 	s.T.Helper()
 	side := *s.Side
@@ -69,8 +69,8 @@ func TestMigratePendingEvents(t *testing.T) {
 	other.Quiet()
 }
 
-// A listener moves to another channel with its queued requests and waiting clients.
-// Later requests arrive on the new channel.
+// A listener moves to another channel together with its queued requests and its waiting
+// clients. Requests that arrive later arrive on the new channel.
 func TestMigrateListener(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(server)
@@ -99,7 +99,7 @@ func TestMigrateListener(t *testing.T) {
 	server.Quiet()
 }
 
-// The running timer of an ID moves with it.
+// The timer of an ID moves with it.
 func TestMigrateTimer(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(client)
@@ -126,7 +126,8 @@ func TestMigrateRefused(t *testing.T) {
 	require.NoError(t, id.Destroy())
 }
 
-// IDs migrate between two channels while goroutines call Next on both. No call fails.
+// IDs migrate between two channels while other goroutines call Next on both channels. No
+// call may fail.
 func TestMigrateConcurrently(t *testing.T) {
 	s := newParty(t)
 	channels := [2]*party{s, newSibling(s)}

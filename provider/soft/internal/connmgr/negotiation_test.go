@@ -12,7 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A peer that requests too many READs and atomics gets this side's limits.
+// If a peer requests more READs and atomics than this side allows, the numbers are
+// lowered to the limits of this side.
 func TestNegotiationLimits(t *testing.T) {
 	var mine negotiation
 	mine.setPeer(&qpParams{qpn: 5, psn: 6, responderResources: 200, initiatorDepth: 200, rnrRetry: 3}, 16, 8)
@@ -21,7 +22,7 @@ func TestNegotiationLimits(t *testing.T) {
 	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
 }
 
-// A REP can not raise the numbers of READs and atomics that were offered in the REQ.
+// A REP can not raise the numbers of READs and atomics that the REQ has offered.
 func TestREPAboveTheOffer(t *testing.T) {
 	for _, offer := range []cm.ConnParam{
 		{ResponderResources: -1, InitiatorDepth: -1}, {ResponderResources: 3, InitiatorDepth: 2},
@@ -48,7 +49,7 @@ func TestREPAboveTheOffer(t *testing.T) {
 	}
 }
 
-// A side without responder resources allows its peer no READs and atomics.
+// A side without responder resources allows its peer neither READs nor atomics.
 func TestAccessFollowsResources(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

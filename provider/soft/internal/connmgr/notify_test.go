@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// accepted accepts a listener's next request, and returns the passive ID.
+// accepted accepts the next request to a listener, and returns the passive ID.
 func (s *party) accepted(l *cm.ID) *cm.ID {
 	s.T.Helper()
 	passive, _ := s.Request(l)
@@ -20,8 +20,8 @@ func (s *party) accepted(l *cm.ID) *cm.ID {
 	return passive
 }
 
-// notified makes a connection on which the passive side has called Notify. The active
-// side has not fetched Established.
+// notified makes a connection and calls Notify on the passive side. The active side has
+// not yet fetched the event Established.
 func notified(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -38,7 +38,7 @@ func TestNotify(t *testing.T) {
 	active, passive := notified(t, client, server)
 	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState)
 
-	// Want makes the client's channel read the REP and send the RTU.
+	// With this call, the client's channel reads the REP and sends the RTU.
 	client.Want(cm.Established, active)
 	server.Quiet()
 	exchange(t, client, active.QP(), server, passive.QP())
@@ -47,7 +47,7 @@ func TestNotify(t *testing.T) {
 	server.Want(cm.Disconnected, passive)
 }
 
-// The passive side calls Notify, and then Disconnect. The RTU, which arrives later, is
+// The passive side calls Notify and then Disconnect. An RTU that arrives later is
 // ignored.
 func TestNotifyAndLeave(t *testing.T) {
 	client, server := newParty(t), newParty(t)
@@ -60,8 +60,8 @@ func TestNotifyAndLeave(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// The passive side calls Notify and Disconnect before the active side calls Establish.
-// Establish then fails.
+// If the passive side calls Notify and Disconnect before the active side calls Establish,
+// Establish fails.
 func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -79,8 +79,8 @@ func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// If the active side closes its ID without an RTU, the passive side can still call
-// Notify. It gets Established and then Disconnected.
+// If the active side closes its ID without sending an RTU, the passive side can still
+// call Notify. It gets Established and then Disconnected.
 func TestNotifyAfterClientClosed(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -92,7 +92,8 @@ func TestNotifyAfterClientClosed(t *testing.T) {
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
-// After a REJ, Notify fails, even if the application has not fetched the event Rejected.
+// Notify fails after a REJ has arrived, even if the application has not fetched the event
+// Rejected.
 func TestNotifyTooLate(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -103,7 +104,8 @@ func TestNotifyTooLate(t *testing.T) {
 	}
 	client.End(actives[0])
 	client.End(actives[1])
-	ev := server.Next() // One of the two events Rejected is fetched, the other stays queued.
+	// One of the two Rejected events is fetched. The other one stays in the queue.
+	ev := server.Next()
 	require.Equal(t, cm.Rejected, ev.Type)
 	late := passives[0]
 	if ev.ID == late {
@@ -114,8 +116,8 @@ func TestNotifyTooLate(t *testing.T) {
 	server.WantRejected(late, cm.RejectTimeout, false, nil)
 }
 
-// After Notify, the first RTU is ignored. A second one violates the protocol and ends
-// the connection.
+// The first RTU after Notify is ignored. A second RTU violates the protocol and ends the
+// connection.
 func TestNotifyHostile(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

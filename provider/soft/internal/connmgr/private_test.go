@@ -11,11 +11,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// sizes returns the tested lengths of private data: zero, one, and the maximum for m.
+// sizes returns the lengths of private data to test: zero, one, and the largest length
+// for the message m.
 func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
 
-// lend calls a function with n bytes of private data, and then overwrites the bytes. It
-// returns a copy of the original bytes.
+// lend calls a function with n bytes of private data, overwrites these bytes after the
+// call, and returns a copy of the original ones.
 func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	t.Helper()
 	want = bytes.Repeat([]byte{'x', 0}, n)[:n]
@@ -25,8 +26,8 @@ func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	return want
 }
 
-// Private data of each length arrives as it was at the call. The other events have no
-// private data.
+// Private data of each length arrives as it was at the time of the call. Events of other
+// messages have no private data.
 func TestPrivateData(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for i := range 3 {

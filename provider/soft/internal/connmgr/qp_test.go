@@ -11,7 +11,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// placeDatagramQP decides where a UD queue pair receives wire datagrams.
 func TestPlaceDatagramQP(t *testing.T) {
 	own, loopback, none := netip.MustParseAddr("fe80::1"), netip.MustParseAddr("127.0.0.1"), netip.Addr{}
 	peer, port := netip.MustParseAddrPort("[fe80::2]:7"), &madPort{}
@@ -19,10 +18,10 @@ func TestPlaceDatagramQP(t *testing.T) {
 		wireOnly bool // true if the device has no local path
 		local    netip.Addr
 		remote   netip.AddrPort
-		port     *madPort // madPort of the ID: not nil if ResolveAddr has chosen the wire path
+		port     *madPort // field madPort of the ID: not nil if the ID uses the wire path
 		conn     cmConn
-		at       netip.Addr // expected argument of ReceiveAt
-		optional bool       // true if an error of ReceiveAt is ignored
+		at       netip.Addr // address that ReceiveAt must get
+		optional bool       // true if CreateQP must ignore an error of ReceiveAt
 	}{
 		"wire path only":              {wireOnly: true, local: own, at: own},
 		"wire path only, on loopback": {wireOnly: true, local: loopback, at: loopback},

@@ -22,7 +22,7 @@ func eachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
 func TestNoListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
-		bound := s.ID(ps) // This ID does not listen.
+		bound := s.ID(ps) // not listening
 		require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 		for _, dst := range []netip.AddrPort{
 			bound.LocalAddr(),
@@ -62,8 +62,8 @@ func TestRejectNoResources(t *testing.T) {
 	})
 }
 
-// Closing the ID of an unanswered request refuses the request. The client's event says
-// that the refusal is not from the application.
+// If the server closes the ID of a request that it has not answered, the request is
+// refused. The client's event says that the system has refused, not the application.
 func TestDestroyUnanswered(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
@@ -75,8 +75,8 @@ func TestDestroyUnanswered(t *testing.T) {
 	})
 }
 
-// A listener that is closed refuses the requests that were not fetched. This includes
-// the clients in the backlog of its socket.
+// A listener that is closed refuses the requests that its application has not fetched,
+// and also the clients in the backlog of its socket.
 func TestListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client, server := newParty(t), newParty(t)
@@ -94,8 +94,8 @@ func TestListenerCloses(t *testing.T) {
 		client.WantRefusal(ids[1], false, nil)
 		client.WantRefusal(ids[2], false, nil)
 
-		// The ID of the fetched request still works. It does not keep the port, so
-		// another ID can bind the port.
+		// The ID of the fetched request can still be used. It does not reserve the port, so
+		// another ID can bind it.
 		again := server.ID(ps)
 		require.NoError(t, again.Bind(at))
 		server.CreateQP(fetched)
@@ -112,7 +112,6 @@ func TestClientLeavesBeforeAccept(t *testing.T) {
 		passive, _ := server.Request(l)
 		server.CreateQP(passive)
 		client.End(active)
-		// The server gets no event.
 		server.Quiet()
 		if answer == "accept" {
 			require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
@@ -124,8 +123,8 @@ func TestClientLeavesBeforeAccept(t *testing.T) {
 	}
 }
 
-// Accept fails if the client has closed its ID, even if the server has not noticed that
-// yet.
+// Accept fails if the client has closed its ID, even if the server's channel has not yet
+// noticed that.
 func TestClientLeftUnseen(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -149,8 +148,8 @@ func TestClientLeavesAccepted(t *testing.T) {
 	server.WantRejected(passive, cm.RejectTimeout, false, nil)
 }
 
-// timeOut makes a request that the server does not answer. The parameter limit is the
-// time after which the request must time out.
+// timeOut sends a request that the server does not answer. It requires that the request
+// times out after the time limit.
 func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server *party, active, passive *cm.ID) {
 	t.Helper()
 	client, server = newParty(t), newParty(t)
@@ -177,7 +176,8 @@ func TestConnectTimesOut(t *testing.T) {
 	server.Quiet()
 }
 
-// A lookup that times out changes no queue pair, and its late answer is ignored.
+// After the timeout of a SIDR request, no queue pair has changed its state, and a late
+// answer is ignored.
 func TestLookupTimesOut(t *testing.T) {
 	client, server, active, passive := timeOut(t, cm.UDP, sidrTimeout)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
@@ -187,13 +187,13 @@ func TestLookupTimesOut(t *testing.T) {
 	server.Quiet()
 }
 
-// When a lookup's listener closes without an answer, the client's queue pair stays in
-// RTS.
+// If the listener closes without answering a SIDR request, the client's queue pair stays
+// in RTS.
 func TestLookupListenerVanishes(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)
 	active := client.Connecting(cm.UDP, l.LocalAddr(), nil)
-	require.NoError(t, l.Close()) // The listener's channel has not read the lookup yet.
+	require.NoError(t, l.Close()) // The SIDR request has not been read yet.
 	client.WantRefusal(active, false, nil)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 }

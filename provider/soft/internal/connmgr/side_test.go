@@ -26,12 +26,12 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 const safety = cmside.Safety
 
-// A party is one side of a connection: the connection management of a fake device.
+// A party is one side of a connection. It has a Manager and a fake device.
 type party struct {
 	*cmside.Side
 	m   *Manager
 	dev *fakeDevice
-	tc  *channel // transport channel of the side
+	tc  *channel // event channel of the party
 }
 
 func newParty(t *testing.T) *party {
@@ -39,14 +39,14 @@ func newParty(t *testing.T) *party {
 	return openParty(t, &Config{})
 }
 
-// newHostParty returns a party that accepts peers of the user peerproc.User.
+// newHostParty returns a party that also accepts peers of the user peerproc.User.
 func newHostParty(t *testing.T) *party {
 	t.Helper()
 	return openParty(t, &Config{}, peerproc.User)
 }
 
 // openParty makes a party that accepts peers of the given users. Zero fields of cfg get
-// the defaults.
+// their defaults.
 func openParty(t *testing.T, cfg *Config, allowed ...uint32) *party {
 	t.Helper()
 	before := leak.Snapshot()
@@ -66,15 +66,15 @@ func openParty(t *testing.T, cfg *Config, allowed ...uint32) *party {
 	return s
 }
 
-// defaultHalfOpen is Config.MaxHalfOpen unless a test sets it.
+// defaultHalfOpen is the default of Config.MaxHalfOpen in tests.
 const defaultHalfOpen = 512
 
-// testGeometry is the shared memory of the connections in tests.
+// testGeometry is the layout of the shared memory in tests.
 var testGeometry = shm.Geometry{
 	Slots: shm.MinRingSlots, Bytes: shm.MinRingBytes,
 }
 
-// completeConfig returns a copy of cfg without zero fields.
+// completeConfig returns a copy of cfg in which zero fields have their defaults.
 func completeConfig(cfg *Config, dev *fakeDevice, allowed []uint32) *Config {
 	c := *cfg
 	c.Device, c.Engine, c.Start = dev, dev, time.Now()
@@ -102,13 +102,14 @@ func completeConfig(cfg *Config, dev *fakeDevice, allowed []uint32) *Config {
 	return &c
 }
 
-// newEnds returns a table of ends, with a limit of mappings that tests do not reach.
+// newEnds returns a table of shared memory. Its limit of mappings is so high that no test
+// reaches it.
 func newEnds(guid uint64) *shm.Ends {
 	return shm.NewEnds(testGeometry, shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set)), guid)
 }
 
-// requireNothingLeft requires that a closed party has no bindings, open channels or
-// counted connections.
+// requireNothingLeft requires that a party that was closed has no binding, no open
+// channel and no counted connection.
 func (s *party) requireNothingLeft(t *testing.T) {
 	t.Helper()
 	require.Zero(t, s.dev.channels)
@@ -116,15 +117,15 @@ func (s *party) requireNothingLeft(t *testing.T) {
 	require.Empty(t, s.m.UserLimit.Counts())
 }
 
-// OpenChannel opens a channel and stores it in tc, so the party is a cm.Transport.
+// OpenChannel implements cm.Transport. It opens a channel and stores it in tc.
 func (s *party) OpenChannel() (cm.TransportChannel, error) {
 	tc, err := s.m.OpenChannel()
 	s.tc, _ = tc.(*channel)
 	return tc, err
 }
 
-// awaitCount waits until a counter is at least the given value. The test fails if an
-// event arrives before that.
+// awaitCount waits until a counter has at least the given value. The test fails if an
+// event arrives in the meantime.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
 	for s.counted()[name] < value {
@@ -133,15 +134,15 @@ func (s *party) awaitCount(name string, value uint64) {
 	}
 }
 
-// connected makes a listener at the server and connects the client to it. Both sides
-// have queue pairs.
+// connected makes a listener at the server and connects a client to it. Both sides have
+// queue pairs.
 func connected(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	return cmside.Connect(client.Side, server.Side, l)
 }
 
-// peers maps the names of roles to the functions of peer processes.
+// peers maps the roles of peer processes to the functions that they run.
 var peers = map[string]peerproc.Role{
 	"low-port":           peerLowPort,
 	"closed-port-ipv6":   peerClosedPortIPv6,
@@ -157,5 +158,5 @@ var peers = map[string]peerproc.Role{
 	"unmapped-server":    peerUnmappedServer,
 }
 
-// TestPeer is the entry point of a peer process. Elsewhere it does nothing.
+// TestPeer runs the function of a peer process. In the test process it does nothing.
 func TestPeer(t *testing.T) { peerproc.Main(t, peers) }

@@ -15,14 +15,15 @@ import (
 
 func TestAckTimeoutCode(t *testing.T) {
 	for _, c := range []struct{ lifetime, delay, want uint8 }{
-		{16, 15, 17}, // kernel driver rxe, when the kernel assumes the packet lifetime 16
-		{18, 15, 19}, // kernel driver rxe, when the kernel assumes the packet lifetime 18
+		{16, 15, 17}, // the kernel's rxe; the kernel assumes the packet lifetime 16
+		{18, 15, 19}, // the kernel's rxe; the kernel assumes the packet lifetime 18
 		{17, 15, 18},
 		{17, 16, 18},
-		{17, 17, 19}, // twice the lifetime (code 18) plus the delay (code 17), rounded up
+		// twice the packet lifetime (code 18) plus the ACK delay (code 17); rounded up
+		{17, 17, 19},
 		{17, 18, 19},
 		{17, 19, 20},
-		// twice the lifetime (code 18) plus the delay (code 20), rounded down
+		// twice the packet lifetime (code 18) plus the ACK delay (code 20); rounded down
 		{17, 20, 20},
 		{0, 0, 2},
 		{31, 31, 31},
@@ -31,8 +32,8 @@ func TestAckTimeoutCode(t *testing.T) {
 	}
 }
 
-// The passive side uses the ACK timeout of the REQ, unless its code is 0 (none) or 17
-// (the kernel's default).
+// The passive side uses the ACK timeout that the REQ proposes, unless its code is 0 (no
+// timeout) or 17 (the default of Linux after version 6.1).
 func TestAckTimeoutReceived(t *testing.T) {
 	for told, want := range map[uint8]uint8{0: 18, 14: 14, 17: 18, 19: 19, 31: 31} {
 		w := newMADSim(t)
@@ -56,7 +57,7 @@ func ackTimeoutOf(t *testing.T, id *cm.ID) uint8 {
 	return attr.Timeout
 }
 
-// The active side computes its ACK timeout from the REP's ACK delay.
+// The active side computes its ACK timeout from the ACK delay in the REP.
 func TestAckTimeoutFollowsDelay(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
@@ -76,8 +77,8 @@ func TestAckTimeoutFollowsDelay(t *testing.T) {
 // outage is how long the network drops all packets in these tests.
 const outage = 5 * time.Second
 
-// The network fails when a REQ, REP or RTU is sent. Soon after the outage, the
-// connection is established.
+// The network drops all packets when a REQ, REP or RTU is sent. The connection is
+// established soon after the outage.
 func TestWireCMOutage(t *testing.T) {
 	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
 		w := newMADSim(t)

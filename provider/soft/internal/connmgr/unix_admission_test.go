@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// When too many clients wait without a request, the listener closes the oldest client of
-// the user with the most such clients.
+// When too many clients have sent no request, the listener closes the oldest client of
+// the user with the most clients.
 func TestBusiestUsersOldestIsClosed(t *testing.T) {
 	g := &unixListener{}
 	add := func(uid uint32) *client {

@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// someMessages returns messages of each type, with every field set.
+// someMessages returns at least one message of each type. All fields are set.
 func someMessages() []message {
 	fill := func(n int) []byte { return bytes.Repeat([]byte{0xa5}, n) }
 	ends := endpoints{netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddrPort("127.0.0.2:7471")}
@@ -84,7 +84,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that encoding a decoded packet gives the same packet.
+// FuzzDecode checks that a packet does not change when it is decoded and encoded again.
 func FuzzDecode(f *testing.F) {
 	for _, m := range someMessages() {
 		f.Add(encode(m))

@@ -20,10 +20,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A squatter is another user's process that binds names of the server. Its argument is
-// the list of names, separated by commas.
+// A squatter is a process of another user that binds names of the server. Its argument is
+// the list of the names, separated by commas.
 
-// squat binds one socket to each name, and calls prepare with each socket.
+// squat binds a socket to each name, and calls prepare with each socket.
 func squat(t *testing.T, names string, prepare func(fd int)) {
 	for name := range strings.SplitSeq(names, ",") {
 		fd, err := unixsock.Bind(name)
@@ -35,8 +35,8 @@ func squat(t *testing.T, names string, prepare func(fd int)) {
 
 func squatListening(t *testing.T, fd int) { require.NoError(t, unix.Listen(fd, 16)) }
 
-// squatAccepting listens on the names and accepts clients on the last one. It prints the
-// number of bytes that each client has sent.
+// squatAccepting listens on the names, and accepts the clients of the last name. For each
+// client, it prints the number of bytes that the client has sent.
 func squatAccepting(t *testing.T, names string) {
 	var listener int
 	squat(t, names, func(fd int) { listener = fd; squatListening(t, fd) })
@@ -51,7 +51,7 @@ func squatAccepting(t *testing.T, names string) {
 	}
 }
 
-// squatFull listens with a full backlog, and never accepts.
+// squatFull listens on the names until the backlogs are full. It accepts no client.
 func squatFull(t *testing.T, names string) {
 	squat(t, names, func(fd int) {
 		require.NoError(t, unix.Listen(fd, 0))
@@ -68,20 +68,20 @@ func squatFull(t *testing.T, names string) {
 	peerproc.Linger()
 }
 
-// squatBound binds the names and does not listen.
+// squatBound binds the names without listening.
 func squatBound(t *testing.T, names string) {
 	squat(t, names, func(int) {})
 	peerproc.Linger()
 }
 
-// squatted returns the address 127.0.0.1 with the port of l, and the socket name of a
-// listener there.
+// squatted returns the address 127.0.0.1 with the port of l, and the name of a listening
+// socket at this address.
 func squatted(l *cm.ID) (at netip.AddrPort, name string) {
 	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
 	return at, hostport.NewBindAddr(l.PortSpace(), at, false).Name()
 }
 
-// wantConnected accepts an active ID's request, and waits until both sides are
+// wantConnected accepts the request of an active ID, and waits until both sides are
 // connected.
 func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passive *cm.ID) {
 	client.T.Helper()
@@ -99,8 +99,8 @@ func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passi
 	return passive
 }
 
-// If another user listens on the address, the client sends nothing to that user. It
-// connects to the server on the wildcard instead.
+// If a process of another user listens on the address, the client sends it nothing and
+// connects to the server on the wildcard.
 func TestDialSkipsForeignListener(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -118,8 +118,8 @@ func TestDialSkipsForeignListener(t *testing.T) {
 	})
 }
 
-// When only another user's process listens, the error of the dial names the user and the
-// socket.
+// If only a process of another user listens, the error of the dial names this user and
+// the name of the socket.
 func TestDialFindsForeignListenerOnly(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -142,8 +142,8 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	})
 }
 
-// A listener of another user is skipped, even if its backlog is full. If no other
-// process listens, the error of the dial names that user.
+// The dial skips a listener of another user even if its backlog is full. If no other
+// process listens, the error of the dial names this user.
 func TestDialSkipsForeignQueue(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)
@@ -169,7 +169,7 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 	require.Equal(t, counted{"skipped_user_err": 1}, client.counted())
 }
 
-// The search skips a name whose socket does not listen.
+// The dial skips a name whose socket does not listen.
 func TestDialSkipsForeignName(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)
@@ -181,7 +181,8 @@ func TestDialSkipsForeignName(t *testing.T) {
 	wantConnected(client, client.Connecting(cm.TCP, dst, nil), server, l)
 }
 
-// peerAcceptAllowed accepts one connection, and prints the client's credentials.
+// peerAcceptAllowed runs a server that accepts one connection and prints the credentials
+// of the client.
 func peerAcceptAllowed(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -192,7 +193,7 @@ func peerAcceptAllowed(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// Both sides of a connection have their peer's credentials.
+// Both sides of a connection get the credentials of their peers.
 func TestCredentialsOfPeer(t *testing.T) {
 	s := newHostParty(t)
 	line, kill := peerproc.Start(t, "server-credentials", "")
@@ -215,8 +216,8 @@ func TestCredentialsOfPeer(t *testing.T) {
 	require.Equal(t, c, again, "the credentials stay after the peer has ended")
 }
 
-// descriptorsOf returns the descriptors that destroying an ID would close. A descriptor
-// with two owners appears twice.
+// descriptorsOf returns the descriptors that are closed when an ID is destroyed. A
+// descriptor that would be closed twice appears twice.
 func descriptorsOf(i *id) (fds []int) {
 	all := []int{i.reservation.FD, i.reservation.Marker}
 	if c, ok := i.conn.(*unixConn); ok {
@@ -230,8 +231,8 @@ func descriptorsOf(i *id) (fds []int) {
 	return fds
 }
 
-// resolvedWithoutListener makes an ID that has resolved an address on which nobody
-// listens yet. The result listener reserves this address.
+// resolvedWithoutListener makes an ID that has resolved an address where no process
+// listens. The ID listener in the result reserves this address.
 func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostport.Reservation) {
 	client = newParty(t)
 	listener, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false, hostport.EphemeralPorts)
@@ -245,8 +246,8 @@ func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostp
 	return client, i, listener
 }
 
-// wantTransportEvent fetches an event of the given type. It is for IDs that are not used
-// through package cm.
+// wantTransportEvent fetches an event, which must have the given type. It is for IDs that
+// the test uses without package cm.
 func wantTransportEvent(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	t.Helper()
 	var ev cm.TransportEvent
@@ -257,8 +258,8 @@ func wantTransportEvent(t *testing.T, s *party, typ cm.EventType) cm.TransportEv
 	return ev
 }
 
-// When a dial fails, the ID's socket has exactly one owner. It reserves the port until
-// the ID is destroyed.
+// After a failed dial, the socket of the ID has exactly one owner. It reserves the port
+// until the ID is destroyed.
 func TestDialOwnsSocketOnce(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		client, i, _ := resolvedWithoutListener(t)
@@ -295,7 +296,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 	})
 }
 
-// If a security module refuses a connection, the dial returns the error.
+// If a security module refuses the connection, the dial returns its error.
 func TestDialTellsDenial(t *testing.T) {
 	d := &localDial{c: &unixConn{ch: newParty(t).tc}, denied: unix.EACCES}
 	require.ErrorIs(t, d.cause(), unix.EACCES)

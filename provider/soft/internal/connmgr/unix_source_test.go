@@ -17,8 +17,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialNamed connects a socket with the given name, if any, to a listener. The requests
-// of the rawPeer have the source src.
+// dialNamed connects a socket to a listener. The socket is bound to the given name, if it
+// is not empty. The rawPeer sends requests with the source address src.
 func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	t.Helper()
 	fd, err := unixsock.New()
@@ -66,7 +66,8 @@ func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 	r.close()
 }
 
-// The listener refuses a source address that the client's socket does not hold.
+// The listener refuses a request if the name of the client's socket does not reserve the
+// source address in the request.
 func TestForgedSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		own, other := "@rdmaloop/1/"+ps.String(), "@rdmaloop/1/udp"
@@ -98,7 +99,7 @@ func TestForgedSource(t *testing.T) {
 	})
 }
 
-// The listener refuses a destination address of another host.
+// The listener refuses a request whose destination is an address of another host.
 func TestForgedDestination(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		server := newParty(t)
@@ -109,8 +110,8 @@ func TestForgedDestination(t *testing.T) {
 	})
 }
 
-// A request is accepted if the name of the client's socket fits the source: the address,
-// a covering wildcard, or the shared port.
+// The listener accepts a request if the name of the client's socket reserves the source
+// address, a wildcard that covers it, or a share of its port.
 func TestSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {
@@ -126,8 +127,9 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// A client on a shared port is refused if another socket holds the port alone, unless
-// the client's user listens there.
+// If a client shares its source port, and another socket has the port for itself, the
+// listener refuses the client. The listener accepts it if the other socket listens for
+// the same user.
 func TestSharedSource(t *testing.T) {
 	const src = "127.0.0.1:7471"
 	for _, c := range []struct {
@@ -167,8 +169,8 @@ func TestSharedSource(t *testing.T) {
 	}
 }
 
-// wantNoRoom requires a refusal for lack of resources. The given counter must be 1, and
-// all others 0.
+// wantNoRoom requires that the rawPeer was refused for lack of resources. The given
+// counter must be 1, and all other counters 0.
 func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counter string) {
 	t.Helper()
 	server.Quiet()
@@ -180,8 +182,8 @@ func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counte
 	require.Equal(t, counted{counter: 1}, server.counted())
 }
 
-// A client on a shared port is refused if a listener there has a full backlog. The user
-// of such a listener is not known.
+// If a client shares its source port, and a process that listens on the port has a full
+// backlog, the client is refused, because the user of that process is unknown.
 func TestSharedSourceOfBusyListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		name := "@rdmaloop/1/" + ps.String() + "/127.0.0.1/7471"
@@ -206,8 +208,8 @@ func TestSharedSourceOfBusyListener(t *testing.T) {
 	})
 }
 
-// peerUncheckedSource runs a server with enough descriptors to admit a client, but none
-// to check the request's source.
+// peerUncheckedSource runs a server that has enough descriptors to admit a client, but
+// not enough to check the source address of its request.
 func peerUncheckedSource(t *testing.T, address string) {
 	ps, name, src := cm.TCP, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", "127.0.0.1:7471"
 	switch address {
@@ -223,15 +225,15 @@ func peerUncheckedSource(t *testing.T, address string) {
 	taken := peerproc.ExhaustDescriptors(t)
 	_, err := unixsock.IsBound("@rdmaloop/test/unknown")
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	// For the client, the server opens two descriptors: the socket and the admission's.
+	// The server opens two descriptors for the client: its socket and admission.spareFD.
 	unixsock.CloseAll(taken[:2])
 	wantNoRoom(t, server, r, ps, "no_descriptors_err")
 	peerproc.Say("refused")
 	peerproc.Linger()
 }
 
-// Without a descriptor to check the source address, the server refuses the request for
-// lack of resources, not as forged.
+// If no descriptor is free to check the source address, the server refuses the request
+// for lack of resources, and does not take it for forged.
 func TestSourceOutOfDescriptors(t *testing.T) {
 	for _, c := range []string{"TCP", "UDP", "host"} {
 		t.Run(c, func(t *testing.T) {
@@ -242,7 +244,8 @@ func TestSourceOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// A client on a shared port is also refused if another user listens there.
+// If a client shares its source port, and a process of another user listens on the port,
+// the client is refused.
 func TestSharedSourceOfForeignListener(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	server := newParty(t)
@@ -294,8 +297,8 @@ func TestPeerName(t *testing.T) {
 	require.False(t, ok)
 }
 
-// peerUnknownHost is a process without free descriptors. It can not find out whether an
-// address is local.
+// peerUnknownHost runs in a process without free descriptors. The process can not find
+// out whether an address is local.
 func peerUnknownHost(t *testing.T, _ string) {
 	s := newParty(t)
 	a := netip.MustParseAddr("203.0.113.7")
@@ -306,8 +309,8 @@ func peerUnknownHost(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// Without free descriptors, a process can not find out whether an address is local. It
-// gets an error.
+// A process without free descriptors gets an error when it tries to find out whether an
+// address is local.
 func TestOnThisHostOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "unknown-host", "")
 	require.Equal(t, "done", line())

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
-// peerNoDescriptors is a process without free descriptors. It calls a listener's OnReady
-// while no client waits.
+// peerNoDescriptors runs in a process without free descriptors. It calls OnReady of a
+// listener that has no client waiting.
 func peerNoDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -33,8 +33,8 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// Without free descriptors, a listener's OnReady closes the spare descriptors before it
-// accepts a client. If no client waits, OnReady opens the spare descriptors again.
+// A process without free descriptors closes its spare descriptors before a listener
+// accepts a client. If no client waits, OnReady opens them again.
 func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
 	line, kill := peerproc.Start(t, "no-descriptors", "")
 	require.Equal(t, "done", line())

@@ -19,8 +19,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
-// peerRefused sends a connection request and a lookup. Both must be refused, with errors
-// that name this user.
+// peerRefused sends a REQ and a SIDR request. Both must be refused with an error that
+// names the user of this process.
 func peerRefused(t *testing.T, address string) {
 	s := newParty(t)
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
@@ -37,8 +37,8 @@ func peerRefused(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// The requests of a user who is not allowed are refused and counted. The application
-// does not get them.
+// The listener refuses and counts the requests of a user who is not allowed. The
+// application does not get them.
 func TestListenerRefusesUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	s := newParty(t)
@@ -54,9 +54,9 @@ func TestListenerRefusesUser(t *testing.T) {
 	require.NoError(t, lookups.Close())
 }
 
-// peerUnmappedServer runs a server in a user namespace without the test's user. The
-// server must refuse a client of that user. A request to a server of that user must fail
-// too.
+// peerUnmappedServer runs in a user namespace to which the user of the test does not
+// belong. Its server must refuse a client of this user. Its client must get an error from
+// a server of this user.
 func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -73,14 +73,14 @@ func peerUnmappedServer(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// The kernel reports one number, the overflow user ID, for all users outside a user
-// namespace. Such users are refused.
+// A process is refused if its user is outside the user namespace. The kernel reports all
+// such users with one number, the overflow user ID.
 func TestUnmappedUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	s := newHostParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
 	cmd := peerproc.Command("unmapped-server", l.LocalAddr().String())
-	const overflow = 65534 // default of /proc/sys/kernel/overflowuid
+	const overflow = 65534 // default value of /proc/sys/kernel/overflowuid
 	one := []syscall.SysProcIDMap{{ContainerID: overflow, HostID: peerproc.User, Size: 1}}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWUSER, UidMappings: one, GidMappings: one,
@@ -103,8 +103,8 @@ func TestUnmappedUser(t *testing.T) {
 	s.Quiet()
 }
 
-// overflowUser returns the user ID that the kernel reports for users outside the user
-// namespace; see proc_sys_kernel(5), overflowuid.
+// overflowUser returns the overflow user ID of this host (proc_sys_kernel(5),
+// overflowuid).
 func overflowUser(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
