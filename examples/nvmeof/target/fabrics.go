@@ -13,8 +13,10 @@ func (q *queue) planFabrics(c *command) (n int, status nvme.Status) {
 	case t == nvme.FabricsConnect && q.controller == nil:
 		c.dir, c.work = fromHost, q.connect
 		return nvme.ConnectDataSize, nvme.Success
-	case t == nvme.FabricsConnect, q.controller == nil:
+	case t == nvme.FabricsConnect:
 		return 0, nvme.SequenceError.Final()
+	case q.controller == nil:
+		return 0, nvme.InvalidOpcode.Final()
 	case t == nvme.FabricsPropertyGet && q.id == 0:
 		c.work = q.getProperty
 	case t == nvme.FabricsPropertySet && q.id == 0:

@@ -149,7 +149,7 @@ func (h *hostile) sendCommandsFirst() {
 		for opcode := range 256 {
 			r := raw(uint8(opcode))
 			r.Command[4] = nvme.FabricsPropertyGet
-			require.Equal(h.T, nvme.SequenceError.Final(), h.status(q, r), opcode)
+			require.Equal(h.T, nvme.InvalidOpcode.Final(), h.status(q, r), opcode)
 		}
 	}
 }

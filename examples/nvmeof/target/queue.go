@@ -112,7 +112,8 @@ func (q *queue) plan(c *command) (n int, status nvme.Status) {
 	case cmd.Opcode() == nvme.Fabrics:
 		return q.planFabrics(c)
 	case q.controller == nil:
-		return 0, nvme.SequenceError.Final()
+		// Connect is the first command of a queue. Linux's own target answers like this.
+		return 0, nvme.InvalidOpcode.Final()
 	case !q.controller.ready.Load():
 		return 0, nvme.SequenceError.Final()
 	case q.id == 0:
