@@ -7,6 +7,11 @@ FUZZTIME ?= 10s
 DURATION ?= 10m
 SEED     ?= 0
 SYSTEMS  := darwin freebsd windows
+# Modules of their own, for examples that need further modules.
+MODULES  := examples/kvread
+
+# Runs a command in each of the MODULES.
+in_modules = @for module in $(MODULES); do echo "cd $$module; $(1)"; (cd $$module && $(1)) || exit 1; done
 
 NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/shm ./provider/soft/internal/udp ./reactor ./verbs/...
 
@@ -34,6 +39,7 @@ test-full: test test-vm-long fuzz soak
 
 check: lint
 	$(GO) test -timeout $(TIMEOUT) ./...
+	$(call in_modules,$(GO) test -timeout $(TIMEOUT) ./...)
 	@echo 'make check: all passed'
 
 # Installs the programs that are missing, if the user is root on Debian, and else lists them.
@@ -44,18 +50,24 @@ lint:
 	@unformatted=$$($$($(GO) env GOROOT)/bin/gofmt -l .); test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	$(call in_modules,$(GO) vet ./...)
+	@staticcheck=$$($(GO) tool -n staticcheck) && for module in $(MODULES); do (cd $$module && $$staticcheck ./...) || exit 1; done
 
 # The race detector needs cgo. It also detects calls of a loop from another goroutine.
 race:
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $$($(GO) list ./...)
+	$(call in_modules,CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) ./...)
 
 nocgo:
 	CGO_ENABLED=0 $(GO) build ./...
 	CGO_ENABLED=0 $(GO) test -timeout $(TIMEOUT) ./...
+	$(call in_modules,CGO_ENABLED=0 $(GO) build -o /dev/null ./...)
+	$(call in_modules,CGO_ENABLED=0 $(GO) test -timeout $(TIMEOUT) ./...)
 
 # An amd64 processor can run programs for 386, unless the kernel does not support it.
 narrow:
 	CGO_ENABLED=0 GOARCH=386 $(GO) vet ./...
+	$(call in_modules,CGO_ENABLED=0 GOARCH=386 $(GO) vet ./...)
 	@dir=$$(mktemp -d) && trap 'rm -r $$dir' EXIT && \
 	CGO_ENABLED=0 GOARCH=386 $(GO) test -c -o $$dir/probe ./verbs && \
 	if $$dir/probe -test.run '^$$' >/dev/null; then \
@@ -74,6 +86,7 @@ cross:
 	@for os in $(SYSTEMS); do \
 		echo "CGO_ENABLED=0 GOOS=$$os $(GO) vet ./..."; \
 		CGO_ENABLED=0 GOOS=$$os $(GO) vet ./... || exit 1; \
+		for module in $(MODULES); do CGO_ENABLED=0 GOOS=$$os $(GO) -C $$module vet ./... || exit 1; done; \
 	done
 
 # Tests of provider/rdmacore over a stub of libibverbs and librdmacm.
@@ -104,7 +117,7 @@ soak:
 	$(GO) run ./internal/soak -duration $(DURATION) -seed $(SEED)
 
 fuzz:
-	@GO='$(GO)' scripts/fuzz.sh $(FUZZTIME)
+	@GO='$(GO)' MODULES='$(MODULES)' scripts/fuzz.sh $(FUZZTIME)
 
 # Compare with: go run golang.org/x/perf/cmd/benchstat@latest old.txt new.txt
 microbench:

@@ -94,6 +94,11 @@ var arrows = map[string][]string{
 	"examples/nvmeof/initiator":        {"cm", "examples/nvmeof/nvme", "reactor", "verbs"},
 	"examples/nvmeof/nvme":             {},
 	"examples/nvmeof/target":           {"examples/nvmeof/nvme", "reactor", "verbs"},
+	"examples/kvread":                  append([]string{"examples/kvread/client", "examples/kvread/server"}, public...),
+	"examples/kvread/client":           {"cm", "examples/kvread/message", "examples/kvread/pages", "reactor", "verbs"},
+	"examples/kvread/message":          {"reactor"},
+	"examples/kvread/pages":            {},
+	"examples/kvread/server":           {"cm", "examples/kvread/message", "reactor", "verbs"},
 	"bench":                            public,
 	"bench/memory":                     public,
 	"bench/rdmacore":                   public,
@@ -108,6 +113,8 @@ var testArrows = map[string][]string{
 	"reactor": slices.Concat([]string{"provider/soft"}, testSupport),
 
 	"examples/nvmeof/target": {"examples/nvmeof/initiator", "provider/soft"},
+	"examples/kvread/client": {"internal/testutil/leak", "provider/soft"},
+	"examples/kvread/server": {"examples/kvread/client", "internal/testutil/leak", "provider/soft"},
 }
 
 var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim", "provider/soft/internal/nettest", "internal/testutil/faultcq", "provider/providertest"}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every fuzz target of the module in turn, each for the given time (a duration of
+# Runs every fuzz target of the module and of the MODULES below it in turn, each for the given time (a duration of
 # go test, 10s by default). go test runs the seeds of the targets.
 set -eu
 
@@ -28,13 +28,17 @@ fuzz() {
 }
 
 targets=0
-for package in $("$GO" list ./...); do
-	listed=$("$GO" test -list '^Fuzz' "$package") # a separate command, so that a failure ends the script
-	for target in $(echo "$listed" | grep '^Fuzz' || true); do
-		echo "fuzz: $package $target"
-		fuzz "$package" "$target"
-		targets=$((targets + 1))
+for module in . ${MODULES:-}; do
+	cd "$module"
+	for package in $("$GO" list ./...); do
+		listed=$("$GO" test -list '^Fuzz' "$package") # a separate command, so that a failure ends the script
+		for target in $(echo "$listed" | grep '^Fuzz' || true); do
+			echo "fuzz: $package $target"
+			fuzz "$package" "$target"
+			targets=$((targets + 1))
+		done
 	done
+	cd - >/dev/null
 done
 echo "fuzz: $targets targets"
 [ "$targets" -gt 0 ]

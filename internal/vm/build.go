@@ -5,27 +5,34 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 )
 
 // Path of this module, with a slash at the end.
 const module = "github.com/rdmaloop/rdmaloop/"
 
-// Programs for the guest's directory /go, each with the go command that builds it.
+// Programs for the guest's directory /go, each with the go command that builds it, and
+// the directory of its module below this module.
 var goPrograms = []struct {
-	name string
-	make []string
+	name, dir string
+	make      []string
 }{
-	{"echo", []string{"build", module + "examples/echo"}},
-	{"bench", []string{"build", module + "bench"}},
-	{"interop", []string{"build", module + "examples/interop"}},
-	{"nvmeof", []string{"build", module + "examples/nvmeof"}},
-	{"udp.test", []string{"test", "-c", module + "provider/soft/internal/udp"}},
-	{"pairtest.test", []string{"test", "-c", module + "internal/testutil/pairtest"}},
-	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
+	{"echo", "", []string{"build", module + "examples/echo"}},
+	{"bench", "", []string{"build", module + "bench"}},
+	{"interop", "", []string{"build", module + "examples/interop"}},
+	{"nvmeof", "", []string{"build", module + "examples/nvmeof"}},
+	{"kvread", "examples/kvread", []string{"build", module + "examples/kvread"}},
+	{"udp.test", "", []string{"test", "-c", module + "provider/soft/internal/udp"}},
+	{"pairtest.test", "", []string{"test", "-c", module + "internal/testutil/pairtest"}},
+	{"rdmacore.test", "", []string{"test", "-c", module + "provider/rdmacore"}},
 }
 
 // buildPrograms builds the goPrograms in a directory and returns the files.
 func buildPrograms(ctx context.Context, dir string) (tree, error) {
+	root, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", strings.TrimSuffix(module, "/"))
+	if err != nil {
+		return nil, err
+	}
 	files := tree{}
 	for _, program := range goPrograms {
 		out := filepath.Join(dir, program.name)
@@ -35,7 +42,7 @@ func buildPrograms(ctx context.Context, dir string) (tree, error) {
 			// Without symbols, the files need less of the guest's memory.
 			"-ldflags=-s -w",
 			"-o", out, program.make[last])
-		if err := command(ctx, "", "go", args...); err != nil {
+		if err := command(ctx, filepath.Join(strings.TrimSpace(root), program.dir), "go", args...); err != nil {
 			return nil, err
 		}
 		data, err := os.ReadFile(out)
