@@ -177,10 +177,13 @@
 // return the pages of single free buffers. Other devices pin their pages: they can only
 // return a whole memory region of up to 16 MiB, when none of its buffers is in use.
 //
+// The file STORAGE.md of this package is a guide for programs that store data.
+//
 // # Examples
 //
-// The files example_test.go, example_handlers_test.go, example_region_test.go and
-// example_write_test.go of this package have examples, which the tests run:
+// The files example_test.go, example_handlers_test.go, example_region_test.go,
+// example_storage_test.go and example_write_test.go of this package have examples, which
+// the tests run:
 //
 //	Conn.Send           a full send queue
 //	Conn.SendBuffer     sending without a copy

@@ -1,0 +1,160 @@
+package reactor_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+const (
+	blockSize = 4096
+	numBlocks = 100
+)
+
+// This example has the code of STORAGE.md. A server has an arena of blocks. A client,
+// whose loop runs in an event loop of its own, writes all blocks and reads the last
+// one.
+func Example_storage() {
+	memory := make([]byte, numBlocks*blockSize) // or a mapping
+	server := &blockServer{}
+	engine, end := run(server)
+	defer end()
+	var err error
+	server.arena, err = engine.Register(memory, verbs.AccessRemoteRead|verbs.AccessRemoteWrite|verbs.AccessLocalWrite)
+	check(err)
+	listener, err := engine.Listen(loopback, nil)
+	check(err)
+
+	device, err := soft.Open(nil)
+	check(err)
+	defer device.Close()
+	client := &blockClient{}
+	loop, err := reactor.NewLoop(device, client, nil)
+	check(err)
+	client.memory, err = loop.Engine().Alloc(numBlocks*blockSize, verbs.AccessLocalWrite)
+	check(err)
+	for i := range numBlocks {
+		copy(client.memory.Bytes()[i*blockSize:], fmt.Sprint("block ", i))
+	}
+	check(loop.Dial(listener.Addr(), nil))
+	runLoop(loop)
+	// Output: block 99
+}
+
+// A blockServer has an arena of blocks, which all clients can use.
+type blockServer struct {
+	reactor.BaseHandler
+	arena *reactor.Region
+}
+
+// OnConnectRequest tells the client where the arena is.
+func (s *blockServer) OnConnectRequest(req *reactor.ConnRequest) {
+	list, err := s.arena.RemoteOn(req.Device(), 0, len(s.arena.Bytes()))
+	check(err)
+	key, err := list[0].Remote.AppendBinary(nil)
+	check(err)
+	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))
+}
+
+// A blockClient writes all blocks of a server.
+type blockClient struct {
+	dialer
+	memory *reactor.Region
+	arena  reactor.Remote // at the server
+	next   int            // the next block to write
+}
+
+func (b *blockClient) OnOpen(c *reactor.Conn) {
+	check(b.arena.UnmarshalBinary(c.PeerPrivateData()))
+	b.OnWritable(c)
+}
+
+func (b *blockClient) OnWritable(c *reactor.Conn) {
+	for ; b.next < numBlocks; b.next++ {
+		from := reactor.Piece{Region: b.memory, Offset: b.next * blockSize, Length: blockSize}
+		to := b.arena
+		to.Addr += uint64(b.next * blockSize)
+		last := b.next == numBlocks-1
+		err := c.Write(from, to, reactor.SendOptions{Quiet: !last})
+		if errors.Is(err, reactor.ErrWouldBlock) {
+			return // OnWritable is called when there is room
+		}
+		check(err)
+	}
+}
+
+func (b *blockClient) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
+	switch {
+	case err != nil:
+		return // OnClose follows
+	case op.Code == verbs.OpWrite:
+		// All blocks are at the server, and b.memory may be changed.
+		clear(b.memory.Bytes())
+		from := b.arena
+		from.Addr += (numBlocks - 1) * blockSize
+		header, data := reactor.Piece{Region: b.memory, Length: 6}, reactor.Piece{Region: b.memory, Offset: blockSize, Length: 100}
+		check(c.ReadV([]reactor.Piece{header, data}, from, reactor.SendOptions{}))
+	default:
+		memory := b.memory.Bytes()
+		fmt.Printf("%s%s\n", memory[:6], strings.TrimRight(string(memory[blockSize:blockSize+100]), "\x00"))
+		c.Loop().Stop()
+	}
+}
+
+// runLoop runs a loop in the event loop of a program, until the loop has ended.
+func runLoop(loop *reactor.Loop) {
+	epoll, err := poller.New(64) // or the program's own epoll descriptor
+	check(err)
+	defer epoll.Close()
+	_, err = epoll.Add(loop.FD(), poller.Readable, 0)
+	check(err)
+	for {
+		work, err := loop.RunOnce(0)
+		if errors.Is(err, reactor.ErrClosed) {
+			return
+		}
+		check(err)
+		if work > 0 {
+			continue
+		}
+		busy, err := loop.Arm()
+		check(err)
+		if !busy {
+			_, err = epoll.Wait(-1) // also returns for the program's own descriptors
+			check(err)
+		}
+	}
+}
+
+// TestStoragePage checks that the code blocks of STORAGE.md are in this file.
+func TestStoragePage(t *testing.T) {
+	page, err := os.ReadFile("STORAGE.md")
+	require.NoError(t, err)
+	here, err := os.ReadFile("example_storage_test.go")
+	require.NoError(t, err)
+	blocks := strings.Split(string(page), "```go\n")[1:]
+	require.Len(t, blocks, 4)
+	for _, block := range blocks {
+		code, _, found := strings.Cut(block, "```")
+		require.True(t, found)
+		require.Contains(t, withoutIndent(string(here)), withoutIndent(code))
+	}
+}
+
+// withoutIndent removes the spaces at the beginning of each line.
+func withoutIndent(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimLeft(line, "\t "))
+	}
+	return b.String()
+}
