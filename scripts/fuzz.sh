@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs every fuzz target of the module and of the MODULES below it in turn, each for the given time (a duration of
-# go test, 10s by default). go test runs the seeds of the targets.
+# Runs every fuzz target of the module, and of the MODULES below it, in turn. Each target
+# runs for the given time (a duration of go test, 10s by default). go test runs the seeds
+# of the targets.
 set -eu
 
 GO=${GO:-go}
