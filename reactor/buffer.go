@@ -8,9 +8,9 @@ import (
 )
 
 // A Buffer is registered memory of Config.MaxMessage bytes, outside the Go heap. Lease
-// returns an empty Buffer for sending. Message.Keep returns a Buffer with a received
-// message. The application owns the Buffer until Release, or until SendBuffer accepts
-// the Buffer.
+// returns an empty Buffer for sending, and LeaseSize a larger one. Message.Keep returns a
+// Buffer with a received message. The application owns the Buffer until Release, or until
+// SendBuffer accepts the Buffer.
 //
 // Only the goroutine of the Buffer's loop may call the methods. Any goroutine may use
 // the bytes. When the loop ends, the memory is unmapped: see Handler.OnShutdown.

@@ -145,11 +145,15 @@ func (c *Conn) Stats() ConnStats { return c.stats }
 
 // Lease is Loop.Lease for the device of the connection. The error matches ErrClosed after
 // OnClose.
-func (c *Conn) Lease() (*Buffer, error) {
+func (c *Conn) Lease() (*Buffer, error) { return c.LeaseSize(0) }
+
+// LeaseSize is Loop.LeaseSize for the device of the connection. The error matches
+// ErrClosed after OnClose.
+func (c *Conn) LeaseSize(n int) (*Buffer, error) {
 	if c.state >= stateDisconnecting {
 		return nil, operr.Wrap("lease buffer", ErrClosed)
 	}
-	return c.device.lease()
+	return c.device.lease(n)
 }
 
 // MaxInFlight returns how many operations of the application may be outstanding: see

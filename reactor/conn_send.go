@@ -75,14 +75,14 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	if err := o.checkMessage(); err != nil {
 		return err
 	}
-	if err := c.checkSend(0); err != nil {
-		return err
-	}
 	if err := c.checkInvalidate(&o); err != nil {
 		return err
 	}
-	if buf == nil || buf.chunk.slab != &c.device.slab || buf.state != bufferLeased {
+	if buf == nil || buf.chunk.slab.device != c.device || buf.state != bufferLeased {
 		return errForeignBuffer
+	}
+	if err := c.checkSend(buf.length); err != nil {
+		return err
 	}
 	c.sendBuffer(buf, &o)
 	return nil

@@ -166,9 +166,10 @@
 //	                              invalidated the key; at last in OnClose
 //
 // Buffers are pieces of registered memory outside the Go heap, of Config.MaxMessage
-// bytes each. The handler may use a received message until OnMessage returns, and longer
-// if it calls Message.Keep. A buffer that was kept, or leased with Lease, belongs to
-// the caller until Release, or until SendBuffer accepts it.
+// bytes each. LeaseSize leases larger ones, in classes whose sizes are powers of two. The
+// handler may use a received message until OnMessage returns, and longer if it calls
+// Message.Keep. A buffer that was kept, or leased with Lease or LeaseSize, belongs to the
+// caller until Release, or until SendBuffer accepts it.
 //
 // The connections of a loop share receive buffers: see Config.SharedRecvBuffers and
 // Config.MinRecvBuffers. A connection whose peer sends only immediates needs none: see
@@ -226,6 +227,7 @@ package reactor
 //	domain.go             protection domains of an engine
 //	slab.go               registered memory, cut into buffers
 //	slab_trim.go          returning unused memory to the system
+//	size_classes.go       buffers of several sizes
 //	recv_queue.go         receive queue of a connection
 //	loop_state.go         states of a loop
 //	epoll_schedule.go     when a loop that does not sleep checks epoll

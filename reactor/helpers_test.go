@@ -262,3 +262,15 @@ func remoteOf(t testing.TB, c *reactor.Conn, r *reactor.Region) reactor.Remote {
 	require.Len(t, r.Bytes(), list[0].Length)
 	return list[0].Remote
 }
+
+// passTrimInterval advances the clock of l by TrimEvery, and runs l until it has checked
+// all chunks.
+func passTrimInterval(t *testing.T, l *reactor.Loop) {
+	t.Helper()
+	reactor.AdvanceClock(l, reactor.TrimEvery)
+	for range 1000 {
+		reactor.AdvanceClock(l, reactor.TrimPause)
+		_, err := l.RunOnce(0)
+		require.NoError(t, err)
+	}
+}

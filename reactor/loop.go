@@ -121,12 +121,18 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 //
 // If dev belongs to another provider, the error is verbs.ErrForeign. Other errors mean
 // that there is no memory, or that the device can not be opened.
-func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) {
+func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) { return l.LeaseSize(dev, 0) }
+
+// LeaseSize is Lease for a buffer of at least n bytes, at most 1 GiB. A buffer that is
+// larger than Config.MaxMessage has a power of two bytes, and a memory region of its own.
+// The loop keeps its memory for about 40 s after Release, for later calls with the same
+// power of two. If n is out of range, the error is a *verbs.ParamError.
+func (l *Loop) LeaseSize(dev verbs.Device, n int) (*Buffer, error) {
 	d, err := l.ownDevice(dev)
 	if err != nil {
 		return nil, operr.Wrap("lease buffer", err)
 	}
-	return d.lease()
+	return d.lease(n)
 }
 
 // Post makes the loop call fn. Functions are called in the order of posting. Any

@@ -21,8 +21,11 @@ type loopDevice struct {
 	queues     []*completionQueue // queues[0] stays open until the loopDevice is closed
 	next       int                // index in queues at which the next poll begins
 	slab       slab
+	classes    sizeClasses
 	sharedRecv *sharedRecv     // nil if each connection has a receive queue of its own
 	trimTimer  timerheap.Timer // timer that calls trim
+	// trimsClasses is true while a round of trim has finished slab, but not classes.
+	trimsClasses bool
 	// lastWQEReports says whether connections wait for verbs.AsyncQPLastWQE.
 	lastWQEReports lastWQEReports
 	failure        error // error after which no more completions are expected, or nil
@@ -76,7 +79,11 @@ func (d *loopDevice) open() (err error) {
 	if d.domain, err = l.engine.domains.of(d.dev); err != nil {
 		return err
 	}
-	d.slab = slab{pd: d.domain.pd, size: cfg.MaxMessage, huge: cfg.HugePages, onGrow: d.startTrimTimer}
+	d.slab = slab{
+		device: d, pd: d.domain.pd, access: verbs.AccessLocalWrite,
+		size: cfg.MaxMessage, huge: cfg.HugePages, onGrow: d.startTrimTimer,
+	}
+	d.classes = sizeClasses{template: d.slab}
 	d.group, err = cq.NewGroup(d.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),
 		Progress: verbs.ProgressManual,
@@ -239,6 +246,7 @@ func (d *loopDevice) close() (err error) {
 		err = firstError(err, d.sharedRecv.close())
 	}
 	err = firstError(err, d.slab.close())
+	err = firstError(err, d.classes.close())
 	for _, q := range d.queues {
 		err = firstError(err, q.queue.Close())
 	}
@@ -252,9 +260,13 @@ func (d *loopDevice) close() (err error) {
 	return err
 }
 
-// lease implements Loop.Lease and Conn.Lease.
-func (d *loopDevice) lease() (*Buffer, error) {
-	b, err := d.slab.get()
+// lease implements Loop.LeaseSize and Conn.LeaseSize.
+func (d *loopDevice) lease(n int) (*Buffer, error) {
+	err := checkRange("buffer size", n, 0, maxLease)
+	var b *Buffer
+	if err == nil {
+		b, err = d.leaseSize(n)
+	}
 	if err != nil {
 		return nil, operr.Wrap("lease buffer", err)
 	}

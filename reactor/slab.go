@@ -20,8 +20,11 @@ const (
 // A slab is registered memory, divided into buffers of one size. It grows by chunks.
 // trim returns unused memory to the system.
 type slab struct {
+	device *loopDevice // device to which the slab belongs; nil in tests
 	pd     verbs.PD
-	size   int // size of a buffer in bytes
+	access verbs.Access // access rights of the memory
+	size   int          // size of a buffer in bytes
+	single bool         // each chunk has one buffer, and no memory is kept for later
 	huge   bool
 	onGrow func() // called after each new chunk; may be nil
 
@@ -130,6 +133,9 @@ func (s *slab) grow() (*chunk, error) {
 		return s.chunks[freed], s.allocChunk(s.chunks[freed])
 	}
 	count := min(max(minChunk, len(s.all)), maxChunk, max(1, chunkBytes/s.stride()))
+	if s.single {
+		count = 1
+	}
 	if len(s.all)+count > 1<<slotBits {
 		return nil, &verbs.ParamError{Field: "buffers", Value: int64(len(s.all) + count), Limit: 1 << slotBits}
 	}
@@ -143,7 +149,7 @@ func (s *slab) grow() (*chunk, error) {
 // allocChunk allocates the memory of a chunk and adds its buffers to the slab.
 func (s *slab) allocChunk(c *chunk) error {
 	stride := s.stride()
-	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: c.count * stride, Access: verbs.AccessLocalWrite, HugePages: s.huge})
+	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: c.count * stride, Access: s.access, HugePages: s.huge})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (s *slab) trim() (more bool, err error) {
 		case c.mr == nil:
 		case c.usedSinceTrim:
 			c.usedSinceTrim, c.freeAtDiscard, c.scanned = false, nil, 0
-		case c.used == 0 && c.pos > 0:
+		case c.used == 0 && (c.pos > 0 || s.single):
 			s.trimNext++
 			return true, s.freeChunk(c)
 		case c.freeAtDiscard != c.free || c.scanned > 0:

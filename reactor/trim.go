@@ -33,13 +33,28 @@ func (d *loopDevice) trim() {
 	if d.sharedRecv != nil {
 		d.loop.recordError(d.sharedRecv.closeUnused())
 	}
-	more, err := d.slab.trim()
-	d.loop.recordError(err)
-	if more {
+	if d.trimBuffers() {
 		d.loop.setTimer(&d.trimTimer, trimPause)
 		return
 	}
-	if d.trimQueues() || d.slab.count > 0 {
+	if d.trimQueues() || d.slab.count > 0 || d.classes.bytes() > 0 {
 		d.startTrimTimer()
 	}
+}
+
+// trimBuffers releases unused memory of one slab. It reports whether this round over all
+// slabs has further steps.
+func (d *loopDevice) trimBuffers() (more bool) {
+	if !d.trimsClasses {
+		more, err := d.slab.trim()
+		d.loop.recordError(err)
+		d.trimsClasses = !more
+		if more {
+			return true
+		}
+	}
+	more, err := d.classes.trim()
+	d.loop.recordError(err)
+	d.trimsClasses = more
+	return more
 }

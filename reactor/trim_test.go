@@ -31,18 +31,6 @@ func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	return bytes
 }
 
-// passTrimInterval advances the clock of l by TrimEvery, and runs l until it has checked
-// all chunks.
-func passTrimInterval(t *testing.T, l *reactor.Loop) {
-	t.Helper()
-	reactor.AdvanceClock(l, reactor.TrimEvery)
-	for range 1000 {
-		reactor.AdvanceClock(l, reactor.TrimPause)
-		_, err := l.RunOnce(0)
-		require.NoError(t, err)
-	}
-}
-
 // TestMemoryReturnedAfterClose checks that buffers of closed connections occupy no
 // physical memory while other connections stay open.
 func TestMemoryReturnedAfterClose(t *testing.T) {

@@ -1,0 +1,74 @@
+package reactor_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// TestLeaseSize checks the sizes of leased buffers, that a released buffer is leased
+// again without an allocation, and that unused memory is returned.
+func TestLeaseSize(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	p.drive(t, func() bool { return p.client.Stats().BufferBytes > 0 })
+	base := p.client.Stats().BufferBytes
+	for _, c := range []struct{ n, capacity int }{{0, 4096}, {4096, 4096}, {4097, 8192}, {8192, 8192}, {100_000, 1 << 17}, {1 << 20, 1 << 20}} {
+		b, err := p.dialed.LeaseSize(c.n)
+		require.NoError(t, err)
+		require.Equal(t, c.capacity, b.Cap())
+		require.Empty(t, b.Bytes())
+		require.NoError(t, b.SetLen(b.Cap()))
+		b.Bytes()[b.Cap()-1] = 1
+		require.NoError(t, b.Release())
+		require.ErrorIs(t, b.Release(), verbs.ErrState)
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		b, err := p.dialed.LeaseSize(1 << 20)
+		if err != nil || b.Release() != nil {
+			t.Error("lease or release failed")
+		}
+	}))
+	p.drive(t, func() bool { return p.client.Stats().BufferBytes >= base+(1<<20) })
+	passTrim := func() {
+		for range 3 {
+			passTrimInterval(t, p.client)
+		}
+	}
+	passTrim()
+	p.drive(t, func() bool { return p.client.Stats().BufferBytes <= base })
+
+	kept, err := p.dialed.LeaseSize(5000)
+	require.NoError(t, err)
+	passTrim()
+	require.NoError(t, kept.SetLen(8192))
+	kept.Bytes()[8191] = 1
+	require.NoError(t, kept.Release())
+}
+
+// TestLeaseSizeErrors checks sizes out of range, and messages that are too long.
+func TestLeaseSizeErrors(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	for _, n := range []int{-1, 1<<30 + 1} {
+		_, err := p.dialed.LeaseSize(n)
+		var param *verbs.ParamError
+		require.ErrorAs(t, err, &param)
+		require.EqualValues(t, n, param.Value)
+	}
+	b, err := p.dialed.LeaseSize(5000)
+	require.NoError(t, err)
+	require.ErrorIs(t, p.accepted.SendBuffer(b), verbs.ErrForeign)
+	require.NoError(t, b.SetLen(4097))
+	var param *verbs.ParamError
+	require.ErrorAs(t, p.dialed.SendBuffer(b), &param)
+	require.Equal(t, "message", param.Field)
+	require.NoError(t, b.SetLen(4096))
+	require.NoError(t, p.dialed.SendBuffer(b))
+	require.ErrorIs(t, b.Release(), verbs.ErrState)
+	require.NoError(t, p.dialed.Close())
+	p.closed(t)
+	_, err = p.dialed.LeaseSize(5000)
+	require.ErrorIs(t, err, reactor.ErrClosed)
+}
