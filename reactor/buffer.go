@@ -36,6 +36,12 @@ type Buffer struct {
 	// Connection whose receive queue lacks this buffer, or nil. Release returns the
 	// buffer to that queue.
 	refillFor *Conn
+
+	// The message was replaced in its receive queue by another buffer, or was never in one.
+	detached     bool
+	announcement bool       // the message announces a long message
+	charged      *longState // connection whose longMemory counts the buffer, or nil
+	shownTo      *longState // connection whose peer knows the remote key of the buffer, or nil
 }
 
 // A bufferState says who uses a buffer, or where the buffer waits.
@@ -84,6 +90,10 @@ func (b *Buffer) recycle() {
 	if c := b.refillFor; c != nil {
 		b.refillFor = nil
 		c.repost(b)
+		return
+	}
+	if b.charged != nil || b.shownTo != nil {
+		b.recycleLong()
 		return
 	}
 	b.chunk.slab.put(b)
@@ -153,9 +163,13 @@ func (m Message) Keep() *Buffer {
 		return nil
 	case b == &m.conn.loop.inlineBuffer:
 		return m.conn.keepInline()
+	case b.chunk == nil: // LongMessage.Accept: the memory belongs to the application
+		return nil
 	}
-	m.conn.replace(b)
-	b.state = bufferLeased
+	if !b.detached {
+		m.conn.replace(b)
+	}
+	b.state, b.detached = bufferLeased, false
 	return b
 }
 

@@ -76,6 +76,19 @@ func (l *Loop) onMessage(c *Conn, b *Buffer) {
 	l.callbackEnd(t)
 }
 
+func (l *Loop) onLongMessage(c *Conn, h LongHandler) {
+	t := l.callbackStart()
+	h.OnLongMessage(c, (*LongMessage)(c.long))
+	l.callbackEnd(t)
+}
+
+// onPart calls OnPart. Only a LongHandler can have called LongMessage.Parts.
+func (l *Loop) onPart(c *Conn, p Part) {
+	t := l.callbackStart()
+	c.handler.(LongHandler).OnPart(c, p)
+	l.callbackEnd(t)
+}
+
 func (l *Loop) onCompletion(c *Conn, op Op, err error) {
 	t := l.callbackStart()
 	c.handler.OnCompletion(c, op, err)

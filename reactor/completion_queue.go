@@ -52,7 +52,7 @@ func (d *loopDevice) cqDepth() int {
 // too, because after an error they also complete. Receives from a shared queue do not
 // count: openQueue reserves their places.
 func (d *loopDevice) completionsPerConn(own bool) int {
-	sends := d.loop.cfg.MaxInFlight + 1
+	sends := d.loop.cfg.MaxInFlight + 1 + d.loop.cfg.longSlots()
 	if !own {
 		return sends
 	}

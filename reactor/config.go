@@ -1,7 +1,6 @@
 package reactor
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -58,11 +57,29 @@ type Config struct {
 	// MaxInFlight is how many operations one connection may have outstanding. Zero means
 	// 63. The send queue has one more entry, rounded up to a power of two.
 	MaxInFlight int
-	// MaxMessage is the size in bytes of a receive buffer and of the longest message.
+	// MaxMessage is the size in bytes of a receive buffer and of the longest message that
+	// is not a long message: see MaxLongMessage.
 	// Zero means 4096. Both sides should use the same value. A message longer than the
 	// peer's buffer ends the connection. The sender gets verbs.StatusRemInvReqErr, and
 	// the receiver verbs.StatusLocLenErr.
 	MaxMessage int
+	// MaxLongMessage is the length in bytes of the longest message that this side accepts,
+	// more than MaxMessage and at most 1 GiB. Zero means that there are no long messages:
+	// every message has at most MaxMessage bytes. Otherwise MaxMessage must be at least
+	// 256. See "Long messages" in the comment of the package.
+	MaxLongMessage int
+	// LongConnBytes is how much memory for long messages of the peer one connection may
+	// use at a time, in bytes. A buffer counts from its first READ until it is released,
+	// with its whole size, which is a power of two. Zero means MaxLongMessage, rounded up
+	// to a power of two. The minimum is 256 KiB.
+	//
+	// If the handler is no LongHandler, this side accepts no message for which
+	// LongConnBytes does not suffice.
+	LongConnBytes int
+	// LongLoopBytes is the same for all connections of a loop together. Connections that
+	// need more wait for each other. Zero means four times LongConnBytes, at
+	// most the largest int. The minimum is LongConnBytes.
+	LongLoopBytes int
 	// MaxInline is the size in bytes of the largest message that is sent inline. Zero
 	// means 128. Negative means none. An inline message is copied into the work request,
 	// and needs no registered memory. The device may have a lower limit.
@@ -200,6 +217,9 @@ type Config struct {
 	Place func(req *ConnRequest) *Loop
 }
 
+// defaultMaxMessage is Config.MaxMessage if that is zero. Arbitrary.
+const defaultMaxMessage = 4096
+
 const (
 	// maxQueue is the largest number of requests in one queue. Arbitrary.
 	maxQueue = 1 << 20
@@ -236,6 +256,9 @@ func (c *Config) check() error {
 	if err := c.checkNumbers(); err != nil {
 		return err
 	}
+	if err := c.checkLong(); err != nil {
+		return err
+	}
 	return c.checkTimes()
 }
 
@@ -252,6 +275,9 @@ func (c *Config) checkNumbers() error {
 		{"MaxPosted", c.MaxPosted, 0, math.MaxInt32},
 		{"MaxInFlight", c.MaxInFlight, 0, maxQueue},
 		{"MaxMessage", c.MaxMessage, 0, 1 << 30},
+		{"MaxLongMessage", c.MaxLongMessage, 0, maxLease},
+		{"LongConnBytes", c.LongConnBytes, 0, math.MaxInt},
+		{"LongLoopBytes", c.LongLoopBytes, 0, math.MaxInt},
 		{"MaxInline", c.MaxInline, -1, 1 << 16},
 		{"MaxConns", c.MaxConns, -1, maxConns},
 		{"SharedRecvBuffers", c.SharedRecvBuffers, -1, maxQueue},
@@ -323,7 +349,8 @@ func (c *Config) setDefaults() {
 	if c.MaxConns = orDefault(c.MaxConns, 8192); c.MaxConns < 0 {
 		c.MaxConns = maxConns
 	}
-	c.MaxMessage = orDefault(c.MaxMessage, 4096)
+	c.MaxMessage = orDefault(c.MaxMessage, defaultMaxMessage)
+	c.setLongDefaults()
 	c.MaxInline = orNone(c.MaxInline, 128)
 	c.MaxWindows = orNone(c.MaxWindows, 16)
 	c.SignalEvery = orDefault(c.SignalEvery, (c.MaxInFlight+3)/4)
@@ -355,33 +382,3 @@ func orDefault[T int | time.Duration](v, fallback T) T {
 
 // orNone returns v if v is positive, fallback if v is zero, and 0 if v is negative.
 func orNone(v, fallback int) int { return max(0, orDefault(v, fallback)) }
-
-// checkRange returns a *verbs.ParamError for fieldName if v is out of range.
-func checkRange(fieldName string, v, low, high int) error {
-	switch {
-	case v < low:
-		return &verbs.ParamError{Field: fieldName, Value: int64(v), Limit: int64(low), Reason: "too small"}
-	case v > high:
-		return &verbs.ParamError{Field: fieldName, Value: int64(v), Limit: int64(high)}
-	}
-	return nil
-}
-
-// checkTime returns a *verbs.ParamError for fieldName if v is negative. The value in the
-// error is in nanoseconds.
-func checkTime(fieldName string, v time.Duration) error {
-	if v >= 0 {
-		return nil
-	}
-	return &verbs.ParamError{Field: fieldName, Value: int64(v), Reason: fmt.Sprintf("%v is negative", v)}
-}
-
-// checkTimeUpTo is checkTime with an upper limit.
-func checkTimeUpTo(fieldName string, v, high time.Duration) error {
-	if v <= high {
-		return checkTime(fieldName, v)
-	}
-	return &verbs.ParamError{
-		Field: fieldName, Value: int64(v), Limit: int64(high), Reason: fmt.Sprintf("%v is longer than the limit, %v", v, high),
-	}
-}

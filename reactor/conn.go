@@ -57,6 +57,7 @@ type Conn struct {
 	// catchUp polls the CQ before a time limit ends the connection.
 	catchUp catchUp
 
+	long         *longState        // nil unless both sides have agreed on long messages
 	lastWQE      lastWQE           // see conn_shared_buffer.go
 	deviceEvents deviceEventsState // whether the events of the device were fetched, see conn_device_events.go
 
@@ -153,6 +154,18 @@ func (c *Conn) LeaseSize(n int) (*Buffer, error) {
 	if c.state >= stateDisconnecting {
 		return nil, operr.Wrap("lease buffer", ErrClosed)
 	}
+	return c.lease(n)
+}
+
+// lease returns an empty buffer of at least n bytes, in state bufferLeased. The peer may
+// know the key of a buffer that is larger than Config.MaxMessage.
+func (c *Conn) lease(n int) (*Buffer, error) {
+	if c.long != nil && n > c.device.slab.size && n <= maxLease {
+		if b := c.long.shown.take(c.device.bufferSize(n)); b != nil {
+			b.length = 0
+			return b, nil
+		}
+	}
 	return c.device.lease(n)
 }
 
@@ -161,7 +174,7 @@ func (c *Conn) LeaseSize(n int) (*Buffer, error) {
 func (c *Conn) MaxInFlight() int { return c.loop.cfg.MaxInFlight }
 
 // InFlight returns how many operations of the application are outstanding.
-func (c *Conn) InFlight() int { return int(c.flow.outstanding() - c.flow.probes) }
+func (c *Conn) InFlight() int { return int(c.flow.ofApp()) + c.longOutstanding() }
 
 // enter moves the connection to a state without a time limit.
 func (c *Conn) enter(s connState) {

@@ -88,7 +88,7 @@ func (c *Conn) repeatTimeout() { c.loop.timers.Set(&c.stateTimer, c.loop.clock.n
 // drain begins to close if every send is confirmed. Otherwise it posts a probe, whose
 // completion confirms unsignaled sends.
 func (c *Conn) drain() {
-	if c.flow.outstanding() == 0 {
+	if c.flow.outstanding() == 0 && c.longOutstanding() == 0 {
 		c.closeReason.setCause(nil)
 		c.enter(stateCloseBegun)
 		c.close()
@@ -97,7 +97,7 @@ func (c *Conn) drain() {
 	if !c.stateTimer.Running() {
 		c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
 	}
-	if c.flow.probes == 0 {
+	if c.flow.probes == 0 && c.flow.outstanding() > 0 {
 		c.probe()
 	}
 }
@@ -105,9 +105,10 @@ func (c *Conn) drain() {
 // onDrainTimeout is called at the time limit of stateDraining. It first handles waiting
 // confirmations, because the loop may have been delayed.
 func (c *Conn) onDrainTimeout() {
-	done := c.flow.outstanding() == 0 || c.catchUp.poll(c.queue)
+	unconfirmed := func() bool { return c.flow.outstanding() > 0 || c.longOutstanding() > 0 }
+	done := !unconfirmed() || c.catchUp.poll(c.queue)
 	switch {
-	case c.state != stateDraining || c.flow.outstanding() == 0:
+	case c.state != stateDraining || !unconfirmed():
 	case !done:
 		c.repeatTimeout()
 	default:
@@ -238,6 +239,9 @@ func (c *Conn) failOutstanding() {
 	err := firstError(c.closeReason.cause, firstError(c.closeReason.peerErr, ErrPeerClosed))
 	for c.flow.outstanding() > 0 {
 		c.retire(err)
+	}
+	if c.long != nil {
+		c.failLong(err)
 	}
 }
 

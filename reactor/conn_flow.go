@@ -16,14 +16,16 @@ type sendFlow struct {
 	head        uint32 // running number that the next request gets
 	unsignaled  uint32 // number of requests accepted since the last signaled request
 	probes      uint32 // number of outstanding requests that are probes
+	internal    uint32 // number of outstanding requests for long messages that are not the application's
 	writableDue bool   // a send was refused for lack of room; OnWritable must follow
 }
 
-// newSendFlow makes a sendFlow with room for limit requests of the application and one
-// probe. The parameter signalEvery is Config.SignalEvery.
-func newSendFlow(limit, signalEvery int) sendFlow {
+// newSendFlow makes a sendFlow with room for limit requests of the application, one probe
+// and the given number of internal requests. The parameter signalEvery is
+// Config.SignalEvery.
+func newSendFlow(limit, signalEvery, internal int) sendFlow {
 	size := uint32(1)
-	for size < uint32(limit)+1 {
+	for size < uint32(limit+1+internal) {
 		size <<= 1
 	}
 	return sendFlow{limit: uint32(limit), signalEvery: uint32(signalEvery), mask: size - 1}
@@ -35,6 +37,9 @@ func (f *sendFlow) size() int { return int(f.mask) + 1 }
 // outstanding returns the number of requests accepted and not completed.
 func (f *sendFlow) outstanding() uint32 { return f.head - f.tail }
 
+// ofApp returns the number of outstanding requests of the application.
+func (f *sendFlow) ofApp() uint32 { return f.outstanding() - f.probes - f.internal }
+
 // inFlight returns the number of requests posted and not completed.
 func (f *sendFlow) inFlight() uint32 { return f.posted - f.tail }
 
@@ -42,12 +47,12 @@ func (f *sendFlow) inFlight() uint32 { return f.posted - f.tail }
 func (f *sendFlow) staged() uint32 { return f.head - f.posted }
 
 // full reports whether there is no room for another request of the application.
-func (f *sendFlow) full() bool { return f.outstanding()-f.probes >= f.limit }
+func (f *sendFlow) full() bool { return f.ofApp() >= f.limit }
 
 // next returns the slot of the next request, and whether to signal the request. The
 // request that fills the queue is signaled, because otherwise the queue would stay full.
 func (f *sendFlow) next(signal bool) (slot uint32, signaled bool) {
-	return f.head & f.mask, signal || f.unsignaled+1 >= f.signalEvery || f.outstanding()+1-f.probes >= f.limit
+	return f.head & f.mask, signal || f.unsignaled+1 >= f.signalEvery || f.ofApp()+1 >= f.limit
 }
 
 // accepted counts the request for which next() has returned a slot.
@@ -91,7 +96,7 @@ func (f *sendFlow) retire() (slot uint32) {
 // writable reports whether to call OnWritable. OnWritable is called once after refused
 // sends, when at most half of the limit is outstanding.
 func (f *sendFlow) writable() bool {
-	if !f.writableDue || f.outstanding()-f.probes > f.limit/2 {
+	if !f.writableDue || f.ofApp() > f.limit/2 {
 		return false
 	}
 	f.writableDue = false

@@ -13,7 +13,7 @@ func TestSendFlowAgainstAModel(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		limit := 1 + rng.IntN(20)
-		f := newSendFlow(limit, 1+rng.IntN(limit+2))
+		f := newSendFlow(limit, 1+rng.IntN(limit+2), 0)
 		type wr struct {
 			slot     uint32
 			signaled bool
@@ -59,7 +59,7 @@ func firstSignaled[T any](list []T, is func(T) bool) int {
 }
 
 func TestSendFlowRefusesUnpostedSlots(t *testing.T) {
-	f := newSendFlow(4, 1)
+	f := newSendFlow(4, 1, 0)
 	slot, _ := f.accept(false)
 	require.Zero(t, f.covers(slot), "the request is staged and not posted")
 	f.posted++
@@ -71,7 +71,7 @@ func TestSendFlowRefusesUnpostedSlots(t *testing.T) {
 }
 
 func TestSendFlowHasPlaceForAProbe(t *testing.T) {
-	f := newSendFlow(4, 4)
+	f := newSendFlow(4, 4, 0)
 	for range 4 {
 		require.False(t, f.full())
 		f.accept(false)
@@ -85,7 +85,7 @@ func TestSendFlowHasPlaceForAProbe(t *testing.T) {
 }
 
 func TestSendFlowWritableOnce(t *testing.T) {
-	f := newSendFlow(4, 1)
+	f := newSendFlow(4, 1, 0)
 	for range 4 {
 		f.accept(false)
 	}
@@ -102,7 +102,7 @@ func TestSendFlowWritableOnce(t *testing.T) {
 // TestSendFlowRetiresStaged checks that retire() completes a request that was never
 // posted.
 func TestSendFlowRetiresStaged(t *testing.T) {
-	f := newSendFlow(4, 1)
+	f := newSendFlow(4, 1, 0)
 	f.accept(false)
 	f.accept(false)
 	f.posted++

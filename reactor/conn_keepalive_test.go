@@ -22,13 +22,18 @@ func freeWirePort(t testing.TB) uint16 {
 }
 
 // wireLoop makes a loop on a device with only the wire path. The test calls RunOnce.
-func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
+func wireLoop(t testing.TB, h reactor.Handler, port uint16) *reactor.Loop {
+	// The ACK timeout is short, so that an absent peer soon uses up the retries. It is
+	// rounded up to 4.096 µs * 2^13 = 33.6 ms.
+	return wireLoopWith(t, h, port, &reactor.Config{AckTimeout: 33 * time.Millisecond})
+}
+
+// wireLoopWith is wireLoop with a Config.
+func wireLoopWith(t testing.TB, h reactor.Handler, port uint16, cfg *reactor.Config) *reactor.Loop {
 	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	// The ACK timeout is short, so that an absent peer soon uses up the retries. It is
-	// rounded up to 4.096 µs * 2^13 = 33.6 ms.
-	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 33 * time.Millisecond})
+	l, err := reactor.NewLoop(p, h, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l

@@ -18,6 +18,9 @@ func (c *Conn) Close() error {
 	c.endedByApp = true
 	c.enter(stateDraining)
 	c.catchUp.reset()
+	if c.long != nil {
+		c.discardLong()
+	}
 	c.scheduleAdvance()
 	return nil
 }

@@ -2,7 +2,6 @@ package reactor
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -34,17 +33,6 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 // tooManyConns returns the error of a loop that already has limit connections.
 func tooManyConns(limit int) error {
 	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
-}
-
-// asNoResources makes an error match verbs.ErrNoResources. It does not change an error
-// that matches verbs.ErrPeerGone, verbs.ErrState or verbs.ErrClosed.
-func asNoResources(err error) error {
-	for _, other := range []error{verbs.ErrNoResources, verbs.ErrPeerGone, verbs.ErrState, verbs.ErrClosed} {
-		if errors.Is(err, other) {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: %w", verbs.ErrNoResources, err)
 }
 
 // startDial makes the connection for a call of Dial and begins to resolve the address of
@@ -123,6 +111,7 @@ func (c *Conn) routeResolved() error {
 	param := c.dial.param
 	param.ResponderResources = min(param.ResponderResources, attr.MaxQPRdAtom)
 	param.InitiatorDepth = min(param.InitiatorDepth, attr.MaxQPInitRdAtom)
+	param.PrivateData = c.offer(param.PrivateData, cm.MessageConnect, param.InitiatorDepth)
 	return c.id.Connect(connParam(&param))
 }
 
@@ -137,6 +126,12 @@ func (c *Conn) setNegotiated(ev *cm.Event) {
 		RNRRetryCount:      ev.Param.RNRRetryCount,
 	}
 	c.peerPrivate = ev.Param.PrivateData
+	if c.loop.cfg.MaxLongMessage > 0 {
+		user, limit, ok := splitOffer(c.peerPrivate, cm.MaxPrivateData(cm.TCP, cm.MessageAccept))
+		if c.peerPrivate = user; ok {
+			c.agree(limit)
+		}
+	}
 	c.process = processOf(c.id)
 }
 
@@ -200,6 +195,10 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	}
 	c.context = p.Context
 	param := c.request.acceptParam(p, c.device.dev.Attr())
+	agreed := c.request.hasOffer && !c.immediatesOnly
+	if agreed {
+		param.PrivateData = c.offer(param.PrivateData, cm.MessageAccept, param.InitiatorDepth)
+	}
 	if err := c.id.Accept(connParam(&param)); err != nil {
 		return err
 	}
@@ -209,6 +208,9 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 		FlowControl:        param.FlowControl,
 		RetryCount:         c.request.param.RetryCount,
 		RNRRetryCount:      c.request.param.RNRRetryCount,
+	}
+	if agreed {
+		c.agree(c.request.longLimit)
 	}
 	return nil
 }
@@ -245,7 +247,7 @@ func (c *Conn) makeQP() (err error) {
 // makeSendQueue sets the fields of the connection that describe its send queue.
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
-	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery)
+	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery, cfg.longSlots())
 	c.maxInline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
 	c.maxSGE = cfg.maxPieces(c.device.dev)
 }

@@ -61,6 +61,9 @@ func (c *Conn) oneSided(code verbs.Opcode, local *Piece, remote Remote, imm uint
 	if err := c.checkSend(0); err != nil {
 		return err
 	}
+	if code == verbs.OpWriteImm && c.longWindowFull() {
+		return c.wouldBlock()
+	}
 	at := len(c.batch.sges)
 	use, err := c.addPiece(code, local)
 	if err != nil {

@@ -49,8 +49,15 @@ func (c *Conn) recvInline(wc *verbs.WC, data []byte) {
 }
 
 // deliver passes one message to OnMessage, and stages its buffer for posting unless the
-// application keeps it.
+// application keeps it. A message behind a long message waits.
 func (c *Conn) deliver(b *Buffer) {
+	if c.long == nil || !c.takesMessage(b) {
+		c.deliverNow(b)
+	}
+}
+
+// deliverNow is deliver for a message that must not wait.
+func (c *Conn) deliverNow(b *Buffer) {
 	l := c.loop
 	if c.state != stateOpen && c.discardsMessages() {
 		l.stats.Discarded++
@@ -88,6 +95,9 @@ func (c *Conn) replace(b *Buffer) {
 func (c *Conn) repost(b *Buffer) {
 	switch {
 	case b.chunk == nil: // Loop.inlineBuffer is in no queue
+	case b.detached:
+		b.detached = false
+		b.recycle()
 	case c.sharesRecv():
 		c.device.stageShared(b)
 	case c.state > stateDraining, c.immediatesOnly:

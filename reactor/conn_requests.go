@@ -6,10 +6,13 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type requestKind uint8
 
 const (
-	requestOp     requestKind = iota // all fields of the sendRequest have a meaning
-	requestPlain                     // the request is only counted; the other fields have no meaning
-	requestProbe                     // the request was posted by Conn.probe
-	requestWindow                    // the request binds or invalidates the window whose key is in bytes
+	requestOp           requestKind = iota // all fields of the sendRequest have a meaning
+	requestPlain                           // the request is only counted; the other fields have no meaning
+	requestProbe                           // the request was posted by Conn.probe
+	requestWindow                          // the request binds or invalidates the window whose key is in bytes
+	requestAnnouncement                    // a control message that announces a long message
+	requestControl                         // another control message
+	requestLongRead                        // a READ of a long message
 )
 
 // A sendRequest describes an outstanding send request.

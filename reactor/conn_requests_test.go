@@ -13,7 +13,7 @@ import (
 func TestSendRequests(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for _, limit := range []int{1, 5, 63} {
-		f := newSendFlow(limit, 1)
+		f := newSendFlow(limit, 1, 0)
 		f.tail = math.MaxUint32 - 20
 		f.posted, f.head = f.tail, f.tail
 		var s sendRequests
@@ -33,7 +33,7 @@ func TestSendRequests(t *testing.T) {
 		}
 		require.Greater(t, retired, uint64(100))
 	}
-	f := newSendFlow(63, 16)
+	f := newSendFlow(63, 16, 0)
 	var s sendRequests
 	slot, _ := f.next(false)
 	s.add(&f, slot)

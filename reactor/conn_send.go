@@ -7,9 +7,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Send sends a copy of b, at most Config.MaxMessage bytes. The message is posted at the
-// end of the loop's turn, or by Flush. If Send returns nil, either the message is
-// confirmed later or the connection ends with an error.
+// Send sends a copy of b, at most Config.MaxMessage bytes, or more if both sides have set
+// Config.MaxLongMessage. The message is posted at the end of the loop's turn, or by
+// Flush. If Send returns nil, either the message is confirmed later or the connection
+// ends with an error.
 //
 // The errors:
 //
@@ -33,8 +34,11 @@ func (c *Conn) SendWith(b []byte, o SendOptions) error {
 
 // send sends a copy of b with options that were checked.
 func (c *Conn) send(b []byte, o *SendOptions) error {
-	if err := c.checkSend(len(b)); err != nil {
+	if err := c.checkMessage(len(b), o); err != nil {
 		return err
+	}
+	if c.isLong(len(b)) {
+		return c.sendLongCopy(b, o)
 	}
 	if len(b) <= c.maxInline {
 		if !c.sendDirect(b, o) {
@@ -81,10 +85,26 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	if buf == nil || buf.chunk.slab.device != c.device || buf.state != bufferLeased {
 		return errForeignBuffer
 	}
-	if err := c.checkSend(buf.length); err != nil {
+	if buf.shownTo != nil && buf.shownTo != c.long {
+		return c.sendCopyOf(buf, &o)
+	}
+	if err := c.checkMessage(buf.length, &o); err != nil {
 		return err
 	}
+	if c.isLong(buf.length) {
+		return c.sendLongBuffer(buf, &o)
+	}
 	c.sendBuffer(buf, &o)
+	return nil
+}
+
+// sendCopyOf sends a copy of the message in b, because another peer may know the key of
+// b. After an error b still belongs to the caller.
+func (c *Conn) sendCopyOf(b *Buffer, o *SendOptions) error {
+	if err := c.send(b.Bytes(), o); err != nil {
+		return err
+	}
+	b.recycle()
 	return nil
 }
 
@@ -103,10 +123,7 @@ func (c *Conn) checkSend(size int) error {
 			Reason: fmt.Sprintf("Config.MaxMessage is %d", c.loop.cfg.MaxMessage),
 		})
 	case c.flow.full():
-		c.flow.writableDue = true
-		c.stats.QueueFull++
-		c.loop.stats.QueueFull++
-		return ErrWouldBlock
+		return c.wouldBlock()
 	}
 	return nil
 }
@@ -120,11 +137,22 @@ func (c *Conn) checkInvalidate(o *SendOptions) error {
 	return operr.Wrap("send", c.device.checkWindows())
 }
 
+// wouldBlock counts a refused operation and returns its error. OnWritable must follow.
+func (c *Conn) wouldBlock() error {
+	c.flow.writableDue = true
+	c.stats.QueueFull++
+	c.loop.stats.QueueFull++
+	return ErrWouldBlock
+}
+
 // acceptOp stages an operation and counts it as accepted. The caller sets the payload.
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, report reportWhen) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
 	c.liveness.sent()
+	if c.long != nil && isMessage(code) {
+		c.long.send.count++
+	}
 	wr, r := c.stage(code, report == reportAlways)
 	wr.Flags |= o.flags()
 	wr.Imm, wr.RKey = o.Imm, o.Invalidate
@@ -179,6 +207,9 @@ func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
 	c.loop.stats.Accepted++
 	c.loop.stats.SendRequests++
 	c.liveness.sent()
+	if c.long != nil {
+		c.long.send.count++
+	}
 	if o.Notify {
 		*r = sendRequest{code: verbs.OpSend, tag: o.Tag, bytes: uint32(len(b)), report: reportAlways}
 	} else {
@@ -261,8 +292,11 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	if wc.Status == verbs.StatusSuccess {
 		c.retire(nil)
 	} else {
-		keepalive := c.requests.at(slot).kind == requestProbe && c.state == stateOpen
-		c.retire(c.fail(wc, keepalive))
+		kind := c.requests.at(slot).kind
+		if kind == requestLongRead {
+			c.longReadFailed(wc)
+		}
+		c.retire(c.fail(wc, kind == requestProbe && c.state == stateOpen))
 	}
 	c.afterSent()
 }
@@ -281,6 +315,9 @@ func (c *Conn) retire(err error) {
 		if c.loop.closingUses > 0 {
 			c.confirmQuiet()
 		}
+		return
+	case requestAnnouncement, requestControl, requestLongRead:
+		c.retireInternal(r, err)
 		return
 	}
 	c.countResult(err)
@@ -323,6 +360,7 @@ func (c *Conn) afterSent() {
 	switch {
 	case c.state != stateOpen:
 		c.scheduleAdvance()
+	case c.long != nil && c.long.send.windowFull():
 	case c.flow.writable():
 		c.loop.onWritable(c)
 	}

@@ -26,8 +26,9 @@ func (c *Conn) WriteV(local []Piece, remote Remote, o SendOptions) error {
 }
 
 // SendV sends one message that consists of several pieces, without a copy, at most
-// Config.MaxMessage bytes. The memory must not change until OnCompletion, or longer with
-// SendOptions.Quiet. The slice is not kept. The errors are those of Write.
+// Config.MaxMessage bytes. A longer message needs verbs.AccessRemoteRead: see "Long
+// messages" in the comment of the package. The memory must not change until OnCompletion,
+// or longer with SendOptions.Quiet. The slice is not kept. The errors are those of Write.
 func (c *Conn) SendV(message []Piece, o SendOptions) error {
 	if err := o.checkQuiet(verbs.OpSend); err != nil {
 		return err
@@ -37,6 +38,15 @@ func (c *Conn) SendV(message []Piece, o SendOptions) error {
 	}
 	if err := c.checkInvalidate(&o); err != nil {
 		return err
+	}
+	if c.long != nil {
+		size := totalLength(message)
+		if err := c.checkMessage(size, &o); err != nil {
+			return err
+		}
+		if c.isLong(size) {
+			return c.sendLongPieces(message, &o)
+		}
 	}
 	return c.vectored(o.sendCode(), message, Remote{}, &o, uint64(c.loop.cfg.MaxMessage))
 }
@@ -51,6 +61,9 @@ func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 	}
 	if err := c.checkSend(len(b)); err != nil {
 		return err
+	}
+	if o.HasImm && c.longWindowFull() {
+		return c.wouldBlock()
 	}
 	if len(b) <= c.maxInline {
 		wr, r := c.acceptWrite(remote, &o)
@@ -78,6 +91,9 @@ func (c *Conn) acceptWrite(remote Remote, o *SendOptions) (*verbs.SendWR, *sendR
 func (c *Conn) vectored(code verbs.Opcode, pieces []Piece, remote Remote, o *SendOptions, limit uint64) error {
 	if err := c.checkSend(0); err != nil {
 		return err
+	}
+	if isMessage(code) && c.longWindowFull() {
+		return c.wouldBlock()
 	}
 	at := len(c.batch.sges)
 	total, err := c.addPieces(code, pieces, limit)

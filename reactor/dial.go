@@ -13,8 +13,8 @@ import (
 
 // DialOptions are the options of a connection that this side opens. Dial copies them.
 type DialOptions struct {
-	// PrivateData is sent to the peer with the connection request, at most 56 bytes. It
-	// may arrive padded with zeros, see cm.ConnParam.
+	// PrivateData is sent to the peer with the connection request, at most 56 bytes, or 48
+	// if Config.MaxLongMessage is set. It may arrive padded with zeros, see cm.ConnParam.
 	PrivateData []byte
 	// Loop is the loop that gets the connection. Nil means that Config.Balance chooses.
 	Loop *Loop
@@ -149,7 +149,7 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 		value, low, high int
 	}{
 		{"port", int(addr.Port()), 1, math.MaxUint16},
-		{"private data", len(o.PrivateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageConnect)},
+		{"private data", len(o.PrivateData), 0, e.cfg.privateRoom(cm.MessageConnect)},
 		{"retry count", o.RetryCount, -1, verbs.MaxRetry},
 		{"RNR retry count", o.RNRRetryCount, -1, verbs.MaxRetry},
 		{"responder resources", o.ResponderResources, -1, math.MaxUint8},

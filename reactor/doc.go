@@ -137,6 +137,39 @@
 // of the connection sees the data of an earlier WRITE. For the order of a READ and later
 // operations see SendOptions.Fence.
 //
+// # Long messages
+//
+// If both sides set Config.MaxLongMessage, a message may be longer than
+// Config.MaxMessage. Send, SendBuffer and SendV send it like any other message. The
+// receiver gets it in the order of sending. Its bytes are not sent: the sender announces
+// address, key and length, and the receiver READs them, in pieces of up to 256 KiB.
+//
+//	Send        copies the message to a Buffer
+//	SendBuffer  sends a Buffer of LeaseSize without a copy
+//	SendV       sends pieces of Regions that have verbs.AccessRemoteRead, without a copy
+//
+// The memory of SendBuffer and SendV is in use until the receiver has read the message.
+// Then OnCompletion is called, perhaps after that of later operations. A receiver that
+// keeps its messages delays that without a limit: see Conn.SetDeadline. SendV reports a
+// long message always, so it can not be Quiet. At most 15 messages may follow a long
+// message that the receiver has not read: then Send returns ErrWouldBlock, and OnWritable
+// is called later. Operations that are not messages do not wait.
+//
+// The receiver reads a long message into a Buffer, and OnMessage gets it whole. A
+// LongHandler can choose for each message to get it in memory of a Region, in parts as
+// they arrive, or not at all. The buffers of a connection and of a loop that have long
+// messages are limited by Config.LongConnBytes and Config.LongLoopBytes. Further long
+// messages wait, and their senders do not lose them.
+//
+// The two sides agree with 8 bytes at the end of the private data of request and reply. A
+// connection with ImmediatesOnly has no long messages. A peer that knows nothing of long
+// messages gets messages of up to Config.MaxMessage bytes, and nothing else. Control
+// messages have immediate data, but the application's messages may have any immediate
+// data, also the same. While a long message is being
+// read, its memory can be read by every peer that knows its key: see Remote. A Buffer
+// whose key was announced is used again on the same connection only. A false address,
+// key or length ends the connection with a *LongMessageError.
+//
 // # Memory
 //
 // A Region is registered memory of the engine. One Region serves the connections of all
@@ -158,6 +191,7 @@
 //
 //	Send, SendWith, WriteBytes    when the call returns, because the bytes are copied
 //	SendBuffer, SendBufferWith    never: the connection releases the Buffer
+//	SendV of a long message       in OnCompletion, when the peer has read it
 //	SendV, Write, WriteV, Read,   in OnCompletion; with SendOptions.Quiet in the
 //	ReadV, WriteImm               OnCompletion of a later operation; at last in OnClose
 //	CompareSwap, FetchAdd         no memory: the result is in Op.Value
@@ -210,6 +244,7 @@ package reactor
 //	pin_linux.go          pinning a thread to a CPU
 //	pin_other.go          the same function for other systems
 //	wrid.go               ids of work requests
+//	ranges.go             checks of the ranges of parameters
 //	op.go                 operations and their options
 //	remote.go             address and key of a peer's memory
 //	mailbox.go            queue of the functions that were posted
@@ -268,6 +303,9 @@ package reactor
 //	completion_queue.go   completion queues of one device
 //	catch_up.go           handling completions before a time limit ends a connection
 //	trim.go               releasing memory and completion queues that are not used
+//	long_format.go        long messages: formats
+//	long_state.go         long messages: agreement, state of a connection
+//	long_memory.go        long messages: limits of memory
 //	conn_life.go          reasons to close a connection
 //	conn_recv.go          receiving messages
 //	empty_recv.go         receives without buffers
@@ -276,6 +314,10 @@ package reactor
 //	conn_ops.go           one-sided operations
 //	conn_vector.go        operations with several pieces, and with a copy
 //	window.go             memory that only the peer of one connection may use
+//	long_send.go          long messages: sending
+//	long_receive.go       long messages: order, delivery, end
+//	long_handler.go       long messages: choice of the application
+//	long_read.go          long messages: READs
 //	conn_time.go          deadlines, idle timeout, keepalive
 //	conn_shared_buffer.go waiting for shared buffers before a queue pair is closed
 //	conn_device_events.go waiting for the events of a device before a connection ends

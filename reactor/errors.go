@@ -101,3 +101,14 @@ func firstError(err, other error) error {
 	}
 	return other
 }
+
+// asNoResources makes an error match verbs.ErrNoResources. It does not change an error
+// that matches verbs.ErrPeerGone, verbs.ErrState or verbs.ErrClosed.
+func asNoResources(err error) error {
+	for _, other := range []error{verbs.ErrNoResources, verbs.ErrPeerGone, verbs.ErrState, verbs.ErrClosed} {
+		if errors.Is(err, other) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", verbs.ErrNoResources, err)
+}

@@ -100,7 +100,7 @@ func (c *Conn) onDisconnected(err error) {
 		// The application has called Close, so the disconnect itself is not an error.
 		// But the sends that were not confirmed fail.
 		cause = nil
-		c.closeReason.unconfirmed = c.flow.outstanding() > 0
+		c.closeReason.unconfirmed = c.flow.outstanding() > 0 || c.longOutstanding() > 0
 	}
 	c.beginClose(cause)
 	c.scheduleAdvance()

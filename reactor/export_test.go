@@ -236,3 +236,42 @@ func FirstDevice(e *Engine) verbs.Device {
 
 // Probe makes c post a keepalive probe.
 func Probe(c *Conn) { c.probe() }
+
+// LongBytes returns how many bytes of the buffers of l have long messages of peers.
+func LongBytes(l *Loop) int { return l.longUsed }
+
+// FirstControlImm is the immediate data of the first control messages of a connection.
+const FirstControlImm = firstControlImm
+
+// LongWindow is how many messages a peer may have sent since the beginning of a long one.
+const LongWindow = longWindow
+
+// SendControl sends b as a control message for long messages, without checking it.
+func SendControl(c *Conn, b []byte) {
+	wr, r := c.stage(verbs.OpSendImm, true)
+	c.flow.internal++
+	wr.Imm = c.long.send.imm
+	r.kind = requestControl
+	wr.Inline, wr.Flags = c.batch.copyBytes(b), wr.Flags|verbs.SendInline
+}
+
+// A Segment is a segment of an announcement.
+type Segment struct {
+	Remote Remote
+	Length uint32
+}
+
+// Announcement returns an encoded announcement.
+func Announcement(segments ...Segment) []byte {
+	m := control{kind: controlAnnounce}
+	for _, s := range segments {
+		m.add(segment{remote: s.Remote, length: s.Length})
+	}
+	return m.appendTo(nil)
+}
+
+// AgreesOnLong reports whether both sides of c have agreed on long messages.
+func AgreesOnLong(c *Conn) bool { return c.long != nil }
+
+// IgnoreWindow makes c send more messages than the peer has to keep.
+func IgnoreWindow(c *Conn) { c.long.send.announced = c.long.send.done }

@@ -180,8 +180,9 @@ func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 type pair struct {
 	client, server               *reactor.Loop
 	dialed, accepted             *reactor.Conn
-	dialCloseErr, acceptCloseErr error // error that OnClose got on each side
-	dialCloses, acceptCloses     int   // number of calls of OnClose on each side
+	dialCloseErr, acceptCloseErr error          // error that OnClose got on each side
+	dialCloses, acceptCloses     int            // number of calls of OnClose on each side
+	localAddr                    netip.AddrPort // for further calls of Dial
 }
 
 func (p *pair) drive(t testing.TB, cond func() bool) {

@@ -34,17 +34,18 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
 		return operr.Wrap(op, tooManyLoops(c.NumLoops, attr.NumCompVectors))
 	}
-	// A CQ needs entries for MaxInFlight sends, one probe, and the receives.
+	// A CQ needs entries for MaxInFlight sends, one probe, long messages and the receives.
+	other := 1 + c.longSlots()
 	if shared := c.sharedRecvSizes(dev).base; shared > 0 {
 		if err := c.checkSharedRecv(attr); err != nil {
 			return operr.Wrap(op, err)
 		}
-		return operr.Wrap(op, checkRange("MaxInFlight", c.MaxInFlight, 1, min(attr.MaxQPWR-1, attr.MaxCQE-1-shared)))
+		return operr.Wrap(op, checkRange("MaxInFlight", c.MaxInFlight, 1, min(attr.MaxQPWR-other, attr.MaxCQE-other-shared)))
 	}
-	if err := checkRange("MaxInFlight", c.MaxInFlight, 1, min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)); err != nil {
+	if err := checkRange("MaxInFlight", c.MaxInFlight, 1, min(attr.MaxQPWR-other, (attr.MaxCQE-other)/2)); err != nil {
 		return operr.Wrap(op, err)
 	}
-	return operr.Wrap(op, c.checkMinRecv(min(attr.MaxQPWR, attr.MaxCQE-1-c.MaxInFlight)/2))
+	return operr.Wrap(op, c.checkMinRecv(min(attr.MaxQPWR, attr.MaxCQE-other-c.MaxInFlight)/2))
 }
 
 // defaultMaxPieces is Config.MaxPieces if that is zero. Arbitrary.
@@ -65,7 +66,7 @@ func (c *Config) checkSharedRecv(attr verbs.DeviceAttr) error {
 	if err := checkRange("SharedRecvBuffers", c.SharedRecvBuffers, 0, most); err != nil {
 		return err
 	}
-	return c.checkMinRecv(min(attr.MaxSRQWR, attr.MaxCQE-1-c.MaxInFlight) - sharedRecvBatch)
+	return c.checkMinRecv(min(attr.MaxSRQWR, attr.MaxCQE-1-c.longSlots()-c.MaxInFlight) - sharedRecvBatch)
 }
 
 // checkMinRecv checks MinRecvBuffers. The parameter limit is how many buffers the device

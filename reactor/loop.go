@@ -48,6 +48,8 @@ type Loop struct {
 	conns          connTable
 	dirty          []*Conn   // connections with requests to post
 	closing        connQueue // connections whose advance() must be called
+	longUsed       int       // sum of longMemory.used of all connections, at most Config.LongLoopBytes
+	longRow        connQueue // connections that wait for memory for long messages
 	closingUses    int       // number of closed uses of regions with operations under way
 	liveConns      int       // number of connections that are not in StateClosed
 	openingConns   int       // number of connections in a state before stateOpen

@@ -84,6 +84,9 @@ func (d *loopDevice) open() (err error) {
 		size: cfg.MaxMessage, huge: cfg.HugePages, onGrow: d.startTrimTimer,
 	}
 	d.classes = sizeClasses{template: d.slab}
+	if cfg.MaxLongMessage > 0 {
+		d.classes.template.access |= verbs.AccessRemoteRead
+	}
 	d.group, err = cq.NewGroup(d.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),
 		Progress: verbs.ProgressManual,
@@ -141,7 +144,7 @@ func (d *loopDevice) qpAttr(q *completionQueue, own bool) *verbs.QPInitAttr {
 		SendCQ: q.cq(),
 		RecvCQ: q.cq(),
 		Caps: verbs.QPCaps{
-			MaxSendWR: cfg.MaxInFlight + 1, MaxSendSGE: cfg.maxPieces(d.dev),
+			MaxSendWR: cfg.MaxInFlight + 1 + cfg.longSlots(), MaxSendSGE: cfg.maxPieces(d.dev),
 			MaxRecvWR: cfg.ownRecvBuffers(), MaxRecvSGE: 1,
 			MaxInline: min(cfg.MaxInline, d.dev.Attr().MaxInline),
 		},

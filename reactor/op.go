@@ -207,3 +207,8 @@ func (o *SendOptions) flags() verbs.SendFlags {
 	}
 	return f
 }
+
+// isMessage reports whether the operation causes a call of OnMessage at the peer.
+func isMessage(code verbs.Opcode) bool {
+	return isSend(code) || code == verbs.OpWriteImm
+}

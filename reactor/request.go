@@ -23,6 +23,8 @@ type ConnRequest struct {
 	process     peerProcess
 	device      verbs.Device
 	privateData []byte
+	hasOffer    bool   // the peer offers long messages, and this side receives them too
+	longLimit   uint32 // length in bytes of the longest message that the peer accepts
 	param       cm.MessageParam
 
 	loop    atomic.Pointer[Loop] // loop that gets the connection; nil until loopFor has chosen it
@@ -35,7 +37,8 @@ type ConnRequest struct {
 
 // AcceptParams are the parameters of Accept. The zero value and nil mean the defaults.
 type AcceptParams struct {
-	// PrivateData is sent to the peer, at most 196 bytes. Accept copies it.
+	// PrivateData is sent to the peer, at most 196 bytes, or 188 if Config.MaxLongMessage
+	// is set. Accept copies it.
 	PrivateData []byte
 	// ResponderResources and InitiatorDepth replace the fields of Config with the same
 	// names, unless they are zero. A negative number means none. Accept limits both to
@@ -100,7 +103,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 	if p != nil {
 		params = *p
 	}
-	if err := params.check(); err != nil {
+	if err := params.check(r.engine.cfg.privateRoom(cm.MessageAccept)); err != nil {
 		return operr.Wrap(op, err)
 	}
 	if err := r.placedErr(); err != nil {
@@ -160,9 +163,10 @@ func (r *ConnRequest) placedErr() error {
 // decisionErr returns the reason why the request can not be answered any more, or nil.
 func (r *ConnRequest) decisionErr() error { return decision(r.decided.Load()).err() }
 
-// check returns a *verbs.ParamError for the first parameter that is out of range.
-func (p *AcceptParams) check() error {
-	if err := checkRange("private data", len(p.PrivateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageAccept)); err != nil {
+// check returns a *verbs.ParamError for the first parameter that is out of range. The
+// parameter room is the largest length of the private data.
+func (p *AcceptParams) check(room int) error {
+	if err := checkRange("private data", len(p.PrivateData), 0, room); err != nil {
 		return err
 	}
 	if err := checkRange("responder resources", p.ResponderResources, -1, math.MaxUint8); err != nil {

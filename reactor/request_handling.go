@@ -12,10 +12,14 @@ import (
 func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	param := ev.Param
 	param.PrivateData = nil
+	data, limit, ok := ev.Param.PrivateData, uint32(0), false
+	if e.cfg.MaxLongMessage > 0 {
+		data, limit, ok = splitOffer(data, cm.MaxPrivateData(cm.TCP, cm.MessageConnect))
+	}
 	return &ConnRequest{
 		engine: e, listener: ev.Listener.Context().(*Listener), id: ev.ID,
 		local: ev.ID.LocalAddr(), remote: ev.ID.RemoteAddr(), device: ev.ID.Device(),
-		process: processOf(ev.ID), privateData: ev.Param.PrivateData, param: param,
+		process: processOf(ev.ID), privateData: data, hasOffer: ok, longLimit: limit, param: param,
 	}
 }
 

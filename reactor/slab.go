@@ -93,7 +93,7 @@ func (s *slab) copyOf(b *Buffer) (*Buffer, error) {
 // put returns a buffer to the free list of its chunk.
 func (s *slab) put(b *Buffer) {
 	c := b.chunk
-	b.state, b.refillFor = bufferFree, nil
+	b.state, b.refillFor, b.detached = bufferFree, nil, false
 	b.next, c.free = c.free, b
 	c.used--
 	if c.pos < s.searchFrom {

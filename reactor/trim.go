@@ -55,6 +55,13 @@ func (d *loopDevice) trimBuffers() (more bool) {
 	}
 	more, err := d.classes.trim()
 	d.loop.recordError(err)
-	d.trimsClasses = more
-	return more
+	if d.trimsClasses = more; more {
+		return true
+	}
+	for c := range d.loop.conns.all() {
+		if c.device == d && c.long != nil {
+			c.long.shown.trim()
+		}
+	}
+	return false
 }

@@ -1,0 +1,298 @@
+package reactor
+
+import (
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A longMode says how a long message is received.
+type longMode uint8
+
+const (
+	// longIdle: no long message is being received, and no message waits. A long message
+	// leads to one of the other states. Its last byte, or Discard, leads back.
+	longIdle longMode = iota
+	// longWhole: the message is read into a buffer, and OnMessage gets the buffer.
+	longWhole
+	// longInto: the message is read into memory of the application, and OnMessage gets
+	// the memory. See LongMessage.Accept.
+	longInto
+	// longParts: the message is read into several buffers, and OnPart gets each of them.
+	// See LongMessage.Parts.
+	longParts
+	// longDiscarded: nothing is read any more. The message ends when no READ is
+	// outstanding.
+	longDiscarded
+)
+
+// A longReceive has the long message of the peer that is being received, and the
+// messages that wait behind it. A connection receives one long message at a time.
+type longReceive struct {
+	imm     uint32 // immediate data of the control messages of the peer
+	depth   int    // number of READs that may be outstanding
+	mode    longMode
+	message control // announcement of the message
+	total   int     // length of the message in bytes
+
+	at       int    // index of the segment with the next byte to read
+	offset   uint32 // offset of this byte in the segment
+	posted   int    // number of bytes for which READs were posted
+	received int    // number of bytes that were read
+
+	// reads has the READs with the numbers completed to started-1, modulo 2^32.
+	reads     [maxLongReads]longRead
+	started   uint32
+	completed uint32
+
+	buffer *Buffer // in longWhole the buffer for the message; nil before the first READ
+	// In longInto the memory for the message.
+	piece Piece
+	// alias describes piece to OnMessage. It belongs to no slab.
+	alias Buffer
+
+	waiting  bufferList // messages that wait until the long message was delivered
+	waits    int        // number of elements of waiting
+	finished uint32     // number of long messages that were read or discarded, modulo 2^32
+	doneDue  bool       // controlDone must be sent as soon as the send queue has room
+}
+
+// A longRead is one outstanding READ.
+type longRead struct {
+	length int
+	buffer *Buffer // in longParts the buffer for the part, and else nil
+}
+
+// outstanding returns the number of outstanding READs.
+func (r *longReceive) outstanding() int { return int(r.started - r.completed) }
+
+// takesMessage handles a message that was received on a connection with long messages. If
+// it reports false, the message is for the application, and may be delivered now.
+func (c *Conn) takesMessage(b *Buffer) bool {
+	r := &c.long.receive
+	b.announcement = false
+	if b.opcode == verbs.WCRecv && b.flags&verbs.WCWithImm != 0 && b.imm == r.imm {
+		switch reason := c.long.scratch.decode(b.Bytes()); {
+		case reason != "":
+			c.violated(0, reason)
+		case c.long.scratch.kind == controlAnnounce:
+			b.announcement = true
+			c.takeAnnouncement(b)
+			return true
+		default:
+			c.takeControl(&c.long.scratch)
+		}
+		c.repost(b)
+		return true
+	}
+	if r.mode == longIdle || c.state != stateOpen && c.discardsMessages() {
+		return false
+	}
+	c.keepWaiting(b)
+	return true
+}
+
+// takeControl handles a control message that is not an announcement.
+func (c *Conn) takeControl(m *control) {
+	if m.kind == controlRename {
+		c.long.receive.imm = m.number
+		return
+	}
+	if reason := c.longDone(m.number); reason != "" {
+		c.violated(0, reason)
+	}
+}
+
+// violated ends the connection because the peer has violated the protocol. The length is
+// that of the long message, or 0.
+func (c *Conn) violated(length uint64, reason string) {
+	c.beginClose(&LongMessageError{Length: length, Reason: reason})
+}
+
+// takeAnnouncement begins to receive the long message that b announces, or lets b wait.
+func (c *Conn) takeAnnouncement(b *Buffer) {
+	if c.long.receive.mode != longIdle {
+		c.keepWaiting(b)
+		return
+	}
+	c.beginLong(&c.long.scratch)
+	c.repost(b)
+	c.deliverWaiting()
+}
+
+// keepWaiting lets a message wait until the long message before it was delivered. Another
+// buffer takes the place of b in the receive queue.
+func (c *Conn) keepWaiting(b *Buffer) {
+	r := &c.long.receive
+	if r.waits == longWindow-1 {
+		c.violated(r.message.total, "the peer has sent too many messages behind it")
+		c.repost(b)
+		return
+	}
+	announcement := b.announcement
+	if b.chunk == nil {
+		kept, err := c.device.slab.copyOf(b)
+		if err != nil {
+			c.beginClose(asNoResources(err))
+			return
+		}
+		b = kept
+	} else {
+		c.replace(b)
+	}
+	b.state, b.detached, b.announcement = bufferHeld, true, announcement
+	r.waiting.push(b)
+	r.waits++
+}
+
+// deliverWaiting delivers the messages that wait, up to the next long message that is
+// still being received.
+func (c *Conn) deliverWaiting() {
+	r := &c.long.receive
+	for r.mode == longIdle {
+		b := r.waiting.pop()
+		if b == nil {
+			return
+		}
+		r.waits--
+		if !b.announcement {
+			c.deliverNow(b)
+			continue
+		}
+		reason := c.long.scratch.decode(b.Bytes())
+		c.repost(b)
+		if reason != "" { // a device has changed the buffer
+			c.violated(0, reason)
+			return
+		}
+		c.beginLong(&c.long.scratch)
+	}
+}
+
+// beginLong begins to receive the long message that m announces. It copies m.
+func (c *Conn) beginLong(m *control) {
+	r := &c.long.receive
+	r.mode, r.message, r.total = longWhole, *m, int(min(m.total, maxLease+1))
+	r.at, r.offset, r.posted, r.received = 0, 0, 0, 0
+	switch {
+	case c.state > stateDraining:
+		return
+	case m.total > c.long.limit:
+		c.violated(m.total, "longer than this side accepts")
+		return
+	case r.depth == 0:
+		c.violated(m.total, "this side can not have READs in flight")
+		return
+	}
+	if h, ok := c.handler.(LongHandler); ok && c.state == stateOpen {
+		c.loop.onLongMessage(c, h)
+	}
+	switch {
+	case r.mode == longDiscarded:
+		c.endLong()
+	case c.state == stateOpen && r.mode == longWhole && c.device.bufferSize(r.total) > c.loop.cfg.LongConnBytes:
+		c.violated(r.message.total, "longer than Config.LongConnBytes, and the handler has not called Accept or Parts")
+	default:
+		c.readLong()
+	}
+}
+
+// discardLong drops the long message that is being received, because the application has
+// called Close.
+func (c *Conn) discardLong() {
+	r := &c.long.receive
+	if r.mode == longIdle {
+		return
+	}
+	r.mode = longDiscarded
+	if r.outstanding() == 0 {
+		c.endLong()
+		c.deliverWaiting()
+	}
+}
+
+// endLong tells the sender that its memory is not needed any more, and delivers the
+// message unless it was delivered in parts or is discarded.
+func (c *Conn) endLong() {
+	r := &c.long.receive
+	mode, b := r.mode, r.buffer
+	r.mode, r.buffer = longIdle, nil
+	r.finished++
+	c.sendDone()
+	switch mode {
+	case longDiscarded:
+		c.loop.stats.Discarded++
+		c.releaseTarget(b)
+	case longParts:
+		c.stats.Messages++
+		c.loop.stats.Messages++
+	case longInto:
+		p := r.piece
+		b = &r.alias
+		b.memory = p.Region.memory[p.Offset : p.Offset+r.total : p.Offset+r.total]
+		b.length = r.total
+		c.deliverLong(b)
+		b.memory, b.length = nil, 0
+		c.endPiece()
+	default:
+		c.deliverLong(b)
+	}
+}
+
+// deliverLong passes a whole long message to OnMessage.
+func (c *Conn) deliverLong(b *Buffer) {
+	m := &c.long.receive.message
+	b.imm, b.flags, b.opcode = m.number, 0, verbs.WCRecv
+	if m.hasImm {
+		b.flags = verbs.WCWithImm
+	}
+	c.deliverNow(b)
+}
+
+// releaseTarget releases the memory of a long message that is not delivered. The
+// parameter b is the buffer of longWhole, or nil.
+func (c *Conn) releaseTarget(b *Buffer) {
+	if b != nil {
+		b.recycle()
+	}
+	c.endPiece()
+}
+
+// endPiece ends the use of the memory of the application, if there is one.
+func (c *Conn) endPiece() {
+	r := &c.long.receive
+	if r.piece.Region != nil {
+		r.piece.Region.uses[c.loop.index].end()
+		r.piece = Piece{}
+	}
+}
+
+// sendDone sends controlDone, or makes retireInternal send it later.
+func (c *Conn) sendDone() {
+	r := &c.long.receive
+	if r.doneDue = c.flow.internal >= longSlots; !r.doneDue && c.state <= stateDraining {
+		c.sendControl(controlDone, r.finished)
+	}
+}
+
+// failLong ends all long messages of a connection that has ended: it completes those of
+// this side with err, and drops those of the peer. No READ is outstanding.
+func (c *Conn) failLong(err error) {
+	s := c.long
+	for s.send.outstanding() > 0 {
+		c.retireLong(err)
+	}
+	r := &s.receive
+	if r.mode != longIdle {
+		c.loop.stats.Discarded++
+	}
+	r.mode = longIdle
+	b := r.buffer
+	r.buffer = nil
+	c.releaseTarget(b)
+	for b := r.waiting.pop(); b != nil; b = r.waiting.pop() {
+		c.loop.stats.Discarded++
+		c.repost(b)
+	}
+	s.memory.want = 0
+	s.shown.clear()
+	c.loop.serveLongRow()
+}

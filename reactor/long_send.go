@@ -1,0 +1,222 @@
+package reactor
+
+import (
+	"fmt"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// checkMessage returns an error if a message of this size can not be sent now. The
+// caller sends the message with the options o.
+func (c *Conn) checkMessage(size int, o *SendOptions) error {
+	s := c.long
+	if s == nil || c.state != stateOpen {
+		return c.checkSend(size)
+	}
+	if size > c.loop.cfg.MaxMessage {
+		if uint64(size) > s.send.limit {
+			return operr.Wrap("send", &verbs.ParamError{
+				Field: "message", Value: int64(size), Limit: int64(s.send.limit),
+				Reason: fmt.Sprintf("Config.MaxMessage is %d, and the peer accepts long messages of up to %d bytes", c.loop.cfg.MaxMessage, s.send.limit),
+			})
+		}
+		if o.Invalidate != 0 {
+			return optionRefused(verbs.OpSend, "Invalidate", "a long message invalidates no key")
+		}
+		size = 0
+	}
+	if err := c.checkSend(size); err != nil {
+		return err
+	}
+	rename := o.HasImm && o.Imm == s.send.imm
+	if s.send.windowFull() || rename && c.flow.internal >= longSlots {
+		return c.wouldBlock()
+	}
+	if rename {
+		c.sendControl(controlRename, s.send.imm+1)
+		s.send.imm++
+	}
+	return nil
+}
+
+// sendControl sends a control message without segments. If there is no memory for it, the
+// connection ends.
+func (c *Conn) sendControl(kind controlKind, number uint32) {
+	s := c.long
+	s.scratch = control{kind: kind, number: number}
+	b := s.scratch.appendTo(s.encoded[:0])
+	buf, err := c.controlBuffer(b)
+	if err != nil {
+		c.beginClose(err)
+		return
+	}
+	wr, r := c.stage(verbs.OpSendImm, true)
+	wr.Imm = s.send.imm
+	r.kind = requestControl
+	c.flow.internal++
+	c.setControl(wr, r, b, buf)
+}
+
+// controlBuffer returns a buffer with the encoded control message b, or nil if b is sent
+// inline.
+func (c *Conn) controlBuffer(b []byte) (*Buffer, error) {
+	if len(b) <= c.maxInline {
+		return nil, nil
+	}
+	return c.copyToBuffer(b)
+}
+
+// setControl makes an encoded control message the payload of a request. The parameter
+// buf is the result of controlBuffer for b.
+func (c *Conn) setControl(wr *verbs.SendWR, r *sendRequest, b []byte, buf *Buffer) {
+	if buf == nil {
+		c.setInline(wr, r, b)
+		return
+	}
+	c.setBuffer(wr, r, buf)
+}
+
+// sendLongCopy sends a copy of b as a long message.
+func (c *Conn) sendLongCopy(b []byte, o *SendOptions) error {
+	buf, err := c.lease(len(b))
+	if err != nil {
+		return operr.Wrap("send", err)
+	}
+	buf.length = copy(buf.memory, b)
+	if err := c.sendLongBuffer(buf, o); err != nil {
+		buf.recycle()
+		return err
+	}
+	return nil
+}
+
+// sendLongBuffer sends the message in b as a long message. No other peer knows the key
+// of b. After an error b still belongs to the caller.
+func (c *Conn) sendLongBuffer(b *Buffer, o *SendOptions) error {
+	m := c.newAnnouncement(o)
+	m.add(segment{remote: Remote{Addr: b.chunk.mr.Addr(), RKey: b.chunk.mr.RKey()}, length: uint32(b.length)})
+	sent, err := c.announce(o, o.reportMessage())
+	if err != nil {
+		return err
+	}
+	b.shownTo, b.state = c.long, bufferSending
+	sent.buffer = b
+	return nil
+}
+
+// sendLongPieces sends a message that consists of pieces as a long message.
+func (c *Conn) sendLongPieces(pieces []Piece, o *SendOptions) error {
+	if o.Quiet {
+		return optionRefused(verbs.OpSend, "Quiet", "the completion of a long message does not follow the order of the others")
+	}
+	m := c.newAnnouncement(o)
+	for i := range pieces {
+		if err := c.addSegments(m, &pieces[i]); err != nil {
+			return err
+		}
+	}
+	sent, err := c.announce(o, reportAlways)
+	if err != nil {
+		return err
+	}
+	for i := range pieces {
+		if pieces[i].Length == 0 {
+			continue
+		}
+		u := &pieces[i].Region.uses[c.loop.index]
+		u.underWay++
+		if sent.use == nil {
+			sent.use = u
+			continue
+		}
+		c.long.send.uses.push(u)
+		sent.more++
+	}
+	return nil
+}
+
+// addSegments adds the segments of a piece to an announcement.
+func (c *Conn) addSegments(m *control, p *Piece) error {
+	if *p == (Piece{}) {
+		return nil
+	}
+	if err := p.check(c, verbs.OpSend); err != nil {
+		return err
+	}
+	if p.Region.access&verbs.AccessRemoteRead == 0 {
+		return operr.Wrap("send", &verbs.ParamError{Field: "region", NotNumber: true, Reason: "a message longer than Config.MaxMessage needs AccessRemoteRead"})
+	}
+	reg, err := p.Region.uses[c.loop.index].on(c.device.domain)
+	if err != nil {
+		return operr.Wrap("send", err)
+	}
+	for offset, length := p.Offset, p.Length; length > 0; {
+		if m.count == maxSegments {
+			return tooMany(verbs.OpSend, "pieces", maxSegments+1, maxSegments)
+		}
+		part, at, n := reg.find(offset, length)
+		m.add(segment{remote: Remote{Addr: part.addr + uint64(at), RKey: part.rkey}, length: uint32(n)})
+		offset, length = offset+n, length-n
+	}
+	return nil
+}
+
+// newAnnouncement returns an announcement without segments, in longState.scratch.
+func (c *Conn) newAnnouncement(o *SendOptions) *control {
+	c.long.scratch = control{kind: controlAnnounce, hasImm: o.HasImm, number: o.Imm}
+	return &c.long.scratch
+}
+
+// announce sends the announcement in longState.scratch, and returns the description of
+// the message. The caller sets the memory that is in use.
+func (c *Conn) announce(o *SendOptions, report reportWhen) (*longSend, error) {
+	s := c.long
+	b := s.scratch.appendTo(s.encoded[:0])
+	buf, err := c.controlBuffer(b)
+	if err != nil {
+		return nil, err
+	}
+	total := uint32(s.scratch.total)
+	sent := &s.send.ring[s.send.announced%longWindow]
+	*sent = longSend{op: Op{Code: o.sendCode(), Tag: o.Tag, Bytes: total}, number: s.send.count, report: report}
+	s.send.announced++
+	wr, r := c.acceptOp(verbs.OpSendImm, o, reportNever)
+	wr.Imm = s.send.imm
+	r.kind = requestAnnouncement
+	c.setControl(wr, r, b, buf)
+	return sent, nil
+}
+
+// longDone handles controlDone of the peer: it completes long messages. It returns a
+// reason if the number is wrong, and otherwise "".
+func (c *Conn) longDone(number uint32) (reason string) {
+	s := &c.long.send
+	if n := number - s.done; n == 0 || n > uint32(s.outstanding()) {
+		return "the peer has confirmed a long message that was not sent"
+	}
+	for s.done != number {
+		c.retireLong(nil)
+	}
+	c.afterSent()
+	return ""
+}
+
+// retireLong completes the oldest long message with err.
+func (c *Conn) retireLong(err error) {
+	s := &c.long.send
+	sent := s.ring[s.done%longWindow]
+	s.ring[s.done%longWindow] = longSend{}
+	s.done++
+	c.countResult(err)
+	if sent.use != nil {
+		sent.use.end()
+		s.uses.end(sent.more)
+	}
+	if sent.buffer != nil {
+		sent.buffer.recycle()
+	}
+	if sent.report == reportAlways || sent.report == reportFailure && err != nil {
+		c.loop.onCompletion(c, sent.op, err)
+	}
+}

@@ -1,0 +1,181 @@
+package reactor
+
+import (
+	"math/bits"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+const (
+	// longSlots is how many more requests the send queue of a connection holds if
+	// Config.MaxLongMessage is set: READs and control messages.
+	longSlots = 16
+	// maxLongReads is how many READs of long messages a connection may have outstanding.
+	// The other longSlots are for control messages. Arbitrary.
+	maxLongReads = 8
+	// longPiece is the size in bytes of the largest READ of a long message. On the local
+	// path of the soft device, the READ is a copy that occupies the loop. The number is
+	// arbitrary.
+	longPiece = 256 << 10
+	// longWindow is how many messages a peer may have sent after the beginning of the
+	// oldest long message that the receiver still needs, including this one. The
+	// receiver has to keep them. Arbitrary.
+	longWindow = 16
+)
+
+// A longState is what a connection needs for long messages. A Conn has one if both sides
+// have agreed on long messages: see long_format.go.
+type longState struct {
+	conn    *Conn
+	limit   uint64 // length in bytes of the longest message that this side accepts
+	send    longSends
+	receive longReceive
+	memory  longMemory
+	shown   shownBuffers
+	// scratch has a control message that is sent or received. A local variable would be
+	// allocated on the heap.
+	scratch control
+	encoded [maxControl]byte // the encoded scratch
+}
+
+// checkLong returns a *verbs.ParamError if the values for long messages do not fit
+// together.
+func (c *Config) checkLong() error {
+	if c.MaxLongMessage == 0 {
+		return nil
+	}
+	s := *c
+	s.MaxMessage = orDefault(s.MaxMessage, defaultMaxMessage)
+	s.setLongDefaults()
+	if err := checkRange("MaxMessage", s.MaxMessage, minLongMaxMessage, s.MaxLongMessage-1); err != nil {
+		return err
+	}
+	if err := checkRange("LongConnBytes", s.LongConnBytes, longPiece, maxInt); err != nil {
+		return err
+	}
+	return checkRange("LongLoopBytes", s.LongLoopBytes, s.LongConnBytes, maxInt)
+}
+
+// setLongDefaults replaces zero values of the limits for long messages by the defaults.
+func (c *Config) setLongDefaults() {
+	if c.MaxLongMessage == 0 {
+		return
+	}
+	c.LongConnBytes = orDefault(c.LongConnBytes, max(longPiece, 1<<bits.Len(uint(c.MaxLongMessage-1))))
+	c.LongLoopBytes = orDefault(c.LongLoopBytes, int(min(4*uint64(c.LongConnBytes), uint64(maxInt))))
+}
+
+// minLongMaxMessage is the smallest Config.MaxMessage with which a connection has long
+// messages. A receive buffer must have room for a control message.
+const minLongMaxMessage = 256
+
+// longSlots returns how many places in the send queue of each connection are for long
+// messages.
+func (c *Config) longSlots() int {
+	if c.MaxLongMessage == 0 {
+		return 0
+	}
+	return longSlots
+}
+
+// longLimit returns the length of the longest message that this side accepts on a
+// connection with the handler h.
+func (c *Config) longLimit(h ConnHandler) uint64 {
+	if _, ok := h.(LongHandler); ok || c.MaxLongMessage == 0 {
+		return uint64(c.MaxLongMessage)
+	}
+	largest := 1 << (bits.Len(uint(c.LongConnBytes)) - 1)
+	return uint64(min(c.MaxLongMessage, largest))
+}
+
+// privateRoom returns how many bytes of private data the application may use in a
+// message of connection management.
+func (c *Config) privateRoom(m cm.Message) int {
+	room := cm.MaxPrivateData(cm.TCP, m)
+	if c.MaxLongMessage > 0 {
+		room -= offerSize
+	}
+	return room
+}
+
+// offer returns the private data of a message of connection management, with an offer
+// if this side receives long messages. The parameter depth is the number of READs that
+// this side may have in flight.
+func (c *Conn) offer(data []byte, m cm.Message, depth uint8) []byte {
+	cfg := c.loop.cfg
+	if cfg.MaxLongMessage == 0 || c.immediatesOnly {
+		return data
+	}
+	limit := cfg.longLimit(c.handler)
+	if depth == 0 {
+		limit = 0
+	}
+	return appendOffer(data, cm.MaxPrivateData(cm.TCP, m), uint32(limit))
+}
+
+// agree prepares the connection for long messages, after both sides have offered them.
+// The parameter peerLimit is from the offer of the peer.
+func (c *Conn) agree(peerLimit uint32) {
+	if c.param.ResponderResources == 0 {
+		peerLimit = 0 // this side refuses READs
+	}
+	c.long = &longState{conn: c, limit: c.loop.cfg.longLimit(c.handler)}
+	c.long.send.limit = uint64(peerLimit)
+	c.long.send.imm, c.long.receive.imm = firstControlImm, firstControlImm
+	c.long.receive.depth = min(maxLongReads, int(c.param.InitiatorDepth))
+}
+
+// A longSends has the long messages that were sent, and whose memory the peer still
+// needs.
+type longSends struct {
+	limit uint64 // length in bytes of the longest message that the peer accepts
+	imm   uint32 // immediate data of the control messages of this side
+	count uint32 // number of messages sent, modulo 2^32
+
+	// The ring has the messages with the numbers done to announced-1, modulo 2^32.
+	ring      [longWindow]longSend
+	announced uint32
+	done      uint32
+	uses      useQueue // uses of regions by the messages, except the first use of each
+}
+
+// A longSend describes one long message.
+type longSend struct {
+	op     Op
+	number uint32 // value of longSends.count when the message was sent
+	report reportWhen
+	buffer *Buffer    // buffer to release after controlDone, or nil
+	use    *regionUse // use of a region that ends then, or nil
+	more   int        // number of elements of longSends.uses that end then too
+}
+
+// outstanding returns the number of long messages whose memory the peer needs.
+func (s *longSends) outstanding() int { return int(s.announced - s.done) }
+
+// windowFull reports whether the peer would have to keep too many messages.
+func (s *longSends) windowFull() bool {
+	return s.outstanding() > 0 && s.count-s.ring[s.done%longWindow].number >= longWindow
+}
+
+// longOutstanding returns the number of long messages whose memory the peer needs.
+func (c *Conn) longOutstanding() int {
+	if c.long == nil {
+		return 0
+	}
+	return c.long.send.outstanding()
+}
+
+// longWindowFull reports whether no further message can be sent because of long messages.
+func (c *Conn) longWindowFull() bool { return c.long != nil && c.long.send.windowFull() }
+
+// totalLength returns the number of bytes of the pieces. A negative length counts as 0,
+// and a sum that is too large as the largest int.
+func totalLength(pieces []Piece) (n int) {
+	for i := range pieces {
+		n += min(max(pieces[i].Length, 0), maxInt-n)
+	}
+	return n
+}
+
+// isLong reports whether a message of this size is sent as a long message.
+func (c *Conn) isLong(size int) bool { return size > c.loop.cfg.MaxMessage }
