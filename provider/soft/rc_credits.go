@@ -41,7 +41,7 @@ type rcCredits struct {
 	messagesSent uint64 // number of the last message that this side has sent
 	limit        uint64 // number of the last message for which the peer has advertised a buffer
 	probe        creditProbe
-	timer        timer     // runs in creditProbeWait
+	timer        timer     // runs in the state creditProbeWait
 	advertised   psn.Value // number of the peer's last message for which this side has advertised a buffer
 }
 
@@ -105,7 +105,7 @@ func (r *rcCredits) update(h *wire.AETH) bool {
 	completed, ok := nearestSeq(h.MSN(), 0, r.messagesSent)
 	switch {
 	case h.Syndrome() == wire.AckNoCredits:
-		r.Receives = false // From now on the credits are infinite.
+		r.Receives = false // The peer does not limit the messages.
 	case !ok || completed > r.messagesSent || completed+uint64(n) <= r.limit:
 		return false // The advertisement is invalid or old.
 	default:
@@ -127,8 +127,8 @@ func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 // usedUp reports whether the peer has no credit left.
 func (r *rcCredits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
 
-// enough reports whether the peer has enough credits to wait for a delayed
-// acknowledgement.
+// enough reports whether the peer has enough credits to go on while an acknowledgement is
+// delayed.
 func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }

@@ -24,7 +24,7 @@ func (c *rcConn) receiveRequest(p wire.Packet) {
 	}
 }
 
-// onSequenceGap makes a sequence error NAK due, once for each gap.
+// onSequenceGap schedules one sequence error NAK for each gap.
 func (c *rcConn) onSequenceGap() {
 	if c.resp.nakState == nakNone {
 		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
@@ -33,7 +33,7 @@ func (c *rcConn) onSequenceGap() {
 	}
 }
 
-// execute executes the expected request packet, or makes a NAK or an RNR NAK due.
+// execute executes the expected request packet, or schedules a NAK or an RNR NAK.
 func (c *rcConn) execute(p wire.Packet) {
 	op := p.Opcode()
 	a := outcomeInvalidRequest

@@ -78,8 +78,8 @@ func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
 }
 
-// The responder sends no ACK with the sequence of a READ. After such an ACK, a requester
-// would perhaps complete the READ without its data.
+// The responder sends no ACK with the sequence of a READ. Such an ACK could make a
+// requester complete the READ without its data.
 func TestWireReadIsNeverAcknowledged(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)

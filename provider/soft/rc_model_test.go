@@ -34,8 +34,8 @@ type modelEnd struct {
 	// with immediate data
 	expected []int
 	posted   int    // number of receive buffers posted
-	adds     uint64 // the peer's counter after all posted requests
-	swaps    uint64 // the peer's compare-and-swap word after all posted requests
+	adds     uint64 // expected value of the peer's counter after all posted requests
+	swaps    uint64 // expected compare-and-swap word of the peer after all posted requests
 }
 
 // A modelOp is a request of a modelEnd.

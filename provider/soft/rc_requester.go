@@ -21,8 +21,8 @@ type rcRequester struct {
 	ackedEnd        uint64 // all sequences below ackedEnd were acknowledged by the peer
 	seq             uint64 // sequence of the next packet to be sent
 	sentEnd         uint64 // all sequences below sentEnd were sent at least once
-	sinceAckRequest int    // packets sent since the last one with the AckReq bit
-	readsInFlight   int    // READ requests and atomics that have no complete response
+	sinceAckRequest int    // number of packets sent since the last packet with the AckReq bit
+	readsInFlight   int    // number of READ requests and atomics without a complete response
 	blocked         bool   // true if the last attempt to send found no room in the packetConn
 	atomicResult    [8]byte
 }

@@ -21,7 +21,7 @@ type respResource struct {
 }
 
 // respResources has the resources of the last READs and atomics (IBTA vol. 1, 9.7.4.2).
-// Their indexes count from 0 and do not wrap.
+// The first resource of a connection has the index 0. Indexes do not wrap.
 type respResources struct {
 	entries      []respResource
 	added        uint64 // number of resources added so far

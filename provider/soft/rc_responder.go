@@ -69,17 +69,17 @@ func (r *rcResponder) psn(seq uint64) psn.Value { return psnOf(r.base, seq) }
 
 func (r *rcResponder) onExpected() { r.nakState, r.duplicateEnd = nakNone, 0 }
 
-// scheduleNAK makes a NAK or an RNR NAK for the expected packet due.
+// scheduleNAK records that a NAK or an RNR NAK for the expected packet has to be sent.
 func (r *rcResponder) scheduleNAK(s wire.Syndrome) { r.nak, r.nakState = s, nakDue }
 
-// fail makes the NAK due for a request that ends the queue pair.
+// fail schedules a fatal NAK. The queue pair fails after the NAK is sent.
 func (r *rcResponder) fail(a outcome) {
 	r.fatal = a
 	r.scheduleNAK(wire.NAK(nakCode(a)))
 }
 
-// executedData records that the expected packet was executed, which was of a SEND or
-// WRITE. The parameter ends is true for the last packet of a message.
+// executedData records that the expected packet of a SEND or WRITE was executed. The
+// parameter ends is true for the last packet of a message.
 func (r *rcResponder) executedData(ends bool) {
 	r.advance(1, ends)
 	r.dataEnd = r.expected

@@ -105,8 +105,8 @@ func (c *rcConn) sendAck() bool {
 	return sent
 }
 
-// sendNAK sends the due NAK for the packet seq. After a fatal NAK the queue pair fails.
-// If the packetConn has no room, sendNAK returns false.
+// sendNAK sends the scheduled NAK for the packet seq. It returns false if the packetConn
+// has no room. After a fatal NAK the queue pair fails.
 func (c *rcConn) sendNAK(seq uint64) bool {
 	if !c.sendAETH(c.resp.nak, seq) {
 		return false

@@ -192,9 +192,9 @@ func (c *rcConn) onAckTimeout() {
 	c.transmit()
 }
 
-// sendTailProbe sends the oldest unacknowledged packet again. Perhaps the last packets
-// were lost. Then the acknowledgement of the probe shows the loss long before the ACK
-// timeout (see RFC 8985, 7).
+// sendTailProbe sends the oldest unacknowledged packet again. If the last packets were
+// lost, the acknowledgement of the probe shows the loss long before the ACK timeout (see
+// RFC 8985, 7).
 func (c *rcConn) sendTailProbe() {
 	if c.retry.tailProbing() || c.q.attributes().RetryCount == 0 {
 		return

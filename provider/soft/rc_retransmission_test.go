@@ -207,8 +207,8 @@ func TestWireReceiverNotReady(t *testing.T) {
 	for range 2 {
 		p.send(p.syndrome(wire.RNRNAK(code), 1))
 		p.post(3, verbs.OpSend, 1)
-		// The peer sends a NAK for the packets after the refused packet. The requester
-		// still waits for the RNR timer.
+		// After the RNR NAK, a sequence NAK arrives. The requester still waits for the
+		// RNR timer.
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.advance(wait - 1)
 		p.wantQuiet("the RNR timer has not fired")

@@ -59,8 +59,8 @@ func (s *sim) newEnd() *end {
 	return newEnd(s.t, s.dev, vector, verbs.ProgressManual)
 }
 
-// join connects two ends. The last parameter are functions that may change the
-// attributes of each queue pair.
+// join connects two ends. Functions in the parameter change may modify the attributes of
+// both queue pairs.
 func (s *sim) join(a, b *end, change ...func(*verbs.QPAttr)) {
 	s.connect(a, b, change...)
 	s.connect(b, a, change...)

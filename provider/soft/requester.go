@@ -10,7 +10,7 @@ import (
 // and completes requests.
 type requester struct {
 	reads int // number of READs and atomics outstanding
-	// position in the send queue; no READ or atomic before it waits for a response
+	// position in the send queue; all READs and atomics before it have their responses
 	nextRead uint32
 	rnr      rnrRetry
 	// number of outstanding requests that are signaled, READs or atomics
@@ -69,8 +69,8 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 	return uint32(sum), nil
 }
 
-// nextToSend returns the request to be sent next, or nil. It returns the same request
-// until markSent is called. Before, it executes the local requests whose turn has come.
+// nextToSend first executes the local requests whose turn has come. Then it returns the
+// next request to be sent, or nil. It returns the same request until markSent is called.
 func (q *qp) nextToSend() *wqe {
 	w := q.nextRequest()
 	for w != nil && w.op.Local() {
@@ -240,8 +240,8 @@ func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSig
 // rewind makes the oldest unacknowledged request the next one to be sent.
 func (q *qp) rewind() { q.sq.rewind() }
 
-// rewindTo goes back to the first request that was sent at the path sequence seq or
-// later. That request is sent next. If there is none, rewindTo returns false.
+// rewindTo finds the first sent request whose path sequence is seq or later, and makes it
+// the next one to be sent. If there is no such request, rewindTo returns false.
 func (q *qp) rewindTo(seq uint64) bool { return q.sq.rewindTo(seq) }
 
 // gather copies bytes of the message. It returns false if the memory is not accessible.

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// partialFactor is how many ACK timeouts a sender waits at most before each retry
-	// (IBTA vol. 1, 9.7.6.1.3); see partialLimit.
+	// A sender waits at most partialFactor ACK timeouts before each retry (IBTA vol. 1,
+	// 9.7.6.1.3); see partialLimit.
 	partialFactor = 4
 	// minPartialLimit is the shortest time limit, for senders with very short ACK
 	// timeouts. Arbitrary.
@@ -28,15 +28,15 @@ const (
 // could occupy all receive buffers of an SRQ.
 type partialMessage struct {
 	timer timer
-	// number of messages of several fragments so far
+	// number of messages so far that have more than one fragment
 	messages uint64
 	started  partialMark // what had arrived when the timer was started
 }
 
 // A partialMark says how much of a message has arrived at some time.
 type partialMark struct {
-	messages uint64 // value of partialMessage.messages
-	offset   uint32 // bytes of the message
+	messages uint64 // number of the message: the value of partialMessage.messages
+	offset   uint32 // number of bytes of the message that have arrived
 }
 
 // begin counts a message of several fragments.
@@ -54,8 +54,8 @@ func (p *partialMessage) stalled(since partialMark, offset uint32) bool {
 	return since.messages == p.messages && offset-since.offset < partialProgress
 }
 
-// partialLimit returns how long a message may make no progress. Usually a sender stops
-// its retries before this time has passed.
+// partialLimit returns the time in which partialProgress bytes of a message must arrive.
+// Usually a sender stops its retries before this time has passed.
 func (q *qp) partialLimit() time.Duration {
 	timeout := verbs.AckTimeout(q.attr.Timeout)
 	// Zero means that the sender waits forever.
@@ -82,7 +82,7 @@ func (q *qp) onPartialTimer() {
 		return
 	}
 	started := q.partial.started
-	q.path.consumeArrived() // may start the timer again
+	q.path.consumeArrived() // may start the timer again, and so change q.partial.started
 	switch {
 	case q.message != messageSend || !q.isServing():
 	case q.partial.stalled(started, q.responder.offset):

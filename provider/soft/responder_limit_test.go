@@ -117,8 +117,8 @@ func TestSlowMessagesComplete(t *testing.T) {
 	for range 20 {
 		now += victim.qp.partialLimit()
 		send(0, partialProgress)
-		// At this poll, the timer has expired and a fragment is in the ring. The shard
-		// checks the timer first.
+		// The timer has expired, and a fragment is in the ring. The shard processes the
+		// timer first.
 		victim.qp.shard.fireTimers()
 		require.Empty(t, victim.pollN(3))
 	}

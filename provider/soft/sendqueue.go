@@ -20,8 +20,8 @@ type wqe struct {
 	// executed the request without the peer
 	responseComplete bool
 	total            uint32 // number of bytes of the message
-	// path sequence of the last fragment; before that fragment is sent, the constant
-	// unsent
+	// path sequence of the last fragment, or the constant unsent while that fragment is
+	// not sent
 	lastSeq uint64
 	inline  []byte // inline data of the message; the queue owns the slice
 
@@ -33,7 +33,8 @@ type wqe struct {
 	swap     uint64
 	sges     []verbs.SGE // memory of the message; the queue owns the slice
 
-	// Each of these fields is used by one kind of path only.
+	// The local path of RC uses shm, the wire path of RC uses rc, and both paths of UD
+	// use ud.
 	shm shmRequest
 	rc  rcRequest
 	ud  udRequest
@@ -76,10 +77,11 @@ const unsent = math.MaxUint64
 // completion is polled; see cqSpace.
 type sendQueue struct {
 	entries []wqe // ring of requests; grows up to depth
-	// For each entry, what a request OpBindMW binds. Nil before the first such request.
+	// arguments of the requests OpBindMW, at the same indexes as in entries; nil before
+	// the first such request
 	binds []bindRequest
 
-	// All positions in the queue wrap.
+	// Positions in the queue are counters that overflow.
 	oldest uint32 // position of the oldest request that has not completed
 	// position of the request that is sent next; a part of it was perhaps sent already
 	next     uint32
@@ -129,7 +131,8 @@ func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries
 // bindAt returns what the request OpBindMW at a position binds.
 func (q *sendQueue) bindAt(i uint32) *bindRequest { return &q.binds[i&uint32(len(q.binds)-1)] }
 
-// crowded reports whether the next request makes the ring of entries grow.
+// crowded reports whether no entry is free. The next request then makes the ring of
+// entries grow.
 func (q *sendQueue) crowded() bool { return int(q.tail-q.oldest) == len(q.entries) }
 
 // full reports whether requests and unpolled completions occupy all entries.

@@ -29,7 +29,7 @@ type shard struct {
 	dev         *device
 	auto        bool
 	clock       func() time.Duration // returns the time since the device was opened
-	timeOfDrive time.Duration        // result of driveTime; valid if timeRead
+	timeOfDrive time.Duration        // time that driveTime returns; valid if timeRead is true
 	timeRead    bool                 // true if this call of drive has read the clock
 	mu          sync.Mutex
 	// true if a completion channel owns the shard (manual progress); guarded by
@@ -117,8 +117,8 @@ func (s *shard) leave() {
 	}
 }
 
-// beforeSleep ends a call after which the owner may sleep. It sends what is due. If
-// eventfd is already readable, the owner can not sleep, and nothing else is done.
+// beforeSleep ends a call after which the owner may sleep. It sends what is due. Then it
+// calls prepareSleep, unless a readable eventfd keeps the owner awake.
 func (s *shard) beforeSleep() {
 	done := s.demux.sendAll()
 	if !s.signaled {
@@ -149,7 +149,7 @@ func (s *shard) drive() {
 	if s.joined {
 		s.signaled = false
 	}
-	// The peer may be waiting for these packets.
+	// Packets are sent first, because the peer may be waiting for them.
 	s.demux.sendDue()
 	for i := 0; i < len(s.polls.active); i++ {
 		s.polls.active[i].poll()
@@ -224,7 +224,7 @@ func (s *shard) fireTimers() {
 func (s *shard) setAlarm() {
 	when, any := s.timers.Next()
 	if !any || when == s.alarmAt {
-		// If no timer runs, timerfd may stay set: the owner then only wakes for nothing.
+		// If no timer runs, timerfd may stay set. At worst, it wakes the owner without need.
 		return
 	}
 	s.alarmAt = when
@@ -267,7 +267,7 @@ func (s *shard) run() {
 	}
 }
 
-// close ends the shard. Its objects are closed already.
+// close ends the shard. All its objects must be closed already.
 func (s *shard) close() {
 	s.enter()
 	s.closed = true

@@ -16,7 +16,7 @@ var failureOutcomes = [...]outcome{
 	shm.OperationError: outcomeOperationError,
 }
 
-// failureOf returns the reason of a failed request, as the peer gets it.
+// failureOf returns the reason that the peer gets for a failed request.
 func failureOf(a outcome) shm.Failure { return shm.Failure(slices.Index(failureOutcomes[:], a)) }
 
 // shmSent has positions in the ring on which a shard sends. A position is the number of
@@ -95,7 +95,7 @@ type notice struct {
 // A fifo is a queue. Its zero value is empty.
 type fifo[T comparable] struct {
 	list []T
-	head int // index of the first element in the queue
+	head int // index of the first element of the queue
 }
 
 func (q *fifo[T]) len() int { return len(q.list) - q.head }
@@ -125,7 +125,7 @@ func (q *fifo[T]) remove(e T) {
 type shmAcks struct {
 	unacked   uint32 // number of slots consumed and not acknowledged
 	requested bool   // true if the peer waits for an acknowledgement
-	// position up to which requests were acknowledged as executed
+	// all requests before this position were acknowledged as executed
 	executed uint32
 }
 

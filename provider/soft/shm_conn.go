@@ -17,8 +17,8 @@ const (
 	// peerUnknown: the peer's queue pair has not said yet that it is ready. No requests
 	// are sent. A connection begins in this state.
 	peerUnknown peerState = iota
-	// peerReady: the peer's queue pair executes requests, as it has said in a slot
-	// shm.Ready or shm.ReadyToo.
+	// peerReady: the peer's queue pair executes requests. It has announced this in
+	// a slot shm.Ready or shm.ReadyToo.
 	peerReady
 	// peerStopped: the peer's queue pair is closed or in the error state. It has said so
 	// in a slot shm.Stopped, or the other shard has left.
@@ -32,7 +32,7 @@ type shmConn struct {
 	p      *shmPeer
 	source access.Source // see localEnd.peer
 
-	dest shm.Dest // peer's queue pair, with the attempt of the next request
+	dest shm.Dest // destination of requests: the peer's queue pair and the present attempt
 	// number of the own queue pair, with its present attempt; only requests with this
 	// Dest are executed, because others were sent before an RNR NAK arrived
 	accepts shm.Dest
@@ -42,7 +42,7 @@ type shmConn struct {
 	isFirst bool  // true for the first connection of the queue pair
 	// Dest of the last shm.Ready that was answered; 0 before the first answer
 	answeredTo shm.Dest
-	answers    int // number of answers
+	answers    int // number of slots shm.Ready that were answered; see maxAnswers
 
 	state     peerState
 	stoppedAt uint64 // in peerStopped: position of the first slot that is not executed
@@ -50,12 +50,13 @@ type shmConn struct {
 	// last READ or atomic with a complete response.
 	responded uint64
 
-	// what the peer's queue pair allows, and what this side has told the peer
+	// grant is what the peer's queue pair allows. granted is what this side has told the
+	// peer that its own queue pair allows.
 	grant, granted grant
 	askedForGrant  bool   // true after this side has sent shm.Share
 	sharing        bool   // true after the peer has sent shm.Share
 	asks           bool   // true if askFor has to be called after the next request
-	executedKey    uint32 // key of the last request of the peer that was executed, or 0
+	executedKey    uint32 // key of the last executed request with data; 0 for a request without key
 
 	blocked   bool       // true if the connection is in shmPeer.blocked
 	responses []response // responses to the peer that were not sent completely
@@ -123,16 +124,17 @@ func (c *shmConn) reset() (usable bool) {
 	return false
 }
 
-// detach implements path. It also releases an end that was offered but not taken.
+// detach implements path. If the peer has not taken the shm.End that was offered to it,
+// detach releases this shm.End.
 func (c *shmConn) detach() {
 	c.serving = false
 	c.q.dev.bindings.drop(c.q.num, c.dest.QPN())
 	c.p.remove(c)
 }
 
-// rebind implements path. It returns a new shmConn for the offered end. It does not do
-// so if this shmConn uses the same end already, or if the peer has taken the other end
-// of the present memory.
+// rebind implements path. It returns a new shmConn for the offered end. It returns nil
+// if this shmConn uses the same end already, or if the peer has taken the other end of
+// the present memory.
 func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
 	if end.End == c.p.end || !c.q.dev.bindings.drop(c.q.num, c.dest.QPN()) {
 		end.Release()
@@ -159,8 +161,8 @@ func (c *shmConn) peerGone(end *shm.End) {
 	}
 }
 
-// awaitsNotices implements path. While a notice of the peer waits for room in the ring,
-// acknowledgements are incomplete.
+// awaitsNotices implements path. A notice of the peer may still wait for room in the
+// ring. Until it arrives, this side does not know which requests were refused.
 func (c *shmConn) awaitsNotices(end *shm.End) bool {
 	if c.p.end != end || !c.q.outstanding() {
 		return false

@@ -27,9 +27,9 @@ type grant struct {
 	access verbs.Access
 }
 
-// directAccess has the access right that each request needs, if the requester may
-// execute the request itself. For other requests it is 0. Only the responder can execute
-// a WRITE with immediate data, because it takes a receive buffer.
+// directAccess is the access right that a request needs, by opcode. It is 0 for requests
+// that only the responder can execute. A WRITE with immediate data is such a request,
+// because it takes a receive buffer.
 var directAccess = [...]verbs.Access{
 	verbs.OpWrite:       verbs.AccessRemoteWrite,
 	verbs.OpRead:        verbs.AccessRemoteRead,
@@ -72,8 +72,8 @@ func (c *shmConn) executeDirectly(w *wqe) bool {
 	return c.executeOnWord(memory, w)
 }
 
-// peerUnchanged reports whether all changes of the peer's queue pairs are known from the
-// slots consumed so far.
+// peerUnchanged reports whether this side has consumed all slots in which the peer
+// reports changes of its queue pairs.
 func (c *shmConn) peerUnchanged() bool { return c.p.peer.Changes.Load() == c.p.changesSeen }
 
 // write executes a WRITE. It returns false if the local memory is not accessible.
@@ -117,8 +117,8 @@ func (c *shmConn) askFor(key uint32) {
 }
 
 // share answers a slot Share. It tells the peer what the queue pair allows, and passes
-// the descriptor of a region. The peer gets a descriptor only after a request with the
-// same key, so it can not guess keys in this way.
+// the descriptor of a region. The descriptor is passed only if the peer's last executed
+// request had the same key. So a peer can not use a slot Share to guess keys.
 func (c *shmConn) share(key uint32) {
 	if !c.serving {
 		return
@@ -137,8 +137,8 @@ func (c *shmConn) share(key uint32) {
 	c.p.notify(notice{op: shm.Shared, to: c.dest, imm: key, value: passed})
 }
 
-// attributesChanged implements path. If the peer has asked what the queue pair allows,
-// attributesChanged tells it again.
+// attributesChanged implements path. It tells a peer that has asked before what the queue
+// pair now allows.
 func (c *shmConn) attributesChanged() {
 	if c.sharing && c.serving {
 		c.sendGrant()

@@ -105,7 +105,7 @@ func TestNotDirectToOtherUser(t *testing.T) {
 	for range 3 {
 		require.False(t, c.execute(verbs.OpWrite, 13))
 	}
-	// Even if this side asks, the server refuses.
+	// This side now asks for the region, and the server refuses.
 	c.q.shard.enter()
 	c.q.path.(*shmConn).p.sharesRegions = true
 	c.q.shard.leave()

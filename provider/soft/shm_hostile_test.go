@@ -253,8 +253,8 @@ func TestStalledAtomics(t *testing.T) {
 	require.Equal(t, verbs.StateError, b.qp.State())
 }
 
-// A peer states that it has consumed more slots than there are. At the same time a
-// response waits for room.
+// While a response to a peer waits for room, the peer states that it has consumed more
+// slots than there are.
 func TestFalseConsumedCount(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2, RingBytes: 8 << 10})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)

@@ -9,8 +9,8 @@ import (
 
 // This file fills the ring on which a shard sends.
 
-// reserveRequest reserves a slot for a request. It also returns false while the peer has
-// too many slots that it has not executed.
+// reserveRequest reserves a slot for a request. It returns false if the ring is full or
+// tooManyPending returns true.
 func (p *shmPeer) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	if p.tooManyPending() {
 		return nil, false, false
@@ -47,13 +47,13 @@ func (p *shmPeer) freeSlots() bool {
 	return true
 }
 
-// put fills the reserved slot. Some slots are published later; see publishEvery.
+// put fills the reserved slot. Slots are published in groups; see publishEvery.
 func (p *shmPeer) put(s *shm.Slot) {
 	p.out.Put(s)
 	p.sent.seq++
 	p.wakeDue = true
 	if s.Flags&shm.FlagArea != 0 || p.out.Unpublished == publishEvery {
-		// The peer can read this slot while the next one is written.
+		// The peer can then read this slot while the next one is written.
 		p.out.PublishFirst()
 	}
 }
@@ -105,7 +105,7 @@ func (p *shmPeer) sendNotices() bool {
 	return p.notices.len() == 0
 }
 
-// block makes a connection wait for room in the ring.
+// block adds a connection to those that wait for room in the ring.
 func (p *shmPeer) block(c *shmConn) {
 	if !c.blocked {
 		c.blocked = true

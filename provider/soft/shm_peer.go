@@ -23,15 +23,15 @@ const (
 	unusedTime = time.Second
 	// maxUnused is how many shmPeers without connections a shard keeps. Arbitrary.
 	maxUnused = 16
-	// maxHeld is a limit for shmPeers without connections. At this number, shm.Ends.Hold
-	// no longer keeps them. Arbitrary.
+	// A shard with maxHeld shmPeers without connections drops even those that
+	// shm.Ends.Hold keeps open. Arbitrary.
 	maxHeld = 4 * maxUnused
 	// maxNotices is how many notices may wait for room in the ring. A connection needs
 	// only few notices. So only a peer that violates the protocol reaches this limit.
 	// Arbitrary.
 	maxNotices = 1 << 20
-	// maxPending limits the slots that were sent and not executed, in multiples of the
-	// ring's size. Arbitrary.
+	// maxPending is the maximum number of slots that were sent and not executed, as a
+	// multiple of the ring's size. Arbitrary.
 	maxPending = 8
 )
 
@@ -39,7 +39,7 @@ const (
 type sharingState uint8
 
 const (
-	// sharingOpen: the other shard uses the memory. The state begins here.
+	// sharingOpen: the other shard uses the memory. A new shmPeer is in this state.
 	sharingOpen sharingState = iota
 	// sharingEnded: the other shard has left, or its process has ended. It will send no
 	// more slots.
@@ -69,10 +69,10 @@ type shmPeer struct {
 	out shm.Producer
 	in  shm.Consumer
 
-	sent shmSent // positions in out
+	sent shmSent // positions in the ring for sending
 	// last value of peer.Refusals; all slots before it were consumed
 	refusalsSeen uint32
-	acks         shmAcks // acknowledgements of in
+	acks         shmAcks // acknowledgements of received slots
 
 	regions remoteRegions // memory regions of the other process
 	// true if the two processes may map regions of each other; see Config.PrivateRegions
@@ -90,15 +90,15 @@ type shmPeer struct {
 
 	unsettled int  // number of connections with a failure that waits; see shmConn.failed
 	confirmed bool // true after the first slot of the peer
-	receiving bool // true during receive
-	draining  bool // true during drain
+	receiving bool // true while receive() runs
+	draining  bool // true while drain() runs
 	// true if slots were published and the peer was not woken yet
 	wakeDue bool
 	wakeFor shm.WakeLevel // last value stored in own.WakeFor
-	// largest number of unread bytes that the doorbell can have
+	// maximum number of bytes that the doorbell's socket holds unread
 	pendingRings int
 	schedule     pollEntry
-	unusedTimer  timer // runs while there are no connections
+	unusedTimer  timer // runs while the shmPeer has no connections
 }
 
 // shmPeer returns the shmPeer of an end. It makes one if there is none.
@@ -174,7 +174,7 @@ func (p *shmPeer) dropUnused() {
 // drop ends the sharing. It returns false if a connection may still begin to use the
 // memory. If force is true, a REP may have chosen this memory. Its connection then fails.
 func (p *shmPeer) drop(force bool) bool {
-	p.acknowledge() // The peer perhaps needs the last acknowledgement after this side has left.
+	p.acknowledge() // The peer may need this acknowledgement later.
 	if !p.shard.dev.ends.Drop(p.end, force) {
 		return false
 	}
@@ -182,7 +182,7 @@ func (p *shmPeer) drop(force bool) bool {
 	return true
 }
 
-// close ends the sharing. There are no connections.
+// close ends the sharing. All connections must have been removed.
 func (p *shmPeer) close() {
 	p.unusedTimer.stop()
 	p.shard.polls.remove(p)

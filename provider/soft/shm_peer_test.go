@@ -236,8 +236,8 @@ func TestSHMConns(t *testing.T) {
 	require.Zero(t, table.len())
 }
 
-// After a message in the payload area, polls without work make the caches own memory for
-// the next one.
+// After a message in the payload area, polls without work bring the memory of the next
+// payload into the caches.
 func TestIdlePollsOwnPayloadMemory(t *testing.T) {
 	a, b := newPair(t, openDevice(t, nil), verbs.ProgressManual)
 	b.recv(1, 0, 8<<10)

@@ -188,8 +188,8 @@ func (c *shmConn) nextAttempt() {
 	c.accepts = shm.NewDest(c.q.num, c.q.nextAttempt())
 }
 
-// abort implements path. The peer must get the responses to earlier requests first. So
-// if some of them wait, the failure waits too.
+// abort implements path. The peer must get the responses to earlier requests before the
+// failure. While such responses wait, abort keeps the failure in c.failed.
 func (c *shmConn) abort(a outcome) {
 	switch {
 	case len(c.responses) == 0 || len(c.responses) == maxRdAtomic:

@@ -68,8 +68,8 @@ func (c *shmConn) holdRequests() {
 	}
 }
 
-// sendInline implements path. The first message after flush is published at once, and
-// further messages together.
+// sendInline implements path. It publishes the first message after a flush at once. Later
+// messages are published in groups; see publishEvery.
 func (c *shmConn) sendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool) {
 	p := c.p
 	if c.state != peerReady || p.state != sharingOpen || p.tooManyPending() {
@@ -205,8 +205,8 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	return c.q.gather(dst, w, w.shm.sent)
 }
 
-// resend implements path. It does nothing: the refused requests are unsent since the RNR
-// NAK arrived, so transmit sends them.
+// resend implements path. It has nothing to do: the RNR NAK has already made the refused
+// requests unsent, so transmit sends them.
 func (c *shmConn) resend() {}
 
 // takeAcks implements path. It completes the requests that the peer has executed.
@@ -233,8 +233,8 @@ func (c *shmConn) confirm(seq uint64) {
 	}
 }
 
-// onReady is called when the peer's queue pair is ready. From now on requests are sent
-// to the given Dest.
+// onReady is called when the peer's queue pair is ready. It sets the destination of
+// requests, and begins to send them.
 func (c *shmConn) onReady(to shm.Dest) {
 	if c.state == peerUnknown {
 		c.state, c.dest = peerReady, to

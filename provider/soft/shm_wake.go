@@ -25,9 +25,9 @@ func (p *shmPeer) armDoorbell() bool {
 	}
 	p.reserveRing()
 	p.own.WakeFor.Store(want)
-	// This side stores own.WakeFor before it looks for slots. The peer publishes a slot
-	// before it loads own.WakeFor. So no slot is missed: this side sees it, or the peer
-	// rings.
+	// This side first stores own.WakeFor, and then looks for slots. The peer first
+	// publishes a slot, and then loads own.WakeFor. So either this side sees the slot, or
+	// the peer rings.
 	if p.in.Ready() || want == shm.WakeAll && shm.Ack(p.peer.Ack.Load()) != p.sent.lastAck {
 		p.own.WakeFor.Store(shm.WakeNone)
 		p.wakeFor = shm.WakeNone
@@ -50,7 +50,7 @@ func (p *shmPeer) reserveRing() {
 }
 
 // wake rings the doorbell of the peer if the peer has asked for this kind of wake-up.
-// The peer must ask again for the next ring.
+// After a ring, the peer must ask again.
 func (p *shmPeer) wake(kind shm.WakeLevel) {
 	if p.peer.WakeFor.Load() >= kind && p.peer.WakeFor.Swap(shm.WakeNone) != shm.WakeNone {
 		shm.RingDoorbell(p.end.Doorbell)

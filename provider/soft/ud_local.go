@@ -38,8 +38,8 @@ const (
 type udLocalState uint8
 
 const (
-	// udBound: the name is bound, so the number is taken. Connections wait in the
-	// backlog. A new udLocal is in this state.
+	// udBound: the socket name is bound, so no other queue pair of this host gets the
+	// same number. Connections wait in the backlog. A new udLocal is in this state.
 	udBound udLocalState = iota
 	// udAttached: the shard accepts connections and reads datagrams, because the queue
 	// pair is complete.
@@ -141,7 +141,7 @@ func (u *udLocal) clear() {
 func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.Add(counters.DatagramUnsent, n) }
 
 // sendOne sends the datagram of the request w. If the receiver's socket has no room, the
-// datagram is queued or dropped. A dropped datagram is a success too.
+// datagram is queued or dropped. The request succeeds even if the datagram is dropped.
 func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	b := u.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])

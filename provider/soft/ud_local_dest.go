@@ -28,8 +28,8 @@ const (
 	// intervals (connect(2), EAGAIN). These are the first and the longest interval.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
-	// connectTries is how often connecting is tried again, which takes 10 s. After the
-	// last attempt the waiting datagrams are dropped. Arbitrary.
+	// connectTries is the number of attempts to connect after the first. Together they
+	// take 10 s. After the last one the waiting datagrams are dropped. Arbitrary.
 	connectTries = 48
 )
 
@@ -40,8 +40,8 @@ const (
 	// udDestRefused: there is no connection, because the destination is new or the
 	// backlog of the receiver is full. Datagrams wait in the queue.
 	udDestRefused udDestState = iota
-	// udDestOpen: there is a connection. The queue is empty, except between connect() and
-	// flush().
+	// udDestOpen: there is a connection. After connect(), datagrams may wait in the queue
+	// until flush() sends them. Otherwise the queue is empty.
 	udDestOpen
 	// udDestFull: there is a connection, but its socket has no room. Datagrams wait in
 	// the queue until EPOLLOUT.

@@ -26,12 +26,12 @@ const (
 	acceptRetry = 100 * time.Millisecond
 )
 
-// A udLocalSource is an accepted connection from another UD queue pair of this host. The
-// user at the other end is allowed. It belongs to the shard.
+// A udLocalSource is an accepted connection from another UD queue pair of this host. Its
+// user is allowed. A udLocalSource belongs to the shard.
 type udLocalSource struct {
 	local   *udLocal
 	fd      int    // descriptor of the connection; -1 after close()
-	uid     uint32 // user at the other end
+	uid     uint32 // user ID of the sending process
 	lastUse uint64 // value of udLocal.uses at the last use
 }
 

@@ -18,8 +18,8 @@ type udPath struct {
 	q *qp
 	// number of datagrams sent so far; also the path sequence of the next datagram
 	seq   uint64
-	local *udLocal // nil with PathWire
-	wire  *udWire  // nil with PathLocal
+	local *udLocal // nil if Config.Path is PathWire
+	wire  *udWire  // nil if Config.Path is PathLocal
 
 	scheduled bool // true while the queue pair is in qpDemux.due
 	closed    bool // true after detach()
@@ -68,7 +68,7 @@ func (p *udPath) transmit() {
 	}
 }
 
-// sendDue implements wireQP. It sends what transmit() has left.
+// sendDue implements wireQP. It sends the requests for which transmit() had no room.
 func (p *udPath) sendDue() (done bool) {
 	done = p.closed || p.send()
 	p.scheduled = !done

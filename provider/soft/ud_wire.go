@@ -33,8 +33,8 @@ func newUDWire(q *qp) *udWire {
 	return &udWire{q: q, demux: &q.shard.demux, routes: make(map[udp.Route]*udp.Route)}
 }
 
-// sendOne sends the request w as a datagram with the sequence seq. If the packetConn is
-// full, the result room is false.
+// sendOne sends the request w as a datagram with the sequence seq. If the packetConn has
+// no room, the result room is false.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {
@@ -109,9 +109,9 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 	return u.listenAt(at)
 }
 
-// listenAtAll makes the queue pair receive at all addresses of this host, unless
-// receiveAt was called. With PathAuto, loopback and link-local addresses are left out,
-// and errors are ignored.
+// listenAtAll makes the queue pair receive at all addresses of this host. It does
+// nothing after a call of receiveAt. With PathAuto, it leaves out loopback and link-local
+// addresses, and ignores an error of listenAt.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil

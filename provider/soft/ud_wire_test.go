@@ -22,8 +22,8 @@ func (s *sim) newUDEnd() *end {
 	return e
 }
 
-// makeUD replaces an end's queue pair by a UD queue pair in RTS. Both of its queues have
-// the depth places.
+// makeUD replaces an end's queue pair by a UD queue pair in RTS. The parameter places is
+// the depth of both queues.
 func (e *end) makeUD(places int) {
 	require.NoError(e.t, e.qp.Close())
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeUD, SendCQ: e.cq, RecvCQ: e.cq,

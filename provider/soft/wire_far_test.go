@@ -76,8 +76,8 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
 	cmd := peerproc.Command(role, address)
-	// Command can set another user, which perhaps does not exist in this user namespace.
-	// With nil, the peer runs as the user of this process.
+	// Command may set another user for the peer. That user perhaps does not exist in this
+	// user namespace, so the peer runs as the user of this process.
 	cmd.SysProcAttr = nil
 	return peerproc.Run(n.t, cmd)
 }
