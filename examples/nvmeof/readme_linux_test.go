@@ -161,9 +161,8 @@ func serveREADME(t *testing.T, dir string) *server {
 	return s
 }
 
-// stop stops the target as Ctrl-C does. The target must report no error. After a signal
-// go run has the exit status 1 even if the target has the exit status 0. But if the target
-// fails, go run prints its exit status.
+// stop stops the target as Ctrl-C does. The target must not fail. After a signal the exit
+// status of go run is always 1. If the target has failed, go run prints its exit status.
 func (s *server) stop() {
 	require.NoError(s, syscall.Kill(-s.cmd.Process.Pid, syscall.SIGINT))
 	_ = s.cmd.Wait()
