@@ -37,6 +37,8 @@
 //
 //	queue.go             events that the application has not fetched
 //	inbox.go             jobs that other channels queue for a channel
+//	busy_heap.go         heap of sources, the busiest first
+//	request_queue.go     jobs for requests, taken from each source in turn
 //	engine.go            Engine, Binding and QueuePair
 //	manager.go           Manager
 //	channel.go           event channels

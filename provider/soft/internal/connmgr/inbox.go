@@ -3,8 +3,7 @@
 package connmgr
 
 import (
-	"math"
-	"slices"
+	"net/netip"
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
@@ -15,7 +14,7 @@ import (
 // are queued.
 //
 // Each kind of job has its own queue, so a flood of requests does not delay the datagrams
-// of connections.
+// of connections. See requestQueue for requests of several sources.
 type inbox struct {
 	mu       sync.Mutex
 	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
@@ -24,7 +23,9 @@ type inbox struct {
 	// does not make the eventfd readable.
 	draining bool
 	closed   bool
-	jobs     [numJobKinds][]job
+	// jobs has the jobs of all kinds except jobRequest.
+	jobs     [jobRequest][]job
+	requests requestQueue
 	batch    []job // result of the last call of takeBatch(), kept to reuse its memory
 }
 
@@ -39,7 +40,6 @@ const (
 	jobMessage
 	// jobRequest is a REQ or a SIDR_REQ, or a copy of one.
 	jobRequest
-	numJobKinds
 )
 
 // A job is a function that a channel calls. The channel drops the job if its target is
@@ -48,33 +48,40 @@ type job struct {
 	kind   jobKind
 	target *jobTarget
 	run    func()
+
+	// The other fields are only set for a jobRequest.
+
+	source netip.Addr // source of the request; see access.SourceOf
+	// dropped is called if the queued job is dropped because of a job of another source. It
+	// may be nil. It is called with the locks of the inbox and of the multiplexer held.
+	dropped func()
 }
 
 const (
-	// maxJobs is the largest number of queued jobs of one kind. When that many are queued,
-	// new jobs are dropped, and the peer retransmits its messages. The number is arbitrary.
-	maxJobs = 1024
-	// requestBatch is the largest number of requests that takeBatch() returns. A channel thus
-	// runs new jobs of other kinds before the remaining requests. The number is arbitrary.
-	requestBatch = 2 * madBatch
+	// maxMessages is the largest number of queued jobs of the kind jobMessage. When that many
+	// are queued, new ones are dropped, and the peer retransmits its messages. Arbitrary.
+	maxMessages = 1024
+	// requestBatch is the largest number of requests that takeBatch() returns. It is much
+	// smaller than the number of datagrams that madPort.OnReady reads. So the socket does not
+	// fill up with requests, and datagrams of connections wait only a short time in it.
+	requestBatch = 16
 )
-
-func (k jobKind) limit() int {
-	if k == jobInternal {
-		return math.MaxInt
-	}
-	return maxJobs
-}
 
 // add queues a job. The job runs with the channel locked. If the queue is full or
 // closed, add() returns false.
 func (b *inbox) add(j job) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || len(b.jobs[j.kind]) >= j.kind.limit() {
+	switch {
+	case b.closed, j.kind == jobMessage && len(b.jobs[jobMessage]) >= maxMessages:
 		return false
+	case j.kind == jobRequest:
+		if !b.requests.add(j) {
+			return false
+		}
+	default:
+		b.jobs[j.kind] = append(b.jobs[j.kind], j)
 	}
-	b.jobs[j.kind] = append(b.jobs[j.kind], j)
 	if !b.draining {
 		b.signalLocked(true)
 	}
@@ -98,13 +105,11 @@ func (b *inbox) takeBatch() []job {
 	clear(b.batch)
 	b.batch = b.batch[:0]
 	for kind, jobs := range b.jobs {
-		n := len(jobs)
-		if jobKind(kind) == jobRequest {
-			n = min(n, requestBatch)
-		}
-		b.batch = append(b.batch, jobs[:n]...)
-		b.jobs[kind] = slices.Delete(jobs, 0, n)
+		b.batch = append(b.batch, jobs...)
+		clear(jobs)
+		b.jobs[kind] = jobs[:0]
 	}
+	b.batch = b.requests.take(b.batch, requestBatch)
 	return b.batch
 }
 
@@ -112,7 +117,7 @@ func (b *inbox) waiting() (n int) {
 	for _, jobs := range b.jobs {
 		n += len(jobs)
 	}
-	return n
+	return n + b.requests.total
 }
 
 // signal is called when the channel is unlocked. It makes the eventfd readable if jobs or
@@ -142,5 +147,5 @@ func (b *inbox) signalLocked(on bool) {
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed, b.jobs = true, [numJobKinds][]job{}
+	b.closed, b.jobs, b.requests = true, [jobRequest][]job{}, requestQueue{}
 }

@@ -22,14 +22,14 @@ func TestInboxPriorities(t *testing.T) {
 	var done []jobKind
 	newJob := func(kind jobKind) job { return job{kind: kind, run: func() { done = append(done, kind) }} }
 	taken := 0
-	for range 2 * maxJobs {
+	for range 2 * maxRequests {
 		if b.add(newJob(jobRequest)) {
 			taken++
 		}
 	}
-	require.Equal(t, maxJobs, taken)
+	require.Equal(t, maxRequests, taken)
 	require.True(t, b.add(newJob(jobMessage)))
-	for range 2 * maxJobs {
+	for range 2 * maxRequests {
 		require.True(t, b.add(newJob(jobInternal)))
 	}
 	round := func() []jobKind {
@@ -40,10 +40,10 @@ func TestInboxPriorities(t *testing.T) {
 		return done
 	}
 	first := round()
-	require.Len(t, first, 2*maxJobs+1+requestBatch)
-	require.Equal(t, jobInternal, first[2*maxJobs-1])
-	require.Equal(t, jobMessage, first[2*maxJobs])
-	require.Equal(t, jobRequest, first[2*maxJobs+1])
+	require.Len(t, first, 2*maxRequests+1+requestBatch)
+	require.Equal(t, jobInternal, first[2*maxRequests-1])
+	require.Equal(t, jobMessage, first[2*maxRequests])
+	require.Equal(t, jobRequest, first[2*maxRequests+1])
 
 	// The new message runs before the queued requests.
 	require.True(t, b.add(newJob(jobMessage)))

@@ -38,7 +38,7 @@ type halfOpenTable struct {
 	max, maxPerSource int
 	total             int                            // number of connections in the table
 	sources           map[netip.Addr]*halfOpenSource // sources with connections in the table, by halfOpenSource.key
-	busiest           halfOpenHeap                   // sources with connections in the table, the one with most first
+	busiest           busyHeap[*halfOpenSource]      // sources with connections in the table, the one with most first
 	// evicting is the number of connections in the state addrEvicting.
 	evicting int
 	// all half-open connections of the table as *halfOpen, the oldest first
@@ -129,8 +129,7 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 		return false
 	}
 	if s.count == 1 {
-		// heap.Remove calls Less, which reads the oldest connection of s. So h is removed from s
-		// later.
+		// heap.Remove reads the oldest connection of s, so h is still in s here.
 		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}
@@ -151,36 +150,13 @@ func hashSource(seed maphash.Seed, from netip.Addr) uint64 {
 	return maphash.Bytes(seed, b[:])
 }
 
-// A halfOpenHeap orders sources by their number of connections, the largest first. Of two
-// sources with the same number, the one with the older connection is first.
-type halfOpenHeap []*halfOpenSource
-
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-
-func (h halfOpenHeap) Len() int { return len(h) }
-
-func (h halfOpenHeap) Less(i, j int) bool {
-	if h[i].count != h[j].count {
-		return h[i].count > h[j].count
+// busierThan implements busySource. Of two sources with the same number of connections,
+// the one with the older connection is first.
+func (s *halfOpenSource) busierThan(other *halfOpenSource) bool {
+	if s.count != other.count {
+		return s.count > other.count
 	}
-	return h[i].oldest().since.Before(h[j].oldest().since)
+	return s.oldest().since.Before(other.oldest().since)
 }
 
-func (h halfOpenHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *halfOpenHeap) Push(x any) {
-	s := x.(*halfOpenSource)
-	s.index = len(*h)
-	*h = append(*h, s)
-}
-
-func (h *halfOpenHeap) Pop() any {
-	last := len(*h) - 1
-	s := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return s
-}
+func (s *halfOpenSource) heapIndex() *int { return &s.index }

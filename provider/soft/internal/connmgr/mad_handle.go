@@ -136,7 +136,7 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 		return false
 	}
 	if old := c.mux.byQP[queuePair]; old != nil && old != c {
-		old.enqueue(jobRequest, old.stale)
+		old.enqueueRequest(old.remote, old.stale, nil)
 	}
 	c.peerGUID, c.peerID, c.peerQPN = guid, id, qpn
 	c.mux.byPeer[peer] = c

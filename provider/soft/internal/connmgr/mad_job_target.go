@@ -2,6 +2,12 @@
 
 package connmgr
 
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+)
+
 // A jobTarget is the part of a madConn or madListener that queues jobs. The jobs run on
 // the channel to which the ID belongs when they run.
 type jobTarget struct {
@@ -10,11 +16,17 @@ type jobTarget struct {
 	closed bool     // true after closeTarget(); guarded by the multiplexer's lock
 }
 
-// enqueue queues a job, which will run with the channel locked. It returns false if the
-// inbox has dropped the job. The caller holds the multiplexer's lock.
-func (t *jobTarget) enqueue(kind jobKind, run func()) bool {
-	ch := t.ch
-	return ch.inbox.add(job{kind, t, run})
+// enqueue queues a job of any kind except jobRequest. The job will run with the channel
+// locked. If there are too many jobs, the job is dropped. The caller holds the
+// multiplexer's lock.
+func (t *jobTarget) enqueue(kind jobKind, run func()) {
+	t.ch.inbox.add(job{kind: kind, target: t, run: run})
+}
+
+// enqueueRequest queues a jobRequest for a request from an address; see job.dropped. It
+// returns false if the job is dropped at once. The caller holds the multiplexer's lock.
+func (t *jobTarget) enqueueRequest(from netip.Addr, run, dropped func()) bool {
+	return t.ch.inbox.add(job{kind: jobRequest, target: t, run: run, source: access.SourceOf(from), dropped: dropped})
 }
 
 // onChannel reports whether the job j may run on the locked channel ch. If the ID has
@@ -25,10 +37,13 @@ func (t *jobTarget) onChannel(ch *channel, j job) bool {
 	if t.closed {
 		return false
 	}
-	if t.ch != ch {
-		t.enqueue(j.kind, j.run)
+	if t.ch == ch {
+		return true
 	}
-	return t.ch == ch
+	if !t.ch.inbox.add(j) && j.dropped != nil {
+		j.dropped()
+	}
+	return false
 }
 
 // setChannel records that the ID has moved to the channel to. It returns the old channel.

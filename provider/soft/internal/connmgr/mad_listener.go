@@ -129,16 +129,19 @@ type incomingRequest struct {
 
 func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
 
-// enqueueRequest queues a job for a request in the inbox of the listener's channel. If
+// receiveRequest queues a job for a request in the inbox of the listener's channel. If
 // there is no room, it drops the request. The caller holds the multiplexer's lock.
-func (l *madListener) enqueueRequest(req *incomingRequest) {
+func (l *madListener) receiveRequest(req *incomingRequest) {
 	source := access.SourceOf(req.from)
 	victim, ok := l.halfOpen.room(source, !req.isLookup() && l.mux.sources.full(source), l.mux.clock())
-	if victim == nil && !ok || !l.enqueue(jobRequest, func() { l.admitRequest(req) }) {
+	dropped := func() {
+		delete(l.waiting, req)
 		l.mux.m.WireCounts.Inc(counters.CMRequestDropped)
-		return
 	}
 	l.waiting[req] = struct{}{}
+	if victim == nil && !ok || !l.enqueueRequest(req.from, func() { l.admitRequest(req) }, dropped) {
+		dropped()
+	}
 }
 
 // admitRequest makes an ID for a request, unless a copy of the request already has an ID.

@@ -61,6 +61,10 @@ func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
 const (
 	// madBatch is the largest number of datagrams that one call of receive() reads.
 	madBatch = 32
+	// madRounds is the largest number of calls of receive() when datagrams have arrived. Many
+	// datagrams are read at once, because reading is much cheaper than handling a request;
+	// see requestBatch.
+	madRounds = 16
 	// madBufSize is the size of a buffer for a packet with a MAD.
 	madBufSize = 320
 	// madDrainRounds is the largest number of calls of receive() that drain() makes.
@@ -177,18 +181,26 @@ func (ch *channel) unwatchPort(p *madPort) {
 
 // OnReady implements epollset.Handler.
 func (p *madPort) OnReady(int, uint32) {
+	for range madRounds {
+		if p.receiveBatch() < madBatch {
+			return
+		}
+	}
+}
+
+// receiveBatch handles up to madBatch datagrams that have arrived, and returns their
+// number.
+func (p *madPort) receiveBatch() int {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
-	p.madSocket.receive(lockedMux{p.mux})
+	return p.madSocket.receive(lockedMux{p.mux})
 }
 
 // drain handles all datagrams that have arrived, up to madDrainRounds * madBatch = 2,048.
 // A socket with the default buffer size holds fewer.
 func (p *madPort) drain() {
-	p.mux.mu.Lock()
-	defer p.mux.mu.Unlock()
 	for range madDrainRounds {
-		if p.madSocket.receive(lockedMux{p.mux}) == 0 {
+		if p.receiveBatch() == 0 {
 			return
 		}
 	}

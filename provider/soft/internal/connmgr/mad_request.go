@@ -31,7 +31,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		if old := mux.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
 			// The peer has a connection with the same queue pair (IBTA vol. 1, 12.9.8.3.1). That
 			// connection ends, so that a later request can succeed.
-			old.enqueue(jobRequest, old.stale)
+			old.enqueueRequest(old.remote, old.stale, nil)
 			reason = cm.RejectStale
 		}
 	}
@@ -54,7 +54,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		mux.reject(port, from, mad, wire.AnsweredREQ, reason)
 		return
 	}
-	l.enqueueRequest(&incomingRequest{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
+	l.receiveRequest(&incomingRequest{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
 }
 
 // acceptingListener returns the listener for a request, or the reason to refuse it.
@@ -74,7 +74,7 @@ func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) 
 // a half-open peer; see maySend.
 func (c *madConn) duplicateREQ() {
 	c.received++
-	c.enqueue(jobRequest, c.answerDuplicate)
+	c.enqueueRequest(c.remote, c.answerDuplicate, nil)
 }
 
 // answerDuplicate answers a copy of a request. If this side has answered the request, it
@@ -131,7 +131,7 @@ func (mux *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		mux.answer(port, from, &out)
 		return
 	}
-	l.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, service: r.ServiceID})
+	l.receiveRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, service: r.ServiceID})
 }
 
 // registerLookup adds a SIDR request to the multiplexer, which then recognizes copies of

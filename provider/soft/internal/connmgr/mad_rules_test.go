@@ -322,7 +322,7 @@ func TestWireCMFlood(t *testing.T) {
 	require.Len(t, mux.conns, backlog)
 	require.Len(t, mux.byPeer, backlog)
 	require.Len(t, mux.byQP, backlog)
-	require.LessOrEqual(t, len(s.server.tc.inbox.jobs[jobRequest]), maxJobs)
+	require.LessOrEqual(t, s.server.tc.inbox.requests.total, maxRequests)
 	for s.server.tc.inbox.waiting() > 0 {
 		s.settle()
 	}

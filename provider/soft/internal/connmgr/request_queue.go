@@ -1,0 +1,102 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"container/heap"
+	"container/list"
+	"net/netip"
+)
+
+// maxRequests is the largest number of jobs in a requestQueue. Arbitrary.
+const maxRequests = 1024
+
+// A requestQueue has the queued jobs for requests. Each source has a queue of its own,
+// and take() takes one job from each queue in turn. So a source with few requests waits
+// only for one request of each other source.
+type requestQueue struct {
+	sources map[netip.Addr]*requestSource // sources with jobs, by requestSource.key
+	turns   list.List                     // sources with jobs as *requestSource, the next one first
+	busiest busyHeap[*requestSource]      // sources with jobs, the one with most jobs first
+	total   int                           // number of jobs
+}
+
+// A requestSource has the jobs of one source; see access.SourceOf.
+type requestSource struct {
+	key   netip.Addr
+	jobs  []job         // the oldest first; never empty
+	turn  *list.Element // element of this source in requestQueue.turns
+	index int           // index of this source in requestQueue.busiest
+}
+
+// add queues a job at the end of the queue of its source. If there are too many jobs, the
+// newest job of the source with most jobs is dropped, which may be the new one. For the
+// new one, add returns false.
+func (q *requestQueue) add(j job) bool {
+	s := q.sources[j.source]
+	if q.total >= maxRequests && !q.displace(s) {
+		return false
+	}
+	if s == nil {
+		s = &requestSource{key: j.source, jobs: []job{j}}
+		if q.sources == nil {
+			q.sources = make(map[netip.Addr]*requestSource)
+		}
+		q.sources[s.key] = s
+		s.turn = q.turns.PushBack(s)
+		heap.Push(&q.busiest, s)
+	} else {
+		s.jobs = append(s.jobs, j)
+		heap.Fix(&q.busiest, s.index)
+	}
+	q.total++
+	return true
+}
+
+// displace drops the newest job of the source with most jobs. It returns false if the
+// source s would then have as many jobs as that source. If s is nil, it means a source
+// without jobs.
+func (q *requestQueue) displace(s *requestSource) bool {
+	count := 0
+	if s != nil {
+		count = len(s.jobs)
+	}
+	busiest := q.busiest[0]
+	last := len(busiest.jobs) - 1
+	if count+1 >= len(busiest.jobs) {
+		return false
+	}
+	dropped := busiest.jobs[last].dropped
+	busiest.jobs[last] = job{}
+	busiest.jobs = busiest.jobs[:last]
+	heap.Fix(&q.busiest, busiest.index)
+	q.total--
+	if dropped != nil {
+		dropped()
+	}
+	return true
+}
+
+// take removes up to n jobs from the queue, and appends them to the slice to.
+func (q *requestQueue) take(to []job, n int) []job {
+	for n = min(n, q.total); n > 0; n-- {
+		s := q.turns.Front().Value.(*requestSource)
+		to = append(to, s.jobs[0])
+		q.total--
+		if len(s.jobs) == 1 {
+			heap.Remove(&q.busiest, s.index)
+			q.turns.Remove(s.turn)
+			delete(q.sources, s.key)
+			continue
+		}
+		s.jobs[0] = job{}
+		s.jobs = s.jobs[1:]
+		q.turns.MoveToBack(s.turn)
+		heap.Fix(&q.busiest, s.index)
+	}
+	return to
+}
+
+func (s *requestSource) busierThan(other *requestSource) bool { return len(s.jobs) > len(other.jobs) }
+
+func (s *requestSource) heapIndex() *int { return &s.index }

@@ -1,0 +1,112 @@
+//go:build linux
+
+package connmgr
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A queuedRequest is a job of a requestQueue, by its source and its number.
+type queuedRequest struct {
+	source byte
+	number int
+}
+
+// A queueFixture has a requestQueue and the requests that were taken from it or dropped.
+type queueFixture struct {
+	queue          requestQueue
+	taken, dropped []queuedRequest
+}
+
+// add adds a request. It returns false if the request is dropped at once.
+func (f *queueFixture) add(r queuedRequest) bool {
+	return f.queue.add(job{
+		kind: jobRequest, source: netip.AddrFrom4([4]byte{192, 0, 2, r.source}),
+		run:     func() { f.taken = append(f.taken, r) },
+		dropped: func() { f.dropped = append(f.dropped, r) },
+	})
+}
+
+func (f *queueFixture) take(n int) (taken []queuedRequest) {
+	f.taken = nil
+	for _, j := range f.queue.take(nil, n) {
+		j.run()
+	}
+	return f.taken
+}
+
+// The queue takes requests of different sources in turn.
+func TestRequestQueueTurns(t *testing.T) {
+	var f queueFixture
+	for n := range 3 {
+		require.True(t, f.add(queuedRequest{1, n}))
+	}
+	require.True(t, f.add(queuedRequest{2, 0}))
+	require.Equal(t, []queuedRequest{{1, 0}, {2, 0}}, f.take(2))
+	require.True(t, f.add(queuedRequest{3, 0}))
+	require.Equal(t, []queuedRequest{{1, 1}, {3, 0}, {1, 2}}, f.take(5))
+	require.Empty(t, f.take(1))
+	require.Empty(t, f.queue.sources)
+}
+
+// When the queue is full, a request of a source with few requests displaces the newest
+// request of the source with most requests.
+func TestRequestQueueDisplaces(t *testing.T) {
+	var f queueFixture
+	for n := range maxRequests {
+		require.True(t, f.add(queuedRequest{1, n}))
+	}
+	require.False(t, f.add(queuedRequest{1, maxRequests}))
+	require.Empty(t, f.dropped)
+	require.True(t, f.add(queuedRequest{2, 0}))
+	require.Equal(t, []queuedRequest{{1, maxRequests - 1}}, f.dropped)
+	require.Equal(t, []queuedRequest{{1, 0}, {2, 0}, {1, 1}}, f.take(3))
+}
+
+// Two sources that fill the queue get equal parts of it.
+func TestRequestQueueParts(t *testing.T) {
+	var f queueFixture
+	for n := range maxRequests {
+		f.add(queuedRequest{1, n})
+	}
+	for n := range maxRequests {
+		require.Equal(t, n < maxRequests/2, f.add(queuedRequest{2, n}), "request %d", n)
+	}
+	require.Len(t, f.dropped, maxRequests/2)
+}
+
+// Every request is taken once or dropped once. The requests of one source are taken in
+// the order in which they were added.
+func TestRequestQueueRandom(t *testing.T) {
+	var f queueFixture
+	r := rand.New(rand.NewPCG(1, 2))
+	added, refused, taken := 0, 0, 0
+	next := make(map[byte]int) // by source, the lowest number of the next request taken
+	for range 50_000 {
+		// Low numbers are more frequent.
+		source := byte(r.IntN(1 + r.IntN(64)))
+		added++
+		if !f.add(queuedRequest{source, added}) {
+			refused++
+		}
+		if r.IntN(64) == 0 {
+			for _, got := range f.take(r.IntN(64)) {
+				require.GreaterOrEqual(t, got.number, next[got.source])
+				next[got.source] = got.number + 1
+				taken++
+			}
+		}
+		require.LessOrEqual(t, f.queue.total, maxRequests)
+	}
+	taken += len(f.take(maxRequests))
+	require.Equal(t, added, refused+taken+len(f.dropped))
+	require.Zero(t, f.queue.total)
+	require.Empty(t, f.queue.busiest)
+	require.Zero(t, f.queue.turns.Len())
+	require.NotZero(t, len(f.dropped))
+	require.NotZero(t, refused)
+}
