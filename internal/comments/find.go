@@ -14,7 +14,8 @@ import (
 type comment struct {
 	file string
 	line int
-	// The declaration that the comment belongs to, or "in a function or file".
+	// The declaration that the comment belongs to, or the function that it is in. For a
+	// comment elsewhere it is "in a file".
 	about string
 	// The text ends in a newline. It has no comment markers and no directives.
 	text string
@@ -53,7 +54,7 @@ func inFile(name string, source []byte) (found []comment, err error) {
 	declared := declarations(file)
 	for _, group := range file.Comments {
 		if text := group.Text(); text != "" {
-			about := cmp.Or(declared[group], "in a function or file")
+			about := cmp.Or(declared[group], function(file, group), "in a file")
 			found = append(found, comment{name, files.Position(group.Pos()).Line, about, text})
 		}
 	}
@@ -70,24 +71,61 @@ func declarations(file *ast.File) map[*ast.CommentGroup]string {
 			}
 		}
 	}
+	owner := "" // " of T" for the fields and methods of a type T
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.File:
 			note("package "+n.Name.Name, n.Doc)
 		case *ast.FuncDecl:
-			note("func "+n.Name.Name, n.Doc)
+			note(funcName(n), n.Doc)
+			owner = ""
 		case *ast.GenDecl:
 			note(n.Tok.String()+declaredName(n.Specs), n.Doc)
 		case *ast.TypeSpec:
 			note("type "+n.Name.Name, n.Doc, n.Comment)
+			owner = " of " + n.Name.Name
 		case *ast.ValueSpec:
 			note(n.Names[0].Name, n.Doc, n.Comment)
 		case *ast.Field:
-			note("field"+fieldName(n), n.Doc, n.Comment)
+			note("field"+fieldName(n)+owner, n.Doc, n.Comment)
 		}
 		return true
 	})
 	return about
+}
+
+// function returns "in func F" for a comment in the function F. For other comments it
+// returns "".
+func function(file *ast.File, g *ast.CommentGroup) string {
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Pos() <= g.Pos() && g.Pos() < f.End() {
+			return "in " + funcName(f)
+		}
+	}
+	return ""
+}
+
+// funcName returns "func F" for a function, and "func F of T" for a method of the type T.
+func funcName(f *ast.FuncDecl) string {
+	name := "func " + f.Name.Name
+	if f.Recv == nil {
+		return name
+	}
+	t := f.Recv.List[0].Type
+	for {
+		switch of := t.(type) {
+		case *ast.StarExpr:
+			t = of.X
+		case *ast.IndexExpr:
+			t = of.X
+		case *ast.IndexListExpr:
+			t = of.X
+		case *ast.Ident:
+			return name + " of " + of.Name
+		default:
+			return name
+		}
+	}
 }
 
 // declaredName returns a space and the declared name. If several names are declared, it

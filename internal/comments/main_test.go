@@ -20,8 +20,8 @@ type T struct {
 	b int
 }
 
-// f is a function.
-func f() {
+// f is a method.
+func (t *T) f() {
 	// A statement follows.
 	_ = 1
 }
@@ -30,6 +30,14 @@ const (
 	// c is a constant.
 	c = 1
 )
+
+// g is a function.
+func g[A any](t G[A]) {}
+
+// h is a method of a generic type.
+func (t G[A]) h() {}
+
+// The file ends here.
 `
 
 func TestFind(t *testing.T) {
@@ -44,11 +52,14 @@ func TestFind(t *testing.T) {
 	require.Equal(t, []comment{
 		{"a/sample.go", 1, "package sample", "Package sample is a sample.\n"},
 		{"a/sample.go", 6, "type T", "A T is a type.\n"},
-		{"a/sample.go", 8, "field a", "is a field\n"},
-		{"a/sample.go", 9, "field b", "b is another.\n"},
-		{"a/sample.go", 13, "func f", "f is a function.\n"},
-		{"a/sample.go", 15, "in a function or file", "A statement follows.\n"},
+		{"a/sample.go", 8, "field a of T", "is a field\n"},
+		{"a/sample.go", 9, "field b of T", "b is another.\n"},
+		{"a/sample.go", 13, "func f of T", "f is a method.\n"},
+		{"a/sample.go", 15, "in func f of T", "A statement follows.\n"},
 		{"a/sample.go", 20, "c", "c is a constant.\n"},
+		{"a/sample.go", 24, "func g", "g is a function.\n"},
+		{"a/sample.go", 27, "func h of G", "h is a method of a generic type.\n"},
+		{"a/sample.go", 30, "in a file", "The file ends here.\n"},
 	}, all)
 }
 
