@@ -64,7 +64,8 @@ func TestResolveAddr(t *testing.T) {
 	require.Equal(t, addr("192.0.2.2:7471"), p.fake.dst)
 	require.Equal(t, time.Second, p.fake.timeout)
 
-	// The first call has bound the ID, so the second call does not pass a source.
+	// The ID is bound by the first call. So the second call passes no source address to the
+	// transport.
 	p.deliver(cm.AddrError)
 	require.Equal(t, cm.StateBound, p.id.State())
 	require.NoError(t, p.id.ResolveAddr(local, remote, time.Second))

@@ -125,7 +125,7 @@ func (c *EventChannel) isClosed() bool {
 	return c.closed
 }
 
-// find returns the ID of a transport's ID, or nil if it was closed.
+// find returns the ID that uses the given TransportID, or nil if the ID was closed.
 func (c *EventChannel) find(t TransportID) *ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()

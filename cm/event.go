@@ -130,8 +130,9 @@ func (e *Event) fill(raw *TransportEvent, ps PortSpace, oldState State) {
 	e.Param.PrivateData = slices.Clone(raw.PrivateData)
 }
 
-// hasParam reports whether an event has connection parameters. Only a request and its
-// answer have them. The ID was in oldState before the event.
+// hasParam reports whether an event has connection parameters. Only the events of a
+// request and of its answer have them. The parameter oldState is the state of the ID
+// before the event.
 func hasParam(t EventType, oldState State) bool {
 	return t == ConnectRequest || t == ConnectResponse || t == Established && oldState == StateConnecting
 }

@@ -62,7 +62,8 @@ func Example() {
 // timeout limits the resolution of addresses and routes.
 const timeout = 10 * time.Second
 
-// A pair has the IDs of both sides, and what their queue pairs share.
+// A pair has the IDs of both sides of a connection, and the objects that both queue
+// pairs use.
 type pair struct {
 	client, server *cm.ID
 	pd             verbs.PD

@@ -55,7 +55,7 @@ func TestRequestEvent(t *testing.T) {
 	sent := []byte("hello")
 	param := cm.MessageParam{ResponderResources: 1, InitiatorDepth: 2, FlowControl: true, RetryCount: 3, RNRRetryCount: 4, SRQ: true, QPNum: 5}
 	ev, child := l.request(param, sent)
-	copy(sent, "jello") // the transport reuses its memory
+	copy(sent, "jello") // the transport overwrites the private data
 
 	require.Same(t, l.id, ev.Listener)
 	require.NotSame(t, l.id, ev.ID)

@@ -38,7 +38,8 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, q.channel.Close())
 }
 
-// TestMigrateRequest checks that an unacknowledged request holds back only the listener.
+// TestMigrateRequest checks that a listener can not migrate while a request is not
+// acknowledged, but the new ID can.
 func TestMigrateRequest(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.MessageParam{}, nil)

@@ -2,7 +2,8 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// An endpoint has the properties of this side that limit connection parameters.
+// An endpoint describes this side of a connection. Its limits restrict the connection
+// parameters.
 type endpoint struct {
 	ps        PortSpace
 	hasQP     bool // the ID has a queue pair, which qpNum and srq describe
@@ -22,7 +23,7 @@ func (e *endpoint) connectParam(p *ConnParam) (*MessageParam, error) {
 		return nil, err
 	}
 	if e.ps == UDP {
-		// A lookup does not send the number of this side's queue pair.
+		// A lookup is a SIDR_REQ, which has no field for a queue pair number.
 		return &MessageParam{PrivateData: p.PrivateData}, nil
 	}
 	out, err := e.describe(p)
@@ -60,8 +61,8 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 
 // usualCounts has the numbers that are sent if the application leaves a count zero.
 type usualCounts struct {
-	served   uint8 // for ResponderResources
-	rnrRetry uint8 // for RNRRetryCount
+	served   uint8 // number to send as ResponderResources
+	rnrRetry uint8 // number to send as RNRRetryCount
 }
 
 // setCounts converts three of the wanted counts and stores them in p.

@@ -94,8 +94,8 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue) (client, server verbs.
 	passive := await(channel, cm.ConnectRequest)
 	createQP(passive, pd, queue)
 	check(passive.Accept(nil))
-	await(channel, cm.Established) // event of the client
-	await(channel, cm.Established) // event of the server
+	await(channel, cm.Established) // event for the client's ID
+	await(channel, cm.Established) // event for the server's ID
 	return active.QP(), passive.QP(), func() {
 		for _, id := range []*cm.ID{active, passive} {
 			check(errors.Join(id.CloseQP(), id.Close()))

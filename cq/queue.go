@@ -15,14 +15,14 @@ type Queue struct {
 	batch []verbs.WC // completions from the device
 	// The next two fields are nil if inline messages are not wanted or not supported.
 	inline verbs.InlinePoller // the CQ, as an InlinePoller
-	data   []verbs.InlineData // data[i] has the message of batch[i]
+	data   []verbs.InlineData // inline message of each completion in batch
 	// the CQ, as a Disarmer; nil if it is none
 	disarmer verbs.Disarmer
 
 	held        int   // number of completions in batch that Poll has not returned yet
 	err         error // first error of the CQ; it is permanent
 	errReturned bool  // Poll has returned err
-	emptied     bool  // result of Emptied
+	emptied     bool  // the last poll has left the CQ empty
 
 	// The CQ was armed, and its event was not consumed yet.
 	armed   bool
@@ -98,7 +98,8 @@ func (q *Queue) fill() {
 // filled stores the result of a poll that found something.
 func (q *Queue) filled(n int, err error) {
 	if uint(n) > uint(len(q.batch)) {
-		// The number is impossible, so the completions may be wrong too.
+		// The device has returned an impossible number. So its completions may be wrong
+		// too.
 		n, err = 0, &verbs.ParamError{Field: "polled completions", Value: int64(n), Limit: int64(len(q.batch))}
 	}
 	if n < len(q.batch) {

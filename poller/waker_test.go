@@ -68,7 +68,8 @@ func TestWakeWithMaxOneEvent(t *testing.T) {
 	add(t, p, newReady(t), poller.Readable, 3)
 	p.Wake()
 	woken, events := 0, 0
-	// Ready descriptors take turns, so the waker has its turn too.
+	// Each Wait reports one ready descriptor. They are reported in turn, so one of the
+	// calls reports the wake.
 	for range 4 {
 		events += len(wait(t, p, testTimeout))
 		if p.Woken() {

@@ -57,7 +57,7 @@ func connect(qp, peer verbs.QP) {
 	attr, err := qp.PD().Device().Port(port)
 	check(err)
 	q := verbs.QPAttr{
-		Port: port, Access: verbs.AccessRemoteWrite, // the rights of the peer
+		Port: port, Access: verbs.AccessRemoteWrite, // the peer may WRITE
 		AH: verbs.AHAttr{Port: port, DestGID: attr.GIDs[0]}, DestQPN: peer.Num(), PathMTU: attr.ActiveMTU,
 		MinRNRTimer: 12, Timeout: 14, RetryCount: verbs.MaxRetry, RNRRetry: verbs.RNRRetryForever,
 	}

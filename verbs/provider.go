@@ -43,7 +43,7 @@ type Caps struct {
 // Progress says who moves the data of a CQ, and of the QPs and SRQs that use the CQ.
 type Progress uint8
 
-// Kinds of progress.
+// Values of Progress.
 const (
 	// ProgressAuto means that the provider moves data by itself. Any goroutine may call
 	// the methods of the CQ, and of the QPs and SRQs that use it.

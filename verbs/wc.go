@@ -104,7 +104,7 @@ func (s Status) String() string {
 // Fault tells where a failed request has its cause: on this side or on the peer's side.
 type Fault uint8
 
-// Places where a failed request can have its cause.
+// Causes of a failed request.
 const (
 	FaultNone    Fault = iota // the request succeeded
 	FaultLocal                // the request itself, its memory or the local device

@@ -55,7 +55,7 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 	udp := f.headers[f.ip:]
 	binary.BigEndian.PutUint16(udp[0:], src.Port())
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
-	udp[6], udp[7] = 0xff, 0xff // the ICRC covers the checksum as ones
+	udp[6], udp[7] = 0xff, 0xff // the ICRC is computed as if the checksum were all ones
 	// No packet has length 0, so headerSum is computed at the next use.
 	f.length = 0
 	f.lastID, f.expectedID = 0, 0
@@ -64,11 +64,11 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 func (f *Flow) setIP4(src, dst [4]byte) {
 	f.ip = ip4Size
 	h := f.headers[:ip4Size]
-	h[0], h[1] = 0x45, 0xff     // the ICRC covers DSCP and ECN as ones
+	h[0], h[1] = 0x45, 0xff     // the ICRC is computed as if DSCP and ECN were all ones
 	h[4], h[5] = 0, 0           // the identification is zero in this copy
 	h[6], h[7] = 0x40, 0        // do not fragment (A17.3.1.1.5)
-	h[8], h[9] = 0xff, protoUDP // the ICRC covers the time to live as ones
-	h[10], h[11] = 0xff, 0xff   // the ICRC covers the checksum as ones
+	h[8], h[9] = 0xff, protoUDP // the ICRC is computed as if the time to live were all ones
+	h[10], h[11] = 0xff, 0xff   // the ICRC is computed as if the checksum were all ones
 	copy(h[12:], src[:])
 	copy(h[16:], dst[:])
 }
@@ -161,9 +161,10 @@ func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 // solve finds the wrong bits of the identification, given the wrong bits of the ICRC. If
 // no identification explains the wrong ICRC, ok is false.
 //
-// A CRC multiplies its register by x for each bit of data. So solve() divides by x for
-// each bit from the identification to the end. The identification has only two bytes, so
-// the other two bytes of the quotient must be zero.
+// The method: a CRC multiplies its register by x for each bit of data. To go back from
+// the end of the packet to the identification, solve() divides by x for each bit. The
+// result has four bytes, but the identification has only two. So the other two bytes must
+// be zero.
 func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
 	return uint16(four >> 16), uint16(four) == 0

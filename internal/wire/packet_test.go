@@ -60,8 +60,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// firstBytes returns the first byte of each header, or -1 if the header is missing. In
-// TestHeaders, this byte is the header's offset.
+// firstBytes returns the first byte of each header of a packet, by the header's name. If
+// the header is missing, it returns -1.
 func firstBytes(p wire.Packet) map[string]int {
 	all := map[string]int{"DETH": -1, "RETH": -1, "AtomicETH": -1, "AETH": -1, "AtomicAckETH": -1, "ImmDt": -1, "IETH": -1}
 	if h := p.DETH(); h != nil {

@@ -57,7 +57,7 @@ func packetSamples() []sample {
 	return samples
 }
 
-// bits sets the bits of the BTH that no other sample sets.
+// The sample bits sets the one-bit fields of the BTH. No other sample sets them.
 var bits = sample{
 	name: "bits", ip6: true, op: wire.SendMiddle, data: "payloads",
 	fill: func(p wire.Packet) {
@@ -253,7 +253,7 @@ var replyFields = map[string]string{
 	"infiniband.cm.rep.private":      hexOf(pattern(196)),
 }
 
-// rejectFields has the fields of testREJ.
+// rejectFields has the fields of testREJ in the form in which tshark prints them.
 var rejectFields = map[string]string{
 	"infiniband.cm.rej.localcommid":  "0xa1a2a3a4",
 	"infiniband.cm.rej.remotecommid": "0xb1b2b3b4",

@@ -38,7 +38,7 @@ func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	return wrs
 }
 
-// mustRecv posts the n receive requests of manyRecvs.
+// mustRecv posts n receive requests of 8 bytes; see manyRecvs().
 func (e *end) mustRecv(first uint64, n int) {
 	e.r.t.Helper()
 	got, err := e.qp.PostRecv(e.manyRecvs(first, n))

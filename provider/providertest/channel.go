@@ -28,8 +28,8 @@ func channelCases() []testCase {
 // Cookies of the CQs for sends and for receives.
 const sendsCookie, recvsCookie = 1, 2
 
-// A watched is a pair whose end b has a completion channel. While end b is watched, the
-// rig does not poll its receive CQ.
+// A watched is a pair whose end b has a completion channel. The rig does not poll the
+// receive CQ of end b, because the case waits for events of this CQ.
 type watched struct {
 	*pair
 	channel verbs.CompChannel

@@ -67,7 +67,7 @@ func pollSteps(r *rig) {
 	p.b.recvs.paused = false
 }
 
-// oneQueue uses one CQ for both queues of both ends.
+// oneQueue uses the same CQ for the send and receive queues of both ends.
 func oneQueue(r *rig) {
 	shared := r.newQueue(verbs.CQAttr{Depth: 256})
 	a, b := r.plans()

@@ -88,7 +88,7 @@ func (e *end) createBare(pl *plan, qpType verbs.QPType) {
 	e.qp = qp
 }
 
-// bare returns an end without an ID. Its queue pair is in RESET.
+// bare returns an end whose queue pair belongs to no ID. The queue pair is in RESET.
 func (r *rig) bare(qpType verbs.QPType) *end {
 	r.t.Helper()
 	pl, _ := r.plans()

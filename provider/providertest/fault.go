@@ -241,7 +241,7 @@ func requiredAccess(op verbs.Opcode) verbs.Access {
 	return verbs.AccessRemoteWrite
 }
 
-// faultsOf returns the faults of an operation. The responder detects all of them.
+// faultsOf returns the faults of an operation that the responder must detect.
 func faultsOf(op verbs.Opcode, kind Violation) []fault {
 	request := func(p *pair) verbs.SendWR {
 		wr := p.a.remote(op, wrongID, p.b, 0, p.a.sge(64, 8))

@@ -67,8 +67,8 @@ func flushUnconnected(r *rig) {
 	r.t.Cleanup(r.noCompletionsLeft)
 }
 
-// flushOneSided flushes one-sided requests that wait for a SEND before them. The SEND
-// waits for a receive buffer.
+// flushOneSided flushes a SEND and the one-sided requests after it. The SEND has not
+// completed, because the peer has no receive buffer.
 func flushOneSided(r *rig) {
 	p := r.pair(nil)
 	p.a.post(

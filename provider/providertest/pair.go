@@ -18,13 +18,13 @@ type plan struct {
 	memory    int          // size of the memory in bytes
 	signalAll bool
 	srq       verbs.SRQ
-	sends     *queue // for send completions; nil means a new queue
-	recvs     *queue // for receive completions; nil means a new queue
+	sends     *queue // queue for send completions; nil means a new queue
+	recvs     *queue // queue for receive completions; nil means a new queue
 	// Completion channel of both CQs, or nil. The cookie is 1 for sends and 2 for
 	// receives.
 	channel verbs.CompChannel
 	vector  int
-	param   cm.ConnParam // for Connect or Accept
+	param   cm.ConnParam // parameters that are passed to Connect or Accept
 }
 
 // plans returns the default plans. If there are several completion vectors, the ends use

@@ -19,8 +19,8 @@ func rnrCases() []testCase {
 // would keep a software device busy.
 const rnrTimer = 12
 
-// rnrPair connects a pair. End a has the given RNR retry count; negative means none, as
-// in cm.ConnParam. End b has rnrTimer.
+// rnrPair connects a pair. The parameter retries is the RNR retry count of end a. If it
+// is negative, end a does not retry. End b has the RNR timer code rnrTimer.
 func (r *rig) rnrPair(retries int) *pair {
 	r.t.Helper()
 	// This count applies to the other side, end a (rdma_accept(3)).

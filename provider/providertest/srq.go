@@ -25,7 +25,7 @@ func (r *rig) newSRQ(pd verbs.PD, attr *verbs.SRQAttr) verbs.SRQ {
 	return srq
 }
 
-// A shared is two pairs whose b ends share an SRQ.
+// A shared has two pairs. The b ends of both pairs use the same SRQ.
 type shared struct {
 	*rig
 	srq    verbs.SRQ

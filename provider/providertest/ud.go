@@ -121,8 +121,8 @@ func udImmediate(r *rig) {
 	r.Equal(uint32(0xcafebabe), got.Imm)
 }
 
-// udReply answers a datagram. The datagram's completion has the queue pair number to
-// which the answer goes.
+// udReply answers a datagram. It gets the number of the peer's queue pair from the
+// completion of the datagram.
 func udReply(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))

@@ -45,17 +45,18 @@ const (
 	// window of the queue pair. Request: "local QP operation error". The responder
 	// notices nothing.
 	LocalInvalidation Violation = "key not of an own window"
-	// RemoteInvalidation means that a SEND with invalidate names such a key. Request:
-	// "remote access error". Buffer: "remote invalid request". Some devices acknowledge
-	// the SEND nevertheless, so that its status is "success". They answer no later request.
+	// RemoteInvalidation means that a SEND with invalidate names a key that is not the key
+	// of a memory window of the responder. Request: "remote access error". Buffer: "remote
+	// invalid request". Some devices report success for the SEND, and answer no later
+	// request.
 	RemoteInvalidation Violation = "key not of a window of the responder"
 	// LocalOtherQP is a LocalInvalidation of a window that is bound to another queue pair.
 	LocalOtherQP Violation = "window of another queue pair"
-	// RemoteOtherQP is a RemoteInvalidation of such a window.
+	// RemoteOtherQP is a RemoteInvalidation of a window that is bound to another queue pair.
 	RemoteOtherQP Violation = "window of another queue pair of the responder"
-	// BindRepeated is no violation. Some devices execute a bind again if they repeat the
-	// request before it. Then no request of the queue pair completes any more, and the
-	// outcome has the status StatusWRFlushErr.
+	// BindRepeated means that a device retransmits the request before a bind. This is no
+	// violation. But some devices execute the bind a second time. After that, no request
+	// of the queue pair completes, and the outcome has the status StatusWRFlushErr.
 	BindRepeated Violation = "bind after a repeated request"
 )
 
@@ -71,7 +72,8 @@ type Outcome struct {
 	Responder verbs.Status
 	// Refused means that the call that posts the request fails. There are no completions.
 	Refused bool
-	// Executed means that the device executes the request, as if it broke no rule.
+	// Executed means that the device does not notice the violation, and executes the
+	// request.
 	Executed bool
 }
 

@@ -102,7 +102,8 @@ func windowOperations(r *rig) {
 	}
 }
 
-// windowAnnounced posts a bind and the SEND that announces the key together.
+// windowAnnounced posts a bind and a SEND with one call. The SEND tells the peer the key
+// of the window.
 func windowAnnounced(r *rig) {
 	p := r.pair(windowPlans)
 	for i := range uint64(20) {

@@ -35,7 +35,7 @@ type inlineArgs struct {
 	err   int32
 }
 
-// A pollArgs is struct rl_poll.
+// A pollArgs has the fields of the C structure rl_poll.
 type pollArgs struct {
 	cq    uintptr
 	wcs   uintptr

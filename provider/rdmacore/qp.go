@@ -111,7 +111,7 @@ func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error
 	for _, size := range []struct {
 		field        string
 		value, limit int
-		// least is the value to use if the caller asks for less.
+		// least is the smallest value. It replaces a smaller value of the caller.
 		least int
 		out   *C.uint32_t
 	}{

@@ -42,7 +42,7 @@ type sendQueue struct {
 	tag    uint64
 	places orderedPlaces
 
-	// The batch. Its memory is used again for the next batch.
+	// requests of the present batch; the next batch uses the same memory
 	reqs   []sendReq
 	sges   []verbs.SGE
 	inline []byte

@@ -19,7 +19,8 @@ type rawWC struct {
 	opcode    uint32
 	vendorErr uint32
 	byteLen   uint32
-	// imm is immediate data in network byte order, or the key of a window in host order.
+	// imm has the immediate data in network byte order. After a SEND with invalidate, it
+	// has the key of the window in host byte order.
 	imm    [4]byte
 	qpn    uint32
 	srcQPN uint32
