@@ -123,7 +123,7 @@ func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
 	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {
 		if s.sent == s.acked {
-			// The session stops in onComplete, when the answer has arrived.
+			// If an answer is missing, onComplete will stop the session.
 			s.stop()
 		}
 		return

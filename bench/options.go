@@ -40,7 +40,7 @@ type options struct {
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // The caller prints the error.
+	f.SetOutput(io.Discard) // The caller of parse prints the error.
 	f.Func("peers", "`list` of what to measure, as rdmaloop/local,gnet: peer, peer/path or peer/path/mode", func(text string) error {
 		o.peers = strings.Split(text, ",")
 		return nil

@@ -183,7 +183,7 @@ func loopbackAddresses() (server, client string) {
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	// A process ID has at most 22 bits. These constants leave room for its upper 6 bits.
+	// A process ID has at most 22 bits. Its upper 6 bits are added to these constants.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

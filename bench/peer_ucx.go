@@ -141,7 +141,7 @@ func (b ucxBatch) warmUp() int { return b.messages / 4 }
 
 // A ucxRun is the result of a batch.
 type ucxRun struct {
-	figures []ucxFigure // One for each test.
+	figures []ucxFigure // results of the tests
 	// Messages of all tests, including the warm-up.
 	sent     int
 	cpu      time.Duration
@@ -150,7 +150,7 @@ type ucxRun struct {
 
 // rate returns the mean rate of all tests in messages a second.
 func (r *ucxRun) rate() float64 {
-	var seconds float64 // Sum of the mean seconds of one message.
+	var seconds float64 // sum of the mean times of one message in each test, in seconds
 	for _, f := range r.figures {
 		seconds += 1 / f.Rate
 	}

@@ -58,7 +58,7 @@ func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	if _, err := canvas.WriteTo(&text); err != nil {
 		return err
 	}
-	// The root element begins with a group.
+	// The description must stand before the first group of the SVG element.
 	svg := strings.Replace(text.String(), "<g ", canvas.description()+"<g ", 1)
 	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.svg", name, size)), []byte(svg), 0o644)
 }
@@ -120,7 +120,7 @@ func logarithmic(axis *plot.Axis, smallest, largest float64) {
 	axis.Tick.Marker = ticks
 }
 
-// plainNumber formats a power of ten.
+// plainNumber formats a power of ten, with the unit k, M or G.
 func plainNumber(n float64) string {
 	if n < 1 {
 		return fmt.Sprintf("%.2g", n)

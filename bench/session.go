@@ -23,7 +23,7 @@ type session struct {
 	group uint64
 
 	sent, acked uint64
-	// When the message in flight was sent, if messages are timed.
+	// Time at which the message in flight was sent. It is only valid if messages are timed.
 	start   time.Duration
 	stopped bool
 }

@@ -95,7 +95,8 @@ func TestStream(t *testing.T) {
 	require.Zero(t, d.tally.Times.TotalCount())
 }
 
-// TestBlocked checks that a message that was blocked is sent once later.
+// TestBlocked checks that a message for which the send queue has no room is sent once,
+// when there is room.
 func TestBlocked(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 1, Connections: 1})
 	s := d.sessions[0]

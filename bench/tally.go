@@ -12,7 +12,7 @@ const maxTime = int64(time.Minute)
 
 // A tally counts messages and records their times. Only one goroutine uses it.
 type tally struct {
-	// Times of messages in nanoseconds. Empty if messages are not timed.
+	// Times of messages in nanoseconds. The histogram is empty if messages are not timed.
 	Times   *hdrhistogram.Histogram
 	Msgs    uint64
 	Elapsed time.Duration

@@ -13,7 +13,7 @@ import (
 
 // A ucxFigure is the result of one test of ucx_perftest.
 type ucxFigure struct {
-	// The percentile that the test reports, computed from the latest 2,048 messages.
+	// Time that the chosen percentile of the last 2,048 messages did not exceed.
 	Percentile time.Duration
 	// Messages a second in the whole test. A latency test counts both directions.
 	Rate float64

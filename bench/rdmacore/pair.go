@@ -45,7 +45,7 @@ func measure(ctx context.Context, s *spec) (chunks []uint64, err error) {
 	}()
 	var children [2]*child
 	for side := range children {
-		// Each process gets the memory and its end of the socket pair.
+		// files[0] is the shared memory. The other two files are the ends of the socket pair.
 		if children[side], err = startChild(ctx, s, side, cpus[side], files[0], files[1+side]); err != nil {
 			cancel()
 			break

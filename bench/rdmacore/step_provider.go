@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The same numbers as in baseline.c.
+// These constants have the same values in baseline.c.
 const (
 	buffers     = 32
 	signalEvery = 16
@@ -24,7 +24,8 @@ type end struct {
 	sent int
 	send func(data []byte, flags verbs.SendFlags) error
 
-	// Reused, so that the loop does not allocate.
+	// arguments of PostSend and PostRecv; as local variables they would be allocated on the
+	// heap
 	sends [1]verbs.SendWR
 	recvs [1]verbs.RecvWR
 	sge   [1]verbs.SGE

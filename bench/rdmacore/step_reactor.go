@@ -78,7 +78,7 @@ type echoClient struct {
 	begin   time.Time
 	rounds  int // round trips in this chunk
 
-	histogram *hdrhistogram.Histogram // nil in the step reactor
+	histogram *hdrhistogram.Histogram // times of round trips; nil in the step reactor
 	sentAt    time.Time               // time of the last Send, in the step echo
 }
 

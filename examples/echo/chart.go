@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	// Rows up to the 99.9th percentile, and the length of the longest bar in characters.
-	chartRows  = 10
-	chartWidth = 40
+	chartRows  = 10 // number of rows for times up to the 99.9th percentile
+	chartWidth = 40 // length of the longest bar in characters
 )
 
 // chart draws a histogram of the times as text. Its last row is for the times above the

@@ -32,7 +32,8 @@ func newClient(opts *options) *client {
 	}
 	for i := range opts.conns {
 		s := newSession(opts, cl.results[i%opts.loops], cl.done)
-		// All shares add up to opts.count. They differ by at most one message.
+		// The messages are divided equally among the sessions. A session may have one message
+		// more than another.
 		s.share = (opts.count + i) / opts.conns
 		cl.sessions = append(cl.sessions, s)
 	}

@@ -46,7 +46,8 @@ func (o *options) processorWarning() string {
 		different[cpu] = true
 	}
 	if len(different) == 0 || loops <= len(different) {
-		// There are enough processors, or their number is unknown.
+		// No warning is needed if there are enough processors. If their number is not known,
+		// there is no warning either.
 		return ""
 	}
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))

@@ -260,8 +260,7 @@ func TestInterrupt(t *testing.T) {
 }
 
 // TestInterruptWhileConnecting checks that Ctrl-C ends a connecting client without an
-// error. The server does not answer: its Reject fails, because the private data is too
-// long.
+// error. The server never answers, because its private data is too long for Reject.
 func TestInterruptWhileConnecting(t *testing.T) {
 	said, stderr := io.Pipe()
 	s := &server{reject: make([]byte, 200), stderr: stderr}

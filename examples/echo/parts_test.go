@@ -159,7 +159,7 @@ func TestSessionCounts(t *testing.T) {
 	require.Len(t, done, 1, "the phase ends when all echoes have arrived")
 
 	fill(right, 3)
-	s.checkEcho(right) // message 3 was never sent
+	s.checkEcho(right) // an echo of message 3, which was not sent
 	require.Equal(t, 3, r.damaged)
 
 	s.sent += 5

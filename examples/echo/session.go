@@ -54,7 +54,7 @@ const (
 	opening phase = iota
 	pingPong
 	stream
-	waiting // the session waits until the others have finished the phase
+	waiting // the session has finished the phase, and other sessions have not
 )
 
 // A session is one connection of the client. The loop of its loopResult owns it.

@@ -33,7 +33,7 @@ type options struct {
 // A protocol is the protocol of one program.
 type protocol struct {
 	size, count int // defaults of the flags -size and -count
-	least, most int // limits of the flag -size in bytes
+	least, most int // smallest and largest value of the flag -size, in bytes
 	server      func(*endpoint) reactor.Handler
 	client      func(*endpoint) reactor.Handler
 }

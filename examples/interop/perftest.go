@@ -46,7 +46,7 @@ func stepMessage(step int, data *reactor.Conn) []byte {
 	case stepCacheLine:
 		return binary.BigEndian.AppendUint32(nil, 64)
 	case stepMTU:
-		// Code for an MTU of 1024 bytes. The peer does not use it.
+		// 3 is the code for an MTU of 1024 bytes. The peer ignores this message.
 		return []byte("3\x00")
 	}
 	return endpointMessage(data)

@@ -51,8 +51,7 @@ func (a *attacker) malformedPacket(s localSocket) int {
 		return s.send(good)
 	case 4: // a request with too much private data
 		return s.send(append(good, a.bytes(300)...))
-	// A request with 253 descriptors, the most that a packet can have (SCM_MAX_FD of
-	// unix(7)).
+	// A request with 253 descriptors. A packet can not have more (SCM_MAX_FD of unix(7)).
 	case 5:
 		var fds [253]int
 		for i := range fds {

@@ -18,7 +18,7 @@ func corruptMemory(a *attacker) error {
 	if _, err := c.start(&s); err != nil {
 		return err
 	}
-	// The client may lose messages.
+	// finish() reports lost messages, which this attack may cause.
 	defer func() { _, _ = c.finish() }()
 	err := corruptUntilStopped(a)
 	tally := c.report().Tally

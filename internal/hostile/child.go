@@ -14,13 +14,13 @@ import (
 
 // A role is the work that a child process does.
 type role interface {
-	// Starts the work and returns the first note for the parent.
+	// start starts the work and returns the first note for the parent.
 	start(s *Spec) (Note, error)
 	report() Note
-	// Waits until an attack has finished its rounds. For a role without an attack, it
+	// await waits until an attack has finished its rounds. If the role is no attack, await
 	// returns at once.
 	await()
-	// Ends the work and returns the final counters.
+	// finish ends the work and returns the final counters.
 	finish() (Note, error)
 }
 

@@ -135,7 +135,7 @@ func (d *dialer) sendMore() {
 		}
 		err := d.conn.Send(message(d.out[:], d.seed, d.sent))
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // OnTick calls sendMore again
+			return // OnTick will call sendMore.
 		}
 		if err != nil {
 			// Abort fails if the connection is ending already. OnClose follows in either

@@ -30,7 +30,7 @@ func message(b []byte, seed, n uint64) []byte {
 	word := r.Uint64()
 	for i := minMessage; i < size; i++ {
 		b[i] = byte(word >> (i % 8 * 8))
-		// 2^64 divided by the golden ratio, rounded down; arbitrary.
+		// The constant is 2^64 divided by the golden ratio. Any large odd number would do.
 		word += 0x9e3779b97f4a7c15
 	}
 	return b

@@ -17,7 +17,7 @@ import (
 // 60,000 requests from 250 addresses. The rate is about 10,000 requests a second, or less
 // on a slow machine.
 var floodSpec = hostile.Spec{
-	// A round of 100 requests takes about 3 ms, and then there is a pause of 7 ms.
+	// A round has 100 requests and takes about 3 ms. After it, there is a pause of 7 ms.
 	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond,
 }
 

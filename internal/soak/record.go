@@ -122,8 +122,8 @@ func (r *record) waitSettled(ctx context.Context, label string) error {
 	return ctx.Err()
 }
 
-// A server may grow by this much. The numbers of connections and descriptors vary a
-// little: a client may have closed a connection and not opened the next.
+// Limits of a server's growth. The numbers of connections and descriptors vary a little,
+// because clients close and open connections all the time.
 const (
 	maxMoreConns       = 4
 	maxMoreDescriptors = 16

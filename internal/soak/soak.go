@@ -38,8 +38,8 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 	if err := r.waitSettled(ctx, "begin"); err != nil {
 		return err
 	}
-	// In the first third, caches are filled, and the Go runtime keeps freed memory. Later
-	// growth counts as a leak.
+	// In the first third of the soak, memory may grow, because caches are filled. Later
+	// growth is a leak.
 	for _, part := range []struct {
 		name string
 		long time.Duration

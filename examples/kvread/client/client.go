@@ -45,7 +45,7 @@ type Client struct {
 	cfg    Config
 
 	snapshot *pages.Snapshot // nil without a transaction
-	file     reactor.Remote  // of the transaction
+	file     reactor.Remote  // the server's mapping of the file in this transaction
 	pageSize int
 
 	request, answer []byte
@@ -121,7 +121,7 @@ func (c *Client) Get(bucket, key []byte) ([]byte, error) {
 	if c.snapshot == nil {
 		return nil, ErrTransaction
 	}
-	return c.snapshot.Get(bucket, key) // calls ReadPages
+	return c.snapshot.Get(bucket, key)
 }
 
 // GetByMessage is Get by a message to the server.

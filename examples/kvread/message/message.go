@@ -28,9 +28,9 @@ const (
 
 // The first byte of an answer.
 const (
-	Found    = 1 // the rest is the result
+	Found    = 1 // the other bytes of the answer are the result
 	NotFound = 2 // there is no such key
-	Failed   = 3 // the rest is the text of an error
+	Failed   = 3 // the other bytes of the answer are the text of an error
 )
 
 // ErrInvalid means that a message is not valid.

@@ -22,20 +22,21 @@ var (
 )
 
 const (
-	headerSize  = 16 // number u64, flags u16, count u16, overflow u32
-	elementSize = 16 // of a branch page and of a leaf page
+	headerSize  = 16 // bytes of a page's header: number u64, flags u16, count u16, overflow u32
+	elementSize = 16 // bytes of an element of a branch page or leaf page
 
 	flagBranch = 0x01
 	flagLeaf   = 0x02
 
-	flagBucket = 0x01 // of an element of a leaf page: the value is a bucket
+	flagBucket = 0x01 // flag of an element of a leaf page: the value is a bucket
 )
 
-// A page is a checked branch page or leaf page, with all the pages in which it continues.
+// A page is a checked branch page or leaf page. A long page continues in further pages,
+// which belong to it.
 type page struct {
 	data  []byte
 	leaf  bool
-	count int // number of elements
+	count int // number of elements of the page
 }
 
 // overflow returns in how many further pages the page that begins with b continues.

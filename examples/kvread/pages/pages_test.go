@@ -42,7 +42,7 @@ func (s *fileSource) snapshot(root uint64) (*pages.Snapshot, error) {
 type store struct {
 	fileSource
 	root   uint64
-	values map[string]map[string]string // by bucket and key
+	values map[string]map[string]string // values by the names of the bucket and the key
 }
 
 // newStore makes a database with the given contents, in several transactions, and deletes
@@ -209,7 +209,8 @@ func FuzzGet(f *testing.F) {
 	const pageSize = 1024
 	s := newStore(f, map[string]map[string]string{"b": {"key": "value", "key2": "2"}, "c": {}})
 	f.Add(s.file[:min(len(s.file), 8*pageSize)], uint64(3), "b", "key")
-	// A branch at page 2 that refers to itself, and one that refers to the leaf at page 3.
+	// Two files are added. In the first one, the branch page 2 refers to itself. In the
+	// second one, it refers to the leaf page 3.
 	branch := make([]byte, 4*pageSize)
 	page := branch[2*pageSize:]
 	page[0], page[8], page[10] = 2, 1, 1

@@ -81,7 +81,7 @@ func (s *Server) Close(ctx context.Context) error {
 // A session is the state of one connection. It belongs to the loop of the connection.
 type session struct {
 	state sessionState
-	tx    *Tx // in sessionReading
+	tx    *Tx // transaction of the client in sessionReading, and else nil
 	reply []byte
 }
 

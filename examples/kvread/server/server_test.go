@@ -196,7 +196,8 @@ func (f *fixture) write(keys []string, stop chan struct{}) error {
 func TestLimit(t *testing.T) {
 	paths(t, func(t *testing.T, path soft.Path) {
 		f := start(t, path, 50*time.Millisecond)
-		// A small bucket would be in the page of its name, and be read only once.
+		// bbolt stores a small bucket in the page that has the bucket's name. The client reads
+		// this page only once in a transaction.
 		require.NoError(t, f.put(make([]byte, 2000), "key"))
 		c := f.dial()
 		require.NoError(t, c.Begin())
@@ -210,7 +211,7 @@ func TestLimit(t *testing.T) {
 		}
 		require.Error(t, c.Begin())
 		require.Eventually(t, func() bool { return f.store.DB.Stats().OpenTxN == 0 }, time.Minute, time.Millisecond)
-		// A remap of the store waits until no transaction is open.
+		// The store can map its file again only while no transaction is open.
 		require.NoError(t, f.put(make([]byte, 1<<20), "long"))
 		c = f.dial()
 		require.NoError(t, c.Begin())

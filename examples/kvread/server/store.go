@@ -24,7 +24,7 @@ type Store struct {
 	mu      sync.Mutex
 	current *mapping // newest mapping; nil before the first transaction
 	maps    int      // mappings that are not closed
-	refused error    // why a device has refused a mapping that can not be written, or nil
+	refused error    // error with which a device has refused a read-only mapping, or nil
 }
 
 // A mapping is a mapping of the file as it was at some time. The file may be longer now.

@@ -22,7 +22,7 @@ type Channel struct {
 
 type lateEvent struct {
 	cq *CQ
-	// Ticks until the event arrives.
+	// number of ticks until the event arrives
 	ticks int
 }
 
@@ -123,7 +123,7 @@ func (c *Channel) tick() {
 	c.updateReadable()
 }
 
-// due reports whether an event of q is in the channel or delayed.
+// due reports whether the channel has an event of q. The event may be delayed.
 func (c *Channel) due(q *CQ) bool {
 	return slices.Contains(c.ready, q) ||
 		slices.ContainsFunc(c.late, func(e lateEvent) bool { return e.cq == q })

@@ -17,7 +17,7 @@ type CQ struct {
 	solicited bool
 	lost      bool // an event was dropped since the CQ was armed
 
-	// Events that Next has returned, and events that were acknowledged.
+	// number of events that Next has returned, and number of acknowledged events
 	taken, acked int
 	// Queue pairs that use the CQ.
 	users int

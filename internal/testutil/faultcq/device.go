@@ -29,7 +29,7 @@ type Device struct {
 
 // Counts has the numbers of events and faults of all channels.
 type Counts struct {
-	// Dropped and merged events are included.
+	// number of events that the device has raised, including dropped and merged ones
 	Raised     int
 	Dropped    int
 	Duplicated int

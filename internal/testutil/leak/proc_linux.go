@@ -16,7 +16,7 @@ func descriptors() []string {
 	}
 	var list []string
 	for _, e := range entries {
-		// Fails for closed descriptors, such as the one that ReadDir used.
+		// Readlink fails if the descriptor is closed. ReadDir has closed its own one.
 		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
 			list = append(list, e.Name()+" -> "+target)
 		}

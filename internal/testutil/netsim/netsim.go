@@ -51,7 +51,7 @@ type Net struct {
 
 // New creates a network. The same seed and calls give the same faults.
 func New(seed uint64, cfg Config) *Net {
-	// Second half of the random generator's seed. Arbitrary.
+	// The seed of the generator has two numbers. This is the second one. Arbitrary.
 	const stream = 0x6e657473696d
 	return &Net{Config: cfg, rng: rand.New(rand.NewPCG(seed, stream))}
 }
@@ -132,7 +132,8 @@ func (n *Net) buffer() []byte {
 // A packetInFlight is a packet that has not been delivered.
 type packetInFlight struct {
 	at int64
-	// Packets with equal arrival times arrive in this order.
+	// Number of the packet. Of packets with the same arrival time, the one with the lower
+	// number arrives first.
 	order  uint64
 	packet Packet
 }

@@ -9,10 +9,10 @@ type failure struct {
 	request func(*conn) verbs.SendWR
 	// Completion status of the failing request.
 	status verbs.Status
-	// The observer's queue pair enters the error state before the request arrives, so
-	// nothing answers the request.
+	// True if the observer enters the error state before the request arrives. So the
+	// request gets no answer.
 	observerStopped bool
-	// The observer must refuse the request. Its queue pair then enters the error state.
+	// True if the observer must refuse the request and enter the error state.
 	observerFails bool
 	// Receive buffers that the observer posts.
 	recvBuffers int
@@ -56,8 +56,8 @@ func (f *failure) observerParams() connParams {
 	return params
 }
 
-// runRequester posts the failing request and another one. The other one and all receives
-// must be flushed.
+// runRequester posts two requests, of which the first one fails. The second request and
+// all receive buffers must be flushed.
 func (f *failure) runRequester(c *conn) {
 	c.post(f.request(c), c.newWR(verbs.OpSend, sourceArea, 8))
 	c.p.Zero(c.sends.take(1, f.status)[0].ID)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Environment variables with the role and the address of a peer process. The test process
-// does not have roleVariable.
+// Environment variables of a peer process, with its role and its address. In the process
+// of the test itself, roleVariable is not set.
 const (
 	roleVariable    = "RDMALOOP_TEST_PEER"
 	addressVariable = "RDMALOOP_TEST_ADDRESS"
