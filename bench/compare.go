@@ -63,7 +63,8 @@ func readFigures(name string, pairs bool) (all []figure, err error) {
 	return all, nil
 }
 
-// With fewer rounds than this, the U test can not find a difference at the level of 5 %.
+// minCompared is the smallest number of rounds with which the U test can find a
+// difference at the level of 5 %.
 const minCompared = 4
 
 // printComparison prints the figures that have become better or worse. A figure counts

@@ -39,7 +39,7 @@ type driver struct {
 	tally    *tally
 	begin    time.Duration
 	deadline time.Duration
-	// When workIdle sends its next message.
+	// Time at which workIdle sends its next message.
 	nextDue time.Duration
 	// The sessions must send no more messages in this phase.
 	stopping bool

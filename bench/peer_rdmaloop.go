@@ -121,7 +121,8 @@ func openProvider(s *spec) (cm.Provider, error) {
 	if s.Path == pathWire {
 		path = soft.PathWire
 	}
-	// All connections of workConnsIdle come from one address.
+	// All connections come from one address. The constant spare allows a few more
+	// connections than requested.
 	const spare = 100
 	return soft.Open(&soft.Config{Path: path, Vectors: s.loops(), MaxConnsPerAddress: s.Connections + spare})
 }

@@ -56,7 +56,8 @@ func ucxFits(c Case) bool {
 		// can not be compared.
 		return c.InFlight > 1
 	case workRead, workWrite:
-		// One-sided operations have no tags, and over TCP a get takes a millisecond.
+		// UCX has tags for messages only, so the path posix-tag is left out. TCP is left out
+		// too, because there a READ takes a millisecond.
 		return c.Path == "posix"
 	}
 	return true

@@ -52,7 +52,7 @@ func (p *peer) Cases(o options) (cases []Case) {
 		for _, c := range casesOf(workload, o) {
 			for _, v := range p.variants {
 				c.Peer, c.Path, c.Mode = p.name, v.path, v.mode
-				// Each busy loop needs its own processor. In workLoops, every loop does.
+				// A busy loop needs a processor of its own. In workLoops, every loop needs one.
 				few := len(processorList()) < processorsFor(c.loops())
 				tooFew := few && (c.Mode == "busy" || c.Loops > 0)
 				if o.wantsCase(c) && !tooFew && (p.fits == nil || p.fits(c)) {

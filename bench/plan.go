@@ -53,7 +53,7 @@ func (p *plan) run(ctx context.Context, onStart func(Case), onFailure func(Case,
 			onStart(t.Case)
 			row, err := runBetweenCacheLines(ctx, t.runner, t.Case)
 			switch {
-			case ctx.Err() != nil: // The row is incomplete.
+			case ctx.Err() != nil: // The measurement was interrupted, so its row is incomplete.
 				return
 			case err != nil:
 				onFailure(t.Case, err)

@@ -19,7 +19,7 @@ type ucxFigure struct {
 	Rate float64
 }
 
-// The names of the columns end with these words, for example 50.0_percentile_lat.
+// Endings of the names of two columns. An example of a name is 50.0_percentile_lat.
 const (
 	ucxPercentile = "percentile_lat"
 	ucxRate       = "overall_mr"

@@ -23,7 +23,7 @@ type report struct {
 	Mode     string `json:"mode"`
 	Size     int    `json:"size"`  // bytes in a message
 	Count    int    `json:"count"` // round trips that were measured
-	// The number that the user requested.
+	// number of connections that the user has requested
 	Connections int `json:"connections"`
 	Loops       int `json:"loops"`
 	InFlight    int `json:"inflight"`

@@ -20,9 +20,9 @@ type loopResult struct {
 	sessions []*session
 	// Times of the round trips in nanoseconds.
 	times    *hdrhistogram.Histogram
-	streamed int // echoes in the stream
-	lost     int // messages without an echo
-	damaged  int // echoes that differ from their message
+	streamed int // number of echoes in the phase stream
+	lost     int // number of messages without an echo
+	damaged  int // number of echoes that differ from their message
 	// Sessions that did not open or closed too early.
 	failed      int
 	cause       error  // error of the first failed session
@@ -124,7 +124,7 @@ func (s *session) sendMore() {
 		}
 		err := s.conn.Send(s.out)
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // OnWritable calls sendMore again
+			return // OnWritable will call sendMore.
 		}
 		if err != nil {
 			s.conn.Abort(err) // the connection is failing, and OnClose follows

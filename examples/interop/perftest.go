@@ -81,13 +81,13 @@ type perftest struct {
 // A traffic sends and receives the messages on the data connection. Its methods are
 // callbacks.
 type traffic interface {
-	// The client may start to send data.
+	// onStart is called when the client may start to send data.
 	onStart(*perftest)
-	// Data has arrived.
+	// onMessage is called when data has arrived.
 	onMessage(*perftest)
-	// The send queue has free places again.
+	// onWritable is called when the send queue, which was full, has free places.
 	onWritable(*perftest)
-	// A message sent with Notify has been delivered.
+	// onDelivered is called when a message sent with Notify has been delivered.
 	onDelivered(*perftest)
 }
 

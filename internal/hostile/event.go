@@ -7,7 +7,7 @@ import "sync"
 // An event happens at most once. Any goroutine may wait for it.
 type event struct {
 	once sync.Once
-	done chan struct{} // closed when the event has happened
+	done chan struct{} // This channel is closed when the event happens.
 }
 
 func newEvent() *event { return &event{done: make(chan struct{})} }

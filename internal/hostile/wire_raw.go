@@ -107,7 +107,8 @@ type wirePeer struct {
 	next      psn.Value // PSN of the next request to the server
 	mtu       int
 
-	// The connection request sets this ACK timeout code and retry count for both sides.
+	// ACK timeout code and transport retry count in the connection request; both sides of
+	// the connection use them
 	ackTimeout, retries uint8
 }
 

@@ -13,7 +13,7 @@ import (
 type results struct {
 	missing []string // cases without a result so far
 	failed  []string
-	line    []byte // beginning of a line whose rest is not written yet
+	line    []byte // first part of the present line, which has no line end yet
 }
 
 func newResults(cases []string) *results { return &results{missing: slices.Clone(cases)} }

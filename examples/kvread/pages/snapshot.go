@@ -19,7 +19,8 @@ const (
 
 	minPageSize, maxPageSize = 512, 1 << 16
 
-	bucketHeaderSize = 16 // of a value that is a bucket: page number u64, sequence u64
+	// bytes before the page of a small bucket: page number u64, sequence u64
+	bucketHeaderSize = 16
 )
 
 // A Source reads pages of a file.
@@ -48,7 +49,7 @@ type Snapshot struct {
 // name, and has no page of its own.
 type bucket struct {
 	root   uint64
-	inline page // if root is 0
+	inline page // page of a small bucket; valid if root is 0
 }
 
 // NewSnapshot returns a Snapshot of a file with limit pages of pageSize bytes. The page

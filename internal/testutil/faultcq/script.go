@@ -6,14 +6,16 @@ import "math/rand/v2"
 type Script struct {
 	Seed uint64
 
-	// The next six fields are probabilities in percent.
+	// The next six fields are probabilities in percent. The comment of each says what
+	// happens with this probability.
+
 	Drop      int // an event is lost
 	Duplicate int // an event arrives a second time
-	// An event is delayed by 1 to MaxDelay ticks.
+	// an event is delayed by 1 to MaxDelay ticks
 	Delay    int
 	Merge    int // an event is merged with a waiting event of the same CQ
 	Spurious int // an event without a cause arrives in a tick
-	// Arm causes an event at once if the CQ already has completions.
+	// Arm causes an event at once if the CQ already has completions
 	Eager int
 
 	// MaxDelay is the largest delay of an event in ticks. Zero means 1.

@@ -36,7 +36,7 @@ type fixture struct {
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// The listener of a connection request, or else id.
+	// for a connection request the listener, for other events the same as id
 	owner *cm.ID
 	err   error
 	param cm.MessageParam

@@ -54,10 +54,10 @@ func TestReactorWindows(t *testing.T) {
 type windowSide struct {
 	reactor.BaseHandler
 	t      *testing.T
-	shows  bool // this is the passive side
+	shows  bool // true for the passive side, which shows its memory to the peer
 	memory *reactor.Region
 	rounds int
-	to     reactor.Remote // what is shown at present
+	to     reactor.Remote // window that is shown at present
 	done   chan error
 }
 
