@@ -35,7 +35,7 @@ func (t *tally) recordPaced(took, interval time.Duration) {
 
 // A result is the summary of a tally.
 type result struct {
-	P50, P99, P999, Max float64 // Nanoseconds.
+	P50, P99, P999, Max float64 // percentiles and largest value of the times, in nanoseconds
 	Msgs                uint64
 	Elapsed             time.Duration
 }

@@ -127,7 +127,7 @@ type fakeID struct {
 	backlog   int
 	option    cm.Option
 	value     int             // value of the last SetOption or Notify
-	peer      *cm.Credentials // may be nil
+	peer      *cm.Credentials // credentials of the peer, or nil
 	serves    []cm.ServedAddr
 	destroyed bool
 }

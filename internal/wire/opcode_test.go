@@ -115,7 +115,7 @@ func TestUnknownOpcodes(t *testing.T) {
 
 // TestOpcodeParts checks First and Last against the names of the opcodes.
 func TestOpcodeParts(t *testing.T) {
-	// by First, then by Last
+	// The outer key is the result of First, and the inner key is the result of Last.
 	parts := map[bool]map[bool]string{
 		true:  {true: "only", false: "first"},
 		false: {true: "last", false: "middle"},

@@ -30,7 +30,7 @@ var (
 //
 // The struct has one field only, so the compiler passes it in registers.
 type Packet struct {
-	bytes []byte // from the BTH to the ICRC
+	bytes []byte // bytes of the packet from the BTH to the ICRC
 }
 
 // Decode checks a received packet and returns a Packet that refers to b. The error is

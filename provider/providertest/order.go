@@ -20,7 +20,7 @@ func orderCases() []testCase {
 type stream struct {
 	from, to *end
 	total    int
-	// also the number of receive buffers
+	// largest number of outstanding messages, and number of receive buffers
 	maxOutstanding       int
 	sent, acked, arrived int
 }

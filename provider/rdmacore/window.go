@@ -18,7 +18,7 @@ import (
 type mw struct {
 	pd    *pd
 	users userCount
-	key   atomic.Uint32    // see verbs.MW.RKey
+	key   atomic.Uint32    // present key of the window; see verbs.MW.RKey
 	c     *C.struct_ibv_mw // nil after Close
 	qp    *qp              // the last queue pair that a bind was posted to, or nil
 }

@@ -31,7 +31,7 @@ const DefaultTimeout = 10 * time.Second
 // A Config configures a Client.
 type Config struct {
 	From    netip.AddrPort // local address; the zero value means that the provider chooses
-	Timeout time.Duration  // of a transaction; zero means DefaultTimeout
+	Timeout time.Duration  // longest duration of a transaction; zero means DefaultTimeout
 	Idle    reactor.IdlePolicy
 }
 
@@ -41,7 +41,7 @@ type Config struct {
 type Client struct {
 	loop   *reactor.Loop
 	conn   *reactor.Conn
-	memory *reactor.Region // gets the pages
+	memory *reactor.Region // memory into which the client READs pages
 	cfg    Config
 
 	snapshot *pages.Snapshot // nil without a transaction
@@ -50,7 +50,7 @@ type Client struct {
 
 	request, answer []byte
 	events          events
-	err             error // why the connection has ended
+	err             error // error that has ended the connection, or nil
 }
 
 // events has the number of answers and completions that have arrived and that wait has

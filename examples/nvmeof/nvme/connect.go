@@ -86,11 +86,11 @@ func AppendReject(b []byte, reason RejectReason) []byte {
 
 // Fields of a Connect command, as offsets for Command.Uint8, Uint16 and Uint32.
 const (
-	ConnectFormatAt    = 40 // 16 bits; only 0 exists
-	ConnectQIDAt       = 42 // 16 bits
-	ConnectQueueSizeAt = 44 // 16 bits, minus 1
-	ConnectAttrAt      = 46 // 8 bits; see ConnectNoFlowControl
-	ConnectKeepAliveAt = 48 // 32 bits, milliseconds
+	ConnectFormatAt    = 40 // format of the command, 16 bits; only 0 exists
+	ConnectQIDAt       = 42 // identifier of the queue, 16 bits
+	ConnectQueueSizeAt = 44 // size of the queue minus 1, 16 bits
+	ConnectAttrAt      = 46 // attributes, 8 bits; see ConnectNoFlowControl
+	ConnectKeepAliveAt = 48 // keep-alive timeout in milliseconds, 32 bits
 )
 
 // ConnectNoFlowControl is a bit of the field at ConnectAttrAt: the host does not want to

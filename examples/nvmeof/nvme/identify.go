@@ -24,10 +24,10 @@ const (
 // IdentifyController.
 type Controller struct {
 	ID         uint16
-	Subsystem  string // NQN
-	Serial     string // at most 20 ASCII characters
-	Model      string // at most 40 ASCII characters
-	Firmware   string // at most 8 ASCII characters
+	Subsystem  string // NQN of the subsystem
+	Serial     string // serial number, at most 20 ASCII characters
+	Model      string // model, at most 40 ASCII characters
+	Firmware   string // version of the firmware, at most 8 ASCII characters
 	Discovery  bool   // the controller only serves the discovery log
 	MaxQueue   int    // commands in flight on one queue; not 0
 	MaxData    int    // bytes of data of one command: a power of two, at least 4096

@@ -53,7 +53,7 @@ type DiscoveryEntry struct {
 	Port      uint16 // identifier of the port of the subsystem
 	Service   string // TCP port number in decimal digits
 	Address   string // IP address in text form
-	Subsystem string // NQN
+	Subsystem string // NQN of the subsystem
 	MaxAdmin  uint16 // largest size of the admin queue
 }
 

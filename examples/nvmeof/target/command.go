@@ -49,16 +49,16 @@ const (
 // is sent and its memory is free. Its queue has a fixed number of them.
 type command struct {
 	queue *queue
-	index int // in queue.commands
+	index int // index of this command in queue.commands
 	state commandState
-	next  *command // in a list
+	next  *command // next command in the list that has this command, or nil
 
 	bytes [nvme.CommandSize]byte // copy of the command; see sqe
-	// The data of the command: kept is its capsule, or buffer a part of the pool, or
-	// neither. The field data is the used part of them.
-	kept    *reactor.Buffer
-	buffer  memory
-	data    []byte
+	// The data of the command is in kept or in buffer, or there is none.
+
+	kept    *reactor.Buffer // capsule of the command, if it has the data; else nil
+	buffer  memory          // part of the pool for the data
+	data    []byte          // data of the command, in kept or in buffer
 	dir     direction
 	written bool // the connection has accepted the WRITE of the data
 
@@ -68,9 +68,9 @@ type command struct {
 	changesDisk bool
 	status      nvme.Status
 	result      uint64
-	// The namespace of an I/O command.
+	// namespace of an I/O command
 	namespace *Namespace
-	// The generation in which a command that changes a disk has begun, or nil.
+	// generation to which a command that changes a disk belongs; nil for other commands
 	order *generation
 }
 

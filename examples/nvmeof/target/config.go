@@ -50,7 +50,7 @@ type ImmediateDisk interface {
 // A Namespace is one disk of a subsystem.
 type Namespace struct {
 	Disk      Disk
-	BlockSize int // 512 or 4096
+	BlockSize int // bytes of a block: 512 or 4096
 	ReadOnly  bool
 }
 
@@ -64,7 +64,7 @@ type Subsystem struct {
 	Hosts   []string
 	AnyHost bool // every host may connect
 
-	described []nvme.Namespace // by the index in Namespaces
+	described []nvme.Namespace // for each element of Namespaces, its answer to Identify
 }
 
 // Config configures a Target.

@@ -34,8 +34,8 @@ type controller struct {
 	admin     *queue
 	subsystem *Subsystem // nil for the discovery subsystem
 	hostID    [16]byte
-	host      string // NQN
-	// writes belongs to the host, and so to all its controllers.
+	host      string // NQN of the host
+	// writes orders the writes of all controllers of the host.
 	writes *writeOrder
 	// keepAlive is the time after which a controller without commands ends. Only the loop
 	// of the admin queue uses it.

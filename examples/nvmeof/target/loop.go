@@ -20,13 +20,13 @@ type loop struct {
 	// Number of commands that are not in the state commandFree.
 	commands int
 
-	scratch [nvme.ResponseSize]byte // for queue.response
+	scratch [nvme.ResponseSize]byte // memory in which queue.response encodes a response
 
-	mu    sync.Mutex // held while the fields below are used
+	mu    sync.Mutex // mutex for the fields below
 	ready sync.Cond  // signaled when done has got a command
 	// Commands that a worker has executed, and that finish has not taken yet.
 	done   list
-	posted bool // finish will be called
+	posted bool // true if a call of finish has been posted to the loop
 }
 
 // newLoop allocates the buffers of a loop.

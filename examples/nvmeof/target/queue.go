@@ -28,14 +28,14 @@ type queue struct {
 	target *Target
 	loop   *loop
 	conn   *reactor.Conn
-	id     uint16 // 0 for the admin queue
+	id     uint16 // identifier of the queue; 0 for the admin queue
 	// controller is nil until the Connect command has succeeded.
 	controller *controller
 	// ended is true from OnClose on. Workers read it.
 	ended atomic.Bool
 
-	size       int // commands that the host may have in flight
-	unanswered int // commands that have no response yet
+	size       int // number of commands that the host may have in flight
+	unanswered int // number of commands that have no response yet
 	// commands has more than size places: a command whose response is sent keeps its
 	// place until the WRITE of its data has completed, and the host may send another one
 	// before that.
@@ -43,9 +43,9 @@ type queue struct {
 	free     list
 	needRead list
 	needSend list
-	reads    int // READs in flight
+	reads    int // number of READs in flight
 
-	head          uint16 // commands answered, modulo the size
+	head          uint16 // number of answered commands, modulo size
 	noFlowControl bool   // the host does not want to know the head
 }
 

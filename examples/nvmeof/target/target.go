@@ -21,13 +21,13 @@ type Target struct {
 	cfg        Config
 	subsystems map[string]*Subsystem
 	workers    *workers
-	loops      []*loop // by the index of the reactor's loop
+	loops      []*loop // loops of the target, indexed by reactor.Loop.Index
 
-	mu          sync.Mutex // held while the fields below are used
+	mu          sync.Mutex // mutex for the fields below
 	controllers map[uint16]*controller
 	lastID      uint16
 	hosts       map[hostKey]*writeOrder
-	running     int // loops that have not ended
+	running     int // number of loops that have not ended
 }
 
 // A hostKey identifies a host by what it says about itself.

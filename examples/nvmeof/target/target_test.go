@@ -108,11 +108,11 @@ func (d *memoryDisk) Discard(offset, n int64) error { return d.Zero(offset, n) }
 type fixture struct {
 	*testing.T
 	disk     *memoryDisk
-	device   *soft.Provider // of the target
+	device   *soft.Provider // device of the target
 	target   *target.Target
 	listener *reactor.Listener
 	host     *initiator.Host
-	memory   *reactor.Region // of the host
+	memory   *reactor.Region // memory of the host
 }
 
 func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {

@@ -10,10 +10,10 @@ import "sync"
 // The writes are divided into generations. A new queue ends the current generation, and
 // waits until this generation and all older ones have no writes any more.
 type writeOrder struct {
-	controllers int // controllers of the host; Target.mu protects it
+	controllers int // number of controllers of the host; Target.mu protects it
 
 	mu          sync.Mutex
-	generations []*generation // oldest first; the last one is current
+	generations []*generation // generations with writes, oldest first; the last one is current
 }
 
 // A generation has the number of writes that have begun in it and not ended.
