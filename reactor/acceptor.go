@@ -163,8 +163,8 @@ func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	return err
 }
 
-// removeRequest removes a request whose ID was closed or moved. A shutdown waits for the
-// last request, and then the first loop is woken.
+// removeRequest removes a request whose ID was closed or moved. During a shutdown, the
+// first loop waits until no request is left. removeRequest then wakes it.
 func (a *acceptor) removeRequest(req *ConnRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,11 +20,9 @@ type Buffer struct {
 	length int          // length of the message in bytes, at most len(memory)
 	sge    [1]verbs.SGE // scatter/gather element for the whole memory
 
-	// The immediate data or invalidated key, the flags and the opcode come from the
-	// completion of the message.
-	imm    uint32
-	flags  verbs.WCFlags
-	opcode verbs.WCOpcode
+	imm    uint32         // immediate data or invalidated key in the completion of the message
+	flags  verbs.WCFlags  // flags in the completion of the message
+	opcode verbs.WCOpcode // opcode in the completion of the message
 
 	state bufferState
 	index uint32  // index in slab.all
@@ -37,9 +35,9 @@ type Buffer struct {
 	// buffer to that queue.
 	refillFor *Conn
 
-	// The message was replaced in its receive queue by another buffer, or was never in one.
+	// detached is true if the buffer belongs to no receive queue any more, or never did.
 	detached     bool
-	announcement bool       // the message announces a long message
+	announcement bool       // true if the message announces a long message
 	charged      *longState // connection whose longMemory counts the buffer, or nil
 	shownTo      *longState // connection whose peer knows the remote key of the buffer, or nil
 }

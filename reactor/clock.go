@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// clockEvery is how many turns without work pass between two readings of the clock.
-	// They take a few microseconds. The number is arbitrary.
+	// clockEvery is the number of turns without work between two readings of the clock. So
+	// many turns take a few microseconds. Arbitrary.
 	clockEvery = 64
 	// workCost is the number of empty turns as which one piece of work counts. The
 	// number is arbitrary.
@@ -17,10 +17,12 @@ const (
 // A clock has the time since a loop was made. It reads the system's clock seldom,
 // because that is slow.
 type clock struct {
-	origin      time.Time     // time at which the loop was made
-	now         time.Duration // time of the last reading, since origin
-	pendingCost uint32        // estimated time since the last reading, in empty turns
-	worked      bool          // whether there was work since the last reading
+	origin time.Time     // time at which the loop was made
+	now    time.Duration // time since origin when the system's clock was last read
+	// pendingCost estimates how much time has passed since the system's clock was last read.
+	// The unit is the duration of a turn without work.
+	pendingCost uint32
+	worked      bool // true if there was work since the system's clock was last read
 
 	busy     time.Duration // total time awake with work
 	spinning time.Duration // total time awake without work
@@ -51,8 +53,8 @@ func (k *clock) read() time.Duration {
 // after reads the system's clock and adds d to the time. later() limits the sum.
 func (k *clock) after(d time.Duration) time.Duration { return later(k.read(), d) }
 
-// later returns t+d. A negative d counts as 0. A sum above the largest time.Duration,
-// 292 years, becomes that duration.
+// later returns t+d. If d is negative, it returns t. If the sum is too large for a
+// time.Duration, it returns the largest one, which is 292 years.
 func later(t, d time.Duration) time.Duration {
 	if d > math.MaxInt64-t {
 		return math.MaxInt64

@@ -29,12 +29,12 @@ type Conn struct {
 	state       connState
 	closeReason closeReason
 
-	dirty         bool // the connection is in Loop.dirty
-	advanceQueued bool // the connection is in Loop.closing, where it waits for a call of advance()
+	dirty         bool // true if the connection is in Loop.dirty
+	advanceQueued bool // true if the connection is in Loop.closing, and waits for advance()
 	// immediatesOnly is the option of the same name of the listener or of Dial.
 	immediatesOnly bool
-	endedByApp     bool // the application has called Close or Abort
-	doorbellDue    bool // the inlineSender has accepted requests since its last doorbell
+	endedByApp     bool // true if the application has called Close or Abort
+	doorbellDue    bool // true if requests were sent inline after the last doorbell
 
 	flow         sendFlow
 	requests     sendRequests // outstanding send requests
@@ -44,12 +44,12 @@ type Conn struct {
 	batch        sendBatch
 	maxInline    int // size in bytes of the largest message that is sent inline
 	recvs        recvQueue
-	emptyRecvs   emptyRecvs // used instead of recvs if immediatesOnly is true
+	emptyRecvs   emptyRecvs // receives without buffers, if immediatesOnly is true
 	heldMessages bufferList // messages received before OnOpen
 
-	stateTimer timerheap.Timer // timer for the time limit of the present state, see connState
-	// openTimeouts is how often onOpenTimeout may still be called. 0 before the first
-	// call.
+	stateTimer timerheap.Timer // timer for the time limit of the present state: see connState
+	// openTimeouts is the number of further calls of onOpenTimeout. Before the first call it
+	// is 0.
 	openTimeouts int
 	deadline     timerheap.Timer // timer for SetDeadline
 	keepalive    timerheap.Timer // timer that calls onKeepaliveTimer

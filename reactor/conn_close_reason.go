@@ -24,7 +24,7 @@ type closeReason struct {
 	// firstFailed is the error of the first request that has failed. If that request was
 	// flushed, the first error of another kind replaces firstFailed.
 	firstFailed  error
-	firstFlushed bool  // the request with the error firstFailed was flushed
+	firstFlushed bool  // true if firstFailed is the error of a flushed request
 	flushErr     error // error of the first flushed request, see completionError
 }
 

@@ -11,8 +11,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type deviceEventsState uint8
 
 const (
-	deviceEventsNotFetched deviceEventsState = iota // nobody was asked to fetch the events
-	deviceEventsAwaited                             // the loop that watches the device was asked to fetch them
+	deviceEventsNotFetched deviceEventsState = iota // the connection has not requested the events
+	deviceEventsAwaited                             // the loop that watches the device will fetch them
 	deviceEventsFetched                             // the events were fetched and handled
 )
 

@@ -81,8 +81,7 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 	return n
 }
 
-// retire removes the oldest request, and returns its slot. The request has completed or
-// failed.
+// retire removes the oldest request, which has completed, and returns its slot.
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++

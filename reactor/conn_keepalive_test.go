@@ -94,7 +94,7 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	require.NoError(t, p.client.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return busy != nil }, p.client, other)
 
-	// This call makes the loop probe both connections.
+	// runLate makes the loop send a probe on both connections.
 	runLate(t, p.client, 2*time.Hour, func() {})
 	answered := func() bool { return reactor.OutstandingProbes(p.client) == 1 }
 	// Only one of the two peers answers its probe, because the loop p.server does not

@@ -6,11 +6,11 @@ import "time"
 // when a probe is due. In its methods, the parameter keepalive is Config.Keepalive, or 0
 // for no probes.
 type liveness struct {
-	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
+	idleTimeout time.Duration // the argument of SetIdleTimeout; 0 means no timeout
 	// lastActive is the time from which the idle timeout counts. After a send or
 	// receive, the next check() updates it.
 	lastActive       time.Duration
-	activeSinceCheck bool // something was sent or received since the last check
+	activeSinceCheck bool // true if something was sent or received since the last check
 
 	lastFromPeer time.Duration // time of the last receive or confirmed send
 	probe        probeState

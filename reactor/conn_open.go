@@ -255,7 +255,7 @@ func (c *Conn) makeSendQueue() {
 // sharesRecv reports whether the connection uses the shared receive queue.
 func (c *Conn) sharesRecv() bool { return c.device.sharedRecv != nil && !c.immediatesOnly }
 
-// places returns how many completions the connection can have in a CQ.
+// places returns the number of places that the completions of the connection need in a CQ.
 func (c *Conn) places() int { return c.device.completionsPerConn(!c.sharesRecv()) }
 
 // makeRecvQueue makes the receive queue and posts its requests, or adds the connection to

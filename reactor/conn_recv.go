@@ -56,7 +56,7 @@ func (c *Conn) deliver(b *Buffer) {
 	}
 }
 
-// deliverNow is deliver for a message that must not wait.
+// deliverNow passes a message to OnMessage without waiting for an earlier long message.
 func (c *Conn) deliverNow(b *Buffer) {
 	l := c.loop
 	if c.state != stateOpen && c.discardsMessages() {
@@ -94,7 +94,7 @@ func (c *Conn) replace(b *Buffer) {
 // It posts the staged buffers when they are at least half of the queue's buffers.
 func (c *Conn) repost(b *Buffer) {
 	switch {
-	case b.chunk == nil: // Loop.inlineBuffer is in no queue
+	case b.chunk == nil: // b is Loop.inlineBuffer, which is in no queue.
 	case b.detached:
 		b.detached = false
 		b.recycle()

@@ -17,11 +17,11 @@ const (
 
 // A sendRequest describes an outstanding send request.
 type sendRequest struct {
-	tag    uint64       // Op.Tag
+	tag    uint64       // value for Op.Tag
 	buffer *Buffer      // buffer to release after the completion, or nil
 	use    *regionUse   // use of a region that ends with the completion, or nil
-	bytes  uint32       // Op.Bytes, or the key of a window
-	code   verbs.Opcode // Op.Code
+	bytes  uint32       // value for Op.Bytes, or the key of a window
+	code   verbs.Opcode // value for Op.Code
 	kind   requestKind
 	report reportWhen
 	more   uint8 // number of elements of Conn.uses that also end with the completion

@@ -49,8 +49,8 @@ type lastWQEReports uint8
 
 const (
 	lastWQEUnknown  lastWQEReports = iota // no queue pair has ended on the device
-	lastWQEReported                       // the device has reported the event
-	lastWQENever                          // lastWQETimeout has passed without the event
+	lastWQEReported                       // the device has reported verbs.AsyncQPLastWQE
+	lastWQENever                          // lastWQETimeout has passed without such an event
 )
 
 // mayHoldSharedBuffer reports whether the queue pair may still have a buffer of the
@@ -74,8 +74,8 @@ func (c *Conn) mayHoldSharedBuffer() bool {
 }
 
 // awaitsLastWQE reports whether connections of the device must wait for
-// verbs.AsyncQPLastWQE. A device with manual progress completes all buffers of a queue
-// pair when the queue pair enters the error state.
+// verbs.AsyncQPLastWQE. With manual progress this is not necessary: the device completes
+// all buffers of a queue pair when the queue pair enters the error state.
 func (d *loopDevice) awaitsLastWQE() bool {
 	return d.sharedRecv != nil && d.lastWQEReports != lastWQENever && !d.dev.Caps().ProgressManual
 }

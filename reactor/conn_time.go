@@ -107,7 +107,8 @@ func (c *Conn) startKeepalive() {
 	c.loop.timers.Set(&c.keepalive, when)
 }
 
-// A connTimers is a Conn with the method of the interface timerheap.Owner.
+// A connTimers is a Conn that implements timerheap.Owner. The method is not part of the
+// API.
 type connTimers Conn
 
 // OnTimer calls the function for a timer of the connection.

@@ -79,7 +79,7 @@ func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 	return nil
 }
 
-// acceptWrite stages a WRITE without payload.
+// acceptWrite stages a WRITE. The caller adds the payload.
 func (c *Conn) acceptWrite(remote Remote, o *SendOptions) (*verbs.SendWR, *sendRequest) {
 	wr, r := c.acceptOp(o.writeCode(), o, o.reportOp())
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey

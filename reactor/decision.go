@@ -12,7 +12,7 @@ const (
 	byApplication          // the application has called Accept or Reject
 	byDeadline             // Config.DecisionTimeout has passed
 	byEngine               // the engine has rejected the request
-	byPeer                 // the peer has given up the request
+	byPeer                 // the peer has withdrawn the request
 	byRemoval              // the device of the request was removed
 )
 

@@ -108,7 +108,7 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 	require.NoError(t, p.dialed.Send([]byte("lost")))
 	require.NoError(t, p.dialed.Close())
 	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
-	// The server's loop does not run.
+	// Only the client's loop runs, so the server's loop sends no answer.
 	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.ErrorIs(t, p.dialCloseErr, verbs.ErrPeerGone)
 	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)

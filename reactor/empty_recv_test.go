@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// connectImmediates is connect, but the accepting side has the option ImmediatesOnly.
+// connectImmediates makes two loops and a connection, like connect(). The accepting side
+// has the option ImmediatesOnly.
 func connectImmediates(t *testing.T, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}

@@ -27,12 +27,12 @@ type Engine struct {
 	embedded bool // the application runs the loop of the engine: see NewLoop
 
 	stopping   atomic.Bool   // Stop was called
-	roundRobin atomic.Uint64 // number of connections for which RoundRobin has chosen a loop
+	roundRobin atomic.Uint64 // number of connections whose loop was chosen by RoundRobin
 	fullLoops  fullLoops
 	accepts    atomic.Uint64 // counter for Stats.Accepts
 	rejects    atomic.Uint64 // counter for Stats.Rejects
 	running    atomic.Int32  // number of loops that have not ended
-	done       chan struct{} // closed when all loops have ended
+	done       chan struct{} // This channel is closed when all loops have ended.
 
 	mu      sync.Mutex
 	started bool           // Start or NewLoop was called

@@ -120,7 +120,7 @@ func TestThousandConnections(t *testing.T) {
 	const total, rounds = 1000, 3
 	cfg := &reactor.Config{
 		NumLoops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections,
-		// A loop that misses a wake-up sleeps this long, and the test fails.
+		// If a loop misses a wake-up, it sleeps until testTimeout. The test then fails.
 		SafetyTimeout: testTimeout,
 	}
 	server := start(t, &hooks{message: echo(t)}, cfg)

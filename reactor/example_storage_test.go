@@ -97,7 +97,7 @@ func (b *blockClient) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 	case err != nil:
 		return // OnClose follows
 	case op.Code == verbs.OpWrite:
-		// All blocks are at the server, and b.memory may be changed.
+		// All blocks have arrived at the server. So the program may change b.memory.
 		clear(b.memory.Bytes())
 		from := b.arena
 		from.Addr += (numBlocks - 1) * blockSize
@@ -129,7 +129,7 @@ func runLoop(loop *reactor.Loop) {
 		busy, err := loop.Arm()
 		check(err)
 		if !busy {
-			_, err = epoll.Wait(-1) // also returns for the program's own descriptors
+			_, err = epoll.Wait(-1) // waits for the loop and for other descriptors of the program
 			check(err)
 		}
 	}

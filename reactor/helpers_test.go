@@ -190,7 +190,8 @@ func (p *pair) drive(t testing.TB, cond func() bool) {
 	drive(t, cond, p.client, p.server)
 }
 
-// closed runs both loops until OnClose was called once on both sides.
+// closed runs both loops until OnClose was called on both sides. A second call of OnClose
+// fails the test.
 func (p *pair) closed(t testing.TB) {
 	t.Helper()
 	p.drive(t, func() bool { return p.dialCloses > 0 && p.acceptCloses > 0 })

@@ -46,10 +46,10 @@ type idleState struct {
 	policy    atomic.Uint32 // an IdlePolicy
 	budget    time.Duration // Config.SpinBudget
 	spinning  bool          // with IdleAdaptive: the loop polls until spinUntil
-	spinUntil time.Duration // end of the spin budget, in the loop's time
+	spinUntil time.Duration // time at which the spin budget ends, by the loop's clock
 	// with IdleEvent: number of turns since the last work or sleep
 	emptyTurns int
-	lastYield  time.Duration // last call of the Go scheduler, in the loop's time
+	lastYield  time.Duration // time of the last call of runtime.Gosched, by the loop's clock
 }
 
 // busyPolls is how often a turn polls the completion queues with IdleBusy. More polls

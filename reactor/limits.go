@@ -84,17 +84,17 @@ func (c *Config) checkMinRecv(limit int) error {
 // in turn, and 1024 do not fit into the cache of a processor. Many connections need more
 // buffers, for messages that arrive at the same time.
 const (
-	defaultSharedRecv     = 256  // smallest number, for few connections
-	defaultRecvPerConn    = 4    // number for each connection
-	defaultMostSharedRecv = 1024 // largest number, for 256 connections and more
+	defaultSharedRecv     = 256  // number of shared buffers for up to 64 connections
+	defaultRecvPerConn    = 4    // number for each connection, if there are more than 64
+	defaultMostSharedRecv = 1024 // largest number of shared buffers
 )
 
-// sharedRecvSizes are numbers of receive buffers that the connections of a loop share on
-// a device. All are 0 if each connection has a receive queue of its own.
+// sharedRecvSizes limits the number of shared receive buffers of a loop on a device. If
+// each connection has a receive queue of its own, all fields are 0.
 type sharedRecvSizes struct {
-	base  int // smallest number
-	most  int // largest number without Config.MinRecvBuffers
-	limit int // largest number with Config.MinRecvBuffers
+	base  int // smallest number of buffers
+	most  int // largest number of buffers without Config.MinRecvBuffers
+	limit int // largest number of buffers with Config.MinRecvBuffers
 }
 
 // sharedRecvSizes returns the numbers for a device.

@@ -36,7 +36,7 @@ type removalChannel struct {
 	fd int // descriptor that is always readable, so the loop always calls Next
 
 	ids      []cm.TransportID
-	removals []cm.TransportID // IDs for which Next still has to report cm.DeviceRemoval
+	removals []cm.TransportID // IDs for which Next will report cm.DeviceRemoval
 }
 
 func (c *removalChannel) FD() int { return c.fd }

@@ -109,9 +109,9 @@ func TestConnectionOptions(t *testing.T) {
 		name               string
 		listen             *reactor.ListenOptions
 		dial               *reactor.DialOptions
-		dialAck, acceptAck time.Duration // ACK timeout of each side, as Query reports it
+		dialAck, acceptAck time.Duration // expected ACK timeouts of both sides
 		retries            uint8
-		// RNR retry count of each side, as Query reports it. The peer has sent it.
+		// Expected RNR retry counts of both sides. Each side has the one that its peer has sent.
 		dialRNR, acceptRNR     uint8
 		dialClass, acceptClass uint8
 	}{

@@ -73,8 +73,8 @@ type Loop struct {
 	state      loopState
 	stats      Stats
 	published  publishedStats
-	safetyWake bool // the safety timeout has ended the last sleep, without an event
-	booted     bool // OnBoot has returned nil
+	safetyWake bool // true if the last sleep has ended by Config.SafetyTimeout
+	booted     bool // true after OnBoot has returned nil
 	// running is set during boot(), RunOnce and closeNow. In this time a loop made with
 	// NewLoop refuses RunOnce, Arm and Close.
 	running bool

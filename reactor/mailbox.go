@@ -14,13 +14,13 @@ import (
 //   - A sender sets the field pending, and then reads the field sleeping.
 //   - The loop sets the field sleeping, and then reads the field pending.
 type mailbox struct {
-	pending  atomic.Bool   // the field queue is not empty
-	sleeping atomic.Bool   // the loop sleeps, or is about to sleep
+	pending  atomic.Bool   // true if the field queue is not empty
+	sleeping atomic.Bool   // true while the loop sleeps, and just before that
 	refused  atomic.Uint64 // number of functions that were passed to Post and refused
 
 	mu     sync.Mutex
 	queue  []func()
-	limit  int // Config.MaxPosted
+	limit  int // largest length of queue: Config.MaxPosted
 	closed bool
 
 	// spare is an empty slice for the functions that come next. When the loop takes the

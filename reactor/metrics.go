@@ -11,14 +11,14 @@ type WakeCause uint8
 // The values of WakeCause. They are the indexes of Stats.Wakes. If several events end a
 // sleep, only the first of them in this list counts.
 const (
-	WakeByCompletion WakeCause = iota // a completion
-	WakeByConnection                  // a connection event
-	WakeByDevice                      // an asynchronous event of a device
-	WakeByPost                        // a call of Post or Wake
-	WakeByTimer                       // a timer
-	WakeByForeign                     // a descriptor of Loop.Register
-	WakeByLimit                       // the timeout of RunOnce
-	WakeBySafety                      // Config.SafetyTimeout
+	WakeByCompletion WakeCause = iota // woken by a completion
+	WakeByConnection                  // woken by a connection event
+	WakeByDevice                      // woken by an asynchronous event of a device
+	WakeByPost                        // woken by a call of Post or Wake
+	WakeByTimer                       // woken by a timer
+	WakeByForeign                     // woken by a descriptor of Loop.Register
+	WakeByLimit                       // the timeout of RunOnce has passed
+	WakeBySafety                      // Config.SafetyTimeout has passed
 	numWakeCauses
 )
 

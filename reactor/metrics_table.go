@@ -17,7 +17,7 @@ type Stat struct {
 	Name  string
 	Help  string // what the counter counts
 	Unit  string // "bytes", "nanoseconds", or "" for a number
-	Gauge bool   // whether Value may decrease: it counts things that exist now
+	Gauge bool   // true if Value may decrease, as the number of open connections does
 	Value uint64
 }
 

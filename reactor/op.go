@@ -114,11 +114,11 @@ func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
 }
 
 const (
-	// onlyMessagesHaveImm is the reason in the errors for Imm and HasImm.
+	// onlyMessagesHaveImm is the text of the error for Imm or HasImm with another call.
 	onlyMessagesHaveImm = "only SendWith, SendBufferWith, SendV, WriteV, WriteBytes and the argument of WriteImm send immediate data"
-	// onlyMessagesInvalidate is the reason in the errors for Invalidate.
+	// onlyMessagesInvalidate is the text of the error for Invalidate with another call.
 	onlyMessagesInvalidate = "only SendWith, SendBufferWith and SendV invalidate a key of the peer"
-	// notAtPeer is the reason in the errors for Solicited.
+	// notAtPeer is the text of the error for Solicited with another call.
 	notAtPeer = "the operation has no completion at the peer"
 )
 
@@ -126,9 +126,9 @@ const (
 type reportWhen uint8
 
 const (
-	reportNever   reportWhen = iota // a failure is reported by OnClose only
+	reportNever   reportWhen = iota // never; OnClose reports a failure
 	reportFailure                   // if the request has failed
-	reportAlways
+	reportAlways                    // if the request has succeeded or failed
 )
 
 // reportMessage returns when OnCompletion is called for a message that was copied or is

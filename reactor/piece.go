@@ -23,9 +23,9 @@ func (p *Piece) fits() bool {
 	return p.Length > 0 && uint(p.Length) <= min(size, maxOperation) && uint(p.Offset) <= size-uint(p.Length)
 }
 
-// addPiece adds the scatter/gather element of the only piece of an operation to the
-// batch. It returns the use to count, or nil for a piece without bytes. This is the fast
-// path of addPieces.
+// addPiece adds a scatter/gather element to the batch, for an operation with one piece. It
+// returns the use of the region, or nil for a piece without bytes. It is faster than
+// addPieces.
 func (c *Conn) addPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 	if r, l := p.Region, c.loop; r != nil && r.engine == l.engine && p.fits() && (code != verbs.OpRead || r.access&verbs.AccessLocalWrite != 0) {
 		u := &r.uses[l.index]
@@ -39,7 +39,7 @@ func (c *Conn) addPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 }
 
 // addAnyPiece adds the scatter/gather elements of a piece to the batch. It returns the
-// use to count, or nil for a piece without bytes.
+// use of the region, or nil for a piece without bytes.
 func (c *Conn) addAnyPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 	if *p == (Piece{}) {
 		return nil, nil

@@ -3,7 +3,7 @@ package reactor
 // A qpTable finds the connection of a queue pair number. It is a hash table with linear
 // probing, in which a search usually reads one cache line. The zero qpTable is empty.
 type qpTable struct {
-	entries []qpEntry // the length is 0 or a power of two
+	entries []qpEntry // places of the table; their number is 0 or a power of two
 	shift   uint      // 32 minus the binary logarithm of len(entries)
 	count   int       // number of connections; at most half of len(entries)
 }

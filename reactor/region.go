@@ -26,15 +26,17 @@ type Region struct {
 	// mayFault is true if pages of the memory may be missing: see verbs.FaultRegisterer.
 	mayFault bool
 
-	mu sync.Mutex // held while the fields below are used
-	// onDevice has the registrations by domain.index. An element may be nil.
+	mu sync.Mutex // mutex for the fields below
+	// onDevice has the registrations of the region, one for each device that the engine has
+	// used. Its index is domain.index. An element may be nil.
 	onDevice []*registration
-	closing  bool // Close or CloseFunc was called, or the engine has ended
+	// closing is true after Close, after CloseFunc, and after the end of the engine.
+	closing bool
 	// openUses is the number of elements of uses that are not closed yet.
 	openUses   int
 	whenClosed []func(error) // functions that release calls
-	closed     chan struct{} // closed when the registrations have ended
-	closeErr   error         // result of Close; valid after the channel closed was closed
+	closed     chan struct{} // This channel is closed when all registrations have ended.
+	closeErr   error         // result of Close, valid when the registrations have ended
 }
 
 // newRegion returns a Region without registrations.

@@ -145,7 +145,7 @@ func inCallback() bool {
 type regionSet struct {
 	mu     sync.Mutex
 	open   map[*Region]struct{}
-	closed bool // the engine has ended
+	closed bool // true after the end of the engine
 }
 
 // add adds a region. After the end of the engine it returns ErrClosed.

@@ -13,10 +13,10 @@ type regionUse struct {
 
 // A deviceUse is the registration of a region on one device, as a loop knows it.
 type deviceUse struct {
-	reg    *registration // nil if the loop has not used the device yet
-	single bool          // the registration has one part
-	lkey   uint32        // local key of the only part
-	addr   uint64        // address of the only part
+	reg    *registration // registration; nil if the loop has not used the device yet
+	single bool          // true if the registration has exactly one memory region
+	lkey   uint32        // local key of this memory region, if single is true
+	addr   uint64        // address of this memory region, if single is true
 }
 
 // on is Region.on for the goroutine of the loop.
@@ -35,7 +35,8 @@ func (u *regionUse) on(d *domain) (*registration, error) {
 	return reg, nil
 }
 
-// end ends the use of a piece. The last piece of a closed use tells the Region.
+// end is called when an operation no longer uses a piece. If the use is closed and has no
+// other piece, end tells the Region.
 func (u *regionUse) end() {
 	u.underWay--
 	if u.closed && u.underWay == 0 {

@@ -75,7 +75,8 @@ func (r *registration) appendSGEs(sges []verbs.SGE, offset, length int) []verbs.
 	return sges
 }
 
-// appendRemote appends what a peer needs for a part of the region to list.
+// appendRemote appends address, key and length of a part of the region to the list. A
+// part with several memory regions needs several elements.
 func (r *registration) appendRemote(list []RemotePiece, offset, length int) []RemotePiece {
 	for length > 0 {
 		p, at, n := r.find(offset, length)

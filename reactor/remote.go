@@ -39,7 +39,7 @@ type Remote struct {
 // RemoteSize is the length in bytes of a Remote as AppendBinary writes it.
 const RemoteSize = 12
 
-// A RemotePiece is a part of a Region, as a peer needs it.
+// A RemotePiece tells a peer how to access a part of a Region.
 type RemotePiece struct {
 	Remote Remote // address and key of the first byte
 	Length int    // number of bytes that the peer can use with this key

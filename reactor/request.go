@@ -28,7 +28,7 @@ type ConnRequest struct {
 	param       cm.MessageParam
 
 	loop    atomic.Pointer[Loop] // loop that gets the connection; nil until loopFor has chosen it
-	decided atomic.Uint32        // a decision: who has answered the request, or why it has ended
+	decided atomic.Uint32        // value of the type decision
 	expiry  timerheap.Timer      // timer for Config.DecisionTimeout
 	// endedBy is byPeer or byRemoval if the request has ended without an answer.
 	// Otherwise it is undecided. The acceptor's mutex guards it.

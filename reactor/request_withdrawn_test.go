@@ -39,8 +39,8 @@ func TestRequestWithdrawn(t *testing.T) {
 	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
 	require.NoError(t, second.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
 	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
-		// The first client's request has come again, the second client's has not come
-		// yet.
+		// This is the first client's request, which was repeated. The second client's request
+		// has not arrived yet.
 		old = req
 	}
 	await(t, func() bool { return old.Steer(old.Loop()) != nil })

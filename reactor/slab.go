@@ -26,7 +26,7 @@ type slab struct {
 	size   int          // size of a buffer in bytes
 	single bool         // each chunk has one buffer, and no memory is kept for later
 	huge   bool
-	onGrow func() // called after each new chunk; may be nil
+	onGrow func() // function that is called after each new chunk, or nil
 
 	chunks []*chunk
 	// The buffers by their index. An element is nil if the memory of the buffer was

@@ -24,7 +24,7 @@ func (l *Loop) sleep(limit time.Duration) {
 // waitAsleep waits for an event. It is called after prepareSleep has found no work.
 func (l *Loop) waitAsleep(limit time.Duration) {
 	if l.idle.yieldDue(l.clock.now) {
-		runtime.Gosched() // the loop has no work, so a call of the scheduler delays nothing
+		runtime.Gosched() // This delays no work, because the loop has none.
 	}
 	timeout, cause := l.sleepLimit(limit)
 	woken := l.wait(timeout)

@@ -116,8 +116,8 @@ func (l *Loop) fetchEvents() wakeup {
 // A wakeup says what has ended a call of Loop.wait.
 type wakeup struct {
 	events      int  // number of events that poller.Poller.Event can return
-	completions bool // Loop.sleeper may have completions
-	posted      bool // Loop.Wake was called
+	completions bool // true if Loop.sleeper may have completions
+	posted      bool // true if Loop.Wake was called
 }
 
 // wait waits for an event until the timeout has passed.

@@ -138,7 +138,7 @@ func countSyscalls(t *testing.T, cmd *exec.Cmd) map[int]int {
 type tracedThread struct {
 	tid    int
 	marks  int          // number of calls of getppid so far
-	calls  map[int]int  // how often each system call was made between two marks
+	calls  map[int]int  // number of calls of each system call between two marks
 	inside map[int]bool // threads that are between the begin and the end of a call
 }
 

@@ -13,11 +13,11 @@ import (
 type window struct {
 	mw    verbs.MW
 	state windowState
-	key   uint32     // key of the last bind
+	key   uint32     // key that the last bind has given the window
 	use   *regionUse // use of the region that the window shows; nil if the window is free
 	// outstanding is the number of outstanding requests that name the window.
 	outstanding int
-	bind        verbs.MWBind // argument of the last bind
+	bind        verbs.MWBind // arguments of the last bind
 	next        *window      // next free window
 }
 
@@ -197,8 +197,8 @@ func (c *Conn) freeWindow() (*window, error) {
 	return c.windows.add(mw), nil
 }
 
-// acceptWindow stages a bind or a local invalidation. The sendRequest has the key in its
-// field bytes.
+// acceptWindow stages a bind or a local invalidation. It stores the key of the window in
+// sendRequest.bytes.
 func (c *Conn) acceptWindow(w *window, code verbs.Opcode, o *SendOptions, report reportWhen) *verbs.SendWR {
 	wr, r := c.acceptOp(code, o, report)
 	wr.RKey = w.key

@@ -15,8 +15,8 @@ const (
 	maxConns       = 1 << 20
 
 	sendBit wrID = 1 << slotBits
-	// emptyRecvBit marks a receive without a buffer, together with sendBit. The slots of
-	// send requests are less than 2*maxQueue, so they do not have this bit.
+	// A receive without a buffer has both sendBit and emptyRecvBit. A send request never has
+	// emptyRecvBit, because its slot is less than 2*maxQueue.
 	emptyRecvBit    = sendBit >> 1
 	generationShift = slotBits + 1
 	indexShift      = generationShift + generationBits
