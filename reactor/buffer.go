@@ -16,7 +16,7 @@ import (
 // the bytes. When the loop ends, the memory is unmapped: see Handler.OnShutdown.
 type Buffer struct {
 	chunk  *chunk       // chunk to which the buffer belongs
-	memory []byte       // nil once the memory was returned to the system
+	memory []byte       // memory of the buffer; nil after it was returned to the system
 	length int          // length of the message in bytes, at most len(memory)
 	sge    [1]verbs.SGE // scatter/gather element for the whole memory
 

@@ -136,8 +136,8 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	w.closeConns(w.dialed[6])
 	later := func() {
 		reactor.AdvanceClock(w.server, reactor.TrimEvery)
-		// One call of loopDevice.trim() checks only a part of the memory and the CQs; 200
-		// turns check everything.
+		// Each call of loopDevice.trim() checks a part of the memory and of the CQs. 200 turns
+		// are enough to check everything.
 		for range 200 {
 			reactor.AdvanceClock(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)

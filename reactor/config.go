@@ -230,7 +230,7 @@ const (
 	maxKeepalive = math.MaxInt64 / 2
 )
 
-// The largest AckTimeout has code 31, the largest MinRNRTimer code 0.
+// Largest values of Config.AckTimeout and Config.MinRNRTimer. Their codes are 31 and 0.
 var (
 	maxAckTimeout = verbs.AckTimeout(verbs.MaxTimerCode)
 	maxRNRDelay   = verbs.RNRDelay(0)

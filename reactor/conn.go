@@ -15,7 +15,7 @@ import (
 // addresses, credentials, parameters and counters can still be read.
 type Conn struct {
 	loop    *Loop
-	handler ConnHandler // has the callbacks of the connection
+	handler ConnHandler // callbacks of the connection
 	device  *loopDevice // nil until the device is known
 	id      *cm.ID      // nil until resolve() (dialing side) or moveID (accepting side) has set it
 	qp      verbs.QP    // nil until makeQP has set it
@@ -31,7 +31,7 @@ type Conn struct {
 
 	dirty         bool // true if the connection is in Loop.dirty
 	advanceQueued bool // true if the connection is in Loop.closing, and waits for advance()
-	// immediatesOnly is the option of the same name of the listener or of Dial.
+	// immediatesOnly is ListenOptions.ImmediatesOnly or DialOptions.ImmediatesOnly.
 	immediatesOnly bool
 	endedByApp     bool // true if the application has called Close or Abort
 	doorbellDue    bool // true if requests were sent inline after the last doorbell
@@ -39,7 +39,7 @@ type Conn struct {
 	flow         sendFlow
 	requests     sendRequests // outstanding send requests
 	uses         useQueue     // further uses of regions by the outstanding requests
-	windows      windowSet    // memory that the peer may use: see Show
+	windows      windowSet    // parts of regions that are shown to the peer: see Show
 	maxSGE       int          // largest number of scatter/gather elements of a send request
 	batch        sendBatch
 	maxInline    int // size in bytes of the largest message that is sent inline
@@ -65,7 +65,7 @@ type Conn struct {
 	// completions from before cm.Disconnected are handled: see stateAwaitingEmptyCQ.
 	emptyPollsAtDisconnect uint64
 
-	dialOptions *DialOptions // the pointer that was passed to Dial; nil on the accepting side
+	dialOptions *DialOptions // argument of Dial; nil on the accepting side
 	request     *ConnRequest // request that was accepted; nil on the dialing side
 	dial        *dialRequest // arguments of Dial; nil on the accepting side and after OnOpen
 	param       ConnParams

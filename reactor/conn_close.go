@@ -143,7 +143,7 @@ func (c *Conn) chooseCloseState() {
 	case c.awaitsDeviceEvents():
 		c.await(stateAwaitingDisconnected)
 	case c.device.removed:
-		// awaitsDeviceEvents has just fetched the event that reports the removal.
+		// The device was removed. awaitsDeviceEvents has fetched the event that reports this.
 	case !disconnected && c.closeReason.provisional():
 		c.await(stateAwaitingDisconnected)
 	case disconnected && c.queue.emptyPolls == c.emptyPollsAtDisconnect:

@@ -25,7 +25,7 @@ type closeReason struct {
 	// flushed, the first error of another kind replaces firstFailed.
 	firstFailed  error
 	firstFlushed bool  // true if firstFailed is the error of a flushed request
-	flushErr     error // error of the first flushed request, see completionError
+	flushErr     error // error of the first flushed request: see completionError
 }
 
 // A causeKind says where closeReason.cause comes from, and which later reasons replace

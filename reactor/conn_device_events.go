@@ -57,7 +57,7 @@ func (c *Conn) fetchDeviceEvents() {
 		s.fetchAll()
 		_ = c.loop.post("device events fetched", answer, true) // Loop.post() fails only if the loop has ended
 	}
-	if s.loop.post("fetch device events", ask, true) != nil { // the other loop has ended
+	if s.loop.post("fetch device events", ask, true) != nil { // post fails only if the other loop has ended.
 		c.deviceEvents = deviceEventsFetched
 	}
 }

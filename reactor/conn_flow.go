@@ -13,11 +13,11 @@ type sendFlow struct {
 
 	tail        uint32 // running number of the oldest outstanding request
 	posted      uint32 // running number of the first request that is not posted yet
-	head        uint32 // running number that the next request gets
+	head        uint32 // running number of the next request
 	unsignaled  uint32 // number of requests accepted since the last signaled request
 	probes      uint32 // number of outstanding requests that are probes
 	internal    uint32 // number of outstanding requests for long messages that are not the application's
-	writableDue bool   // a send was refused for lack of room; OnWritable must follow
+	writableDue bool   // true if a send was refused and OnWritable must be called
 }
 
 // newSendFlow makes a sendFlow with room for limit requests of the application, one probe
@@ -92,8 +92,8 @@ func (f *sendFlow) retire() (slot uint32) {
 	return slot
 }
 
-// writable reports whether to call OnWritable. OnWritable is called once after refused
-// sends, when at most half of the limit is outstanding.
+// writable reports whether OnWritable must be called: a send was refused, and at most
+// half of the allowed requests are outstanding.
 func (f *sendFlow) writable() bool {
 	if !f.writableDue || f.ofApp() > f.limit/2 {
 		return false

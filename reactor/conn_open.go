@@ -255,7 +255,8 @@ func (c *Conn) makeSendQueue() {
 // sharesRecv reports whether the connection uses the shared receive queue.
 func (c *Conn) sharesRecv() bool { return c.device.sharedRecv != nil && !c.immediatesOnly }
 
-// places returns the number of places that the completions of the connection need in a CQ.
+// places returns the number of places that the completions of the connection need in a
+// CQ.
 func (c *Conn) places() int { return c.device.completionsPerConn(!c.sharesRecv()) }
 
 // makeRecvQueue makes the receive queue and posts its requests, or adds the connection to
@@ -316,7 +317,7 @@ func (c *Conn) setRNRTimer() error {
 	err := c.qp.Modify(&c.loop.qpAttr, verbs.AttrMinRNRTimer)
 	switch {
 	case errors.Is(err, verbs.ErrNotSupported):
-		return nil // iWARP has no RNR timer
+		return nil // A device for iWARP has no RNR timer.
 	case err != nil && c.qp.State() == verbs.StateError:
 		return errFailedEarly
 	}

@@ -77,7 +77,7 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 		tags, errs = append(tags, op.Tag), append(errs, err)
 	}}
 	p := connect(t, client, &hooks{}, nil)
-	target := alloc(t, p.accepted, 64, verbs.AccessLocalWrite) // the client may not write to this region
+	target := alloc(t, p.accepted, 64, verbs.AccessLocalWrite) // The client has no right to write to this region.
 	source := alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
 
 	require.NoError(t, p.dialed.SendWith([]byte("fine"), reactor.SendOptions{Notify: true, Tag: 1}))

@@ -25,8 +25,8 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 		return
 	}
 	b.setMessage(wc)
-	// The accepting side may receive data before cm.Established. The message waits for
-	// OnOpen.
+	// A message may arrive before cm.Established on the accepting side. It waits until
+	// OnOpen was called.
 	if c.state < stateOpen {
 		b.state = bufferHeld
 		c.heldMessages.push(b)

@@ -7,11 +7,11 @@ type requestKind uint8
 
 const (
 	requestOp           requestKind = iota // all fields of the sendRequest have a meaning
-	requestPlain                           // the request is only counted; the other fields have no meaning
-	requestProbe                           // the request was posted by Conn.probe
+	requestPlain                           // only the field kind of the sendRequest has a meaning
+	requestProbe                           // the request is a keepalive probe
 	requestWindow                          // the request binds or invalidates the window whose key is in bytes
 	requestAnnouncement                    // a control message that announces a long message
-	requestControl                         // another control message
+	requestControl                         // a control message of another type
 	requestLongRead                        // a READ of a long message
 )
 

@@ -4,8 +4,8 @@ package reactor
 // the states and their transitions.
 type ConnState uint8
 
-// The states, in order. A connection may skip states. Each state except StateOpen and
-// StateClosed has a time limit.
+// The states of a connection, in the order in which it passes through them. A connection
+// may skip states. All states except StateOpen and StateClosed have a time limit.
 const (
 	// StateDialing: the address and the route of the peer are being resolved.
 	StateDialing ConnState = iota

@@ -23,8 +23,8 @@ type domains struct {
 	closed bool // the engine has ended
 }
 
-// of returns the domain on a device. The first call for a device makes the domain. After
-// close the error is ErrClosed.
+// of returns the domain of a device. The first call for a device makes its domain. After
+// a call of close(), the error is ErrClosed.
 func (s *domains) of(dev verbs.Device) (*domain, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

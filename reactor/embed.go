@@ -103,8 +103,8 @@ func (l *Loop) beginRunOnce() {
 	l.countWake(l.fetchEvents(), WakeByLimit)
 }
 
-// runOnceCost makes every eighth call of RunOnce(0) read the clock, because the
-// application spends time between the calls.
+// runOnceCost is added to the cost of a turn in each call of RunOnce(0). So every eighth
+// call reads the clock. The application may spend time between the calls.
 const runOnceCost = clockEvery/8 - 1
 
 // waitForWork runs turns of the loop, with sleeps in between, until there was work or

@@ -26,7 +26,7 @@ type Engine struct {
 	regions  regionSet
 	embedded bool // the application runs the loop of the engine: see NewLoop
 
-	stopping   atomic.Bool   // Stop was called
+	stopping   atomic.Bool   // true after a call of Stop
 	roundRobin atomic.Uint64 // number of connections whose loop was chosen by RoundRobin
 	fullLoops  fullLoops
 	accepts    atomic.Uint64 // counter for Stats.Accepts
@@ -37,7 +37,7 @@ type Engine struct {
 	mu      sync.Mutex
 	started bool           // Start or NewLoop was called
 	devices []*asyncSource // devices whose asynchronous events a loop watches
-	err     error          // first error that only Wait reports
+	err     error          // result of Wait: first error that no callback or method has reported
 }
 
 // New makes an engine for the devices of the provider p and the callbacks of h. Any

@@ -37,7 +37,8 @@ func (s *epollSchedule) checked(now time.Duration, interval int) {
 	*s = epollSchedule{expectedUntil: s.expectedUntil, interval: interval, last: now}
 }
 
-// expectMore records that a check has found a connection event.
+// expectMore is called when a check of epoll has found a connection event. For the time
+// eventGap, another event is expected.
 func (s *epollSchedule) expectMore(now time.Duration) { s.expectedUntil = later(now, eventGap) }
 
 // expects reports whether an event is expected soon after the last connection event.

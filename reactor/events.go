@@ -169,7 +169,7 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// report passes an event to each loop.
+// report passes an event of the device to each loop of the engine.
 func (s *asyncSource) report(ev verbs.AsyncEvent) {
 	s.loop.engine.onLoops(s.loop, "device event", func(l *Loop) { l.deviceEvent(s.dev, ev) })
 }

@@ -24,7 +24,7 @@ const (
 // whose loop runs in an event loop of its own, writes all blocks and reads the last
 // one.
 func Example_storage() {
-	memory := make([]byte, numBlocks*blockSize) // or a mapping
+	memory := make([]byte, numBlocks*blockSize) // A program can also use mapped memory.
 	server := &blockServer{}
 	engine, end := run(server)
 	defer end()
@@ -112,7 +112,7 @@ func (b *blockClient) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 
 // runLoop runs a loop in the event loop of a program, until the loop has ended.
 func runLoop(loop *reactor.Loop) {
-	epoll, err := poller.New(64) // or the program's own epoll descriptor
+	epoll, err := poller.New(64) // A program can also use an epoll descriptor of its own.
 	check(err)
 	defer epoll.Close()
 	_, err = epoll.Add(loop.FD(), poller.Readable, 0)

@@ -287,7 +287,7 @@ func ExampleLoop_Arm() {
 	check(err)
 	check(loop.Dial(addr, nil))
 
-	epoll, err := poller.New(64) // a real program adds its other descriptors too
+	epoll, err := poller.New(64) // A real program also adds other descriptors.
 	check(err)
 	defer epoll.Close()
 	_, err = epoll.Add(loop.FD(), poller.Readable, 0)

@@ -51,7 +51,7 @@ func (u *regionUser) OnOpen(c *reactor.Conn) {
 	var remote reactor.Remote
 	err := remote.UnmarshalBinary(c.PeerPrivateData())
 	if err != nil {
-		c.Abort(err) // the private data is not from this example's server
+		c.Abort(err) // The peer is not the server of this example.
 		return
 	}
 	u.memory, err = c.Loop().Engine().Alloc(64, verbs.AccessLocalWrite)

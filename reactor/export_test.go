@@ -79,8 +79,8 @@ func InjectError(c *Conn, typ cm.EventType, err error) { c.handleEvent(typ, err)
 // RemoveDevice makes c handle the removal of its device.
 func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
 
-// FailAlloc makes l get no more memory for buffers. The function that it returns ends
-// this.
+// FailAlloc makes allocations of memory for the buffers of l fail with err. The function
+// end() ends this fault.
 func FailAlloc(l *Loop, err error) (end func()) {
 	s := &l.devices[0].slab
 	pd := s.pd
@@ -246,7 +246,7 @@ const FirstControlImm = firstControlImm
 // LongWindow is how many messages a peer may have sent since the beginning of a long one.
 const LongWindow = longWindow
 
-// SendControl sends b as a control message for long messages, without checking it.
+// SendControl sends b as a control message for long messages, even if b is not valid.
 func SendControl(c *Conn, b []byte) {
 	wr, r := c.stage(verbs.OpSendImm, true)
 	c.flow.internal++

@@ -44,8 +44,8 @@ const yieldEvery = 8 * time.Millisecond
 // An idleState decides whether a loop without work polls again or sleeps.
 type idleState struct {
 	policy    atomic.Uint32 // an IdlePolicy
-	budget    time.Duration // Config.SpinBudget
-	spinning  bool          // with IdleAdaptive: the loop polls until spinUntil
+	budget    time.Duration // value of Config.SpinBudget
+	spinning  bool          // with IdleAdaptive: true while the loop polls until spinUntil
 	spinUntil time.Duration // time at which the spin budget ends, by the loop's clock
 	// with IdleEvent: number of turns since the last work or sleep
 	emptyTurns int

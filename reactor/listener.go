@@ -16,7 +16,7 @@ type Listener struct {
 	id       *cm.ID
 	addr     netip.AddrPort
 	options  ListenOptions
-	handler  ConnHandler // has the callbacks of the listener and its connections
+	handler  ConnHandler // callbacks of the listener and of its connections
 }
 
 // ListenOptions are the options of a listener and of the connections that it accepts.

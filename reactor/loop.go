@@ -38,9 +38,9 @@ type Loop struct {
 	// sleeper is nil, the loop sleeps in the poller. A loop made with NewLoop has no
 	// sleeper.
 	sleeper *loopDevice
-	channel *cm.EventChannel // connection events of the loop's connections
-	// Watched descriptors. The data of a poller.Event is the index of the descriptor in
-	// sources.
+	channel *cm.EventChannel // channel for the events of the loop's connections
+	// sources has the watched descriptors. The data of a poller.Event is an index in this
+	// slice.
 	sources []sourceSlot
 	epoll   epollSchedule
 
@@ -68,7 +68,7 @@ type Loop struct {
 	waitingDials atomic.Int64
 
 	probeTurn uint64 // turn in which mayProbe was last called
-	probes    int    // number of probes that mayProbe has counted in probeTurn
+	probes    int    // number of probes in the turn probeTurn
 
 	state      loopState
 	stats      Stats
@@ -78,7 +78,7 @@ type Loop struct {
 	// running is set during boot(), RunOnce and closeNow. In this time a loop made with
 	// NewLoop refuses RunOnce, Arm and Close.
 	running bool
-	err     error // first error that was reported nowhere else
+	err     error // first error that no callback or method has reported
 }
 
 // enter moves the loop to the state s, but never back to an earlier state.

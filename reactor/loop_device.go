@@ -18,11 +18,11 @@ type loopDevice struct {
 	dev        verbs.Device
 	domain     *domain
 	group      *cq.Group
-	queues     []*completionQueue // queues[0] stays open until the loopDevice is closed
+	queues     []*completionQueue // open CQs; only the first one is never closed before the end
 	next       int                // index in queues at which the next poll begins
 	slab       slab
 	classes    sizeClasses
-	sharedRecv *sharedRecv     // nil if each connection has a receive queue of its own
+	sharedRecv *sharedRecv     // shared receive queue; nil if connections share no buffers
 	trimTimer  timerheap.Timer // timer that calls trim
 	// trimsClasses is true while a round of trim has finished slab, but not classes.
 	trimsClasses bool

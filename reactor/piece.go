@@ -23,8 +23,8 @@ func (p *Piece) fits() bool {
 	return p.Length > 0 && uint(p.Length) <= min(size, maxOperation) && uint(p.Offset) <= size-uint(p.Length)
 }
 
-// addPiece adds a scatter/gather element to the batch, for an operation with one piece. It
-// returns the use of the region, or nil for a piece without bytes. It is faster than
+// addPiece adds a scatter/gather element to the batch, for an operation with one piece.
+// It returns the use of the region, or nil for a piece without bytes. It is faster than
 // addPieces.
 func (c *Conn) addPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 	if r, l := p.Region, c.loop; r != nil && r.engine == l.engine && p.fits() && (code != verbs.OpRead || r.access&verbs.AccessLocalWrite != 0) {

@@ -21,7 +21,7 @@ type Region struct {
 	engine *Engine
 	memory []byte
 	access verbs.Access
-	uses   []regionUse // by the index of the loop
+	uses   []regionUse // uses of the region by the loops; the index is Loop.Index
 	mapped []byte      // memory that release unmaps; nil if there is none
 	// mayFault is true if pages of the memory may be missing: see verbs.FaultRegisterer.
 	mayFault bool

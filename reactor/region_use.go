@@ -5,9 +5,9 @@ package reactor
 type regionUse struct {
 	region   *Region
 	loop     *Loop
-	onDevice []deviceUse     // by domain.index, for the devices that the loop has used
+	onDevice []deviceUse     // registrations that the loop has used; the index is domain.index
 	underWay int             // number of pieces of outstanding operations, and of windows
-	closed   bool            // the Region is closing, so operations are refused
+	closed   bool            // true if the Region is closing and operations are refused
 	_        [cacheLine]byte // The uses of two loops share no cache line.
 }
 
@@ -19,7 +19,8 @@ type deviceUse struct {
 	addr   uint64        // address of this memory region, if single is true
 }
 
-// on is Region.on for the goroutine of the loop.
+// on returns the registration for the device of a domain, as Region.on does. It needs no
+// lock if the loop has used the device before.
 func (u *regionUse) on(d *domain) (*registration, error) {
 	if d.index < len(u.onDevice) && u.onDevice[d.index].reg != nil {
 		return u.onDevice[d.index].reg, nil
@@ -72,9 +73,9 @@ func (c *Conn) confirmQuiet() {
 // A useQueue has uses of outstanding requests, in the order of the requests. It is a
 // ring. Its zero value is empty.
 type useQueue struct {
-	ring []*regionUse // the length is 0 or a power of two
+	ring []*regionUse // places for the uses; their number is 0 or a power of two
 	head uint32       // running number of the oldest use, modulo 2^32
-	tail uint32       // running number that the next use gets
+	tail uint32       // running number of the next use that is added, modulo 2^32
 }
 
 // push adds a use.

@@ -298,8 +298,8 @@ func TestDialBalances(t *testing.T) {
 	require.Equal(t, 2, receive(t, at)+receive(t, at)+receive(t, at))
 }
 
-// TestExpiryAfterPeerClosed checks that the expiry of a request is no error of the loop
-// if the client has closed before.
+// TestExpiryAfterPeerClosed checks that a request can expire after its client has closed.
+// This must not be an error of the loop.
 func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})

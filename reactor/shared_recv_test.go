@@ -33,7 +33,7 @@ func newSharedServer(t *testing.T, cfg reactor.Config, limit func(*verbs.DeviceA
 	return startSharedServer(t, p, cfg, message)
 }
 
-// startSharedServer is newSharedServer with a provider for the server.
+// startSharedServer makes a sharedServer whose server uses the devices of the provider p.
 func startSharedServer(t *testing.T, p *strictProvider, cfg reactor.Config, message func(*reactor.Conn, reactor.Message)) *sharedServer {
 	s := &sharedServer{t: t}
 	cfg.RNRRetryCount = -1
@@ -265,7 +265,7 @@ func TestKeptWithoutMemory(t *testing.T) {
 			b.Release()
 		}
 		kept = nil
-		turn := reactor.Turn(s.server) // at its end the buffers are posted
+		turn := reactor.Turn(s.server) // The buffers are posted at the end of this turn.
 		s.drive(func() bool { return reactor.Turn(s.server) > turn })
 		s.send(buffers, s.dialed)
 		s.drive(func() bool { return len(kept) == buffers || len(s.closeErrs) > 0 })

@@ -94,7 +94,7 @@ func TestShutdownDeadline(t *testing.T) {
 	ln, err := peer.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	require.NoError(t, engine.Dial(ln.Addr(), nil))
-	// The peer's loop does not run again.
+	// After this call the peer's loop does not run any more.
 	drive(t, func() bool { return opened }, peer)
 
 	cause := errors.New("cause")

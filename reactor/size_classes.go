@@ -10,7 +10,7 @@ const maxLease = 1 << 30
 // its memory can be returned alone, and its remote key is valid for this buffer only.
 type sizeClasses struct {
 	template slab    // the classes are copies of template with other sizes
-	slabs    []*slab // by the binary logarithm of the size; an element may be nil
+	slabs    []*slab // index: binary logarithm of the size; an element may be nil
 	trimNext int     // index in slabs at which trim continues
 }
 

@@ -12,7 +12,7 @@ import (
 // A fakePD is a protection domain whose memory is on the Go heap.
 type fakePD struct {
 	verbs.PD
-	refuse error // result of Alloc, of Close and of a region's Close
+	refuse error // error that Alloc, Close, and Close of a region return
 	open   int   // number of regions that are open
 	closed bool
 }

@@ -49,7 +49,7 @@ func countedProcess(*testing.T, string) {
 	for !opened {
 		round(0)
 	}
-	for range 10 * countedRounds { // until all memory is allocated
+	for range 10 * countedRounds { // These rounds allocate all memory that is needed.
 		round(0)
 	}
 	unix.Getppid()
@@ -161,7 +161,7 @@ func (c *tracedThread) stopped(tid int, status unix.WaitStatus) (signal int) {
 func (c *tracedThread) begin(tid int) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", tid))
 	if err != nil {
-		return // the thread was killed meanwhile
+		return // The file does not exist if the thread was killed.
 	}
 	first, _, _ := strings.Cut(string(text), " ")
 	nr, err := strconv.Atoi(first)

@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Rights of windows, and of a region that its peers can use through windows only.
+// readWrite has the rights of the windows. windowOnly has the rights of a region that
+// peers can use through windows only.
 const (
 	readWrite  = verbs.AccessRemoteRead | verbs.AccessRemoteWrite
 	windowOnly = verbs.AccessLocalWrite | verbs.AccessMWBind
@@ -79,7 +80,8 @@ func TestShow(t *testing.T) {
 	})
 }
 
-// TestShowOneConnOnly uses the key of one connection on another connection of the engine.
+// TestShowOneConnOnly checks that a key that was shown to one connection is refused on
+// another connection of the same engine.
 func TestShowOneConnOnly(t *testing.T) {
 	var conns []*reactor.Conn
 	p := connect(t, &hooks{}, &hooks{open: func(c *reactor.Conn) { conns = append(conns, c) }}, nil)
