@@ -30,14 +30,14 @@ type bindings struct {
 	mu sync.Mutex
 	// bindings that connection management has added, by queue pair number
 	bound map[uint32]boundQP
-	// Ends that were offered to a queue pair, and that it has not taken yet
+	// Ends that were offered to a queue pair and not taken yet
 	offered map[endKey]*localEnd
 }
 
-// A boundQP is the binding of one queue pair.
+// A boundQP is the binding of a queue pair; see connmgr.Binding.
 type boundQP struct {
 	*connmgr.Binding
-	taken bool // true once the queue pair has taken the End of the binding
+	taken bool // true after the queue pair has taken the End of the binding
 }
 
 // An endKey identifies an offered End by two queue pair numbers: of the queue pair that
@@ -165,10 +165,9 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 	return end
 }
 
-// takeOrOffer is called after take has made two Ends, without holding the mutex.
-// Meanwhile another End may have been bound or offered to the queue pair. Then
-// takeOrOffer returns that End. Otherwise it returns ownEnd, and offers peerEnd to the
-// peer. The caller releases the unused Ends.
+// takeOrOffer is called with two Ends that take() has made. If another goroutine has
+// bound or offered an End to the queue pair, takeOrOffer returns that End. Otherwise it
+// returns ownEnd, and offers peerEnd to the peer. The caller releases the unused Ends.
 func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

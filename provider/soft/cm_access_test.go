@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These constants follow from those of access.ErrorLimit.
+// Limits for access errors. They follow from the constants of access.ErrorLimit.
 const (
 	// number of access errors after which the server refuses connections
 	guesses = 9

@@ -42,7 +42,7 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
 			return
 		}
-		// The sleep gives the peer time to execute the WRITE.
+		// The peer executes the WRITE during the sleep.
 		time.Sleep(time.Millisecond)
 	}
 	require.Fail(t, "the peer does not answer")

@@ -20,8 +20,8 @@ func (q *qp) acknowledged(seq uint64) {
 	q.retire(seq)
 }
 
-// requestsAcknowledged is like acknowledged, but the acknowledgement may have been
-// processed before. So it counts as progress of the peer only if a request completes.
+// requestsAcknowledged is like acknowledged, for an acknowledgement that may be a
+// repeated one. It counts as progress of the peer only if a request completes.
 func (q *qp) requestsAcknowledged(seq uint64) {
 	before := q.sq.oldest
 	q.retire(seq)

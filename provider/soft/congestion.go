@@ -9,9 +9,9 @@ import (
 
 const (
 	// sizes of the congestion window in packets; arbitrary
-	initialWindow = 32 // for a new peer address
-	minWindow     = 4
-	maxWindow     = 1024
+	initialWindow = 32   // window for a new peer address
+	minWindow     = 4    // smallest window
+	maxWindow     = 1024 // largest window
 )
 
 // A congestion limits the packets in flight from a shard to one peer address (RFC 5681,
@@ -80,16 +80,16 @@ type connCongestion struct {
 	inFlight uint64 // packets of this connection in flight
 	waiting  bool   // true if the connection is in shared.waiting
 	onRoom   func() // called when the connection has waited and may send again
-	// packets that this connection has added to the shared window, minus those that its
-	// losses have removed; may be negative
+	// number of packets by which this connection has enlarged the shared window; negative
+	// if its losses have made the window smaller
 	part int64
 	// slow start threshold (RFC 5681, 3.1): below this size, the shared window grows by
 	// one packet for each acknowledged packet
 	ssthresh uint64
-	// packets acknowledged since this connection last enlarged the shared window; used
-	// while the window is not below ssthresh
+	// number of packets acknowledged since this connection last enlarged the shared window;
+	// only counted while the window is at least ssthresh
 	sinceGrowth uint64
-	acked       uint64 // packets acknowledged since the connection was made
+	acked       uint64 // number of packets acknowledged since the connection was made
 	// Losses are ignored until the field acked reaches recoveryEnd. So all losses of one
 	// flight count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
@@ -117,8 +117,9 @@ func (f *connCongestion) leave() {
 	f.shared.resume()
 }
 
-// returnPart adds the part of an ended connection to the common part. If the part is
-// negative, the window grows by as many packets instead, up to maxWindow.
+// returnPart is called when a connection ends. Packets that the connection has added to
+// the shared window stay there. Packets that its losses have removed are added again, up
+// to maxWindow.
 func (f *connCongestion) returnPart() {
 	g := f.shared
 	if f.part < 0 {

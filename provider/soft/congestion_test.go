@@ -138,8 +138,9 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.InDelta(t, was/2, p.window, 2)
 }
 
-// A connection that reports false losses removes at most its own part and its share of
-// the common part. Another connection stays in slow start.
+// A connection that reports false losses makes the shared window smaller, but only by
+// what it has added and by an equal share of the rest. Another connection stays in slow
+// start.
 func TestCongestionFakedLosses(t *testing.T) {
 	p := newTestCongestion()
 	honest, lossy := newTestConn(p), newTestConn(p)

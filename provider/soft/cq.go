@@ -22,15 +22,15 @@ type cq struct {
 	// slices that were passed to the last call of Poll or PollInline
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// number of elements of dst and data that shard.drive() may fill; 0 outside a poll
+	// numbers of elements of dst and of data that shard.drive() may fill; 0 outside a poll
 	limit, inlineLimit int
 	stored             int // number of completions in the field dst
-	// number of completions in dst that push() has stored; only these count towards the
-	// depth; 0 outside a poll
+	// number of completions in dst that push() has stored; 0 outside a poll. Only these
+	// completions count towards the depth.
 	counted int
 	ring    []cqe // queued completions; grows up to the CQ's depth
-	// head is the number of completions that were removed from the ring, and tail the
-	// number that were added. Both wrap.
+	// head is the number of completions that were removed from the ring. tail is the number
+	// of completions that were added. Both numbers wrap.
 	head, tail uint32
 	depth      int
 	// number of polls that found enough completions in the ring; see driveIsDue
@@ -176,7 +176,7 @@ func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 		c.stored++
 		c.counted++
 		from.held--
-	// Completions that are already in dst count towards the depth too.
+	// The completions in dst and in the ring together must not exceed the depth.
 	case queued < c.depth-c.counted:
 		if queued == len(c.ring) {
 			c.resize(2 * len(c.ring))
@@ -237,8 +237,8 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 	return n, nil
 }
 
-// setBatch stores the slices of a poll. Most polls pass the same slices, and comparing
-// pointers is cheaper than storing them.
+// setBatch stores the slices of a poll. Most polls pass the slices of the poll before.
+// Finding that out is cheaper than storing them.
 func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	if len(dst) != len(c.dst) || len(dst) > 0 && &dst[0] != &c.dst[0] {
 		c.dst = dst

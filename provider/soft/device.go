@@ -150,8 +150,8 @@ func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
-		// Each opened device has a new GUID, because communication IDs can repeat after
-		// a restart.
+		// The GUID is new for each opened device. So a peer can distinguish two devices that
+		// use the same communication ID one after the other.
 		NodeGUID: guid,
 		Vendor:   "rdmaloop",
 		Firmware: "soft",
@@ -309,7 +309,7 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 		return &verbs.ParamError{Field: "queue pairs", Value: int64(len(d.qps)) + 1, Limit: maxQP}
 	}
 	err := errNoQPNumber
-	// The number of attempts is arbitrary.
+	// Most random numbers are free. The limit of 1000 attempts is arbitrary.
 	for range 1000 {
 		num := d.cfg.numberFor(q.shard.slot, random.Uint32()&verbs.MaxQPNum)
 		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {

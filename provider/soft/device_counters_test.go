@@ -198,7 +198,7 @@ type counterRig struct {
 	flow  wire.Flow // source and destination address of the datagrams to the shard
 	dev   *device
 	shard *shard
-	route udp.Route // keeps the shard's socket open
+	route udp.Route // open route; the shard's socket stays open because of it
 	qpn   uint32
 	end   countingQP
 }

@@ -45,7 +45,8 @@ type engine interface {
 	takeLocalWait() bool
 	awaitsRNRTimer() bool
 
-	// These methods report responses of the peer, or that a response is late.
+	// The next methods report responses of the peer, or that a response is late.
+
 	acknowledged(seq uint64)
 	requestsAcknowledged(seq uint64)
 	expectedResponse() *wqe
@@ -58,8 +59,9 @@ type engine interface {
 	onPeerStopped()
 	onPeerActive()
 
-	// These methods execute requests of the peer. The path calls requestFailed after it
+	// The next methods execute requests of the peer. The path calls requestFailed after it
 	// has sent the NAK for a failed request.
+
 	deliver(r *fragment.Fragment) outcome
 	forgetWrite()
 	nextAttempt() uint8
@@ -76,7 +78,7 @@ type engine interface {
 	receiveBuffers() int
 	sharesReceives() bool
 
-	// These methods are for UD queue pairs.
+	// The methods checkQueuedDatagram and deliverDatagram are for UD queue pairs.
 	checkQueuedDatagram(w *wqe) verbs.Status
 	deliverDatagram(d *datagram)
 }

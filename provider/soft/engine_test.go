@@ -58,7 +58,8 @@ func TestPathsUseOnlyEngine(t *testing.T) {
 	}
 }
 
-// hasReceiverQ reports whether a declaration is a method of qp. Its receiver is named q.
+// hasReceiverQ reports whether a declaration is a method whose receiver is named q. Only
+// the methods of qp are.
 func hasReceiverQ(decl ast.Decl) bool {
 	f, ok := decl.(*ast.FuncDecl)
 	return ok && f.Recv != nil && len(f.Recv.List[0].Names) == 1 && f.Recv.List[0].Names[0].Name == "q"

@@ -63,7 +63,7 @@ func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
 	require.Equal(t, long, y.mr.Bytes()[:len(long)])
 }
 
-// These small messages are not received inline, but in the receive buffer.
+// Small messages of some kinds are not received inline, but in the receive buffer.
 func TestNotReceivedInline(t *testing.T) {
 	small := verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("small")}
 	imm := small

@@ -51,7 +51,7 @@ type path interface {
 	// its requests over the new path. If taken is false, the caller still owns the bound
 	// End.
 	rebind(end *localEnd) (moved path, taken bool, err error)
-	// peerGone reports that the peer's process has ended without closing the connection.
+	// peerGone is called when the peer's process has ended without closing the connection.
 	// A path that does not use the given End ignores the call.
 	peerGone(end *shm.End)
 	// awaitsNotices reports whether the peer has sent notices that have not arrived,

@@ -362,7 +362,7 @@ func (q *qp) enqueue(wr *verbs.SendWR) error {
 	}
 	q.makeRoom()
 	if q.sq.full() && q.isServing() {
-		// Perhaps the peer has executed requests that are not completed yet.
+		// Acknowledgements of the peer may have arrived. They complete requests.
 		q.path.takeAcks()
 	}
 	if q.sq.full() {

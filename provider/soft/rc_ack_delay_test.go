@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// exchangeMessage delivers a SEND with AckReq to the queue pair, and posts a reply. The
-// reply must be sent before the acknowledgement.
+// exchangeMessage delivers a SEND that requests an acknowledgement, and posts a reply.
+// The queue pair must send the reply before the acknowledgement.
 func (p *script) exchangeMessage(seq uint64) {
 	p.t.Helper()
 	p.e.recv(seq, 0, 10)

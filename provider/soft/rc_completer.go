@@ -70,7 +70,7 @@ func (c *rcConn) onProgress(seq uint64) {
 	c.cong.grow(before - c.cong.inFlight)
 	c.cong.shared.resume()
 	if probed := c.retry.onProgress(); probed > 0 && c.req.ackedEnd < c.req.sentEnd {
-		// The peer has answered the tail probe, but lacks later packets.
+		// The peer has received the tail probe, but not the packets sent after it.
 		c.cong.shrink(probed)
 	}
 	if c.q.hasUnsent() {

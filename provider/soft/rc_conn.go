@@ -23,7 +23,7 @@ type rcConn struct {
 	mtu       uint32 // bytes, a power of two
 	mtuShift  int
 	scheduled bool // true while the connection is in demux.due
-	peerSent  bool // true once the first request packet of the peer has arrived
+	peerSent  bool // true after the first request packet of the peer has arrived
 	closed    bool
 
 	req     rcRequester
@@ -122,8 +122,8 @@ func (c *rcConn) schedule() {
 // resend implements path. The peer has refused the oldest unacknowledged packet with an
 // RNR NAK. That packet and all packets after it are sent again.
 func (c *rcConn) resend() {
-	// The peer may still send sequence NAKs for packets in flight. In the state
-	// recoveryResend they are ignored.
+	// The peer may send sequence NAKs for packets that are in flight now. The state
+	// recoveryResend makes this side ignore them.
 	c.retry.goBack(recoveryResend)
 	c.goBack()
 }
@@ -139,11 +139,12 @@ func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
 // requests complete successfully at the peer.
 func (c *rcConn) stopResponding() {
 	c.stopSending()
-	// An acknowledgement must not cover a READ or atomic whose response is still due.
+	// An acknowledgement also acknowledges earlier READs and atomics. So it is not sent while
+	// a response to one of them is due.
 	res := c.resp.resources.nextPending()
 	if c.acks.due() && (res == nil || res.first >= c.resp.dataEnd) && !c.sendAck() {
-		// Queued packets of other connections may occupy all buffers. flush() sends
-		// these packets and makes room.
+		// There is no buffer for the acknowledgement. flush() sends queued packets of other
+		// connections, and makes room.
 		c.demux.flush()
 		c.sendAck()
 	}

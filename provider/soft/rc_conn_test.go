@@ -55,8 +55,8 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 				require.EqualValues(t, 77, got[0].Imm)
 			}
 		}
-		// OpWrite and OpRead have used no receive buffer. The test removes the two
-		// buffers that are left.
+		// WRITE and READ have used no receive buffers. So two buffers are left, which the
+		// test removes.
 		b.qp.rq.head = b.qp.rq.tail
 	}
 }
