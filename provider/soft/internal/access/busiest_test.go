@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The connection to close belongs to the user with the most connections, counting the
-// new connection.
+// LeastUsedOfBusiest returns a connection of the user with most connections. The new
+// connection counts too.
 func TestLeastUsedOfBusiest(t *testing.T) {
 	type conn struct {
 		uid     uint32

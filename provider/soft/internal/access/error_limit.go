@@ -43,9 +43,9 @@ type Source struct {
 // IPv6 /48 prefix.
 func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
-// LocalSource returns the source of a peer on the local path. All processes of a user
-// are one source. Only for root and the user of this process, each process is a source
-// of its own.
+// LocalSource returns the source of a peer on the local path. Each process of root and
+// of this process's user is a source of its own. All processes of any other user are one
+// source.
 func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
@@ -74,8 +74,8 @@ type errorRecord struct {
 	expires time.Time     // time when the source is forgotten
 }
 
-// NewErrorLimit returns an empty ErrorLimit. It counts refusals in the counter
-// AccessRefused of the parameter counts.
+// NewErrorLimit returns an empty ErrorLimit. It counts refusals as AccessRefused in
+// counts.
 func NewErrorLimit(counts *counters.Set) *ErrorLimit {
 	return &ErrorLimit{Clock: time.Now, counts: counts, sources: make(map[Source]*errorRecord)}
 }

@@ -51,7 +51,8 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	require.False(t, a.Refuses(bad), "the record has expired")
 }
 
-// The number of records is limited, but a source that waits keeps its record.
+// An ErrorLimit has a largest number of records. The record of a source that has to wait
+// is kept.
 func TestAccessSourcesAreBounded(t *testing.T) {
 	a, now := accessLimitForTest()
 	bad := LocalSource(math.MaxUint32-1, 0)
@@ -69,7 +70,7 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	require.Len(t, a.sources, 1, "the expired records are removed")
 }
 
-// A peer can not avoid the wait by using many addresses of its site.
+// Several networks of one site share the limit of access errors.
 func TestAccessErrorsOfASite(t *testing.T) {
 	a, _ := accessLimitForTest()
 	network := func(i int) Source {

@@ -9,10 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// A UserLimit limits the connections of each user to a device. Root and the user of this
-// process have no limit. The limit always applies to users without an ID in this user
-// namespace, because the kernel reports the same number for all of them. Any goroutine
-// may call the methods.
+// A UserLimit limits the connections of each user to a device. The limit does not apply
+// to root and the user of this process. It always applies to users without an ID in this
+// user namespace, because the kernel reports the same number for all of them. Any
+// goroutine may call the methods.
 type UserLimit struct {
 	own      uint32 // user ID of this process
 	unmapped uint32 // user ID that the kernel reports for unmapped users; see Users

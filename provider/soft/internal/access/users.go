@@ -43,7 +43,7 @@ func unmappedUser() uint32 {
 			return uid
 		}
 	}
-	return 65534 // The file could not be read; 65534 is the kernel's default.
+	return 65534 // default of overflowuid in the kernel, used if the file can not be read
 }
 
 // mapsAllUsers reports whether a table of /proc/PID/uid_map maps every user ID. The last

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Timeouts of the wait for an answer. Except for rtuTimeout and maxServiceTime, they are
-// sixteen intervals of 4.6 s or 4.1 s, as in the kernel's CM.
+// Longest waits for answers. Each wait is sixteen intervals of the kernel's CM, except
+// rtuTimeout and maxServiceTime. An interval is 4.6 s, or 4.1 s for a SIDR request.
 const (
 	// requestTimeout, 73.7 s, is the longest wait for the answer to a REQ.
 	requestTimeout = 16 * 4608 * time.Millisecond

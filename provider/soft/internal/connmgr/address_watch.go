@@ -14,8 +14,9 @@ import (
 // addressWatch is a netlink socket. It becomes readable when an address in this network
 // namespace changes (rtnetlink(7)). The lock of its channel guards it.
 type addressWatch struct {
-	fd       int
-	listener *madListener // its method addressesChanged is called after changes
+	fd int
+	// listener whose addresses are watched; changes call its method addressesChanged
+	listener *madListener
 }
 
 // watchAddresses opens an addressWatch for the listener l on the channel ch. This needs

@@ -118,7 +118,7 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	require.NoError(t, four.Bind(at("127.0.0.1", six)), "the port is free on IPv4")
 	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("::1", six)), cm.ErrAddrNotAvailable, "the port is not free on IPv6")
 
-	// The option can not be cleared while another ID has the port on IPv4.
+	// SetAFOnly(false) fails while another ID has the same port on IPv4.
 	require.ErrorIs(t, six.SetAFOnly(false), cm.ErrAddrNotAvailable)
 	require.NoError(t, four.Close())
 	require.NoError(t, six.SetAFOnly(false))

@@ -46,7 +46,7 @@ type channel struct {
 	attr       verbs.QPAttr
 	localAddrs hostport.LocalAddrCache
 
-	// number of the channel's IDs that use a UDP port
+	// number of this channel's IDs that use each UDP port
 	ports map[*madPort]int
 	// orphans are the connections whose IDs were destroyed before the peer has answered their
 	// DREQ.
@@ -188,8 +188,7 @@ func (ch *channel) unlock() {
 }
 
 // armTimerFD sets timerFD to the time at which the next timer is due. If timerFD is set
-// to an earlier time, which belonged to a stopped timer, armTimerFD does not change it.
-// This saves a system call.
+// to an earlier time, armTimerFD does not change it. This saves a system call.
 func (ch *channel) armTimerFD() {
 	if ch.timers.Len() == 0 && !ch.timerFDSet {
 		return

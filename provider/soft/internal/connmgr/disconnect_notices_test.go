@@ -69,7 +69,7 @@ func TestDisconnectAwaitingNotices(t *testing.T) {
 	p.server.Quiet()
 }
 
-// If an ID is destroyed while it waits for notices, it answers the DREQ.
+// An ID that is destroyed while it waits for notices answers the DREQ of its peer.
 func TestDestroyAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.server.End(p.passive)

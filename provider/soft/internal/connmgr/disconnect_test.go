@@ -99,8 +99,8 @@ func TestDisconnectUnanswered(t *testing.T) {
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 }
 
-// If the passive side is destroyed before the RTU arrives, it sends a REJ. An active side
-// that has sent a DREQ takes the REJ for the answer.
+// If the passive side is destroyed before the RTU arrives, it sends a REJ. For an active
+// side that has sent a DREQ, this REJ has the same effect as a DREP.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -144,7 +144,7 @@ func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	require.NoError(t, passive.Disconnect())
 	client.send(encode(&dreqMsg{}))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
-	server.Want(cm.TimewaitExit, passive) // The DREP was sent when TimewaitExit arrives.
+	server.Want(cm.TimewaitExit, passive) // The server has sent the DREP before this event.
 	client.close()
 }
 

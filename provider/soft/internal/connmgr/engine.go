@@ -18,7 +18,7 @@ type Engine interface {
 	// the device is closed, and a *verbs.ParamError if there are too many channels. A device
 	// with open channels can not be closed.
 	AddChannel() error
-	// RemoveChannel is called after an event channel was closed.
+	// RemoveChannel is called after an event channel has been closed.
 	RemoveChannel()
 	// SourceIndex returns the GID index of an address of this host. The index is 0 if the
 	// address has none.

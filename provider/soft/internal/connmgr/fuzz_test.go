@@ -82,8 +82,8 @@ func (c *conversation) send(what byte) {
 	_ = unixsock.Send(c.client, packet, nil)
 }
 
-// act makes one call on the passive side. If what is 0, it fetches an event. The numbers
-// 1 to 5 stand for methods of the ID.
+// act makes one call on the passive side. If the parameter what is 0, act fetches an
+// event. Each number from 1 to 5 selects a method of the ID.
 func (c *conversation) act(what byte) {
 	if what == 0 {
 		c.next()

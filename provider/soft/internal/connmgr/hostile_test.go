@@ -140,7 +140,7 @@ func TestSilentClients(t *testing.T) {
 	require.Zero(t, server.tc.timers.Len())
 }
 
-// If a client sends an invalid message after its request, its connection ends.
+// If a client sends a second message that is invalid, the server ends the connection.
 func TestHostileRequester(t *testing.T) {
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

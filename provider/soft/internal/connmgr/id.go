@@ -35,8 +35,8 @@ type id struct {
 
 	conn   cmConn // connection to the peer; nil before the request, and for a listener
 	active bool   // true if this side has sent the request
-	// notified is true after Notify has established the connection. If the RTU arrives later,
-	// it sets notified to false and has no other effect.
+	// notified is true after Notify has established the connection. An RTU that arrives
+	// later clears the field, and has no other effect.
 	notified bool
 
 	lastQP QueuePair // last queue pair that CreateQP has made; see ownQP

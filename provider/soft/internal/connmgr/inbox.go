@@ -29,7 +29,7 @@ type inbox struct {
 	batch    []job // result of the last call of takeBatch(), kept to reuse its memory
 }
 
-// A jobKind is the kind of a job. Kinds are in the order in which a channel runs them.
+// A jobKind is the kind of a job. A channel runs the jobs of a lower kind first.
 type jobKind uint8
 
 const (
@@ -49,7 +49,7 @@ type job struct {
 	target *jobTarget
 	run    func()
 
-	// The other fields are only set for a jobRequest.
+	// The fields below are set only for a jobRequest.
 
 	source netip.Addr // source of the request; see access.SourceOf
 	// dropped is called if the queued job is dropped because of a job of another source. It
@@ -88,9 +88,9 @@ func (b *inbox) add(j job) bool {
 	return true
 }
 
-// begin is called before the channel runs its jobs. Until signal() is called, add() saves
-// the system call that makes the eventfd readable. No job is forgotten: takeBatch()
-// returns it, or signal() makes the eventfd readable.
+// begin is called before the channel runs its jobs. From this call to signal(), add()
+// does not write to the eventfd, which saves system calls. signal() makes the eventfd
+// readable if jobs are left.
 func (b *inbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -217,7 +217,7 @@ func TestSystemBacklog(t *testing.T) {
 	lent := []byte("hello")
 	second := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
 	third := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
-	// This does not matter, because Connect has copied the private data.
+	// Connect has copied the private data, so the requests keep it.
 	clear(lent)
 	passive, _ := server.Request(l)
 	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())

@@ -78,8 +78,8 @@ func (as madAddrs) ports() (open []*madPort) {
 }
 
 // interfaceAddrs returns the addresses of this host at which a listener on a wildcard
-// receives requests. Link-local addresses are not included. Neither are loopback
-// addresses, if the device has the local path.
+// receives requests. It omits link-local addresses. If the device has the local path, it
+// omits loopback addresses too.
 func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {

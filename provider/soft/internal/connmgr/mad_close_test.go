@@ -24,7 +24,7 @@ func TestWireCMListenerCloses(t *testing.T) {
 		// Two jobs are queued in the inbox: one for the request of ids[1], and one for a copy of
 		// the request of ids[0], which was already fetched.
 		w.clock.advance(firstInterval)
-		w.client.Quiet() // Both requests are retransmitted.
+		w.client.Quiet() // The client retransmits both requests.
 		for w.deliverOne() {
 		}
 		require.NoError(t, l.Close())
@@ -52,7 +52,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 		cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.Listen(ps, "127.9.3.2:0", 0)
-		// There are more requests than one call of receive() returns.
+		// One call of receive() returns fewer requests than these.
 		var ids [40]*cm.ID
 		for i := range ids {
 			ids[i] = client.ConnectingFrom(ps, "127.9.3.1", l.LocalAddr())

@@ -23,8 +23,8 @@ const (
 	// maxCMRetries is the number of retransmissions that a REQ announces. It is the largest
 	// value of this field of 4 bits.
 	maxCMRetries = 15
-	// serviceTimeout is the code of 69 s. An MRA asks the peer to wait for this time before
-	// it retransmits its request.
+	// serviceTimeout is the code of the service timeout in an MRA. The peer waits for
+	// this time, 69 s, before it retransmits its request.
 	serviceTimeout = 24
 )
 
@@ -136,8 +136,9 @@ func parseREP(r *wire.REP) *repMsg {
 	}
 }
 
-// parseREJ decodes a REJ. If its private data is not all zero, the peer's application has
-// refused, and not its system.
+// parseREJ decodes a REJ. A REJ with the reason RejectConsumer comes from the peer's
+// application if its private data is not all zero. Otherwise it comes from the peer's
+// system.
 func parseREJ(r *wire.REJ) *rejMsg {
 	reason := cm.RejectReason(r.Reason)
 	hasPrivate := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0

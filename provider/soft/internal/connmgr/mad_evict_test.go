@@ -33,7 +33,7 @@ func TestWireCMEvictsStale(t *testing.T) {
 			s.inject(&m, clientAddr, serverAddr)
 			s.reqFrom(otherAddr, l.LocalAddr().Port()).Encode(&m, 2)
 			s.inject(&m, otherAddr, serverAddr)
-			// The connection ends as stale, and is not evicted.
+			// The connection ends with ErrStale. It is not evicted.
 			s.settle()
 			s.settle()
 

@@ -16,7 +16,7 @@ import (
 // of its peer may be forged. The multiplexer's lock guards it.
 type halfOpen struct {
 	c      *madConn
-	since  time.Time       // time of the request
+	since  time.Time       // time at which the request arrived
 	source *halfOpenSource // source of the request; nil if the halfOpen is in no table
 	// Elements of this halfOpen in halfOpenSource.byAge and halfOpenTable.byAge.
 	inSource, inTable *list.Element
@@ -38,7 +38,8 @@ type halfOpenTable struct {
 	max, maxPerSource int
 	total             int                            // number of connections in the table
 	sources           map[netip.Addr]*halfOpenSource // sources with connections in the table, by halfOpenSource.key
-	busiest           busyHeap[*halfOpenSource]      // sources with connections in the table, the one with most first
+	// sources with connections in the table; the source with most connections is first
+	busiest busyHeap[*halfOpenSource]
 	// evicting is the number of connections in the state addrEvicting.
 	evicting int
 	// all half-open connections of the table as *halfOpen, the oldest first
@@ -129,7 +130,7 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 		return false
 	}
 	if s.count == 1 {
-		// heap.Remove reads the oldest connection of s, so h is still in s here.
+		// h stays in the list of s until heap.Remove has read it.
 		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}

@@ -127,8 +127,8 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	require.NotNil(t, accepted)
 }
 
-// If sourceFull is true, the request is dropped. The oldest half-open connection of the
-// source is evicted if it is older than graceTime.
+// A request is dropped if its source has MaxConnsPerAddress connections. The source's
+// oldest half-open connection is evicted if it is older than graceTime.
 func TestHalfOpenSourceFull(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.ask(1)

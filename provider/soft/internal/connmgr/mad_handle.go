@@ -162,8 +162,8 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 	switch {
 	case c.peerID != 0 && r.LocalID != c.peerID:
-		// A REJ without the communication ID of the peer is from another sender, because the peer
-		// has already sent messages with this ID.
+		// The peer has sent messages with its communication ID, so a REJ without this ID
+		// comes from another sender.
 		return
 	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.state >= stateEstablished):
 		// A REJ without the communication ID of this side is from another sender, because the
@@ -212,7 +212,7 @@ func (c *madConn) peerSentData() {
 	case c.retransmit.hasRTU() && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
-		// Notify has already established the connection. But it has not validated the address.
+		// Notify has established the connection without validating the address.
 		c.validate()
 	}
 }

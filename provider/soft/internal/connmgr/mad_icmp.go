@@ -149,8 +149,8 @@ func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
-			// An ICMP error that has found the queue full is still pending on the socket. Reading
-			// SO_ERROR clears it.
+			// An ICMP error that did not fit in the error queue is pending on the
+			// socket. Reading SO_ERROR clears it.
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
 		}

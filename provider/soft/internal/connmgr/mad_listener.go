@@ -26,7 +26,7 @@ type madListener struct {
 	// error that keeps address changes from being noticed, or nil
 	watchErr  error
 	accepting bool
-	// requests in the channel's inbox; the multiplexer's lock guards the map
+	// requests in the inbox of the channel; guarded by the multiplexer's lock
 	waiting  map[*incomingRequest]struct{}
 	halfOpen halfOpenTable // half-open connections; guarded by the multiplexer's lock
 }

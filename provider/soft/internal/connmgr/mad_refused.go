@@ -28,7 +28,7 @@ const (
 
 type refusedBucket struct {
 	requests []refusedRequest
-	next     int // index of the request to replace next, when the bucket is full
+	next     int // index of the entry to replace next; used when the bucket is full
 }
 
 type refusedRequest struct {

@@ -29,8 +29,9 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	m, reason := parseREQ(&r, from, port.local)
 	if reason == 0 {
 		if old := mux.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
-			// The peer has a connection with the same queue pair (IBTA vol. 1, 12.9.8.3.1). That
-			// connection ends, so that a later request can succeed.
+			// The peer has another connection with this queue pair (IBTA vol. 1,
+			// 12.9.8.3.1). The other connection ends, so that a later request can
+			// succeed.
 			old.enqueueRequest(old.remote, old.stale, nil)
 			reason = cm.RejectStale
 		}
@@ -47,7 +48,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		reason = cm.RejectNoResources
 	}
 	if reason == 0 && m.mtu > port.mtuTo(from) {
-		// Packets as long as this path MTU would not reach this host or the peer.
+		// The interface or the route of this side does not allow packets of this size.
 		reason = cm.RejectInvalidMTU
 	}
 	if reason != 0 {
@@ -70,8 +71,8 @@ func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) 
 	return nil, cm.RejectInvalidServiceID
 }
 
-// duplicateREQ handles a copy of a request. With each copy, more messages may be sent to
-// a half-open peer; see maySend.
+// duplicateREQ handles a copy of a request. Each copy raises the number of messages that
+// may be sent to a half-open peer; see maySend.
 func (c *madConn) duplicateREQ() {
 	c.received++
 	c.enqueueRequest(c.remote, c.answerDuplicate, nil)

@@ -10,10 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The intervals between retransmissions double, from firstInterval up to maxInterval. The
-// kernel uses maxInterval from the start.
+// The interval between two retransmissions doubles from firstInterval up to maxInterval.
 //
-// For a request, the first requestRetransmits intervals are at most requestInterval. So a
+// The first requestRetransmits intervals of a request are at most requestInterval. So a
 // connection is established soon after an outage of the network.
 const (
 	firstInterval      = 256 * time.Millisecond
@@ -63,9 +62,9 @@ func (r *retransmitter) startRTU() {
 	r.remaining = rtuRetransmits
 }
 
-// resume starts the timer again if it has stopped because too many messages were sent to
-// a half-open peer. It is called when a copy of the peer's request has arrived, which
-// allows more messages.
+// resume starts the timer if it has stopped at the limit for half-open peers. It is
+// called when a copy of the peer's request has arrived, because each copy raises that
+// limit.
 func (r *retransmitter) resume() {
 	if !r.running() {
 		r.schedule(r.interval)

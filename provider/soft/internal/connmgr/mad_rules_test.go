@@ -129,7 +129,7 @@ func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s.requireREJ(s.sendREQ(s.req(l.LocalAddr().Port())), cm.RejectConsumer)
 }
 
-// The server refuses a REQ whose path MTU is too large for its interface.
+// The server refuses a REQ if the path MTU exceeds the MTU of the server's interface.
 func TestWireCMPathTooLong(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -363,8 +363,8 @@ func FuzzWireCM(f *testing.F) {
 	})
 }
 
-// The dial fails if the peer's address moves to the client's host in the meantime. A
-// retransmission of the request could reach a process of another user there.
+// If the peer's address moves to the client's host, the request fails and is not
+// retransmitted. A process of another user could receive it.
 func TestNoRequestToThisHost(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrREQ, math.MaxInt)

@@ -71,8 +71,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.NoError(t, s.server.Want(cm.Disconnected, passive).Err)
 }
 
-// A closed ID retransmits its DREQ. This ends when the peer uses its queue pair in
-// another request.
+// A closed ID stops retransmitting its DREQ when the peer sends a new request for the
+// same queue pair.
 func TestWireCMStaleOrphan(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)

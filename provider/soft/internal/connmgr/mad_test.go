@@ -125,8 +125,8 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 	require.Equal(t, rtuTimeout, w.clock.now.Sub(began))
 }
 
-// The client does not time out if the server's application answers after ten minutes,
-// because the server answers the copies of the REQ with MRAs.
+// The server answers copies of a REQ with MRAs. So the client does not time out, even if
+// the server's application answers after ten minutes.
 func TestWireCMSlowAccept(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

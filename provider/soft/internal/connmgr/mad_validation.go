@@ -36,8 +36,8 @@ const (
 	// will call evict(). The connection counts in halfOpenTable.evicting. validate() leads to
 	// addrValidated. evict() ends the connection or leads to addrSpared.
 	addrEvicting
-	// addrSpared means that evict() was called, and did not end the connection because it had
-	// already ended. The application has not closed the ID. validate() leads to
+	// addrSpared means that the connection had ended before evict() was called, so
+	// evict() had no effect. The application has not closed the ID. validate() leads to
 	// addrValidated.
 	addrSpared
 	// addrValidated means that the address is not forged. The connection is counted in

@@ -252,8 +252,9 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.Request(l)
 }
 
-// MaxConnsPerAddress limits the connections of a peer at two listeners together. A
-// dropped request replaces an old connection when it is retransmitted later.
+// MaxConnsPerAddress limits the connections of one peer to all listeners together. A
+// request above the limit is dropped, and evicts a half-open connection that is older
+// than graceTime.
 func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	const most = 3
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = most })

@@ -43,7 +43,7 @@ type Config struct {
 
 	Users     access.Users      // users of this host whose processes may be peers
 	UserLimit *access.UserLimit // limit of the connections of each user
-	// limit of access errors; above it, requests of a source are refused
+	// limit of access errors; requests of a source above the limit are refused
 	Errors *access.ErrorLimit
 	// descriptors kept open, to be closed when the process has no free ones
 	Spare *unixsock.SpareDescriptors

@@ -71,8 +71,8 @@ type reqMsg struct {
 	retry   uint8 // retry count for both queue pairs, 3 bits
 	private []byte
 
-	// The following fields are used only on the wire path. ackTimeout is the ACK timeout of
-	// the passive side's queue pair, a code of 5 bits.
+	// The fields mtu, ackTimeout and tos are used only on the wire path. The field
+	// ackTimeout is the ACK timeout of the passive side's queue pair, a code of 5 bits.
 	mtu        verbs.MTU
 	ackTimeout uint8
 	tos        uint8
@@ -105,8 +105,8 @@ type rejMsg struct {
 	// message that is sent.
 	cause error
 
-	// userRefused is true if the sender does not allow the receiver's user. Only the
-	// local path sets it.
+	// userRefused is true if this REJ refuses the user of its receiver. Only the local
+	// path sets it.
 	userRefused bool
 }
 
@@ -179,7 +179,7 @@ type cmConn interface {
 // A listener passes the requests of one path to id.incoming. Its methods are called with
 // the channel locked, and do not block.
 type listener interface {
-	// setAccepting makes the listener accept requests or not. While it does not accept,
+	// setAccepting sets whether the listener accepts requests. While it does not,
 	// requests on the local path wait, and REQs on the wire path are dropped.
 	setAccepting(accept bool)
 	// serves returns the addresses of the listener. The field Err of an address says why the
@@ -189,8 +189,8 @@ type listener interface {
 	close()
 }
 
-// userRefused returns a *cm.UserError that names the user of this process if refused is
-// true. Otherwise it returns nil.
+// userRefused returns a *cm.UserError with the user of this process. It returns nil if
+// the parameter refused is false.
 func userRefused(refused bool) error {
 	if !refused {
 		return nil

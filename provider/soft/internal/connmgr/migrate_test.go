@@ -52,7 +52,7 @@ func TestMigrateChild(t *testing.T) {
 	require.Empty(t, handlersOf(other.tc))
 }
 
-// The queued events of an ID move with it.
+// An ID that migrates takes its queued events to the other channel.
 func TestMigratePendingEvents(t *testing.T) {
 	s := newParty(t)
 	other := newSibling(s)
@@ -99,7 +99,7 @@ func TestMigrateListener(t *testing.T) {
 	server.Quiet()
 }
 
-// The timer of an ID moves with it.
+// If an ID migrates to another channel, its timer migrates too.
 func TestMigrateTimer(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(client)

@@ -86,7 +86,7 @@ func (i *id) requestWithdrawn() {
 	case stateDREQSent:
 		i.disconnected(statusTimedOut)
 	default:
-		// Eviction does not end a connection in any other state.
+		// In all other states, eviction has no effect.
 		return
 	}
 	i.conn.close()

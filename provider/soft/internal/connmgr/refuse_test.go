@@ -176,8 +176,8 @@ func TestConnectTimesOut(t *testing.T) {
 	server.Quiet()
 }
 
-// After the timeout of a SIDR request, no queue pair has changed its state, and a late
-// answer is ignored.
+// A SIDR request that times out changes the state of no queue pair. The client ignores
+// an answer that arrives later.
 func TestLookupTimesOut(t *testing.T) {
 	client, server, active, passive := timeOut(t, cm.UDP, sidrTimeout)
 	require.Equal(t, verbs.StateRTS, active.QP().State())

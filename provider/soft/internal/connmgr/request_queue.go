@@ -24,14 +24,13 @@ type requestQueue struct {
 // A requestSource has the jobs of one source; see access.SourceOf.
 type requestSource struct {
 	key   netip.Addr
-	jobs  []job         // the oldest first; never empty
+	jobs  []job         // jobs of the source, the oldest first; never empty
 	turn  *list.Element // element of this source in requestQueue.turns
 	index int           // index of this source in requestQueue.busiest
 }
 
-// add queues a job at the end of the queue of its source. If there are too many jobs, the
-// newest job of the source with most jobs is dropped, which may be the new one. For the
-// new one, add returns false.
+// add queues a job for its source. If the queue is full, add drops the newest job of the
+// source with most jobs. It returns false if that is the new job.
 func (q *requestQueue) add(j job) bool {
 	s := q.sources[j.source]
 	if q.total >= maxRequests && !q.displace(s) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A queuedRequest is a job of a requestQueue, by its source and its number.
+// A queuedRequest identifies a job of a requestQueue by its source and its number.
 type queuedRequest struct {
 	source byte
 	number int
@@ -87,7 +87,7 @@ func TestRequestQueueRandom(t *testing.T) {
 	added, refused, taken := 0, 0, 0
 	next := make(map[byte]int) // by source, the lowest number of the next request taken
 	for range 50_000 {
-		// Low numbers are more frequent.
+		// A low source number is more likely than a high one.
 		source := byte(r.IntN(1 + r.IntN(64)))
 		added++
 		if !f.add(queuedRequest{source, added}) {

@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// An admission is the permission of a client to connect to a listener. Until it is
-// released, the client counts as a connection of its user. The field spareFD reserves a
-// descriptor for the doorbell of the connection.
+// An admission is the permission of a client to connect to a listener. The client counts
+// as a connection of its user until the admission is released. The field spareFD
+// reserves a descriptor for the doorbell of the connection.
 type admission struct {
 	m   *Manager // manager of the listener; nil for the zero value
 	uid uint32

@@ -33,7 +33,8 @@ type unixConn struct {
 	bound   boundConn // the local queue pair and its binding
 	binding Binding   // the value to which bound.binding points; set by attach
 
-	// search for the listener; nil on the passive side, and after the search
+	// state of the search for the listener; nil on the passive side, and when the search
+	// has ended
 	dial *localDial
 
 	// Descriptors that have arrived with a REP, or that will be sent with a REP.
@@ -139,8 +140,8 @@ func (c *unixConn) attach(qpn uint32) error {
 	return c.bound.bind(c.ch.m.Engine, qpn, &c.binding)
 }
 
-// key returns the key of the memory that this side's shard shares with the peer's shard.
-// The local queue pair qpn determines this side's shard.
+// key returns the key of this side's end of the memory shared with the peer. The
+// parameter qpn is the number of the local queue pair.
 func (c *unixConn) key(qpn uint32) shm.EndKey {
 	return shm.EndKey{Process: c.process(), Other: c.peerShared.shard, Own: c.ch.m.shardOf(qpn)}
 }
@@ -231,8 +232,8 @@ func (c *unixConn) closePassed() {
 
 func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.m.Engine) }
 
-// awaitsNotices implements cmConn. A DREQ may arrive before notices that the peer has
-// sent earlier, because notices may have to wait for room in shared memory.
+// awaitsNotices implements cmConn. A notice may wait for room in shared memory, so a
+// DREQ may arrive before notices that were sent earlier.
 func (c *unixConn) awaitsNotices() bool { return c.bound.awaitsNotices(c.ch.m.Engine) }
 
 // usesDatagrams implements cmConn. It returns false.

@@ -17,20 +17,20 @@ import (
 )
 
 // A localDial sends a request to a listener on this host. The socket of the listener can
-// have one of several names. The dial tries each name, and sends the request to the first
-// listener whose user is allowed. If there is no such listener, the application gets an
-// event.
+// have one of several names. The dial tries each name, and sends the request to the
+// first listener whose user is allowed. If there is no such listener, the application
+// gets an event.
 //
-// The dial connects the socket whose name reserves the port of the ID, so that the
-// listener can check the port. During the dial, the unixConn owns the socket. After a
-// failed dial, the Reservation of the ID owns it again.
+// The listener checks the source port of the request. Therefore the dial connects the
+// socket whose name reserves the port of the ID. The unixConn owns the socket during the
+// dial. If the dial fails, the socket returns to the Reservation of the ID.
 type localDial struct {
 	c       *unixConn
 	request message
 	// retryTimer runs after a try in which the backlog of a listener was full. When it
 	// expires, all names are tried again.
 	retryTimer timerheap.Timer
-	rounds     int // how often all names were tried
+	rounds     int // number of rounds in which all names were tried
 
 	// True for each name that is not tried again, because the user who listens there is not
 	// allowed. The indices are those of hostport.Targets.
@@ -178,9 +178,9 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 	}
 }
 
-// skipForeignListeners skips each name on which a user listens who is not allowed. It
-// asks the system for the users, because a listener with a full backlog does not accept
-// the connection that would show its user.
+// skipForeignListeners skips each name whose listener belongs to a user who is not
+// allowed. It gets the users from the kernel, because a listener with a full backlog
+// accepts no connection.
 func (d *localDial) skipForeignListeners() {
 	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)

@@ -169,7 +169,7 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 	require.Equal(t, counted{"skipped_user_err": 1}, client.counted())
 }
 
-// The dial skips a name whose socket does not listen.
+// The client skips a name if the socket with that name does not listen.
 func TestDialSkipsForeignName(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)

@@ -69,8 +69,8 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 	return l, nil
 }
 
-// OnReady implements epollset.Handler. It accepts clients. The spare descriptors may have
-// to be closed to accept a client, so OnReady finally opens them again.
+// OnReady implements epollset.Handler. It accepts clients. Spare descriptors that were
+// closed to accept a client are opened again at the end.
 func (l *unixListener) OnReady(int, uint32) {
 	defer l.ch.m.Spare.Fill()
 	for range acceptBatch {
@@ -143,9 +143,9 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	m.Spare.Fill()
 }
 
-// oldestOfBusiest returns the oldest client of the user who has the most clients. This
-// client is closed to make room for a new client of the user newUID. The new client
-// counts as a client of its user.
+// oldestOfBusiest returns the client to close when a client of the user newUID needs
+// room. It is the oldest client of the user with most clients. The new client counts
+// too.
 func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 	return access.LeastUsedOfBusiest(slices.Values(l.clients), newUID,
 		func(c *client) uint32 { return c.peer.UID }, func(_, _ *client) bool { return false })

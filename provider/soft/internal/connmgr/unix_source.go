@@ -23,15 +23,16 @@ import (
 //   - Both addresses must belong to this host.
 //   - The socket must have the name that reserves the source port, either for the source
 //     address or for a wildcard. Only one open socket can have this name.
-//   - With REUSEADDR, sockets with different names can share a port. If the client's
-//     socket shares its port, another socket may have the port for itself only if a
-//     process of the client's user listens on it.
+//   - With REUSEADDR, sockets with different names can share a port. Another socket may
+//     have the shared port for itself only if it listens, and if it belongs to the
+//     client's user.
 //
 // One process can have the name for an address, and another process the name for a
-// wildcard with the same port. The credentials tell such processes apart.
+// wildcard with the same port. The client's credentials show which of them has sent the
+// request.
 
-// addresses returns the two addresses of a request. It returns false if m is another
-// message.
+// addresses returns the source and destination address of a request. If m is not a
+// request, addresses returns false.
 func addresses(m message) (endpoints, bool) {
 	switch m := m.(type) {
 	case *reqMsg:

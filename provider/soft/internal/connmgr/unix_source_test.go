@@ -17,8 +17,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialNamed connects a socket to a listener. The socket is bound to the given name, if it
-// is not empty. The rawPeer sends requests with the source address src.
+// dialNamed connects a new socket to the listener l. If the parameter name is not empty,
+// the socket is bound to that name first. The parameter src is the source address in the
+// requests of the rawPeer.
 func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	t.Helper()
 	fd, err := unixsock.New()

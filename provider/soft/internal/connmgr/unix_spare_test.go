@@ -33,8 +33,8 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// A process without free descriptors closes its spare descriptors before a listener
-// accepts a client. If no client waits, OnReady opens them again.
+// If no descriptor is free, the process closes its spare descriptors to accept a client.
+// OnReady opens them again when no other client waits.
 func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
 	line, kill := peerproc.Start(t, "no-descriptors", "")
 	require.Equal(t, "done", line())

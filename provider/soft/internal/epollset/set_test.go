@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 )
 
-// A recorder stores the descriptors for which it was called.
+// A recorder is a handler that stores the ready descriptors.
 type recorder struct {
 	ready  []int
 	events uint32

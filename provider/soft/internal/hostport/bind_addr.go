@@ -25,7 +25,7 @@ type BindAddr struct {
 	Addr   netip.Addr // an address without a zone; never an IPv4-mapped one
 	v6Only bool       // true for the IPv6 wildcard that does not accept IPv4
 	Port   uint16
-	Shared uint32 // number of this ID on a shared port, or 0
+	Shared uint32 // random number of an ID with REUSEADDR; 0 if the port is not shared
 }
 
 // NewBindAddr returns the BindAddr of an address and port. If afOnly is true, the IPv6
@@ -39,7 +39,7 @@ func NewBindAddr(ps cm.PortSpace, at netip.AddrPort, afOnly bool) BindAddr {
 // to IPv4.
 func WithoutZone(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// appendHost appends the address as it is in the name.
+// appendHost appends the form of the address that is part of the name.
 func (s BindAddr) appendHost(b []byte) []byte {
 	switch {
 	case s.Addr == netip.IPv4Unspecified():
@@ -52,7 +52,7 @@ func (s BindAddr) appendHost(b []byte) []byte {
 	return s.Addr.AppendTo(b)
 }
 
-// maxNameLength is enough for the longest name. It saves allocations.
+// maxNameLength is the size of the buffer in which Name makes a name. Every name fits.
 const maxNameLength = 96
 
 // Name returns the name of the Unix socket for this address and port; see unix(7). The

@@ -34,7 +34,7 @@ func TestBindAddrName(t *testing.T) {
 	}
 }
 
-// ParseBindAddr refuses names that no BindAddr has.
+// ParseBindAddr refuses names that BindAddr.Name never returns.
 func TestParseBindAddrRefuses(t *testing.T) {
 	for _, name := range []string{
 		"", "@", "@rdmaloop/1/tcp", "@rdmaloop/1/tcp/", "@rdmaloop/1/tcp/127.0.0.1", "@rdmaloop/1/tcp/127.0.0.1/",

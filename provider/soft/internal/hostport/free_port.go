@@ -71,8 +71,8 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (r Reservation, err error
 	return r, err
 }
 
-// tryFree reserves s, which is not a wildcard. If s is not free, the error is a
-// clashError, and r keeps an unbound socket for the next call.
+// tryFree reserves s, which must not be a wildcard. The error is a clashError if s is
+// not free. The next call can use the same r.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {

@@ -27,7 +27,7 @@ func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 	}
 }
 
-// If no port is free, the error names one of the sockets that have the ports.
+// If no port is free, the error names a socket that has one of the ports.
 func TestReserveAnyTellsHolder(t *testing.T) {
 	ports := PortRange{20000, 20009}
 	holdAll(t, addrAt("127.0.0.3:0"), ports)

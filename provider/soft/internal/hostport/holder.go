@@ -11,11 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A clashError means that another socket has bound the same address and port, or one
-// that overlaps.
+// A clashError means that another socket has bound the same port at the same address or
+// at an overlapping one.
 type clashError struct {
 	err  error    // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
-	held BindAddr // address of the other socket
+	held BindAddr // address to which the other socket is bound
 }
 
 func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.Name() }

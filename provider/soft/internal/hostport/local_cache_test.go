@@ -49,7 +49,7 @@ func TestLocalAddrCacheSource(t *testing.T) {
 	dst, other := netip.MustParseAddr("127.0.0.5"), netip.MustParseAddr("127.0.0.9")
 	kernel := source(dst)
 	require.True(t, kernel.IsLoopback())
-	// The kernel would answer otherwise, so the answer comes from the cache.
+	// The kernel would choose another address, so this one comes from the cache.
 	c.sources[dst] = other
 	require.Equal(t, other, source(dst))
 	now += localAddrTTL
@@ -66,7 +66,7 @@ func TestLocalAddrCacheCheckOwn(t *testing.T) {
 	require.NoError(t, c.CheckOwn(a, 0))
 	foreign := netip.MustParseAddr("203.0.113.7")
 	require.ErrorIs(t, c.CheckOwn(foreign, 0), cm.ErrAddrNotAvailable)
-	// The kernel would answer otherwise, so the answer comes from the cache.
+	// The kernel would refuse this address, so the success comes from the cache.
 	c.known[foreign] = true
 	require.NoError(t, c.CheckOwn(foreign, 0))
 	require.ErrorIs(t, c.CheckOwn(foreign, localAddrTTL), cm.ErrAddrNotAvailable)

@@ -74,7 +74,7 @@ func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts f
 	return s.reserve(mayNotShare)
 }
 
-// newShare returns a random number for an ID on a shared port. It is not 0.
+// newShare returns a random value for BindAddr.Shared. It is never 0.
 func newShare() uint32 { return max(1, rand.Uint32()) }
 
 // A sharing says whether an ID may reserve a port for itself that other IDs share.

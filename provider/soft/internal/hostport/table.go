@@ -68,14 +68,13 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 	return found, lines.Err()
 }
 
-// A marker shows that a wildcard is bound. It is a datagram socket with the same name as
-// the wildcard's first socket (unix(7)). If a process can connect to the marker, the
-// wildcard is bound.
+// A marker shows that a wildcard is bound. It is a datagram socket with the name of that
+// wildcard. If a process can connect to the marker, the wildcard is bound.
 //
 // The search for a free port uses markers, because it would take too long to read the
 // table of all sockets for each port.
 
-// bindMarker makes the marker with the given name.
+// bindMarker binds a new marker to a name. It returns the descriptor of the marker.
 func bindMarker(name string) (int, error) { return unixsock.BindType(unix.SOCK_DGRAM, name) }
 
 // findMarker returns the first of the addresses that has a marker. It returns false if

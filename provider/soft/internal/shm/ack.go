@@ -50,8 +50,8 @@ const (
 // FailureNAK returns the NAK for a failed request.
 func FailureNAK(f Failure) NAK { return kindFailure | NAK(f) }
 
-// Failure returns the reason why a request failed. It returns false if n has no known
-// reason.
+// Failure returns the Failure that the NAK n reports. It returns false if n does not
+// report a known Failure.
 func (n NAK) Failure() (f Failure, ok bool) {
 	f = Failure(n & nakValue)
 	return f, n&^nakValue == kindFailure && f >= InvalidRequest && f <= OperationError

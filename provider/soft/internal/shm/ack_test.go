@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// The numbers must not change: the two sides may have different versions of the library.
+// The layout of an Ack and of a NAK must not change, because the two sides may have
+// different versions of the library.
 func TestAckLayout(t *testing.T) {
 	require.EqualValues(t, uint64(0x00000003_00000007), shm.NewAck(7, 3))
 	require.EqualValues(t, 0x2c, shm.RNRNAK(12))

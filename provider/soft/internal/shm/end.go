@@ -12,7 +12,7 @@ type End struct {
 	Doorbell int    // this side's descriptor of the doorbell
 	ID       uint64 // random number of the segment, the same on both sides
 
-	ends *Ends // table of the end
+	ends *Ends // table that has the end
 	key  EndKey
 	// These fields are guarded by ends.mu. The field users counts bindings and
 	// connections. The field adopted is true if a shard polls the end. The field passed
@@ -22,8 +22,8 @@ type End struct {
 	passed  []int
 }
 
-// makeEnd makes a segment and a doorbell. The caller owns all results. It passes the two
-// descriptors to openEnd of the other side.
+// makeEnd makes a segment with a doorbell for each side. The caller owns all results,
+// and passes the two descriptors to openEnd of the other side.
 func makeEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
 	seg, err := newSegment(geom, maps)
 	if err != nil {

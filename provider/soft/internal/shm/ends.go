@@ -26,9 +26,9 @@ type Process struct {
 
 // An EndKey says which shards share an End.
 type EndKey struct {
-	Process         // process of the other shard
-	Other   ShardID // other shard
-	Own     uint32  // number of the own shard
+	Process         // process of the peer
+	Other   ShardID // shard of the peer
+	Own     uint32  // number of this device's shard
 }
 
 // Ends is the table of the ends of a device. With it, all connections between the same
@@ -49,8 +49,8 @@ type Ends struct {
 	held  map[holder]int // number of calls of Hold without a call of Unhold
 }
 
-// An endID identifies an end of a segment. Both ends can be in this process, so the side
-// is part of the endID.
+// An endID identifies an end by its segment and its side. This process can have both
+// ends of a segment.
 type endID struct {
 	id   uint64
 	side int
@@ -203,10 +203,10 @@ func (t *Ends) remove(e *End) {
 	}
 }
 
-// Drop removes an end, and tells the other side that this side does not use the segment
-// any more. The shard that polls the end calls Drop, and then closes the end. Drop
-// returns false and does nothing if the end has users. The same is true if Hold keeps
-// the end, unless the parameter force is true.
+// Drop removes an end without users, and tells the other side that this side no longer
+// uses the segment. The shard that polls the end calls Drop, and afterwards closes the
+// end. Drop does nothing and returns false if the end has users. If the parameter force
+// is false, the same applies to an end that Hold keeps.
 func (t *Ends) Drop(e *End, force bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -139,8 +139,8 @@ func TestDrop(t *testing.T) {
 	s.Release()
 }
 
-// Two processes connect to each other at the same time, and both make memory. Either
-// memory can be chosen later.
+// If two processes connect to each other at the same time, each of them makes a segment.
+// Later connections can use either segment.
 func TestEndsOfBothDirections(t *testing.T) {
 	client, server := newTables(t)
 	c1, s1 := connectEnds(t, client, server, serverKey, clientKey)

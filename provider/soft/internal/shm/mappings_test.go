@@ -18,7 +18,8 @@ func newTestLimit() *MappingLimit {
 	return NewMappingLimit(MaxMappings(), CountMappings, new(counters.Set))
 }
 
-// acquireCounted calls Acquire, and waits until a count that it starts has ended.
+// acquireCounted calls Acquire. If Acquire starts a count, acquireCounted waits for its
+// end.
 func (l *MappingLimit) acquireCounted() error {
 	defer l.settle()
 	return l.Acquire()

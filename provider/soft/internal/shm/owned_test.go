@@ -45,7 +45,7 @@ func TestOwnAsMuchAsWasSent(t *testing.T) {
 func TestOwnLeavesPayloads(t *testing.T) {
 	out, in := newRing(8)
 	sizes := []uint32{200, 16 << 10, 5000, 1 << 10, 8 << 10, 64}
-	var queued []byte // first bytes of the payloads in the ring
+	var queued []byte // first byte of each payload in the ring
 	for i := range 1000 {
 		n := sizes[i%len(sizes)]
 		if dst, _, ok := out.Reserve(n); ok && len(dst) == int(n) && n > SlotPayload {
@@ -90,7 +90,7 @@ func TestOwnNeedsFreeMemory(t *testing.T) {
 	require.EqualValues(t, ownBytes, out.owned.has)
 }
 
-// A payload is copied past the caches if it is long and the caches do not own its lines.
+// Uncached is true for a long payload if the caches do not own its memory.
 func TestUncached(t *testing.T) {
 	out, _ := newRing(8)
 	require.False(t, out.Uncached(minUncached-1))

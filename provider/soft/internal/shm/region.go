@@ -109,7 +109,7 @@ func (r *Region) create(access verbs.Access) error {
 	return err
 }
 
-// dataPages returns the size of the data, rounded up to whole pages.
+// dataPages returns the size of a memory region in bytes, rounded up to whole pages.
 func dataPages(size uint64) int {
 	page := uint64(os.Getpagesize())
 	return int((size + page - 1) &^ (page - 1))
@@ -152,7 +152,7 @@ func (r *Region) Close() (err error) {
 // The owner may be hostile.
 type RemoteRegion struct {
 	RegionInfo
-	mem     []byte // the data and the trailer
+	mem     []byte // mapped memory: the data and the trailer of the region
 	trailer *regionTrailer
 	maps    *MappingLimit
 }
@@ -184,9 +184,9 @@ func OpenRegion(fd int, key uint32, maps *MappingLimit) (*RemoteRegion, error) {
 	return r, nil
 }
 
-// check checks the descriptor that a peer has sent. It copies the trailer to
-// r.RegionInfo, and returns the size of the file. After check, an access to the mapped
-// file can not raise SIGBUS.
+// check checks a descriptor that a peer has sent. It copies the trailer of the file to
+// r.RegionInfo, and returns the size of the file. If check succeeds, no access to the
+// mapped file can raise SIGBUS.
 func (r *RemoteRegion) check(fd int, key uint32) (length int, err error) {
 	if err := checkMemfd(fd); err != nil {
 		return 0, fmt.Errorf("%w: %w", errRegion, err)

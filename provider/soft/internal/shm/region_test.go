@@ -21,7 +21,7 @@ func newTestRegion(t *testing.T, size int, access verbs.Access) *Region {
 	return r
 }
 
-// open maps the region as another process does.
+// open maps the region through a copy of its descriptor, as another process does.
 func (r *Region) open(t *testing.T, key uint32) (*RemoteRegion, error) {
 	fd, err := unix.FcntlInt(uintptr(r.fd), unix.F_DUPFD_CLOEXEC, 0)
 	require.NoError(t, err)

@@ -33,8 +33,8 @@ type Ring struct {
 // Len returns the number of slots.
 func (r *Ring) Len() int { return len(r.slots) }
 
-// A Producer is the sending side of a ring. Its fields are not in shared memory. Its
-// numbers wrap around.
+// A Producer is the sending side of a ring. Its fields are not in shared memory. All
+// counts wrap around.
 type Producer struct {
 	Ring
 	Tail uint32 // number of slots filled since the beginning
@@ -121,8 +121,8 @@ func (p *Producer) addSlot(s *slotFrame, op fragment.Op, flags fragment.Flags, t
 	p.Unpublished++
 }
 
-// PublishFirst shows the consumer all unpublished slots at once. For that it stores word
-// 0 of the first one.
+// PublishFirst shows the consumer all unpublished slots at once. The consumer sees them
+// when word 0 of the first of them is stored.
 func (p *Producer) PublishFirst() {
 	if p.Unpublished > 0 {
 		first := &p.slots[(p.Tail-p.Unpublished)&uint32(len(p.slots)-1)]

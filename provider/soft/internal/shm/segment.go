@@ -118,7 +118,7 @@ func checkMemfd(fd int) error {
 	if err != nil || seals&segmentSeals != segmentSeals {
 		return errors.New("not sealed")
 	}
-	// In a file of huge pages, an access fails if no huge page is free.
+	// Huge pages are refused, because an access fails if no huge page is free.
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
 		return errors.New("not a memfd of ordinary pages")

@@ -10,24 +10,25 @@ const (
 	maxFragment = 16 << 10
 )
 
-// A Dest says to which queue pair a slot belongs. It has the number of the queue pair
-// (24 bits) and an attempt (8 bits). After an RNR NAK, the sender sends the refused
-// request and all later ones again, with the next attempt. The receiver ignores requests
-// with the old attempt that were sent before the NAK arrived. A new connection of a
-// queue pair begins with a new attempt too. So the receiver can ignore requests of the
-// old connection.
+// A Dest says to which queue pair a slot belongs. It has a queue pair number (24 bits)
+// and an attempt number (8 bits). The receiver ignores requests with an old attempt
+// number.
+//
+// A new attempt begins after an RNR NAK: the sender sends the refused request and all
+// later ones with the next attempt number. A new attempt also begins with each new
+// connection of a queue pair.
 type Dest uint32
 
-// NewDest returns the Dest of a queue pair number and an attempt.
+// NewDest returns the Dest of the queue pair qpn. See Dest for the parameter attempt.
 func NewDest(qpn uint32, attempt uint8) Dest { return Dest(qpn&0xffffff | uint32(attempt)<<24) }
 
-// QPN returns the number of the queue pair.
+// QPN returns the queue pair number of a Dest.
 func (d Dest) QPN() uint32 { return uint32(d & 0xffffff) }
 
-// Attempt returns the attempt.
+// Attempt returns the attempt number of a Dest.
 func (d Dest) Attempt() uint8 { return uint8(d >> 24) }
 
-// Next returns the Dest of the next attempt. After 255 comes 0.
+// Next returns the same Dest with the next attempt number. After 255 comes 0.
 func (d Dest) Next() Dest { return d + 1<<24 }
 
 // A Slot is the contents of a slot: a fragment of a request or of a response, or a
@@ -43,8 +44,9 @@ const (
 	// Slot.Imm. If the receiver's queue pair is ready, the receiver answers with
 	// ReadyToo.
 	Ready fragment.Op = 0x80 + iota
-	// ReadyToo says the same as Ready. Slot.Addr is the attempt of the Ready slot that
-	// it answers, so the receiver can ignore answers for an earlier connection.
+	// ReadyToo is the answer to Ready. It says about its sender what Ready says.
+	// Slot.Addr is the attempt number of the Ready slot, so the receiver can ignore
+	// answers for an earlier connection.
 	ReadyToo
 	// Refused says that a request was not executed. Slot.Imm is the position of the
 	// request's slot, and Slot.Addr is the NAK. After an RNR NAK, later requests with

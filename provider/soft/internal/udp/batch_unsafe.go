@@ -24,11 +24,11 @@ type rawAddr unix.RawSockaddrInet6
 type batch struct {
 	msgs         []mmsg
 	iovecs       []unix.Iovec
-	buffers      [][]byte // each buffer is nil until it is needed
+	buffers      [][]byte // buffer of each message; nil until it is needed
 	size         int      // size of a buffer in bytes
 	addrs        []rawAddr
 	control      []cmsgs
-	wantsControl bool // receive() also reads control messages
+	wantsControl bool // true if receive() reads control messages
 }
 
 // cmsgs are the control messages of one message (cmsg(3)): UDP_SEGMENT or UDP_GRO, the

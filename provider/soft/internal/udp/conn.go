@@ -40,7 +40,7 @@ type Config struct {
 	// Shards is the number of shards that share the limits of the process.
 	Shards  int
 	Sink    Sink          // gets the packets that arrive
-	Watcher Watcher       // wakes the owner when a socket has an event
+	Watcher Watcher       // watches the sockets for events
 	Counts  *counters.Set // counts packets sent, received and dropped
 }
 
@@ -86,7 +86,7 @@ type localSocket struct {
 	recv           receiver
 	direct         directSocket
 	overflow       overflowSockets
-	// Bits of epoll_ctl(2) that Arm has requested, or 0 after an event.
+	// events that Arm has requested with epoll_ctl(2); 0 after an event
 	armedEvents uint32
 }
 
@@ -177,8 +177,8 @@ func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	return u, nil
 }
 
-// join gets the shard's sockets from the localPort. It uses all except the first as
-// overflow sockets.
+// join gets the sockets of this shard from u.port. The first socket becomes u.fd, and
+// the others become overflow sockets.
 func (u *localSocket) join() (err error) {
 	fds, err := u.port.join(u.conn.cfg.Slot)
 	if err != nil {

@@ -19,7 +19,8 @@ func TestSpareMemory(t *testing.T) {
 		sent, received := c.u.send.batch, c.u.recv.batch
 		for range sendBatch {
 			p := wire.Build(c.conn.Buffer(&c.route, wire.MaxPacket), wire.SendOnly, 8)
-			p.BTH().SetDestQP(0x124) // a queue pair of this shard, slot 0
+			// The number belongs to a queue pair of this shard, whose slot is 0.
+			p.BTH().SetDestQP(0x124)
 			p.BTH().SetPSN(psn.New(1))
 			c.conn.Push(&c.route, p)
 		}

@@ -92,7 +92,8 @@ func (c *connectedSocket) identification(message int) uint16 {
 	return c.nextID + uint16(message)
 }
 
-// sent records that the kernel has accepted the given number of messages.
+// sent records that the kernel has accepted messages. The parameter messages is their
+// number.
 func (c *connectedSocket) sent(messages int) { c.nextID += uint16(messages) }
 
 // full reports whether the kernel may have refused a message because the send buffer is

@@ -181,8 +181,8 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r.to.set(local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	require.NoError(t, r.to.connect())
 	require.NotNil(t, r.to.socket)
-	// No process receives at 127.9.0.3. The kernel reports the first message's error at
-	// the second.
+	// No process receives at 127.9.0.3, so the kernel gets an ICMP error for the first
+	// message. The call that sends the second message returns that error.
 	for range 3 {
 		r.queue(10)
 	}

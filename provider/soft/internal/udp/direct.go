@@ -33,10 +33,10 @@ const (
 	// directOff: there is no direct socket. A localSocket begins in this state. Many
 	// packets from one source lead to directOn.
 	directOff directState = iota
-	// directOn: the direct socket receives the packets of one source. Each poll reads it,
-	// and few polls read the first socket. Packets of other sources, a second shard, or
-	// another socket of the shard lead to directOff. If the owner may sleep,
-	// directEnding follows.
+	// directOn: the direct socket receives the packets of one source. Each poll reads
+	// the direct socket, and few polls read the first socket. Packets of other sources,
+	// a second shard, or another socket of the shard lead to directOff. A call of Arm
+	// leads to directEnding.
 	directOn
 	// directEnding: the next poll leads to directOff.
 	directEnding
@@ -143,8 +143,8 @@ func (d *directSocket) mustEnd() bool {
 // sink, after it has made sure that no further packets arrive there.
 func (d *directSocket) end() {
 	u, r := d.first, &d.first.recv
-	// The call fails if the local address was removed, or if replaceDirect was called. The
-	// socket then receives nothing either.
+	// If the local address was removed, or if replaceDirect was called, the call fails.
+	// In both cases no more packets arrive at this socket.
 	_ = unix.Connect(r.fd, hostport.Sockaddr(u.port.local.Addr(), discardPort))
 	for read := 0; read < drainLimit && r.receive(u.conn.cfg.Sink) > 0; {
 		read += r.packets

@@ -16,7 +16,7 @@ import (
 // replaced that socket. The shard receives it when it ends the use of the direct socket.
 type lateDatagram struct {
 	data    []byte // one packet, or several merged ones
-	segment int    // length in bytes of merged packets, or 0 if the datagram is one packet
+	segment int    // length in bytes of each merged packet, or 0 if the datagram is one packet
 }
 
 // receiveLate receives the datagrams that wait in a direct socket. It first makes sure

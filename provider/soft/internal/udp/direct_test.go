@@ -108,8 +108,8 @@ func (r *directRig) begin(p *directPeer) {
 	require.NotEqual(r.t, r.route.socket.fd, r.route.socket.recv.fd)
 }
 
-// requireAll checks that the packets of the peers, which have sent their packets one peer
-// after another, have arrived in order.
+// requireAll checks that all packets have arrived in order. The peers have sent them one
+// peer after another, in the order of the parameters.
 func (r *directRig) requireAll(peers ...*directPeer) {
 	r.t.Helper()
 	var want []psn.Value
@@ -122,8 +122,8 @@ func (r *directRig) requireAll(peers ...*directPeer) {
 	require.True(r.t, slices.Equal(want, r.got.numIDs), "in order")
 }
 
-// Many packets of one source lead to the direct socket. Packets that wait in the first
-// socket meanwhile are received before those of the direct socket.
+// A source that sends many packets gets a direct socket. Packets that wait in the
+// shard's first socket are received before the packets in the direct socket.
 func TestDirectSocketBegins(t *testing.T) {
 	for _, addr := range []string{"127.9.0.3", "::1"} {
 		r := newDirectRig(t, addr)
@@ -174,8 +174,8 @@ func TestDirectSocketOtherSource(t *testing.T) {
 	require.Len(t, r.got.numIDs, int(p.sent+other.sent))
 }
 
-// Before the owner sleeps, the direct socket is emptied and no more used. Epoll then
-// reports further packets.
+// Before the owner sleeps, the Conn reads the direct socket until it is empty, and stops
+// using it. Epoll reports packets that arrive later.
 func TestDirectSocketBeforeSleep(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()
@@ -240,7 +240,8 @@ func TestDirectSocketReopened(t *testing.T) {
 	r.requireAll(p)
 }
 
-// Further sockets of the shard end the direct socket. The kernel still finds each socket.
+// When the shard opens overflow sockets, it ends the direct socket. No packet is lost or
+// reordered.
 func TestDirectSocketOverflow(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()

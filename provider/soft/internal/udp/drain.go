@@ -2,8 +2,8 @@
 
 package udp
 
-// Drain reads at most about drainLimit packets from one socket. By default a socket
-// holds fewer packets (net.core.rmem_max).
+// drainLimit is the approximate number of packets after which Drain reads no more from a
+// socket. By default a socket holds fewer packets (net.core.rmem_max).
 const drainLimit = 2048
 
 // Drain receives all packets that have arrived. It has to be called before timers fire,
@@ -26,10 +26,11 @@ func (c *Conn) Drain(resume bool) (done bool) {
 // A drainProgress says which socket Drain reads next.
 type drainProgress struct {
 	socket int // index in Conn.sockets
-	// 0 for the socket that receiver.receive reads, then the index in
-	// overflowSockets.sockets plus 1, and at last the first socket beside a direct one
+	// Number of the present socket in its localSocket. The number 0 means the socket
+	// that receiver.receive reads. The numbers from 1 mean the overflow sockets. The
+	// number after them means the first socket, if a direct socket is open.
 	overflow int
-	packets  int // number of packets that were read from this socket
+	packets  int // number of packets that were read from the present socket
 }
 
 // read reads a batch from the present socket, and returns the number of packets. After

@@ -59,7 +59,8 @@ func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	messages, err := unix.ParseSocketControlMessage(oob[:n])
 	require.NoError(r.t, err)
 	for _, m := range messages {
-		value := m.Data[0] // IP_TOS has one byte, the other values have four.
+		// The value of IP_TOS has one byte. The other values have four bytes.
+		value := m.Data[0]
 		if len(m.Data) >= 4 {
 			value = uint8(binary.NativeEndian.Uint32(m.Data))
 		}
@@ -73,8 +74,8 @@ func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	return class, hops
 }
 
-// A receiver reports the header fields of packets after receiveHeaders, and defaults
-// before.
+// After receiveHeaders, a receiver reports the header fields of each packet. Before, it
+// reports defaults.
 func TestReceiveHeaders(t *testing.T) {
 	for i, addr := range []string{"127.9.0.1", "::1", "127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)

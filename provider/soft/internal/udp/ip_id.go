@@ -34,7 +34,8 @@ var (
 	errUnknownCounting = errors.New("the kernel counts datagrams in an unknown way")
 )
 
-// An ipIDProbe finds out the identification of the next message of a connected socket.
+// An ipIDProbe finds out the IP identification of the next message that a connected
+// socket sends.
 type ipIDProbe struct {
 	from *connectedSocket // connected socket that sends the probes
 	fd   int              // descriptor of the socket that receives the probes
@@ -42,7 +43,8 @@ type ipIDProbe struct {
 }
 
 // probeIPID returns the identification of the next message that the socket sends over
-// IPv4. It returns an error if the kernel does not count as expected.
+// IPv4. It returns an error if the kernel does not number the messages one after
+// another.
 func probeIPID(of *connectedSocket) (uint16, error) {
 	r := &ipIDProbe{from: of}
 	if err := r.open(); err != nil {
@@ -78,8 +80,8 @@ func (r *ipIDProbe) open() (err error) {
 	return err
 }
 
-// bind binds the receiving socket to a free port. The socket drops all datagrams until
-// connect().
+// bind binds the receiving socket to a free port. A filter drops all datagrams until
+// connect() is called.
 func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	if err := DropAll(r.fd); err != nil {
 		return err
@@ -103,7 +105,7 @@ func (r *ipIDProbe) connect(to netip.AddrPort) error {
 // probesPerRead is the number of messages that one call of readID sends.
 const probesPerRead = 2
 
-// readID sends two probes, for the high and the low byte of the identification. It
+// readID probes the high byte of the identification, and afterwards the low byte. It
 // returns the identification of the second probe.
 func (r *ipIDProbe) readID() (uint16, error) {
 	high, err := r.probeByte(8)
@@ -173,9 +175,9 @@ func (r *ipIDProbe) receive(b []byte) (int, error) {
 	}
 }
 
-// requestIPID returns the BPF program of the receiving socket. The program cuts a
-// datagram to 1 + (identification >> n & 0xff) bytes. The number n is the first byte of
-// the datagram.
+// requestIPID returns a BPF program that cuts a datagram to 1 + (identification >> n &
+// 0xff) bytes. The identification is that of the IP header. The number n is the first
+// byte of the datagram's payload.
 func requestIPID() []unix.SockFilter {
 	const (
 		network        = 0xfff00000 // offset of the IP header (SKF_NET_OFF in linux/filter.h)

@@ -15,7 +15,7 @@ import (
 // them later. Each processor has one queue for them, in order of sending.
 type loopback struct {
 	out int            // socket that sends the marker
-	in  [1]unix.PollFd // socket that receives it
+	in  [1]unix.PollFd // socket that receives the marker
 	b   [1]byte
 }
 

@@ -47,8 +47,8 @@ type merging struct {
 	wait  int // number of bursts after which merging begins, from firstMergeWait to maxMergeWait
 }
 
-// canMerge reports whether the kernel can merge the packets of the socket fd. Afterwards
-// merging is off.
+// canMerge reports whether the kernel can merge the packets of the socket fd. It turns
+// merging off.
 func canMerge(fd int) bool { return setMerging(fd, false) }
 
 // setMerging turns the merging of packets of the socket fd on or off. It returns false
@@ -61,7 +61,7 @@ func setMerging(fd int, on bool) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, value) == nil
 }
 
-// received is called after each system call that has read datagrams. The parameter
+// received updates the state after a system call that has read datagrams. The parameter
 // packets is the number of packets in the datagrams. The result is true if the state has
 // changed.
 func (m *merging) received(datagrams, packets int) (changed bool) {

@@ -50,7 +50,7 @@ func TestMergingStates(t *testing.T) {
 	}
 }
 
-// mergedRig returns a rig whose receiver lets the kernel merge packets from the start.
+// mergedRig returns a rig whose receiver lets the kernel merge packets.
 func mergedRig(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
@@ -58,7 +58,7 @@ func mergedRig(t *testing.T) *rig {
 	return r
 }
 
-// merge lets the kernel merge packets from now on.
+// merge lets the kernel merge packets that arrive later.
 func (r *rig) merge() {
 	r.recv.mayMerge(func(qpn uint32) bool { return qpn == 0x123 })
 	require.Equal(r.t, mergeOff, r.recv.merging.state, "every supported kernel has UDP_GRO")

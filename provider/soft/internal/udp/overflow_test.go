@@ -138,7 +138,7 @@ func TestDrainEnds(t *testing.T) {
 	require.GreaterOrEqual(t, f.received(), drainLimit)
 }
 
-// Reads of the first socket do not change the arrival times at an overflow socket.
+// A read of the first socket does not change the arrival times of an overflow socket.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
 	f.u.overflow.widen()

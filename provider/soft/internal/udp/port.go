@@ -36,13 +36,13 @@ type Ports struct {
 // For each packet, a BPF program selects a socket by the destination queue pair. The
 // mutex of Ports protects a localPort.
 //
-// The BPF program knows the sockets by numbers. If a socket were closed, the kernel
-// would renumber the others. So all sockets stay open while the localPort has users.
+// The BPF program uses the kernel's numbers of the sockets. When a socket is closed, the
+// kernel renumbers the others. So all sockets stay open while the localPort has users.
 type localPort struct {
 	ports *Ports
 	local netip.AddrPort
 	users int
-	gsi   int // socket of connection management, which is opened first
+	gsi   int // socket of connection management; always opened before other sockets
 	// members has the sockets of shards, in the order in which they joined.
 	members []member
 	// direct is the direct socket, if hasDirect is true; see directSocket.
@@ -231,8 +231,8 @@ func (p *localPort) openMembers(slot uint32, n int) (members []member, err error
 	return members, nil
 }
 
-// closeMembers closes the sockets that have joined last. It closes the newest socket
-// first, so that the kernel renumbers no socket.
+// closeMembers closes the given sockets. They must be the newest members of the port.
+// The newest is closed first, so that the kernel renumbers no other socket.
 func closeMembers(members []member) {
 	for _, m := range slices.Backward(members) {
 		_ = unix.Close(m.fd)

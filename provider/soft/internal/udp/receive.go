@@ -25,7 +25,7 @@ type receiver struct {
 	// owns reports whether packets for a queue pair arrive at this receiver. It is nil
 	// if merging is not allowed.
 	owns    func(qpn uint32) bool
-	full    bool    // The last call has filled its batch, so more datagrams may wait.
+	full    bool    // true if the last call has filled its batch; more datagrams may wait
 	packets int     // number of packets that the last successful call has found
 	from    *source // source of the packet received last
 	// number of packets since the source has changed, without those of the batch in which
@@ -36,9 +36,9 @@ type receiver struct {
 	peer            netip.AddrPort
 	sources         sources
 	successfulCalls int // number of calls in a row that found packets
-	// The next call reads a batch.
+	// true if the next call reads a batch
 	largeBatches    bool
-	receivesHeaders bool          // The kernel reports the IP header of each packet.
+	receivesHeaders bool          // true if the kernel reports header fields of each packet
 	fields          controlFields // control messages of the datagram that deliver() handles
 
 	clock func() time.Duration // returns the time since a fixed moment
@@ -199,8 +199,8 @@ func (r *receiver) deliverPacket(data []byte, at netip.AddrPort, to Sink) (taken
 	return false
 }
 
-// A call is successful if it has found packets. Only one of stampEvery successful calls
-// reads the clock. Arbitrary.
+// stampEvery is the number of successful receive calls for each reading of the clock. A
+// call is successful if it has found packets. Arbitrary.
 const stampEvery = 16
 
 // An arrivalTimes knows a time after which the packets in a socket have arrived. If a
@@ -211,7 +211,7 @@ type arrivalTimes struct {
 	stamped uint8         // number of successful calls since the field stamp was set
 	// The packets of the last successful call arrived after this time.
 	since   time.Duration
-	drained bool // The last call has left no packets in the socket.
+	drained bool // true if the last call has left no packets in the socket
 }
 
 // received is called after each successful call. It returns a time before the packets of

@@ -17,16 +17,16 @@ type sender struct {
 	shared  connectedSocket // sends to destinations without a connected socket
 	batch   *batch
 	packets []wire.Packet  // for each buffer of the batch, the packet in it
-	dests   []*destination // for each packet, its destination
-	// for each packet, Route.PeerSocket
+	dests   []*destination // destination of each queued packet
+	// value of Route.PeerSocket for each queued packet
 	peerSockets []uint16
-	// number of queued packets, which are in the first buffers
+	// number of queued packets; packet i is in buffer i
 	queued       int
-	segmentation bool // The sender may use UDP_SEGMENT.
-	// The sender may open a connected socket. It opens at most one between two polls,
-	// because opening a socket takes as long as sending 20 packets.
+	segmentation bool // true if the sender may use UDP_SEGMENT
+	// True if the sender may open a connected socket. The sender opens at most one
+	// between two polls, because opening a socket takes as long as sending 20 packets.
 	mayConnect bool
-	// A probe was lost, so no destination gets a connected socket any more.
+	// true after a probe was lost; the sender opens no more connected sockets
 	connectDisabled bool
 	counts          *counters.Set
 }

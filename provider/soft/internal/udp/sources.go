@@ -19,14 +19,14 @@ type source struct {
 	flow   wire.Flow
 	idents wire.IdentWindow // recent identifications over IPv4
 	header Header           // header of the packet received last from the source
-	// The source is remembered in sources.known.
+	// true if sources.known has this source
 	kept bool
 }
 
-// A sources has the sources that a receiver remembers. The zero value is empty.
+// A sources is the set of sources that a receiver remembers. The zero value is empty.
 type sources struct {
 	known map[netip.AddrPort]*source
-	// candidate is a new source, which has sent no valid packet yet.
+	// a new source that has sent no valid packet
 	candidate source
 }
 

@@ -16,8 +16,8 @@ import (
 type SpareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
-	// Number of listening sockets of connection management and of UD queue pairs.
-	// Without listeners there is no reserve.
+	// Number of listening sockets of connection management and of UD queue pairs. If it
+	// is 0, no spare descriptors are kept.
 	listeners int
 }
 

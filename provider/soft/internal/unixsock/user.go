@@ -24,8 +24,8 @@ const (
 	diagMessageSize = 16 // size of struct unix_diag_msg
 )
 
-// States of a socket with a name. A socket that is only bound is in the state closed. An
-// accepted socket is in the state established, and has the name of its listener.
+// States of a Unix socket, as unix_diag(7) reports them. A socket that is bound but not
+// connected or listening is closed.
 const (
 	diagEstablished = 1
 	diagClosed      = 7
@@ -111,7 +111,7 @@ func (s *diagSearch) add(b []byte) error {
 
 func align4(n int) int { return (n + 3) &^ 3 }
 
-// dumpSockets asks the kernel for all Unix sockets, and adds them to the search.
+// dumpSockets asks the kernel for all Unix sockets, and passes each of them to s.
 func dumpSockets(s *diagSearch) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
