@@ -25,8 +25,8 @@ const (
 	activeDREQTimeout = 16 * 4608 * time.Millisecond
 	// passiveDREQTimeout, 65.5 s, is the longest wait of the passive side for a DREP.
 	passiveDREQTimeout = 16 * 4096 * time.Millisecond
-	// rtuTimeout, 49 s, is the longest wait for an RTU. It is only twelve intervals, so that
-	// the memory of a flood of requests is free again within a minute.
+	// rtuTimeout, 49 s, is the longest wait for an RTU. After a flood of requests, the
+	// server's memory is free within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
 	// maxServiceTime is the longest wait for the peer if its MRAs ask for more time: 16.6
 	// minutes, as in the kernel's CM.

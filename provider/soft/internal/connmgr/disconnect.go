@@ -61,8 +61,8 @@ func (i *id) onDREQ() bool {
 		i.timerLimit = ch.clock().Add(noticeLimit)
 		i.awaitNotices()
 	case stateDREQSent:
-		// Both sides have sent a DREQ. Each side takes the other's DREQ for the answer to its
-		// own.
+		// Both sides have sent a DREQ. Each side handles the DREQ of its peer as the
+		// answer.
 		i.disconnected(0)
 	default:
 		return false

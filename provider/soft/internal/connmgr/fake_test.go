@@ -22,7 +22,7 @@ type fakeDevice struct {
 	attr verbs.DeviceAttr
 
 	mu       sync.Mutex
-	channels int // open event channels
+	channels int // number of open event channels
 	lastQPN  uint32
 	qps      map[uint32]*fakeQP // open queue pairs by number
 	// bindings that were passed to Bind and not to Unbind, by queue pair number

@@ -72,8 +72,8 @@ func newConversation(t *testing.T, m *Manager) *conversation {
 	return c
 }
 
-// send sends one of the client's messages. If there is no message with the number what,
-// it sends an invalid packet.
+// send sends the client's message with the number what. If there is no such message,
+// send sends an invalid packet.
 func (c *conversation) send(what byte) {
 	packet := []byte{what}
 	if int(what) < len(c.messages) {

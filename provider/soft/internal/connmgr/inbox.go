@@ -52,8 +52,9 @@ type job struct {
 	// The fields below are set only for a jobRequest.
 
 	source netip.Addr // source of the request; see access.SourceOf
-	// dropped is called if the queued job is dropped because of a job of another source. It
-	// may be nil. It is called with the locks of the inbox and of the multiplexer held.
+	// dropped is called if the queue of requests drops this job to make room for another
+	// source. It may be nil. The caller holds the locks of the inbox and of the
+	// multiplexer.
 	dropped func()
 }
 

@@ -156,7 +156,8 @@ func TestBacklogWaits(t *testing.T) {
 	}
 }
 
-// Only requests that were not fetched count in the backlog.
+// The backlog limits the requests that the application has not fetched. A fetched
+// request does not count.
 func TestBacklogCountsUnfetched(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 2)

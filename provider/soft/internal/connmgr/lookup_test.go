@@ -58,7 +58,8 @@ func TestLookupWithoutQP(t *testing.T) {
 	}
 }
 
-// The answer arrives even if the passive ID and its listener are closed afterwards.
+// The client gets the answer to its SIDR request even if the server closes the passive
+// ID and the listener.
 func TestLookupOutlivesAnswer(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.UDP, "127.0.0.1:0", 0)

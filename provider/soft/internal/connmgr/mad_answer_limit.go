@@ -46,8 +46,8 @@ func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
 	if l.start.IsZero() {
 		l.start = at
 	}
-	// The difference of the two times is monotonic. It does not depend on changes of the
-	// system clock.
+	// This difference does not depend on changes of the system clock, because it is
+	// monotonic.
 	now := int64(at.Sub(l.start))
 	own := &l.sources[hashSource(l.seed, to)%answerBuckets]
 	if !own.allows(now, answersPerAddress) || !l.total.allows(now, answersPerSecond) {

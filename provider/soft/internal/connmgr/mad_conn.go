@@ -76,8 +76,8 @@ func dialMAD(i *id, m message) error {
 	if r, ok := m.(*reqMsg); ok {
 		c.largestMTU = c.port.mtuTo(c.remote)
 		r.mtu, i.negotiated.mtu = c.largestMTU, c.largestMTU
-		// The first answer must arrive within requestTimeout. It is an MRA if the peer's
-		// application needs more time; onMRA then extends this time.
+		// The answer must arrive within requestTimeout. If the first answer is an MRA,
+		// onMRA extends this time.
 		i.startTimer(requestTimeout)
 	}
 	return c.send(m)
@@ -95,7 +95,7 @@ func (c *madConn) register() {
 	c.mux.conns[c.ownID] = c
 }
 
-// attach implements cmConn. It opens no socket, because the queue pair does this itself.
+// attach implements cmConn. It opens no socket, because the queue pair opens it.
 func (c *madConn) attach(qpn uint32) error {
 	c.binding = Binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard}
 	return c.bound.bind(c.ch.m.Engine, qpn, &c.binding)
@@ -175,8 +175,8 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
-		// This side does not know the peer's communication ID. The peer finds the request by this
-		// GUID (IBTA vol. 1, 12.6.7.3).
+		// This side does not know the peer's communication ID. The peer finds its
+		// request by the GUID of this side (IBTA vol. 1, 12.6.7.3).
 		binary.BigEndian.PutUint64(r.Info[:], c.mux.m.limits.NodeGUID)
 		r.InfoLength = 8
 	}
@@ -264,7 +264,7 @@ func (c *madConn) release() {
 	c.port.close(c.ch)
 }
 
-// forget deletes a key from a map, unless its value is another connection than c.
+// forget deletes a key from a map if its value is the connection c.
 func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
 	if of[key] == c {
 		delete(of, key)

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A connection becomes stale before the job that should evict it has run. The application
-// gets Disconnected, and can then call Close or Disconnect.
+// A connection becomes stale while the job that evicts it is queued. The application
+// gets Disconnected, and can call Close or Disconnect.
 func TestWireCMEvictsStale(t *testing.T) {
 	for name, end := range map[string]func(*cm.ID) error{
 		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },

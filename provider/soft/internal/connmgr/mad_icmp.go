@@ -121,8 +121,8 @@ func (p *madPort) openRequestPort(ch *channel) {
 // watchRequests makes the channel watch the requestSocket of a port, if the port has one.
 func (ch *channel) watchRequests(p *madPort) {
 	if a := p.requests.Load(); a != nil && ch.epoll.Handler(a.socket.fd) == nil {
-		// The events are 0, because epoll reports errors in any case (epoll_ctl(2)). If Add
-		// fails, the ICMP errors are not read, and a request to a closed port times out.
+		// The events are 0, because epoll always reports errors (epoll_ctl(2)). If Add
+		// fails, ICMP errors are not read, and a request to a closed port times out.
 		_ = ch.epoll.Add(a.socket.fd, 0, a)
 	}
 }
@@ -222,9 +222,9 @@ func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted [
 	}
 }
 
-// onPortUnreachable ends the request of the connection, because no process has the UDP
-// port of the peer. It does nothing if the request was already answered, or if the error
-// quotes another message.
+// onPortUnreachable handles an ICMP error: no process has the UDP port of the peer. It
+// ends the request of the connection, if the error quotes this request and the peer has
+// not answered.
 func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
 	m := &c.retransmit.mad
 	waits := c.state != madOrphan && c.id.state == stateREQSent && isRequest(m)

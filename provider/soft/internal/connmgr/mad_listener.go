@@ -21,9 +21,9 @@ type madListener struct {
 	addr    hostport.BindAddr
 	service wire.ServiceID
 	addrs   madAddrs
-	// watch for changes of the host's addresses, if the ID is bound to a wildcard; else nil
+	// watches the host's addresses; nil unless the ID is bound to a wildcard
 	watch *addressWatch
-	// error that keeps address changes from being noticed, or nil
+	// error of watching the host's addresses, or nil
 	watchErr  error
 	accepting bool
 	// requests in the inbox of the channel; guarded by the multiplexer's lock
@@ -99,8 +99,8 @@ func (l *madListener) close() {
 }
 
 // refuseWaiting refuses a request that is in the inbox when its listener closes. It does
-// nothing if a copy of the request already has an ID. The caller holds the multiplexer's
-// lock.
+// nothing if an ID was made for a copy of the request. The caller holds the
+// multiplexer's lock.
 func (mux *madMux) refuseWaiting(req *incomingRequest) {
 	if mux.known(req) || mux.ports[req.port.local] != req.port {
 		return

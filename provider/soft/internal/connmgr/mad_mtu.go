@@ -20,9 +20,10 @@ func (c *madConn) refusesMTU(r *wire.REJ) bool {
 		c.id.state == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
-// retryWithSmallerMTU sends another REQ if the REJ refuses the path MTU, and then returns
-// true. The path MTU of this REQ is the one that the REJ names, or else the next smaller
-// one.
+// retryWithSmallerMTU handles a REJ that refuses the path MTU: it sends another REQ and
+// returns true. This REQ has the path MTU that the REJ names, or else the next smaller
+// one. retryWithSmallerMTU returns false for another REJ, and if there is no smaller
+// path MTU.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false

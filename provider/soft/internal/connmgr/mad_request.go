@@ -135,8 +135,8 @@ func (mux *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	l.receiveRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, service: r.ServiceID})
 }
 
-// registerLookup adds a SIDR request to the multiplexer, which then recognizes copies of
-// it.
+// registerLookup adds a SIDR request to the multiplexer. The multiplexer recognizes
+// copies of a registered request.
 func (c *madConn) registerLookup(req *incomingRequest) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

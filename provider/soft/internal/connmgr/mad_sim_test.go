@@ -24,7 +24,8 @@ type madSim struct {
 	clock          *fakeClock
 	inFlight       []simDatagram    // datagrams that have not arrived, the oldest first
 	sent           []wire.Attribute // types of all sent datagrams, in order
-	// returns how many copies of a sent datagram arrive; nil means one of each
+	// returns the number of copies that arrive of a sent datagram; nil means one copy of
+	// each
 	copies func(m *wire.MAD, to netip.Addr) int
 	// MTU in bytes of the routes to some addresses
 	routeMTUs map[netip.Addr]int

@@ -95,8 +95,8 @@ func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return 0
 }
 
-// rtrAttr sets the attributes for RTR. They include the access rights, which depend on
-// the responder resources and are therefore known only after the negotiation.
+// rtrAttr sets the attributes for RTR. The access rights depend on the responder
+// resources, which the negotiation sets.
 func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	var err error
 	if attr.AH, err = i.route(); err != nil {

@@ -38,7 +38,7 @@ func TestNotify(t *testing.T) {
 	active, passive := notified(t, client, server)
 	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState)
 
-	// With this call, the client's channel reads the REP and sends the RTU.
+	// Want makes the client's channel read the REP and send the RTU.
 	client.Want(cm.Established, active)
 	server.Quiet()
 	exchange(t, client, active.QP(), server, passive.QP())

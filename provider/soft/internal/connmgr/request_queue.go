@@ -52,9 +52,9 @@ func (q *requestQueue) add(j job) bool {
 	return true
 }
 
-// displace drops the newest job of the source with most jobs. It returns false if the
-// source s would then have as many jobs as that source. If s is nil, it means a source
-// without jobs.
+// displace drops the newest job of the source with most jobs, to make room for a job of
+// s. It returns false if s has most jobs itself, counting the new one. The parameter s
+// is nil for a source without jobs.
 func (q *requestQueue) displace(s *requestSource) bool {
 	count := 0
 	if s != nil {

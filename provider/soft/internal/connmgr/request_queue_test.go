@@ -85,7 +85,7 @@ func TestRequestQueueRandom(t *testing.T) {
 	var f queueFixture
 	r := rand.New(rand.NewPCG(1, 2))
 	added, refused, taken := 0, 0, 0
-	next := make(map[byte]int) // by source, the lowest number of the next request taken
+	next := make(map[byte]int) // lowest possible number of the next request of each source
 	for range 50_000 {
 		// A low source number is more likely than a high one.
 		source := byte(r.IntN(1 + r.IntN(64)))

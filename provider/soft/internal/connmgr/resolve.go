@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetOption implements cm.TransportID. If the ID is bound, AFONLY and REUSEADDR change
-// the name of the socket that reserves its port.
+// SetOption implements cm.TransportID. For a bound ID, the options AFONLY and REUSEADDR
+// rename the socket that reserves its port.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -103,8 +103,9 @@ func (c *unixConn) receive() (message, error) {
 	return m, nil
 }
 
-// checkPassed checks how many descriptors came with a message, and that the second one is
-// a doorbell. The shared memory is checked when it is opened.
+// checkPassed checks the number of descriptors that came with a message. The second
+// descriptor of a REP must be a doorbell. The first one is checked when the shared
+// memory is opened.
 func checkPassed(m message, fds []int) error {
 	want := 0
 	if rep, ok := m.(*repMsg); ok && rep.shared.passed {
@@ -119,8 +120,8 @@ func checkPassed(m message, fds []int) error {
 	return nil
 }
 
-// attach implements cmConn. It binds the queue pair to shared memory, which the passive
-// side chooses.
+// attach implements cmConn. It binds the queue pair qpn to its end of the shared memory.
+// The passive side chooses this memory.
 func (c *unixConn) attach(qpn uint32) error {
 	var end *shm.End
 	var err error
@@ -166,8 +167,8 @@ func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
 	return end, nil
 }
 
-// choose returns this side's end of shared memory for a connection. It is memory that the
-// two shards already share, or new memory. If the peer may not have opened the memory,
+// choose returns this side's end of the memory for a connection. It uses memory that the
+// two shards share, or makes new memory. If the peer may not have opened this memory,
 // choose stores descriptors of it in c.passed. If the process has too few free
 // descriptors, choose closes the spare ones.
 func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {

@@ -45,10 +45,9 @@ const (
 	// redialInterval is the time between two tries of all names while a backlog is full
 	// (connect(2), EAGAIN). The number is arbitrary.
 	redialInterval = 5 * time.Millisecond
-	// userLookupRounds is how often all names are tried before the dial asks the system for
-	// the users of the listeners. This number of tries takes half a second. The dial does not
-	// ask earlier, because that is slow on a host with many Unix sockets. The number is
-	// arbitrary.
+	// userLookupRounds is the number of rounds through all names after which the dial
+	// asks the kernel for the users of the listeners. These rounds take half a second.
+	// The question is slow on a host with many Unix sockets. The number is arbitrary.
 	userLookupRounds = 100
 )
 
@@ -74,8 +73,8 @@ func (d *localDial) OnTimer(*timerheap.Timer) {
 	}
 }
 
-// returnSocket makes the Reservation of the ID the owner of the socket again, if the
-// unixConn owns it.
+// returnSocket transfers the socket from the unixConn to the Reservation of the ID. It
+// does nothing if the unixConn owns no socket.
 func (d *localDial) returnSocket() {
 	if d.c.fd >= 0 {
 		d.c.id.reservation.FD = d.c.takeSocket()

@@ -142,8 +142,8 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	})
 }
 
-// The dial skips a listener of another user even if its backlog is full. If no other
-// process listens, the error of the dial names this user.
+// A client skips a listener of another user even if the listener's backlog is full. If
+// no other process listens, the client's error names that user.
 func TestDialSkipsForeignQueue(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)

@@ -34,7 +34,7 @@ type unixListener struct {
 type client struct {
 	unixConn
 	listener     *unixListener
-	requestTimer timerheap.Timer // limits the wait for the request
+	requestTimer timerheap.Timer // timer that ends the wait for the request
 }
 
 const (

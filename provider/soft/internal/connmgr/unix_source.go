@@ -88,7 +88,8 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 		uid, err := unixsock.ListenerUser(s.Name())
 		held := err == nil && uid != user
 		switch {
-		case errors.Is(err, unix.ECONNREFUSED): // A socket that does not listen may have the name.
+		// A bound socket that does not listen may have this name.
+		case errors.Is(err, unix.ECONNREFUSED):
 			held, err = unixsock.IsBound(s.Name())
 		// A security module has refused the connection. The user of the listener is therefore
 		// unknown, and may be another user.

@@ -55,6 +55,6 @@ const (
 	Last                        // last fragment of a message
 	Imm                         // the message has immediate data
 	Solicited                   // The sender asks for a solicited event at the receiver.
-	// PathFlag is the lowest flag that each path may use for itself.
+	// PathFlag is the lowest flag whose meaning depends on the path.
 	PathFlag
 )

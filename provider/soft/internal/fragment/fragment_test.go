@@ -26,8 +26,8 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// The numbers must not change, because different versions of the library exchange them
-// through shared memory.
+// The numbers of operations and flags must not change, because different versions of the
+// library exchange them through shared memory.
 func TestNumbers(t *testing.T) {
 	require.EqualValues(t, 1, fragment.Send)
 	require.EqualValues(t, 7, fragment.AtomicResult)

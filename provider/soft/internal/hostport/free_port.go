@@ -54,9 +54,9 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// reserveAnyOnAddress is reserveAny for an address that is not a wildcard. It finds
-// bound wildcards by their markers, because reading the table of all sockets takes
-// longer.
+// reserveAnyOnAddress does what reserveAny does, for an address that is not a wildcard.
+// It finds bound wildcards by their markers, because reading the table of all sockets
+// takes longer.
 func (s BindAddr) reserveAnyOnAddress(ports PortRange) (r Reservation, err error) {
 	r, err = NoReservation(), cm.ErrAddrNotAvailable
 	for ports := ports.sample(maxPortTries); ports.next(); {

@@ -191,8 +191,8 @@ func (r *Reservation) Claim() error {
 	return nil
 }
 
-// checkClash returns an error if a bound address overlaps with s. It prefers to report a
-// wildcard. It ignores the addresses in mine.
+// checkClash returns an error if a bound address overlaps with s. If several overlap, it
+// prefers to report a wildcard. It ignores the addresses in the parameter mine.
 func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
 	others, err := boundAddrs(s.ps, s.Port)
 	if err != nil {

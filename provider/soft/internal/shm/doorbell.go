@@ -39,8 +39,8 @@ func passDescriptor(doorbell, fd int) error {
 	return unix.Sendmsg(doorbell, ringByte[:], unix.UnixRights(fd), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
-// maxDescriptorReads is how often ReceiveDescriptor reads. A peer that keeps to the
-// protocol does not send more bytes than that before a descriptor. Arbitrary.
+// maxDescriptorReads is the largest number of reads in one call of ReceiveDescriptor. A
+// correct peer sends fewer bytes before a descriptor. Arbitrary.
 const maxDescriptorReads = 16
 
 // ReceiveDescriptor returns the next descriptor that the other process has sent through

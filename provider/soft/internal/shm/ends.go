@@ -172,8 +172,8 @@ func (t *Ends) UsePair(own, other uint32) (mine, theirs *End, err error) {
 	return mine, theirs, nil
 }
 
-// add adds an end with one user. New connections use this end, even if there is an older
-// one with the same key. The caller holds the mutex.
+// add adds an end with one user. New connections use this end and not an older one with
+// the same key. The caller holds the mutex.
 func (t *Ends) add(e *End, key EndKey, id uint64) {
 	e.ends, e.key, e.ID, e.users = t, key, id, 1
 	t.byID[endID{id, e.Side}] = e

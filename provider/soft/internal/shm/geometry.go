@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	MinRingSlots = 8       // smallest number of slots in a ring
-	maxRingSlots = 1 << 15 // largest number; the sequence in a slot has 16 bits
+	MinRingSlots = 8 // smallest number of slots in a ring
+	// largest number of slots, because the sequence number in a slot has 16 bits
+	maxRingSlots = 1 << 15
 	MinRingBytes = 4 << 10 // smallest size in bytes of the payload area of a ring
 	maxRingBytes = 64 << 20
 )

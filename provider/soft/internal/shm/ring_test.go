@@ -82,7 +82,7 @@ func TestSendInSlot(t *testing.T) {
 	require.False(t, out.PutSend(0, nil, 0), "the ring is full")
 }
 
-// PeekSend leaves all slots but short SENDs to Peek.
+// PeekSend returns false for every slot that is not a short SEND.
 func TestPeekSendLeavesOtherSlots(t *testing.T) {
 	const whole = fragment.First | fragment.Last
 	for name, f := range map[string]fragment.Fragment{

@@ -22,8 +22,8 @@ const (
 	// receiveRounds is the largest number of calls of receive() of one socket in one
 	// poll. Arbitrary.
 	receiveRounds = 2
-	// spinPolls is how many times one call of Poll may read the sockets, so that packets
-	// wait less often for the next call.
+	// spinPolls is the largest number of times that one call of Poll reads the sockets.
+	// A spinning Poll finds packets that would wait for the next call.
 	spinPolls = 4
 	// A call of PollOverflow or Drain reads no further batch after this number of
 	// packets. So the owner can post receive buffers between the calls.
@@ -35,7 +35,8 @@ const (
 // A Config has the objects that a Conn uses. Only Slot may be zero.
 type Config struct {
 	Ports *Ports // the local addresses and sockets of the device
-	// Slot is the number of the shard, below the number of slots of Ports.
+	// Slot is the number of the shard's slot. It is less than the number of slots of
+	// Ports.
 	Slot uint32
 	// Shards is the number of shards that share the limits of the process.
 	Shards  int

@@ -23,9 +23,10 @@ import (
 // With UDP_SEGMENT a message has several packets. The packets of message n have the
 // identifications n, n+1, n+2 and so on. But the next message still begins with n+1.
 type connectedSocket struct {
-	fd        int
-	local     netip.AddrPort
-	countsIDs bool    // The socket is connected and uses IPv4, so nextID is valid.
+	fd    int
+	local netip.AddrPort
+	// true if the socket is connected and uses IPv4; only then nextID is valid
+	countsIDs bool
 	nextID    uint16  // identification of the next message
 	watcher   Watcher // watches the socket; nil until watch() is called
 }
@@ -84,7 +85,7 @@ func (c *connectedSocket) prepare(h destHeader) error {
 }
 
 // identification returns the identification of an unsent message. The parameter message
-// is 0 for the next message, 1 for the second next, and so on.
+// is 0 for the next message, 1 for the message after it, and so on.
 func (c *connectedSocket) identification(message int) uint16 {
 	if !c.countsIDs {
 		return 0

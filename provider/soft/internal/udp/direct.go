@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// The direct socket is opened after this number of packets from one source. Opening
-	// one takes as long as receiving 50 packets. Arbitrary.
+	// firstDirectWait is the initial value of directSocket.wait. Opening a direct socket
+	// takes as long as receiving 50 packets. Arbitrary.
 	firstDirectWait = 1024
 	// maxDirectWait limits directSocket.wait. Arbitrary.
 	maxDirectWait = 1 << 20
@@ -53,15 +53,16 @@ const (
 type directSocket struct {
 	first *localSocket
 	state directState
-	wait  int // number of packets from one source in directOff, up to maxDirectWait
-	polls int // number of polls since one has read the first socket
+	wait  int // number of packets from one source that lead from directOff to directOn
+	polls int // number of polls since the last one that has read the first socket
 	// arrival times of the first socket, valid unless the state is directOff
 	times arrivalTimes
 }
 
-// begin is called after the field wait's number of packets from one source. It leads
-// from directOff to directOn, if this is possible. It passes all packets that wait in
-// the first socket to the sink, because they are older than those in the direct socket.
+// begin is called after a number of packets from one source; see the field wait. If
+// possible, it opens the direct socket and leads to directOn. It passes the packets that
+// wait in the first socket to the sink, because they are older than those in the direct
+// socket.
 func (d *directSocket) begin() {
 	u, r := d.first, &d.first.recv
 	r.sameSource = 0

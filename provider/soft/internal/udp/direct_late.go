@@ -15,7 +15,7 @@ import (
 // A lateDatagram is a datagram that waited in a direct socket when another goroutine
 // replaced that socket. The shard receives it when it ends the use of the direct socket.
 type lateDatagram struct {
-	data    []byte // one packet, or several merged ones
+	data    []byte // data of one packet, or of several merged packets
 	segment int    // length in bytes of each merged packet, or 0 if the datagram is one packet
 }
 

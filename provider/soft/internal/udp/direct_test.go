@@ -82,7 +82,7 @@ func (p *directPeer) send(packets int) {
 	p.loop.drain(p.t)
 }
 
-// poll polls until no packets are left, at most firstEvery times more.
+// poll calls Conn.Poll in rounds of firstEvery calls, until a round finds no packets.
 func (r *directRig) poll() {
 	for before := -1; len(r.got.numIDs) > before; {
 		before = len(r.got.numIDs)
@@ -257,7 +257,8 @@ func TestDirectSocketOverflow(t *testing.T) {
 	r.requireAll(p)
 }
 
-// If headers are wanted while there is a direct socket, the first socket reports them.
+// If a second route of the shard wants headers, the direct socket ends. The first socket
+// reports the headers.
 func TestDirectSocketHeaders(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()

@@ -25,7 +25,7 @@ func (c *Conn) Drain(resume bool) (done bool) {
 
 // A drainProgress says which socket Drain reads next.
 type drainProgress struct {
-	socket int // index in Conn.sockets
+	socket int // index of the present localSocket in Conn.sockets
 	// Number of the present socket in its localSocket. The number 0 means the socket
 	// that receiver.receive reads. The numbers from 1 mean the overflow sockets. The
 	// number after them means the first socket, if a direct socket is open.
@@ -33,8 +33,8 @@ type drainProgress struct {
 	packets  int // number of packets that were read from the present socket
 }
 
-// read reads a batch from the present socket, and returns the number of packets. After
-// the last packet, or after drainLimit packets, it moves to the next socket.
+// read reads a batch from the present socket of u, and returns the number of packets.
+// When the socket is empty, or after drainLimit packets, it moves to the next socket.
 func (d *drainProgress) read(u *localSocket) (packets int) {
 	n := 0
 	switch {

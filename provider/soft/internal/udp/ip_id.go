@@ -128,7 +128,8 @@ func (r *ipIDProbe) checkSegments(want uint16) error {
 	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, probeSize); err != nil {
 		return err
 	}
-	// The first byte of each segment is 0, which selects the low eight bits.
+	// The first byte of each segment is 0, so the filter returns the low byte of the
+	// identification.
 	var b [2 * probeSize]byte
 	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
 		return err

@@ -17,8 +17,8 @@ const (
 	firstMergeWait = 16
 	// maxMergeWait limits merging.wait. Arbitrary.
 	maxMergeWait = 1 << 16
-	// The kernel stops merging packets after this number of calls in a row that have
-	// found no merged packets. Arbitrary.
+	// maxUnmergedCalls is the number of calls in a row without merged packets after
+	// which merging ends. Arbitrary.
 	maxUnmergedCalls = 256
 )
 

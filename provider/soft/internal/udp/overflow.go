@@ -29,10 +29,10 @@ type overflowSockets struct {
 	first     *localSocket
 	sockets   []*overflowSocket
 	fullPolls int // number of polls in a row in which every batch was full
-	// Overflow sockets are opened when the first socket has dropped this number of
-	// packets.
+	// number of packets dropped at the first socket after which overflow sockets are
+	// opened
 	limit   uint64
-	atLimit bool // The largest allowed number of sockets is open.
+	atLimit bool // true if no more overflow sockets may be opened
 	next    int  // index in the field sockets at which the next call of poll() begins
 }
 
@@ -42,7 +42,7 @@ type overflowSocket struct {
 	first    *localSocket
 	fd       int
 	times    arrivalTimes
-	readable bool // Epoll has reported packets, and the socket was not emptied since.
+	readable bool // true if epoll has reported packets and the socket may not be empty
 }
 
 // init takes over the overflow sockets fds, which an earlier localSocket has opened.
@@ -86,7 +86,7 @@ func (o *overflowSockets) polled(full int) {
 	}
 	o.fullPolls = 0
 	if dropped := droppedAt(o.first.fd); dropped >= o.limit {
-		// If some sockets can not be opened now, the next attempt follows after twice as
+		// If some sockets can not be opened now, polled tries it again after twice as
 		// many drops.
 		o.limit = 2 * dropped
 		o.widen()
@@ -110,7 +110,7 @@ func (o *overflowSockets) mayOpen() int {
 	if err != nil || size <= 0 {
 		return 0
 	}
-	const share = 8 // The sockets of all shards together may use one eighth of the descriptors.
+	const share = 8 // The sockets of all shards may use an eighth of the descriptors.
 	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(o.first.conn.cfg.Shards, share))
 	return n - 1 - len(o.sockets)
 }

@@ -75,7 +75,7 @@ type connRig struct {
 	ports *Ports
 	conn  *Conn
 	u     *localSocket // the only socket of conn
-	// open route of conn, so that the socket stays open
+	// a route of conn; it is open so that the socket stays open
 	route Route
 }
 

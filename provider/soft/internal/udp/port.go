@@ -25,7 +25,7 @@ var (
 type Ports struct {
 	udpPort uint16
 	slots   uint32 // number of slots; each shard uses one
-	farOnly bool   // The sockets drop packets of this host.
+	farOnly bool   // true if the sockets drop packets of this host
 
 	mu            sync.Mutex
 	ports         map[netip.Addr]*localPort
@@ -210,7 +210,8 @@ func (p *localPort) add(slot uint32, n int) error {
 }
 
 // openMembers opens n sockets for a shard, or fewer after an error. It returns all
-// members. If no descriptor is free, it closes half of the new sockets again.
+// members. If no descriptor is free, it closes half of the new sockets, so that some
+// descriptors are free.
 func (p *localPort) openMembers(slot uint32, n int) (members []member, err error) {
 	members = slices.Clone(p.members)
 	for range n {
@@ -265,10 +266,10 @@ func (p *localPort) openDirect(source netip.AddrPort) (int, error) {
 	return fd, nil
 }
 
-// replaceDirect ends the direct socket, because other sockets are opened: the kernel
-// would count it among them, or give its number to one of them. Its descriptor gets
-// another socket, which receives nothing, because the shard may be reading. The datagrams
-// that wait in it are kept for the shard. The caller holds the mutex.
+// replaceDirect ends the direct socket, so that the kernel does not count it among the
+// sockets that are opened next. The shard may be reading from its descriptor, so the
+// descriptor gets another socket, which receives nothing. The datagrams that wait in the
+// direct socket are kept for the shard. The caller holds the mutex.
 func (p *localPort) replaceDirect() error {
 	if !p.hasDirect || p.directEnded.Load() {
 		return nil

@@ -43,7 +43,9 @@ type receiver struct {
 
 	clock func() time.Duration // returns the time since a fixed moment
 	times arrivalTimes         // arrival times of the packets at the socket fd
-	since time.Duration        // All packets of the last successful call arrived after this time, by the field clock.
+	// All packets of the last successful call arrived after this time, as the function
+	// in the field clock measures it.
+	since time.Duration
 
 	counts *counters.Set // Each datagram adds 1 to one of these counters.
 }
@@ -154,7 +156,8 @@ func (r *receiver) deliver(b *batch, n int, peer netip.AddrPort, to Sink) (packe
 		}
 		n, valid := r.deliverDatagram(data, segment, at, to)
 		packets, taken = packets+n, taken+valid
-		// The system call has overwritten some lengths in message i.
+		// The system call has overwritten some lengths in message i, which the next call
+		// needs.
 		b.prepareReceive(i)
 	}
 	r.counts.Add(counters.RcvdPkts, taken)
@@ -203,13 +206,12 @@ func (r *receiver) deliverPacket(data []byte, at netip.AddrPort, to Sink) (taken
 // call is successful if it has found packets. Arbitrary.
 const stampEvery = 16
 
-// An arrivalTimes knows a time after which the packets in a socket have arrived. If a
-// call has left the socket empty, all later packets arrive after the time in the field
-// stamp.
+// An arrivalTimes has a time before the packets in a socket arrived. If a call has left
+// the socket empty, all later packets arrive after the time in the field stamp.
 type arrivalTimes struct {
 	stamp   time.Duration // time of a recent successful call
 	stamped uint8         // number of successful calls since the field stamp was set
-	// The packets of the last successful call arrived after this time.
+	// time before all packets of the last successful call arrived
 	since   time.Duration
 	drained bool // true if the last call has left no packets in the socket
 }

@@ -17,7 +17,7 @@ type Route struct {
 	Local, Remote netip.Addr
 	TrafficClass  uint8
 	HopLimit      uint8 // 0 means the default of the system
-	WantHeader    bool  // The receiver needs the IP header of each packet from the peer.
+	WantHeader    bool  // true if the receiver needs the IP header of each packet
 	// PeerSocket is the value of Header.Socket in the last packet from the peer's queue
 	// pair. Packets for queue pairs with the same PeerSocket may be sent in one message.
 	PeerSocket uint16

@@ -14,9 +14,9 @@ import (
 // A sender queues packets, and sends many of them with one system call. It never blocks.
 // A message is one packet, or several packets of the same length (udp(7), UDP_SEGMENT).
 type sender struct {
-	shared  connectedSocket // sends to destinations without a connected socket
+	shared  connectedSocket // socket for the destinations without a connected socket
 	batch   *batch
-	packets []wire.Packet  // for each buffer of the batch, the packet in it
+	packets []wire.Packet  // packet in each buffer of the batch
 	dests   []*destination // destination of each queued packet
 	// value of Route.PeerSocket for each queued packet
 	peerSockets []uint16
@@ -140,8 +140,8 @@ func (s *sender) handleError(err error, first *int) bool {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case s.dests[*first].socket != nil:
-		// The error may be about an earlier packet (udp(7), ECONNREFUSED). So the shared
-		// socket tries to send this message again.
+		// The error may be about an earlier packet (udp(7), ECONNREFUSED). So this
+		// message is sent once more, through the shared socket.
 		s.dests[*first].disconnect()
 	case errors.Is(err, unix.ENOBUFS):
 		return false

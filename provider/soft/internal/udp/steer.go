@@ -36,7 +36,7 @@ func steer(members []member, modulus uint32) []unix.SockFilter {
 		{Code: unix.BPF_MISC | unix.BPF_TAX},
 		{Code: unix.BPF_ALU | unix.BPF_MOD | unix.BPF_K, K: modulus},
 	}
-	sockets := make(map[uint32][]uint32) // by slot: the numbers of the sockets of that slot
+	sockets := make(map[uint32][]uint32) // numbers of the sockets in each slot
 	var slots []uint32
 	for i, m := range members {
 		if sockets[m.slot] == nil {

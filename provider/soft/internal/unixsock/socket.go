@@ -110,9 +110,9 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// truncationError returns the error for a truncated packet. If descriptors were lost,
-// the process may have had none free (recvmsg(2)). truncationError finds out by opening
-// one.
+// truncationError returns the error for a truncated packet. A packet loses descriptors
+// if this process has no free ones (recvmsg(2)). truncationError checks that by opening
+// a descriptor.
 func truncationError(lostDescriptors bool) error {
 	if lostDescriptors {
 		fd, err := eventfd.New()

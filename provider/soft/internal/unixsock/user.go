@@ -147,7 +147,8 @@ func diagRequest() []byte {
 	return b
 }
 
-// addAll parses one packet of the answer. It returns true for the last packet.
+// addAll parses one packet of the kernel's answer. It returns true if the answer ends in
+// this packet.
 func (s *diagSearch) addAll(b []byte) (done bool, err error) {
 	for len(b) >= unix.SizeofNlMsghdr {
 		size := int(binary.NativeEndian.Uint32(b))
