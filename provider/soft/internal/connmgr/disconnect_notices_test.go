@@ -90,7 +90,7 @@ func TestPeerDestroysIDBeforeNotices(t *testing.T) {
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 }
 
-// If an ID migrates while it waits for notices, its timer moves with it.
+// An ID that migrates while it waits for notices takes its timer to the other channel.
 func TestMigrateAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	other := newSibling(p.server)

@@ -33,7 +33,7 @@ func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), Err: userRefused(m.userRefused), ByApplication: m.byApplication, PrivateData: m.private})
 		return true
 	}
-	// After an error of route(), the address vector has the GID index 0.
+	// If route() fails, the address vector has the GID index 0.
 	route, _ := i.route()
 	to := cm.UDParam{AH: route, QPN: m.qpn, QKey: m.qkey}
 	i.raise(cm.TransportEvent{Type: cm.Established, UD: to, PrivateData: m.private})

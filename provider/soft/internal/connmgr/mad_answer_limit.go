@@ -25,7 +25,7 @@ type answerLimit struct {
 // Limits of the rates. All numbers are arbitrary.
 const (
 	// answersPerSecond is the largest number of answers in one second to all sources
-	// together. They may be sent all at once.
+	// together. A burst may have as many answers.
 	answersPerSecond = 2048
 	// answersPerAddress is the largest number of answers in one second to one source. A
 	// source is an IPv4 address or an IPv6 prefix.

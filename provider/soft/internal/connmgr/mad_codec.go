@@ -93,7 +93,8 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	}
 	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
 	if !ok {
-		// The addresses in the private data are wrong. The kernel gives the same reason.
+		// The addresses in the private data are wrong. The kernel also refuses such a
+		// REQ with RejectConsumer.
 		return nil, cm.RejectConsumer
 	}
 	m.private = bytes.Clone(private)

@@ -85,8 +85,8 @@ func (c *madConn) serviceTimeout() uint8 {
 	return uint8(min(16+2*c.received, serviceTimeout))
 }
 
-// addHalfOpen adds a connection to the halfOpenTable of its listener. It returns false if
-// there is no room. Whether there is room or not, it may evict another connection.
+// addHalfOpen adds a connection to the halfOpenTable of its listener. It returns false
+// if there is no room. In both cases it may evict another connection.
 func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -135,7 +135,7 @@ func (c *madConn) evict() {
 	}
 }
 
-// spare records that evict() did not end the connection.
+// spare records that the connection had ended before evict() was called.
 func (c *madConn) spare() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

@@ -72,8 +72,8 @@ func TestWireCMAmplification(t *testing.T) {
 	require.LessOrEqual(t, len(s.sent), amplification*5)
 }
 
-// A message validates the address of its sender only if it contains the communication ID
-// that was sent to that address.
+// A message validates its sender's address only if it contains the communication ID that
+// was sent to that address.
 func TestWireCMGuessedConfirmation(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -120,8 +120,8 @@ func connCounts(p *party) map[string]sourceConns {
 }
 
 // When the halfOpenTable is full, a request from another source evicts the oldest
-// connection. The application gets an event, if it has fetched the request of this
-// connection.
+// connection. If the application has fetched the evicted connection's request, it gets
+// an event.
 func TestWireCMEvicts(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// listeners are the listeners of one listening ID. It has at most one for each path.
+// listeners are the listeners of one listening ID: at most one for each path.
 type listeners []listener
 
 func (ls listeners) setAccepting(yes bool) {

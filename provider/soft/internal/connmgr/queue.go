@@ -20,8 +20,8 @@ func (q *eventQueue) push(ev cm.TransportEvent) {
 	q.count(&ev, 1)
 }
 
-// count changes the event counts of the queue, the ID and the listener by n, which is 1
-// or -1.
+// count adds n to the numbers of events of the queue, of the event's ID and of its
+// listener. The parameter n is 1 or -1.
 func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	q.pending += n
 	ev.ID.(*id).queued += n

@@ -94,8 +94,8 @@ func TestListenerCloses(t *testing.T) {
 		client.WantRefusal(ids[1], false, nil)
 		client.WantRefusal(ids[2], false, nil)
 
-		// The ID of the fetched request can still be used. It does not reserve the port, so
-		// another ID can bind it.
+		// The application can use the fetched request's ID. This ID does not reserve the
+		// port, so another ID can bind it.
 		again := server.ID(ps)
 		require.NoError(t, again.Bind(at))
 		server.CreateQP(fetched)

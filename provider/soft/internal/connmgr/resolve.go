@@ -83,7 +83,7 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 }
 
 // Listen implements cm.TransportID. The backlog is the largest number of requests that
-// the application has not fetched. While it is reached, connection requests get no
+// the application has not fetched. When the backlog is full, connection requests get no
 // answer, and SIDR requests are refused.
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()

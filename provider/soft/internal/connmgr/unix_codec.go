@@ -34,7 +34,7 @@ const (
 	maxMessage = headerSize + 196
 )
 
-// Bits of the flags.
+// Bits of the field flags in a message on the local path.
 const (
 	flagFlowControl = 1 << iota
 	flagSRQ

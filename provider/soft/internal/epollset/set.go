@@ -31,8 +31,8 @@ type Set struct {
 // A member is a descriptor in a Set.
 type member struct {
 	handler Handler // may be nil
-	// generation is a different number for each call of Add. It shows whether an event
-	// belongs to this descriptor, or to an earlier, closed one with the same number.
+	// generation is a different number for each call of Add. It tells an event of this
+	// descriptor from an event of a closed descriptor with the same number.
 	generation int32
 }
 

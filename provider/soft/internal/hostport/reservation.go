@@ -77,7 +77,7 @@ func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts f
 // newShare returns a random value for BindAddr.Shared. It is never 0.
 func newShare() uint32 { return max(1, rand.Uint32()) }
 
-// A sharing says whether an ID may reserve a port for itself that other IDs share.
+// A sharing says whether a reservation succeeds on a port that other IDs share.
 type sharing bool
 
 const (

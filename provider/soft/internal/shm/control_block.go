@@ -7,8 +7,8 @@ import "sync/atomic"
 type ControlBlock struct {
 	// Ack says how many slots of the other side were handled; see the type Ack.
 	Ack atomic.Uint64
-	// Refusals is a position in the ring of this side. Slots before this position can
-	// say that requests were not executed. So the other side consumes them before it
+	// Refusals is a position in the ring of this side. Slots before it may report
+	// requests that were not executed. The other side consumes these slots before it
 	// uses a new value of Ack.
 	Refusals atomic.Uint32
 	_        [52]byte

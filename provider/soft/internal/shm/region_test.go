@@ -118,7 +118,7 @@ func TestForeignRegionDescriptors(t *testing.T) {
 	memfd := func(flags, seals int, size int64) int {
 		fd, err := unix.MemfdCreate("test", flags|unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 		if err != nil {
-			return -1 // Perhaps the system has no huge pages.
+			return -1 // This fails on a system without huge pages.
 		}
 		require.NoError(t, unix.Ftruncate(fd, size))
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)

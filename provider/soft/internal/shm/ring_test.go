@@ -104,7 +104,7 @@ func TestPeekSendLeavesOtherSlots(t *testing.T) {
 	}
 }
 
-// Unpublished slots need room in the ring too.
+// A ring can be full of slots that are not published.
 func TestRingIsFull(t *testing.T) {
 	out, in := newRing(4)
 	for range len(out.slots) {

@@ -22,7 +22,8 @@ func TestDest(t *testing.T) {
 	require.EqualValues(t, 7, NewDest(1, 7).Attempt())
 }
 
-// The numbers must not change: the two sides may have different versions of the library.
+// The operation numbers must not change, because the two sides may have different
+// versions of the library.
 func TestOperationNumbers(t *testing.T) {
 	require.EqualValues(t, 0x80, Ready)
 	require.EqualValues(t, 0x81, ReadyToo)

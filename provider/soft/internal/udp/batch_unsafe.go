@@ -212,7 +212,7 @@ func (b *batch) receiveOne(fd int) int {
 }
 
 // receiveOneConnected receives one datagram of a connected socket into the first buffer.
-// It does not get the address of the sender, which takes 90 ns.
+// It saves 90 ns, because it does not ask for the address of the sender.
 func (b *batch) receiveOneConnected(fd int) int { return b.receiveNamed(fd, nil, nil) }
 
 func (b *batch) receiveNamed(fd int, name, nameLen unsafe.Pointer) int {

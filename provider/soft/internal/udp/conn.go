@@ -80,8 +80,8 @@ type localSocket struct {
 	// Destinations of RC connections and of UD queue pairs.
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
-	// Largest number of connected sockets. If connDests has as many destinations, a
-	// further destination never gets a connected socket.
+	// Largest number of connected sockets. Destinations beyond this number in connDests
+	// use the shared socket.
 	connectedLimit int
 	send           sender
 	recv           receiver

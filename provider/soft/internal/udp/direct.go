@@ -43,13 +43,13 @@ const (
 )
 
 // A directSocket is the direct socket of a localSocket. It is connected to the socket
-// from which all packets come. The kernel finds it by the addresses and ports, without
-// the BPF program of steer(), and need not report the source. So a packet takes 240 ns
-// less; see bench/README.md.
+// from which all packets come. The kernel finds it without the BPF program of steer(),
+// and need not report the source. This saves 240 ns for each packet; see
+// bench/README.md.
 //
-// Only the only shard of a localPort may have a direct socket, because the socket
-// receives the packets for all queue pairs. Owners that sleep have none, because epoll
-// would have to watch it too.
+// A localPort with one shard may have a direct socket. A localPort with several shards
+// may not, because the direct socket receives the packets for all queue pairs. A direct
+// socket is closed before the owner sleeps, so that epoll need not watch it.
 type directSocket struct {
 	first *localSocket
 	state directState

@@ -22,7 +22,8 @@ type lateDatagram struct {
 // receiveLate receives the datagrams that wait in a direct socket. It first makes sure
 // that no further datagrams arrive there. It receives at most drainLimit datagrams.
 func receiveLate(fd int, local netip.Addr) (late []lateDatagram) {
-	// If the call fails because the local address was removed, nothing arrives either.
+	// If the local address was removed, the call fails. In this case no more datagrams
+	// arrive at the socket.
 	_ = unix.Connect(fd, hostport.Sockaddr(local, discardPort))
 	b := newBatch(1, mergedBufSize)
 	b.wantsControl = true

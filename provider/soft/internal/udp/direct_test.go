@@ -151,8 +151,9 @@ func TestDirectSocketNeedsOneSource(t *testing.T) {
 	require.Equal(t, directOff, r.direct().state)
 }
 
-// A packet of another source is received too. Many of them lead to directOff, and then
-// more packets of the first source are needed.
+// The shard receives packets of other sources while the direct socket is open. Many such
+// packets lead to directOff. The number of packets after which the direct socket opens
+// is doubled.
 func TestDirectSocketOtherSource(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p, other := r.peer(), r.peer()

@@ -7,10 +7,10 @@ package udp
 const drainLimit = 2048
 
 // Drain receives all packets that have arrived. It has to be called before timers fire,
-// because an acknowledgement may still wait in a socket. One call reads only some
-// packets. If Drain returns false, the caller calls it again with resume set to true,
-// until it returns true. Even if packets arrive all the time, Drain ends after about
-// drainLimit packets from each socket.
+// because a socket may have the acknowledgement for which a timer waits. One call reads
+// only some packets. While Drain returns false, the caller calls it again with resume
+// set to true. Even if packets arrive all the time, Drain ends after about drainLimit
+// packets from each socket.
 func (c *Conn) Drain(resume bool) (done bool) {
 	if !resume {
 		c.drain = drainProgress{}

@@ -119,7 +119,7 @@ func (o *overflowSockets) mayOpen() int {
 // later.
 func (s *overflowSocket) OnReady(int, uint32) { s.readable = true }
 
-// receive reads a batch of packets, and returns how many there were.
+// receive reads a batch of packets, and returns their number.
 func (s *overflowSocket) receive() int {
 	n := s.first.recv.receiveFrom(s.fd, &s.times, s.first.conn.cfg.Sink)
 	s.readable = n == receiveBatch

@@ -240,12 +240,12 @@ func closeMembers(members []member) {
 	}
 }
 
-// openDirect opens the direct socket of the only shard, connected to the source of its
-// packets. The caller must call closeDirect.
+// openDirect opens a direct socket, connected to the address source. The localPort must
+// have the sockets of only one shard. The caller must call closeDirect.
 //
-// The socket is the last one of the group, so it does not change the numbers of the
-// others. Linux 6.18 removes it from the group when it is connected, and older kernels do
-// not.
+// The direct socket is the newest of the kernel's group, so it does not change the
+// numbers of the other sockets. Linux 6.18 removes it from the group when it is
+// connected. Older kernels do not.
 func (p *localPort) openDirect(source netip.AddrPort) (int, error) {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()

@@ -99,7 +99,8 @@ func (r *receiver) receive(to Sink) (n int) {
 	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
 	r.packets = r.deliver(from, n, r.peer, to)
 	r.sameSource += r.packets
-	// In mergeOff only bursts count, so received() is not called for fewer datagrams.
+	// In the state mergeOff, merging.received() counts only calls that have read many
+	// datagrams.
 	if (n >= manyDatagrams || r.merging.state == mergeOn) && r.merging.received(n, r.packets) {
 		r.changeMerging()
 	}
@@ -216,8 +217,8 @@ type arrivalTimes struct {
 	drained bool // true if the last call has left no packets in the socket
 }
 
-// received is called after each successful call. It returns a time before the packets of
-// this call arrived. It reads the clock only once in stampEvery calls.
+// received is called after each successful call. It returns a time before which no
+// packet of this call arrived. It reads the clock only once in stampEvery calls.
 func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	if a.drained {
 		a.since = a.stamp

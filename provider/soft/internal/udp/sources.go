@@ -55,7 +55,7 @@ func (s *sources) keep(src *source) *source {
 		s.known = make(map[netip.AddrPort]*source)
 	}
 	if len(s.known) == maxSources {
-		// An iteration over a map begins with a random entry.
+		// Go begins to iterate over a map at a random entry.
 		for at := range s.known {
 			delete(s.known, at)
 			break

@@ -51,8 +51,7 @@ func User(name string, kind byte) (uid uint32, known bool) {
 type diagSearch struct {
 	name string
 	kind byte
-	// User of the socket that listens or is only bound. There is at most one such
-	// socket.
+	// user of the socket that is listening or only bound; empty or one element
 	holder    []uint32
 	connected []uint32
 }
