@@ -105,7 +105,7 @@ func (r *rcCredits) update(h *wire.AETH) bool {
 	completed, ok := nearestSeq(h.MSN(), 0, r.messagesSent)
 	switch {
 	case h.Syndrome() == wire.AckNoCredits:
-		r.Receives = false // The peer does not limit the messages.
+		r.Receives = false // The peer advertises no credits, so they do not limit this side.
 	case !ok || completed > r.messagesSent || completed+uint64(n) <= r.limit:
 		return false // The advertisement is invalid or old.
 	default:
@@ -127,8 +127,8 @@ func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 // usedUp reports whether the peer has no credit left.
 func (r *rcCredits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
 
-// enough reports whether the peer has enough credits to go on while an acknowledgement is
-// delayed.
+// enough reports whether an acknowledgement may be delayed. While it is delayed, the peer
+// may need a credit for each of maxDelayedPackets packets.
 func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }

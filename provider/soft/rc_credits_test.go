@@ -113,8 +113,8 @@ func TestWireCreditsOfALongMessage(t *testing.T) {
 	p.out = nil
 	p.advance(verbs.AckTimeout(14))
 	p.advance(verbs.AckTimeout(14))
-	// After an ACK timeout the requester sends one probe packet, then all three packets
-	// again. Repeated packets need no credit.
+	// The requester first sends one probe packet. Then it sends all three packets again,
+	// because repeated packets need no credit.
 	p.wantCount(1 + 3)
 	p.send(p.credits(5, 2, 0))
 	p.wantDone("", verbs.StatusSuccess, 1, 2)

@@ -24,7 +24,8 @@ func (c *rcConn) receiveRequest(p wire.Packet) {
 	}
 }
 
-// onSequenceGap schedules one sequence error NAK for each gap.
+// onSequenceGap is called for each packet after a missing one. It schedules a sequence
+// error NAK for the first of them.
 func (c *rcConn) onSequenceGap() {
 	if c.resp.nakState == nakNone {
 		c.q.shard.counts.Inc(counters.OutOfSeqRequest)

@@ -27,7 +27,7 @@ var invalidRequests = []struct {
 	name    string
 	packets func(p *script) []wire.Packet
 	nak     wire.NAKCode
-	buffer  verbs.Status // status of the only receive buffer
+	buffer  verbs.Status // expected status of the receive buffer
 }{
 	{"FIRST too short", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU-4)}

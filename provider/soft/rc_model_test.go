@@ -30,12 +30,12 @@ type modelEnd struct {
 	done     int
 	failed   bool
 	received int // number of messages received
-	// indexes in ops of the requests that the peer has to receive: SENDs, and WRITEs
-	// with immediate data
+	// indexes in ops of SENDs, and of WRITEs with immediate data; the peer needs a receive
+	// buffer for each of them
 	expected []int
 	posted   int    // number of receive buffers posted
 	adds     uint64 // expected value of the peer's counter after all posted requests
-	swaps    uint64 // expected compare-and-swap word of the peer after all posted requests
+	swaps    uint64 // expected value of the peer's word for compare-and-swap after all posted requests
 }
 
 // A modelOp is a request of a modelEnd.
@@ -51,7 +51,7 @@ const (
 	slotBytes  = 16 << 10
 	areaBytes  = modelSlots * slotBytes
 	// Offsets of the areas of an end's memory.
-	sendArea    = 0 * areaBytes // data of this end's SENDs and WRITEs
+	sendArea    = 0 * areaBytes // data of the SENDs and WRITEs of this end
 	resultArea  = 1 * areaBytes // data of this end's READs, and results of its atomics
 	receiveArea = 2 * areaBytes // receive buffers, for the peer's SENDs
 	targetArea  = 3 * areaBytes // destination of the peer's WRITEs

@@ -63,7 +63,7 @@ func (c *rcConn) sendData(w *wqe, last uint64) bool {
 		return false
 	}
 	if length > 0 && !c.q.gather(p.Payload(), w, offset) {
-		// The memory region was closed after the request was checked.
+		// The memory region has been closed since the check of the request.
 		c.q.failRequest(w, verbs.StatusLocProtErr)
 		return false
 	}
@@ -197,7 +197,7 @@ func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 }
 
 // updateInFlight tells the congestion control how many packets are in flight. While the
-// RNR timer runs, or after a failure, there are none.
+// RNR timer runs, and after a failure, the number is 0.
 func (c *rcConn) updateInFlight() {
 	n := c.req.unacked()
 	if c.q.awaitsRNRTimer() || !c.q.isServing() {

@@ -43,7 +43,7 @@ type retransmission struct {
 	retries uint8
 	// true if packets were acknowledged or sent again since the last check
 	progressed bool
-	// time without progress, up to the last check
+	// duration without progress at the time of the last check
 	sinceProgress time.Duration
 	// packets in flight before the tail probe, at least 1; used only in
 	// recoveryTailProbe
@@ -78,8 +78,8 @@ func (r *retransmission) onTimer(code uint8) timerAction {
 	if r.sinceProgress >= verbs.AckTimeout(code) {
 		return timerExpired
 	}
-	// The next period begins when this one should have ended, even if the timer fired
-	// late.
+	// The next period begins at the time for which the timer was set, even if the timer has
+	// fired later.
 	r.timer.again(checkPeriod(code))
 	return timerWait
 }
@@ -98,8 +98,8 @@ func (r *retransmission) countRetry(limit uint8) bool {
 // is recoveryNone after an ACK timeout, and otherwise recoveryResend.
 func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
-// startTailProbe enters recoveryTailProbe. If the probe is not acknowledged, the timer
-// expires.
+// startTailProbe is called when a tail probe is sent. The parameter inFlight is the
+// number of packets in flight before it.
 func (r *retransmission) startTailProbe(inFlight uint64) {
 	r.state, r.progressed, r.tailProbed = recoveryTailProbe, false, max(1, inFlight)
 }

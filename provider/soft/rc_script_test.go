@@ -32,7 +32,7 @@ type script struct {
 const (
 	scriptQPN  = 0x123456
 	scriptMTU  = 256
-	ourBase    = psn.Value(0xfffffe) // first PSN of the queue pair's requests
+	ourBase    = psn.Value(0xfffffe) // first PSN of the requests of the queue pair
 	theirBase  = psn.Value(0xffffff) // first PSN of the script's requests
 	scriptHops = 64
 )

@@ -49,8 +49,8 @@ var simCases = []simCase{{
 }, {
 	name: "late duplicates", seeds: 500,
 	net: func(r *rand.Rand) netsim.Config {
-		// The jitter exceeds the ACK timeout, so late duplicates arrive after a
-		// retransmission.
+		// The jitter exceeds the ACK timeout. So a duplicate may arrive after the packet was
+		// sent again.
 		return netsim.Config{Drop: 0.02, Duplicate: 0.5, Reorder: 0.02, Delay: 20 * time.Microsecond, Jitter: 20 * time.Millisecond}
 	},
 	attr: func(_ *rand.Rand, attr *verbs.QPAttr) { attr.Timeout = 10 },

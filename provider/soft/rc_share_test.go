@@ -19,7 +19,7 @@ type neighbours struct {
 	*sim
 	// In each array, element 0 is this side's end, and element 1 is the peer's end.
 	honest, second [2]*end
-	started        int // number of outstanding messages of the second connection
+	started        int // number of messages that are outstanding on the second connection
 }
 
 func newNeighbours(t *testing.T) *neighbours {
@@ -35,7 +35,7 @@ func newNeighbours(t *testing.T) *neighbours {
 
 const (
 	shareMessages = 1000
-	shareSize     = 128 << 10 // bytes of a message, which has 32 packets
+	shareSize     = 128 << 10 // length of a message in bytes; a message has 32 packets
 )
 
 func write(from, to *end, id int) {

@@ -23,9 +23,10 @@ type sim struct {
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
-	// reports whether a packet is lost, in addition to the losses of net; may be nil
+	// function that reports whether a packet is lost, in addition to the losses of net; may
+	// be nil
 	lose func(p wire.Packet) bool
-	// returns an additional delay of a packet; may be nil
+	// function that returns an additional delay of a packet; may be nil
 	late func(p wire.Packet) time.Duration
 }
 

@@ -109,7 +109,7 @@ func (q *qp) nextRequest() *wqe {
 // completes after the requests before it. If it fails, executeLocal returns false.
 func (q *qp) executeLocal(w *wqe) bool {
 	if !q.nextIsNew() {
-		// The path repeats the requests around this one, which was executed already.
+		// This request was executed before. Only requests of the path are repeated.
 		q.sq.next++
 		return true
 	}
@@ -189,7 +189,7 @@ func (q *qp) checkLocalMemory(w *wqe) verbs.Status {
 	var access verbs.Access
 	if w.expectsResponse() {
 		if q.attr.MaxRdAtomic == 0 {
-			return verbs.StatusLocQPOpErr // The connection allows no READs and atomics.
+			return verbs.StatusLocQPOpErr // The peer executes no READs and atomics.
 		}
 		access = verbs.AccessLocalWrite
 	}

@@ -35,7 +35,7 @@ type partialMessage struct {
 
 // A partialMark says how much of a message has arrived at some time.
 type partialMark struct {
-	messages uint64 // number of the message: the value of partialMessage.messages
+	messages uint64 // number of the message, counted by partialMessage.messages
 	offset   uint32 // number of bytes of the message that have arrived
 }
 

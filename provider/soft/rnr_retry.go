@@ -8,7 +8,7 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // retriesLeft and timer must be set before use.
 type rnrRetry struct {
 	retriesLeft uint8 // remaining retries; verbs.RNRRetryForever means no limit
-	// true from an RNR NAK until the timer fires
+	// true after an RNR NAK, until the timer fires
 	waiting bool
 	timer   timer
 }

@@ -83,7 +83,7 @@ type sendQueue struct {
 
 	// Positions in the queue are counters that overflow.
 	oldest uint32 // position of the oldest request that has not completed
-	// position of the request that is sent next; a part of it was perhaps sent already
+	// position of the request that is sent next; a part of it may have been sent
 	next     uint32
 	firstNew uint32 // position of the first request that was never sent
 	tail     uint32 // position of the next request to be posted

@@ -179,8 +179,7 @@ func (s *shard) driveRare() {
 // handleReady handles the events of descriptors that are ready.
 func (s *shard) handleReady() {
 	s.timeRead = false
-	// epoll_wait(2) fails only if the descriptor is not open.
-	_ = s.epoll.Dispatch()
+	_ = s.epoll.Dispatch() // It fails only if the descriptor is not open (epoll_wait(2)).
 	s.udp.PollOverflow()
 }
 

@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// While a CQ is armed, n method calls together arm at most 2n doorbells.
+// While a CQ is armed, each method call prepares for sleep. But n calls together arm at
+// most 2n doorbells.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)

@@ -40,10 +40,10 @@ func (s *shmSent) position(low uint32) (at uint64, ok bool) {
 // An awaitedQueue is a queue of requests that wait for an acknowledgement.
 type awaitedQueue struct {
 	entries    []awaited // ring; its length is a power of two
-	head, tail uint32    // positions, which wrap
+	head, tail uint32    // positions of the first entry and after the last entry; they wrap
 }
 
-// An awaited entry says that a connection waits until the slot seq is executed.
+// An awaited entry belongs to a connection that waits until the slot seq is executed.
 type awaited struct {
 	seq uint64
 	c   *shmConn
@@ -88,8 +88,8 @@ func (q *awaitedQueue) pop(executed uint64) *shmConn {
 type notice struct {
 	op    fragment.Op
 	to    shm.Dest
-	imm   uint32 // Slot.Imm
-	value uint8  // Slot.Addr
+	imm   uint32 // value of Slot.Imm
+	value uint8  // value of Slot.Addr
 }
 
 // A fifo is a queue. Its zero value is empty.
@@ -141,9 +141,9 @@ func (a *shmAcks) consumed(ask bool) {
 // acknowledgement may be sent later.
 func (a *shmAcks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
 
-// acknowledge returns the acknowledgement of all slots before the position head. Perhaps
-// some of the slots were not executed, and the ring had no room yet to tell the peer. In
-// this case refusalsSent is false.
+// acknowledge returns the acknowledgement of all slots before the position head. If some
+// of them were not executed, the peer must also get notices. The parameter refusalsSent
+// is false if such a notice waits for room in the ring.
 func (a *shmAcks) acknowledge(head uint32, refusalsSent bool) shm.Ack {
 	a.unacked, a.requested = 0, false
 	if refusalsSent {

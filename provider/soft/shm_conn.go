@@ -33,37 +33,36 @@ type shmConn struct {
 	source access.Source // see localEnd.peer
 
 	dest shm.Dest // destination of requests: the peer's queue pair and the present attempt
-	// number of the own queue pair, with its present attempt; only requests with this
-	// Dest are executed, because others were sent before an RNR NAK arrived
+	// number of this side's queue pair, with its present attempt. Requests with another
+	// attempt were sent before an RNR NAK arrived, and are dropped.
 	accepts shm.Dest
 	serving bool // true until the queue pair stops executing requests
 
 	first   uint8 // attempt with which this connection has begun
 	isFirst bool  // true for the first connection of the queue pair
-	// Dest of the last shm.Ready that was answered; 0 before the first answer
+	// sender of the slot shm.Ready that was answered last; 0 before the first answer
 	answeredTo shm.Dest
 	answers    int // number of slots shm.Ready that were answered; see maxAnswers
 
 	state     peerState
-	stoppedAt uint64 // in peerStopped: position of the first slot that is not executed
+	stoppedAt uint64 // position of the first slot that is not executed; valid in peerStopped
 	// The peer has executed all requests before this position. It is the position of the
 	// last READ or atomic with a complete response.
 	responded uint64
 
-	// grant is what the peer's queue pair allows. granted is what this side has told the
-	// peer that its own queue pair allows.
-	grant, granted grant
-	askedForGrant  bool   // true after this side has sent shm.Share
-	sharing        bool   // true after the peer has sent shm.Share
-	asks           bool   // true if askFor has to be called after the next request
-	executedKey    uint32 // key of the last executed request with data; 0 for a request without key
+	grant         grant  // access rights of the peer's queue pair, as the peer has reported them
+	granted       grant  // access rights of this side's queue pair, as reported to the peer
+	askedForGrant bool   // true after this side has sent shm.Share
+	sharing       bool   // true after the peer has sent shm.Share
+	asks          bool   // true if askFor has to be called after the next request
+	executedKey   uint32 // key of the last executed request with data; 0 for a request without key
 
 	blocked   bool       // true if the connection is in shmPeer.blocked
 	responses []response // responses to the peer that were not sent completely
-	// failure that is sent after the responses, and the position of its slot; outcomeAck
-	// means no failure
+	// reason for which a request of the peer has failed, or outcomeAck; it is sent after the
+	// responses
 	failed   outcome
-	failedAt uint32
+	failedAt uint32 // position of the slot of the failed request
 }
 
 // maxAnswers is how many slots shm.Ready a connection answers. A correct peer sends only
@@ -72,9 +71,9 @@ const maxAnswers = 16
 
 // A response is the response to a READ or an atomic of the peer.
 type response struct {
-	op   fragment.Op // fragment.ReadData or fragment.AtomicResult
+	op   fragment.Op // type of the response: fragment.ReadData or fragment.AtomicResult
 	left memoryRange // memory of a READ that is still to be sent
-	old  uint64      // result of an atomic
+	old  uint64      // result of an atomic, which is the old value of the memory
 }
 
 // newSHMConn makes the path of a queue pair. If it succeeds, the path owns the end.
@@ -132,9 +131,9 @@ func (c *shmConn) detach() {
 	c.p.remove(c)
 }
 
-// rebind implements path. It returns a new shmConn for the offered end. It returns nil
-// if this shmConn uses the same end already, or if the peer has taken the other end of
-// the present memory.
+// rebind implements path. It returns a new shmConn for the given end. It returns nil if
+// this shmConn uses that end, or if the peer has taken its end of the memory that this
+// shmConn uses.
 func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
 	if end.End == c.p.end || !c.q.dev.bindings.drop(c.q.num, c.dest.QPN()) {
 		end.Release()
@@ -161,8 +160,8 @@ func (c *shmConn) peerGone(end *shm.End) {
 	}
 }
 
-// awaitsNotices implements path. A notice of the peer may still wait for room in the
-// ring. Until it arrives, this side does not know which requests were refused.
+// awaitsNotices implements path. The peer sends a notice if it refuses requests, and the
+// notice may wait for room in the ring. Only the notice says which requests were refused.
 func (c *shmConn) awaitsNotices(end *shm.End) bool {
 	if c.p.end != end || !c.q.outstanding() {
 		return false

@@ -5,8 +5,8 @@ package soft
 // A shmConns finds the connections of a shmPeer by the numbers of their queue pairs.
 type shmConns struct {
 	byNum map[uint32]*shmConn
-	// Connections that were found before, at the index from slotOf. Most searches find
-	// their connection here and need no lookup in byNum. The length is a power of two.
+	// Cache of byNum: connections that were found before. The index is the result of
+	// slotOf(). The length is a power of two.
 	found []*shmConn
 }
 

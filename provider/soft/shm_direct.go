@@ -82,8 +82,8 @@ func (c *shmConn) write(dst []byte, w *wqe) bool {
 		return false
 	}
 	if runtime.GOARCH != "amd64" && runtime.GOARCH != "386" {
-		// The peer must see the data before it sees the data of a later request. On the
-		// architectures above, stores become visible in order.
+		// The peer must not see the data of a later request first. On amd64 and 386, stores
+		// become visible in order.
 		c.p.barrier.Add(1)
 	}
 	c.q.executed(w)
@@ -102,12 +102,12 @@ func (c *shmConn) executeOnWord(memory []byte, w *wqe) bool {
 	return c.q.response(fragment.AtomicResult, result[:], true)
 }
 
-// askFor asks the peer what its queue pair allows. It also asks for the region with the
-// key. It is called after a request with this key was sent.
+// askFor is called after a request with a remote key was sent. It asks the peer for the
+// access rights of its queue pair, and for the region with this key.
 func (c *shmConn) askFor(key uint32) {
 	c.asks = false
 	if c.p.regions.find(key) != nil || !c.p.regions.add(key) {
-		key = 0 // No region has this key.
+		key = 0 // Zero is the key of no region, so only the access rights are asked for.
 	}
 	if key == 0 && c.askedForGrant {
 		return
@@ -137,8 +137,8 @@ func (c *shmConn) share(key uint32) {
 	c.p.notify(notice{op: shm.Shared, to: c.dest, imm: key, value: passed})
 }
 
-// attributesChanged implements path. It tells a peer that has asked before what the queue
-// pair now allows.
+// attributesChanged implements path. If the peer has asked for the access rights of the
+// queue pair, attributesChanged sends the new ones.
 func (c *shmConn) attributesChanged() {
 	if c.sharing && c.serving {
 		c.sendGrant()

@@ -16,7 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// skip makes a shmPeer and its peer behave as if n more slots had been sent and executed.
+// skip increases the counters of a shmPeer and of its peer, as after n slots that were
+// sent and executed.
 func (p *shmPeer) skip(peer *shmPeer, n uint32) {
 	p.out.Tail += n
 	p.out.Freed += n
@@ -101,9 +102,9 @@ func TestAwaitsNotices(t *testing.T) {
 	require.Equal(t, verbs.StatusSuccess, sent.Status)
 }
 
-// A request was executed, and the acknowledgement is valid only after a notice that
-// follows many slots. The queue pair enters the error state before it has consumed these
-// slots. The request still completes with success.
+// A request completes with success although the queue pair enters the error state before
+// it has processed the acknowledgement. The acknowledgement depends on a notice, and many
+// slots precede the notice.
 func TestErrorStateConsumesAllSlots(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	_, b := newNeighbors(t, x, y)

@@ -53,7 +53,7 @@ func (p *shmPeer) put(s *shm.Slot) {
 	p.sent.seq++
 	p.wakeDue = true
 	if s.Flags&shm.FlagArea != 0 || p.out.Unpublished == publishEvery {
-		// The peer can then read this slot while the next one is written.
+		// The peer reads this slot while this side writes the next one.
 		p.out.PublishFirst()
 	}
 }

@@ -88,14 +88,14 @@ type shmPeer struct {
 	blocked fifo[*shmConn]
 	notices fifo[notice] // slots without payload that wait for room in the ring out
 
-	unsettled int  // number of connections with a failure that waits; see shmConn.failed
-	confirmed bool // true after the first slot of the peer
+	unsettled int  // number of connections that have not sent a failure; see shmConn.failed
+	confirmed bool // true after the first slot of the peer has arrived
 	receiving bool // true while receive() runs
 	draining  bool // true while drain() runs
 	// true if slots were published and the peer was not woken yet
 	wakeDue bool
 	wakeFor shm.WakeLevel // last value stored in own.WakeFor
-	// maximum number of bytes that the doorbell's socket holds unread
+	// largest number of unread bytes in the socket of the doorbell
 	pendingRings int
 	schedule     pollEntry
 	unusedTimer  timer // runs while the shmPeer has no connections
@@ -252,7 +252,7 @@ func (p *shmPeer) awaitsAck() bool {
 }
 
 // takeAcks processes an acknowledgement of the peer. It returns false if none has
-// arrived. It also sends what has waited for room.
+// arrived. It also sends slots for which the ring had no room before.
 func (p *shmPeer) takeAcks() bool {
 	if p.state != sharingOpen {
 		return false

@@ -61,7 +61,7 @@ func TestRandomWriterProcess(t *testing.T) {
 
 	for round := range 3000 {
 		if round == 2000 {
-			// After its last write to the shared memory, the writer says "ready".
+			// The writer prints "ready" after its last write to the shared memory.
 			require.Equal(t, "ready", line())
 		}
 		// This request and buffer make the attacked queue pair use the shared memory.

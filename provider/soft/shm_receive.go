@@ -98,7 +98,7 @@ func (c *shmConn) consume(s *shm.Slot) {
 		c.takeGrant(s)
 	case shm.Share:
 		c.share(s.Imm)
-	case shm.Shared: // takeShared has processed the slot.
+	case shm.Shared: // takeShared processes such slots.
 	case fragment.ReadData, fragment.AtomicResult:
 		c.takeResponse(s)
 	default:
@@ -119,9 +119,9 @@ func (c *shmConn) takeReady(s *shm.Slot) {
 	if c.answeredTo != from {
 		c.answerReady(from)
 	}
-	// A Ready may be from an earlier connection of the same queue pairs. It counts only
-	// if this side had no earlier connection. A ReadyToo with the present attempt always
-	// counts.
+	// A slot Ready may be from an earlier connection of the same queue pairs. So it is only
+	// valid for the first connection of this queue pair. A slot ReadyToo names the attempt
+	// that it answers.
 	if s.Op == shm.ReadyToo && uint8(s.Addr) == c.first || c.isFirst {
 		c.onReady(from)
 	}
@@ -140,7 +140,7 @@ func (c *shmConn) answerReady(to shm.Dest) {
 // executed.
 func (c *shmConn) takeRefusal(s *shm.Slot) {
 	if c.state != peerReady {
-		return // The slot belongs to an earlier connection of the queue pairs.
+		return // The slot is for an earlier connection of the same queue pairs.
 	}
 	seq, ok := c.p.sent.position(s.Imm)
 	switch {
@@ -183,7 +183,8 @@ func (c *shmConn) refuse(at uint32, nak shm.NAK) {
 	c.p.notify(notice{op: shm.Refused, to: c.dest, imm: at, value: uint8(nak)})
 }
 
-// nextAttempt makes the connection drop all requests until the peer sends them again.
+// nextAttempt is called when a request is refused with an RNR NAK. The connection then
+// drops all requests until the peer repeats the refused one.
 func (c *shmConn) nextAttempt() {
 	c.accepts = shm.NewDest(c.q.num, c.q.nextAttempt())
 }

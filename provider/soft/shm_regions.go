@@ -44,7 +44,7 @@ type remoteRegion struct {
 // Before use, init must be called.
 type remoteRegions struct {
 	byKey map[uint32]*remoteRegion
-	asked int // number of regions in regionAsked
+	asked int // number of regions in the state regionAsked
 	// result of the last search, which was for lastKey; nil if nothing was found
 	last    *remoteRegion
 	lastKey uint32

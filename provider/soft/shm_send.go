@@ -14,15 +14,15 @@ import (
 
 // transmit implements path.
 func (c *shmConn) transmit() {
-	// The peer's acknowledgements must be polled. Perhaps this side has asked the peer
-	// to ring only for new slots, and not for acknowledgements.
+	// From now on this side polls for acknowledgements. The peer may not ring the doorbell
+	// for them.
 	c.p.shard.polls.activate(c.p)
 	if c.state == peerUnknown {
-		// Perhaps the peer is ready and has said so in a slot that was not consumed yet.
+		// The ring may have a slot in which the peer says that it is ready.
 		c.p.receive()
 	}
 	if len(c.p.regions.byKey) > 0 && c.q.outstanding() {
-		// Perhaps the next request may be executed directly.
+		// When earlier requests have completed, the next request can be executed directly.
 		c.p.takeAcks()
 		c.confirm(c.acked())
 	}
@@ -60,7 +60,7 @@ func (c *shmConn) sendRequests() {
 }
 
 // holdRequests is called instead of sendRequests if the peer does not execute requests.
-// It lets the next request count as sent, and starts the response timer.
+// It sends nothing, but marks the next request as begun and starts the response timer.
 func (c *shmConn) holdRequests() {
 	if w := c.q.nextToSend(); w != nil {
 		c.q.markBegun(w)
@@ -292,8 +292,7 @@ func (c *shmConn) takeResponse(s *shm.Slot) {
 	case !c.q.response(s.Op, s.Payload, s.Last()):
 		c.protocolError()
 	case c.q.hasUnsent() && c.q.isServing():
-		// A request may have waited for this response, because of a fence or
-		// MaxRdAtomic.
+		// A request may wait for this response, because of a fence or of MaxRdAtomic.
 		c.sendRequests()
 	}
 }

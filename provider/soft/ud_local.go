@@ -28,10 +28,9 @@ import (
 const (
 	datagramHeader = 44
 	datagramMTU    = 4096
-	// bits of the flags
-	datagramImm  = 1
-	datagramSol  = 2
-	datagramHops = 64 // hop limit in the GRH of received datagrams
+	datagramImm    = 1  // flag of a datagram with immediate data
+	datagramSol    = 2  // flag of a datagram that is a solicited event
+	datagramHops   = 64 // hop limit in the GRH of received datagrams
 )
 
 // udLocalState is the state of a udLocal.
@@ -59,7 +58,7 @@ type udLocal struct {
 	dests   map[uint32]*udLocalDest // destinations, by queue pair number
 	sources map[int]*udLocalSource  // connections from other queue pairs, by descriptor
 	uses    uint64                  // number of sends and receives so far
-	// runs while no descriptor is free for new connections
+	// timer that runs while no descriptor is free for new connections
 	acceptTimer timer
 }
 

@@ -24,8 +24,8 @@ const (
 	// maxShardQueue is how many bytes may wait for all destinations of a shard.
 	// Arbitrary.
 	maxShardQueue = 16 << 20
-	// If the backlog of the receiver is full, connecting is tried again at doubling
-	// intervals (connect(2), EAGAIN). These are the first and the longest interval.
+	// First and longest interval between two attempts to connect to a receiver whose backlog
+	// is full (connect(2), EAGAIN). The interval doubles after each attempt.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
 	// connectTries is the number of attempts to connect after the first. Together they

@@ -8,8 +8,8 @@ import "encoding/binary"
 // its length (4 bytes). The zero value is empty.
 type packetQueue struct {
 	buf   []byte // length (32 bits), packet, length (32 bits), packet, ...
-	head  int    // offset of the first packet's length
-	count int    // packets in the queue
+	head  int    // offset in buf at which the first packet begins, with its length
+	count int    // number of packets in the queue
 }
 
 // packetLength is the size of the length that precedes each packet.

@@ -164,7 +164,7 @@ func (src *udLocalSource) readOne() bool {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case errors.Is(err, unix.ECONNRESET):
-		// The datagrams that the peer has sent can still be read.
+		// The peer has closed the connection. The socket may have further datagrams.
 		return true
 	case err != nil || n == 0 || !p.receive(p.in[:n]):
 		src.close()

@@ -213,7 +213,7 @@ func sendSpoofed(t *testing.T, src netip.Addr, dst netip.AddrPort, qpn uint32, l
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	if src.Is6() {
-		const freebind = 78 // The constant is the option IPV6_FREEBIND (linux/in6.h).
+		const freebind = 78 // IPV6_FREEBIND (linux/in6.h)
 		require.NoError(t, unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, freebind, 1))
 	}
 	if link != "" {
