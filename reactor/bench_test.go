@@ -78,7 +78,7 @@ func BenchmarkPost(b *testing.B) {
 	nothing := func() {}
 	b.ReportAllocs()
 	for b.Loop() {
-		for l.Post(nothing) != nil { // the mailbox is full, so Post is called again
+		for l.Post(nothing) != nil { // Post fails while the mailbox is full.
 		}
 	}
 	for l.Post(last) != nil {

@@ -9,8 +9,8 @@ const (
 	// clockEvery is the number of turns without work between two readings of the clock. So
 	// many turns take a few microseconds. Arbitrary.
 	clockEvery = 64
-	// workCost is the number of empty turns as which one piece of work counts. The
-	// number is arbitrary.
+	// workCost is the cost of one piece of work in clock.pendingCost. The unit is a turn
+	// without work. Arbitrary.
 	workCost = 4
 )
 

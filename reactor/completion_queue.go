@@ -15,21 +15,21 @@ type completionQueue struct {
 	conns  int // number of connections that have reserved places on this CQ
 	// emptyPolls counts the polls that have left the CQ empty: see cq.Queue.Emptied.
 	emptyPolls uint64
-	// emptyPollsAtUnused is what emptyPolls was when the last connection left the shared
-	// receive queue.
+	// emptyPollsAtUnused is the value of emptyPolls at the time at which the last connection
+	// left the shared receive queue.
 	emptyPollsAtUnused uint64
 	handled            uint64 // number of completions that were polled and handled
-	unusedAtTrim       bool   // no connection used this CQ when trimQueues last ran
+	unusedAtTrim       bool   // true if the last call of trimQueues found this CQ unused
 }
 
 func (q *completionQueue) cq() verbs.CQ { return q.queue.CQ() }
 
 // The numbers of connections for which a new CQ has room. Both numbers are arbitrary.
 const (
-	// initialCQConns applies if the device can resize a CQ. The CQ grows with the number
-	// of connections.
+	// initialCQConns is for a device that can resize a CQ. The CQ grows with the number of
+	// connections.
 	initialCQConns = 16
-	// fixedCQConns applies if the device can not resize a CQ. It is more than most loops
+	// fixedCQConns is for a device that can not resize a CQ. It is more than most loops
 	// need. Further connections use another CQ.
 	fixedCQConns = 512
 )

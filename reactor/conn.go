@@ -16,13 +16,13 @@ import (
 type Conn struct {
 	loop    *Loop
 	handler ConnHandler // callbacks of the connection
-	device  *loopDevice // nil until the device is known
-	id      *cm.ID      // nil until resolve() (dialing side) or moveID (accepting side) has set it
-	qp      verbs.QP    // nil until makeQP has set it
+	device  *loopDevice // device of the connection; nil until it is known
+	id      *cm.ID      // ID; nil until resolve() (dialing side) or moveID (accepting side) has set it
+	qp      verbs.QP    // queue pair; nil until makeQP has set it
 	// inlineSender is qp if it is a verbs.InlineSender, and else nil.
 	inlineSender verbs.InlineSender
-	// queue is the CQ of qp. It is nil until places for the completions of the connection
-	// are reserved on it.
+	// queue is the CQ of qp. It is nil until the connection has reserved places for its
+	// completions.
 	queue *completionQueue
 	key   wrID // index and generation of the connection; part of the ids of its work requests
 

@@ -6,7 +6,7 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type sendBatch struct {
 	wrs   []verbs.SendWR
 	sges  []verbs.SGE // scatter/gather lists of the requests in wrs
-	bytes []byte      // inline data of the requests in wrs
+	bytes []byte      // memory for the inline data of the requests in wrs
 }
 
 // addRequest appends a request and returns it. The caller must set all fields, because

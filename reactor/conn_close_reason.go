@@ -122,7 +122,7 @@ func (e *closeReason) closeError(opsFailed bool) error {
 		return e.firstFailed
 	case !opsFailed, e.kind == deviceCause && e.firstFlushed:
 		return e.cause
-	case e.firstFailed == nil: // the device has failed and has not flushed the requests
+	case e.firstFailed == nil: // Without flushed requests the device has failed.
 		return firstError(e.cause, firstError(e.peerErr, ErrPeerClosed))
 	case e.cause == nil: // this side has called Close, but the peer has not confirmed all sends
 		return &CloseError{Cause: firstError(e.peerErr, ErrPeerClosed), First: e.firstFailed}

@@ -37,7 +37,7 @@ func TestBothSidesClose(t *testing.T) {
 	require.NoError(t, p.accepted.Close())
 	p.closed(t)
 	for _, end := range []error{p.dialCloseErr, p.acceptCloseErr} {
-		// ErrPeerClosed: the peer has disconnected first.
+		// One side may disconnect first. The other side gets ErrPeerClosed.
 		if end != nil {
 			require.ErrorIs(t, end, reactor.ErrPeerClosed)
 		}

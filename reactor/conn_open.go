@@ -167,7 +167,7 @@ func (c *Conn) rejectNoRoom(cause error) {
 		c.loop.stats.NoResources++
 		reject = c.request.id.RejectNoResources
 	}
-	if c.id == nil { // the ID is still on the channel of the acceptor
+	if c.id == nil { // The ID was not moved to this loop, and belongs to the acceptor.
 		_ = c.loop.engine.acceptor.rejectWith(c.request, reject)
 	} else {
 		_ = reject()

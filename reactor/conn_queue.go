@@ -21,8 +21,8 @@ func (q *connQueue) pop() *Conn {
 	case q.head == len(q.conns):
 		q.conns, q.head = q.conns[:0], 0
 	case q.head > len(q.conns)/2:
-		// Most elements were popped, so the rest moves to the front. On average each
-		// connection moves about once.
+		// More than half of the elements were popped. The others move to the front of the
+		// slice. On average, a connection moves about once.
 		n := copy(q.conns, q.conns[q.head:])
 		clear(q.conns[n:])
 		q.conns, q.head = q.conns[:n], 0

@@ -20,7 +20,7 @@ const lastWQETimeout = time.Second
 // queue.
 type lastWQE struct {
 	reached    bool   // verbs.AsyncQPLastWQE was received
-	emptyPolls uint64 // completionQueue.emptyPolls at that time
+	emptyPolls uint64 // value of completionQueue.emptyPolls when the event was received
 }
 
 // onLastWQE handles verbs.AsyncQPLastWQE for the queue pair of the connection.

@@ -54,7 +54,7 @@ func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	require.NoError(t, l.Post(func() {
 		reactor.AdvanceClock(l, d)
 		fn()
-		l.After(0, func() { done = true }) // l.After makes the loop read its clock
+		l.After(0, func() { done = true }) // After() reads the clock.
 	}))
 	drive(t, func() bool { return done }, l)
 }

@@ -24,7 +24,7 @@ type failingDevice struct {
 	verbs.Device
 	asyncFD int                                   // result of AsyncFD
 	async   func(*verbs.AsyncEvent) (bool, error) // function that NextAsync calls
-	arm     error                                 // if it is not nil, CQ.Arm fails with this error
+	arm     error                                 // error that CQ.Arm returns, or nil
 }
 
 func (d *failingDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {

@@ -57,8 +57,7 @@ type dialRequest struct {
 	// Copy of the options. If DialOptions.Timeout was zero, the copy has
 	// Config.ConnectTimeout.
 	options DialOptions
-	// Parameters that this side asks for. Options that are zero were replaced by the values
-	// of Config.
+	// Parameters of the connection request. They come from the options and from Config.
 	param cm.MessageParam
 }
 

@@ -13,11 +13,11 @@ const eventGap = time.Millisecond
 
 // An epollSchedule decides in which turns a loop that does not sleep checks epoll.
 type epollSchedule struct {
-	expectedUntil time.Duration // another event is expected until this time, in the loop's time
+	expectedUntil time.Duration // time until which another event is expected, by the loop's clock
 
 	turns    int           // number of turns since the last check
 	interval int           // number of turns after which the loop checks epoll
-	last     time.Duration // time of the last check, in the loop's time
+	last     time.Duration // time of the last check, by the loop's clock
 	// Number of events that were fetched at the end of a sleep and are not handled yet.
 	fetched int
 }

@@ -97,8 +97,8 @@ func (c *Conn) onDisconnected(err error) {
 	c.closeReason.peerErr = firstError(err, ErrPeerClosed)
 	cause := c.closeReason.peerErr
 	if c.state == stateDraining {
-		// The application has called Close, so the disconnect itself is not an error.
-		// But the sends that were not confirmed fail.
+		// After Close, a disconnect of the peer is not an error. But it is an error if sends
+		// are not confirmed.
 		cause = nil
 		c.closeReason.unconfirmed = c.flow.outstanding() > 0 || c.longOutstanding() > 0
 	}

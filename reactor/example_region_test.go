@@ -17,8 +17,8 @@ func ExampleRegion() {
 	server := &recordStore{}
 	engine, end := run(server)
 	defer end()
-	// One registration is enough for the connections of all loops. The engine keeps the
-	// memory alive and in place.
+	// The connections of all loops can use this registration. The garbage collector does not
+	// free or move the memory.
 	var err error
 	server.region, err = engine.Register(records, verbs.AccessRemoteRead)
 	check(err)

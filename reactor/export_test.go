@@ -237,7 +237,7 @@ func FirstDevice(e *Engine) verbs.Device {
 // Probe makes c post a keepalive probe.
 func Probe(c *Conn) { c.probe() }
 
-// LongBytes returns how many bytes of the buffers of l have long messages of peers.
+// LongBytes returns the number of bytes of memory in which l has long messages of peers.
 func LongBytes(l *Loop) int { return l.longUsed }
 
 // FirstControlImm is the immediate data of the first control messages of a connection.

@@ -27,7 +27,7 @@ type loopOnDevice struct {
 
 // A fullRecord says when a loop had no room for another connection on a device.
 type fullRecord struct {
-	conns int64     // number of connections that the loop had at that time, without the refused one
+	conns int64     // number of connections of the loop when it had no room
 	tried time.Time // time of the last try to make a connection
 }
 

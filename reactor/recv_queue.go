@@ -76,7 +76,7 @@ func (q *recvQueue) take() *Buffer {
 	b := q.buffers[slot]
 	q.buffers[slot] = nil
 	q.tail++
-	// If the buffer was only staged, nothing before tail is left to post.
+	// A buffer that was staged and not posted is no longer posted.
 	if q.posted-q.tail > q.mask+1 {
 		q.posted = q.tail
 	}

@@ -15,9 +15,9 @@ type registration struct {
 // A regionPart is one memory region of a device. It has copies of what operations need.
 type regionPart struct {
 	mr   verbs.MR
-	addr uint64 // result of MR.Addr
-	lkey uint32 // result of MR.LKey
-	rkey uint32 // result of MR.RKey
+	addr uint64 // address of the memory region: MR.Addr
+	lkey uint32 // local key of the memory region: MR.LKey
+	rkey uint32 // remote key of the memory region: MR.RKey
 }
 
 func partOf(mr verbs.MR) regionPart {

@@ -51,7 +51,7 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 // rejectFull rejects a request without asking the application, because all loops are
 // known to be full.
 func (l *Loop) rejectFull(req *ConnRequest) {
-	if !req.decide(byEngine) { // Config.Place or rejectShutdown has answered the request
+	if !req.decide(byEngine) { // The request was answered by Config.Place or rejectShutdown.
 		return
 	}
 	l.stats.NoResources++

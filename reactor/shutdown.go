@@ -120,7 +120,7 @@ func (l *Loop) drain() {
 		case c.state < stateOpen:
 			c.beginClose(ErrShutdown)
 		case c.state == stateOpen:
-			_ = c.Close() // Close returns nil, because the connection is open
+			_ = c.Close() // Close does not fail for an open connection.
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (c *Conn) abortNow() {
 func (l *Loop) end() {
 	l.enter(loopEnded)
 	l.mailbox.close()
-	l.mailbox.run() // call the functions that late calls of Dial and Accept have posted
+	l.mailbox.run() // Calls of Dial and Accept may have posted functions.
 	if l.booted {
 		l.handler.OnShutdown(l)
 	}

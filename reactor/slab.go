@@ -24,7 +24,7 @@ type slab struct {
 	pd     verbs.PD
 	access verbs.Access // access rights of the memory
 	size   int          // size of a buffer in bytes
-	single bool         // each chunk has one buffer, and no memory is kept for later
+	single bool         // true if each chunk has one buffer, and unused memory is not kept
 	huge   bool
 	onGrow func() // function that is called after each new chunk, or nil
 
@@ -56,10 +56,10 @@ type chunk struct {
 	used int     // number of the chunk's buffers that are not free
 
 	usedSinceTrim bool // pickChunk has chosen this chunk since the last round of trim
-	// freeAtDiscard is the head of the free list at the last discard. A released buffer
-	// becomes the new head. If the head has changed, trim discards again.
+	// freeAtDiscard is the head of the list free at the last call of discard. If the head has
+	// changed, a buffer was released, and trim discards again.
 	freeAtDiscard *Buffer
-	// Number of buffers that discard has checked so far. 0 before the first step.
+	// number of buffers that the steps of discard have checked so far
 	scanned int
 }
 

@@ -19,7 +19,7 @@ const maxDiscards = 64
 // trim closes or discards memory of one chunk. It reports whether this round over all
 // chunks has further steps.
 func (s *slab) trim() (more bool, err error) {
-	s.current = nil // the next call of slab.get() must call pickChunk, which sets usedSinceTrim
+	s.current = nil // Because of this, slab.get() calls pickChunk, which sets usedSinceTrim.
 	for s.trimNext < len(s.chunks) {
 		c := s.chunks[s.trimNext]
 		switch {
@@ -50,7 +50,7 @@ func (s *slab) trim() (more bool, err error) {
 // becomes nil, so that nobody can access it after Release.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
-		c.usedSinceTrim = true // a later round of trim() tries again
+		c.usedSinceTrim = true // A later round of trim() will try again.
 		return err
 	}
 	for i := range c.buffers {
@@ -82,8 +82,8 @@ func (s *slab) dropFreedChunks() {
 // maxDiscards system calls. The result is true when the chunk is finished.
 func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 	if c.scanned == 0 {
-		// A buffer that is released later becomes the new head. Then a later round
-		// discards again.
+		// If a buffer is released after this, the head of the list changes. Then a later
+		// round discards again.
 		c.freeAtDiscard = c.free
 	}
 	stride, calls := c.slab.stride(), 0

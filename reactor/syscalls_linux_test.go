@@ -101,7 +101,7 @@ func TestSyscallsPerMessage(t *testing.T) {
 // countSyscalls runs a process with ptrace(2). It returns the numbers of system calls
 // that one thread makes between two calls of getppid.
 func countSyscalls(t *testing.T, cmd *exec.Cmd) map[int]int {
-	runtime.LockOSThread() // the thread that starts the process traces it
+	runtime.LockOSThread() // Only the thread that starts the process can trace it.
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	err := cmd.Start()
@@ -111,7 +111,7 @@ func countSyscalls(t *testing.T, cmd *exec.Cmd) map[int]int {
 	require.NoError(t, err)
 	pid := cmd.Process.Pid
 	var status unix.WaitStatus
-	_, err = unix.Wait4(pid, &status, unix.WALL, nil) // stopped by execve(2)
+	_, err = unix.Wait4(pid, &status, unix.WALL, nil) // The process stops in execve(2).
 	require.NoError(t, err)
 	require.NoError(t, unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL))
 	require.NoError(t, unix.PtraceSyscall(pid, 0))
@@ -139,7 +139,7 @@ type tracedThread struct {
 	tid    int
 	marks  int          // number of calls of getppid so far
 	calls  map[int]int  // number of calls of each system call between two marks
-	inside map[int]bool // threads that are between the begin and the end of a call
+	inside map[int]bool // IDs of the threads that are in a system call
 }
 
 // stopped handles a stop of a thread. It returns the signal to deliver, or 0.
@@ -150,7 +150,7 @@ func (c *tracedThread) stopped(tid int, status unix.WaitStatus) (signal int) {
 			c.begin(tid)
 		}
 		return 0
-	case unix.SIGTRAP, unix.SIGSTOP: // a new thread
+	case unix.SIGTRAP, unix.SIGSTOP: // The thread has started another one, or is new itself.
 		return 0
 	default:
 		return int(sig)

@@ -64,7 +64,7 @@ func TestMemoryReturnedAfterClose(t *testing.T) {
 	drive(t, func() bool { return server.Conns() == stay && client.Conns() == stay }, client, server)
 	passTrimInterval(t, server)
 	passTrimInterval(t, server)
-	// The buffers for the next messages need this many bytes.
+	// number of bytes of the buffers for the next messages
 	used := stay * messages * 4096
 	require.LessOrEqual(t, residentBytes(t, server), used+used/4)
 	require.Less(t, server.Stats().BufferBytes, uint64(conns*messages*4096))

@@ -228,7 +228,8 @@ func (c *Conn) givenBack(key uint32) bool {
 	if w == nil || w.state == windowFree {
 		return false
 	}
-	// In windowHiding, the local invalidation fails, and the connection ends.
+	// In the state windowHiding, a local invalidation is outstanding. It will fail and end
+	// the connection.
 	if w.state == windowShown {
 		c.windows.setFree(w)
 	}

@@ -72,7 +72,7 @@ func TestShow(t *testing.T) {
 		p.drive(t, func() bool { return len(done) == 2 })
 		require.Equal(t, "hellohello", string(shown.Bytes()[1000:1010]))
 
-		// A byte beside the window.
+		// The WRITE begins in the window, and ends one byte after it.
 		to.Addr++
 		require.NoError(t, p.dialed.Write(reactor.Piece{Region: own, Length: 5}, to, reactor.SendOptions{}))
 		p.closed(t)
@@ -166,7 +166,7 @@ func TestWindowGivenBack(t *testing.T) {
 		for range 300 {
 			round()
 		}
-		// The soft device makes two objects for each bind.
+		// The soft device allocates two objects for each bind.
 		require.LessOrEqual(t, testing.AllocsPerRun(300, round), 2.0)
 		require.NoError(t, failed)
 		require.EqualValues(t, 7, shown.Bytes()[5])
