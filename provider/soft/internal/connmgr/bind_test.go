@@ -18,7 +18,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// at returns an address with the port of the bound ID.
+// at returns an address with the port to which the parameter port is bound.
 func at(addr string, port *cm.ID) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(addr), port.LocalAddr().Port())
 }

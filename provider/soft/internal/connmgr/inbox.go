@@ -62,9 +62,9 @@ const (
 	// maxMessages is the largest number of queued jobs of the kind jobMessage. When that many
 	// are queued, new ones are dropped, and the peer retransmits its messages. Arbitrary.
 	maxMessages = 1024
-	// requestBatch is the largest number of requests that takeBatch() returns. It is much
-	// smaller than the number of datagrams that madPort.OnReady reads. So the socket does not
-	// fill up with requests, and datagrams of connections wait only a short time in it.
+	// requestBatch is the largest number of requests that takeBatch() returns. It is
+	// much smaller than the number of datagrams that madPort.OnReady reads. So a flood
+	// of requests does not fill the socket.
 	requestBatch = 16
 )
 

@@ -16,7 +16,7 @@ import (
 // rate.
 type answerLimit struct {
 	seed maphash.Seed
-	// time of the first call of allow(), at which the times in the rates begin
+	// time of the first call of allow(); zero of the times in the rates
 	start   time.Time
 	total   answerRate
 	sources [answerBuckets]answerRate
@@ -30,7 +30,8 @@ const (
 	// answersPerAddress is the largest number of answers in one second to one source. A
 	// source is an IPv4 address or an IPv6 prefix.
 	answersPerAddress = 256
-	// answerBuckets is the number of answerRates for sources.
+	// answerBuckets is the number of elements in answerLimit.sources. Sources with the
+	// same hash share an element.
 	answerBuckets = 4096
 )
 

@@ -73,7 +73,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 	})
 }
 
-// madListener.waiting has a request until the channel handles it.
+// A request stays in madListener.waiting until the channel handles it.
 func TestWireCMWaitingRequests(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

@@ -17,8 +17,8 @@ import (
 // Values of fields in the messages that this side sends. Times are codes of five bits;
 // see codeTime.
 const (
-	// responseTimeout is the code of 1.07 s. A REQ announces it as the time in which each
-	// side must answer a message.
+	// responseTimeout is the code of the time in which each side must answer a message:
+	// 1.07 s. The REQ announces it.
 	responseTimeout = 18
 	// maxCMRetries is the number of retransmissions that a REQ announces. It is the largest
 	// value of this field of 4 bits.

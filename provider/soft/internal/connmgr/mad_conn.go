@@ -53,7 +53,7 @@ type madConn struct {
 	// largestMTU is the path MTU of the first REQ that this side has sent; else 0.
 	largestMTU verbs.MTU
 	bound      boundConn // the local queue pair and its binding
-	binding    Binding   // the value to which bound.binding points; set by attach
+	binding    Binding   // set by attach; bound.binding points to it
 	lastTID    uint64    // transaction ID of the peer's last DREQ
 
 	listener *madListener // listener that has received the request; nil on the active side
@@ -199,8 +199,8 @@ func (c *madConn) usesDatagrams() bool { return true }
 // wire path.
 func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
-// stopDelivery implements cmConn. The madConn still answers retransmissions of the peer.
-// If the connection has ended, the peer may now use its queue pair in another request.
+// stopDelivery implements cmConn. The madConn continues to answer retransmissions of the
+// peer. If the connection has ended, the peer may use its queue pair in another request.
 func (c *madConn) stopDelivery() {
 	c.state = madAnswering
 	c.retransmit.stop()

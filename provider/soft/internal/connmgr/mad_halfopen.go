@@ -101,7 +101,7 @@ func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) 
 	return nil, true
 }
 
-// oldestOf returns the first connection of a list that is ordered by age and not empty.
+// oldestOf returns the first connection of the list byAge, which must not be empty.
 func oldestOf(byAge *list.List) *halfOpen { return byAge.Front().Value.(*halfOpen) }
 
 func (s *halfOpenSource) oldest() *halfOpen { return oldestOf(&s.byAge) }

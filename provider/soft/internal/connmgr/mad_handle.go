@@ -8,8 +8,7 @@ import (
 )
 
 // enqueueMAD queues a job that calls handleMAD for a datagram. The caller holds the
-// multiplexer's lock. It can not call handleMAD directly, because handleMAD takes this
-// lock itself.
+// multiplexer's lock, so it must not call handleMAD, which takes the same lock.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
 	kept := *m
 	c.received++

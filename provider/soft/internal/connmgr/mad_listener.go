@@ -66,7 +66,8 @@ func (l *madListener) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = l.watch.move(to, l.ch) // The old channel watches for address changes again.
+			// puts the watch for address changes back to the old channel
+			_ = l.watch.move(to, l.ch)
 			return err
 		}
 	}

@@ -111,8 +111,8 @@ func TestWireCMSmallerMTULost(t *testing.T) {
 	w.quiet()
 }
 
-// If the REJ names no valid path MTU, the client tries all smaller ones. The error names
-// the largest and the smallest path MTU that the client has tried.
+// If a REJ of the path MTU names no valid path MTU, the client tries all smaller values.
+// The client's error names the largest and the smallest value that it has tried.
 func TestWireCMNoMTU(t *testing.T) {
 	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
 		w := newMADSim(t)

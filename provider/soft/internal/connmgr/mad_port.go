@@ -103,7 +103,7 @@ type madPort struct {
 	mux   *madMux
 	local netip.Addr
 	mtu   verbs.MTU // path MTU of the interface of the address; see mtuTo
-	refs  int       // number of calls of madMux.open less the number of calls of close
+	refs  int       // references: number of calls of madMux.open without a call of close
 	// requests handles the socket from which requests are sent. It is nil until
 	// openRequestPort has opened this socket. It is written with the multiplexer's lock held.
 	requests atomic.Pointer[requestPort]

@@ -43,8 +43,9 @@ func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
 	return &r.buckets[hashSource(r.seed, key.from)%refusedBuckets]
 }
 
-// add stores the answer to a refused request, for the time during which the peer may
-// retransmit the request. The number in key is the peer's communication ID.
+// add stores the answer to a refused request. The answer expires after requestTimeout,
+// when the peer no longer retransmits the request. The number in the parameter key is
+// the peer's communication ID.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p := r.bucket(key)
 	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}

@@ -145,8 +145,9 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// The client drops a REP with the peer's communication ID of another connection. If a REP
-// has the peer's queue pair of another connection, that connection ends as stale.
+// A REP may have the peer's communication ID of another connection. In this case the
+// client drops it. If a REP has the peer's queue pair of another connection, the other
+// connection ends as stale.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }

@@ -168,7 +168,7 @@ func (c *madConn) releaseAddr() {
 }
 
 // endHalfOpen removes a connection from the halfOpenTable of its listener. The caller
-// holds the multiplexer's lock, and then sets the new state.
+// holds the multiplexer's lock, and must set a new state.
 func (c *madConn) endHalfOpen() {
 	switch c.addr {
 	case addrHalfOpen:

@@ -56,9 +56,9 @@ type qpParams struct {
 // sharedMemory has the fields of a REQ or REP that only the local path uses.
 type sharedMemory struct {
 	shard shm.ShardID // shard of the sender's queue pair
-	// The following fields are set only in a REP. segment is the segment that the sender has
-	// chosen, and side is the side of it that the sender uses; see shm.End. passed is true if
-	// descriptors of the segment come with the REP.
+	// The fields segment, side and passed are set only in a REP. segment is the number
+	// of the chosen segment, and side is the sender's side of it; see shm.End. passed is
+	// true if descriptors of the segment come with the REP.
 	segment uint64
 	side    uint8
 	passed  bool
@@ -71,8 +71,8 @@ type reqMsg struct {
 	retry   uint8 // retry count for both queue pairs, 3 bits
 	private []byte
 
-	// The fields mtu, ackTimeout and tos are used only on the wire path. The field
-	// ackTimeout is the ACK timeout of the passive side's queue pair, a code of 5 bits.
+	// The fields mtu, ackTimeout and tos are used only on the wire path. ackTimeout is
+	// the ACK timeout of the passive side's queue pair, a code of 5 bits.
 	mtu        verbs.MTU
 	ackTimeout uint8
 	tos        uint8
@@ -98,7 +98,7 @@ type rtuMsg struct{}
 // rejMsg (REJ) refuses a REQ or a REP, or cancels a REQ.
 type rejMsg struct {
 	reason cm.RejectReason
-	// true if the application has refused; false if the system has refused
+	// true if the sender's application has refused; false if its system has refused
 	byApplication bool
 	private       []byte // private data of the sender's application
 	// cause explains the refusal to the application of the receiver. It is not part of the

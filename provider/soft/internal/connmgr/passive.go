@@ -46,8 +46,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 		}
 	}
 	if i.pendingRequests >= i.backlog {
-		// While the backlog is full, connection requests wait or are dropped, so this is a SIDR
-		// request. The kernel refuses it with the same status.
+		// This is a SIDR request, because connection requests wait or are dropped while
+		// the backlog is full. The kernel refuses a SIDR request with the same status.
 		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
 		return nil
 	}

@@ -15,8 +15,8 @@ import (
 // for the message m.
 func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
 
-// lend calls a function with n bytes of private data, overwrites these bytes after the
-// call, and returns a copy of the original ones.
+// lend passes n bytes of private data to call(), overwrites them after the call, and
+// returns a copy of the original bytes.
 func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	t.Helper()
 	want = bytes.Repeat([]byte{'x', 0}, n)[:n]

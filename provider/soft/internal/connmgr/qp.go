@@ -64,8 +64,7 @@ func (i *id) connectQP() error {
 	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
 }
 
-// qpToRTS moves a queue pair into the state first, and then into each following state up
-// to last.
+// qpToRTS moves a queue pair to the states from first to last, one after another.
 func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	attr := &i.ch.Load().attr
 	for state := first; state <= last; state++ {

@@ -21,7 +21,7 @@ func TestPlaceDatagramQP(t *testing.T) {
 		port     *madPort // field madPort of the ID: not nil if the ID uses the wire path
 		conn     cmConn
 		at       netip.Addr // address that ReceiveAt must get
-		optional bool       // true if CreateQP must ignore an error of ReceiveAt
+		optional bool       // true if CreateQP must succeed even if ReceiveAt fails
 	}{
 		"wire path only":              {wireOnly: true, local: own, at: own},
 		"wire path only, on loopback": {wireOnly: true, local: loopback, at: loopback},

@@ -22,7 +22,7 @@ func eachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
 func TestNoListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
-		bound := s.ID(ps) // not listening
+		bound := s.ID(ps) // This ID does not listen.
 		require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 		for _, dst := range []netip.AddrPort{
 			bound.LocalAddr(),

@@ -11,9 +11,9 @@ import (
 // maxRequests is the largest number of jobs in a requestQueue. Arbitrary.
 const maxRequests = 1024
 
-// A requestQueue has the queued jobs for requests. Each source has a queue of its own,
-// and take() takes one job from each queue in turn. So a source with few requests waits
-// only for one request of each other source.
+// A requestQueue has the queued jobs for requests. Each source has a queue of its own.
+// take() takes one job from each queue in turn, so a source with few requests is not
+// delayed by the many requests of another.
 type requestQueue struct {
 	sources map[netip.Addr]*requestSource // sources with jobs, by requestSource.key
 	turns   list.List                     // sources with jobs as *requestSource, the next one first

@@ -125,7 +125,7 @@ func (s *party) OpenChannel() (cm.TransportChannel, error) {
 }
 
 // awaitCount waits until a counter has at least the given value. The test fails if an
-// event arrives in the meantime.
+// event arrives before.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
 	for s.counted()[name] < value {

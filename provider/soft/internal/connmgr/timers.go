@@ -16,12 +16,13 @@ const (
 )
 
 // ackTimeoutCode returns the code of the local ACK timeout: twice the packet lifetime
-// plus the ACK delay of the responder (IBTA vol. 1, 12.7.34; rdma_accept(3)). All times
-// are codes. The sum is rounded to a code in the same way as in the kernel.
+// plus the ACK delay of the responder (IBTA vol. 1, 12.7.34; rdma_accept(3)). Both
+// parameters are codes of times. The sum is rounded to a code in the same way as in the
+// kernel.
 func ackTimeoutCode(lifetime, delay uint8) uint8 {
 	long, short := max(lifetime+1, delay), min(lifetime+1, delay)
 	if short+1 >= long {
-		// The sum is at least 1.5 times its larger term. The kernel then rounds up.
+		// The sum is at least 1.5 times its larger term, so the kernel rounds it up.
 		long++
 	}
 	return min(long, verbs.MaxTimerCode)

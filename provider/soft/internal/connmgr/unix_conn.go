@@ -31,7 +31,7 @@ type unixConn struct {
 	connected bool // true if fd is connected to the peer
 
 	bound   boundConn // the local queue pair and its binding
-	binding Binding   // the value to which bound.binding points; set by attach
+	binding Binding   // set by attach; bound.binding points to it
 
 	// state of the search for the listener; nil on the passive side, and when the search
 	// has ended
@@ -39,7 +39,7 @@ type unixConn struct {
 
 	// Descriptors that have arrived with a REP, or that will be sent with a REP.
 	passed []int
-	// fields about shared memory in the peer's REQ or REP
+	// description of the shared memory in the peer's REQ or REP
 	peerShared sharedMemory
 	chosen     *shm.End // shared memory that this side has chosen for its REP, or nil
 	// ownShard is the shard of the queue pair that this side's REQ names. It is valid while

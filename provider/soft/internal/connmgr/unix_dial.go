@@ -115,8 +115,8 @@ func (d *localDial) run() error {
 	return nil
 }
 
-// try connects to a name. If the user who listens there is not allowed, try sends nothing
-// and returns a *cm.UserError.
+// try connects to the listener with a name. If the user of the listener is not allowed,
+// try sends nothing and returns a *cm.UserError.
 func (d *localDial) try(name string) error {
 	if err := d.openSocket(); err != nil {
 		return err
@@ -156,9 +156,9 @@ func (d *localDial) openSocket() (err error) {
 	return err
 }
 
-// replaceSocket replaces the socket by a new one with the same name, because the old one
-// is connected to a process of a wrong user. If another process takes the name before the
-// new socket has it, the dial fails.
+// replaceSocket closes the connected socket and makes a new one with the same name. It
+// is called if the user of the listener is not allowed. If another process takes the
+// name first, the dial fails.
 //
 // ForkLock ensures that no new child process keeps the old socket open.
 func (d *localDial) replaceSocket() error {

@@ -68,7 +68,7 @@ func squatFull(t *testing.T, names string) {
 	peerproc.Linger()
 }
 
-// squatBound binds the names without listening.
+// squatBound binds a socket to each of the names. The sockets do not listen.
 func squatBound(t *testing.T, names string) {
 	squat(t, names, func(int) {})
 	peerproc.Linger()
@@ -231,8 +231,8 @@ func descriptorsOf(i *id) (fds []int) {
 	return fds
 }
 
-// resolvedWithoutListener makes an ID that has resolved an address where no process
-// listens. The ID listener in the result reserves this address.
+// resolvedWithoutListener returns an ID that has resolved an address where no process
+// listens. The Reservation reserves this address.
 func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostport.Reservation) {
 	client = newParty(t)
 	listener, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false, hostport.EphemeralPorts)

@@ -47,8 +47,8 @@ const (
 	// clientTimeout is the longest wait for a client's request. Clients of this package send
 	// it at once. The number is arbitrary.
 	clientTimeout = 5 * time.Second
-	// pauseTime is how long a listener accepts no clients when descriptors are lacking. The
-	// number is arbitrary.
+	// pauseTime is the time for which a listener accepts no clients after an error of
+	// accept(2), such as a lack of descriptors. Arbitrary.
 	pauseTime = 100 * time.Millisecond
 	// acceptBatch is the largest number of clients that one call of OnReady accepts. The
 	// number is arbitrary.
@@ -128,8 +128,8 @@ func (l *unixListener) acceptClient(fd int) {
 	c.OnReady(c.fd, unix.EPOLLIN) // Usually the request has already arrived.
 }
 
-// refuseNoResources refuses a client because of a lack of resources, and increments the
-// counter cause. It does not read the client's request.
+// refuseNoResources refuses a client with the reason RejectNoResources, without reading
+// its request. It adds 1 to the counter in the parameter cause.
 func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	m := l.ch.m
 	m.LocalCounts.Inc(cause)

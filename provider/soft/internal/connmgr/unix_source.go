@@ -78,8 +78,8 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// heldByOthers reports whether another user, or a socket that does not listen, has the
-// address without sharing it.
+// heldByOthers reports whether somebody else has the address for itself. This can be
+// another user's listener, or any socket that does not listen.
 //
 // It returns an error if no descriptor is free, or if a listener has a full backlog
 // (EAGAIN).

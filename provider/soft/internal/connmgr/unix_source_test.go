@@ -234,7 +234,7 @@ func peerUncheckedSource(t *testing.T, address string) {
 }
 
 // If no descriptor is free to check the source address, the server refuses the request
-// for lack of resources, and does not take it for forged.
+// with RejectNoResources. It does not count a wrong address.
 func TestSourceOutOfDescriptors(t *testing.T) {
 	for _, c := range []string{"TCP", "UDP", "host"} {
 		t.Run(c, func(t *testing.T) {

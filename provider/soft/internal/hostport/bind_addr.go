@@ -71,7 +71,7 @@ func (s BindAddr) appendName(b []byte) []byte {
 	return b
 }
 
-// sharedInfix stands before the number of an ID on a shared port.
+// sharedInfix is the part of a name before the number BindAddr.Shared.
 const sharedInfix = "/shared/"
 
 // ParseBindAddr returns the BindAddr with the given name. It returns false if no
@@ -86,7 +86,7 @@ func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	}
 	s := BindAddr{ps: ps, Port: uint16(port)}
 	if shares {
-		// The comparison below refuses an invalid number.
+		// The comparison with Name() at the end refuses an invalid number.
 		n, _ := strconv.ParseUint(number, 10, 32)
 		s.Shared = uint32(n)
 	}

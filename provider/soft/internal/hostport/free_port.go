@@ -130,7 +130,7 @@ func (r PortRange) sample(limit int) portSample {
 type portSample struct {
 	port  uint16 // port that next() has reached; valid if next() has returned true
 	ports PortRange
-	at    int // next port, as a number from PortRange.Low on
+	at    int // offset of the next port from PortRange.Low
 	step  int // distance between two ports
 	left  int // number of ports that next() has not reached yet
 }

@@ -41,7 +41,7 @@ func NoDescriptors(err error) bool {
 // MaxDescriptors returns how many descriptors this process may have open
 // (RLIMIT_NOFILE), but at most 1048576.
 func MaxDescriptors() int {
-	// most replaces a larger or infinite limit. Arbitrary.
+	// most is the result for a larger or infinite limit. Arbitrary.
 	const most = 1 << 20
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

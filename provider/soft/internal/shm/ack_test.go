@@ -20,7 +20,8 @@ func TestAckLayout(t *testing.T) {
 	require.EqualValues(t, uint32(math.MaxUint32-1), a.Executed())
 }
 
-// Every NAK value from 0 to 255 is either an RNR NAK, a failed request, or invalid.
+// Every value of an NAK from 0 to 255 has one meaning: an RNR NAK, the reason of a
+// failure, or invalid.
 func TestNAK(t *testing.T) {
 	for v := range 256 {
 		n := shm.NAK(v)

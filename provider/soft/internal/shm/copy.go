@@ -1,7 +1,7 @@
 package shm
 
-// CopyUncached is like the built-in function copy, but stores past the caches if the
-// processor can do that. The destination must not overlap with src.
+// CopyUncached copies like the built-in function copy. If the processor can do that, it
+// stores past the caches. The destination must not overlap with src.
 func CopyUncached(dst, src []byte) int {
 	n := min(len(dst), len(src))
 	done := copyLines(dst[:n], src[:n])

@@ -11,9 +11,9 @@ import (
 // ringByte is the byte that RingDoorbell sends. It is never changed.
 var ringByte = [1]byte{1}
 
-// RingDoorbell wakes the peer. It never blocks. It ignores errors: EAGAIN means that the
-// peer's socket is readable already, and another error that the peer has closed its
-// socket.
+// RingDoorbell wakes the peer. It never blocks, and ignores errors. EAGAIN means that
+// the peer's socket is already readable. Any other error means that the peer has closed
+// its socket.
 func RingDoorbell(fd int) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&ringByte)), 1,
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)

@@ -88,10 +88,12 @@ func closeAll(fds []int) {
 	}
 }
 
-// Pass returns descriptors of the segment and the doorbell for the other side. The
-// caller owns them, and sends them with a REP. Several connections can begin at the same
-// time, and the other side may read their REPs in any order. So each REP comes with
-// descriptors until Confirm is called. Afterwards Pass returns none.
+// Pass returns copies of the descriptors of the segment and of the doorbell for the
+// other side. The caller owns them, and sends them with a REP. After Confirm, Pass
+// returns none.
+//
+// The other side may read the REPs of several connections in any order. So every REP
+// before Confirm comes with descriptors.
 func (e *End) Pass() (fds []int, err error) {
 	e.ends.mu.Lock()
 	defer e.ends.mu.Unlock()

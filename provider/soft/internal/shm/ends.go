@@ -21,7 +21,7 @@ type ShardID struct {
 // A Process identifies a process of this host, as SO_PEERCRED reports it; see unix(7).
 type Process struct {
 	UID uint32
-	PID int32 // 0 if the process is in another PID namespace
+	PID int32 // process ID; 0 if the process is in another PID namespace
 }
 
 // An EndKey says which shards share an End.

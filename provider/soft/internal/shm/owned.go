@@ -18,8 +18,8 @@ type ownedArea struct {
 // has to wait.
 const ownBytes = 4 << 10
 
-// minUncached is the length in bytes from which on storing past the caches is faster than
-// owning the lines first. Measured with streams, on an AMD EPYC of 2022.
+// minUncached is the smallest length in bytes for which storing past the caches is
+// faster than owning the lines first. Measured with streams, on an AMD EPYC of 2022.
 const minUncached = 4 << 10
 
 // sent records that a payload takes the next n bytes of the area.

@@ -52,7 +52,8 @@ func TestOwnLeavesPayloads(t *testing.T) {
 			putArea(t, &out, n, byte(i)|1)
 			queued = append(queued, byte(i)|1)
 		} else if ok && n > SlotPayload {
-			putArea(t, &out, uint32(len(dst)), byte(i)|1) // up to the end of the area
+			// fills the rest of the area; the next payload begins at its start
+			putArea(t, &out, uint32(len(dst)), byte(i)|1)
 			queued = append(queued, byte(i)|1)
 		}
 		for range 20 {

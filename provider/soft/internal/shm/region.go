@@ -23,7 +23,7 @@ import (
 // write to it.
 type Region struct {
 	fd      int
-	mem     []byte // the data and the trailer
+	mem     []byte // mapped memory: the data and the trailer of the region
 	trailer *regionTrailer
 	size    int // size of the data in bytes
 	limit   *RegionLimit

@@ -108,8 +108,8 @@ func (p *Producer) PutSend(to Dest, data []byte, flags fragment.Flags) bool {
 	return true
 }
 
-// addSlot counts s as filled. It also stores word 0 of s, unless s is the first
-// unpublished slot: PublishFirst does that later.
+// addSlot counts s as filled and stores word 0 of s. The first unpublished slot is an
+// exception: PublishFirst stores its word 0.
 func (p *Producer) addSlot(s *slotFrame, op fragment.Op, flags fragment.Flags, to Dest) {
 	p.Tail++
 	word := uint64(uint16(p.Tail)) | uint64(op)<<16 | uint64(flags)<<24 | uint64(to)<<32

@@ -19,9 +19,9 @@ import (
 //	4096  slots 0->1, slots 1->0, payload area 0->1, payload area 1->0
 type Segment struct {
 	FD   int    // descriptor of the segment; -1 after it was closed or taken
-	Mem  []byte // the mapped memory
+	Mem  []byte // mapped memory of the segment; nil after Close
 	geom Geometry
-	maps *MappingLimit // counts this segment while it is mapped
+	maps *MappingLimit // limit in which this segment counts while it is mapped
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	segmentVersion = 3
 	ControlOffset  = 1024 // offset of the control block of side 0
 	ControlStride  = 256  // distance from the control block of side 0 to that of side 1
-	RingsOffset    = 4096 // offset of the first slots
+	RingsOffset    = 4096 // offset of the slots of both rings
 )
 
 // size returns the size of a segment in bytes.

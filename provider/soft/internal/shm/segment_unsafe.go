@@ -19,7 +19,8 @@ func slotsOf(mem []byte) []slotFrame {
 	return unsafe.Slice((*slotFrame)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/SlotSize)
 }
 
-// fetch loads the second cache line of a slot early, because it has most of the payload.
+// fetch loads the second cache line of a slot into the cache. This line has most of the
+// payload, which is read later.
 func (s *slotFrame) fetch() {
 	_ = atomic.LoadUint64((*uint64)(unsafe.Pointer(&s.data[64-4*8])))
 }

@@ -66,7 +66,7 @@ const (
 	Share
 )
 
-// hasAddr reports whether words 2 and 3 of a slot are used.
+// hasAddr reports whether slots of the operation op use the words 2 and 3.
 func hasAddr(op fragment.Op) bool { return op.Remote() || op >= Ready }
 
 // Flags of a slot that only the local path uses.

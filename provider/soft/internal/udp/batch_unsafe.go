@@ -177,7 +177,7 @@ func (b *batch) prepareSend(i, first, count int, dest *destination, segment int)
 // setLength sets how many bytes of buffer i are sent.
 func (b *batch) setLength(i, n int) { b.iovecs[i].SetLen(n) }
 
-// count returns the number of buffers of message i.
+// count returns the number of buffers from which message i is sent.
 func (b *batch) count(i int) int { return int(b.msgs[i].header.Iovlen) }
 
 func (b *batch) swap(i, j int) {

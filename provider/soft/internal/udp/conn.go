@@ -25,8 +25,8 @@ const (
 	// spinPolls is the largest number of times that one call of Poll reads the sockets.
 	// A spinning Poll finds packets that would wait for the next call.
 	spinPolls = 4
-	// A call of PollOverflow or Drain reads no further batch after this number of
-	// packets. So the owner can post receive buffers between the calls.
+	// pollPackets is the number of packets after which a call of PollOverflow or Drain
+	// stops reading. The owner can post receive buffers between two calls.
 	pollPackets = receiveRounds * receiveBatch
 	// packetBufSize is the size in bytes of a packet buffer: whole cache lines.
 	packetBufSize = (wire.MaxPacket + 63) &^ 63
@@ -210,8 +210,8 @@ func (u *localSocket) makeBuffers() {
 	c.spareSender, c.spareReceiver = sender{}, receiver{}
 }
 
-// maxSpareBuffers is how many packet buffers a closed socket keeps as spare memory in
-// each direction. They take 33 KB in each direction. Arbitrary.
+// maxSpareBuffers is the number of packet buffers for each direction that a closed
+// socket keeps as spare memory. They take 33 KB for each direction. Arbitrary.
 const maxSpareBuffers = 8
 
 // spareBuffers keeps the memory of a closed socket for the next one. It does not keep
@@ -353,7 +353,8 @@ func (u *localSocket) OnReady(fd int, _ uint32) {
 // Arm makes the Watcher wake the owner when packets arrive or can be sent. Each socket
 // wakes the owner only once (EPOLLONESHOT), so Arm must be called before each sleep.
 //
-// If a socket has a direct socket, the owner must call Poll before it sleeps.
+// If a localSocket has a direct socket, Arm calls Watcher.Signal, and the owner must
+// call Poll before it sleeps.
 //
 // If the sockets stayed armed, round trips in event mode would take 1.45 times as long;
 // see bench/README.md.

@@ -20,7 +20,8 @@ import (
 var passIdentified = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 0xfff00004},
 	{Code: unix.BPF_MISC | unix.BPF_TAX},
-	// the last 16 bits of the BTH, behind the UDP header
+	// low 16 bits of the PSN: the last two bytes of the BTH, which follows the UDP
+	// header
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 8 + 10},
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_X, Jf: 1},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 16},
@@ -172,7 +173,8 @@ func TestConnectedSocketRefused(t *testing.T) {
 	require.Len(t, r.received().sizes, 2)
 }
 
-// The connected socket is closed if the kernel has refused only the second message.
+// If the kernel accepts the first message and refuses the second one, the sender closes
+// the connected socket.
 func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
@@ -268,7 +270,7 @@ func TestConnectedSocketsAreBounded(t *testing.T) {
 	require.NotContains(t, u.connDests, dests[0].header)
 }
 
-// If a connected socket can not be opened, the destination keeps the shared one.
+// If a connected socket can not be opened, the destination uses the shared socket.
 func TestConnectFails(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	peer := r.to.header.remote

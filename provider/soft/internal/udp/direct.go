@@ -55,7 +55,7 @@ type directSocket struct {
 	state directState
 	wait  int // number of packets from one source that lead from directOff to directOn
 	polls int // number of polls since the last one that has read the first socket
-	// arrival times of the first socket, valid unless the state is directOff
+	// arrival times of the packets at the first socket; not valid in the state directOff
 	times arrivalTimes
 }
 
@@ -84,9 +84,9 @@ func (d *directSocket) begin() {
 	r.fd, r.peer, r.times = fd, source, arrivalTimes{}
 }
 
-// poll is called in each poll, unless the state is directOff. It reads the first socket
-// if it is time to do so, and reports whether it has found packets. If the direct socket
-// is of no more use, poll ends its use.
+// poll is called in each poll of the localSocket, unless the state is directOff. One of
+// firstEvery calls reads the first socket too. If too few packets arrive at the direct
+// socket, poll ends its use. The result is true if poll has found packets.
 func (d *directSocket) poll() (found bool) {
 	u := d.first
 	if d.state == directEnding || u.port.directEnded.Load() || u.recv.receivesHeaders {
@@ -112,16 +112,16 @@ func (d *directSocket) receiveFirst() int {
 	return d.first.recv.receiveFrom(d.first.fd, &d.times, d.first.conn.cfg.Sink)
 }
 
-// receiveHeaders makes the kernel report IP headers at the first socket too. The next
-// poll leads to directOff.
+// receiveHeaders is called when a route wants IP headers. It makes the kernel report
+// them at the first socket. The next poll ends the direct socket.
 func (d *directSocket) receiveHeaders() {
 	if d.state != directOff {
 		receiveHeadersAt(d.first.fd, d.first.port.local)
 	}
 }
 
-// extraSockets returns how many sockets must be read beside the one that
-// receiver.receive reads.
+// extraSockets returns how many sockets must be read in addition to the socket of
+// receiver.receive.
 func (d *directSocket) extraSockets() int {
 	if d.state == directOff {
 		return 0

@@ -25,7 +25,7 @@ type directRig struct {
 	conn  *Conn
 	route Route
 	loop  *loopback
-	got   *basket // what the Conn has received
+	got   *basket // packets that the Conn has received
 }
 
 func newDirectRig(t *testing.T, addr string) *directRig {
@@ -67,8 +67,7 @@ func (r *directRig) peer() *directPeer {
 	return p
 }
 
-// send sends packets to a queue pair of slot 0, and waits until they have arrived. The
-// receiver finds out how the kernel has numbered the identifications.
+// send sends packets to a queue pair of slot 0, and waits until they have arrived.
 func (p *directPeer) send(packets int) {
 	for range packets {
 		q := wire.Build(make([]byte, packetBufSize), wire.SendOnly, 64)

@@ -25,5 +25,5 @@ var passFar = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: interfaceOf},
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: loopbackInterface, Jf: 1},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
-	{Code: unix.BPF_RET | unix.BPF_K, K: 0xffff_ffff}, // The kernel keeps all bytes of the packet.
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0xffff_ffff}, // passes the whole packet
 }

@@ -113,8 +113,8 @@ func (r *ipIDProbe) readID() (uint16, error) {
 		return 0, err
 	}
 	low, err := r.probeByte(0)
-	// The identification of the second probe is one higher. If its low byte is 0, its
-	// high byte is one higher than that of the first probe.
+	// The identification of the second probe is one higher than that of the first. If
+	// the low byte has wrapped around to 0, the high byte is one higher too.
 	if low == 0 {
 		high++
 	}

@@ -32,9 +32,9 @@ const (
 	// state. Several bursts change the state to mergeOn.
 	mergeOff
 	// mergeOn: the kernel may merge packets of equal length and source into one
-	// datagram. Only recvmsg(2) reports the length of the packets, and it takes 170 ns
-	// longer than recvfrom(2). So many calls without merged packets change the state to
-	// mergeOff.
+	// datagram. Only recvmsg(2) reports the length of the merged packets. It takes 170
+	// ns longer than recvfrom(2), so many calls without merged packets change the state
+	// to mergeOff.
 	mergeOn
 )
 

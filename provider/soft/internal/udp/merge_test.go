@@ -104,7 +104,7 @@ func TestReceiverBeginsToMerge(t *testing.T) {
 	require.EqualValues(t, 16*(firstMergeWait+1), r.count(counters.RcvdPkts))
 }
 
-// A damaged packet among merged ones is dropped alone.
+// If one of several merged packets is damaged, only this packet is dropped.
 func TestReceiveMergedDamage(t *testing.T) {
 	r := mergedRig(t)
 	for range 5 {

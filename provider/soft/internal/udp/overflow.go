@@ -36,8 +36,8 @@ type overflowSockets struct {
 	next    int  // index in the field sockets at which the next call of poll() begins
 }
 
-// An overflowSocket is a further receiving socket of a localSocket. It belongs to the
-// shard.
+// An overflowSocket is an additional receiving socket of a localSocket. It belongs to
+// the shard.
 type overflowSocket struct {
 	first    *localSocket
 	fd       int
@@ -104,7 +104,8 @@ func (o *overflowSockets) widen() {
 	o.atLimit = missing <= 0
 }
 
-// mayOpen returns how many more sockets the limits allow. The result may be negative.
+// mayOpen returns the number of overflow sockets that the limits still allow. The result
+// may be negative.
 func (o *overflowSockets) mayOpen() int {
 	size, err := unix.GetsockoptInt(o.first.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || size <= 0 {

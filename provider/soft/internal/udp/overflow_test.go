@@ -109,7 +109,7 @@ func TestOverflowSocketsTakeTurns(t *testing.T) {
 	}
 }
 
-// Drain reads few packets in one call, and in the end empties all sockets.
+// Each call of Drain reads few packets. After several calls, all sockets are empty.
 func TestDrainReadsEverySocket(t *testing.T) {
 	const packets = 2 * receiveBatch
 	f := newFanRig(t, 2*maxReceiveSockets)

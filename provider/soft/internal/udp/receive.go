@@ -144,7 +144,7 @@ func (r *receiver) deliver(b *batch, n int, peer netip.AddrPort, to Sink) (packe
 	for i := range n {
 		data, complete := b.received(i)
 		if !complete {
-			data = nil // check() reports the error.
+			data = nil // nil stands for an incomplete datagram.
 		}
 		segment := 0
 		if b.wantsControl {

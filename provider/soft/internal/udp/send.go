@@ -61,8 +61,8 @@ func (s *sender) reopened(fd int, counts *counters.Set) sender {
 	}
 }
 
-// canSegment reports whether the kernel supports UDP_SEGMENT. The network interface may
-// still not support it; see handleError.
+// canSegment reports whether the kernel supports UDP_SEGMENT. A network interface
+// without support is detected later; see handleError.
 func canSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
@@ -98,8 +98,8 @@ func (s *sender) socketFor(packet int) *connectedSocket {
 	return &s.shared
 }
 
-// blocked is called after flush(). It returns the socket whose packet the kernel has not
-// accepted, or nil if no packet is queued.
+// blocked is called after flush(). It returns the socket of the first packet that the
+// kernel has not accepted. It returns nil if no packet is queued.
 func (s *sender) blocked() *connectedSocket {
 	if s.queued == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (s *sender) flush() {
 }
 
 // handleError handles the error of the message that begins with packet first. It drops
-// packets that can never be sent. It returns true if flush() may go on.
+// packets that can never be sent. It returns true if flush() may send more messages.
 func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {

@@ -22,7 +22,7 @@ func TestMessageForSeveralQueuePairs(t *testing.T) {
 	}
 	for _, c := range []struct {
 		packets []packet
-		want    int // number of messages
+		want    int // number of messages in which the packets are sent
 	}{
 		{[]packet{{1, 0, 64}, {1, 0, 64}}, 1},
 		{[]packet{{1, 0, 64}, {2, 0, 64}}, 2},

@@ -146,8 +146,8 @@ func (r *rig) carry(segment bool, sizes []int) {
 	require.Zero(r.t, r.send.queued)
 }
 
-// If the kernel refuses segments, the sender sends each packet alone. A socket without
-// checksums has no segments.
+// If the kernel refuses UDP_SEGMENT, the sender sends each packet as one message. The
+// kernel refuses it for a socket without checksums.
 func TestSegmentsRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, unix.SetsockoptInt(r.send.shared.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))

@@ -14,6 +14,6 @@ type Watcher interface {
 	Rewatch(fd int, events uint32)
 	// Unwatch undoes Watch. It does nothing if the descriptor is not watched.
 	Unwatch(fd int)
-	// Signal makes the owner drive the Conn again before it sleeps.
+	// Signal makes the owner call Poll before it sleeps.
 	Signal()
 }

@@ -18,7 +18,7 @@ import (
 // verbs.ErrNoResources means that no descriptor is free.
 func New() (int, error) { return NewType(unix.SOCK_SEQPACKET) }
 
-// NewType is New for a socket of another type, such as unix.SOCK_DGRAM.
+// NewType makes a socket of any type, such as unix.SOCK_DGRAM; see New.
 func NewType(kind int) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	return fd, resource.Wrap(err)
@@ -27,8 +27,8 @@ func NewType(kind int) (int, error) {
 // Bind makes a SOCK_SEQPACKET socket with an abstract name. The name begins with '@'.
 func Bind(name string) (int, error) { return BindType(unix.SOCK_SEQPACKET, name) }
 
-// BindType is Bind for another type of socket. Sockets of different types may have the
-// same name.
+// BindType makes a socket of any type with an abstract name; see Bind. Sockets of
+// different types may have the same name.
 func BindType(kind int, name string) (int, error) {
 	fd, err := NewType(kind)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The search prefers the socket that has bound the name to connected sockets.
+// user() prefers a socket that has bound the name to connected sockets.
 func TestDiagSearch(t *testing.T) {
 	for _, c := range []struct {
 		name      string
