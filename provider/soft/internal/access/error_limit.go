@@ -20,8 +20,8 @@ const (
 	// maxAccessWait. Arbitrary.
 	minAccessWait = time.Second
 	maxAccessWait = 10 * time.Minute
-	// accessRecordTTL is how long a source is remembered after its last error or wait.
-	// Arbitrary.
+	// accessRecordTTL is the time for which a source is remembered after its last error
+	// or wait. Arbitrary.
 	accessRecordTTL = 10 * time.Minute
 	// maxAccessSources is the largest number of remembered sources. They take less than
 	// 1 MiB. Arbitrary.

@@ -23,7 +23,8 @@ func (s *party) onlyPorts(first *cm.ID, count int) {
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
 }
 
-// These tests use addresses of their own, where they expect certain ports to be free.
+// The tests below expect certain ports to be free, so they use addresses that no other
+// test uses.
 
 // TestBindAnyClashes runs in a network namespace of its own, so that no other process
 // binds the ports.

@@ -147,8 +147,8 @@ func TestResolveErrors(t *testing.T) {
 	require.ErrorIs(t, resolve(s.ID(cm.TCP), "203.0.113.1:0", "127.0.0.1:7"), cm.ErrAddrNotAvailable)
 	require.Error(t, resolve(s.ID(cm.TCP), "127.0.0.1:0", "[::1]:7"))
 
-	// If the peer is reached only on the wire path, the error of ResolveAddr comes with an
-	// event.
+	// If no route leads to the peer on the wire path, ResolveAddr succeeds, and the
+	// event AddrError has the error.
 	id := s.ID(cm.TCP)
 	require.NoError(t, resolve(id, "127.0.0.1:0", "203.0.113.7:7"))
 	ev := s.Want(cm.AddrError, id)

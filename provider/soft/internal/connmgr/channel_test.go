@@ -59,7 +59,7 @@ func TestChannelAlarm(t *testing.T) {
 			client.Quiet()
 		}
 	}
-	// No timer is running, but the timerfd may still be set.
+	// The timerfd may be set although no timer is running.
 	require.Zero(t, client.tc.timers.Len())
 }
 

@@ -70,9 +70,9 @@ func (i *id) onDREQ() bool {
 	return true
 }
 
-// awaitNotices queues the event Disconnected when all notices have arrived that the peer
-// has sent before its DREQ, or when timerLimit is reached. Until then, it starts the
-// timer, which calls it again after noticeInterval.
+// awaitNotices checks whether all notices have arrived that the peer has sent before its
+// DREQ. If so, or if timerLimit is reached, it queues the event Disconnected. Otherwise
+// the timer calls it again after noticeInterval.
 //
 // The notices say which requests of this side the peer has executed. These requests must
 // complete before the event, because the application flushes the queue pair after the

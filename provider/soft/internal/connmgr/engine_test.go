@@ -28,7 +28,7 @@ func TestAcceptWithoutBinding(t *testing.T) {
 	server.Quiet()
 }
 
-// If Engine.Bind fails on the active side, it answers the REP with a REJ.
+// If Engine.Bind fails on the active side, the active side answers the REP with a REJ.
 func TestREPWithoutBinding(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)

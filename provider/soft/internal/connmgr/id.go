@@ -21,8 +21,8 @@ type id struct {
 	m     *Manager // manager of the channel
 	ps    cm.PortSpace
 	state idState
-	// timer limits the wait for the next message of the peer. In stateDREQArrived it is the
-	// interval of awaitNotices.
+	// timer limits the wait for the next message of the peer. In stateDREQArrived it
+	// runs between two calls of awaitNotices.
 	timer timerheap.Timer
 	// timerLimit is the time beyond which extendTimer does not move the timer. In
 	// stateDREQArrived it is the time at which the wait for notices ends.
@@ -73,7 +73,7 @@ type options struct {
 const (
 	statusSetupFailed = -1 // status of the event ConnectError (rdma_get_cm_event(3))
 
-	// The other statuses are negated error numbers of Linux.
+	// These statuses are negated error numbers of Linux.
 	statusNoDevice = -19  // -ENODEV
 	statusTimedOut = -110 // -ETIMEDOUT
 	statusRefused  = -111 // -ECONNREFUSED
@@ -118,11 +118,13 @@ const (
 	// the DREP. The DREP, a DREQ, a REJ, the timeout, the end of the peer's process and
 	// eviction lead to stateEnded.
 	stateDREQSent
-	// stateDREQArrived means that a DREQ has arrived, and that the application has not been
-	// told. Notices of the peer, which say which requests of this side it has executed, may
-	// still be missing. The timer makes this side look for the notices again. The state
-	// changes to stateDREQReceived when the notices have arrived, and at the latest after
-	// noticeLimit. Disconnect sends a DREP, and leads to stateEnded.
+	// stateDREQArrived means that a DREQ has arrived before notices that the peer has
+	// sent earlier. A notice says which requests of this side the peer has executed. The
+	// application has not been told of the DREQ.
+	//
+	// The timer makes this side look for the notices repeatedly. When they have arrived,
+	// and at the latest after noticeLimit, the state changes to stateDREQReceived.
+	// Disconnect sends a DREP, and leads to stateEnded.
 	stateDREQArrived
 	// stateDREQReceived means that the peer has disconnected, or that its process has ended.
 	// The application gets the event Disconnected. Disconnect sends a DREP, and leads to

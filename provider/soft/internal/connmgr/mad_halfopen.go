@@ -53,7 +53,7 @@ const (
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is the age up to which requests of the same source do not evict a connection.
+// graceTime is the age above which a request may evict a connection of the same source.
 // The number is arbitrary.
 const graceTime = time.Second
 

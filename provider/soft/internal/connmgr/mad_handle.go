@@ -39,8 +39,8 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 	}
 }
 
-// fromPeer reports whether the sender's communication ID in the datagram is that of the
-// peer.
+// fromPeer reports whether the datagram names the peer's communication ID as that of its
+// sender.
 func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
 
 // deliver passes a message to the ID. If the ID accepts the message, the retransmission

@@ -134,7 +134,8 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
 }
 
-// refused passes a port-unreachable error for a request to dst to the client.
+// refused hands the client an ICMP error: port unreachable, for a request to dst. The
+// parameter quoted is the part of the request that the error quotes.
 func (w *madSim) refused(dst netip.Addr, quoted []byte) {
 	mux := w.client.m.mux
 	mux.mu.Lock()

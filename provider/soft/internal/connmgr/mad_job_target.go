@@ -30,7 +30,7 @@ func (t *jobTarget) enqueueRequest(from netip.Addr, run, dropped func()) bool {
 }
 
 // onChannel reports whether the job j may run on the locked channel ch. If the ID has
-// moved to another channel, onChannel returns false and queues the job there.
+// moved to another channel, onChannel queues the job on that channel and returns false.
 func (t *jobTarget) onChannel(ch *channel, j job) bool {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()

@@ -153,7 +153,7 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// watchPort counts one more ID of the channel that uses the port p. The first one makes
+// watchPort counts an ID of the channel that uses the port p. For the first ID, it makes
 // the channel watch p.
 func (ch *channel) watchPort(p *madPort) error {
 	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {

@@ -65,7 +65,8 @@ func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) 
 	case l != nil:
 		return l, 0
 	case otherAddr:
-		// The kernel gives the same reason if a listener has the port on another address.
+		// The listener has this port at another address. The kernel refuses such a REQ
+		// with the same reason.
 		return nil, cm.RejectConsumer
 	}
 	return nil, cm.RejectInvalidServiceID

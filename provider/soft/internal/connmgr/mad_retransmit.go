@@ -34,8 +34,8 @@ type retransmitter struct {
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
 	remaining int           // number of further retransmissions; negative if not limited
-	// Number of further intervals with the limit requestInterval. The limit of later
-	// intervals is maxInterval.
+	// Number of further intervals that are at most requestInterval. Later intervals are
+	// at most maxInterval.
 	fastRemaining int
 	timer         timerheap.Timer
 }

@@ -116,8 +116,8 @@ func TestWireCMRefusals(t *testing.T) {
 	require.Empty(t, s.server.m.mux.conns, "refused requests leave no connection")
 }
 
-// If a listener has the port only on another address, the REJ has the same reason as a
-// refusal by the application. The kernel does the same.
+// If a listener has the port at another address only, the REQ is refused with
+// RejectConsumer, as by the kernel.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)

@@ -60,8 +60,8 @@ type addrValidation struct {
 // trusted reports whether the number of messages to the peer is not limited.
 func (v *addrValidation) trusted() bool { return v.addr == addrAssumed || v.addr == addrValidated }
 
-// maySend reports whether the limit allows to send one message now and reserve more
-// messages later.
+// maySend reports whether one message may be sent now, so that as many messages as the
+// parameter reserve may be sent later.
 func (v *addrValidation) maySend(reserve int) bool {
 	return v.trusted() || v.sent+reserve < amplification*v.received
 }
@@ -113,9 +113,9 @@ func (c *madConn) addHalfOpen() bool {
 	return true
 }
 
-// evict ends a connection that was chosen for eviction, with three exceptions: the
-// address of the peer was validated in the meantime, the connection has already ended, or
-// the application has called Notify.
+// evict ends a connection that was chosen for eviction. It does not end the connection
+// in three cases: the address of the peer is validated by now, the connection has ended,
+// or the application has called Notify.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
 	chosen := c.addr == addrEvicting

@@ -223,8 +223,8 @@ func (w *madSim) listenerOf(l *cm.ID) *madListener {
 	return mux.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
-// A source with MaxConnsPerAddress connections can not open another one until one has
-// ended.
+// A source that has MaxConnsPerAddress connections can open another one only after one
+// of them has ended.
 func TestWireCMAddressFull(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = 1 })
 	l := s.listen(cm.TCP, 0)

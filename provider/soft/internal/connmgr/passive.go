@@ -58,8 +58,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 	return child
 }
 
-// requestFetched removes a request from the backlog of its listener, which then accepts
-// requests again.
+// requestFetched removes the request i from the backlog of its listener. This leaves
+// room in the backlog, so the listener accepts requests.
 func (i *id) requestFetched() {
 	l := i.parent
 	i.parent = nil
@@ -159,7 +159,9 @@ func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool)
 	return &sidrRepMsg{status: status, byApplication: byApplication, private: private}
 }
 
-// onRTU handles an RTU, which confirms the REP. The first RTU after Notify has no effect.
+// onRTU handles an RTU, which confirms the REP. If Notify has established the
+// connection, the first RTU only clears i.notified. onRTU returns false if the state
+// does not allow an RTU.
 func (i *id) onRTU() bool {
 	switch {
 	case i.state == stateREPSent:

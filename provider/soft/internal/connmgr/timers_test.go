@@ -74,7 +74,7 @@ func TestAckTimeoutFollowsDelay(t *testing.T) {
 	require.EqualValues(t, 18, ackTimeoutOf(t, passive))
 }
 
-// outage is how long the network drops all packets in these tests.
+// outage is the time for which the network drops all packets in these tests.
 const outage = 5 * time.Second
 
 // The network drops all packets when a REQ, REP or RTU is sent. The connection is

@@ -45,8 +45,8 @@ const (
 
 func encode(m message) []byte { return encodeTo(make([]byte, maxMessage), m) }
 
-// encodeTo encodes a message like encode, but into b. The capacity of b must be at least
-// maxMessage bytes.
+// encodeTo encodes a message into the memory b. The capacity of b must be at least
+// maxMessage bytes. See encode.
 func encodeTo(b []byte, m message) []byte {
 	b = b[:headerSize]
 	clear(b)

@@ -47,7 +47,7 @@ type unixConn struct {
 	ownShard uint32
 	holds    bool
 
-	admission admission // admission of the client; the zero value on the active side
+	admission admission // admission of the peer; the zero value on the active side
 }
 
 // Indices of the descriptors that come with a REP.

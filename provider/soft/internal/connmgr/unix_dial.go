@@ -32,8 +32,8 @@ type localDial struct {
 	retryTimer timerheap.Timer
 	rounds     int // number of rounds in which all names were tried
 
-	// True for each name that is not tried again, because the user who listens there is not
-	// allowed. The indices are those of hostport.Targets.
+	// True for each name whose listener belongs to a user who is not allowed. Such a
+	// name is not tried again. The indices are those of hostport.Targets.
 	skipped [hostport.MaxTargets]bool
 	// User who listens on the first skipped name, or nil.
 	skippedUser *cm.UserError
@@ -204,8 +204,7 @@ func (d *localDial) sendRequest() error {
 	return nil
 }
 
-// cause returns the reason why the dial has found no listener. It is nil if there is no
-// other reason than that no process listens.
+// cause returns an additional explanation why the dial has found no listener, or nil.
 func (d *localDial) cause() error {
 	switch {
 	case d.skippedUser != nil:

@@ -129,8 +129,8 @@ func TestSource(t *testing.T) {
 }
 
 // If a client shares its source port, and another socket has the port for itself, the
-// listener refuses the client. The listener accepts it if the other socket listens for
-// the same user.
+// listener refuses the client. There is one exception: the other socket listens, and
+// belongs to the client's user.
 func TestSharedSource(t *testing.T) {
 	const src = "127.0.0.1:7471"
 	for _, c := range []struct {
@@ -183,8 +183,8 @@ func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counte
 	require.Equal(t, counted{counter: 1}, server.counted())
 }
 
-// If a client shares its source port, and a process that listens on the port has a full
-// backlog, the client is refused, because the user of that process is unknown.
+// A client that shares its source port is refused if another process listens on this
+// port with a full backlog. The user of that process is not known.
 func TestSharedSourceOfBusyListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		name := "@rdmaloop/1/" + ps.String() + "/127.0.0.1/7471"

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// namePrefix begins the name of every BindAddr. The number is the version of the
-// protocol.
+// namePrefix is the beginning of the name of every BindAddr. It contains the version of
+// the protocol, 1.
 const namePrefix = "@rdmaloop/1/"
 
 // A BindAddr is an address and a port to which a cm.ID is bound.

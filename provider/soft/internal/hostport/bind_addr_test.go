@@ -66,7 +66,7 @@ func TestBindAddrOverlaps(t *testing.T) {
 	}
 }
 
-// Targets returns all addresses that cover the destination.
+// The result of Targets has every BindAddr that covers the destination.
 func TestTargets(t *testing.T) {
 	addrs := []BindAddr{addrAt("127.0.0.1:7"), addrAt("[::1]:7"), addrAt("0.0.0.0:7"), addrAt("[::]:7"), v6OnlyAt("[::]:7"), addrAt("127.0.0.1:8")}
 	for _, at := range []string{"127.0.0.1:7", "[::1]:7"} {

@@ -20,9 +20,9 @@ const (
 	// ports are occupied, only 3 of 100,000 searches fail. A try takes 2 to 30
 	// microseconds.
 	maxPortTries = 1024
-	// maxWildcardTries is how many ports the search on a wildcard tries. Even if 9 of 10
-	// ports are occupied, only 1 of 1,000 searches fails. On a host with thousands of
-	// Unix sockets, a try takes milliseconds.
+	// maxWildcardTries is the largest number of ports that are tried for a wildcard.
+	// Even if 9 of 10 ports are occupied, only 1 of 1,000 searches fails. On a host with
+	// thousands of Unix sockets, a try takes milliseconds.
 	maxWildcardTries = 64
 )
 
@@ -126,7 +126,7 @@ func (r PortRange) sample(limit int) portSample {
 	return p
 }
 
-// A portSample goes through some ports of a range.
+// A portSample iterates over randomly chosen ports of a range.
 type portSample struct {
 	port  uint16 // port that next() has reached; valid if next() has returned true
 	ports PortRange

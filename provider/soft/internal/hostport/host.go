@@ -46,8 +46,8 @@ func OnThisHost(a netip.Addr) (bool, error) {
 	return canBind(a)
 }
 
-// canBind is OnThisHost for kernels that do not report routes. For IPv6 the result can
-// be wrong if net.ipv6.ip_nonlocal_bind is set.
+// canBind does what OnThisHost does, on kernels that do not report routes. For IPv6 the
+// result can be wrong if net.ipv6.ip_nonlocal_bind is set.
 func canBind(a netip.Addr) (bool, error) {
 	if a.IsMulticast() {
 		return false, nil

@@ -57,8 +57,8 @@ func (o *LocalAddrCache) SourceFor(dst netip.Addr, now time.Duration) (netip.Add
 }
 
 // CheckOwn returns cm.ErrAddrNotAvailable if the address does not belong to this host.
-// If the cache says so, CheckOwn asks the kernel again. For the parameter now see
-// Contains.
+// It asks the kernel unless the cache has the address as an address of this host. For
+// the parameter now see Contains.
 func (o *LocalAddrCache) CheckOwn(a netip.Addr, now time.Duration) error {
 	a = a.Unmap()
 	o.prepare(now)

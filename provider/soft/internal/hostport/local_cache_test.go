@@ -25,7 +25,7 @@ func TestLocalAddrCache(t *testing.T) {
 	a := netip.MustParseAddr("203.0.113.7")
 	require.False(t, isLocal(a))
 	require.True(t, isLocal(netip.MustParseAddr("::1")))
-	// The kernel would answer false, so a true answer comes from the cache.
+	// The kernel would answer false, so the answer true comes from the cache.
 	c.known[a] = true
 	require.True(t, isLocal(a))
 	now += localAddrTTL

@@ -88,9 +88,9 @@ const (
 	overShared sharing = true
 )
 
-// reserve reserves s. It ignores clashes with s itself and with the addresses in mine.
-// It first binds the name and then looks for clashes, so of two concurrent calls at most
-// one succeeds.
+// reserve reserves s. It ignores clashes with s itself and with the addresses in the
+// parameter mine. It binds the name before it looks for clashes. So of two concurrent
+// calls for overlapping addresses, at most one succeeds.
 func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
 	r, err := s.bind()
 	if err != nil {

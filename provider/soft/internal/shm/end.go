@@ -14,9 +14,9 @@ type End struct {
 
 	ends *Ends // table that has the end
 	key  EndKey
-	// These fields are guarded by ends.mu. The field users counts bindings and
-	// connections. The field adopted is true if a shard polls the end. The field passed
-	// has the descriptors for the other side until Confirm is called; see Pass.
+	// The mutex of the field ends guards users, adopted and passed. users is the number
+	// of bindings and connections. adopted is true if a shard polls the end. passed has
+	// the descriptors for the other side until Confirm is called; see Pass.
 	users   int
 	adopted bool
 	passed  []int

@@ -248,8 +248,8 @@ func (t *Ends) Unhold(other Process, own uint32) {
 	}
 }
 
-// removeUnused removes an end if nothing uses or keeps it. The caller holds the mutex,
-// and then closes a removed end.
+// removeUnused removes an end that has no users, if no shard polls it and Hold does not
+// keep it. The caller holds the mutex, and must close a removed end.
 func (t *Ends) removeUnused(e *End) (removed bool) {
 	if e.users > 0 || e.adopted || t.isHeld(e) {
 		return false

@@ -118,7 +118,7 @@ func TestClosedEndsAreNotUsed(t *testing.T) {
 	}
 }
 
-// Drop refuses while an end has users or is held.
+// Drop returns false while an end has users or is held.
 func TestDrop(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)
@@ -213,8 +213,8 @@ func TestReleaseWhileHeld(t *testing.T) {
 	s.Release()
 }
 
-// After Forget no new connection uses an end, but a reply that has chosen it still finds
-// it.
+// After Forget, no new connection uses an end. A reply that has chosen the end before
+// can find it.
 func TestForget(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)

@@ -43,8 +43,8 @@ const (
 	// are counted. While a count runs, at most mappingStep more segments may be mapped.
 	// A count of 65,003 mappings took 81 ms on two virtual cores.
 	mappingStep = 1024
-	// mappingPause is the shortest time between two counts if the limit is reached.
-	// Otherwise peers could cause many counts. Arbitrary.
+	// mappingPause is the shortest time between two counts if the limit is reached. It
+	// limits the number of counts that peers can cause. Arbitrary.
 	mappingPause = time.Second
 	// defaultMaxMappings is DEFAULT_MAX_MAP_COUNT of Linux.
 	defaultMaxMappings = 65530

@@ -2,10 +2,11 @@
 
 package shm
 
-// An ownedArea prepares memory of the payload area for the next payloads. A processor
-// can store to a cache line only while its caches own the line. After the consumer has
-// read a payload, it takes time to own the lines again: about as long as their transfer
-// to this processor. So the producer does that in advance, while the shard has no work.
+// An ownedArea makes the caches own memory of the payload area before it is needed. A
+// processor can store to a cache line only while its caches own the line. After the
+// consumer has read a payload, the producer's caches do not own its lines. To own them
+// takes about as long as their transfer to this processor. The producer does that while
+// the shard has no work.
 type ownedArea struct {
 	due  bool   // true if OwnNext has work
 	last uint32 // value of Producer.areaTail when OwnNext was called last

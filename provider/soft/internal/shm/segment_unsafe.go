@@ -14,7 +14,7 @@ func controlAt(mem []byte) *ControlBlock {
 	return (*ControlBlock)(unsafe.Pointer(unsafe.SliceData(mem)))
 }
 
-// slotsOf returns the slots of a ring, which are in mem.
+// slotsOf returns the memory mem as the slots of a ring.
 func slotsOf(mem []byte) []slotFrame {
 	return unsafe.Slice((*slotFrame)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/SlotSize)
 }

@@ -77,7 +77,7 @@ type localSocket struct {
 	port  *localPort
 	fd    int
 	users int // number of open routes that use the socket
-	// Destinations of RC connections and of UD queue pairs.
+	// destinations of RC connections (connDests) and of UD queue pairs (udDests)
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
 	// Largest number of connected sockets. Destinations beyond this number in connDests
@@ -196,8 +196,8 @@ func (u *localSocket) join() (err error) {
 	return nil
 }
 
-// makeBuffers makes the sender and the receiver. It uses the spare memory, if there is
-// some.
+// makeBuffers makes the sender and the receiver. It uses spare memory if the Conn has
+// any.
 func (u *localSocket) makeBuffers() {
 	c := u.conn
 	if c.spareSender.batch == nil {
@@ -317,7 +317,7 @@ func (c *Conn) PollOverflow() {
 	c.Flush()
 }
 
-// poll receives some packets, and reports whether there were any. It sets
+// poll receives some packets, and reports whether it has found packets. It sets
 // sender.mayConnect unless sender.connectDisabled is true.
 func (u *localSocket) poll() (found bool) {
 	u.send.mayConnect = !u.send.connectDisabled

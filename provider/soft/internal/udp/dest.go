@@ -50,8 +50,8 @@ func (d *destination) peer() netip.AddrPort {
 	return netip.AddrPortFrom(d.header.remote, d.local.Port())
 }
 
-// countPacket counts a queued packet. After enough packets it opens the connected socket
-// and returns true, but only if mayConnect is true.
+// countPacket counts a queued packet. If mayConnect is true, it opens the connected
+// socket after enough packets, and returns true.
 func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {
 		if d.untilConnect--; d.untilConnect == 0 {

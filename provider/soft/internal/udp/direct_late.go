@@ -13,7 +13,7 @@ import (
 )
 
 // A lateDatagram is a datagram that waited in a direct socket when another goroutine
-// replaced that socket. The shard receives it when it ends the use of the direct socket.
+// replaced the socket. The shard delivers it after the end of the direct socket.
 type lateDatagram struct {
 	data    []byte // data of one packet, or of several merged packets
 	segment int    // length in bytes of each merged packet, or 0 if the datagram is one packet

@@ -274,7 +274,8 @@ func TestDirectSocketHeaders(t *testing.T) {
 	require.EqualValues(t, 8, r.route.socket.recv.from.header.TrafficClass)
 }
 
-// Merged packets arrive through a direct socket, and when it ends.
+// Merged packets arrive through a direct socket. Merged packets that wait there when it
+// ends arrive too.
 func TestDirectSocketMerges(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()

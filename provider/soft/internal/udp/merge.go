@@ -6,14 +6,17 @@ import "golang.org/x/sys/unix"
 
 const (
 	// mergedBatch is the largest number of datagrams that one system call receives while
-	// the kernel merges packets. Their buffers fit into the cache of a processor.
+	// the kernel merges packets. The buffers of as many datagrams fit into the cache of
+	// a processor.
 	mergedBatch = 4
 	// mergedBufSize is the size in bytes of a buffer for merged packets. It is the
 	// largest length of an IP packet.
 	mergedBufSize = 1 << 16
-	// A batch of at least manyDatagrams datagrams counts as a burst. Arbitrary.
+	// manyDatagrams is the smallest number of datagrams in a batch that counts as a
+	// burst. Arbitrary.
 	manyDatagrams = 4
-	// The kernel begins to merge packets after this number of bursts. Arbitrary.
+	// firstMergeWait is the number of bursts after which merging begins for the first
+	// time. Arbitrary.
 	firstMergeWait = 16
 	// maxMergeWait limits merging.wait. Arbitrary.
 	maxMergeWait = 1 << 16
@@ -41,10 +44,10 @@ const (
 // A merging decides when the kernel merges the packets of a socket.
 type merging struct {
 	state mergeState
-	// In mergeOff: number of bursts. In mergeOn: number of calls in a row that have
-	// found no merged packets.
+	// number of bursts in the state mergeOff; number of calls in a row without merged
+	// packets in the state mergeOn
 	calls int
-	wait  int // number of bursts after which merging begins, from firstMergeWait to maxMergeWait
+	wait  int // number of bursts that lead from mergeOff to mergeOn
 }
 
 // canMerge reports whether the kernel can merge the packets of the socket fd. It turns
@@ -81,8 +84,8 @@ func (m *merging) received(datagrams, packets int) (changed bool) {
 	return m.stop(m.calls >= maxUnmergedCalls)
 }
 
-// stop changes the state from mergeOn to mergeOff, if the parameter now is true. Merging
-// begins again only after twice as many bursts as before.
+// stop changes the state from mergeOn to mergeOff. It does nothing if the parameter now
+// is false. The number of bursts before merging begins again is doubled.
 func (m *merging) stop(now bool) (changed bool) {
 	if !m.enter(mergeOff, now) {
 		return false

@@ -14,13 +14,14 @@ import "golang.org/x/sys/unix"
 // drops packets.
 const (
 	// maxReceiveSockets is the largest number of sockets of a shard on one address. With
-	// 64 connections, each connection has a socket of its own on average.
+	// 64 connections, the average is one connection for each socket.
 	maxReceiveSockets = 64
 	// receiveMemory is the largest size in bytes of all receive buffers of a shard on
 	// one address. Arbitrary.
 	receiveMemory = 32 << 20
-	// After this number of full polls in a row, the shard asks the kernel how many
-	// packets were dropped. These polls have read 128 packets.
+	// fullPollsBeforeCheck is the number of full polls in a row after which the shard
+	// asks the kernel for the number of dropped packets. These polls have read 128
+	// packets.
 	fullPollsBeforeCheck = 2
 )
 

@@ -28,7 +28,7 @@ type receiver struct {
 	full    bool    // true if the last call has filled its batch; more datagrams may wait
 	packets int     // number of packets that the last successful call has found
 	from    *source // source of the packet received last
-	// number of packets since the source has changed, without those of the batch in which
+	// number of packets since the source has changed; includes the whole batch in which
 	// it has changed
 	sameSource int
 	// Source to which the socket fd is connected. It is not valid if the socket is not
@@ -72,8 +72,8 @@ func (r *receiver) reopened(fd int, local netip.AddrPort, counts *counters.Set) 
 	}
 }
 
-// mayMerge allows the receiver to let the kernel merge packets. The function owns
-// reports whether packets for a queue pair arrive at this receiver.
+// mayMerge allows the kernel to merge packets for this receiver. The parameter owns is
+// stored in the field owns.
 func (r *receiver) mayMerge(owns func(qpn uint32) bool) {
 	r.owns = owns
 	r.merging = merging{wait: firstMergeWait}
@@ -124,8 +124,8 @@ func (r *receiver) changeMerging() {
 	}
 }
 
-// receiveFrom reads a batch from another socket than that in the field fd. The parameter
-// times has the arrival times at that socket.
+// receiveFrom reads a batch from the socket in its parameter fd, not from r.fd. The
+// parameter times has the arrival times at that socket.
 func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	n = r.batch.receive(fd)
 	if n > 0 {
@@ -196,8 +196,8 @@ func (r *receiver) deliverPacket(data []byte, at netip.AddrPort, to Sink) (taken
 	}
 	r.counts.Inc(counters.RcvdNoQPErr)
 	if r.merging.state == mergeOn && !r.owns(p.BTH().DestQP()) && r.merging.stop(true) {
-		// A network card has merged packets for several shards. The kernel has passed
-		// all of them to the shard of the first packet.
+		// A network card has merged packets for several shards into one datagram, and
+		// the kernel has passed the datagram to the shard of the first packet.
 		r.changeMerging()
 	}
 	return false

@@ -124,7 +124,7 @@ func (s *sender) flush() {
 			break
 		}
 		if err == nil && sent < messages && out.countsIDs && !out.full() {
-			// After a refused message the next identification is unknown, so the
+			// The identification of the message after a refused one is unknown, so the
 			// connected socket is closed.
 			s.dests[first].disconnect()
 		}
@@ -156,8 +156,8 @@ func (s *sender) handleError(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages from the queued packets, beginning with index first. It ends at
-// a packet for another socket. It returns the number of messages.
+// gather makes messages from the queued packets, beginning with index first. It stops
+// before the first packet that out does not send. It returns the number of messages.
 func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
 		n := s.segmentsFrom(first)
@@ -197,7 +197,7 @@ func (s *sender) segmentsFrom(first int) int {
 	return n
 }
 
-// oneReceiver reports whether one socket of the peer receives two queued packets.
+// oneReceiver reports whether two queued packets go to the same socket of the peer.
 func (s *sender) oneReceiver(i, j int) bool {
 	return s.dests[i] == s.dests[j] && (s.packets[i].BTH().DestQP() == s.packets[j].BTH().DestQP() ||
 		s.peerSockets[i] != 0 && s.peerSockets[i] == s.peerSockets[j])

@@ -77,8 +77,7 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	if err := unix.SetsockoptInt(fd, level, option, discover); err != nil {
 		return fmt.Errorf("IP_MTU_DISCOVER: %w", err)
 	}
-	// Otherwise other sockets of this host would receive the multicast packets that this
-	// socket sends.
+	// Multicast packets of this socket must not reach other sockets of this host.
 	loop := unix.IP_MULTICAST_LOOP
 	if local.Addr().Is6() {
 		loop = unix.IPV6_MULTICAST_LOOP

@@ -17,7 +17,7 @@ const maxSources = 4096
 type source struct {
 	at     netip.AddrPort
 	flow   wire.Flow
-	idents wire.IdentWindow // recent identifications over IPv4
+	idents wire.IdentWindow // window of recent IP identifications; used over IPv4
 	header Header           // header of the packet received last from the source
 	// true if sources.known has this source
 	kept bool

@@ -42,7 +42,7 @@ func BindType(kind int, name string) (int, error) {
 }
 
 // IsBound reports whether a SOCK_SEQPACKET socket has the name. It tries to bind the
-// name, and returns any error other than EADDRINUSE.
+// name. EADDRINUSE means true, and any other error is returned.
 func IsBound(name string) (bool, error) {
 	fd, err := Bind(name)
 	switch {
