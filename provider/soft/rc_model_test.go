@@ -43,7 +43,7 @@ type modelOp struct {
 	op       verbs.Opcode
 	size     int
 	signaled bool
-	before   uint64 // the peer's word before this atomic: the atomic's result
+	before   uint64 // expected result of an atomic: value of the peer's word before it
 }
 
 const (

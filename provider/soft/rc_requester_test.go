@@ -11,7 +11,7 @@ import (
 func TestRCRequesterPositions(t *testing.T) {
 	var r rcRequester
 	r.sent(1, true)
-	r.sent(8, true) // a READ whose response has 8 packets
+	r.sent(8, true) // A READ whose response has 8 packets was sent.
 	require.Equal(t, rcRequester{seq: 9, sentEnd: 9}, r)
 	r.acknowledge(3)
 	require.EqualValues(t, 6, r.unacked())

@@ -16,7 +16,7 @@ type respResource struct {
 	start   uint64 // sequence of the first packet of the pending response
 	next    uint64 // sequence of the next packet of the pending response
 	end     uint64 // sequence of the last packet of the pending response
-	// for a READ: memory that is still to be sent
+	// for a READ: part of the memory that was not sent yet
 	unsent memoryRange
 }
 

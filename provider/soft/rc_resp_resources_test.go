@@ -33,7 +33,7 @@ func TestWireAllowedReads(t *testing.T) {
 		p.wantResponse("", wire.ReadResponseOnly, seq)
 		p.wantResponse("", wire.ReadResponseOnly, seq+1)
 	}
-	// Late duplicates of the last two requests.
+	// Duplicates of the last two requests arrive late.
 	p.deliver(p.read(18, 0, 10), p.read(19, 0, 10))
 	p.send(p.read(20, 0, 10), p.read(21, 0, 10))
 	p.wantResponse("", wire.ReadResponseOnly, 20)

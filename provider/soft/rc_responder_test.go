@@ -49,8 +49,8 @@ func TestRCResponderNAKStates(t *testing.T) {
 	require.Equal(t, nakNone, r.nakState)
 }
 
-// onDuplicate returns true if the first duplicate arrives once more. After a new
-// request, another packet can be the first duplicate.
+// onDuplicate returns true if the packet that was the first duplicate arrives once more.
+// Each new request makes it forget the first duplicate.
 func TestRCResponderDuplicates(t *testing.T) {
 	r := newRCResponder()
 	require.False(t, r.onDuplicate(0))

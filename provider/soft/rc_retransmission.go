@@ -30,9 +30,9 @@ const (
 type timerAction uint8
 
 const (
-	timerRestart timerAction = iota // There was progress; a new period begins.
-	timerWait                       // There was no progress, but the ACK timeout has not passed.
-	timerExpired                    // There was no progress during the ACK timeout.
+	timerRestart timerAction = iota // begin a new period, because there was progress
+	timerWait                       // wait, because the ACK timeout has not passed
+	timerExpired                    // retry, because there was no progress during the ACK timeout
 )
 
 // retransmission decides when a requester sends packets again. Before use, its timer has
@@ -130,8 +130,8 @@ func (c *rcConn) onLoss() {
 // retransmit counts a loss, and goes back to the oldest unacknowledged packet.
 func (c *rcConn) retransmit(to recovery) {
 	c.q.shard.counts.Inc(counters.CompleterRetryErr)
-	// Perhaps PeerSocket is out of date, and packets have reached another shard of the
-	// peer.
+	// PeerSocket may be out of date, so that packets reach a wrong shard of the peer. The
+	// value 0 means that it is unknown.
 	c.to.PeerSocket = 0
 	c.cong.shrink(c.cong.inFlight)
 	c.retry.goBack(to)

@@ -207,8 +207,8 @@ func TestWireReceiverNotReady(t *testing.T) {
 	for range 2 {
 		p.send(p.syndrome(wire.RNRNAK(code), 1))
 		p.post(3, verbs.OpSend, 1)
-		// After the RNR NAK, a sequence NAK arrives. The requester still waits for the
-		// RNR timer.
+		// A sequence NAK that arrives after the RNR NAK does not end the wait for the RNR
+		// timer.
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.advance(wait - 1)
 		p.wantQuiet("the RNR timer has not fired")
@@ -241,7 +241,7 @@ func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = 10, 0 })
 	p.post(1, verbs.OpSend, 1)
 	p.out = nil
-	p.send(p.syndrome(wire.RNRNAK(0), 0)) // The timer code 0 means 655 ms.
+	p.send(p.syndrome(wire.RNRNAK(0), 0)) // The RNR timer code 0 means 655 ms.
 	for range 100 {
 		p.advance(verbs.AckTimeout(10))
 	}
@@ -303,7 +303,7 @@ func newRetransmission() (r *retransmission, now *time.Duration) {
 
 // If there is no progress, the timer expires after the ACK timeout, at the fourth check.
 func TestRetransmissionTimer(t *testing.T) {
-	const code = 10 // an ACK timeout of 4.2 ms
+	const code = 10 // code of an ACK timeout of 4.2 ms
 	r, now := newRetransmission()
 	r.start(code)
 	for _, want := range []timerAction{timerWait, timerWait, timerWait, timerExpired} {

@@ -24,7 +24,7 @@ type simCase struct {
 	seeds int
 	net   func(*rand.Rand) netsim.Config
 	attr  func(*rand.Rand, *verbs.QPAttr)
-	fails bool // whether a connection must fail; if false, none may fail
+	fails bool // true: a connection must fail; false: no connection may fail
 }
 
 func fraction(r *rand.Rand, most float64) float64 { return r.Float64() * most }

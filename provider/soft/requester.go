@@ -9,8 +9,8 @@ import (
 // requester is the sending half of a queue pair. It chooses the request to be sent next,
 // and completes requests.
 type requester struct {
-	reads int // number of READs and atomics outstanding
-	// position in the send queue; all READs and atomics before it have their responses
+	reads int // number of outstanding READs and atomics
+	// position in the send queue before which all READs and atomics have their responses
 	nextRead uint32
 	rnr      rnrRetry
 	// number of outstanding requests that are signaled, READs or atomics
@@ -135,8 +135,8 @@ func (q *qp) executeBind(key uint32) bool {
 }
 
 // takeLocalWait reports whether a signaled bind or local invalidation was executed since
-// the last call. Its completion may wait for requests without a completion. The path then
-// asks for an acknowledgement of these requests.
+// the last call. It completes only after all earlier requests. So the path asks the peer
+// to acknowledge them.
 func (r *requester) takeLocalWait() bool {
 	wait := r.localWait
 	if wait {

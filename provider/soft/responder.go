@@ -29,7 +29,7 @@ const (
 // responder is the receiving half of a queue pair. It executes the peer's requests in
 // order.
 type responder struct {
-	receivesInline bool // ReceiveInline was called
+	receivesInline bool // true after a call of ReceiveInline
 	message        messageState
 	buffer         rqe         // receive buffer of the current message
 	offset         uint32      // bytes of the current SEND that were copied to buffer

@@ -30,7 +30,7 @@ type partialMessage struct {
 	timer timer
 	// number of messages so far that have more than one fragment
 	messages uint64
-	started  partialMark // what had arrived when the timer was started
+	started  partialMark // part of the message that had arrived when the timer was started
 }
 
 // A partialMark says how much of a message has arrived at some time.
@@ -58,7 +58,7 @@ func (p *partialMessage) stalled(since partialMark, offset uint32) bool {
 // Usually a sender stops its retries before this time has passed.
 func (q *qp) partialLimit() time.Duration {
 	timeout := verbs.AckTimeout(q.attr.Timeout)
-	// Zero means that the sender waits forever.
+	// The code 0 means an infinite ACK timeout.
 	if q.attr.Timeout == 0 {
 		timeout = maxPartialLimit
 	}

@@ -33,11 +33,9 @@ type wqe struct {
 	swap     uint64
 	sges     []verbs.SGE // memory of the message; the queue owns the slice
 
-	// The local path of RC uses shm, the wire path of RC uses rc, and both paths of UD
-	// use ud.
-	shm shmRequest
-	rc  rcRequest
-	ud  udRequest
+	shm shmRequest // state of the request on the local path of RC
+	rc  rcRequest  // state of the request on the wire path of RC
+	ud  udRequest  // destination of the request on both paths of UD
 }
 
 // A shmRequest is the part of a request for the local path of RC.
@@ -77,11 +75,12 @@ const unsent = math.MaxUint64
 // completion is polled; see cqSpace.
 type sendQueue struct {
 	entries []wqe // ring of requests; grows up to depth
-	// arguments of the requests OpBindMW, at the same indexes as in entries; nil before
-	// the first such request
+	// arguments of requests OpBindMW; a request has the same index as in entries. The slice
+	// is nil before the first such request.
 	binds []bindRequest
 
-	// Positions in the queue are counters that overflow.
+	// The next fields are positions in the queue. A position is a counter that wraps.
+
 	oldest uint32 // position of the oldest request that has not completed
 	// position of the request that is sent next; a part of it may have been sent
 	next     uint32
@@ -163,8 +162,8 @@ func (q *sendQueue) rewindTo(seq uint64) bool {
 	return found
 }
 
-// retire removes the oldest request. Perhaps this request was not sent yet, in a flush
-// or after rewind.
+// retire removes the oldest request. The request may be unsent: in a flush, or after a
+// call of rewind.
 func (q *sendQueue) retire() {
 	if q.next == q.oldest {
 		q.next++

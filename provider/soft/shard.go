@@ -223,7 +223,7 @@ func (s *shard) fireTimers() {
 func (s *shard) setAlarm() {
 	when, any := s.timers.Next()
 	if !any || when == s.alarmAt {
-		// If no timer runs, timerfd may stay set. At worst, it wakes the owner without need.
+		// If no timer runs, timerfd is not stopped. It may wake the owner once without need.
 		return
 	}
 	s.alarmAt = when

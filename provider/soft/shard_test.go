@@ -24,8 +24,8 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 	}
 }
 
-// prepareForSleep makes n connections with work, arms the CQ, and calls QP.State n
-// times. It counts the calls of reserveRing and the writes to the eventfd.
+// prepareForSleep makes n connections with work, arms the CQ, and calls QP.State n times.
+// The results are the numbers of calls of reserveRing and of writes to the eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)

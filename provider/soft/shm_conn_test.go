@@ -80,7 +80,7 @@ func TestFullRingTakesAcks(t *testing.T) {
 	require.False(t, send(), "the ring is full")
 	a.qp.Doorbell()
 	b.wait(cfg.RingSlots)
-	b.pollN(1) // This poll finds no work, so it sends acknowledgements.
+	b.pollN(1) // A poll that finds no work sends acknowledgements.
 	require.True(t, send())
 	c.takeAcks()
 	require.EqualValues(t, cfg.RingSlots, a.qp.sq.oldest, "the acknowledged requests have completed")

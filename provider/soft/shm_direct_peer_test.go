@@ -74,7 +74,7 @@ func (c *regionClient) execute(op verbs.Opcode, length int) (mapped bool) {
 // of the process they fail.
 func TestDirectToStoppedProcess(t *testing.T) {
 	cmd := peerproc.Command("server-region", "")
-	cmd.SysProcAttr = nil // the same user
+	cmd.SysProcAttr = nil // The process runs as the user of this process.
 	line, kill := peerproc.Run(t, cmd)
 	c := newRegionClient(t, line())
 	for range pollLimit {
@@ -105,7 +105,7 @@ func TestNotDirectToOtherUser(t *testing.T) {
 	for range 3 {
 		require.False(t, c.execute(verbs.OpWrite, 13))
 	}
-	// This side now asks for the region, and the server refuses.
+	// From now on this side asks for the region. The server refuses.
 	c.q.shard.enter()
 	c.q.path.(*shmConn).p.sharesRegions = true
 	c.q.shard.leave()

@@ -253,8 +253,8 @@ func TestStalledAtomics(t *testing.T) {
 	require.Equal(t, verbs.StateError, b.qp.State())
 }
 
-// While a response to a peer waits for room, the peer states that it has consumed more
-// slots than there are.
+// A peer that claims to have consumed more slots than were sent loses its connection. A
+// response to it is waiting for room at that time.
 func TestFalseConsumedCount(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2, RingBytes: 8 << 10})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)

@@ -44,8 +44,8 @@ func TestAcksLongAfterANotice(t *testing.T) {
 	}
 }
 
-// Requests may be executed while a notice waits for room in the ring. They are
-// acknowledged after the notice was sent.
+// Requests that are executed while a notice waits for room in the ring are acknowledged
+// after the notice.
 func TestAcksAfterNotices(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2, RingSlots: 8}), verbs.ProgressManual)
 	a, b := newNeighbors(t, x, y)
@@ -64,9 +64,9 @@ func TestAcksAfterNotices(t *testing.T) {
 	require.EqualValues(t, 60, a.wait(1, b)[0].ID)
 }
 
-// Two connections of y stop while the ring to x is full, so their notices wait, and with
-// them the acknowledgement of a message that y has executed. x awaits the notices. After
-// them, the message completes with success and is not flushed.
+// y has executed a message of x. Before y can acknowledge it, notices wait for room in
+// the ring. x does not flush the message before the notices have arrived. Then the
+// message completes with success.
 func TestAwaitsNotices(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2, RingSlots: 8}), verbs.ProgressManual)
 	a, b := newNeighbors(t, x, y)

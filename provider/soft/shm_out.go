@@ -7,7 +7,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
-// This file fills the ring on which a shard sends.
+// This file writes slots into the ring on which a shard sends.
 
 // reserveRequest reserves a slot for a request. It returns false if the ring is full or
 // tooManyPending returns true.

@@ -77,10 +77,10 @@ type shmPeer struct {
 	regions remoteRegions // memory regions of the other process
 	// true if the two processes may map regions of each other; see Config.PrivateRegions
 	sharesRegions bool
-	// how many slots shm.Stopped and shm.Granted were consumed; see
+	// number of slots shm.Stopped and shm.Granted that this side has consumed; see
 	// shm.ControlBlock.Changes
 	changesSeen uint32
-	barrier     atomic.Uint32 // changed to order stores to mapped regions
+	barrier     atomic.Uint32 // atomic operations on this field order stores to mapped regions
 
 	conns shmConns
 	last  *shmConn // connection that received a small message last, or nil
@@ -98,7 +98,7 @@ type shmPeer struct {
 	// largest number of unread bytes in the socket of the doorbell
 	pendingRings int
 	schedule     pollEntry
-	unusedTimer  timer // runs while the shmPeer has no connections
+	unusedTimer  timer // timer for dropUnused(); runs while the shmPeer has no connections
 }
 
 // shmPeer returns the shmPeer of an end. It makes one if there is none.
@@ -174,7 +174,7 @@ func (p *shmPeer) dropUnused() {
 // drop ends the sharing. It returns false if a connection may still begin to use the
 // memory. If force is true, a REP may have chosen this memory. Its connection then fails.
 func (p *shmPeer) drop(force bool) bool {
-	p.acknowledge() // The peer may need this acknowledgement later.
+	p.acknowledge() // Afterwards no acknowledgement can be sent to the peer.
 	if !p.shard.dev.ends.Drop(p.end, force) {
 		return false
 	}

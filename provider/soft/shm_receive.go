@@ -86,8 +86,8 @@ func (p *shmPeer) receiveInline() (done, wait bool) {
 	return true, false
 }
 
-// consume processes one slot. It drops a request that was sent before the peer got an
-// RNR NAK. It also drops requests if the queue pair does not execute requests any more.
+// consume processes one slot. It drops a request if the peer has sent it before the last
+// RNR NAK arrived. It drops all requests if the queue pair executes none any more.
 func (c *shmConn) consume(s *shm.Slot) {
 	switch s.Op {
 	case shm.Ready, shm.ReadyToo:
@@ -272,7 +272,7 @@ func (c *shmConn) sendResponse(r *response) bool {
 			return false
 		}
 		if r.op == fragment.AtomicResult {
-			// The peer copies these bytes to its memory without conversion.
+			// The peer stores these bytes as they are, so they have the host's byte order.
 			binary.NativeEndian.PutUint64(dst, r.old)
 		} else if a := c.q.readInto(dst, &r.left); a != outcomeAck {
 			// The memory region may have been closed after the READ was checked.

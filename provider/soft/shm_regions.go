@@ -36,7 +36,7 @@ const (
 // A remoteRegion is a memory region of another process.
 type remoteRegion struct {
 	state  regionState
-	memory *shm.RemoteRegion // nil unless the region is mapped
+	memory *shm.RemoteRegion // memory of the region if it is mapped, and else nil
 	used   bool              // true if a request has named the region since the last sweep
 }
 
@@ -49,7 +49,7 @@ type remoteRegions struct {
 	last    *remoteRegion
 	lastKey uint32
 	maps    *shm.MappingLimit
-	sweeps  timer // runs while there are regions
+	sweeps  timer // timer for sweep(); runs while there are regions
 }
 
 func (t *remoteRegions) init(s *shard) {

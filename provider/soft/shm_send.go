@@ -110,9 +110,9 @@ func (c *shmConn) sendRequest(w *wqe) bool {
 		if inArea {
 			s.Flags |= shm.FlagArea
 		}
-		// The peer polls the cache line of the slot. While this side writes the slot,
-		// the line may move to the peer's processor and back. So writing should take
-		// little time, and the header s was prepared before.
+		// The header s was prepared before, so that the slot is written quickly. The peer
+		// reads the cache line of the slot all the time, and slow writing would move the line
+		// between the processors several times.
 		if !c.fill(dst, w) {
 			// The memory region was closed after the request was checked.
 			c.q.failRequest(w, verbs.StatusLocProtErr)
@@ -211,7 +211,7 @@ func (c *shmConn) resend() {}
 
 // takeAcks implements path. It completes the requests that the peer has executed.
 func (c *shmConn) takeAcks() bool {
-	// The peer's notices say which requests were not executed.
+	// Notices come first, because they say which requests were not executed.
 	work := c.p.receive()
 	work = c.p.takeAcks() || work
 	c.confirm(c.acked())
@@ -243,8 +243,8 @@ func (c *shmConn) onReady(to shm.Dest) {
 	}
 }
 
-// onStopped is called when the peer's queue pair has stopped. It does not execute the
-// slots from the position seq on.
+// onStopped is called when the peer's queue pair has stopped. The peer executes no slot
+// at the position seq or later.
 func (c *shmConn) onStopped(seq uint64) {
 	if c.state == peerStopped {
 		return

@@ -107,7 +107,7 @@ func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	require.NoError(t, err)
 	b.recv(1, 0, 100)
 	for range pollLimit {
-		a.sleep() // The RNR NAK causes the first wake-up, the RNR timer the second.
+		a.sleep() // First the RNR NAK wakes a, and then the RNR timer.
 		_, _, err = a.ch.Next()
 		require.NoError(t, err)
 		n, err := b.cq.Poll(b.wc)

@@ -179,7 +179,7 @@ func (d *udLocalDest) send(b []byte) {
 	if d.state == udDestOpen && d.transmit(b) {
 		return
 	}
-	if d.state == udDestRemoved { // transmit() could not connect again.
+	if d.state == udDestRemoved { // transmit() has failed to connect.
 		d.local.countDropped(1)
 		return
 	}

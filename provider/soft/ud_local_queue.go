@@ -25,7 +25,7 @@ func (q *packetQueue) size() int { return len(q.buf) - q.head }
 
 // push adds a copy of a packet, and returns its size in the queue.
 func (q *packetQueue) push(b []byte) int {
-	// This moves fewer bytes than were popped since the last move.
+	// More bytes were popped since the last move than are moved now.
 	if q.head > len(q.buf)/2 {
 		q.buf = append(q.buf[:0], q.buf[q.head:]...)
 		q.head = 0

@@ -32,7 +32,7 @@ type udLocalSource struct {
 	local   *udLocal
 	fd      int    // descriptor of the connection; -1 after close()
 	uid     uint32 // user ID of the sending process
-	lastUse uint64 // value of udLocal.uses at the last use
+	lastUse uint64 // value of udLocal.uses when a datagram was last received from this source
 }
 
 // OnReady accepts connections. SpareDescriptors.Accept may close the spare descriptors,

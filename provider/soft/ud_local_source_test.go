@@ -188,8 +188,8 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	peerproc.TakeDescriptors(t)
 	peerproc.Say("taken")
 
-	// The queue pair has no other connection to close. So it closes the new one after
-	// reading its datagram.
+	// Without a free descriptor and without another connection, the queue pair reads one
+	// datagram of a new connection and closes it.
 	e.receiveFrom(1)
 	require.Empty(t, p.sources)
 	require.Positive(t, countsOf(t, dev)["no_descriptors_err"])

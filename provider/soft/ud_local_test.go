@@ -208,7 +208,7 @@ func TestDatagramConnectAgain(t *testing.T) {
 	advance := a.stopClock()
 	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
 	accept := nonReadingQP(t, num)
-	for range 2 { // A socket with a backlog of 1 queues two connections, which fill it.
+	for range 2 { // Two connections fill the backlog of a socket whose backlog is 1.
 		fd, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))

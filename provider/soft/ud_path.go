@@ -18,8 +18,8 @@ type udPath struct {
 	q *qp
 	// number of datagrams sent so far; also the path sequence of the next datagram
 	seq   uint64
-	local *udLocal // nil if Config.Path is PathWire
-	wire  *udWire  // nil if Config.Path is PathLocal
+	local *udLocal // local path; nil if Config.Path is PathWire
+	wire  *udWire  // wire path; nil if Config.Path is PathLocal
 
 	scheduled bool // true while the queue pair is in qpDemux.due
 	closed    bool // true after detach()

@@ -153,7 +153,7 @@ func peerFarOnly(t *testing.T, _ string) {
 		{"127.0.0.9", "10.77.0.1"},
 		{"10.77.0.1", "10.77.0.1"},
 		{"::1", "fd00:77::1"},
-		{"fd00:77::9", "fd00:77::1"}, // This source belongs to another host.
+		{"fd00:77::9", "fd00:77::1"}, // This is the address of another host.
 	}
 	dropped := uint64(0)
 	spoof := func(qpn uint32) {
