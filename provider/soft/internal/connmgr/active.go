@@ -161,8 +161,8 @@ func (i *id) requestRejected(m *rejMsg) {
 // an address.
 var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
 
-// noListener ends a request for which no listener was found. The application gets an
-// event with the error cause, which may be nil.
+// noListener ends a request for which no listener was found. The parameter cause is the
+// field Err of the application's event; it may be nil.
 func (i *id) noListener(cause error) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
 	if i.ps == cm.UDP {

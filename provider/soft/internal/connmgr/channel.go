@@ -41,8 +41,8 @@ type channel struct {
 	// packet is the buffer in which messages of the local path are received. It is one byte
 	// longer than the longest valid message, so that longer packets are detected.
 	packet [maxMessage + 1]byte
-	// argument of QueuePair.Modify, in a field because a local variable would be allocated on
-	// the heap
+	// Argument of QueuePair.Modify. It is a field, because a local variable would be
+	// allocated on the heap.
 	attr       verbs.QPAttr
 	localAddrs hostport.LocalAddrCache
 

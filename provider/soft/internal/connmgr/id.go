@@ -24,7 +24,7 @@ type id struct {
 	// timer limits the wait for the next message of the peer. In stateDREQArrived it
 	// runs between two calls of awaitNotices.
 	timer timerheap.Timer
-	// timerLimit is the time beyond which extendTimer does not move the timer. In
+	// timerLimit is the latest time to which extendTimer moves the timer. In
 	// stateDREQArrived it is the time at which the wait for notices ends.
 	timerLimit time.Time
 

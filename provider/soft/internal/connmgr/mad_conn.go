@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// madConnState is the state of a madConn. From each state, release() ends the madConn.
-// After that, none of its timers expires and none of its jobs runs.
+// madConnState is the state of a madConn. Every state ends when release() is called.
+// After release(), no timer of the madConn expires, and none of its jobs runs.
 type madConnState uint8
 
 const (

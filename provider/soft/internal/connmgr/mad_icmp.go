@@ -160,9 +160,9 @@ func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte
 	}
 }
 
-// isPortUnreachable reports whether the control messages describe an ICMP error about a
-// port without process. The errno does not say this: some temporary errors have the same
-// errno, but another ICMP type or code (ip(7), IP_RECVERR).
+// isPortUnreachable reports whether the control messages have an ICMP error about a port
+// without process. It checks the ICMP type and code, because some temporary errors have
+// the same errno (ip(7), IP_RECVERR).
 func isPortUnreachable(control []byte) bool {
 	const origin, kind, code = 4, 5, 6 // offsets in struct sock_extended_err
 	messages, err := unix.ParseSocketControlMessage(control)

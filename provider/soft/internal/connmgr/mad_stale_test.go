@@ -15,9 +15,9 @@ import (
 // otherAddr is the address of a third host.
 var otherAddr = netip.MustParseAddr("127.8.0.9")
 
-// resendREQ sends the REQ r with another communication ID. The server takes it for a
-// request of another connection with the same queue pair. resendREQ returns the reason of
-// the server's REJ, or 0 if it sends none.
+// resendREQ sends the REQ r with another communication ID, as if for another connection
+// with the same queue pair. It returns the reason of the server's REJ, or 0 if the
+// server sends none.
 func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	s.t.Helper()
 	again := *r

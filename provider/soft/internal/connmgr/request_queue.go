@@ -76,7 +76,8 @@ func (q *requestQueue) displace(s *requestSource) bool {
 	return true
 }
 
-// take removes up to n jobs from the queue, and appends them to the slice to.
+// take removes up to n jobs from the queue. It appends them to its parameter to, and
+// returns the result.
 func (q *requestQueue) take(to []job, n int) []job {
 	for n = min(n, q.total); n > 0; n-- {
 		s := q.turns.Front().Value.(*requestSource)

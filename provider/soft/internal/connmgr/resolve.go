@@ -34,8 +34,8 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return nil
 }
 
-// setReuse sets or clears REUSEADDR. If the ID already shares its port, clearing the
-// option does not change that.
+// setReuse sets or clears REUSEADDR. An ID that shares its port continues to share it
+// when the option is cleared.
 func (i *id) setReuse(on bool) error {
 	if on && i.local.IsValid() {
 		if err := i.reservation.Share(); err != nil {

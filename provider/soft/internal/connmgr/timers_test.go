@@ -15,8 +15,8 @@ import (
 
 func TestAckTimeoutCode(t *testing.T) {
 	for _, c := range []struct{ lifetime, delay, want uint8 }{
-		{16, 15, 17}, // the kernel's rxe; the kernel assumes the packet lifetime 16
-		{18, 15, 19}, // the kernel's rxe; the kernel assumes the packet lifetime 18
+		{16, 15, 17}, // values of the kernel's rxe with a packet lifetime of 16
+		{18, 15, 19}, // values of the kernel's rxe with a packet lifetime of 18
 		{17, 15, 18},
 		{17, 16, 18},
 		// twice the packet lifetime (code 18) plus the ACK delay (code 17); rounded up

@@ -203,8 +203,8 @@ func (m *reqMsg) check() error {
 	return cmp.Or(m.endpoints.check(), m.qpParams.check(), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
 }
 
-// checkReply checks the side and the flag of the segment in a REP. If the sender has made
-// the segment, it uses side 1.
+// checkReply checks the fields side and passed in a REP. If passed is true, the sender
+// has made the segment, so its side must be 1.
 func (s *sharedMemory) checkReply() error {
 	if s.side > 1 || s.passed && s.side != 1 {
 		return malformed("side of the segment", uint64(s.side))

@@ -118,8 +118,8 @@ func TestDialSkipsForeignListener(t *testing.T) {
 	})
 }
 
-// If only a process of another user listens, the error of the dial names this user and
-// the name of the socket.
+// If all listeners belong to another user, the client's error names this user and the
+// name of the socket.
 func TestDialFindsForeignListenerOnly(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -258,8 +258,8 @@ func wantTransportEvent(t *testing.T, s *party, typ cm.EventType) cm.TransportEv
 	return ev
 }
 
-// After a failed dial, the socket of the ID has exactly one owner. It reserves the port
-// until the ID is destroyed.
+// If a dial has failed, the socket of the ID has exactly one owner. The socket reserves
+// the port until the ID is destroyed.
 func TestDialOwnsSocketOnce(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		client, i, _ := resolvedWithoutListener(t)

@@ -245,8 +245,8 @@ func TestSourceOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// If a client shares its source port, and a process of another user listens on the port,
-// the client is refused.
+// A client that shares its source port is refused if a process of another user listens
+// on this port.
 func TestSharedSourceOfForeignListener(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	server := newParty(t)

@@ -16,9 +16,9 @@ import (
 
 // Limits of the search for a free port. A long search would delay the caller's loop.
 const (
-	// maxPortTries is how many ports the search on one address tries. Even if 99 of 100
-	// ports are occupied, only 3 of 100,000 searches fail. A try takes 2 to 30
-	// microseconds.
+	// maxPortTries is the largest number of ports that are tried for one address. Even
+	// if 99 of 100 ports are occupied, only 3 of 100,000 searches fail. A try takes 2 to
+	// 30 microseconds.
 	maxPortTries = 1024
 	// maxWildcardTries is the largest number of ports that are tried for a wildcard.
 	// Even if 9 of 10 ports are occupied, only 1 of 1,000 searches fails. On a host with

@@ -11,7 +11,7 @@ import (
 // whether an address belongs to this host, and from which address this host sends to
 // another host. The zero value is empty. Only one goroutine at a time may use it.
 type LocalAddrCache struct {
-	// time of the oldest entry, as the caller passed it
+	// value of the parameter now when the oldest entry was made
 	since   time.Duration
 	known   map[netip.Addr]bool
 	sources map[netip.Addr]netip.Addr // results of SourceFor, by destination

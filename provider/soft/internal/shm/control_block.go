@@ -22,7 +22,7 @@ type ControlBlock struct {
 	// Left is 1 if this side has closed all its queue pairs and does not use the segment
 	// any more.
 	Left atomic.Uint32
-	// Changes counts the slots with the operations Stopped and Granted. It includes
+	// Changes counts the slots with the operations Stopped and Granted. It includes such
 	// slots that this side will send later. The other side must consume all of them
 	// before it executes requests itself.
 	Changes atomic.Uint32

@@ -66,7 +66,7 @@ func (e *End) left() bool {
 	return other.Left.Load() != 0
 }
 
-// HangUp shuts the doorbell down. To the other side it then looks closed.
+// HangUp shuts the doorbell down. The other side sees the doorbell as closed.
 func (e *End) HangUp() { _ = unix.Shutdown(e.Doorbell, unix.SHUT_RDWR) }
 
 // Close unmaps the memory and closes the doorbell. Only the shard that polls the end

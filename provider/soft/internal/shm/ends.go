@@ -77,7 +77,7 @@ func (t *Ends) Use(key EndKey) *End {
 	return t.use(key)
 }
 
-// use is Use. The caller holds the mutex.
+// use does what Use does. The caller holds the mutex.
 func (t *Ends) use(key EndKey) *End {
 	e := t.byKey[key]
 	if e == nil {

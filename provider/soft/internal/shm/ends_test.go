@@ -162,8 +162,8 @@ func TestEndsOfBothDirections(t *testing.T) {
 	}
 }
 
-// The client may read replies in any order, so each reply comes with descriptors at
-// first.
+// The client may read replies in any order. Each reply comes with descriptors until
+// Confirm is called.
 func TestRepliesInAnyOrder(t *testing.T) {
 	client, server := newTables(t)
 	s, err := server.Make(serverKey)

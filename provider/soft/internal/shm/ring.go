@@ -131,9 +131,9 @@ func (p *Producer) PublishFirst() {
 	}
 }
 
-// Free makes consumed slots available again. The parameter head is the number of slots
-// consumed since the beginning. The number comes from the peer, and Free returns false
-// if it can not be right.
+// Free makes the slots usable that the consumer has consumed. The parameter head is the
+// number of slots consumed since the beginning. This number comes from the peer. Free
+// returns false if the number is not possible.
 func (p *Producer) Free(head uint32) bool {
 	if head-p.Freed > p.Tail-p.Freed {
 		return false

@@ -52,9 +52,9 @@ type Conn struct {
 	cfg           Config
 	sockets       []*localSocket
 	overflowCount int  // number of overflow sockets of all local sockets
-	foundNothing  bool // the last Poll found no packets
-	// Memory of the socket that was closed last, for the next socket. If there is none,
-	// the field batch is nil.
+	foundNothing  bool // true if the last Poll has found no packets
+	// Memory of the socket that was closed last. The next socket uses it. If there is no
+	// such memory, the fields batch are nil.
 	spareSender   sender
 	spareReceiver receiver
 	drain         drainProgress

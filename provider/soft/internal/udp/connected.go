@@ -97,8 +97,8 @@ func (c *connectedSocket) identification(message int) uint16 {
 // number.
 func (c *connectedSocket) sent(messages int) { c.nextID += uint16(messages) }
 
-// full reports whether the kernel may have refused a message because the send buffer is
-// full. The kernel says so if more than half of the buffer is in use.
+// full reports whether the send buffer may be full, so that the kernel may have refused
+// a message. The kernel reports this if more than half of the buffer is in use.
 func (c *connectedSocket) full() bool {
 	writable, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, 0)
 	return writable == 0 && err == nil
@@ -112,7 +112,7 @@ func (c *connectedSocket) watch(w Watcher, h epollset.Handler) {
 	} else if w.Watch(c.fd, events, h) == nil {
 		c.watcher = w
 	} else {
-		// Epoll can not watch the socket, so the owner must not sleep.
+		// Epoll can not watch the socket, so Signal keeps the owner from sleeping.
 		w.Signal()
 	}
 }

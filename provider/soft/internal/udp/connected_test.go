@@ -28,8 +28,8 @@ var passIdentified = []unix.SockFilter{
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 }
 
-// An identified is a Sink that finds out with which identification the ICRC of a packet
-// was computed.
+// An identified is a Sink. For each packet it finds out which identification the ICRC
+// covers.
 type identified struct {
 	flow wire.Flow
 	to   netip.AddrPort

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A destination gets a connected socket after connectAfter packets. Opening a socket
-// takes as long as sending 20 packets. Arbitrary.
+// connectAfter is the number of packets after which a destination gets a connected
+// socket. Opening a socket takes as long as sending 20 packets. Arbitrary.
 const connectAfter = 64
 
 // A destination is a peer to which one or more routes lead.

@@ -16,11 +16,12 @@ const (
 	firstDirectWait = 1024
 	// maxDirectWait limits directSocket.wait. Arbitrary.
 	maxDirectWait = 1 << 20
-	// While the direct socket is open, one of firstEvery polls also reads the first socket.
-	// Arbitrary.
+	// firstEvery is the number of polls of a direct socket after which the first socket
+	// is read too. Arbitrary.
 	firstEvery = 16
-	// The direct socket is closed if fewer packets than this arrive there between two
-	// batches of the first socket. Arbitrary.
+	// minDirectPackets is the number of packets that must arrive at the direct socket
+	// between two batches of the first socket. The direct socket is closed if fewer
+	// arrive. Arbitrary.
 	minDirectPackets = 256
 	// discardPort is a UDP port from which no packets come (RFC 863).
 	discardPort = 9
@@ -140,8 +141,8 @@ func (d *directSocket) mustEnd() bool {
 	return true
 }
 
-// end leads to directOff. It passes the packets that wait in the direct socket to the
-// sink, after it has made sure that no further packets arrive there.
+// end leads to directOff. It makes sure that no further packets arrive at the direct
+// socket. It passes the packets that wait there to the sink.
 func (d *directSocket) end() {
 	u, r := d.first, &d.first.recv
 	// If the local address was removed, or if replaceDirect was called, the call fails.

@@ -211,7 +211,7 @@ func TestDirectSocketSecondShard(t *testing.T) {
 	r.requireAll(p)
 }
 
-// Drain finds the packets of both sockets.
+// Drain receives the packets in the direct socket and in the first socket.
 func TestDirectSocketDrain(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p, other := r.peer(), r.peer()

@@ -94,7 +94,7 @@ func (m *merging) stop(now bool) (changed bool) {
 	return true
 }
 
-// enter changes the state if the parameter now is true.
+// enter changes the state. It does nothing if the parameter now is false.
 func (m *merging) enter(state mergeState, now bool) (changed bool) {
 	if now {
 		m.state, m.calls = state, 0

@@ -30,7 +30,7 @@ func newFanRig(t *testing.T, connections int) *fanRig {
 	return f
 }
 
-// shrink gives a socket the default receive buffer.
+// shrink sets the receive buffer of a socket to the default size.
 func (f *fanRig) shrink(fd int) {
 	require.NoError(f.t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, defaultRmemMax))
 }

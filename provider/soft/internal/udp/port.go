@@ -293,8 +293,8 @@ func (p *localPort) replaceDirect() error {
 	return nil
 }
 
-// closeDirect closes the direct socket. If another goroutine has replaced it, the result
-// has the datagrams that waited in it.
+// closeDirect closes the direct socket. If another goroutine has replaced the socket,
+// closeDirect returns the datagrams that waited in the replaced socket.
 func (p *localPort) closeDirect() (late []lateDatagram) {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()

@@ -229,8 +229,8 @@ func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	return a.since
 }
 
-// receiveHeaders makes the kernel report the IP header of each packet. UD queue pairs
-// need the headers, but calls become slower.
+// receiveHeaders makes the kernel report the IP header of each packet. Calls become
+// slower, so only UD queue pairs use it.
 func (r *receiver) receiveHeaders() {
 	if r.receivesHeaders || !receiveHeadersAt(r.fd, r.local) {
 		// Header fields that the kernel does not report keep their default value.

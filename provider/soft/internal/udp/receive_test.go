@@ -55,7 +55,8 @@ func TestReceiveTooLong(t *testing.T) {
 	}
 }
 
-// A packet is dropped and counted if its identification does not fit the earlier ones.
+// A packet is dropped and counted if its identification is too far from those of earlier
+// packets.
 func TestReceiveChecksIPID(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
@@ -84,7 +85,7 @@ func TestReceiveChecksIPID(t *testing.T) {
 	require.Zero(t, r.count(counters.RxICRCEncapsulated))
 }
 
-// The receiver knows a time after which a packet has arrived.
+// The field since of a receiver is a time before which the last packets had not arrived.
 func TestArrivalTimes(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	now := time.Duration(0)

@@ -160,7 +160,8 @@ func TestSegmentsRefused(t *testing.T) {
 	require.Zero(t, r.count(counters.SendErr))
 }
 
-// A packet that the kernel always refuses is lost and counted. Later ones are sent.
+// A packet that the kernel always refuses is lost and counted. The packets queued after
+// it are sent.
 func TestSendRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	good := r.to
