@@ -91,8 +91,8 @@ func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		// These values are always valid. The check below is slow, because d.Port reads
-		// the addresses of the host from the kernel.
+		// These usual values need no check. d.Port is slow, because it reads the addresses of
+		// the host from the kernel.
 		return nil
 	}
 	port, err := d.Port(attr.Port)

@@ -115,8 +115,7 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 		e.Release()
 	}
 
-	// The first End that is offered to the peer is released when a second one is
-	// offered.
+	// An End that was offered to the peer is released when another one is offered.
 	first, err := tab.take(2, 3)
 	require.NoError(t, err)
 	second, err := tab.take(2, 3)

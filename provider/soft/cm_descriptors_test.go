@@ -281,7 +281,8 @@ func TestAHOutOfDescriptors(t *testing.T) {
 // peerNoDescriptors is the function of a peer process. It makes objects of a device when
 // few descriptors or none are free.
 func peerNoDescriptors(t *testing.T, _ string) {
-	// completion vectors of the CQ and of the completion channel
+	// completion vectors: one for a CQ, and one for a completion channel with another kind
+	// of progress
 	const manual, auto = 0, 1
 	d := openDevice(t, &Config{Vectors: 2, Path: PathLocal})
 	peerproc.LimitDescriptors(t, peerproc.OpenDescriptors(t)+20)

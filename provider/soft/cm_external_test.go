@@ -96,7 +96,7 @@ func connectWithoutQP(t *testing.T, early bool) {
 	cmside.Drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
 	server.Quiet()
 	require.NoError(t, active.Establish())
-	client.Quiet() // Establish sends the RTU. Only the passive side gets an event.
+	client.Quiet() // Establish causes no event on the active side.
 	server.Want(cm.Established, passive)
 
 	exchange(t, client, own, server, theirs)

@@ -64,7 +64,7 @@ func TestSleepInChannel(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.False(t, cmside.Readable(t, b.ch.(*compChannel).shard.eventfd), "the event is kept in memory only")
-		b.requireSleep(true, false) // The event is still queued.
+		b.requireSleep(true, false) // Sleep does not wait while an event is queued.
 		b.cq.(verbs.Disarmer).Disarm()
 		b.requireEmpty()
 		b.requireSleep(false, false)

@@ -140,7 +140,7 @@ type Config struct {
 
 const (
 	maxVectors       = 1024
-	maxConnsPerUser  = 1 << 20 // the same as maxQP
+	maxConnsPerUser  = 1 << 20 // largest Config.MaxConnsPerUser; a device has no more queue pairs
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 

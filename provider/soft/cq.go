@@ -19,7 +19,7 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
-	// slices that were passed to the last call of Poll or PollInline
+	// arguments of the last call of Poll or PollInline
 	dst  []verbs.WC
 	data []verbs.InlineData
 	// numbers of elements of dst and of data that shard.drive() may fill; 0 outside a poll

@@ -59,7 +59,7 @@ type device struct {
 	async     *asyncQueue
 	udp       *udp.Ports
 	gids      gidTable
-	cm        *connmgr.Manager // connection management
+	cm        *connmgr.Manager // connection management of the device
 	maps      *shm.MappingLimit
 	regions   *shm.RegionLimit
 	ends      *shm.Ends

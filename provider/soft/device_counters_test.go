@@ -143,7 +143,7 @@ func TestCountersOfANetwork(t *testing.T) {
 	}
 	for _, step := range []struct {
 		why string
-		// network faults for the first request; there are none for the second
+		// faults of the network for the first request; the second request has no faults
 		net  netsim.Config
 		want counted
 	}{

@@ -38,7 +38,8 @@ type engine interface {
 	rewind()
 	rewindTo(seq uint64) bool
 
-	// These methods return the state of the requester.
+	// The next methods return the state of the requester.
+
 	outstanding() bool
 	hasUnsent() bool
 	drains() bool

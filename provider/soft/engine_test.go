@@ -65,7 +65,8 @@ func hasReceiverQ(decl ast.Decl) bool {
 	return ok && f.Recv != nil && len(f.Recv.List[0].Names) == 1 && f.Recv.List[0].Names[0].Name == "q"
 }
 
-// usesOfQP calls visit() for each q.name and x.q.name in a declaration.
+// usesOfQP calls visit() for each expression of the form q.name or x.q.name in a
+// declaration.
 func usesOfQP(decl ast.Decl, visit func(*ast.SelectorExpr)) {
 	ast.Inspect(decl, func(n ast.Node) bool {
 		s, ok := n.(*ast.SelectorExpr)

@@ -78,7 +78,7 @@ type mr struct {
 	memory ownedMemory // memory that Close unmaps; empty after Register
 	// mayFault is true if pages of buf may be missing at an access; see RegisterFaulting.
 	mayFault bool
-	window   *binding // nil unless this is a bound window
+	window   *binding // binding of a bound window; nil for a region
 	// number of windows that are bound to the region; guarded by mrTable.mu
 	windows int
 

@@ -27,7 +27,7 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 		last = m.key
 		set += bits.OnesCount32(m.key)
 		if i%2 == 0 {
-			table.remove(m) // The next region may use the same table entry.
+			table.remove(m) // A later region may use the free table entry.
 		}
 	}
 	// A random key is less than 4096 above or below the previous key with the probability

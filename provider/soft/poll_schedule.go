@@ -51,7 +51,7 @@ const (
 type pollEntry struct {
 	state    pollState
 	index    int    // index in pollSchedule.active or pollSchedule.idle
-	lastWork uint32 // value of pollSchedule.drives when the connection last had work
+	lastWork uint32 // value of pollSchedule.drives in the last call in which there was work
 }
 
 // A pollSchedule decides what each call of drive polls. It counts calls, because reading

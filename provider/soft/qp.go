@@ -38,7 +38,7 @@ type qp struct {
 	windows map[*mw]struct{} // bound windows; guarded by mrTable.mu
 	// attempt number of the last connection on the local path; see shm.Dest
 	attempt uint8
-	// true once a connection on the local path has begun
+	// true after the first connection on the local path has begun
 	wasConnected bool
 	// path to the peer; nil for an RC queue pair that has not entered RTR
 	path path

@@ -77,7 +77,7 @@ func (s *qpDemux) idle() bool { return len(s.due) == 0 && !s.unflushed }
 // function.
 func (s *qpDemux) sendListed() {
 	n := 0
-	// q.sendDue can append to s.due.
+	// The calls of q.sendDue may append to s.due, so len(s.due) is read in each round.
 	for i := 0; i < len(s.due); i++ {
 		if q := s.due[i]; !q.sendDue() {
 			s.due[n] = q

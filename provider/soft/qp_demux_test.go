@@ -49,8 +49,8 @@ func TestPostsShareAFlush(t *testing.T) {
 	want(4)
 }
 
-// A connection stores from which socket the peer sends. It forgets the socket after a
-// loss.
+// A connection stores the number of the socket from which the peer sends. After a loss
+// the number is unknown again.
 func TestPeerSocket(t *testing.T) {
 	p := newScript(t)
 	p.e.post(verbs.SendWR{Opcode: verbs.OpSend})

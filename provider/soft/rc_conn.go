@@ -20,7 +20,7 @@ type rcConn struct {
 	q         *qp
 	demux     *qpDemux
 	to        udp.Route
-	mtu       uint32 // bytes, a power of two
+	mtu       uint32 // path MTU in bytes, a power of two
 	mtuShift  int
 	scheduled bool // true while the connection is in demux.due
 	peerSent  bool // true after the first request packet of the peer has arrived

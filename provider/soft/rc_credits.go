@@ -71,7 +71,7 @@ func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	case req.seq > w.rc.firstSeq:
 		return w.op == verbs.OpWriteImm || req.ackedEnd > w.rc.firstSeq
 	case req.unacked() > 0:
-		// The acknowledgement of an earlier packet will have an advertisement.
+		// The acknowledgement of a packet in flight will advertise credits.
 		return false
 	case r.probe == creditProbeNone:
 		r.probe = creditProbeWait
@@ -107,7 +107,7 @@ func (r *rcCredits) update(h *wire.AETH) bool {
 	case h.Syndrome() == wire.AckNoCredits:
 		r.Receives = false // The peer advertises no credits, so they do not limit this side.
 	case !ok || completed > r.messagesSent || completed+uint64(n) <= r.limit:
-		return false // The advertisement is invalid or old.
+		return false // The advertisement is invalid, or older than the last one.
 	default:
 		r.limit = completed + uint64(n)
 	}

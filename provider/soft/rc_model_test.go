@@ -56,7 +56,7 @@ const (
 	receiveArea = 2 * areaBytes // receive buffers, for the peer's SENDs
 	targetArea  = 3 * areaBytes // destination of the peer's WRITEs
 	sourceArea  = 4 * areaBytes // source of the peer's READs; its contents never change
-	atomicArea  = 5 * areaBytes // a counter for fetch-and-add, and a word for compare-and-swap
+	atomicArea  = 5 * areaBytes // words for the peer's fetch-and-add and compare-and-swap
 )
 
 func newModelEnd(e *end, seed uint64, todo int, mtu verbs.MTU) *modelEnd {

@@ -13,7 +13,7 @@ type requester struct {
 	// position in the send queue before which all READs and atomics have their responses
 	nextRead uint32
 	rnr      rnrRetry
-	// number of outstanding requests that are signaled, READs or atomics
+	// number of outstanding requests that are signaled or are READs or atomics
 	signaledCount int
 	// true after a signaled bind or local invalidation, until takeLocalWait is called
 	localWait     bool
@@ -130,7 +130,7 @@ func (q *qp) executeLocal(w *wqe) bool {
 func (q *qp) executeBind(key uint32) bool {
 	b := q.sq.bindAt(q.sq.next)
 	r := *b
-	*b = bindRequest{} // An executed request must not keep its region alive.
+	*b = bindRequest{} // The reference to the region is removed for the garbage collector.
 	return q.bind(&r, key)
 }
 

@@ -143,8 +143,7 @@ func (q *qp) deliverInline(payload []byte, solicited bool) bool {
 	wc := &c.dst[at]
 	wc.ID, wc.Status, wc.Opcode, wc.Flags = buffer.id, verbs.StatusSuccess, verbs.WCRecv, verbs.WCInline
 	wc.ByteLen, wc.Imm, wc.QPN, wc.SrcQPN, wc.VendorErr = uint32(len(payload)), 0, q.num, 0, 0
-	// The field c.counted is not incremented, because the receive buffer stays posted. A
-	// later message may complete that buffer.
+	// The field c.counted stays as it is, because no receive buffer was used.
 	c.stored++
 	c.added(solicited)
 	return true

@@ -82,7 +82,7 @@ func (q *qp) onPartialTimer() {
 		return
 	}
 	started := q.partial.started
-	q.path.consumeArrived() // may start the timer again, and so change q.partial.started
+	q.path.consumeArrived() // This may change q.partial.started.
 	switch {
 	case q.message != messageSend || !q.isServing():
 	case q.partial.stalled(started, q.responder.offset):

@@ -28,7 +28,7 @@ import (
 type shard struct {
 	dev         *device
 	auto        bool
-	clock       func() time.Duration // returns the time since the device was opened
+	clock       func() time.Duration // function that returns the time since the device was opened
 	timeOfDrive time.Duration        // time that driveTime returns; valid if timeRead is true
 	timeRead    bool                 // true if this call of drive has read the clock
 	mu          sync.Mutex

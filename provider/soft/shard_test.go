@@ -33,7 +33,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	for i := range conns {
 		a, b := newPair(t, d, verbs.ProgressManual)
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
-		_, err := b.cq.Poll(b.wc) // In this poll b executes and acknowledges the WRITE.
+		_, err := b.cq.Poll(b.wc) // This call executes and acknowledges the WRITE.
 		require.NoError(t, err)
 		conns[i] = a.qp.path.(*shmConn).p
 		require.Less(t, n, len(conns[i].shard.doorbellBuf), "pendingRings counts the visits up to this number")
@@ -72,7 +72,7 @@ func TestDriveTimeReadsClockOnce(t *testing.T) {
 // A timer fires only after the packets that have arrived were processed. Each call of
 // drive processes a part of them.
 func TestTimersWaitForPackets(t *testing.T) {
-	const packets = 150 // more than one call reads, and fewer than a socket holds
+	const packets = 150 // One call reads fewer packets, and a socket holds more.
 	c := newCounterRig(t)
 	for range packets {
 		c.sendRaw(c.packet(c.qpn))

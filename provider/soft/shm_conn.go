@@ -30,7 +30,7 @@ const (
 type shmConn struct {
 	q      *qp
 	p      *shmPeer
-	source access.Source // see localEnd.peer
+	source access.Source // source of access errors of the peer; see localEnd.peer
 
 	dest shm.Dest // destination of requests: the peer's queue pair and the present attempt
 	// number of this side's queue pair, with its present attempt. Requests with another

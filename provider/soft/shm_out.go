@@ -74,7 +74,7 @@ func (p *shmPeer) notify(n notice) {
 	case p.notices.len() == maxNotices:
 		p.protocolError()
 	default:
-		p.shard.polls.activate(p) // to see when the ring has room
+		p.shard.polls.activate(p) // Polling finds out when the ring has room.
 		p.notices.push(n)
 		p.sendNotices()
 		p.flush()
@@ -97,8 +97,7 @@ func (p *shmPeer) sendNotices() bool {
 		p.out.PublishFirst()
 		p.own.Refusals.Store(p.out.Tail)
 		if p.notices.len()+p.unsettled == 0 && p.acks.executed != p.in.Head && !p.receiving {
-			// The last acknowledgements did not include requests that these notices
-			// refuse.
+			// Before these notices, slots with refused requests could not be acknowledged.
 			p.acknowledge()
 		}
 	}

@@ -82,7 +82,7 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	require.NoError(t, a.cq.Arm(false))
 	require.False(t, cmside.Readable(t, a.ch.FD()))
 	b.wait(1)
-	// In a poll that finds no other work, b sends the acknowledgement.
+	// A poll of b that finds no work sends the acknowledgement.
 	_, err := b.cq.Poll(b.wc)
 	require.NoError(t, err)
 	a.sleep()

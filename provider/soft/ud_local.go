@@ -62,7 +62,8 @@ type udLocal struct {
 	acceptTimer timer
 }
 
-// '@' stands for the NUL at the beginning of an abstract name
+// datagramName is the beginning of an abstract socket name. The first byte of the name is
+// 0, for which package unix uses '@'.
 const datagramName = "@rdmaloop/1/qp/"
 
 // datagramBacklog is how many connections may wait to be accepted. If it is reached,

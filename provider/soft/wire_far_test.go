@@ -76,8 +76,8 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
 	cmd := peerproc.Command(role, address)
-	// Command may set another user for the peer. That user perhaps does not exist in this
-	// user namespace, so the peer runs as the user of this process.
+	// The peer runs as the user of this process. The user that Command has set may not exist
+	// in this user namespace.
 	cmd.SysProcAttr = nil
 	return peerproc.Run(n.t, cmd)
 }
@@ -86,7 +86,7 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 // (linux/if_link.h). The interface peerName is in the namespace peerNetwork. Names have
 // at most 7 bytes.
 func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
-	const peerOfVeth = 1 // VETH_INFO_PEER in linux/veth.h
+	const peerOfVeth = 1 // the constant VETH_INFO_PEER of linux/veth.h
 	padded := func(name string) []byte { return append([]byte(name), make([]byte, 8-len(name))...) }
 	peer := make([]byte, unix.SizeofIfInfomsg)
 	peer = netlink.AppendAttr(peer, unix.IFLA_IFNAME, padded(peerName))
