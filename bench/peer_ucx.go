@@ -63,7 +63,7 @@ func ucxFits(c Case) bool {
 	return true
 }
 
-// ucxTagPath is shared memory as in the path posix, but with tagged messages.
+// ucxTagPath is the name of a path over shared memory on which UCX sends tagged messages.
 const ucxTagPath = "posix-tag"
 
 // ucxTransport returns the name of the UCX transport for a path.

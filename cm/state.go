@@ -6,104 +6,104 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // An ID connects only once.
 type State uint8
 
-// States of an ID. The calls and events that lead into a state are under "in", those
-// that lead out of it under "out". In every state, Close leads to StateClosed, and the
-// event DeviceRemoval leads to StateFailed. If the Linux kernel has another name for a
-// state, that name is in brackets.
+// States of an ID. Each comment lists the calls and events by which an ID enters the
+// state and leaves it. In every state, Close leads to StateClosed, and the event
+// DeviceRemoval leads to StateFailed. If the Linux kernel has another name for a state,
+// that name is in brackets.
 const (
 	// StateIdle: the ID is new and has no address.
 	//
-	//	in:  NewID
-	//	out: Bind, ResolveAddr
+	//	entered by: NewID
+	//	left by:    Bind, ResolveAddr
 	StateIdle State = iota
 	// StateBound: the ID has a local address. It also has a device, unless the address
 	// is a wildcard.
 	//
-	//	in:  Bind, AddrError
-	//	out: Listen, ResolveAddr
+	//	entered by: Bind, AddrError
+	//	left by:    Listen, ResolveAddr
 	StateBound
 	// StateListening: the ID accepts requests. Each request arrives as a ConnectRequest
 	// event with a new ID.
 	//
-	//	in:  Listen
+	//	entered by: Listen
 	StateListening
 	// StateResolvingAddr: the transport looks for the device and the next hop
 	// (ADDR_QUERY).
 	//
-	//	in:  ResolveAddr
-	//	out: AddrResolved, AddrError
+	//	entered by: ResolveAddr
+	//	left by:    AddrResolved, AddrError
 	StateResolvingAddr
 	// StateAddrResolved: the ID has a local address, a peer address and a device.
 	//
-	//	in:  AddrResolved, RouteError
-	//	out: ResolveRoute
+	//	entered by: AddrResolved, RouteError
+	//	left by:    ResolveRoute
 	StateAddrResolved
 	// StateResolvingRoute: the transport looks for the route (ROUTE_QUERY).
 	//
-	//	in:  ResolveRoute
-	//	out: RouteResolved, RouteError
+	//	entered by: ResolveRoute
+	//	left by:    RouteResolved, RouteError
 	StateResolvingRoute
 	// StateRouteResolved: the ID can connect.
 	//
-	//	in:  RouteResolved
-	//	out: Connect
+	//	entered by: RouteResolved
+	//	left by:    Connect
 	StateRouteResolved
 	// StateConnecting, active side: the request was sent and is not answered yet
 	// (REQ_SENT).
 	//
-	//	in:  Connect
-	//	out: Established, ConnectResponse, ConnectError, Unreachable, Rejected;
-	//	     in the UDP port space also AddrError
+	//	entered by: Connect
+	//	left by:    Established, ConnectResponse, ConnectError, Unreachable, Rejected;
+	//	            in the UDP port space also AddrError
 	StateConnecting
 	// StateResponded, active side: the peer has accepted, and the ID has no queue pair
 	// (REP_RCVD).
 	//
-	//	in:  ConnectResponse
-	//	out: Establish, Reject, Disconnected, ConnectError, Unreachable, Rejected
+	//	entered by: ConnectResponse
+	//	left by:    Establish, Reject, Disconnected, ConnectError, Unreachable, Rejected
 	StateResponded
 	// StateRequested, passive side: the ID is new, and its request is not answered yet
 	// (REQ_RCVD).
 	//
-	//	in:  ConnectRequest
-	//	out: Accept, Reject, Unreachable
+	//	entered by: ConnectRequest
+	//	left by:    Accept, Reject, Unreachable
 	StateRequested
 	// StateAccepted, passive side: the request was accepted, and Established was not
 	// fetched yet (REP_SENT).
 	//
-	//	in:  Accept
-	//	out: Established, Disconnect, Disconnected, ConnectError, Unreachable, Rejected
+	//	entered by: Accept
+	//	left by:    Established, Disconnect, Disconnected, ConnectError, Unreachable, Rejected
 	StateAccepted
 	// StateDisconnectPending, passive side: Disconnect was called before Established was
 	// fetched (REP_SENT). The queue pair is flushed.
 	//
-	//	in:  Disconnect
-	//	out: Established, to StateDisconnecting;
-	//	     Disconnected, to StateDisconnected;
-	//	     ConnectError, Unreachable, Rejected, to StateFailed
+	//	entered by: Disconnect
+	//	left by:    Established, to StateDisconnecting;
+	//	            Disconnected, to StateDisconnected;
+	//	            ConnectError, Unreachable, Rejected, to StateFailed
 	StateDisconnectPending
 	// StateEstablished: the connection exists. In the UDP port space, the lookup was
 	// answered.
 	//
-	//	in:  Established, Establish; in the UDP port space also Accept
-	//	out: Disconnect, Disconnected
+	//	entered by: Established, Establish; in the UDP port space also Accept
+	//	left by:    Disconnect, Disconnected
 	StateEstablished
 	// StateDisconnecting: the disconnect request was sent, and the queue pair is flushed
 	// (DREQ_SENT).
 	//
-	//	in:  Disconnect; in StateDisconnectPending also Established
-	//	out: Disconnected
+	//	entered by: Disconnect; in StateDisconnectPending also Established
+	//	left by:    Disconnected
 	StateDisconnecting
 	// StateDisconnected: the connection has ended. If the peer disconnected first, it
 	// now waits until this side calls Disconnect or Close. Disconnect also flushes the
 	// queue pair.
 	//
-	//	in:  Disconnected; in the UDP port space Disconnect
+	//	entered by: Disconnected; in the UDP port space Disconnect
 	StateDisconnected
 	// StateFailed: the connection was refused, the peer can not be reached, or the
 	// device was removed. The ID can only be closed.
 	//
-	//	in:  Reject, a failed Accept, ConnectError, Unreachable, Rejected, DeviceRemoval;
-	//	     for a lookup in the UDP port space also AddrError
+	//	entered by: Reject, a failed Accept, ConnectError, Unreachable, Rejected,
+	//	            DeviceRemoval; for a lookup in the UDP port space also AddrError
 	StateFailed
 	// StateClosed: Close was called. All other calls return verbs.ErrClosed.
 	StateClosed

@@ -24,7 +24,7 @@ type acceptor struct {
 	listeners map[*Listener]struct{}
 	// Connection requests whose ID is on the acceptor's channel.
 	pending map[*ConnRequest]struct{}
-	closing bool // close was called; new requests are rejected
+	closing bool // true after close(); new requests are rejected
 }
 
 // openAcceptor makes the acceptor of e and opens its event channel.

@@ -30,7 +30,7 @@ type Buffer struct {
 	// Only Loop.inlineBuffer uses kept and serial. The field kept is the copy that Keep
 	// has made of the present message, or nil.
 	kept   *Buffer
-	serial uint32 // number of messages received inline, modulo 2^32
+	serial uint32 // number of messages that were received inline, modulo 2^32
 	// Connection whose receive queue lacks this buffer, or nil. Release returns the
 	// buffer to that queue.
 	refillFor *Conn
@@ -117,7 +117,7 @@ func (b *Buffer) word() uint64 { return binary.NativeEndian.Uint64(b.memory) }
 type Message struct {
 	conn   *Conn
 	buffer *Buffer
-	serial uint32 // value of buffer.serial when the message was received
+	serial uint32 // value of Buffer.serial when the message was received
 }
 
 // Data returns the bytes of the message. The handler may read and change them until
@@ -161,7 +161,7 @@ func (m Message) Keep() *Buffer {
 		return nil
 	case b == &m.conn.loop.inlineBuffer:
 		return m.conn.keepInline()
-	case b.chunk == nil: // LongMessage.Accept: the memory belongs to the application
+	case b.chunk == nil: // The application has given the memory to LongMessage.Accept.
 		return nil
 	}
 	if !b.detached {

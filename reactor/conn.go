@@ -57,9 +57,9 @@ type Conn struct {
 	// catchUp polls the CQ before a time limit ends the connection.
 	catchUp catchUp
 
-	long         *longState        // nil unless both sides have agreed on long messages
-	lastWQE      lastWQE           // see conn_shared_buffer.go
-	deviceEvents deviceEventsState // whether the events of the device were fetched, see conn_device_events.go
+	long         *longState        // state of long messages; nil if the sides have not agreed on them
+	lastWQE      lastWQE           // state of the wait for the last shared buffer
+	deviceEvents deviceEventsState // state of the wait for the events of the device
 
 	// queue.emptyPolls at the time of cm.Disconnected. After the next empty poll, all
 	// completions from before cm.Disconnected are handled: see stateAwaitingEmptyCQ.

@@ -16,7 +16,7 @@ type sendFlow struct {
 	head        uint32 // running number of the next request
 	unsignaled  uint32 // number of requests accepted since the last signaled request
 	probes      uint32 // number of outstanding requests that are probes
-	internal    uint32 // number of outstanding requests for long messages that are not the application's
+	internal    uint32 // number of outstanding requests that the library has made for long messages
 	writableDue bool   // true if a send was refused and OnWritable must be called
 }
 

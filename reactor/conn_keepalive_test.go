@@ -54,7 +54,7 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 	drive(t, func() bool { return accepted != nil }, client, server)
 
-	// From here on, the client's loop does not run.
+	// The client's loop does not run any more.
 	runLate(t, server, 20*time.Second, func() {})
 	require.Zero(t, probes(t, server), "20 s are less than Config.Keepalive")
 	runLate(t, server, 20*time.Second, func() {})

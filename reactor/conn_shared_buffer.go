@@ -19,7 +19,7 @@ const lastWQETimeout = time.Second
 // A lastWQE says whether a queue pair has taken its last buffer from the shared receive
 // queue.
 type lastWQE struct {
-	reached    bool   // verbs.AsyncQPLastWQE was received
+	reached    bool   // true after verbs.AsyncQPLastWQE was received
 	emptyPolls uint64 // value of completionQueue.emptyPolls when the event was received
 }
 

@@ -99,7 +99,7 @@ func TestKeepaliveAnsweredDuringDelay(t *testing.T) {
 		}
 	})
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
-	runLate(t, p.client, 2*time.Hour, func() {}) // the server does not answer this probe
+	runLate(t, p.client, 2*time.Hour, func() {}) // The client sends a probe, which the server does not answer.
 	runLate(t, p.client, 2*time.Hour, func() {})
 	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)

@@ -133,7 +133,7 @@ func (l *Loop) watchAsync(dev verbs.Device) error {
 type asyncSource struct {
 	loop  *Loop
 	dev   verbs.Device
-	ended bool // no more events can be fetched
+	ended bool // true if no more events can be fetched
 	// event is the event that ready() handles. A local variable would be allocated on
 	// the heap.
 	event verbs.AsyncEvent
@@ -156,7 +156,7 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 		}
 		work++
 		if s.event.Type == verbs.AsyncQPLastWQE && s.dev.Caps().ProgressManual {
-			continue // see loopDevice.awaitsLastWQE
+			continue // No connection waits for this event: see loopDevice.awaitsLastWQE.
 		}
 		s.report(s.event)
 		if s.event.Type == verbs.AsyncDeviceFatal {

@@ -69,8 +69,8 @@ func (s *blockServer) OnConnectRequest(req *reactor.ConnRequest) {
 type blockClient struct {
 	dialer
 	memory *reactor.Region
-	arena  reactor.Remote // at the server
-	next   int            // the next block to write
+	arena  reactor.Remote // address and key of the server's arena
+	next   int            // number of the next block to write
 }
 
 func (b *blockClient) OnOpen(c *reactor.Conn) {

@@ -182,7 +182,7 @@ type pair struct {
 	dialed, accepted             *reactor.Conn
 	dialCloseErr, acceptCloseErr error          // error that OnClose got on each side
 	dialCloses, acceptCloses     int            // number of calls of OnClose on each side
-	localAddr                    netip.AddrPort // for further calls of Dial
+	localAddr                    netip.AddrPort // local address to use in further calls of Dial
 }
 
 func (p *pair) drive(t testing.TB, cond func() bool) {

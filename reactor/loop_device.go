@@ -29,7 +29,7 @@ type loopDevice struct {
 	// lastWQEReports says whether connections wait for verbs.AsyncQPLastWQE.
 	lastWQEReports lastWQEReports
 	failure        error // error after which no more completions are expected, or nil
-	removed        bool  // the device was removed; failure is set too
+	removed        bool  // true if the device was removed; failure is not nil in this case
 
 	// consumedTurn is Stats.Turns+1 at the time of the last call of consume. 0 before
 	// the first call.

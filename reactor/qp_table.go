@@ -62,8 +62,8 @@ func (t *qpTable) remove(qpn uint32) {
 	free := t.find(qpn)
 	t.entries[free] = qpEntry{}
 	t.count--
-	// Searches end at an empty entry, and there is a new one now. A later entry that a
-	// search would not reach any more moves to the free place.
+	// A search ends at an empty entry, and this entry is empty now. So a search might not
+	// reach some later entries. The loop moves such an entry to the empty place.
 	for i := (free + 1) & mask; t.entries[i].conn != nil; i = (i + 1) & mask {
 		if (i-t.home(t.entries[i].qpn))&mask >= (i-free)&mask {
 			t.entries[free], t.entries[i] = t.entries[i], qpEntry{}

@@ -27,7 +27,8 @@ func checkTime(fieldName string, v time.Duration) error {
 	return &verbs.ParamError{Field: fieldName, Value: int64(v), Reason: fmt.Sprintf("%v is negative", v)}
 }
 
-// checkTimeUpTo is checkTime with an upper limit.
+// checkTimeUpTo returns a *verbs.ParamError for fieldName if v is negative or greater
+// than the parameter high.
 func checkTimeUpTo(fieldName string, v, high time.Duration) error {
 	if v <= high {
 		return checkTime(fieldName, v)

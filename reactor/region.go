@@ -34,7 +34,7 @@ type Region struct {
 	closing bool
 	// openUses is the number of elements of uses that are not closed yet.
 	openUses   int
-	whenClosed []func(error) // functions that release calls
+	whenClosed []func(error) // functions to call when the Region has closed; see CloseFunc
 	closed     chan struct{} // This channel is closed when all registrations have ended.
 	closeErr   error         // result of Close, valid when the registrations have ended
 }

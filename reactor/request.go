@@ -23,7 +23,7 @@ type ConnRequest struct {
 	process     peerProcess
 	device      verbs.Device
 	privateData []byte
-	hasOffer    bool   // the peer offers long messages, and this side receives them too
+	hasOffer    bool   // true if the peer offers long messages and this side can receive them
 	longLimit   uint32 // length in bytes of the longest message that the peer accepts
 	param       cm.MessageParam
 

@@ -37,7 +37,7 @@ type slab struct {
 	// current is the chunk from which buffers are taken. If current is nil, pickChunk
 	// must choose a chunk.
 	current    *chunk
-	searchFrom int // all chunks with a smaller index have no free buffer
+	searchFrom int // index of the first chunk that may have a free buffer
 
 	trimNext int // index of the chunk that trim checks next
 }

@@ -113,7 +113,7 @@ func TestKeepWithoutMemory(t *testing.T) {
 		require.NoError(t, err)
 		c.recvs.stage(b)
 	}
-	c.recvs.posted = c.recvs.head // as if all buffers had been posted
+	c.recvs.posted = c.recvs.head // All buffers now count as posted.
 	pd.refuse = errors.New("no memory")
 
 	b := c.recvs.complete(0)

@@ -241,7 +241,7 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 	biggest := pd.mrs[len(pd.mrs)-2]
 	count := len(biggest.absent)
 	require.Greater(t, count, 4*maxDiscards)
-	for i, b := range held { // every other buffer is released
+	for i, b := range held { // The loop releases every second buffer.
 		if i%2 == 0 {
 			require.NoError(t, b.Release())
 		}

@@ -23,7 +23,7 @@ type source interface {
 
 // A sourceSlot is an element of Loop.sources.
 type sourceSlot struct {
-	source source // nil if this element is free
+	source source // source of the events; nil if this element is free
 	token  poller.Token
 }
 

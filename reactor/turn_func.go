@@ -25,6 +25,6 @@ func (l *Loop) callTurnFunc() (work int) {
 		return 0
 	}
 	l.callbackEnd(begin)
-	l.postStaged() // answers are posted before the other steps of the turn
+	l.postStaged() // Answers must not wait for the other steps of the turn.
 	return 1
 }

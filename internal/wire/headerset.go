@@ -14,7 +14,7 @@ const (
 	hasAtomicAckETH
 	hasImm
 	hasIETH
-	hasCNP // 16 reserved bytes
+	hasCNP // header of a CNP, which has 16 reserved bytes
 )
 
 // Sizes of the headers in bytes, by bit number.

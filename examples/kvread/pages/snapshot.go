@@ -13,9 +13,9 @@ var ErrNoBucket = errors.New("no such bucket")
 const (
 	firstPage = 2 // the pages 0 and 1 describe the whole file
 
-	// Limits for what a file can make the reader spend. The numbers are arbitrary.
-	maxDepth = 32      // pages from the root to a leaf
-	maxCache = 4 << 20 // bytes of the branch pages that a Snapshot keeps
+	// Limits for a file that is not valid. Arbitrary.
+	maxDepth = 32      // largest number of pages from the root to a leaf
+	maxCache = 4 << 20 // largest number of bytes of the branch pages that a Snapshot keeps
 
 	minPageSize, maxPageSize = 512, 1 << 16
 

@@ -17,9 +17,9 @@ type Queue struct {
 	id   uint16
 	size int
 
-	opened chan error    // receives the result of Dial
-	ended  chan struct{} // closed when the connection has ended
-	err    error         // why it has ended; valid after the channel ended was closed
+	opened chan error    // channel for the result of Dial
+	ended  chan struct{} // This channel is closed when the connection has ended.
+	err    error         // error of the ended connection
 
 	inFlight map[uint16]*Request
 	waiting  []*Request // requests that wait for a place or for the send queue
