@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Longest waits for answers. Each wait is sixteen intervals of the kernel's CM, except
-// rtuTimeout and maxServiceTime. An interval is 4.6 s, or 4.1 s for a SIDR request.
+// Longest waits for answers. Each one, except maxServiceTime, is a number of intervals
+// of 4.6 s or 4.1 s. The kernel's CM has the same intervals.
 const (
 	// requestTimeout, 73.7 s, is the longest wait for the answer to a REQ.
 	requestTimeout = 16 * 4608 * time.Millisecond
@@ -25,8 +25,8 @@ const (
 	activeDREQTimeout = 16 * 4608 * time.Millisecond
 	// passiveDREQTimeout, 65.5 s, is the longest wait of the passive side for a DREP.
 	passiveDREQTimeout = 16 * 4096 * time.Millisecond
-	// rtuTimeout, 49 s, is the longest wait for an RTU. After a flood of requests, the
-	// server's memory is free within a minute.
+	// rtuTimeout, 49 s, is the longest wait for an RTU. It is so short that the memory
+	// of a flood of requests is free within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
 	// maxServiceTime is the longest wait for the peer if its MRAs ask for more time: 16.6
 	// minutes, as in the kernel's CM.

@@ -53,7 +53,7 @@ type madConn struct {
 	// largestMTU is the path MTU of the first REQ that this side has sent; else 0.
 	largestMTU verbs.MTU
 	bound      boundConn // the local queue pair and its binding
-	binding    Binding   // set by attach; bound.binding points to it
+	binding    Binding   // binding of the local queue pair, set by attach; bound points to it
 	lastTID    uint64    // transaction ID of the peer's last DREQ
 
 	listener *madListener // listener that has received the request; nil on the active side

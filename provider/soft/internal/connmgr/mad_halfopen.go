@@ -53,8 +53,8 @@ const (
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is the age above which a request may evict a connection of the same source.
-// The number is arbitrary.
+// graceTime is the age of a connection above which a request of the same source may
+// evict it. The number is arbitrary.
 const graceTime = time.Second
 
 func newHalfOpenTable(most, perSource int) halfOpenTable {

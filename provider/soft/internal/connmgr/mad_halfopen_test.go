@@ -105,7 +105,8 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 }
 
 // If a source has reached its limit, its next request evicts the source's oldest
-// connection. If that connection is not older than graceTime, the request is dropped.
+// connection only if that connection is older than graceTime. Otherwise the request is
+// dropped.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)

@@ -39,8 +39,7 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 	}
 }
 
-// fromPeer reports whether the datagram names the peer's communication ID as that of its
-// sender.
+// fromPeer reports whether the sender's communication ID in the datagram is c.peerID.
 func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
 
 // deliver passes a message to the ID. If the ID accepts the message, the retransmission

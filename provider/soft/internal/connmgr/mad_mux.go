@@ -184,9 +184,9 @@ func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr
 	return true
 }
 
-// onREJ passes a REJ to its connection. The REJ has no communication ID of this side if
-// the peer does not know it. Then the REJ has the GUID and the communication ID of the
-// peer (IBTA vol. 1, 12.6.7.3).
+// onREJ passes a REJ to its connection. If the peer does not know the communication ID
+// of this side, the REJ identifies the connection by the GUID and the communication ID
+// of the peer (IBTA vol. 1, 12.6.7.3).
 func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	if mux.toConn(m, secondID(m), port, from) {
 		return

@@ -124,8 +124,8 @@ func pathMTU(bytes int) verbs.MTU {
 }
 
 // mtuTo returns the largest path MTU that this side can use to a remote address. It is
-// the smaller MTU of the interface and the route. The two sides may negotiate a smaller
-// one; see retryWithSmallerMTU.
+// that of the interface, or that of the route if it is smaller. The two sides may
+// negotiate a smaller one; see retryWithSmallerMTU.
 func (p *madPort) mtuTo(remote netip.Addr) verbs.MTU {
 	bytes := p.routeMTU(remote)
 	if bytes == 0 {

@@ -33,8 +33,7 @@ func (s *sourceCounts) fullForGood(source netip.Addr) bool {
 // opened counts a new connection. The address of its peer is not validated.
 func (s *sourceCounts) opened(source netip.Addr) { s.change(source, 1, 0) }
 
-// validated counts an open connection as validated. The peer's address of the connection
-// is not forged.
+// validated counts an open connection as one whose peer has a validated address.
 func (s *sourceCounts) validated(source netip.Addr) { s.change(source, 0, 1) }
 
 // released removes a connection from the counts of its source. The parameter valid says

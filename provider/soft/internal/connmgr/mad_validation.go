@@ -60,8 +60,8 @@ type addrValidation struct {
 // trusted reports whether the number of messages to the peer is not limited.
 func (v *addrValidation) trusted() bool { return v.addr == addrAssumed || v.addr == addrValidated }
 
-// maySend reports whether one message may be sent now, so that as many messages as the
-// parameter reserve may be sent later.
+// maySend reports whether one message may be sent now, with room for more messages
+// later. The parameter reserve is the number of later messages.
 func (v *addrValidation) maySend(reserve int) bool {
 	return v.trusted() || v.sent+reserve < amplification*v.received
 }

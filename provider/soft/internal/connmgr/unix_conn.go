@@ -31,7 +31,7 @@ type unixConn struct {
 	connected bool // true if fd is connected to the peer
 
 	bound   boundConn // the local queue pair and its binding
-	binding Binding   // set by attach; bound.binding points to it
+	binding Binding   // binding of the local queue pair, set by attach; bound points to it
 
 	// state of the search for the listener; nil on the passive side, and when the search
 	// has ended

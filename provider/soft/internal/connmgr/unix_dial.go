@@ -47,7 +47,7 @@ const (
 	redialInterval = 5 * time.Millisecond
 	// userLookupRounds is the number of rounds through all names after which the dial
 	// asks the kernel for the users of the listeners. These rounds take half a second.
-	// The question is slow on a host with many Unix sockets. The number is arbitrary.
+	// To ask is slow on a host with many Unix sockets. The number is arbitrary.
 	userLookupRounds = 100
 )
 

@@ -78,8 +78,8 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// heldByOthers reports whether somebody else has the address for itself. This can be
-// another user's listener, or any socket that does not listen.
+// heldByOthers reports whether another user's listener, or a bound socket that does not
+// listen, has the address for itself.
 //
 // It returns an error if no descriptor is free, or if a listener has a full backlog
 // (EAGAIN).

@@ -45,7 +45,7 @@ func TestEndPairOutOfMappings(t *testing.T) {
 	maps.maxSegments, maps.nextCount = 1, 1<<20
 	_, _, err := NewEnds(testGeometry, maps, 0).UsePair(0, 1)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	// While a count of the mappings runs, it has a descriptor open.
+	// A running count of the mappings has a descriptor open.
 	maps.settle()
 	require.Zero(t, maps.mapped)
 	require.Equal(t, before, openDescriptors(t))

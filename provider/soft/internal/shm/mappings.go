@@ -83,8 +83,8 @@ func (l *MappingLimit) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mapped--
-	// The rest of the process may take the free mapping, so the next count may not come
-	// late.
+	// The rest of the process may take the free mapping. So the next count comes after
+	// at most mappingStep new segments.
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 

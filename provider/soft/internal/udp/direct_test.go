@@ -151,8 +151,8 @@ func TestDirectSocketNeedsOneSource(t *testing.T) {
 }
 
 // The shard receives packets of other sources while the direct socket is open. Many such
-// packets lead to directOff. The number of packets after which the direct socket opens
-// is doubled.
+// packets lead to directOff. Afterwards, twice as many packets of one source are needed
+// for a direct socket.
 func TestDirectSocketOtherSource(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p, other := r.peer(), r.peer()

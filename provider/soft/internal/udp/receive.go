@@ -43,8 +43,8 @@ type receiver struct {
 
 	clock func() time.Duration // returns the time since a fixed moment
 	times arrivalTimes         // arrival times of the packets at the socket fd
-	// All packets of the last successful call arrived after this time, as the function
-	// in the field clock measures it.
+	// Lower limit of the arrival times of the last successful call's packets, by the
+	// function in the field clock.
 	since time.Duration
 
 	counts *counters.Set // Each datagram adds 1 to one of these counters.
@@ -207,18 +207,19 @@ func (r *receiver) deliverPacket(data []byte, at netip.AddrPort, to Sink) (taken
 // call is successful if it has found packets. Arbitrary.
 const stampEvery = 16
 
-// An arrivalTimes has a time before the packets in a socket arrived. If a call has left
-// the socket empty, all later packets arrive after the time in the field stamp.
+// An arrivalTimes has a lower limit of the arrival times of packets at a socket. If a
+// call has left the socket empty, all later packets arrive after the time in the field
+// stamp.
 type arrivalTimes struct {
 	stamp   time.Duration // time of a recent successful call
 	stamped uint8         // number of successful calls since the field stamp was set
-	// time before all packets of the last successful call arrived
+	// lower limit of the arrival times of the last successful call's packets
 	since   time.Duration
 	drained bool // true if the last call has left no packets in the socket
 }
 
-// received is called after each successful call. It returns a time before which no
-// packet of this call arrived. It reads the clock only once in stampEvery calls.
+// received is called after each successful call. It returns a lower limit of the arrival
+// times of this call's packets. It reads the clock only once in stampEvery calls.
 func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	if a.drained {
 		a.since = a.stamp

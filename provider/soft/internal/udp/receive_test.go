@@ -85,7 +85,8 @@ func TestReceiveChecksIPID(t *testing.T) {
 	require.Zero(t, r.count(counters.RxICRCEncapsulated))
 }
 
-// The field since of a receiver is a time before which the last packets had not arrived.
+// The field since of a receiver is a lower limit of the arrival times of the last
+// packets.
 func TestArrivalTimes(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	now := time.Duration(0)

@@ -51,7 +51,7 @@ func User(name string, kind byte) (uid uint32, known bool) {
 type diagSearch struct {
 	name string
 	kind byte
-	// user of the socket that is listening or only bound; empty or one element
+	// user of the socket that is listening or only bound; at most one element
 	holder    []uint32
 	connected []uint32
 }
