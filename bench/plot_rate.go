@@ -19,7 +19,7 @@ type curve struct {
 	name string
 	// Peer and path. The color depends on it.
 	path string
-	// The shape of the marks depends on it.
+	// Mode. The shape of the marks depends on it.
 	mode  string
 	rates plotter.XYs
 }

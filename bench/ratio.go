@@ -40,7 +40,7 @@ func withRatios(rows []Row) []Row {
 			index[k] = r
 		}
 	}
-	single := map[Case]float64{} // Rates with one loop.
+	single := map[Case]float64{} // rates of the rows with one loop
 	for _, r := range rows {
 		if r.Loops == 1 {
 			single[r.variant()] = r.MsgsPerSec

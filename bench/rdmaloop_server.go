@@ -24,7 +24,7 @@ type echoServer struct {
 	addr string
 	// Memory for one-sided operations. Nil for workloads with messages.
 	memory *reactor.Region
-	remote reactor.Remote // what the clients need to use the memory
+	remote reactor.Remote // address and key of the memory, for the clients
 }
 
 func serveRDMA(s *spec) (server, error) {

@@ -59,8 +59,8 @@ type Row struct {
 	// there is no row with one loop.
 	Scaling float64 `json:"scaling,omitempty"`
 
-	// The results of ratio() with the row of gnet, and with the row of the peer that
-	// floorOf names. Zero if there is no such row.
+	// Ratios of this row to the row of gnet, and to the row of the peer that floorOf names.
+	// Zero if there is no such row.
 	RatioToGnet  float64 `json:"ratio_to_gnet,omitempty"`
 	RatioToFloor float64 `json:"ratio_to_floor,omitempty"`
 }

@@ -40,7 +40,7 @@ func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 				columns = fields
 			}
 		case len(fields) != len(columns) || strings.Contains(lines.Text(), "["):
-			// not a result
+			// The line has no result.
 		default:
 			f, err := ucxFigureOf(columns, fields)
 			if err != nil {

@@ -107,7 +107,7 @@ type client struct {
 	answers int
 	closed  int
 	err     error
-	collect func() error // collects garbage in both processes
+	collect func() error // function that collects garbage in both processes
 }
 
 func (c *client) OnOpen(conn *reactor.Conn)                     { c.conns = append(c.conns, conn) }

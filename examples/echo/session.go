@@ -28,7 +28,7 @@ type loopResult struct {
 	cause       error  // error of the first failed session
 	privateData []byte // private data that the first session received
 
-	// Echoes so far, for the goroutine of the progress bar.
+	// number of echoes so far; the goroutine of the progress bar reads it
 	progress atomic.Int64
 }
 

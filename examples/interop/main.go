@@ -25,7 +25,7 @@ type options struct {
 	provider string
 	path     string
 	size     int // bytes in a message
-	count    int // messages or rounds
+	count    int // number of messages or rounds
 	conns    int
 	refused  int
 }

@@ -17,7 +17,7 @@ import (
 // Numbers of the steps. The steps without a name only synchronize the sides.
 const (
 	stepVersion = iota
-	// Both sides send the size of their buffers: the page size.
+	// in this step, both sides send the size of their buffers, which is the page size
 	stepCycle
 	stepCacheLine
 	stepMTU

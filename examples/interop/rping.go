@@ -27,7 +27,7 @@ type rpingServer struct {
 	*endpoint
 	accepted bool // a client has been accepted
 	buf      *reactor.Region
-	// The READ is done, and the WRITE comes next.
+	// true after the READ; the WRITE is next
 	read bool
 }
 
@@ -102,7 +102,7 @@ type rpingClient struct {
 	*endpoint
 	source, sink *reactor.Region
 	round        int
-	sinkSent     bool // the address for the server's WRITE has been sent
+	sinkSent     bool // true after the client has sent the address for the server's WRITE
 }
 
 func newRpingClient(s *endpoint) reactor.Handler { return &rpingClient{endpoint: s} }

@@ -106,7 +106,7 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 
 // afterAt reads a line and returns the text after "at".
 func afterAt(lines *bufio.Reader) string {
-	line, _ := lines.ReadString('\n') // without a line there is no text
+	line, _ := lines.ReadString('\n') // After an error, the text is empty.
 	_, text, _ := strings.Cut(strings.TrimSpace(line), " at ")
 	return text
 }

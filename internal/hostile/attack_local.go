@@ -94,7 +94,7 @@ func exhaust(a *attacker) error {
 		}
 		s, err := newLocalSocket()
 		if err != nil {
-			// No descriptor is left, so this round opens no socket.
+			// Without a free descriptor, this round opens no socket.
 			return nil
 		}
 		src := netip.AddrPortFrom(a.spec.Addr.Addr(), s.bindNext(a.spec.Addr.Addr(), &port))

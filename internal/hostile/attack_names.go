@@ -110,7 +110,7 @@ func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	if name != "" {
 		err := s.bind(name)
 		if errors.Is(err, unix.EADDRINUSE) {
-			// Another socket has this port. The next round tries another port.
+			// The port is used by another socket. The next round tries another port.
 			return nil
 		}
 		if err != nil {

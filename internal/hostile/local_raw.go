@@ -33,7 +33,7 @@ func localRequest(src, dst netip.AddrPort) []byte {
 	b := make([]byte, localHeader)
 	b[0], b[1] = localVersion, localREQ
 	binary.LittleEndian.PutUint32(b[8:], 0x1234) // queue pair number; arbitrary
-	// Responder resources, initiator depth, and both retry counts.
+	// responder resources, initiator depth, retry count, RNR retry count
 	b[20], b[21], b[22], b[23] = 1, 1, 7, 7
 	binary.LittleEndian.PutUint16(b[24:], src.Port())
 	binary.LittleEndian.PutUint16(b[26:], dst.Port())

@@ -20,7 +20,7 @@ func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))
 	if r.Uint64()%2 == 0 {
-		size = minMessage + size%128 // at least half of the messages are small
+		size = minMessage + size%128 // Half of the messages are small, whatever their first size was.
 	}
 	b = b[:size]
 	binary.LittleEndian.PutUint64(b, seed)

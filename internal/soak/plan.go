@@ -115,7 +115,7 @@ func restartServer(ctx context.Context, s *testbed) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			// The soak has ended before the client has connected.
+			// The time of the soak is over, and the client has not connected.
 			return nil
 		}
 	}

@@ -78,7 +78,7 @@ func (s *testbed) startAll() (err error) {
 // whole soak. The others are used again after their process has ended.
 const (
 	fixedAddrs = 30
-	allAddrs   = 254 // all addresses of hostile.Addr
+	allAddrs   = 254 // number of different addresses that hostile.Addr returns
 )
 
 // newAddr returns an address that no other running process of the soak uses.

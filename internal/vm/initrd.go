@@ -19,7 +19,7 @@ var guest embed.FS
 func caseNames(run, skip *regexp.Regexp) (names []string) {
 	files, err := fs.Glob(guest, "guest/cases/*.sh")
 	if err != nil {
-		panic(err) // impossible: the pattern is a valid constant
+		panic(err) // This can not happen, because the pattern is a valid constant.
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sh")

@@ -100,7 +100,8 @@ func paths(t *testing.T, test func(t *testing.T, path soft.Path)) {
 // and messages find the same values.
 func TestVersions(t *testing.T) {
 	paths(t, func(t *testing.T, path soft.Path) {
-		// With a short mapping, bbolt would wait for the end of the first transaction.
+		// The mapping is long enough from the start. Otherwise bbolt would have to map the file
+		// again, and would wait for the end of the first transaction.
 		f := startWith(t, path, 0, bbolt.Options{NoSync: true, InitialMmapSize: 1 << 20})
 		require.NoError(t, f.put([]byte("old"), "key"))
 		c, later := f.dial(), f.dial()

@@ -114,7 +114,7 @@ func readAmongWrites(c *conn) {
 }
 
 const (
-	// Offsets of the words for atomics in the shared area.
+	// offsets in the shared area of the words for fetch-and-add and for compare-and-swap
 	sumOffset, lockOffset = 64, 72
 	additions             = 10
 	step                  = 3

@@ -40,7 +40,7 @@ func ExhaustDescriptors(t *testing.T) (taken []int) {
 // TakeDescriptors opens descriptors until the limit of LimitDescriptors is reached, and
 // returns them.
 func TakeDescriptors(t *testing.T) (taken []int) {
-	// The number of free descriptors is unknown.
+	// Descriptors are opened until an error says that none is free.
 	for {
 		fd, err := eventfd.New()
 		if err != nil {
