@@ -16,8 +16,8 @@ const (
 	// wait. A correct program causes some too, if its peer has closed a region.
 	// Arbitrary.
 	freeAccessErrors = 8
-	// A source waits minAccessWait at first. Each further wait is twice as long, up to
-	// maxAccessWait. Arbitrary.
+	// minAccessWait is the first wait of a source. Each further wait is twice as long,
+	// up to maxAccessWait. Arbitrary.
 	minAccessWait = time.Second
 	maxAccessWait = 10 * time.Minute
 	// accessRecordTTL is the time for which a source is remembered after its last error

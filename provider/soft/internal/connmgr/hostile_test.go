@@ -201,7 +201,6 @@ func newSegment() *repMsg {
 	return &repMsg{private: []byte("trust me"), shared: sharedMemory{side: 1, passed: true}}
 }
 
-// replyDescriptors returns the two descriptors of a new segment.
 func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	t.Helper()
 	end, err := newEnds(0).Make(shm.EndKey{})

@@ -73,7 +73,7 @@ type options struct {
 const (
 	statusSetupFailed = -1 // status of the event ConnectError (rdma_get_cm_event(3))
 
-	// These statuses are negated error numbers of Linux.
+	// The statuses below are negated error numbers of Linux.
 	statusNoDevice = -19  // -ENODEV
 	statusTimedOut = -110 // -ETIMEDOUT
 	statusRefused  = -111 // -ECONNREFUSED

@@ -159,7 +159,6 @@ func (l *unixListener) refuseUser(fd int) {
 	_ = unix.Close(fd)
 }
 
-// userRefusal returns the message that refuses a user.
 func (l *unixListener) userRefusal() message {
 	if l.id.ps == cm.UDP {
 		return &sidrRepMsg{status: cm.SIDRReject, userRefused: true}

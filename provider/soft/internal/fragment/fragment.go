@@ -54,7 +54,7 @@ const (
 	First     Flags = 1 << iota // first fragment of a message
 	Last                        // last fragment of a message
 	Imm                         // the message has immediate data
-	Solicited                   // The sender asks for a solicited event at the receiver.
+	Solicited                   // the sender asks for a solicited event at the receiver
 	// PathFlag is the lowest flag whose meaning depends on the path.
 	PathFlag
 )

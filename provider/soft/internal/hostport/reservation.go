@@ -81,10 +81,11 @@ func newShare() uint32 { return max(1, rand.Uint32()) }
 type sharing bool
 
 const (
-	// The reservation fails if other IDs share the port (rdma_bind_addr(3)).
+	// mayNotShare makes the reservation fail if other IDs share the port
+	// (rdma_bind_addr(3)).
 	mayNotShare sharing = false
-	// The reservation is for a listener. It succeeds even if other IDs share the port
-	// (rdma_listen(3)).
+	// overShared makes the reservation of a listener succeed even if other IDs share the
+	// port (rdma_listen(3)).
 	overShared sharing = true
 )
 

@@ -33,10 +33,12 @@ type ControlBlock struct {
 type WakeLevel = uint32
 
 const (
-	// The peer does not ring the doorbell, because this side polls the ring.
+	// WakeNone means that the peer does not ring the doorbell, because this side polls
+	// the ring.
 	WakeNone WakeLevel = iota
-	// The peer rings the doorbell for each slot.
+	// WakeSlots means that the peer rings the doorbell for each slot.
 	WakeSlots
-	// The peer rings the doorbell for each slot and each acknowledgement.
+	// WakeAll means that the peer rings the doorbell for each slot and each
+	// acknowledgement.
 	WakeAll
 )

@@ -71,7 +71,7 @@ func hasAddr(op fragment.Op) bool { return op.Remote() || op >= Ready }
 
 // Flags of a slot that only the local path uses.
 const (
-	// The payload is in the payload area of the ring.
+	// FlagArea means that the payload is in the payload area of the ring.
 	FlagArea   = fragment.PathFlag << iota
-	FlagAckReq // The sender asks the receiver to acknowledge the slot at once.
+	FlagAckReq // the sender asks for an acknowledgement of the slot at once
 )

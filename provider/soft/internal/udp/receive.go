@@ -47,7 +47,7 @@ type receiver struct {
 	// function in the field clock.
 	since time.Duration
 
-	counts *counters.Set // Each datagram adds 1 to one of these counters.
+	counts *counters.Set // counters of received packets; each packet adds 1 to one of them
 }
 
 // newReceiver returns a receiver for the socket fd on the address local. One call of
