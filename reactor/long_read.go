@@ -10,11 +10,15 @@ func (c *Conn) readLong() {
 	}
 	r := &c.long.receive
 	for r.mode != longIdle && r.mode != longDiscarded && r.posted < r.total {
-		if c.state > stateDraining || r.outstanding() >= r.depth || c.flow.internal >= longSlots {
+		s := &r.message.segments[r.at]
+		limit := int(min(longPiece, s.length-r.offset))
+		if r.mode == longParts {
+			limit = min(limit, longPart)
+		}
+		if c.state > stateDraining || !r.mayRead(limit) || c.flow.internal >= longSlots {
 			return
 		}
-		s := &r.message.segments[r.at]
-		sge, n, buffer := c.longTarget(int(min(longPiece, s.length-r.offset)))
+		sge, n, buffer := c.longTarget(limit)
 		if n == 0 {
 			return
 		}

@@ -64,6 +64,11 @@ type longRead struct {
 // outstanding returns the number of outstanding READs.
 func (r *longReceive) outstanding() int { return int(r.started - r.completed) }
 
+// mayRead reports whether a READ of n bytes may be posted now.
+func (r *longReceive) mayRead(n int) bool {
+	return r.outstanding() < r.depth && r.posted-r.received+n <= longUnderWay
+}
+
 // takesMessage handles a message that was received on a connection with long messages. If
 // it reports false, the message is for the application, and may be delivered now.
 func (c *Conn) takesMessage(b *Buffer) bool {

@@ -14,9 +14,14 @@ const (
 	// The other longSlots are for control messages. Arbitrary.
 	maxLongReads = 8
 	// longPiece is the size in bytes of the largest READ of a long message. On the local
-	// path of the soft device, the READ is a copy that occupies the loop. The number is
-	// arbitrary.
-	longPiece = 256 << 10
+	// path of the soft device, a READ of 1 MiB is the longest that the loop executes
+	// itself, as a copy. Shorter copies were slower: 256 KiB reached 0.6 times the rate.
+	longPiece = 1 << 20
+	// longPart is the size in bytes of the largest part that OnPart gets. Arbitrary.
+	longPart = 256 << 10
+	// longUnderWay is how many bytes the outstanding READs of a connection request
+	// together. On the local path the loop copies them in one turn. Arbitrary.
+	longUnderWay = 2 << 20
 	// longWindow is how many messages a peer may have sent after the beginning of the
 	// oldest long message that the receiver still needs, including this one. The
 	// receiver has to keep them. Arbitrary.
@@ -50,7 +55,7 @@ func (c *Config) checkLong() error {
 	if err := checkRange("MaxMessage", s.MaxMessage, minLongMaxMessage, s.MaxLongMessage-1); err != nil {
 		return err
 	}
-	if err := checkRange("LongConnBytes", s.LongConnBytes, longPiece, maxInt); err != nil {
+	if err := checkRange("LongConnBytes", s.LongConnBytes, longPart, maxInt); err != nil {
 		return err
 	}
 	return checkRange("LongLoopBytes", s.LongLoopBytes, s.LongConnBytes, maxInt)
@@ -61,7 +66,7 @@ func (c *Config) setLongDefaults() {
 	if c.MaxLongMessage == 0 {
 		return
 	}
-	c.LongConnBytes = orDefault(c.LongConnBytes, max(longPiece, 1<<bits.Len(uint(c.MaxLongMessage-1))))
+	c.LongConnBytes = orDefault(c.LongConnBytes, max(longPart, 1<<bits.Len(uint(c.MaxLongMessage-1))))
 	c.LongLoopBytes = orDefault(c.LongLoopBytes, int(min(4*uint64(c.LongConnBytes), uint64(maxInt))))
 }
 

@@ -194,7 +194,8 @@ func TestLongMessagesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// longSender returns a function that sends as many bytes as the region has, in the given way.
+// longSender returns a function that sends as many bytes as the region has, in the given
+// way.
 func longSender(c *reactor.Conn, way string, region *reactor.Region) func() error {
 	data, size := region.Bytes(), len(region.Bytes())
 	pieces := []reactor.Piece{{Region: region, Length: size}}
@@ -216,7 +217,8 @@ func longSender(c *reactor.Conn, way string, region *reactor.Region) func() erro
 	}
 }
 
-// BenchmarkLong measures long messages of 16 MiB beside WRITEs of the same bytes.
+// BenchmarkLong measures long messages of 16 MiB beside WRITEs of the same bytes. Each
+// case has a number of messages or WRITEs that are under way at the same time.
 func BenchmarkLong(b *testing.B) {
 	const size = 16 << 20
 	for _, path := range []string{"local", "wire"} {
@@ -224,43 +226,51 @@ func BenchmarkLong(b *testing.B) {
 		if path == "wire" {
 			connect = connectWire
 		}
-		received, completed := 0, 0
+		completed := 0
 		p := connect(b, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { completed++ }},
-			&hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, &reactor.Config{MaxLongMessage: size})
+			&hooks{message: func(*reactor.Conn, reactor.Message) {}}, &reactor.Config{MaxLongMessage: size, LongConnBytes: 2 * size})
 		source := alloc(b, p.dialed, size, verbs.AccessRemoteRead)
 		target := alloc(b, p.accepted, size, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 		to := remoteOf(b, p.accepted, target)
-		for i := range source.Bytes() {
-			source.Bytes()[i] = byte(i)
-		}
-		run := func() {
-			_, _ = p.client.RunOnce(0)
-			_, _ = p.server.RunOnce(0)
-		}
-		b.Run(path+"/long", func(b *testing.B) {
-			b.SetBytes(size)
-			b.ReportAllocs()
-			pieces := []reactor.Piece{{Region: source, Length: size}}
-			for b.Loop() {
-				_ = p.dialed.SendV(pieces, reactor.SendOptions{})
-				for want := completed + 1; completed < want; {
-					run()
-				}
-			}
-		})
-		for _, piece := range []int{64 << 10, 256 << 10, 1 << 20, size} {
-			b.Run(fmt.Sprintf("%s/write%d", path, piece), func(b *testing.B) {
+		clear(source.Bytes())
+		// measure sends 16 MiB in each iteration, as requests of n bytes, of which at most
+		// underWay are under way. The function post posts the request for a part.
+		measure := func(name string, n, underWay int, post func(at int) error) {
+			b.Run(fmt.Sprintf("%s/%s%d", path, name, underWay), func(b *testing.B) {
 				b.SetBytes(size)
-				for b.Loop() {
-					at, want := 0, completed+size/piece
-					for at < size || completed < want {
-						for at < size && p.dialed.Write(reactor.Piece{Region: source, Offset: at, Length: piece}, reactor.Remote{Addr: to.Addr + uint64(at), RKey: to.RKey}, reactor.SendOptions{}) == nil {
-							at += piece
+				b.ReportAllocs()
+				posted, first := 0, completed
+				for want := 0; b.Loop(); {
+					for want += size / n; posted < want || completed-first <= want-underWay; {
+						for posted < want && posted-(completed-first) < underWay {
+							if err := post(posted * n % size); err != nil {
+								b.Fatal(err)
+							}
+							posted++
 						}
-						run()
+						_, _ = p.client.RunOnce(0)
+						_, _ = p.server.RunOnce(0)
 					}
+				}
+				for completed-first < posted {
+					_, _ = p.client.RunOnce(0)
+					_, _ = p.server.RunOnce(0)
 				}
 			})
 		}
+		for _, underWay := range []int{1, 2} {
+			measure("long", size, underWay, func(int) error {
+				return p.dialed.SendV([]reactor.Piece{{Region: source, Length: size}}, reactor.SendOptions{})
+			})
+		}
+		write := func(n int) func(at int) error {
+			return func(at int) error {
+				return p.dialed.Write(reactor.Piece{Region: source, Offset: at, Length: n}, reactor.Remote{Addr: to.Addr + uint64(at), RKey: to.RKey}, reactor.SendOptions{})
+			}
+		}
+		measure("write1M-", 1<<20, 1, write(1<<20))
+		measure("write1M-", 1<<20, 16, write(1<<20))
+		measure("write16M-", size, 1, write(size))
+		measure("write16M-", size, 2, write(size))
 	}
 }

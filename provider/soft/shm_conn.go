@@ -55,6 +55,7 @@ type shmConn struct {
 	askedForGrant bool   // true after this side has sent shm.Share
 	sharing       bool   // true after the peer has sent shm.Share
 	asks          bool   // true if askFor has to be called after the next request
+	awaitsAcks    bool   // true while sent.awaited has an entry for waitsForOutstanding
 	executedKey   uint32 // key of the last executed request with data; 0 for a request without key
 
 	blocked   bool       // true if the connection is in shmPeer.blocked

@@ -38,28 +38,41 @@ var directAccess = [...]verbs.Access{
 	verbs.OpSendInv:     0,
 }
 
-// executeDirectly executes a request in mapped memory of the peer, and completes it. If
-// a check fails, executeDirectly returns false. The request is then sent to the
-// responder, which decides about the error.
-//
-// An earlier request must not be outstanding: the responder may refuse it with an RNR
-// NAK, and then execute it later. A request without data is always sent, because its
-// purpose may be to find out whether the peer answers.
-func (c *shmConn) executeDirectly(w *wqe) bool {
+// minAwaiting is the length in bytes of the shortest READ that waits until the requester
+// may execute it itself. A response of 64 KiB through the ring takes a multiple of the
+// time of a copy. Arbitrary.
+const minAwaiting = 64 << 10
+
+// directMemory returns the mapped memory of the peer for a request. If a check fails, it
+// returns nil. The request is then sent to the responder, which decides about the error.
+// A request without data is always sent, because its purpose may be to find out whether
+// the peer answers.
+func (c *shmConn) directMemory(w *wqe) []byte {
 	access := directAccess[w.op]
 	if access == 0 || w.total == 0 || w.total > maxDirect || !c.p.sharesRegions {
-		return false
+		return nil
 	}
 	r := c.p.regions.find(w.key)
 	if r == nil || !c.askedForGrant {
 		c.asks = true
-		return false
+		return nil
 	}
 	if r.state != regionMapped || c.grant.access&access == 0 || c.grant.domain != r.memory.Domain {
-		return false
+		return nil
 	}
 	memory := r.memory.At(w.addr, w.total, access)
-	if memory == nil || w.op.Atomic() && w.addr%8 != 0 || c.q.outstanding() || !c.peerUnchanged() || !r.memory.Valid() {
+	if memory == nil || w.op.Atomic() && w.addr%8 != 0 || !c.peerUnchanged() || !r.memory.Valid() {
+		return nil
+	}
+	return memory
+}
+
+// executeDirectly executes a request in the memory from directMemory, and completes it.
+// It returns false if the local memory is not accessible, or if an earlier request is
+// outstanding. The responder may refuse the earlier request with an RNR NAK, and then
+// execute it later.
+func (c *shmConn) executeDirectly(w *wqe, memory []byte) bool {
+	if c.q.outstanding() {
 		return false
 	}
 	switch w.op {
@@ -70,6 +83,21 @@ func (c *shmConn) executeDirectly(w *wqe) bool {
 		return c.q.response(fragment.ReadData, memory, true)
 	}
 	return c.executeOnWord(memory, w)
+}
+
+// waitsForOutstanding reports whether a request that could be executed directly must
+// wait, because earlier requests are outstanding. Only long READs wait. The responder
+// would execute such a READ after the same requests, and more slowly. The last
+// acknowledgement or response makes the connection continue.
+func (c *shmConn) waitsForOutstanding(w *wqe) bool {
+	if w.op != verbs.OpRead || w.total < minAwaiting || !c.q.outstanding() || !c.q.nextIsNew() {
+		return false
+	}
+	if sent := &c.p.sent; !c.awaitsAcks && sent.executed != sent.seq {
+		c.awaitsAcks = true
+		sent.awaited.push(sent.seq-1, c)
+	}
+	return true
 }
 
 // peerUnchanged reports whether this side has consumed all slots in which the peer

@@ -269,6 +269,7 @@ func (p *shmPeer) takeAcks() bool {
 	p.sent.lastAck, p.sent.executed = ack, executed
 	for c := p.sent.awaited.pop(executed); c != nil; c = p.sent.awaited.pop(executed) {
 		c.confirm(c.acked())
+		c.continueAfterAcks()
 	}
 	if p.blocked.len() > 0 || p.notices.len() > 0 {
 		p.sendWaiting()

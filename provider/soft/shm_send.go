@@ -33,6 +33,7 @@ func (c *shmConn) transmit() {
 // send sends what has waited for room. Responses are sent before requests.
 func (c *shmConn) send() {
 	if c.serving && c.sendResponses() {
+		c.confirm(c.acked())
 		c.sendRequests()
 	}
 }
@@ -44,8 +45,15 @@ func (c *shmConn) sendRequests() {
 		return
 	}
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
-		if w.op != verbs.OpSend && c.executeDirectly(w) {
-			continue
+		if w.op != verbs.OpSend {
+			if memory := c.directMemory(w); memory != nil {
+				if c.executeDirectly(w, memory) {
+					continue
+				}
+				if c.waitsForOutstanding(w) {
+					break
+				}
+			}
 		}
 		if !c.sendRequest(w) {
 			break
@@ -230,6 +238,18 @@ func (c *shmConn) acked() uint64 {
 func (c *shmConn) confirm(seq uint64) {
 	if c.serving {
 		c.q.requestsAcknowledged(seq)
+	}
+}
+
+// continueAfterAcks is called when the requests of an entry in sent.awaited were
+// executed. It continues after waitsForOutstanding.
+func (c *shmConn) continueAfterAcks() {
+	if c.awaitsAcks {
+		c.awaitsAcks = false
+		if c.serving {
+			c.sendRequests()
+			c.p.flush()
+		}
 	}
 }
 

@@ -1,0 +1,83 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A long READ behind a SEND waits until the SEND was executed. Then the requester
+// executes the READ itself. Requests behind the READ stay behind it.
+func TestLongReadAwaitsDirectExecution(t *testing.T) {
+	a, b := newDirectPair(t, directConfig())
+	b.recv(1, 8, 8)
+	b.recv(2, 8, 8)
+	slots := a.qp.path.(*shmConn).p.sent.seq
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
+	a.post(a.remote(verbs.OpRead, b, maxDirect))
+	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	require.Empty(t, a.pollN(100), "the first SEND was not executed")
+	copy(b.mr.Bytes(), "read")
+	got := b.pollN(10)
+	require.Len(t, got, 1, "the second SEND is behind the READ")
+	got = a.pollN(1)
+	require.Len(t, got, 1)
+	require.EqualValues(t, 7, got[0].ID)
+	require.Equal(t, verbs.StatusSuccess, got[0].Status)
+	require.Equal(t, "read", string(a.mr.Bytes()[:4]))
+	require.EqualValues(t, 2, a.wait(1, b)[0].ID)
+	require.Equal(t, slots+2, a.qp.path.(*shmConn).p.sent.seq, "the READ takes no slot")
+}
+
+// A long READ that waits behind a refused SEND completes after the SEND.
+func TestLongReadAwaitsRefusedSend(t *testing.T) {
+	a, b := newDirectPair(t, directConfig())
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	a.post(a.remote(verbs.OpRead, b, maxDirect))
+	b.pollN(10)
+	require.Empty(t, a.pollN(100), "the SEND was refused")
+	b.recv(1, 8, 8)
+	got := a.wait(2, b)
+	require.EqualValues(t, []uint64{1, 7}, []uint64{got[0].ID, got[1].ID})
+	require.Equal(t, verbs.StatusSuccess, got[0].Status)
+	require.Equal(t, verbs.StatusSuccess, got[1].Status)
+}
+
+// A long READ completes behind SENDs that fill the ring several times.
+func TestLongReadBehindFullRing(t *testing.T) {
+	cfg := directConfig()
+	cfg.RingSlots = 8
+	for sends := range 4 * cfg.RingSlots {
+		a, b := newDirectPair(t, cfg)
+		for range sends {
+			b.recv(1, 8, 8)
+			a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
+		}
+		a.post(a.remote(verbs.OpRead, b, maxDirect))
+		done := false
+		for range 1000 {
+			b.pollN(1)
+			if got := a.pollN(1); len(got) > 0 {
+				require.EqualValues(t, 7, got[0].ID)
+				done = true
+				break
+			}
+		}
+		require.True(t, done, "%d SENDs", sends)
+	}
+}
+
+// A long READ that waits fails if the peer's queue pair ends.
+func TestLongReadAwaitsStoppedPeer(t *testing.T) {
+	a, b := newDirectPair(t, directConfig())
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	a.post(a.remote(verbs.OpRead, b, maxDirect))
+	b.fail()
+	got := a.wait(2, b)
+	require.Equal(t, verbs.StatusRetryExcErr, got[0].Status)
+	require.Equal(t, verbs.StatusWRFlushErr, got[1].Status)
+}
