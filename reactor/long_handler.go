@@ -80,7 +80,7 @@ func (m *LongMessage) choose(mode longMode) {
 
 // A Part is a part of a long message. It is valid until OnPart returns.
 type Part struct {
-	Message     // the bytes of the part; Imm returns the immediate data of the whole message
+	Message     // bytes of the part; Message.Imm returns the immediate data of the whole message
 	Offset  int // offset of the part in the message, in bytes
 	Total   int // length of the message in bytes
 }

@@ -35,7 +35,7 @@ func TestHostileAnnouncements(t *testing.T) {
 		"no header":        {func(e env) { reactor.SendControl(e.p.dialed, nil) }, 0},
 		"false completion": {func(e env) { reactor.SendControl(e.p.dialed, []byte{2, 0, 0, 0, 0, 0, 0, 1}) }, 0},
 		"too many behind": {func(e env) {
-			e.good.Remote.RKey++ // no READ completes with success
+			e.good.Remote.RKey++ // With a wrong key, no READ succeeds.
 			announce(e, e.good)
 			for range reactor.LongWindow {
 				require.NoError(t, e.p.dialed.Send([]byte("behind")))

@@ -5,10 +5,10 @@ import "math/bits"
 // A longMemory counts the memory of a connection that has long messages of the peer, in
 // bytes of its buffers. A buffer counts from the first READ until it is released.
 type longMemory struct {
-	used  int  // at most Config.LongConnBytes
+	used  int  // number of bytes in use, at most Config.LongConnBytes
 	want  int  // number of bytes for which the connection waits; 0 if it does not wait
-	inRow bool // the connection is in Loop.longRow
-	next  bool // the connection was the first of Loop.longRow, and has its turn
+	inRow bool // true if the connection is in Loop.longRow
+	next  bool // true if the connection was removed from Loop.longRow and may take memory now
 }
 
 // bufferSize returns the size of the buffer that has room for n bytes.
@@ -99,8 +99,8 @@ func (l *Loop) serveLongRow() {
 // connection. Only this connection uses them again, because the peer can read them.
 type shownBuffers struct {
 	list  []*Buffer
-	bytes int  // total size
-	used  bool // a buffer was taken or added since the last call of trim
+	bytes int  // total size of the buffers in bytes
+	used  bool // true if a buffer was taken or added since the last call of trim
 }
 
 // take removes and returns a buffer of the given size, in state bufferLeased, or returns

@@ -28,31 +28,33 @@ const (
 // messages that wait behind it. A connection receives one long message at a time.
 type longReceive struct {
 	imm     uint32 // immediate data of the control messages of the peer
-	depth   int    // number of READs that may be outstanding
+	depth   int    // largest number of outstanding READs
 	mode    longMode
 	message control // announcement of the message
 	total   int     // length of the message in bytes
 
 	at       int    // index of the segment with the next byte to read
-	offset   uint32 // offset of this byte in the segment
+	offset   uint32 // offset of the next byte in its segment
 	posted   int    // number of bytes for which READs were posted
 	received int    // number of bytes that were read
 
-	// reads has the READs with the numbers completed to started-1, modulo 2^32.
+	// READs are numbered from 0, modulo 2^32. The field reads has the outstanding ones, whose
+	// numbers are completed to started-1.
 	reads     [maxLongReads]longRead
 	started   uint32
 	completed uint32
 
-	buffer *Buffer // in longWhole the buffer for the message; nil before the first READ
-	// In longInto the memory for the message.
+	// buffer for the message in the mode longWhole; nil before the first READ
+	buffer *Buffer
+	// memory for the message in the mode longInto
 	piece Piece
 	// alias describes piece to OnMessage. It belongs to no slab.
 	alias Buffer
 
 	waiting  bufferList // messages that wait until the long message was delivered
-	waits    int        // number of elements of waiting
+	waits    int        // length of the list waiting
 	finished uint32     // number of long messages that were read or discarded, modulo 2^32
-	doneDue  bool       // controlDone must be sent as soon as the send queue has room
+	doneDue  bool       // true if controlDone must be sent when the send queue has room
 }
 
 // A longRead is one outstanding READ.
@@ -164,7 +166,7 @@ func (c *Conn) deliverWaiting() {
 		}
 		reason := c.long.scratch.decode(b.Bytes())
 		c.repost(b)
-		if reason != "" { // a device has changed the buffer
+		if reason != "" { // The bytes have changed since they were checked.
 			c.violated(0, reason)
 			return
 		}

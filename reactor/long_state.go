@@ -122,7 +122,7 @@ func (c *Conn) offer(data []byte, m cm.Message, depth uint8) []byte {
 // The parameter peerLimit is from the offer of the peer.
 func (c *Conn) agree(peerLimit uint32) {
 	if c.param.ResponderResources == 0 {
-		peerLimit = 0 // this side refuses READs
+		peerLimit = 0 // This side sends no long messages, because it allows the peer no READs.
 	}
 	c.long = &longState{conn: c, limit: c.loop.cfg.longLimit(c.handler)}
 	c.long.send.limit = uint64(peerLimit)
@@ -141,7 +141,7 @@ type longSends struct {
 	ring      [longWindow]longSend
 	announced uint32
 	done      uint32
-	uses      useQueue // uses of regions by the messages, except the first use of each
+	uses      useQueue // uses of regions by the messages; the first use of each is in longSend.use
 }
 
 // A longSend describes one long message.
@@ -150,8 +150,8 @@ type longSend struct {
 	number uint32 // value of longSends.count when the message was sent
 	report reportWhen
 	buffer *Buffer    // buffer to release after controlDone, or nil
-	use    *regionUse // use of a region that ends then, or nil
-	more   int        // number of elements of longSends.uses that end then too
+	use    *regionUse // use of a region that ends with the message, or nil
+	more   int        // number of elements of longSends.uses that also end with the message
 }
 
 // outstanding returns the number of long messages whose memory the peer needs.

@@ -24,8 +24,8 @@ const (
 // A workload is one line of the demonstration's table.
 type workload struct {
 	opcode uint8
-	size   int // bytes of one operation
-	depth  int // operations in flight
+	size   int // number of bytes of one operation
+	depth  int // number of operations in flight
 }
 
 // measureAll checks that the disk keeps data, and prints a line for each workload.
@@ -92,7 +92,7 @@ func transfer(ctx context.Context, c *initiator.Controller, opcode uint8, at int
 // and print.
 type measurement struct {
 	workload
-	limit    time.Duration // when the last operation begins
+	limit    time.Duration // time after which no operation begins
 	queue    *initiator.Queue
 	memory   *reactor.Region
 	random   *rand.Rand

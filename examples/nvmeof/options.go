@@ -16,7 +16,7 @@ import (
 type options struct {
 	listen         string
 	files          []string
-	size           int64 // bytes; 0 means the size of the file
+	size           int64 // size of the disk in bytes; 0 means the size of the file
 	block          int
 	readOnly       bool
 	capsuleData    bool

@@ -23,7 +23,7 @@ type Host struct {
 
 // Config configures a host.
 type Config struct {
-	// A target knows the host by its NQN and ID.
+	// NQN and ID identify the host to targets.
 	NQN string
 	ID  [16]byte
 	// From is the local address of connections. The zero value means that the provider

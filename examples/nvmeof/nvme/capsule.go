@@ -4,8 +4,8 @@ import "encoding/binary"
 
 // Sizes in bytes.
 const (
-	CommandSize  = 64 // a command capsule without data
-	ResponseSize = 16 // a response capsule
+	CommandSize  = 64 // size of a command capsule without data
+	ResponseSize = 16 // size of a response capsule
 )
 
 // MaxQueueSize is the largest number of commands in flight on one queue that the
@@ -90,9 +90,9 @@ type SGL []byte
 
 // Kinds of SGL descriptors: the type in bits 7:4, the subtype in bits 3:0.
 const (
-	SGLInCapsule       = 0x01 // the data follows the command in its capsule
-	SGLKeyed           = 0x40 // the data is in the host's memory
-	SGLKeyedInvalidate = 0x4F // the same; the response may invalidate the key
+	SGLInCapsule       = 0x01 // data that follows the command in its capsule
+	SGLKeyed           = 0x40 // data in the host's memory
+	SGLKeyedInvalidate = 0x4F // data in the host's memory, whose key the response may invalidate
 )
 
 // Kind returns the type and subtype of the descriptor.

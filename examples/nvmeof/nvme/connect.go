@@ -74,7 +74,7 @@ const (
 	RejectSendSize    RejectReason = 4
 	RejectRecvSize    RejectReason = 5
 	RejectNoResources RejectReason = 6
-	RejectIRD         RejectReason = 7 // the host does not accept READs
+	RejectIRD         RejectReason = 7 // the host allows no READs
 	RejectORD         RejectReason = 8
 )
 

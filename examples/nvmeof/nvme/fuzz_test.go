@@ -8,7 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
 )
 
-// What UnmarshalBinary accepts is encoded to bytes that decode to the same value.
+// FuzzDecode checks that a value that UnmarshalBinary accepts is still the same after it
+// was encoded and decoded.
 func FuzzDecode(f *testing.F) {
 	request, _ := (&nvme.QueueRequest{QID: 1, RecvSize: 128, SendSizeM1: 127}).AppendBinary(nil)
 	connect, _ := (&nvme.ConnectData{Controller: 1, Subsystem: "nqn.a", Host: "nqn.b"}).AppendBinary(nil)

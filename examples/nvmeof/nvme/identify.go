@@ -16,8 +16,8 @@ const IdentifyCNSAt = 40
 const (
 	IdentifyNamespace   = 0x00
 	IdentifyController  = 0x01
-	IdentifyActive      = 0x02 // list of namespace identifiers
-	IdentifyDescriptors = 0x03 // names of a namespace
+	IdentifyActive      = 0x02 // list of the identifiers of the namespaces
+	IdentifyDescriptors = 0x03 // globally unique names of a namespace
 )
 
 // A Controller describes a controller to the host, in the structure of
@@ -28,9 +28,9 @@ type Controller struct {
 	Serial     string // serial number, at most 20 ASCII characters
 	Model      string // model, at most 40 ASCII characters
 	Firmware   string // version of the firmware, at most 8 ASCII characters
-	Discovery  bool   // the controller only serves the discovery log
-	MaxQueue   int    // commands in flight on one queue; not 0
-	MaxData    int    // bytes of data of one command: a power of two, at least 4096
+	Discovery  bool   // true if the controller only serves the discovery log
+	MaxQueue   int    // largest number of commands in flight on one queue; not 0
+	MaxData    int    // largest number of bytes of data of one command: a power of two, at least 4096
 	InCapsule  int    // bytes of data that fit into a capsule of an I/O queue; a multiple of 16
 	Namespaces uint32 // largest namespace identifier
 	// WriteCache is true if only Flush, and writes with FUA, make data durable.
@@ -81,7 +81,7 @@ func (c *Controller) AppendBinary(b []byte) ([]byte, error) {
 // A Namespace describes a namespace to the host, in the structures of IdentifyNamespace
 // and IdentifyDescriptors.
 type Namespace struct {
-	Blocks    uint64   // size in blocks
+	Blocks    uint64   // size of the namespace in blocks
 	BlockSize int      // bytes of a block: 512 or 4096
 	UUID      [16]byte // identity of the namespace, the same after a restart
 	ReadOnly  bool
@@ -93,7 +93,7 @@ func (n *Namespace) AppendBinary(b []byte) ([]byte, error) {
 	at := len(b)
 	b = append(b, make([]byte, IdentifySize)...)
 	d := b[at:]
-	for i := range 3 { // NSZE, NCAP, NUSE
+	for i := range 3 { // the fields NSZE, NCAP and NUSE
 		binary.LittleEndian.PutUint64(d[8*i:], n.Blocks)
 	}
 	d[30] = 1 // NMIC: several controllers can use the namespace

@@ -15,8 +15,8 @@ const (
 // A LogRequest is the part of a log page that the command Get Log Page asks for.
 type LogRequest struct {
 	ID     uint8
-	Offset uint64 // where the part begins
-	Len    uint64 // bytes, a multiple of 4
+	Offset uint64 // offset of the part in the log page, in bytes
+	Len    uint64 // length of the part in bytes, a multiple of 4
 }
 
 // LogRequest decodes the fields of the command Get Log Page. Source: Base, 5.16.

@@ -3,9 +3,9 @@ package nvme
 // Fields of the commands Property Get and Property Set, as offsets for Command.Uint8,
 // Uint32 and Uint64. Source: Base, 6.5 and 6.6.
 const (
-	PropertyAttrAt   = 40 // 8 bits: 0 for a property of 4 bytes, 1 for 8 bytes
-	PropertyOffsetAt = 44 // 32 bits: one of the offsets of properties
-	PropertyValueAt  = 48 // 64 bits: the value of Property Set
+	PropertyAttrAt   = 40 // size of the property, 8 bits: 0 for 4 bytes, 1 for 8 bytes
+	PropertyOffsetAt = 44 // offset of the property, 32 bits: see PropertyCAP
+	PropertyValueAt  = 48 // value of the command Property Set, 64 bits
 )
 
 // Offsets of the properties of a controller. Source: Base, 3.1.3.
@@ -42,7 +42,7 @@ const (
 	pageSizeMask    = 15 << 7
 	arbitrationMask = 7 << 11
 
-	allCommandSets = 6 << 4 // value of the field commandSetMask
+	allCommandSets = 6 << 4 // value of the field commandSetMask: all I/O command sets
 )
 
 // Supported reports whether a controller with pages of 4 KiB can become ready with this

@@ -36,7 +36,7 @@ func (q *queue) planAdmin(c *command) (n int, status nvme.Status) {
 	case op == nvme.AdminGetFeatures:
 		c.work = q.getFeatures
 	case op == nvme.AdminAbort:
-		c.work = func(c *command) nvme.Status { c.result = 1; return nvme.Success } // not aborted
+		c.work = func(c *command) nvme.Status { c.result = 1; return nvme.Success } // The result 1 means "not aborted".
 	default:
 		return 0, nvme.InvalidOpcode.Final()
 	}

@@ -12,10 +12,10 @@ import (
 
 // Limits of a target.
 const (
-	queueSize = 128     // commands in flight on an I/O queue
-	adminSize = 32      // commands in flight on an admin queue; Linux has no more
-	maxData   = 1 << 20 // bytes of data of one command
-	inCapsule = 4096    // bytes of data in a capsule
+	queueSize = 128     // largest number of commands in flight on an I/O queue
+	adminSize = 32      // the same for an admin queue; the kernel's host has no more
+	maxData   = 1 << 20 // largest number of bytes of data of one command
+	inCapsule = 4096    // largest number of bytes of data in a capsule
 	// maxInFlight is the size of a send queue. A command needs at most a WRITE and a SEND at
 	// a time, and its answer may be confirmed later than the next command arrives.
 	maxInFlight = 2*queueSize + queueSize/4

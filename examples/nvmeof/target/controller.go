@@ -22,7 +22,7 @@ const (
 	// controllerFatal: the host has set CC.EN with an invalid configuration. Clearing
 	// CC.EN leads back to controllerDisabled.
 	controllerFatal
-	// controllerShutDown: the host has asked for a shutdown. It disconnects next.
+	// controllerShutDown: the host has asked for a shutdown, and will disconnect.
 	controllerShutDown
 )
 
@@ -44,11 +44,12 @@ type controller struct {
 	lastHeard atomic.Int64   // time of the last command, nanoseconds of the Unix clock
 	ready     atomic.Bool    // the state is controllerReady
 
-	// Protected by target.mu:
+	// The mutex target.mu protects the next fields.
+
 	state   controllerState
 	config  nvme.Config
 	queues  map[uint16]*queue // connected I/O queues by their identifiers
-	granted int               // I/O queues that the host may connect
+	granted int               // number of I/O queues that the host may connect
 	held    []*command        // asynchronous event requests; only the admin loop uses it
 }
 

@@ -221,7 +221,8 @@ func fill(b []byte, with byte) {
 	}
 }
 
-// Each kind of descriptor with wrong lengths is refused, without a READ or WRITE.
+// sendWrongDescriptors sends descriptors of all kinds with wrong lengths. The target must
+// refuse each of them without a READ or WRITE.
 func (h *hostile) sendWrongDescriptors() {
 	q := h.connectHostile().IO[0]
 	for kind := range 256 {
@@ -237,7 +238,7 @@ func (h *hostile) sendWrongDescriptors() {
 	h.alive(q)
 }
 
-// Data in the capsule must be in the bytes that were sent.
+// sendWrongCapsules sends commands whose data is not completely in their capsules.
 func (h *hostile) sendWrongCapsules() {
 	q := h.connectHostile().IO[0]
 	for _, test := range []struct {
@@ -289,7 +290,7 @@ func (h *hostile) sendWrongBlocks() {
 	h.alive(q)
 }
 
-// A wrong key or address ends the connection.
+// sendBadKeys sends commands with wrong keys and addresses. Each must end the connection.
 func (h *hostile) sendBadKeys() {
 	for _, opcode := range []uint8{nvme.IORead, nvme.IOWrite} {
 		for _, addr := range []uint64{0, 1 << 63, 1<<64 - 1} {
@@ -303,7 +304,8 @@ func (h *hostile) sendBadKeys() {
 	}
 }
 
-// More commands than places end the connection. The disk answers none of them before.
+// sendTooMany sends more commands than the queue has places, while the disk answers none.
+// The connection must end.
 func (h *hostile) sendTooMany() {
 	c := h.connectHostile()
 	proceed := make(chan struct{})
@@ -327,7 +329,8 @@ func (h *hostile) sendTooMany() {
 	close(proceed)
 }
 
-// A connection request with any private data is refused or accepted.
+// dialWithGarbage sends connection requests with random private data. The target must
+// accept or refuse each of them.
 func (h *hostile) dialWithGarbage() {
 	random := rand.NewChaCha8([32]byte{3})
 	for _, n := range []int{0, 1, 31, 32, 32, 32, 48, 56} {

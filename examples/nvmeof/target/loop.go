@@ -23,8 +23,8 @@ type loop struct {
 	scratch [nvme.ResponseSize]byte // memory in which queue.response encodes a response
 
 	mu    sync.Mutex // mutex for the fields below
-	ready sync.Cond  // signaled when done has got a command
-	// Commands that a worker has executed, and that finish has not taken yet.
+	ready sync.Cond  // condition that is signaled when a command was added to done
+	// done has the commands that a worker has executed. The function finish takes them.
 	done   list
 	posted bool // true if a call of finish has been posted to the loop
 }

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	unit      = 4096 // smallest buffer in bytes
-	numOrders = 9    // a buffer of order n has unit << n bytes; the largest has maxData
+	unit      = 4096 // size of the smallest buffer in bytes
+	numOrders = 9    // number of sizes; a buffer of order n has unit << n bytes, at most maxData
 )
 
 // A pool divides a region into buffers whose sizes are powers of two. It is a buddy
@@ -26,7 +26,7 @@ type pool struct {
 
 // A memory is a buffer of a pool. The zero value is no buffer.
 type memory struct {
-	first int32 // number of the first unit
+	first int32 // number of the first unit of the buffer
 	order int8
 	held  bool
 }

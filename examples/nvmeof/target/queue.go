@@ -112,7 +112,8 @@ func (q *queue) plan(c *command) (n int, status nvme.Status) {
 	case cmd.Opcode() == nvme.Fabrics:
 		return q.planFabrics(c)
 	case q.controller == nil:
-		// Connect is the first command of a queue. Linux's own target answers like this.
+		// The first command of a queue must be Connect. The kernel's target gives the same
+		// answer.
 		return 0, nvme.InvalidOpcode.Final()
 	case !q.controller.ready.Load():
 		return 0, nvme.SequenceError.Final()
@@ -284,7 +285,7 @@ func (q *queue) completed(index uint64, err error) {
 	case commandReading:
 		q.reads--
 		if err != nil {
-			q.release(c) // the connection ends
+			q.release(c) // No response is sent, because the connection ends.
 			return
 		}
 		q.loop.execute(c)
@@ -292,8 +293,8 @@ func (q *queue) completed(index uint64, err error) {
 	case commandWriting:
 		q.release(c)
 	case commandAnswering:
-		// The WRITE has ended before the response was accepted, which is still in
-		// needSend.
+		// The WRITE has completed. The response waits in needSend, because the connection has
+		// not accepted it.
 		c.written, c.dir = false, noData
 	}
 }

@@ -99,7 +99,7 @@ func placeByQueue(req *reactor.ConnRequest) *reactor.Loop {
 func (t *Target) OnConnectRequest(req *reactor.ConnRequest) {
 	r, reason := checkRequest(req)
 	if reason != 0 {
-		_ = req.Reject(nvme.AppendReject(nil, reason)) // an error means that the host is gone
+		_ = req.Reject(nvme.AppendReject(nil, reason)) // Reject fails if the host has gone.
 		return
 	}
 	size := int(r.SendSizeM1) + 1
@@ -126,7 +126,7 @@ func checkRequest(req *reactor.ConnRequest) (r nvme.QueueRequest, reason nvme.Re
 		return r, nvme.RejectFormat
 	case int(r.SendSizeM1) >= limit || r.SendSizeM1 == 0:
 		return r, nvme.RejectSendSize
-	// A target without READs could not fetch the data of a Connect command.
+	// The target fetches the data of a Connect command by a READ, which the host must allow.
 	case req.Param().InitiatorDepth == 0:
 		return r, nvme.RejectIRD
 	}

@@ -264,7 +264,7 @@ func TestErrorsOfCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, test.status, f.do(c.IO[0], test.request)) })
 	}
-	// The queue still works.
+	// After the errors, the queue executes a command.
 	require.Equal(t, nvme.Success, f.do(c.IO[0], initiator.Transfer(nvme.IORead, 1, 0, 1, data)))
 	require.NoError(t, c.Close(t.Context()))
 }

@@ -6,7 +6,7 @@ import "sync"
 // their arrival.
 type workers struct {
 	mu      sync.Mutex
-	some    sync.Cond // signaled when waiting or stopped has changed
+	some    sync.Cond // condition that is signaled when waiting or stopped has changed
 	waiting list
 	stopped bool
 	running sync.WaitGroup

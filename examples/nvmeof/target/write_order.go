@@ -19,7 +19,7 @@ type writeOrder struct {
 // A generation has the number of writes that have begun in it and not ended.
 type generation struct {
 	writes  int
-	waiting []func() // called when this generation and all older ones have ended
+	waiting []func() // functions to call when this generation and all older ones have ended
 }
 
 func newWriteOrder() *writeOrder { return &writeOrder{generations: []*generation{{}}} }
