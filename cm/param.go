@@ -108,10 +108,10 @@ type MessageParam struct {
 	QKey uint32
 }
 
-// ConnParam returns parameters for Connect or Accept that send the same counts and the
-// same flow control as p. The private data and the fields of the queue pair are left
-// out. A count above the device's limit is then refused. Accept(nil) lowers such a count
-// instead.
+// ConnParam returns parameters for Connect or Accept with the counts and the flow control
+// of p, without private data and without the fields of the queue pair. Accept returns an
+// error if a count is above the limit of the device. In contrast, Accept(nil) lowers such
+// a count.
 func (p *MessageParam) ConnParam() *ConnParam {
 	return &ConnParam{
 		ResponderResources: exactCount(p.ResponderResources),

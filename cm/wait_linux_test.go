@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitingID returns an ID that waits for AddrResolved. A value on fdCalls means that
-// Wait is about to sleep.
+// waitingID returns an ID that waits for AddrResolved. The channel fdCalls gets a value
+// whenever Wait is about to sleep.
 func waitingID(t *testing.T) (p *peer, fdCalls chan struct{}) {
 	t.Helper()
 	p = reach(t, cm.TCP, cm.StateResolvingAddr)

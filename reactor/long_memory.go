@@ -8,7 +8,7 @@ type longMemory struct {
 	used  int  // number of bytes in use, at most Config.LongConnBytes
 	want  int  // number of bytes for which the connection waits; 0 if it does not wait
 	inRow bool // true if the connection is in Loop.longRow
-	next  bool // true if the connection was removed from Loop.longRow and may take memory now
+	next  bool // true if the connection was the first of Loop.longRow and may take memory now
 }
 
 // bufferSize returns the size of the buffer that has room for n bytes.

@@ -15,8 +15,8 @@ type base string
 func (b base) kernel() string  { return filepath.Join(string(b), "vmlinuz") }
 func (b base) archive() string { return filepath.Join(string(b), "base.cpio") }
 
-// prepareBase returns the base for the package versions that apt would install now. If
-// the cache does not have this base, prepareBase makes it.
+// prepareBase returns a base that has the package versions that apt would install now. If
+// the cache does not have such a base, prepareBase makes it.
 func prepareBase(ctx context.Context) (base, error) {
 	selected, err := selectPackages(ctx)
 	if err != nil {

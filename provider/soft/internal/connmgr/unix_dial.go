@@ -42,8 +42,9 @@ type localDial struct {
 }
 
 const (
-	// redialInterval is the time between two tries of all names while a backlog is full
-	// (connect(2), EAGAIN). The number is arbitrary.
+	// A dial tries the socket names of all listeners that may serve the address. If a backlog
+	// is full (connect(2), EAGAIN), redialInterval is the time before the next round. The
+	// number is arbitrary.
 	redialInterval = 5 * time.Millisecond
 	// userLookupRounds is the number of rounds through all names after which the dial
 	// asks the kernel for the users of the listeners. These rounds take half a second.
