@@ -142,7 +142,7 @@
 // If both sides set Config.MaxLongMessage, a message may be longer than
 // Config.MaxMessage. Send, SendBuffer and SendV send it like any other message. The
 // receiver gets it in the order of sending. Its bytes are not sent: the sender announces
-// address, key and length, and the receiver READs them, in pieces of up to 256 KiB.
+// address, key and length, and the receiver READs them, in pieces of up to 1 MiB.
 //
 //	Send        copies the message to a Buffer
 //	SendBuffer  sends a Buffer of LeaseSize without a copy

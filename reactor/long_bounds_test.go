@@ -1,0 +1,72 @@
+package reactor_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// TestImmediatesOnlyHasNoLongMessages checks that a side with ImmediatesOnly does not
+// agree on long messages, and that Send of a long message then returns a ParamError. The
+// connection stays usable.
+func TestImmediatesOnlyHasNoLongMessages(t *testing.T) {
+	received := 0
+	p := connectImmediates(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, longConfig())
+	require.False(t, reactor.AgreesOnLong(p.dialed))
+	require.False(t, reactor.AgreesOnLong(p.accepted))
+	region := alloc(t, p.dialed, 1<<20, verbs.AccessRemoteRead)
+	buffer, err := p.dialed.LeaseSize(1 << 20)
+	require.NoError(t, err)
+	require.NoError(t, buffer.SetLen(1<<20))
+	for _, err := range []error{
+		p.dialed.Send(region.Bytes()),
+		p.dialed.SendBuffer(buffer),
+		p.dialed.SendV([]reactor.Piece{{Region: region, Length: 1 << 20}}, reactor.SendOptions{}),
+	} {
+		var param *verbs.ParamError
+		require.ErrorAs(t, err, &param)
+		require.EqualValues(t, 4096, param.Limit)
+	}
+	require.NoError(t, buffer.Release())
+	require.NoError(t, p.dialed.SendWith(nil, reactor.SendOptions{Imm: 1, HasImm: true}))
+	p.drive(t, func() bool { return received == 1 })
+}
+
+// TestReceiverThatDoesNotRead sends long messages to a loop that does not run. Send
+// accepts 16 of them, so the memory that they occupy at the sender is bounded. When the
+// connection ends, the sender gets its memory back.
+func TestReceiverThatDoesNotRead(t *testing.T) {
+	onEachPath(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
+		const size = 64 << 10
+		failed := 0
+		p := connect(&hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) {
+			require.Error(t, err)
+			failed++
+		}}, &hooks{}, longConfig())
+		// The loop also has buffers for other messages. They come in chunks of 1 MiB.
+		before, limit := p.client.Stats().BufferBytes, uint64(reactor.LongWindow*size+1<<20)
+		data, sent := make([]byte, size), 0
+		for turns := range 200 {
+			err := p.dialed.SendWith(data, reactor.SendOptions{Notify: true})
+			if err == nil {
+				sent++
+			} else {
+				require.ErrorIs(t, err, reactor.ErrWouldBlock)
+				require.Equal(t, reactor.LongWindow, sent, "after %d turns", turns)
+			}
+			_, _ = p.client.RunOnce(0)
+		}
+		require.Equal(t, reactor.LongWindow, sent)
+		require.LessOrEqual(t, p.client.Stats().BufferBytes, before+limit)
+		require.NoError(t, p.dialed.Abort(nil))
+		p.closed(t)
+		require.Equal(t, sent, failed)
+		for range 3 {
+			passTrimInterval(t, p.client)
+		}
+		require.Less(t, p.client.Stats().BufferBytes, uint64(reactor.LongWindow*size))
+	})
+}
