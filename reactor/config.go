@@ -76,9 +76,10 @@ type Config struct {
 	// If the handler is no LongHandler, this side accepts no message for which
 	// LongConnBytes does not suffice.
 	LongConnBytes int
-	// LongLoopBytes is the same for all connections of a loop together. Connections that
-	// need more wait for each other. Zero means four times LongConnBytes, at
-	// most the largest int. The minimum is LongConnBytes.
+	// LongLoopBytes is how much memory for long messages of the peers all connections of
+	// a loop together may use at a time, in bytes. Further long messages wait until
+	// buffers are released. Zero means four times LongConnBytes, at most the largest int.
+	// The minimum is LongConnBytes.
 	LongLoopBytes int
 	// MaxInline is the size in bytes of the largest message that is sent inline. Zero
 	// means 128. Negative means none. An inline message is copied into the work request,
@@ -100,9 +101,9 @@ type Config struct {
 	// is 4 for each of them, up to 1024. The default is at least MaxInFlight, and at
 	// most the device's limit.
 	//
-	// Some devices have no shared receive queues: see verbs.Caps.SRQ. Then each
-	// connection has a receive queue of its own. The same applies if SharedRecvBuffers
-	// is zero and the device's limit is less than MaxInFlight.
+	// Each connection has a receive queue of its own if the device has no shared receive
+	// queues (verbs.Caps.SRQ), or if SharedRecvBuffers is zero and the device's limit is
+	// less than MaxInFlight.
 	//
 	// A buffer is in use from the arrival of a message until OnMessage has returned. If
 	// the application keeps the buffer, another buffer takes its place at once. So an
@@ -210,10 +211,10 @@ type Config struct {
 
 	// Balance chooses the loops of new connections. Zero means RoundRobin.
 	Balance Balance
-	// Place chooses the loop of an accepted connection. Balance chooses if Place is nil,
-	// or returns no loop of ConnRequest.Engine. Place is called on the loop with index
-	// 0, before OnConnectRequest. Place may call Reject, which skips OnConnectRequest.
-	// In Place, Accept and Steer return verbs.ErrState.
+	// Place chooses the loop of an accepted connection. Balance chooses the loop if Place
+	// is nil, or if Place returns nil or a loop of another engine. Place is called on the
+	// loop with index 0, before OnConnectRequest. Place may call Reject, which skips
+	// OnConnectRequest. In Place, Accept and Steer return verbs.ErrState.
 	Place func(req *ConnRequest) *Loop
 }
 

@@ -157,8 +157,8 @@ func (c *Conn) LeaseSize(n int) (*Buffer, error) {
 	return c.lease(n)
 }
 
-// lease returns an empty buffer of at least n bytes, in state bufferLeased. The peer may
-// know the key of a buffer that is larger than Config.MaxMessage.
+// lease returns an empty buffer of at least n bytes, in state bufferLeased. If n is above
+// Config.MaxMessage, the peer may have the key of the buffer.
 func (c *Conn) lease(n int) (*Buffer, error) {
 	if c.long != nil && n > c.device.slab.size && n <= maxLease {
 		if b := c.long.shown.take(c.device.bufferSize(n)); b != nil {

@@ -148,8 +148,8 @@ func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 	require.Zero(t, p.client.Stats().DrainTimeouts)
 }
 
-// TestFlushTimeoutOfDelayedLoop checks that sends which the peer has received do not fail
-// when a loop sees their completions only after the time limit of the flush.
+// TestFlushTimeoutOfDelayedLoop checks that a send that the peer has received does not
+// fail, even if the loop sees its completion after the time limit of the flush.
 func TestFlushTimeoutOfDelayedLoop(t *testing.T) {
 	const sends = 8
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{CompletionBudget: 1, SignalEvery: 1})

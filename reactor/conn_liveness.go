@@ -77,9 +77,9 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 	return nil
 }
 
-// probeDue reports whether a probe must be posted now. While a probe is outstanding, no
-// other probe is due. If its answer does not come within Config.Keepalive, another wait
-// for the answer begins.
+// probeDue reports whether a probe must be posted now. It returns false while a probe is
+// outstanding. If the probe is not answered within Config.Keepalive, it sets l.lastProbe
+// to now.
 func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	switch {
 	case keepalive == 0:

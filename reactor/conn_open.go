@@ -65,8 +65,8 @@ func (c *Conn) resolve() (err error) {
 	return c.id.ResolveAddr(o.LocalAddr, c.dial.addr, o.Timeout)
 }
 
-// addrResolved handles cm.AddrResolved, after which the device is known, and begins to
-// resolve the route.
+// addrResolved handles cm.AddrResolved and begins to resolve the route. From this event
+// on the device is known.
 func (c *Conn) addrResolved() error {
 	if err := c.setTransportTimers(c.dial.options.AckTimeout); err != nil {
 		return err

@@ -19,7 +19,7 @@ const (
 type sendRequest struct {
 	tag    uint64       // value for Op.Tag
 	buffer *Buffer      // buffer to release after the completion, or nil
-	use    *regionUse   // use of a region that ends with the completion, or nil
+	use    *regionUse   // the request's use of a region until its completion, or nil
 	bytes  uint32       // value for Op.Bytes, or the key of a window
 	code   verbs.Opcode // value for Op.Code
 	kind   requestKind
@@ -44,7 +44,7 @@ func (r *sendRequest) reports(err error) bool {
 // sendFlow). It is a ring that grows with the number of outstanding requests, because
 // most connections of a program with many connections have few.
 type sendRequests struct {
-	ring []sendRequest // the length is 0 or a power of two
+	ring []sendRequest // slots of requests; the length is 0 or a power of two
 }
 
 // initialRequests is the first length of the ring. Arbitrary.

@@ -114,8 +114,8 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)
 }
 
-// TestMemoryOfDevice checks that Lease opens a device, but refuses nil and a device of
-// another provider.
+// TestMemoryOfDevice checks that Lease opens a device of the loop's provider. For nil and
+// for a device of another provider, Lease returns verbs.ErrForeign.
 func TestMemoryOfDevice(t *testing.T) {
 	p, other := openSoft(t, 1), openSoft(t, 1)
 	l, err := reactor.NewLoop(p, &hooks{}, nil)

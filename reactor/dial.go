@@ -35,11 +35,11 @@ type DialOptions struct {
 	ResponderResources int
 	InitiatorDepth     int
 	// ImmediatesOnly means that the peer sends only WRITEs with immediate data, and
-	// messages without bytes. The receives of the connection then need no buffers. There are
-	// Config.MaxInFlight of them for each connection, even if the connections of the loop
-	// share receive buffers. A message with bytes ends the connection: OnClose gets a
-	// *verbs.CompletionError with verbs.StatusLocLenErr, and at the peer with
-	// verbs.StatusRemInvReqErr.
+	// messages without bytes. The receives of the connection then need no buffers. There
+	// are Config.MaxInFlight of them for each connection, even if the connections of the
+	// loop share receive buffers. A message with bytes ends the connection: OnClose gets
+	// a *verbs.CompletionError, with verbs.StatusLocLenErr on this side and
+	// verbs.StatusRemInvReqErr at the peer.
 	ImmediatesOnly bool
 	// TOS is the type of service of both sides' packets. With IPv6 this is the traffic
 	// class. Zero means the provider's default. Source: rdma_set_option(3).

@@ -50,8 +50,8 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	require.Zero(t, client.Stats().Rescues+server.Stats().Rescues)
 }
 
-// runAll runs each loop until it has no more work. Then it arms all loops, and reports
-// whether Arm has found work.
+// runAll runs each loop until the loop has no more work, and then arms all loops. The
+// result is true if Arm has found work on a loop.
 func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	for _, l := range loops {
 		for {

@@ -109,7 +109,8 @@ func TestImmediatesOnlyRefusesBytes(t *testing.T) {
 	}
 }
 
-// TestImmediatesOnlyKeep keeps messages without buffers.
+// TestImmediatesOnlyKeep checks that Keep returns an empty buffer for a message without
+// bytes, and that the buffer can be released.
 func TestImmediatesOnlyKeep(t *testing.T) {
 	var kept []*reactor.Buffer
 	p := connectImmediates(t, &hooks{}, &hooks{message: func(_ *reactor.Conn, m reactor.Message) { kept = append(kept, m.Keep()) }}, nil)

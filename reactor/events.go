@@ -115,8 +115,8 @@ func (c *Conn) deviceRemoved() {
 	}
 }
 
-// watchAsync makes the loop watch the asynchronous events of a device, unless another
-// loop does. Each event can be fetched only once.
+// watchAsync makes the loop watch the asynchronous events of a device. It does nothing if
+// another loop of the engine watches them.
 func (l *Loop) watchAsync(dev verbs.Device) error {
 	s := &asyncSource{loop: l, dev: dev}
 	if !l.engine.claimAsync(s) {

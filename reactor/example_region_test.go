@@ -48,7 +48,8 @@ type recordStore struct {
 func (s *recordStore) OnConnectRequest(req *reactor.ConnRequest) {
 	pieces, err := s.region.RemoteOn(req.Device(), 0, len(s.region.Bytes()))
 	check(err)
-	// There are several pieces only if the store is larger than the device allows.
+	// RemoteOn returns several pieces only if the store is larger than the largest memory
+	// region of the device.
 	key, err := pieces[0].Remote.AppendBinary(nil)
 	check(err)
 	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))

@@ -270,7 +270,7 @@ func Announcement(segments ...Segment) []byte {
 	return m.appendTo(nil)
 }
 
-// AgreesOnLong reports whether both sides of c have agreed on long messages.
+// AgreesOnLong reports whether long messages are enabled on c.
 func AgreesOnLong(c *Conn) bool { return c.long != nil }
 
 // IgnoreWindow makes c send more messages than the peer has to keep.

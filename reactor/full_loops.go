@@ -31,7 +31,8 @@ type fullRecord struct {
 	tried time.Time // time of the last try to make a connection
 }
 
-// record records that k.loop had no room on k.dev when it had that many connections.
+// record stores that k.loop had no room for another connection on k.dev. The parameter
+// conns is the number of connections that k.loop had at that time.
 func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -84,8 +84,8 @@ type Loop struct {
 // enter moves the loop to the state s, but never back to an earlier state.
 func (l *Loop) enter(s loopState) { l.state = max(l.state, s) }
 
-// recordError keeps the first error that is passed to it. No callback reports this
-// error, so Engine.Wait returns it.
+// recordError keeps the first error that is passed to it, for Engine.Wait. No callback
+// reports such errors.
 func (l *Loop) recordError(err error) { l.err = firstError(l.err, err) }
 
 // Index returns the index of the loop in its engine, from 0. It may be called from any

@@ -25,9 +25,9 @@ type SendOptions struct {
 	// called, unless they are Quiet.
 	Notify bool
 	// Quiet means that OnCompletion is called only if the operation fails. A READ, WRITE
-	// or SendV can be Quiet. Its memory is the caller's again when OnCompletion reports
-	// a later operation of the connection, or in OnClose. One completion of the device
-	// then confirms many operations.
+	// or SendV can be Quiet. Its memory is the caller's again when OnCompletion reports a
+	// later operation of the connection, or in OnClose. One completion of the device can
+	// confirm many Quiet operations.
 	Quiet bool
 	// Imm is the immediate data of a message or WRITE. If HasImm is false, Imm must be 0.
 	// SendWith, SendBufferWith, SendV, WriteV and WriteBytes accept Imm and HasImm.

@@ -47,8 +47,8 @@ func (u *regionUse) end() {
 }
 
 // close makes the loop refuse operations with the region, and closes its windows. If
-// operations are under way, it makes sure that a completion confirms those that have none
-// of their own.
+// outstanding operations have no completion of their own, close makes sure that a later
+// completion confirms them.
 func (u *regionUse) close() {
 	u.closed = true
 	if u.underWay == 0 {

@@ -55,8 +55,8 @@ func (l *Loop) rejectFull(req *ConnRequest) {
 		return
 	}
 	l.stats.NoResources++
-	// The reject fails if the peer has given up the request. That is not an error of the
-	// engine.
+	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
+	// does not record that error.
 	if err := l.engine.acceptor.rejectNoResources(req); !errors.Is(err, verbs.ErrPeerGone) {
 		l.recordError(err)
 	}
@@ -69,8 +69,8 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 		return
 	}
 	l.stats.Expired++
-	// The reject fails if the peer has given up the request. That is not an error of the
-	// engine.
+	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
+	// does not record that error.
 	if err := l.engine.acceptor.reject(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
 		l.recordError(err)
 	}

@@ -125,8 +125,8 @@ func (s *slab) pickChunk() (*chunk, error) {
 // multiple of the cache line.
 func (s *slab) stride() int { return (s.size + cacheLine - 1) &^ (cacheLine - 1) }
 
-// grow allocates memory for the first chunk without memory, or else for a new chunk at
-// the end. It returns the chunk.
+// grow allocates the memory of a chunk and returns the chunk. It uses the first chunk
+// without memory. If there is none, it adds a chunk at the end.
 func (s *slab) grow() (*chunk, error) {
 	freed := slices.IndexFunc(s.chunks, func(c *chunk) bool { return c.mr == nil })
 	if freed >= 0 {

@@ -16,8 +16,8 @@ import (
 // Each call takes up to about 10 µs. Arbitrary.
 const maxDiscards = 64
 
-// trim closes or discards memory of one chunk. It reports whether this round over all
-// chunks has further steps.
+// trim closes or discards memory of one chunk. A round of calls visits every chunk. The
+// result more is true until the round is complete.
 func (s *slab) trim() (more bool, err error) {
 	s.current = nil // Because of this, slab.get() calls pickChunk, which sets usedSinceTrim.
 	for s.trimNext < len(s.chunks) {

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// trimRound calls slab.trim until it has checked each chunk, a memory region with many
-// buffers. It returns the number of calls.
+// trimRound calls slab.trim until every chunk was checked. It returns the number of
+// calls.
 func trimRound(t *testing.T, s *slab) (steps int) {
 	t.Helper()
 	for {

@@ -57,8 +57,8 @@ func (l *Loop) unwatch(s source) error {
 	return nil
 }
 
-// pollEpoll handles the events that ended the last sleep. If there are none, it checks
-// epoll when that is due: see epollSchedule.
+// pollEpoll handles the events that ended the last sleep. If there are none, it fetches
+// new events when epollSchedule.due returns true.
 func (l *Loop) pollEpoll() (work int) {
 	n := l.epoll.fetched
 	if n == 0 {
@@ -91,7 +91,8 @@ func (l *Loop) expectsEvents() bool {
 }
 
 // pollsPerTurn returns how often a turn of the loop polls the completion queues if it
-// finds no completion. Further polls would delay events that are expected.
+// finds no completion. The result is 1 while the loop expects events of epoll, because
+// polls delay them.
 func (l *Loop) pollsPerTurn() int {
 	if l.expectsEvents() {
 		return 1

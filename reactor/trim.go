@@ -8,12 +8,11 @@ import (
 
 const (
 	// trimEvery is the time between two rounds of trim(). A round releases memory that
-	// was not used since the round before. So memory is released at most about 40 s
-	// after its last use. The number is arbitrary.
+	// was not used since the previous round. Memory is released about 40 s after its last
+	// use at the latest. The number is arbitrary.
 	trimEvery = 20 * time.Second
-	// trimPause is the time between two steps of trim(). A step takes up to a
-	// millisecond, so the steps take at most a fifth of the loop's time. The number is
-	// arbitrary.
+	// trimPause is the time between two steps of trim(). With steps of up to 1 ms, trim()
+	// uses at most 1 ms of every 5 ms. The number is arbitrary.
 	trimPause = 4 * time.Millisecond
 )
 

@@ -106,8 +106,8 @@ func (l *Loop) finishTurn() {
 	l.publish(false)
 }
 
-// done reports whether the loop is draining and has no more connections. The first loop
-// also waits for the acceptor's requests.
+// done reports whether the loop is draining and has no more connections. The loop with
+// index 0 also waits for the requests of the acceptor.
 func (l *Loop) done() bool {
 	return l.state > loopRunning && l.liveConns == 0 && (l.index > 0 || l.engine.acceptor.drained())
 }
