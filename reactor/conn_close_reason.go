@@ -33,9 +33,9 @@ type closeReason struct {
 type causeKind uint8
 
 const (
-	// noCause: there is no reason yet, and closeReason.cause is nil. setCause leads to
-	// finalCause, deviceEvent to deviceCause, and requestFailed to provisionalCause or
-	// requestCause.
+	// noCause: there is no reason yet, and closeReason.cause is nil. setCause
+	// and setViolation lead to finalCause, deviceEvent leads to deviceCause, and
+	// requestFailed leads to provisionalCause or requestCause.
 	noCause causeKind = iota
 
 	// provisionalCause: a request was flushed or has exhausted its retries. Perhaps the
@@ -50,8 +50,9 @@ const (
 	// with an error that is not provisional replaces it, and leads to requestCause.
 	deviceCause
 
-	// finalCause: cause was passed to setCause. A device event replaces it if cause may
-	// be only an effect of that event: see isEffect. This leads to deviceCause.
+	// finalCause: cause was passed to setCause or setViolation. A device event replaces it
+	// if cause may be only an effect of that event: see isEffect. This leads to
+	// deviceCause. If cause is the disconnect of the peer, setViolation replaces it.
 	finalCause
 )
 
@@ -61,6 +62,17 @@ func (e *closeReason) provisional() bool { return e.kind == provisionalCause }
 // setCause sets the reason if there is none yet, or only a provisional one.
 func (e *closeReason) setCause(cause error) {
 	if e.kind == noCause || e.kind == provisionalCause {
+		e.kind, e.cause = finalCause, cause
+	}
+}
+
+// setViolation sets the reason after the peer has violated the protocol. A reason that
+// may be an effect of the violation is replaced. Such reasons are a device event, and the
+// disconnect of the peer, which may be read before the completions that show the
+// violation.
+func (e *closeReason) setViolation(cause error) {
+	peerClosed := e.cause != nil && e.cause == e.peerErr
+	if e.kind == noCause || e.kind == provisionalCause || e.kind == deviceCause || peerClosed {
 		e.kind, e.cause = finalCause, cause
 	}
 }

@@ -11,10 +11,13 @@ import (
 
 func TestCloseReason(t *testing.T) {
 	flushed, access, retries := errors.New("flushed"), errors.New("access"), errors.New("retries")
+	errViolation := errors.New("violation")
 	flush := func(e *closeReason) { e.requestFailed(flushed, verbs.StatusWRFlushErr) }
 	refuse := func(e *closeReason) { e.requestFailed(access, verbs.StatusRemAccessErr) }
 	unanswered := func(e *closeReason) { e.requestFailed(retries, verbs.StatusRetryExcErr) }
-	peer := func(e *closeReason) { e.setCause(ErrPeerClosed) }
+	peer := func(e *closeReason) { e.peerErr = ErrPeerClosed; e.setCause(ErrPeerClosed) }
+	device := func(e *closeReason) { e.deviceEvent(errors.New("device")) }
+	violate := func(e *closeReason) { e.setViolation(errViolation) }
 	order := func(e *closeReason) { e.setCause(nil) }
 	deadline := func(e *closeReason) { e.setCause(ErrDeadline) }
 	for _, c := range []struct {
@@ -35,6 +38,11 @@ func TestCloseReason(t *testing.T) {
 		{"no answer, then the reason", []func(*closeReason){unanswered, flush, peer}, true, &CloseError{ErrPeerClosed, retries}},
 		{"flushed, then no answer", []func(*closeReason){flush, unanswered}, true, retries},
 		{"flushed, then the reason", []func(*closeReason){flush, peer, deadline}, false, ErrPeerClosed},
+		{"a violation", []func(*closeReason){violate, refuse, peer}, false, errViolation},
+		{"a violation that is found after the disconnect", []func(*closeReason){peer, violate, refuse}, false, errViolation},
+		{"a violation that is found after other effects", []func(*closeReason){flush, device, violate}, true, &CloseError{errViolation, flushed}},
+		{"a violation after Close", []func(*closeReason){order, violate}, false, nil},
+		{"a violation after a failure", []func(*closeReason){refuse, violate}, false, access},
 	} {
 		var e closeReason
 		for _, step := range c.steps {

@@ -275,3 +275,6 @@ func AgreesOnLong(c *Conn) bool { return c.long != nil }
 
 // IgnoreWindow makes c send more messages than the peer has to keep.
 func IgnoreWindow(c *Conn) { c.long.send.announced = c.long.send.done }
+
+// LongReads returns the number of outstanding READs of long messages on c.
+func LongReads(c *Conn) int { return c.long.receive.outstanding() }

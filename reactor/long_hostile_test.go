@@ -68,6 +68,22 @@ func TestHostileAnnouncements(t *testing.T) {
 	}
 }
 
+// TestViolationBeforeDisconnect checks the error of a connection whose peer has announced
+// too much memory, and has disconnected before this side has looked at any completion.
+func TestViolationBeforeDisconnect(t *testing.T) {
+	onEachPath(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
+		p := connect(&hooks{}, &hooks{}, longConfig())
+		s := reactor.Segment{Remote: remoteOf(t, p.dialed, alloc(t, p.dialed, 5000, verbs.AccessRemoteRead)), Length: 5001}
+		reactor.SendControl(p.dialed, reactor.Announcement(s))
+		p.drive(t, func() bool { return reactor.LongReads(p.accepted) > 0 })
+		drive(t, func() bool { return reactor.InternalState(p.dialed) >= reactor.StateCloseBegun }, p.client)
+		reactor.InjectDisconnected(p.accepted, nil)
+		p.closed(t)
+		var violation *reactor.LongMessageError
+		require.ErrorAs(t, p.acceptCloseErr, &violation)
+	})
+}
+
 // TestOverlappingSegments checks that a message whose segments overlap is received.
 func TestOverlappingSegments(t *testing.T) {
 	var got []byte

@@ -119,6 +119,6 @@ func (c *Conn) retireInternal(q *sendRequest, err error) {
 func (c *Conn) longReadFailed(wc *verbs.WC) {
 	switch wc.Status {
 	case verbs.StatusRemAccessErr, verbs.StatusRemInvReqErr, verbs.StatusRemOpErr:
-		c.beginClose(&LongMessageError{Length: c.long.receive.message.total, Reason: "the announced memory can not be read", Err: wc.Err()})
+		c.closeAfterViolation(&LongMessageError{Length: c.long.receive.message.total, Reason: "the announced memory can not be read", Err: wc.Err()})
 	}
 }

@@ -111,7 +111,13 @@ func (c *Conn) takeControl(m *control) {
 // violated ends the connection because the peer has violated the protocol. The length is
 // that of the long message, or 0.
 func (c *Conn) violated(length uint64, reason string) {
-	c.beginClose(&LongMessageError{Length: length, Reason: reason})
+	c.closeAfterViolation(&LongMessageError{Length: length, Reason: reason})
+}
+
+// closeAfterViolation ends the connection because of err, a violation of the protocol.
+func (c *Conn) closeAfterViolation(err *LongMessageError) {
+	c.closeReason.setViolation(err)
+	c.enterClosing()
 }
 
 // takeAnnouncement begins to receive the long message that b announces, or lets b wait.
