@@ -44,8 +44,9 @@ func NewHost(p cm.Provider, cfg *Config) (*Host, error) {
 }
 
 // Alloc allocates memory for the data of requests, which targets may read and write.
+// Request.Show can use the memory too.
 func (h *Host) Alloc(n int) (*reactor.Region, error) {
-	return h.engine.Alloc(n, verbs.AccessLocalWrite|verbs.AccessRemoteRead|verbs.AccessRemoteWrite)
+	return h.engine.Alloc(n, verbs.AccessLocalWrite|verbs.AccessRemoteRead|verbs.AccessRemoteWrite|verbs.AccessMWBind)
 }
 
 // Close closes all connections and waits for their end.
@@ -91,7 +92,7 @@ func (h *Host) OnDialError(o *reactor.DialOptions, err error) { o.Context.(*Queu
 
 // OnMessage implements reactor.ConnHandler.
 func (h *Host) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	c.Context().(*Queue).receive(msg.Data())
+	c.Context().(*Queue).receive(msg)
 }
 
 // OnWritable implements reactor.ConnHandler.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
 	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A Queue is the connection of one queue. Its methods without a context belong to the
@@ -33,11 +34,16 @@ type Request struct {
 	Data reactor.Piece
 	// InCapsule has data that is sent in the capsule, instead of Data.
 	InCapsule []byte
+	// Show gives the target a key for Data that is used only for this request, and asks
+	// the target to make the key invalid with its response. A target that does not do so
+	// loses the connection. The Region of Data needs verbs.AccessMWBind.
+	Show bool
 	// Raw makes Submit set only the identifier, so that a test can send wrong commands.
 	Raw bool
 	// Done is called on the loop of the queue when the response has arrived, or with an
 	// error if the connection has ended.
 	Done func(r *nvme.Response, err error)
+	key  uint32 // key that the target has and must make invalid; 0 means none
 }
 
 func newQueue(h *Host, id uint16, size int) *Queue {
@@ -131,6 +137,14 @@ func (q *Queue) describe(r *Request) error {
 		sgl.SetInCapsule(0, uint32(len(r.InCapsule)))
 	case r.Data.Length == 0:
 		sgl.SetKeyed(nvme.SGLKeyed, 0, 0, 0)
+	case r.key != 0: // An earlier call has set the SGL, but the message was not accepted.
+	case r.Show:
+		shown, err := q.conn.Show(r.Data, verbs.AccessRemoteRead|verbs.AccessRemoteWrite)
+		if err != nil {
+			return err
+		}
+		r.key = shown.RKey
+		sgl.SetKeyed(nvme.SGLKeyedInvalidate, shown.Addr, uint32(r.Data.Length), shown.RKey)
 	default:
 		list, err := r.Data.Region.Remote(q.conn, r.Data.Offset, r.Data.Length)
 		if err != nil {
@@ -151,18 +165,22 @@ func (q *Queue) unusedID() uint16 {
 	}
 }
 
-func (q *Queue) receive(b []byte) {
+func (q *Queue) receive(msg reactor.Message) {
 	var resp nvme.Response
-	err := resp.UnmarshalBinary(b)
+	err := resp.UnmarshalBinary(msg.Data())
 	r := q.inFlight[resp.Command]
 	if err == nil && r == nil {
 		err = fmt.Errorf("initiator: response to the command %d, which is not in flight", resp.Command)
+	}
+	if key, _ := msg.Invalidated(); err == nil && key != r.key {
+		err = fmt.Errorf("initiator: the response makes the key %#x invalid instead of %#x", key, r.key)
 	}
 	if err != nil {
 		_ = q.conn.Abort(err) // OnClose follows
 		return
 	}
 	delete(q.inFlight, resp.Command)
+	r.key = 0
 	r.Done(&resp, nil)
 	q.sendWaiting()
 }

@@ -72,6 +72,8 @@ type command struct {
 	namespace *Namespace
 	// generation to which a command that changes a disk belongs; nil for other commands
 	order *generation
+	// key of the command's data at the host that the response makes invalid; 0 means none
+	invalidate uint32
 }
 
 // sqe returns the fields of the command.

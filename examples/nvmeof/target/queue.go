@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
 	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // Errors that end the connection of a queue.
@@ -47,6 +48,7 @@ type queue struct {
 
 	head          uint16 // number of answered commands, modulo size
 	noFlowControl bool   // the host does not want to know the head
+	noInvalidate  bool   // the device can not send messages that make a key invalid
 }
 
 // newQueue returns a queue for size commands.
@@ -131,6 +133,9 @@ func (q *queue) locate(c *command, n int, msg reactor.Message) nvme.Status {
 	case sgl.Keyed():
 		if uint64(sgl.Len()) != uint64(n) {
 			return nvme.DataLengthInvalid.Final()
+		}
+		if n > 0 && sgl.Kind() == nvme.SGLKeyedInvalidate {
+			c.invalidate = sgl.Key()
 		}
 		return nvme.Success
 	case sgl.Kind() != nvme.SGLInCapsule:
@@ -238,7 +243,7 @@ func (q *queue) send(c *command) bool {
 		}
 		c.written = true
 	}
-	if !q.sent(q.conn.Send(q.response(c))) {
+	if !q.sent(q.respond(c)) {
 		return false
 	}
 	q.unanswered--
@@ -249,6 +254,22 @@ func (q *queue) send(c *command) bool {
 	}
 	q.release(c)
 	return true
+}
+
+// respond sends the response. If the host has asked for it, the response also makes the
+// key of the command's data invalid, which saves the host an operation. A device without
+// such messages sends a plain response, and the host makes the key invalid itself.
+func (q *queue) respond(c *command) error {
+	o := reactor.SendOptions{Invalidate: c.invalidate}
+	if q.noInvalidate {
+		o.Invalidate = 0
+	}
+	err := q.conn.SendWith(q.response(c), o)
+	if o.Invalidate != 0 && errors.Is(err, verbs.ErrNotSupported) {
+		q.noInvalidate = true
+		return q.conn.Send(q.response(c))
+	}
+	return err
 }
 
 // sent reports whether an operation was accepted. If the connection has failed, OnClose

@@ -187,6 +187,33 @@ func paths(t *testing.T, test func(t *testing.T, path soft.Path)) {
 	}
 }
 
+// TestKeysAreInvalidated checks that a response makes the key of its command invalid, if
+// the host has asked for that, also when the command has failed.
+func TestKeysAreInvalidated(t *testing.T) {
+	paths(t, func(t *testing.T, path soft.Path) {
+		f := start(t, path, nil)
+		c := f.connect(1)
+		data := reactor.Piece{Region: f.memory, Length: 4096}
+		do := func(opcode uint8, block uint64) nvme.Status {
+			r := initiator.Transfer(opcode, 1, block, 4096/blockSize, data)
+			r.Show = true
+			return f.do(c.IO[0], r)
+		}
+		for i := range 100 { // A connection can show 16 keys at a time.
+			rand.NewChaCha8([32]byte{byte(i)}).Read(f.memory.Bytes()[:4096])
+			want := bytes.Clone(f.memory.Bytes()[:4096])
+			require.Equal(t, nvme.Success, do(nvme.IOWrite, uint64(i)))
+			clear(f.memory.Bytes()[:4096])
+			require.Equal(t, nvme.Success, do(nvme.IORead, uint64(i)))
+			require.Equal(t, want, f.memory.Bytes()[:4096])
+		}
+		f.disk.setHook(func(string, int64) error { return errors.New("broken") })
+		require.NotEqual(t, nvme.Success, do(nvme.IORead, 0))
+		require.NotEqual(t, nvme.Success, do(nvme.IOWrite, 0))
+		require.NoError(t, c.Close(t.Context()))
+	})
+}
+
 // Data of every size arrives in the disk and comes back, on two queues.
 func TestWritesAreReadBack(t *testing.T) {
 	paths(t, func(t *testing.T, path soft.Path) {
