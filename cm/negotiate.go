@@ -10,7 +10,7 @@ type endpoint struct {
 	qpNum     uint32
 	srq       bool
 	maxServed uint8 // READs and atomics of the peer that the device serves at a time
-	maxIssued uint8 // own READs and atomics that the device can have outstanding
+	maxIssued uint8 // number of own READs and atomics that the device can have outstanding
 }
 
 // connectParam checks the parameters of Connect and returns the message to send. Source:

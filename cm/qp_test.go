@@ -57,7 +57,7 @@ func TestNoDevice(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrState)
 
 	p = routed(t, cm.TCP)
-	p.fake.device = nil // as after DeviceRemoval
+	p.fake.device = nil // This is the state after DeviceRemoval.
 	require.ErrorIs(t, p.id.Connect(&cm.ConnParam{QPNum: 7}), verbs.ErrState)
 	p = requested(t, cm.TCP, cm.MessageParam{})
 	p.fake.device = nil

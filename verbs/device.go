@@ -70,7 +70,7 @@ type DeviceAttr struct {
 	MaxSRQWR        int    // number of work requests on one SRQ
 	MaxSRQSGE       int    // number of scatter/gather entries of one work request on an SRQ
 	MaxQPRdAtom     uint8  // READs and atomics that a QP serves at a time (responder resources)
-	MaxQPInitRdAtom uint8  // READs and atomics that a QP has outstanding (initiator depth)
+	MaxQPInitRdAtom uint8  // number of READs and atomics that a QP can have outstanding (initiator depth)
 
 	// LocalCAAckDelay says how long the device may take to acknowledge a packet. It is a
 	// code from 0 to 31. Code c means 4.096 µs * 2^c.

@@ -137,8 +137,8 @@ type QPAttr struct {
 	RQPSN   uint32 // sequence number of the first packet from the peer, 24 bits
 	SQPSN   uint32 // sequence number of the first packet to the peer, 24 bits
 
-	MaxDestRdAtomic uint8 // READs and atomics of the peer that are served at a time (responder resources)
-	MaxRdAtomic     uint8 // own READs and atomics outstanding at a time (initiator depth)
+	MaxDestRdAtomic uint8 // number of READs and atomics of the peer that are served at a time (responder resources)
+	MaxRdAtomic     uint8 // number of own READs and atomics outstanding at a time (initiator depth)
 
 	MinRNRTimer uint8 // code, 0..31, of how long the peer waits after an RNR NAK; see RNRDelay
 	Timeout     uint8 // code of the local ACK timeout, 0..31; see AckTimeout

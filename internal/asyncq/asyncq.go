@@ -83,7 +83,7 @@ func (q *Queue) Pop() (ev verbs.AsyncEvent, ok bool) {
 	return ev, true
 }
 
-// Forget drops the events about a closed verbs.QP, verbs.CQ or verbs.SRQ.
+// Forget removes the waiting events about a closed verbs.QP, verbs.CQ or verbs.SRQ.
 func (q *Queue) Forget(object any) {
 	for e := q.objects[object]; e != nil; {
 		sibling := e.sibling

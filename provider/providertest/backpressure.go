@@ -46,7 +46,7 @@ func (e *end) mustRecv(first uint64, n int) {
 	e.r.Equal(n, got)
 }
 
-// inOrder takes one successful completion for each id. They must come in this order.
+// inOrder waits for one successful completion for each of the request IDs, in this order.
 func (q *queue) inOrder(ids ...uint64) {
 	q.r.t.Helper()
 	for i, wc := range q.succeed(len(ids)) {

@@ -79,7 +79,7 @@ func (r *rig) newAH(pd verbs.PD, attr verbs.AHAttr) verbs.AH {
 	return ah
 }
 
-// datagram returns a signaled SEND from end a to end b.
+// datagram returns the request for a signaled SEND from end a to end b.
 func (d *datagrams) datagram(id uint64, sges ...verbs.SGE) verbs.SendWR {
 	wr := send(id, sges...)
 	wr.AH, wr.RemoteQPN, wr.RemoteQKey = d.ah, d.to.QPN, d.to.QKey

@@ -59,7 +59,7 @@ func (e *end) newWindow(offset, length int, access verbs.Access) verbs.MW {
 	return w
 }
 
-// invalidate returns a signaled local invalidation.
+// invalidate returns the request for a signaled local invalidation.
 func invalidate(id uint64, key uint32) verbs.SendWR {
 	return verbs.SendWR{ID: id, Opcode: verbs.OpLocalInv, Flags: verbs.SendSignaled, RKey: key}
 }

@@ -17,7 +17,7 @@ import (
 type ah struct {
 	pd    *pd
 	attr  verbs.AHAttr
-	c     atomic.Pointer[C.struct_ibv_ah] // nil after Close
+	c     atomic.Pointer[C.struct_ibv_ah] // address handle of libibverbs; nil after Close
 	users userCount
 }
 

@@ -21,7 +21,7 @@ type channel struct {
 	fd       int
 
 	mu sync.Mutex
-	c  *C.struct_rdma_event_channel // nil after Close
+	c  *C.struct_rdma_event_channel // event channel of librdmacm; nil after Close
 	// raw is the event that was fetched last.
 	raw C.struct_rl_event
 }

@@ -23,7 +23,7 @@ type compChannel struct {
 	// arms counts calls of Arm whose event was not fetched yet, for all CQs together.
 	arms atomic.Int64
 
-	guard // protects drained and c
+	guard // lock for the fields drained and c
 	// drained is true if the previous Next returned the last event that was expected.
 	// The next call of Next then needs no system call.
 	drained bool

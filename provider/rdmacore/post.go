@@ -85,8 +85,8 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 // places of this request and of all that follow. It then returns the number of accepted
 // requests and an error.
 //
-// If the device accepts the whole batch, post returns n and the parameter gathered,
-// which is the error that has ended the batch, or nil.
+// If the device accepts the whole batch, post returns n and the parameter gathered.
+// This parameter is the error of the first request after the batch, or nil.
 func (s *sendQueue) post(n int, gathered error) (int, error) {
 	s.args = postArgs{
 		queue:  s.qp.address(),

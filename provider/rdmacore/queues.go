@@ -52,8 +52,8 @@ type sendQueue struct {
 	inlineArgs inlineArgs // arguments of SendInline
 }
 
-// gather puts requests into the batch and returns how many. It stops at the first
-// invalid request, or when the queue is full.
+// gather puts requests into the batch and returns the number of them. It stops at the
+// first invalid request, or when the queue is full.
 func (s *sendQueue) gather(wrs []verbs.SendWR) (int, error) {
 	s.reqs, s.sges, s.inline, s.binds = s.reqs[:0], s.sges[:0], s.inline[:0], false
 	for i := range wrs {
@@ -186,8 +186,8 @@ type recvQueue struct {
 	args postArgs
 }
 
-// gather puts requests into the batch and returns how many. It stops at the first
-// invalid request, or when the queue is full.
+// gather puts requests into the batch and returns the number of them. It stops at the
+// first invalid request, or when the queue is full.
 func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	r.reqs, r.sges = r.reqs[:0], r.sges[:0]
 	for i := range wrs {

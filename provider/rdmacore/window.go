@@ -19,8 +19,8 @@ type mw struct {
 	pd    *pd
 	users userCount
 	key   atomic.Uint32    // present key of the window; see verbs.MW.RKey
-	c     *C.struct_ibv_mw // nil after Close
-	qp    *qp              // the last queue pair that a bind was posted to, or nil
+	c     *C.struct_ibv_mw // memory window of libibverbs; nil after Close
+	qp    *qp              // queue pair to which the last bind was posted, or nil
 }
 
 // checkWindows returns a *verbs.FeatureError if the device has no memory windows of type
