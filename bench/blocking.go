@@ -28,7 +28,7 @@ func newBlockingClient(s *spec) *blockingClient {
 
 func (b *blockingClient) open() error {
 	if b.spec.Workload == workConnect {
-		return nil // In workConnect, drive() opens connections.
+		return nil // drive() opens the connections of this workload.
 	}
 	for range b.spec.Connections {
 		c, err := b.connect()

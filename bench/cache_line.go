@@ -11,7 +11,7 @@ const (
 	// Round trips that are timed together. One round trip takes about as long as reading
 	// the clock.
 	lineBatch = 64
-	// Number of batches. Together they take less than a millisecond.
+	// Number of batches in one measurement, which takes less than a millisecond.
 	lineBatches = 33
 )
 

@@ -58,7 +58,7 @@ func newDriver(s *spec) *driver {
 func (d *driver) open() error {
 	if d.spec.Workload == workConnect {
 		d.sessions = append(d.sessions, newSession(d))
-		return nil // In workConnect, drive() opens connections.
+		return nil // drive() opens the connections of this workload.
 	}
 	return d.run(func() { d.dialNext() })
 }

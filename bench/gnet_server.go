@@ -12,8 +12,8 @@ import (
 type gnetServer struct {
 	gnet.BuiltinEventEngine
 	spec *spec
-	// Receives two values: nil or an error after the start, and later the result of
-	// gnet.Run.
+	// The server sends two values on this channel: nil or an error after the start, and
+	// later the result of gnet.Run.
 	ready chan error
 	addr  string
 }

@@ -3,8 +3,8 @@ package main
 import "sync/atomic"
 
 const (
-	// Messages are copied in fragments of this many bytes. So the receiver copies one
-	// fragment while the sender copies the next. Arbitrary.
+	// Size of a fragment in bytes. The sender copies a message in fragments, and the
+	// receiver copies one fragment while the sender copies the next. Arbitrary.
 	ringFragment = 4 << 10
 	// Length of a ring in bytes. It fits into the second-level cache of most processors.
 	// A ring with large cells is longer, because it has at least minRingCells cells.

@@ -141,7 +141,8 @@ func engineConfig(s *spec) *reactor.Config {
 	if s.Size > usualMessage {
 		cfg.MaxMessage = s.Size
 	}
-	// A send occupies the queue until its completion, which may arrive after the answer.
+	// A send occupies a place of the send queue until its completion. The answer of the
+	// peer may arrive before that completion.
 	if 2*s.InFlight > usualInFlight {
 		cfg.MaxInFlight = 2 * s.InFlight
 	}

@@ -170,8 +170,8 @@ func (r *ucxRun) row(c Case) Row {
 		}
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		// Each percentile comes from its own test, so the measured p99 may be below the
-		// p50.
+		// ucx_perftest measures each percentile in a test of its own, so the measured p99
+		// may be below the p50.
 		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}

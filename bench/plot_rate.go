@@ -24,7 +24,7 @@ type curve struct {
 	rates plotter.XYs
 }
 
-// shape returns the mark for a mode.
+// shape returns the shape of the points that belong to a mode.
 func shape(mode string) draw.GlyphDrawer {
 	switch mode {
 	case "event":

@@ -9,7 +9,7 @@ import (
 type Case struct {
 	// Name of the measured library or program.
 	Peer string `json:"peer"`
-	Path string `json:"path"` // One of local, wire, device, tcp, udp, memory, posix and posix-tag.
+	Path string `json:"path"` // Transport: local, wire, device, tcp, udp, memory, posix or posix-tag.
 	// How the programs wait for messages: event, adaptive or busy.
 	Mode        string `json:"mode"`
 	Workload    string `json:"workload"` // One of the names that workloads() returns.

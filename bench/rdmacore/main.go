@@ -91,8 +91,8 @@ func measureAll(ctx context.Context, s spec, turns int) (map[string][]float64, e
 	times := map[string][]float64{}
 	for turn := range turns {
 		for i := range steps {
-			// Every second turn is in reverse order. So a machine that becomes slower
-			// favors no step.
+			// Every second turn measures the steps in reverse order, because the machine
+			// may become slower during a turn.
 			if turn%2 == 1 {
 				i = len(steps) - 1 - i
 			}

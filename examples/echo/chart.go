@@ -43,7 +43,7 @@ func chart(times *hdrhistogram.Histogram) string {
 
 func rowOf(ns, low, factor float64) int {
 	if factor <= 1 {
-		return 0 // all times are equal
+		return 0 // The scale has one row, because all times are equal.
 	}
 	row := math.Log(max(ns, low)/low) / math.Log(factor)
 	return min(int(row+1e-9), chartRows)

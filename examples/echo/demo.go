@@ -54,7 +54,7 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 type serverProcess struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	// Empty if the server has failed to start.
+	// Address of the server; empty if the server has failed to start.
 	addr string
 }
 

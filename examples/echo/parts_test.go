@@ -151,7 +151,7 @@ func TestSessionCounts(t *testing.T) {
 	s.checkEcho(right)
 	require.Zero(t, r.damaged)
 
-	// A second echo of message 0.
+	// The echo of message 0 arrives a second time.
 	s.checkEcho(right)
 	require.Equal(t, 1, r.damaged)
 	s.checkEcho(nil) // too short

@@ -76,7 +76,7 @@ func (a *attacker) receiveFrom(s localSocket) {
 func spoof(a *attacker) error {
 	dst := a.spec.Addr
 	sources := []netip.AddrPort{
-		// Reserved for documentation, so no host has it (RFC 5737).
+		// No host has this address, which is reserved for documentation (RFC 5737).
 		netip.MustParseAddrPort("203.0.113.7:22"),
 		netip.AddrPortFrom(dst.Addr(), 1),
 		dst,

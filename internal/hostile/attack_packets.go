@@ -60,7 +60,7 @@ func (a *attacker) invalidPacket(s, other *wireSocket) int {
 			m[wire.MADDataOffset+a.rand.IntN(wire.MADDataSize)] = byte(a.rand.Uint32())
 		}
 		return s.sendMAD(m, to)
-	default: // a packet for a random queue pair
+	default: // a packet whose destination is a random queue pair number
 		return other.send(a.randomPacket(other, a.rand.Uint32N(verbs.MaxQPNum+1)), to)
 	}
 }

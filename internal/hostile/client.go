@@ -32,8 +32,8 @@ type client struct {
 	dialers []*dialer
 	// The first dial of every dialer has succeeded or failed.
 	opened *event
-	// Nil until the client is told to finish. It then happens when all echoes have
-	// arrived.
+	// Event that happens when all echoes have arrived, after the order to finish. Nil
+	// before this order.
 	finishing *event
 }
 

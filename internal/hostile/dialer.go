@@ -31,7 +31,7 @@ type dialer struct {
 	expendable bool
 	seed       uint64
 	state      dialerState
-	// Nil if there is no open or closing connection.
+	// Connection of the dialer; nil if none is open or closing.
 	conn      *reactor.Conn
 	dialedAt  time.Time // time of the last dial
 	attempted bool      // the first dial has succeeded or failed

@@ -79,7 +79,7 @@ type order string
 // Orders. The child answers each with one Note.
 const (
 	orderReport order = "report" // answer with the present counters
-	// Answer when all rounds are finished.
+	// Answer with the counters when all rounds are finished.
 	orderAwait order = "await"
 	// Finish, answer with the final counters, and exit.
 	orderFinish order = "finish"

@@ -72,7 +72,8 @@ func TestIdleConnections(t *testing.T) {
 // TestInjection checks that packets from another address do not end a connection. They
 // even have the right communication IDs, queue pair number and PSN.
 func TestInjection(t *testing.T) {
-	// One injected message is a valid request. It stays half-open until ConnectTimeout.
+	// One of the injected messages is a valid connection request. This connection stays
+	// half-open until ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
 	// The attack uses two consecutive addresses. This call reserves the second one.

@@ -38,13 +38,14 @@ type testbed struct {
 
 	server *hostile.Process
 	addr   netip.AddrPort
-	// Clients of the first server. One keeps its connections. The other closes each
-	// connection after a few messages.
+	// Clients of the first server. The steady one keeps its connections, and the churning
+	// one closes each connection after a few messages.
 	steadyClient, churningClient *hostile.Process
 
 	restarted     *hostile.Process
 	restartedAddr netip.AddrPort
-	// It must connect again after each restart of the second server.
+	// Client of the second server, which is killed and restarted. After each restart the
+	// client must connect again.
 	restartedClient *hostile.Process
 }
 

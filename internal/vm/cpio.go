@@ -58,7 +58,7 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	for _, field := range []int{
 		c.inode, mode, 0, 0, // user ID and group ID of root
 		1, 0, // number of links to the file, modification time
-		len(data), 0, 0, 0, 0, // file size, four device numbers
+		len(data), 0, 0, 0, 0, // size of the file, and four device numbers
 		// Size of the name with its zero byte, and the checksum.
 		len(name) + 1, 0,
 	} {

@@ -11,7 +11,7 @@ import (
 // A results is an io.Writer that finds the results of the cases in the guest's console
 // output.
 type results struct {
-	missing []string // cases without a result so far
+	missing []string // names of the cases that have no result yet
 	failed  []string
 	line    []byte // first part of the present line, which has no line end yet
 }

@@ -18,7 +18,7 @@ var packagedPrograms = []string{
 	"ib_send_bw", "ib_send_lat", // package perftest
 	"setpriv", "nsenter", // package util-linux
 	"mke2fs", "e2fsck", // package e2fsprogs
-	"fio", "nvme", // packages fio and nvme-cli
+	"fio", "nvme", // programs of the packages fio and nvme-cli
 }
 
 // Files that the guest's programs open while they run. neededBy can not find them. Their
@@ -107,7 +107,8 @@ func (r sysroot) add(files tree, target, file string) (err error) {
 	return nil
 }
 
-// neededBy lists the libraries that a program or library needs. Other files need none.
+// neededBy lists the libraries that a program or library needs. For files of other kinds
+// the list is empty.
 func neededBy(data []byte) ([]string, error) {
 	if !bytes.HasPrefix(data, []byte(elf.ELFMAG)) {
 		return nil, nil

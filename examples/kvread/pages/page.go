@@ -148,8 +148,8 @@ func (p *page) descend(key []byte) int {
 	return max(i-1, 0)
 }
 
-// A keyRange has the keys that a page may have: not less than low, and less than high.
-// Nil means no limit.
+// A keyRange is the range of keys that a page may have. The smallest allowed key is low,
+// and all keys must be less than high. A bound that is nil does not limit the keys.
 type keyRange struct{ low, high []byte }
 
 // has reports whether all keys of the page are in the range.

@@ -11,7 +11,7 @@ import (
 var ErrNoBucket = errors.New("no such bucket")
 
 const (
-	firstPage = 2 // the pages 0 and 1 describe the whole file
+	firstPage = 2 // number of the first page behind those that describe the whole file
 
 	// Limits for a file that is not valid. Arbitrary.
 	maxDepth = 32      // largest number of pages from the root to a leaf

@@ -57,7 +57,7 @@ func startWith(t *testing.T, path soft.Path, limit time.Duration, options bbolt.
 	return f
 }
 
-// open opens a device for the server or for a client.
+// open opens a soft provider, for the server or for a client.
 func (f *fixture) open() cm.Provider {
 	p, err := soft.Open(&soft.Config{Path: f.path, Vectors: 1})
 	require.NoError(f, err)

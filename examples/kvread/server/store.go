@@ -74,10 +74,10 @@ func (s *Store) Begin() (*Tx, error) {
 }
 
 // End ends the transaction. From now on, bbolt may write to pages that only this
-// version of the store has. The peer must have no READ in flight. It may wait for a
-// lock, so a loop must not call it.
+// version of the store has. The peer must have no READ in flight. End may wait for a
+// lock, so it must not be called on a loop.
 func (t *Tx) End() {
-	_ = t.Rollback() // it fails only if the transaction has ended already
+	_ = t.Rollback() // Rollback fails only if the transaction has ended already.
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
 	t.mapping.users--

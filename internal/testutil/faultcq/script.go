@@ -35,7 +35,8 @@ type Script struct {
 	Between func()
 }
 
-// A random decides which faults happen. The device's lock protects it.
+// A random is a random number generator that decides which faults happen. The lock of the
+// device protects it.
 type random struct {
 	rng *rand.Rand
 }

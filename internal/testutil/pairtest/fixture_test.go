@@ -26,7 +26,7 @@ type fixture struct {
 	pd      verbs.PD
 	// Address of the passive side. Used by the active side only.
 	remoteAddr netip.AddrPort
-	// Used by the passive side only; nil on the active side.
+	// Listeners of the passive side; nil on the active side.
 	tcpListener, udpListener *cm.ID
 	// Events that await() has not returned yet.
 	events []event
