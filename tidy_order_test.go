@@ -162,7 +162,7 @@ func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	return all
 }
 
-// A refCount counts references. The map has the references that are against the order.
+// A refCount has the number of all references, and a map of those against the order.
 type refCount struct {
 	total   int
 	against map[fileRef]int

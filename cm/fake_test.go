@@ -40,7 +40,7 @@ type fakeChannel struct {
 	closed    int
 	fd        int              // result of FD; 0 means 42
 	fdCalls   chan struct{}    // gets a value at each call of FD; may be nil
-	setReady  func(ready bool) // makes fd readable or not; may be nil
+	setReady  func(ready bool) // function that makes fd readable or not readable; may be nil
 }
 
 func (c *fakeChannel) FD() int {

@@ -18,7 +18,7 @@ type statement struct {
 	name   string   // such as "A1"
 	says   string   // the sentence, in short
 	tests  []string // its tests, each as "package.Function"
-	remark string   // a note; if there are no tests, it says why
+	remark string   // note about the sentence; if there are no tests, the note says why
 }
 
 // statements lists what the manual pages say. The letter of a name stands for a page:

@@ -241,7 +241,7 @@ func (sim *simulation) replaceQueue() {
 	if !sim.in(5) || l.delivered != l.added {
 		return
 	}
-	// No new completions, because Close would drop them.
+	// The device adds no completions now, because Close would drop them.
 	sim.quiet = true
 	sim.closeQueue(l)
 	sim.queues[i] = sim.newQueue()

@@ -21,8 +21,8 @@ type Queue struct {
 
 	held        int   // number of completions in batch that Poll has not returned yet
 	err         error // first error of the CQ; it is permanent
-	errReturned bool  // Poll has returned err
-	emptied     bool  // the last poll has left the CQ empty
+	errReturned bool  // true if Poll has returned err to its caller
+	emptied     bool  // true if the last poll has left the CQ empty
 
 	// The CQ was armed, and its event was not consumed yet.
 	armed   bool

@@ -115,7 +115,7 @@ func TestVerifyFindsEveryIdentification(t *testing.T) {
 	id := uint16(0xfff0)
 	for i := range 10_000 {
 		switch i / 100 % 4 {
-		case 0: // always the same identification
+		case 0: // The identification does not change.
 		case 1:
 			id++
 		// steps of several

@@ -27,7 +27,7 @@ type Provider struct {
 	mu  sync.Mutex      // protects ids
 	ids map[uintptr]*id // open IDs, by the address of their struct rdma_cm_id
 
-	migrating sync.Mutex // held while an ID moves to another channel
+	migrating sync.Mutex // lock that is held while an ID moves to another channel
 }
 
 // Open opens the devices that librdmacm finds. If there are no devices or no RDMA

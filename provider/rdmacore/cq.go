@@ -26,7 +26,7 @@ type cq struct {
 	arms    atomic.Int64 // calls of Arm whose event was not fetched yet
 	broken  atomic.Bool  // The device has reported an overrun.
 
-	guard // protects the fields below
+	guard // lock for the fields below
 	c     *C.struct_ibv_cq
 	idle  uint // polls without a completion so far; see idlePolls
 	args  pollArgs

@@ -22,7 +22,7 @@ type qp struct {
 	caps   verbs.QPCaps
 	sendCQ *cq
 	recvCQ *cq
-	srq    *srq // nil if the queue pair has its own receive queue
+	srq    *srq // shared receive queue; nil if the queue pair has its own receive queue
 	id     *id  // ID on which the queue pair was created, or nil
 	users  userCount
 	last   atomic.Uint32 // the last known state; see lastState

@@ -36,7 +36,7 @@ type sendQueue struct {
 	qp  *qp
 	mtu int // size in bytes of the largest datagram
 
-	guard  // protects the fields below
+	guard  // lock for the fields below
 	closed bool
 	direct bool // SendInline has posted a message since the last PostSend or Doorbell
 	tag    uint64
@@ -176,7 +176,7 @@ type recvQueue struct {
 	maxSGE    int
 	datagrams atomic.Int32 // number of UD queue pairs that use this queue
 
-	guard  // protects the fields below
+	guard  // lock for the fields below
 	closed bool
 	tag    uint64
 	places poolPlaces
