@@ -55,7 +55,7 @@ type listedPackage struct {
 	// Compiled package. The type checker reads types from it.
 	Export string
 
-	exports map[string]string // Export of each listed package, by import path
+	exports map[string]string // field Export of each listed package, by import path
 }
 
 // loadPackages returns reactor, provider/soft and all packages that they import, by

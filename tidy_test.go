@@ -121,7 +121,7 @@ var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside",
 
 // A source is one parsed file.
 type source struct {
-	path string // relative to the root of the module, with slashes
+	path string // path of the file, relative to the root of the module, with slashes
 	fset *token.FileSet
 	file *ast.File
 }

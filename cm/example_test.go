@@ -91,7 +91,7 @@ func (p *pair) step(ev *cm.Event) {
 	case cm.Disconnected:
 		check(ev.ID.Disconnect())
 	case cm.TimewaitExit:
-		return // needs no reaction
+		return // The program need not react to this event.
 	default:
 		panic(ev.Err)
 	}

@@ -215,9 +215,9 @@ const sameState = StateIdle
 
 // A rule says in which states a call or event is possible, and what the next state is.
 type rule[T call | EventType] struct {
-	what T         // the call or the type of the event
-	from states    // states in which it is possible
-	ps   PortSpace // port space of the rule; zero means both
+	what T         // call or type of event to which the rule applies
+	from states    // states in which this call or event is possible
+	ps   PortSpace // port space in which the rule applies; zero means both
 	to   State     // next state, or sameState
 }
 

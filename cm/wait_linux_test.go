@@ -63,7 +63,7 @@ func TestWaitSleeps(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-fdCalls
-		p.transportChannel.setReady(true) // readable, but without an event
+		p.transportChannel.setReady(true) // The descriptor is readable, but there is no event.
 		<-fdCalls
 		p.pushResolved()
 	})

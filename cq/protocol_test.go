@@ -17,7 +17,7 @@ const (
 	seeds         = 4000 // number of runs; arbitrary
 	completions   = 150  // number of completions in a run
 	maxDelay      = 10   // longest delay of an event, in ticks
-	safetyTimeout = 25   // in ticks; longer than maxDelay
+	safetyTimeout = 25   // longest sleep of the owner in ticks; longer than maxDelay
 	// largest number of turns of the loop; arbitrary
 	maxTurns = 100 * completions
 )

@@ -26,7 +26,7 @@ var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 // identSums says how the identification changes the ICRC of the headers. There is one
 // table for each of the identification's two bytes.
 var identSums = func() (sums [2][256]ICRC) {
-	const identification = 4 // offset in the IPv4 header
+	const identification = 4 // offset of the identification in the IPv4 header
 	var headers [ip4Size + udpSize]byte
 	zero := ICRC(0).add(headers[:])
 	for place := range sums {

@@ -34,9 +34,9 @@ type Flow struct {
 	// IP and UDP headers as the ICRC covers them. What routers may change is all ones.
 	// The identification is zero.
 	headers [ip6Size + udpSize]byte
-	// Packet length of headerSum: bytes from the BTH to the ICRC.
+	// Length of the packets for which headerSum is valid: bytes from the BTH to the ICRC.
 	length int
-	// ICRC of the headers for this length and identification 0.
+	// ICRC of the headers of a packet with this length and identification 0.
 	headerSum ICRC
 
 	lastID     uint16 // identification of the last packet

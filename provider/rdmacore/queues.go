@@ -46,7 +46,7 @@ type sendQueue struct {
 	reqs   []sendReq
 	sges   []verbs.SGE
 	inline []byte
-	binds  bool // The batch has a bind.
+	binds  bool // true if a request of the batch binds a memory window
 	args   postArgs
 
 	inlineArgs inlineArgs // arguments of SendInline
