@@ -297,7 +297,7 @@ func checkModules(s *source) []string {
 	}
 	allowed := []string{"golang.org/x/sys/*"}
 	if s.dir() == "verbs" && !s.isTest() {
-		// It needs no system calls.
+		// Package verbs needs no system calls.
 		allowed = nil
 	}
 	if s.isTest() || slices.Contains(testSupport, s.dir()) {

@@ -74,7 +74,7 @@ type SendWR struct {
 	CompareAdd uint64 // number to compare with in a compare-and-swap, or to add in a fetch-and-add
 	Swap       uint64 // new value of a compare-and-swap
 
-	Bind *MWBind // what to bind, for OpBindMW only; see CheckLocal
+	Bind *MWBind // arguments of the bind, for OpBindMW only; see CheckLocal
 
 	// For UD only: address, queue pair number and Q_Key of the destination.
 	AH         AH

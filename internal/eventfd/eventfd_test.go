@@ -24,7 +24,7 @@ func TestSignalAndDrain(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	require.False(t, readable(t, fd))
-	eventfd.Drain(fd) // must not block
+	eventfd.Drain(fd) // Drain must not block.
 	for range 2 {
 		eventfd.Signal(fd)
 		eventfd.Signal(fd)

@@ -44,7 +44,7 @@ func TestTimerExpiresOnce(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 5*time.Millisecond)
 	timerfd.Drain(fd)
 	require.False(t, readable(t, fd, 20))
-	timerfd.Drain(fd) // must not block
+	timerfd.Drain(fd) // Drain must not block.
 }
 
 // TestNoTimeLeft checks that a timer expires at once if its time is zero or negative.

@@ -2,7 +2,8 @@
 
 package wire
 
-// There is no crcWords. The race detector would not see the loads of assembly code.
+// This build has no function crcWords, which is in assembly. The race detector would not
+// see the loads of assembly code.
 const hasCRCWords = false
 
 func crcWords(uint32, []byte) uint32 { panic("wire: no crcWords") }

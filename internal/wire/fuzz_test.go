@@ -80,7 +80,7 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		flow := c.flow()
-		flow.Verify(p) // must not panic
+		flow.Verify(p) // Verify must not panic.
 		flow.Seal(p, id)
 		found, ok := flow.Verify(p)
 		require.True(t, ok)

@@ -46,7 +46,7 @@ type Path struct {
 	LocalLID, RemoteLID uint16 // local identifiers: 0xffff on RoCE
 	LocalGID, RemoteGID GID
 	FlowLabel           uint32 // flow label of the GRH, 20 bits
-	PacketRate          uint8  // 6 bits
+	PacketRate          uint8  // code of the packet rate, 6 bits
 	TrafficClass        uint8
 	HopLimit            uint8
 	SL                  uint8 // service level, 4 bits

@@ -20,7 +20,7 @@ func writeCases() []testCase {
 func writeSize(r *rig, size int) {
 	p := r.pair(roomFor(size))
 	fill(p.a.bytes(0, size), 9)
-	p.b.recv(1, p.b.sge(0, 0)) // must stay in the queue
+	p.b.recv(1, p.b.sge(0, 0)) // This receive buffer must stay in the queue.
 	p.a.post(p.a.remote(verbs.OpWrite, 3, p.b, 100, p.a.sge(0, size)))
 	done := p.a.sends.one()
 	r.Equal(uint64(3), done.ID)

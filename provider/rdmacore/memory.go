@@ -24,7 +24,7 @@ type pd struct {
 	c     *C.struct_ibv_pd
 	users userCount // counts MRs, MWs, QPs, SRQs and AHs
 
-	windows sync.Mutex // protects mw.c, mw.qp and qp.windows
+	windows sync.Mutex // lock for mw.c, mw.qp and qp.windows
 }
 
 // AllocPD creates a protection domain.

@@ -21,7 +21,7 @@ func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	return ok
 }
 
-// Doorbell lets SendInline post a message again.
+// Doorbell implements verbs.InlineSender. After Doorbell, SendInline may post a message.
 func (q *qp) Doorbell() {
 	q.sends.enter()
 	q.sends.direct = false
