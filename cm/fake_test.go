@@ -296,7 +296,7 @@ type peer struct {
 	ps               cm.PortSpace
 	channel          *cm.EventChannel
 	id               *cm.ID
-	fake             *fakeID // the fake behind id
+	fake             *fakeID // the fake implementation that id uses
 	transportChannel *fakeChannel
 }
 

@@ -53,7 +53,7 @@ func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error
 		if err != nil {
 			return Event{}, err
 		}
-		// Decide now, because another goroutine may close the ID after Ack.
+		// endsNothing needs the ID, which another goroutine may close after Ack.
 		skip := ev.endsNothing()
 		if err := ev.Ack(); err != nil {
 			return ev, err

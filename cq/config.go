@@ -28,7 +28,7 @@ type Config struct {
 // MaxBatch is the largest Config.Batch. The number is arbitrary.
 const MaxBatch = 1 << 16
 
-// The defaults of Config are arbitrary.
+// Defaults of Config. No measurement led to these numbers.
 const (
 	defaultBatch    = 64
 	defaultAckEvery = 64

@@ -29,9 +29,9 @@ func TestReserveGrowsTheCQ(t *testing.T) {
 	q, c := newQueue(t, g, 10)
 	for _, step := range []struct{ reserve, depth int }{
 		{10, 10},
-		{1, 20},  // 11 places are reserved: the depth is doubled.
-		{39, 50}, // 50 places are more than 2 * 20, so the depth becomes 50.
-		{1, 100}, // 51 places: the depth is doubled, to the device's limit.
+		{1, 20},  // 11 places are reserved in all, so the depth is doubled.
+		{39, 50}, // 50 places in all are more than 2 * 20, so the depth becomes 50.
+		{1, 100}, // 51 places are reserved in all, so the depth is doubled.
 		{49, 100},
 	} {
 		require.NoError(t, q.Reserve(step.reserve))

@@ -46,7 +46,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// A simulation is one run, with its own device and group.
+// A simulation is one run of the random test, with its own device and group.
 type simulation struct {
 	t      *testing.T
 	rng    *rand.Rand

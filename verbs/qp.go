@@ -149,7 +149,7 @@ type QPAttr struct {
 // QPAttrMask is a set of fields of QPAttr. Each field has one bit.
 type QPAttrMask uint32
 
-// Bits of the fields of QPAttr, the same as in enum ibv_qp_attr_mask.
+// Bits that name fields of a QPAttr, with the values of enum ibv_qp_attr_mask.
 const (
 	AttrState           QPAttrMask = 1 << 0
 	AttrAccess          QPAttrMask = 1 << 3

@@ -8,8 +8,8 @@ import "golang.org/x/sys/cpu"
 // instructions of crcWords: AVX2, SSSE3 and VPCLMULQDQ with 256 bits.
 var hasCRCWords = cpu.X86.HasAVX2 && cpu.X86.HasPCLMULQDQ && hasWideMultiply()
 
-// hasWideMultiply reports whether the processor has the instruction VPCLMULQDQ. It must
-// have the leaf 7 of CPUID, as all processors with AVX2.
+// hasWideMultiply reports whether the processor has the instruction VPCLMULQDQ. The
+// processor must have leaf 7 of CPUID, as all processors with AVX2 have.
 func hasWideMultiply() bool
 
 // crcWords adds bytes to the register of a CRC with the polynomial crc32.IEEE. The

@@ -46,8 +46,9 @@ const maskedByte = 4
 // ICRC covers the masked byte as ones. The index is the value of the masked byte.
 var maskSums = func() (sums [256]ICRC) {
 	for value := range sums {
-		// A CRC adds a byte to the highest powers of its register. Before that, it
-		// multiplies the register by x for each bit before the byte.
+		// Changing the masked byte has the same effect as changing the register just
+		// before this byte. From the start of the packet to this byte, a CRC multiplies
+		// the register by x eight times a byte. So the change at the start is a quotient.
 		sums[value] = ICRC(divide(uint32(value^0xff), 8*maskedByte))
 	}
 	return sums

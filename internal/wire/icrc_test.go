@@ -118,7 +118,7 @@ func TestVerifyFindsEveryIdentification(t *testing.T) {
 		case 0: // The identification does not change.
 		case 1:
 			id++
-		// steps of several
+		// The identification changes by 0 to 4.
 		case 2:
 			id += uint16(i) % 5
 		case 3:

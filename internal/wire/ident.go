@@ -50,8 +50,8 @@ type IdentWindow struct {
 	// of maxSegments or more resets it.
 	zeros   uint8
 	started bool
-	// How much wider than identSlack the window is. The window is wider in one direction
-	// only, because identifications increase.
+	// Number of identifications by which the window is wider than identSlack. The window
+	// is wider only above the expected number, because identifications increase.
 	extraWidth uint16
 	// Packets in a row that needed at most a quarter of extraWidth.
 	narrowFits uint16

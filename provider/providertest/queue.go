@@ -80,7 +80,7 @@ func (q *queue) one() verbs.WC {
 func (q *queue) fail(status verbs.Status, qp verbs.QP, ids ...uint64) {
 	q.r.t.Helper()
 	for _, wc := range q.take(len(ids)) {
-		// Failed completions have no other valid fields (ibv_poll_cq(3)).
+		// The other fields of a failed completion are not valid (ibv_poll_cq(3)).
 		want := verbs.WC{ID: ids[0], Status: status, QPN: qp.Num()}
 		q.r.Equal(want, verbs.WC{ID: wc.ID, Status: wc.Status, QPN: wc.QPN}, "%v instead of %v", wc.Status, status)
 		ids = ids[1:]

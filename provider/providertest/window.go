@@ -213,8 +213,8 @@ func windowSendInv(r *rig) {
 	}
 }
 
-// windowManyBinds uses each value of the key's lower 8 bits. With each message, the peer
-// gives the window back.
+// windowManyBinds binds a window until the lower 8 bits of its key have had each value.
+// The peer invalidates the key after each bind.
 func windowManyBinds(r *rig) {
 	p := r.pair(windowPlans)
 	w := p.b.allocMW()

@@ -66,8 +66,8 @@ func (q *qp) awaitDrained() error {
 func (q *qp) startSends() { C.rl_ring_doorbell(q.handle()) }
 
 // rxeWithInv is the flag with which rxe reports an invalidated key: the number of the
-// kernel's IB_WC_WITH_INVALIDATE. In libibverbs, IBV_WC_IP_CSUM_OK has this number, which
-// rxe does not report.
+// kernel's IB_WC_WITH_INVALIDATE. libibverbs has the same number for IBV_WC_IP_CSUM_OK, a
+// flag that rxe never sets.
 const rxeWithInv = 1 << 2
 
 // correctFlags corrects the flags of a completion of rxe.

@@ -30,7 +30,7 @@ func NewStack() *Stack {
 	if err != nil {
 		return nil
 	}
-	// A function that needs more stack than there is faults at this page.
+	// Guard page: if a function needs more stack than there is, it causes a fault here.
 	if err := unix.Mprotect(memory[:unix.Getpagesize()], unix.PROT_NONE); err != nil {
 		_ = unix.Munmap(memory)
 		return nil
