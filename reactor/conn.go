@@ -173,8 +173,15 @@ func (c *Conn) lease(n int) (*Buffer, error) {
 // Config.MaxInFlight.
 func (c *Conn) MaxInFlight() int { return c.loop.cfg.MaxInFlight }
 
-// InFlight returns how many operations of the application are outstanding.
-func (c *Conn) InFlight() int { return int(c.flow.ofApp()) + c.longOutstanding() }
+// InFlight returns how many operations of the application are outstanding. A long message
+// is outstanding until the peer has read it.
+func (c *Conn) InFlight() int {
+	n := int(c.flow.ofApp())
+	if c.long != nil {
+		n += c.long.send.outstanding() - c.long.send.announcing
+	}
+	return n
+}
 
 // enter moves the connection to a state without a time limit.
 func (c *Conn) enter(s connState) {

@@ -37,7 +37,7 @@ func TestImmediatesOnlyHasNoLongMessages(t *testing.T) {
 
 // TestReceiverThatDoesNotRead sends long messages to a loop that does not run. Send
 // accepts 16 of them, so the memory that they occupy at the sender is bounded. When the
-// connection ends, the sender gets its memory back.
+// connection ends, the sender gets its memory back. InFlight counts each message once.
 func TestReceiverThatDoesNotRead(t *testing.T) {
 	onEachPath(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
 		const size = 64 << 10
@@ -57,6 +57,7 @@ func TestReceiverThatDoesNotRead(t *testing.T) {
 				require.ErrorIs(t, err, reactor.ErrWouldBlock)
 				require.Equal(t, reactor.LongWindow, sent, "after %d turns", turns)
 			}
+			require.Equal(t, sent, p.dialed.InFlight())
 			_, _ = p.client.RunOnce(0)
 		}
 		require.Equal(t, reactor.LongWindow, sent)

@@ -100,6 +100,7 @@ func (c *Conn) retireInternal(q *sendRequest, err error) {
 		b.recycle()
 	}
 	if kind == requestAnnouncement {
+		c.long.send.announcing--
 		return // retireLong reports the result
 	}
 	c.flow.internal--

@@ -184,6 +184,7 @@ func (c *Conn) announce(o *SendOptions, report reportWhen) (*longSend, error) {
 	wr, r := c.acceptOp(verbs.OpSendImm, o, reportNever)
 	wr.Imm = s.send.imm
 	r.kind = requestAnnouncement
+	s.send.announcing++
 	c.setControl(wr, r, b, buf)
 	return sent, nil
 }

@@ -141,7 +141,9 @@ type longSends struct {
 	ring      [longWindow]longSend
 	announced uint32
 	done      uint32
-	uses      useQueue // uses of regions by the messages; the first use of each is in longSend.use
+	// number of announcements whose requests are outstanding
+	announcing int
+	uses       useQueue // uses of regions by the messages; the first use of each is in longSend.use
 }
 
 // A longSend describes one long message.

@@ -5,9 +5,9 @@ package soft
 import "github.com/rdmaloop/rdmaloop/internal/wire"
 
 // respondBudget is how many response packets a connection sends in one call of
-// shard.drive(). More could overflow the peer's socket or delay other connections.
-// Arbitrary.
-const respondBudget = 32
+// shard.drive(). More could overflow the peer's socket or delay other connections. With
+// half as many, READs of 1 MiB were 5 to 10 % slower.
+const respondBudget = 64
 
 // sendResponses sends the due responses in order. After them it sends the due NAK or
 // acknowledgement. It returns false if it has to be called again.

@@ -87,6 +87,21 @@ pairtest() {
 	stop_server
 }
 
+# reactor_pair TEST runs a test of package reactor in internal/testutil/pairtest three
+# times: the soft device is the passive side, the active side, and neither.
+reactor_pair() {
+	side="/go/pairtest.test -test.run $1 -test.v"
+	serve_in_peer $soft_device PAIR_LISTEN=$PEER:7472 $side
+	$kernel_device PAIR_CONNECT=$PEER:7472 $side || { cat /tmp/server_output; return 1; }
+	stop_server
+	serve $kernel_device PAIR_LISTEN=$ADDR:7472 $side
+	$in_peer $soft_device PAIR_CONNECT=$ADDR:7472 $side
+	stop_server
+	serve $kernel_device PAIR_LISTEN=$ADDR:7473 $side
+	$kernel_device PAIR_CONNECT=$ADDR:7473 $side
+	stop_server
+}
+
 # rping_client ARGUMENTS... runs rping as a client, which sends 10 messages and compares the
 # replies. Its thread for CM events may still read the event channel when its main thread
 # has closed the channel. Then rping reports an error although all replies were right. So

@@ -1,14 +1,10 @@
 package pairtest_test
 
 import (
-	"context"
-	"net/netip"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -18,47 +14,21 @@ import (
 // part, writes to it, and gives the key back with a message. Every third key is hidden
 // by the passive side instead. Another process runs the other side.
 func TestReactorWindows(t *testing.T) {
-	listen, connect := os.Getenv(envListen), os.Getenv(envConnect)
-	if listen+connect == "" {
-		t.Skipf("needs two processes: one with %s, one with %s", envListen, envConnect)
-	}
-	addr, err := netip.ParseAddrPort(listen + connect)
-	require.NoError(t, err)
-	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Vectors: 1, Addr: addr.Addr()})
-	require.NoError(t, err)
-	done := make(chan error, 1)
-	s := &windowSide{t: t, done: done}
-	e, err := reactor.New(p, s, nil)
-	require.NoError(t, err)
-	s.memory, err = e.Alloc(windowSize, verbs.AccessLocalWrite|verbs.AccessMWBind)
-	require.NoError(t, err)
-	require.NoError(t, e.Start())
-	if listen != "" {
-		s.shows = true
-		_, err = e.Listen(addr, nil)
+	s := &windowSide{reactorSide: newReactorSide(t)}
+	s.run(s, nil, nil, func(e *reactor.Engine) {
+		var err error
+		s.memory, err = e.Alloc(windowSize, verbs.AccessLocalWrite|verbs.AccessMWBind)
 		require.NoError(t, err)
-		os.Stdout.WriteString("listening on " + addr.String() + "\n")
-	} else {
-		require.NoError(t, e.Dial(addr, nil))
-	}
-	require.NoError(t, <-done)
-	require.NoError(t, s.memory.Close())
-	ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
-	defer cancel()
-	require.NoError(t, e.Shutdown(ctx))
-	require.NoError(t, p.Close())
+	}, func(*reactor.Engine) { require.NoError(t, s.memory.Close()) })
 	require.Equal(t, windowRounds, s.rounds)
 }
 
 // A windowSide is the Handler of one side of TestReactorWindows.
 type windowSide struct {
-	reactor.BaseHandler
-	t      *testing.T
-	shows  bool // true for the passive side, which shows its memory to the peer
-	memory *reactor.Region
+	reactorSide
+	memory *reactor.Region // memory that the passive side shows
 	rounds int
 	to     reactor.Remote // window that is shown at present
-	done   chan error
 }
 
 // hides reports whether the passive side hides the present key itself.
@@ -68,15 +38,8 @@ func (s *windowSide) whole() reactor.Piece {
 	return reactor.Piece{Region: s.memory, Length: windowSize}
 }
 
-func (s *windowSide) check(c *reactor.Conn, err error) {
-	if err != nil {
-		s.t.Error(err)
-		_ = c.Abort(err)
-	}
-}
-
 func (s *windowSide) OnOpen(c *reactor.Conn) {
-	if s.shows {
+	if s.passive {
 		s.show(c)
 	}
 }
@@ -92,7 +55,7 @@ func (s *windowSide) show(c *reactor.Conn) {
 }
 
 func (s *windowSide) OnMessage(c *reactor.Conn, m reactor.Message) {
-	if !s.shows {
+	if !s.passive {
 		s.check(c, s.to.UnmarshalBinary(m.Data()))
 		s.check(c, c.Read(s.whole(), s.to, reactor.SendOptions{}))
 		return
@@ -142,12 +105,3 @@ func (s *windowSide) next(c *reactor.Conn) {
 	}
 	s.check(c, c.Close())
 }
-
-func (s *windowSide) OnClose(_ *reactor.Conn, err error) {
-	if !s.shows && err == reactor.ErrPeerClosed {
-		err = nil
-	}
-	s.done <- err
-}
-
-func (s *windowSide) OnDialError(_ *reactor.DialOptions, err error) { s.done <- err }
