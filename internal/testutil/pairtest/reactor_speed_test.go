@@ -10,10 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestReactorLongSpeed prints the rate of long messages beside that of WRITEs of the same
+// TestReactorSpeed prints the rate of long messages beside that of WRITEs of the same
 // memory. The active side sends both in turn. Another process runs the other side. In the
 // first round the memory is used for the first time.
-func TestReactorLongSpeed(t *testing.T) {
+func TestReactorSpeed(t *testing.T) {
 	s := &speedSide{reactorSide: newReactorSide(t)}
 	s.run(s, &reactor.Config{MaxLongMessage: speedSize, LongConnBytes: 2 * speedSize, Idle: reactor.IdleBusy}, nil, func(e *reactor.Engine) {
 		var err error
@@ -29,7 +29,7 @@ const (
 	speedRounds   = 3
 )
 
-// A speedSide is the Handler of one side of TestReactorLongSpeed. The measurement has
+// A speedSide is the Handler of one side of TestReactorSpeed. The measurement has
 // parts: in parts with even numbers the active side sends messages, in the others WRITEs.
 type speedSide struct {
 	reactorSide
