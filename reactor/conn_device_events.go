@@ -2,9 +2,9 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// If the peer sends a forbidden request, the device reports an event and the queue pair
-// fails. The connection sees only a flush or a disconnect, which are effects. So before
-// such a connection ends, it waits for the events of its device.
+// If the peer sends a forbidden request, the queue pair fails, and the device reports an
+// event with the cause. The completions and the disconnect that follow do not tell the
+// cause. So before a connection ends with them, it waits for the events of its device.
 
 // A deviceEventsState says whether a connection that ends has waited for the events of
 // its device.

@@ -59,7 +59,8 @@ type ConnHandler interface {
 	// connection ends.
 	//
 	// After Conn.Close, a send in OnCompletion fails with ErrClosed. The handler should
-	// ignore this error, because Abort would make unconfirmed operations fail.
+	// ignore this error. If it called Conn.Abort, operations that are still outstanding
+	// would fail.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable is called once after sends were refused with ErrWouldBlock, when at most
 	// half of MaxInFlight operations are outstanding.

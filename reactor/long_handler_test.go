@@ -261,8 +261,8 @@ func TestCloseDuringLongMessage(t *testing.T) {
 	}
 }
 
-// TestShownBufferIsNotReused checks that a buffer whose key one peer knows is not used
-// for the messages of another connection.
+// TestShownBufferIsNotReused checks which buffers hold the messages of a connection. No
+// buffer may be among them whose key the peer of another connection knows.
 func TestShownBufferIsNotReused(t *testing.T) {
 	var opened []*reactor.Conn
 	received, completed := 0, 0

@@ -19,8 +19,9 @@ const (
 	longPiece = 1 << 20
 	// longPart is the size in bytes of the largest part that OnPart gets. Arbitrary.
 	longPart = 256 << 10
-	// longUnderWay is how many bytes the outstanding READs of a connection request
-	// together. On the local path the loop copies them in one turn. Arbitrary.
+	// longUnderWay is the largest sum of the lengths of a connection's outstanding READs,
+	// in bytes. On the local path the loop copies as many bytes in one turn. The number
+	// is arbitrary.
 	longUnderWay = 2 << 20
 	// longWindow is how many messages a peer may have sent after the beginning of the
 	// oldest long message that the receiver still needs, including this one. The

@@ -40,7 +40,8 @@ func flushOutstanding(r *rig) {
 func flushLatePosts(r *rig) {
 	p := r.pair(nil)
 	p.a.toState(verbs.StateError)
-	// Each round fills both queues, so the flushed requests must free their places.
+	// Each round fills both queues. It can do so only if the flushed requests of the
+	// round before have freed their places.
 	for range 3 {
 		n := p.a.qp.Caps().MaxSendWR
 		wrs := p.a.manySends(0, n)

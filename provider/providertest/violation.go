@@ -6,57 +6,61 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // must happen. Source: IBTA vol. 1, 9.9 and 10.10.
 type Violation string
 
-// The violations. The comments say with which status the request and the responder's
-// oldest receive buffer must complete.
+// The violations. The comments say with which status the request must complete, and what
+// must happen to the responder's oldest receive buffer.
 const (
-	// RecvTooShort means that a message is longer than the receive buffer. Request:
-	// "remote invalid request". Buffer: "local length error".
+	// RecvTooShort means that a message is longer than the receive buffer. The request
+	// completes with "remote invalid request", and the buffer with "local length error".
 	RecvTooShort Violation = "message longer than the receive buffer"
-	// RecvInaccessible means that a receive buffer has a wrong key, bounds or access
-	// rights. Request: "remote operation error". Buffer: "local protection error".
+	// RecvInaccessible means that a receive buffer has a wrong key, bounds or access rights.
+	// The request completes with "remote operation error", and the buffer with "local
+	// protection error".
 	RecvInaccessible Violation = "receive buffer not accessible"
 	// RemoteAccess means that a request names remote memory with a wrong key, bounds or
-	// access rights. Request: "remote access error". Buffer: flushed.
+	// access rights. The request completes with "remote access error", and the buffer is
+	// flushed.
 	RemoteAccess Violation = "remote memory not accessible"
-	// WriteImmAccess is a RemoteAccess by a WRITE with immediate data. Some devices
-	// consume the receive buffer first.
+	// WriteImmAccess is a RemoteAccess by a WRITE with immediate data. Some devices consume
+	// the receive buffer first.
 	WriteImmAccess Violation = "remote memory of a WRITE with immediate not accessible"
-	// NotEnabled means that the responder's queue pair does not allow the operation.
-	// Request: "remote invalid request". Buffer: flushed.
+	// NotEnabled means that the responder's queue pair does not allow the operation. The
+	// request completes with "remote invalid request", and the buffer is flushed.
 	NotEnabled Violation = "operation not enabled on the queue pair"
 	// NoResponderResources means that a READ or atomic was sent to a queue pair without
-	// responder resources. Request: "remote invalid request". Buffer: flushed.
+	// responder resources. The request completes with "remote invalid request", and the
+	// buffer is flushed.
 	NoResponderResources Violation = "no responder resources"
-	// Misaligned means that the address of an atomic is not a multiple of 8. Request:
-	// "remote invalid request". Buffer: flushed.
+	// Misaligned means that the address of an atomic is not a multiple of 8. The request
+	// completes with "remote invalid request", and the buffer is flushed.
 	Misaligned Violation = "misaligned atomic"
 	// LocalProtection means that an SGE of the request has a wrong key, bounds or access
-	// rights. Request: "local protection error". The responder notices nothing.
+	// rights. The request completes with "local protection error". The responder notices
+	// nothing.
 	LocalProtection Violation = "local memory not accessible"
 	// PayloadKey is a LocalProtection by a SEND or WRITE with a wrong key. Some devices
 	// return a different status.
 	PayloadKey Violation = "local key of a payload"
 	// WindowBounds is a RemoteAccess beside a memory window, but in its region.
 	WindowBounds Violation = "remote memory beside the window"
-	// BindNotAllowed means that a memory window can not be bound; see verbs.MW. Request:
-	// "memory window bind error". The responder notices nothing.
+	// BindNotAllowed means that a memory window can not be bound; see verbs.MW. The request
+	// completes with "memory window bind error". The responder notices nothing.
 	BindNotAllowed Violation = "bind not allowed"
-	// LocalInvalidation means that a local invalidation names a key that is not of a
-	// window of the queue pair. Request: "local QP operation error". The responder
-	// notices nothing.
+	// LocalInvalidation means that a local invalidation names a key that is not of a window
+	// of the queue pair. The request completes with "local QP operation error". The
+	// responder notices nothing.
 	LocalInvalidation Violation = "key not of an own window"
 	// RemoteInvalidation means that a SEND with invalidate names a key that is not the key
-	// of a memory window of the responder. Request: "remote access error". Buffer: "remote
-	// invalid request". Some devices report success for the SEND, and answer no later
-	// request.
+	// of a memory window of the responder. The request completes with "remote access error",
+	// and the buffer with "remote invalid request". Some devices report success for the
+	// SEND, and answer no later request.
 	RemoteInvalidation Violation = "key not of a window of the responder"
 	// LocalOtherQP is a LocalInvalidation of a window that is bound to another queue pair.
 	LocalOtherQP Violation = "window of another queue pair"
 	// RemoteOtherQP is a RemoteInvalidation of a window that is bound to another queue pair.
 	RemoteOtherQP Violation = "window of another queue pair of the responder"
 	// BindRepeated means that a device retransmits the request before a bind. This is no
-	// violation. But some devices execute the bind a second time. After that, no request
-	// of the queue pair completes, and the outcome has the status StatusWRFlushErr.
+	// violation. But some devices execute the bind a second time. After that, no request of
+	// the queue pair completes, and the outcome has the status StatusWRFlushErr.
 	BindRepeated Violation = "bind after a repeated request"
 )
 

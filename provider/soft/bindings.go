@@ -40,8 +40,8 @@ type boundQP struct {
 	taken bool // true after the queue pair has taken the End of the binding
 }
 
-// An endKey identifies an offered End by two queue pair numbers: of the queue pair that
-// may take the End, and of the queue pair that has made it.
+// An endKey identifies a shm.End that one queue pair offers to another. The field maker
+// is the number of the queue pair that offers it, and taker that of the other.
 type endKey struct{ taker, maker uint32 }
 
 // A localEnd is the End that a connection uses.

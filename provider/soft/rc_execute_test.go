@@ -74,7 +74,7 @@ func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
 	p.wantQuiet("one ACK for all duplicates")
 	require.Len(t, p.e.drainCQ(), 2, "duplicates are not executed again")
 	require.Zero(t, p.e.mr.Bytes()[4096])
-	p.send(p.read(3, 0, 2*scriptMTU)) // The last packet of the WRITE is missing before the READ.
+	p.send(p.read(3, 0, 2*scriptMTU)) // The READ is sent instead of the last packet of the WRITE.
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
 }
 

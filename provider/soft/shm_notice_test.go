@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// skip increases the counters of a shmPeer and of its peer, as after n slots that were
-// sent and executed.
+// skip changes the counters of both ends as if p had sent n slots, and the other end, the
+// parameter peer, had executed them.
 func (p *shmPeer) skip(peer *shmPeer, n uint32) {
 	p.out.Tail += n
 	p.out.Freed += n
