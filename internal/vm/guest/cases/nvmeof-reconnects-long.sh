@@ -1,4 +1,4 @@
-# The soft target has the same size after 50 connections and disconnections as after 10.
+# A target has the same size after 50 connections and disconnections as after 10.
 connect_often() {
 	# Go collects garbage often, so that the memory in use is close to what is needed.
 	export GOGC=5
@@ -11,6 +11,7 @@ connect_often() {
 	cat /tmp/resources10
 	diff /tmp/resources10 /tmp/resources50
 	stop_target
+	first=
 }
 # resources prints the number of open files of the target, and checks its memory.
 resources() {
@@ -20,5 +21,4 @@ resources() {
 	[ $number = 10 ] || [ $memory -lt $((first + 4096)) ]
 	first=$memory
 }
-serve_target=serve_disk_in_peer
-connect_often
+on_both_devices connect_often
