@@ -216,16 +216,17 @@
 //
 // # Examples
 //
-// The files example_test.go, example_handlers_test.go, example_region_test.go,
-// example_storage_test.go and example_write_test.go of this package have examples, which
-// the tests run:
+// The files of this package whose names begin with "example_" have examples, which the
+// tests run:
 //
 //	Conn.Send           a full send queue
 //	Conn.SendBuffer     sending without a copy
+//	Conn.Show           lending memory to a peer
 //	Conn.Write          one-sided operations
 //	ConnRequest.Reject  refusing a connection
 //	Engine.Shutdown     shutting down
 //	ListenOptions       a Handler for each listener
+//	LongHandler         a long message in parts
 //	Loop.Arm            a loop inside another event loop
 //	Loop.SetTurnFunc    watching memory
 //	Message.Keep        work on another goroutine
