@@ -26,15 +26,16 @@ type Conn struct {
 	queue *completionQueue
 	key   wrID // index and generation of the connection; part of the ids of its work requests
 
-	state       connState
 	closeReason closeReason
+	state       connState
 
 	dirty         bool // true if the connection is in Loop.dirty
 	advanceQueued bool // true if the connection is in Loop.closing, and waits for advance()
 	// immediatesOnly is ListenOptions.ImmediatesOnly or DialOptions.ImmediatesOnly.
 	immediatesOnly bool
-	endedByApp     bool // true if the application has called Close or Abort
-	doorbellDue    bool // true if requests were sent inline after the last doorbell
+	endedByApp     bool              // true if the application has called Close or Abort
+	doorbellDue    bool              // true if requests were sent inline after the last doorbell
+	deviceEvents   deviceEventsState // state of the wait for the events of the device
 
 	flow         sendFlow
 	requests     sendRequests // outstanding send requests
@@ -57,9 +58,8 @@ type Conn struct {
 	// catchUp polls the CQ before a time limit ends the connection.
 	catchUp catchUp
 
-	long         *longState        // state of long messages; nil if the sides have not agreed on them
-	lastWQE      lastWQE           // state of the wait for the last shared buffer
-	deviceEvents deviceEventsState // state of the wait for the events of the device
+	long    *longState // state of long messages; nil if the sides have not agreed on them
+	lastWQE lastWQE    // state of the wait for the last shared buffer
 
 	// queue.emptyPolls at the time of cm.Disconnected. After the next empty poll, all
 	// completions from before cm.Disconnected are handled: see stateAwaitingEmptyCQ.

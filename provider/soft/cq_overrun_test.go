@@ -32,19 +32,12 @@ func TestCQOverrun(t *testing.T) {
 			for i := range uint64(64) {
 				a.post(verbs.SendWR{ID: i, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 			}
-			successes := 0
 			var err error
 			for range pollLimit {
-				into := a.wc
-				if progress == verbs.ProgressAuto {
-					into = nil // A Poll with an empty slice takes nothing from the CQ.
-				}
-				var n int
-				if n, err = a.cq.Poll(into); err != nil {
+				// With an empty slice, Poll takes nothing from the CQ.
+				if _, err = a.cq.Poll(nil); err != nil {
 					break
 				}
-				successes += n
-				require.LessOrEqual(t, successes, 4)
 			}
 			require.ErrorIs(t, err, verbs.ErrOverrun)
 			require.Equal(t, verbs.StateError, a.qp.State())

@@ -74,7 +74,7 @@ const unsent = math.MaxUint64
 // A sendQueue holds requests in order. A completed request occupies its entry until its
 // completion is polled; see cqSpace.
 type sendQueue struct {
-	entries []wqe // ring of requests; grows up to depth
+	entries []wqe // ring of requests; empty before the first request, and grows up to depth
 	// arguments of requests OpBindMW; a request has the same index as in entries. The slice
 	// is nil before the first such request.
 	binds []bindRequest
@@ -92,14 +92,18 @@ type sendQueue struct {
 	maxSGE, maxInline int
 }
 
-// initialSendEntries is how many requests a send queue can hold at first. The number is
-// small because a program may have many connections with few requests. Arbitrary.
+// initialSendEntries is how many requests a send queue has room for after its first
+// request. The number is small because a program may have many connections with few
+// requests. Arbitrary.
 const initialSendEntries = 2
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
-	q := sendQueue{depth: clampUint32(caps.MaxSendWR), maxSGE: caps.MaxSendSGE, maxInline: caps.MaxInline}
-	q.resize(min(ceilPow2(caps.MaxSendWR), initialSendEntries))
-	return q
+	return sendQueue{depth: clampUint32(caps.MaxSendWR), maxSGE: caps.MaxSendSGE, maxInline: caps.MaxInline}
+}
+
+// grow makes room for at least one more request.
+func (q *sendQueue) grow() {
+	q.resize(max(min(ceilPow2(int(q.depth)), initialSendEntries), 2*len(q.entries)))
 }
 
 // resize changes the number of entries, and keeps the queued requests. The number is a
@@ -184,7 +188,7 @@ func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
 // push appends a copy of a checked request. The queue must not be full.
 func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	if q.crowded() {
-		q.resize(2 * len(q.entries))
+		q.grow()
 	}
 	w := q.at(q.tail)
 	w.id, w.op, w.flags = wr.ID, wr.Opcode, wr.Flags
@@ -209,7 +213,7 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 // because the SEND may have to be sent again.
 func (q *sendQueue) pushSent(id uint64, flags verbs.SendFlags, data []byte, seq uint64) {
 	if q.crowded() {
-		q.resize(2 * len(q.entries))
+		q.grow()
 	}
 	w := q.at(q.tail)
 	w.id, w.op, w.flags = id, verbs.OpSend, flags

@@ -121,10 +121,13 @@ func TestSendQueueRewindsTo(t *testing.T) {
 	}
 }
 
-// A new send queue has few entries, even if it is deep.
+// A new send queue has no entries, and after its first request only few, even if it is
+// deep.
 func TestSendQueueBeginsSmall(t *testing.T) {
-	q := newSendQueue(&verbs.QPCaps{MaxSendWR: 1 << 15, MaxSendSGE: 1, MaxInline: 128})
-	require.Len(t, q.entries, initialSendEntries)
-	q = newSendQueue(&verbs.QPCaps{MaxSendWR: 1, MaxSendSGE: 1})
-	require.Len(t, q.entries, 1)
+	for depth, want := range map[int]int{1: 1, 1 << 15: initialSendEntries} {
+		q := newSendQueue(&verbs.QPCaps{MaxSendWR: depth, MaxSendSGE: 1, MaxInline: 128})
+		require.Empty(t, q.entries)
+		q.push(&verbs.SendWR{Opcode: verbs.OpSend}, 0)
+		require.Len(t, q.entries, want)
+	}
 }
