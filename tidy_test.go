@@ -88,6 +88,7 @@ var arrows = map[string][]string{
 	"provider/rdmacore":                {"verbs", "cm", "internal/asyncq", "internal/eventfd", "internal/operr", "provider/rdmacore/internal/ccall"},
 	"provider/rdmacore/internal/ccall": {},
 	"reactor":                          {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},
+	"stream/internal/rsocket":          {},
 	"examples/*":                       public,
 	"examples/nvmeof":                  append([]string{"examples/nvmeof/disk", "examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target"}, public...),
 	"examples/nvmeof/disk":             {},

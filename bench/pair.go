@@ -183,7 +183,8 @@ func loopbackAddresses() (server, client string) {
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	// A process ID has at most 22 bits. Its upper 6 bits are added to these constants.
+	// A process ID has at most 22 bits. The lower 16 bits are the last two bytes of the
+	// address, and the upper 6 bits are added to one of these constants for the second.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

@@ -38,11 +38,11 @@ func (g *Group) Join(fd int) (joined bool, err error) {
 	return true, nil
 }
 
-// Sleep waits for an event of a CQ, for input on the descriptor that was passed to Join,
-// and until the timeout has passed. A negative timeout means no limit, and zero means no
-// waiting. If the result work is true, the owner calls Disarm and polls the queues. If
-// the result input is true, the descriptor is readable. The error is a *verbs.OpError;
-// it matches verbs.ErrState before Join.
+// Sleep waits until a CQ has an event, the descriptor that was passed to Join is
+// readable, or the timeout has passed. A negative timeout means no limit, and zero means
+// no waiting. If the result work is true, the owner calls Disarm and polls the queues. If
+// the result input is true, the descriptor is readable. The error is a *verbs.OpError; it
+// matches verbs.ErrState before Join.
 func (g *Group) Sleep(timeout time.Duration) (work, input bool, err error) {
 	const op = "sleep in completion channel"
 	if g.sleeper == nil {

@@ -91,8 +91,9 @@ func (c *Conn) longReadDone(err error) {
 	}
 }
 
-// retireInternal completes an announcement, another control message or a READ of a long
-// message with err.
+// retireInternal handles the completion of a request that the library has made for long
+// messages. The request is a READ of a part of a message, a control message that
+// announces a message, or another control message. Its result is err.
 func (c *Conn) retireInternal(q *sendRequest, err error) {
 	kind, b := q.kind, q.buffer
 	q.buffer = nil

@@ -131,8 +131,8 @@ func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
-// More time for the shutdown, for each open connection. In an emulator on a busy machine,
-// each connection took 6 ms.
+// closeTime is how much longer a shutdown may take for each open connection. In an
+// emulator on a busy machine, each connection took 6 ms.
 const closeTime = 30 * time.Millisecond
 
 // shutdown closes the connections and stops the engine. It takes at most shutdownTime,

@@ -17,7 +17,8 @@ const (
 	hasCNP // header of a CNP, which has 16 reserved bytes
 )
 
-// Sizes of the headers in bytes, by bit number.
+// headerSizes has the sizes of the headers in bytes. The index of a header is the number
+// of its bit in a headerSet.
 var headerSizes = [8]int{DETHSize, RETHSize, AtomicETHSize, AETHSize, AtomicAckETHSize, ImmDtSize, IETHSize, 16}
 
 // size returns the total length of the headers in bytes.

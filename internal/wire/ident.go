@@ -21,8 +21,8 @@ const (
 	// A sender that used identification 0 this many times is assumed to number segments
 	// from 0. Other senders use 0 at most twice in a row.
 	segmentingZeros = 3
-	// At most this many packets in a row are dropped, because a sender may use any
-	// identification (RFC 6864, 4.1).
+	// At most this many packets in a row are dropped. After them the window accepts any
+	// identification, because a sender is free to choose it (RFC 6864, 4.1).
 	maxMisfits = 2
 )
 

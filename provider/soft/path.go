@@ -52,7 +52,8 @@ type path interface {
 	// End.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone is called when the peer's process has ended without closing the connection.
-	// A path that does not use the given End ignores the call.
+	// The parameter end is the End whose connection to that process has ended. A path
+	// that uses another End ignores the call.
 	peerGone(end *shm.End)
 	// awaitsNotices reports whether the peer has sent notices that have not arrived,
 	// while requests are outstanding. These notices say which of the requests the peer

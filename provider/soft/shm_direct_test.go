@@ -206,8 +206,8 @@ func TestDirectReadOnly(t *testing.T) {
 	a.requireSent(b, a.remote(verbs.OpWrite, b, 8), verbs.StatusRemAccessErr)
 }
 
-// Memory is private after Register, with Config.PrivateRegions, and if too many
-// descriptors are used.
+// A region is private in three cases: if its memory was passed to Register, if
+// Config.PrivateRegions is set, and if the process has too many descriptors.
 func TestPrivateRegions(t *testing.T) {
 	private := func(t *testing.T, a, b *end) {
 		for range 3 {

@@ -23,7 +23,7 @@ type receiver struct {
 	merged  *batch
 	merging merging
 	// owns reports whether packets for a queue pair arrive at this receiver. It is nil
-	// if merging is not allowed.
+	// if the kernel may not merge packets for this receiver.
 	owns    func(qpn uint32) bool
 	full    bool    // true if the last call has filled its batch; more datagrams may wait
 	packets int     // number of packets that the last successful call has found
@@ -43,8 +43,8 @@ type receiver struct {
 
 	clock func() time.Duration // returns the time since a fixed moment
 	times arrivalTimes         // arrival times of the packets at the socket fd
-	// Lower limit of the arrival times of the last successful call's packets, by the
-	// function in the field clock.
+	// Time before which no packet of the last successful call has arrived. It is a result
+	// of the function clock.
 	since time.Duration
 
 	counts *counters.Set // counters of received packets; each packet adds 1 to one of them

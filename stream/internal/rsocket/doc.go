@@ -1,0 +1,22 @@
+// Package rsocket has the messages of the rsocket protocol, and the rules of its two
+// directions. It does no input and output. The protocol is that of rsocket(7), a part of
+// librdmacm, over RoCE: a stream of bytes on a reliable connection.
+//
+// Each side has a ring of memory, into which the peer writes the bytes of the stream with
+// RDMA WRITEs with immediate data. The immediate data says how many bytes were written.
+// The ring has two halves. A half that was read is offered to the peer as a Segment: an
+// address, a key and a length. Each side also has a table of two segments, into which the
+// peer writes the segments that it offers.
+//
+// A side has credits: the number of data messages that it may still send. The peer raises
+// the number when the application has read messages. Messages that are no data need no
+// credits.
+//
+// The files of this package, in reading order:
+//
+//	hello.go     private data of the connection request and its reply
+//	segment.go   segments and the table of segments
+//	message.go   messages: the immediate data
+//	sender.go    what this side may send
+//	receiver.go  what the peer may send, and when to offer it more
+package rsocket

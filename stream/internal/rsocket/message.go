@@ -1,0 +1,96 @@
+package rsocket
+
+// A Kind says what a message means.
+type Kind uint8
+
+const (
+	// Data means that Message.Value bytes of the stream were written.
+	Data Kind = iota
+	// Credit means that the receiver of the message may send more. The lower 16 bits of
+	// Message.Value are the new position of its credits. The message may have written a
+	// segment to the receiver's table.
+	Credit
+	// Mapping means that the entry Message.Value of the receiver's table of mapped memory
+	// was written.
+	Mapping
+	// Disconnect means that the sender neither reads nor writes any more.
+	Disconnect
+	// Keepalive means nothing. Sides that work properly do not send it.
+	Keepalive
+	// Shutdown means that the sender writes no more.
+	Shutdown
+)
+
+// A Message is the immediate data of a WRITE of the protocol.
+type Message struct {
+	Kind  Kind
+	Value uint32 // at most maxValue; zero unless the kind is Data, Credit or Mapping
+}
+
+// Values of the upper 3 bits of the immediate data.
+const (
+	opData    = 0
+	opCredit  = 4
+	opMapping = 6
+	opControl = 7
+)
+
+// Values of the lower 29 bits of the immediate data for opControl.
+const (
+	controlDisconnect = iota
+	controlKeepalive
+	controlShutdown
+)
+
+const (
+	opShift  = 29
+	maxValue = 1<<opShift - 1
+)
+
+// Imm returns the immediate data of the message.
+func (m Message) Imm() uint32 {
+	switch m.Kind {
+	case Data:
+		return opData<<opShift | m.Value
+	case Credit:
+		return opCredit<<opShift | m.Value
+	case Mapping:
+		return opMapping<<opShift | m.Value
+	case Keepalive:
+		return opControl<<opShift | controlKeepalive
+	case Shutdown:
+		return opControl<<opShift | controlShutdown
+	default:
+		return opControl<<opShift | controlDisconnect
+	}
+}
+
+// Decode returns the message with the given immediate data. The error matches
+// ErrProtocol. A data message without bytes is an error, because readers would take it
+// for the end of the stream.
+func Decode(imm uint32) (Message, error) {
+	value := imm & maxValue
+	switch op := imm >> opShift; op {
+	case opData:
+		if value == 0 {
+			return Message{}, violation("a data message has no bytes")
+		}
+		return Message{Data, value}, nil
+	case opCredit:
+		return Message{Credit, value}, nil
+	case opMapping:
+		return Message{Mapping, value}, nil
+	case opControl:
+		switch value {
+		case controlDisconnect:
+			return Message{Kind: Disconnect}, nil
+		case controlKeepalive:
+			return Message{Kind: Keepalive}, nil
+		case controlShutdown:
+			return Message{Kind: Shutdown}, nil
+		}
+		return Message{}, violation("the control message %d is not defined", value)
+	default:
+		return Message{}, violation("the operation %d is not defined", op)
+	}
+}

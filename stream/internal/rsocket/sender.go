@@ -1,0 +1,99 @@
+package rsocket
+
+import "encoding/binary"
+
+// Unused is how many credits a Sender leaves unused. A peer that uses librdmacm posts as
+// many receives as it has given credits, and messages that are no data take a receive too.
+// A side sends at most this many such messages that have not completed.
+const Unused = 4
+
+// A Sender knows where this side may write the next bytes of the stream. Only one goroutine
+// at a time may use it.
+type Sender struct {
+	// table is the memory of the own table. The peer writes to it at any time.
+	table []byte
+	// index of the segment in the table that the peer writes next
+	index int
+
+	// current is the segment that is being filled. It has the rest of the segment.
+	current Segment
+	// next is the segment that follows current. Its length is 0 if the peer has not
+	// offered it yet.
+	next Segment
+
+	position uint16 // position of the credits that the peer has given
+	credits  int    // number of data messages that the peer allows
+}
+
+// tableOrder is the byte order of the own table.
+var tableOrder = binary.LittleEndian
+
+// TableSegments is the number of segments in the own table.
+const TableSegments = 2
+
+// TableSize is the length of the own table in bytes.
+const TableSize = TableSegments * SegmentSize
+
+// NewSender returns a Sender. The parameter table is the memory of the own table, with
+// TableSize zeros, and peer is the Hello of the peer.
+func NewSender(table []byte, peer *Hello) *Sender {
+	return &Sender{
+		table: table[:TableSize:TableSize], index: 1,
+		current: peer.First, position: peer.Credits, credits: int(peer.Credits),
+	}
+}
+
+// Next returns the memory of the peer for the next data message. Its length is the largest
+// number of bytes of the message. If the length is 0, this side must wait for a credit
+// message.
+func (s *Sender) Next() Segment {
+	if s.credits <= Unused {
+		return Segment{}
+	}
+	return s.current
+}
+
+// Sent records that a data message of n bytes was sent to the memory of Next. The number is
+// at least 1 and at most the length of Next.
+func (s *Sender) Sent(n int) {
+	s.credits--
+	s.current.Addr += uint64(n)
+	s.current.Length -= uint32(n)
+	s.advance()
+}
+
+// advance goes on to the next segment if the current one is full.
+func (s *Sender) advance() {
+	if s.current.Length == 0 {
+		s.current, s.next = s.next, Segment{}
+	}
+}
+
+// Credit handles a credit message of the peer. The parameter value is Message.Value. The
+// error matches ErrProtocol.
+//
+// The peer has written its segment before it has sent the message. So the table is read
+// now, and not when the segment is needed.
+func (s *Sender) Credit(value uint32) error {
+	added := uint16(value) - s.position
+	if added >= 1<<15 {
+		return violation("the position of the credits has gone back by %d", -added)
+	}
+	s.position += added
+	if s.credits += int(added); s.credits >= 1<<16 {
+		return violation("there are %d credits", s.credits)
+	}
+	if s.next.Length > 0 {
+		return nil
+	}
+	entry := s.table[s.index*SegmentSize:][:SegmentSize]
+	segment := segmentAt(entry, tableOrder)
+	if segment.Length == 0 {
+		return nil // The message had no segment.
+	}
+	clear(entry)
+	s.index = (s.index + 1) % TableSegments
+	s.next = segment
+	s.advance()
+	return nil
+}
