@@ -3,12 +3,12 @@ package rsocket
 import "encoding/binary"
 
 // Unused is how many credits a Sender leaves unused. A peer that uses librdmacm posts as
-// many receives as it has given credits, and messages that are no data take a receive too.
-// A side sends at most this many such messages that have not completed.
+// many receives as it has given credits, and messages that are no data take a receive
+// too. A side sends at most this many such messages that have not completed.
 const Unused = 4
 
-// A Sender knows where this side may write the next bytes of the stream. Only one goroutine
-// at a time may use it.
+// A Sender knows where this side may write the next bytes of the stream. Only one
+// goroutine at a time may use it.
 type Sender struct {
 	// table is the memory of the own table. The peer writes to it at any time.
 	table []byte
@@ -43,9 +43,9 @@ func NewSender(table []byte, peer *Hello) *Sender {
 	}
 }
 
-// Next returns the memory of the peer for the next data message. Its length is the largest
-// number of bytes of the message. If the length is 0, this side must wait for a credit
-// message.
+// Next returns the memory of the peer for the next data message. Its length is the
+// largest number of bytes of the message. If the length is 0, this side must wait for a
+// credit message.
 func (s *Sender) Next() Segment {
 	if s.credits <= Unused {
 		return Segment{}
@@ -53,8 +53,8 @@ func (s *Sender) Next() Segment {
 	return s.current
 }
 
-// Sent records that a data message of n bytes was sent to the memory of Next. The number is
-// at least 1 and at most the length of Next.
+// Sent records that a data message of n bytes was sent to the memory of Next. The number
+// is at least 1 and at most the length of Next.
 func (s *Sender) Sent(n int) {
 	s.credits--
 	s.current.Addr += uint64(n)
