@@ -47,21 +47,24 @@ const (
 	maxValue = 1<<opShift - 1
 )
 
+// imm returns the immediate data with the given upper 3 and lower 29 bits.
+func imm(op, value uint32) uint32 { return op<<opShift | value }
+
 // Imm returns the immediate data of the message.
 func (m Message) Imm() uint32 {
 	switch m.Kind {
 	case Data:
-		return opData<<opShift | m.Value
+		return imm(opData, m.Value)
 	case Credit:
-		return opCredit<<opShift | m.Value
+		return imm(opCredit, m.Value)
 	case Mapping:
-		return opMapping<<opShift | m.Value
+		return imm(opMapping, m.Value)
 	case Keepalive:
-		return opControl<<opShift | controlKeepalive
+		return imm(opControl, controlKeepalive)
 	case Shutdown:
-		return opControl<<opShift | controlShutdown
+		return imm(opControl, controlShutdown)
 	default:
-		return opControl<<opShift | controlDisconnect
+		return imm(opControl, controlDisconnect)
 	}
 }
 
