@@ -27,8 +27,8 @@ type Buffer struct {
 	state bufferState
 	index uint32  // index in slab.all
 	next  *Buffer // next buffer in a free list or a bufferList
-	// Only Loop.inlineBuffer uses kept and serial. The field kept is the copy that Keep
-	// has made of the present message, or nil.
+	// kept is the copy that Message.Keep has made of the present message, or nil. The
+	// fields kept and serial change in Loop.inlineBuffer only.
 	kept   *Buffer
 	serial uint32 // number of messages that were received inline, modulo 2^32
 	// Connection whose receive queue lacks this buffer, or nil. Release returns the
@@ -130,9 +130,9 @@ func (m Message) Imm() (imm uint32, ok bool) {
 	return m.buffer.imm, m.buffer.flags&verbs.WCWithImm != 0
 }
 
-// Invalidated returns the key that the peer has made invalid with the message: see
-// SendOptions.Invalidate. The memory that Conn.Show has shown with this key belongs to
-// this side again. If the message has no key, the second result is false.
+// Invalidated returns the key that the peer has invalidated with the message: see
+// SendOptions.Invalidate. The peer can no longer access the memory for which Conn.Show
+// returned this key. If the message invalidated no key, the second result is false.
 func (m Message) Invalidated() (key uint32, ok bool) {
 	return m.buffer.imm, m.buffer.flags&verbs.WCWithInv != 0
 }

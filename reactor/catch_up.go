@@ -1,11 +1,11 @@
 package reactor
 
-// A catchUp polls a CQ before a time limit ends a connection. The loop may have been
-// delayed, and the awaited completion may already be in the CQ. The zero value is ready
-// to use.
+// A catchUp polls a CQ after a time limit has passed and before the connection ends. If
+// the loop was delayed, the awaited completion may already be in the CQ, and then the
+// connection need not end. The zero value is ready to use.
 type catchUp struct {
-	// The catchUp is complete when completionQueue.handled reaches this value. 0 if no
-	// catchUp is in progress.
+	// end is the value of completionQueue.handled at which the catchUp is complete. It is
+	// 0 if no catchUp is in progress.
 	end uint64
 }
 

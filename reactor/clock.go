@@ -6,11 +6,12 @@ import (
 )
 
 const (
-	// clockEvery is the number of turns without work between two readings of the clock. So
-	// many turns take a few microseconds. Arbitrary.
+	// clockEvery is the number of turns without work between two readings of the clock.
+	// These turns take a few microseconds in total. The number is arbitrary.
 	clockEvery = 64
-	// workCost is the cost of one piece of work in clock.pendingCost. The unit is a turn
-	// without work. Arbitrary.
+	// workCost is the estimated duration of one piece of work, which is added to
+	// clock.pendingCost. The unit is the duration of a turn without work. The number is
+	// arbitrary.
 	workCost = 4
 )
 

@@ -106,8 +106,9 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 	return q, nil
 }
 
-// reserve reserves places for one connection, which needs the given number. It prefers
-// old CQs. New CQs then become unused, and trimQueues closes them.
+// reserve reserves places for one connection on one CQ. The parameter need is the number
+// of places. reserve chooses the oldest CQ with enough room, so that newer CQs become
+// unused and trimQueues can close them. If no CQ has enough room, reserve opens another.
 func (d *loopDevice) reserve(need int) (*completionQueue, error) {
 	for _, q := range d.queues {
 		// reserve skips a CQ that the device fails to resize.

@@ -210,8 +210,9 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.EqualValues(t, 1, last.Stats().Messages)
 }
 
-// TestHeldCompletionsAreNotAnEmptyPoll checks that a poll which returns only completions
-// found by Arm does not count as an empty poll.
+// TestHeldCompletionsAreNotAnEmptyPoll checks a poll that returns only the completions
+// that Arm has found before. The CQ may hold newer completions, so this poll must not
+// count as a poll that has left the CQ empty.
 func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.accepted.Send(nil))

@@ -55,7 +55,8 @@ type Config struct {
 	SlowCallback time.Duration
 
 	// MaxInFlight is how many operations one connection may have outstanding. Zero means
-	// 63. The send queue has one more entry, rounded up to a power of two.
+	// 63. The loop requests a send queue with one more entry, for a probe. If
+	// MaxLongMessage is set, it requests 16 further entries for long messages.
 	MaxInFlight int
 	// MaxMessage is the size in bytes of a receive buffer and of the longest message that
 	// is not a long message: see MaxLongMessage.
@@ -73,8 +74,9 @@ type Config struct {
 	// with its whole size, which is a power of two. Zero means MaxLongMessage, rounded up
 	// to a power of two. The minimum is 256 KiB.
 	//
-	// If the handler is no LongHandler, this side accepts no message for which
-	// LongConnBytes does not suffice.
+	// A handler that is no LongHandler receives each long message in one buffer. With such
+	// a handler, this side accepts a message only if the size of its buffer is at most
+	// LongConnBytes.
 	LongConnBytes int
 	// LongLoopBytes is how much memory for long messages of the peers all connections of
 	// a loop together may use at a time, in bytes. Further long messages wait until
@@ -231,7 +233,8 @@ const (
 	maxKeepalive = math.MaxInt64 / 2
 )
 
-// Largest values of Config.AckTimeout and Config.MinRNRTimer. Their codes are 31 and 0.
+// Largest values of Config.AckTimeout and Config.MinRNRTimer. The protocol encodes the
+// largest ACK timeout as 31, and the largest RNR delay as 0.
 var (
 	maxAckTimeout = verbs.AckTimeout(verbs.MaxTimerCode)
 	maxRNRDelay   = verbs.RNRDelay(0)

@@ -16,11 +16,12 @@ import (
 // processors of busy loops. Give it all processors of the program except those in
 // Config.CPUs.
 //
-// Each thread keeps those of its processors that are also in cpus. A thread that would
-// keep none is not changed. An example is the thread of a loop with Config.CPUs. So
-// ConfineRuntime can be called before or after Engine.Start, and again. When the runtime
-// later starts another thread, the new thread inherits the processors of a thread that
-// is not locked to a goroutine.
+// Afterwards each thread may run only on those of its former processors that are also in
+// cpus. If a thread has no processor in cpus, ConfineRuntime does not change the thread.
+// This is the case for the thread of a loop that is pinned to one of Config.CPUs.
+// Therefore ConfineRuntime can be called before or after Engine.Start, and more than
+// once. A thread that the runtime starts later inherits its processors from a thread that
+// is not locked to a goroutine, so the new thread is confined too.
 //
 // The parameter cpus has numbers from 0 to 1023. A wrong number, or cpus on which no
 // thread of the process may run, cause a *verbs.ParamError. Any goroutine may call
@@ -75,8 +76,9 @@ func confineThreads(allowed *unix.CPUSet) (inside, changed int, err error) {
 	return inside, changed, nil
 }
 
-// confineThread leaves a thread only those of its processors that are in allowed. It
-// reports whether the thread is confined now, and whether this call has changed it.
+// confineThread forbids a thread the processors that are not in allowed. If the thread
+// would have no processor left, confineThread does not change the thread. It reports
+// whether the thread is confined now, and whether this call has changed the thread.
 func confineThread(tid int, allowed *unix.CPUSet) (confined, changed bool, err error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(tid, &set); err != nil {

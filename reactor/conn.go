@@ -39,7 +39,7 @@ type Conn struct {
 
 	flow         sendFlow
 	requests     sendRequests // outstanding send requests
-	uses         useQueue     // further uses of regions by the outstanding requests
+	uses         useQueue     // each outstanding request's uses of regions, except the first
 	windows      windowSet    // parts of regions that are shown to the peer: see Show
 	maxSGE       int          // largest number of scatter/gather elements of a send request
 	batch        sendBatch
@@ -49,8 +49,8 @@ type Conn struct {
 	heldMessages bufferList // messages received before OnOpen
 
 	stateTimer timerheap.Timer // timer for the time limit of the present state: see connState
-	// openTimeouts is the number of further calls of onOpenTimeout. Before the first call it
-	// is 0.
+	// openTimeouts is how many times onOpenTimeout may still repeat the timeout. It is 0
+	// until the first call of onOpenTimeout sets it.
 	openTimeouts int
 	deadline     timerheap.Timer // timer for SetDeadline
 	keepalive    timerheap.Timer // timer that calls onKeepaliveTimer
@@ -59,7 +59,7 @@ type Conn struct {
 	catchUp catchUp
 
 	long    *longState // state of long messages; nil if the sides have not agreed on them
-	lastWQE lastWQE    // state of the wait for the last shared buffer
+	lastWQE lastWQE    // state of the wait for verbs.AsyncQPLastWQE
 
 	// queue.emptyPolls at the time of cm.Disconnected. After the next empty poll, all
 	// completions from before cm.Disconnected are handled: see stateAwaitingEmptyCQ.
@@ -158,7 +158,7 @@ func (c *Conn) LeaseSize(n int) (*Buffer, error) {
 }
 
 // lease returns an empty buffer of at least n bytes, in state bufferLeased. If n is above
-// Config.MaxMessage, the peer may have the key of the buffer.
+// Config.MaxMessage, lease may return a buffer whose remote key the peer already knows.
 func (c *Conn) lease(n int) (*Buffer, error) {
 	if c.long != nil && n > c.device.slab.size && n <= maxLease {
 		if b := c.long.shown.take(c.device.bufferSize(n)); b != nil {

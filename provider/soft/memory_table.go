@@ -32,7 +32,7 @@ type mrTable struct {
 	// upper 24 bits of the keys of all memory windows; no region has a key with these
 	// bits
 	windowKeys map[uint32]struct{}
-	// Slots of removed regions point to removedMark. No region has its key, which is 0.
+	// Slots of removed regions point to removedMark. Its key is 0, which no region has.
 	removedMark mr
 }
 

@@ -18,9 +18,10 @@ const maxMW = maxMR
 // mw implements verbs.MW. A bound window has an entry in the mrTable of the device. The
 // table's mutex guards the fields after key.
 type mw struct {
-	pd     *pd
-	key    atomic.Uint32 // see verbs.MW.RKey
-	bound  *mr           // entry in the mrTable; nil while the window is not bound
+	pd *pd
+	// key of the last bind that was posted, or of the free window; see verbs.MW.RKey
+	key    atomic.Uint32
+	bound  *mr // entry in the mrTable; nil while the window is not bound
 	closed bool
 }
 
@@ -168,5 +169,5 @@ func newBindRequest(wr *verbs.SendWR) bindRequest {
 	return r
 }
 
-// shownTo reports whether the mr is a window that is bound to a queue pair.
+// shownTo reports whether m is a window that is bound to the queue pair q.
 func (m *mr) shownTo(q *qp) bool { return m.window != nil && m.window.qp == q }

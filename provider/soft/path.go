@@ -45,25 +45,26 @@ type path interface {
 	// pair.
 	accessSource() (access.Source, bool)
 	// rebind is called when connection management binds an End to a queue pair that
-	// already has a path. Perhaps that path uses an End that this device has made, and
-	// the peer has not taken the other End. Then nothing was sent over the path yet, and
-	// the result moved is a new path that uses the bound End. The queue pair sends all
-	// its requests over the new path. If taken is false, the caller still owns the bound
-	// End.
+	// already has a path. This device may have made shared memory for that path. If the
+	// peer has not taken its End of this memory, nothing was sent over the path yet. In
+	// this case rebind returns a new path that uses the bound End, and the queue pair
+	// sends all its requests over the new path. Otherwise moved is nil. If taken is
+	// false, the caller still owns the bound End.
 	rebind(end *localEnd) (moved path, taken bool, err error)
 	// peerGone is called when the peer's process has ended without closing the connection.
 	// The parameter end is the End whose connection to that process has ended. A path
 	// that uses another End ignores the call.
 	peerGone(end *shm.End)
-	// awaitsNotices reports whether the peer has sent notices that have not arrived,
-	// while requests are outstanding. These notices say which of the requests the peer
-	// has executed. Before that, awaitsNotices processes all slots that have arrived. It
-	// returns false if the path does not use the given End.
+	// awaitsNotices first processes all slots that have arrived. It then reports whether
+	// requests of this side are still outstanding and the peer has announced notices that
+	// have not arrived. A notice says which of the requests the peer has executed.
+	// awaitsNotices returns false if the path does not use the given End.
 	awaitsNotices(end *shm.End) bool
 	// receiveAt makes a UD queue pair receive at one address only; see
 	// connmgr.QueuePair.
 	receiveAt(at netip.Addr) error
-	// stopResponding ends the processing of the peer's requests in the error state.
+	// stopResponding is called when the queue pair enters the error state. From then on,
+	// the path processes no requests of the peer.
 	stopResponding()
 	// reset is called when the queue pair enters RESET. It drops unsent requests, and
 	// returns false if it has detached the path.

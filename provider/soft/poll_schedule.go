@@ -13,7 +13,8 @@ const (
 	// Arbitrary.
 	epollEvery = 64 * rareEvery
 	// epollEveryUD replaces epollEvery while some sockets are polled only by epoll.
-	// These are the sockets of UD on the local path, and overflow sockets. Arbitrary.
+	// These are the sockets of UD queue pairs on the local path, and the additional
+	// sockets that a shard opens after its socket has dropped packets. Arbitrary.
 	epollEveryUD = rareEvery
 	// One of clockEvery calls of drive checks the timers. Arbitrary.
 	clockEvery = rareEvery

@@ -49,8 +49,8 @@ func TestPostsShareAFlush(t *testing.T) {
 	want(4)
 }
 
-// A connection stores the number of the socket from which the peer sends. After a loss
-// the number is unknown again.
+// A connection stores from which of the peer's sockets the last packet came. After a
+// packet loss, the connection sets the stored value to 0, which means unknown.
 func TestPeerSocket(t *testing.T) {
 	p := newScript(t)
 	p.e.post(verbs.SendWR{Opcode: verbs.OpSend})

@@ -147,7 +147,8 @@ func (q *qp) enterError() {
 	q.flushSends()
 	q.flushReceives()
 	if q.srq != nil {
-		// The queue pair takes no more buffers of the SRQ (ibv_get_async_event(3)).
+		// The event says that the queue pair takes no more buffers of the SRQ
+		// (ibv_get_async_event(3)).
 		q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPLastWQE, QP: q})
 	}
 }
@@ -218,8 +219,9 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	return nil
 }
 
-// overWire reports whether an RC queue pair uses the wire path. Config.Path or a binding
-// decides. Without them, the peer's address decides.
+// overWire reports whether an RC queue pair uses the wire path. Config.Path or the
+// queue pair's binding may choose the path. If neither does, the queue pair uses the wire
+// path if the peer's address does not belong to this host.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	local, wire := q.dev.bindings.path(q.num)
 	switch {

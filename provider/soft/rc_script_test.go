@@ -26,7 +26,7 @@ type script struct {
 	out      []wire.Packet // packets of the queue pair that the test has not checked
 	timeouts int           // number of calls of OnTimeout
 	room     int           // number of packets that may still be sent; negative: no limit
-	freed    int           // if it is not 0, Flush sets the field room to this value
+	freed    int           // value to which Flush sets room; 0: Flush leaves room as it is
 }
 
 const (

@@ -30,8 +30,9 @@ type sim struct {
 	late func(p wire.Packet) time.Duration
 }
 
-// A simHost is the packetConn of a shard. It has an IPv6 address. Over IPv4 the ICRC
-// would also cover the identification.
+// A simHost is the packetConn of a shard. It has an IPv6 address, because over IPv4 the
+// ICRC would also cover the identification of the IP header. The simulation has no IP
+// headers.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr

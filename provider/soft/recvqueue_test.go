@@ -38,7 +38,7 @@ func TestRecvQueueGrows(t *testing.T) {
 			require.Equal(t, want.SGEs, e.sges)
 			require.Equal(t, sizeOf(want.SGEs), e.size)
 			taken++
-			q.held-- // as if the completion was polled
+			q.held-- // This frees the entry, as polling the completion would.
 		}
 	}
 	for wr := buffer(posted); q.push(&wr) == nil; wr = buffer(posted) {

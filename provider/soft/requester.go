@@ -17,7 +17,7 @@ type requester struct {
 	signaledCount int
 	// true after a signaled bind or local invalidation, until takeLocalWait is called
 	localWait     bool
-	responseTimer timer // runs on the local path while the peer does not respond
+	responseTimer timer // timer of the local path; runs while the peer executes no requests
 }
 
 // forgetSent records that no request is outstanding. The parameter is the position of
@@ -109,7 +109,7 @@ func (q *qp) nextRequest() *wqe {
 // completes after the requests before it. If it fails, executeLocal returns false.
 func (q *qp) executeLocal(w *wqe) bool {
 	if !q.nextIsNew() {
-		// This request was executed before. Only requests of the path are repeated.
+		// A retransmission has reached this request again. Local requests are not repeated.
 		q.sq.next++
 		return true
 	}
@@ -135,8 +135,8 @@ func (q *qp) executeBind(key uint32) bool {
 }
 
 // takeLocalWait reports whether a signaled bind or local invalidation was executed since
-// the last call. It completes only after all earlier requests. So the path asks the peer
-// to acknowledge them.
+// the last call. Such a request completes only after all earlier requests. So the path
+// asks the peer to acknowledge the earlier requests.
 func (r *requester) takeLocalWait() bool {
 	wait := r.localWait
 	if wait {
@@ -189,7 +189,8 @@ func (q *qp) checkLocalMemory(w *wqe) verbs.Status {
 	var access verbs.Access
 	if w.expectsResponse() {
 		if q.attr.MaxRdAtomic == 0 {
-			return verbs.StatusLocQPOpErr // The peer executes no READs and atomics.
+			// MaxRdAtomic 0 means that the peer executes no READs and no atomics.
+			return verbs.StatusLocQPOpErr
 		}
 		access = verbs.AccessLocalWrite
 	}
@@ -226,8 +227,8 @@ func (q *qp) markSent(w *wqe, seq uint64) {
 	q.sq.next++
 }
 
-// executed is called when the WRITE from nextToSend, or a bind or local invalidation, was
-// executed without the peer. The request completes after the requests before it.
+// executed is called when the next request was executed without the peer. The request is
+// a WRITE, a bind or a local invalidation. It completes after the requests before it.
 func (q *qp) executed(w *wqe) {
 	q.markSent(w, 0)
 	w.responseComplete = true
@@ -253,8 +254,8 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 	return q.pd.gather(dst, w.sges, offset, false)
 }
 
-// gatherUncached is like gather for a request without inline data, but stores past the
-// caches.
+// gatherUncached is like gather for a request without inline data. If possible, its
+// stores to dst bypass the caches of the processor.
 func (q *qp) gatherUncached(dst []byte, w *wqe, offset uint32) bool {
 	return q.pd.gather(dst, w.sges, offset, true)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Requests wait until the peer is ready. They are sent when connection management offers
-// the end that leads to the peer.
+// Requests wait until the peer is ready. Before that, connection management binds another
+// shm.End to the queue pair. The requests are then sent over the new End.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)

@@ -13,8 +13,9 @@ type rnrRetry struct {
 	timer   timer
 }
 
-// refused is called after an RNR NAK. It starts the timer with the delay of the code;
-// see verbs.RNRDelay. It returns false if no retry is left (IBTA vol. 1, 9.7.5.2.8).
+// refused is called after an RNR NAK. The parameter code is the timer code of the NAK;
+// see verbs.RNRDelay. refused starts the timer with the delay that the code means. It
+// returns false if no retry is left (IBTA vol. 1, 9.7.5.2.8).
 func (r *rnrRetry) refused(code uint8) bool {
 	if r.retriesLeft == 0 {
 		return false

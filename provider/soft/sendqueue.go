@@ -75,8 +75,8 @@ const unsent = math.MaxUint64
 // completion is polled; see cqSpace.
 type sendQueue struct {
 	entries []wqe // ring of requests; empty before the first request, and grows up to depth
-	// arguments of requests OpBindMW; a request has the same index as in entries. The slice
-	// is nil before the first such request.
+	// parameters of the OpBindMW requests; they have the same index as the request in
+	// entries. The slice is nil before the first OpBindMW request.
 	binds []bindRequest
 
 	// The next fields are positions in the queue. A position is a counter that wraps.
@@ -131,7 +131,7 @@ func (q *sendQueue) resize(size int) {
 
 func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries)-1)] }
 
-// bindAt returns what the request OpBindMW at a position binds.
+// bindAt returns the parameters of the OpBindMW request at a position.
 func (q *sendQueue) bindAt(i uint32) *bindRequest { return &q.binds[i&uint32(len(q.binds)-1)] }
 
 // crowded reports whether no entry is free. The next request then makes the ring of

@@ -36,8 +36,9 @@ type shard struct {
 	// device.mu
 	owned bool
 
-	epoll *epollset.Set // descriptors of the shard
-	// readable while a channel has an event or the owner has to call drive
+	epoll *epollset.Set // epoll set of the shard's descriptors
+	// event descriptor; readable while a completion channel has an event, or while the
+	// owner has to call drive
 	eventfd int
 	// true if the owner must drive the shard before it sleeps; eventfd is then readable,
 	// unless joined is true
@@ -179,7 +180,8 @@ func (s *shard) driveRare() {
 // handleReady handles the events of descriptors that are ready.
 func (s *shard) handleReady() {
 	s.timeRead = false
-	_ = s.epoll.Dispatch() // It fails only if the descriptor is not open (epoll_wait(2)).
+	// Dispatch fails only if the epoll descriptor is not open (epoll_wait(2)).
+	_ = s.epoll.Dispatch()
 	s.udp.PollOverflow()
 }
 
@@ -212,8 +214,9 @@ func (s *shard) fireTimers() {
 	if s.draining = s.timers.Due(now) && !s.udp.Drain(s.draining); s.draining {
 		return
 	}
-	// The function of a late timer may start the timer again, for a time that is also
-	// over. Expire does not always fire such a timer, so Expire is called again.
+	// If a timer fires late, its function may start the timer again for a time that is
+	// already past. One call of Expire does not always fire the timer a second time, so
+	// Expire is called again.
 	for s.timers.Due(now) {
 		s.timers.Expire(now)
 	}

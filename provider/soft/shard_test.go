@@ -72,7 +72,8 @@ func TestDriveTimeReadsClockOnce(t *testing.T) {
 // A timer fires only after the packets that have arrived were processed. Each call of
 // drive processes a part of them.
 func TestTimersWaitForPackets(t *testing.T) {
-	const packets = 150 // One call reads fewer packets, and a socket holds more.
+	// One call of drive reads fewer packets than this. The socket can hold all of them.
+	const packets = 150
 	c := newCounterRig(t)
 	for range packets {
 		c.sendRaw(c.packet(c.qpn))

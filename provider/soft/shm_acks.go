@@ -23,15 +23,16 @@ func failureOf(a outcome) shm.Failure { return shm.Failure(slices.Index(failureO
 // slots since the beginning.
 type shmSent struct {
 	seq uint64 // number of slots filled
-	// the peer has executed or refused all requests before this position
+	// position before which the peer has executed or refused all requests
 	executed uint64
 	lastAck  shm.Ack // acknowledgement that was processed last
 	// requests whose execution has to be reported, in the order of their slots
 	awaited awaitedQueue
 }
 
-// position returns the first position that is not before executed and has the given
-// lower 32 bits. It returns false if there is no such slot yet.
+// position returns the position whose lower 32 bits are given. This is the first such
+// position that is not before s.executed. The result ok is false if fewer slots than
+// that were filled.
 func (s *shmSent) position(low uint32) (at uint64, ok bool) {
 	at = s.executed + uint64(low-uint32(s.executed))
 	return at, at <= s.seq
@@ -67,8 +68,8 @@ func (q *awaitedQueue) grow() {
 	q.entries = grown
 }
 
-// pop removes the first entry if its slot is before the position executed, and returns
-// its connection. Otherwise pop returns nil.
+// pop removes the first entry and returns its connection. If the queue is empty, or if
+// the slot of the first entry is not before the position executed, pop returns nil.
 func (q *awaitedQueue) pop(executed uint64) *shmConn {
 	if q.empty() {
 		return nil
@@ -125,7 +126,7 @@ func (q *fifo[T]) remove(e T) {
 type shmAcks struct {
 	unacked   uint32 // number of slots consumed and not acknowledged
 	requested bool   // true if the peer waits for an acknowledgement
-	// all requests before this position were acknowledged as executed
+	// position before which all requests were acknowledged as executed
 	executed uint32
 }
 

@@ -28,17 +28,19 @@ const (
 // A shmConn is the local path of an RC queue pair. Several shmConns can use the same
 // shmPeer. A shmConn belongs to the shard.
 type shmConn struct {
-	q      *qp
-	p      *shmPeer
-	source access.Source // source of access errors of the peer; see localEnd.peer
+	q *qp
+	p *shmPeer
+	// source under which access errors of the peer are counted; see localEnd.peer
+	source access.Source
 
 	dest shm.Dest // destination of requests: the peer's queue pair and the present attempt
-	// number of this side's queue pair, with its present attempt. Requests with another
-	// attempt were sent before an RNR NAK arrived, and are dropped.
+	// number of this side's queue pair and its present attempt number; see shm.Dest. A
+	// request of the peer with another attempt number is dropped. Usually the peer has
+	// sent it before the last RNR NAK arrived.
 	accepts shm.Dest
 	serving bool // true until the queue pair stops executing requests
 
-	first   uint8 // attempt with which this connection has begun
+	first   uint8 // attempt number with which this connection began; see shm.Dest
 	isFirst bool  // true for the first connection of the queue pair
 	// sender of the slot shm.Ready that was answered last; 0 before the first answer
 	answeredTo shm.Dest
@@ -46,8 +48,8 @@ type shmConn struct {
 
 	state     peerState
 	stoppedAt uint64 // position of the first slot that is not executed; valid in peerStopped
-	// The peer has executed all requests before this position. It is the position of the
-	// last READ or atomic with a complete response.
+	// position of the last READ or atomic whose response has arrived completely. The peer
+	// has executed all requests before this position.
 	responded uint64
 
 	grant         grant  // access rights of the peer's queue pair, as the peer has reported them
@@ -132,9 +134,9 @@ func (c *shmConn) detach() {
 	c.p.remove(c)
 }
 
-// rebind implements path. It returns a new shmConn for the given end. It returns nil if
-// this shmConn uses that end, or if the peer has taken its end of the memory that this
-// shmConn uses.
+// rebind implements path. It returns a new shmConn that uses the given end. The present
+// shmConn stays in use if it uses this end already, or if the peer has taken the other
+// end of its memory. In these cases rebind releases the given end and returns nil.
 func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
 	if end.End == c.p.end || !c.q.dev.bindings.drop(c.q.num, c.dest.QPN()) {
 		end.Release()
@@ -161,8 +163,9 @@ func (c *shmConn) peerGone(end *shm.End) {
 	}
 }
 
-// awaitsNotices implements path. The peer sends a notice if it refuses requests, and the
-// notice may wait for room in the ring. Only the notice says which requests were refused.
+// awaitsNotices implements path. When the peer refuses a request or its queue pair stops,
+// the peer sends a notice. The notice may have to wait for room in the ring. Only the
+// notice says which requests were not executed.
 func (c *shmConn) awaitsNotices(end *shm.End) bool {
 	if c.p.end != end || !c.q.outstanding() {
 		return false
@@ -182,7 +185,8 @@ func (c *shmConn) receivesPosted() {}
 // consumeArrived implements path.
 func (c *shmConn) consumeArrived() { c.p.drain() }
 
-// accessSource implements path. It returns false if the peer is this process.
+// accessSource implements path. It returns false if the peer's queue pair belongs to this
+// process. Access errors of such a peer are not counted.
 func (c *shmConn) accessSource() (access.Source, bool) {
 	return c.source, c.source != access.Source{}
 }

@@ -65,8 +65,9 @@ func TestReadResponseWaitsForRoom(t *testing.T) {
 	require.True(t, bytes.Equal(a.mr.Bytes()[:size], b.mr.Bytes()[:size]))
 }
 
-// When the ring is full, the sender processes acknowledgements to make room. The slots
-// become free together with their requests.
+// When the ring is full, the sender reads the peer's acknowledgement to free consumed
+// slots. Then takeAcks completes their requests. An acknowledgement of slots that were
+// never sent moves the queue pair to the error state.
 func TestFullRingTakesAcks(t *testing.T) {
 	cfg := localConfig()
 	cfg.Vectors, cfg.RingSlots = 2, 8

@@ -69,8 +69,8 @@ func (c *shmConn) directMemory(w *wqe) []byte {
 
 // executeDirectly executes a request in the memory from directMemory, and completes it.
 // It returns false if the local memory is not accessible, or if an earlier request is
-// outstanding. The responder may refuse the earlier request with an RNR NAK, and then
-// execute it later.
+// outstanding. The responder may still refuse that request with an RNR NAK and execute it
+// later. Then the two requests would be executed in the wrong order.
 func (c *shmConn) executeDirectly(w *wqe, memory []byte) bool {
 	if c.q.outstanding() {
 		return false
@@ -110,8 +110,8 @@ func (c *shmConn) write(dst []byte, w *wqe) bool {
 		return false
 	}
 	if runtime.GOARCH != "amd64" && runtime.GOARCH != "386" {
-		// The peer must not see the data of a later request first. On amd64 and 386, stores
-		// become visible in order.
+		// The peer must see these data before the data of a later request, so stores need a
+		// barrier. On amd64 and 386, stores become visible in order without one.
 		c.p.barrier.Add(1)
 	}
 	c.q.executed(w)

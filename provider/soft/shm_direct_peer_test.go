@@ -74,7 +74,7 @@ func (c *regionClient) execute(op verbs.Opcode, length int) (mapped bool) {
 // of the process they fail.
 func TestDirectToStoppedProcess(t *testing.T) {
 	cmd := peerproc.Command("server-region", "")
-	cmd.SysProcAttr = nil // The process runs as the user of this process.
+	cmd.SysProcAttr = nil // The peer process runs as the same user as this process.
 	line, kill := peerproc.Run(t, cmd)
 	c := newRegionClient(t, line())
 	for range pollLimit {

@@ -174,9 +174,9 @@ func TestRegionOfAReadIsClosed(t *testing.T) {
 	a.exchange(b)
 }
 
-// A peer sends the first fragment of a message. Then it keeps the ring filled with
-// messages of another connection. The receive buffer of the first message still returns
-// after the time limit.
+// A peer sends only the first fragment of a message, and then messages of another
+// connection. The queue pair that waits for the rest of the first message still fails
+// after its time limit, and so completes its receive buffer.
 func TestHalfSentMessageAmongOthers(t *testing.T) {
 	victim, attacker := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	_, other := newNeighbors(t, victim, attacker)

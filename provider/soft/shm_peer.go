@@ -23,8 +23,8 @@ const (
 	unusedTime = time.Second
 	// maxUnused is how many shmPeers without connections a shard keeps. Arbitrary.
 	maxUnused = 16
-	// A shard with maxHeld shmPeers without connections drops even those that
-	// shm.Ends.Hold keeps open. Arbitrary.
+	// maxHeld limits the number of shmPeers without connections. A shard that keeps so
+	// many drops any further one, even if shm.Ends.Hold keeps it open. Arbitrary.
 	maxHeld = 4 * maxUnused
 	// maxNotices is how many notices may wait for room in the ring. A connection needs
 	// only few notices. So only a peer that violates the protocol reaches this limit.
@@ -80,7 +80,8 @@ type shmPeer struct {
 	// number of slots shm.Stopped and shm.Granted that this side has consumed; see
 	// shm.ControlBlock.Changes
 	changesSeen uint32
-	barrier     atomic.Uint32 // atomic operations on this field order stores to mapped regions
+	// variable whose atomic operations keep stores to mapped regions in order
+	barrier atomic.Uint32
 
 	conns shmConns
 	last  *shmConn // connection that received a small message last, or nil
@@ -88,7 +89,9 @@ type shmPeer struct {
 	blocked fifo[*shmConn]
 	notices fifo[notice] // slots without payload that wait for room in the ring out
 
-	unsettled int  // number of connections that have not sent a failure; see shmConn.failed
+	// number of connections with a failed request whose NAK was not sent yet; see
+	// shmConn.failed
+	unsettled int
 	confirmed bool // true after the first slot of the peer has arrived
 	receiving bool // true while receive() runs
 	draining  bool // true while drain() runs
@@ -172,7 +175,8 @@ func (p *shmPeer) dropUnused() {
 }
 
 // drop ends the sharing. It returns false if a connection may still begin to use the
-// memory. If force is true, a REP may have chosen this memory. Its connection then fails.
+// memory, because an expected REP may choose it. If force is true, drop ends the sharing
+// even then, and the connection of such a REP fails.
 func (p *shmPeer) drop(force bool) bool {
 	p.acknowledge() // Afterwards no acknowledgement can be sent to the peer.
 	if !p.shard.dev.ends.Drop(p.end, force) {

@@ -98,7 +98,7 @@ func (c *shmConn) consume(s *shm.Slot) {
 		c.takeGrant(s)
 	case shm.Share:
 		c.share(s.Imm)
-	case shm.Shared: // takeShared processes such slots.
+	case shm.Shared: // takeShared has already processed this slot.
 	case fragment.ReadData, fragment.AtomicResult:
 		c.takeResponse(s)
 	default:
