@@ -22,8 +22,8 @@ const (
 	// receiveRounds is the largest number of calls of receive() of one socket in one
 	// poll. Arbitrary.
 	receiveRounds = 2
-	// spinPolls is the largest number of times that one call of Poll reads the sockets.
-	// A spinning Poll finds packets that would wait for the next call.
+	// spinPolls is how many times one call of Poll reads the sockets if it finds no
+	// packets and the parameter spin is true.
 	spinPolls = 4
 	// pollPackets is the number of packets after which a call of PollOverflow or Drain
 	// stops reading. The owner can post receive buffers between two calls.
@@ -77,7 +77,8 @@ type localSocket struct {
 	port  *localPort
 	fd    int
 	users int // number of open routes that use the socket
-	// destinations of RC connections (connDests) and of UD queue pairs (udDests)
+	// The destinations of RC connections are in connDests, those of UD queue pairs in
+	// udDests.
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
 	// Largest number of connected sockets. Destinations beyond this number in connDests

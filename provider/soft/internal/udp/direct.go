@@ -60,10 +60,10 @@ type directSocket struct {
 	times arrivalTimes
 }
 
-// begin is called after a number of packets from one source; see the field wait. If
-// possible, it opens the direct socket and leads to directOn. It passes the packets that
-// wait in the first socket to the sink, because they are older than those in the direct
-// socket.
+// begin is called when as many packets in a row as the field wait says have come from one
+// source. If possible, it opens the direct socket and sets the state directOn. It passes
+// the packets that wait in the first socket to the sink, because they are older than
+// those in the direct socket.
 func (d *directSocket) begin() {
 	u, r := d.first, &d.first.recv
 	r.sameSource = 0

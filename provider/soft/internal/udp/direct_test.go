@@ -193,8 +193,8 @@ func TestDirectSocketBeforeSleep(t *testing.T) {
 	r.requireAll(p)
 }
 
-// When another shard uses the address, the direct socket ends: it would receive packets
-// of the other shard.
+// When another shard begins to use the address, this shard closes its direct socket. The
+// socket would receive packets of the other shard.
 func TestDirectSocketSecondShard(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()
