@@ -50,9 +50,10 @@ const (
 	// with an error that is not provisional replaces it, and leads to requestCause.
 	deviceCause
 
-	// finalCause: cause was passed to setCause or setViolation. A device event replaces it
-	// if cause may be only an effect of that event: see isEffect. This leads to
-	// deviceCause. If cause is the disconnect of the peer, setViolation replaces it.
+	// finalCause: cause was passed to setCause or setViolation. If cause may be only an
+	// effect of a device event that is reported later, the event replaces cause, and the
+	// kind becomes deviceCause: see isEffect. If cause is the disconnect of the peer,
+	// setViolation replaces cause.
 	finalCause
 )
 
@@ -134,7 +135,7 @@ func (e *closeReason) closeError(opsFailed bool) error {
 		return e.firstFailed
 	case !opsFailed, e.kind == deviceCause && e.firstFlushed:
 		return e.cause
-	case e.firstFailed == nil: // Without flushed requests the device has failed.
+	case e.firstFailed == nil: // No request was flushed, so the device has failed.
 		return firstError(e.cause, firstError(e.peerErr, ErrPeerClosed))
 	case e.cause == nil: // this side has called Close, but the peer has not confirmed all sends
 		return &CloseError{Cause: firstError(e.peerErr, ErrPeerClosed), First: e.firstFailed}

@@ -4,7 +4,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 
 // If the peer sends a forbidden request, the queue pair fails, and the device reports an
 // event with the cause. The completions and the disconnect that follow do not tell the
-// cause. So before a connection ends with them, it waits for the events of its device.
+// cause. So before a connection ends with the error of such a completion or disconnect,
+// it waits for the events of its device.
 
 // A deviceEventsState says whether a connection that ends has waited for the events of
 // its device.
@@ -33,8 +34,9 @@ func (c *Conn) mayHaveDeviceEvent() bool {
 		c.qp.State() == verbs.StateError
 }
 
-// fetchDeviceEvents fetches the events if this loop watches the device. Otherwise it
-// asks the loop that does. That loop posts the events to this loop, and then an answer.
+// fetchDeviceEvents fetches the events if this loop watches the device. If another loop
+// watches the device, fetchDeviceEvents asks that loop to fetch the events. The other
+// loop posts the events to this loop, and then posts a function that ends the wait.
 func (c *Conn) fetchDeviceEvents() {
 	c.deviceEvents = deviceEventsFetched
 	s := c.loop.engine.asyncSourceOf(c.device.dev)

@@ -85,7 +85,8 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++
-	// The request was only staged, so nothing before tail is left to post.
+	// If the retired request was only staged, posted is before tail now. A retired request
+	// must not be posted, so posted moves to tail.
 	if f.posted-f.tail > f.mask {
 		f.posted = f.tail
 	}

@@ -138,7 +138,7 @@ func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 	drive(t, func() bool { return reactor.OutstandingProbes(p.client) == 1 }, p.client)
 	runLate(t, p.client, 2*time.Hour, func() {
 		drive(t, func() bool { return p.accepted.Stats().Messages == 1 }, p.server)
-		for range 100 { // In these turns the server handles the probe.
+		for range 100 { // In these turns of its loop, the server handles the client's probe.
 			_, err := p.server.RunOnce(0)
 			require.NoError(t, err)
 		}

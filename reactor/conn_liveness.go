@@ -14,8 +14,9 @@ type liveness struct {
 
 	lastFromPeer time.Duration // time of the last receive or confirmed send
 	probe        probeState
-	// lastProbe is the time at which the present wait for an answer to a probe began:
-	// see probeDue.
+	// lastProbe is the time from which the wait for the answer to a probe counts. At
+	// first this is the time at which the probe was posted. If Config.Keepalive passes
+	// without an answer, probeDue sets lastProbe to the present time.
 	lastProbe time.Duration
 }
 
@@ -78,8 +79,8 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 }
 
 // probeDue reports whether a probe must be posted now. It returns false while a probe is
-// outstanding. If the probe is not answered within Config.Keepalive, it sets l.lastProbe
-// to now.
+// outstanding. If this probe was not answered within Config.Keepalive, probeDue sets
+// l.lastProbe to now, so that nextCheck returns a later time.
 func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 	switch {
 	case keepalive == 0:

@@ -11,10 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// TestCloseWithFullRing closes connections of a client whose ring is full. The notices
-// that these connections have ended wait for room, and the disconnect requests do not.
-// The client has received a message on each of the last connections, so no message of the
-// server may fail.
+// TestCloseWithFullRing closes connections of a client whose ring to the server is full.
+// The notices about the end of these connections wait for room in the ring. The
+// disconnect requests do not use the ring, so they arrive earlier. The client has
+// received a message of the server on each connection that it closes last. So no send of
+// the server may fail.
 func TestCloseWithFullRing(t *testing.T) {
 	const ringSlots = 8
 	newLoop := func(h reactor.Handler) *reactor.Loop {

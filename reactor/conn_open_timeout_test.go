@@ -41,7 +41,8 @@ func (c *busyChannel) Next(ev *cm.TransportEvent) (bool, error) {
 }
 
 // TestEventsDoNotProlongOpening checks that a dial times out although events arrive
-// without end. The timer fires once in a turn.
+// without end. The timer of the dial fires only once in a turn, so the dial does not fail
+// in the first turn after its time limit.
 func TestEventsDoNotProlongOpening(t *testing.T) {
 	var failed error
 	p := &busyProvider{Provider: openSoft(t, 1)}

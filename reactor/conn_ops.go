@@ -28,10 +28,10 @@ func (c *Conn) WriteImm(local Piece, remote Remote, imm uint32, o SendOptions) e
 	return c.oneSided(verbs.OpWriteImm, &local, remote, imm, &o)
 }
 
-// Read reads local.Length bytes of the peer's memory into the local memory. Memory and
-// errors are as for Write. The Region needs verbs.AccessLocalWrite. Later messages and
-// WRITEs may be executed before the READ has completed, unless they set
-// SendOptions.Fence.
+// Read reads local.Length bytes of the peer's memory into the local memory. The errors,
+// and the rules for the memory of the parameter local, are those of Write. The Region
+// needs verbs.AccessLocalWrite. Later messages and WRITEs may be executed before the READ
+// has completed, unless they set SendOptions.Fence.
 func (c *Conn) Read(local Piece, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, &local, remote, 0, &o)
 }

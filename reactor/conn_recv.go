@@ -74,8 +74,8 @@ func (c *Conn) deliverNow(b *Buffer) {
 	}
 }
 
-// discardsMessages reports whether a message is discarded when the connection is not in
-// stateOpen any more. Otherwise OnMessage gets the message.
+// discardsMessages reports whether a connection that has left stateOpen discards received
+// messages. If it does not, OnMessage gets them.
 func (c *Conn) discardsMessages() bool { return c.endedByApp || c.state >= stateDisconnecting }
 
 // replace stages another buffer in place of b, which the application keeps. If there is

@@ -6,13 +6,17 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type requestKind uint8
 
 const (
-	requestOp           requestKind = iota // all fields of the sendRequest have a meaning
-	requestPlain                           // only the field kind of the sendRequest has a meaning
-	requestProbe                           // the request is a keepalive probe
-	requestWindow                          // the request binds or invalidates the window whose key is in bytes
-	requestAnnouncement                    // a control message that announces a long message
-	requestControl                         // a control message of another type
-	requestLongRead                        // a READ of a long message
+	// requestOp: the request is a message or another operation of the application. All
+	// fields of the sendRequest are valid.
+	requestOp requestKind = iota
+	// requestPlain: the request is a message for which OnCompletion is not called. Only the
+	// field kind of the sendRequest is valid.
+	requestPlain
+	requestProbe        // the request is a keepalive probe
+	requestWindow       // the request binds or invalidates the window whose key is in bytes
+	requestAnnouncement // a control message that announces a long message
+	requestControl      // a control message of another type
+	requestLongRead     // a READ of a long message
 )
 
 // A sendRequest describes an outstanding send request.
@@ -24,7 +28,9 @@ type sendRequest struct {
 	code   verbs.Opcode // value for Op.Code
 	kind   requestKind
 	report reportWhen
-	more   uint8 // number of elements of Conn.uses that also end with the completion
+	// Number of the request's uses of regions that are in Conn.uses. They end with the
+	// completion, as the field use does.
+	more uint8
 }
 
 // op returns the description of the operation for OnCompletion, without Op.Value.
@@ -55,8 +61,9 @@ func (s *sendRequests) at(slot uint32) *sendRequest {
 	return &s.ring[slot&uint32(len(s.ring)-1)]
 }
 
-// add returns the place for the request that f.next assigns to the given slot. Its fields
-// have the values of an earlier request.
+// add returns the place in the ring for a new request, whose slot is the result of
+// f.next. If the ring is full, add grows it first. The fields of the returned sendRequest
+// may still have the values of an earlier request.
 func (s *sendRequests) add(f *sendFlow, slot uint32) *sendRequest {
 	if f.outstanding() == uint32(len(s.ring)) {
 		s.grow(f)

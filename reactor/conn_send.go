@@ -98,8 +98,9 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	return nil
 }
 
-// sendCopyOf sends a copy of the message in b, because another peer may know the key of
-// b. After an error b still belongs to the caller.
+// sendCopyOf sends a copy of the message in b. It is for a buffer whose remote key was
+// sent to the peer of another connection, because that peer can read the buffer. After
+// an error b still belongs to the caller.
 func (c *Conn) sendCopyOf(b *Buffer, o *SendOptions) error {
 	if err := c.send(b.Bytes(), o); err != nil {
 		return err

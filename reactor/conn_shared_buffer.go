@@ -54,8 +54,9 @@ const (
 )
 
 // mayHoldSharedBuffer reports whether the queue pair may still have a buffer of the
-// shared receive queue. The queue pair is in the error state. If only another poll of
-// the CQ is missing, mayHoldSharedBuffer prepares the poll and schedules a call of
+// shared receive queue. The queue pair is in the error state. After
+// verbs.AsyncQPLastWQE the result is true until a poll has left the CQ empty. To prepare
+// this poll, mayHoldSharedBuffer calls loopDevice.consume and schedules a call of
 // advance().
 func (c *Conn) mayHoldSharedBuffer() bool {
 	d := c.device

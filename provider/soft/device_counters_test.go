@@ -198,7 +198,7 @@ type counterRig struct {
 	flow  wire.Flow // source and destination address of the datagrams to the shard
 	dev   *device
 	shard *shard
-	route udp.Route // open route; the shard's socket stays open because of it
+	route udp.Route // route that keeps the shard's socket open
 	qpn   uint32
 	end   countingQP
 }
@@ -281,8 +281,8 @@ func TestCountersOfASocket(t *testing.T) {
 	c.shard.udp.Close(&c.route)
 }
 
-// shrinkBuffers minimizes the receive buffers of all sockets at the shard's address.
-// Then a few datagrams fill them.
+// shrinkBuffers minimizes the receive buffers of all sockets at the shard's address, so
+// that a few datagrams fill them.
 func (c *counterRig) shrinkBuffers() {
 	open, err := os.ReadDir("/proc/self/fd")
 	require.NoError(c.t, err)

@@ -35,9 +35,10 @@
 // A region of PD.Alloc with remote access rights takes a descriptor, and other processes
 // of the same user can map it. After the first request of a connection for such a
 // region, the requester executes READs, WRITEs and atomics of up to 1 MiB itself. The
-// owner of the region need not poll. Requests stay in order. So while an earlier request
-// of the queue pair is outstanding, the next request is sent to the peer, which executes
-// it. Config.PrivateRegions turns mapping off.
+// owner of the region need not poll. Requests must stay in order. So if an earlier
+// request of the queue pair is outstanding, the requester does not execute the next one
+// itself. It sends the request to the peer, which executes it. Only a READ of at least
+// 64 KiB waits instead. Config.PrivateRegions turns mapping off.
 //
 // # Limits
 //
@@ -60,7 +61,7 @@
 // # Interoperation
 //
 // The wire path is tested against rxe, the Soft-RoCE of Linux 6.1, over IPv4 and IPv6,
-// with either side connecting. The tests have messages, READ, WRITE, atomics, datagrams,
+// with either side connecting. The tests cover messages, READ, WRITE, atomics, datagrams,
 // lookups of UD services, private data, errors, and lost, duplicated, reordered and
 // damaged packets. No network card has been tested. rxe has these limits:
 //
@@ -149,16 +150,18 @@
 //	rcvd_malformed_err      datagrams that are no packets of RoCEv2
 //	rcvd_no_qp_err          packets for an unknown queue pair or partition
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,
-//	                        usually because the socket was full. With PathAuto also
-//	                        datagrams from this host. A socket buffers up to
+//	                        usually because the socket was full. With PathAuto the
+//	                        system also drops datagrams from this host, and they
+//	                        are counted here too. A socket buffers up to
 //	                        net.core.rmem_max, 208 KiB by default, or 4 MiB with
 //	                        CAP_NET_ADMIN. After drops, up to 63 further sockets are
 //	                        opened. If the counter still grows, set sysctl
 //	                        net.core.rmem_max=4194304; a larger value has no effect
-//	rcvd_address_err        requests on the local path refused because the process does
-//	                        not hold the addresses that they name, or because this could
-//	                        not be checked: a listener at the address had a full backlog,
-//	                        so the kernel did not tell the listener's user
+//	rcvd_address_err        requests on the local path refused because the client does
+//	                        not hold the addresses in the request, or because this could
+//	                        not be checked. The check is not possible while a listener
+//	                        at the address has a full backlog, because the kernel then
+//	                        does not report the user of the listener
 //	rcvd_user_err           requests from this host refused because of
 //	                        Config.AllowedUsers. With PathAuto also requests and UD
 //	                        packets on the wire path from an address of this host

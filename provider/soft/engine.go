@@ -19,7 +19,8 @@ import (
 // response, requestFailed, and all methods whose names begin with "on". The queue pair
 // then calls path.stopResponding.
 type engine interface {
-	// attributes returns the attributes of Modify. The caller must not change them.
+	// attributes returns the attributes that were set with Modify. The caller must not
+	// change them.
 	attributes() *verbs.QPAttr
 	// isServing reports whether the queue pair processes packets of the peer.
 	isServing() bool

@@ -58,8 +58,9 @@ func TestPathsUseOnlyEngine(t *testing.T) {
 	}
 }
 
-// hasReceiverQ reports whether a declaration is a method whose receiver is named q. Only
-// the methods of qp are.
+// hasReceiverQ reports whether a declaration is a method whose receiver is named q. In
+// the files of the paths, such a receiver is not a queue pair, but a queue of packets,
+// connections or other elements.
 func hasReceiverQ(decl ast.Decl) bool {
 	f, ok := decl.(*ast.FuncDecl)
 	return ok && f.Recv != nil && len(f.Recv.List[0].Names) == 1 && f.Recv.List[0].Names[0].Name == "q"

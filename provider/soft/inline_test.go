@@ -242,8 +242,8 @@ func TestSendInline(t *testing.T) {
 	require.Zero(t, x.qp.signaledCount)
 }
 
-// SendInline shows the peer the first message at once. The next messages wait, and
-// Doorbell shows them together.
+// SendInline makes the first message visible to the peer at once. The next messages
+// become visible together when Doorbell is called.
 func TestSendInlineBeforeDoorbell(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	for i := range 3 {

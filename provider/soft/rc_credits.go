@@ -71,7 +71,8 @@ func (r *rcCredits) allows(w *wqe, req *rcRequester) bool {
 	case req.seq > w.rc.firstSeq:
 		return w.op == verbs.OpWriteImm || req.ackedEnd > w.rc.firstSeq
 	case req.unacked() > 0:
-		// The acknowledgement of a packet in flight will advertise credits.
+		// A packet is in flight. Its acknowledgement will advertise credits, so no probe is
+		// needed.
 		return false
 	case r.probe == creditProbeNone:
 		r.probe = creditProbeWait
@@ -127,14 +128,15 @@ func (r *rcCredits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 // usedUp reports whether the peer has no credit left.
 func (r *rcCredits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
 
-// enough reports whether an acknowledgement may be delayed. While it is delayed, the peer
-// may need a credit for each of maxDelayedPackets packets.
+// enough reports whether the peer has enough credits, so that an acknowledgement may be
+// delayed. During the delay the peer may send maxDelayedPackets packets, and each of
+// them may need a credit.
 func (r *rcCredits) enough(msn psn.Value) bool {
 	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
 }
 
-// messageCount returns how many messages w counts as in the peer's number of complete
-// messages (MSN). Each piece of a READ counts as one message.
+// messageCount returns by how much w increases the peer's number of complete messages
+// (MSN). A READ is requested in pieces, and each piece counts as one message.
 func (c *rcConn) messageCount(w *wqe) uint64 {
 	if w.op != verbs.OpRead {
 		return 1
@@ -155,8 +157,9 @@ func (c *rcConn) onCreditTimer() {
 	c.transmit()
 }
 
-// ack returns the syndrome of an ACK for all executed requests. The MSN counts only
-// complete messages. So the buffer of an incomplete SEND still counts as a credit.
+// ack returns the syndrome of an ACK for all executed requests. The peer adds the number
+// of credits to the MSN, which counts only complete messages. So the buffer of an
+// incomplete SEND has to count as a credit.
 func (c *rcConn) ack() wire.Syndrome {
 	if !c.credits.Sends {
 		return wire.AckNoCredits

@@ -131,8 +131,8 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	p.post(3, verbs.OpFetchAdd, 8)
 	p.post(4, verbs.OpSend, 1)
 	p.post(5, verbs.OpSend, 1)
-	// The three packets are the WRITE and the two pieces of the READ. Each piece counts as
-	// a READ. So the atomic waits.
+	// The three packets are the WRITE and the requests for the two pieces of the READ. Each
+	// piece counts as an outstanding READ. MaxRdAtomic is 2, so the atomic is not sent yet.
 	p.wantCount(3)
 	p.send(p.ack(0))
 	require.EqualValues(t, 3, p.conn.credits.messagesSent, "a WRITE, and two pieces of a READ")

@@ -183,7 +183,7 @@ func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	}
 }
 
-// ackNow makes an acknowledgement due that is not delayed.
+// ackNow makes an acknowledgement due. The acknowledgement is sent without a delay.
 func (c *rcConn) ackNow() {
 	c.acks.scheduleNow()
 	c.schedule()

@@ -74,7 +74,9 @@ func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
 	p.wantQuiet("one ACK for all duplicates")
 	require.Len(t, p.e.drainCQ(), 2, "duplicates are not executed again")
 	require.Zero(t, p.e.mr.Bytes()[4096])
-	p.send(p.read(3, 0, 2*scriptMTU)) // The READ is sent instead of the last packet of the WRITE.
+	// The WRITE is incomplete. The peer sends a READ where the responder expects the last
+	// packet of the WRITE.
+	p.send(p.read(3, 0, 2*scriptMTU))
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
 }
 

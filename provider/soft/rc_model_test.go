@@ -65,7 +65,7 @@ func newModelEnd(e *end, seed uint64, todo int, mtu verbs.MTU) *modelEnd {
 	return s
 }
 
-// fill fills b with pseudorandom bytes. The number is the seed.
+// fill fills b with pseudorandom bytes. The parameter number is the seed.
 func fill(b []byte, number uint64) {
 	x := number*0x9e3779b97f4a7c15 + 1
 	for ; len(b) >= 8; b = b[8:] {

@@ -176,7 +176,8 @@ func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { retur
 // need the bit:
 //
 //   - a tail probe
-//   - every ackEveryPackets-th packet, or more packets if the window is small
+//   - at least every ackEveryPackets-th packet, or one packet in each quarter of the
+//     window if a quarter has fewer packets
 //   - a packet that fills the window
 func (c *rcConn) wantsAck(n uint64) bool {
 	interval := min(ackEveryPackets, c.cong.quarterWindow())

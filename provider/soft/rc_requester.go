@@ -55,8 +55,9 @@ func (r *rcRequester) goBack() {
 // responseFrom returns the sequence of the next response packet of w, a READ or atomic.
 func (r *rcRequester) responseFrom(w *wqe) uint64 { return max(r.ackedEnd, w.rc.firstSeq) }
 
-// readDone records the complete response of an atomic or of one piece of a READ. After
-// goBack, readsInFlight may be 0 already.
+// readDone records the complete response of an atomic or of one piece of a READ. The
+// response may arrive after goBack has set readsInFlight to 0. So readsInFlight may be 0
+// already.
 func (r *rcRequester) readDone() {
 	if r.readsInFlight > 0 {
 		r.readsInFlight--

@@ -138,7 +138,8 @@ func (r *rcResponder) repeatAtomic(seq uint64) bool {
 }
 
 // repeatRead makes n packets of a READ's response due again, from the sequence seq on.
-// It returns false if the READ is not known or had other memory.
+// The parameter memory must be the corresponding part of the memory of the first request.
+// Otherwise, or if the READ is not known, repeatRead returns false.
 func (r *rcResponder) repeatRead(memory memoryRange, seq, n uint64, mtu uint32) bool {
 	res, index := r.resources.find(seq)
 	if res == nil || res.atomic {

@@ -49,8 +49,8 @@ func TestRCResponderNAKStates(t *testing.T) {
 	require.Equal(t, nakNone, r.nakState)
 }
 
-// onDuplicate returns true if the packet that was the first duplicate arrives once more.
-// Each new request makes it forget the first duplicate.
+// onDuplicate remembers the first duplicate packet, and returns true when the same packet
+// arrives again. When a new request arrives, the responder forgets the first duplicate.
 func TestRCResponderDuplicates(t *testing.T) {
 	r := newRCResponder()
 	require.False(t, r.onDuplicate(0))

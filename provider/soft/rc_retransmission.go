@@ -45,7 +45,7 @@ type retransmission struct {
 	progressed bool
 	// duration without progress at the time of the last check
 	sinceProgress time.Duration
-	// packets in flight before the tail probe, at least 1; used only in
+	// number of packets in flight before the tail probe, at least 1; used only in
 	// recoveryTailProbe
 	tailProbed uint64
 	timer      timer
@@ -95,7 +95,7 @@ func (r *retransmission) countRetry(limit uint8) bool {
 }
 
 // goBack records that all unacknowledged packets are sent again. The parameter entered
-// is recoveryNone after an ACK timeout, and otherwise recoveryResend.
+// is the new state: recoveryNone after an ACK timeout, and otherwise recoveryResend.
 func (r *retransmission) goBack(entered recovery) { r.state, r.progressed = entered, true }
 
 // startTailProbe is called when a tail probe is sent. The parameter inFlight is the
@@ -130,8 +130,8 @@ func (c *rcConn) onLoss() {
 // retransmit counts a loss, and goes back to the oldest unacknowledged packet.
 func (c *rcConn) retransmit(to recovery) {
 	c.q.shard.counts.Inc(counters.CompleterRetryErr)
-	// PeerSocket may be out of date, so that packets reach a wrong shard of the peer. The
-	// value 0 means that it is unknown.
+	// PeerSocket may be out of date. Packets may then reach a wrong shard of the peer. So
+	// PeerSocket is set to 0, which means unknown.
 	c.to.PeerSocket = 0
 	c.cong.shrink(c.cong.inFlight)
 	c.retry.goBack(to)

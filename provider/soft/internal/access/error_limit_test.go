@@ -51,8 +51,8 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	require.False(t, a.Refuses(bad), "the record has expired")
 }
 
-// An ErrorLimit has a largest number of records. The record of a source that has to wait
-// is kept.
+// An ErrorLimit has at most maxAccessSources records. When it removes records to make
+// room, it keeps the record of a source that has to wait.
 func TestAccessSourcesAreBounded(t *testing.T) {
 	a, now := accessLimitForTest()
 	bad := LocalSource(math.MaxUint32-1, 0)

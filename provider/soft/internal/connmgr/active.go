@@ -14,8 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Longest waits for answers. Each one, except maxServiceTime, is a number of intervals
-// of 4.6 s or 4.1 s. The kernel's CM has the same intervals.
+// These constants are the longest times that a side waits for an answer of the peer. Each
+// one, except maxServiceTime, is a multiple of 4.6 s or 4.1 s. The kernel's CM
+// retransmits messages at the same intervals.
 const (
 	// requestTimeout, 73.7 s, is the longest wait for the answer to a REQ.
 	requestTimeout = 16 * 4608 * time.Millisecond
@@ -25,8 +26,8 @@ const (
 	activeDREQTimeout = 16 * 4608 * time.Millisecond
 	// passiveDREQTimeout, 65.5 s, is the longest wait of the passive side for a DREP.
 	passiveDREQTimeout = 16 * 4096 * time.Millisecond
-	// rtuTimeout, 49 s, is the longest wait for an RTU. It is so short that the memory
-	// of a flood of requests is free within a minute.
+	// rtuTimeout, 49 s, is the longest wait for an RTU. The wait is short, so that the
+	// memory that a flood of requests takes is free again within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
 	// maxServiceTime is the longest wait for the peer if its MRAs ask for more time: 16.6
 	// minutes, as in the kernel's CM.

@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts limits the free ports of the party. The parameter count is their number, and
-// the lowest one is the port of the ID first.
+// onlyPorts limits the free ports of the party to a range. The range begins with the port
+// of the ID first, and has count ports.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }

@@ -40,7 +40,8 @@ func TestBindPorts(t *testing.T) {
 
 	// TCP and UDP are independent port spaces.
 	require.NoError(t, s.ID(cm.UDP).Bind(id.LocalAddr()))
-	// The ports of IP sockets are separate, so this Bind does not clash with TCP port 22.
+	// IDs and TCP sockets have separate ports. So this Bind succeeds even if a TCP socket
+	// has port 22.
 	require.NoError(t, s.ID(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
 }
 
@@ -156,7 +157,7 @@ func TestResolveErrors(t *testing.T) {
 	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)
 	require.ErrorIs(t, ev.Err, verbs.ErrNotSupported)
 
-	// ResolveAddr can be called again after this event.
+	// ResolveAddr can be called again after the event AddrError.
 	require.NoError(t, resolve(id, "", "127.0.0.1:7"))
 	s.Want(cm.AddrResolved, id)
 }

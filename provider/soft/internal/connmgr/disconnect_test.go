@@ -144,7 +144,8 @@ func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	require.NoError(t, passive.Disconnect())
 	client.send(encode(&dreqMsg{}))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
-	server.Want(cm.TimewaitExit, passive) // The server has sent the DREP before this event.
+	// The server sends the DREP before it gets the event TimewaitExit.
+	server.Want(cm.TimewaitExit, passive)
 	client.close()
 }
 

@@ -284,7 +284,8 @@ func TestHostileSegment(t *testing.T) {
 		require.ErrorIs(t, ev.Err, shm.ErrSegment)
 		require.Equal(t, verbs.StateError, id.QP().State())
 
-		// The server is the attacker. It receives the client's REQ and then a REJ.
+		// The attacker is the server. It receives the client's REQ, and then the REJ with
+		// which the client refuses the shared memory.
 		var packet [maxMessage]byte
 		_, _, err = unixsock.Receive(attacker.fd, packet[:], 0)
 		require.NoError(t, err)
