@@ -5,12 +5,12 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // A requestKind says how a completed send request is handled.
 type requestKind uint8
 
+// A message or another operation of the application has the kind requestOp if
+// OnCompletion may be called for it, and then all fields of its sendRequest are valid. A
+// message for which OnCompletion is never called has the kind requestPlain, and then no
+// other field is valid.
 const (
-	// requestOp: the request is a message or another operation of the application. All
-	// fields of the sendRequest are valid.
 	requestOp requestKind = iota
-	// requestPlain: the request is a message for which OnCompletion is not called. Only the
-	// field kind of the sendRequest is valid.
 	requestPlain
 	requestProbe        // the request is a keepalive probe
 	requestWindow       // the request binds or invalidates the window whose key is in bytes
