@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"bytes"
 	"errors"
 	"time"
 
@@ -111,8 +112,26 @@ func (c *Conn) routeResolved() error {
 	param := c.dial.param
 	param.ResponderResources = min(param.ResponderResources, attr.MaxQPRdAtom)
 	param.InitiatorDepth = min(param.InitiatorDepth, attr.MaxQPInitRdAtom)
+	room := c.loop.cfg.privateRoom(cm.MessageConnect, c.immediatesOnly)
+	if err := c.makePrivateData(c.dial.options.PrivateDataFor, room, &param); err != nil {
+		return err
+	}
 	param.PrivateData = c.offer(param.PrivateData, cm.MessageConnect, param.InitiatorDepth)
 	return c.id.Connect(connParam(&param))
+}
+
+// makePrivateData sets the private data of param to the result of the function f, unless
+// f is nil. The parameter room is the largest length of the data.
+func (c *Conn) makePrivateData(f PrivateDataFunc, room int, param *cm.MessageParam) error {
+	if f == nil {
+		return nil
+	}
+	data, err := f(c)
+	if err != nil {
+		return err
+	}
+	param.PrivateData = bytes.Clone(data)
+	return checkRange("private data", len(data), 0, room)
 }
 
 // setNegotiated stores the parameters and the private data of the peer's reply. The
@@ -195,6 +214,9 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	}
 	c.context = p.Context
 	param := c.request.acceptParam(p, c.device.dev.Attr())
+	if err := c.makePrivateData(p.PrivateDataFor, c.request.privateRoom(), &param); err != nil {
+		return err
+	}
 	agreed := c.request.hasOffer && !c.immediatesOnly
 	if agreed {
 		param.PrivateData = c.offer(param.PrivateData, cm.MessageAccept, param.InitiatorDepth)

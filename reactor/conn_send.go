@@ -54,10 +54,9 @@ func (c *Conn) send(b []byte, o *SendOptions) error {
 	return nil
 }
 
-// copyToBuffer returns a buffer with a copy of b, which has at most Config.MaxMessage
-// bytes.
+// copyToBuffer returns a buffer with a copy of b, which has at most maxLease bytes.
 func (c *Conn) copyToBuffer(b []byte) (*Buffer, error) {
-	buf, err := c.device.slab.get()
+	buf, err := c.device.leaseSize(len(b))
 	if err != nil {
 		return nil, operr.Wrap("send", err)
 	}
@@ -110,8 +109,14 @@ func (c *Conn) sendCopyOf(b *Buffer, o *SendOptions) error {
 }
 
 // Flush posts the accepted messages and operations at once, instead of at the end of the
-// turn. If posting fails, the connection ends, and OnClose gets the error.
-func (c *Conn) Flush() { c.postSends() }
+// turn. If posting fails, the connection ends, and OnClose gets the error. With the
+// option ImmediatesOnly, the receives are posted first: see DialOptions.
+func (c *Conn) Flush() {
+	if c.immediatesOnly {
+		c.postRecvs()
+	}
+	c.postSends()
+}
 
 // checkSend returns an error if an operation with a message of this size can not begin.
 func (c *Conn) checkSend(size int) error {
@@ -252,8 +257,15 @@ func (c *Conn) setBuffer(wr *verbs.SendWR, r *sendRequest, b *Buffer) {
 	}
 }
 
-// post posts the staged requests: sends first, because the peer waits for them.
+// post posts the staged requests: sends first, because the peer waits for them. With the
+// option ImmediatesOnly the receives are first, because a protocol with such connections
+// tells the peer in its sends how many receives are posted.
 func (c *Conn) post() {
+	if c.immediatesOnly {
+		c.postRecvs()
+		c.postSends()
+		return
+	}
 	c.postSends()
 	c.postRecvs()
 }

@@ -3,6 +3,7 @@ package reactor
 import (
 	"math"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -51,15 +52,18 @@ func (c *Conn) SendV(message []Piece, o SendOptions) error {
 	return c.vectored(o.sendCode(), message, Remote{}, &o, uint64(c.loop.cfg.MaxMessage))
 }
 
-// WriteBytes writes a copy of b to the peer's memory, at most Config.MaxMessage bytes. At
-// most Config.MaxInline bytes need no registered memory. The caller may use b again when
-// WriteBytes returns. With SendOptions.HasImm it is a WRITE with immediate data. The
-// errors are those of Send and Write.
+// WriteBytes writes a copy of b to the peer's memory, at most 1 GiB. At most
+// Config.MaxInline bytes need no registered memory. More bytes are copied to a Buffer of
+// LeaseSize. The caller may use b again when WriteBytes returns. With SendOptions.HasImm
+// it is a WRITE with immediate data. The errors are those of Send and Write.
 func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 	if err := o.checkWrite(); err != nil {
 		return err
 	}
-	if err := c.checkSend(len(b)); err != nil {
+	if err := checkRange("length", len(b), 0, maxLease); err != nil {
+		return operr.Wrap("write", err)
+	}
+	if err := c.checkSend(0); err != nil {
 		return err
 	}
 	if o.HasImm && c.longWindowFull() {

@@ -2,6 +2,7 @@ package reactor_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,7 +68,6 @@ func TestVectoredErrors(t *testing.T) {
 	refused("pieces", c.SendV(four, reactor.SendOptions{}))
 	refused("pieces", c.ReadV(four, to, reactor.SendOptions{}))
 	refused("bytes", c.SendV(three, reactor.SendOptions{}))
-	refused("message", c.WriteBytes(make([]byte, 65), to, reactor.SendOptions{}))
 	refused("length", c.WriteV([]reactor.Piece{piece, {Region: r, Length: 101}}, to, reactor.SendOptions{}))
 	refused("Imm", c.SendV(nil, reactor.SendOptions{Imm: 1}))
 	refused("HasImm", c.ReadV(nil, to, reactor.SendOptions{HasImm: true}))
@@ -146,7 +146,7 @@ func TestQuietOperationBehindAProbe(t *testing.T) {
 	require.NoError(t, receive(t, closed))
 }
 
-// TestWriteBytes checks that WriteBytes copies short and long data, and that a WRITE
+// TestWriteBytes checks that WriteBytes copies data of any length, and that a WRITE
 // without bytes carries immediate data.
 func TestWriteBytes(t *testing.T) {
 	done := 0
@@ -157,18 +157,21 @@ func TestWriteBytes(t *testing.T) {
 			imm, _ := msg.Imm()
 			imms = append(imms, imm)
 		}}, nil)
-	target := alloc(t, p.accepted, 5000, verbs.AccessAll)
+	target := alloc(t, p.accepted, 100_000, verbs.AccessAll)
 	to := remoteOf(t, p.accepted, target)
-	short, long := []byte("short"), bytes.Repeat([]byte("x"), 4000)
+	short, long, longer := []byte("short"), bytes.Repeat([]byte("x"), 4000), bytes.Repeat([]byte("y"), 70_000)
 	require.NoError(t, p.dialed.WriteBytes(short, to, reactor.SendOptions{}))
 	to.Addr += 5
 	require.NoError(t, p.dialed.WriteBytes(long, to, reactor.SendOptions{HasImm: true, Imm: 1}))
+	to.Addr += 4000
+	require.NoError(t, p.dialed.WriteBytes(longer, to, reactor.SendOptions{}))
 	clear(short)
 	clear(long)
+	clear(longer)
 	require.NoError(t, p.dialed.WriteBytes(nil, reactor.Remote{}, reactor.SendOptions{HasImm: true, Imm: 2}))
 	require.NoError(t, p.dialed.WriteImm(reactor.Piece{}, reactor.Remote{}, 3, reactor.SendOptions{}))
-	p.drive(t, func() bool { return done == 4 && len(imms) == 3 })
-	require.Equal(t, "short"+string(bytes.Repeat([]byte("x"), 4000)), string(target.Bytes()[:4005]))
+	p.drive(t, func() bool { return done == 5 && len(imms) == 3 })
+	require.Equal(t, "short"+strings.Repeat("x", 4000)+strings.Repeat("y", 70_000), string(target.Bytes()[:74_005]))
 	require.Equal(t, []uint32{1, 2, 3}, imms)
 }
 

@@ -14,8 +14,12 @@ import (
 // DialOptions are the options of a connection that this side opens. Dial copies them.
 type DialOptions struct {
 	// PrivateData is sent to the peer with the connection request, at most 56 bytes, or 48
-	// if Config.MaxLongMessage is set. It may arrive padded with zeros, see cm.ConnParam.
+	// if Config.MaxLongMessage is set and ImmediatesOnly is not. It may arrive padded with
+	// zeros, see cm.ConnParam.
 	PrivateData []byte
+	// PrivateDataFor makes the private data when the device of the connection is known. It
+	// replaces PrivateData if it is not nil: see PrivateDataFunc.
+	PrivateDataFor PrivateDataFunc
 	// Loop is the loop that gets the connection. Nil means that Config.Balance chooses.
 	Loop *Loop
 	// LocalAddr is the local address and port of the connection. The zero value means that
@@ -50,6 +54,18 @@ type DialOptions struct {
 	// Context is the result of Conn.Context until Conn.SetContext is called.
 	Context any
 }
+
+// A PrivateDataFunc makes the private data of a connection when the device and the queue
+// pair of the connection are known, for example the address and the key of memory for
+// the peer: see Region.Remote. The limits for its length are those of the field
+// PrivateData. The data is copied.
+//
+// The function is called once, on the loop of the connection, before OnOpen. It may call
+// the methods of c that return addresses, options and limits, and SetContext. Operations
+// return ErrClosed. If the function returns an error, the connection is not made, and
+// OnDialError or OnAcceptError gets the error. The request of a peer is then rejected
+// with cm.RejectNoResources.
+type PrivateDataFunc func(c *Conn) ([]byte, error)
 
 // A dialRequest has the arguments of Dial after they were checked.
 type dialRequest struct {
@@ -148,7 +164,7 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 		value, low, high int
 	}{
 		{"port", int(addr.Port()), 1, math.MaxUint16},
-		{"private data", len(o.PrivateData), 0, e.cfg.privateRoom(cm.MessageConnect)},
+		{"private data", len(o.PrivateData), 0, e.cfg.privateRoom(cm.MessageConnect, o.ImmediatesOnly)},
 		{"retry count", o.RetryCount, -1, verbs.MaxRetry},
 		{"RNR retry count", o.RNRRetryCount, -1, verbs.MaxRetry},
 		{"responder resources", o.ResponderResources, -1, math.MaxUint8},

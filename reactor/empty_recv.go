@@ -8,15 +8,19 @@ import (
 // An emptyRecvs is the receive queue of a connection with the option ImmediatesOnly. Its
 // receives have no buffers, so they are all alike.
 type emptyRecvs struct {
-	wrs      []verbs.RecvWR // one request for each place of the queue, all with the same id
+	wrs      []verbs.RecvWR // requests for one call of PostRecv, all with the same id
 	inFlight uint32         // number of requests posted and not completed
 	staged   uint32         // number of requests that wait to be posted
 }
 
+// emptyRecvBatch is the largest number of requests that are posted with one call of
+// PostRecv. Arbitrary.
+const emptyRecvBatch = 32
+
 // newEmptyRecvs makes a queue with staged requests for all its places. The key is
 // Conn.key.
 func newEmptyRecvs(depth int, key wrID) emptyRecvs {
-	q := emptyRecvs{wrs: make([]verbs.RecvWR, depth), staged: uint32(depth)}
+	q := emptyRecvs{wrs: make([]verbs.RecvWR, min(depth, emptyRecvBatch)), staged: uint32(depth)}
 	for i := range q.wrs {
 		q.wrs[i].ID = uint64(key | sendBit | emptyRecvBit)
 	}
@@ -28,7 +32,7 @@ func newEmptyRecvs(depth int, key wrID) emptyRecvs {
 func (q *emptyRecvs) post(qp verbs.QP) (doorbells uint64, err error) {
 	for q.staged > 0 && err == nil {
 		var n int
-		n, err = qp.PostRecv(q.wrs[:q.staged])
+		n, err = qp.PostRecv(q.wrs[:min(q.staged, uint32(len(q.wrs)))])
 		q.staged -= uint32(n)
 		q.inFlight += uint32(n)
 		doorbells++

@@ -95,10 +95,11 @@ func (c *Config) longLimit(h ConnHandler) uint64 {
 }
 
 // privateRoom returns how many bytes of private data the application may use in a
-// message of connection management.
-func (c *Config) privateRoom(m cm.Message) int {
+// message of connection management. The parameter immediatesOnly is the option of the
+// connection.
+func (c *Config) privateRoom(m cm.Message, immediatesOnly bool) int {
 	room := cm.MaxPrivateData(cm.TCP, m)
-	if c.MaxLongMessage > 0 {
+	if c.MaxLongMessage > 0 && !immediatesOnly {
 		room -= offerSize
 	}
 	return room

@@ -27,6 +27,7 @@ type ConnRequest struct {
 	longLimit   uint32 // length in bytes of the longest message that the peer accepts
 	param       cm.MessageParam
 
+	context any                  // AcceptParams.Context, set by Accept
 	loop    atomic.Pointer[Loop] // loop that gets the connection; nil until loopFor has chosen it
 	decided atomic.Uint32        // value of the type decision
 	expiry  timerheap.Timer      // timer for Config.DecisionTimeout
@@ -38,15 +39,19 @@ type ConnRequest struct {
 // AcceptParams are the parameters of Accept. The zero value and nil mean the defaults.
 type AcceptParams struct {
 	// PrivateData is sent to the peer, at most 196 bytes, or 188 if Config.MaxLongMessage
-	// is set. Accept copies it.
+	// is set and ListenOptions.ImmediatesOnly is not. Accept copies it.
 	PrivateData []byte
+	// PrivateDataFor makes the private data when the connection has a queue pair. It
+	// replaces PrivateData if it is not nil: see PrivateDataFunc.
+	PrivateDataFor PrivateDataFunc
 	// ResponderResources and InitiatorDepth replace the fields of Config with the same
 	// names, unless they are zero. A negative number means none. Accept limits both to
 	// what the device can do. It also limits InitiatorDepth to the peer's responder
 	// resources.
 	ResponderResources int
 	InitiatorDepth     int
-	// Context is the result of Conn.Context until Conn.SetContext is called.
+	// Context is the result of Conn.Context until Conn.SetContext is called. It is also the
+	// result of ConnRequest.Context.
 	Context any
 }
 
@@ -67,6 +72,16 @@ func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 // is the peer's initiator depth. InitiatorDepth is the peer's number of responder
 // resources.
 func (r *ConnRequest) Param() cm.MessageParam { return r.param }
+
+// Context returns AcceptParams.Context of the Accept that has answered the request. It is
+// for OnAcceptError. Before Accept, and after Reject, it returns nil.
+func (r *ConnRequest) Context() any { return r.context }
+
+// privateRoom returns how many bytes of private data the application may send with
+// Accept.
+func (r *ConnRequest) privateRoom() int {
+	return r.engine.cfg.privateRoom(cm.MessageAccept, r.listener.options.ImmediatesOnly)
+}
 
 // Engine returns the engine whose listener has received the request.
 func (r *ConnRequest) Engine() *Engine { return r.engine }
@@ -103,7 +118,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 	if p != nil {
 		params = *p
 	}
-	if err := params.check(r.engine.cfg.privateRoom(cm.MessageAccept)); err != nil {
+	if err := params.check(r.privateRoom()); err != nil {
 		return operr.Wrap(op, err)
 	}
 	if err := r.placedErr(); err != nil {
@@ -113,6 +128,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 		return operr.Wrap(op, r.decisionErr())
 	}
 	params.PrivateData = append([]byte(nil), params.PrivateData...)
+	r.context = params.Context
 	loop := r.Loop()
 	loop.load.Add(1)
 	if loop.post(op, func() { loop.startAccept(r, &params) }, true) != nil {
