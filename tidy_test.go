@@ -88,6 +88,7 @@ var arrows = map[string][]string{
 	"provider/rdmacore":                {"verbs", "cm", "internal/asyncq", "internal/eventfd", "internal/operr", "provider/rdmacore/internal/ccall"},
 	"provider/rdmacore/internal/ccall": {},
 	"reactor":                          {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},
+	"stream":                           {"verbs", "cm", "reactor", "stream/internal/rsocket"},
 	"stream/internal/rsocket":          {},
 	"examples/*":                       public,
 	"examples/nvmeof":                  append([]string{"examples/nvmeof/disk", "examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target"}, public...),
@@ -112,6 +113,7 @@ var testArrows = map[string][]string{
 	".":       slices.Concat(public, testSupport),
 	"*":       testSupport,
 	"reactor": slices.Concat([]string{"provider/soft"}, testSupport),
+	"stream":  slices.Concat([]string{"provider/soft"}, testSupport),
 
 	"examples/nvmeof/target": {"examples/nvmeof/initiator", "provider/soft"},
 	"examples/kvread/client": {"internal/testutil/leak", "provider/soft"},

@@ -1,0 +1,100 @@
+package stream
+
+import (
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Buffers are the sizes of the memory of a stream.
+type Buffers struct {
+	// Receive is the size in bytes of the ring into which the peer writes. It is rounded
+	// up to an even number. The peer may write as much before this side reads. Zero means
+	// 128 KiB. The maximum is 1 GiB, and the minimum is 128.
+	Receive int
+	// Send is how many bytes Write may have written that the peer has not confirmed. Zero
+	// means 128 KiB. The maximum is 1 GiB.
+	Send int
+}
+
+const (
+	defaultBuffer = 128 << 10
+	maxBuffer     = 1 << 30
+	minRing       = 128
+)
+
+// withDefaults returns b with the defaults for zero values. If a value is out of range,
+// the error is a *verbs.ParamError.
+func (b Buffers) withDefaults() (Buffers, error) {
+	for _, f := range []struct {
+		name  string
+		value *int
+		low   int
+	}{{"Buffers.Receive", &b.Receive, minRing}, {"Buffers.Send", &b.Send, 1}} {
+		if *f.value == 0 {
+			*f.value = defaultBuffer
+		}
+		if *f.value < f.low || *f.value > maxBuffer {
+			return b, &verbs.ParamError{Field: f.name, Value: int64(*f.value), Limit: limitFor(*f.value, f.low)}
+		}
+	}
+	b.Receive += b.Receive & 1
+	return b, nil
+}
+
+// limitFor returns the limit that a value out of range has passed.
+func limitFor(value, low int) int64 {
+	if value < low {
+		return int64(low)
+	}
+	return maxBuffer
+}
+
+// ListenOptions are the options of a listener and of its streams.
+type ListenOptions struct {
+	Buffers Buffers
+	// TOS, ReuseAddr and V6Only are the options of reactor.ListenOptions.
+	TOS       uint8
+	ReuseAddr bool
+	V6Only    bool
+}
+
+// DialOptions are the options of a stream that this side opens. Dial copies them.
+type DialOptions struct {
+	Buffers Buffers
+	// PrivateData is sent to the peer, at most MaxRequestData bytes. It may arrive padded
+	// with zeros.
+	PrivateData []byte
+	// Context is the result of Stream.Context until SetContext is called.
+	Context any
+	// Loop, LocalAddr, Timeout, TOS and ReuseAddr are the options of reactor.DialOptions.
+	Loop      *reactor.Loop
+	LocalAddr netip.AddrPort
+	Timeout   time.Duration
+	TOS       uint8
+	ReuseAddr bool
+}
+
+// A connection has this many receives more than it gives credits to the peer. They are
+// for messages that need no credits: a peer sends two for its ring, two for the credits,
+// and two to end the stream, before this side has to answer.
+const spareReceives = 8
+
+// controlPlaces is how many messages that are no data a side may have outstanding. Both
+// sides of the protocol use this number.
+const controlPlaces = 4
+
+// minInFlight is the smallest reactor.Config.MaxInFlight for streams.
+const minInFlight = 2 * spareReceives
+
+// creditsFor returns the credits of the peer at first, for a connection with the given
+// Conn.MaxInFlight. If that is too small, the error is a *verbs.ParamError.
+func creditsFor(maxInFlight int) (uint16, error) {
+	if maxInFlight < minInFlight {
+		return 0, &verbs.ParamError{Field: "MaxInFlight", Value: int64(maxInFlight), Limit: minInFlight, Reason: "streams need more places in the queues of a connection"}
+	}
+	return uint16(min(maxInFlight-spareReceives, math.MaxInt16)), nil
+}

@@ -1,0 +1,28 @@
+package stream
+
+import "github.com/rdmaloop/rdmaloop/reactor"
+
+// A connHandler passes the callbacks of an open connection to its stream. The acceptor
+// and the dialer embed it.
+type connHandler struct{ reactor.BaseConnHandler }
+
+// OnMessage handles a message of the peer.
+func (connHandler) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	if s := streamOf(c); s.in != nil { // otherwise the connection is ending
+		s.received(msg)
+	}
+}
+
+// OnCompletion handles the completion of a message of this side.
+func (connHandler) OnCompletion(c *reactor.Conn, op reactor.Op, err error) { streamOf(c).completed(op, err) }
+
+// OnClose ends the stream.
+func (connHandler) OnClose(c *reactor.Conn, err error) {
+	s := streamOf(c)
+	s.writing = outClosed
+	s.handler.OnClose(s, s.closeResult(err))
+	s.release()
+}
+
+// streamOf returns the stream of a connection.
+func streamOf(c *reactor.Conn) *Stream { return c.Context().(*Stream) }

@@ -1,0 +1,141 @@
+package stream
+
+import (
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/stream/internal/rsocket"
+)
+
+// An outState says whether this side may still write. The states follow each other in
+// this order, and a state may be skipped.
+type outState uint8
+
+const (
+	outOpen    outState = iota
+	outEnding           // the message Shutdown waits for a place
+	outEnded            // the message Shutdown was sent
+	outClosing          // the message Disconnect waits for a place
+	outClosed           // the connection is closing
+)
+
+// over reports whether this side sends no more messages, except Disconnect.
+func (o outState) over() bool { return o >= outClosing }
+
+// CloseWrite ends the writing direction. The peer gets all bytes that were written, and
+// then OnEnd or its equivalent. This side can still read. After a second call, and after
+// the end of the stream, the error matches ErrClosed.
+func (s *Stream) CloseWrite() error {
+	if s.writing != outOpen {
+		return ErrClosed
+	}
+	if s.reading != inOpen {
+		// Both directions have ended, so the stream is over (rshutdown in rsocket(7)).
+		return s.Close()
+	}
+	s.writing = outEnding
+	s.sendEnd()
+	return nil
+}
+
+// Close ends both directions. The peer gets all bytes that were written. Bytes that were
+// not read are lost. OnClose follows when the peer has confirmed everything, or after
+// reactor.Config.DrainTimeout. After a second call the error matches ErrClosed.
+func (s *Stream) Close() error {
+	if s.writing.over() {
+		return ErrClosed
+	}
+	if s.writing >= outEnded && s.reading != inOpen || s.reading == inClosed {
+		s.closeConn() // The peer knows that the stream has ended.
+		return nil
+	}
+	s.writing = outClosing
+	s.sendEnd()
+	return nil
+}
+
+// Abort ends the stream at once. Bytes that the peer has not confirmed may be lost.
+// OnClose of this side gets the cause, or reactor.ErrAborted if the cause is nil. OnClose
+// of the peer gets a *ResetError. If the stream has ended, the error matches ErrClosed.
+func (s *Stream) Abort(cause error) error {
+	if s.cause == nil {
+		s.cause = cause
+	}
+	if s.cause == nil {
+		s.cause = reactor.ErrAborted
+	}
+	s.writing = outClosed
+	return s.conn.Abort(s.cause)
+}
+
+// sendEnd sends the message Shutdown or Disconnect if it waits and there is a place.
+func (s *Stream) sendEnd() {
+	if s.controls >= controlPlaces {
+		return
+	}
+	switch s.writing {
+	case outEnding:
+		s.writing = outEnded
+		s.sendControl(nil, reactor.Remote{}, rsocket.Message{Kind: rsocket.Shutdown})
+		if s.reading != inOpen {
+			s.closeConn()
+		}
+	case outClosing:
+		s.sendControl(nil, reactor.Remote{}, rsocket.Message{Kind: rsocket.Disconnect})
+		s.closeConn()
+	}
+}
+
+// closeConn closes the connection when the peer has confirmed everything. If the peer has
+// closed the stream, its queue pair confirms nothing any more, so closeConn does not
+// wait.
+func (s *Stream) closeConn() {
+	before := s.writing
+	s.writing = outClosed
+	if s.reading != inClosed {
+		_ = s.conn.Close() // It fails if the connection is closing already.
+		return
+	}
+	if before < outEnding {
+		s.cause = ErrPeerClosed
+	}
+	_ = s.conn.Abort(s.cause)
+}
+
+// peerEnded handles the message Shutdown or Disconnect of the peer.
+func (s *Stream) peerEnded(state inState) {
+	first := s.reading == inOpen
+	s.reading = max(s.reading, state)
+	if first {
+		s.handler.OnEnd(s)
+	}
+	if s.reading == inClosed && s.writing < outClosed || s.writing == outEnded {
+		s.closeConn() // Both directions have ended.
+	}
+}
+
+// writeError returns the reason why this side can not write, or nil.
+func (s *Stream) writeError() error {
+	switch {
+	case s.writing == outOpen:
+		return nil
+	case s.reading == inClosed:
+		return ErrPeerClosed
+	}
+	return ErrClosed
+}
+
+// fail ends the connection after a violation of the protocol by the peer.
+func (s *Stream) fail(err error) { _ = s.Abort(err) }
+
+// closeResult returns the error for Handler.OnClose, after the connection has ended with
+// err.
+func (s *Stream) closeResult(err error) error {
+	switch {
+	case s.cause != nil:
+		return s.cause
+	case err == nil, s.reading == inClosed:
+		return nil
+	case s.reading == inEnded && s.writing >= outEnded:
+		return nil // Both directions had ended.
+	}
+	return &ResetError{err}
+}

@@ -1,0 +1,78 @@
+package stream
+
+import "github.com/rdmaloop/rdmaloop/reactor"
+
+// A Handler has the callbacks of streams. Each callback runs on the goroutine of the
+// stream's loop: see package reactor. A callback must not block. The application embeds
+// BaseHandler and overrides some methods.
+type Handler interface {
+	// OnRequest is called for the request of a peer at a listener. The application answers
+	// with Accept or Reject, in the callback or later. Requests of peers that do not speak
+	// the protocol are rejected without this call.
+	OnRequest(r *Request)
+	// OnAcceptError is called when an accepted request did not become a stream. After a
+	// successful Accept, either OnOpen or OnAcceptError follows.
+	OnAcceptError(r *Request, err error)
+	// OnListenError is called when a listener was closed because its device has failed:
+	// see reactor.ConnHandler.
+	OnListenError(ln *reactor.Listener, err error)
+	// OnDialError is called when a Dial that returned nil did not lead to a stream. The
+	// parameter o is the pointer passed to Dial. The error is a *reactor.DialError. It
+	// matches ErrVersion if the peer does not speak the protocol.
+	OnDialError(o *DialOptions, err error)
+
+	// OnOpen is the first callback for s.
+	OnOpen(s *Stream)
+	// OnData is called when bytes have arrived. The handler reads them with Stream.Bytes
+	// and Stream.Discard, now or later. OnData is not called again for bytes that were
+	// not read, until further bytes arrive.
+	OnData(s *Stream)
+	// OnWritable is called once after Write returned ErrWouldBlock, when more can be
+	// written.
+	OnWritable(s *Stream)
+	// OnEnd is called once when the peer has ended its writing direction. All bytes have
+	// arrived. The handler can still read them, and can still write, unless the peer has
+	// closed the stream.
+	OnEnd(s *Stream)
+	// OnClose is the last callback for s. Bytes that were not read are lost when it
+	// returns. The parameter err is nil if this side has closed the stream and the peer
+	// has received everything, or if both sides have ended their writing directions.
+	// Otherwise it is or matches:
+	//
+	//   - ErrPeerClosed: the peer has closed the stream.
+	//   - ErrProtocol: the peer has violated the protocol.
+	//   - *ResetError: the connection has failed.
+	//   - the parameter of Abort.
+	OnClose(s *Stream, err error)
+}
+
+// BaseHandler is a Handler that accepts every request, discards all bytes, and closes a
+// stream when the peer ends its writing direction.
+type BaseHandler struct{}
+
+// OnRequest accepts the request.
+func (BaseHandler) OnRequest(r *Request) { _ = r.Accept(nil) }
+
+// OnAcceptError does nothing.
+func (BaseHandler) OnAcceptError(*Request, error) {}
+
+// OnListenError does nothing.
+func (BaseHandler) OnListenError(*reactor.Listener, error) {}
+
+// OnDialError does nothing.
+func (BaseHandler) OnDialError(*DialOptions, error) {}
+
+// OnOpen does nothing.
+func (BaseHandler) OnOpen(*Stream) {}
+
+// OnData discards the bytes.
+func (BaseHandler) OnData(s *Stream) { s.Discard(s.Len()) }
+
+// OnWritable does nothing.
+func (BaseHandler) OnWritable(*Stream) {}
+
+// OnEnd closes the stream.
+func (BaseHandler) OnEnd(s *Stream) { _ = s.Close() }
+
+// OnClose does nothing.
+func (BaseHandler) OnClose(*Stream, error) {}
