@@ -14,7 +14,9 @@ func (connHandler) OnMessage(c *reactor.Conn, msg reactor.Message) {
 }
 
 // OnCompletion handles the completion of a message of this side.
-func (connHandler) OnCompletion(c *reactor.Conn, op reactor.Op, err error) { streamOf(c).completed(op, err) }
+func (connHandler) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
+	streamOf(c).completed(op, err)
+}
 
 // OnClose ends the stream.
 func (connHandler) OnClose(c *reactor.Conn, err error) {
