@@ -8,7 +8,7 @@ DURATION ?= 10m
 SEED     ?= 0
 SYSTEMS  := darwin freebsd windows
 # Modules of their own, for examples that need further modules.
-MODULES  := examples/kvread
+MODULES  := examples/kvread examples/stream
 
 # Runs a command in each of the MODULES.
 in_modules = @for module in $(MODULES); do echo "cd $$module; $(1)"; (cd $$module && $(1)) || exit 1; done

@@ -88,8 +88,9 @@ var arrows = map[string][]string{
 	"provider/rdmacore":                {"verbs", "cm", "internal/asyncq", "internal/eventfd", "internal/operr", "provider/rdmacore/internal/ccall"},
 	"provider/rdmacore/internal/ccall": {},
 	"reactor":                          {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},
-	"stream":                           {"verbs", "cm", "reactor", "stream/internal/rsocket"},
+	"stream":                           {"verbs", "cm", "reactor", "internal/operr", "stream/internal/rsocket", "stream/internal/turns"},
 	"stream/internal/rsocket":          {},
+	"stream/internal/turns":            {"reactor", "verbs", "internal/operr"},
 	"examples/*":                       public,
 	"examples/nvmeof":                  append([]string{"examples/nvmeof/disk", "examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target"}, public...),
 	"examples/nvmeof/disk":             {},
@@ -106,7 +107,7 @@ var arrows = map[string][]string{
 	"bench/rdmacore":                   public,
 }
 
-var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/soft", "provider/rdmacore"}
+var public = []string{"verbs", "poller", "cq", "cm", "reactor", "stream", "provider", "provider/soft", "provider/rdmacore"}
 
 // For each package, more packages that its tests may import.
 var testArrows = map[string][]string{

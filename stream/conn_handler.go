@@ -23,7 +23,9 @@ func (connHandler) OnClose(c *reactor.Conn, err error) {
 	s := streamOf(c)
 	s.writing = outClosed
 	s.handler.OnClose(s, s.closeResult(err))
-	s.release()
+	if !s.keepMemory {
+		s.release()
+	}
 }
 
 // streamOf returns the stream of a connection.

@@ -18,10 +18,12 @@ type Stream struct {
 	private []byte // private data of the peer's application
 
 	region *reactor.Region // memory into which the peer writes: the ring and the table
-	own    rsocket.Hello   // description of the memory for the peer
-	peer   rsocket.Hello   // description of the peer's memory
-	in     *rsocket.Receiver
-	out    *rsocket.Sender
+	// keepMemory is true if the region must not be released after OnClose.
+	keepMemory bool
+	own        rsocket.Hello // description of the memory for the peer
+	peer       rsocket.Hello // description of the peer's memory
+	in         *rsocket.Receiver
+	out        *rsocket.Sender
 
 	reading inState
 	writing outState

@@ -1,0 +1,73 @@
+package stream
+
+import (
+	"net"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// callbacks is the Handler of the connections of a Network. The context of a Stream is
+// its Conn.
+type callbacks struct {
+	listener *Listener // listener of accepted connections, or nil
+}
+
+// OnRequest accepts the request if the listener has room for the connection.
+func (h callbacks) OnRequest(r *Request) {
+	ln := h.listener
+	if ln.waiting.Add(1) > int64(cap(ln.accepted)) || isClosed(ln.closed) {
+		ln.waiting.Add(-1)
+		_ = r.Reject(nil) // It fails if the peer has given up.
+		return
+	}
+	if r.Accept(&AcceptOptions{Context: newConn(ln.network)}) != nil {
+		ln.waiting.Add(-1) // The peer has given up, or the Network is closing.
+	}
+}
+
+// OnAcceptError makes room for another connection.
+func (h callbacks) OnAcceptError(*Request, error) { h.listener.waiting.Add(-1) }
+
+// OnListenError closes the listener, so that Accept returns an error.
+func (h callbacks) OnListenError(*reactor.Listener, error) { _ = h.listener.Close() }
+
+// OnOpen passes the connection to Dial or Accept.
+func (h callbacks) OnOpen(s *Stream) {
+	c := s.context.(*Conn)
+	opened := c.open(s)
+	if h.listener == nil {
+		c.opened <- struct{}{}
+		return
+	}
+	if !opened {
+		return // The Network is closing.
+	}
+	h.listener.accepted <- c // There is room: see OnRequest.
+	if isClosed(h.listener.closed) {
+		go h.listener.closeAccepted()
+	}
+}
+
+// OnDialError ends the wait of Dial.
+func (callbacks) OnDialError(o *DialOptions, err error) {
+	c := o.Context.(*Conn)
+	c.endError = err
+	c.opened <- struct{}{}
+}
+
+// OnData ends the wait of a Read.
+func (callbacks) OnData(s *Stream) { s.context.(*Conn).readable.signal() }
+
+// OnEnd ends the wait of a Read.
+func (callbacks) OnEnd(s *Stream) { s.context.(*Conn).readable.signal() }
+
+// OnWritable ends the wait of a Write.
+func (callbacks) OnWritable(s *Stream) { s.context.(*Conn).writable.signal() }
+
+// OnClose ends all waits.
+func (callbacks) OnClose(s *Stream, err error) { s.context.(*Conn).end(err) }
+
+var (
+	_ net.Listener = (*Listener)(nil)
+	_ net.Conn     = (*Conn)(nil)
+)

@@ -1,0 +1,169 @@
+package turns
+
+import (
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// A Loop is a loop of package reactor that several goroutines use, one at a time. New
+// makes a Loop. Only the owner may call the methods, except Lock and Close.
+type Loop struct {
+	loop *reactor.Loop
+	lock queuedLock
+
+	// Only the owner uses the next fields.
+	armed    bool   // true if the loop is armed, so that its descriptor reports work
+	timed    bool   // true if the watcher also waits for a deadline
+	turns    uint64 // number of turns that were run
+	sleepers int    // number of goroutines that wait for an event of the loop
+	err      error  // error that has ended the loop
+
+	fd      *os.File      // duplicate of the loop's descriptor, for the poller of the Go runtime
+	watched chan struct{} // closed when the watcher has returned
+}
+
+// New takes over a loop that was made with reactor.NewLoop, and starts the watcher.
+func New(loop *reactor.Loop) (*Loop, error) {
+	fd, err := duplicate(loop.FD())
+	if err != nil {
+		return nil, operr.Wrap("watch loop", err)
+	}
+	l := &Loop{loop: loop, fd: fd, watched: make(chan struct{})}
+	l.Lock()
+	l.settle()
+	l.leave()
+	go l.watch()
+	return l, nil
+}
+
+// Close closes the loop, and waits until the watcher has returned. Close is called once,
+// by a goroutine that does not own the loop.
+func (l *Loop) Close() error {
+	l.Lock()
+	err := l.loop.Close()
+	l.end(reactor.ErrClosed)
+	l.leave()
+	<-l.watched
+	return err
+}
+
+// end records that the loop has ended. The watcher returns.
+func (l *Loop) end(err error) {
+	if l.err == nil {
+		l.err = err
+		_ = l.fd.Close() // The descriptor is a duplicate, and has no data to lose.
+	}
+}
+
+// Reactor returns the loop of package reactor.
+func (l *Loop) Reactor() *reactor.Loop { return l.loop }
+
+// Lock waits until the calling goroutine owns the loop.
+func (l *Loop) Lock() { l.lock.lock() }
+
+// Contended reports whether other goroutines wait until they own the loop.
+func (l *Loop) Contended() bool { return l.lock.contended() }
+
+// Unlock ends the ownership of the loop.
+func (l *Loop) Unlock() {
+	if l.sleepers > 0 {
+		l.settle()
+	}
+	l.leave()
+}
+
+// leave passes the loop to the next owner. If the loop is not armed, it makes sure that
+// the watcher soon looks after the loop.
+func (l *Loop) leave() {
+	if !l.armed && !l.timed && l.err == nil {
+		l.timed = true
+		l.setDeadline(time.Now().Add(watchInterval))
+	}
+	l.lock.unlock()
+}
+
+// Turn runs one turn of the loop, and returns how much work it had.
+func (l *Loop) Turn() (work int) {
+	if l.err != nil {
+		return 0
+	}
+	l.turns++
+	l.armed = false
+	work, err := l.loop.RunOnce(0)
+	if err != nil {
+		l.end(err)
+	}
+	return work
+}
+
+// settle runs turns until there is no work and the loop is armed. If other goroutines
+// wait for the loop, settle returns earlier, because each of them calls Unlock too.
+func (l *Loop) settle() {
+	for !l.armed && l.err == nil && !l.Contended() {
+		if l.Turn() > 0 {
+			continue
+		}
+		busy, err := l.loop.Arm()
+		if err != nil {
+			l.end(err)
+			return
+		}
+		l.armed = !busy
+	}
+}
+
+// Sleep waits until the channel event has an element, or until the channel timeout is
+// closed. The caller owns the loop before and after, but not in the meantime. The result
+// is true if the event has come.
+func (l *Loop) Sleep(event, timeout <-chan struct{}) bool {
+	l.sleepers++
+	l.Unlock()
+	ok := true
+	select {
+	case <-event:
+	case <-timeout:
+		ok = false
+	}
+	l.Lock()
+	l.sleepers--
+	return ok
+}
+
+// yieldEvery is the number of turns after which a goroutine that spins lets others run.
+// Arbitrary.
+const yieldEvery = 16
+
+// Spin runs turns until the function done returns true, or for about the time budget. The
+// caller owns the loop before and after, but other goroutines may own it in the meantime.
+// If goroutines wait for events of the loop, or if the loop has ended, Spin does nothing:
+// then the watcher runs the turns, for all of them. The result is the last result of
+// done.
+func (l *Loop) Spin(done func() bool, budget time.Duration) bool {
+	var start time.Time
+	for turn := 1; !done(); turn++ {
+		if l.sleepers > 0 || l.err != nil || budget <= 0 {
+			return false
+		}
+		l.Turn()
+		if l.Contended() {
+			l.leave()
+			l.Lock()
+		}
+		if turn%yieldEvery != 0 {
+			continue
+		}
+		runtime.Gosched()
+		now := time.Now()
+		if start.IsZero() {
+			start = now
+		}
+		if now.Sub(start) >= budget {
+			return done()
+		}
+	}
+	return true
+}

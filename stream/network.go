@@ -1,0 +1,261 @@
+package stream
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/stream/internal/turns"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Network opens streams as a net.Conn, and listens for them. It has one loop, and the
+// connections of the loop. Any goroutine may call its methods.
+//
+// A goroutine that reads runs the loop itself for a short time before it sleeps: see
+// NetworkConfig.SpinBudget.
+type Network struct {
+	loop   *turns.Loop
+	cfg    NetworkConfig
+	closed chan struct{} // closed by Close
+
+	mu        sync.Mutex
+	listeners map[*Listener]struct{}
+	conns     map[*Conn]struct{} // connections for which OnClose was not called
+}
+
+// A NetworkConfig configures a Network. The zero value means the defaults.
+type NetworkConfig struct {
+	Buffers Buffers
+	// SpinBudget is how long a Read polls the loop before it sleeps. Polling makes round
+	// trips much shorter, but it uses a processor. Read does not poll while other
+	// goroutines sleep until data arrives. Zero means 50 µs. Negative means that Read
+	// sleeps at once.
+	SpinBudget time.Duration
+	// LocalAddr is the address from which Dial connects. The zero value means that the
+	// provider chooses it.
+	LocalAddr netip.Addr
+	// Backlog is how many connections of a Listener may wait for Accept. Further requests
+	// are rejected. Zero means 128.
+	Backlog int
+	// CloseTimeout is how long Conn.Close waits until the peer has received everything.
+	// Zero means 5s.
+	CloseTimeout time.Duration
+	// Reactor configures the loop. NumLoops and CPUs must be zero. If MaxInFlight is zero,
+	// it means 256. CloseTimeout replaces DrainTimeout.
+	Reactor reactor.Config
+}
+
+const (
+	defaultSpinBudget   = 50 * time.Microsecond
+	defaultBacklog      = 128
+	defaultCloseTimeout = 5 * time.Second
+	defaultInFlight     = 256
+)
+
+// New makes a Network for the devices of the provider p. The caller closes the Network,
+// and then the provider. New copies cfg. A nil cfg means the defaults.
+//
+// A provider with verbs.Caps.ProgressManual can serve only one Network, and no engine
+// beside it. The errors are those of reactor.NewLoop.
+func New(p cm.Provider, cfg *NetworkConfig) (*Network, error) {
+	const op = "create network"
+	n := &Network{closed: make(chan struct{}), listeners: map[*Listener]struct{}{}, conns: map[*Conn]struct{}{}}
+	if cfg != nil {
+		n.cfg = *cfg
+	}
+	if err := n.cfg.setDefaults(); err != nil {
+		return nil, operr.Wrap(op, err)
+	}
+	loop, err := reactor.NewLoop(p, reactor.BaseHandler{}, &n.cfg.Reactor)
+	if err != nil {
+		return nil, err
+	}
+	if n.loop, err = turns.New(loop); err != nil {
+		_ = loop.Close() // The error of New is more important.
+		return nil, operr.Wrap(op, err)
+	}
+	return n, nil
+}
+
+// setDefaults replaces zero values by the defaults, and checks the others.
+func (c *NetworkConfig) setDefaults() (err error) {
+	if c.Buffers, err = c.Buffers.withDefaults(); err != nil {
+		return err
+	}
+	if c.Backlog < 0 {
+		return &verbs.ParamError{Field: "Backlog", Value: int64(c.Backlog)}
+	}
+	if c.CloseTimeout < 0 {
+		return &verbs.ParamError{Field: "CloseTimeout", Value: int64(c.CloseTimeout)}
+	}
+	c.SpinBudget = orDefault(c.SpinBudget, defaultSpinBudget)
+	c.Backlog = orDefault(c.Backlog, defaultBacklog)
+	c.CloseTimeout = orDefault(c.CloseTimeout, defaultCloseTimeout)
+	c.Reactor.DrainTimeout = c.CloseTimeout
+	c.Reactor.MaxInFlight = orDefault(c.Reactor.MaxInFlight, defaultInFlight)
+	return nil
+}
+
+// orDefault returns v, or the default value if v is zero.
+func orDefault[T comparable](v, value T) T {
+	var zero T
+	if v == zero {
+		return value
+	}
+	return v
+}
+
+// Dial is DialContext without a context.
+func (n *Network) Dial(network, address string) (net.Conn, error) {
+	return n.DialContext(context.Background(), network, address)
+}
+
+// DialContext opens a stream to an address, such as "192.0.2.1:7471" or "host:7471". The
+// network is "tcp", "tcp4", "tcp6" or "rdma", so that DialContext can be used in place of
+// net.Dialer.DialContext. If a name has several addresses, they are tried in turn. The
+// error is a *net.OpError.
+func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	addrs, err := resolve(ctx, network, address)
+	if err != nil {
+		return nil, opError("dial", nil, nil, err)
+	}
+	for _, addr := range addrs {
+		var c *Conn
+		if c, err = n.dial(ctx, addr); err == nil {
+			return c, nil
+		}
+		err = opError("dial", nil, Addr{addr}, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
+// dial opens a stream to one address.
+func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) {
+	if addr.Addr().IsUnspecified() {
+		addr = netip.AddrPortFrom(loopbackLike(addr.Addr()), addr.Port()) // as package net does
+	}
+	c := newConn(n)
+	o := &DialOptions{Buffers: n.cfg.Buffers, Context: c}
+	if n.cfg.LocalAddr.IsValid() {
+		o.LocalAddr = netip.AddrPortFrom(n.cfg.LocalAddr, 0)
+	}
+	if err := Dial(n.loop.Reactor().Engine(), addr, callbacks{}, o); err != nil {
+		return nil, err
+	}
+	n.loop.Lock()
+	defer n.loop.Unlock()
+	if !n.loop.Sleep(c.opened, ctx.Done()) {
+		c.cancel()
+		return nil, ctx.Err()
+	}
+	if c.endError != nil {
+		return nil, c.endError
+	}
+	return c, nil
+}
+
+// loopbackLike returns the loopback address of the family of ip.
+func loopbackLike(ip netip.Addr) netip.Addr {
+	if ip.Is4() {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return netip.IPv6Loopback()
+}
+
+// resolve returns the addresses that a call of DialContext or Listen names.
+func resolve(ctx context.Context, network, address string) ([]netip.AddrPort, error) {
+	ipNetwork, ok := map[string]string{"tcp": "ip", "rdma": "ip", "tcp4": "ip4", "tcp6": "ip6"}[network]
+	if !ok {
+		return nil, net.UnknownNetworkError(network)
+	}
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
+	if err != nil {
+		return nil, err
+	}
+	if host == "" {
+		return []netip.AddrPort{netip.AddrPortFrom(unspecified(network), uint16(port))}, nil
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, ipNetwork, host)
+	if err != nil {
+		return nil, err
+	}
+	addrs := make([]netip.AddrPort, len(ips))
+	for i, ip := range ips {
+		addrs[i] = netip.AddrPortFrom(ip.Unmap(), uint16(port))
+	}
+	return addrs, nil
+}
+
+// unspecified returns the address for an empty host name.
+func unspecified(network string) netip.Addr {
+	if network == "tcp4" {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}
+
+// opError returns err as a *net.OpError, as package net does.
+func opError(op string, source, addr net.Addr, err error) error {
+	return &net.OpError{Op: op, Net: "rdma", Source: source, Addr: addr, Err: err}
+}
+
+// Close closes all listeners and connections, and ends the loop. It waits until the peers
+// have received everything, at most for NetworkConfig.CloseTimeout. The result is the
+// first error of ending the loop. A second Close does nothing.
+func (n *Network) Close() error {
+	n.mu.Lock()
+	if isClosed(n.closed) {
+		n.mu.Unlock()
+		return nil
+	}
+	close(n.closed)
+	listeners, conns := keys(n.listeners), keys(n.conns)
+	n.mu.Unlock()
+	for _, ln := range listeners {
+		_ = ln.Close() // Its error is that of a listener whose device has failed.
+	}
+	var wait sync.WaitGroup
+	for _, c := range conns {
+		wait.Go(func() { _ = c.Close() }) // The peer may have reset the connection.
+	}
+	wait.Wait()
+	return n.loop.Close()
+}
+
+func keys[K comparable](m map[K]struct{}) []K {
+	list := make([]K, 0, len(m))
+	for k := range m {
+		list = append(list, k)
+	}
+	return list
+}
+
+// add records an open connection. It returns false if the Network is closed.
+func (n *Network) add(c *Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if isClosed(n.closed) {
+		return false
+	}
+	n.conns[c] = struct{}{}
+	return true
+}
+
+func (n *Network) remove(c *Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
+}
