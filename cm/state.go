@@ -236,12 +236,12 @@ func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from Stat
 	return from, false
 }
 
-// callRules has the calls that the manual pages allow. librdmacm also allows these,
-// which this package refuses:
+// callRules has the calls that the manual pages allow. This package refuses some calls
+// that librdmacm allows:
 //
-//   - Disconnect instead of Accept or Reject, without effect.
-//   - An option that is set too late, without effect.
-//   - Listen without Bind, which rdma_listen(3) forbids.
+//   - Disconnect in StateRequested. In librdmacm it has no effect.
+//   - Setting an option too late. In librdmacm it has no effect.
+//   - Listen without Bind. The manual page rdma_listen(3) forbids it.
 var callRules = []rule[call]{
 	{what: callBind, from: setOf(StateIdle), to: StateBound},
 	{what: callListen, from: setOf(StateBound), to: StateListening},

@@ -87,8 +87,8 @@ type TransportID interface {
 	//
 	//   - RejectConsumer. In the UDP port space SIDRReject is sent.
 	//   - RejectNoResources, without private data. In the UDP port space SIDRNoQP is
-	//     sent. A transport that can not send these sends RejectConsumer or SIDRReject
-	//     instead.
+	//     sent. A transport that can not send RejectNoResources or SIDRNoQP sends
+	//     RejectConsumer or SIDRReject instead.
 	Reject(reason RejectReason, privateData []byte) error
 	// Establish confirms a connection, on an active ID without a QP.
 	Establish() error

@@ -13,8 +13,8 @@ import (
 // goroutine and its thread sleep in poll(2). The caller acknowledges the event with
 // Event.Ack. If several goroutines wait, one event wakes one of them.
 //
-// If the caller owns a CQ with verbs.ProgressManual, no data of that CQ moves during
-// Wait.
+// With verbs.ProgressManual, the data of a CQ moves only while its owner polls the CQ. So
+// it does not move while the owner waits in Wait.
 //
 // The errors:
 //
@@ -53,7 +53,8 @@ func (c *EventChannel) Expect(ctx context.Context, want EventType) (Event, error
 		if err != nil {
 			return Event{}, err
 		}
-		// endsNothing needs the ID, which another goroutine may close after Ack.
+		// The check comes before Ack, because it needs the ID. After Ack, another
+		// goroutine may close the ID.
 		skip := ev.endsNothing()
 		if err := ev.Ack(); err != nil {
 			return ev, err

@@ -34,8 +34,8 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// This runs before and after each method of a CQ. Call 6 follows the poll of the
-		// first CQ, so the poll has missed the completion.
+		// Between is called before and after each method of a CQ. Call 6 comes after the
+		// poll of the first CQ, so this poll does not find the completion.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}

@@ -17,7 +17,7 @@ type Group struct {
 	sleeper verbs.Sleeper // the channel after Join, or nil
 	fd      int
 	queues  []*Queue // open queues, in the order of creation
-	// The cookie of an event is a handle in this table.
+	// open queues by cookie; the cookie of an event is a handle in this table
 	byCookie slots.Table[*Queue]
 	stats    Stats
 	closed   bool

@@ -57,7 +57,7 @@ type simulation struct {
 
 	rate     int  // chance of new completions at each step, in percent
 	toAdd    int  // completions that the device has not added yet
-	quiet    bool // the device adds no completions
+	quiet    bool // true while the device adds no completions
 	sleeps   int  // number of sleeps
 	rescues  int  // number of calls of Group.Rescued
 	replaced int  // number of queues closed during the run

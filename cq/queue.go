@@ -16,7 +16,7 @@ type Queue struct {
 	// The next two fields are nil if inline messages are not wanted or not supported.
 	inline verbs.InlinePoller // the CQ, as an InlinePoller
 	data   []verbs.InlineData // inline message of each completion in batch
-	// the CQ, as a Disarmer; nil if it is none
+	// the CQ, as a Disarmer; nil if the CQ is not a Disarmer
 	disarmer verbs.Disarmer
 
 	held        int   // number of completions in batch that Poll has not returned yet
@@ -24,7 +24,7 @@ type Queue struct {
 	errReturned bool  // true if Poll has returned err to its caller
 	emptied     bool  // true if the last poll has left the CQ empty
 
-	// The CQ was armed, and its event was not consumed yet.
+	// true if the CQ was armed and its event was not consumed yet
 	armed   bool
 	unacked int // number of events that are not acknowledged
 

@@ -8,9 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Disarm cancels Arm, if the device can do that (verbs.Disarmer). The owner calls it
-// after a sleep, or when it does not sleep after Arm. The completions that it then polls
-// raise no events.
+// Disarm cancels Arm, if the device can do that (verbs.Disarmer). Completions then raise
+// no events until the next Arm. The owner calls Disarm after a sleep, or if it does not
+// sleep after Arm.
 func (g *Group) Disarm() {
 	for _, q := range g.queues {
 		if q.disarmer != nil && q.armed {

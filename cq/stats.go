@@ -3,8 +3,8 @@ package cq
 // Stats has counters of a Group and all its queues, including closed ones. They begin at
 // 0 and never decrease.
 type Stats struct {
-	Polls       uint64 // polls of the device
-	EmptyPolls  uint64 // polls that found no completion
+	Polls       uint64 // number of polls of the device
+	EmptyPolls  uint64 // number of polls that found no completion
 	Completions uint64 // number of completions that polls have found
 
 	Arms   uint64 // number of calls that armed a CQ

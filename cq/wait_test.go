@@ -18,7 +18,8 @@ func completesDuringArm(t *testing.T, script *faultcq.Script) (*cq.Group, *cq.Qu
 	var c *faultcq.CQ
 	calls := 0
 	script.Between = func() {
-		// This runs before and after each method of a CQ. Call 4 follows the poll.
+		// Between is called before and after each method of a CQ. Call 4 comes after the
+		// poll.
 		if calls++; calls == 4 {
 			complete(c, 1)
 		}

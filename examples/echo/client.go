@@ -21,7 +21,7 @@ type client struct {
 	// Results of each loop, by index.
 	results  []*loopResult
 	sessions []*session
-	// Receives a value from each session at the end of each phase.
+	// channel that receives a value from each session at the end of each phase
 	done chan struct{}
 }
 
@@ -96,8 +96,8 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 	return time.Since(begin), err
 }
 
-// Connections that are dialed at the same time. In an emulator on a busy machine, some of
-// 64 connections did not open within 30 s.
+// maxDialing is the largest number of connections that are dialed at the same time. In an
+// emulator on a busy machine, some of 64 connections did not open within 30 s.
 const maxDialing = 16
 
 // dial opens the sessions and waits until each has opened or failed.

@@ -16,7 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// Bytes in flight on all connections, at most.
+// memoryLimit is the largest number of bytes in flight on all connections together.
 const memoryLimit = 1 << 30
 
 // options has the checked values of the flags.
@@ -179,8 +179,9 @@ func (o *options) engineConfig(cpus []int) *reactor.Config {
 		NumLoops: o.loops,
 		CPUs:     cpus,
 		Idle:     o.idle,
-		// Each message needs two places, because its completion may arrive after its
-		// echo.
+		// The echo of a message may arrive before the completion of its send. Then the
+		// next message is sent while the first one still needs its place. So each
+		// message in flight needs two places.
 		MaxInFlight: 2 * o.inflight,
 		MaxMessage:  max(o.size, 1),
 	}

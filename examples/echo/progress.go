@@ -13,7 +13,7 @@ const progressInterval = 100 * time.Millisecond
 // A progress shows a progress bar if the standard error is a terminal.
 type progress struct {
 	bar *progressbar.ProgressBar
-	// Receives a value when the bar is to be drawn. Nil without a terminal.
+	// channel that receives a value when the bar is to be drawn; nil without a terminal
 	ticks  <-chan time.Time
 	ticker *time.Ticker
 	before int64 // echoes in earlier phases

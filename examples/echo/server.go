@@ -23,11 +23,11 @@ var errNoMemory = errors.New("no memory to keep the message")
 // A server sends back every message. The methods run on the loop of their connection.
 type server struct {
 	reactor.BaseHandler
-	// If it is not empty, every client is rejected with this private data.
+	// private data with which every client is rejected; empty if clients are accepted
 	reject []byte
 	// The callbacks print their errors here.
 	stderr io.Writer
-	lost   chan error // receives the error if the listener fails
+	lost   chan error // channel that receives the error if the listener fails
 }
 
 // OnConnectRequest accepts the client and returns its private data. With the flag

@@ -23,7 +23,7 @@ type loopResult struct {
 	streamed int // number of echoes in the phase stream
 	lost     int // number of messages without an echo
 	damaged  int // number of echoes that differ from their message
-	// Sessions that did not open or closed too early.
+	// number of sessions that could not open, or that closed too early
 	failed      int
 	cause       error  // error of the first failed session
 	privateData []byte // private data that the first session received
@@ -60,19 +60,19 @@ const (
 // A session is one connection of the client. The loop of its loopResult owns it.
 type session struct {
 	result *loopResult
-	// Nil if the connection is not open.
+	// the connection, or nil if it is not open
 	conn  *reactor.Conn
 	phase phase
-	// Receives a value at the end of each phase.
+	// channel that receives a value at the end of each phase
 	done chan<- struct{}
 
 	privateData []byte // private data expected from the server
-	share       int    // messages of this session in the ping-pong
-	maxInFlight int    // messages in flight, at most
-	// Messages to send in this phase.
+	share       int    // number of messages of this session in the ping-pong
+	maxInFlight int    // largest number of messages in flight
+	// number of messages that remain to be sent in this phase
 	left      int
-	sent      int // messages sent in all phases
-	echoed    int // echoes received in all phases
+	sent      int // number of messages sent in all phases
+	echoed    int // number of echoes received in all phases
 	out, want []byte
 	start     time.Time // start of the current round trip
 }

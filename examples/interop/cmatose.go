@@ -16,7 +16,7 @@ import (
 // A cmatose is what the ucmatose server and client have in common.
 type cmatose struct {
 	*endpoint
-	accepted int // accepted requests
+	accepted int // number of accepted requests
 	open     []*reactor.Conn
 	closed   int
 	refused  int

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A test that takes longer is a hang.
+// hangLimit is how long a process of a test may run. A process that runs longer counts as
+// a hang.
 const hangLimit = 2 * time.Minute
 
 const runProgramEnv = "RDMALOOP_TEST_RUN_INTEROP"

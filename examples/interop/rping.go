@@ -25,7 +25,7 @@ const rpingMessage = 16
 // An rpingServer serves one client.
 type rpingServer struct {
 	*endpoint
-	accepted bool // a client has been accepted
+	accepted bool // true if a client has been accepted
 	buf      *reactor.Region
 	// true after the READ; the WRITE is next
 	read bool

@@ -18,7 +18,8 @@ const perTransaction = 100
 // A getter finds the value of a key. The value is valid until the next call.
 type getter func(key []byte) ([]byte, error)
 
-// measureAll prints a line for each way to find a key. If pid is not 0, it is the server.
+// measureAll prints a line for each way to find a key. If pid is not 0, it is the process
+// id of the server.
 func measureAll(c *client.Client, opts *options, pid int, stdout io.Writer) error {
 	bucket := []byte(opts.bucket)
 	m := measurement{opts: opts, pid: pid, stdout: stdout, begin: c.Begin, end: c.End}

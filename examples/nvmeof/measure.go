@@ -98,7 +98,7 @@ type measurement struct {
 	random   *rand.Rand
 	began    time.Time
 	inFlight int
-	times    []time.Duration // of each operation
+	times    []time.Duration // duration of each operation
 	took     time.Duration
 	failure  error
 	ended    chan error

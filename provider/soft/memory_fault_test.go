@@ -51,8 +51,8 @@ func (m *mappedFile) remote(wr verbs.SendWR) verbs.SendWR {
 
 // A faultCase is a request that uses the second page of a file.
 type faultCase struct {
-	// request returns a request for the queue pair of a. The file own is registered by
-	// a, and peers by b.
+	// request returns a request for the queue pair of a. The parameter own is a file that
+	// a has registered, and the parameter peers is a file that b has registered.
 	request     func(a, b *end, own, peers *mappedFile) verbs.SendWR
 	status      verbs.Status // expected status of the request
 	recvsToFile bool         // true if the receive buffer of b is in the file peers

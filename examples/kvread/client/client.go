@@ -44,7 +44,7 @@ type Client struct {
 	memory *reactor.Region // memory into which the client READs pages
 	cfg    Config
 
-	snapshot *pages.Snapshot // nil without a transaction
+	snapshot *pages.Snapshot // version that the transaction reads; nil without one
 	file     reactor.Remote  // the server's mapping of the file in this transaction
 	pageSize int
 
@@ -53,8 +53,8 @@ type Client struct {
 	err             error // error that has ended the connection, or nil
 }
 
-// events has the number of answers and completions that have arrived and that wait has
-// not returned.
+// events counts the events of each kind that have arrived. Client.wait decrements a count
+// when it has found an event.
 type events struct{ opened, answers, completions int }
 
 // Dial connects to a server.

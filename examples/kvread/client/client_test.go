@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// A hostile is a server that sends any bytes.
+// A hostile is a server whose answers can be arbitrary bytes.
 type hostile struct {
 	reactor.BaseHandler
 	// answer makes the answer to a request. It is called on the loop.

@@ -1,5 +1,5 @@
-// Package pages finds keys in the pages of a bbolt file. It accepts any bytes: a page
-// that is not valid is an error.
+// Package pages finds keys in the pages of a bbolt file. The file may have arbitrary
+// bytes: a page that is not valid leads to an error, and never to a panic.
 //
 // A bbolt file consists of pages of the same size. The pages of a bucket are a B+tree:
 // branch pages have keys and numbers of other pages, and leaf pages have keys and values.
@@ -138,8 +138,8 @@ func (p *page) find(key []byte) (value []byte, bucket bool) {
 	return p.value(i)
 }
 
-// descend returns the element of a branch whose page has the key, if any page has it: the
-// last element whose key is not greater.
+// descend returns the element of a branch with which a search for the key continues. It
+// is the last element whose own key is not greater, or element 0 if there is none.
 func (p *page) descend(key []byte) int {
 	i := p.search(key)
 	if i < p.count && bytes.Equal(p.key(i), key) {
@@ -160,8 +160,8 @@ func (r keyRange) has(p *page) bool {
 	return bytes.Compare(p.key(0), r.low) >= 0 && (r.high == nil || bytes.Compare(p.key(p.count-1), r.high) < 0)
 }
 
-// of returns the keys that the page of an element of the branch p may have. The keys of p
-// are in the range r.
+// of returns the range of keys for the page to which element i of the branch p refers.
+// The range r is the range for p itself.
 func (r keyRange) of(p *page, i int) keyRange {
 	r.low = p.key(i)
 	if i+1 < p.count {

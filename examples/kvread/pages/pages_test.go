@@ -79,8 +79,9 @@ func newStore(tb testing.TB, values map[string]map[string]string) *store {
 	return s
 }
 
-// contents returns buckets of different sizes: empty, in the value of another bucket's
-// page, with several levels, with values longer than a page, and many buckets.
+// contents returns the keys and values of each test bucket. One bucket is empty, one is
+// small, one has pages on several levels, one has values that are longer than a page, and
+// many have only one key.
 func contents() map[string]map[string]string {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := map[string]map[string]string{"empty": {}, "small": {"a": "1", "b": ""}, "large": {}, "long": {}}

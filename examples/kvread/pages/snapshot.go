@@ -45,8 +45,8 @@ type Snapshot struct {
 	buckets  map[string]bucket
 }
 
-// A bucket is one tree of the store. A small bucket is one page in the value of its
-// name, and has no page of its own.
+// A bucket is one tree of the store. Its name is a key in another tree. A small bucket
+// has no pages of its own: its only page is in the value of this key.
 type bucket struct {
 	root   uint64
 	inline page // page of a small bucket; valid if root is 0

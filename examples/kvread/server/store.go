@@ -13,9 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Store is a bbolt database whose file is mapped for peers. It has a mapping of its
-// own, because bbolt unmaps the other one when the file grows. Any goroutine may call
-// the methods.
+// A Store is a bbolt database whose file is mapped for peers. The Store has a mapping of
+// its own, because bbolt unmaps bbolt's mapping when the file grows. Any goroutine may
+// call the methods.
 type Store struct {
 	DB     *bbolt.DB
 	file   *os.File // the file that DB uses
@@ -23,14 +23,14 @@ type Store struct {
 
 	mu      sync.Mutex
 	current *mapping // newest mapping; nil before the first transaction
-	maps    int      // mappings that are not closed
+	maps    int      // number of mappings that are not closed
 	refused error    // error with which a device has refused a read-only mapping, or nil
 }
 
 // A mapping is a mapping of the file as it was at some time. The file may be longer now.
 type mapping struct {
 	region *reactor.Region
-	users  int // transactions that use it
+	users  int // number of transactions that use the mapping
 }
 
 // Open opens the database in a file, and creates it if it does not exist. It sets

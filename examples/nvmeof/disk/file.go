@@ -14,7 +14,7 @@ type File struct {
 	file     *os.File
 	size     int64
 	readOnly bool
-	inMemory bool // the file system has no other storage than memory
+	inMemory bool // true if the file system stores its files only in memory
 }
 
 // ErrInUse reports a file that another process serves already.
@@ -24,7 +24,7 @@ var ErrInUse = errors.New("another process uses the file")
 // another process has locked the file.
 //
 // If size is not 0, a missing file is created, and a file of another size is an error.
-// With size 0 the file must exist, and has its own size.
+// If size is 0, the file must exist, and Open accepts any size except 0.
 func Open(name string, size int64, readOnly bool) (*File, error) {
 	flags := os.O_RDWR
 	switch {
@@ -49,7 +49,7 @@ func (d *File) prepare(size int64) (err error) {
 	if err = lock(d.file, d.readOnly); err != nil {
 		return err
 	}
-	// The end of a block device is its size too.
+	// For files and for block devices, the offset of the end is the size.
 	if d.size, err = d.file.Seek(0, io.SeekEnd); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (d *File) prepare(size int64) (err error) {
 // Size returns the size in bytes.
 func (d *File) Size() int64 { return d.size }
 
-// ReadOnly reports whether the disk refuses to change.
+// ReadOnly reports whether the disk refuses writes.
 func (d *File) ReadOnly() bool { return d.readOnly }
 
 // ReadAt fills b with the bytes at the offset. It fails if the file has become shorter.
@@ -82,8 +82,8 @@ func (d *File) WriteAt(b []byte, offset int64) error {
 	return err
 }
 
-// TryReadAt is ReadAt if that needs not wait for a device. Otherwise done is false, and b
-// may be filled in part.
+// TryReadAt does what ReadAt does, if the read does not have to wait for a device.
+// Otherwise done is false, and a part of b may be filled.
 func (d *File) TryReadAt(b []byte, offset int64) (done bool, err error) {
 	if d.inMemory {
 		return true, d.ReadAt(b, offset)
@@ -91,8 +91,8 @@ func (d *File) TryReadAt(b []byte, offset int64) (done bool, err error) {
 	return readNoWait(d.file, b, offset), nil
 }
 
-// TryWriteAt is WriteAt if that needs not wait for a device. Otherwise done is false, and
-// a part of b may be stored.
+// TryWriteAt does what WriteAt does, if the write does not have to wait for a device.
+// Otherwise done is false, and a part of b may be stored.
 func (d *File) TryWriteAt(b []byte, offset int64) (done bool, err error) {
 	if d.inMemory {
 		return true, d.WriteAt(b, offset)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock locks the file for this process until the file is closed. Several processes can
-// read the same file.
+// lock locks the file until the file is closed. Several processes can have a shared lock
+// at the same time, but only one process can have a lock that is not shared.
 func lock(f *os.File, shared bool) error {
 	how := unix.LOCK_EX
 	if shared {

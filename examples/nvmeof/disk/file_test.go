@@ -69,8 +69,9 @@ func TestOpenRefusesAnotherSize(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What TryWriteAt and TryReadAt do not do, WriteAt and ReadAt do, in a file system with a
-// device and in one without.
+// TestTry checks that data is written and read back with TryWriteAt and TryReadAt. If one
+// of them returns false, the test calls WriteAt or ReadAt instead. The test runs as in a
+// file system with a device, and as in one without.
 func TestTry(t *testing.T) {
 	for _, inMemory := range []bool{false, true} {
 		d := open(t, filepath.Join(t.TempDir(), "disk"))

@@ -24,7 +24,7 @@ type Controller struct {
 
 	addr      netip.AddrPort
 	subsystem string
-	memory    *reactor.Region // for admin commands
+	memory    *reactor.Region // memory for the data of admin commands
 }
 
 // Connect connects to a subsystem, and enables the controller.
@@ -124,7 +124,8 @@ func (c *Controller) Log(ctx context.Context, id uint8, offset uint64, n int) ([
 	return append([]byte(nil), c.memory.Bytes()[:n]...), err
 }
 
-// OpenQueues opens n I/O queues with size places.
+// OpenQueues opens n I/O queues. The parameter size is the number of places of each
+// queue.
 func (c *Controller) OpenQueues(ctx context.Context, n, size int) error {
 	r := &Request{}
 	r.Command[0], r.Command[40] = nvme.AdminSetFeatures, 0x07

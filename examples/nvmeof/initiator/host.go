@@ -55,8 +55,8 @@ func (h *Host) Close() error { return h.engine.Shutdown(context.Background()) }
 // ErrEnded is the error of requests whose connection has ended without another cause.
 var ErrEnded = errors.New("initiator: the connection has ended")
 
-// Dial opens the connection of a queue with size places. Queue 0 is the admin queue. The
-// Connect command is not sent.
+// Dial opens the connection of a queue. The parameter size is the number of places of the
+// queue. Queue 0 is the admin queue. Dial does not send the Connect command.
 func (h *Host) Dial(ctx context.Context, addr netip.AddrPort, id uint16, size int) (*Queue, error) {
 	r := nvme.QueueRequest{QID: id, RecvSize: uint16(size), SendSizeM1: uint16(size - 1)}
 	private, _ := r.AppendBinary(nil)

@@ -202,9 +202,9 @@ func (q *Queue) end(err error) {
 	q.inFlight, q.waiting = nil, nil
 }
 
-// Do submits a request and waits for its response. It replaces r.Done. A response with
-// another status than nvme.Success is an error, which is the status. Any goroutine may
-// call Do, except one that runs a loop.
+// Do submits a request and waits for its response. It replaces r.Done. If the status of
+// the response is not nvme.Success, Do returns the response, and the status as the error.
+// Any goroutine may call Do, except one that runs a loop.
 func (q *Queue) Do(ctx context.Context, r *Request) (*nvme.Response, error) {
 	type result struct {
 		resp nvme.Response

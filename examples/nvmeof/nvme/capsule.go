@@ -8,8 +8,8 @@ const (
 	ResponseSize = 16 // size of a response capsule
 )
 
-// MaxQueueSize is the largest number of commands in flight on one queue that the
-// protocol's 16-bit, 0-based field can name.
+// MaxQueueSize is the largest number of commands in flight on one queue. The protocol has
+// a field of 16 bits for this number minus 1.
 const MaxQueueSize = 1 << 16
 
 // Command is a command of 64 bytes: a submission queue entry. It aliases the bytes of the

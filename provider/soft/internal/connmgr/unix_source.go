@@ -23,9 +23,10 @@ import (
 //   - Both addresses must belong to this host.
 //   - The socket must have the name that reserves the source port, either for the source
 //     address or for a wildcard. Only one open socket can have this name.
-//   - With REUSEADDR, sockets with different names can share a port. Another socket may
-//     have the shared port for itself only if it listens, and if it belongs to the
-//     client's user.
+//   - With REUSEADDR, sockets with different names can share a port. A socket that begins
+//     to listen stops sharing its port, but the other sockets stay bound to the port. If
+//     the client's socket shares its port, a socket that does not share this port must
+//     listen, and must belong to the client's user.
 //
 // One process can have the name for an address, and another process the name for a
 // wildcard with the same port. The client's credentials show which of them has sent the
@@ -78,11 +79,11 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// heldByOthers reports whether another user's listener, or a bound socket that does not
-// listen, has the address for itself.
+// heldByOthers reports whether a socket is bound to the address without sharing it.
+// Listeners of the given user do not count.
 //
-// It returns an error if no descriptor is free, or if a listener has a full backlog
-// (EAGAIN).
+// heldByOthers returns an error if no descriptor is free, or if a listener has a full
+// backlog (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
 	for _, s := range hostport.Targets(ps, at) {
 		uid, err := unixsock.ListenerUser(s.Name())

@@ -112,7 +112,8 @@ func TestForgedDestination(t *testing.T) {
 }
 
 // The listener accepts a request if the name of the client's socket reserves the source
-// address, a wildcard that covers it, or a share of its port.
+// port, either for the source address or for a wildcard that covers it. The client may
+// share the port with other sockets.
 func TestSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {
@@ -128,9 +129,10 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// If a client shares its source port, and another socket has the port for itself, the
-// listener refuses the client. There is one exception: the other socket listens, and
-// belongs to the client's user.
+// The client's socket shares its source port. The listener refuses the client if another
+// socket is bound to the same port at an overlapping address, and does not share the
+// port. There is one exception: the other socket listens, and belongs to the client's
+// user.
 func TestSharedSource(t *testing.T) {
 	const src = "127.0.0.1:7471"
 	for _, c := range []struct {
@@ -234,7 +236,7 @@ func peerUncheckedSource(t *testing.T, address string) {
 }
 
 // If no descriptor is free to check the source address, the server refuses the request
-// with RejectNoResources. It does not count a wrong address.
+// with RejectNoResources. It counts a lack of descriptors, and not a wrong address.
 func TestSourceOutOfDescriptors(t *testing.T) {
 	for _, c := range []string{"TCP", "UDP", "host"} {
 		t.Run(c, func(t *testing.T) {

@@ -86,7 +86,8 @@ func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	}
 	s := BindAddr{ps: ps, Port: uint16(port)}
 	if shares {
-		// The comparison with Name() at the end refuses an invalid number.
+		// If the number is invalid, the name of s differs from the parameter name. The
+		// last line of this function then returns false.
 		n, _ := strconv.ParseUint(number, 10, 32)
 		s.Shared = uint32(n)
 	}

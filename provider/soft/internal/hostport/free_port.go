@@ -71,8 +71,9 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (r Reservation, err error
 	return r, err
 }
 
-// tryFree reserves s, which must not be a wildcard. The error is a clashError if s is
-// not free. The next call can use the same r.
+// tryFree stores a reservation of s in r. The address s must not be a wildcard. If s is
+// not free, the error is a clashError, and the caller can try another port with the same
+// r.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {

@@ -80,8 +80,8 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	require.Equal(t, unix.Errno(0), err)
 }
 
-// childCase is an environment variable. It names the function in children that TestChild
-// calls.
+// childCase is an environment variable. TestChild calls the function that has this name
+// in the map children.
 const childCase = "RDMALOOP_HOSTPORT_CHILD"
 
 // inChild runs the function with the given name in the map children, in a process with

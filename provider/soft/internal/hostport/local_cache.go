@@ -11,7 +11,7 @@ import (
 // whether an address belongs to this host, and from which address this host sends to
 // another host. The zero value is empty. Only one goroutine at a time may use it.
 type LocalAddrCache struct {
-	// value of the parameter now when the oldest entry was made
+	// time at which the oldest entry was made, as the parameter now has given it
 	since   time.Duration
 	known   map[netip.Addr]bool
 	sources map[netip.Addr]netip.Addr // results of SourceFor, by destination
@@ -57,8 +57,8 @@ func (o *LocalAddrCache) SourceFor(dst netip.Addr, now time.Duration) (netip.Add
 }
 
 // CheckOwn returns cm.ErrAddrNotAvailable if the address does not belong to this host.
-// It asks the kernel unless the cache has the address as an address of this host. For
-// the parameter now see Contains.
+// If the cache knows that the address belongs to this host, CheckOwn does not ask the
+// kernel. For the parameter now see Contains.
 func (o *LocalAddrCache) CheckOwn(a netip.Addr, now time.Duration) error {
 	a = a.Unmap()
 	o.prepare(now)

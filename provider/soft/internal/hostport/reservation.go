@@ -15,9 +15,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Reservation keeps an address and port for an ID. It is a socket that is bound to
-// their name, so no other process can bind the name. A wildcard needs a second socket,
-// the marker.
+// A Reservation keeps an address and port for an ID. Each address and port has a name;
+// see BindAddr. The Reservation has a socket that is bound to this name, so no other
+// process can bind the name. A wildcard that is not shared needs a second socket, the
+// marker.
 type Reservation struct {
 	Addr BindAddr
 	FD   int // descriptor of the bound socket; -1 if the Reservation owns none, as after Take

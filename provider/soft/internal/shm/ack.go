@@ -7,8 +7,8 @@ package shm
 //	consumed | executed << 32
 //
 // The slots before the position consumed are free again. The requests in slots before
-// the position executed were executed. If a request was not executed, a slot of this
-// side says so.
+// the position executed were executed or refused. Slots in the ring of this side tell
+// the other side which requests were refused.
 type Ack uint64
 
 // NewAck returns the Ack with the two positions.

@@ -22,9 +22,9 @@ type ControlBlock struct {
 	// Left is 1 if this side has closed all its queue pairs and does not use the segment
 	// any more.
 	Left atomic.Uint32
-	// Changes counts the slots with the operations Stopped and Granted. It includes such
-	// slots that this side will send later. The other side must consume all of them
-	// before it executes requests itself.
+	// Changes is the number of slots with the operations Stopped and Granted. It includes
+	// slots that still wait for room in the ring. The other side must consume all of
+	// these slots before it executes requests itself.
 	Changes atomic.Uint32
 	_       [52]byte
 }

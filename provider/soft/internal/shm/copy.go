@@ -1,7 +1,8 @@
 package shm
 
-// CopyUncached copies like the built-in function copy. If the processor can do that, it
-// stores past the caches. The destination must not overlap with src.
+// CopyUncached copies like the built-in function copy. If possible, it stores past the
+// caches: the processor writes the bytes to memory without bringing them into its caches.
+// The destination must not overlap with src.
 func CopyUncached(dst, src []byte) int {
 	n := min(len(dst), len(src))
 	done := copyLines(dst[:n], src[:n])

@@ -213,8 +213,8 @@ func TestReleaseWhileHeld(t *testing.T) {
 	s.Release()
 }
 
-// After Forget, no new connection uses an end. A reply that has chosen the end before
-// can find it.
+// After Forget, Use does not return an end for new connections. Find still returns it,
+// because the other side may have chosen the end before.
 func TestForget(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)

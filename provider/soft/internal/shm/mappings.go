@@ -33,7 +33,7 @@ type MappingLimit struct {
 	mapped int // number of mapped segments
 	// largest number of segments that may be mapped, computed by recount
 	maxSegments int
-	nextCount   int       // when mapped reaches this number, the mappings are counted again
+	nextCount   int       // number of mapped segments at which mappings are counted again
 	counting    bool      // true while a count is in progress
 	lastCount   time.Time // time at which the last count began
 }

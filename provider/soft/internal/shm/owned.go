@@ -4,9 +4,9 @@ package shm
 
 // An ownedArea makes the caches own memory of the payload area before it is needed. A
 // processor can store to a cache line only while its caches own the line. After the
-// consumer has read a payload, its lines have to be owned again. This takes about as
-// long as their transfer to the producer's processor. So the producer does it in
-// advance, while the shard has no work.
+// consumer has read a payload, the producer's caches must get the ownership of the
+// payload's lines again. This takes about as long as a transfer of the lines to the
+// producer's processor. So the producer does it in advance, while the shard has no work.
 type ownedArea struct {
 	due  bool   // true if OwnNext has work
 	last uint32 // value of Producer.areaTail when OwnNext was called last
@@ -33,9 +33,9 @@ func (o *ownedArea) sent(n uint32) {
 func (p *Producer) OwnDue() bool { return p.owned.due }
 
 // OwnNext prepares memory for the next payloads: the caches of this processor own it
-// afterwards. One call prepares at most ownBytes. Together, the calls prepare as many
-// bytes as were sent before them. OwnNext returns false if the consumer has to free
-// memory first; see Free.
+// afterwards. If n bytes were sent since the previous call, the caches should own n free
+// bytes. One call prepares at most ownBytes, and further calls prepare the rest. OwnNext
+// returns false if the consumer has to free memory first; see Free.
 func (p *Producer) OwnNext() (ok bool) {
 	o, size := &p.owned, uint32(len(p.area))
 	if sent := p.areaTail - o.last; sent > 0 {

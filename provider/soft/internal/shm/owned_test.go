@@ -52,7 +52,8 @@ func TestOwnLeavesPayloads(t *testing.T) {
 			putArea(t, &out, n, byte(i)|1)
 			queued = append(queued, byte(i)|1)
 		} else if ok && n > SlotPayload {
-			// fills the rest of the area; the next payload begins at its start
+			// A shorter payload fills the memory that Reserve has returned. Usually this
+			// is the rest of the area, and the next payload begins at the area's start.
 			putArea(t, &out, uint32(len(dst)), byte(i)|1)
 			queued = append(queued, byte(i)|1)
 		}

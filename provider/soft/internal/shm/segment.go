@@ -21,7 +21,7 @@ type Segment struct {
 	FD   int    // descriptor of the segment; -1 after it was closed or taken
 	Mem  []byte // mapped memory of the segment; nil after Close
 	geom Geometry
-	maps *MappingLimit // limit in which this segment counts while it is mapped
+	maps *MappingLimit // limit that counts this segment while it is mapped
 }
 
 const (

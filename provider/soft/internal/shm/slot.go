@@ -44,9 +44,9 @@ const (
 	// Slot.Imm. If the receiver's queue pair is ready, the receiver answers with
 	// ReadyToo.
 	Ready fragment.Op = 0x80 + iota
-	// ReadyToo is the answer to Ready. It says about its sender what Ready says.
-	// Slot.Addr is the attempt number of the Ready slot, so the receiver can ignore
-	// answers for an earlier connection.
+	// ReadyToo is the answer to Ready. It says that the queue pair of its own sender
+	// executes requests with the Dest Slot.Imm. Slot.Addr is the attempt number of the
+	// Ready slot, so the receiver can ignore answers for an earlier connection.
 	ReadyToo
 	// Refused says that a request was not executed. Slot.Imm is the position of the
 	// request's slot, and Slot.Addr is the NAK. After an RNR NAK, later requests with

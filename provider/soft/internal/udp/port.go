@@ -80,9 +80,9 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	if p.gsi, err = openSocket(p.local, socketOptions{farOnly: ps.farOnly}); err != nil {
 		return nil, err
 	}
-	// The socket was bound without SO_REUSEPORT, so no other device has the port. The
-	// device's other sockets can bind the same port only if all of them have
-	// SO_REUSEPORT.
+	// The socket was bound without SO_REUSEPORT, so no other device has the port. It gets
+	// the option now, because other sockets of this device can bind the same port only if
+	// all sockets of the port have the option.
 	if err := unix.SetsockoptInt(p.gsi, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		_ = unix.Close(p.gsi)
 		return nil, err
@@ -243,9 +243,10 @@ func closeMembers(members []member) {
 // openDirect opens a direct socket, connected to the address source. The localPort must
 // have the sockets of only one shard. The caller must call closeDirect.
 //
-// The direct socket is the newest of the kernel's group, so it does not change the
-// numbers of the other sockets. Linux 6.18 removes it from the group when it is
-// connected. Older kernels do not.
+// The kernel has a group of all sockets with this address and port (SO_REUSEPORT,
+// socket(7)). The direct socket is the newest socket of the group, so it does not change
+// the numbers of the other sockets. Linux 6.18 removes the direct socket from the group
+// when it is connected. Older kernels do not.
 func (p *localPort) openDirect(source netip.AddrPort) (int, error) {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -266,10 +267,11 @@ func (p *localPort) openDirect(source netip.AddrPort) (int, error) {
 	return fd, nil
 }
 
-// replaceDirect ends the direct socket, so that the kernel does not count it among the
-// sockets that are opened next. The shard may be reading from its descriptor, so the
-// descriptor gets another socket, which receives nothing. The datagrams that wait in the
-// direct socket are kept for the shard. The caller holds the mutex.
+// replaceDirect ends the direct socket before other sockets are opened. Otherwise the
+// direct socket could change the kernel's numbers of the new sockets. The shard may be
+// reading from the descriptor of the direct socket. So this descriptor gets another
+// socket, which receives nothing. The datagrams that wait in the direct socket are kept
+// for the shard. The caller holds the mutex.
 func (p *localPort) replaceDirect() error {
 	if !p.hasDirect || p.directEnded.Load() {
 		return nil

@@ -28,8 +28,8 @@ type receiver struct {
 	full    bool    // true if the last call has filled its batch; more datagrams may wait
 	packets int     // number of packets that the last successful call has found
 	from    *source // source of the packet received last
-	// number of packets since the source has changed; includes the whole batch in which
-	// it has changed
+	// Number of packets received since the source has changed. If the source has changed
+	// within a batch, all packets of this batch count.
 	sameSource int
 	// Source to which the socket fd is connected. It is not valid if the socket is not
 	// connected.
@@ -62,8 +62,9 @@ func newReceiver(fd int, local netip.AddrPort, batchSize, size int, counts *coun
 	return memory.reopened(fd, local, counts)
 }
 
-// reopened returns a receiver for the socket fd on the address local, with the memory of
-// r. The receiver r must not be used any more, and must not have received headers.
+// reopened returns a receiver for the socket fd on the address local. The result uses
+// the memory of r, so r must not be used any more. The field receivesHeaders of r must be
+// false.
 func (r *receiver) reopened(fd int, local netip.AddrPort, counts *counters.Set) receiver {
 	clear(r.sources.known)
 	return receiver{
@@ -165,10 +166,10 @@ func (r *receiver) deliver(b *batch, n int, peer netip.AddrPort, to Sink) (packe
 	return packets
 }
 
-// deliverDatagram checks the packets in a datagram from the source at, and passes the
-// valid ones to the sink. If the parameter segment is not 0, it is the length of the
-// packets, but the last packet may be shorter. The results are the number of packets and
-// the number of those that the sink has taken.
+// deliverDatagram checks the packets in a datagram, and passes the valid ones to the
+// sink. The parameter at is the source of the datagram. If the parameter segment is not
+// 0, it is the length of the packets, but the last packet may be shorter. The results are
+// the number of packets and the number of those that the sink has taken.
 func (r *receiver) deliverDatagram(data []byte, segment int, at netip.AddrPort, to Sink) (packets int, taken uint64) {
 	if segment <= 0 {
 		segment = len(data)
@@ -213,7 +214,7 @@ const stampEvery = 16
 type arrivalTimes struct {
 	stamp   time.Duration // time of a recent successful call
 	stamped uint8         // number of successful calls since the field stamp was set
-	// lower limit of the arrival times of the last successful call's packets
+	// time before which no packet of the last successful call has arrived
 	since   time.Duration
 	drained bool // true if the last call has left no packets in the socket
 }
@@ -277,8 +278,8 @@ func (r *receiver) batched() bool {
 	return r.largeBatches || r.receivesHeaders || r.merging.state == mergeOn
 }
 
-// check decodes a packet from the source at. It returns the counter RcvdPkts if the
-// packet is valid, and otherwise the counter of the error.
+// check decodes a packet. The parameter at is the source of the packet. The result is the
+// counter RcvdPkts if the packet is valid, and otherwise the counter of the error.
 func (r *receiver) check(data []byte, at netip.AddrPort) (wire.Packet, counters.ID) {
 	p, err := wire.Decode(data)
 	if err != nil {

@@ -26,7 +26,7 @@ type sender struct {
 	// True if the sender may open a connected socket. The sender opens at most one
 	// between two polls, because opening a socket takes as long as sending 20 packets.
 	mayConnect bool
-	// true after a probe was lost; the sender opens no more connected sockets
+	// true after probeIPID has lost a probe; the sender opens no more connected sockets
 	connectDisabled bool
 	counts          *counters.Set
 }
@@ -124,16 +124,18 @@ func (s *sender) flush() {
 			break
 		}
 		if err == nil && sent < messages && out.countsIDs && !out.full() {
-			// The identification of the message after a refused one is unknown, so the
-			// connected socket is closed.
+			// The kernel has refused a message although the send buffer is not full. The
+			// identification of the next message is then unknown, so the connected
+			// socket is closed.
 			s.dests[first].disconnect()
 		}
 	}
 	s.moveToFront(first)
 }
 
-// handleError handles the error of the message that begins with packet first. It drops
-// packets that can never be sent. It returns true if flush() may send more messages.
+// handleError handles the error of a message. The parameter first is the index of the
+// message's first packet. If the message can never be sent, handleError drops its packets
+// and increases first. It returns true if flush() may send more messages.
 func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
@@ -156,8 +158,9 @@ func (s *sender) handleError(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages from the queued packets, beginning with index first. It stops
-// before the first packet that out does not send. It returns the number of messages.
+// gather makes messages from the queued packets, beginning with index first. It stops at
+// the first packet that must be sent through another socket than out. It returns the
+// number of messages.
 func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
 		n := s.segmentsFrom(first)

@@ -29,8 +29,8 @@ func Connect(fd int, name string) error { return withAddr(unix.SYS_CONNECT, fd, 
 // BindTo binds a socket to the abstract name, which begins with '@'. See bind(2).
 func BindTo(fd int, name string) error { return withAddr(unix.SYS_BIND, fd, name) }
 
-// withAddr makes the system call number on fd, with the abstract name as the address.
-// The parameter number is that of connect(2) or bind(2).
+// withAddr makes a system call on fd, with the abstract name as the address. The
+// parameter number is the system call number of connect(2) or bind(2).
 func withAddr(number uintptr, fd int, name string) error {
 	raw, size, err := abstractAddr(name)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	diagMessageSize = 16 // size of struct unix_diag_msg
 )
 
-// States of a Unix socket, as unix_diag(7) reports them. A socket that is bound but not
-// connected or listening is closed.
+// States of a Unix socket, as unix_diag(7) reports them. A socket that is bound, but is
+// neither connected nor listening, has the state diagClosed.
 const (
 	diagEstablished = 1
 	diagClosed      = 7

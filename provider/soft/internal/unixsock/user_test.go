@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// user() prefers a socket that has bound the name to connected sockets.
+// If a socket has bound the name, user() returns the user of this socket. Otherwise it
+// returns the user of the connected sockets, if all of them have the same user.
 func TestDiagSearch(t *testing.T) {
 	for _, c := range []struct {
 		name      string
