@@ -1,5 +1,5 @@
 // Command interop tests this library against other implementations: rping, ucmatose,
-// ib_send_lat and ib_send_bw. See README.md.
+// rstream, ib_send_lat and ib_send_bw. See README.md.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -28,6 +29,11 @@ type options struct {
 	count    int // number of messages or rounds
 	conns    int
 	refused  int
+	// The next options are those of rstream.
+	iterations int
+	sizes      string // "one", "four" or "all"
+	verify     bool
+	buffer     int // size of the stream's buffers in bytes; 0 means the default
 }
 
 // A protocol is the protocol of one program.
@@ -36,14 +42,17 @@ type protocol struct {
 	least, most int // smallest and largest value of the flag -size, in bytes
 	server      func(*endpoint) reactor.Handler
 	client      func(*endpoint) reactor.Handler
+	// run runs the protocol without an endpoint, unless it is nil.
+	run func(*options, cm.Provider, io.Writer) error
 }
 
 func protocols() map[string]protocol {
 	return map[string]protocol{
-		"rping":    {64, 10, 26, 65535, newRpingServer, newRpingClient},
-		"cmatose":  {100, 10, 1, 65536, newCmatoseServer, newCmatoseClient},
-		"send_lat": {2, 1000, 1, 65536, newLatencyServer, newLatencyClient},
-		"send_bw":  {65536, 1000, 1, 65536, newBandwidthServer, newBandwidthClient},
+		"rping":    {64, 10, 26, 65535, newRpingServer, newRpingClient, nil},
+		"cmatose":  {100, 10, 1, 65536, newCmatoseServer, newCmatoseClient, nil},
+		"send_lat": {2, 1000, 1, 65536, newLatencyServer, newLatencyClient, nil},
+		"send_bw":  {65536, 1000, 1, 65536, newBandwidthServer, newBandwidthClient, nil},
+		"rstream":  {1000, 1000, 1, 1 << 23, nil, nil, runRstream},
 	}
 }
 
@@ -85,6 +94,10 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 	f.IntVar(&o.size, "size", p.size, "`bytes` of a message")
 	f.IntVar(&o.count, "count", p.count, "messages, or rounds")
 	f.IntVar(&o.conns, "conns", 1, "connections that the server accepts; cmatose only")
+	f.IntVar(&o.iterations, "iterations", 1, "how often both sides send -count transfers; rstream only")
+	f.StringVar(&o.sizes, "sizes", "one", "one (the flag -size), four, or all; four and all ignore -count and -iterations; rstream only")
+	f.BoolVar(&o.verify, "verify", false, "check the data; rstream only")
+	f.IntVar(&o.buffer, "buffer", 0, "`bytes` of each buffer of a stream; 0 means the default; rstream only")
 	f.IntVar(&o.refused, "refused", 0, "further connections, which the server rejects; cmatose only")
 	if err := f.Parse(args[1:]); err != nil {
 		return nil, p, err
@@ -109,11 +122,16 @@ func (o *options) check(p protocol) error {
 		{"size", o.size, p.least, p.most},
 		{"count", o.count, 1, 1 << 30},
 		{"conns", o.conns, fewest, 1 << 10},
+		{"iterations", o.iterations, 1, 1 << 30},
+		{"buffer", o.buffer, 0, 1 << 30},
 		{"refused", o.refused, 0, 1 << 10},
 	} {
 		if flag.value < flag.least || flag.value > flag.limit {
 			return fmt.Errorf("-%s %d: must be %d to %d", flag.name, flag.value, flag.least, flag.limit)
 		}
+	}
+	if !slices.Contains([]string{"one", "four", "all"}, o.sizes) {
+		return fmt.Errorf("-sizes %q: must be one, four or all", o.sizes)
 	}
 	return nil
 }
@@ -129,7 +147,9 @@ func (o *options) run(p protocol, stdout io.Writer) error {
 		return err
 	}
 	defer device.Close()
-
+	if p.run != nil {
+		return p.run(o, device, stdout)
+	}
 	s := &endpoint{opts: o, out: stdout}
 	handler := p.client(s)
 	if o.listen {

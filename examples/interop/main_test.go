@@ -73,6 +73,8 @@ func TestPairs(t *testing.T) {
 		{"many", "cmatose -conns 20 -count 100 -size 1", "cmatose -conns 20 -count 100 -size 1", "20 connections"},
 		{"refused", "cmatose -conns 2 -refused 3", "cmatose -conns 2 -refused 3", "3 refused"},
 		{"latency", "send_lat", "send_lat", "1000 messages of 2 bytes, typical "},
+		{"stream", "rstream -verify", "rstream -verify", "1 iterations of 1000 transfers of 1000 bytes, "},
+		{"stream sizes", "rstream -size 300001 -count 3 -iterations 2 -buffer 4096 -verify", "rstream -size 300001 -count 3 -iterations 2 -verify", "2 iterations of 3 transfers of 300001 bytes, "},
 		{"bandwidth", "send_bw -count 500 -size 4096", "send_bw -count 500 -size 4096", "500 messages of 4096 bytes, "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -119,7 +121,8 @@ func TestClientRefused(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
-		{"", "missing protocol, one of: cmatose, rping, send_bw, send_lat"},
+		{"", "missing protocol, one of: cmatose, rping, rstream, send_bw, send_lat"},
+		{"rstream -connect 127.0.0.1:1 -sizes some", `-sizes "some": must be one, four or all`},
 		{"ping -listen 127.0.0.1:0", `unknown protocol "ping"`},
 		{"rping", "need -listen or -connect"},
 		{"rping -listen 127.0.0.1:0 -connect 127.0.0.1:1", "need -listen or -connect"},

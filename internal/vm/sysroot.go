@@ -13,8 +13,8 @@ import (
 var packagedPrograms = []string{
 	"busybox",          // package busybox-static
 	"ip", "rdma", "tc", // package iproute2
-	"ibv_devinfo",       // package ibverbs-utils
-	"rping", "ucmatose", // package rdmacm-utils
+	"ibv_devinfo",                  // package ibverbs-utils
+	"rping", "rstream", "ucmatose", // package rdmacm-utils
 	"ib_send_bw", "ib_send_lat", // package perftest
 	"setpriv", "nsenter", // package util-linux
 	"mke2fs", "e2fsck", // package e2fsprogs

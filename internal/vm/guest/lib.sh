@@ -133,6 +133,46 @@ send_both() {
 	wait_server
 }
 
+# rstream_both GO_OPTIONS [OPTION]... runs rstream with the options against rstream of
+# examples/interop with GO_OPTIONS, four times: that program uses the soft device and the
+# kernel's device, and is the server and the client.
+rstream_both() {
+	rstream_soft "$@"
+	rstream_device "$@"
+}
+rstream_soft() {
+	ours=$1
+	shift
+	serve_in_peer $go rstream $soft -listen $PEER:${port:-7471} $ours
+	rstream_client $PEER "$@" || { cat /tmp/server_output; return 1; }
+	wait_server
+	cat /tmp/server_output
+	serve rstream "$@"
+	$in_peer $go rstream $soft -connect $ADDR:${port:-7471} $ours
+	wait_server
+}
+rstream_device() {
+	ours=$1
+	shift
+	serve $go rstream $rdmacore -listen $ADDR:${port:-7471} $ours
+	rstream_client $ADDR "$@"
+	wait_server
+	serve rstream "$@"
+	$go rstream $rdmacore -connect $ADDR:${port:-7471} $ours
+	wait_server
+}
+
+# rstream_client ADDRESS [OPTION]... runs rstream as a client. After an early end of the
+# stream it would run for ever. Its exit status does not tell a failed test without the
+# options -I, -C and -S.
+rstream_client() {
+	server_address=$1
+	shift
+	timeout -s KILL 120 rstream -s $server_address "$@" >/tmp/rstream_output 2>&1 || { cat /tmp/rstream_output; return 1; }
+	cat /tmp/rstream_output
+	if grep -E 'failed|rsend|rrecv|rpoll' /tmp/rstream_output; then return 1; fi
+}
+
 # impair OPTION... adds a netem queue with these options at every end of the links: see
 # tc-netem(8). init removes it after the case.
 impair() {
