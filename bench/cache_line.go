@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// Round trips that are timed together. One round trip takes about as long as reading
-	// the clock.
+	// Number of round trips in a batch. They are timed together, because reading the
+	// clock takes about as long as one round trip.
 	lineBatch = 64
 	// Number of batches in one measurement, which takes less than a millisecond.
 	lineBatches = 33

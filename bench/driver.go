@@ -41,12 +41,12 @@ type driver struct {
 	deadline time.Duration
 	// Time at which workIdle sends its next message.
 	nextDue time.Duration
-	// The sessions must send no more messages in this phase.
+	// True if the sessions must send no more messages in this phase.
 	stopping bool
-	// Sessions that have not stopped in this phase.
+	// Number of sessions that have not stopped in this phase.
 	activeSessions int
 	err            error // The first error of any session or of the transport.
-	// Receives the error or nil when open() or drive() has ended.
+	// Channel that receives the error or nil when open() or drive() has ended.
 	done chan error
 }
 
@@ -118,12 +118,14 @@ func (d *driver) start() {
 }
 
 // sendPaced sends a message of workIdle in every idleInterval. While an answer is
-// missing, it sends nothing, and recordPaced corrects the times.
+// missing, sendPaced sends nothing. When the answer arrives, recordPaced also adds the
+// times that the messages not sent would have had.
 func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
 	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {
 		if s.sent == s.acked {
-			// If an answer is missing, onComplete will stop the session.
+			// No answer is missing, so the session can stop now. Otherwise onComplete
+			// stops the session when the answer arrives.
 			s.stop()
 		}
 		return

@@ -62,7 +62,7 @@ func goals() (all []goal) {
 	versus(local, ucx, workStream, 64, 256, 1, metricRate(), 1)
 	versus(local, ucx, workStream, 4<<10, 32, 1, metricRate(), 1)
 	versus(local, ucx, workStream, 64<<10, 32, 1, metricRate(), 1)
-	// The peer of both READ and WRITE is the WRITE of UCX.
+	// Our READ and our WRITE are both compared with the WRITE of UCX.
 	put := single(ucx, workWrite, 64, 1, 1)
 	add(single(local, workRead, 64, 1, 1), put, metricP50(), 1.5)
 	add(single(local, workWrite, 64, 1, 1), put, metricP50(), 1.5)

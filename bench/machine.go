@@ -37,7 +37,8 @@ func processor(root fs.FS) string {
 	return runtime.GOARCH
 }
 
-// cpuinfo returns the value of a name for the first processor, or "" if there is none.
+// cpuinfo returns the value of the first line of /proc/cpuinfo with the given name, or
+// "" if there is no such line.
 func cpuinfo(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	for l := range strings.Lines(string(text)) {

@@ -18,7 +18,7 @@ type ring struct {
 	cells []cell
 	// Number of fragments that the receiver has read.
 	received *atomic.Uint64
-	fragment int    // Bytes of a fragment.
+	fragment int    // Length of a fragment in bytes.
 	next     uint64 // Number of the next fragment, from 0.
 	// When next reaches this number, the sender reads the field received again.
 	limit uint64

@@ -23,9 +23,9 @@ type options struct {
 	workloads []string
 	// Message sizes in bytes. An empty list means the usual sizes of each workload.
 	sizes []int
-	// A short run with fewer cases.
+	// True for a short run with fewer cases.
 	quick bool
-	// Measure the goals in pairs.
+	// True for a run that measures the goals in pairs.
 	pairs    bool
 	duration time.Duration
 	// How often each case is measured.

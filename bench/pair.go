@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// childProcs sets GOMAXPROCS to one more than the number of loops, because a loop may
-// never sleep.
+// childProcs returns the setting of GOMAXPROCS for a child process: one more than the
+// number of loops. A loop may never sleep, so the other goroutines need another thread.
 func childProcs(loops int) string { return fmt.Sprintf("GOMAXPROCS=%d", loops+1) }
 
 // hangTimeout is how much longer than planned a measurement may take. Arbitrary.

@@ -34,7 +34,7 @@ type ringServer struct {
 	spinner
 	spec       *spec
 	message    []byte
-	unanswered int // Messages since the last answer.
+	unanswered int // Number of messages since the last answer.
 }
 
 func serveRings(s *spec) (server, error) {

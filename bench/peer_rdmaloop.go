@@ -121,8 +121,8 @@ func openProvider(s *spec) (cm.Provider, error) {
 	if s.Path == pathWire {
 		path = soft.PathWire
 	}
-	// All connections come from one address. The constant spare allows a few more
-	// connections than requested.
+	// All connections come from one address, so the limit for an address must be at least
+	// their number. The constant spare allows a few more connections than requested.
 	const spare = 100
 	return soft.Open(&soft.Config{Path: path, Vectors: s.loops(), MaxConnsPerAddress: s.Connections + spare})
 }
@@ -142,7 +142,8 @@ func engineConfig(s *spec) *reactor.Config {
 		cfg.MaxMessage = s.Size
 	}
 	// A send occupies a place of the send queue until its completion. The answer of the
-	// peer may arrive before that completion.
+	// peer may arrive before that completion, and then the next message is sent. So the
+	// queue needs more places than there are messages in flight.
 	if 2*s.InFlight > usualInFlight {
 		cfg.MaxInFlight = 2 * s.InFlight
 	}

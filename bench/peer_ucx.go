@@ -143,7 +143,7 @@ func (b ucxBatch) warmUp() int { return b.messages / 4 }
 // A ucxRun is the result of a batch.
 type ucxRun struct {
 	figures []ucxFigure // results of the tests
-	// Messages of all tests, including the warm-up.
+	// Number of messages in all tests, including the warm-up.
 	sent     int
 	cpu      time.Duration
 	switches uint64

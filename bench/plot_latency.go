@@ -35,7 +35,7 @@ func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err erro
 	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
 	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
 	p.X.Label.Text = "µs"
-	// Without a label, the margin would be too narrow for long names.
+	// A blank label widens the margin, which would be too narrow for long names.
 	p.Y.Label.Text = " "
 	p.Add(grid())
 	names := make([]string, len(rows))

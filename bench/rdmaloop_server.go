@@ -82,7 +82,7 @@ func (e *echoServer) allocMemory(req *reactor.ConnRequest) (err error) {
 
 // A serverConn is the server's state of a connection.
 type serverConn struct {
-	unanswered int // Messages since the last answer.
+	unanswered int // Number of messages since the last answer.
 	// Answers that wait for room in the send queue, oldest first.
 	queue []*reactor.Buffer
 }

@@ -39,7 +39,7 @@ func outputPairs(rows []PairRow, o options, stdout io.Writer) (err error) {
 
 // writeJSON writes the rows as a JSON array to a file, or to w if the name is "-".
 func writeJSON[R any](name string, w io.Writer, rows []R) error {
-	// No rows become an empty array instead of null.
+	// The copy is never nil. A nil slice would become null instead of an empty array.
 	text, err := json.MarshalIndent(append([]R{}, rows...), "", "\t")
 	if err != nil {
 		return err

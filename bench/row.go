@@ -32,12 +32,13 @@ type Row struct {
 	P999 float64 `json:"p999_ns"`
 	Max  float64 `json:"max_ns"`
 
-	// Answered messages, or in workConnect connections, for each second.
+	// Number of answered messages a second, and their bytes. In workConnect each
+	// connection carries one message.
 	MsgsPerSec  float64 `json:"msgs_per_sec"`
 	BytesPerSec float64 `json:"bytes_per_sec"`
 
-	// Use of both processes for each answered message. CPU is in nanoseconds. Allocs
-	// counts objects on the Go heap.
+	// Resources that both processes use for each answered message. CPU is in
+	// nanoseconds. Allocs counts objects on the Go heap.
 	CPU         float64 `json:"cpu_ns_per_msg,omitempty"`
 	Allocs      float64 `json:"allocs_per_msg,omitempty"`
 	CtxSwitches float64 `json:"ctx_switches_per_msg,omitempty"`

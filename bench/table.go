@@ -157,8 +157,8 @@ func formatInteger(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// perMessage formats a number for each message. It returns "" if the row has no resource
-// usage.
+// perMessage formats n, which is the usage of a resource for each message. It returns ""
+// if the resource usage of the row is not known.
 func perMessage(r Row, n float64) string {
 	if r.CPU <= 0 {
 		return ""

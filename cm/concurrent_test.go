@@ -67,8 +67,8 @@ func TestConcurrentMigrate(t *testing.T) {
 	}
 }
 
-// TestConcurrentClose checks that a channel is not closed during Next. The fake
-// transport would panic.
+// TestConcurrentClose checks that a channel is not closed during Next. If it were
+// closed, the fake transport would panic.
 func TestConcurrentClose(t *testing.T) {
 	for range 200 {
 		p := reach(t, cm.TCP, cm.StateConnecting)

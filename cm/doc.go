@@ -9,8 +9,8 @@
 // Every parameter is checked before the provider gets it. The error names the field, the
 // value and the limit.
 //
-// The calls do what the manual pages say. Of rdma_accept(3), the edition of 2014 counts.
-// Where the kernel does not do what the pages say, this package returns an error.
+// The calls do what the manual pages say. For rdma_accept(3), this means the edition of
+// 2014. Where the kernel does not do what the pages say, this package returns an error.
 //
 // # Sequences
 //

@@ -101,8 +101,8 @@ type UDParam struct {
 }
 
 // Ack acknowledges the event. An ID with unacknowledged events can not be closed or
-// moved to another channel. For a ConnectRequest this ID is the listener, not the new
-// ID. Any goroutine may call Ack. Source: rdma_ack_cm_event(3).
+// moved to another channel. A ConnectRequest counts as an event of the listener, not of
+// the new ID. Any goroutine may call Ack. Source: rdma_ack_cm_event(3).
 //
 // An event can be acknowledged only once, even if it was copied. A second Ack returns an
 // error that matches verbs.ErrState. So does Ack of the zero Event.

@@ -39,7 +39,7 @@ type fakeChannel struct {
 	fail      error // error that Next, NewID and Close return
 	closed    int
 	fd        int              // result of FD; 0 means 42
-	fdCalls   chan struct{}    // gets a value at each call of FD; may be nil
+	fdCalls   chan struct{}    // channel that gets a value at each call of FD; may be nil
 	setReady  func(ready bool) // function that makes fd readable or not readable; may be nil
 }
 

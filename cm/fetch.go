@@ -10,8 +10,8 @@ import (
 // rdma_get_cm_event(3).
 //
 // Next does other work too: it moves queue pairs through their states and sends
-// confirmations. That work may come after the waiting events, so call Next until there
-// are no more events. After an error the channel is unusable.
+// confirmations. Next may do this work only when it has returned all waiting events. So
+// call Next until there are no more events. After an error the channel is unusable.
 func (c *EventChannel) Next() (ev Event, ok bool, err error) {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()

@@ -29,7 +29,7 @@ type ID struct {
 	channel *EventChannel
 	context any
 	qp      verbs.QP
-	srq     bool         // qp uses a shared receive queue
+	srq     bool         // true if qp uses a shared receive queue
 	request MessageParam // passive side: parameters of the peer's request
 	unacked int          // number of events that are not acknowledged
 }
@@ -76,8 +76,8 @@ func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	}
 	id.unacked++
 	if oldState == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
-		// The caller has already called Disconnect, but at that time the connection was
-		// not established. Perhaps nothing was sent, so send it now.
+		// The caller called Disconnect before the connection was established. Perhaps
+		// that call sent nothing to the peer, so disconnect now.
 		_ = id.t.Disconnect()
 	}
 	return oldState, true

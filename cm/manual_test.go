@@ -15,7 +15,7 @@ import (
 
 // A statement is what a manual page promises or demands in one sentence.
 type statement struct {
-	name   string   // such as "A1"
+	name   string   // name of the statement, such as "A1"
 	says   string   // the sentence, in short
 	tests  []string // its tests, each as "package.Function"
 	remark string   // note about the sentence; if there are no tests, the note says why

@@ -6,10 +6,10 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // parameters.
 type endpoint struct {
 	ps        PortSpace
-	hasQP     bool // the ID has a queue pair, which qpNum and srq describe
+	hasQP     bool // true if the ID has a queue pair, which qpNum and srq describe
 	qpNum     uint32
 	srq       bool
-	maxServed uint8 // READs and atomics of the peer that the device serves at a time
+	maxServed uint8 // number of the peer's READs and atomics that the device serves at once
 	maxIssued uint8 // number of own READs and atomics that the device can have outstanding
 }
 

@@ -91,9 +91,13 @@ type MessageParam struct {
 	// PrivateData is the private data of the message; see ConnParam.PrivateData.
 	PrivateData []byte
 
-	ResponderResources uint8 // READs and atomics of the peer that this side serves at a time
-	InitiatorDepth     uint8 // own READs and atomics that this side can have outstanding
-	FlowControl        bool  // the sender of the message supports end-to-end flow control
+	// ResponderResources is how many READs and atomics of the peer this side serves at a
+	// time.
+	ResponderResources uint8
+	// InitiatorDepth is how many READs and atomics this side can have outstanding.
+	InitiatorDepth uint8
+	// FlowControl is true if the sender of the message supports end-to-end flow control.
+	FlowControl bool
 	// RetryCount is how often a packet is repeated if it is not acknowledged, on both
 	// sides, 0 to 7. Only a connection request has it.
 	RetryCount uint8
@@ -101,7 +105,7 @@ type MessageParam struct {
 	// for which there is no receive buffer, 0 to 7. The number 7 means no limit.
 	RNRRetryCount uint8
 
-	SRQ   bool   // the sender's queue pair has a shared receive queue
+	SRQ   bool   // true if the sender's queue pair has a shared receive queue
 	QPNum uint32 // number of the sender's queue pair
 	// QKey is the sender's Q_Key in the answer to a datagram lookup. In an event it is
 	// zero, and Event.UD has the Q_Key.

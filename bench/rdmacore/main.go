@@ -13,7 +13,7 @@
 //     records the time in a histogram, and compares the bytes
 //
 // The steps are measured in turn, several times. The program prints the time of one way,
-// and how much longer it is than in the first step.
+// which is half of a round trip, and how much longer it is than in the first step.
 package main
 
 import (
@@ -107,8 +107,9 @@ func measureAll(ctx context.Context, s spec, turns int) (map[string][]float64, e
 	return times, nil
 }
 
-// oneWay returns the time of one way in nanoseconds. Other programs make many chunks
-// longer, but never shorter, so oneWay takes the 10th percentile of the chunks.
+// oneWay returns the time of one way in nanoseconds, which is half of a round trip. Other
+// programs on the machine can make a chunk take longer, but never shorter. So oneWay
+// takes the 10th percentile of the chunks.
 func oneWay(chunks []uint64, rounds int) float64 {
 	return quantile(toFloats(chunks[warmUpChunks:]), 0.1) / float64(2*rounds)
 }

@@ -26,7 +26,8 @@ func TestEachStepIsMeasured(t *testing.T) {
 	}
 }
 
-// A call of package ccall may be interrupted at any instruction.
+// TestCallsAreInterrupted checks two steps while both processes are interrupted. A call
+// of package ccall may be interrupted at any instruction.
 func TestCallsAreInterrupted(t *testing.T) {
 	for _, step := range []string{"provider", "reactor"} {
 		s := spec{Step: step, Size: 64, Rounds: 2000, Chunks: 50, Interrupted: true}

@@ -76,7 +76,7 @@ type echoClient struct {
 	payload []byte
 	times   []uint64
 	begin   time.Time
-	rounds  int // round trips in this chunk
+	rounds  int // number of finished round trips in this chunk
 
 	histogram *hdrhistogram.Histogram // times of round trips; nil in the step reactor
 	sentAt    time.Time               // time of the last Send, in the step echo
