@@ -40,7 +40,7 @@ var arrows = map[string][]string{
 	"internal/*":                 {},
 	"internal/testutil/cmside":   {"cm", "verbs"},
 	"internal/testutil/peerproc": {"internal/eventfd"},
-	"internal/testutil/pairtest": {"provider", "provider/soft", "reactor", "cm", "verbs"},
+	"internal/testutil/pairtest": {"provider", "provider/soft", "reactor", "stream", "cm", "verbs"},
 	"internal/wire":              {"internal/psn"},
 	"internal/timerfd":           {"internal/eventfd"},
 	"internal/fdwait":            {"verbs", "internal/eventfd"},

@@ -220,7 +220,7 @@ func (c *Conn) Close() error {
 		c.stream.Flush()
 		c.loop.Sleep(c.ended, nil)
 	}
-	if errors.Is(c.endError, ErrPeerClosed) {
+	if c.endError == ErrPeerClosed {
 		return nil
 	}
 	return c.opError("close", c.endError)
@@ -267,9 +267,11 @@ func (c *Conn) readError(err error) error {
 
 // opError returns a *net.OpError for the given reason, or nil.
 func (c *Conn) opError(op string, err error) error {
+	var reset *ResetError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &reset): // It may match the errors below too.
 	case errors.Is(err, ErrPeerClosed):
 		err = syscall.EPIPE
 	case errors.Is(err, ErrClosed):

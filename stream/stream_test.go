@@ -132,16 +132,17 @@ type pair struct {
 func connect(t testing.TB, p path, client, server *hooks, b stream.Buffers) *pair {
 	e := &pair{client: newLoop(t, p, nil), server: newLoop(t, p, nil)}
 	clientOpen, serverOpen := client.open, server.open
-	client.open = func(s *stream.Stream) {
-		if e.dialed = s; clientOpen != nil {
-			clientOpen(s)
+	noteFirst := func(first **stream.Stream, then func(*stream.Stream)) func(*stream.Stream) {
+		return func(s *stream.Stream) {
+			if *first == nil {
+				*first = s
+			}
+			if then != nil {
+				then(s)
+			}
 		}
 	}
-	server.open = func(s *stream.Stream) {
-		if e.accepted = s; serverOpen != nil {
-			serverOpen(s)
-		}
-	}
+	client.open, server.open = noteFirst(&e.dialed, clientOpen), noteFirst(&e.accepted, serverOpen)
 	ln, err := stream.Listen(e.server.Engine(), loopback, server, &stream.ListenOptions{Buffers: b})
 	require.NoError(t, err)
 	require.NoError(t, stream.Dial(e.client.Engine(), ln.Addr(), client, &stream.DialOptions{Buffers: b, LocalAddr: p.client}))

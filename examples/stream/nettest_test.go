@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"flag"
 	"net"
 	"net/netip"
 	"testing"
@@ -8,47 +9,62 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/nettest"
 
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/stream"
 )
 
-// newNetwork makes a Network with a device of its own.
-func newNetwork(t testing.TB, device soft.Config, cfg *stream.NetworkConfig) *stream.Network {
-	device.Vectors = 1
-	p, err := soft.Open(&device)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	n, err := stream.New(p, cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, n.Close()) })
-	return n
+// The flags choose another device for TestConn. It then runs both sides at the address.
+var (
+	providerFlag = flag.String("provider", "soft", "provider for TestConn")
+	addrFlag     = flag.String("addr", "", "address of this host for TestConn with another provider than soft")
+)
+
+// TestConn runs the tests of package nettest for a net.Conn: on both paths of the software
+// device, or on the device that the flags choose.
+func TestConn(t *testing.T) {
+	if *providerFlag != "soft" {
+		addr, err := netip.ParseAddr(*addrFlag)
+		require.NoError(t, err)
+		testConn(t, addr, netip.Addr{}, func() (cm.Provider, error) { return provider.Open(*providerFlag, nil) })
+		return
+	}
+	server, client := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
+	t.Run("local", func(t *testing.T) {
+		testConn(t, server, netip.Addr{}, func() (cm.Provider, error) {
+			return soft.Open(&soft.Config{Vectors: 1, Path: soft.PathLocal})
+		})
+	})
+	t.Run("wire", func(t *testing.T) {
+		port := freeWirePort(t)
+		testConn(t, server, client, func() (cm.Provider, error) {
+			return soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
+		})
+	})
 }
 
-// TestConn runs the tests of package nettest for a net.Conn on both paths of the software
-// device.
-func TestConn(t *testing.T) {
-	wirePort := freeWirePort(t)
-	for name, test := range map[string]struct {
-		device soft.Config
-		client netip.Addr // local address of the client
-	}{
-		"local": {soft.Config{Path: soft.PathLocal}, netip.Addr{}},
-		"wire":  {soft.Config{Path: soft.PathWire, WirePort: wirePort}, netip.MustParseAddr("127.0.0.2")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := newNetwork(t, test.device, nil)
-			client := newNetwork(t, test.device, &stream.NetworkConfig{LocalAddr: test.client})
-			ln, err := server.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
-				if c1, err = client.Dial("tcp", ln.Addr().String()); err != nil {
-					return
-				}
-				c2, err = ln.Accept()
-				return c1, c2, func() { c1.Close(); c2.Close() }, err
-			})
-		})
+// testConn runs the tests between two addresses. Each side opens a provider of its own.
+func testConn(t *testing.T, serverAddr, clientAddr netip.Addr, open func() (cm.Provider, error)) {
+	network := func(local netip.Addr) *stream.Network {
+		p, err := open()
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		n, err := stream.New(p, &stream.NetworkConfig{LocalAddr: local})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, n.Close()) })
+		return n
 	}
+	server, client := network(netip.Addr{}), network(clientAddr)
+	ln, err := server.Listen("tcp", net.JoinHostPort(serverAddr.String(), "0"))
+	require.NoError(t, err)
+	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
+		if c1, err = client.Dial("tcp", ln.Addr().String()); err != nil {
+			return
+		}
+		c2, err = ln.Accept()
+		return c1, c2, func() { c1.Close(); c2.Close() }, err
+	})
 }
 
 // freeWirePort returns a UDP port that no socket uses.

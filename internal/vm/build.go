@@ -22,6 +22,7 @@ var goPrograms = []struct {
 	{"interop", "", []string{"build", module + "examples/interop"}},
 	{"nvmeof", "", []string{"build", module + "examples/nvmeof"}},
 	{"kvread", "examples/kvread", []string{"build", module + "examples/kvread"}},
+	{"stream.test", "examples/stream", []string{"test", "-c", module + "examples/stream"}},
 	{"udp.test", "", []string{"test", "-c", module + "provider/soft/internal/udp"}},
 	{"pairtest.test", "", []string{"test", "-c", module + "internal/testutil/pairtest"}},
 	{"rdmacore.test", "", []string{"test", "-c", module + "provider/rdmacore"}},
