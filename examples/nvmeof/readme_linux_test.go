@@ -22,8 +22,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// readmeCommands are the command blocks of README.md. The virtual machine runs those that
-// need root: the text must be in that file of internal/vm/guest.
+// readmeCommands has the command blocks of README.md. The virtual machine runs the
+// commands that need root. For such a command, the file guestFile of internal/vm/guest
+// must contain guestText.
 var readmeCommands = []struct{ command, guestFile, guestText string }{
 	{command: "go run ./examples/nvmeof"},
 	{command: "go run ./examples/nvmeof -listen 192.0.2.1:4420 -size 1G -file disk.img"},
@@ -49,8 +50,8 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// TestReadmeInCopy runs the commands that need no root in a copy of the repository, which
-// has nothing but its files.
+// TestReadmeInCopy runs the commands that need no root in a copy of the repository. The
+// copy has only the files that copyRepository copies.
 func TestReadmeInCopy(t *testing.T) {
 	dir := t.TempDir()
 	copyRepository(t, dir)

@@ -21,8 +21,8 @@ var (
 	addrFlag     = flag.String("addr", "", "address of this host for TestConn with another provider than soft")
 )
 
-// TestConn runs the tests of package nettest for a net.Conn: on both paths of the software
-// device, or on the device that the flags choose.
+// TestConn runs the tests of package nettest for a net.Conn: on both paths of the
+// software device, or on the device that the flags choose.
 func TestConn(t *testing.T) {
 	if *providerFlag != "soft" {
 		addr, err := netip.ParseAddr(*addrFlag)

@@ -23,8 +23,8 @@ type attacker struct {
 	rand  *rand.Rand
 	ctx   context.Context
 	stop  context.CancelFunc
-	done  *event // happens when all rounds are finished
-	ended *event // happens when the attack has returned
+	done  *event // event that happens when all rounds are finished
+	ended *event // event that happens when the attack has returned
 
 	mu     sync.Mutex
 	counts Attack

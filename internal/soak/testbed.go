@@ -75,8 +75,9 @@ func (s *testbed) startAll() (err error) {
 	return err
 }
 
-// Addresses of hostile.Addr. The first fixedAddrs are for processes that run during the
-// whole soak. The others are used again after their process has ended.
+// Numbers of addresses that hostile.Addr returns. The first fixedAddrs addresses are for
+// processes that run during the whole soak. The other addresses are used again after
+// their processes have ended.
 const (
 	fixedAddrs = 30
 	allAddrs   = 254 // number of different addresses that hostile.Addr returns

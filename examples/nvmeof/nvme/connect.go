@@ -8,8 +8,10 @@ import (
 
 // A LengthError reports a structure whose length is wrong.
 type LengthError struct {
-	What      string // name of the structure
-	Len, Want int    // the length in bytes, and the right length or the smallest one
+	What string // name of the structure
+	// Len is the length of the structure in bytes. Want is the right length, or the
+	// smallest length if the structure can have several.
+	Len, Want int
 }
 
 func (e *LengthError) Error() string {
@@ -21,9 +23,9 @@ func (e *LengthError) Error() string {
 type QueueRequest struct {
 	Format     uint16 // format of the private data; only 0 exists
 	QID        uint16 // 0 for the admin queue
-	RecvSize   uint16 // receive buffers that the host posts
-	SendSizeM1 uint16 // commands in flight at most, minus 1
-	Controller uint16 // reserved by older versions of the specification
+	RecvSize   uint16 // number of receive buffers that the host posts
+	SendSizeM1 uint16 // largest number of commands in flight, minus 1
+	Controller uint16 // identifier of the controller; older specifications reserve it
 }
 
 // QueueRequestSize is the length in bytes of a QueueRequest. Private data can arrive with
@@ -155,7 +157,7 @@ const MaxNQN = 223
 // NQNDiscovery is the name of the discovery subsystem. Source: Base, 4.5.1.
 const NQNDiscovery = "nqn.2014-08.org.nvmexpress.discovery"
 
-const nqnField = 256 // bytes of the field of an NQN
+const nqnField = 256 // length in bytes of a field that holds an NQN
 
 // An NQNError reports a name that is empty or too long.
 type NQNError struct {

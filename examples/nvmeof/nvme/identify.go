@@ -52,7 +52,7 @@ func (c *Controller) AppendBinary(b []byte) ([]byte, error) {
 	d[111] = 1 // CNTRLTYPE: a controller with I/O queues
 	d[258], d[259] = 3, 3
 	d[261] = 1<<1 | 1<<2                       // LPA: log of command effects, long log pages
-	binary.LittleEndian.PutUint16(d[320:], 10) // KAS: in units of 100 ms
+	binary.LittleEndian.PutUint16(d[320:], 10) // KAS: keep-alive unit of 1 s (10 * 100 ms)
 	d[512], d[513] = 0x66, 0x44                // SQES, CQES: entries of 64 and 16 bytes
 	binary.LittleEndian.PutUint16(d[514:], uint16(c.MaxQueue))
 	binary.LittleEndian.PutUint32(d[516:], c.Namespaces)
@@ -121,7 +121,8 @@ func (n *Namespace) AppendDescriptors(b []byte) []byte {
 }
 
 // AppendActive appends the structure of IdentifyActive to b, of IdentifySize bytes. The
-// parameter ids has namespace identifiers in ascending order, and at most 1,024 count.
+// parameter ids has namespace identifiers in ascending order. AppendActive leaves out all
+// identifiers after the first 1,024.
 func AppendActive(b []byte, ids []uint32) []byte {
 	at := len(b)
 	b = append(b, make([]byte, IdentifySize)...)

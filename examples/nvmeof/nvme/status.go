@@ -6,8 +6,8 @@ import "fmt"
 // type of the code. Source: Base, 3.3.3.2.1.
 type Status uint16
 
-// DNR is the bit "do not retry" of a Status. A host repeats a command that failed without
-// it.
+// DNR is the bit "do not retry" of a Status. If a command fails and its status does not
+// have this bit, the host may send the command again.
 const DNR Status = 0x4000
 
 // Statuses of commands. A target adds DNR to each failure that a repetition would not

@@ -173,8 +173,9 @@ func (q *queue) setFeatures(c *command) nvme.Status {
 	return nvme.InvalidField.Final()
 }
 
-// grantQueues answers how many I/O queues the host wants: submission queues in bits 15:0,
-// completion queues in bits 31:16, both minus 1.
+// grantQueues answers how many I/O queues the host may connect. The parameter value is
+// the number that the host wants: submission queues in bits 15:0, completion queues in
+// bits 31:16, both minus 1.
 func (q *queue) grantQueues(c *command, value uint32) nvme.Status {
 	submission, completion := value&0xFFFF, value>>16
 	if submission == 0xFFFF || completion == 0xFFFF {

@@ -9,7 +9,7 @@ import (
 type commandState uint8
 
 const (
-	// commandNew: the place is free, or receive() decodes a capsule.
+	// commandNew: the command is free for use, or receive() decodes its capsule.
 	commandNew commandState = iota
 	// commandNeedsMemory: the command waits in loop.needMemory until the pool has a
 	// buffer for its data.
@@ -79,7 +79,7 @@ type command struct {
 // sqe returns the fields of the command.
 func (c *command) sqe() nvme.Command { return c.bytes[:] }
 
-// reset makes the command free for another one of the host.
+// reset clears all fields, so that the queue can use c for a new command of the host.
 func (c *command) reset() {
 	*c = command{queue: c.queue, index: c.index, state: commandNew}
 }

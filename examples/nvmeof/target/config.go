@@ -13,16 +13,17 @@ import (
 // Limits of a target.
 const (
 	queueSize = 128     // largest number of commands in flight on an I/O queue
-	adminSize = 32      // the same for an admin queue; the kernel's host has no more
+	adminSize = 32      // largest number on an admin queue; Linux hosts use no more
 	maxData   = 1 << 20 // largest number of bytes of data of one command
 	inCapsule = 4096    // largest number of bytes of data in a capsule
-	// maxInFlight is the size of a send queue. A command needs at most a WRITE and a SEND at
-	// a time, and its answer may be confirmed later than the next command arrives.
+	// maxInFlight is the size of a send queue. A command needs at most two places: one for
+	// a WRITE and one for the SEND of its response. There are spare places, because the
+	// host can send its next command before the loop gets the completion of that SEND.
 	maxInFlight = 2*queueSize + queueSize/4
 	// maxOnLoop is the largest number of bytes that a loop copies from or to a disk. The
 	// copy takes about 10 us. Arbitrary.
 	maxOnLoop   = 64 << 10
-	blocksLimit = 1 << 52 // blocks of a namespace; keeps byte offsets below 2^64
+	blocksLimit = 1 << 52 // largest number of blocks of a disk; offsets stay below 2^64
 )
 
 // A Disk stores the blocks of a namespace. Any goroutine may call its methods, several at
@@ -40,8 +41,9 @@ type Disk interface {
 }
 
 // An ImmediateDisk is a Disk that can be used without waiting for a device. A loop uses
-// such a disk itself for short reads and writes, which saves two changes of the
-// goroutine. The methods do what ReadAt and WriteAt do, or return false for done.
+// such a disk itself for short reads and writes. That saves the switch to the goroutine
+// of a worker and back. The methods do what ReadAt and WriteAt do. If they would have to
+// wait, they return false for done.
 type ImmediateDisk interface {
 	TryReadAt(b []byte, offset int64) (done bool, err error)
 	TryWriteAt(b []byte, offset int64) (done bool, err error)
@@ -79,7 +81,8 @@ type Config struct {
 	MaxControllers int
 	// Queues is the number of I/O queues of one controller. Zero means 16.
 	Queues int
-	// NoCapsuleData makes hosts keep all data in their memory, also of small writes.
+	// NoCapsuleData tells hosts not to send data in capsules. The target then fetches the
+	// data of every write with READ, even if the write is small.
 	NoCapsuleData bool
 	// Log gets a record for each queue that begins or ends. Nil means no records.
 	Log *slog.Logger

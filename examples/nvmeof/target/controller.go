@@ -27,7 +27,7 @@ const (
 )
 
 // A controller is what one host has connected to: an admin queue and its I/O queues. The
-// mutex of the target protects the fields below it.
+// mutex of the target protects the fields from state on.
 type controller struct {
 	target    *Target
 	id        uint16

@@ -4,8 +4,8 @@
 // Each RDMA connection is one queue of commands (queue.go). A command goes through the
 // states in command.go: its data is fetched from the host with READ, a worker reads or
 // writes the disk, and data for the host goes to its memory with WRITE, followed by the
-// response. The queues of one host form a controller (controller.go), which has the
-// state that the commands of package fabrics.go and admin.go change.
+// response. The queues of one host form a controller (controller.go). The commands in
+// fabrics.go and admin.go change the state of a controller.
 //
 // Everything of a queue happens on the loop of its connection. The disk is only used by
 // the workers, because a loop that waits for a disk holds up its other connections. The

@@ -80,8 +80,9 @@ func (c *command) transfer() (n int, status nvme.Status) {
 	return int(e.length), status
 }
 
-// planRanges decodes the command Dataset Management. Linux sends 4096 bytes, however many
-// ranges there are, so the length of the data is the one of the descriptor.
+// planRanges decodes the command Dataset Management. The data may be longer than the
+// ranges, because Linux always sends 4096 bytes. So planRanges takes the length of the
+// data from the descriptor.
 func (c *command) planRanges() (n int, status nvme.Status) {
 	count := int(c.sqe().Uint8(40)) + 1
 	n = int(c.sqe().SGL().Len())

@@ -33,7 +33,7 @@ func (q *queue) getLog(c *command) nvme.Status {
 	return fill(c, page[r.Offset:])
 }
 
-// logPage returns a whole log page. Bytes behind it are zeros.
+// logPage returns a whole log page. If the host asks for more bytes, getLog adds zeros.
 func (q *queue) logPage(id uint8) ([]byte, nvme.Status) {
 	discovery := q.controller.subsystem == nil
 	switch {

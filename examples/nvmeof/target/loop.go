@@ -17,7 +17,7 @@ type loop struct {
 	needMemory list
 	// Number of commands in the states commandWorking and commandDeferred.
 	working int
-	// Number of commands that are not in the state commandFree.
+	// Number of commands that the loop has received and not released.
 	commands int
 
 	scratch [nvme.ResponseSize]byte // memory in which queue.response encodes a response

@@ -20,8 +20,10 @@ type pool struct {
 	// freeOrder[u] is the order, plus 1, of the free buffer that begins with unit u. It
 	// is 0 if no free buffer begins there.
 	freeOrder []uint8
-	position  []int32 // position[u] is the index of that buffer in its list
-	inUse     int     // buffers that get has returned
+	// If a free buffer of order n begins with unit u, position[u] is the index of u in
+	// free[n].
+	position []int32
+	inUse    int // number of buffers that get has returned and put has not taken back
 }
 
 // A memory is a buffer of a pool. The zero value is no buffer.

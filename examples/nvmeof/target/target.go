@@ -30,7 +30,8 @@ type Target struct {
 	running     int // number of loops that have not ended
 }
 
-// A hostKey identifies a host by what it says about itself.
+// A hostKey identifies a host by the identifier and the NQN that it sends in its Connect
+// commands.
 type hostKey struct {
 	id  [16]byte
 	nqn string
@@ -42,8 +43,9 @@ func New(cfg *Config, loops int) (*Target, error) {
 	t := &Target{
 		cfg: *cfg, subsystems: make(map[string]*Subsystem), loops: make([]*loop, loops),
 		controllers: make(map[uint16]*controller), hosts: make(map[hostKey]*writeOrder),
-		// A host that reconnects after a restart of the target may still hold the
-		// identifier that it had before, and refuses it.
+		// The first identifier is random. A host that reconnects after a restart of
+		// the target may still have an older controller. It would refuse a new
+		// controller with the same identifier.
 		lastID: uint16(rand.UintN(maxControllerID)),
 	}
 	t.cfg.setDefaults()
@@ -174,8 +176,8 @@ func (t *Target) newController(q *queue, sub *Subsystem, data *nvme.ConnectData)
 	return ct
 }
 
-// writesOf returns the writeOrder of a host, for one more controller. It forgets hosts
-// that have no controllers and no writes any more.
+// writesOf returns the writeOrder of a host, and counts one more controller of the host.
+// It removes hosts that have no controllers and no writes any more.
 func (t *Target) writesOf(data *nvme.ConnectData) *writeOrder {
 	maps.DeleteFunc(t.hosts, func(_ hostKey, w *writeOrder) bool { return w.controllers == 0 && w.idle() })
 	key := hostKey{data.HostID, data.Host}

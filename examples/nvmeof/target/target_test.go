@@ -199,7 +199,7 @@ func TestKeysAreInvalidated(t *testing.T) {
 			r.Show = true
 			return f.do(c.IO[0], r)
 		}
-		for i := range 100 { // A connection can show 16 keys at a time.
+		for i := range 100 { // A connection can have only 16 valid keys at a time.
 			rand.NewChaCha8([32]byte{byte(i)}).Read(f.memory.Bytes()[:4096])
 			want := bytes.Clone(f.memory.Bytes()[:4096])
 			require.Equal(t, nvme.Success, do(nvme.IOWrite, uint64(i)))

@@ -24,7 +24,7 @@ type generation struct {
 
 func newWriteOrder() *writeOrder { return &writeOrder{generations: []*generation{{}}} }
 
-// begin counts a write. The result is for end.
+// begin counts a write. The caller passes the result to end when the write has ended.
 func (w *writeOrder) begin() *generation {
 	w.mu.Lock()
 	defer w.mu.Unlock()

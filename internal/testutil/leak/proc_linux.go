@@ -16,7 +16,8 @@ func descriptors() []string {
 	}
 	var list []string
 	for _, e := range entries {
-		// Readlink fails if the descriptor is closed. ReadDir has closed its own one.
+		// Readlink fails for the descriptor that ReadDir opened for the directory,
+		// because ReadDir has closed it.
 		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
 			list = append(list, e.Name()+" -> "+target)
 		}

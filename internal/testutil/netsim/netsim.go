@@ -21,7 +21,7 @@ type Config struct {
 	Delay   time.Duration // delay of every packet
 	// Largest additional delay of reordered packets and duplicates.
 	Jitter time.Duration
-	// Packets in flight. Above this number, packets are dropped. 0 means no limit.
+	// Largest number of packets in flight. Further packets are dropped. 0 means no limit.
 	Limit int
 }
 

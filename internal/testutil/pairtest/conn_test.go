@@ -31,7 +31,7 @@ type conn struct {
 	mr    verbs.MR
 	sends *queue
 	recvs *queue
-	// Receives posted so far. Receive i uses buffer i modulo recvBuffers.
+	// Number of receives posted so far. Receive i uses buffer i modulo recvBuffers.
 	posted int
 
 	// Address and key of the peer's shared memory.

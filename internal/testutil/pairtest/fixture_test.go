@@ -36,7 +36,7 @@ type fixture struct {
 type event struct {
 	typ cm.EventType
 	id  *cm.ID
-	// for a connection request the listener, for other events the same as id
+	// Listener if the event is a connection request, otherwise the same as id.
 	owner *cm.ID
 	err   error
 	param cm.MessageParam
