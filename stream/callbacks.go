@@ -33,10 +33,10 @@ func (h callbacks) OnListenError(*reactor.Listener, error) { _ = h.listener.Clos
 
 // OnOpen passes the connection to Dial or Accept.
 func (h callbacks) OnOpen(s *Stream) {
-	c := s.context.(*Conn)
+	c := connOf(s)
 	opened := c.open(s)
 	if h.listener == nil {
-		c.opened <- struct{}{}
+		c.loop.Wake(c.opened)
 		return
 	}
 	if !opened {
@@ -52,22 +52,25 @@ func (h callbacks) OnOpen(s *Stream) {
 func (callbacks) OnDialError(o *DialOptions, err error) {
 	c := o.Context.(*Conn)
 	c.endError = err
-	c.opened <- struct{}{}
+	c.loop.Wake(c.opened)
 }
 
 // OnData ends the wait of a Read.
-func (callbacks) OnData(s *Stream) { s.context.(*Conn).readable.signal() }
+func (callbacks) OnData(s *Stream) { connOf(s).wakeReader() }
 
 // OnEnd ends the wait of a Read.
-func (callbacks) OnEnd(s *Stream) { s.context.(*Conn).readable.signal() }
+func (callbacks) OnEnd(s *Stream) { connOf(s).wakeReader() }
 
 // OnWritable ends the wait of a Write.
-func (callbacks) OnWritable(s *Stream) { s.context.(*Conn).writable.signal() }
+func (callbacks) OnWritable(s *Stream) { connOf(s).wakeWriter() }
 
 // OnClose ends all waits.
-func (callbacks) OnClose(s *Stream, err error) { s.context.(*Conn).end(err) }
+func (callbacks) OnClose(s *Stream, err error) { connOf(s).end(err) }
 
 var (
 	_ net.Listener = (*Listener)(nil)
 	_ net.Conn     = (*Conn)(nil)
 )
+
+// connOf returns the Conn of a stream of a Network.
+func connOf(s *Stream) *Conn { return s.context.(*Conn) }

@@ -26,14 +26,14 @@ type Conn struct {
 
 	// Only the owner of the loop uses the next fields.
 	stream   *Stream
-	opened   chan struct{} // gets an element when the connection is open or has failed
+	opened   *turns.Waiter // woken when the connection is open or has failed
 	readable waiter
 	writable waiter
+	closed   *turns.Waiter // woken when the stream has ended
 	state    connState
-	endError error         // error of OnClose or OnDialError
-	rest     []byte        // bytes that had arrived and were not read when the stream ended
-	lent     bool          // true while WriteTo uses bytes of the ring
-	ended    chan struct{} // closed when the stream has ended
+	endError error  // error of OnClose or OnDialError
+	rest     []byte // bytes that had arrived and were not read when the stream ended
+	lent     bool   // true while WriteTo uses bytes of the ring
 	spin     spinTime
 }
 
@@ -42,18 +42,28 @@ type connState uint8
 
 const (
 	connOpening  connState = iota
-	connOpen               // the stream is open, or has ended without a call of Close
 	connCanceled           // Dial has returned before the stream was opened
-	connClosed             // Close was called
+	connOpen               // the stream is open
+	connEnded              // the stream has ended without a call of Close
+	connClosing            // Close was called, and the stream has not ended
+	connClosed             // Close was called, and the stream has ended
 )
+
+// ended reports whether the stream has ended.
+func (s connState) ended() bool { return s == connEnded || s == connClosed }
+
+// closed reports whether Close was called.
+func (s connState) closed() bool { return s >= connClosing }
 
 func newConn(n *Network) *Conn {
 	c := &Conn{
-		network: n, loop: n.loop, readDeadline: newDeadline(), writeDeadline: newDeadline(),
-		opened: make(chan struct{}, 1), ended: make(chan struct{}), spin: spinTime{n.cfg.SpinBudget, n.cfg.SpinBudget},
+		network: n, loop: n.loop,
+		opened: turns.NewWaiter(), closed: turns.NewWaiter(), spin: spinTime{n.cfg.SpinBudget, n.cfg.SpinBudget},
 	}
-	c.readable.event, c.writable.event = make(chan struct{}, 1), make(chan struct{}, 1)
-	c.readable.ready, c.writable.ready = c.canRead, c.canWrite
+	c.readable = waiter{Waiter: turns.NewWaiter(), ready: c.canRead}
+	c.writable = waiter{Waiter: turns.NewWaiter(), ready: c.canWrite}
+	c.readDeadline = newDeadline(func() { c.recheck(&c.readable) })
+	c.writeDeadline = newDeadline(func() { c.recheck(&c.writable) })
 	return c
 }
 
@@ -81,16 +91,25 @@ func (c *Conn) cancel() {
 // end is called when the stream has ended.
 func (c *Conn) end(err error) {
 	c.endError = err
-	if c.state == connOpen {
+	if c.state.closed() {
+		c.state = connClosed
+	} else {
 		c.rest = make([]byte, c.stream.Len())
 		c.stream.Read(c.rest)
+		c.state = connEnded
 	}
 	c.stream.keepMemory = c.lent
-	close(c.ended)
-	c.readable.signal()
-	c.writable.signal()
+	c.wakeReader()
+	c.wakeWriter()
+	c.loop.Wake(c.closed)
 	c.network.remove(c)
 }
+
+// wakeReader ends the wait of a Read.
+func (c *Conn) wakeReader() { c.loop.Wake(c.readable.Waiter) }
+
+// wakeWriter ends the wait of a Write.
+func (c *Conn) wakeWriter() { c.loop.Wake(c.writable.Waiter) }
 
 // Read reads bytes of the stream. It blocks until bytes are there, the peer has ended its
 // writing direction, or the read deadline has passed. The error at the end is io.EOF.
@@ -111,11 +130,11 @@ func (c *Conn) Read(b []byte) (int, error) {
 // tryRead is Read without waiting. The result is 0 and nil if the caller must wait.
 func (c *Conn) tryRead(b []byte) (n int, err error) {
 	switch {
-	case c.state == connClosed:
+	case c.state.closed():
 		return 0, net.ErrClosed
 	case isClosed(c.readDeadline.wait()):
 		return 0, os.ErrDeadlineExceeded
-	case isClosed(c.ended):
+	case c.state.ended():
 		n = copy(b, c.rest)
 		c.rest = c.rest[n:]
 	default:
@@ -136,7 +155,7 @@ func (c *Conn) endOfStream() error {
 		return nil
 	case c.stream.Ended():
 		return io.EOF
-	case isClosed(c.ended):
+	case c.state.ended():
 		return c.endError
 	}
 	return nil
@@ -144,7 +163,7 @@ func (c *Conn) endOfStream() error {
 
 // canRead reports whether tryRead would return something.
 func (c *Conn) canRead() bool {
-	return c.stream.Len() > 0 || c.stream.Ended() || isClosed(c.ended) || c.state == connClosed || isClosed(c.readable.timeout)
+	return c.stream.Len() > 0 || c.stream.Ended() || c.state.ended() || c.state.closed() || isClosed(c.readable.timeout)
 }
 
 // Write writes b to the stream. It blocks while the peer does not read, until the write
@@ -168,11 +187,11 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 // tryWrite is Write without waiting. The error is ErrWouldBlock if the caller must wait.
 func (c *Conn) tryWrite(b []byte) (n int, err error) {
 	switch {
-	case c.state == connClosed:
+	case c.state.closed():
 		return 0, net.ErrClosed
 	case isClosed(c.writeDeadline.wait()):
 		return 0, os.ErrDeadlineExceeded
-	case isClosed(c.ended) && c.endError != nil:
+	case c.state.ended() && c.endError != nil:
 		return 0, c.endError
 	}
 	n, err = c.stream.Write(b)
@@ -182,7 +201,7 @@ func (c *Conn) tryWrite(b []byte) (n int, err error) {
 
 // canWrite reports whether tryWrite would not return ErrWouldBlock.
 func (c *Conn) canWrite() bool {
-	return !c.stream.sent.blocked || isClosed(c.ended) || c.state == connClosed || isClosed(c.writable.timeout)
+	return !c.stream.sent.blocked || c.state.ended() || c.state.closed() || isClosed(c.writable.timeout)
 }
 
 // CloseWrite ends the writing direction. The peer reads all bytes that were written, and
@@ -192,7 +211,7 @@ func (c *Conn) CloseWrite() error {
 	defer c.writing.Unlock()
 	c.loop.Lock()
 	defer c.loop.Unlock()
-	if c.state == connClosed {
+	if c.state.closed() {
 		return c.opError("close", net.ErrClosed)
 	}
 	err := c.stream.CloseWrite()
@@ -207,18 +226,20 @@ func (c *Conn) CloseWrite() error {
 func (c *Conn) Close() error {
 	c.loop.Lock()
 	defer c.loop.Unlock()
-	if c.state == connClosed {
+	if c.state.closed() {
 		return c.opError("close", net.ErrClosed)
 	}
-	c.state = connClosed
 	c.rest = nil
-	c.readable.signal()
-	c.writable.signal()
-	if !isClosed(c.ended) {
+	c.wakeReader()
+	c.wakeWriter()
+	if c.state == connEnded {
+		c.state = connClosed
+	} else {
+		c.state = connClosing
 		c.stream.Conn().SetDeadline(time.Now().Add(c.network.cfg.CloseTimeout))
 		_ = c.stream.Close() // The peer may be closing the stream at the same time.
 		c.stream.Flush()
-		c.loop.Sleep(c.ended, nil)
+		c.loop.Sleep(c.closed, nil)
 	}
 	if c.endError == ErrPeerClosed {
 		return nil
@@ -232,6 +253,13 @@ func (c *Conn) LocalAddr() net.Addr { return Addr{c.stream.LocalAddr()} }
 // RemoteAddr returns the address of the peer, an Addr.
 func (c *Conn) RemoteAddr() net.Addr { return Addr{c.stream.RemoteAddr()} }
 
+// recheck makes a waiting goroutine check its deadline.
+func (c *Conn) recheck(w *waiter) {
+	c.loop.Lock()
+	defer c.loop.Unlock()
+	c.loop.Recheck(w.Waiter)
+}
+
 // SetDeadline is SetReadDeadline and SetWriteDeadline with the same time.
 func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
@@ -240,19 +268,23 @@ func (c *Conn) SetDeadline(t time.Time) error {
 // SetReadDeadline sets the time at which present and later calls of Read fail with an
 // error that matches os.ErrDeadlineExceeded. The zero time means no deadline. After Close
 // the error matches net.ErrClosed.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.readDeadline, t) }
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	return c.setDeadline(&c.readDeadline, &c.readable, t)
+}
 
 // SetWriteDeadline is SetReadDeadline for Write.
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.writeDeadline, t) }
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	return c.setDeadline(&c.writeDeadline, &c.writable, t)
+}
 
-func (c *Conn) setDeadline(d *deadline, t time.Time) error {
+func (c *Conn) setDeadline(d *deadline, w *waiter, t time.Time) error {
 	c.loop.Lock()
-	closed := c.state == connClosed
-	c.loop.Unlock()
-	if closed {
+	defer c.loop.Unlock()
+	if c.state.closed() {
 		return c.opError("set", net.ErrClosed)
 	}
 	d.set(t)
+	c.loop.Recheck(w.Waiter)
 	return nil
 }
 

@@ -42,7 +42,7 @@ func (c *Conn) lend() ([]byte, error) {
 		switch {
 		case len(c.rest) > 0:
 			return c.rest, nil
-		case !isClosed(c.ended) && c.stream.Len() > 0:
+		case !c.state.ended() && c.stream.Len() > 0:
 			c.lent = true
 			return c.stream.Bytes(), nil
 		}
@@ -57,7 +57,7 @@ func (c *Conn) endLoan(n int) {
 	defer c.loop.Unlock()
 	lent := c.lent
 	c.lent = false
-	if !isClosed(c.ended) {
+	if !c.state.ended() {
 		c.stream.Discard(n)
 		c.stream.Flush()
 		return

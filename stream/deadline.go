@@ -10,9 +10,12 @@ type deadline struct {
 	mu     sync.Mutex
 	timer  *time.Timer   // timer that closes passed, or nil
 	passed chan struct{} // closed when the deadline has passed
+	notify func()        // called when the deadline has passed, on a goroutine of its own
 }
 
-func newDeadline() deadline { return deadline{passed: make(chan struct{})} }
+func newDeadline(notify func()) deadline {
+	return deadline{passed: make(chan struct{}), notify: notify}
+}
 
 // set replaces the deadline. The zero time means no deadline.
 func (d *deadline) set(t time.Time) {
@@ -31,7 +34,10 @@ func (d *deadline) set(t time.Time) {
 		close(d.passed)
 	default:
 		passed := d.passed
-		d.timer = time.AfterFunc(left, func() { close(passed) })
+		d.timer = time.AfterFunc(left, func() {
+			close(passed)
+			d.notify()
+		})
 	}
 }
 

@@ -143,6 +143,8 @@ func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) 
 	if addr.Addr().IsUnspecified() {
 		addr = netip.AddrPortFrom(loopbackLike(addr.Addr()), addr.Port()) // as package net does
 	}
+	n.loop.Lock()
+	defer n.loop.Unlock()
 	c := newConn(n)
 	o := &DialOptions{Buffers: n.cfg.Buffers, Context: c}
 	if n.cfg.LocalAddr.IsValid() {
@@ -151,8 +153,11 @@ func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) 
 	if err := Dial(n.loop.Reactor().Engine(), addr, callbacks{}, o); err != nil {
 		return nil, err
 	}
-	n.loop.Lock()
-	defer n.loop.Unlock()
+	defer context.AfterFunc(ctx, func() {
+		n.loop.Lock()
+		defer n.loop.Unlock()
+		n.loop.Recheck(c.opened)
+	})()
 	if !n.loop.Sleep(c.opened, ctx.Done()) {
 		c.cancel()
 		return nil, ctx.Err()
@@ -259,3 +264,6 @@ func (n *Network) remove(c *Conn) {
 	defer n.mu.Unlock()
 	delete(n.conns, c)
 }
+
+// Stats returns the counters of the loop. Any goroutine may call it.
+func (n *Network) Stats() reactor.Stats { return n.loop.Reactor().Stats() }

@@ -1,22 +1,17 @@
 package stream
 
-import "time"
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/stream/internal/turns"
+)
 
 // A waiter lets one goroutine wait for an event of a Conn. Only the owner of the loop
 // uses it.
 type waiter struct {
+	*turns.Waiter
 	ready   func() bool     // reports whether the goroutine has to wait no longer
-	event   chan struct{}   // gets an element to wake the goroutine; has room for one
 	timeout <-chan struct{} // closed when the deadline of the goroutine passes
-	asleep  bool            // true while the goroutine sleeps
-}
-
-// signal wakes the goroutine if it sleeps.
-func (w *waiter) signal() {
-	if w.asleep {
-		w.asleep = false
-		w.event <- struct{}{} // There is room, because asleep was true.
-	}
 }
 
 // wait waits until the event of w or the deadline d. It first polls the loop.
@@ -27,11 +22,7 @@ func (c *Conn) wait(w *waiter, d *deadline) {
 		return
 	}
 	slept := time.Now()
-	w.asleep = true
-	if !c.loop.Sleep(w.event, w.timeout) && !w.asleep {
-		<-w.event // The event has come together with the deadline.
-	}
-	w.asleep = false
+	c.loop.Sleep(w.Waiter, w.timeout)
 	c.spin.failed(time.Since(slept))
 }
 

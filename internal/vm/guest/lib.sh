@@ -168,7 +168,7 @@ rstream_device() {
 rstream_client() {
 	server_address=$1
 	shift
-	timeout -s KILL 120 rstream -s $server_address "$@" >/tmp/rstream_output 2>&1 || { cat /tmp/rstream_output; return 1; }
+	timeout -s KILL ${limit:-60} rstream -s $server_address "$@" >/tmp/rstream_output 2>&1 || { cat /tmp/rstream_output; return 1; }
 	cat /tmp/rstream_output
 	if grep -E 'failed|rsend|rrecv|rpoll' /tmp/rstream_output; then return 1; fi
 }

@@ -13,6 +13,7 @@
 // The files of this package, in reading order:
 //
 //	turns.go    the owner of a loop
+//	waiter.go   goroutines that sleep until an event
 //	queue.go    a lock with a queue
 //	watcher.go  the goroutine that looks after a loop without an owner
 package turns

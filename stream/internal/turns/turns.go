@@ -3,60 +3,67 @@ package turns
 import (
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A Loop is a loop of package reactor that several goroutines use, one at a time. New
-// makes a Loop. Only the owner may call the methods, except Lock and Close.
+// A Loop is a loop of package reactor that several goroutines use, one at a time. Only
+// the owner may call the methods, except Lock and Close.
 type Loop struct {
 	loop *reactor.Loop
 	lock queuedLock
 
 	// Only the owner uses the next fields.
-	armed    bool   // true if the loop is armed, so that its descriptor reports work
-	timed    bool   // true if the watcher also waits for a deadline
-	turns    uint64 // number of turns that were run
-	sleepers int    // number of goroutines that wait for an event of the loop
-	err      error  // error that has ended the loop
+	armed    bool    // true if the loop is armed, so that its descriptor reports work
+	turns    uint64  // number of turns that were run
+	sleepers int     // number of goroutines in Sleep
+	woken    *Waiter // list of the Waiters that leave() has to wake
+	err      error   // error that has ended the loop
 
-	fd      *os.File      // duplicate of the loop's descriptor, for the poller of the Go runtime
-	watched chan struct{} // closed when the watcher has returned
+	watch watchState
+	// fd is a duplicate of the loop's descriptor, for which the Go runtime waits.
+	fd *os.File
+	// watchers counts the goroutines of this package.
+	watchers sync.WaitGroup
 }
 
-// New takes over a loop that was made with reactor.NewLoop, and starts the watcher.
+// New takes over a loop that was made with reactor.NewLoop.
 func New(loop *reactor.Loop) (*Loop, error) {
 	fd, err := duplicate(loop.FD())
 	if err != nil {
 		return nil, operr.Wrap("watch loop", err)
 	}
-	l := &Loop{loop: loop, fd: fd, watched: make(chan struct{})}
+	l := &Loop{loop: loop, fd: fd}
 	l.Lock()
-	l.settle()
-	l.leave()
-	go l.watch()
+	l.watch.init(l)
+	l.Unlock()
 	return l, nil
 }
 
-// Close closes the loop, and waits until the watcher has returned. Close is called once,
-// by a goroutine that does not own the loop.
+// Close closes the loop, and waits until the goroutines of this package have returned. It
+// is called once, by a goroutine that does not own the loop.
 func (l *Loop) Close() error {
 	l.Lock()
 	err := l.loop.Close()
 	l.end(reactor.ErrClosed)
-	l.leave()
-	<-l.watched
+	l.Unlock()
+	l.watchers.Wait()
 	return err
 }
 
-// end records that the loop has ended. The watcher returns.
+// end records that the loop has ended.
 func (l *Loop) end(err error) {
-	if l.err == nil {
-		l.err = err
-		_ = l.fd.Close() // The descriptor is a duplicate, and has no data to lose.
+	if l.err != nil {
+		return
 	}
+	l.err = err
+	if l.watch.timer.Stop() {
+		l.watchers.Done()
+	}
+	_ = l.fd.Close() // The descriptor is a duplicate, and has no data to lose.
 }
 
 // Reactor returns the loop of package reactor.
@@ -73,17 +80,16 @@ func (l *Loop) Unlock() {
 	if l.sleepers > 0 {
 		l.settle()
 	}
+	l.ensureWatch()
 	l.leave()
 }
 
-// leave passes the loop to the next owner. If the loop is not armed, it makes sure that
-// the watcher soon looks after the loop.
+// leave passes the loop to the next owner, and wakes goroutines.
 func (l *Loop) leave() {
-	if !l.armed && !l.timed && l.err == nil {
-		l.timed = true
-		l.setDeadline(time.Now().Add(watchInterval))
-	}
+	woken := l.woken
+	l.woken = nil
 	l.lock.unlock()
+	wakeAll(woken)
 }
 
 // Turn runs one turn of the loop, and returns how much work it had.
@@ -116,32 +122,14 @@ func (l *Loop) settle() {
 	}
 }
 
-// Sleep waits until the channel event has an element, or until the channel timeout is
-// closed. The caller owns the loop before and after, but not in the meantime. The result
-// is true if the event has come.
-func (l *Loop) Sleep(event, timeout <-chan struct{}) bool {
-	l.sleepers++
-	l.Unlock()
-	ok := true
-	select {
-	case <-event:
-	case <-timeout:
-		ok = false
-	}
-	l.Lock()
-	l.sleepers--
-	return ok
-}
-
 // yieldEvery is the number of turns after which a goroutine that spins lets others run.
 // Arbitrary.
 const yieldEvery = 16
 
 // Spin runs turns until the function done returns true, or for about the time budget. The
 // caller owns the loop before and after, but other goroutines may own it in the meantime.
-// If goroutines wait for events of the loop, or if the loop has ended, Spin does nothing:
-// then the watcher runs the turns, for all of them. The result is the last result of
-// done.
+// If other goroutines are in Sleep, or if the loop has ended, Spin does nothing: then the
+// watcher runs the turns, for all of them. The result is the last result of done.
 func (l *Loop) Spin(done func() bool, budget time.Duration) bool {
 	var start time.Time
 	for turn := 1; !done(); turn++ {

@@ -1,8 +1,6 @@
 package turns
 
 import (
-	"errors"
-	"os"
 	"time"
 )
 
@@ -10,38 +8,144 @@ import (
 // Shorter times would interrupt programs that poll the loop themselves. Arbitrary.
 const watchInterval = time.Millisecond
 
-// watch looks after the loop whenever no goroutine owns it, until the loop ends.
-func (l *Loop) watch() {
-	defer close(l.watched)
-	seen := uint64(0) // value of turns at the last deadline
-	for {
-		err := l.waitReadable()
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return // The loop has ended.
-		}
-		l.Lock()
-		if err != nil && l.turns != seen {
-			// Other goroutines have run turns since the last deadline.
-			seen = l.turns
-			l.setDeadline(time.Now().Add(watchInterval))
-			l.lock.unlock()
-			continue
-		}
-		l.armed = l.armed && err != nil // If the descriptor is readable, there is work.
+// aloneBefore is how often in a row a goroutine must have been the only one in Sleep
+// before it watches the loop in place of the watcher. Arbitrary.
+const aloneBefore = 4
+
+// A watchState says who watches the loop while no goroutine owns it: who waits until the
+// descriptor of the loop is readable, and then runs turns. A goroutine in Sleep does so
+// itself if it is the only one. This saves a switch to another goroutine for each event.
+// Otherwise the watcher does so. The watcher is a goroutine of this package, which is
+// started when it is needed.
+type watchState struct {
+	by          *Waiter // Waiter of the goroutine that watches, or nil
+	watcher     Waiter  // Waiter of the watcher
+	successor   *Waiter // Waiter of the goroutine that wants to watch in place of the watcher
+	alone       int     // number of calls of Sleep in a row that were the only one
+	waiting     bool    // true while a goroutine waits for the descriptor
+	interrupted bool    // true if that wait was interrupted
+
+	// The timer calls Loop.tick watchInterval after the loop was left without being armed
+	// or watched.
+	timer   *time.Timer
+	timing  bool   // true while the timer is set
+	checked uint64 // value of Loop.turns at the last call of tick
+}
+
+// init prepares the timer.
+func (s *watchState) init(l *Loop) {
+	s.timer = time.AfterFunc(time.Hour, l.tick)
+	s.timer.Stop()
+}
+
+// ensureWatch makes sure that somebody looks after the loop when the owner has left it:
+// at once if goroutines are in Sleep, and otherwise soon.
+func (l *Loop) ensureWatch() {
+	s := &l.watch
+	switch {
+	case l.err != nil:
+	case s.by == nil && l.sleepers > 0:
+		s.by = &s.watcher
+		l.watchers.Go(l.runWatcher)
+	case (s.by == nil || !l.armed) && !s.timing:
+		s.timing = true
+		l.watchers.Add(1)
+		s.timer.Reset(watchInterval)
+	}
+}
+
+// tick is called by the timer, on a goroutine of its own. If no turns were run since the
+// last call, this goroutine becomes the watcher.
+func (l *Loop) tick() {
+	defer l.watchers.Done()
+	l.Lock()
+	s := &l.watch
+	s.timing = false
+	if s.checked == l.turns {
 		l.settle()
-		if l.armed && l.timed {
-			l.timed = false
+		if s.by == nil {
+			s.by = &s.watcher
+			l.leave()
+			l.runWatcher()
+			return
+		}
+	}
+	s.checked = l.turns
+	l.Unlock()
+}
+
+// runWatcher is the watcher. The caller has set watchState.by.
+func (l *Loop) runWatcher() {
+	l.Lock()
+	s := &l.watch
+	s.watcher.asleep = true
+	l.keepWatch(&s.watcher, nil)
+	s.watcher.asleep = false
+	if next := s.successor; next != nil && next.asleep {
+		s.by = next
+		next.next, l.woken = l.woken, next
+	}
+	s.successor = nil
+	l.Unlock()
+}
+
+// mayWatch reports whether the goroutine in Sleep watches the loop. If the watcher does,
+// mayWatch may ask it to stop.
+func (l *Loop) mayWatch(w *Waiter) bool {
+	s := &l.watch
+	if l.sleepers > 1 || l.err != nil {
+		s.alone = 0
+		return false
+	}
+	if s.alone++; s.alone > aloneBefore && s.by == &s.watcher && s.watcher.asleep && s.successor == nil {
+		s.successor = w
+		l.Wake(&s.watcher)
+	}
+	return s.by == nil
+}
+
+// forget is called when the timeout of a goroutine in Sleep has passed. If the goroutine
+// was woken at the same time, or was to watch, forget undoes that.
+func (l *Loop) forget(w *Waiter) {
+	if l.watch.by == w || !w.asleep {
+		<-w.wake
+	}
+	if l.watch.by == w {
+		l.watch.by = nil
+	}
+}
+
+// keepWatch watches the loop for the goroutine that sleeps with w, until Wake is called
+// for w, the channel timeout is closed, or the loop has ended. The caller owns the loop
+// before and after.
+func (l *Loop) keepWatch(w *Waiter, timeout <-chan struct{}) {
+	s := &l.watch
+	s.by = w
+	for l.settle(); w.asleep && l.err == nil && !isClosed(timeout); l.settle() {
+		s.waiting = true
+		l.leave()
+		err := l.waitReadable()
+		l.Lock()
+		s.waiting = false
+		if s.interrupted {
+			s.interrupted = false
 			l.setDeadline(time.Time{})
 		}
-		if !l.armed {
-			l.timed = false // leave() sets the next deadline.
-		}
-		l.leave()
+		l.armed = l.armed && err != nil // If the descriptor is readable, there is work.
+	}
+	s.by = nil
+}
+
+// interrupt ends the wait of the goroutine that watches.
+func (l *Loop) interrupt() {
+	if l.watch.waiting {
+		l.watch.interrupted = true
+		l.setDeadline(time.Unix(1, 0))
 	}
 }
 
 // waitReadable waits until the descriptor of the loop is readable. The error matches
-// os.ErrDeadlineExceeded after the deadline, and os.ErrClosed after the end of the loop.
+// os.ErrDeadlineExceeded after interrupt, and os.ErrClosed after the end of the loop.
 func (l *Loop) waitReadable() error {
 	raw, err := l.fd.SyscallConn()
 	if err != nil {
@@ -52,6 +156,6 @@ func (l *Loop) waitReadable() error {
 
 // setDeadline sets the time at which waitReadable returns. The zero time means never.
 func (l *Loop) setDeadline(t time.Time) {
-	// It fails only if the loop has ended, and then the watcher returns.
+	// It fails only if the loop has ended, and then waitReadable returns too.
 	_ = l.fd.SetReadDeadline(t)
 }

@@ -1,0 +1,8 @@
+# rstream without options against the kernel's device: see stream-sizes-to-soft-long.
+limit=140
+serve $go rstream $rdmacore -listen $ADDR:7471 -sizes four -verify
+rstream_client $ADDR -T v
+wait_server
+serve rstream -T v
+$go rstream $rdmacore -connect $ADDR:7471 -sizes four -verify
+wait_server
