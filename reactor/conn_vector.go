@@ -26,10 +26,11 @@ func (c *Conn) WriteV(local []Piece, remote Remote, o SendOptions) error {
 	return c.vectored(o.writeCode(), local, remote, &o, maxOperation)
 }
 
-// SendV sends one message that consists of several pieces, without a copy, at most
-// Config.MaxMessage bytes. A longer message needs verbs.AccessRemoteRead: see "Long
-// messages" in the comment of the package. The memory must not change until OnCompletion,
-// or longer with SendOptions.Quiet. The slice is not kept. The errors are those of Write.
+// SendV sends one message that consists of several pieces, without a copy. If the message
+// has more than Config.MaxMessage bytes, the Regions of its pieces need
+// verbs.AccessRemoteRead: see "Long messages" in the comment of the package. The memory
+// must not change until OnCompletion, or longer with SendOptions.Quiet. The slice is not
+// kept. The errors are those of Write.
 func (c *Conn) SendV(message []Piece, o SendOptions) error {
 	if err := o.checkQuiet(verbs.OpSend); err != nil {
 		return err
@@ -52,10 +53,11 @@ func (c *Conn) SendV(message []Piece, o SendOptions) error {
 	return c.vectored(o.sendCode(), message, Remote{}, &o, uint64(c.loop.cfg.MaxMessage))
 }
 
-// WriteBytes writes a copy of b to the peer's memory, at most 1 GiB. At most
-// Config.MaxInline bytes need no registered memory. More bytes are copied to a Buffer of
-// LeaseSize. The caller may use b again when WriteBytes returns. With SendOptions.HasImm
-// it is a WRITE with immediate data. The errors are those of Send and Write.
+// WriteBytes writes a copy of b to the peer's memory. The length of b is at most 1 GiB.
+// If it is at most Config.MaxInline, the copy needs no registered memory. A copy of more
+// than Config.MaxMessage bytes is in a Buffer of LeaseSize. The caller may use b again
+// when WriteBytes returns. With SendOptions.HasImm the operation is a WRITE with
+// immediate data. The errors are those of Send and Write.
 func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 	if err := o.checkWrite(); err != nil {
 		return err

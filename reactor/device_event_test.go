@@ -115,7 +115,8 @@ func TestAsyncEventsAreWatchedAfterAFailure(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	require.NoError(t, w.Close()) // so the descriptor of r is always readable
+	// Without a writer, the descriptor of r is always readable.
+	require.NoError(t, w.Close())
 	calls := 0
 	dev := &failingDevice{asyncFD: -1, async: func(*verbs.AsyncEvent) (bool, error) { calls++; return false, nil }}
 	p := openSoft(t, 1)

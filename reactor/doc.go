@@ -164,11 +164,12 @@
 // The two sides agree with 8 bytes at the end of the private data of request and reply. A
 // connection with ImmediatesOnly has no long messages. A peer that knows nothing of long
 // messages gets messages of up to Config.MaxMessage bytes, and nothing else. Control
-// messages have immediate data, but the application's messages may have any immediate
-// data, also the same. While a long message is being
-// read, its memory can be read by every peer that knows its key: see Remote. A Buffer
-// whose key was announced is used again on the same connection only. A false address,
-// key or length ends the connection with a *LongMessageError.
+// messages have immediate data. The application may send the same immediate data: the
+// library then first tells the peer that later control messages have other immediate
+// data. While a long message is being read, its memory can be read by every peer that
+// knows its key: see Remote. A Buffer whose key was announced is used again on the same
+// connection only. A false address, key or length ends the connection with a
+// *LongMessageError.
 //
 // # Memory
 //

@@ -103,8 +103,9 @@ func (l *Loop) beginRunOnce() {
 	l.countWake(l.fetchEvents(), WakeByLimit)
 }
 
-// runOnceCost is added to the cost of a turn in each call of RunOnce(0). So every eighth
-// call reads the clock. The application may spend time between the calls.
+// runOnceCost is added to clock.pendingCost in each call of RunOnce that does not follow
+// a call of Arm, because the application may spend time between the calls. At least every
+// eighth call then reads the system's clock.
 const runOnceCost = clockEvery/8 - 1
 
 // waitForWork runs turns of the loop, with sleeps in between, until there was work or

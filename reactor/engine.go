@@ -195,8 +195,8 @@ func (e *Engine) asyncSourceOf(dev verbs.Device) *asyncSource {
 	return nil
 }
 
-// onLoops calls fn for each loop, on the goroutine of that loop. The caller runs on the
-// loop own, so fn is called at once for this loop.
+// onLoops calls fn for each loop, on the goroutine of that loop. The parameter own is the
+// loop on whose goroutine the caller runs. For this loop onLoops calls fn directly.
 func (e *Engine) onLoops(own *Loop, op string, fn func(*Loop)) {
 	for _, l := range e.loops {
 		if l == own {

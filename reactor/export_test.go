@@ -63,7 +63,8 @@ const (
 func InternalState(c *Conn) connState { return c.state }
 func Coarse(s connState) ConnState    { return s.coarse() }
 
-// StopStateTimer removes the time limit of the connection's state. EndStateTimer ends it.
+// StopStateTimer removes the time limit of the connection's state. EndStateTimer makes
+// this time limit pass before a later turn of the loop.
 func StopStateTimer(c *Conn) { c.loop.timers.Stop(&c.stateTimer) }
 func EndStateTimer(c *Conn)  { c.repeatTimeout() }
 
@@ -149,8 +150,8 @@ func OutstandingProbes(l *Loop) (n uint32) {
 // ProbeBudget is the largest number of keepalive probes in one turn.
 const ProbeBudget = probeBudget
 
-// EndPendingRequest ends req. Either its device was removed, or the peer has withdrawn
-// it.
+// EndPendingRequest marks req as ended. If deviceRemoved is true, the reason is that the
+// device of req was removed. Otherwise the reason is that the peer has withdrawn req.
 func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()
@@ -243,7 +244,8 @@ func LongBytes(l *Loop) int { return l.longUsed }
 // FirstControlImm is the immediate data of the first control messages of a connection.
 const FirstControlImm = firstControlImm
 
-// LongWindow is how many messages a peer may have sent since the beginning of a long one.
+// LongWindow is how many messages a peer may send after the beginning of the oldest long
+// message that the receiver still needs, including this one.
 const LongWindow = longWindow
 
 // SendControl sends b as a control message for long messages, even if b is not valid.
@@ -273,7 +275,8 @@ func Announcement(segments ...Segment) []byte {
 // AgreesOnLong reports whether long messages are enabled on c.
 func AgreesOnLong(c *Conn) bool { return c.long != nil }
 
-// IgnoreWindow makes c send more messages than the peer has to keep.
+// IgnoreWindow makes c forget its outstanding long messages. Then c can send more
+// messages than the peer has to keep; see LongWindow.
 func IgnoreWindow(c *Conn) { c.long.send.announced = c.long.send.done }
 
 // LongReads returns the number of outstanding READs of long messages on c.

@@ -120,9 +120,10 @@ func (c *Config) sharedRecvSizes(dev verbs.Device) (s sharedRecvSizes) {
 }
 
 // need returns the number of buffers that the given number of connections needs. The
-// parameter minimum is Config.MinRecvBuffers. With a minimum, sharedRecvBatch more
-// buffers are needed. Their messages may be answered already, while the buffers are
-// still staged or in OnMessage.
+// parameter minimum is Config.MinRecvBuffers. If it is not 0, sharedRecvBatch more
+// buffers are needed. A peer may send its next message when it has the answer to an
+// earlier one. The buffer of the earlier message may then still be in use by OnMessage,
+// or be staged and not posted yet.
 func (s *sharedRecvSizes) need(conns, minimum int) int {
 	n := min(max(s.base, conns*defaultRecvPerConn), s.most)
 	if minimum == 0 {

@@ -50,11 +50,11 @@ const (
 type controlKind uint8
 
 const (
-	// controlAnnounce: a long message. The number is its immediate data.
+	// controlAnnounce: the sender announces a long message. The number is the immediate
+	// data of that message.
 	controlAnnounce controlKind = 1 + iota
-	// controlDone: the receiver does not need the memory of long messages any more. The
-	// number is how many long messages that applies to since the connection was opened,
-	// modulo 2^32.
+	// controlDone: the receiver does not need the memory of some long messages any more.
+	// The number counts all such messages since the connection was opened, modulo 2^32.
 	controlDone
 	// controlRename: the next control messages have other immediate data. The number is
 	// that immediate data.

@@ -16,8 +16,8 @@ type LongHandler interface {
 	// OnPart is called for each part of a message for which the handler has called
 	// Parts, in order. The handler may use the part until OnPart returns, and longer
 	// after Part.Keep. While it keeps as many parts as Config.LongConnBytes allows,
-	// no further part is read. So a handler that is slower than the network keeps parts,
-	// and releases them when it has used them.
+	// no further part is read. So a handler that is slower than the network can keep each
+	// part until it has used the part. The memory in use then stays limited.
 	OnPart(c *Conn, p Part)
 }
 

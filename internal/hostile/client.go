@@ -115,7 +115,8 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check makes the events c.opened and c.finishing happen if it is time for them.
+// check makes c.opened happen if the first dial of every dialer has succeeded or failed.
+// It makes c.finishing happen if all echoes have arrived.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {

@@ -50,7 +50,7 @@ type fixture struct {
 // newFixture starts a server and a client with several connections. The default is the
 // local path.
 func newFixture(t *testing.T, s hostile.Spec) *fixture {
-	// Each test counts only its own processes.
+	// Tests can run in parallel, because each test measures only its own processes.
 	t.Parallel()
 	if !s.Addr.IsValid() {
 		s.Addr = netip.MustParseAddrPort("127.0.0.1:0")

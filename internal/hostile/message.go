@@ -20,7 +20,8 @@ func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))
 	if r.Uint64()%2 == 0 {
-		size = minMessage + size%128 // Half of the messages are small, whatever their first size was.
+		// Half of the messages become small: they have at most minMessage+127 bytes.
+		size = minMessage + size%128
 	}
 	b = b[:size]
 	binary.LittleEndian.PutUint64(b, seed)

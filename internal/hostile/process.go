@@ -98,7 +98,7 @@ func (p *Process) Kill() {
 		return
 	}
 	p.ended = true
-	// Fails if the process has already exited.
+	// Process.Kill fails if the process has already exited.
 	_ = p.cmd.Process.Kill()
 	p.stdin.Close()
 	_ = p.cmd.Wait()

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// Echoes that may wait for a client. If there are more, the server ends the connection.
-// Arbitrary.
+// Largest number of echoes that may wait for room in the send queue of a connection. If
+// there are more, the server ends the connection. Arbitrary.
 const maxBacklog = 256
 
 var (

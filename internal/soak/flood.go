@@ -31,7 +31,8 @@ const memoryTime = time.Minute
 // flood sends a flood of requests to a server while a client opens connections. It prints
 // how long the connections took to open, and the server's memory.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	// In a soak this long, the server has the default keepalive and connect timeout.
+	// With such a long duration, the testbed does not shorten the keepalive and the connect
+	// timeout of the server; see options.durations.
 	o.duration = time.Hour
 	s := newTestbed("wire", soft.PathWire, o)
 	defer s.kill()

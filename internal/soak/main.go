@@ -48,7 +48,8 @@ type options struct {
 
 // A durations has times that depend on the length of the soak.
 type durations struct {
-	// Longest attack: enough for thousands of packets. Arbitrary.
+	// Longest duration of an attack. In this time an attacker can send thousands of
+	// packets. Arbitrary.
 	attack time.Duration
 	// reactor.Config.Keepalive and ConnectTimeout of the servers. Zero means the default.
 	// They determine how long a server keeps the connections of a vanished peer.

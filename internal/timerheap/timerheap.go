@@ -22,8 +22,8 @@ func (f Func) OnTimer(*Timer) { f() }
 // call of Heap.Set and leaves the other fields zero.
 type Timer struct {
 	Owner Owner
-	// Time at which the timer fires. The owner of the heap has chosen the starting point
-	// of time.
+	// Time at which the timer fires. The owner of the heap chooses the point in time that
+	// is 0.
 	when time.Duration
 	// Index in Heap.timers plus one. 0 if the timer is not running.
 	pos int
@@ -72,8 +72,8 @@ func (h *Heap) Stop(t *Timer) bool {
 	return true
 }
 
-// Move moves the running timer t to another heap. Its time stays the same, so both heaps
-// must have the same starting point. If t is not running, Move does nothing.
+// Move moves the running timer t to another heap. The value of its time stays the same,
+// so time 0 must be the same for both heaps. If t is not running, Move does nothing.
 func (h *Heap) Move(t *Timer, to *Heap) {
 	if h.Stop(t) {
 		to.Set(t, t.when)

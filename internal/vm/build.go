@@ -11,8 +11,9 @@ import (
 // Path of this module, with a slash at the end.
 const module = "github.com/rdmaloop/rdmaloop/"
 
-// Programs for the guest's directory /go, each with the go command that builds it, and
-// the directory of its module below this module.
+// Programs for the guest's directory /go. The field make has the arguments of the go
+// command that builds the program. The field dir is the directory in which the command
+// runs, relative to the root of this module.
 var goPrograms = []struct {
 	name, dir string
 	make      []string

@@ -32,9 +32,9 @@ func fakeModule(t *testing.T, modinfo string) []byte {
 	return out.Bytes()
 }
 
-// fakeKernel returns a directory with files of kernel modules: the variable modules,
-// ib-core and udp_tunnel. Here rdma_rxe depends on ib-core, and ib-core depends on
-// udp_tunnel.
+// fakeKernel returns a directory with files of kernel modules. There is a file for each
+// name in the variable modules, and one each for ib-core and udp_tunnel. In this kernel,
+// rdma_rxe depends on ib-core, and ib-core depends on udp_tunnel.
 func fakeKernel(t *testing.T) sysroot {
 	root := t.TempDir()
 	dir := filepath.Join(root, "usr", "lib", "modules", "6.1", "kernel", "drivers")

@@ -42,13 +42,15 @@ var identSums = func() (sums [2][256]ICRC) {
 // maskedByte is the offset of the byte of the BTH that the ICRC covers as ones.
 const maskedByte = 4
 
-// maskSums says how a sum of the bytes before a packet has to be changed so that the
-// ICRC covers the masked byte as ones. The index is the value of the masked byte.
+// maskSums has values to add (XOR) to the ICRC of the IP and UDP headers. After that, the
+// ICRC of headers and packet covers the masked byte as ones, whatever its value in the
+// packet. The index is this value.
 var maskSums = func() (sums [256]ICRC) {
 	for value := range sums {
-		// Changing the masked byte has the same effect as changing the register just
-		// before this byte. From the start of the packet to this byte, a CRC multiplies
-		// the register by x eight times a byte. So the change at the start is a quotient.
+		// A change of the masked byte has the same effect on the CRC as a change of the
+		// register just before this byte. For each byte from the start of the packet to
+		// the masked byte, the CRC multiplies the register by x eight times. So the
+		// change is divided by x as often, to get the change at the start of the packet.
 		sums[value] = ICRC(divide(uint32(value^0xff), 8*maskedByte))
 	}
 	return sums

@@ -7,8 +7,10 @@ const (
 	// damage to one byte, Flow.Verify fails or finds an identification that is wrong by
 	// at least 231.
 	identSlack = 200
-	// During idle time, the window gets wider by one for every identIdleStep. So other
-	// flows of the sender's host may use 250 identifications in a millisecond. Arbitrary.
+	// During idle time, the window gets wider by one identification for every
+	// identIdleStep. Other flows of the sender's host may use the same counter of
+	// identifications. This step allows for 250 of their packets in a millisecond.
+	// Arbitrary.
 	identIdleStep = 4 * time.Microsecond
 	// Linux cuts a message into at most this many segments (udp(7), UDP_SEGMENT).
 	maxSegments = 128

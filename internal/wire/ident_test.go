@@ -263,7 +263,8 @@ func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
 	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
 	f.Seal(p, 0)
-	// Wrong bits of the identifications that Verify found.
+	// The slice changes gets the identifications that Verify finds in damaged packets. As
+	// the correct identification is 0, their bits that are set are the wrong bits.
 	errors, changes := 0, []uint16{}
 	damage(p, func() {
 		errors++

@@ -93,8 +93,8 @@ func TestReservedBits(t *testing.T) {
 
 type byteRange struct{ from, to int }
 
-// partlyReserved has the bytes of which some bits are reserved, by attribute and offset.
-// The value has ones in the other bits.
+// partlyReserved lists the bytes in which some bits are reserved and others are not, by
+// attribute and offset. In the value, the reserved bits are 0 and the other bits are 1.
 var partlyReserved = map[wire.Attribute]map[int]byte{
 	wire.AttrREQ: {50: 0xf7, 51: 0xf8, 90: 0xf0, 91: 0x3f, 94: 0xf8, 95: 0xf8},
 	wire.AttrREP: {27: 0xf0},

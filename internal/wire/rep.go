@@ -19,7 +19,7 @@ type REP struct {
 	TargetAckDelay uint8
 	// Failover accepted, 2 bits. It is 0, because there is no path migration.
 	Failover    uint8
-	FlowControl bool  // the sender uses end-to-end flow control
+	FlowControl bool  // true if the sender uses end-to-end flow control
 	RNRRetry    uint8 // RNR retry count for the receiver's queue pair, 3 bits
 	SRQ         bool
 	CAGUID      uint64

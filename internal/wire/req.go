@@ -19,7 +19,7 @@ type REQ struct {
 	// The receiver must answer a CM message within this time. 5 bits.
 	RemoteTimeout uint8
 	Transport     uint8 // transport service, 2 bits: 0 is RC
-	FlowControl   bool  // the sender uses end-to-end flow control
+	FlowControl   bool  // true if the sender uses end-to-end flow control
 	// PSN of the first request from the receiver of the REQ.
 	StartPSN psn.Value
 	// The sender will answer a CM message within this time. 5 bits.

@@ -57,7 +57,8 @@ func packetSamples() []sample {
 	return samples
 }
 
-// The sample bits sets the one-bit fields of the BTH. No other sample sets them.
+// bits is a sample in which the one-bit fields of the BTH are set. They are not set in
+// any other sample.
 var bits = sample{
 	name: "bits", ip6: true, op: wire.SendMiddle, data: "payloads",
 	fill: func(p wire.Packet) {

@@ -16,8 +16,8 @@ func atomicCases() []testCase {
 	}
 }
 
-// cas returns a compare-and-swap of a word in the peer's memory. The old value is stored
-// at the offset in the parameter into.
+// cas returns a compare-and-swap of a word in the peer's memory. The parameter
+// into is an offset in the memory of e, at which the device stores the old value.
 func (e *end) cas(id uint64, peer *end, offset, into int, compare, swap uint64) verbs.SendWR {
 	wr := e.remote(verbs.OpCompareSwap, id, peer, offset, e.sge(into, 8))
 	wr.CompareAdd, wr.Swap = compare, swap

@@ -18,8 +18,8 @@ func queueCases() []testCase {
 	}
 }
 
-// manySends returns n signaled SENDs of 8 bytes. Their ids are consecutive, from the
-// parameter first on.
+// manySends returns n signaled SENDs of 8 bytes. Their ids are consecutive, and the
+// parameter first is the lowest id.
 func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	wrs := make([]verbs.SendWR, n)
 	for i := range wrs {
@@ -28,8 +28,8 @@ func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	return wrs
 }
 
-// manyRecvs returns n receive requests of 8 bytes. Their ids are consecutive, from the
-// parameter first on.
+// manyRecvs returns n receive requests of 8 bytes. Their ids are consecutive, and the
+// parameter first is the lowest id.
 func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {

@@ -72,7 +72,8 @@ func (w *watched) awaitEvent() uint64 {
 	return cookie
 }
 
-// requireNoEvent checks that the channel has no event, and gets none during some turns.
+// requireNoEvent checks several times that the channel has no event. After each check, it
+// polls the rig.
 func (w *watched) requireNoEvent() {
 	w.t.Helper()
 	for range 10 {
@@ -229,7 +230,8 @@ func unacknowledged(r *rig) {
 	r.NoError(w.b.recvs.cq.Close())
 }
 
-// disarm cancels Arm before a completion comes, and afterwards. Then it arms again.
+// disarm calls Disarm before a completion comes, and again when an event is already
+// queued. In both cases the channel must have no event. Then Arm must work again.
 func disarm(r *rig) {
 	w := r.watched()
 	disarmer, ok := w.b.recvs.cq.(verbs.Disarmer)

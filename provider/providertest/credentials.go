@@ -13,8 +13,9 @@ func credentialsCases() []testCase {
 	}
 }
 
-// wantPeer checks that the ID's credentials are this process. If the provider does not
-// support credentials, they must be unknown.
+// wantPeer checks that the ID's credentials are those of this process. Both ends of the
+// connection are in this process. If the provider does not support credentials, they must
+// be unknown.
 func (r *rig) wantPeer(id *cm.ID) {
 	r.t.Helper()
 	c, known := id.Credentials()

@@ -8,9 +8,10 @@ import (
 // A stateSteps moves the queue pairs of a connection through their states, with the
 // attributes of ID.InitQPAttr. Source: rdma_init_qp_attr(3), rdma_establish(3).
 type stateSteps struct {
-	// The passive side calls Accept before it goes to RTR.
+	// True if the passive side calls Accept before it moves its queue pair to RTR.
 	rtrAfterAccept bool
-	// Called before each step. It may change the attributes; may be nil.
+	// Function that is called before each step. It may change the attributes. Nil means
+	// no function.
 	beforeStep func(e *end, attr *verbs.QPAttr)
 	afterStep  func(e *end) // called after each step; may be nil
 }

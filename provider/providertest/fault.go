@@ -149,8 +149,8 @@ func recvFaults() []fault {
 type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
-	read bool // the device may read the memory
-	// Wrong key. Otherwise the bounds or the access rights are wrong.
+	read bool // true if the device may read the memory
+	// True if the key is wrong. If false, the bounds or the access rights are wrong.
 	key bool
 }
 

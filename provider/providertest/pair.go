@@ -154,7 +154,8 @@ func (r *rig) newEnd(pl *plan) *end {
 	r.t.Helper()
 	e := &end{r: r, sends: pl.sends, recvs: pl.recvs}
 	e.mr = r.alloc(r.pd, pl.memory, pl.access)
-	// Twice the plan, because a QP may be longer than requested.
+	// The CQ has more than twice the planned depth, because the device may make the queues
+	// of the QP longer than requested.
 	attr := verbs.CQAttr{Depth: 2*pl.caps.MaxSendWR + 32, Vector: pl.vector, Channel: pl.channel, Cookie: 1}
 	if e.sends == nil {
 		e.sends = r.newQueue(attr)

@@ -14,7 +14,7 @@ type queue struct {
 	vector int
 	// polled completions, oldest first
 	wcs    []verbs.WC
-	paused bool // rig.turn must not poll the CQ
+	paused bool // true if rig.turn must not poll the CQ
 }
 
 // newCQ creates a CQ that rig.turn does not poll.

@@ -22,7 +22,8 @@ func (c *shmConn) transmit() {
 		c.p.receive()
 	}
 	if len(c.p.regions.byKey) > 0 && c.q.outstanding() {
-		// When earlier requests have completed, the next request can be executed directly.
+		// This side can execute a request itself in mapped memory of the peer, but only if
+		// no earlier request is outstanding.
 		c.p.takeAcks()
 		c.confirm(c.acked())
 	}
@@ -180,7 +181,7 @@ func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) 
 	}
 }
 
-// frameOf has the operation in a slot for each opcode of a request.
+// frameOf maps the opcode of a request to the operation that is written in its slots.
 var frameOf = [...]fragment.Op{
 	verbs.OpWrite:       fragment.Write,
 	verbs.OpWriteImm:    fragment.Write,
@@ -241,8 +242,9 @@ func (c *shmConn) confirm(seq uint64) {
 	}
 }
 
-// continueAfterAcks is called when the requests of an entry in sent.awaited were
-// executed. It continues after waitsForOutstanding.
+// continueAfterAcks is called when the peer has executed the requests for which an entry
+// in sent.awaited waits. If a READ has waited for these requests, continueAfterAcks sends
+// the READ and later requests; see waitsForOutstanding.
 func (c *shmConn) continueAfterAcks() {
 	if c.awaitsAcks {
 		c.awaitsAcks = false

@@ -39,9 +39,10 @@ func (p *shmPeer) armDoorbell() bool {
 
 // reserveRing makes sure that the doorbell's socket has room for one more byte. The peer
 // writes at most one byte after each call of armDoorbell. reserveRing reads the bytes
-// when there may be as many as doorbellBuf has. Before that they do no harm, because with
-// EPOLLET epoll reports only new bytes (epoll(7)). If a descriptor of a region may come
-// with the bytes, reserveRing does not read them.
+// only when there may be enough of them to fill doorbellBuf. Fewer unread bytes do no
+// harm, because with EPOLLET epoll reports only new bytes (epoll(7)). The peer sends the
+// descriptor of a region with such a byte. While this side waits for a descriptor,
+// reserveRing reads nothing.
 func (p *shmPeer) reserveRing() {
 	if p.pendingRings++; p.pendingRings >= len(p.shard.doorbellBuf) && p.regions.asked == 0 {
 		p.pendingRings = 0

@@ -87,9 +87,9 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeLeastRecentlyUsed removes one destination, if possible an idle one. The
-// destination except always stays. If there is no other destination,
-// removeLeastRecentlyUsed returns false.
+// removeLeastRecentlyUsed removes one destination, if possible an idle one. It never
+// removes the destination that the parameter except names. If there is no other
+// destination, removeLeastRecentlyUsed returns false.
 func (u *udLocal) removeLeastRecentlyUsed(except *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {

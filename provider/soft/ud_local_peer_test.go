@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram to a sink. Its low 9 bits choose the
-// memory of the payload; see numberedDatagram.
+// lastNumber is the number of the last datagram to a sink. The low 9 bits of a number
+// select the part of the memory region that has the payload; see numberedDatagram.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is the number of receive buffers of a sink.
@@ -102,8 +102,9 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// A sender without free descriptors closes a connection to reach a new destination. If
-// there is none to close, the sender drops and counts the datagram.
+// If a sender has no free descriptor for a new destination, it closes the connection to
+// another destination. If there is none to close, the sender drops and counts the
+// datagram.
 func TestDatagramDestsOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "datagram-dest-full", "")
 	require.Equal(t, "done", line())

@@ -4,8 +4,8 @@ package soft
 
 import "encoding/binary"
 
-// A packetQueue is a FIFO queue of packets in one piece of memory. Each packet follows
-// its length (4 bytes). The zero value is empty.
+// A packetQueue is a FIFO queue of packets in one piece of memory. A length field of 4
+// bytes precedes each packet. The zero value is empty.
 type packetQueue struct {
 	buf   []byte // length (32 bits), packet, length (32 bits), packet, ...
 	head  int    // offset in buf at which the first packet begins, with its length
@@ -25,7 +25,8 @@ func (q *packetQueue) size() int { return len(q.buf) - q.head }
 
 // push adds a copy of a packet, and returns its size in the queue.
 func (q *packetQueue) push(b []byte) int {
-	// More bytes were popped since the last move than are moved now.
+	// The move is worth its cost, because more than half of the buffer is free. So fewer
+	// bytes are moved than were popped since the last move.
 	if q.head > len(q.buf)/2 {
 		q.buf = append(q.buf[:0], q.buf[q.head:]...)
 		q.head = 0

@@ -54,9 +54,9 @@ func (u *udLocal) accept() bool {
 		return true
 	}
 	if resource.NoDescriptors(err) {
-		// The connection stays in the backlog, so the listening socket stays readable.
-		// While epoll watches a readable socket, the owner can not sleep. So epoll stops
-		// watching it.
+		// The connection stays in the backlog, so the listening socket stays readable. If
+		// epoll watched this socket, each epoll_wait would return at once. So the socket
+		// is removed from epoll until acceptTimer fires.
 		u.q.shard.epoll.Remove(u.listener)
 		u.acceptTimer.start(acceptRetry)
 	}
@@ -123,8 +123,8 @@ func (u *udLocal) fillSpare(newUser uint32) bool {
 	return u.q.dev.spare.Fill()
 }
 
-// closeLeastRecentlyUsed closes the connection of a user that was idle for the longest
-// time. It returns false if the user has no connection.
+// closeLeastRecentlyUsed closes one connection of a user: the one that was idle for the
+// longest time. It returns false if the user has no connection.
 func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 	var idlest *udLocalSource
 	for _, src := range u.sources {

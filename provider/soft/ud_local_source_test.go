@@ -203,7 +203,7 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cmd := peerproc.Command("datagram-full", "")
-	cmd.SysProcAttr = nil // With nil, the peer runs as root, like this process.
+	cmd.SysProcAttr = nil // If SysProcAttr is nil, the peer runs as root, like this process.
 	line, kill := peerproc.Run(t, cmd)
 	var num uint32
 	_, err := fmt.Sscan(line(), &num)

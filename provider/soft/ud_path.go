@@ -129,8 +129,8 @@ func (*udPath) awaitsNotices(*shm.End) bool { return false }
 // consumeArrived implements path. It does nothing, because UD has no incomplete messages.
 func (*udPath) consumeArrived() {}
 
-// accessSource implements path. UD has no remote keys, so there are no access errors to
-// blame on a source.
+// accessSource implements path. UD has no remote keys, so a peer can not cause access
+// errors, and there is no source to count them for.
 func (p *udPath) accessSource() (access.Source, bool) { return access.Source{}, false }
 
 // stopResponding implements path. It does nothing, because UD has no responses.
@@ -140,7 +140,7 @@ func (p *udPath) stopResponding() {}
 // buffers.
 func (p *udPath) receivesPosted() {}
 
-// rebind implements path. It does not take the end, because UD has no connections.
+// rebind implements path. It leaves the End to the caller, because UD has no connections.
 func (*udPath) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
 
 // attributesChanged implements path.

@@ -21,7 +21,7 @@ func TestReactorImmediates(t *testing.T) {
 	require.Equal(t, immediates, s.count)
 }
 
-// immediates is the number of WRITEs. It is more than the receive queue has places.
+// immediates is the number of WRITEs. The receive queue has fewer places.
 const immediates = 1000
 
 // An immediatesSide is the Handler of one side of TestReactorImmediates.
@@ -57,8 +57,8 @@ func (s *immediatesSide) OnMessage(c *reactor.Conn, m reactor.Message) {
 	}
 }
 
-// OnWritable sends WRITEs until the send queue is full. The WRITE with the number n
-// writes byte n of the memory, or nothing.
+// OnWritable sends WRITEs until the send queue is full. If n is even, WRITE n is
+// empty. Otherwise it writes byte n of the memory.
 func (s *immediatesSide) OnWritable(c *reactor.Conn) {
 	for ; s.count < immediates; s.count++ {
 		var err error

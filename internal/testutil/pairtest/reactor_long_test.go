@@ -10,9 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestReactorLong sends messages of many lengths in each way that package reactor has.
-// The passive side sends them back, and the active side receives the long ones in each
-// way. Another process runs the other side.
+// TestReactorLong sends messages of many lengths: as copies, in leased buffers, and from
+// memory of a region. The passive side sends them back. The active side receives the long
+// ones in buffers, in memory of a region, and in parts. Another process runs the other
+// side.
 func TestReactorLong(t *testing.T) {
 	s := &longSide{reactorSide: newReactorSide(t), want: make([]byte, longest)}
 	s.run(s, &reactor.Config{MaxLongMessage: longest, LongConnBytes: 2 * longest}, nil, func(e *reactor.Engine) {
@@ -30,11 +31,12 @@ func TestReactorLong(t *testing.T) {
 
 const (
 	longest    = 4 << 20
-	longOnWay  = 3   // number of messages on the way at a time
+	longOnWay  = 3   // largest number of messages that were sent and have not come back yet
 	longImmAdd = 100 // difference between the immediate data and the number of a message
 )
 
-// longLengths are the lengths of the messages. Neighbours are sent in different ways.
+// longLengths are the lengths of the messages. Consecutive messages are sent in
+// different ways.
 var longLengths = []int{
 	1, 4096, 4097, 10, 8192, 100_000, 256 << 10, 256<<10 + 1, 0, 1 << 20, 3<<20 + 7, longest, 5,
 	longest, 8, 3 << 20, 70_000, longest - 1, 2 << 20, 1<<20 + 1, 300_000, 64,
@@ -44,9 +46,9 @@ var longLengths = []int{
 type longSide struct {
 	reactorSide
 	source, target *reactor.Region
-	sent, received int    // numbers of messages
+	sent, received int    // numbers of messages that were sent and received so far
 	want           []byte // room for the expected bytes of a message
-	parts          []byte // bytes of the parts of the present message
+	parts          []byte // bytes of the parts of the present message, so far
 }
 
 // expected returns the bytes of a message.
@@ -63,7 +65,7 @@ func (s *longSide) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// send sends messages until longOnWay are on the way.
+// send sends messages until longOnWay of them have not come back yet.
 func (s *longSide) send(c *reactor.Conn) {
 	for s.sent < len(longLengths) && s.sent-s.received < longOnWay {
 		s.check(c, s.sendOne(c))
@@ -72,7 +74,8 @@ func (s *longSide) send(c *reactor.Conn) {
 }
 
 // sendOne sends the next message: a copy, a leased buffer, or memory of a region in two
-// pieces. At most one of the messages on the way uses the region.
+// pieces. Only every third message uses the region, so at most one of longOnWay messages
+// in a row uses it.
 func (s *longSide) sendOne(c *reactor.Conn) error {
 	data, o := s.expected(s.sent), reactor.SendOptions{HasImm: s.sent%2 == 0}
 	if o.HasImm {
@@ -95,7 +98,9 @@ func (s *longSide) sendOne(c *reactor.Conn) error {
 	return c.SendV([]reactor.Piece{{Region: s.source, Length: half}, {Region: s.source, Offset: half, Length: n - half}}, o)
 }
 
-// OnLongMessage chooses another way for each of three messages in a row.
+// OnLongMessage chooses how a message is received. On the active side, the number of the
+// message decides between a buffer, memory of a region, and parts. The passive side
+// always uses a buffer.
 func (s *longSide) OnLongMessage(c *reactor.Conn, m *reactor.LongMessage) {
 	switch {
 	case s.passive:

@@ -35,11 +35,12 @@ func newReactorSide(t *testing.T) reactorSide {
 }
 
 // run makes a connection to the other side, and waits until it has ended. The parameter h
-// is the Handler of the test. The functions prepare and finish are called with the Engine
-// before it starts and after the connection has ended.
+// is the Handler of the test. The function prepare is called before the Engine starts,
+// and finish is called after the connection has ended.
 //
-// The passive side then waits for SIGINT. If its last answer was lost, the active side
-// repeats its message, and gets the answer again.
+// The passive side waits for SIGINT before it stops. Its last answer to the active side
+// may be lost. Then the active side repeats its message, and the passive side can still
+// answer it.
 func (s *reactorSide) run(h reactor.Handler, cfg *reactor.Config, o *reactor.ListenOptions, prepare, finish func(*reactor.Engine)) {
 	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Vectors: 1, Addr: s.addr.Addr()})
 	require.NoError(s.t, err)

@@ -10,9 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestReactorSpeed prints the rate of long messages beside that of WRITEs of the same
-// memory. The active side sends both in turn. Another process runs the other side. In the
-// first round the memory is used for the first time.
+// TestReactorSpeed measures and prints the rates of long messages and of WRITEs. In each
+// round, the active side first sends messages, and then WRITEs of the same memory.
+// Nothing has used the memory before the first round, so this round may be slower.
+// Another process runs the other side.
 func TestReactorSpeed(t *testing.T) {
 	s := &speedSide{reactorSide: newReactorSide(t)}
 	s.run(s, &reactor.Config{MaxLongMessage: speedSize, LongConnBytes: 2 * speedSize, Idle: reactor.IdleBusy}, nil, func(e *reactor.Engine) {
@@ -33,12 +34,13 @@ const (
 // parts: in parts with even numbers the active side sends messages, in the others WRITEs.
 type speedSide struct {
 	reactorSide
-	memory          *reactor.Region
-	to              reactor.Remote // memory of the passive side
-	part            int
-	posted, ended   int // numbers of messages or WRITEs in this part
+	memory *reactor.Region
+	to     reactor.Remote // memory of the passive side
+	part   int
+	// numbers of messages or WRITEs that were posted and completed in this part
+	posted, ended   int
 	began           time.Time
-	secondsMessages float64 // duration of the part before
+	secondsMessages float64 // duration of the last part with messages
 }
 
 // OnOpen sends the address of the memory of the passive side.
@@ -56,7 +58,8 @@ func (s *speedSide) OnMessage(c *reactor.Conn, m reactor.Message) {
 	}
 }
 
-// post posts messages or WRITEs, of which 32 MiB or 16 MiB may be on the way.
+// post posts messages or WRITEs of the present part. It stops when 32 MiB of messages or
+// 16 MiB of WRITEs are outstanding.
 func (s *speedSide) post(c *reactor.Conn) {
 	size, onWay := speedSize, 2
 	if s.part%2 == 1 {

@@ -9,10 +9,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestReactorWindows shows memory to a peer, with the windows of package reactor. The
-// passive side shows a part of a region and sends the key. The active side reads the
-// part, writes to it, and gives the key back with a message. Every third key is hidden
-// by the passive side instead. Another process runs the other side.
+// TestReactorWindows tests Conn.Show and Conn.Hide, which bind and invalidate memory
+// windows. In each round, the passive side shows a region and sends the key. The active
+// side reads the region, writes to it, and sends a message. The message invalidates the
+// key, except in every third round. In these rounds, the passive side invalidates the key
+// with Hide. Another process runs the other side.
 func TestReactorWindows(t *testing.T) {
 	s := &windowSide{reactorSide: newReactorSide(t)}
 	s.run(s, nil, nil, func(e *reactor.Engine) {

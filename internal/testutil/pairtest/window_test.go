@@ -10,7 +10,8 @@ func windowScenarios() []scenario {
 	return []scenario{bothLead("windows", defaultParams(), showWindows, useWindows)}
 }
 
-// windowRounds is how often a window is bound. Windows have 256 keys.
+// windowRounds is how often a window is bound. Each time, the window gets the next of its
+// 256 keys. After the last key, the first one is used again.
 const windowRounds = 300
 
 // windowSize is the size of each window in bytes. With a path MTU of 1024, it needs
