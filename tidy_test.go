@@ -111,10 +111,11 @@ var public = []string{"verbs", "poller", "cq", "cm", "reactor", "stream", "provi
 
 // For each package, more packages that its tests may import.
 var testArrows = map[string][]string{
-	".":       slices.Concat(public, testSupport),
-	"*":       testSupport,
-	"reactor": slices.Concat([]string{"provider/soft"}, testSupport),
-	"stream":  slices.Concat([]string{"provider/soft"}, testSupport),
+	".":                     slices.Concat(public, testSupport),
+	"*":                     testSupport,
+	"reactor":               slices.Concat([]string{"provider/soft"}, testSupport),
+	"stream":                slices.Concat([]string{"provider/soft"}, testSupport),
+	"stream/internal/turns": slices.Concat([]string{"provider/soft"}, testSupport),
 
 	"examples/nvmeof/target": {"examples/nvmeof/initiator", "provider/soft"},
 	"examples/kvread/client": {"internal/testutil/leak", "provider/soft"},

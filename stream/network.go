@@ -31,11 +31,12 @@ type Network struct {
 
 // A NetworkConfig configures a Network. The zero value means the defaults.
 type NetworkConfig struct {
+	// Buffers are the sizes of the buffers of each connection. Zero means 512 KiB.
 	Buffers Buffers
-	// SpinBudget is how long a Read polls the loop before it sleeps. Polling makes round
-	// trips much shorter, but it uses a processor. Read does not poll while other
-	// goroutines sleep until data arrives. Zero means 50 µs. Negative means that Read
-	// sleeps at once.
+	// SpinBudget is how long a Read or Write that must wait polls the loop before it
+	// sleeps. Polling makes round trips much shorter, but it uses a processor. A goroutine
+	// does not poll while others sleep until data arrives. It polls shorter when polling
+	// has not helped before. Zero means 200 µs. Negative means no polling.
 	SpinBudget time.Duration
 	// LocalAddr is the address from which Dial connects. The zero value means that the
 	// provider chooses it.
@@ -52,7 +53,8 @@ type NetworkConfig struct {
 }
 
 const (
-	defaultSpinBudget   = 50 * time.Microsecond
+	defaultSpinBudget   = 200 * time.Microsecond
+	defaultConnBuffer   = 512 << 10
 	defaultBacklog      = 128
 	defaultCloseTimeout = 5 * time.Second
 	defaultInFlight     = 256
@@ -85,6 +87,8 @@ func New(p cm.Provider, cfg *NetworkConfig) (*Network, error) {
 
 // setDefaults replaces zero values by the defaults, and checks the others.
 func (c *NetworkConfig) setDefaults() (err error) {
+	c.Buffers.Receive = orDefault(c.Buffers.Receive, defaultConnBuffer)
+	c.Buffers.Send = orDefault(c.Buffers.Send, defaultConnBuffer)
 	if c.Buffers, err = c.Buffers.withDefaults(); err != nil {
 		return err
 	}

@@ -1,0 +1,231 @@
+package stream_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/stream"
+)
+
+// newNetwork makes a Network with a device of its own.
+func newNetwork(t testing.TB, p path, cfg stream.NetworkConfig) *stream.Network {
+	p.soft.Vectors = 1
+	device, err := soft.Open(&p.soft)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, device.Close()) })
+	cfg.LocalAddr = p.client.Addr()
+	n, err := stream.New(device, &cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.Close()) })
+	return n
+}
+
+// connPair opens a connection between two Networks.
+func connPair(t testing.TB, p path, cfg stream.NetworkConfig) (client, server *stream.Conn) {
+	ln, err := newNetwork(t, path{soft: p.soft}, cfg).Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	c1, err := newNetwork(t, p, cfg).Dial("tcp", ln.Addr().String())
+	require.NoError(t, err)
+	c2, err := ln.Accept()
+	require.NoError(t, err)
+	return c1.(*stream.Conn), c2.(*stream.Conn)
+}
+
+// TestConnCopies checks ReadFrom, WriteTo and net.Buffers with more bytes than fit into
+// the buffers, and the half-closed connection.
+func TestConnCopies(t *testing.T) {
+	onPaths(t, func(t *testing.T, p path) {
+		client, server := connPair(t, p, stream.NetworkConfig{Buffers: stream.Buffers{Receive: 30_000, Send: 10_000}})
+		_, all := newSender(t, 3, 1<<20)
+		go func() {
+			n, err := io.Copy(server, server) // WriteTo
+			require.Equal(t, int64(len(all)), n)
+			require.NoError(t, errors.Join(err, server.CloseWrite()))
+		}()
+		go func() {
+			buffers := net.Buffers{all[:100], all[100:5000], all[5000:100_000]}
+			_, err := buffers.WriteTo(client)
+			require.NoError(t, err)
+			n, err := client.ReadFrom(bytes.NewReader(all[100_000:]))
+			require.Equal(t, int64(len(all)-100_000), n)
+			require.NoError(t, errors.Join(err, client.CloseWrite()))
+		}()
+		got, err := io.ReadAll(client)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(all, got))
+		require.NoError(t, client.Close())
+		require.NoError(t, server.Close())
+	})
+}
+
+// TestConnErrors checks that the errors of a Conn match those of package net.
+func TestConnErrors(t *testing.T) {
+	client, server := connPair(t, path{}, stream.NetworkConfig{})
+	b := make([]byte, 10)
+	var op *net.OpError
+
+	require.NoError(t, client.SetReadDeadline(time.Now()))
+	_, err := client.Read(b)
+	require.ErrorAs(t, err, &op)
+	require.True(t, op.Timeout() && op.Temporary())
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.Equal(t, "read rdma "+client.LocalAddr().String()+"->"+server.LocalAddr().String()+": i/o timeout", err.Error())
+
+	_, err = server.Write([]byte("unread"))
+	require.NoError(t, err)
+	require.NoError(t, server.Close())
+	require.ErrorIs(t, server.Close(), net.ErrClosed)
+	require.ErrorIs(t, server.SetDeadline(time.Time{}), net.ErrClosed)
+	_, err = server.Read(b)
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = server.Write(b)
+	require.ErrorIs(t, err, net.ErrClosed)
+
+	require.NoError(t, client.SetReadDeadline(time.Time{}))
+	got, err := io.ReadAll(client)
+	require.NoError(t, err)
+	require.Equal(t, "unread", string(got))
+	_, err = client.Write(b)
+	require.ErrorIs(t, err, syscall.EPIPE)
+	require.NoError(t, client.Close())
+}
+
+// TestConnReset checks that bytes that had arrived can be read after the connection was
+// reset, and that the error after them matches syscall.ECONNRESET.
+func TestConnReset(t *testing.T) {
+	ln, err := newNetwork(t, path{}, stream.NetworkConfig{}).Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := ln.Addr().(stream.Addr).AddrPort
+	l := newLoop(t, path{}, nil)
+	var dialed *stream.Stream
+	require.NoError(t, stream.Dial(l.Engine(), addr, &hooks{open: func(s *stream.Stream) { dialed = s }}, nil))
+	e := &pair{client: l, server: l}
+	e.drive(t, func() bool { return dialed != nil })
+	write(t, dialed, "the last words")
+	e.drive(t, func() bool { return dialed.Conn().Stats().Confirmed > 0 || dialed.Conn().InFlight() == 0 })
+	server, err := ln.Accept()
+	require.NoError(t, err)
+	b := make([]byte, 3)
+	_, err = io.ReadFull(server, b)
+	require.NoError(t, err)
+	require.NoError(t, dialed.Abort(nil))
+	e.drive(t, func() bool { return dialed.Conn().State() == reactor.StateClosed })
+	got, err := io.ReadAll(server)
+	require.Equal(t, " last words", string(got))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	_, err = server.Write(b)
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	require.ErrorIs(t, server.Close(), syscall.ECONNRESET)
+}
+
+// TestCloseTimeout checks that Close does not wait for ever for a peer that confirms
+// nothing, and returns an error.
+func TestCloseTimeout(t *testing.T) {
+	ln, err := newNetwork(t, path{}, stream.NetworkConfig{CloseTimeout: time.Millisecond}).Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := newLoop(t, path{}, nil) // The loop stops after the connection is open.
+	var dialed *stream.Stream
+	require.NoError(t, stream.Dial(l.Engine(), ln.Addr().(stream.Addr).AddrPort, &hooks{open: func(s *stream.Stream) { dialed = s }}, nil))
+	(&pair{client: l, server: l}).drive(t, func() bool { return dialed != nil })
+	server, err := ln.Accept()
+	require.NoError(t, err)
+	_, err = server.Write(make([]byte, 1000))
+	require.NoError(t, err)
+	require.Error(t, server.Close())
+}
+
+// TestDialErrors checks the errors of Dial, and that a canceled Dial ends at once.
+func TestDialErrors(t *testing.T) {
+	n := newNetwork(t, path{}, stream.NetworkConfig{})
+	var op *net.OpError
+	_, err := n.Dial("udp", "127.0.0.1:1")
+	require.ErrorAs(t, err, &op)
+	require.ErrorContains(t, err, "unknown network udp")
+	_, err = n.Dial("tcp", "127.0.0.1")
+	require.ErrorContains(t, err, "missing port")
+	_, err = n.Dial("tcp", "127.0.0.1:1")
+	var dial *reactor.DialError
+	require.ErrorAs(t, err, &dial)
+
+	// A listener of package reactor that never answers.
+	server := newLoop(t, path{}, nil)
+	ln, err := server.Engine().Listen(loopback, nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(time.Millisecond, cancel)
+	_, err = n.DialContext(ctx, "tcp", ln.Addr().String())
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestBacklog checks that a Listener rejects requests when as many connections as
+// NetworkConfig.Backlog wait for Accept, and that Close ends Accept and these
+// connections.
+func TestBacklog(t *testing.T) {
+	server := newNetwork(t, path{}, stream.NetworkConfig{Backlog: 2})
+	ln, err := server.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	client := newNetwork(t, path{}, stream.NetworkConfig{})
+	dial := func() (net.Conn, error) { return client.Dial("tcp", ln.Addr().String()) }
+	c, err := dial()
+	require.NoError(t, err)
+	_, err = dial()
+	require.NoError(t, err)
+	_, err = dial()
+	require.ErrorContains(t, err, "refused by the application")
+	_, err = ln.Accept()
+	require.NoError(t, err)
+	third, err := dial()
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
+	require.ErrorIs(t, ln.Close(), net.ErrClosed)
+	_, err = ln.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = third.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err)
+	_, err = c.Write([]byte("the accepted connection stays open"))
+	require.NoError(t, err)
+}
+
+// TestNetworkClose checks that Close of a Network ends the calls that wait.
+func TestNetworkClose(t *testing.T) {
+	server := newNetwork(t, path{}, stream.NetworkConfig{})
+	ln, err := server.Listen("tcp", ":0")
+	require.NoError(t, err)
+	client := newNetwork(t, path{}, stream.NetworkConfig{})
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	require.NoError(t, err)
+	c, err := client.Dial("tcp", ":"+port)
+	require.NoError(t, err)
+	accepted, err := ln.Accept()
+	require.NoError(t, err)
+	ended := make(chan error, 2)
+	go func() {
+		_, err := ln.Accept()
+		ended <- err
+	}()
+	go func() {
+		_, err := accepted.Read(make([]byte, 1))
+		ended <- err
+	}()
+	require.NoError(t, server.Close())
+	require.NoError(t, server.Close())
+	require.ErrorIs(t, <-ended, net.ErrClosed)
+	require.ErrorIs(t, <-ended, net.ErrClosed)
+	_, err = c.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err)
+	_, err = server.Dial("tcp", ln.Addr().String())
+	require.Error(t, err)
+	_, err = server.Listen("tcp", ":0")
+	require.Error(t, err)
+}
