@@ -38,8 +38,9 @@ type datagrams struct {
 	slot int
 }
 
-// lookup creates both queue pairs on IDs. End a finds end b's queue pair by its port.
-// Source: rdma_connect(3), RDMA_PS_UDP.
+// lookup creates both queue pairs on IDs. End a sends a request to the port of end b's
+// listener. The answer has the number and Q_Key of end b's queue pair. Source:
+// rdma_connect(3), RDMA_PS_UDP.
 func (r *rig) lookup() *datagrams {
 	r.t.Helper()
 	a, b := r.plans()
@@ -169,8 +170,9 @@ func udBare(r *rig) {
 	}
 }
 
-// marker sends a datagram, which must arrive in the receive buffer recvID. Datagrams
-// arrive in order, so an earlier one can not arrive later.
+// marker sends a datagram. It must arrive in the receive buffer recvID, and no other
+// datagram may arrive. Datagrams arrive in order, so a datagram that was sent before the
+// marker can not arrive after it.
 func (d *datagrams) marker(recvID uint64) {
 	d.t.Helper()
 	d.a.post(d.datagram(99, d.a.sge(0, 8)))

@@ -40,14 +40,15 @@ const (
 	// PayloadKey is a LocalProtection by a SEND or WRITE with a wrong key. Some devices
 	// return a different status.
 	PayloadKey Violation = "local key of a payload"
-	// WindowBounds is a RemoteAccess beside a memory window, but in its region.
+	// WindowBounds is a RemoteAccess with the key of a memory window. The request accesses
+	// memory outside the window, but inside the memory region of the window.
 	WindowBounds Violation = "remote memory beside the window"
 	// BindNotAllowed means that a memory window can not be bound; see verbs.MW. The request
 	// completes with "memory window bind error". The responder notices nothing.
 	BindNotAllowed Violation = "bind not allowed"
-	// LocalInvalidation means that a local invalidation names a key that is not of a window
-	// of the queue pair. The request completes with "local QP operation error". The
-	// responder notices nothing.
+	// LocalInvalidation means that a local invalidation names a key, but no memory window
+	// with this key is bound to the queue pair. The request completes with "local QP
+	// operation error". The responder notices nothing.
 	LocalInvalidation Violation = "key not of an own window"
 	// RemoteInvalidation means that a SEND with invalidate names a key that is not the key
 	// of a memory window of the responder. The request completes with "remote access error",
@@ -60,7 +61,8 @@ const (
 	RemoteOtherQP Violation = "window of another queue pair of the responder"
 	// BindRepeated means that a device retransmits the request before a bind. This is no
 	// violation. But some devices execute the bind a second time. After that, no request of
-	// the queue pair completes, and the outcome has the status StatusWRFlushErr.
+	// the queue pair completes until the queue pair is moved to ERROR. For such a device,
+	// Outcome.Requester is StatusWRFlushErr.
 	BindRepeated Violation = "bind after a repeated request"
 )
 

@@ -2,8 +2,8 @@ package providertest
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// windowPlans lets windows be bound to the memory of both ends. End b's memory has no
-// remote rights, so its peer can use it through windows only.
+// windowPlans allows memory windows in the memory of both ends. End b's memory has no
+// remote rights, so end a can access it only through a window.
 func windowPlans(a, b *plan) {
 	a.access |= verbs.AccessMWBind
 	b.access = verbs.AccessLocalWrite | verbs.AccessMWBind
@@ -12,7 +12,8 @@ func windowPlans(a, b *plan) {
 // remoteRights are the rights that a window can have.
 const remoteRights = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 
-// Window of the tests, in the memory of an end.
+// windowAt and windowLen are the offset and the length in bytes of the memory to which
+// most tests bind a window.
 const windowAt, windowLen = 8192, 4096
 
 func windowCases() []testCase {
@@ -69,15 +70,16 @@ func sendInv(id uint64, key uint32, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{ID: id, Opcode: verbs.OpSendInv, Flags: verbs.SendSignaled, RKey: key, SGEs: sges}
 }
 
-// through returns a request of end e for memory of its peer, with the key of a window.
+// through returns a request with which end e accesses memory of its peer. The request
+// uses the key of the window w.
 func (e *end) through(w verbs.MW, op verbs.Opcode, id uint64, peer *end, offset int, sges ...verbs.SGE) verbs.SendWR {
 	wr := e.remote(op, id, peer, offset, sges...)
 	wr.RKey = w.RKey()
 	return wr
 }
 
-// windowOperations uses windows for all one-sided operations, on the whole window and on
-// memory of several packets.
+// windowOperations uses windows for WRITEs, READs and atomics. The WRITE and the READs
+// cover a whole window, which is longer than a packet.
 func windowOperations(r *rig) {
 	p := r.pair(windowPlans)
 	w := p.b.newWindow(windowAt, 100000, verbs.AccessRemoteRead|verbs.AccessRemoteWrite)
@@ -137,7 +139,8 @@ func (q *queue) cleared() verbs.WC {
 	return wc
 }
 
-// windowCompletesLast posts a bind after SENDs that have no completion.
+// windowCompletesLast posts an unsignaled SEND, a bind and a local invalidation. The SEND
+// must have no completion, and the other two requests must complete in order.
 func windowCompletesLast(r *rig) {
 	p := r.pair(windowPlans)
 	w := p.a.allocMW()

@@ -96,7 +96,8 @@ func (i *id) ResolveRoute(timeout time.Duration) error {
 // errLoopback is the error for a loopback address; see verbs.Caps.LoopbackAddrs.
 var errLoopback = errors.Join(cm.ErrAddrNotAvailable, errors.New("no RDMA device has a loopback address"))
 
-// milliseconds rounds up, because librdmacm does not accept 0.
+// milliseconds converts a duration to milliseconds. It rounds up, because librdmacm does
+// not accept 0.
 func milliseconds(d time.Duration) C.int {
 	return C.int((d + time.Millisecond - 1) / time.Millisecond)
 }

@@ -125,8 +125,8 @@ func TestLookupRefused(t *testing.T) {
 	r.True(refused.ByApplication)
 }
 
-// librdmacm can send only its own Q_Key for a queue pair that was not created on the ID.
-// So Accept must refuse another Q_Key.
+// If a queue pair was not created on the ID, librdmacm can send only cm.DefaultQKey to
+// the peer. So Accept must refuse every other Q_Key.
 func TestLookupWithoutQP(t *testing.T) {
 	r := newRig(t)
 	a, request := r.request(r.listen(cm.UDP, r.addr), nil)

@@ -24,8 +24,9 @@ type compChannel struct {
 	arms atomic.Int64
 
 	guard // lock for the fields drained and c
-	// drained is true if the previous Next returned the last event that was expected.
-	// The next call of Next then needs no system call.
+	// drained is true if the previous call of Next returned an event, and the events of all
+	// calls of Arm were then fetched. The next call of Next needs no system call, unless Arm
+	// was called in between.
 	drained bool
 	c       *C.struct_ibv_comp_channel
 	fd      int

@@ -130,7 +130,7 @@ type device struct {
 	name     string
 	attr     verbs.DeviceAttr
 	caps     verbs.Caps
-	rxe      bool // The device is Soft-RoCE; see rxe.go.
+	rxe      bool // true if the device is rxe (Soft-RoCE); see rxe.go
 	gidTable int  // number of GIDs that the tables of all ports can hold
 
 	queues  registry

@@ -24,7 +24,7 @@ type cq struct {
 	// events that were fetched and are not acknowledged yet
 	unacked atomic.Int64
 	arms    atomic.Int64 // calls of Arm whose event was not fetched yet
-	broken  atomic.Bool  // The device has reported an overrun.
+	broken  atomic.Bool  // true once the device has reported an overrun
 
 	guard // lock for the fields below
 	c     *C.struct_ibv_cq

@@ -40,8 +40,10 @@ func open(t *testing.T) cm.Provider {
 //
 //   - It checks an access to a window against the bounds of the region.
 //   - It does not compare the queue pair of a window when a key is invalidated.
-//   - It has acknowledged a SEND when it finds that the key can not be invalidated.
-//   - It executes a bind again when it repeats the requests before it.
+//   - It acknowledges a SEND with invalidate before it checks whether the key can be
+//     invalidated.
+//   - When it retransmits requests that were posted before a bind, it executes the bind
+//     again.
 func rxe() map[providertest.Violation]providertest.Outcome {
 	return map[providertest.Violation]providertest.Outcome{
 		providertest.RecvTooShort:     {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},

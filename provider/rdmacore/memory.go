@@ -190,7 +190,7 @@ func (m *mr) Close() error {
 }
 
 // deregister ends the registration. If windows are bound to the region, some devices
-// report EINVAL instead of EBUSY.
+// report EINVAL instead of EBUSY. The error then wraps verbs.ErrBusy too.
 func (m *mr) deregister() error {
 	err := verbsError("close MR", int32(C.ibv_dereg_mr(m.c)))
 	if m.access&verbs.AccessMWBind != 0 && errors.Is(err, unix.EINVAL) {

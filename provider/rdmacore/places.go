@@ -2,9 +2,9 @@
 
 package rdmacore
 
-// orderedPlaces are the places of a send queue. Requests complete in order, so a
-// completion also frees the places of unsignaled requests before it (IBTA vol. 1,
-// 10.8.5.1).
+// orderedPlaces are the places of a send queue. The queue has one place for each request
+// that it can hold. Requests complete in order, so a completion also frees the places of
+// unsignaled requests before it (IBTA vol. 1, 10.8.5.1).
 type orderedPlaces struct {
 	// The caller's ID for the request in each place. The length is a power of two, and
 	// at least limit.

@@ -28,11 +28,11 @@ type qp struct {
 	last   atomic.Uint32 // the last known state; see lastState
 	sends  sendQueue
 	recvs  recvQueue
-	// windows are the windows that this queue pair was the last one to bind. Some of them
-	// may be free again.
+	// windows are the memory windows whose last bind was posted to this queue pair. Some of
+	// them may no longer be bound.
 	windows map[*mw]struct{}
 
-	registered bool // The registry has both queues.
+	registered bool // true while the registry has both queues
 }
 
 // CreateQP creates a queue pair.

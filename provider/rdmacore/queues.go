@@ -38,7 +38,8 @@ type sendQueue struct {
 
 	guard  // lock for the fields below
 	closed bool
-	direct bool // SendInline has posted a message since the last PostSend or Doorbell
+	// true if SendInline has posted a message since the last PostSend or Doorbell
+	direct bool
 	tag    uint64
 	places orderedPlaces
 

@@ -15,8 +15,8 @@ import (
 //
 //   - In ERROR and in SQD, rxe does not notice new requests.
 //   - rxe reports an invalidated key with another flag than libibverbs.
-//   - rxe does not destroy a queue pair properly to which windows are bound: see
-//     qp.renewWindows.
+//   - If windows are bound to a queue pair, rxe does not destroy the queue pair
+//     properly; see qp.renewWindows.
 
 // rxeVendor is the vendor ID of an rxe device.
 const rxeVendor = 0xffffff

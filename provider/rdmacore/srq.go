@@ -21,8 +21,8 @@ type srq struct {
 	recvs recvQueue
 }
 
-// CreateSRQ creates a shared receive queue. If attr.CQ has manual progress, the SRQ has
-// the same owner as the CQ and takes no lock.
+// CreateSRQ creates a shared receive queue. If attr.CQ has manual progress, one goroutine
+// owns the CQ and the SRQ, and the SRQ takes no lock.
 //
 // Implements: ibv_create_srq(3).
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {

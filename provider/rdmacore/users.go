@@ -84,7 +84,7 @@ func removeUsers(list []*userCount) {
 // A guard lets one goroutine at a time use an object.
 type guard struct {
 	mu sync.Mutex
-	// With manual progress, one goroutine owns the object and needs no lock.
+	// true with manual progress: one goroutine owns the object, so enter takes no lock
 	owned bool
 	caller
 }

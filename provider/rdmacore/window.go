@@ -147,10 +147,11 @@ func storeKeys(wrs []verbs.SendWR) {
 	}
 }
 
-// renewWindows replaces the windows of a queue pair that is about to be closed by new
-// windows of the device. Otherwise a bound window would stay bound to a queue pair that
-// does not exist, and rxe would destroy the queue pair while it is still referenced. If
-// the device has no other window, later binds fail with ErrClosed.
+// renewWindows is called before a queue pair is destroyed. It replaces each window of the
+// queue pair by a new window of the device, which is not bound. Otherwise a bound window
+// would stay bound to a queue pair that does not exist, and rxe would destroy the queue
+// pair while it is still referenced. If the device can not allocate a new window, later
+// binds fail with ErrClosed.
 //
 // Implements: ibv_dealloc_mw(3), ibv_alloc_mw(3).
 func (q *qp) renewWindows() {

@@ -91,8 +91,9 @@ func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		// These usual values need no check. d.Port is slow, because it reads the addresses of
-		// the host from the kernel.
+		// Port 1, GID index 0 and flow label 0 are the usual values, and are valid. d.Port is
+		// not called for them. It is slow, because it reads the addresses of the host from the
+		// kernel.
 		return nil
 	}
 	port, err := d.Port(attr.Port)

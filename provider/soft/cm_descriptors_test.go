@@ -281,8 +281,8 @@ func TestAHOutOfDescriptors(t *testing.T) {
 // peerNoDescriptors is the function of a peer process. It makes objects of a device when
 // few descriptors or none are free.
 func peerNoDescriptors(t *testing.T, _ string) {
-	// completion vectors: one for a CQ, and one for a completion channel with another kind
-	// of progress
+	// completion vectors of the CQ, which has manual progress, and of the completion
+	// channel, which has automatic progress
 	const manual, auto = 0, 1
 	d := openDevice(t, &Config{Vectors: 2, Path: PathLocal})
 	peerproc.LimitDescriptors(t, peerproc.OpenDescriptors(t)+20)
@@ -316,9 +316,9 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	peerproc.Linger()
 }
 
-// Objects that need descriptors fail with verbs.ErrNoResources when none is free. The
-// failed calls close the descriptors that they have opened, or the loop in
-// peerNoDescriptors would not end.
+// When no descriptor is free, a call that creates an object with descriptors fails with
+// verbs.ErrNoResources. A failed call must close the descriptors that it has opened.
+// Otherwise peerNoDescriptors could not create an object that needs several descriptors.
 func TestObjectsOutOfDescriptors(t *testing.T) {
 	line, kill := peerproc.Start(t, "no-descriptors", "")
 	require.Equal(t, "done", line())

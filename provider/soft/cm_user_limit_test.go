@@ -68,8 +68,8 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	// After this, the server may have refused more requests, or accepted the peer's last
-	// connection.
+	// When acceptAll returns, the server has refused at least two requests. It may have
+	// refused more, and it may have accepted the peer's last connection.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())

@@ -20,7 +20,7 @@ func newEvent(t *testing.T) int {
 	return fd
 }
 
-// requireSleep calls Sleep without waiting, and requires these results.
+// requireSleep calls Sleep without waiting. Sleep must return the results work and input.
 func (s *sleeper) requireSleep(work, input bool) {
 	s.t.Helper()
 	gotWork, gotInput, err := s.ch.(verbs.Sleeper).Sleep(0)

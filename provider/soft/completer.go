@@ -13,7 +13,8 @@ import (
 
 // This file has the part of the requester that completes requests.
 
-// acknowledged processes a new acknowledgement of all path sequences below seq.
+// acknowledged processes a new acknowledgement. It covers all packets or fragments whose
+// path sequences are below seq.
 func (q *qp) acknowledged(seq uint64) {
 	q.rnr.retriesLeft = q.attr.RNRRetry
 	q.responseTimer.stop()

@@ -154,8 +154,8 @@ func TestRNRInSQD(t *testing.T) {
 	require.True(t, a.qp.drained)
 }
 
-// When the queue pair of a parked connection goes to SQD, the shard polls the connection
-// again. Otherwise the send queue would never drain.
+// A shard does not poll a parked connection. When its queue pair goes to SQD, the shard
+// polls the connection again. Otherwise the send queue would never drain.
 func TestParkedConnDrains(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

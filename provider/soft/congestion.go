@@ -201,8 +201,9 @@ func (f *connCongestion) shrink(flight uint64) {
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
-	// lost is the number of packets by which the window shrinks if there is no limit. The
-	// new window has all packets in flight except half of those of this connection.
+	// lost is the number of packets by which the window would shrink without the limits
+	// below. The new window would then be the number of packets in flight, less half of the
+	// packets of this connection.
 	lost := g.window - used + mine - mine/2
 	// A connection may remove only its own part and an equal share of the common part.
 	conns := int64(g.conns)

@@ -166,8 +166,9 @@ func TestCongestionFakedLosses(t *testing.T) {
 	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }
 
-// Each connection may have an equal share of the window in flight. For more packets it
-// waits while the window is full. Waiting connections continue in order.
+// Each connection may have an equal share of the window in flight. A connection that
+// needs more waits while the window is full. The connection that has waited longest
+// continues first.
 func TestCongestionWaits(t *testing.T) {
 	p := newTestCongestion()
 	p.window = 12

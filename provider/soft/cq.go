@@ -22,7 +22,8 @@ type cq struct {
 	// arguments of the last call of Poll or PollInline
 	dst  []verbs.WC
 	data []verbs.InlineData
-	// numbers of elements of dst and of data that shard.drive() may fill; 0 outside a poll
+	// numbers of elements that shard.drive() may fill: limit for dst, inlineLimit for data;
+	// both are 0 outside a poll
 	limit, inlineLimit int
 	stored             int // number of completions in the field dst
 	// number of completions in dst that push() has stored; 0 outside a poll. Only these
@@ -248,8 +249,8 @@ func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
 	}
 }
 
-// While the ring has enough completions, one of drivePolls polls calls shard.drive().
-// Arbitrary.
+// drivePolls says how often a poll calls shard.drive() although it has found enough
+// completions in the ring: every drivePolls-th such poll does. Arbitrary.
 const drivePolls = 4
 
 // driveIsDue counts a poll that has found enough completions in the ring. It reports

@@ -67,7 +67,7 @@ func TestCQOverrunUnnoticed(t *testing.T) {
 	require.FailNow(t, "the queue pair is not in error")
 }
 
-// A full CQ does not overrun, however long the slice passed to Poll is.
+// A full CQ does not overrun. The length of the slice passed to Poll does not matter.
 func TestCQFull(t *testing.T) {
 	for _, batch := range []int{1, 3, 4, 64} {
 		d, a := overrunPair(t, verbs.ProgressManual)

@@ -5,8 +5,8 @@
 // # How a call works
 //
 // At each call, cgo tells the Go scheduler that the thread leaves Go, and later that it
-// has come back. So other goroutines can run while a C function waits. That takes ten
-// times as long as the call itself.
+// has come back. So other goroutines can run while a C function waits. Telling the
+// scheduler takes ten times as long as the call itself.
 //
 // This package only changes to a stack that is large enough for C. The goroutine keeps
 // its thread and its processor (P), as in a system call by syscall.RawSyscall.
