@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -132,17 +133,46 @@ func TestConnReset(t *testing.T) {
 // TestCloseTimeout checks that Close does not wait for ever for a peer that confirms
 // nothing, and returns an error.
 func TestCloseTimeout(t *testing.T) {
-	ln, err := newNetwork(t, path{}, stream.NetworkConfig{CloseTimeout: time.Millisecond}).Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	l := newLoop(t, path{}, nil) // The loop stops after the connection is open.
-	var dialed *stream.Stream
-	require.NoError(t, stream.Dial(l.Engine(), ln.Addr().(stream.Addr).AddrPort, &hooks{open: func(s *stream.Stream) { dialed = s }}, nil))
-	(&pair{client: l, server: l}).drive(t, func() bool { return dialed != nil })
-	server, err := ln.Accept()
-	require.NoError(t, err)
-	_, err = server.Write(make([]byte, 1000))
+	server, _ := connToIdleLoop(t, newNetwork(t, path{}, stream.NetworkConfig{CloseTimeout: time.Millisecond}))
+	_, err := server.Write(make([]byte, 1000))
 	require.NoError(t, err)
 	require.Error(t, server.Close())
+}
+
+// TestNetworkCloseWaits checks that Close of a Network waits for a connection that another
+// goroutine is closing.
+func TestNetworkCloseWaits(t *testing.T) {
+	n := newNetwork(t, path{}, stream.NetworkConfig{CloseTimeout: time.Minute})
+	server, peer := connToIdleLoop(t, n)
+	_, err := server.Write([]byte("the peer confirms this later"))
+	require.NoError(t, err)
+	closed := make(chan error, 2)
+	go func() { closed <- server.Close() }()
+	for !errors.Is(server.SetDeadline(time.Time{}), net.ErrClosed) {
+		runtime.Gosched()
+	}
+	go func() { closed <- n.Close() }()
+	for ln, err := n.Listen("tcp", ":0"); err == nil; ln, err = n.Listen("tcp", ":0") {
+		_ = ln.Close() // n.Close may have closed it.
+	}
+	peer.drive(t, func() bool { return len(closed) == 2 })
+	require.NoError(t, <-closed)
+	require.NoError(t, <-closed)
+}
+
+// connToIdleLoop opens a connection from a loop that then stands still to a Network. The
+// result is the connection of the Network, and a pair that has only the loop.
+func connToIdleLoop(t *testing.T, n *stream.Network) (*stream.Conn, *pair) {
+	ln, err := n.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := newLoop(t, path{}, nil)
+	open := false
+	require.NoError(t, stream.Dial(l.Engine(), ln.Addr().(stream.Addr).AddrPort, &hooks{open: func(*stream.Stream) { open = true }}, nil))
+	p := &pair{client: l, server: l}
+	p.drive(t, func() bool { return open })
+	c, err := ln.Accept()
+	require.NoError(t, err)
+	return c.(*stream.Conn), p
 }
 
 // TestDialErrors checks the errors of Dial, and that a canceled Dial ends at once.

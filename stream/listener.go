@@ -35,8 +35,9 @@ func (n *Network) Listen(network, address string) (net.Listener, error) {
 	n.mu.Lock()
 	n.listeners[ln] = struct{}{}
 	n.mu.Unlock()
-	if isClosed(n.closed) { // The Network was closed meanwhile.
+	if isClosed(n.closed) { // Network.Close may not have seen the listener.
 		_ = ln.Close()
+		return nil, opError("listen", nil, Addr{addrs[0]}, net.ErrClosed)
 	}
 	return ln, nil
 }

@@ -27,6 +27,7 @@ type Network struct {
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
 	conns     map[*Conn]struct{} // connections for which OnClose was not called
+	open      sync.WaitGroup     // counts the elements of conns
 }
 
 // A NetworkConfig configures a Network. The zero value means the defaults.
@@ -241,6 +242,7 @@ func (n *Network) Close() error {
 		wait.Go(func() { _ = c.Close() }) // The peer may have reset the connection.
 	}
 	wait.Wait()
+	n.open.Wait() // Other goroutines may have called Close of a connection, and wait.
 	return n.loop.Close()
 }
 
@@ -260,13 +262,17 @@ func (n *Network) add(c *Conn) bool {
 		return false
 	}
 	n.conns[c] = struct{}{}
+	n.open.Add(1)
 	return true
 }
 
 func (n *Network) remove(c *Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.conns, c)
+	if _, ok := n.conns[c]; ok {
+		delete(n.conns, c)
+		n.open.Done()
+	}
 }
 
 // Stats returns the counters of the loop. Any goroutine may call it.
