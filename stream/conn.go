@@ -299,15 +299,22 @@ func (c *Conn) readError(err error) error {
 
 // opError returns a *net.OpError for the given reason, or nil.
 func (c *Conn) opError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return opError(op, c.LocalAddr(), c.RemoteAddr(), errorOfNet(err))
+}
+
+// errorOfNet returns the error of package net for an error of a Stream.
+func errorOfNet(err error) error {
 	var reset *ResetError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &reset): // It may match the errors below too.
+		return err
 	case errors.Is(err, ErrPeerClosed):
-		err = syscall.EPIPE
+		return syscall.EPIPE
 	case errors.Is(err, ErrClosed):
-		err = net.ErrClosed
+		return net.ErrClosed
 	}
-	return opError(op, c.LocalAddr(), c.RemoteAddr(), err)
+	return err
 }

@@ -114,7 +114,7 @@ func TestConnReset(t *testing.T) {
 	e := &pair{client: l, server: l}
 	e.drive(t, func() bool { return dialed != nil })
 	write(t, dialed, "the last words")
-	e.drive(t, func() bool { return dialed.Conn().Stats().Confirmed > 0 || dialed.Conn().InFlight() == 0 })
+	dialed.Flush()
 	server, err := ln.Accept()
 	require.NoError(t, err)
 	b := make([]byte, 3)
@@ -139,8 +139,8 @@ func TestCloseTimeout(t *testing.T) {
 	require.Error(t, server.Close())
 }
 
-// TestNetworkCloseWaits checks that Close of a Network waits for a connection that another
-// goroutine is closing.
+// TestNetworkCloseWaits checks that Close of a Network waits for a connection that
+// another goroutine is closing.
 func TestNetworkCloseWaits(t *testing.T) {
 	n := newNetwork(t, path{}, stream.NetworkConfig{CloseTimeout: time.Minute})
 	server, peer := connToIdleLoop(t, n)
@@ -196,6 +196,44 @@ func TestDialErrors(t *testing.T) {
 	time.AfterFunc(time.Millisecond, cancel)
 	_, err = n.DialContext(ctx, "tcp", ln.Addr().String())
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestClosedAtOnce checks that Dial returns a connection that the peer has closed before
+// Dial has returned, and that its bytes can be read.
+func TestClosedAtOnce(t *testing.T) {
+	l := newLoop(t, path{}, nil)
+	closing := &hooks{open: func(s *stream.Stream) {
+		_, err := s.Write([]byte("bytes"))
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	}}
+	ln, err := stream.Listen(l.Engine(), loopback, closing, nil)
+	require.NoError(t, err)
+	n := newNetwork(t, path{}, stream.NetworkConfig{})
+	read := make(chan string)
+	go func() {
+		for range 20 {
+			c, err := n.Dial("tcp", ln.Addr().String())
+			require.NoError(t, err)
+			b, err := io.ReadAll(c)
+			require.NoError(t, err)
+			read <- string(b)
+		}
+		close(read)
+	}()
+	p := &pair{client: l, server: l}
+	for open := true; open; {
+		p.drive(t, func() bool {
+			select {
+			case b, ok := <-read:
+				open = ok
+				require.True(t, !ok || b == "bytes", b)
+				return true
+			default:
+				return false
+			}
+		})
+	}
 }
 
 // TestBacklog checks that a Listener rejects requests when as many connections as

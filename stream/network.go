@@ -167,10 +167,10 @@ func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) 
 		c.cancel()
 		return nil, ctx.Err()
 	}
-	if c.endError != nil {
+	if c.state == connOpening {
 		return nil, c.endError
 	}
-	return c, nil
+	return c, nil // The peer may have closed the connection already.
 }
 
 // loopbackLike returns the loopback address of the family of ip.

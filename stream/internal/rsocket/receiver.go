@@ -24,6 +24,8 @@ type Receiver struct {
 	messages, messagesRead uint64
 	// messagesAnnounced is the value of messagesRead in the last credit message.
 	messagesAnnounced uint64
+
+	segment [SegmentSize]byte // memory for Offer, so that it does not allocate
 }
 
 // NewReceiver returns a Receiver. The parameter ring is the memory of the ring, of an
@@ -106,7 +108,8 @@ func (r *Receiver) Offer() (o Offer, ok bool) {
 	o.Message = Message{Credit, uint32(uint16(r.messagesRead + uint64(r.credit)))}
 	if o.HasSegment {
 		s := Segment{Addr: r.first.Addr + r.offered%uint64(len(r.ring)), Key: r.first.Key, Length: uint32(r.half())}
-		s.put(o.Segment[:], byteOrder(r.order))
+		s.put(r.segment[:], byteOrder(r.order))
+		o.Segment = r.segment
 		o.To = Table{Addr: r.peer.Addr + uint64(r.index)*SegmentSize, Key: r.peer.Key, Entries: 1}
 		r.offered += r.half()
 		r.index = (r.index + 1) % r.peer.Entries

@@ -1,0 +1,114 @@
+package gnetrdma
+
+import (
+	"hash/crc32"
+	"runtime"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/stream"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Config has the options that gnet does not have. Its methods do what the functions of
+// this package do. The zero value means the defaults.
+type Config struct {
+	// Provider has the devices. It has as many completion vectors as event loops, if it
+	// has verbs.Caps.ProgressManual. The caller closes the Provider when Run has returned
+	// or Client.Stop was called. If Provider is nil, Run and NewClient open the provider
+	// that provider.Open("auto") chooses, and close it.
+	Provider cm.Provider
+	// Reactor configures the event loops. NumLoops, Balance and Place are set from the
+	// options of gnet. If MaxInFlight is zero, it means 256.
+	Reactor reactor.Config
+	// Buffers are the sizes of the memory of each connection.
+	Buffers stream.Buffers
+	// MaxOutbound is how many bytes of a connection may wait until the peer reads. When
+	// the handler writes more, the connection ends with ErrOutboundFull. While more than
+	// a quarter of MaxOutbound waits, OnTraffic is not called, so a peer that sends
+	// requests and reads no answers has to wait. Zero means 16 MiB.
+	MaxOutbound int
+	// MaxInbound is how many bytes of a connection the handler may leave unread. When
+	// more are left, the connection ends with ErrInboundFull. Zero means 16 MiB.
+	MaxInbound int
+}
+
+const (
+	defaultInFlight     = 256
+	defaultDrainTimeout = 5 * time.Second // as in reactor.Config
+	defaultBound        = 16 << 20
+	defaultReadCap      = 64 << 10 // as in gnet
+	maxLockedLoops      = 10000    // as in gnet
+)
+
+// withDefaults returns a copy of c with the defaults for zero values. If a value is out
+// of range, the error is a *verbs.ParamError.
+func (c *Config) withDefaults() (Config, error) {
+	d := *c
+	for _, bound := range []struct {
+		name  string
+		value *int
+	}{{"MaxOutbound", &d.MaxOutbound}, {"MaxInbound", &d.MaxInbound}} {
+		if *bound.value < 0 {
+			return d, &verbs.ParamError{Field: bound.name, Value: int64(*bound.value)}
+		}
+		if *bound.value == 0 {
+			*bound.value = defaultBound
+		}
+	}
+	if d.Reactor.MaxInFlight == 0 {
+		d.Reactor.MaxInFlight = defaultInFlight
+	}
+	return d, nil
+}
+
+// loadOptions returns the options of gnet with the defaults for zero values.
+func loadOptions(opts []gnet.Option) (gnet.Options, error) {
+	var o gnet.Options
+	for _, option := range opts {
+		option(&o)
+	}
+	if o.NumEventLoop <= 0 {
+		o.NumEventLoop = 1
+		if o.Multicore {
+			o.NumEventLoop = runtime.NumCPU()
+		}
+	}
+	if o.LockOSThread && o.NumEventLoop > maxLockedLoops {
+		return o, gneterrors.ErrTooManyEventLoopThreads
+	}
+	if o.ReadBufferCap <= 0 {
+		o.ReadBufferCap = defaultReadCap
+	}
+	if o.WriteBufferCap <= 0 {
+		o.WriteBufferCap = defaultReadCap
+	}
+	return o, nil
+}
+
+// reactorConfig returns the configuration of the event loops.
+func (c *Config) reactorConfig(o *gnet.Options) *reactor.Config {
+	r := c.Reactor
+	r.NumLoops = o.NumEventLoop
+	r.Place = nil
+	switch o.LB {
+	case gnet.LeastConnections:
+		r.Balance = reactor.LeastConnections
+	case gnet.SourceAddrHash:
+		r.Place = placeByAddr
+	default:
+		r.Balance = reactor.RoundRobin
+	}
+	return &r
+}
+
+// placeByAddr chooses the loop of a connection by the address of the peer.
+func placeByAddr(r *reactor.ConnRequest) *reactor.Loop {
+	e := r.Engine()
+	sum := crc32.ChecksumIEEE([]byte(r.RemoteAddr().String()))
+	return e.Loop(int(sum % uint32(e.NumLoops())))
+}

@@ -1,0 +1,97 @@
+package gnetrdma
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// A deadline calls a function of a connection when a time has passed. Any goroutine may
+// set it.
+type deadline struct {
+	c       *conn
+	expired func()
+	at      atomic.Int64 // the deadline in nanoseconds since 1970; 0 means none
+	// armed is when the loop next compares the clock with at; 0 means never. Setting a
+	// later deadline then needs no call to the loop.
+	armed atomic.Int64
+	timer *reactor.Timer // only the goroutine of the loop uses it
+}
+
+func (d *deadline) init(c *conn, expired func()) { d.c, d.expired = c, expired }
+
+// set sets the deadline. The zero time means none.
+func (d *deadline) set(t time.Time) error {
+	if t.IsZero() {
+		d.at.Store(0)
+		return nil
+	}
+	at := max(t.UnixNano(), 1)
+	d.at.Store(at)
+	if armed := d.armed.Load(); armed != 0 && armed <= at {
+		return nil
+	}
+	return d.c.loop.enqueue(task{run: d.check})
+}
+
+// check runs on the loop. It calls expired if the deadline has passed, and otherwise
+// makes sure that check runs again then.
+func (d *deadline) check() {
+	d.stop()
+	at := d.at.Load()
+	if at == 0 || d.c.state != connOpen {
+		return
+	}
+	now := time.Now()
+	if d.passed(now) {
+		d.expired()
+		return
+	}
+	d.armed.Store(at)
+	d.timer = d.c.loop.reactor.After(time.Duration(at-now.UnixNano()), d.check)
+}
+
+// passed reports whether there is a deadline and it has passed.
+func (d *deadline) passed(now time.Time) bool {
+	at := d.at.Load()
+	return at != 0 && now.UnixNano() >= at
+}
+
+// stop stops the timer.
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	d.armed.Store(0)
+}
+
+// SetDeadline is SetReadDeadline and SetWriteDeadline with the same time.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline closes the connection at t, and OnClose gets os.ErrDeadlineExceeded. A
+// handler that expects a message from time to time sets a later deadline in OnTraffic.
+// The zero time means no deadline. Any goroutine may call it.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.readDeadline.set(t) }
+
+// SetWriteDeadline closes the connection at t, or at the next write after t, if output
+// has to wait for the peer then. OnClose gets os.ErrDeadlineExceeded. The zero time means
+// no deadline. Any goroutine may call it.
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.writeDeadline.set(t) }
+
+// readExpired is called when the read deadline has passed.
+func (c *conn) readExpired() {
+	_ = c.close(os.ErrDeadlineExceeded) // The action is done.
+}
+
+// writeExpired is called when the write deadline has passed.
+func (c *conn) writeExpired() {
+	if !c.outbound.IsEmpty() {
+		_ = c.abort(os.ErrDeadlineExceeded) // The action is done.
+	}
+}

@@ -1,0 +1,168 @@
+package gnetrdma
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/stream"
+)
+
+// An engine has the event loops for RDMA of one server or client.
+type engine struct {
+	reactor.BaseHandler // the engine is the Handler of its loops
+
+	cfg      Config // without zero values
+	options  gnet.Options
+	handler  gnet.EventHandler
+	own      cm.Provider // provider that the engine closes, or nil
+	reactor  *reactor.Engine
+	loops    []*loop
+	conns    atomic.Int64 // number of connections that are open for the handler
+	stopping atomic.Bool  // true when no more connections are opened
+
+	listeners []*reactor.Listener
+
+	// stop begins to shut down the server or the client. It is called when a callback
+	// returns gnet.Shutdown, and when the loops have failed.
+	stop func()
+
+	mu  sync.Mutex
+	err error // first error that made the engine stop
+}
+
+// newEngine makes an engine. The address is one at which it listens, or the zero value.
+func newEngine(c *Config, h gnet.EventHandler, opts []gnet.Option, addr netip.Addr) (*engine, error) {
+	e := &engine{handler: h, stop: func() {}}
+	var err error
+	if e.cfg, err = c.withDefaults(); err != nil {
+		return nil, err
+	}
+	if e.options, err = loadOptions(opts); err != nil {
+		return nil, err
+	}
+	p := e.cfg.Provider
+	if p == nil {
+		if p, err = provider.Open("auto", &provider.Config{Vectors: e.options.NumEventLoop, Addr: addr}); err != nil {
+			return nil, err
+		}
+		e.own = p
+	}
+	if e.reactor, err = reactor.New(p, e, e.cfg.reactorConfig(&e.options)); err != nil {
+		return nil, errors.Join(err, e.closeProvider())
+	}
+	for i := range e.reactor.NumLoops() {
+		e.loops = append(e.loops, newLoop(e, e.reactor.Loop(i)))
+	}
+	return e, nil
+}
+
+// listen makes the listeners. Requests of peers wait until start.
+func (e *engine) listen(endpoints []endpoint) error {
+	for _, p := range endpoints {
+		h := &callbacks{engine: e}
+		ln, err := stream.Listen(e.reactor, p.addr, h, &stream.ListenOptions{
+			Buffers: e.cfg.Buffers, ReuseAddr: e.options.ReuseAddr, V6Only: p.network == "rdma6",
+		})
+		if err != nil {
+			return err
+		}
+		h.addr = stream.Addr{AddrPort: ln.Addr()}
+		e.listeners = append(e.listeners, ln)
+	}
+	return nil
+}
+
+// start runs the loops.
+func (e *engine) start() error {
+	if err := e.reactor.Start(); err != nil {
+		return err
+	}
+	go func() {
+		if err := e.reactor.Wait(); err != nil {
+			e.fail(err)
+		}
+	}()
+	return nil
+}
+
+// OnBoot runs on each loop before its other callbacks.
+func (e *engine) OnBoot(*reactor.Loop) error {
+	if e.options.LockOSThread {
+		runtime.LockOSThread()
+	}
+	return nil
+}
+
+// OnShutdown runs on each loop after its other callbacks.
+func (e *engine) OnShutdown(l *reactor.Loop) { e.loops[l.Index()].end() }
+
+// fail records an error and begins to stop.
+func (e *engine) fail(err error) {
+	e.mu.Lock()
+	if e.err == nil {
+		e.err = err
+	}
+	e.mu.Unlock()
+	e.stop()
+}
+
+// closeConns closes all connections, and prevents new ones. It returns when OnClose was
+// called for each. The caller is not a callback of a loop.
+func (e *engine) closeConns() {
+	e.stopping.Store(true)
+	for _, ln := range e.listeners {
+		_ = ln.Close() // It fails if the device has failed: see OnListenError.
+	}
+	for _, l := range e.loops {
+		closed := make(chan struct{})
+		if l.enqueue(task{run: func() { l.closeConns(); close(closed) }}) == nil {
+			<-closed
+		}
+	}
+}
+
+// end waits until all streams have ended after closeConns, and ends the loops. The result
+// is the first error that made the engine stop.
+func (e *engine) end() error {
+	for _, l := range e.loops {
+		<-l.drained
+	}
+	err := e.reactor.Shutdown(context.Background())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.err = err
+	}
+	return errors.Join(e.err, e.closeProvider())
+}
+
+// discard ends an engine that was not started.
+func (e *engine) discard() error {
+	return errors.Join(e.reactor.Shutdown(context.Background()), e.closeProvider())
+}
+
+// closeProvider closes the provider if the engine has opened it.
+func (e *engine) closeProvider() error {
+	if e.own == nil {
+		return nil
+	}
+	return e.own.Close()
+}
+
+// drainTimeout returns how long a closed connection may send its output.
+func (e *engine) drainTimeout() time.Duration {
+	if t := e.cfg.Reactor.DrainTimeout; t > 0 {
+		return t
+	}
+	return defaultDrainTimeout
+}

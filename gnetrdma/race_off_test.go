@@ -1,0 +1,5 @@
+//go:build !race
+
+package gnetrdma_test
+
+const raceEnabled = false

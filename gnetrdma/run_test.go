@@ -1,0 +1,280 @@
+package gnetrdma_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/gnetrdma"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/stream"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// hooks is a handler that calls the functions that are set.
+type hooks struct {
+	gnet.BuiltinEventEngine
+	boot     func(gnet.Engine) gnet.Action
+	open     func(gnet.Conn) ([]byte, gnet.Action)
+	traffic  func(gnet.Conn) gnet.Action
+	close    func(gnet.Conn, error) gnet.Action
+	shutdown func()
+	tick     func() (time.Duration, gnet.Action)
+}
+
+func (h *hooks) OnBoot(e gnet.Engine) gnet.Action {
+	if h.boot == nil {
+		return gnet.None
+	}
+	return h.boot(e)
+}
+
+func (h *hooks) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
+	if h.open == nil {
+		return nil, gnet.None
+	}
+	return h.open(c)
+}
+
+func (h *hooks) OnTraffic(c gnet.Conn) gnet.Action {
+	if h.traffic == nil {
+		return gnet.None
+	}
+	return h.traffic(c)
+}
+
+func (h *hooks) OnClose(c gnet.Conn, err error) gnet.Action {
+	if h.close == nil {
+		return gnet.None
+	}
+	return h.close(c, err)
+}
+
+func (h *hooks) OnShutdown(gnet.Engine) {
+	if h.shutdown != nil {
+		h.shutdown()
+	}
+}
+
+func (h *hooks) OnTick() (time.Duration, gnet.Action) {
+	if h.tick == nil {
+		return time.Hour, gnet.None
+	}
+	return h.tick()
+}
+
+// A server is a running call of Rotate, and a Network for its clients.
+type server struct {
+	t       *testing.T
+	addr    string // of RDMA, "127.0.0.1:port"
+	engine  gnet.Engine
+	network *stream.Network
+	ended   chan error
+}
+
+// run serves the handler over RDMA, and at further addresses.
+func run(t *testing.T, h *hooks, cfg gnetrdma.Config, addrs []string, opts ...gnet.Option) *server {
+	s := &server{t: t, network: newNetwork(t), ended: make(chan error, 1)}
+	ln, err := s.network.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s.addr = ln.Addr().String() // No other program uses it now.
+	require.NoError(t, ln.Close())
+	booted := make(chan struct{})
+	boot := h.boot
+	h.boot = func(e gnet.Engine) gnet.Action {
+		defer close(booted)
+		s.engine = e
+		if boot == nil {
+			return gnet.None
+		}
+		return boot(e)
+	}
+	opts = append(opts, gnet.WithLogLevel(logging.ErrorLevel))
+	go func() { s.ended <- cfg.Rotate(h, append(addrs, "rdma://"+s.addr), opts...) }()
+	<-booted
+	t.Cleanup(s.stop)
+	return s
+}
+
+// stop makes Rotate return, if it has not returned yet.
+func (s *server) stop() {
+	stopped, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.engine.Stop(stopped) // With this context, Stop does not wait.
+	s.wait()
+}
+
+// wait waits until Rotate has returned.
+func (s *server) wait() {
+	require.NoError(s.t, <-s.ended)
+	s.ended <- nil
+}
+
+// newNetwork makes a Network with a device of its own.
+func newNetwork(t *testing.T) *stream.Network {
+	device, err := soft.Open(&soft.Config{Vectors: 1})
+	require.NoError(t, err)
+	n, err := stream.New(device, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, n.Close())
+		require.NoError(t, device.Close())
+	})
+	return n
+}
+
+// dial opens a connection over RDMA.
+func (s *server) dial() *stream.Conn {
+	c, err := s.network.Dial("tcp", s.addr)
+	require.NoError(s.t, err)
+	return c.(*stream.Conn)
+}
+
+// echo sends back what has arrived.
+func echo(c gnet.Conn) gnet.Action {
+	b, _ := c.Next(-1)
+	_, _ = c.Write(b)
+	return gnet.None
+}
+
+// requireEcho sends a message and waits for the same message.
+func requireEcho(t *testing.T, c net.Conn, message string) {
+	_, err := io.WriteString(c, message)
+	require.NoError(t, err)
+	b := make([]byte, len(message))
+	_, err = io.ReadFull(c, b)
+	require.NoError(t, err)
+	require.Equal(t, message, string(b))
+}
+
+// TestBothNetworks checks one handler that serves RDMA and TCP at once, and
+// CountConnections.
+func TestBothNetworks(t *testing.T) {
+	s := run(t, &hooks{traffic: echo}, gnetrdma.Config{}, []string{"tcp://127.0.0.1:0", "tcp://127.0.0.1:17471"})
+	c1 := s.dial()
+	requireEcho(t, c1, "over RDMA")
+	c2, err := net.Dial("tcp", "127.0.0.1:17471")
+	require.NoError(t, err)
+	requireEcho(t, c2, "over TCP")
+	require.Equal(t, 2, gnetrdma.CountConnections(s.engine))
+	require.Equal(t, 1, s.engine.CountConnections())
+	require.NoError(t, c2.Close())
+	s.stop()
+	require.Equal(t, -1, gnetrdma.CountConnections(s.engine))
+	require.ErrorIs(t, s.engine.Validate(), gneterrors.ErrEngineInShutdown)
+	_, err = c1.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err, "the connection was reset instead of closed")
+}
+
+// TestKernelAddresses checks that Run without an address of RDMA is gnet.Run.
+func TestKernelAddresses(t *testing.T) {
+	stop := &hooks{boot: func(gnet.Engine) gnet.Action { return gnet.Shutdown }}
+	require.NoError(t, gnetrdma.Run(stop, "tcp://127.0.0.1:0"))
+	require.NoError(t, gnetrdma.Run(stop, "rdma://127.0.0.1:0"))
+}
+
+// TestBadAddresses checks the errors of addresses.
+func TestBadAddresses(t *testing.T) {
+	for addr, want := range map[string]error{
+		"rdma://":                   gneterrors.ErrInvalidNetworkAddress,
+		"rdma://127.0.0.1:7471/x":   gneterrors.ErrInvalidNetworkAddress,
+		"rdma":                      gneterrors.ErrInvalidNetworkAddress,
+		"rdma5://:7471":             gneterrors.ErrUnsupportedProtocol,
+		"rdma://127.0.0.1":          nil,
+		"rdma://host.invalid:7471":  nil,
+		"rdma4://[::1]:7471":        nil,
+		"rdma://127.0.0.1:7471\x00": nil,
+	} {
+		err := gnetrdma.Run(&hooks{}, addr)
+		require.Error(t, err, addr)
+		if want != nil {
+			require.ErrorIs(t, err, want, addr)
+		}
+	}
+}
+
+// TestBadConfig checks the errors of options.
+func TestBadConfig(t *testing.T) {
+	for name, cfg := range map[string]gnetrdma.Config{
+		"MaxOutbound": {MaxOutbound: -1},
+		"MaxInbound":  {MaxInbound: -1},
+		"MaxInFlight": {Reactor: reactor.Config{MaxInFlight: -1}},
+	} {
+		var param *verbs.ParamError
+		require.ErrorAs(t, cfg.Run(&hooks{}, "rdma://127.0.0.1:0"), &param, name)
+		require.Contains(t, param.Field, name)
+	}
+	require.ErrorIs(t, gnetrdma.Run(&hooks{}, "rdma://127.0.0.1:0", gnet.WithLockOSThread(true), gnet.WithNumEventLoop(10001)),
+		gneterrors.ErrTooManyEventLoopThreads)
+}
+
+// TestAddressInUse checks that Run returns the error of listening, and starts nothing.
+func TestAddressInUse(t *testing.T) {
+	s := run(t, &hooks{}, gnetrdma.Config{}, nil)
+	err := gnetrdma.Run(&hooks{boot: func(gnet.Engine) gnet.Action { panic("OnBoot was called") }}, "rdma://"+s.addr)
+	require.ErrorIs(t, err, cm.ErrAddrInUse)
+}
+
+// TestPrivateSocket checks that the socket of the engine of gnet is closed to other
+// users, serves nobody, and is removed.
+func TestPrivateSocket(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	opened := make(chan gnet.Conn, 1)
+	s := run(t, &hooks{open: func(c gnet.Conn) ([]byte, gnet.Action) {
+		opened <- c
+		return nil, gnet.None
+	}}, gnetrdma.Config{}, nil)
+	s.dial()
+	<-opened
+	entries, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.True(t, strings.HasPrefix(entries[0].Name(), "gnetrdma"))
+	dir := os.TempDir() + "/" + entries[0].Name()
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	c, err := net.Dial("unix", dir+"/socket")
+	require.NoError(t, err)
+	_, err = c.Read(make([]byte, 1))
+	require.Error(t, err)
+	require.Empty(t, opened, "the handler has got a connection of the private socket")
+	require.NoError(t, c.Close())
+	s.stop()
+	require.NoDirExists(t, dir)
+}
+
+// TestShutdownOrder checks that OnShutdown comes after OnClose of all connections, and
+// that a peer that does not read can not keep Run from returning.
+func TestShutdownOrder(t *testing.T) {
+	var calls []string
+	s := run(t, &hooks{
+		open: func(c gnet.Conn) ([]byte, gnet.Action) { return make([]byte, 8<<20), gnet.None },
+		traffic: func(gnet.Conn) gnet.Action {
+			calls = append(calls, "OnTraffic")
+			return gnet.Shutdown
+		},
+		close: func(_ gnet.Conn, err error) gnet.Action {
+			require.NoError(t, err)
+			calls = append(calls, "OnClose")
+			return gnet.None
+		},
+		shutdown: func() { calls = append(calls, "OnShutdown") },
+	}, gnetrdma.Config{Reactor: reactor.Config{DrainTimeout: time.Millisecond}, MaxOutbound: 64 << 20}, nil)
+	s.dial()
+	_, err := s.dial().Write([]byte("stop"))
+	require.NoError(t, err)
+	s.wait()
+	require.Equal(t, []string{"OnTraffic", "OnClose", "OnClose", "OnShutdown"}, calls)
+}
