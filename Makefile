@@ -8,19 +8,19 @@ DURATION ?= 10m
 SEED     ?= 0
 SYSTEMS  := darwin freebsd windows
 # Modules of their own, for examples that need further modules.
-MODULES  := examples/kvread examples/stream
+MODULES  := examples/kvread examples/stream examples/gnet
 
 # Runs a command in each of the MODULES.
 in_modules = @for module in $(MODULES); do echo "cd $$module; $(1)"; (cd $$module && $(1)) || exit 1; done
 
 NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/shm ./provider/soft/internal/udp ./reactor ./verbs/...
 
-.PHONY: help test test-full check deps lint race nocgo narrow cross stub test-vm test-vm-long hostile soak fuzz microbench comments
+.PHONY: help test test-full check deps lint race nocgo narrow cross stub test-vm test-vm-long test-gnet hostile soak fuzz microbench comments
 
 help:
 	@echo 'make test        lint, tests with -race, without cgo, on 32 bits, other systems, test-vm;'
 	@echo '                 as root on Debian it installs missing packages'
-	@echo 'make test-full   test, test-vm-long, fuzz and soak'
+	@echo 'make test-full   test, test-gnet, test-vm-long, fuzz and soak'
 	@echo 'make check       lint and tests, once; installs nothing'
 	@echo 'make stub        tests of provider/rdmacore without an RDMA device; needs the headers of libibverbs'
 	@echo 'make test-vm     tests with the kernel'\''s RDMA stack and other programs, in a virtual machine'
@@ -34,7 +34,7 @@ test: deps lint race nocgo narrow cross stub test-vm
 	@echo 'make test: all passed'
 
 # Tests that take too long to run after every change.
-test-full: test test-vm-long fuzz soak
+test-full: test test-gnet test-vm-long fuzz soak
 	@echo 'make test-full: all passed'
 
 check: lint
@@ -102,6 +102,11 @@ stub:
 # A virtual machine with Soft-RoCE, built from Debian packages; see internal/vm.
 test-vm:
 	$(GO) run ./internal/vm -skip 'long$$'
+
+# All tests of gnet that are about streams, with package gnetrdma; race and nocgo run a
+# part of them.
+test-gnet:
+	$(GO) test -count 1 -timeout $(TIMEOUT) -run TestGnetSuite ./gnetrdma -all-gnet-tests
 
 # Cases that take longer.
 test-vm-long:

@@ -161,10 +161,14 @@ func requireEcho(t *testing.T, c net.Conn, message string) {
 // TestBothNetworks checks one handler that serves RDMA and TCP at once, and
 // CountConnections.
 func TestBothNetworks(t *testing.T) {
-	s := run(t, &hooks{traffic: echo}, gnetrdma.Config{}, []string{"tcp://127.0.0.1:0", "tcp://127.0.0.1:17471"})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := ln.Addr().String()
+	require.NoError(t, ln.Close())
+	s := run(t, &hooks{traffic: echo}, gnetrdma.Config{}, []string{"tcp://" + addr})
 	c1 := s.dial()
 	requireEcho(t, c1, "over RDMA")
-	c2, err := net.Dial("tcp", "127.0.0.1:17471")
+	c2, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	requireEcho(t, c2, "over TCP")
 	require.Equal(t, 2, gnetrdma.CountConnections(s.engine))

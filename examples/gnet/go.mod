@@ -1,0 +1,22 @@
+module github.com/rdmaloop/rdmaloop/examples/gnet
+
+go 1.26.0
+
+require (
+	github.com/panjf2000/gnet/v2 v2.9.8
+	github.com/rdmaloop/rdmaloop v0.0.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/panjf2000/ants/v2 v2.12.1 // indirect
+	github.com/valyala/bytebufferpool v1.0.0 // indirect
+	go.uber.org/multierr v1.11.0 // indirect
+	go.uber.org/zap v1.28.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sync v0.12.0 // indirect
+	golang.org/x/sys v0.36.0 // indirect
+	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
+)
+
+replace github.com/rdmaloop/rdmaloop => ../..
