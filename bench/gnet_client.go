@@ -8,22 +8,33 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// A gnetClient is a transport over gnet.
+// A gnetClient is a transport over gnet, or over package gnetrdma.
 type gnetClient struct {
 	gnet.BuiltinEventEngine
 	driver *driver
-	client *gnet.Client
+	client gnetDialer
 	loop   gnet.EventLoop
 }
 
+// A gnetDialer is a *gnet.Client or a *gnetrdma.Client.
+type gnetDialer interface {
+	DialContext(network, address string, ctx any) (gnet.Conn, error)
+}
+
 func connectGnet(s *spec) (client, error) {
-	g := &gnetClient{driver: newDriver(s)}
-	g.driver.transport = g
-	var err error
-	if g.client, err = gnet.NewClient(g, gnetOptions()); err != nil {
+	g := newGnetClient(s)
+	c, err := gnet.NewClient(g, gnetOptions())
+	if err != nil {
 		return nil, err
 	}
-	return g.driver, g.client.Start()
+	g.client = c
+	return g.driver, c.Start()
+}
+
+func newGnetClient(s *spec) *gnetClient {
+	g := &gnetClient{driver: newDriver(s)}
+	g.driver.transport = g
+	return g
 }
 
 // post calls f in the event loop. Before the first connection there is no loop, and
@@ -57,10 +68,15 @@ func (g *gnetClient) dial(s *session) error {
 	return nil
 }
 
-// closeConn resets the connection. Then the local port is free at once.
+// closeConn closes the connection. It resets a connection of TCP, whose local port is
+// then free at once.
 func (g *gnetClient) closeConn(s *session) {
 	c := s.sender.(*gnetSender).conn
-	if err := errors.Join(c.SetLinger(0), c.Close()); err != nil {
+	var err error
+	if c.LocalAddr().Network() == "tcp" {
+		err = c.SetLinger(0)
+	}
+	if err := errors.Join(err, c.Close()); err != nil {
 		g.driver.fail(err)
 	}
 }

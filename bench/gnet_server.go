@@ -8,14 +8,15 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// A gnetServer answers messages over TCP in the same way as an echoServer.
+// A gnetServer answers messages in the same way as an echoServer, over TCP or with
+// package gnetrdma.
 type gnetServer struct {
 	gnet.BuiltinEventEngine
 	spec *spec
 	// The server sends two values on this channel: nil or an error after the start, and
 	// later the result of gnet.Run.
 	ready chan error
-	addr  string
+	addr  string // empty until it is known
 }
 
 func serveGnet(s *spec) (server, error) {
@@ -27,12 +28,14 @@ func serveGnet(s *spec) (server, error) {
 	return g, <-g.ready
 }
 
-// OnBoot stores the address of the listener.
+// OnBoot stores the address of the listener if it is not known.
 func (g *gnetServer) OnBoot(engine gnet.Engine) gnet.Action {
-	var err error
-	if g.addr, err = listenerAddress(engine); err != nil {
-		g.ready <- err
-		return gnet.Shutdown
+	if g.addr == "" {
+		var err error
+		if g.addr, err = listenerAddress(engine); err != nil {
+			g.ready <- err
+			return gnet.Shutdown
+		}
 	}
 	g.ready <- nil
 	return gnet.None

@@ -25,6 +25,8 @@ type metric struct {
 
 func metricP50() metric { return metric{"p50", func(r Row) float64 { return r.P50 }, false} }
 
+func metricP99() metric { return metric{"p99", func(r Row) float64 { return r.P99 }, false} }
+
 func metricRate() metric { return metric{"msgs/s", func(r Row) float64 { return r.MsgsPerSec }, true} }
 
 func metricCPU() metric { return metric{"CPU", func(r Row) float64 { return r.CPU }, false} }
@@ -54,6 +56,8 @@ func goals() (all []goal) {
 	}
 	local, wire, event := [3]string{"rdmaloop", "local", "busy"}, [3]string{"rdmaloop", "wire", "busy"}, [3]string{"rdmaloop", "local", "event"}
 	ucx, udp, gnet := [3]string{"ucx", "posix", "busy"}, [3]string{"rawudp", "udp", "busy"}, [3]string{"gnet", "tcp", "event"}
+	conn, stdlib := [3]string{"stream", "local", "adaptive"}, [3]string{"stdlib", "tcp", "event"}
+	handlerEvent, handlerBusy := [3]string{"gnetrdma", "local", "event"}, [3]string{"gnetrdma", "local", "busy"}
 
 	versus(local, ucx, workPingPong, 64, 1, 1, metricP50(), 1.25)
 	versus(local, ucx, workPingPong, 4<<10, 1, 1, metricP50(), 1.1)
@@ -78,6 +82,13 @@ func goals() (all []goal) {
 	versus(event, gnet, workPingPong, 64, 1, 1, metricCPU(), 0.7)
 	versus(local, gnet, workConnect, 64, 1, 1, metricP50(), 0.7)
 	versus(wire, gnet, workConnect, 64, 1, 1, metricP50(), 0.8)
+	versus(conn, stdlib, workPingPong, 64, 1, 1, metricP50(), 0.1)
+	versus(conn, stdlib, workStream, 64<<10, 32, 1, metricRate(), 1.5)
+	versus(conn, stdlib, workConnsActive, 64, 1, 1000, metricCPU(), 1)
+	versus(handlerEvent, gnet, workPingPong, 64, 1, 1, metricP50(), 0.9)
+	versus(handlerEvent, gnet, workPingPong, 64, 1, 1, metricP99(), 0.9)
+	versus(handlerEvent, gnet, workPingPong, 64, 1, 1, metricCPU(), 0.9)
+	versus(handlerBusy, gnet, workPingPong, 64, 1, 1, metricP50(), 0.03)
 	add(single(local, workConnect, 64, 1, 1), Case{}, metricAllocs(), 60)
 	add(single(local, workPingPong, 64, 1, 1), Case{}, metricTail(), 2.5)
 	return all

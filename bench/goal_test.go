@@ -24,7 +24,7 @@ func TestGoals(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"gnet", "rawudp", "rdmaloop", "ucx"}, goalPeers(goals()))
+	require.Equal(t, []string{"gnet", "gnetrdma", "rawudp", "rdmaloop", "stdlib", "stream", "ucx"}, goalPeers(goals()))
 }
 
 func TestGoalNames(t *testing.T) {

@@ -18,7 +18,8 @@ func stdlibPeer() *peer {
 	}
 }
 
-// A tcpServer is an ordinary TCP server with a goroutine for each connection.
+// A tcpServer is an ordinary server of package net, with a goroutine for each connection.
+// It also serves connections of package stream.
 type tcpServer struct {
 	net.Listener
 	spec *spec
@@ -29,9 +30,13 @@ func serveTCP(s *spec) (server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newTCPServer(s, l), nil
+}
+
+func newTCPServer(s *spec, l net.Listener) *tcpServer {
 	t := &tcpServer{l, s}
 	go t.accept()
-	return t, nil
+	return t
 }
 
 // Addr returns the address of the listener.
@@ -63,28 +68,35 @@ func (t *tcpServer) answer(c net.Conn) {
 }
 
 func connectTCP(s *spec) (client, error) {
+	return newTCPClient(s, net.Dial), nil
+}
+
+// newTCPClient returns a client whose connections come from the function dial.
+func newTCPClient(s *spec, dial func(network, address string) (net.Conn, error)) client {
 	b := newBlockingClient(s)
 	b.connect = func() (caller, error) {
-		c, err := net.Dial("tcp", s.Server)
+		c, err := dial("tcp", s.Server)
 		if err != nil {
 			return nil, err
 		}
-		return &tcpCaller{c.(*net.TCPConn), make([]byte, s.Size)}, nil
+		return &tcpCaller{c, make([]byte, s.Size)}, nil
 	}
-	// A reset frees the local port at once.
 	b.closeConn = func(c caller) error {
 		conn := c.(*tcpCaller).conn
-		return errors.Join(conn.SetLinger(0), conn.Close())
+		if tcp, ok := conn.(*net.TCPConn); ok { // A reset frees the local port at once.
+			return errors.Join(tcp.SetLinger(0), tcp.Close())
+		}
+		return conn.Close()
 	}
 	if s.Workload == workStream {
-		return &tcpStream{b, 0}, nil
+		return &tcpStream{b, 0}
 	}
-	return b, nil
+	return b
 }
 
 // A tcpCaller is a connection of the client.
 type tcpCaller struct {
-	conn    *net.TCPConn
+	conn    net.Conn
 	message []byte
 }
 

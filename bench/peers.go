@@ -26,7 +26,7 @@ type peer struct {
 type variant struct{ path, mode string }
 
 func ownPeers() []*peer {
-	return []*peer{rdmaloopPeer(), rdmacorePeer(), gnetPeer(), stdlibPeer(), cacheLinePeer(), memcpyPeer(), rawUDPPeer()}
+	return []*peer{rdmaloopPeer(), rdmacorePeer(), gnetPeer(), gnetRDMAPeer(), stdlibPeer(), streamPeer(), cacheLinePeer(), memcpyPeer(), rawUDPPeer()}
 }
 
 func peerNamed(name string) (*peer, error) {

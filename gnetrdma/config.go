@@ -25,7 +25,8 @@ type Config struct {
 	// Reactor configures the event loops. NumLoops, Balance and Place are set from the
 	// options of gnet. If MaxInFlight is zero, it means 256.
 	Reactor reactor.Config
-	// Buffers are the sizes of the memory of each connection.
+	// Buffers are the sizes of the memory of each connection. Zero means 512 KiB. The
+	// system provides the memory when it is first used.
 	Buffers stream.Buffers
 	// MaxOutbound is how many bytes of a connection may wait until the peer reads. When
 	// the handler writes more, the connection ends with ErrOutboundFull. While more than
@@ -40,6 +41,7 @@ type Config struct {
 const (
 	defaultInFlight     = 256
 	defaultDrainTimeout = 5 * time.Second // as in reactor.Config
+	defaultBuffer       = 512 << 10
 	defaultBound        = 16 << 20
 	defaultReadCap      = 64 << 10 // as in gnet
 	maxLockedLoops      = 10000    // as in gnet
@@ -58,6 +60,11 @@ func (c *Config) withDefaults() (Config, error) {
 		}
 		if *bound.value == 0 {
 			*bound.value = defaultBound
+		}
+	}
+	for _, size := range []*int{&d.Buffers.Receive, &d.Buffers.Send} {
+		if *size == 0 {
+			*size = defaultBuffer
 		}
 	}
 	if d.Reactor.MaxInFlight == 0 {
@@ -83,9 +90,6 @@ func loadOptions(opts []gnet.Option) (gnet.Options, error) {
 	}
 	if o.ReadBufferCap <= 0 {
 		o.ReadBufferCap = defaultReadCap
-	}
-	if o.WriteBufferCap <= 0 {
-		o.WriteBufferCap = defaultReadCap
 	}
 	return o, nil
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
-	"github.com/panjf2000/gnet/v2/pkg/buffer/elastic"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
 
 	"github.com/rdmaloop/rdmaloop/stream"
@@ -25,9 +24,8 @@ type conn struct {
 	context       any
 	local, remote net.Addr
 
-	buffer   []byte             // bytes for the running OnTraffic, in loop.buffer
-	inbound  elastic.RingBuffer // bytes before those of buffer that the handler left
-	outbound elastic.Buffer     // bytes that wait until the peer reads
+	input  input
+	output output
 
 	readDeadline, writeDeadline deadline
 
@@ -47,7 +45,6 @@ const (
 
 func newConn(e *engine) *conn {
 	c := &conn{engine: e}
-	c.outbound.Reset(e.options.WriteBufferCap)
 	c.readDeadline.init(c, c.readExpired)
 	c.writeDeadline.init(c, c.writeExpired)
 	return c
@@ -138,8 +135,8 @@ func (c *conn) end(err error) gnet.Action {
 	c.engine.conns.Add(-1)
 	action := c.engine.handler.OnClose(c, err)
 	c.state = connFlushing
-	c.context, c.local, c.remote, c.buffer = nil, nil, nil, nil
-	c.inbound.Done()
+	c.context, c.local, c.remote = nil, nil, nil
+	c.input = input{} // A callback that is still running may use the memory.
 	c.readDeadline.stop()
 	c.writeDeadline.stop()
 	return action
@@ -151,7 +148,7 @@ func (c *conn) streamClosed(err error) {
 	if c.state == connOpen {
 		_ = c.act(c.end(err))
 	}
-	c.outbound.Release()
+	c.output.free()
 	c.loop.streamEnded()
 }
 

@@ -91,7 +91,7 @@ func (c *conn) readExpired() {
 
 // writeExpired is called when the write deadline has passed.
 func (c *conn) writeExpired() {
-	if !c.outbound.IsEmpty() {
+	if c.output.len() > 0 {
 		_ = c.abort(os.ErrDeadlineExceeded) // The action is done.
 	}
 }

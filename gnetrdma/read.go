@@ -1,17 +1,20 @@
 package gnetrdma
 
-import (
-	"io"
-)
+import "io"
 
 // receive passes bytes that have arrived to the handler, and then the end of the stream.
 func (c *conn) receive() {
 	for c.state == connOpen && c.stream.Len() > 0 {
-		if c.outbound.Buffered() > c.engine.cfg.MaxOutbound/4 {
+		if c.output.len() > c.engine.cfg.MaxOutbound/4 {
 			return // flush calls receive again.
 		}
-		n := c.stream.Read(c.loop.buffer)
-		c.buffer = c.loop.buffer[:n]
+		n := min(c.stream.Len(), len(c.loop.buffer))
+		if c.input.len() > 0 {
+			c.stream.Read(c.input.grow(n))
+		} else {
+			c.stream.Read(c.loop.buffer[:n])
+			c.input.borrow(c.loop.buffer[:n])
+		}
 		_ = c.traffic() // The action is done.
 	}
 	if c.state == connOpen && c.stream.Ended() {
@@ -26,27 +29,22 @@ func (c *conn) traffic() error {
 	if c.state != connOpen {
 		return err
 	}
-	rest := c.buffer
-	c.buffer = nil
-	if c.inbound.Buffered()+len(rest) > c.engine.cfg.MaxInbound {
+	if c.input.len() > c.engine.cfg.MaxInbound {
 		return c.abort(ErrInboundFull)
 	}
-	_, _ = c.inbound.Write(rest) // It never fails.
+	c.input.keep()
 	return err
 }
 
 // InboundBuffered returns how many bytes the handler can read.
-func (c *conn) InboundBuffered() int { return c.inbound.Buffered() + len(c.buffer) }
+func (c *conn) InboundBuffered() int { return c.input.len() }
 
 // Read copies bytes to p and removes them. If there are none and p is not empty, the
 // error is io.ErrShortBuffer.
-func (c *conn) Read(p []byte) (n int, err error) {
-	if !c.inbound.IsEmpty() {
-		n, _ = c.inbound.Read(p) // It never fails if there are bytes.
-	}
-	m := copy(p[n:], c.buffer)
-	c.buffer = c.buffer[m:]
-	if n += m; n == 0 && len(p) > 0 {
+func (c *conn) Read(p []byte) (int, error) {
+	n := copy(p, c.input.bytes)
+	c.input.remove(n)
+	if n == 0 && len(p) > 0 {
 		return 0, io.ErrShortBuffer
 	}
 	return n, nil
@@ -56,67 +54,36 @@ func (c *conn) Read(p []byte) (n int, err error) {
 // If there are fewer, the error is io.ErrShortBuffer. The slice is valid until the
 // callback returns.
 func (c *conn) Next(n int) ([]byte, error) {
-	all := c.InboundBuffered()
-	switch {
-	case n > all:
-		return nil, io.ErrShortBuffer
-	case n <= 0:
-		n = all
-	}
-	if c.inbound.IsEmpty() {
-		b := c.buffer[:n]
-		c.buffer = c.buffer[n:]
-		return b, nil
-	}
-	b := make([]byte, n)
-	_, err := c.Read(b)
+	b, err := c.Peek(n)
+	c.input.remove(len(b))
 	return b, err
 }
 
-// Peek is Next, but does not remove the bytes. The slice is valid until the callback
-// returns, and at most until bytes are removed.
+// Peek is Next, but does not remove the bytes.
 func (c *conn) Peek(n int) ([]byte, error) {
-	all := c.InboundBuffered()
 	switch {
-	case n > all:
+	case n > c.input.len():
 		return nil, io.ErrShortBuffer
 	case n <= 0:
-		n = all
+		n = c.input.len()
 	}
-	if c.inbound.IsEmpty() {
-		return c.buffer[:n], nil
-	}
-	head, tail := c.inbound.Peek(n)
-	if len(head) == n {
-		return head, nil
-	}
-	b := append(make([]byte, 0, n), head...)
-	b = append(b, tail...)
-	return append(b, c.buffer[:n-len(b)]...), nil
+	return c.input.bytes[:n:n], nil
 }
 
 // Discard removes n bytes, or all if n is zero or less, or more than there are. It
 // returns how many it has removed.
 func (c *conn) Discard(n int) (int, error) {
-	if all := c.InboundBuffered(); n <= 0 || n >= all {
-		c.buffer = nil
-		c.inbound.Done()
-		return all, nil
+	if n <= 0 {
+		n = c.input.len()
 	}
-	if removed, _ := c.inbound.Discard(n); removed < n { // It returns io.EOF if empty.
-		c.buffer = c.buffer[n-removed:]
-	}
+	n = min(n, c.input.len())
+	c.input.remove(n)
 	return n, nil
 }
 
-// WriteTo writes all bytes to w and removes them.
-func (c *conn) WriteTo(w io.Writer) (n int64, err error) {
-	if !c.inbound.IsEmpty() {
-		if n, err = c.inbound.WriteTo(w); err != nil {
-			return n, err
-		}
-	}
-	m, err := w.Write(c.buffer)
-	c.buffer = c.buffer[m:]
-	return n + int64(m), err
+// WriteTo writes all bytes to w and removes those that w has taken.
+func (c *conn) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(c.input.bytes)
+	c.input.remove(n)
+	return int64(n), err
 }

@@ -22,7 +22,7 @@ func (c *conn) Write(b []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	n := 0
-	if c.outbound.IsEmpty() {
+	if c.output.len() == 0 {
 		var err error
 		if n, err = c.stream.Write(b); err != nil && !errors.Is(err, stream.ErrWouldBlock) {
 			_ = c.close(err)
@@ -51,33 +51,31 @@ func (c *conn) keep(b []byte) error {
 	switch {
 	case len(b) == 0:
 		return nil
-	case c.outbound.Buffered()+len(b) > c.engine.cfg.MaxOutbound:
+	case c.output.len()+len(b) > c.engine.cfg.MaxOutbound:
 		_ = c.abort(ErrOutboundFull)
 		return ErrOutboundFull
 	case c.writeDeadline.passed(time.Now()):
 		_ = c.abort(os.ErrDeadlineExceeded)
 		return os.ErrDeadlineExceeded
 	}
-	_, _ = c.outbound.Write(b) // It never fails.
+	c.output.add(b)
 	return nil
 }
 
 // flush sends output that waits, as much as the peer takes. When all is sent and OnClose
 // has returned, flush closes the stream.
 func (c *conn) flush() {
-	for !c.outbound.IsEmpty() {
-		parts, _ := c.outbound.Peek(-1) // It never fails for all bytes.
-		for _, part := range parts {
-			n, err := c.stream.Write(part)
-			_, _ = c.outbound.Discard(n) // It never fails, because n bytes were there.
-			if errors.Is(err, stream.ErrWouldBlock) {
-				return // OnWritable follows.
-			}
-			if err != nil { // The peer reads no more.
-				c.outbound.Release()
-				_ = c.close(err)
-				break
-			}
+	for c.output.len() > 0 {
+		n, err := c.stream.Write(c.output.first())
+		if n > 0 {
+			c.output.remove(n)
+		}
+		if errors.Is(err, stream.ErrWouldBlock) {
+			return // OnWritable follows.
+		}
+		if err != nil { // The peer reads no more.
+			c.output.free()
+			_ = c.close(err)
 		}
 	}
 	if c.state == connFlushing {
@@ -86,7 +84,7 @@ func (c *conn) flush() {
 }
 
 // OutboundBuffered returns how many bytes wait until the peer reads.
-func (c *conn) OutboundBuffered() int { return c.outbound.Buffered() }
+func (c *conn) OutboundBuffered() int { return c.output.len() }
 
 // Flush sends what was written and can be sent now, instead of at the end of the loop's
 // turn.
@@ -107,13 +105,21 @@ func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
 	if c.state != connOpen && c.state != connEnding || c.stream == nil {
 		return 0, net.ErrClosed
 	}
-	room := int64(c.engine.cfg.MaxOutbound - c.outbound.Buffered())
-	n, err = c.outbound.ReadFrom(io.LimitReader(r, room+1))
-	if n > room {
-		_ = c.abort(ErrOutboundFull)
-		return n, ErrOutboundFull
+	for {
+		m, err := r.Read(c.output.room())
+		c.output.added(m)
+		n += int64(m)
+		if c.output.len() > c.engine.cfg.MaxOutbound {
+			_ = c.abort(ErrOutboundFull)
+			return n, ErrOutboundFull
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
 	}
-	return n, err
 }
 
 // SendTo is for datagrams, and not supported.
