@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/gnetrdma"
+	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
 // TestOutboundBound checks that a connection ends when too much output waits, and that
@@ -52,6 +53,24 @@ func TestOutboundBound(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
+}
+
+// TestReadFromWithoutFlush checks that a handler that never calls Flush can not stop its
+// own input.
+func TestReadFromWithoutFlush(t *testing.T) {
+	s := run(t, &hooks{traffic: func(c gnet.Conn) gnet.Action {
+		_, err := c.ReadFrom(io.LimitReader(zeros{}, 300<<10))
+		require.NoError(t, err)
+		_, _ = c.Discard(-1)
+		return gnet.None
+	}}, gnetrdma.Config{MaxOutbound: 1 << 20, Reactor: reactor.Config{DrainTimeout: time.Millisecond}}, nil)
+	c := s.dial()
+	for range 3 {
+		_, err := io.WriteString(c, "x")
+		require.NoError(t, err)
+	}
+	_, err := io.ReadFull(c, make([]byte, 300<<10))
+	require.NoError(t, err)
 }
 
 // zeros is a reader of zeros.

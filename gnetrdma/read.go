@@ -5,8 +5,8 @@ import "io"
 // receive passes bytes that have arrived to the handler, and then the end of the stream.
 func (c *conn) receive() {
 	for c.state == connOpen && c.stream.Len() > 0 {
-		if c.output.len() > c.engine.cfg.MaxOutbound/4 {
-			return // flush calls receive again.
+		if c.outputIsLong() {
+			return // OnWritable calls receive again.
 		}
 		n := min(c.stream.Len(), len(c.loop.buffer))
 		if c.input.len() > 0 {
@@ -20,6 +20,16 @@ func (c *conn) receive() {
 	if c.state == connOpen && c.stream.Ended() {
 		_ = c.close(io.EOF)
 	}
+}
+
+// outputIsLong reports whether so much output waits for the peer that the handler gets no
+// more input.
+func (c *conn) outputIsLong() bool {
+	limit := c.engine.cfg.MaxOutbound / 4
+	if c.output.len() > limit {
+		c.flush() // The handler may have called ReadFrom without Flush.
+	}
+	return c.output.len() > limit
 }
 
 // traffic calls OnTraffic, and keeps the bytes that the handler did not read. The result

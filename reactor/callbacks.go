@@ -101,6 +101,12 @@ func (l *Loop) onWritable(c *Conn) {
 	l.callbackEnd(t)
 }
 
+func (l *Loop) onStop(c *Conn, h StopHandler) {
+	t := l.callbackStart()
+	h.OnStop(c)
+	l.callbackEnd(t)
+}
+
 func (l *Loop) onClose(c *Conn, err error) {
 	l.stats.Closed++
 	t := l.callbackStart()

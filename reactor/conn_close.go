@@ -51,6 +51,8 @@ func (c *Conn) onStateTimer() {
 	switch c.state {
 	case stateDialing, stateConnecting:
 		c.onOpenTimeout()
+	case stateOpen:
+		_ = c.Close() // The handler has not closed the connection after OnStop.
 	case stateDraining:
 		c.onDrainTimeout()
 	case stateOpenFailed:

@@ -25,6 +25,18 @@ func (c *Conn) Close() error {
 	return nil
 }
 
+// stop closes an open connection because the engine stops. If the handler is a
+// StopHandler, it closes the connection, or onStateTimer does.
+func (c *Conn) stop() {
+	h, ok := c.handler.(StopHandler)
+	if !ok {
+		_ = c.Close() // Close does not fail for an open connection.
+		return
+	}
+	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
+	c.loop.onStop(c, h)
+}
+
 // Abort ends the connection at once. Unconfirmed operations fail, and received messages
 // are discarded. OnClose of this side gets the cause, or ErrAborted if the cause is nil.
 // OnClose of the peer gets ErrPeerClosed.

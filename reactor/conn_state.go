@@ -60,7 +60,7 @@ const (
 
 	// stateOpen: OnOpen was called, and the application may send. Close leads to
 	// stateDraining; Abort, a failure and cm.Disconnected lead to stateCloseBegun. There is
-	// no time limit.
+	// no time limit, except Config.DrainTimeout after StopHandler.OnStop.
 	stateOpen
 
 	// stateDraining: Close was called, and sends are unconfirmed. Received messages are

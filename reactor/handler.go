@@ -136,3 +136,14 @@ func (BaseHandler) OnShutdown(*Loop) {}
 
 // OnTick returns 0, so that it is not called again.
 func (BaseHandler) OnTick(*Loop) time.Duration { return 0 }
+
+// A StopHandler is a ConnHandler that has to send something before its connections are
+// closed, for example because a protocol has a message for the end.
+type StopHandler interface {
+	ConnHandler
+	// OnStop is called for each open connection when the engine begins to shut down: see
+	// Engine.Stop. Without this method the engine calls Conn.Close. The handler sends its
+	// last messages and calls Conn.Close, in OnStop or in a later callback. If it has not
+	// done so within Config.DrainTimeout, the engine does.
+	OnStop(c *Conn)
+}

@@ -14,8 +14,8 @@ import (
 const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. It closes the listeners,
-// rejects unanswered requests, and closes all connections as Conn.Close does. Then the
-// loops end.
+// rejects unanswered requests, and closes all connections as Conn.Close does, unless
+// their handler is a StopHandler. Then the loops end.
 //
 // After Stop, Dial and Listen return ErrShutdown. When all loops have ended, Dial and
 // Listen return ErrClosed. Stop may be called in callbacks, and more than once.
@@ -120,7 +120,7 @@ func (l *Loop) drain() {
 		case c.state < stateOpen:
 			c.beginClose(ErrShutdown)
 		case c.state == stateOpen:
-			_ = c.Close() // Close does not fail for an open connection.
+			c.stop()
 		}
 	}
 }

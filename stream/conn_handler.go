@@ -6,6 +6,8 @@ import "github.com/rdmaloop/rdmaloop/reactor"
 // and the dialer embed it.
 type connHandler struct{ reactor.BaseConnHandler }
 
+var _ reactor.StopHandler = connHandler{}
+
 // OnMessage handles a message of the peer.
 func (connHandler) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if s := streamOf(c); s.in != nil { // otherwise the connection is ending
@@ -26,6 +28,12 @@ func (connHandler) OnClose(c *reactor.Conn, err error) {
 	if !s.keepMemory {
 		s.release()
 	}
+}
+
+// OnStop closes the stream when the engine stops, so that the peer gets the end of the
+// stream and not a reset.
+func (connHandler) OnStop(c *reactor.Conn) {
+	_ = streamOf(c).Close() // It fails if the stream is closing.
 }
 
 // streamOf returns the stream of a connection.

@@ -126,6 +126,20 @@ func TestAbort(t *testing.T) {
 	})
 }
 
+// TestStop checks that streams end properly when the engine of one side stops, and that
+// the peer gets all bytes.
+func TestStop(t *testing.T) {
+	onPaths(t, func(t *testing.T, p path) {
+		e, client, server := connectRecorded(t, p)
+		write(t, e.dialed, "the last words")
+		e.client.Engine().Stop()
+		e.drive(t, func() bool { return client.closes == 1 && server.closes == 1 })
+		require.Equal(t, endRecord{closes: 1}, *client)
+		require.Equal(t, endRecord{data: "the last words", ends: 1, closes: 1, err: server.err}, *server)
+		require.NotErrorIs(t, server.err, syscall.ECONNRESET)
+	})
+}
+
 // TestUnreadBytesInOnClose checks that bytes that were not read can still be read in
 // OnClose, also if the peer has closed.
 func TestUnreadBytesInOnClose(t *testing.T) {
