@@ -120,6 +120,7 @@ var testArrows = map[string][]string{
 	"reactor":               slices.Concat([]string{"provider/soft"}, testSupport),
 	"stream":                slices.Concat([]string{"provider/soft"}, testSupport),
 	"stream/internal/turns": slices.Concat([]string{"provider/soft"}, testSupport),
+	"provider/soft":         slices.Concat([]string{"reactor", "stream"}, testSupport),
 	"gnetrdma":              slices.Concat([]string{"gnetrdma/internal/gnetsuite", "provider/soft"}, testSupport),
 
 	"examples/nvmeof/target": {"examples/nvmeof/initiator", "provider/soft"},
