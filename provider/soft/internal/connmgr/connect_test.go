@@ -20,8 +20,8 @@ func TestConnect(t *testing.T) {
 	})
 
 	passive, ev := server.Request(l)
-	// In the receiver's event, the sender's initiator depth is the number of responder
-	// resources, and vice versa.
+	// The receiver's responder resources are the sender's initiator depth. The receiver's
+	// initiator depth is the sender's responder resources.
 	require.Equal(t, cm.MessageParam{
 		PrivateData: []byte("hello"), ResponderResources: 5, InitiatorDepth: 3,
 		FlowControl: true, RetryCount: 6, RNRRetryCount: 2, QPNum: active.QP().Num(),

@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	// noticeInterval is the time after which an ID in stateDREQArrived checks again whether
-	// the notices have arrived. The number is arbitrary.
+	// noticeInterval is the time between two checks whether the peer's notices have
+	// arrived; see awaitNotices. The number is arbitrary.
 	noticeInterval = time.Millisecond
-	// noticeLimit is the longest wait for notices. A peer whose process is stopped sends
-	// none. The number is arbitrary.
+	// noticeLimit is the longest time for which an ID waits for the peer's notices. The
+	// wait is limited because a peer whose process is stopped sends no notices. The number
+	// is arbitrary.
 	noticeLimit = time.Second
 )
 
@@ -41,7 +42,7 @@ func (i *id) Disconnect() error {
 	return nil
 }
 
-// dreqTimeout returns the time that the ID waits for the answer to a DREQ.
+// dreqTimeout returns how long the ID waits for the answer to its DREQ.
 func (i *id) dreqTimeout() time.Duration {
 	if i.active {
 		return activeDREQTimeout
@@ -61,8 +62,8 @@ func (i *id) onDREQ() bool {
 		i.timerLimit = ch.clock().Add(noticeLimit)
 		i.awaitNotices()
 	case stateDREQSent:
-		// Both sides have sent a DREQ. Each side handles the DREQ of its peer as the
-		// answer.
+		// Both sides have sent a DREQ. Each side treats the DREQ of its peer as the answer
+		// to its own DREQ.
 		i.disconnected(0)
 	default:
 		return false
@@ -70,13 +71,13 @@ func (i *id) onDREQ() bool {
 	return true
 }
 
-// awaitNotices checks whether all notices have arrived that the peer has sent before its
-// DREQ. If so, or if timerLimit is reached, it queues the event Disconnected. Otherwise
-// the timer calls it again after noticeInterval.
+// awaitNotices queues the event Disconnected if all notices that the peer has sent before
+// its DREQ have arrived, or if timerLimit is reached. Otherwise awaitNotices starts the
+// timer, which calls awaitNotices again after noticeInterval.
 //
-// The notices say which requests of this side the peer has executed. These requests must
-// complete before the event, because the application flushes the queue pair after the
-// event.
+// A notice says which requests of this side the peer has executed. These requests must
+// complete before the application gets the event, because the application then flushes
+// the queue pair.
 func (i *id) awaitNotices() {
 	ch := i.ch.Load()
 	if i.conn.awaitsNotices() && ch.clock().Before(i.timerLimit) {
@@ -87,8 +88,8 @@ func (i *id) awaitNotices() {
 	i.raise(cm.TransportEvent{Type: cm.Disconnected})
 }
 
-// connectionStale ends a connection because its peer has used the same queue pair in
-// another request.
+// connectionStale ends a connection because the peer has used the connection's queue pair
+// in another request.
 func (i *id) connectionStale() {
 	switch i.state {
 	case stateREQReceived:

@@ -30,8 +30,8 @@ func newDisconnectedParty(t *testing.T) *disconnectedParty {
 	return p
 }
 
-// The application gets Disconnected when the notices have arrived that the peer has sent
-// before its DREQ.
+// The application gets Disconnected only after all notices that the peer has sent before
+// its DREQ have arrived.
 func TestDREQAwaitsNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.clock.advance(noticeInterval)

@@ -21,7 +21,7 @@ type Engine interface {
 	// RemoveChannel is called after an event channel has been closed.
 	RemoveChannel()
 	// SourceIndex returns the GID index of an address of this host. The index is 0 if the
-	// address has none.
+	// address has no GID.
 	SourceIndex(of netip.Addr) (int, error)
 	// Bind tells the queue pair qpn how to reach its peer. The queue pair uses the binding
 	// after it has entered RTR. The engine owns b.End, even if Bind returns an error. A later
@@ -53,15 +53,16 @@ type Binding struct {
 	// End is this side's end of the connection's shared memory. It is nil on the wire
 	// path.
 	End *shm.End
-	// Peer identifies the process of the peer. The engine passes it to access.ErrorLimit with
-	// each access error of the peer. It is set only on the local path.
+	// Peer identifies the process of the peer. The engine passes Peer to access.ErrorLimit
+	// with each access error of the peer. Peer is set only on the local path.
 	Peer access.Source
 	// Flow is the end-to-end flow control of the connection. It is used only on the wire
 	// path.
 	Flow CreditFlow
-	// DataHeard is called when the first data packet of the peer arrives. This packet proves
-	// that the peer has received the REP or the RTU. The engine may call DataHeard from any
-	// goroutine. DataHeard must not call the engine. It is nil on the local path.
+	// DataHeard is called when the first data packet of the peer arrives. This packet
+	// proves that the peer has received the REP or the RTU. The engine may call DataHeard
+	// from any goroutine. DataHeard must not call the engine. On the local path, DataHeard
+	// is nil.
 	DataHeard func()
 }
 

@@ -25,7 +25,7 @@ type fakeDevice struct {
 	channels int // number of open event channels
 	lastQPN  uint32
 	qps      map[uint32]*fakeQP // open queue pairs by number
-	// bindings that were passed to Bind and not to Unbind, by queue pair number
+	// bindings that were passed to Bind but not yet to Unbind, by queue pair number
 	bound   map[uint32]*Binding
 	bindErr error // error that Bind returns, or nil
 	// result of AwaitsNotices for queue pairs with a binding
@@ -85,7 +85,7 @@ func (d *fakeDevice) Unbind(qpn uint32, b *Binding) {
 }
 
 // unbind removes the binding of a queue pair, if there is one. If the queue pair has not
-// taken the binding's End, unbind releases it.
+// taken the binding's End, unbind releases the End.
 func (d *fakeDevice) unbind(qpn uint32) {
 	b := d.bound[qpn]
 	delete(d.bound, qpn)
@@ -276,7 +276,8 @@ func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs
 	}
 }
 
-// A counted maps names of counters to values. It has no zeros.
+// A counted maps the names of counters to their values. Counters with the value 0 are
+// omitted.
 type counted map[string]uint64
 
 // counted returns the counters of the party that are not zero.

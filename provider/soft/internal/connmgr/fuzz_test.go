@@ -72,8 +72,8 @@ func newConversation(t *testing.T, m *Manager) *conversation {
 	return c
 }
 
-// send sends the client's message with the number what. If there is no such message,
-// send sends an invalid packet.
+// send sends the client's message whose index in messages is the parameter what. If there
+// is no such message, send sends an invalid packet.
 func (c *conversation) send(what byte) {
 	packet := []byte{what}
 	if int(what) < len(c.messages) {
@@ -82,8 +82,8 @@ func (c *conversation) send(what byte) {
 	_ = unixsock.Send(c.client, packet, nil)
 }
 
-// act makes one call on the passive side. If the parameter what is 0, act fetches an
-// event. Each number from 1 to 5 selects a method of the ID.
+// act makes one call on the passive side. The parameter what selects the call: 0 fetches
+// an event, and each number from 1 to 5 calls a method of the ID.
 func (c *conversation) act(what byte) {
 	if what == 0 {
 		c.next()

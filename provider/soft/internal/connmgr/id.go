@@ -14,8 +14,8 @@ import (
 )
 
 // An id implements cm.TransportID. It is a listener, or one side of a connection or of a
-// SIDR request. The lock of its channel guards it. Package cm makes sure that the
-// application calls the methods in a valid order.
+// SIDR request. The lock of the id's channel guards the id. Package cm makes sure that
+// the application calls the methods in a valid order.
 type id struct {
 	ch    atomic.Pointer[channel]
 	m     *Manager // manager of the channel
@@ -40,8 +40,8 @@ type id struct {
 	notified bool
 
 	lastQP QueuePair // last queue pair that CreateQP has made; see ownQP
-	// Number of the local queue pair. It is that of ownQP, or the number that the application
-	// has passed to Connect or Accept.
+	// Number of the local queue pair: the number of ownQP, or the number that the
+	// application has passed to Connect or Accept.
 	qpn        uint32
 	negotiated negotiation
 
@@ -83,8 +83,9 @@ const (
 // The order of the states matters, because the code compares them.
 //
 // Destroy leads to stateEnded from every state. A connection becomes stale when its peer
-// uses the same queue pair in another request. Its state then changes to
-// stateDREQReceived, or from stateDREQSent to stateEnded.
+// uses the same queue pair in another request. A stale connection changes its state: from
+// stateREQReceived to stateWithdrawn, from stateDREQSent to stateEnded, and from
+// stateREPReceived, stateREPSent or stateEstablished to stateDREQReceived.
 type idState uint8
 
 const (
@@ -182,8 +183,8 @@ func (i *id) extendTimer(within time.Duration) {
 	ch.timers.Set(&i.timer, ch.sinceStart(at))
 }
 
-// enter changes the state and stops the timer. In stateDREQArrived and all states after
-// it, the ID gets no messages.
+// enter changes the state and stops the timer. From stateDREQArrived on, the ID gets no
+// more messages of the peer.
 func (i *id) enter(p idState) {
 	i.state = p
 	ch := i.ch.Load()
@@ -214,7 +215,8 @@ func (i *id) deliver(m message) bool {
 }
 
 // peerGone ends the connection after the peer has closed its socket or has sent an
-// invalid message. The application gets the same events as from the kernel's CM.
+// invalid message. The application gets the same events as it would get from the kernel's
+// CM.
 func (i *id) peerGone() {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -260,8 +262,9 @@ func (i *id) fail(ev cm.TransportEvent) {
 	i.raise(ev)
 }
 
-// disconnected ends a connection after its DREQ was answered or has timed out. The event
-// Disconnected is followed at once by TimewaitExit, because no packet is in flight.
+// disconnected ends a connection after its DREQ was answered or has timed out. It queues
+// the event Disconnected. It also queues TimewaitExit at once, because no packet is in
+// flight.
 func (i *id) disconnected(status int) {
 	i.enter(stateEnded)
 	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})

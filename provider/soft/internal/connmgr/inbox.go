@@ -59,12 +59,13 @@ type job struct {
 }
 
 const (
-	// maxMessages is the largest number of queued jobs of the kind jobMessage. When that many
-	// are queued, new ones are dropped, and the peer retransmits its messages. Arbitrary.
+	// maxMessages is the largest number of queued jobs of the kind jobMessage. Further jobs
+	// of this kind are dropped. The peer retransmits the messages of dropped jobs.
+	// Arbitrary.
 	maxMessages = 1024
-	// requestBatch is the largest number of requests that takeBatch() returns. It is
-	// much smaller than the number of datagrams that madPort.OnReady reads. So a flood
-	// of requests does not fill the socket.
+	// requestBatch is the largest number of requests that takeBatch() returns. Between two
+	// calls of takeBatch(), madPort.OnReady can read many more datagrams than that. So a
+	// flood of requests does not fill the socket.
 	requestBatch = 16
 )
 
@@ -144,7 +145,7 @@ func (b *inbox) signalLocked(on bool) {
 	b.signaled = on
 }
 
-// close drops all jobs. After it, the inbox does not use the eventfd.
+// close drops all jobs. After close, the inbox does not use the eventfd.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

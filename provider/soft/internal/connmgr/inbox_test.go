@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// The jobs of connections run before requests. They are not dropped when there are too
+// The jobs of connections run before requests, and are not dropped when there are too
 // many requests.
 func TestInboxPriorities(t *testing.T) {
 	fd, err := eventfd.New()

@@ -27,8 +27,8 @@ func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 	server.End(passive)
 }
 
-// refuses connects to an address, and requires the event that says that no process
-// listens there.
+// refuses connects to an address, and requires an event that says that no process listens
+// at this address.
 func refuses(client *party, dst netip.AddrPort) {
 	client.T.Helper()
 	active := client.Connecting(cm.TCP, dst, nil)
@@ -123,7 +123,8 @@ func TestMappedAddress(t *testing.T) {
 	reaches(s, s, l, at("127.0.0.5", l))
 }
 
-// If the ID is bound to a wildcard, ResolveAddr replaces it by the source address.
+// If the ID is bound to a wildcard, ResolveAddr replaces the wildcard with the source
+// address.
 func TestConnectFromWildcard(t *testing.T) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
@@ -189,7 +190,8 @@ func TestBacklogRefusesLookups(t *testing.T) {
 }
 
 func handlersOf(ch *channel) (all []epollset.Handler) {
-	for fd := range 1 << 12 { // larger than the number of any descriptor in a test
+	// The limit is larger than the number of any descriptor in a test.
+	for fd := range 1 << 12 {
 		if h := ch.epoll.Handler(fd); h != nil {
 			all = append(all, h)
 		}
@@ -207,8 +209,8 @@ func unixListenerOf(s *party) *unixListener {
 	return nil
 }
 
-// If the backlog of the listening socket is full, the client tries again until the
-// listener accepts it.
+// If the backlog of the listening socket is full, the client repeats the attempt until
+// the listener accepts the client.
 func TestSystemBacklog(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)

@@ -22,8 +22,8 @@ func (i *id) acceptLookup(param *cm.MessageParam) error {
 	return err
 }
 
-// onSIDRREP handles the answer to a SIDR request. Even a refusal does not change the
-// local queue pair.
+// onSIDRREP handles the answer to a SIDR request. Even if the answer is a refusal,
+// onSIDRREP does not change the local queue pair.
 func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.UDP {
 		return false

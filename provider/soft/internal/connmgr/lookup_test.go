@@ -24,7 +24,7 @@ func TestLookup(t *testing.T) {
 	qp := server.CreateQP(passive)
 	answer := bytes.Repeat([]byte("a"), 136)
 	require.NoError(t, passive.Accept(&cm.ConnParam{PrivateData: answer}))
-	server.Quiet() // The passive side gets no event when it has answered.
+	server.Quiet() // The passive side gets no event after its answer.
 
 	ev = client.Want(cm.Established, active)
 	require.Equal(t, answer, ev.Param.PrivateData)

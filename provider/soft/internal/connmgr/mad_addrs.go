@@ -17,10 +17,12 @@ type madAddr struct {
 	err  error    // error of opening the UDP port, or nil
 }
 
-// madAddrs are the addresses of one listener. The lock of its channel guards them.
+// madAddrs are the addresses of one listener. The lock of the listener's channel guards
+// them.
 type madAddrs []*madAddr
 
-// add adds an address and opens its UDP port. The field err has the error, if any.
+// add adds an address and opens its UDP port. If the port can not be opened, the field
+// err of the new madAddr has the error.
 func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 	a := &madAddr{addr: addr}
 	a.open(l)
@@ -29,9 +31,9 @@ func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 
 func (a *madAddr) open(l *madListener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
 
-// set replaces the addresses of the listener. It closes the UDP ports of the addresses
-// that are removed, opens those of the new ones, and tries again to open those that could
-// not be opened before. It reports whether anything has changed.
+// set replaces the addresses of the listener. It closes the UDP ports of removed
+// addresses and opens the UDP ports of new ones. It also tries again to open ports that
+// could not be opened before. The result is true if anything has changed.
 func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	for _, a := range *as {
 		if !slices.Contains(addrs, a.addr) {
@@ -118,7 +120,7 @@ func (l *madListener) addressesChanged() {
 }
 
 // serves implements listener. If the host's addresses can not be watched, the result has
-// one more element: the address of the ID with the error of the watch.
+// one additional element, with the address of the ID and the error of watching.
 func (l *madListener) serves() (served []cm.ServedAddr) {
 	for _, a := range l.addrs {
 		served = append(served, l.served(a.addr, a.err))

@@ -25,7 +25,7 @@ type answerLimit struct {
 // Limits of the rates. All numbers are arbitrary.
 const (
 	// answersPerSecond is the largest number of answers in one second to all sources
-	// together. A burst may have as many answers.
+	// together. It is also the largest number of answers in a burst.
 	answersPerSecond = 2048
 	// answersPerAddress is the largest number of answers in one second to one source. A
 	// source is an IPv4 address or an IPv6 prefix.
@@ -47,8 +47,8 @@ func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
 	if l.start.IsZero() {
 		l.start = at
 	}
-	// This difference does not depend on changes of the system clock, because it is
-	// monotonic.
+	// The difference of the two times is monotonic, so changes of the system clock do not
+	// affect it.
 	now := int64(at.Sub(l.start))
 	own := &l.sources[hashSource(l.seed, to)%answerBuckets]
 	if !own.allows(now, answersPerAddress) || !l.total.allows(now, answersPerSecond) {

@@ -52,7 +52,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 		cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.Listen(ps, "127.9.3.2:0", 0)
-		// One call of receive() returns fewer requests than these.
+		// One call of receive() returns fewer than 40 requests.
 		var ids [40]*cm.ID
 		for i := range ids {
 			ids[i] = client.ConnectingFrom(ps, "127.9.3.1", l.LocalAddr())

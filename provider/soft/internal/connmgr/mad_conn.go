@@ -46,11 +46,13 @@ type madConn struct {
 
 	ownID uint32 // communication ID of this side, or request ID of its SIDR_REQ
 	// communication ID of the peer, or request ID of its SIDR_REQ; 0 if unknown
-	peerID   uint32
-	service  wire.ServiceID // service ID in a SIDR request of the peer; 0 for others
-	peerGUID uint64         // node GUID of the peer
-	peerQPN  uint32         // number of the peer's queue pair
-	// largestMTU is the path MTU of the first REQ that this side has sent; else 0.
+	peerID uint32
+	// service ID in a SIDR request of the peer; 0 for other requests
+	service  wire.ServiceID
+	peerGUID uint64 // node GUID of the peer
+	peerQPN  uint32 // number of the peer's queue pair
+	// largestMTU is the path MTU of the first REQ that this side has sent, or 0 if this
+	// side has sent no REQ.
 	largestMTU verbs.MTU
 	bound      boundConn // the local queue pair and its binding
 	binding    Binding   // binding of the local queue pair, set by attach; bound points to it
@@ -95,7 +97,8 @@ func (c *madConn) register() {
 	c.mux.conns[c.ownID] = c
 }
 
-// attach implements cmConn. It opens no socket, because the queue pair opens it.
+// attach implements cmConn. It opens no socket, because the queue pair opens its own
+// socket.
 func (c *madConn) attach(qpn uint32) error {
 	c.binding = Binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard}
 	return c.bound.bind(c.ch.m.Engine, qpn, &c.binding)
@@ -117,8 +120,8 @@ func (c *madConn) send(m message) error {
 	return nil
 }
 
-// transmit sends a datagram. It drops the datagram if maySend forbids to send more
-// messages to the peer.
+// transmit sends a datagram. If maySend allows no more messages to the peer, transmit
+// drops the datagram.
 func (c *madConn) transmit(m *wire.MAD) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -158,7 +161,7 @@ func (c *madConn) encode(mad *wire.MAD, m message) {
 	}
 }
 
-// requestTID returns the transaction ID of the request that has begun this connection.
+// requestTID returns the transaction ID of the request with which this connection began.
 func (c *madConn) requestTID() uint64 {
 	if c.listener != nil {
 		return tid(c.peerID)
@@ -184,8 +187,8 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r.Encode(mad, c.requestTID())
 }
 
-// peerVanished implements cmConn. It does nothing: on the wire path, the end of a process
-// is not noticed.
+// peerVanished implements cmConn. It does nothing, because on the wire path this side
+// does not notice the end of the peer's process.
 func (c *madConn) peerVanished() {}
 
 // awaitsNotices implements cmConn. It returns false, because the wire path has no

@@ -111,8 +111,8 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// wantNoOtherRecords requires that the server has no entries for connections that are not
-// established.
+// wantNoOtherRecords requires that the server has entries only for established
+// connections.
 func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	f.t.Helper()
 	n := len(f.open)

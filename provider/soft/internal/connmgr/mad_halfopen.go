@@ -13,12 +13,13 @@ import (
 )
 
 // A halfOpen is the entry of a connection or SIDR request in a halfOpenTable. The address
-// of its peer may be forged. The multiplexer's lock guards it.
+// of the peer may be forged. The multiplexer's lock guards the entry.
 type halfOpen struct {
 	c      *madConn
 	since  time.Time       // time at which the request arrived
 	source *halfOpenSource // source of the request; nil if the halfOpen is in no table
-	// Elements of this halfOpen in halfOpenSource.byAge and halfOpenTable.byAge.
+	// inSource is the element of this halfOpen in halfOpenSource.byAge. inTable is its
+	// element in halfOpenTable.byAge.
 	inSource, inTable *list.Element
 }
 
@@ -34,11 +35,12 @@ type halfOpenSource struct {
 // A halfOpenTable limits the half-open connections of one listener, in total and for each
 // source. Half-open SIDR requests count as connections.
 type halfOpenTable struct {
-	// Largest number of connections in the table, and of connections of one source.
+	// max is the largest number of connections in the table. maxPerSource is the largest
+	// number of connections of one source.
 	max, maxPerSource int
 	total             int                            // number of connections in the table
 	sources           map[netip.Addr]*halfOpenSource // sources with connections in the table, by halfOpenSource.key
-	// sources with connections in the table; the source with most connections is first
+	// sources with connections in the table; the source with the most connections is first
 	busiest busyHeap[*halfOpenSource]
 	// evicting is the number of connections in the state addrEvicting.
 	evicting int
@@ -46,15 +48,15 @@ type halfOpenTable struct {
 	byAge list.List
 }
 
-// The connections of a source are a burst if they are at most burstSize and all younger
-// than burstTime; see room(). Both numbers are arbitrary.
+// The connections of a source are a burst if there are at most burstSize of them and all
+// are younger than burstTime; see room(). Both numbers are arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is the age of a connection above which a request of the same source may
-// evict it. The number is arbitrary.
+// graceTime is the age up to which a connection is protected against eviction by a
+// request of the same source. The number is arbitrary.
 const graceTime = time.Second
 
 func newHalfOpenTable(most, perSource int) halfOpenTable {
@@ -68,12 +70,12 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 // connection to evict, or nil. The first rule that applies decides:
 //
 //   - If too many connections still wait for their eviction, the request is dropped.
-//   - If sourceFull is true, the source has too many connections, half-open or not. Its
-//     oldest half-open connection is evicted. The request is dropped, but will find room
-//     when it is retransmitted.
-//   - If the source has maxPerSource half-open connections, its oldest one is evicted.
-//     The same is done if the table is full, and no other source has more connections
-//     than this source would have with the new one.
+//   - If sourceFull is true, the source has too many connections, half-open or not. The
+//     oldest half-open connection of the source is evicted. The request is dropped, but
+//     will find room when it is retransmitted.
+//   - If the source has maxPerSource half-open connections, the oldest of them is
+//     evicted. The oldest one is also evicted if the table is full, and no other source
+//     has more connections than this source would have with the new connection.
 //   - If the table is full, the oldest connection of the source with the most connections
 //     is evicted. But if the connections of that source are a burst, the oldest
 //     connection in the table is evicted.
@@ -130,7 +132,8 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 		return false
 	}
 	if s.count == 1 {
-		// h stays in the list of s until heap.Remove has read it.
+		// The connection stays in the list of its source until heap.Remove has returned,
+		// because oldest() must not be called for an empty list.
 		heap.Remove(&t.busiest, s.index)
 		delete(t.sources, s.key)
 	}
@@ -152,7 +155,7 @@ func hashSource(seed maphash.Seed, from netip.Addr) uint64 {
 }
 
 // busierThan implements busySource. Of two sources with the same number of connections,
-// the one with the older connection is first.
+// the source with the older connection is first.
 func (s *halfOpenSource) busierThan(other *halfOpenSource) bool {
 	if s.count != other.count {
 		return s.count > other.count

@@ -8,7 +8,8 @@ import (
 )
 
 // enqueueMAD queues a job that calls handleMAD for a datagram. The caller holds the
-// multiplexer's lock, so it must not call handleMAD, which takes the same lock.
+// multiplexer's lock. It can not call handleMAD directly, because handleMAD takes the
+// same lock.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
 	kept := *m
 	c.received++
@@ -72,8 +73,8 @@ func (c *madConn) onConfirmation(m *wire.MAD) {
 	}
 }
 
-// onMRA handles an MRA. It says that the peer has got the message, and that its
-// application needs more time (IBTA vol. 1, 12.6.6).
+// onMRA handles an MRA. The MRA says that the peer has got the message, and that the
+// peer's application needs more time (IBTA vol. 1, 12.6.6).
 func (c *madConn) onMRA(m *wire.MAD) {
 	var r wire.MRA
 	r.Decode(m)
@@ -91,7 +92,7 @@ func (c *madConn) onMRA(m *wire.MAD) {
 	c.id.extendTimer(wait + requestTimeout)
 }
 
-// onREP handles a REP or a copy of it. The peer retransmits its REP until the RTU
+// onREP handles a REP or a copy of a REP. The peer retransmits its REP until the RTU
 // arrives.
 func (c *madConn) onREP(m *wire.MAD) {
 	var r wire.REP

@@ -17,8 +17,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
-// A host sends an ICMP error if a request arrives for a UDP port that no process has (RFC
-// 1122, 3.2.2.1; RFC 4443, 3.1).
+// A host sends an ICMP error if a request arrives for a UDP port that belongs to no
+// process (RFC 1122, 3.2.2.1; RFC 4443, 3.1).
 //
 // Requests are sent from a socket that shares its UDP port with no other socket.
 // Otherwise the system could report the ICMP error to another socket.
@@ -161,8 +161,8 @@ func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte
 }
 
 // isPortUnreachable reports whether the control messages have an ICMP error about a port
-// without process. It checks the ICMP type and code, because some temporary errors have
-// the same errno (ip(7), IP_RECVERR).
+// that belongs to no process. It checks the ICMP type and code, because some temporary
+// errors have the same errno (ip(7), IP_RECVERR).
 func isPortUnreachable(control []byte) bool {
 	const origin, kind, code = 4, 5, 6 // offsets in struct sock_extended_err
 	messages, err := unix.ParseSocketControlMessage(control)
@@ -222,9 +222,9 @@ func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted [
 	}
 }
 
-// onPortUnreachable handles an ICMP error: no process has the UDP port of the peer. It
-// ends the request of the connection, if the error quotes this request and the peer has
-// not answered.
+// onPortUnreachable handles an ICMP error that says that no process has the peer's UDP
+// port. If the error quotes the request of this connection, and if the peer has not
+// answered, onPortUnreachable ends the request.
 func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
 	m := &c.retransmit.mad
 	waits := c.state != madOrphan && c.id.state == stateREQSent && isRequest(m)

@@ -134,8 +134,9 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
 }
 
-// refused hands the client an ICMP error: port unreachable, for a request to dst. The
-// parameter quoted is the part of the request that the error quotes.
+// refused passes an ICMP error to the client. The error says that the UDP port of a
+// request to dst is unreachable. The parameter quoted is the part of the request that the
+// error quotes.
 func (w *madSim) refused(dst netip.Addr, quoted []byte) {
 	mux := w.client.m.mux
 	mux.mu.Lock()
@@ -204,8 +205,7 @@ func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// isPortUnreachable returns true only for ICMP errors that say that a port is
-// unreachable.
+// isPortUnreachable returns true only for ICMP errors that report an unreachable port.
 func TestPortUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		level, option, origin, kind, code byte

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 )
 
-// A jobTarget is the part of a madConn or madListener that queues jobs. The jobs run on
-// the channel to which the ID belongs when they run.
+// A jobTarget is the part of a madConn or madListener that queues jobs. A job runs on the
+// channel to which the ID belongs at that time.
 type jobTarget struct {
 	mux    *madMux
 	ch     *channel // channel of the ID; written with the multiplexer's lock held
@@ -55,6 +55,6 @@ func (t *jobTarget) setChannel(to *channel) (from *channel) {
 	return from
 }
 
-// closeTarget makes the channels drop all jobs of the target, also those that are already
-// queued. The caller holds the multiplexer's lock.
+// closeTarget makes the channels drop all jobs of the target, including jobs that are
+// already queued. The caller holds the multiplexer's lock.
 func (t *jobTarget) closeTarget() { t.closed = true }

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A madListener receives the requests to a listening ID on the wire path. If it has no
-// room for a request, it drops the request. The peer will retransmit it.
+// A madListener receives the requests to a listening ID on the wire path. If the listener
+// has no room for a request, it drops the request, and the peer retransmits the request.
 type madListener struct {
 	jobTarget
 	id      *id
@@ -66,7 +66,7 @@ func (l *madListener) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			// puts the watch for address changes back to the old channel
+			// The watch for address changes returns to the old channel.
 			_ = l.watch.move(to, l.ch)
 			return err
 		}

@@ -32,7 +32,7 @@ func TestWireCMLookup(t *testing.T) {
 }
 
 // A REJ with private data comes from the peer's application. A REJ without private data
-// comes from its system.
+// comes from the peer's system.
 func TestWireCMRefused(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)

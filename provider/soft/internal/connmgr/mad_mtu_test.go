@@ -62,7 +62,7 @@ func TestWireCMSmallerMTU(t *testing.T) {
 func TestWireCMRouteMTU(t *testing.T) {
 	for name, c := range map[string]struct {
 		to   netip.Addr
-		want []verbs.MTU // path MTUs of the requests
+		want []verbs.MTU // path MTUs of the REQs that the client sends, in order
 	}{
 		"active":  {serverAddr, []verbs.MTU{verbs.MTU1024}},
 		"passive": {clientAddr, []verbs.MTU{verbs.MTU4096, verbs.MTU1024}},

@@ -98,8 +98,8 @@ func (p *madPort) close(ch *channel) {
 	p.release()
 }
 
-// release removes a reference to the port. Without references, the port is closed. The
-// caller holds the multiplexer's lock.
+// release removes a reference to the port. When no reference is left, release closes the
+// port. The caller holds the multiplexer's lock.
 func (p *madPort) release() {
 	if p.refs--; p.refs == 0 {
 		delete(p.mux.ports, p.local)
@@ -159,7 +159,8 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 		mux.onREJ(m, port, from)
 	case wire.AttrDREQ:
 		if !mux.toConn(m, secondID(m), port, from) {
-			// The connection is unknown. Its peer retransmits the DREQ until it gets a DREP.
+			// No connection with these IDs exists. The peer retransmits the DREQ until it
+			// gets a DREP.
 			mux.sendDREP(port, from, m)
 		}
 	case wire.AttrRTU, wire.AttrMRA, wire.AttrDREP:
@@ -202,8 +203,8 @@ func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	}
 }
 
-// reject answers the message m with a REJ. The message has the type what, and belongs to
-// no connection.
+// reject answers the message m, which belongs to no connection, with a REJ. The parameter
+// what is the type of the message.
 func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
 	if what != wire.AnsweredREQ {
@@ -245,8 +246,8 @@ func (mux *madMux) newID() uint32 {
 	}
 }
 
-// listenerFor returns the listener for requests to an address, or nil. otherAddr is true
-// if the service has listeners only on other addresses.
+// listenerFor returns the listener for requests to an address, or nil. The result
+// otherAddr is true if the service has listeners only at other addresses.
 func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, otherAddr bool) {
 	sameService := mux.listeners[service]
 	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })

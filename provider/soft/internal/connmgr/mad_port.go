@@ -61,9 +61,9 @@ func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
 const (
 	// madBatch is the largest number of datagrams that one call of receive() reads.
 	madBatch = 32
-	// madRounds is the largest number of calls of receive() when datagrams have arrived. Many
-	// datagrams are read at once, because reading is much cheaper than handling a request;
-	// see requestBatch.
+	// madRounds is the largest number of calls of receive() in one call of OnReady. OnReady
+	// reads many datagrams at once, because reading is much cheaper than handling a
+	// request; see requestBatch.
 	madRounds = 16
 	// madBufSize is the size of a buffer for a packet with a MAD.
 	madBufSize = 320
@@ -109,8 +109,8 @@ type madPort struct {
 	requests atomic.Pointer[requestPort]
 }
 
-// roceOverhead is the number of bytes of an interface's MTU that are kept for headers, as
-// in the kernel's rdma_cm.
+// roceOverhead is the number of bytes of an interface's MTU that are reserved for
+// headers, as in the kernel's rdma_cm.
 const roceOverhead = 96
 
 // pathMTU returns the largest path MTU whose packets fit into IP packets of the given
@@ -123,9 +123,9 @@ func pathMTU(bytes int) verbs.MTU {
 	return mtu
 }
 
-// mtuTo returns the largest path MTU that this side can use to a remote address. It is
-// that of the interface, or that of the route if it is smaller. The two sides may
-// negotiate a smaller one; see retryWithSmallerMTU.
+// mtuTo returns the largest path MTU that this side can use to a remote address. The
+// limit is the MTU of the interface or the MTU of the route, whichever is smaller. The
+// two sides may negotiate a smaller path MTU; see retryWithSmallerMTU.
 func (p *madPort) mtuTo(remote netip.Addr) verbs.MTU {
 	bytes := p.routeMTU(remote)
 	if bytes == 0 {
@@ -153,8 +153,8 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// watchPort counts an ID of the channel that uses the port p. For the first ID, it makes
-// the channel watch p.
+// watchPort counts one more ID of the channel that uses the port p. For the first ID, it
+// makes the channel watch p.
 func (ch *channel) watchPort(p *madPort) error {
 	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
 		if err := ch.watch(fd, p); err != nil {
@@ -197,7 +197,7 @@ func (p *madPort) receiveBatch() int {
 }
 
 // drain handles all datagrams that have arrived, up to madDrainRounds * madBatch = 2,048.
-// A socket with the default buffer size holds fewer.
+// A socket with the default buffer size holds fewer datagrams.
 func (p *madPort) drain() {
 	for range madDrainRounds {
 		if p.receiveBatch() == 0 {

@@ -28,7 +28,7 @@ const (
 
 type refusedBucket struct {
 	requests []refusedRequest
-	next     int // index of the entry to replace next; used when the bucket is full
+	next     int // index of the entry that is replaced next; used when the bucket is full
 }
 
 type refusedRequest struct {

@@ -12,8 +12,8 @@ import (
 )
 
 // onREQ passes a connection request to the listener, or refuses it. If the REQ is a copy
-// of an earlier one, the earlier answer is repeated. If it names the queue pair of an
-// older connection, that connection ends as stale.
+// of an earlier one, the earlier answer is repeated. If the REQ names the queue pair of
+// an older connection, that connection ends as stale.
 func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
@@ -30,7 +30,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	if reason == 0 {
 		if old := mux.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
 			// The peer has another connection with this queue pair (IBTA vol. 1,
-			// 12.9.8.3.1). The other connection ends, so that a later request can
+			// 12.9.8.3.1). That connection ends, so that a later request of the peer can
 			// succeed.
 			old.enqueueRequest(old.remote, old.stale, nil)
 			reason = cm.RejectStale
@@ -79,8 +79,9 @@ func (c *madConn) duplicateREQ() {
 	c.enqueueRequest(c.remote, c.answerDuplicate, nil)
 }
 
-// answerDuplicate answers a copy of a request. If this side has answered the request, it
-// repeats the answer. Otherwise it answers a REQ with an MRA, and a SIDR_REQ not at all.
+// answerDuplicate answers a copy of a request. If this side has already answered the
+// request, answerDuplicate repeats the answer. Otherwise answerDuplicate answers a REQ
+// with an MRA, and does not answer a SIDR_REQ.
 func (c *madConn) answerDuplicate() {
 	if c.state == madOrphan || c.id.active {
 		return

@@ -116,8 +116,8 @@ func TestWireCMRefusals(t *testing.T) {
 	require.Empty(t, s.server.m.mux.conns, "refused requests leave no connection")
 }
 
-// If a listener has the port at another address only, the REQ is refused with
-// RejectConsumer, as by the kernel.
+// If a listener has the port only at another address, the REQ is refused with
+// RejectConsumer. The kernel refuses such a REQ with the same reason.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.Listen(cm.TCP, "127.8.0.3:0", 0)
@@ -364,7 +364,7 @@ func FuzzWireCM(f *testing.F) {
 }
 
 // If the peer's address moves to the client's host, the request fails and is not
-// retransmitted. A process of another user could receive it.
+// retransmitted, because a process of another user could receive it.
 func TestNoRequestToThisHost(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrREQ, math.MaxInt)

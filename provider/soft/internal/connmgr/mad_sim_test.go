@@ -24,8 +24,8 @@ type madSim struct {
 	clock          *fakeClock
 	inFlight       []simDatagram    // datagrams that have not arrived, the oldest first
 	sent           []wire.Attribute // types of all sent datagrams, in order
-	// returns the number of copies that arrive of a sent datagram; nil means one copy of
-	// each
+	// copies returns how many copies of a sent datagram arrive. If copies is nil, one copy
+	// of each datagram arrives.
 	copies func(m *wire.MAD, to netip.Addr) int
 	// MTU in bytes of the routes to some addresses
 	routeMTUs map[netip.Addr]int
@@ -122,7 +122,8 @@ func (w *madSim) deliverOne() bool {
 	return true
 }
 
-// inject delivers a datagram, which has the source address src, to the party at dst.
+// inject delivers a datagram to the party at dst. The datagram has the source address
+// src.
 func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	at := w.client
 	if dst == serverAddr {

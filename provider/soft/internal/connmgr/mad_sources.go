@@ -24,8 +24,8 @@ func newSourceCounts(limit int) sourceCounts {
 // full reports whether a source has the largest allowed number of connections.
 func (s *sourceCounts) full(source netip.Addr) bool { return s.conns[source].open >= s.limit }
 
-// fullForGood reports whether a source has the largest allowed number of connections
-// with validated addresses. No such connection can be evicted.
+// fullForGood reports whether a source has the largest allowed number of connections with
+// validated addresses. Connections with validated addresses can not be evicted.
 func (s *sourceCounts) fullForGood(source netip.Addr) bool {
 	return s.conns[source].validated >= s.limit
 }

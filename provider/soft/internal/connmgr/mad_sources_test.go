@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A source is full when its half-open and validated connections reach the limit.
+// A source is full when the total number of its half-open and validated connections
+// reaches the limit.
 func TestSourceCounts(t *testing.T) {
 	s, source, other := newSourceCounts(2), testSource(1), testSource(2)
 	s.opened(source)

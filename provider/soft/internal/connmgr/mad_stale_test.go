@@ -145,9 +145,9 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// A REP may have the peer's communication ID of another connection. In this case the
-// client drops it. If a REP has the peer's queue pair of another connection, the other
-// connection ends as stale.
+// The client drops a REP if another connection already has the same communication ID of
+// the peer. If another connection has the same queue pair of the peer, that connection
+// ends as stale.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }

@@ -126,7 +126,7 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 }
 
 // The server answers copies of a REQ with MRAs. So the client does not time out, even if
-// the server's application answers after ten minutes.
+// the server's application answers only after ten minutes.
 func TestWireCMSlowAccept(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -190,7 +190,8 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
 }
 
-// The field Flow of each binding says which side uses flow control.
+// In the binding of each side, the field Flow says which of the two sides use flow
+// control.
 func TestWireCMFlowControl(t *testing.T) {
 	for _, said := range [][2]bool{{true, false}, {false, true}} {
 		w := newMADSim(t)

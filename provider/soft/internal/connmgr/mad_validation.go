@@ -57,11 +57,11 @@ type addrValidation struct {
 	sent     int // number of messages sent to the peer before its address was validated
 }
 
-// trusted reports whether the number of messages to the peer is not limited.
+// trusted reports whether this side may send any number of messages to the peer.
 func (v *addrValidation) trusted() bool { return v.addr == addrAssumed || v.addr == addrValidated }
 
-// maySend reports whether one message may be sent now, with room for more messages
-// later. The parameter reserve is the number of later messages.
+// maySend reports whether one message may be sent to the peer now, and as many later ones
+// as the parameter reserve says.
 func (v *addrValidation) maySend(reserve int) bool {
 	return v.trusted() || v.sent+reserve < amplification*v.received
 }

@@ -139,8 +139,8 @@ func TestWireCMEvicts(t *testing.T) {
 		s.received = nil
 		s.inject(&m, other, serverAddr)
 		other = other.Next()
-		s.settle() // handles the request
-		s.settle() // evicts the oldest connection
+		s.settle() // This call handles the request.
+		s.settle() // This call evicts the oldest connection.
 	}
 	askOther()
 	require.Len(t, s.received, 1)
@@ -159,8 +159,8 @@ func TestWireCMEvicts(t *testing.T) {
 	}
 	require.Equal(t, 2, queued())
 
-	// The evicted connection was not accepted. It gets no REJ, because the application may
-	// still accept a later copy of its REQ.
+	// The evicted connection was not accepted. Its client gets no REJ, because the
+	// application may still accept a later copy of the REQ.
 	askOther()
 	require.Empty(t, s.received)
 	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
@@ -275,7 +275,7 @@ func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	s.clock.now = s.clock.now.Add(2 * graceTime)
 	last := s.numberedREQ(first, 6)
 	s.sendREQ(last)
-	s.settle() // evicts the oldest connection
+	s.settle() // This call evicts the oldest connection.
 	require.Len(t, mux.conns, most-1)
 	s.sendREQ(last)
 	require.Len(t, mux.conns, most)

@@ -179,8 +179,9 @@ type cmConn interface {
 // A listener passes the requests of one path to id.incoming. Its methods are called with
 // the channel locked, and do not block.
 type listener interface {
-	// setAccepting sets whether the listener accepts requests. While it does not,
-	// requests on the local path wait, and REQs on the wire path are dropped.
+	// setAccepting sets whether the listener accepts requests. While the listener does not
+	// accept requests, requests on the local path wait, and REQs on the wire path are
+	// dropped.
 	setAccepting(accept bool)
 	// serves returns the addresses of the listener. The field Err of an address says why the
 	// address could not be opened.

@@ -30,8 +30,8 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	return i.move(src, dst)
 }
 
-// lockBoth locks the channel of the ID and the channel dst. The one with the lower epoll
-// descriptor is locked first. lockBoth returns the channel of the ID.
+// lockBoth locks the channel of the ID and the channel dst. The channel with the lower
+// epoll descriptor is locked first. lockBoth returns the channel of the ID.
 func (i *id) lockBoth(dst *channel) (src *channel) {
 	for {
 		src = i.ch.Load()

@@ -70,7 +70,7 @@ func TestMigratePendingEvents(t *testing.T) {
 }
 
 // A listener moves to another channel together with its queued requests and its waiting
-// clients. Requests that arrive later arrive on the new channel.
+// clients. Later requests arrive on the new channel.
 func TestMigrateListener(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(server)

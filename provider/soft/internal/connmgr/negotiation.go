@@ -12,11 +12,13 @@ import (
 // view of the local queue pair.
 type negotiation struct {
 	psn uint32 // first packet sequence number that the local queue pair expects
-	// Number of the peer's queue pair, and the first packet sequence number that it expects.
+	// peerQPN is the number of the peer's queue pair. peerPSN is the first packet sequence
+	// number that the peer's queue pair expects.
 	peerQPN, peerPSN uint32
 	mtu              verbs.MTU // path MTU; 0 means LargestMTU
-	// resources is the number of incoming READs and atomics that the local queue pair serves
-	// at a time. depth is the largest number of READs and atomics that it has in flight.
+	// resources is the number of incoming READs and atomics that the local queue pair
+	// serves at a time. depth is the largest number of outgoing READs and atomics that it
+	// has in flight.
 	resources, depth uint8
 	// retry count and RNR retry count of the local queue pair, 3 bits each
 	retry, rnrRetry uint8
@@ -26,8 +28,9 @@ type negotiation struct {
 	ackTimeout uint8
 }
 
-// setPeer sets the parameters that come from the peer. READs and atomics are limited to
-// maxResources incoming and maxDepth outgoing ones.
+// setPeer sets the parameters that come from the peer. The queue pair serves at most
+// maxResources incoming READs and atomics, and has at most maxDepth outgoing ones in
+// flight.
 func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
 	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
 	n.resources = min(peer.initiatorDepth, maxResources)

@@ -22,7 +22,7 @@ func TestNegotiationLimits(t *testing.T) {
 	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
 }
 
-// A REP can not raise the numbers of READs and atomics that the REQ has offered.
+// The REQ offers numbers of READs and atomics. A REP can not raise these numbers.
 func TestREPAboveTheOffer(t *testing.T) {
 	for _, offer := range []cm.ConnParam{
 		{ResponderResources: -1, InitiatorDepth: -1}, {ResponderResources: 3, InitiatorDepth: 2},

@@ -11,7 +11,8 @@ import (
 )
 
 // incoming makes an ID for a request to the listening ID i, and queues the event
-// ConnectRequest. The new ID owns c. If incoming() refuses the request, it returns nil.
+// ConnectRequest. The new ID owns the connection c. If incoming() refuses the request, it
+// returns nil.
 func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
@@ -58,8 +59,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 	return child
 }
 
-// requestFetched removes the request i from the backlog of its listener. This leaves
-// room in the backlog, so the listener accepts requests.
+// requestFetched removes the request i from the backlog of its listener. The backlog then
+// has room, so the listener accepts requests again.
 func (i *id) requestFetched() {
 	l := i.parent
 	i.parent = nil
@@ -93,9 +94,9 @@ func (i *id) requestWithdrawn() {
 	i.conn = nil
 }
 
-// Accept implements cm.TransportID. If it returns an error, it has refused the request
-// and moved the queue pair to the error state. verbs.ErrPeerGone means that the request
-// is no longer valid.
+// Accept implements cm.TransportID. If Accept returns an error, it has refused the
+// request and moved the queue pair to the error state. The error verbs.ErrPeerGone means
+// that the request is no longer valid.
 func (i *id) Accept(param *cm.MessageParam) error {
 	ch := i.lock()
 	defer ch.unlock()

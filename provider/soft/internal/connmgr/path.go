@@ -44,8 +44,8 @@ func (ls listeners) close() {
 	}
 }
 
-// openListeners opens a listener on each path of the device. The one on the local path is
-// opened last, because its socket can not stop listening if a later step fails
+// openListeners opens a listener on each path of the device. The listener on the local
+// path is opened last, because its socket can not stop listening if a later step fails
 // (listen(2)).
 func (i *id) openListeners() error {
 	if i.m.Wire && !(i.m.Local && i.reservation.Addr.Addr.IsLoopback()) {
@@ -92,8 +92,9 @@ func (i *id) Serves() []cm.ServedAddr {
 	return i.listeners.serves()
 }
 
-// findPath chooses the path from src to dst. If the device has the local path, addresses
-// of this host are reached on it. All other addresses are reached on the wire path.
+// findPath chooses the path from src to dst. If the device has the local path, findPath
+// chooses the local path for addresses of this host. For all other addresses, it chooses
+// the wire path.
 func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
 	if i.m.Local {
 		if dst == src {

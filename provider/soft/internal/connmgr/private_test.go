@@ -15,8 +15,8 @@ import (
 // for the message m.
 func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
 
-// lend passes n bytes of private data to call(), overwrites them after the call, and
-// returns a copy of the original bytes.
+// lend passes n bytes of private data to call(). After the call, lend overwrites these
+// bytes. It returns a copy of the original bytes.
 func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	t.Helper()
 	want = bytes.Repeat([]byte{'x', 0}, n)[:n]
@@ -26,8 +26,8 @@ func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	return want
 }
 
-// Private data of each length arrives as it was at the time of the call. Events of other
-// messages have no private data.
+// Private data of each length arrives with the contents that it had at the time of the
+// call. Events of other messages have no private data.
 func TestPrivateData(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for i := range 3 {

@@ -54,8 +54,9 @@ func (i *id) chooseQP(param *cm.MessageParam) {
 	}
 }
 
-// connectQP tells the engine how the local queue pair reaches its peer. If the queue pair
-// is that of ownQP, connectQP also moves it to RTS. Otherwise the application does this.
+// connectQP tells the engine how the local queue pair reaches its peer. If CreateQP has
+// made the queue pair, connectQP also moves it to RTS. Otherwise the application moves
+// its own queue pair to RTS.
 func (i *id) connectQP() error {
 	own := i.ownQP()
 	if err := i.conn.attach(i.qpn); err != nil || own == nil {
@@ -108,11 +109,11 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 
 // placeDatagramQP decides where a UD queue pair receives datagrams of the wire path:
 //
-//   - It receives at the ID's address if the SIDR request uses the wire path, or if the
-//     device has no local path.
-//   - It also receives at the ID's address if the ID has no remote address, and its own
-//     address is not a loopback address.
-//   - Otherwise it receives none, because its peers use the local path.
+//   - The queue pair receives at the ID's address if the SIDR request uses the wire path,
+//     or if the device has no local path.
+//   - The queue pair also receives at the ID's address if the ID has no remote address,
+//     and its own address is not a loopback address.
+//   - Otherwise the queue pair receives none, because its peers use the local path.
 func (i *id) placeDatagramQP(q QueuePair) error {
 	if i.ps != cm.UDP {
 		return nil

@@ -55,7 +55,7 @@ func (q *eventQueue) resetIfEmpty() {
 }
 
 // extract removes the events of an ID from the queue and returns them. For a listening
-// ID, they include the events of its requests.
+// ID, the result includes the events of its requests.
 func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	if of.queued == 0 {
 		return nil

@@ -2,6 +2,6 @@
 
 package connmgr
 
-// seedDivisor divides the number of requests in a simulated flood. The race detector
-// makes the simulation ten times slower.
+// seedDivisor divides the number of requests in a simulated flood, because the race
+// detector makes the simulation ten times slower.
 const seedDivisor = 10

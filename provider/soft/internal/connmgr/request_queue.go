@@ -12,13 +12,14 @@ import (
 const maxRequests = 1024
 
 // A requestQueue has the queued jobs for requests. Each source has a queue of its own.
-// take() takes one job from each queue in turn, so a source with few requests is not
-// delayed by the many requests of another.
+// take() takes one job from each queue in turn. So a source with few requests is not
+// delayed by another source with many requests.
 type requestQueue struct {
 	sources map[netip.Addr]*requestSource // sources with jobs, by requestSource.key
-	turns   list.List                     // sources with jobs as *requestSource, the next one first
-	busiest busyHeap[*requestSource]      // sources with jobs, the one with most jobs first
-	total   int                           // number of jobs
+	// sources with jobs as *requestSource; take() takes the next job from the first one
+	turns   list.List
+	busiest busyHeap[*requestSource] // sources with jobs; the source with the most jobs is first
+	total   int                      // number of jobs
 }
 
 // A requestSource has the jobs of one source; see access.SourceOf.
@@ -30,7 +31,7 @@ type requestSource struct {
 }
 
 // add queues a job for its source. If the queue is full, add drops the newest job of the
-// source with most jobs. It returns false if that is the new job.
+// source with the most jobs. If the dropped job is the new one, add returns false.
 func (q *requestQueue) add(j job) bool {
 	s := q.sources[j.source]
 	if q.total >= maxRequests && !q.displace(s) {
@@ -52,9 +53,9 @@ func (q *requestQueue) add(j job) bool {
 	return true
 }
 
-// displace drops the newest job of the source with most jobs, to make room for a job of
-// s. It returns false if s has most jobs itself, counting the new one. The parameter s
-// is nil for a source without jobs.
+// displace drops the newest job of the source with the most jobs, to make room for a new
+// job of s. If no source has more jobs than s would have with the new job, displace drops
+// nothing and returns false. The parameter s is nil for a source without jobs.
 func (q *requestQueue) displace(s *requestSource) bool {
 	count := 0
 	if s != nil {

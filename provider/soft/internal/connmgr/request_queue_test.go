@@ -54,7 +54,7 @@ func TestRequestQueueTurns(t *testing.T) {
 }
 
 // When the queue is full, a request of a source with few requests displaces the newest
-// request of the source with most requests.
+// request of the source with the most requests.
 func TestRequestQueueDisplaces(t *testing.T) {
 	var f queueFixture
 	for n := range maxRequests {

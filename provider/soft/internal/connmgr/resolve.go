@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetOption implements cm.TransportID. For a bound ID, the options AFONLY and REUSEADDR
-// rename the socket that reserves its port.
+// SetOption implements cm.TransportID. If the ID is bound, the options AFONLY and
+// REUSEADDR also rename the socket that reserves the ID's port.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -141,8 +141,8 @@ func (i *id) source(ch *channel, src, dst netip.AddrPort) (netip.AddrPort, error
 	return netip.AddrPortFrom(addr, src.Port()), err
 }
 
-// ResolveRoute implements cm.TransportID. It only queues the event RouteResolved, because
-// ResolveAddr has already found the route.
+// ResolveRoute implements cm.TransportID. ResolveAddr has already found the route, so
+// ResolveRoute only queues the event RouteResolved.
 func (i *id) ResolveRoute(time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -124,8 +124,8 @@ func (s *party) OpenChannel() (cm.TransportChannel, error) {
 	return tc, err
 }
 
-// awaitCount waits until a counter has at least the given value. The test fails if an
-// event arrives before.
+// awaitCount waits until a counter has at least the given value. If an event arrives
+// before the counter has this value, the test fails.
 func (s *party) awaitCount(name string, value uint64) {
 	s.T.Helper()
 	for s.counted()[name] < value {

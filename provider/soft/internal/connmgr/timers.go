@@ -22,7 +22,8 @@ const (
 func ackTimeoutCode(lifetime, delay uint8) uint8 {
 	long, short := max(lifetime+1, delay), min(lifetime+1, delay)
 	if short+1 >= long {
-		// The sum is at least 1.5 times its larger term, so the kernel rounds it up.
+		// The sum is at least 1.5 times the larger of the two times, so the kernel rounds
+		// it up.
 		long++
 	}
 	return min(long, verbs.MaxTimerCode)

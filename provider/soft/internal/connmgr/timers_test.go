@@ -77,8 +77,8 @@ func TestAckTimeoutFollowsDelay(t *testing.T) {
 // outage is the time for which the network drops all packets in these tests.
 const outage = 5 * time.Second
 
-// The network drops all packets when a REQ, REP or RTU is sent. The connection is
-// established soon after the outage.
+// A network outage, in which all packets are lost, begins when a REQ, REP or RTU is sent.
+// The connection is established soon after the outage.
 func TestWireCMOutage(t *testing.T) {
 	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
 		w := newMADSim(t)

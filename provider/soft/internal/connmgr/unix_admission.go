@@ -20,8 +20,8 @@ type admission struct {
 }
 
 // admit returns an admission for a client of the user uid. If the user has too many
-// connections, or if no descriptor is free, it returns false. In this case the result
-// refused is the counter for the reason.
+// connections, or if no descriptor is free, admit returns false. The result refused is
+// then the counter for the reason.
 func (m *Manager) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
 	if !m.UserLimit.Acquire(uid) {
 		return admission{}, counters.UserLimitErr, false

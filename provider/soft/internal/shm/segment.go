@@ -11,7 +11,7 @@ import (
 )
 
 // A Segment is memory that two shards share. The side that accepts the first connection
-// makes it. Offsets in bytes:
+// makes the segment. Offsets in bytes:
 //
 //	0     header: magic, layout version, geometry
 //	1024  control block of side 0 (the connecting side)
@@ -37,8 +37,9 @@ func (g Geometry) size() int {
 	return RingsOffset + 2*(int(g.Slots)*SlotSize+int(g.Bytes))
 }
 
-// segmentSeals prevent the peer from changing the size of the file. In a file that is
-// too short, an access raises SIGBUS. See fcntl(2), "File sealing".
+// segmentSeals prevent the peer from changing the size of the file (fcntl(2), "File
+// sealing"). If the peer could shorten the file, an access beyond the end of the file
+// would raise SIGBUS.
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // newSegment makes a segment. The caller owns it.
@@ -72,8 +73,8 @@ func (s *Segment) create() error {
 	return nil
 }
 
-// openSegment checks a segment that the peer has made, and maps it. It owns fd, even
-// after an error. ErrSegment means that the segment is not valid.
+// openSegment checks a segment that the peer has made, and maps it. openSegment owns the
+// descriptor fd, even after an error. ErrSegment means that the segment is not valid.
 func openSegment(fd int, maps *MappingLimit) (*Segment, error) {
 	s := &Segment{FD: fd, maps: maps}
 	if err := s.open(); err != nil {
@@ -118,7 +119,8 @@ func checkMemfd(fd int) error {
 	if err != nil || seals&segmentSeals != segmentSeals {
 		return errors.New("not sealed")
 	}
-	// Huge pages are refused, because an access fails if no huge page is free.
+	// A file of huge pages is refused, because an access raises SIGBUS if no huge page is
+	// free.
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
 		return errors.New("not a memfd of ordinary pages")

@@ -44,16 +44,16 @@ const (
 	// Slot.Imm. If the receiver's queue pair is ready, the receiver answers with
 	// ReadyToo.
 	Ready fragment.Op = 0x80 + iota
-	// ReadyToo is the answer to Ready. It says that the queue pair of its own sender
-	// executes requests with the Dest Slot.Imm. Slot.Addr is the attempt number of the
-	// Ready slot, so the receiver can ignore answers for an earlier connection.
+	// ReadyToo is the answer to Ready. The queue pair that sends ReadyToo executes requests
+	// with the Dest Slot.Imm. Slot.Addr is the attempt number of the Ready slot, so the
+	// receiver can ignore answers for an earlier connection.
 	ReadyToo
 	// Refused says that a request was not executed. Slot.Imm is the position of the
-	// request's slot, and Slot.Addr is the NAK. After an RNR NAK, later requests with
-	// the same attempt are not executed either.
+	// request's slot, and Slot.Addr is the NAK. After an RNR NAK, later requests with the
+	// same attempt number are not executed either.
 	Refused
-	// Stopped says that requests in slots from the position Slot.Imm on are not
-	// executed.
+	// Stopped says that requests are not executed if the position of their slot is Slot.Imm
+	// or later.
 	Stopped
 	// Granted says what the receiver's queue pair may do with regions of the sender. Slot.Imm
 	// is the protection domain of the sender's queue pair, and Slot.Addr the access rights.

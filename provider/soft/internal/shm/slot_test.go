@@ -31,7 +31,8 @@ func TestOperationNumbers(t *testing.T) {
 	require.EqualValues(t, 0x83, Stopped)
 }
 
-// A consumer finds each slot, even if the 16-bit sequence number of a slot wraps around.
+// A consumer finds each slot, even after the 16-bit sequence number of a slot has wrapped
+// around.
 func TestSequenceOverflows(t *testing.T) {
 	out, in := newRing(8)
 	for range 1<<16 + 20 {

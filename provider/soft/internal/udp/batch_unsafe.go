@@ -211,7 +211,7 @@ func (b *batch) receiveOne(fd int) int {
 	return b.receiveNamed(fd, unsafe.Pointer(&b.addrs[0]), unsafe.Pointer(&b.msgs[0].header.Namelen))
 }
 
-// receiveOneConnected receives one datagram of a connected socket into the first buffer.
+// receiveOneConnected receives one datagram on a connected socket into the first buffer.
 // It saves 90 ns, because it does not ask for the address of the sender.
 func (b *batch) receiveOneConnected(fd int) int { return b.receiveNamed(fd, nil, nil) }
 

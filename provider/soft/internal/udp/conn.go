@@ -53,8 +53,8 @@ type Conn struct {
 	sockets       []*localSocket
 	overflowCount int  // number of overflow sockets of all local sockets
 	foundNothing  bool // true if the last Poll has found no packets
-	// Memory of the socket that was closed last. The next socket uses it. If there is no
-	// such memory, the fields batch are nil.
+	// Memory of the socket that was closed last. The next socket uses this memory. If there
+	// is no such memory, spareSender.batch and spareReceiver.batch are nil.
 	spareSender   sender
 	spareReceiver receiver
 	drain         drainProgress
@@ -67,8 +67,8 @@ func NewConn(cfg *Config) *Conn { return &Conn{cfg: *cfg} }
 // InUse reports whether the Conn has sockets, so that its owner has to call Poll.
 func (c *Conn) InUse() bool { return len(c.sockets) > 0 }
 
-// OverflowSockets returns the number of overflow sockets. The Watcher reports when they
-// are readable, and PollOverflow reads them.
+// OverflowSockets returns the number of overflow sockets. The Watcher reports when an
+// overflow socket is readable. PollOverflow reads the overflow sockets.
 func (c *Conn) OverflowSockets() int { return c.overflowCount }
 
 // A localSocket is a shard's socket on one local address.
@@ -77,8 +77,8 @@ type localSocket struct {
 	port  *localPort
 	fd    int
 	users int // number of open routes that use the socket
-	// The destinations of RC connections are in connDests, those of UD queue pairs in
-	// udDests.
+	// connDests has the destinations of RC connections. udDests has the destinations of UD
+	// queue pairs.
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
 	// Largest number of connected sockets. Destinations beyond this number in connDests
@@ -215,8 +215,8 @@ func (u *localSocket) makeBuffers() {
 // socket keeps as spare memory. They take 33 KB for each direction. Arbitrary.
 const maxSpareBuffers = 8
 
-// spareBuffers keeps the memory of a closed socket for the next one. It does not keep
-// the memory of a socket that has received headers.
+// spareBuffers keeps the memory of a closed socket for the next one. It does not keep the
+// memory of a socket that has received IP headers.
 func (u *localSocket) spareBuffers() {
 	if u.recv.receivesHeaders {
 		return

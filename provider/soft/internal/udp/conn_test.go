@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A Conn that closes a socket uses its memory for the next socket.
+// When a Conn closes a socket, it keeps the memory of the socket for its next socket.
 func TestSpareMemory(t *testing.T) {
 	c := newConnRig(t)
 	for n := range 3 {

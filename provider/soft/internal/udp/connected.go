@@ -97,14 +97,14 @@ func (c *connectedSocket) identification(message int) uint16 {
 // number.
 func (c *connectedSocket) sent(messages int) { c.nextID += uint16(messages) }
 
-// full reports whether the send buffer may be full, so that the kernel may have refused
-// a message. The kernel reports this if more than half of the buffer is in use.
+// full reports whether the send buffer may be full, so that the kernel may have refused a
+// message. The kernel reports a full buffer if more than half of the buffer is in use.
 func (c *connectedSocket) full() bool {
 	writable, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, 0)
 	return writable == 0 && err == nil
 }
 
-// watch makes w wake the owner once when the kernel accepts messages again.
+// watch makes the Watcher w wake the owner once, when the kernel accepts messages again.
 func (c *connectedSocket) watch(w Watcher, h epollset.Handler) {
 	const events = unix.EPOLLOUT | unix.EPOLLONESHOT
 	if c.watcher != nil {

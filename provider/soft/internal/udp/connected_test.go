@@ -63,8 +63,9 @@ func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	}
 }
 
-// sendWithIDs sends packets with payloads of the given sizes. It uses the expected
-// identification of each packet as the PSN too, and returns all identifications.
+// sendWithIDs sends packets with payloads of the given sizes. The PSN of each packet is
+// the expected identification of the packet. sendWithIDs returns the identifications of
+// all packets.
 func (r *rig) sendWithIDs(sizes []int) (ids []uint16) {
 	for _, n := range sizes {
 		r.queue(n)

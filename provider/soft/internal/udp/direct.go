@@ -16,12 +16,12 @@ const (
 	firstDirectWait = 1024
 	// maxDirectWait limits directSocket.wait. Arbitrary.
 	maxDirectWait = 1 << 20
-	// firstEvery is the number of polls of a direct socket after which the first socket
-	// is read too. Arbitrary.
+	// firstEvery is the number of polls of a direct socket after which the first socket of
+	// the shard is read too. Arbitrary.
 	firstEvery = 16
 	// minDirectPackets is the number of packets that must arrive at the direct socket
-	// between two batches of the first socket. The direct socket is closed if fewer
-	// arrive. Arbitrary.
+	// between two batches of the first socket. If fewer packets arrive, the direct socket
+	// is closed. Arbitrary.
 	minDirectPackets = 256
 	// discardPort is a UDP port from which no packets come (RFC 863).
 	discardPort = 9
@@ -43,10 +43,10 @@ const (
 	directEnding
 )
 
-// A directSocket is the direct socket of a localSocket. It is connected to the socket
-// from which all packets come. The kernel finds it without the BPF program of steer(),
-// and need not report the source. This saves 240 ns for each packet; see
-// bench/README.md.
+// A directSocket is the direct socket of a localSocket: a second socket, connected to the
+// socket from which all packets come. The kernel finds the direct socket without the BPF
+// program of steer(), and need not report the source. This saves 240 ns for each packet;
+// see bench/README.md. The socket that every localSocket has is called its first socket.
 //
 // A localPort with one shard may have a direct socket. A localPort with several shards
 // may not, because the direct socket receives the packets for all queue pairs. A direct
@@ -55,15 +55,15 @@ type directSocket struct {
 	first *localSocket
 	state directState
 	wait  int // number of packets from one source that lead from directOff to directOn
-	polls int // number of polls since the last one that has read the first socket
+	polls int // number of polls since the last read of the first socket
 	// arrival times of the packets at the first socket; not valid in the state directOff
 	times arrivalTimes
 }
 
-// begin is called when as many packets in a row as the field wait says have come from one
-// source. If possible, it opens the direct socket and sets the state directOn. It passes
-// the packets that wait in the first socket to the sink, because they are older than
-// those in the direct socket.
+// begin is called when the number of packets in a row from one source has reached the
+// field wait. If possible, begin opens the direct socket and sets the state directOn. It
+// passes the packets that wait in the first socket to the sink, because they are older
+// than those in the direct socket.
 func (d *directSocket) begin() {
 	u, r := d.first, &d.first.recv
 	r.sameSource = 0
@@ -85,9 +85,10 @@ func (d *directSocket) begin() {
 	r.fd, r.peer, r.times = fd, source, arrivalTimes{}
 }
 
-// poll is called in each poll of the localSocket, unless the state is directOff. One of
-// firstEvery calls reads the first socket too. If too few packets arrive at the direct
-// socket, poll ends its use. The result is true if poll has found packets.
+// poll is called in each poll of the localSocket, unless the state is directOff. After
+// each firstEvery calls, poll reads the first socket too. If too few packets have arrived
+// at the direct socket, poll closes the direct socket. The result is true if poll has
+// found packets.
 func (d *directSocket) poll() (found bool) {
 	u := d.first
 	if d.state == directEnding || u.port.directEnded.Load() || u.recv.receivesHeaders {
@@ -113,8 +114,8 @@ func (d *directSocket) receiveFirst() int {
 	return d.first.recv.receiveFrom(d.first.fd, &d.times, d.first.conn.cfg.Sink)
 }
 
-// receiveHeaders is called when a route wants IP headers. It makes the kernel report
-// them at the first socket. The next poll ends the direct socket.
+// receiveHeaders is called when a route wants IP headers. It makes the kernel report the
+// headers at the first socket. The next poll closes the direct socket.
 func (d *directSocket) receiveHeaders() {
 	if d.state != directOff {
 		receiveHeadersAt(d.first.fd, d.first.port.local)
@@ -141,12 +142,13 @@ func (d *directSocket) mustEnd() bool {
 	return true
 }
 
-// end leads to directOff. It makes sure that no further packets arrive at the direct
-// socket. It passes the packets that wait there to the sink.
+// end closes the direct socket and sets the state directOff. It first makes sure that no
+// further packets arrive at the direct socket, and passes the packets that wait there to
+// the sink.
 func (d *directSocket) end() {
 	u, r := d.first, &d.first.recv
-	// If the local address was removed, or if replaceDirect was called, the call fails.
-	// In both cases no more packets arrive at this socket.
+	// The call of Connect fails if the local address was removed, or if replaceDirect was
+	// called. In both cases no more packets arrive at this socket.
 	_ = unix.Connect(r.fd, hostport.Sockaddr(u.port.local.Addr(), discardPort))
 	for read := 0; read < drainLimit && r.receive(u.conn.cfg.Sink) > 0; {
 		read += r.packets

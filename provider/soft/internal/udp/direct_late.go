@@ -20,10 +20,11 @@ type lateDatagram struct {
 }
 
 // receiveLate receives the datagrams that wait in a direct socket. It first makes sure
-// that no further datagrams arrive there. It receives at most drainLimit datagrams.
+// that no further datagrams arrive at the socket. It receives at most drainLimit
+// datagrams.
 func receiveLate(fd int, local netip.Addr) (late []lateDatagram) {
-	// If the local address was removed, the call fails. In this case no more datagrams
-	// arrive at the socket.
+	// The call of Connect fails if the local address was removed. In this case no more
+	// datagrams arrive at the socket.
 	_ = unix.Connect(fd, hostport.Sockaddr(local, discardPort))
 	b := newBatch(1, mergedBufSize)
 	b.wantsControl = true

@@ -107,8 +107,9 @@ func (r *directRig) begin(p *directPeer) {
 	require.NotEqual(r.t, r.route.socket.fd, r.route.socket.recv.fd)
 }
 
-// requireAll checks that all packets have arrived in order. The peers have sent them one
-// peer after another, in the order of the parameters.
+// requireAll checks that all packets have arrived in order. The order of the parameters
+// is the order in which the peers have sent: all packets of one peer, then all of the
+// next.
 func (r *directRig) requireAll(peers ...*directPeer) {
 	r.t.Helper()
 	var want []psn.Value
@@ -193,8 +194,8 @@ func TestDirectSocketBeforeSleep(t *testing.T) {
 	r.requireAll(p)
 }
 
-// When another shard begins to use the address, this shard closes its direct socket. The
-// socket would receive packets of the other shard.
+// When another shard begins to use the address, this shard closes its direct socket.
+// Otherwise the direct socket would receive packets of the other shard.
 func TestDirectSocketSecondShard(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()
@@ -240,8 +241,8 @@ func TestDirectSocketReopened(t *testing.T) {
 	r.requireAll(p)
 }
 
-// When the shard opens overflow sockets, it ends the direct socket. No packet is lost or
-// reordered.
+// When the shard opens overflow sockets, it closes the direct socket. No packet is lost
+// or reordered.
 func TestDirectSocketOverflow(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()
@@ -257,8 +258,8 @@ func TestDirectSocketOverflow(t *testing.T) {
 	r.requireAll(p)
 }
 
-// If a second route of the shard wants headers, the direct socket ends. The first socket
-// reports the headers.
+// If a second route of the shard wants headers, the shard closes the direct socket. The
+// first socket reports the headers.
 func TestDirectSocketHeaders(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()
@@ -274,8 +275,8 @@ func TestDirectSocketHeaders(t *testing.T) {
 	require.EqualValues(t, 8, r.route.socket.recv.from.header.TrafficClass)
 }
 
-// Merged packets arrive through a direct socket. Merged packets that wait there when it
-// ends arrive too.
+// Merged packets arrive through a direct socket. Merged packets that wait in the direct
+// socket when it is closed arrive too.
 func TestDirectSocketMerges(t *testing.T) {
 	r := newDirectRig(t, "127.9.0.3")
 	p := r.peer()

@@ -26,9 +26,9 @@ func (c *Conn) Drain(resume bool) (done bool) {
 // A drainProgress says which socket Drain reads next.
 type drainProgress struct {
 	socket int // index of the present localSocket in Conn.sockets
-	// Number of the present socket in its localSocket. The number 0 means the socket
-	// that receiver.receive reads. The numbers from 1 mean the overflow sockets. The
-	// number after them means the first socket, if a direct socket is open.
+	// Number of the present socket in its localSocket. The number 0 means the socket that
+	// receiver.receive reads. The overflow sockets have the numbers from 1. If a direct
+	// socket is open, the next number after them means the first socket.
 	overflow int
 	packets  int // number of packets that were read from the present socket
 }

@@ -4,9 +4,9 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// With soft.PathAuto, peers on this host must use the local path, because only there the
-// kernel reports the user of a peer. So the sockets drop packets of this host. Such
-// packets arrive through the loopback interface.
+// With soft.PathAuto, peers on this host must use the local path, because the kernel
+// reports the user of a peer only on the local path. So the sockets drop packets of this
+// host. Such packets arrive through the loopback interface.
 //
 // A packet of this host can also come back through a tunnel. So connection requests and
 // UD packets from an address of this host are dropped too; see channel.acceptsFrom in

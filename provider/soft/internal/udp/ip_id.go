@@ -12,8 +12,8 @@ import (
 )
 
 // Over IPv4 the kernel numbers the messages of a connected socket. The number is in the
-// identification field of the IP header. The kernel begins with a secret number, and an
-// ipIDProbe finds it out:
+// identification field of the IP header. The kernel begins with a secret number. An
+// ipIDProbe finds out the next number:
 //
 //   - The connected socket sends datagrams, the probes, to another socket.
 //   - A BPF program of that socket cuts each datagram to a length that shows eight bits
@@ -105,8 +105,8 @@ func (r *ipIDProbe) connect(to netip.AddrPort) error {
 // probesPerRead is the number of messages that one call of readID sends.
 const probesPerRead = 2
 
-// readID probes the high byte of the identification, and afterwards the low byte. It
-// returns the identification of the second probe.
+// readID sends two probes: one for the high byte of the identification, and then one for
+// the low byte. It returns the identification of the second probe.
 func (r *ipIDProbe) readID() (uint16, error) {
 	high, err := r.probeByte(8)
 	if err != nil {
@@ -122,8 +122,8 @@ func (r *ipIDProbe) readID() (uint16, error) {
 }
 
 // checkSegments checks how the kernel numbers segments. It sends a message of two
-// segments. The first one must have the identification in the parameter want, and the
-// second one the next number.
+// segments. The first segment must have the identification in the parameter want. The
+// second segment must have the next number.
 func (r *ipIDProbe) checkSegments(want uint16) error {
 	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, probeSize); err != nil {
 		return err

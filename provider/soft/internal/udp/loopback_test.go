@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A loopback waits for packets on the loopback interface. Mostly they arrive before the
-// sending system call returns. On a busy machine the kernel's thread ksoftirqd delivers
-// them later. Each processor has one queue for them, in order of sending.
+// A loopback waits for packets on the loopback interface. Most packets arrive before the
+// sending system call returns. On a busy machine, the kernel's thread ksoftirqd delivers
+// packets later. Each processor has one queue of packets, in the order of sending.
 type loopback struct {
 	out int            // socket that sends the marker
 	in  [1]unix.PollFd // socket that receives the marker

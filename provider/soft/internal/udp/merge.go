@@ -6,8 +6,8 @@ import "golang.org/x/sys/unix"
 
 const (
 	// mergedBatch is the largest number of datagrams that one system call receives while
-	// the kernel merges packets. The buffers of as many datagrams fit into the cache of
-	// a processor.
+	// the kernel merges packets. The buffers of this number of datagrams fit into the cache
+	// of a processor.
 	mergedBatch = 4
 	// mergedBufSize is the size in bytes of a buffer for merged packets. It is the
 	// largest length of an IP packet.
@@ -34,10 +34,9 @@ const (
 	// mergeOff: the kernel passes each packet alone. A socket of a shard begins in this
 	// state. Several bursts change the state to mergeOn.
 	mergeOff
-	// mergeOn: the kernel may merge packets of equal length and source into one
-	// datagram. Only recvmsg(2) reports the length of the merged packets. It takes 170
-	// ns longer than recvfrom(2), so many calls without merged packets change the state
-	// to mergeOff.
+	// mergeOn: the kernel may merge packets of equal length and source into one datagram.
+	// Only recvmsg(2) reports the length of the merged packets, and it takes 170 ns longer
+	// than recvfrom(2). So many calls without merged packets change the state to mergeOff.
 	mergeOn
 )
 
@@ -50,8 +49,8 @@ type merging struct {
 	wait  int // number of bursts that lead from mergeOff to mergeOn
 }
 
-// canMerge reports whether the kernel can merge the packets of the socket fd. It turns
-// merging off.
+// canMerge reports whether the kernel can merge the packets of the socket fd. After the
+// call, merging is off.
 func canMerge(fd int) bool { return setMerging(fd, false) }
 
 // setMerging turns the merging of packets of the socket fd on or off. It returns false
@@ -84,8 +83,8 @@ func (m *merging) received(datagrams, packets int) (changed bool) {
 	return m.stop(m.calls >= maxUnmergedCalls)
 }
 
-// stop changes the state from mergeOn to mergeOff. It does nothing if the parameter now
-// is false. The number of bursts before merging begins again is doubled.
+// stop changes the state from mergeOn to mergeOff, and doubles the number of bursts
+// before merging begins again. If the parameter now is false, stop does nothing.
 func (m *merging) stop(now bool) (changed bool) {
 	if !m.enter(mergeOff, now) {
 		return false
@@ -94,7 +93,7 @@ func (m *merging) stop(now bool) (changed bool) {
 	return true
 }
 
-// enter changes the state. It does nothing if the parameter now is false.
+// enter changes the state. If the parameter now is false, enter does nothing.
 func (m *merging) enter(state mergeState, now bool) (changed bool) {
 	if now {
 		m.state, m.calls = state, 0
