@@ -110,7 +110,7 @@ test-gnet:
 
 # Cases that take longer.
 test-vm-long:
-	$(GO) run ./internal/vm -limit 40m -run 'long$$'
+	$(GO) run ./internal/vm -limit 2h -run 'long$$'
 
 # Attacks on a server from other processes; see internal/hostile. As root it also attacks
 # as another user. nocgo runs these tests too.

@@ -10,7 +10,8 @@ import (
 // OnCompletion and OnClose are called.
 //
 // Messages that still arrive are confirmed, but discarded and counted in
-// Stats.Discarded. If the connection is closing already, the error matches ErrClosed.
+// Stats.Discarded; for an exception see DialOptions.ImmediatesOnly. If the connection is
+// closing already, the error matches ErrClosed.
 func (c *Conn) Close() error {
 	if c.state != stateOpen {
 		return operr.Wrap("close", errClosing)

@@ -76,7 +76,9 @@ func (c *Conn) deliverNow(b *Buffer) {
 
 // discardsMessages reports whether a connection that has left stateOpen discards received
 // messages. If it does not, OnMessage gets them.
-func (c *Conn) discardsMessages() bool { return c.endedByApp || c.state >= stateDisconnecting }
+func (c *Conn) discardsMessages() bool {
+	return c.endedByApp && !c.immediatesOnly || c.state >= stateDisconnecting
+}
 
 // replace stages another buffer in place of b, which the application keeps. If there is
 // no memory, the receive queue lacks a buffer until Buffer.Release stages b again.

@@ -44,6 +44,9 @@ type DialOptions struct {
 	// loop share receive buffers. A message with bytes ends the connection: OnClose gets
 	// a *verbs.CompletionError, with verbs.StatusLocLenErr on this side and
 	// verbs.StatusRemInvReqErr at the peer.
+	//
+	// OnMessage is called until OnClose, also after Conn.Close and Conn.Abort. In this
+	// way a protocol learns that both sides have ended a connection at the same time.
 	ImmediatesOnly bool
 	// TOS is the type of service of both sides' packets. With IPv6 this is the traffic
 	// class. Zero means the provider's default. Source: rdma_set_option(3).

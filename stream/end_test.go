@@ -126,6 +126,46 @@ func TestAbort(t *testing.T) {
 	})
 }
 
+// TestBothClose checks that a stream ends without an error if both sides close it at the
+// same time.
+func TestBothClose(t *testing.T) {
+	onPaths(t, func(t *testing.T, p path) {
+		e, client, server := connectRecorded(t, p)
+		write(t, e.dialed, "unread")
+		write(t, e.accepted, "unread")
+		require.NoError(t, e.dialed.Close())
+		require.NoError(t, e.accepted.Close())
+		e.drive(t, func() bool { return client.closes == 1 && server.closes == 1 })
+		require.Equal(t, endRecord{closes: 1}, *client)
+		require.Equal(t, endRecord{closes: 1}, *server)
+	})
+}
+
+// TestCloseUnconfirmed checks that Close succeeds if the peer has closed the stream at
+// the same time and its queue pair confirms nothing any more, as those of rsocket(7).
+func TestCloseUnconfirmed(t *testing.T) {
+	e, client, _ := connectRecorded(t, path{})
+	server, p := &endRecord{}, &rawPeer{}
+	l := newLoop(t, path{}, nil)
+	var accepted *stream.Stream
+	ln, err := stream.Listen(e.client.Engine(), loopback, &hooks{
+		open:  func(s *stream.Stream) { accepted = s },
+		close: func(_ *stream.Stream, err error) { server.closes++; server.err = err },
+	}, nil)
+	require.NoError(t, err)
+	require.NoError(t, l.Dial(ln.Addr(), &reactor.DialOptions{Handler: p, ImmediatesOnly: true, PrivateDataFor: helloWithMemory}))
+	both := &pair{client: e.client, server: l}
+	both.drive(t, func() bool { return p.conn != nil && accepted != nil && accepted.Conn().InFlight() == 0 })
+	p.imm(t, 7<<29) // DISCONNECT
+	p.conn.Flush()
+	require.NoError(t, p.conn.Abort(nil))
+	(&pair{client: l, server: l}).drive(t, func() bool { return p.closed })
+	require.NoError(t, accepted.Close()) // The loop has not seen the message of the peer.
+	both.drive(t, func() bool { return server.closes == 1 })
+	require.NoError(t, server.err)
+	require.Zero(t, client.closes)
+}
+
 // TestStop checks that streams end properly when the engine of one side stops, and that
 // the peer gets all bytes.
 func TestStop(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A rawPeer dials a listener of this package, and sends messages of its choice.
@@ -29,6 +30,27 @@ func rawHello(version byte) []byte {
 	binary.BigEndian.PutUint32(b[20:], 2)
 	binary.BigEndian.PutUint32(b[36:], 1<<16)
 	return b
+}
+
+// helloWithMemory returns the private data of a peer with a table and a ring of 256
+// bytes.
+func helloWithMemory(c *reactor.Conn) ([]byte, error) {
+	const ring = 256
+	region, err := c.Loop().Engine().Alloc(2*ring, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
+	if err != nil {
+		return nil, err
+	}
+	pieces, err := region.Remote(c, 0, 2*ring)
+	if err != nil {
+		return nil, err
+	}
+	at, b := pieces[0].Remote, rawHello(1)
+	for _, place := range []int{8, 24} { // the table in the second half of the memory, and the ring
+		binary.BigEndian.PutUint64(b[place:], at.Addr+uint64(ring)*uint64((24-place)/16))
+		binary.BigEndian.PutUint32(b[place+8:], at.RKey)
+	}
+	binary.BigEndian.PutUint32(b[36:], ring/2)
+	return b, nil
 }
 
 func (p *rawPeer) OnOpen(c *reactor.Conn) {

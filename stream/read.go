@@ -52,10 +52,11 @@ func (s *Stream) Ended() bool { return s.reading != inOpen }
 
 // received handles a message of the peer.
 func (s *Stream) received(msg reactor.Message) {
-	if s.writing.over() {
-		return // This side has closed the stream.
-	}
 	imm, ok := msg.Imm()
+	if s.writing.over() {
+		s.receivedAtEnd(imm)
+		return
+	}
 	if !ok || !msg.IsWriteImm() {
 		s.fail(fmt.Errorf("%w: a message without immediate data", ErrProtocol))
 		return
@@ -66,6 +67,15 @@ func (s *Stream) received(msg reactor.Message) {
 	}
 	if err != nil {
 		s.fail(err)
+	}
+}
+
+// receivedAtEnd handles a message after this side has closed the stream. The peer may
+// have closed it at the same time. The queue pair of such a peer may confirm nothing any
+// more, so the connection then ends with an error, which closeResult does not pass on.
+func (s *Stream) receivedAtEnd(imm uint32) {
+	if m, err := rsocket.Decode(imm); err == nil && m.Kind == rsocket.Disconnect {
+		s.reading = inClosed
 	}
 }
 

@@ -1,5 +1,5 @@
 # rstream without options against the kernel's device: see stream-sizes-to-soft-long.
-limit=140
+limit=420
 serve $go rstream $rdmacore -listen $ADDR:7471 -sizes four -verify
 rstream_client $ADDR -T v
 wait_server
