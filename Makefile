@@ -15,12 +15,12 @@ in_modules = @for module in $(MODULES); do echo "cd $$module; $(1)"; (cd $$modul
 
 NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/shm ./provider/soft/internal/udp ./reactor ./verbs/...
 
-.PHONY: help test test-full check deps lint race nocgo narrow cross stub test-vm test-vm-long test-gnet hostile soak fuzz microbench comments
+.PHONY: help test test-full check deps lint race nocgo narrow cross stub test-vm test-vm-long test-gnet test-stream-loss hostile soak fuzz microbench comments
 
 help:
 	@echo 'make test        lint, tests with -race, without cgo, on 32 bits, other systems, test-vm;'
 	@echo '                 as root on Debian it installs missing packages'
-	@echo 'make test-full   test, test-gnet, test-vm-long, fuzz and soak'
+	@echo 'make test-full   test, test-gnet, test-stream-loss, test-vm-long, fuzz and soak'
 	@echo 'make check       lint and tests, once; installs nothing'
 	@echo 'make stub        tests of provider/rdmacore without an RDMA device; needs the headers of libibverbs'
 	@echo 'make test-vm     tests with the kernel'\''s RDMA stack and other programs, in a virtual machine'
@@ -34,7 +34,7 @@ test: deps lint race nocgo narrow cross stub test-vm
 	@echo 'make test: all passed'
 
 # Tests that take too long to run after every change.
-test-full: test test-gnet test-vm-long fuzz soak
+test-full: test test-gnet test-stream-loss test-vm-long fuzz soak
 	@echo 'make test-full: all passed'
 
 check: lint
@@ -107,6 +107,10 @@ test-vm:
 # part of them.
 test-gnet:
 	$(GO) test -count 1 -timeout $(TIMEOUT) -run TestGnetSuite ./gnetrdma -all-gnet-tests
+
+# 1 GiB in each direction of a stream at once, while each side loses 5 % of its packets.
+test-stream-loss:
+	$(GO) test -count 1 -timeout 2h -run TestStreamOverLoss/0 ./provider/soft -stream-bytes 1073741824
 
 # Cases that take longer.
 test-vm-long:
