@@ -97,7 +97,8 @@ func (b *bridge) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	return b.EventHandler.OnOpen(c)
 }
 
-// OnTraffic passes the call on, unless the connection is one to the private socket.
+// OnTraffic passes the call to the handler of the program, unless the connection is one
+// to the private socket.
 func (b *bridge) OnTraffic(c gnet.Conn) gnet.Action {
 	if b.isPrivate(c) {
 		return gnet.Close
@@ -105,7 +106,8 @@ func (b *bridge) OnTraffic(c gnet.Conn) gnet.Action {
 	return b.EventHandler.OnTraffic(c)
 }
 
-// OnClose passes the call on, unless the connection is one to the private socket.
+// OnClose passes the call to the handler of the program, unless the connection is one to
+// the private socket.
 func (b *bridge) OnClose(c gnet.Conn, err error) gnet.Action {
 	if b.isPrivate(c) {
 		return gnet.None

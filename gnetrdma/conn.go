@@ -75,7 +75,7 @@ func (c *conn) opened(s *stream.Stream, local net.Addr) {
 	c.finishDial(nil)
 }
 
-// finishDial passes the result of a dial on.
+// finishDial sends the result of a dial to its caller.
 func (c *conn) finishDial(err error) {
 	if c.result == nil {
 		return

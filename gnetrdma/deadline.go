@@ -15,8 +15,9 @@ type deadline struct {
 	c       *conn
 	expired func()
 	at      atomic.Int64 // the deadline in nanoseconds since 1970; 0 means none
-	// armed is when the loop next compares the clock with at; 0 means never. Setting a
-	// later deadline then needs no call to the loop.
+	// armed is the time at which the loop next checks the deadline, in nanoseconds since
+	// 1970; 0 means that no check is planned. A deadline that is later than the planned
+	// check needs no call to the loop.
 	armed atomic.Int64
 	timer *reactor.Timer // only the goroutine of the loop uses it
 }
@@ -86,12 +87,12 @@ func (c *conn) SetWriteDeadline(t time.Time) error { return c.writeDeadline.set(
 
 // readExpired is called when the read deadline has passed.
 func (c *conn) readExpired() {
-	_ = c.close(os.ErrDeadlineExceeded) // The action is done.
+	_ = c.close(os.ErrDeadlineExceeded) // close has done what OnClose asked for.
 }
 
 // writeExpired is called when the write deadline has passed.
 func (c *conn) writeExpired() {
 	if c.output.len() > 0 {
-		_ = c.abort(os.ErrDeadlineExceeded) // The action is done.
+		_ = c.abort(os.ErrDeadlineExceeded) // abort has done what OnClose asked for.
 	}
 }

@@ -21,7 +21,7 @@ import (
 type engine struct {
 	reactor.BaseHandler // the engine is the Handler of its loops
 
-	cfg      Config // without zero values
+	cfg      Config // with the defaults in place of zero values
 	options  gnet.Options
 	handler  gnet.EventHandler
 	own      cm.Provider // provider that the engine closes, or nil

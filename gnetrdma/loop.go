@@ -21,14 +21,14 @@ type loop struct {
 	buffer  []byte // input of the connection whose OnTraffic is running
 
 	// Only the goroutine of the loop uses the next fields.
-	open    map[*conn]struct{} // connections that are open for the handler
+	open    map[*conn]struct{} // connections for which OnOpen was called, and OnClose was not
 	streams int                // number of streams that have not ended
 	closing bool               // true after closeConns
 	// drained is closed when no streams are left after closeConns, and at the end.
 	drained chan struct{}
 
 	tasks taskQueue
-	once  sync.Once // closes drained
+	once  sync.Once // makes sure that drained is closed only once
 }
 
 func newLoop(e *engine, r *reactor.Loop) *loop {

@@ -8,7 +8,7 @@ const chunkSize = 64 << 10
 // An output has bytes that wait until the peer reads. The memory is from the pool of
 // gnet.
 type output struct {
-	chunks [][]byte // only the last one may have room for more
+	chunks [][]byte // memory of the bytes; only the last chunk may have room for more
 	start  int      // how many bytes of the first chunk were removed
 	size   int      // number of bytes
 }

@@ -15,7 +15,7 @@ func (c *conn) receive() {
 			c.stream.Read(c.loop.buffer[:n])
 			c.input.borrow(c.loop.buffer[:n])
 		}
-		_ = c.traffic() // The action is done.
+		_ = c.traffic() // traffic has done what OnTraffic asked for.
 	}
 	if c.state == connOpen && c.stream.Ended() {
 		_ = c.close(io.EOF)

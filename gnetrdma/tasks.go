@@ -16,7 +16,7 @@ type taskQueue struct {
 	posted bool // true if the loop will run the list
 	ended  bool // true if the loop runs no more tasks
 
-	run   func() // runTasks of the loop
+	run   func() // method runTasks of the loop
 	spare []task // memory for the next list; only the goroutine of the loop uses it
 }
 
@@ -27,7 +27,7 @@ type task struct {
 	b        []byte
 	bs       [][]byte
 	callback gnet.AsyncCallback // may be nil
-	run      func()             // for runTask
+	run      func()             // function that a runTask calls
 }
 
 type taskKind uint8
@@ -66,7 +66,7 @@ func (l *loop) runTasks() {
 	q.mu.Unlock()
 	for i := range batch {
 		batch[i].perform()
-		batch[i] = task{} // releases the memory to which it refers
+		batch[i] = task{} // The garbage collector may free what the task refers to.
 	}
 	q.spare = batch[:0]
 }
