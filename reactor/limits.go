@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// checkDevices checks the configuration against the limits of every device, for New.
-// Later devices are checked at their first use.
+// checkDevices checks the configuration against the limits of all devices that exist when
+// New is called. Devices that are added later are checked at their first use.
 func (c *Config) checkDevices(p cm.Provider) error {
 	devices, err := p.Devices()
 	if err != nil {
@@ -48,10 +48,11 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	return operr.Wrap(op, c.checkMinRecv(min(attr.MaxQPWR, attr.MaxCQE-other-c.MaxInFlight)/2))
 }
 
-// defaultMaxPieces is Config.MaxPieces if that is zero. Arbitrary.
+// defaultMaxPieces is the largest number of pieces if Config.MaxPieces is zero.
+// Arbitrary.
 const defaultMaxPieces = 4
 
-// maxPieces returns the largest number of pieces of an operation on a device.
+// maxPieces returns how many pieces an operation on a device may have.
 func (c *Config) maxPieces(dev verbs.Device) int {
 	if c.MaxPieces > 0 {
 		return c.MaxPieces
@@ -69,8 +70,8 @@ func (c *Config) checkSharedRecv(attr verbs.DeviceAttr) error {
 	return c.checkMinRecv(min(attr.MaxSRQWR, attr.MaxCQE-1-c.longSlots()-c.MaxInFlight) - sharedRecvBatch)
 }
 
-// checkMinRecv checks MinRecvBuffers. The parameter limit is how many buffers the device
-// can have for the only connection of a loop.
+// checkMinRecv checks Config.MinRecvBuffers. The parameter limit is how many buffers a
+// connection can have on the device if the loop has no other connection.
 func (c *Config) checkMinRecv(limit int) error {
 	if c.MinRecvBuffers == 0 {
 		return nil
@@ -78,14 +79,15 @@ func (c *Config) checkMinRecv(limit int) error {
 	return checkRange("MinRecvBuffers", c.MinRecvBuffers, 1, limit)
 }
 
-// The numbers of shared receive buffers if Config.SharedRecvBuffers is zero. One
-// connection that exchanged messages of 4 KiB on the local path had a round trip of 1.7
-// µs with 63 and with 256 buffers. With 1024 buffers it had 2.0 µs: all buffers are used
-// in turn, and 1024 do not fit into the cache of a processor. Many connections need more
-// buffers, for messages that arrive at the same time.
+// These constants determine the number of shared receive buffers if
+// Config.SharedRecvBuffers is zero. With one connection and messages of 4 KiB on the
+// local path, a round trip took 1.7 µs with 63 and with 256 buffers. With 1024 buffers it
+// took 2.0 µs: all buffers are used in turn, and 1024 buffers do not fit into the cache
+// of a processor. Many connections need more buffers, for messages that arrive at the
+// same time.
 const (
 	defaultSharedRecv     = 256  // number of shared buffers for up to 64 connections
-	defaultRecvPerConn    = 4    // number for each connection, if there are more than 64
+	defaultRecvPerConn    = 4    // number for each of more than 64 connections
 	defaultMostSharedRecv = 1024 // largest number of shared buffers
 )
 
@@ -93,11 +95,11 @@ const (
 // each connection has a receive queue of its own, all fields are 0.
 type sharedRecvSizes struct {
 	base  int // smallest number of buffers
-	most  int // largest number of buffers without Config.MinRecvBuffers
-	limit int // largest number of buffers with Config.MinRecvBuffers
+	most  int // largest number of buffers if Config.MinRecvBuffers is zero
+	limit int // largest number of buffers if Config.MinRecvBuffers is not zero
 }
 
-// sharedRecvSizes returns the numbers for a device.
+// sharedRecvSizes returns the limits of the number of shared receive buffers on a device.
 func (c *Config) sharedRecvSizes(dev verbs.Device) (s sharedRecvSizes) {
 	attr := dev.Attr()
 	if c.SharedRecvBuffers < 0 || !dev.Caps().SRQ {
@@ -120,10 +122,10 @@ func (c *Config) sharedRecvSizes(dev verbs.Device) (s sharedRecvSizes) {
 }
 
 // need returns the number of buffers that the given number of connections needs. The
-// parameter minimum is Config.MinRecvBuffers. If it is not 0, sharedRecvBatch more
-// buffers are needed. A peer may send its next message when it has the answer to an
-// earlier one. The buffer of the earlier message may then still be in use by OnMessage,
-// or be staged and not posted yet.
+// parameter minimum is Config.MinRecvBuffers. If minimum is not 0, the result includes
+// sharedRecvBatch additional buffers: when a peer has received the answer to a message
+// and sends the next message, the buffer of the first message may still be in use by
+// OnMessage, or staged and not posted yet.
 func (s *sharedRecvSizes) need(conns, minimum int) int {
 	n := min(max(s.base, conns*defaultRecvPerConn), s.most)
 	if minimum == 0 {

@@ -20,7 +20,7 @@ type Listener struct {
 }
 
 // ListenOptions are the options of a listener and of the connections that it accepts.
-// The retry count is always that of the dialing side.
+// Both sides use the retry count of the dialing side.
 type ListenOptions struct {
 	// Handler gets the callbacks of the listener and its connections. Nil means the
 	// Handler of the engine.

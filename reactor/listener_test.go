@@ -111,7 +111,8 @@ func TestConnectionOptions(t *testing.T) {
 		dial               *reactor.DialOptions
 		dialAck, acceptAck time.Duration // expected ACK timeouts of both sides
 		retries            uint8
-		// Expected RNR retry counts of both sides. Each side has the one that its peer has sent.
+		// Expected RNR retry counts of both sides. A side uses the count that its peer has
+		// sent.
 		dialRNR, acceptRNR     uint8
 		dialClass, acceptClass uint8
 	}{

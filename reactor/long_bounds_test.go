@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestImmediatesOnlyHasNoLongMessages checks that a side with ImmediatesOnly does not
-// agree on long messages, and that Send of a long message then returns a ParamError. The
-// connection stays usable.
+// TestImmediatesOnlyHasNoLongMessages checks that a connection with the option
+// ImmediatesOnly has no long messages. Send of a long message returns a
+// *verbs.ParamError, and the connection stays usable.
 func TestImmediatesOnlyHasNoLongMessages(t *testing.T) {
 	received := 0
 	p := connectImmediates(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, longConfig())
@@ -46,7 +46,8 @@ func TestReceiverThatDoesNotRead(t *testing.T) {
 			require.Error(t, err)
 			failed++
 		}}, &hooks{}, longConfig())
-		// The loop also has buffers for other messages. They come in chunks of 1 MiB.
+		// The limit includes 1 MiB, because the loop may also allocate a chunk of buffers for
+		// other messages.
 		before, limit := p.client.Stats().BufferBytes, uint64(reactor.LongWindow*size+1<<20)
 		data, sent := make([]byte, size), 0
 		for turns := range 200 {

@@ -25,11 +25,11 @@ import (
 //	1 byte   0
 //	4 bytes  a number: see controlKind
 //
-// A control message of the kind controlAnnounce has segments after that: address (8
-// bytes), remote key (4 bytes) and length (4 bytes).
+// In a control message of the kind controlAnnounce, segments follow. A segment has an
+// address (8 bytes), a remote key (4 bytes) and a length (4 bytes).
 
 const (
-	// longMagic says that an offer follows. The last byte is the version of the protocol.
+	// longMagic marks an offer. Its last byte is the version of the protocol.
 	longMagic = 0x726C6D01
 	offerSize = 8
 
@@ -40,9 +40,9 @@ const (
 	// maxControl is the size in bytes of the longest control message.
 	maxControl = controlHeader + maxSegments*segmentSize
 
-	// firstControlImm is the immediate data of control messages on a new connection. If
-	// the application sends a message with the same immediate data, a control message of
-	// the kind controlRename precedes it.
+	// firstControlImm is the immediate data of control messages on a new connection. If the
+	// application sends a message with the same immediate data, a control message of the kind
+	// controlRename precedes the message of the application.
 	firstControlImm = 0x726C6D6C
 )
 
@@ -99,8 +99,8 @@ func (m *control) appendTo(b []byte) []byte {
 	return b
 }
 
-// decode decodes a control message. It accepts exactly what appendTo produces. If b is
-// something else, the result is the reason, and otherwise "".
+// decode decodes a control message. It accepts exactly what appendTo produces. The result
+// is "", or the reason why b is not accepted.
 func (m *control) decode(b []byte) (reason string) {
 	*m = control{}
 	if len(b) < controlHeader {
@@ -147,9 +147,9 @@ func appendOffer(data []byte, room int, limit uint32) []byte {
 	return b
 }
 
-// splitOffer separates the peer's private data from the offer that appendOffer has
-// added. If there is no offer, ok is false, and the result is data. More zeros may follow
-// the offer, because connection managers pad private data.
+// splitOffer separates the peer's private data from the offer that appendOffer has added.
+// If there is no offer, ok is false, and user is data. Zeros may follow the offer,
+// because connection managers pad private data.
 func splitOffer(data []byte, room int) (user []byte, limit uint32, ok bool) {
 	if len(data) < room || binary.BigEndian.Uint32(data[room-offerSize:]) != longMagic {
 		return data, 0, false

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzControl decodes control messages. What is accepted must be encoded to the same
-// bytes.
+// FuzzControl checks that a control message that decode accepts is encoded to the same
+// bytes again.
 func FuzzControl(f *testing.F) {
 	m := control{kind: controlAnnounce, hasImm: true, number: 7}
 	for i := range uint32(maxSegments) {
@@ -66,7 +66,7 @@ func TestControlErrors(t *testing.T) {
 	}
 }
 
-// FuzzOffer separates private data and offer, and joins them again.
+// FuzzOffer checks that splitOffer separates what appendOffer has joined.
 func FuzzOffer(f *testing.F) {
 	f.Add([]byte("private"), uint32(5))
 	f.Add(make([]byte, 56), uint32(0))

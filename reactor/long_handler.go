@@ -5,19 +5,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A LongHandler is a ConnHandler that chooses how each long message is received. Without
-// these methods every long message is read into a Buffer, and OnMessage gets it whole.
+// A LongHandler is a ConnHandler that chooses how each long message is received. If a
+// handler does not implement LongHandler, every long message is read into a Buffer, and
+// OnMessage gets the whole message.
 type LongHandler interface {
 	ConnHandler
-	// OnLongMessage is called when it is the turn of a long message, before its bytes
-	// are read. The handler may call Accept, Parts or Discard of m. The parameter m is
-	// valid until OnLongMessage returns.
+	// OnLongMessage is called for a long message after all earlier messages were received,
+	// and before its bytes are read. The handler may call Accept, Parts or Discard of m. The
+	// parameter m is valid until OnLongMessage returns.
 	OnLongMessage(c *Conn, m *LongMessage)
 	// OnPart is called for each part of a message for which the handler has called
-	// Parts, in order. The handler may use the part until OnPart returns, and longer
-	// after Part.Keep. While it keeps as many parts as Config.LongConnBytes allows,
-	// no further part is read. So a handler that is slower than the network can keep each
-	// part until it has used the part. The memory in use then stays limited.
+	// LongMessage.Parts. The parts come in order. The handler may use a part until OnPart
+	// returns, and longer after Part.Keep. While the kept parts occupy Config.LongConnBytes,
+	// no further part is read. So a handler that is slower than the network can keep parts,
+	// and the memory in use stays limited.
 	OnPart(c *Conn, p Part)
 }
 
@@ -34,12 +35,12 @@ func (m *LongMessage) Imm() (imm uint32, ok bool) {
 	return m.receive.message.number, m.receive.message.hasImm
 }
 
-// Accept makes the message be read into memory of the application. OnMessage gets the
-// whole message, and Message.Data is in the Region. Message.Keep then returns nil. The
-// memory must not be used before OnMessage. If the connection ends earlier, the memory
-// is the caller's again in OnClose.
+// Accept makes the loop read the message into memory of the application. OnMessage then
+// gets the whole message: Message.Data is a part of the Region, and Message.Keep returns
+// nil. The application must not use the memory before OnMessage. If the connection ends
+// before OnMessage is called, the application may use the memory from OnClose on.
 //
-// The piece may be longer than the message. If it is shorter, the error is a
+// The piece may be longer than the message. If the piece is shorter, the error is a
 // *verbs.ParamError. Other errors are those of Conn.Read. After an error the handler may
 // call another method.
 func (m *LongMessage) Accept(into Piece) error {
@@ -63,12 +64,12 @@ func (m *LongMessage) Accept(into Piece) error {
 	return nil
 }
 
-// Parts makes OnPart get the message in parts of at most 256 KiB, instead of a call of
-// OnMessage.
+// Parts makes the loop pass the message to OnPart, in parts of at most 256 KiB, and not
+// to OnMessage.
 func (m *LongMessage) Parts() { m.choose(longParts) }
 
-// Discard makes the message be dropped, without reading it. Its sender does not learn of
-// that. Stats.Discarded counts it.
+// Discard makes the loop drop the message without reading it. The operation of the sender
+// succeeds all the same. Stats.Discarded counts the message.
 func (m *LongMessage) Discard() { m.choose(longDiscarded) }
 
 // choose sets the mode if the message is not being read yet.

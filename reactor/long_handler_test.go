@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// longHooks is a hooks that is a LongHandler.
+// longHooks are hooks with the methods of a LongHandler.
 type longHooks struct {
 	hooks
 	long func(*reactor.Conn, *reactor.LongMessage)
@@ -20,7 +20,7 @@ type longHooks struct {
 func (h *longHooks) OnLongMessage(c *reactor.Conn, m *reactor.LongMessage) { h.long(c, m) }
 func (h *longHooks) OnPart(c *reactor.Conn, p reactor.Part)                { h.part(c, p) }
 
-// connectLong connects two loops, of which the server has a LongHandler.
+// connectLong connects two loops. The server has a LongHandler.
 func connectLong(t *testing.T, client *hooks, server *longHooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}
@@ -32,8 +32,9 @@ func connectLong(t *testing.T, client *hooks, server *longHooks, cfg *reactor.Co
 	return p
 }
 
-// TestLongParts checks that a message in parts needs no more memory than the limit, that
-// kept parts stop the READs, and that later messages wait.
+// TestLongParts checks that a message that is received in parts uses no more memory than
+// Config.LongConnBytes, that no READ is posted while kept parts use this memory, and that
+// later messages wait.
 func TestLongParts(t *testing.T) {
 	const limit = 1 << 20
 	var got []byte
@@ -131,7 +132,7 @@ func TestLongAccept(t *testing.T) {
 }
 
 // TestLongDiscard checks that a message that the handler discards is not read, and that
-// its sender is told that its memory is free.
+// the operation of the sender completes.
 func TestLongDiscard(t *testing.T) {
 	server := &longHooks{long: func(_ *reactor.Conn, m *reactor.LongMessage) { m.Discard() }}
 	received, completed := 0, 0
@@ -146,8 +147,8 @@ func TestLongDiscard(t *testing.T) {
 	require.Zero(t, reactor.LongBytes(p.server))
 }
 
-// TestLongNotChosen checks that a message for which the memory does not suffice ends the
-// connection, if the handler has chosen nothing.
+// TestLongNotChosen checks that a message longer than Config.LongConnBytes ends the
+// connection if OnLongMessage has called neither Accept nor Parts nor Discard.
 func TestLongNotChosen(t *testing.T) {
 	server := &longHooks{long: func(*reactor.Conn, *reactor.LongMessage) {}}
 	p := connectLong(t, &hooks{}, server, &reactor.Config{MaxLongMessage: 2 << 20, LongConnBytes: 1 << 20})
@@ -158,8 +159,8 @@ func TestLongNotChosen(t *testing.T) {
 	require.EqualValues(t, 1<<20+1, violation.Length)
 }
 
-// TestLongLoopLimit checks that the connections of a loop share the limit of its memory,
-// and that each gets its turn.
+// TestLongLoopLimit checks that all connections of a loop together use at most
+// Config.LongLoopBytes, and that each connection receives its messages.
 func TestLongLoopLimit(t *testing.T) {
 	const conns, messages = 8, 3
 	server := &hooks{}
@@ -189,8 +190,8 @@ func TestLongLoopLimit(t *testing.T) {
 	require.Zero(t, reactor.LongBytes(s))
 }
 
-// TestLongKeptMessages checks that kept messages count until Release, and that a
-// connection that has closed leaves nothing behind.
+// TestLongKeptMessages checks that the memory of a kept message counts as used until
+// Buffer.Release, also after the connection has closed.
 func TestLongKeptMessages(t *testing.T) {
 	var kept []*reactor.Buffer
 	p := connect(t, &hooks{}, &hooks{message: func(_ *reactor.Conn, m reactor.Message) { kept = append(kept, m.Keep()) }},
@@ -261,8 +262,8 @@ func TestCloseDuringLongMessage(t *testing.T) {
 	}
 }
 
-// TestShownBufferIsNotReused checks which buffers hold the messages of a connection. No
-// buffer may be among them whose key the peer of another connection knows.
+// TestShownBufferIsNotReused checks that a buffer whose key the peer of one connection
+// knows never holds a message of another connection. The other connection sends a copy.
 func TestShownBufferIsNotReused(t *testing.T) {
 	var opened []*reactor.Conn
 	received, completed := 0, 0

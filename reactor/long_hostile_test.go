@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestHostileAnnouncements checks that a peer that violates the protocol for long
-// messages loses its connection with one typed error. The next connection works.
+// TestHostileAnnouncements checks that a connection ends with a *reactor.LongMessageError
+// when the peer violates the protocol for long messages. The next connection works.
 func TestHostileAnnouncements(t *testing.T) {
 	type env struct {
 		p    *pair
@@ -69,7 +69,8 @@ func TestHostileAnnouncements(t *testing.T) {
 }
 
 // TestViolationBeforeDisconnect checks the error of a connection whose peer has announced
-// too much memory, and has disconnected before this side has looked at any completion.
+// more memory than it has registered, and has disconnected before this side has polled
+// the completion of the READ.
 func TestViolationBeforeDisconnect(t *testing.T) {
 	onEachPath(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
 		p := connect(&hooks{}, &hooks{}, longConfig())
@@ -98,8 +99,9 @@ func TestOverlappingSegments(t *testing.T) {
 	require.Equal(t, append(want, memory.Bytes()...), got)
 }
 
-// TestNoAgreement checks that a connection whose sides have not agreed on long messages
-// behaves as if there were none.
+// TestNoAgreement checks that a connection has no long messages if only one side is
+// configured for them. A message in the format of an announcement is then passed to the
+// application.
 func TestNoAgreement(t *testing.T) {
 	for name, c := range map[string]struct{ client, server *reactor.Config }{
 		"client only": {longConfig(), nil},

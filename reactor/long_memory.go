@@ -2,8 +2,8 @@ package reactor
 
 import "math/bits"
 
-// A longMemory counts the memory of a connection that has long messages of the peer, in
-// bytes of its buffers. A buffer counts from the first READ until it is released.
+// A longMemory counts the bytes of the buffers in which a connection receives long
+// messages. A buffer counts from its first READ until it is released.
 type longMemory struct {
 	used  int  // number of bytes in use, at most Config.LongConnBytes
 	want  int  // number of bytes for which the connection waits; 0 if it does not wait
@@ -20,9 +20,9 @@ func (d *loopDevice) bufferSize(n int) int {
 }
 
 // buffer returns a buffer for n bytes of a long message of the peer, in state
-// bufferLeased. It returns nil if one of the limits does not allow that now. Then the
-// release of a buffer calls Conn.readLong. It also returns nil if there is no memory, and
-// ends the connection.
+// bufferLeased. The result is nil in two cases. If Config.LongConnBytes or
+// Config.LongLoopBytes does not allow the buffer now, the release of another buffer calls
+// Conn.readLong. If the system has no memory, the connection ends.
 func (s *longState) buffer(n int) *Buffer {
 	c, l := s.conn, s.conn.loop
 	size := c.device.bufferSize(n)
@@ -67,8 +67,8 @@ func (b *Buffer) recycleLong() {
 	}
 }
 
-// release ends the use of a buffer of the given size. Connections that wait for memory
-// continue.
+// release subtracts the size of a released buffer from the memory in use, and lets
+// connections that wait for memory continue.
 func (s *longState) release(size int) {
 	l := s.conn.loop
 	s.memory.used -= size
@@ -120,8 +120,9 @@ func (s *shownBuffers) take(size int) *Buffer {
 	return nil
 }
 
-// put adds a buffer. If there are too many bytes, or the connection has ended, put
-// releases the memory instead, and with it the remote key.
+// put adds a buffer. If the buffers would then exceed Config.LongConnBytes, or the
+// connection has ended, put releases the memory of the buffer instead, and the remote key
+// becomes invalid.
 func (s *shownBuffers) put(b *Buffer) {
 	c := b.shownTo.conn
 	b.state, b.detached = bufferFree, false
@@ -139,12 +140,12 @@ func (s *shownBuffers) put(b *Buffer) {
 func (b *Buffer) drop() {
 	l := b.shownTo.conn.loop
 	b.shownTo = nil
-	if b.chunk.slab.at(b.index) == b { // the loop has not ended
+	if b.chunk.slab.at(b.index) == b { // the loop has not ended and released all memory
 		l.recordError(b.chunk.slab.freeChunk(b.chunk))
 	}
 }
 
-// trim releases all buffers if none was used since the last call.
+// trim releases all buffers if no buffer was taken or added since the last call of trim.
 func (s *shownBuffers) trim() {
 	if !s.used {
 		s.clear()

@@ -2,8 +2,8 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// readLong posts READs for the long message, as many as the limits allow. It delivers
-// nothing, so callbacks may cause its call.
+// readLong posts as many READs for the current long message as the limits allow. It
+// delivers no message, so it may be called during a callback.
 func (c *Conn) readLong() {
 	if c.state == stateDraining {
 		c.discardLong()
@@ -42,8 +42,8 @@ func (c *Conn) stageRead(remote Remote, sge verbs.SGE) {
 }
 
 // longTarget returns the memory for the next READ of at most limit bytes, and the number
-// of bytes. In longParts it also returns the buffer. If there is no memory now, the
-// number is 0.
+// of bytes. In the mode longParts it also returns the buffer. If there is no memory now,
+// the number is 0.
 func (c *Conn) longTarget(limit int) (sge verbs.SGE, n int, buffer *Buffer) {
 	r := &c.long.receive
 	if r.mode == longInto {
@@ -91,9 +91,8 @@ func (c *Conn) longReadDone(err error) {
 	}
 }
 
-// retireInternal handles the completion of a request that the library has made for long
-// messages. The request is a READ of a part of a message, a control message that
-// announces a message, or another control message. Its result is err.
+// retireInternal handles the completion of a READ or a control message of the library.
+// The parameter err is the result of the request.
 func (c *Conn) retireInternal(q *sendRequest, err error) {
 	kind, b := q.kind, q.buffer
 	q.buffer = nil

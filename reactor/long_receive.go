@@ -8,8 +8,9 @@ import (
 type longMode uint8
 
 const (
-	// longIdle: no long message is being received, and no message waits. A long message
-	// leads to one of the other states. Its last byte, or Discard, leads back.
+	// longIdle: no long message is being received, and no message waits. An announcement
+	// changes the mode. After the last byte of the message, or after Discard, the mode is
+	// longIdle again.
 	longIdle longMode = iota
 	// longWhole: the message is read into a buffer, and OnMessage gets the buffer.
 	longWhole
@@ -19,8 +20,8 @@ const (
 	// longParts: the message is read into several buffers, and OnPart gets each of them.
 	// See LongMessage.Parts.
 	longParts
-	// longDiscarded: nothing is read any more. The message ends when no READ is
-	// outstanding.
+	// longDiscarded: the message is dropped, and no further READ is posted. The mode ends
+	// when no READ is outstanding.
 	longDiscarded
 )
 
@@ -38,8 +39,8 @@ type longReceive struct {
 	posted   int    // number of bytes for which READs were posted
 	received int    // number of bytes that were read
 
-	// READs are numbered from 0, modulo 2^32. The field reads has the outstanding ones, whose
-	// numbers are completed to started-1.
+	// The READs are numbered from 0, modulo 2^32. Those with the numbers from completed to
+	// started-1 are outstanding. READ n has the index n%maxLongReads in the field reads.
 	reads     [maxLongReads]longRead
 	started   uint32
 	completed uint32
@@ -48,7 +49,8 @@ type longReceive struct {
 	buffer *Buffer
 	// memory for the message in the mode longInto
 	piece Piece
-	// alias describes piece to OnMessage. It belongs to no slab.
+	// alias is the Buffer of the message that OnMessage gets in the mode longInto. Its memory
+	// is piece. It belongs to no slab.
 	alias Buffer
 
 	waiting  bufferList // messages that wait until the long message was delivered
@@ -60,7 +62,7 @@ type longReceive struct {
 // A longRead is one outstanding READ.
 type longRead struct {
 	length int
-	buffer *Buffer // in longParts the buffer for the part, and else nil
+	buffer *Buffer // buffer for the part in the mode longParts, and otherwise nil
 }
 
 // outstanding returns the number of outstanding READs.
@@ -120,7 +122,8 @@ func (c *Conn) closeAfterViolation(err *LongMessageError) {
 	c.enterClosing()
 }
 
-// takeAnnouncement begins to receive the long message that b announces, or lets b wait.
+// takeAnnouncement begins to receive the long message that b announces. If another long
+// message is being received, b waits.
 func (c *Conn) takeAnnouncement(b *Buffer) {
 	if c.long.receive.mode != longIdle {
 		c.keepWaiting(b)
@@ -172,7 +175,7 @@ func (c *Conn) deliverWaiting() {
 		}
 		reason := c.long.scratch.decode(b.Bytes())
 		c.repost(b)
-		if reason != "" { // The bytes have changed since they were checked.
+		if reason != "" { // The bytes of a valid announcement have changed.
 			c.violated(0, reason)
 			return
 		}
@@ -269,7 +272,7 @@ func (c *Conn) releaseTarget(b *Buffer) {
 	c.endPiece()
 }
 
-// endPiece ends the use of the memory of the application, if there is one.
+// endPiece ends the use of the Region of the mode longInto, if there is one.
 func (c *Conn) endPiece() {
 	r := &c.long.receive
 	if r.piece.Region != nil {
@@ -278,7 +281,8 @@ func (c *Conn) endPiece() {
 	}
 }
 
-// sendDone sends controlDone, or makes retireInternal send it later.
+// sendDone sends controlDone. If the send queue has no room, retireInternal sends it
+// later.
 func (c *Conn) sendDone() {
 	r := &c.long.receive
 	if r.doneDue = c.flow.internal >= longSlots; !r.doneDue && c.state <= stateDraining {

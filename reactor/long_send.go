@@ -7,8 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// checkMessage returns an error if a message of this size can not be sent now. The
-// caller sends the message with the options o.
+// checkMessage returns an error if a message of this size and with the options o can not
+// be sent now. If the message has the immediate data of control messages, checkMessage
+// first sends controlRename.
 func (c *Conn) checkMessage(size int, o *SendOptions) error {
 	s := c.long
 	if s == nil || c.state != stateOpen {
@@ -91,8 +92,8 @@ func (c *Conn) sendLongCopy(b []byte, o *SendOptions) error {
 	return nil
 }
 
-// sendLongBuffer sends the message in b as a long message. No other peer knows the key
-// of b. After an error b still belongs to the caller.
+// sendLongBuffer sends the message in b as a long message. The peers of other connections
+// must not know the key of b. After an error b still belongs to the caller.
 func (c *Conn) sendLongBuffer(b *Buffer, o *SendOptions) error {
 	m := c.newAnnouncement(o)
 	m.add(segment{remote: Remote{Addr: b.chunk.mr.Addr(), RKey: b.chunk.mr.RKey()}, length: uint32(b.length)})
@@ -169,7 +170,7 @@ func (c *Conn) newAnnouncement(o *SendOptions) *control {
 }
 
 // announce sends the announcement in longState.scratch, and returns the description of
-// the message. The caller sets the memory that is in use.
+// the message. The caller adds the memory that the message uses to the description.
 func (c *Conn) announce(o *SendOptions, report reportWhen) (*longSend, error) {
 	s := c.long
 	b := s.scratch.appendTo(s.encoded[:0])
@@ -189,8 +190,8 @@ func (c *Conn) announce(o *SendOptions, report reportWhen) (*longSend, error) {
 	return sent, nil
 }
 
-// longDone handles controlDone of the peer: it completes long messages. It returns a
-// reason if the number is wrong, and otherwise "".
+// longDone handles controlDone of the peer: it completes long messages. The result is "",
+// or the reason why the number is wrong.
 func (c *Conn) longDone(number uint32) (reason string) {
 	s := &c.long.send
 	if n := number - s.done; n == 0 || n > uint32(s.outstanding()) {

@@ -7,11 +7,12 @@ import (
 )
 
 const (
-	// longSlots is how many more requests the send queue of a connection holds if
-	// Config.MaxLongMessage is set: READs and control messages.
+	// longSlots is the number of places that the send queue of a connection has for READs of
+	// long messages and control messages, in addition to Config.MaxInFlight. The queue has
+	// these places only if Config.MaxLongMessage is set.
 	longSlots = 16
-	// maxLongReads is how many READs of long messages a connection may have outstanding.
-	// The other longSlots are for control messages. Arbitrary.
+	// maxLongReads is how many READs of long messages a connection may have outstanding. The
+	// other places of longSlots are for control messages. Arbitrary.
 	maxLongReads = 8
 	// longPiece is the size in bytes of the largest READ of a long message. On the local
 	// path of the soft device, a READ of 1 MiB is the longest that the loop executes
@@ -19,18 +20,18 @@ const (
 	longPiece = 1 << 20
 	// longPart is the size in bytes of the largest part that OnPart gets. Arbitrary.
 	longPart = 256 << 10
-	// longUnderWay is the largest sum of the lengths of a connection's outstanding READs,
-	// in bytes. On the local path the loop copies as many bytes in one turn. The number
+	// longUnderWay is the largest sum of the lengths of a connection's outstanding READs, in
+	// bytes. On the local path the loop copies up to that many bytes in one turn. The number
 	// is arbitrary.
 	longUnderWay = 2 << 20
-	// longWindow is how many messages a peer may have sent after the beginning of the
-	// oldest long message that the receiver still needs, including this one. The
-	// receiver has to keep them. Arbitrary.
+	// longWindow limits the messages that the receiver has to keep. A sender sends at most
+	// longWindow messages from the oldest unconfirmed long message on, including that
+	// message. Arbitrary.
 	longWindow = 16
 )
 
-// A longState is what a connection needs for long messages. A Conn has one if both sides
-// have agreed on long messages: see long_format.go.
+// A longState is the state of a connection with long messages. Conn.long is nil unless
+// both sides have sent an offer: see long_format.go.
 type longState struct {
 	conn    *Conn
 	limit   uint64 // length in bytes of the longest message that this side accepts
@@ -41,7 +42,7 @@ type longState struct {
 	// scratch has a control message that is sent or received. A local variable would be
 	// allocated on the heap.
 	scratch control
-	encoded [maxControl]byte // the encoded scratch
+	encoded [maxControl]byte // encoded form of scratch
 }
 
 // checkLong returns a *verbs.ParamError if the values for long messages do not fit
@@ -94,9 +95,9 @@ func (c *Config) longLimit(h ConnHandler) uint64 {
 	return uint64(min(c.MaxLongMessage, largest))
 }
 
-// privateRoom returns how many bytes of private data the application may use in a
-// message of connection management. The parameter immediatesOnly is the option of the
-// connection.
+// privateRoom returns how many bytes of private data the application may use in a message
+// of connection management. The parameter immediatesOnly is the option ImmediatesOnly of
+// the connection.
 func (c *Config) privateRoom(m cm.Message, immediatesOnly bool) int {
 	room := cm.MaxPrivateData(cm.TCP, m)
 	if c.MaxLongMessage > 0 && !immediatesOnly {
@@ -121,7 +122,8 @@ func (c *Conn) offer(data []byte, m cm.Message, depth uint8) []byte {
 }
 
 // agree prepares the connection for long messages, after both sides have offered them.
-// The parameter peerLimit is from the offer of the peer.
+// The parameter peerLimit is the length in bytes of the longest message that the peer
+// accepts.
 func (c *Conn) agree(peerLimit uint32) {
 	if c.param.ResponderResources == 0 {
 		peerLimit = 0 // This side sends no long messages, because it allows the peer no READs.
@@ -139,7 +141,8 @@ type longSends struct {
 	imm   uint32 // immediate data of the control messages of this side
 	count uint32 // number of messages sent, modulo 2^32
 
-	// The ring has the messages with the numbers done to announced-1, modulo 2^32.
+	// Long messages are numbered from 0, modulo 2^32. The ring has those with the numbers
+	// from done to announced-1.
 	ring      [longWindow]longSend
 	announced uint32
 	done      uint32
@@ -161,7 +164,7 @@ type longSend struct {
 // outstanding returns the number of long messages whose memory the peer needs.
 func (s *longSends) outstanding() int { return int(s.announced - s.done) }
 
-// windowFull reports whether the peer would have to keep too many messages.
+// windowFull reports whether longWindow forbids another message.
 func (s *longSends) windowFull() bool {
 	return s.outstanding() > 0 && s.count-s.ring[s.done%longWindow].number >= longWindow
 }
@@ -174,7 +177,7 @@ func (c *Conn) longOutstanding() int {
 	return c.long.send.outstanding()
 }
 
-// longWindowFull reports whether no further message can be sent because of long messages.
+// longWindowFull reports whether longWindow forbids another message of the connection.
 func (c *Conn) longWindowFull() bool { return c.long != nil && c.long.send.windowFull() }
 
 // totalLength returns the number of bytes of the pieces. A negative length counts as 0,

@@ -16,8 +16,8 @@ import (
 // longConfig returns a Config with long messages of up to 4 MiB.
 func longConfig() *reactor.Config { return &reactor.Config{MaxLongMessage: 4 << 20} }
 
-// onEachPath calls test for a connection on the local path, and for one on the wire
-// path. The function connect makes the connection.
+// onEachPath runs the test on the local path and on the wire path. The function connect
+// connects two loops on this path.
 func onEachPath(t *testing.T, test func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair)) {
 	t.Run("local", func(t *testing.T) {
 		test(t, func(client, server *hooks, cfg *reactor.Config) *pair { return connect(t, client, server, cfg) })
@@ -27,7 +27,7 @@ func onEachPath(t *testing.T, test func(t *testing.T, connect func(client, serve
 	})
 }
 
-// connectWire is connect for two loops that exchange packets.
+// connectWire is the function connect for the wire path.
 func connectWire(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	port := freeWirePort(t)
@@ -50,8 +50,8 @@ func randomBytes(n int, seed uint64) []byte {
 	return b
 }
 
-// TestLongMessages sends messages of many sizes in both directions, in all ways, and
-// checks their bytes, order, immediate data and completions.
+// TestLongMessages sends messages of many sizes in both directions, with SendWith,
+// SendBufferWith and SendV. It checks their bytes, order, immediate data and completions.
 func TestLongMessages(t *testing.T) {
 	onEachPath(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
 		type message struct {
@@ -194,8 +194,8 @@ func TestLongMessagesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// longSender returns a function that sends as many bytes as the region has, in the given
-// way.
+// longSender returns a function that sends a message as long as the region. The parameter
+// way is "region", "copy" or "buffer".
 func longSender(c *reactor.Conn, way string, region *reactor.Region) func() error {
 	data, size := region.Bytes(), len(region.Bytes())
 	pieces := []reactor.Piece{{Region: region, Length: size}}
@@ -217,8 +217,9 @@ func longSender(c *reactor.Conn, way string, region *reactor.Region) func() erro
 	}
 }
 
-// BenchmarkLong measures long messages of 16 MiB beside WRITEs of the same bytes. Each
-// case has a number of messages or WRITEs that are under way at the same time.
+// BenchmarkLong compares long messages of 16 MiB with WRITEs of the same bytes. The
+// number at the end of a case's name is the number of messages or WRITEs that are
+// outstanding at the same time.
 func BenchmarkLong(b *testing.B) {
 	const size = 16 << 20
 	for _, path := range []string{"local", "wire"} {
@@ -233,8 +234,9 @@ func BenchmarkLong(b *testing.B) {
 		target := alloc(b, p.accepted, size, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 		to := remoteOf(b, p.accepted, target)
 		clear(source.Bytes())
-		// measure sends 16 MiB in each iteration, as requests of n bytes, of which at most
-		// underWay are under way. The function post posts the request for a part.
+		// measure sends 16 MiB in each iteration, as requests of n bytes. At most underWay
+		// requests are outstanding. The function post posts the request for the bytes from the
+		// offset at on.
 		measure := func(name string, n, underWay int, post func(at int) error) {
 			b.Run(fmt.Sprintf("%s/%s%d", path, name, underWay), func(b *testing.B) {
 				b.SetBytes(size)

@@ -50,7 +50,7 @@ type Loop struct {
 	closing        connQueue // connections whose advance() must be called
 	longUsed       int       // sum of longMemory.used of all connections, at most Config.LongLoopBytes
 	longRow        connQueue // connections that wait for memory for long messages
-	closingUses    int       // number of closed uses of regions with operations under way
+	closingUses    int       // number of closed regionUses whose operations are still under way
 	liveConns      int       // number of connections that are not in StateClosed
 	openingConns   int       // number of connections in a state before stateOpen
 	currentMessage *Buffer   // buffer of the message that was passed to OnMessage; nil outside OnMessage

@@ -18,21 +18,22 @@ type loopDevice struct {
 	dev        verbs.Device
 	domain     *domain
 	group      *cq.Group
-	queues     []*completionQueue // open CQs; only the first one is never closed before the end
+	queues     []*completionQueue // open CQs; the first one stays open until the loop ends
 	next       int                // index in queues at which the next poll begins
 	slab       slab
 	classes    sizeClasses
 	sharedRecv *sharedRecv     // shared receive queue; nil if connections share no buffers
 	trimTimer  timerheap.Timer // timer that calls trim
-	// trimsClasses is true while a round of trim has finished slab, but not classes.
+	// trimsClasses is true if the present round of trim has finished the field slab, and not
+	// yet the field classes.
 	trimsClasses bool
 	// lastWQEReports says whether connections wait for verbs.AsyncQPLastWQE.
 	lastWQEReports lastWQEReports
 	failure        error // error after which no more completions are expected, or nil
 	removed        bool  // true if the device was removed; failure is not nil in this case
 
-	// consumedTurn is Stats.Turns+1 at the time of the last call of consume. 0 before
-	// the first call.
+	// consumedTurn is the number of the turn that has last called consume, counted from 1, or
+	// 0 before the first call.
 	consumedTurn uint64
 }
 
@@ -136,7 +137,7 @@ func (d *loopDevice) sleep(timeout time.Duration) (completions, input bool) {
 }
 
 // qpAttr returns the attributes of a queue pair whose send and receive CQ is q. The
-// parameter own says whether it has a receive queue of its own.
+// parameter own says whether the queue pair has a receive queue of its own.
 func (d *loopDevice) qpAttr(q *completionQueue, own bool) *verbs.QPInitAttr {
 	cfg := d.loop.cfg
 	attr := &verbs.QPInitAttr{
@@ -278,7 +279,8 @@ func (d *loopDevice) lease(n int) (*Buffer, error) {
 }
 
 // consume makes a device with verbs.ProgressManual process everything that has arrived.
-// Then the completions can be polled. Only the first call in a turn does something.
+// Then the completions can be polled. After the first call in a turn, further calls do
+// nothing.
 func (d *loopDevice) consume() {
 	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
 		d.consumedTurn = turn
@@ -297,7 +299,7 @@ func (s *cqSource) ready(poller.Readiness) (work int) {
 		(*loopDevice)(s).fail(err)
 		s.loop.recordError(s.loop.unwatch(s))
 	}
-	// The event is not work. The next turn polls the completions, and they count as
+	// The event does not count as work. The next turn polls the completions, which count as
 	// work.
 	return 0
 }

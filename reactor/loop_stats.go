@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// publishEvery is how old the published counters of a loop that is awake may be. The
-// number is arbitrary.
+// publishEvery is the time between two updates of the published counters of a loop that
+// is awake. The number is arbitrary.
 const publishEvery = time.Millisecond
 
 // publishedStats is a copy of the counters of a loop that other goroutines may read.
 type publishedStats struct {
-	when time.Duration // time of the copy, in the loop's time
+	when time.Duration // time of the copy, as Loop.clock.now
 
 	mu    sync.Mutex
 	stats Stats
@@ -50,16 +50,16 @@ func (l *Loop) snapshot() Stats {
 	s.Timers = uint64(l.timers.Len())
 	s.Conns = uint64(l.liveConns)
 	if l.index == 0 {
-		// Any goroutine may answer a request, so the engine counts the answers. The first
-		// loop adds them to its counters.
+		// Any goroutine may answer a connection request, so the engine counts the answers. The
+		// loop with index 0 adds them to its counters.
 		s.Accepts, s.Rejects = l.engine.accepts.Load(), l.engine.rejects.Load()
 	}
 	return s
 }
 
-// Stats returns the counters of about a millisecond ago. While the loop sleeps, the
-// counters are those of the beginning of the sleep. Only Refused is always up to date.
-// Any goroutine may call Stats, also after the loop has ended.
+// Stats returns the counters of the loop. They are up to about a millisecond old. While
+// the loop sleeps, they are those of the beginning of the sleep. Only Refused is always
+// up to date. Any goroutine may call Stats, also after the loop has ended.
 func (l *Loop) Stats() Stats {
 	l.published.mu.Lock()
 	defer l.published.mu.Unlock()

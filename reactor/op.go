@@ -58,8 +58,8 @@ func (o *SendOptions) checkMessage() error {
 	return o.checkImm(verbs.OpSend)
 }
 
-// checkImm returns an error if there is immediate data without HasImm, or with
-// Invalidate, or if Invalidate is used without a message.
+// checkImm returns an error if Imm is set without HasImm, if Invalidate and HasImm are
+// both set, or if Invalidate is set for an operation that is not a message.
 func (o *SendOptions) checkImm(code verbs.Opcode) error {
 	switch {
 	case o.Invalidate != 0 && code != verbs.OpSend:
@@ -114,25 +114,24 @@ func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
 }
 
 const (
-	// onlyMessagesHaveImm is the text of the error for Imm or HasImm with another call.
+	// onlyMessagesHaveImm is the reason why an operation can not have Imm or HasImm.
 	onlyMessagesHaveImm = "only SendWith, SendBufferWith, SendV, WriteV, WriteBytes and the argument of WriteImm send immediate data"
-	// onlyMessagesInvalidate is the text of the error for Invalidate with another call.
+	// onlyMessagesInvalidate is the reason why an operation can not have Invalidate.
 	onlyMessagesInvalidate = "only SendWith, SendBufferWith and SendV invalidate a key of the peer"
-	// notAtPeer is the text of the error for Solicited with another call.
+	// notAtPeer is the reason why an operation can not have Solicited.
 	notAtPeer = "the operation has no completion at the peer"
 )
 
-// A reportWhen says when OnCompletion is called for a send request.
+// A reportWhen says for which results of a send request OnCompletion is called.
 type reportWhen uint8
 
 const (
-	reportNever   reportWhen = iota // never; OnClose reports a failure
-	reportFailure                   // if the request has failed
-	reportAlways                    // if the request has succeeded or failed
+	reportNever   reportWhen = iota // for no result; OnClose reports a failure
+	reportFailure                   // for a failure
+	reportAlways                    // for success and for a failure
 )
 
-// reportMessage returns when OnCompletion is called for a message that was copied or is
-// in a Buffer.
+// reportMessage returns the reportWhen of a message that was copied or is in a Buffer.
 func (o *SendOptions) reportMessage() reportWhen {
 	if o.Notify {
 		return reportAlways
@@ -140,8 +139,7 @@ func (o *SendOptions) reportMessage() reportWhen {
 	return reportNever
 }
 
-// reportOp returns when OnCompletion is called for an operation with the application's
-// memory.
+// reportOp returns the reportWhen of all other operations.
 func (o *SendOptions) reportOp() reportWhen {
 	if o.Quiet {
 		return reportFailure

@@ -16,8 +16,8 @@ type Piece struct {
 // maxOperation is the largest number of bytes of one operation (IBTA vol. 1, 9.7.2).
 const maxOperation = 1 << 31
 
-// fits reports whether the piece has bytes, at most maxOperation, and all of them are in
-// its region.
+// fits reports whether the piece has 1 to maxOperation bytes, all of which are in its
+// Region.
 func (p *Piece) fits() bool {
 	size := uint(len(p.Region.memory))
 	return p.Length > 0 && uint(p.Length) <= min(size, maxOperation) && uint(p.Offset) <= size-uint(p.Length)

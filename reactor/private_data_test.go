@@ -17,7 +17,8 @@ func constant(data []byte, err error) reactor.PrivateDataFunc {
 }
 
 // describeRegion returns a PrivateDataFunc whose result is the address and the key of a
-// new Region. It checks what the function may do with the connection.
+// new Region. The function checks what it may do with the connection before the
+// connection is open.
 func describeRegion(t *testing.T) reactor.PrivateDataFunc {
 	return func(c *reactor.Conn) ([]byte, error) {
 		require.Equal(t, reactor.StateConnecting, c.State())

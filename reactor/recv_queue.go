@@ -76,7 +76,7 @@ func (q *recvQueue) take() *Buffer {
 	b := q.buffers[slot]
 	q.buffers[slot] = nil
 	q.tail++
-	// A buffer that was staged and not posted is no longer posted.
+	// If the removed buffer was not posted yet, it must not be posted any more.
 	if q.posted-q.tail > q.mask+1 {
 		q.posted = q.tail
 	}

@@ -11,12 +11,13 @@ import (
 // connections of all loops and devices can use it, in one-sided operations of this side
 // and of their peers. Any goroutine may call the methods.
 //
-// A Region has one registration for each device that the engine uses, or several if
-// the Region is larger than verbs.DeviceAttr.MaxMRSize. Alloc and Register make the
-// registrations for the devices that the engine uses already. If the engine begins to
-// use another device later, the first call that needs the registration makes it: Remote,
-// RemoteOn, or an operation of a connection. This call then takes longer, and returns the
-// error if the device can not register the memory.
+// A Region is registered on each device that the engine uses. If the Region is larger
+// than verbs.DeviceAttr.MaxMRSize, its registration on the device consists of several
+// memory regions. Alloc and Register make the registrations on the devices that the
+// engine uses already. If the engine begins to use another device later, the first call
+// that needs the registration on this device makes it: Remote, RemoteOn, or an operation
+// of a connection. This call then takes longer, and returns the error if the device can
+// not register the memory.
 type Region struct {
 	engine *Engine
 	memory []byte
@@ -26,7 +27,7 @@ type Region struct {
 	// mayFault is true if pages of the memory may be missing: see verbs.FaultRegisterer.
 	mayFault bool
 
-	mu sync.Mutex // mutex for the fields below
+	mu sync.Mutex // guards the fields below
 	// onDevice has the registrations of the region, one for each device that the engine has
 	// used. Its index is domain.index. An element may be nil.
 	onDevice []*registration
@@ -35,7 +36,7 @@ type Region struct {
 	// openUses is the number of elements of uses that are not closed yet.
 	openUses   int
 	whenClosed []func(error) // functions to call when the Region has closed; see CloseFunc
-	closed     chan struct{} // This channel is closed when all registrations have ended.
+	closed     chan struct{} // closed when all registrations have ended
 	closeErr   error         // result of Close, valid when the registrations have ended
 }
 

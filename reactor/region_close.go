@@ -15,9 +15,10 @@ import (
 // completed. Then it ends the registrations, so that later operations of peers with the
 // keys fail with verbs.StatusRemAccessErr. Memory of Engine.Alloc is unmapped.
 //
-// Close must not be called in a callback, and not while a loop made with NewLoop is
-// used, because the loop would wait for itself. The error then matches verbs.ErrState,
-// and the Region stays open. Use CloseFunc instead.
+// Close must not be called in a callback. If the engine belongs to a loop made with
+// NewLoop, Close must not be called before the loop has ended. In both cases the loop
+// would wait for itself. The error then matches verbs.ErrState, and the Region stays
+// open. CloseFunc is allowed in both cases.
 //
 // A second call waits too, and returns the same result. If a device can not end a
 // registration, its error is returned, and the end of the engine tries again.
@@ -116,8 +117,8 @@ func (r *Region) unregister() (err error) {
 	return err
 }
 
-// inCallback reports whether a loop of this package has called the caller: whether the
-// stack has a function that calls callbacks.
+// inCallback reports whether the calling goroutine is in a callback of a Loop. To find
+// out, it looks for methods of Loop that call callbacks on the goroutine's stack.
 func inCallback() bool {
 	var names []string
 	for _, fn := range []any{(*Loop).turn, (*Loop).boot, (*Loop).end} {
@@ -169,7 +170,7 @@ func (s *regionSet) remove(r *Region) {
 }
 
 // closeAll closes all regions, and returns the first error. All loops of the engine must
-// have ended. It tries again to end registrations that Close could not end.
+// have ended. closeAll tries again to end registrations that Close could not end.
 func (s *regionSet) closeAll() (err error) {
 	s.mu.Lock()
 	s.closed = true

@@ -15,8 +15,8 @@ import (
 // For a mapping of a file see also MapFile: if an operation needs a page that the file
 // does not have, the process gets SIGBUS. The parameter b has at least 1 byte. Peers get
 // the rights in access: see Remote. The package rdmacore pins the memory, and
-// RLIMIT_MEMLOCK limits how much a process may pin. The error then names the limit and
-// matches ENOMEM. The package soft does not pin memory.
+// RLIMIT_MEMLOCK limits how much a process may pin. If the limit is exceeded, the error
+// names the limit and matches ENOMEM. The package soft does not pin memory.
 //
 // Other errors are those of verbs.PD.Register, and ErrClosed after the end of the engine.
 func (e *Engine) Register(b []byte, access verbs.Access) (*Region, error) {
@@ -60,9 +60,9 @@ func checkMemory(size int, access verbs.Access) error {
 	return access.Check()
 }
 
-// allocRegion returns a Region with new memory. The memory is allocated by a device that
-// the engine uses, or else by the first device of the provider. If no device can allocate
-// so much, the memory is mapped here.
+// allocRegion returns a Region with new memory. A device that the engine uses allocates
+// the memory, or else the first device of the provider. If there is no device, or the
+// size exceeds the limit of the device, allocRegion maps the memory itself.
 func (e *Engine) allocRegion(size int, access verbs.Access) (*Region, error) {
 	d, err := e.firstDomain()
 	if err != nil {
@@ -139,8 +139,9 @@ func (e *Engine) addRegion(r *Region) error {
 	return nil
 }
 
-// onEveryLoop calls fn for each loop, on the goroutine of that loop. It calls fn on this
-// goroutine for loops that have not started or that have ended. It does not wait.
+// onEveryLoop calls fn for each loop, on the goroutine of that loop. For loops that have
+// not started or that have ended, it calls fn on the calling goroutine. It does not wait
+// for the other calls.
 func (e *Engine) onEveryLoop(fn func(*Loop)) {
 	if e.onIdleLoops(fn) {
 		return

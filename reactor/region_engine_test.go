@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Attr returns a limit for the size of a region only.
+// Attr returns attributes of which only MaxMRSize is set.
 func (d *fakeDevice) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{MaxMRSize: 1 << 20} }
 
 // newFakeEngine returns an engine that was not started, and that uses two devices.

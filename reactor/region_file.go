@@ -32,7 +32,7 @@ func (e *Engine) MapFile(fd int, offset int64, length int, access verbs.Access) 
 	if offset < 0 {
 		return nil, operr.Wrap(op, &verbs.ParamError{Field: "offset", Value: offset, Reason: "negative"})
 	}
-	inPage := int(offset % int64(os.Getpagesize())) // mmap(2) needs the offset of a page.
+	inPage := int(offset % int64(os.Getpagesize())) // mmap(2) needs a multiple of the page size.
 	mapped, err := mapFile(fd, offset-int64(inPage), inPage+length, access&verbs.AccessLocalWrite != 0)
 	if err != nil {
 		return nil, operr.Wrap(op, err)

@@ -5,16 +5,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Remote returns what the peer of the connection c needs to use a part of the Region.
-// The key is valid for all peers of the engine and for the whole Region; see Conn.Show
-// for a key that is not. The offset and the length are in bytes. The list has one
-// element, unless the Region is larger than verbs.DeviceAttr.MaxMRSize. It has no
-// element if the length is 0.
+// Remote returns what the peer of the connection c needs to use a part of the Region. The
+// key is valid for all peers of the engine and for the whole Region. Conn.Show makes a
+// key for one peer and a part of a Region. The offset and the length are in bytes. The
+// list has one element, unless the Region is larger than verbs.DeviceAttr.MaxMRSize. It
+// has no element if the length is 0.
 //
-// If the part is outside the Region, the error is a *verbs.ParamError. It is
-// verbs.ErrForeign for a connection of another engine, and matches ErrClosed after Close.
-// The other errors are those of Engine.Register. Only the goroutine of the connection's
-// loop may call Remote.
+// If the part is outside the Region, the error is a *verbs.ParamError. For a connection
+// of another engine it matches verbs.ErrForeign, before the connection has a device
+// verbs.ErrState, and after Close ErrClosed. The other errors are those of
+// Engine.Register. Only the goroutine of the connection's loop may call Remote.
 func (r *Region) Remote(c *Conn, offset, length int) ([]RemotePiece, error) {
 	const op = "describe region"
 	if c.loop.engine != r.engine {

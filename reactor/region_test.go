@@ -49,7 +49,7 @@ func TestRegionServesAllLoops(t *testing.T) {
 }
 
 // TestRegionCloseWaits checks that Close waits for the operations under way on a loop,
-// refuses new ones, and takes the keys from the peers.
+// refuses new ones, and makes the keys of the peers invalid.
 func TestRegionCloseWaits(t *testing.T) {
 	completed := 0
 	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { completed++ }}, &hooks{}, nil)
@@ -174,8 +174,8 @@ func TestRegionErrors(t *testing.T) {
 	require.Zero(t, p.dialed.Stats().Accepted)
 }
 
-// TestRegionLargerThanTheDeviceAllows checks a region of three registrations. Alloc and
-// Register make such regions.
+// TestRegionLargerThanTheDeviceAllows checks Regions whose registration consists of three
+// memory regions. One was made by Alloc, and the other one by Register.
 func TestRegionLargerThanTheDeviceAllows(t *testing.T) {
 	const part, size = 1 << 16, 150_000
 	provider, err := newStrictProvider(openSoft(t, 1), func(a *verbs.DeviceAttr) { a.MaxMRSize = part + 100 }, nil)

@@ -6,9 +6,9 @@ type regionUse struct {
 	region   *Region
 	loop     *Loop
 	onDevice []deviceUse     // registrations that the loop has used; the index is domain.index
-	underWay int             // number of pieces of outstanding operations, and of windows
+	underWay int             // number of pieces of outstanding operations, plus number of windows
 	closed   bool            // true if the Region is closing and operations are refused
-	_        [cacheLine]byte // The uses of two loops share no cache line.
+	_        [cacheLine]byte // keeps the uses of two loops in different cache lines
 }
 
 // A deviceUse is the registration of a region on one device, as a loop knows it.
@@ -36,8 +36,8 @@ func (u *regionUse) on(d *domain) (*registration, error) {
 	return reg, nil
 }
 
-// end is called when an operation no longer uses a piece. If the use is closed and has no
-// other piece, end tells the Region.
+// end is called when an operation no longer uses a piece. If the use is closed and this
+// was its last piece, end calls Region.useClosed.
 func (u *regionUse) end() {
 	u.underWay--
 	if u.closed && u.underWay == 0 {
@@ -70,8 +70,8 @@ func (c *Conn) confirmQuiet() {
 	}
 }
 
-// A useQueue has uses of outstanding requests, in the order of the requests. It is a
-// ring. Its zero value is empty.
+// A useQueue has the regionUses of outstanding requests, in the order of the requests. It
+// is a ring. Its zero value is empty.
 type useQueue struct {
 	ring []*regionUse // places for the uses; their number is 0 or a power of two
 	head uint32       // running number of the oldest use, modulo 2^32

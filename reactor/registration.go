@@ -12,7 +12,8 @@ type registration struct {
 	allocated bool
 }
 
-// A regionPart is one memory region of a device. It has copies of what operations need.
+// A regionPart is one memory region of a device. It has copies of the address and the
+// keys, which operations need.
 type regionPart struct {
 	mr   verbs.MR
 	addr uint64 // address of the memory region: MR.Addr

@@ -10,7 +10,7 @@ import (
 
 // Remote is the address and key of the peer's memory, for one-sided operations. The peer
 // gets the Remote from Region.Remote or Conn.Show and sends it, usually as private data
-// or in a first message. What a key protects:
+// or in a first message. A key protects the memory as follows:
 //
 //   - A key is sent unencrypted, so anybody who can read the packets knows the key.
 //   - All peers of one engine and device can use a key of Region.Remote that they know,
@@ -28,8 +28,8 @@ import (
 // remembers 4,096 sources. A peer that has more sources does not have to wait.
 //
 // A source that opens 16,384 connections after each wait finds the only key of a domain
-// after two and a half years on average. The time is divided by the number of keys, and
-// by the number of sources. Keys of kernel devices can be easier to guess: rdma_rxe has
+// after two and a half years on average. With several keys or several sources, this time
+// is divided by their number. Keys of kernel devices can be easier to guess: rdma_rxe has
 // 8 random bits.
 type Remote struct {
 	Addr uint64 // virtual address at the peer

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestDeviceRemoved checks that a device removal ends connections at once. Nothing else
-// could end them here.
+// TestDeviceRemoved checks that a device removal ends connections at once. The peer does
+// not run and the timeouts are long, so nothing else can end the connections.
 func TestDeviceRemoved(t *testing.T) {
 	removals := map[string]func(*reactor.Conn){
 		"removed": reactor.RemoveDevice,

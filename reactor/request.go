@@ -11,9 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A ConnRequest is the connection request of a peer. The application answers it once,
-// with Accept or Reject, at once or later. Any goroutine may call its methods. After
-// Config.DecisionTimeout, or during a shutdown, the engine rejects the request.
+// A ConnRequest is the connection request of a peer. The application answers the request
+// with one call of Accept or Reject, in OnConnectRequest or later. Any goroutine may call
+// its methods. After Config.DecisionTimeout, or during a shutdown, the engine rejects the
+// request.
 type ConnRequest struct {
 	engine      *Engine
 	listener    *Listener
@@ -29,10 +30,10 @@ type ConnRequest struct {
 
 	context any                  // AcceptParams.Context, set by Accept
 	loop    atomic.Pointer[Loop] // loop that gets the connection; nil until loopFor has chosen it
-	decided atomic.Uint32        // value of the type decision
+	decided atomic.Uint32        // who answers the request: a decision
 	expiry  timerheap.Timer      // timer for Config.DecisionTimeout
-	// endedBy is byPeer or byRemoval if the request has ended without an answer.
-	// Otherwise it is undecided. The acceptor's mutex guards it.
+	// endedBy is byPeer or byRemoval if the request has ended without an answer, and
+	// otherwise undecided. The acceptor's mutex guards this field.
 	endedBy decision
 }
 
@@ -73,8 +74,8 @@ func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 // resources.
 func (r *ConnRequest) Param() cm.MessageParam { return r.param }
 
-// Context returns AcceptParams.Context of the Accept that has answered the request. It is
-// for OnAcceptError. Before Accept, and after Reject, it returns nil.
+// Context returns the AcceptParams.Context with which Accept was called, for example in
+// OnAcceptError. Before Accept, and after Reject, the result is nil.
 func (r *ConnRequest) Context() any { return r.context }
 
 // privateRoom returns how many bytes of private data the application may send with
@@ -86,8 +87,9 @@ func (r *ConnRequest) privateRoom() int {
 // Engine returns the engine whose listener has received the request.
 func (r *ConnRequest) Engine() *Engine { return r.engine }
 
-// Loop returns the loop that gets the connection. In Config.Place it returns nil.
-// OnConnectRequest may run on a different loop: the loop with index 0.
+// Loop returns the loop that gets the connection. In Config.Place it returns nil. The
+// loop can differ from the one that calls OnConnectRequest, which is the loop with index
+// 0.
 func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 
 // Steer assigns the connection to the loop l, before Accept. If l belongs to another
@@ -133,8 +135,8 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 	loop.load.Add(1)
 	if loop.post(op, func() { loop.startAccept(r, &params) }, true) != nil {
 		loop.load.Add(-1)
-		// This fails if the peer has given up the request. Accept returns ErrShutdown
-		// even then.
+		// If the peer has given up the request, rejecting it fails. Accept returns ErrShutdown
+		// in this case too.
 		_ = r.engine.acceptor.reject(r, nil)
 		r.engine.rejects.Add(1)
 		return operr.Wrap(op, ErrShutdown)
@@ -204,5 +206,5 @@ func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.Mes
 	}
 }
 
-// limitDepth returns the smaller one of its two arguments.
+// limitDepth returns want or limit, whichever is smaller.
 func limitDepth(want int, limit uint8) uint8 { return uint8(min(want, int(limit))) }

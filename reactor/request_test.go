@@ -299,7 +299,7 @@ func TestDialBalances(t *testing.T) {
 }
 
 // TestExpiryAfterPeerClosed checks that a request can expire after its client has closed.
-// This must not be an error of the loop.
+// The expiry must not be an error of the loop.
 func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})

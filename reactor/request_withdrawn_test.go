@@ -12,7 +12,7 @@ import (
 )
 
 // TestRequestWithdrawn checks the error of an answer to a request that a newer request
-// has replaced. MaxHalfOpen is 1.
+// has replaced. The server allows one half-open request only.
 func TestRequestWithdrawn(t *testing.T) {
 	port := freeWirePort(t)
 	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {
@@ -39,8 +39,8 @@ func TestRequestWithdrawn(t *testing.T) {
 	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
 	require.NoError(t, second.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
 	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
-		// This is the first client's request, which was repeated. The second client's request
-		// has not arrived yet.
+		// The first client has repeated its request. The second client's request has not
+		// arrived yet.
 		old = req
 	}
 	await(t, func() bool { return old.Steer(old.Loop()) != nil })

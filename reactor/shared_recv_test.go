@@ -14,14 +14,15 @@ import (
 )
 
 // A sharedServer is a server loop whose connections share receive buffers, and a client
-// with many connections to it. The first RNR NAK ends a connection.
+// with many connections to it. No side retries after an RNR NAK, so the first one ends a
+// connection.
 type sharedServer struct {
 	t              *testing.T
 	server, client *reactor.Loop
 	listener       *reactor.Listener
 	dialed         []*reactor.Conn
 	dialErrs       []error
-	closeErrs      []error // errors of connections that the client has lost
+	closeErrs      []error // errors of OnClose at the client
 	answers        int     // number of messages that the client has received
 }
 
@@ -78,7 +79,7 @@ func (s *sharedServer) send(n int, conns []*reactor.Conn) {
 	}
 }
 
-// driveToMessages waits until the counters of the server have n messages.
+// driveToMessages waits until the server has counted n messages in Stats.Messages.
 func (s *sharedServer) driveToMessages(n uint64) {
 	s.t.Helper()
 	s.drive(func() bool { return s.server.Stats().Messages == n || len(s.closeErrs) > 0 })
@@ -137,7 +138,8 @@ func TestMinRecvBuffersWhileKept(t *testing.T) {
 }
 
 // TestMinRecvBuffersExceedDevice checks that a connection is refused if the device can
-// not have enough receive buffers. After another has closed, there is room again.
+// not have enough receive buffers. When another connection has closed, a new connection
+// is accepted.
 func TestMinRecvBuffersExceedDevice(t *testing.T) {
 	limit := func(a *verbs.DeviceAttr) { a.MaxSRQWR = 3*10 + reactor.SharedRecvBatch + 9 }
 	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 1, MinRecvBuffers: 10}, limit, echo(t))
@@ -275,7 +277,7 @@ func TestKeptWithoutMemory(t *testing.T) {
 }
 
 // TestQueuePairStaysOpenUntilLastWQE checks that a queue pair is closed only after
-// verbs.AsyncQPLastWQE, on a device that claims to move data by itself.
+// verbs.AsyncQPLastWQE, on a device without verbs.Caps.ProgressManual.
 func TestQueuePairStaysOpenUntilLastWQE(t *testing.T) {
 	p, err := newStrictProvider(openSoft(t, 1), nil, func(c *verbs.Caps) { c.ProgressManual = false })
 	require.NoError(t, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// abortTimeout is how long Shutdown waits for the loops after ctx is done. A callback
-// may block a loop. The number is arbitrary.
+// abortTimeout is how long Shutdown waits for the loops after ctx is done. A loop does
+// not end while a callback blocks. The number is arbitrary.
 const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. It closes the listeners,
@@ -90,8 +90,8 @@ func (e *Engine) hasEnded() bool {
 }
 
 // Wait waits until the engine has ended. It returns the first error that no callback or
-// method has reported, such as an error that made the engine stop. For NewLoop see
-// Shutdown.
+// method has reported, such as an error that made the engine stop. For an engine of
+// NewLoop see Shutdown.
 func (e *Engine) Wait() error {
 	if err := e.checkWaitable("wait for engine"); err != nil {
 		return err
@@ -125,8 +125,8 @@ func (l *Loop) drain() {
 	}
 }
 
-// abortConns ends up to closeBudget connections in each turn, without waiting for their
-// peers.
+// abortConns makes the loop end all connections without waiting for their peers, up to
+// closeBudget connections in each turn.
 func (l *Loop) abortConns() {
 	l.enter(loopAborting)
 	for c := range l.conns.all() {

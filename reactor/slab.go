@@ -43,7 +43,7 @@ type slab struct {
 }
 
 // A chunk is one memory region, divided into buffers with consecutive indexes. A chunk
-// without memory keeps its indexes until the slab grows again.
+// without memory keeps its indexes, and gets new memory when the slab grows again.
 type chunk struct {
 	slab    *slab
 	pos     int      // index of the chunk in slab.chunks
@@ -55,7 +55,7 @@ type chunk struct {
 	free *Buffer // list of the chunk's free buffers
 	used int     // number of the chunk's buffers that are not free
 
-	usedSinceTrim bool // pickChunk has chosen this chunk since the last round of trim
+	usedSinceTrim bool // true if pickChunk has chosen the chunk since the last round of trim
 	// freeAtDiscard is the head of the list free at the last call of discard. If the head has
 	// changed, a buffer was released, and trim discards again.
 	freeAtDiscard *Buffer

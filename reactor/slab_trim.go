@@ -19,7 +19,7 @@ const maxDiscards = 64
 // trim closes or discards memory of one chunk. A round of calls visits every chunk. The
 // result more is true until the round is complete.
 func (s *slab) trim() (more bool, err error) {
-	s.current = nil // Because of this, slab.get() calls pickChunk, which sets usedSinceTrim.
+	s.current = nil // If current is nil, slab.get() calls pickChunk, which sets usedSinceTrim.
 	for s.trimNext < len(s.chunks) {
 		c := s.chunks[s.trimNext]
 		switch {
@@ -46,8 +46,9 @@ func (s *slab) trim() (more bool, err error) {
 	return false, nil
 }
 
-// freeChunk closes the memory region of an unused chunk. The memory of its buffers
-// becomes nil, so that nobody can access it after Release.
+// freeChunk closes the memory region of an unused chunk. Buffer.memory becomes nil, so a
+// program that uses a Buffer after Release can not access memory that was returned to the
+// system.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
 		c.usedSinceTrim = true // A later round of trim() will try again.
@@ -82,7 +83,7 @@ func (s *slab) dropFreedChunks() {
 // maxDiscards system calls. The result is true when the chunk is finished.
 func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 	if c.scanned == 0 {
-		// If a buffer is released after this, the head of the list changes. Then a later
+		// When a buffer is released later, the head of the free list changes. Then a later
 		// round discards again.
 		c.freeAtDiscard = c.free
 	}

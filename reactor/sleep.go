@@ -24,7 +24,7 @@ func (l *Loop) sleep(limit time.Duration) {
 // waitAsleep waits for an event. It is called after prepareSleep has found no work.
 func (l *Loop) waitAsleep(limit time.Duration) {
 	if l.idle.yieldDue(l.clock.now) {
-		runtime.Gosched() // This delays no work, because the loop has none.
+		runtime.Gosched() // The loop has no work that Gosched could delay.
 	}
 	timeout, cause := l.sleepLimit(limit)
 	woken := l.wait(timeout)
@@ -103,7 +103,7 @@ func (l *Loop) countWake(w wakeup, timedOut WakeCause) {
 		w = l.fetchEvents()
 		l.safetyWake = l.wakeCause(w) == WakeBySafety
 	}
-	// The wait has checked epoll too.
+	// Loop.wait has also checked epoll.
 	l.epoll.checked(l.clock.now, l.epollInterval())
 	l.epoll.fetched = w.events
 }

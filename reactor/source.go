@@ -84,15 +84,15 @@ func (l *Loop) pollEpoll() (work int) {
 	return work
 }
 
-// expectsEvents reports whether another connection event is expected soon. This is so
-// while a connection opens, and for eventGap after each connection event.
+// expectsEvents reports whether another connection event is expected soon. Events are
+// expected while a connection opens, and for eventGap after each connection event.
 func (l *Loop) expectsEvents() bool {
 	return l.openingConns > 0 || l.epoll.expects(l.clock.now)
 }
 
 // pollsPerTurn returns how often a turn of the loop polls the completion queues if it
-// finds no completion. The result is 1 while the loop expects events of epoll, because
-// polls delay them.
+// finds no completion. While the loop expects events of epoll, the result is 1, because
+// polls delay these events.
 func (l *Loop) pollsPerTurn() int {
 	if l.expectsEvents() {
 		return 1

@@ -26,7 +26,7 @@ import (
 const countedRounds = 256
 
 // countedProcess lets two loops exchange messages on one thread. Both loops sleep before
-// each message. Calls of getppid mark the begin and the end of the counted rounds.
+// each message. Calls of getppid mark the beginning and the end of the counted rounds.
 func countedProcess(*testing.T, string) {
 	runtime.LockOSThread()
 	opened := false
@@ -81,8 +81,8 @@ func steppedLoop(h reactor.Handler) *reactor.Loop {
 	return l
 }
 
-// TestSyscallsPerMessage checks that a loop which sleeps between messages makes two
-// system calls for each: one waits, and one rings the peer's doorbell.
+// TestSyscallsPerMessage checks that a loop that sleeps between messages makes two system
+// calls for each message: one waits, and one rings the peer's doorbell.
 func TestSyscallsPerMessage(t *testing.T) {
 	calls := countSyscalls(t, peerproc.Command("counted", ""))
 	const messages = 2 * countedRounds
@@ -145,7 +145,7 @@ type tracedThread struct {
 // stopped handles a stop of a thread. It returns the signal to deliver, or 0.
 func (c *tracedThread) stopped(tid int, status unix.WaitStatus) (signal int) {
 	switch sig := status.StopSignal(); sig {
-	case unix.SIGTRAP | 0x80: // PTRACE_O_TRACESYSGOOD
+	case unix.SIGTRAP | 0x80: // begin or end of a system call (PTRACE_O_TRACESYSGOOD)
 		if c.inside[tid] = !c.inside[tid]; c.inside[tid] {
 			c.begin(tid)
 		}

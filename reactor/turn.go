@@ -9,12 +9,12 @@ func (l *Loop) turn() (work int) {
 		work = l.pollCompletions()
 	}
 	if work > 0 {
-		l.postStaged() // answers to messages are posted before the other steps of the turn
+		l.postStaged() // Answers to messages do not wait for the other steps of the turn.
 	}
 	if l.turnFunc != nil {
 		work += l.callTurnFunc()
 	}
-	work += l.pollEpoll() // connection events, device events, registered descriptors
+	work += l.pollEpoll() // events of connections, devices and registered descriptors
 	work += l.runPosted()
 	if l.timers.Due(l.clock.now) {
 		work += l.timers.Expire(l.clock.now)

@@ -10,9 +10,9 @@ package reactor
 // may call any method of the loop and its connections. Its requests are posted in the
 // same turn.
 //
-// A loop with a function never sleeps, so it needs its own processor. RunOnce repeats
-// turns until there is work or its timeout has passed. Loop.Arm always returns true. So
-// an application that calls RunOnce(0) must not block between the calls.
+// A loop with a turn function never sleeps, so it needs its own processor. RunOnce
+// repeats turns until there is work or its timeout has passed. Loop.Arm always returns
+// true. So an application that calls RunOnce(0) must not block between the calls.
 func (l *Loop) SetTurnFunc(fn func() (worked bool)) {
 	l.turnFunc = fn
 	l.idle.stopSpin()

@@ -25,12 +25,13 @@ type window struct {
 type windowState uint8
 
 const (
-	// windowFree: the window shows nothing. Conn.Show leaves the state.
+	// windowFree: the window shows nothing. Conn.Show leads to windowShown.
 	windowFree windowState = iota
-	// windowShown: a bind was staged. Conn.Hide, a message of the peer that invalidates
-	// the key, or the closing of the region or of the connection leaves the state.
+	// windowShown: a bind was staged. Conn.Hide leads to windowHiding. A message of the peer
+	// that invalidates the key leads to windowFree. The end of the region or of the
+	// connection closes the window.
 	windowShown
-	// windowHiding: a local invalidation was staged. Its completion leaves the state.
+	// windowHiding: a local invalidation was staged. Its completion leads to windowFree.
 	windowHiding
 )
 
@@ -71,8 +72,8 @@ func (s *windowSet) setFree(w *window) {
 // Show lets the peer of this connection use a part of a Region, and returns the address
 // and the key for the peer. No other peer can use the key. The Region needs
 // verbs.AccessMWBind, and also verbs.AccessLocalWrite if the peer may write. It needs no
-// remote rights. The parameter access has what the peer may do: verbs.AccessRemoteRead,
-// verbs.AccessRemoteWrite and verbs.AccessRemoteAtomic.
+// remote rights. The parameter access has the rights of the peer: one or more of
+// verbs.AccessRemoteRead, verbs.AccessRemoteWrite and verbs.AccessRemoteAtomic.
 //
 // Later messages of the connection can tell the peer the key at once. The peer can use
 // the key until one of these happens:
@@ -84,10 +85,10 @@ func (s *windowSet) setFree(w *window) {
 //
 // Show takes a place in the send queue until it is confirmed. A connection can show
 // Config.MaxWindows parts at a time; with more the error matches verbs.ErrNoResources. On
-// a device without memory windows, it matches verbs.ErrNotSupported. A part that crosses
-// two registrations of a large Region is refused: see RemotePiece. The other errors are
-// those of Write. Soft-RoCE does not enforce all of this: see README.md of the package
-// rdmacore. Source: ibv_alloc_mw(3).
+// a device without memory windows, it matches verbs.ErrNotSupported. A part is refused if
+// Region.Remote would return several elements for it. The other errors are those of
+// Write. Soft-RoCE does not enforce all of this: see README.md of the package rdmacore.
+// Source: ibv_alloc_mw(3).
 func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
 	if err := c.checkShow(&p, access); err != nil {
 		return Remote{}, err
@@ -116,7 +117,8 @@ func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
 
 // Hide makes a key of Show invalid. When OnCompletion reports the operation, with
 // verbs.OpLocalInv in Op.Code, the peer can not use the memory any more. With
-// SendOptions.Quiet, that is so when a later operation was reported.
+// SendOptions.Quiet, the peer can not use the memory any more when a later operation is
+// reported.
 //
 // The program must not call Hide for a key that the peer may give back itself, with
 // SendOptions.Invalidate. If both do so at the same time, the connection ends. If the

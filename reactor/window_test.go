@@ -11,15 +11,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// readWrite has the rights of the windows. windowOnly has the rights of a region that
-// peers can use through windows only.
+// readWrite has the rights of the windows in these tests. windowOnly has the rights of a
+// region that peers can use only through windows.
 const (
 	readWrite  = verbs.AccessRemoteRead | verbs.AccessRemoteWrite
 	windowOnly = verbs.AccessLocalWrite | verbs.AccessMWBind
 )
 
-// onBothPaths runs a test on the local path and on the wire path. The function connect is
-// like the function of this name.
+// onBothPaths runs a test on the local path and on the wire path. The parameter connect
+// of the test is like the function connect, for this path.
 func onBothPaths(t *testing.T, test func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair)) {
 	for _, path := range []soft.Path{soft.PathLocal, soft.PathWire} {
 		t.Run(path.String(), func(t *testing.T) {
@@ -48,8 +48,8 @@ func onBothPaths(t *testing.T, test func(t *testing.T, connect func(client, serv
 	}
 }
 
-// TestShow uses a window from the connection for which it was shown, and then from
-// another one, which must fail.
+// TestShow checks that the peer can READ and WRITE the bytes of a window, and that a
+// WRITE beyond the window ends the connection.
 func TestShow(t *testing.T) {
 	onBothPaths(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
 		var done []reactor.Op
@@ -227,7 +227,8 @@ func requireParamError(t *testing.T, err error, field string) {
 	require.Equal(t, field, param.Field)
 }
 
-// TestInvalidateUnknownKey sends a key that the peer does not show. Both sides end.
+// TestInvalidateUnknownKey checks that the connection ends when a message invalidates a
+// key that the peer does not show.
 func TestInvalidateUnknownKey(t *testing.T) {
 	onBothPaths(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
 		p := connect(&hooks{}, &hooks{}, nil)
@@ -281,8 +282,9 @@ func TestShowRefuses(t *testing.T) {
 	require.NoError(t, p.acceptCloseErr)
 }
 
-// TestRegionCloseHides closes a region while it is shown. One bind has completed, and the
-// other one is not posted yet. The peer's next access ends the connection.
+// TestRegionCloseHides closes a region that two windows show. The bind of one window has
+// completed, and the bind of the other one is not posted yet. The peer's next access ends
+// the connection.
 func TestRegionCloseHides(t *testing.T) {
 	onBothPaths(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
 		read := 0
@@ -319,8 +321,8 @@ func TestRegionCloseHides(t *testing.T) {
 	})
 }
 
-// TestWindowsOfClosedConn checks that a connection gives up its windows, so that the
-// region can be closed.
+// TestWindowsOfClosedConn checks that the windows of a connection end with the
+// connection, so that the region can be closed.
 func TestWindowsOfClosedConn(t *testing.T) {
 	for name, end := range map[string]func(*reactor.Conn) error{"Close": (*reactor.Conn).Close, "Abort": func(c *reactor.Conn) error { return c.Abort(nil) }} {
 		t.Run(name, func(t *testing.T) {
@@ -349,8 +351,8 @@ func TestDeviceWithoutWindows(t *testing.T) {
 	require.ErrorIs(t, conn.SendV(nil, reactor.SendOptions{Invalidate: 1}), verbs.ErrNotSupported)
 }
 
-// TestShowOfLargeRegion shows parts of a region with two registrations. One of the parts
-// is in both.
+// TestShowOfLargeRegion shows parts of a Region that consists of two memory regions. A
+// part that is in both is refused.
 func TestShowOfLargeRegion(t *testing.T) {
 	const part = 1 << 16
 	conn := ownConn(t, func(a *verbs.DeviceAttr) { a.MaxMRSize = part }, nil)

@@ -4,7 +4,8 @@ package reactor
 // index in slab.all. For other queues it has these parts, from the most significant bit:
 //
 //   - 20 bits: the connection's index in connTable.
-//   - 20 bits: the index's generation, for late completions of an earlier connection.
+//   - 20 bits: the index's generation. It differs from that of earlier connections with
+//     this index, so their late completions are recognized.
 //   - 1 bit: set for send requests, and for receives without a buffer.
 //   - 23 bits: the slot of the request, or emptyRecvBit.
 type wrID uint64

@@ -17,11 +17,11 @@ func (h callbacks) OnRequest(r *Request) {
 	ln := h.listener
 	if ln.waiting.Add(1) > int64(cap(ln.accepted)) || isClosed(ln.closed) {
 		ln.waiting.Add(-1)
-		_ = r.Reject(nil) // It fails if the peer has given up.
+		_ = r.Reject(nil) // Reject fails if the peer has given up the request.
 		return
 	}
 	if r.Accept(&AcceptOptions{Context: newConn(ln.network)}) != nil {
-		ln.waiting.Add(-1) // The peer has given up, or the Network is closing.
+		ln.waiting.Add(-1) // Accept has failed, so no connection opens.
 	}
 }
 
@@ -42,7 +42,7 @@ func (h callbacks) OnOpen(s *Stream) {
 	if !opened {
 		return // The Network is closing.
 	}
-	h.listener.accepted <- c // There is room: see OnRequest.
+	h.listener.accepted <- c // OnRequest has made sure that the channel has room.
 	if isClosed(h.listener.closed) {
 		go h.listener.closeAccepted()
 	}

@@ -11,9 +11,9 @@ import (
 
 // Buffers are the sizes of the memory of a stream.
 type Buffers struct {
-	// Receive is the size in bytes of the ring into which the peer writes. It is rounded
-	// up to an even number. The peer may write as much before this side reads. Zero means
-	// 128 KiB. The maximum is 1 GiB, and the minimum is 128.
+	// Receive is the size in bytes of the ring into which the peer writes. It is rounded up
+	// to an even number. The peer may fill the ring before this side reads. Zero means 128
+	// KiB. The maximum is 1 GiB, and the minimum is 128.
 	Receive int
 	// Send is how many bytes Write may have written that the peer has not confirmed. Zero
 	// means 128 KiB. The maximum is 1 GiB.
@@ -56,7 +56,7 @@ func limitFor(value, low int) int64 {
 // ListenOptions are the options of a listener and of its streams.
 type ListenOptions struct {
 	Buffers Buffers
-	// TOS, ReuseAddr and V6Only are the options of reactor.ListenOptions.
+	// TOS, ReuseAddr and V6Only are options of reactor.ListenOptions with the same names.
 	TOS       uint8
 	ReuseAddr bool
 	V6Only    bool
@@ -70,7 +70,8 @@ type DialOptions struct {
 	PrivateData []byte
 	// Context is the result of Stream.Context until SetContext is called.
 	Context any
-	// Loop, LocalAddr, Timeout, TOS and ReuseAddr are the options of reactor.DialOptions.
+	// Loop, LocalAddr, Timeout, TOS and ReuseAddr are options of reactor.DialOptions with the
+	// same names.
 	Loop      *reactor.Loop
 	LocalAddr netip.AddrPort
 	Timeout   time.Duration
@@ -78,20 +79,22 @@ type DialOptions struct {
 	ReuseAddr bool
 }
 
-// A connection has this many receives more than it gives credits to the peer. They are
-// for messages that need no credits: a peer sends two for its ring, two for the credits,
-// and two to end the stream, before this side has to answer.
+// spareReceives is the number of receives of a connection minus the number of credits of
+// the peer. The spare receives are for messages that need no credits. Before this side
+// has to answer, a peer may send two of them for its ring, two for the credits, and two
+// to end the stream.
 const spareReceives = 8
 
-// controlPlaces is how many messages that are no data a side may have outstanding. Both
-// sides of the protocol use this number.
+// controlPlaces is how many messages other than data messages a side may have
+// outstanding. The protocol has the same number for both sides.
 const controlPlaces = 4
 
 // minInFlight is the smallest reactor.Config.MaxInFlight for streams.
 const minInFlight = 2 * spareReceives
 
-// creditsFor returns the credits of the peer at first, for a connection with the given
-// Conn.MaxInFlight. If that is too small, the error is a *verbs.ParamError.
+// creditsFor returns the number of credits that the peer of a new connection gets. The
+// parameter maxInFlight is Conn.MaxInFlight of the connection. If maxInFlight is too
+// small, the error is a *verbs.ParamError.
 func creditsFor(maxInFlight int) (uint16, error) {
 	if maxInFlight < minInFlight {
 		return 0, &verbs.ParamError{Field: "MaxInFlight", Value: int64(maxInFlight), Limit: minInFlight, Reason: "streams need more places in the queues of a connection"}

@@ -21,10 +21,10 @@ type Conn struct {
 	network *Network
 	loop    *turns.Loop
 
-	reading, writing            sync.Mutex // held by the Read or Write that is running
+	reading, writing            sync.Mutex // held during calls of Read and Write
 	readDeadline, writeDeadline deadline
 
-	// Only the owner of the loop uses the next fields.
+	// Only the owner of the loop uses the fields below.
 	stream   *Stream
 	opened   *turns.Waiter // woken when the connection is open or has failed
 	readable waiter
@@ -67,7 +67,8 @@ func newConn(n *Network) *Conn {
 	return c
 }
 
-// open is called when the stream is open. It returns false if nobody wants it any more.
+// open is called when the stream is open. If Dial has been canceled or the Network is
+// closed, open closes the stream and returns false.
 func (c *Conn) open(s *Stream) bool {
 	c.stream = s
 	if c.state == connCanceled || !c.network.add(c) {
@@ -85,7 +86,7 @@ func (c *Conn) cancel() {
 		c.state = connCanceled
 		return
 	}
-	_ = c.stream.Close() // The stream was opened in the same moment.
+	_ = c.stream.Close() // The stream was opened before Dial could cancel.
 }
 
 // end is called when the stream has ended.
@@ -237,7 +238,7 @@ func (c *Conn) Close() error {
 	} else {
 		c.state = connClosing
 		c.stream.Conn().SetDeadline(time.Now().Add(c.network.cfg.CloseTimeout))
-		_ = c.stream.Close() // The peer may be closing the stream at the same time.
+		_ = c.stream.Close() // Stream.Close fails if the connection is closing already.
 		c.stream.Flush()
 		c.loop.Sleep(c.closed, nil)
 	}
@@ -309,7 +310,7 @@ func (c *Conn) opError(op string, err error) error {
 func errorOfNet(err error) error {
 	var reset *ResetError
 	switch {
-	case errors.As(err, &reset): // It may match the errors below too.
+	case errors.As(err, &reset): // A ResetError may also match the errors of the next cases.
 		return err
 	case errors.Is(err, ErrPeerClosed):
 		return syscall.EPIPE

@@ -43,8 +43,8 @@ func connPair(t testing.TB, p path, cfg stream.NetworkConfig) (client, server *s
 	return c1.(*stream.Conn), c2.(*stream.Conn)
 }
 
-// TestConnCopies checks ReadFrom, WriteTo and net.Buffers with more bytes than fit into
-// the buffers, and the half-closed connection.
+// TestConnCopies checks ReadFrom, io.Copy calls WriteTo and net.Buffers with more bytes
+// than fit into the buffers. The client still reads after CloseWrite.
 func TestConnCopies(t *testing.T) {
 	onPaths(t, func(t *testing.T, p path) {
 		client, server := connPair(t, p, stream.NetworkConfig{Buffers: stream.Buffers{Receive: 30_000, Send: 10_000}})
@@ -153,15 +153,16 @@ func TestNetworkCloseWaits(t *testing.T) {
 	}
 	go func() { closed <- n.Close() }()
 	for ln, err := n.Listen("tcp", ":0"); err == nil; ln, err = n.Listen("tcp", ":0") {
-		_ = ln.Close() // n.Close may have closed it.
+		_ = ln.Close() // n.Close may have closed ln already.
 	}
 	peer.drive(t, func() bool { return len(closed) == 2 })
 	require.NoError(t, <-closed)
 	require.NoError(t, <-closed)
 }
 
-// connToIdleLoop opens a connection from a loop that then stands still to a Network. The
-// result is the connection of the Network, and a pair that has only the loop.
+// connToIdleLoop opens a connection from a new loop to a Network. The loop then runs no
+// turns until the caller drives it. The results are the connection of the Network, and a
+// pair that has only the loop.
 func connToIdleLoop(t *testing.T, n *stream.Network) (*stream.Conn, *pair) {
 	ln, err := n.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -188,7 +189,7 @@ func TestDialErrors(t *testing.T) {
 	var dial *reactor.DialError
 	require.ErrorAs(t, err, &dial)
 
-	// A listener of package reactor that never answers.
+	// This listener of package reactor never answers.
 	server := newLoop(t, path{}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)

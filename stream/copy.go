@@ -50,8 +50,8 @@ func (c *Conn) lend() ([]byte, error) {
 	}
 }
 
-// endLoan ends the use of the bytes that lend has returned. The first n of them were
-// used.
+// endLoan ends the use of the bytes that lend has returned. The first n bytes were used,
+// and endLoan removes them from the stream.
 func (c *Conn) endLoan(n int) {
 	c.loop.Lock()
 	defer c.loop.Unlock()

@@ -48,7 +48,7 @@ func (d *deadline) wait() <-chan struct{} {
 	return d.passed
 }
 
-// isClosed reports whether the channel is closed. Nothing is ever sent to it.
+// isClosed reports whether the channel is closed. No value is ever sent to the channel.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -63,7 +63,7 @@ func (d *dialer) OnClose(c *reactor.Conn, err error) {
 	d.connHandler.OnClose(c, err)
 }
 
-// OnDialError passes the error on, and releases the memory of the stream.
+// OnDialError passes the error to the Handler, and releases the memory of the stream.
 func (d *dialer) OnDialError(_ *reactor.DialOptions, err error) {
 	d.stream.release()
 	d.handler.OnDialError(d.options, err)

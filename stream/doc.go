@@ -1,11 +1,10 @@
 // Package stream has byte streams over RDMA connections. A stream carries bytes in both
-// directions, in order and without borders between messages, like TCP. The two sides
-// speak the protocol of rsocket(7), which is a part of librdmacm, so the peer may be a C
-// program.
+// directions, in order and without message boundaries, like TCP. The two sides speak the
+// protocol of rsocket(7), which is a part of librdmacm, so the peer may be a C program.
 //
 // Each side has a ring of memory, and the peer writes the bytes of the stream into the
-// ring by RDMA WRITEs. So the network never has bytes for which the receiver lacks
-// memory, and the reader gets the bytes without a further copy.
+// ring by RDMA WRITEs. So the receiver has memory for all bytes that the peer sends, and
+// the reader gets the bytes without a further copy.
 //
 // A program uses streams in one of two ways:
 //
@@ -17,5 +16,5 @@
 // # Limits
 //
 // The connection manager gives a program 56 bytes of private data in a connection
-// request, and 196 bytes in the reply. The protocol takes the first 40 bytes.
+// request, and 196 bytes in the reply. The protocol takes the first 40 bytes of both.
 package stream

@@ -11,9 +11,9 @@ type outState uint8
 
 const (
 	outOpen    outState = iota
-	outEnding           // the message Shutdown waits for a place
+	outEnding           // the message Shutdown waits for a place in the send queue
 	outEnded            // the message Shutdown was sent
-	outClosing          // the message Disconnect waits for a place
+	outClosing          // the message Disconnect waits for a place in the send queue
 	outClosed           // the connection is closing
 )
 
@@ -21,8 +21,8 @@ const (
 func (o outState) over() bool { return o >= outClosing }
 
 // CloseWrite ends the writing direction. The peer gets all bytes that were written, and
-// then OnEnd or its equivalent. This side can still read. After a second call, and after
-// the end of the stream, the error matches ErrClosed.
+// then OnEnd or its equivalent. This side can still read. The error of a second call, and
+// of a call after the end of the stream, matches ErrClosed.
 func (s *Stream) CloseWrite() error {
 	if s.writing != outOpen {
 		return ErrClosed
@@ -38,13 +38,13 @@ func (s *Stream) CloseWrite() error {
 
 // Close ends both directions. The peer gets all bytes that were written. Bytes that were
 // not read are lost. OnClose follows when the peer has confirmed everything, or after
-// reactor.Config.DrainTimeout. After a second call the error matches ErrClosed.
+// reactor.Config.DrainTimeout. The error of a second call matches ErrClosed.
 func (s *Stream) Close() error {
 	if s.writing.over() {
 		return ErrClosed
 	}
 	if s.writing >= outEnded && s.reading != inOpen || s.reading == inClosed {
-		s.closeConn() // The peer knows that the stream has ended.
+		s.closeConn() // The peer knows that the stream has ended, and needs no message.
 		return nil
 	}
 	s.writing = outClosing
@@ -66,7 +66,8 @@ func (s *Stream) Abort(cause error) error {
 	return s.conn.Abort(s.cause)
 }
 
-// sendEnd sends the message Shutdown or Disconnect if it waits and there is a place.
+// sendEnd sends the message Shutdown or Disconnect if it waits and the send queue has a
+// place.
 func (s *Stream) sendEnd() {
 	if s.controls >= controlPlaces {
 		return
@@ -91,7 +92,7 @@ func (s *Stream) closeConn() {
 	before := s.writing
 	s.writing = outClosed
 	if s.reading != inClosed {
-		_ = s.conn.Close() // It fails if the connection is closing already.
+		_ = s.conn.Close() // Close fails if the connection is closing already.
 		return
 	}
 	if before < outEnding {

@@ -19,8 +19,8 @@ type endRecord struct {
 	err    error
 }
 
-// connectRecorded opens a stream and records what each side learns. The sides do nothing
-// themselves.
+// connectRecorded opens a stream and records what each side learns. The callbacks do
+// nothing else.
 func connectRecorded(t *testing.T, p path) (e *pair, client, server *endRecord) {
 	client, server = &endRecord{}, &endRecord{}
 	side := func(r *endRecord) *hooks {

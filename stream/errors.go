@@ -25,8 +25,8 @@ var (
 )
 
 // A ResetError means that a stream has ended without the messages of the protocol that
-// end a stream. For example, the process of the peer has ended. Bytes may be lost. It
-// matches syscall.ECONNRESET and Err.
+// end a stream. This happens, for example, when the process of the peer has ended. Bytes
+// may be lost. A ResetError matches syscall.ECONNRESET and Err.
 type ResetError struct {
 	Err error // why the connection has ended
 }

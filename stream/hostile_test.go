@@ -22,7 +22,7 @@ type rawPeer struct {
 	closed  bool
 }
 
-// rawHello returns the private data of a peer without memory.
+// rawHello returns the private data of a peer whose addresses and keys are zero.
 func rawHello(version byte) []byte {
 	b := make([]byte, 40)
 	b[0], b[1] = version, 2
@@ -65,7 +65,7 @@ func (p *rawPeer) OnClose(*reactor.Conn, error) { p.closed = true }
 
 func (p *rawPeer) OnDialError(_ *reactor.DialOptions, err error) { p.dialErr = err }
 
-// imm sends a WRITE without bytes.
+// imm sends a WRITE with immediate data and without payload.
 func (p *rawPeer) imm(t *testing.T, imm uint32) {
 	require.NoError(t, p.conn.WriteBytes(nil, reactor.Remote{}, reactor.SendOptions{HasImm: true, Imm: imm, Quiet: true}))
 }
@@ -107,7 +107,7 @@ func TestHostilePeer(t *testing.T) {
 			var hostile error
 			closed, got := 0, 0
 			server := &hooks{
-				data:  func(*stream.Stream) { got++ }, // reads nothing
+				data:  func(*stream.Stream) { got++ }, // without reading the data
 				end:   func(*stream.Stream) {},
 				close: func(_ *stream.Stream, err error) { hostile = err; closed++ },
 			}

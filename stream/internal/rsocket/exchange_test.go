@@ -50,7 +50,7 @@ func join(a, b *side) {
 	}
 }
 
-// write writes to the memory of the peer, and passes the message.
+// write writes data to the memory of the peer, and passes the message m to the peer.
 func (s *side) write(t *testing.T, addr uint64, key uint32, data []byte, m rsocket.Message) {
 	p := s.peer
 	require.Equal(t, uint32(p.base), key)
@@ -67,7 +67,7 @@ func (s *side) write(t *testing.T, addr uint64, key uint32, data []byte, m rsock
 	require.LessOrEqual(t, len(p.arrived), int(p.hello.Credits), "a message would find no receive")
 }
 
-// send sends a data message of at most limit bytes, if it may.
+// send sends a data message of at most limit bytes, if the peer allows a message.
 func (s *side) send(t *testing.T, limit int) {
 	to := s.sender.Next()
 	n := min(limit, int(to.Length), len(s.toSend))
@@ -103,7 +103,8 @@ func (s *side) read(limit int) {
 	s.receiver.Read(len(b))
 }
 
-// offer sends a due credit message, unless Unused messages are on the way.
+// offer sends the credit message that is due, if there is one and fewer than Unused
+// messages of this side wait at the peer.
 func (s *side) offer(t *testing.T) {
 	if s.peer.noData == rsocket.Unused {
 		return
@@ -118,13 +119,14 @@ func (s *side) offer(t *testing.T) {
 }
 
 // TestExchange sends random bytes in both directions at once, in random steps, through
-// rings of several sizes. All bytes arrive, and no message finds no receive.
+// rings of several sizes. The test checks that all bytes arrive, and that the receiver of
+// a message always has a receive for it.
 func TestExchange(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		ring := 2 << rng.IntN(12)
 		credits := uint16(16 + rng.IntN(100))
-		// The Sender reads its table in little endian, so only the other side may differ.
+		// A Sender reads its own table in little endian, so BigEndian is false for both sides.
 		a, b := newSide(0x10000, ring, credits, false), newSide(0x7f0000, 2*ring, credits, false)
 		join(a, b)
 		total := 20 * ring

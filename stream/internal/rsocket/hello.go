@@ -34,8 +34,8 @@ type Hello struct {
 	First     Segment
 }
 
-// AppendTo appends the encoded Hello to b. The number of mappings is 0: this side has no
-// memory that the peer can map by riomap(3).
+// AppendTo appends the encoded Hello to b. The number of mappings is 0, because this side
+// offers no memory of riomap(3).
 func (h *Hello) AppendTo(b []byte) []byte {
 	flags := byte(flagMappings)
 	if h.BigEndian {

@@ -7,15 +7,15 @@ const (
 	// Data means that Message.Value bytes of the stream were written.
 	Data Kind = iota
 	// Credit means that the receiver of the message may send more. The lower 16 bits of
-	// Message.Value are the new position of its credits. The message may have written a
-	// segment to the receiver's table.
+	// Message.Value are the number of all credits that the receiver has got so far, modulo
+	// 2^16. The message may have written a segment to the receiver's table.
 	Credit
 	// Mapping means that the entry Message.Value of the receiver's table of mapped memory
 	// was written.
 	Mapping
 	// Disconnect means that the sender neither reads nor writes any more.
 	Disconnect
-	// Keepalive means nothing. Sides that work properly do not send it.
+	// Keepalive has no effect. A correct peer does not send it.
 	Keepalive
 	// Shutdown means that the sender writes no more.
 	Shutdown
