@@ -88,8 +88,8 @@ func undocumentedSpec(spec ast.Spec) (names []string) {
 }
 
 // checkExamples requires an output comment, because go test does not run an example
-// without one. An example must use only its own file, because the documentation shows no
-// other file.
+// without one. An example must use only declarations of its own file, because the
+// documentation shows no other file.
 func checkExamples(s *source) (problems []string) {
 	if !s.isExample() {
 		return nil
@@ -105,8 +105,8 @@ func checkExamples(s *source) (problems []string) {
 }
 
 // checkDocNames requires that the comment of a function begins with the function's name.
-// If there is another name, it is probably out of date. Comments of tests are not
-// checked.
+// A comment that begins with another name is probably out of date. Comments of tests are
+// not checked.
 func checkDocNames(s *source) (problems []string) {
 	if s.isTest() {
 		return nil

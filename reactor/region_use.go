@@ -6,7 +6,7 @@ type regionUse struct {
 	region   *Region
 	loop     *Loop
 	onDevice []deviceUse     // registrations that the loop has used; the index is domain.index
-	underWay int             // number of pieces of outstanding operations, plus number of windows
+	underWay int             // number of pieces of outstanding operations and of windows
 	closed   bool            // true if the Region is closing and operations are refused
 	_        [cacheLine]byte // keeps the uses of two loops in different cache lines
 }

@@ -28,8 +28,8 @@ const (
 	// windowFree: the window shows nothing. Conn.Show leads to windowShown.
 	windowFree windowState = iota
 	// windowShown: a bind was staged. Conn.Hide leads to windowHiding. A message of the peer
-	// that invalidates the key leads to windowFree. The end of the region or of the
-	// connection closes the window.
+	// that invalidates the key leads to windowFree. Closing the region or the connection
+	// closes the window.
 	windowShown
 	// windowHiding: a local invalidation was staged. Its completion leads to windowFree.
 	windowHiding

@@ -43,14 +43,14 @@ func connPair(t testing.TB, p path, cfg stream.NetworkConfig) (client, server *s
 	return c1.(*stream.Conn), c2.(*stream.Conn)
 }
 
-// TestConnCopies checks ReadFrom, io.Copy calls WriteTo and net.Buffers with more bytes
-// than fit into the buffers. The client still reads after CloseWrite.
+// TestConnCopies checks ReadFrom, WriteTo and net.Buffers with more bytes than fit into
+// the buffers. The client still reads after CloseWrite.
 func TestConnCopies(t *testing.T) {
 	onPaths(t, func(t *testing.T, p path) {
 		client, server := connPair(t, p, stream.NetworkConfig{Buffers: stream.Buffers{Receive: 30_000, Send: 10_000}})
 		_, all := newSender(t, 3, 1<<20)
 		go func() {
-			n, err := io.Copy(server, server) // WriteTo
+			n, err := io.Copy(server, server) // io.Copy calls WriteTo.
 			require.Equal(t, int64(len(all)), n)
 			require.NoError(t, errors.Join(err, server.CloseWrite()))
 		}()

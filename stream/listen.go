@@ -17,8 +17,8 @@ const (
 
 // Listen makes a listener for streams at addr. Its streams belong to the loops of the
 // engine e, and the Handler h gets their callbacks. A nil o means the defaults. Any
-// goroutine may call Listen. The engine's Config.MaxInFlight is at least 16. A peer may
-// send Config.MaxInFlight-8 data messages before this side has read one.
+// goroutine may call Listen. The engine's Config.MaxInFlight must be at least 16. A peer
+// may send Config.MaxInFlight-8 data messages before this side has read one.
 //
 // The errors are those of reactor.Engine.Listen.
 func Listen(e *reactor.Engine, addr netip.AddrPort, h Handler, o *ListenOptions) (*reactor.Listener, error) {
@@ -64,20 +64,20 @@ type AcceptOptions struct {
 func (a *acceptor) OnConnectRequest(req *reactor.ConnRequest) {
 	peer, private, err := rsocket.DecodeHello(req.PrivateData())
 	if err != nil {
-		_ = req.Reject(nil) // It fails if the peer has given up.
+		_ = req.Reject(nil) // Reject fails if the peer has given up the request.
 		return
 	}
 	a.handler.OnRequest(&Request{ConnRequest: req, acceptor: a, peer: peer, private: private})
 }
 
-// OnAcceptError passes the error on, and releases the memory of the stream.
+// OnAcceptError passes the error to the Handler, and releases the memory of the stream.
 func (a *acceptor) OnAcceptError(req *reactor.ConnRequest, err error) {
 	r := req.Context().(*Request)
 	r.stream.release()
 	a.handler.OnAcceptError(r, err)
 }
 
-// OnListenError passes the error on.
+// OnListenError passes the error to the Handler.
 func (a *acceptor) OnListenError(ln *reactor.Listener, err error) { a.handler.OnListenError(ln, err) }
 
 // OnOpen opens the stream of an accepted request.

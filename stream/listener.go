@@ -35,7 +35,7 @@ func (n *Network) Listen(network, address string) (net.Listener, error) {
 	n.mu.Lock()
 	n.listeners[ln] = struct{}{}
 	n.mu.Unlock()
-	if isClosed(n.closed) { // Network.Close may not have seen the listener.
+	if isClosed(n.closed) { // Network.Close may have run before n.listeners had the listener.
 		_ = ln.Close()
 		return nil, opError("listen", nil, Addr{addrs[0]}, net.ErrClosed)
 	}
@@ -56,8 +56,8 @@ func (ln *Listener) Accept() (net.Conn, error) {
 // Addr returns the address of the listener, an Addr.
 func (ln *Listener) Addr() net.Addr { return Addr{ln.ln.Addr()} }
 
-// Close stops listening, and closes the connections that wait for Accept. After a second
-// call the error matches net.ErrClosed.
+// Close stops listening, and closes the connections that wait for Accept. The error of a
+// second call matches net.ErrClosed.
 func (ln *Listener) Close() error {
 	err := opError("close", nil, ln.Addr(), net.ErrClosed)
 	ln.once.Do(func() {
@@ -76,7 +76,7 @@ func (ln *Listener) closeAccepted() {
 	for {
 		select {
 		case c := <-ln.accepted:
-			_ = c.Close() // Nobody has used the connection.
+			_ = c.Close() // The error does not matter, because nobody has used the connection.
 		default:
 			return
 		}

@@ -34,10 +34,10 @@ type Network struct {
 type NetworkConfig struct {
 	// Buffers are the sizes of the buffers of each connection. Zero means 512 KiB.
 	Buffers Buffers
-	// SpinBudget is how long a Read or Write that must wait polls the loop before it
-	// sleeps. Polling makes round trips much shorter, but it uses a processor. A goroutine
-	// does not poll while others sleep until data arrives. It polls shorter when polling
-	// has not helped before. Zero means 200 µs. Negative means no polling.
+	// SpinBudget is how long a Read or Write that must wait polls the loop before it sleeps.
+	// Polling makes round trips much shorter, but it uses a processor. A goroutine does not
+	// poll while other goroutines sleep in a Read or Write. After polls without success it
+	// polls for a shorter time. Zero means 200 µs. Negative means no polling.
 	SpinBudget time.Duration
 	// LocalAddr is the address from which Dial connects. The zero value means that the
 	// provider chooses it.
@@ -235,14 +235,14 @@ func (n *Network) Close() error {
 	listeners, conns := keys(n.listeners), keys(n.conns)
 	n.mu.Unlock()
 	for _, ln := range listeners {
-		_ = ln.Close() // Its error is that of a listener whose device has failed.
+		_ = ln.Close() // Close fails if the listener was closed because its device has failed.
 	}
 	var wait sync.WaitGroup
 	for _, c := range conns {
 		wait.Go(func() { _ = c.Close() }) // The peer may have reset the connection.
 	}
 	wait.Wait()
-	n.open.Wait() // Other goroutines may have called Close of a connection, and wait.
+	n.open.Wait() // Other goroutines may be in Close of a connection.
 	return n.loop.Close()
 }
 

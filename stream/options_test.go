@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestPrivateData checks that private data reaches the other side behind that of the
-// protocol, in both directions, with the largest sizes.
+// TestPrivateData checks that private data of the largest sizes reaches the other side,
+// in both directions.
 func TestPrivateData(t *testing.T) {
 	onPaths(t, func(t *testing.T, p path) {
 		request, reply := make([]byte, stream.MaxRequestData), make([]byte, stream.MaxReplyData)

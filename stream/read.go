@@ -34,8 +34,8 @@ func (s *Stream) Discard(n int) int {
 	return n
 }
 
-// Read copies bytes that have arrived to b, removes them, and returns their number. It is
-// 0 if no bytes are there.
+// Read copies bytes that have arrived to b, removes them, and returns their number. The
+// number is 0 if no bytes have arrived.
 func (s *Stream) Read(b []byte) (n int) {
 	for n < len(b) && s.in.Len() > 0 {
 		part := copy(b[n:], s.in.Bytes())
@@ -105,10 +105,10 @@ func (s *Stream) take(m rsocket.Message) error {
 	return nil
 }
 
-// sendOffers tells the peer that it may write more, if that is due.
+// sendOffers sends the credit messages that are due, which let the peer write more.
 func (s *Stream) sendOffers() {
 	if s.reading != inOpen || s.writing.over() {
-		return // The peer writes no more, or can not be told.
+		return // The peer writes no more, or this side sends no more messages.
 	}
 	for s.controls < controlPlaces {
 		o, ok := s.in.Offer()

@@ -18,7 +18,8 @@ type Stream struct {
 	private []byte // private data of the peer's application
 
 	region *reactor.Region // memory into which the peer writes: the ring and the table
-	// keepMemory is true if the region must not be released after OnClose.
+	// keepMemory is true if the region must not be released after OnClose, because WriteTo
+	// still uses it.
 	keepMemory bool
 	own        rsocket.Hello // description of the memory for the peer
 	peer       rsocket.Hello // description of the peer's memory
@@ -28,7 +29,8 @@ type Stream struct {
 	reading inState
 	writing outState
 	sent    sentBytes
-	// Number of messages that are no data and have not completed, at most controlPlaces.
+	// controls is the number of messages other than data messages that have not completed, at
+	// most controlPlaces.
 	controls int
 	// cause is the error of OnClose if this package has ended the connection, or nil.
 	cause error
@@ -59,7 +61,7 @@ func (s *Stream) makeMemory(c *reactor.Conn) error {
 	}
 	ring := s.buffers.Receive
 	const access = verbs.AccessLocalWrite | verbs.AccessRemoteWrite
-	tableAt := (ring + 7) &^ 7 // the numbers in the table are aligned
+	tableAt := (ring + 7) &^ 7 // aligned, because the table has 64-bit numbers
 	if s.region, err = c.Loop().Engine().Alloc(tableAt+rsocket.TableSize, access); err != nil {
 		return err
 	}
@@ -87,7 +89,7 @@ func (s *Stream) open() {
 	tableAt := len(memory) - rsocket.TableSize
 	s.in = rsocket.NewReceiver(memory[:s.buffers.Receive], &s.own, &s.peer)
 	s.out = rsocket.NewSender(memory[tableAt:], &s.peer)
-	s.sendOffers() // the second half of the ring
+	s.sendOffers() // offers the second half of the ring
 }
 
 // release ends the registration of the stream's memory.

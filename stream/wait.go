@@ -10,7 +10,7 @@ import (
 // uses it.
 type waiter struct {
 	*turns.Waiter
-	ready   func() bool     // reports whether the goroutine has to wait no longer
+	ready   func() bool     // reports whether the goroutine can stop waiting
 	timeout <-chan struct{} // closed when the deadline of the goroutine passes
 }
 
@@ -26,9 +26,9 @@ func (c *Conn) wait(w *waiter, d *deadline) {
 	c.spin.failed(time.Since(slept))
 }
 
-// A spinTime decides how long a goroutine polls before it sleeps. Polling is good if it
-// mostly ends with success. So the time is halved after each failure, and it is the limit
-// again when a sleep was shorter than the limit.
+// A spinTime decides how long a goroutine polls before it sleeps. Polling is useful if
+// the event mostly arrives meanwhile. So each poll without success halves the time. When
+// a sleep was shorter than the limit, the time becomes the limit again.
 type spinTime struct {
 	limit  time.Duration // NetworkConfig.SpinBudget
 	budget time.Duration // time for the next polling
@@ -40,8 +40,8 @@ const minSpin = time.Microsecond
 // succeeded is called when polling has ended with success.
 func (s *spinTime) succeeded() { s.budget = s.limit }
 
-// failed is called after polling without success, when the sleep that followed has taken
-// the time slept.
+// failed is called after polling without success, and after the sleep that followed. The
+// parameter slept is the duration of that sleep.
 func (s *spinTime) failed(slept time.Duration) {
 	switch s.budget /= 2; {
 	case slept < s.limit:

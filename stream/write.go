@@ -15,7 +15,7 @@ type sentBytes struct {
 	confirmed uint64 // bytes of which the peer has confirmed the receipt
 	// signaled is the value of total after the last message whose completion is reported.
 	signaled uint64
-	// Number of messages since the last one whose completion is reported.
+	// quiet is the number of messages after the last one whose completion is reported.
 	quiet   int
 	blocked bool // true if Write has returned ErrWouldBlock and OnWritable must follow
 }
@@ -65,8 +65,9 @@ func (s *Stream) room() int {
 // dataPlaces returns how many data messages may be outstanding.
 func (s *Stream) dataPlaces() int { return s.conn.MaxInFlight() - controlPlaces }
 
-// sendData sends one data message. Its completion is reported if a quarter of what may be
-// outstanding was sent since the last such message.
+// sendData sends one data message. Its completion is reported if a quarter of the bytes
+// or messages that may be outstanding was sent since the last message with a reported
+// completion.
 func (s *Stream) sendData(b []byte, to reactor.Remote) error {
 	o := reactor.SendOptions{HasImm: true, Imm: rsocket.Message{Kind: rsocket.Data, Value: uint32(len(b))}.Imm()}
 	end := s.sent.total + uint64(len(b))

@@ -35,7 +35,7 @@ type Hello struct {
 }
 
 // AppendTo appends the encoded Hello to b. The number of mappings is 0, because this side
-// offers no memory of riomap(3).
+// has no memory that the peer can map (riomap in rsocket(7)).
 func (h *Hello) AppendTo(b []byte) []byte {
 	flags := byte(flagMappings)
 	if h.BigEndian {

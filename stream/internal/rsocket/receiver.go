@@ -1,7 +1,7 @@
 package rsocket
 
-// A Receiver checks what the peer has written to the ring, and decides when to offer it
-// more. Only one goroutine at a time may use it.
+// A Receiver checks what the peer has written to the ring, and decides when to offer the
+// peer more memory and credits. Only one goroutine at a time may use it.
 type Receiver struct {
 	ring   []byte // memory of the ring; its two halves are offered in turn
 	first  Segment
@@ -16,8 +16,8 @@ type Receiver struct {
 	written uint64 // bytes that the peer has written
 	offered uint64 // bytes of the segments that were offered to the peer
 
-	// lengths has the length of each message that was not read completely, oldest first.
-	// It is a ring: the oldest message has the index messagesRead modulo its size.
+	// lengths has the lengths of the messages that were not read completely. The slice is a
+	// ring: the oldest message has the index messagesRead modulo len(lengths).
 	lengths []uint32
 	// messages counts the data messages of the peer, and messagesRead those that were read
 	// completely.
@@ -62,9 +62,9 @@ func (r *Receiver) Data(n uint32) error {
 // Len returns the number of bytes that can be read.
 func (r *Receiver) Len() int { return int(r.written - r.read) }
 
-// Bytes returns bytes that can be read, without reading them. The result is shorter than
-// Len if the bytes continue at the beginning of the ring. The peer may still change the
-// bytes.
+// Bytes returns bytes that can be read, and leaves them unread. The result is shorter
+// than Len if the bytes continue at the beginning of the ring. The peer may still change
+// the bytes.
 func (r *Receiver) Bytes() []byte {
 	at := r.read % uint64(len(r.ring))
 	end := min(at+r.written-r.read, uint64(len(r.ring)))
@@ -88,7 +88,7 @@ func (r *Receiver) Read(n int) {
 // An Offer is a credit message that is due.
 type Offer struct {
 	Message Message
-	// To is the place in the table of the peer for Segment.
+	// To is the place in the table of the peer to which Segment is written.
 	To Table
 	// Segment is the encoded segment that the message writes. If HasSegment is false, the
 	// message writes nothing.

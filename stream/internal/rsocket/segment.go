@@ -17,8 +17,8 @@ type Segment struct {
 	Length uint32
 }
 
-// A Table is the place at which the peer writes the segments that it offers. In
-// rsocket(7) it is the target SGL.
+// A Table is memory of one side, into which the peer writes the segments that it offers.
+// In rsocket(7) it is the target SGL.
 type Table struct {
 	Addr    uint64
 	Key     uint32

@@ -4,38 +4,38 @@ import "encoding/binary"
 
 // Unused is how many credits a Sender leaves unused. A peer that uses librdmacm posts as
 // many receives as it has given credits, and messages that are no data take a receive
-// too. A side sends at most this many such messages that have not completed.
+// too. A side has at most Unused messages outstanding that are no data.
 const Unused = 4
 
 // A Sender knows where this side may write the next bytes of the stream. Only one
 // goroutine at a time may use it.
 type Sender struct {
-	// table is the memory of the own table. The peer writes to it at any time.
+	// table is the memory of this side's table. The peer may write to it at any time.
 	table []byte
-	// index of the segment in the table that the peer writes next
+	// index in the table of the segment that the peer writes next
 	index int
 
-	// current is the segment that is being filled. It has the rest of the segment.
+	// current is the rest of the segment that is being filled.
 	current Segment
 	// next is the segment that follows current. Its length is 0 if the peer has not
 	// offered it yet.
 	next Segment
 
-	position uint16 // position of the credits that the peer has given
-	credits  int    // number of data messages that the peer allows
+	position uint16 // number of all credits that the peer has given, modulo 2^16
+	credits  int    // number of data messages that this side may still send
 }
 
-// tableOrder is the byte order of the own table.
+// tableOrder is the byte order of this side's table.
 var tableOrder = binary.LittleEndian
 
-// TableSegments is the number of segments in the own table.
+// TableSegments is the number of segments in this side's table.
 const TableSegments = 2
 
-// TableSize is the length of the own table in bytes.
+// TableSize is the length of this side's table in bytes.
 const TableSize = TableSegments * SegmentSize
 
-// NewSender returns a Sender. The parameter table is the memory of the own table, with
-// TableSize zeros, and peer is the Hello of the peer.
+// NewSender returns a Sender. The parameter table is the memory of this side's table,
+// with TableSize zeros. The parameter peer is the Hello of the peer.
 func NewSender(table []byte, peer *Hello) *Sender {
 	return &Sender{
 		table: table[:TableSize:TableSize], index: 1,
@@ -72,8 +72,8 @@ func (s *Sender) advance() {
 // Credit handles a credit message of the peer. The parameter value is Message.Value. The
 // error matches ErrProtocol.
 //
-// The peer has written its segment before it has sent the message. So the table is read
-// now, and not when the segment is needed.
+// The peer writes a segment to the table before it sends the message. So Credit reads the
+// segment at once.
 func (s *Sender) Credit(value uint32) error {
 	added := uint16(value) - s.position
 	if added >= 1<<15 {

@@ -15,8 +15,8 @@ import (
 const (
 	clientHello = "01 02 0180 000000 00 00005618a6cd0000 0000036a 00000002 00007fd2e08d9000 0000049f 00010000"
 	serverHello = "01 02 0180 000000 00 00007fc0b4003000 0000031a 00000002 00007fc0ba324000 000004f3 00010000"
-	// serverSegment is the second half of the ring of the server, as it was written to the
-	// table of the client.
+	// serverSegment is what the server has written to the table of the client: the segment of
+	// the second half of the server's ring.
 	serverSegment = "0040 33ba c07f 0000 f304 0000 0000 0100"
 )
 

@@ -6,7 +6,7 @@ type Queue struct{ lock queuedLock }
 // Lock waits for the lock.
 func (q *Queue) Lock() { q.lock.lock() }
 
-// Unlock passes the lock on.
+// Unlock passes the lock to the next goroutine, or frees the lock.
 func (q *Queue) Unlock() { q.lock.unlock() }
 
 // Contended reports whether goroutines wait for the lock.

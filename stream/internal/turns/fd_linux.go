@@ -12,7 +12,7 @@ func duplicate(fd int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without this flag, a wait would occupy a thread (package os, NewFile).
+	// Without O_NONBLOCK, a wait would occupy a thread (package os, NewFile).
 	if err := unix.SetNonblock(dup, true); err != nil {
 		unix.Close(dup)
 		return nil, err

@@ -21,7 +21,7 @@ type queuedLock struct {
 	state atomic.Uint32 // a lockState
 
 	mu      sync.Mutex
-	waiting []chan struct{} // queue of waiting goroutines; each gets the lock by a receive
+	waiting []chan struct{} // a channel per waiting goroutine, which gets the lock by a receive
 	spare   []chan struct{} // channels to use again
 }
 
@@ -32,7 +32,7 @@ func (l *queuedLock) lock() {
 	}
 	l.mu.Lock()
 	if l.state.Swap(lockContended) == lockFree {
-		// Nobody waits, because the queue of a free lock is empty.
+		// No other goroutine waits, because the queue of a free lock is empty.
 		l.state.Store(lockHeld)
 		l.mu.Unlock()
 		return

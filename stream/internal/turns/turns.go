@@ -16,7 +16,7 @@ type Loop struct {
 	loop *reactor.Loop
 	lock queuedLock
 
-	// Only the owner uses the next fields.
+	// Only the owner uses the fields below, up to watch.
 	armed    bool    // true if the loop is armed, so that its descriptor reports work
 	turns    uint64  // number of turns that were run
 	sleepers int     // number of goroutines in Sleep
@@ -26,7 +26,7 @@ type Loop struct {
 	watch watchState
 	// fd is a duplicate of the loop's descriptor, for which the Go runtime waits.
 	fd *os.File
-	// watchers counts the goroutines of this package.
+	// watchers counts the goroutines of this package, and the timer while it is set.
 	watchers sync.WaitGroup
 }
 
@@ -63,7 +63,7 @@ func (l *Loop) end(err error) {
 	if l.watch.timer.Stop() {
 		l.watchers.Done()
 	}
-	_ = l.fd.Close() // The descriptor is a duplicate, and has no data to lose.
+	_ = l.fd.Close() // The error does not matter, because the descriptor is a duplicate.
 }
 
 // Reactor returns the loop of package reactor.
@@ -84,7 +84,7 @@ func (l *Loop) Unlock() {
 	l.leave()
 }
 
-// leave passes the loop to the next owner, and wakes goroutines.
+// leave passes the loop to the next owner, and wakes the goroutines in the list woken.
 func (l *Loop) leave() {
 	woken := l.woken
 	l.woken = nil

@@ -31,7 +31,7 @@ func newLoop(t *testing.T) *turns.Loop {
 }
 
 // TestOneOwner checks that only one goroutine at a time owns the loop. The race detector
-// finds the others.
+// would report a second owner.
 func TestOneOwner(t *testing.T) {
 	l := newLoop(t)
 	var group sync.WaitGroup

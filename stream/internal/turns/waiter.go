@@ -10,8 +10,8 @@ type Waiter struct {
 // NewWaiter returns a Waiter.
 func NewWaiter() *Waiter { return &Waiter{wake: make(chan struct{}, 1)} }
 
-// Wake wakes the goroutine that sleeps with w, if there is one. The goroutine runs when
-// the caller has left the loop, because it then finds the loop free.
+// Wake wakes the goroutine that sleeps with w, if there is one. The goroutine is woken
+// when the caller has left the loop, so that it does not have to wait for the loop.
 func (l *Loop) Wake(w *Waiter) {
 	if !w.asleep {
 		return
@@ -41,7 +41,7 @@ func (l *Loop) notify(w *Waiter) {
 // loop.
 func wakeAll(w *Waiter) {
 	for w != nil {
-		next := w.next // The goroutine may use its Waiter again at once.
+		next := w.next // After the send, the goroutine may use w again.
 		w.wake <- struct{}{}
 		w = next
 	}
@@ -61,7 +61,7 @@ func (l *Loop) Sleep(w *Waiter, timeout <-chan struct{}) bool {
 		select {
 		case <-w.wake:
 			l.Lock()
-			if w.asleep { // The watcher has passed its task to this goroutine.
+			if w.asleep { // From now on this goroutine watches, instead of the watcher.
 				l.keepWatch(w, timeout)
 			} else if l.watch.by == w {
 				l.watch.by = nil
@@ -80,7 +80,7 @@ func (l *Loop) Sleep(w *Waiter, timeout <-chan struct{}) bool {
 	return woken
 }
 
-// isClosed reports whether the channel is closed. Nothing is ever sent to it.
+// isClosed reports whether the channel is closed. No value is ever sent to the channel.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -4,26 +4,27 @@ import (
 	"time"
 )
 
-// watchInterval is the longest time for which a loop without an owner is not armed.
-// Shorter times would interrupt programs that poll the loop themselves. Arbitrary.
+// watchInterval is the time between two calls of Loop.tick. A loop without an owner is
+// armed after about two intervals at the latest. A shorter interval would interrupt
+// programs that poll the loop themselves. Arbitrary.
 const watchInterval = time.Millisecond
 
 // aloneBefore is how often in a row a goroutine must have been the only one in Sleep
 // before it watches the loop in place of the watcher. Arbitrary.
 const aloneBefore = 4
 
-// A watchState says who watches the loop while no goroutine owns it: who waits until the
-// descriptor of the loop is readable, and then runs turns. A goroutine in Sleep does so
-// itself if it is the only one. This saves a switch to another goroutine for each event.
-// Otherwise the watcher does so. The watcher is a goroutine of this package, which is
-// started when it is needed.
+// A watchState says which goroutine watches the loop while no goroutine owns the loop. To
+// watch the loop means to wait until its descriptor is readable, and then to run turns.
+// If only one goroutine is in Sleep, this goroutine watches the loop, which saves a
+// switch to another goroutine for each event. Otherwise the watcher watches the loop. The
+// watcher is a goroutine of this package, which is started when it is needed.
 type watchState struct {
 	by          *Waiter // Waiter of the goroutine that watches, or nil
 	watcher     Waiter  // Waiter of the watcher
 	successor   *Waiter // Waiter of the goroutine that wants to watch in place of the watcher
-	alone       int     // number of calls of Sleep in a row that were the only one
+	alone       int     // number of calls of Sleep in a row without another goroutine in Sleep
 	waiting     bool    // true while a goroutine waits for the descriptor
-	interrupted bool    // true if that wait was interrupted
+	interrupted bool    // true if this wait was interrupted
 
 	// The timer calls Loop.tick watchInterval after the loop was left without being armed
 	// or watched.
@@ -38,8 +39,8 @@ func (s *watchState) init(l *Loop) {
 	s.timer.Stop()
 }
 
-// ensureWatch makes sure that somebody looks after the loop when the owner has left it:
-// at once if goroutines are in Sleep, and otherwise soon.
+// ensureWatch makes sure that a goroutine watches the loop after the owner has left the
+// loop: at once if goroutines are in Sleep, and otherwise when the timer fires.
 func (l *Loop) ensureWatch() {
 	s := &l.watch
 	switch {
@@ -74,7 +75,7 @@ func (l *Loop) tick() {
 	l.Unlock()
 }
 
-// runWatcher is the watcher. The caller has set watchState.by.
+// runWatcher is the function of the watcher. The caller has set watchState.by.
 func (l *Loop) runWatcher() {
 	l.Lock()
 	s := &l.watch
@@ -89,8 +90,8 @@ func (l *Loop) runWatcher() {
 	l.Unlock()
 }
 
-// mayWatch reports whether the goroutine in Sleep watches the loop. If the watcher does,
-// mayWatch may ask it to stop.
+// mayWatch reports whether the goroutine that sleeps with w watches the loop. If the
+// watcher watches the loop, mayWatch may ask the watcher to stop.
 func (l *Loop) mayWatch(w *Waiter) bool {
 	s := &l.watch
 	if l.sleepers > 1 || l.err != nil {
@@ -105,7 +106,7 @@ func (l *Loop) mayWatch(w *Waiter) bool {
 }
 
 // forget is called when the timeout of a goroutine in Sleep has passed. If the goroutine
-// was woken at the same time, or was to watch, forget undoes that.
+// was woken at the same time, or was chosen to watch the loop, forget undoes that.
 func (l *Loop) forget(w *Waiter) {
 	if l.watch.by == w || !w.asleep {
 		<-w.wake
@@ -131,7 +132,7 @@ func (l *Loop) keepWatch(w *Waiter, timeout <-chan struct{}) {
 			s.interrupted = false
 			l.setDeadline(time.Time{})
 		}
-		l.armed = l.armed && err != nil // If the descriptor is readable, there is work.
+		l.armed = l.armed && err != nil // A readable descriptor means that there is work.
 	}
 	s.by = nil
 }
@@ -156,6 +157,6 @@ func (l *Loop) waitReadable() error {
 
 // setDeadline sets the time at which waitReadable returns. The zero time means never.
 func (l *Loop) setDeadline(t time.Time) {
-	// It fails only if the loop has ended, and then waitReadable returns too.
+	// SetReadDeadline fails only if the loop has ended, and then waitReadable returns too.
 	_ = l.fd.SetReadDeadline(t)
 }
