@@ -8,7 +8,9 @@ listeners() {
 	rdma resource show cm_id | grep -c 'state LISTEN' || true
 }
 
-# serve COMMAND... starts a server and waits until it listens.
+# serve COMMAND... starts a server and waits until it listens. The kernel sets the state
+# LISTEN before the listener takes connection requests. So serve then stops the server for a
+# moment: a thread stops only when it has left the system call that listens.
 serve() {
 	before=$(listeners)
 	"$@" &
@@ -17,6 +19,11 @@ serve() {
 		kill -0 $server
 		usleep 20000
 	done
+	kill -STOP $server
+	while grep -hs '^State:' /proc/$server/task/*/status | grep -qv 'T (stopped)'; do
+		usleep 20000
+	done
+	kill -CONT $server
 }
 
 # wait_server waits until the server has exited. Its exit status must be 0.
