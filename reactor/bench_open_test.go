@@ -24,14 +24,17 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// TestOpenAllocations limits the allocations of both sides for one connection on the
-// local path.
+// TestOpenAllocations limits the allocations of both sides for one connection.
 func TestOpenAllocations(t *testing.T) {
-	open := newOpener(t, soft.PathLocal)
-	for range 10 {
-		open()
+	for _, path := range []soft.Path{soft.PathLocal, soft.PathWire} {
+		t.Run(path.String(), func(t *testing.T) {
+			open := newOpener(t, path)
+			for range 10 {
+				open()
+			}
+			require.LessOrEqual(t, testing.AllocsPerRun(50, open), 60.0)
+		})
 	}
-	require.LessOrEqual(t, testing.AllocsPerRun(50, open), 60.0)
 }
 
 // newOpener makes two loops on devices of their own. It returns a function that opens a

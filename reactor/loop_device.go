@@ -31,6 +31,8 @@ type loopDevice struct {
 	lastWQEReports lastWQEReports
 	failure        error // error after which no more completions are expected, or nil
 	removed        bool  // true if the device was removed; failure is not nil in this case
+	// result of qpAttr, a field because it would be allocated for each queue pair otherwise
+	qpInit verbs.QPInitAttr
 
 	// consumedTurn is the number of the turn that has last called consume, counted from 1, or
 	// 0 before the first call.
@@ -140,7 +142,8 @@ func (d *loopDevice) sleep(timeout time.Duration) (completions, input bool) {
 // parameter own says whether the queue pair has a receive queue of its own.
 func (d *loopDevice) qpAttr(q *completionQueue, own bool) *verbs.QPInitAttr {
 	cfg := d.loop.cfg
-	attr := &verbs.QPInitAttr{
+	attr := &d.qpInit
+	*attr = verbs.QPInitAttr{
 		Type:   verbs.QPTypeRC,
 		SendCQ: q.cq(),
 		RecvCQ: q.cq(),

@@ -116,13 +116,13 @@ func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 }
 
 // dataHeard reports the first packet from the peer to connection management; see
-// connmgr.Binding.DataHeard.
+// connmgr.DataHearer.
 func (t *bindings) dataHeard(qpn uint32) {
 	t.mu.Lock()
 	e, ok := t.bound[qpn]
 	t.mu.Unlock()
-	if ok && e.DataHeard != nil {
-		e.DataHeard()
+	if ok && e.Hearer != nil {
+		e.Hearer.DataHeard()
 	}
 }
 

@@ -54,7 +54,7 @@ func TestBindingOfTheWirePath(t *testing.T) {
 	heard := 0
 	tab.dataHeard(2)
 	require.Zero(t, tab.flow(2))
-	first := &connmgr.Binding{Flow: connmgr.CreditFlow{Sends: true}, DataHeard: func() { heard++ }}
+	first := &connmgr.Binding{Flow: connmgr.CreditFlow{Sends: true}, Hearer: hearer(func() { heard++ })}
 	tab.add(2, first, false)
 	local, wire := tab.path(2)
 	require.False(t, local)
@@ -166,3 +166,8 @@ func TestEqualNumbersOnTheWirePath(t *testing.T) {
 	a, b := s.newEnd(), s.newEnd()
 	a.connect(a, func(attr *verbs.QPAttr) { attr.AH.DestGID = verbs.GIDFromAddr(s.host(b).addr) })
 }
+
+// A hearer calls a function for connmgr.DataHearer.
+type hearer func()
+
+func (h hearer) DataHeard() { h() }

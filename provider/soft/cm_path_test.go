@@ -175,7 +175,7 @@ func TestFirstDataNeedsItsPSN(t *testing.T) {
 	q := active.QP().(*qp)
 	conn := q.path.(*rcConn)
 	heard := 0
-	s.p.dev.bindings.add(q.num, &connmgr.Binding{DataHeard: func() { heard++ }}, false)
+	s.p.dev.bindings.add(q.num, &connmgr.Binding{Hearer: hearer(func() { heard++ })}, false)
 	b := make([]byte, wire.MaxPacket)
 	receive := func(num uint32) {
 		p := wire.Build(b, wire.WriteOnly, 0)

@@ -27,12 +27,7 @@ func newParty(t *testing.T) *party {
 
 func openParty(t *testing.T, cfg *Config) *party {
 	t.Helper()
-	before := leak.Snapshot()
-	t.Cleanup(func() {
-		if !t.Failed() {
-			before.Check(t)
-		}
-	})
+	leak.Watch(t)
 	p, err := Open(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {

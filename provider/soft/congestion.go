@@ -71,7 +71,7 @@ func (g *congestion) resume() {
 	f := g.waiting[0]
 	g.waiting = slices.Delete(g.waiting, 0, 1)
 	f.waiting = false
-	f.onRoom()
+	f.conn.onRoom()
 }
 
 // A connCongestion is the congestion control of one connection.
@@ -79,7 +79,7 @@ type connCongestion struct {
 	shared   *congestion
 	inFlight uint64 // packets of this connection in flight
 	waiting  bool   // true if the connection is in shared.waiting
-	onRoom   func() // called when the connection has waited and may send again
+	conn     roomWaiter
 	// number of packets by which this connection has enlarged the shared window; negative
 	// if its losses have made the window smaller
 	part int64
@@ -98,10 +98,15 @@ type connCongestion struct {
 	ownSinceGrowth uint64 // packets acknowledged since ownWindow last grew
 }
 
-// join adds the connection to a congestion. The function onRoom is called when the
-// connection has waited and may send again.
-func (f *connCongestion) join(g *congestion, onRoom func()) {
-	f.shared, f.ownWindow, f.ssthresh, f.onRoom = g, maxConnWindow, maxWindow, onRoom
+// A roomWaiter is a connection that waits for room in the congestion window.
+type roomWaiter interface {
+	// onRoom is called when the connection has waited and may send again.
+	onRoom()
+}
+
+// join adds the connection to a congestion.
+func (f *connCongestion) join(g *congestion, conn roomWaiter) {
+	f.shared, f.ownWindow, f.ssthresh, f.conn = g, maxConnWindow, maxWindow, conn
 }
 
 // leave ends the congestion control of the connection, whose packets no longer count as

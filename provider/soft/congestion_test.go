@@ -25,7 +25,7 @@ func newTestCongestion() *congestion {
 func newTestConn(p *congestion) *connCongestion {
 	f := &connCongestion{}
 	p.conns++
-	f.join(p, func() {})
+	f.join(p, roomFunc(func() {}))
 	return f
 }
 
@@ -175,7 +175,7 @@ func TestCongestionWaits(t *testing.T) {
 	var order []string
 	add := func(name string) *connCongestion {
 		f := newTestConn(p)
-		f.onRoom = func() { order = append(order, name) }
+		f.conn = roomFunc(func() { order = append(order, name) })
 		return f
 	}
 	a, b, c := add("a"), add("b"), add("c")
@@ -336,3 +336,8 @@ func TestWireStreamOverANarrowNetwork(t *testing.T) {
 		}
 	}
 }
+
+// A roomFunc is a roomWaiter that calls a function.
+type roomFunc func()
+
+func (f roomFunc) onRoom() { f() }

@@ -221,8 +221,8 @@ package soft
 //	sequence.go           sequences of packets, and their PSNs
 //	qp_demux.go           queue pairs on the wire path, by number
 //	poll_schedule.go      which connections on the local path are polled
-//	shard.go              a part of the device with one owner
 //	timer.go              timers of a shard
+//	shard.go              a part of the device with one owner
 //	shard_udp.go          methods of a shard that its udp.Conn calls
 //	device.go             the device, and its objects
 //	device_counters.go    counters of the device
@@ -234,9 +234,9 @@ package soft
 //	compchannel.go        completion channels
 //	cq.go                 completion queues
 //	compchannel_sleep.go  sleeping in a completion channel
-//	sendqueue.go          send queue of a queue pair
 //	memory_table.go       memory regions by key
 //	memory_window.go      memory windows
+//	sendqueue.go          send queue of a queue pair
 //	recvqueue.go          receive queue of a queue pair
 //	srq.go                shared receive queues
 //	qp.go                 queue pairs: creating, posting, closing

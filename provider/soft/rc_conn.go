@@ -44,7 +44,7 @@ func newRCConn(q *qp, to udp.Route, attr *verbs.QPAttr) (*rcConn, error) {
 	if err := c.demux.conn.Open(&c.to); err != nil {
 		return nil, err
 	}
-	c.cong.join(c.demux.acquireCongestion(to.Remote), c.schedule)
+	c.cong.join(c.demux.acquireCongestion(to.Remote), c)
 	c.demux.attach(q.num, c)
 	return c, nil
 }
@@ -79,7 +79,7 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 
 // checkFirstPacket tells connection management when the first packet of the peer
 // arrives. On the accepting side, the PSN of this packet shows that the peer has
-// received the reply (REP); see connmgr.Binding.DataHeard.
+// received the reply (REP); see connmgr.DataHearer.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
 		c.peerSent = true
@@ -118,6 +118,9 @@ func (c *rcConn) schedule() {
 		c.demux.due = append(c.demux.due, c)
 	}
 }
+
+// onRoom implements roomWaiter.
+func (c *rcConn) onRoom() { c.schedule() }
 
 // resend implements path. The peer has refused the oldest unacknowledged packet with an
 // RNR NAK. That packet and all packets after it are sent again.

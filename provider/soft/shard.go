@@ -58,6 +58,7 @@ type shard struct {
 	datagrams     int                   // number of UD queue pairs on the local path
 	udQueuedBytes int                   // bytes of UD datagrams that wait for a socket; see maxShardQueue
 	timers        timerheap.Heap
+	unusedSockets timer         // timer for udp.Conn.CloseUnused
 	alarmAt       time.Duration // time for which timerfd is set; 0 if not set
 	draining      bool          // true if a timer is due, and the sockets are read before it fires
 	backlog       bool          // true if the last poll of a CQ has left completions in it
@@ -75,6 +76,7 @@ func newShard(d *device, key shardKey) (*shard, error) {
 		eventfd: -1, timerfd: -1, peers: make(map[*shm.End]*shmPeer),
 	}
 	s.udp = udp.NewConn(&udp.Config{Ports: d.udp, Slot: s.slot, Shards: d.cfg.Vectors, Sink: s, Watcher: s, Counts: s.counts})
+	s.unusedSockets.init(s, timerheap.Func(s.udp.CloseUnused))
 	s.demux.conn = s.udp
 	if err := s.open(); err != nil {
 		s.closeFDs()
@@ -283,6 +285,7 @@ func (s *shard) close() {
 			p.close()
 		}
 	}
+	s.udp.CloseUnused()
 	s.closeFDs()
 }
 

@@ -3,6 +3,8 @@
 package soft
 
 import (
+	"time"
+
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -33,6 +35,17 @@ func (s *shard) Unwatch(fd int) { s.epoll.Remove(fd) }
 
 // Signal implements udp.Watcher. The owner then drives the shard before it sleeps.
 func (s *shard) Signal() { s.signal() }
+
+// unusedSocketTime is how long a UDP socket without connections stays open at most. A
+// new connection of the shard can use the socket. Arbitrary.
+const unusedSocketTime = time.Second
+
+// Unused implements udp.Watcher.
+func (s *shard) Unused() {
+	if !s.unusedSockets.Running() {
+		s.unusedSockets.start(unusedSocketTime)
+	}
+}
 
 var (
 	_ udp.Sink    = (*shard)(nil)

@@ -9,6 +9,8 @@
 //
 //	defer leak.Snapshot().Check(t)
 //
+// The call leak.Watch(t) does the same at the end of the test, after its cleanups.
+//
 // On systems without /proc, only goroutines are checked.
 package leak
 
@@ -18,6 +20,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,6 +78,26 @@ func (b *Baseline) Check(t testing.TB) {
 		t.Errorf("left behind:\n%s", leaked)
 	}
 }
+
+// Watch makes the test fail if it leaves resources behind that it had not when Watch was
+// first called. The check runs after the cleanups that the test registers later. Further
+// calls for the same test do nothing.
+func Watch(t testing.TB) {
+	t.Helper()
+	if _, watched := watchedTests.LoadOrStore(t, true); watched {
+		return
+	}
+	before := Snapshot()
+	t.Cleanup(func() {
+		watchedTests.Delete(t)
+		if !t.Failed() {
+			before.Check(t)
+		}
+	})
+}
+
+// watchedTests has the running tests for which Watch was called, as testing.TB.
+var watchedTests sync.Map
 
 // settle waits until all new resources are gone. It returns a list of those that are left
 // after the time limit.

@@ -45,9 +45,7 @@ type channel struct {
 	// allocated on the heap.
 	attr       verbs.QPAttr
 	localAddrs hostport.LocalAddrCache
-
-	// number of this channel's IDs that use each UDP port
-	ports map[*madPort]int
+	ports      portUsers
 	// orphans are the connections whose IDs were destroyed before the peer has answered their
 	// DREQ.
 	orphans map[*madConn]struct{}
@@ -59,8 +57,9 @@ func openChannel(m *Manager) (*channel, error) {
 	}
 	ch := &channel{
 		m: m, timerFD: -1, clock: time.Now, inbox: inbox{eventfd: -1},
-		ports: make(map[*madPort]int), orphans: make(map[*madConn]struct{}),
+		orphans: make(map[*madConn]struct{}),
 	}
+	ch.initPorts()
 	if err := ch.open(); err != nil {
 		_ = ch.Close()
 		return nil, err
@@ -99,6 +98,7 @@ func (ch *channel) Close() error {
 		c.release()
 	}
 	ch.closed = true
+	ch.closeUnusedPorts()
 	ch.inbox.close()
 	if ch.epoll != nil {
 		ch.epoll.Close()
@@ -151,11 +151,12 @@ func (ch *channel) drive() error {
 		return err
 	}
 	jobs := ch.inbox.takeBatch()
-	for n, j := range jobs {
-		jobs[n] = job{}
+	for n := range jobs {
+		j := &jobs[n]
 		if j.target.onChannel(ch, j) {
-			j.run()
+			j.run(j)
 		}
+		*j = job{}
 	}
 	ch.expire()
 	return nil

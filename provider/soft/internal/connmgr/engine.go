@@ -11,8 +11,8 @@ import (
 )
 
 // An Engine transfers the data of connections. Any goroutine may call its methods. The
-// engine may hold its own lock when it calls Binding.DataHeard. Therefore nobody may call
-// a method of the engine while holding a lock that DataHeard takes.
+// engine may hold its own lock when it calls DataHearer.DataHeard. Therefore nobody may
+// call a method of the engine while holding a lock that DataHeard takes.
 type Engine interface {
 	// AddChannel is called before an event channel is opened. It returns verbs.ErrClosed if
 	// the device is closed, and a *verbs.ParamError if there are too many channels. A device
@@ -59,11 +59,16 @@ type Binding struct {
 	// Flow is the end-to-end flow control of the connection. It is used only on the wire
 	// path.
 	Flow CreditFlow
+	// Hearer is the connection of the queue pair. It is nil on the local path.
+	Hearer DataHearer
+}
+
+// A DataHearer is told that the peer of a connection has sent data.
+type DataHearer interface {
 	// DataHeard is called when the first data packet of the peer arrives. This packet
 	// proves that the peer has received the REP or the RTU. The engine may call DataHeard
-	// from any goroutine. DataHeard must not call the engine. On the local path, DataHeard
-	// is nil.
-	DataHeard func()
+	// from any goroutine. DataHeard must not call the engine.
+	DataHeard()
 }
 
 // CreditFlow says which sides use end-to-end flow control. A side that does not use it

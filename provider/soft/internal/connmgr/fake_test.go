@@ -271,8 +271,8 @@ func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs
 	require.Equal(t, receiver.Num(), sends.DestQPN)
 	require.Equal(t, sender.Num(), receives.DestQPN)
 	require.Equal(t, sends.SQPSN, receives.RQPSN)
-	if b := to.dev.binding(receiver); b != nil && b.DataHeard != nil {
-		b.DataHeard()
+	if b := to.dev.binding(receiver); b != nil && b.Hearer != nil {
+		b.Hearer.DataHeard()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
 // An inbox is the job queue of a channel. Any goroutine may add jobs. The channel runs
@@ -47,15 +48,20 @@ const (
 type job struct {
 	kind   jobKind
 	target *jobTarget
-	run    func()
+	// run is the function. It finds its arguments in the job. A function literal would be
+	// allocated on the heap if it used variables of its surrounding function.
+	run  func(*job)
+	conn *madConn // connection of the job; nil in a job of a listener
+	mad  wire.MAD // received datagram, in a job of enqueueMAD
 
 	// The fields below are set only for a jobRequest.
 
-	source netip.Addr // source of the request; see access.SourceOf
+	source  netip.Addr       // source of the request; see access.SourceOf
+	request *incomingRequest // new request; nil in the job for a copy of a request
 	// dropped is called if the queue of requests drops this job to make room for another
 	// source. It may be nil. The caller holds the locks of the inbox and of the
 	// multiplexer.
-	dropped func()
+	dropped func(*job)
 }
 
 const (

@@ -20,7 +20,7 @@ func TestInboxPriorities(t *testing.T) {
 	b := inbox{eventfd: fd}
 	defer unixsock.CloseAll([]int{fd})
 	var done []jobKind
-	newJob := func(kind jobKind) job { return job{kind: kind, run: func() { done = append(done, kind) }} }
+	newJob := func(kind jobKind) job { return job{kind: kind, run: func(*job) { done = append(done, kind) }} }
 	taken := 0
 	for range 2 * maxRequests {
 		if b.add(newJob(jobRequest)) {
@@ -35,7 +35,7 @@ func TestInboxPriorities(t *testing.T) {
 	round := func() []jobKind {
 		done = nil
 		for _, j := range b.takeBatch() {
-			j.run()
+			j.run(&j)
 		}
 		return done
 	}

@@ -58,7 +58,7 @@ func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 
 func (a *madAddr) close(ch *channel) {
 	if a.port != nil {
-		a.port.close(ch)
+		a.port.closeNow(ch)
 		a.port = nil
 	}
 }

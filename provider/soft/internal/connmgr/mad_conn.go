@@ -100,7 +100,7 @@ func (c *madConn) register() {
 // attach implements cmConn. It opens no socket, because the queue pair opens its own
 // socket.
 func (c *madConn) attach(qpn uint32) error {
-	c.binding = Binding{Flow: c.id.negotiated.flow, DataHeard: c.dataHeard}
+	c.binding = Binding{Flow: c.id.negotiated.flow, Hearer: c}
 	return c.bound.bind(c.ch.m.Engine, qpn, &c.binding)
 }
 
@@ -215,11 +215,10 @@ func (c *madConn) stopDelivery() {
 }
 
 func (c *madConn) move(to *channel) error {
-	if err := to.watchPort(c.port); err != nil {
+	if err := movePort(c.port, c.ch, to); err != nil {
 		return err
 	}
 	from := c.setChannel(to)
-	from.unwatchPort(c.port)
 	from.timers.Move(&c.retransmit.timer, &to.timers)
 	return nil
 }

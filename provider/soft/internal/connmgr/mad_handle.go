@@ -5,15 +5,21 @@ package connmgr
 import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 )
 
 // enqueueMAD queues a job that calls handleMAD for a datagram. The caller holds the
 // multiplexer's lock. It can not call handleMAD directly, because handleMAD takes the
 // same lock.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
-	kept := *m
 	c.received++
-	c.enqueue(jobMessage, func() { c.handleMAD(&kept) })
+	c.enqueue(job{kind: jobMessage, conn: c, mad: *m, run: func(j *job) { j.conn.handleMAD(&j.mad) }})
+}
+
+// enqueueRequest queues the job of a request that belongs to this connection. The caller
+// holds the multiplexer's lock.
+func (c *madConn) enqueueRequest(run func(*job)) {
+	c.enqueue(job{kind: jobRequest, conn: c, source: access.SourceOf(c.remote), run: run})
 }
 
 // handleMAD handles a datagram after the multiplexer has checked its address and
@@ -135,7 +141,7 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 		return false
 	}
 	if old := c.mux.byQP[queuePair]; old != nil && old != c {
-		old.enqueueRequest(old.remote, old.stale, nil)
+		old.enqueueRequest(runStale)
 	}
 	c.peerGUID, c.peerID, c.peerQPN = guid, id, qpn
 	c.mux.byPeer[peer] = c
@@ -192,12 +198,12 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 	c.deliver(&dreqMsg{})
 }
 
-// dataHeard is called when the first data of the peer has arrived, which proves that the
-// peer is connected (IBTA vol. 1, 12.9.7.2). It may be called from any goroutine.
-func (c *madConn) dataHeard() {
+// DataHeard implements DataHearer. The first data of the peer proves that the peer is
+// connected (IBTA vol. 1, 12.9.7.2).
+func (c *madConn) DataHeard() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
-	c.enqueue(jobInternal, c.peerSentData)
+	c.enqueue(job{kind: jobInternal, conn: c, run: func(j *job) { j.conn.peerSentData() }})
 }
 
 // peerSentData handles the first data of the peer. On the passive side, the data confirms

@@ -33,6 +33,7 @@ type requestSocket struct {
 	counts   *counters.Set
 	packet   [madBufSize]byte // buffer for the request that is sent
 	flow     wire.Flow        // addresses and ports of the request that is sent
+	name     hostport.SockaddrBuf
 }
 
 func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
@@ -79,7 +80,7 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	peer := netip.AddrPortFrom(to, s.peerPort)
 	s.flow.Set(s.local, peer)
 	s.flow.Seal(p, 0) // 0 is the IP identification of the packet; see udp.OpenSender.
-	name := hostport.Sockaddr(to, int(s.peerPort))
+	name := s.name.Set(to, int(s.peerPort))
 	for range sendTries {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
 		if err == nil {
@@ -218,7 +219,7 @@ func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted [
 		return
 	}
 	if c := mux.conns[q.id]; c != nil && c.port == port && c.remote == hostport.WithoutZone(dst.Addr()) {
-		c.enqueue(jobMessage, func() { c.onPortUnreachable(dst, q) })
+		c.enqueue(job{kind: jobMessage, conn: c, run: func(j *job) { j.conn.onPortUnreachable(dst, q) }})
 	}
 }
 

@@ -2,12 +2,6 @@
 
 package connmgr
 
-import (
-	"net/netip"
-
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
-)
-
 // A jobTarget is the part of a madConn or madListener that queues jobs. A job runs on the
 // channel to which the ID belongs at that time.
 type jobTarget struct {
@@ -16,22 +10,17 @@ type jobTarget struct {
 	closed bool     // true after closeTarget(); guarded by the multiplexer's lock
 }
 
-// enqueue queues a job of any kind except jobRequest. The job will run with the channel
-// locked. If there are too many jobs, the job is dropped. The caller holds the
+// enqueue queues a job of the target. The job will run with the channel locked. If there
+// are too many jobs, the job is dropped and enqueue returns false. The caller holds the
 // multiplexer's lock.
-func (t *jobTarget) enqueue(kind jobKind, run func()) {
-	t.ch.inbox.add(job{kind: kind, target: t, run: run})
-}
-
-// enqueueRequest queues a jobRequest for a request from an address; see job.dropped. It
-// returns false if the job is dropped at once. The caller holds the multiplexer's lock.
-func (t *jobTarget) enqueueRequest(from netip.Addr, run, dropped func()) bool {
-	return t.ch.inbox.add(job{kind: jobRequest, target: t, run: run, source: access.SourceOf(from), dropped: dropped})
+func (t *jobTarget) enqueue(j job) bool {
+	j.target = t
+	return t.ch.inbox.add(j)
 }
 
 // onChannel reports whether the job j may run on the locked channel ch. If the ID has
 // moved to another channel, onChannel queues the job on that channel and returns false.
-func (t *jobTarget) onChannel(ch *channel, j job) bool {
+func (t *jobTarget) onChannel(ch *channel, j *job) bool {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()
 	if t.closed {
@@ -40,8 +29,8 @@ func (t *jobTarget) onChannel(ch *channel, j job) bool {
 	if t.ch == ch {
 		return true
 	}
-	if !t.ch.inbox.add(j) && j.dropped != nil {
-		j.dropped()
+	if !t.ch.inbox.add(*j) && j.dropped != nil {
+		j.dropped(j)
 	}
 	return false
 }

@@ -62,19 +62,16 @@ func (l *madListener) move(to *channel) error {
 	}
 	ports := l.addrs.ports()
 	for i, p := range ports {
-		if err := to.watchPort(p); err != nil {
+		if err := movePort(p, l.ch, to); err != nil {
 			for _, done := range ports[:i] {
-				to.unwatchPort(done)
+				_ = movePort(done, to, l.ch)
 			}
 			// The watch for address changes returns to the old channel.
 			_ = l.watch.move(to, l.ch)
 			return err
 		}
 	}
-	from := l.setChannel(to)
-	for _, p := range ports {
-		from.unwatchPort(p)
-	}
+	l.setChannel(to)
 	return nil
 }
 
@@ -126,6 +123,8 @@ type incomingRequest struct {
 	guid    uint64         // node GUID of the peer in a REQ; 0 for a SIDR_REQ
 	qpn     uint32         // queue pair of the peer in a REQ; 0 for a SIDR_REQ
 	service wire.ServiceID // service ID in a SIDR_REQ, which the answer repeats
+
+	listener *madListener // set by receiveRequest
 }
 
 func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
@@ -135,18 +134,26 @@ func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ
 func (l *madListener) receiveRequest(req *incomingRequest) {
 	source := access.SourceOf(req.from)
 	victim, ok := l.halfOpen.room(source, !req.isLookup() && l.mux.sources.full(source), l.mux.clock())
-	dropped := func() {
-		delete(l.waiting, req)
-		l.mux.m.WireCounts.Inc(counters.CMRequestDropped)
-	}
+	req.listener = l
 	l.waiting[req] = struct{}{}
-	if victim == nil && !ok || !l.enqueueRequest(req.from, func() { l.admitRequest(req) }, dropped) {
-		dropped()
+	if victim == nil && !ok || !l.enqueue(job{kind: jobRequest, source: source, request: req, run: runAdmit, dropped: runDrop}) {
+		req.drop()
 	}
 }
 
-// admitRequest makes an ID for a request, unless a copy of the request already has an ID.
-func (l *madListener) admitRequest(req *incomingRequest) {
+func runAdmit(j *job) { j.request.admit() }
+func runDrop(j *job)  { j.request.drop() }
+
+// drop is called when the request was dropped because there is no room for it. The caller
+// holds the multiplexer's lock.
+func (req *incomingRequest) drop() {
+	delete(req.listener.waiting, req)
+	req.listener.mux.m.WireCounts.Inc(counters.CMRequestDropped)
+}
+
+// admit makes an ID for a request, unless a copy of the request already has an ID.
+func (req *incomingRequest) admit() {
+	l := req.listener
 	l.mux.mu.Lock()
 	delete(l.waiting, req)
 	known := l.mux.known(req)

@@ -68,8 +68,8 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 	}
 }
 
-// open opens the UDP port at a local address, and makes the channel watch it. If the port
-// is already open, open adds a reference.
+// open opens the UDP port at a local address, unless the port is already open. It adds
+// one user of the channel ch to the port.
 func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -82,31 +82,23 @@ func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 		p = &madPort{madSocket: socket, mux: mux, local: local, mtu: pathMTU(interfaceMTU(local))}
 		mux.ports[local] = p
 	}
-	p.refs++
-	if err := ch.watchPort(p); err != nil {
-		p.release()
+	if err := ch.usePort(p); err != nil {
+		p.closeUnwatched()
 		return nil, err
 	}
 	return p, nil
 }
 
-// close removes one reference of the channel ch to the port.
-func (p *madPort) close(ch *channel) {
-	p.mux.mu.Lock()
-	defer p.mux.mu.Unlock()
-	ch.unwatchPort(p)
-	p.release()
-}
-
-// release removes a reference to the port. When no reference is left, release closes the
-// port. The caller holds the multiplexer's lock.
-func (p *madPort) release() {
-	if p.refs--; p.refs == 0 {
-		delete(p.mux.ports, p.local)
-		p.madSocket.close()
-		if a := p.requests.Load(); a != nil {
-			a.socket.close()
-		}
+// closeUnwatched closes the port if no channel watches it. The caller holds the
+// multiplexer's lock.
+func (p *madPort) closeUnwatched() {
+	if p.channels > 0 {
+		return
+	}
+	delete(p.mux.ports, p.local)
+	p.madSocket.close()
+	if a := p.requests.Load(); a != nil {
+		a.socket.close()
 	}
 }
 

@@ -103,7 +103,8 @@ type madPort struct {
 	mux   *madMux
 	local netip.Addr
 	mtu   verbs.MTU // path MTU of the interface of the address; see mtuTo
-	refs  int       // references: number of calls of madMux.open without a call of close
+	// number of channels that watch the port
+	channels int
 	// requests handles the socket from which requests are sent. It is nil until
 	// openRequestPort has opened this socket. It is written with the multiplexer's lock held.
 	requests atomic.Pointer[requestPort]
@@ -151,32 +152,6 @@ func interfaceMTU(local netip.Addr) int {
 		}
 	}
 	return 0
-}
-
-// watchPort counts one more ID of the channel that uses the port p. For the first ID, it
-// makes the channel watch p.
-func (ch *channel) watchPort(p *madPort) error {
-	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
-		if err := ch.watch(fd, p); err != nil {
-			return err
-		}
-	}
-	ch.ports[p]++
-	ch.watchRequests(p)
-	return nil
-}
-
-func (ch *channel) unwatchPort(p *madPort) {
-	if ch.ports[p]--; ch.ports[p] > 0 {
-		return
-	}
-	delete(ch.ports, p)
-	if fd := p.fd(); fd >= 0 {
-		ch.epoll.Remove(fd)
-	}
-	if a := p.requests.Load(); a != nil {
-		ch.epoll.Remove(a.socket.fd)
-	}
 }
 
 // OnReady implements epollset.Handler.

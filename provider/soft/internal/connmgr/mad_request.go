@@ -32,7 +32,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 			// The peer has another connection with this queue pair (IBTA vol. 1,
 			// 12.9.8.3.1). That connection ends, so that a later request of the peer can
 			// succeed.
-			old.enqueueRequest(old.remote, old.stale, nil)
+			old.enqueueRequest(runStale)
 			reason = cm.RejectStale
 		}
 	}
@@ -76,7 +76,7 @@ func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) 
 // may be sent to a half-open peer; see maySend.
 func (c *madConn) duplicateREQ() {
 	c.received++
-	c.enqueueRequest(c.remote, c.answerDuplicate, nil)
+	c.enqueueRequest(func(j *job) { j.conn.answerDuplicate() })
 }
 
 // answerDuplicate answers a copy of a request. If this side has already answered the
@@ -96,6 +96,9 @@ func (c *madConn) answerDuplicate() {
 		c.retransmit.sendNow()
 	}
 }
+
+// runStale calls the method stale of the job's connection.
+func runStale(j *job) { j.conn.stale() }
 
 // stale ends a connection because its peer has used the same queue pair in another
 // request. A host that can send from the peer's address can forge such a request.

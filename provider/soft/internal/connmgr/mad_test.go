@@ -301,8 +301,8 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	require.NoError(t, other.Close())
 	require.Empty(t, tc.orphans)
 	require.Empty(t, w.client.m.mux.conns)
-	require.Empty(t, w.client.m.Ports.Addrs(), "the UDP port is free")
 	w.quiet()
+	require.Empty(t, w.client.m.Ports.Addrs(), "the UDP port is free")
 	w.server.End(passive)
 }
 

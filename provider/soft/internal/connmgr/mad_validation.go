@@ -97,7 +97,7 @@ func (c *madConn) addHalfOpen() bool {
 		table.evicting++
 		old := victim.c
 		old.addr = addrEvicting
-		old.enqueue(jobInternal, old.evict)
+		old.enqueue(job{kind: jobInternal, conn: old, run: func(j *job) { j.conn.evict() }})
 		c.mux.m.WireCounts.Inc(counters.CMRequestEvicted)
 	}
 	if !ok {

@@ -63,10 +63,9 @@ func (i *id) move(src, dst *channel) error {
 		return err
 	}
 	if i.madPort != nil {
-		if err := dst.watchPort(i.madPort); err != nil {
+		if err := movePort(i.madPort, src, dst); err != nil {
 			return err
 		}
-		src.unwatchPort(i.madPort)
 	}
 	src.timers.Move(&i.timer, &dst.timers)
 	i.ch.Store(dst)

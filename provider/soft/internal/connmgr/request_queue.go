@@ -20,6 +20,7 @@ type requestQueue struct {
 	turns   list.List
 	busiest busyHeap[*requestSource] // sources with jobs; the source with the most jobs is first
 	total   int                      // number of jobs
+	spare   *requestSource           // memory for the next source without jobs; may be nil
 }
 
 // A requestSource has the jobs of one source; see access.SourceOf.
@@ -38,7 +39,10 @@ func (q *requestQueue) add(j job) bool {
 		return false
 	}
 	if s == nil {
-		s = &requestSource{key: j.source, jobs: []job{j}}
+		if s, q.spare = q.spare, nil; s == nil {
+			s = new(requestSource)
+		}
+		s.key, s.jobs = j.source, append(s.jobs, j)
 		if q.sources == nil {
 			q.sources = make(map[netip.Addr]*requestSource)
 		}
@@ -66,14 +70,13 @@ func (q *requestQueue) displace(s *requestSource) bool {
 	if count+1 >= len(busiest.jobs) {
 		return false
 	}
-	dropped := busiest.jobs[last].dropped
+	if j := &busiest.jobs[last]; j.dropped != nil {
+		j.dropped(j)
+	}
 	busiest.jobs[last] = job{}
 	busiest.jobs = busiest.jobs[:last]
 	heap.Fix(&q.busiest, busiest.index)
 	q.total--
-	if dropped != nil {
-		dropped()
-	}
 	return true
 }
 
@@ -84,13 +87,14 @@ func (q *requestQueue) take(to []job, n int) []job {
 		s := q.turns.Front().Value.(*requestSource)
 		to = append(to, s.jobs[0])
 		q.total--
+		s.jobs[0] = job{}
 		if len(s.jobs) == 1 {
 			heap.Remove(&q.busiest, s.index)
 			q.turns.Remove(s.turn)
 			delete(q.sources, s.key)
+			s.jobs, q.spare = s.jobs[:0], s
 			continue
 		}
-		s.jobs[0] = job{}
 		s.jobs = s.jobs[1:]
 		q.turns.MoveToBack(s.turn)
 		heap.Fix(&q.busiest, s.index)

@@ -26,15 +26,15 @@ type queueFixture struct {
 func (f *queueFixture) add(r queuedRequest) bool {
 	return f.queue.add(job{
 		kind: jobRequest, source: netip.AddrFrom4([4]byte{192, 0, 2, r.source}),
-		run:     func() { f.taken = append(f.taken, r) },
-		dropped: func() { f.dropped = append(f.dropped, r) },
+		run:     func(*job) { f.taken = append(f.taken, r) },
+		dropped: func(*job) { f.dropped = append(f.dropped, r) },
 	})
 }
 
 func (f *queueFixture) take(n int) (taken []queuedRequest) {
 	f.taken = nil
 	for _, j := range f.queue.take(nil, n) {
-		j.run()
+		j.run(&j)
 	}
 	return f.taken
 }

@@ -49,12 +49,7 @@ func newHostParty(t *testing.T) *party {
 // their defaults.
 func openParty(t *testing.T, cfg *Config, allowed ...uint32) *party {
 	t.Helper()
-	before := leak.Snapshot()
-	t.Cleanup(func() {
-		if !t.Failed() {
-			before.Check(t)
-		}
-	})
+	leak.Watch(t)
 	s := &party{dev: newFakeDevice()}
 	s.m = New(completeConfig(cfg, s.dev, allowed))
 	t.Cleanup(func() {

@@ -134,11 +134,22 @@ func UDPSocket(a netip.Addr) (int, error) {
 }
 
 // Sockaddr converts an address and port to a socket address.
-func Sockaddr(a netip.Addr, port int) unix.Sockaddr {
+func Sockaddr(a netip.Addr, port int) unix.Sockaddr { return new(SockaddrBuf).Set(a, port) }
+
+// A SockaddrBuf is memory for a socket address.
+type SockaddrBuf struct {
+	v4 unix.SockaddrInet4
+	v6 unix.SockaddrInet6
+}
+
+// Set stores an address and port. The result is part of s.
+func (s *SockaddrBuf) Set(a netip.Addr, port int) unix.Sockaddr {
 	if a = a.Unmap(); a.Is4() {
-		return &unix.SockaddrInet4{Addr: a.As4(), Port: port}
+		s.v4 = unix.SockaddrInet4{Addr: a.As4(), Port: port}
+		return &s.v4
 	}
-	return &unix.SockaddrInet6{Addr: a.As16(), Port: port, ZoneId: ZoneID(a.Zone())}
+	s.v6 = unix.SockaddrInet6{Addr: a.As16(), Port: port, ZoneId: ZoneID(a.Zone())}
+	return &s.v6
 }
 
 // ZoneID returns the index of the interface with the given name, or 0; see ipv6(7),

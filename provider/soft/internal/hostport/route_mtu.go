@@ -4,6 +4,7 @@ package hostport
 
 import (
 	"net/netip"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +18,9 @@ func RouteMTU(local, dst netip.Addr) int {
 		return 0
 	}
 	defer unix.Close(fd)
-	if unix.Bind(fd, Sockaddr(local, 0)) != nil || unix.Connect(fd, Sockaddr(dst, discardPort)) != nil {
+	names := socketNames.Get().(*[2]SockaddrBuf)
+	defer socketNames.Put(names)
+	if unix.Bind(fd, names[0].Set(local, 0)) != nil || unix.Connect(fd, names[1].Set(dst, discardPort)) != nil {
 		return 0
 	}
 	level, option := unix.IPPROTO_IP, unix.IP_MTU
@@ -30,3 +33,6 @@ func RouteMTU(local, dst netip.Addr) int {
 	}
 	return mtu
 }
+
+// socketNames has memory for the two addresses of RouteMTU, as *[2]SockaddrBuf.
+var socketNames = sync.Pool{New: func() any { return new([2]SockaddrBuf) }}

@@ -92,12 +92,6 @@ func (b *batch) buffer(i int) []byte {
 	return b.buffers[i]
 }
 
-// trim drops all buffers except the first n.
-func (b *batch) trim(n int) {
-	clear(b.buffers[min(n, len(b.buffers)):])
-	clear(b.iovecs[min(n, len(b.iovecs)):])
-}
-
 // prepareReceive makes the next call of receive() read datagram i into buffer i.
 func (b *batch) prepareReceive(i int) {
 	h := &b.msgs[i].header

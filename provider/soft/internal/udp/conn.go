@@ -5,6 +5,7 @@ package udp
 import (
 	"math"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -51,12 +52,9 @@ type Config struct {
 type Conn struct {
 	cfg           Config
 	sockets       []*localSocket
+	routes        int  // number of open routes
 	overflowCount int  // number of overflow sockets of all local sockets
 	foundNothing  bool // true if the last Poll has found no packets
-	// Memory of the socket that was closed last. The next socket uses this memory. If there
-	// is no such memory, spareSender.batch and spareReceiver.batch are nil.
-	spareSender   sender
-	spareReceiver receiver
 	drain         drainProgress
 }
 
@@ -64,8 +62,8 @@ type Conn struct {
 // packets are sent along it.
 func NewConn(cfg *Config) *Conn { return &Conn{cfg: *cfg} }
 
-// InUse reports whether the Conn has sockets, so that its owner has to call Poll.
-func (c *Conn) InUse() bool { return len(c.sockets) > 0 }
+// InUse reports whether the Conn has open routes, so that its owner has to call Poll.
+func (c *Conn) InUse() bool { return c.routes > 0 }
 
 // OverflowSockets returns the number of overflow sockets. The Watcher reports when an
 // overflow socket is readable. PollOverflow reads the overflow sockets.
@@ -118,6 +116,7 @@ func (c *Conn) Open(to *Route) error {
 		return err
 	}
 	u.users++
+	c.routes++
 	if to.WantHeader {
 		u.recv.receiveHeaders()
 		u.direct.receiveHeaders()
@@ -186,8 +185,10 @@ func (u *localSocket) join() (err error) {
 	if err != nil {
 		return err
 	}
+	counts := u.conn.cfg.Counts
 	u.fd = fds[0]
-	u.makeBuffers()
+	u.send = newSender(u.fd, sendBatch, packetBufSize, counts)
+	u.recv = newReceiver(u.fd, u.port.local, receiveBatch, packetBufSize, counts)
 	u.recv.mayMerge(u.owns)
 	u.direct = directSocket{first: u, wait: firstDirectWait}
 	if err := u.conn.cfg.Watcher.Watch(u.fd, 0, u); err != nil {
@@ -197,59 +198,45 @@ func (u *localSocket) join() (err error) {
 	return nil
 }
 
-// makeBuffers makes the sender and the receiver. It uses spare memory if the Conn has
-// any.
-func (u *localSocket) makeBuffers() {
-	c := u.conn
-	if c.spareSender.batch == nil {
-		u.send = newSender(u.fd, sendBatch, packetBufSize, c.cfg.Counts)
-		u.recv = newReceiver(u.fd, u.port.local, receiveBatch, packetBufSize, c.cfg.Counts)
-		return
-	}
-	u.send = c.spareSender.reopened(u.fd, c.cfg.Counts)
-	u.recv = c.spareReceiver.reopened(u.fd, u.port.local, c.cfg.Counts)
-	c.spareSender, c.spareReceiver = sender{}, receiver{}
-}
-
-// maxSpareBuffers is the number of packet buffers for each direction that a closed
-// socket keeps as spare memory. They take 33 KB for each direction. Arbitrary.
-const maxSpareBuffers = 8
-
-// spareBuffers keeps the memory of a closed socket for the next one. It does not keep the
-// memory of a socket that has received IP headers.
-func (u *localSocket) spareBuffers() {
-	if u.recv.receivesHeaders {
-		return
-	}
-	u.send.batch.trim(maxSpareBuffers)
-	u.recv.batch.trim(maxSpareBuffers)
-	u.conn.spareSender, u.conn.spareReceiver = u.send, u.recv
-	u.conn.spareReceiver.merged = nil
-}
-
 // owns reports whether the packets of a queue pair arrive at this shard.
 func (u *localSocket) owns(qpn uint32) bool {
 	return qpn%u.port.ports.slots == u.conn.cfg.Slot
 }
 
-// Close undoes Open. It closes a socket that no open route uses.
+// Close undoes Open. If no open route uses the socket any more, Close calls
+// Watcher.Unused. The socket stays open for the next route, until CloseUnused. But a
+// socket that reports IP headers is closed at once, because receiving headers takes time.
 func (c *Conn) Close(to *Route) {
 	u := to.socket
 	u.releaseDest(to.dest)
+	c.routes--
 	if u.users--; u.users > 0 {
 		return
 	}
 	u.direct.close()
-	u.overflow.close()
-	c.cfg.Watcher.Unwatch(u.fd)
-	for i, other := range c.sockets {
-		if other == u {
-			c.sockets = append(c.sockets[:i], c.sockets[i+1:]...)
-			break
+	if u.recv.receivesHeaders {
+		c.closeUnused(u)
+		return
+	}
+	c.cfg.Watcher.Unused()
+}
+
+// CloseUnused closes the sockets that no open route uses. The owner calls it before it
+// stops using the Conn, and some time after each call of Watcher.Unused.
+func (c *Conn) CloseUnused() {
+	for _, u := range slices.Clone(c.sockets) {
+		if u.users == 0 {
+			c.closeUnused(u)
 		}
 	}
+}
+
+// closeUnused closes a socket that no open route uses.
+func (c *Conn) closeUnused(u *localSocket) {
+	u.overflow.close()
+	c.cfg.Watcher.Unwatch(u.fd)
+	c.sockets = slices.DeleteFunc(c.sockets, func(other *localSocket) bool { return other == u })
 	u.port.release()
-	u.spareBuffers()
 }
 
 // Buffer returns memory for the next packet along a route. The parameter size is the

@@ -9,14 +9,14 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// When a Conn closes a socket, it keeps the memory of the socket for its next socket.
-func TestSpareMemory(t *testing.T) {
+// When the last route of a socket is closed, the socket stays open for the next route
+// until CloseUnused.
+func TestUnusedSocket(t *testing.T) {
 	c := newConnRig(t)
+	first, fd := c.u, c.u.fd
 	for n := range 3 {
-		sent, received := c.u.send.batch, c.u.recv.batch
 		for range sendBatch {
 			p := wire.Build(c.conn.Buffer(&c.route, wire.MaxPacket), wire.SendOnly, 8)
 			// The number belongs to a queue pair of this shard, whose slot is 0.
@@ -27,16 +27,33 @@ func TestSpareMemory(t *testing.T) {
 		c.conn.Flush()
 		c.drive()
 		require.Equal(t, (n+1)*sendBatch, c.got[0x124])
-		require.EqualValues(t, (n+1)*sendBatch, c.counted(counters.SentPkts))
-		require.NotNil(t, sent.buffers[sendBatch-1])
 
+		c.conn.CloseUnused()
+		require.Equal(t, n, c.unused, "a socket with a route is in use")
 		c.conn.Close(&c.route)
 		require.False(t, c.conn.InUse())
-		require.Nil(t, sent.buffers[maxSpareBuffers], "most buffers are freed")
-		require.Nil(t, received.buffers[maxSpareBuffers])
+		require.Equal(t, n+1, c.unused)
+		require.Len(t, c.ports.Addrs(), 1)
 		c.open()
-		require.Same(t, sent, c.u.send.batch)
-		require.Same(t, received, c.u.recv.batch)
-		require.Nil(t, c.conn.spareSender.batch, "the memory has one user")
+		require.Same(t, first, c.u)
+		require.Equal(t, fd, c.u.fd)
 	}
+	c.conn.Close(&c.route)
+	c.conn.CloseUnused()
+	require.Empty(t, c.ports.Addrs(), "the UDP port is free")
+	c.open()
+	require.NotSame(t, first, c.u)
+}
+
+// A socket that reports IP headers does not stay open without routes.
+func TestUnusedSocketWithHeaders(t *testing.T) {
+	c := newConnRig(t)
+	route := Route{Local: c.route.Local, Remote: c.route.Local, WantHeader: true}
+	require.NoError(t, c.conn.Open(&route))
+	c.conn.Close(&route)
+	require.Len(t, c.ports.Addrs(), 1)
+	c.conn.Close(&c.route)
+	require.Empty(t, c.ports.Addrs())
+	require.Zero(t, c.unused)
+	c.open()
 }

@@ -154,17 +154,27 @@ func (d *directSocket) end() {
 		read += r.packets
 	}
 	r.deliverLate(u.port.closeDirect(), r.peer, u.conn.cfg.Sink)
-	r.fd, r.peer, r.times, r.sameSource = u.fd, netip.AddrPort{}, d.times, 0
-	if r.merging.state == mergeOn && r.merging.stop(true) {
-		r.changeMerging()
-	}
+	d.readFirst()
 	d.wait = min(2*d.wait, maxDirectWait)
-	d.state = directOff
 }
 
-// close closes the direct socket, if there is one.
+// close is called when no open route uses the localSocket. It closes the direct socket,
+// if there is one, and drops the packets that wait in the direct socket.
 func (d *directSocket) close() {
 	if d.state != directOff {
 		d.first.port.closeDirect()
+		d.readFirst()
 	}
+	d.wait = firstDirectWait
+}
+
+// readFirst makes the receiver read the first socket after the direct socket was closed.
+// It sets the state directOff.
+func (d *directSocket) readFirst() {
+	r := &d.first.recv
+	r.fd, r.peer, r.times, r.sameSource = d.first.fd, netip.AddrPort{}, d.times, 0
+	if r.merging.state == mergeOn && r.merging.stop(true) {
+		r.changeMerging()
+	}
+	d.state = directOff
 }

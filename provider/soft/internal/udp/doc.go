@@ -35,10 +35,10 @@ package udp
 //	merge.go         whether the kernel merges received packets
 //	receive.go       receiving and checking packets
 //	steer.go         program that selects the socket of a shard
+//	direct_late.go   what waits in a direct socket when another shard begins
 //	port.go          Ports: the sockets of the local addresses
 //	gsi.go           socket for connection management
 //	direct.go        a socket that receives from one source
-//	direct_late.go   what waits in a direct socket when another shard begins
 //	conn.go          Conn: the packets of one shard
 //	overflow.go      further sockets for a shard whose socket drops packets
 //	drain.go         receiving what has arrived, before timers fire

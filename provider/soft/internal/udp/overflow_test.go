@@ -184,6 +184,7 @@ func TestOverflowSocketsAreTakenOver(t *testing.T) {
 	require.NoError(t, err)
 	defer port.release()
 	f.conn.Close(&f.route)
+	f.conn.CloseUnused()
 	require.Zero(t, f.conn.OverflowSockets())
 	f.open()
 	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1)

@@ -22,7 +22,8 @@ type testOwner struct {
 	epfd     int
 	handlers map[int]epollset.Handler
 	got      map[uint32]int // received packets by queue pair number
-	signals  int
+	signals  int            // number of calls of Signal
+	unused   int            // number of calls of Unused
 }
 
 func newTestOwner(t *testing.T) *testOwner {
@@ -57,6 +58,7 @@ func (o *testOwner) Unwatch(fd int) {
 }
 
 func (o *testOwner) Signal() { o.signals++ }
+func (o *testOwner) Unused() { o.unused++ }
 
 func (o *testOwner) handleReady() {
 	var ready [128]unix.EpollEvent

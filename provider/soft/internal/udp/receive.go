@@ -55,22 +55,14 @@ type receiver struct {
 // dropped.
 func newReceiver(fd int, local netip.AddrPort, batchSize, size int, counts *counters.Set) receiver {
 	start := time.Now()
-	memory := receiver{batch: newBatch(batchSize, size), clock: func() time.Duration { return time.Since(start) }}
+	r := receiver{
+		fd: fd, local: local, batch: newBatch(batchSize, size), counts: counts, from: &source{},
+		clock: func() time.Duration { return time.Since(start) },
+	}
 	for i := range batchSize {
-		memory.batch.prepareReceive(i)
+		r.batch.prepareReceive(i)
 	}
-	return memory.reopened(fd, local, counts)
-}
-
-// reopened returns a receiver for the socket fd on the address local. The result uses
-// the memory of r, so r must not be used any more. The field receivesHeaders of r must be
-// false.
-func (r *receiver) reopened(fd int, local netip.AddrPort, counts *counters.Set) receiver {
-	clear(r.sources.known)
-	return receiver{
-		fd: fd, local: local, batch: r.batch, counts: counts, from: &source{},
-		sources: sources{known: r.sources.known}, clock: r.clock,
-	}
+	return r
 }
 
 // mayMerge allows the kernel to merge packets for this receiver. The parameter owns is

@@ -42,21 +42,9 @@ const (
 // newSender returns a sender for the shared socket fd. The parameter size is the largest
 // length of a packet in bytes.
 func newSender(fd, packets, size int, counts *counters.Set) sender {
-	memory := sender{
-		batch: newBatch(packets, size), packets: make([]wire.Packet, packets),
-		dests: make([]*destination, packets), peerSockets: make([]uint16, packets),
-	}
-	return memory.reopened(fd, counts)
-}
-
-// reopened returns a sender for the shared socket fd, with the memory of s. The sender s
-// must not be used any more.
-func (s *sender) reopened(fd int, counts *counters.Set) sender {
-	clear(s.packets)
-	clear(s.dests)
 	return sender{
-		shared: connectedSocket{fd: fd}, batch: s.batch,
-		packets: s.packets, dests: s.dests, peerSockets: s.peerSockets,
+		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size), packets: make([]wire.Packet, packets),
+		dests: make([]*destination, packets), peerSockets: make([]uint16, packets),
 		segmentation: canSegment(fd), mayConnect: true, counts: counts,
 	}
 }

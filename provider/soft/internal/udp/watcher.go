@@ -16,4 +16,6 @@ type Watcher interface {
 	Unwatch(fd int)
 	// Signal makes the owner call Poll before it sleeps.
 	Signal()
+	// Unused makes the owner call CloseUnused after some time.
+	Unused()
 }
