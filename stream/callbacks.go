@@ -1,10 +1,6 @@
 package stream
 
-import (
-	"net"
-
-	"github.com/rdmaloop/rdmaloop/reactor"
-)
+import "github.com/rdmaloop/rdmaloop/reactor"
 
 // callbacks is the Handler of the connections of a Network. The context of a Stream is
 // its Conn.
@@ -28,8 +24,8 @@ func (h callbacks) OnRequest(r *Request) {
 // OnAcceptError makes room for another connection.
 func (h callbacks) OnAcceptError(*Request, error) { h.listener.waiting.Add(-1) }
 
-// OnListenError closes the listener, so that Accept returns an error.
-func (h callbacks) OnListenError(*reactor.Listener, error) { _ = h.listener.Close() }
+// OnListenError makes Accept return the error.
+func (h callbacks) OnListenError(_ *reactor.Listener, err error) { h.listener.fail(err) }
 
 // OnOpen passes the connection to Dial or Accept.
 func (h callbacks) OnOpen(s *Stream) {
@@ -44,16 +40,12 @@ func (h callbacks) OnOpen(s *Stream) {
 	}
 	h.listener.accepted <- c // OnRequest has made sure that the channel has room.
 	if isClosed(h.listener.closed) {
-		go h.listener.closeAccepted()
+		c.network.inBackground(h.listener.closeAccepted)
 	}
 }
 
 // OnDialError ends the wait of Dial.
-func (callbacks) OnDialError(o *DialOptions, err error) {
-	c := o.Context.(*Conn)
-	c.endError = err
-	c.loop.Wake(c.opened)
-}
+func (callbacks) OnDialError(o *DialOptions, err error) { o.Context.(*Conn).dialFailed(err) }
 
 // OnData ends the wait of a Read.
 func (callbacks) OnData(s *Stream) { connOf(s).wakeReader() }
@@ -66,11 +58,6 @@ func (callbacks) OnWritable(s *Stream) { connOf(s).wakeWriter() }
 
 // OnClose ends all waits.
 func (callbacks) OnClose(s *Stream, err error) { connOf(s).end(err) }
-
-var (
-	_ net.Listener = (*Listener)(nil)
-	_ net.Conn     = (*Conn)(nil)
-)
 
 // connOf returns the Conn of a stream of a Network.
 func connOf(s *Stream) *Conn { return s.context.(*Conn) }

@@ -23,11 +23,10 @@ func (connHandler) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 // OnClose ends the stream.
 func (connHandler) OnClose(c *reactor.Conn, err error) {
 	s := streamOf(c)
-	s.writing = outClosed
+	s.enterOver()
 	s.handler.OnClose(s, s.closeResult(err))
-	if !s.keepMemory {
-		s.release()
-	}
+	s.in.Clear()
+	s.release()
 }
 
 // OnStop closes the stream when the engine stops, so that the peer gets the end of the

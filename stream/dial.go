@@ -12,12 +12,13 @@ import (
 // callbacks. A nil o means the defaults. If Dial returns nil, OnOpen or OnDialError
 // follows. Any goroutine may call Dial. For Config.MaxInFlight of the engine see Listen.
 //
-// The errors are those of reactor.Engine.Dial.
+// The errors are those of reactor.Engine.Dial, and a *verbs.ParamError for an option of
+// this package that is out of range.
 func Dial(e *reactor.Engine, addr netip.AddrPort, h Handler, o *DialOptions) error {
 	if o == nil {
 		o = &DialOptions{}
 	}
-	buffers, err := o.Buffers.withDefaults()
+	buffers, err := o.Buffers.withDefaults(defaultBuffer)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"errors"
+
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream/internal/rsocket"
 )
@@ -10,15 +12,29 @@ import (
 type outState uint8
 
 const (
-	outOpen    outState = iota
-	outEnding           // the message Shutdown waits for a place in the send queue
-	outEnded            // the message Shutdown was sent
-	outClosing          // the message Disconnect waits for a place in the send queue
-	outClosed           // the connection is closing
+	// outOpen: this side may write. A stream begins in this state.
+	outOpen outState = iota
+	// outEnding: CloseWrite was called, and the message Shutdown waits for a place in the
+	// send queue.
+	outEnding
+	// outEnded: the message Shutdown was sent. This side still sends credit messages.
+	outEnded
+	// outClosing: Close was called, and the message Disconnect waits for a place in the
+	// send queue. This side sends no other message any more.
+	outClosing
+	// outClosed: the reactor.Conn is closing or has ended, after this side has ended its
+	// direction. This side sends no message any more.
+	outClosed
+	// outAborted: the reactor.Conn is closing or has ended, and this side has not ended its
+	// direction. This side sends no message any more.
+	outAborted
 )
 
 // over reports whether this side sends no more messages, except Disconnect.
 func (o outState) over() bool { return o >= outClosing }
+
+// connOver reports whether the reactor.Conn is closing or has ended.
+func (o outState) connOver() bool { return o >= outClosed }
 
 // CloseWrite ends the writing direction. The peer gets all bytes that were written, and
 // then OnEnd or its equivalent. This side can still read. The error of a second call, and
@@ -56,14 +72,17 @@ func (s *Stream) Close() error {
 // OnClose of this side gets the cause, or reactor.ErrAborted if the cause is nil. OnClose
 // of the peer gets a *ResetError. If the stream has ended, the error matches ErrClosed.
 func (s *Stream) Abort(cause error) error {
+	if cause == nil {
+		cause = reactor.ErrAborted
+	}
+	if err := s.conn.Abort(cause); err != nil {
+		return err
+	}
 	if s.cause == nil {
 		s.cause = cause
 	}
-	if s.cause == nil {
-		s.cause = reactor.ErrAborted
-	}
-	s.writing = outClosed
-	return s.conn.Abort(s.cause)
+	s.enterOver()
+	return nil
 }
 
 // sendEnd sends the message Shutdown or Disconnect if it waits and the send queue has a
@@ -89,16 +108,25 @@ func (s *Stream) sendEnd() {
 // closed the stream, its queue pair confirms nothing any more, so closeConn does not
 // wait.
 func (s *Stream) closeConn() {
-	before := s.writing
-	s.writing = outClosed
-	if s.reading != inClosed {
-		_ = s.conn.Close() // Close fails if the connection is closing already.
-		return
-	}
-	if before < outEnding {
+	if s.reading == inClosed && s.writing < outEnding {
 		s.cause = ErrPeerClosed
 	}
-	_ = s.conn.Abort(s.cause)
+	s.enterOver()
+	if s.reading == inClosed {
+		_ = s.conn.Abort(s.cause) // Abort and Close fail if the connection is closing already.
+	} else {
+		_ = s.conn.Close()
+	}
+}
+
+// enterOver sets the state outClosed or outAborted.
+func (s *Stream) enterOver() {
+	switch {
+	case s.writing == outOpen, s.writing == outEnding:
+		s.writing = outAborted
+	default:
+		s.writing = max(s.writing, outClosed)
+	}
 }
 
 // peerEnded handles the message Shutdown or Disconnect of the peer.
@@ -108,7 +136,7 @@ func (s *Stream) peerEnded(state inState) {
 	if first {
 		s.handler.OnEnd(s)
 	}
-	if s.reading == inClosed && s.writing < outClosed || s.writing == outEnded {
+	if s.reading == inClosed && !s.writing.connOver() || s.writing == outEnded {
 		s.closeConn() // Both directions have ended.
 	}
 }
@@ -133,10 +161,16 @@ func (s *Stream) closeResult(err error) error {
 	switch {
 	case s.cause != nil:
 		return s.cause
-	case err == nil, s.reading == inClosed:
-		return nil
-	case s.reading == inEnded && s.writing >= outEnded:
+	case err == nil:
+		return nil // The peer has confirmed everything.
+	case s.reading == inCrossed && s.sent.unconfirmed() > 0:
+		return ErrPeerClosed
+	case s.reading >= inClosed:
 		return nil // Both directions had ended.
+	case s.reading == inEnded && s.writing == outClosed && (s.sent.unconfirmed() == 0 || errors.Is(err, reactor.ErrPeerClosed)):
+		// Both directions had ended. A peer that has received the end may disconnect before
+		// its last acknowledgement arrives.
+		return nil
 	}
 	return &ResetError{err}
 }

@@ -198,3 +198,53 @@ func TestUnreadBytesInOnClose(t *testing.T) {
 		require.Equal(t, "unread", unread)
 	})
 }
+
+// TestResetAfterEnd checks that a side whose peer has ended its writing direction, and
+// has then reset the stream, gets an error.
+func TestResetAfterEnd(t *testing.T) {
+	onPaths(t, func(t *testing.T, p path) {
+		e, client, server := connectRecorded(t, p)
+		require.NoError(t, e.dialed.CloseWrite())
+		e.drive(t, func() bool { return server.ends == 1 })
+		write(t, e.accepted, "a part of the answer")
+		require.NoError(t, e.dialed.Abort(nil))
+		e.drive(t, func() bool { return client.closes == 1 && server.closes == 1 })
+		var reset *stream.ResetError
+		require.ErrorAs(t, server.err, &reset)
+	})
+}
+
+// TestAbortTwice checks that a second Abort does not replace the reason of the first.
+func TestAbortTwice(t *testing.T) {
+	e, client, _ := connectRecorded(t, path{})
+	first := errors.New("the first reason")
+	require.NoError(t, e.dialed.Abort(first))
+	require.ErrorIs(t, e.dialed.Abort(errors.New("the second reason")), stream.ErrClosed)
+	e.drive(t, func() bool { return client.closes == 1 })
+	require.Equal(t, first, client.err)
+
+	e, client, _ = connectRecorded(t, path{})
+	require.NoError(t, e.dialed.Conn().Abort(first))
+	require.ErrorIs(t, e.dialed.Abort(errors.New("the second reason")), stream.ErrClosed)
+	e.drive(t, func() bool { return client.closes == 1 })
+	var reset *stream.ResetError
+	require.ErrorAs(t, client.err, &reset)
+	require.ErrorIs(t, client.err, first)
+}
+
+// TestUnreadBytes checks that bytes that were not read are gone after OnClose.
+func TestUnreadBytes(t *testing.T) {
+	closes := 0
+	server := &hooks{data: func(*stream.Stream) {}, end: func(*stream.Stream) {}, close: func(s *stream.Stream, _ error) {
+		require.Equal(t, "unread", string(s.Bytes()))
+		closes++
+	}}
+	e := connect(t, path{}, &hooks{}, server, stream.Buffers{})
+	write(t, e.dialed, "unread")
+	require.NoError(t, e.dialed.Close())
+	e.drive(t, func() bool { return closes == 1 })
+	require.Zero(t, e.accepted.Len())
+	require.Empty(t, e.accepted.Bytes())
+	require.Zero(t, e.accepted.Read(make([]byte, 10)))
+	require.Zero(t, e.accepted.Discard(10))
+}

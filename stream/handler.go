@@ -18,7 +18,8 @@ type Handler interface {
 	OnListenError(ln *reactor.Listener, err error)
 	// OnDialError is called when a Dial that returned nil did not lead to a stream. The
 	// parameter o is the pointer passed to Dial. The error is a *reactor.DialError. It
-	// matches ErrVersion if the peer does not speak the protocol.
+	// matches ErrVersion if the reply of the peer names another protocol or version, and
+	// ErrProtocol if the reply is too short.
 	OnDialError(o *DialOptions, err error)
 
 	// OnOpen is the first callback for s.
@@ -36,10 +37,10 @@ type Handler interface {
 	OnEnd(s *Stream)
 	// OnClose is the last callback for s. Bytes that were not read are lost when it
 	// returns. The parameter err is nil if this side has closed the stream and the peer
-	// has received everything, or if both sides have ended their writing directions.
-	// Otherwise it is or matches:
+	// has received everything. It is also nil if this side has ended its writing direction
+	// and the peer has then ended its own or closed the stream. Otherwise it is or matches:
 	//
-	//   - ErrPeerClosed: the peer has closed the stream.
+	//   - ErrPeerClosed: the peer has closed the stream, and may not have read all bytes.
 	//   - ErrProtocol: the peer has violated the protocol.
 	//   - *ResetError: the connection has failed.
 	//   - the parameter of Abort.

@@ -20,12 +20,13 @@ const (
 // goroutine may call Listen. The engine's Config.MaxInFlight must be at least 16. A peer
 // may send Config.MaxInFlight-8 data messages before this side has read one.
 //
-// The errors are those of reactor.Engine.Listen.
+// The errors are those of reactor.Engine.Listen, and a *verbs.ParamError for Buffers that
+// are out of range.
 func Listen(e *reactor.Engine, addr netip.AddrPort, h Handler, o *ListenOptions) (*reactor.Listener, error) {
 	if o == nil {
 		o = &ListenOptions{}
 	}
-	buffers, err := o.Buffers.withDefaults()
+	buffers, err := o.Buffers.withDefaults(defaultBuffer)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,6 @@ type Request struct {
 	acceptor *acceptor
 	peer     rsocket.Hello
 	private  []byte
-	stream   *Stream // set by Accept
 }
 
 // AcceptOptions are the options of Accept.
@@ -72,9 +72,9 @@ func (a *acceptor) OnConnectRequest(req *reactor.ConnRequest) {
 
 // OnAcceptError passes the error to the Handler, and releases the memory of the stream.
 func (a *acceptor) OnAcceptError(req *reactor.ConnRequest, err error) {
-	r := req.Context().(*Request)
-	r.stream.release()
-	a.handler.OnAcceptError(r, err)
+	s := req.Context().(*Stream)
+	s.release()
+	a.handler.OnAcceptError(s.request, err)
 }
 
 // OnListenError passes the error to the Handler.
@@ -83,6 +83,7 @@ func (a *acceptor) OnListenError(ln *reactor.Listener, err error) { a.handler.On
 // OnOpen opens the stream of an accepted request.
 func (a *acceptor) OnOpen(c *reactor.Conn) {
 	s := c.Context().(*Stream)
+	s.request = nil
 	s.open()
 	a.handler.OnOpen(s)
 }
@@ -95,7 +96,8 @@ func (a *acceptor) OnDialError(*reactor.DialOptions, error) {}
 func (r *Request) PrivateData() []byte { return r.private }
 
 // Accept accepts the request. OnOpen or OnAcceptError follows. A nil o means the
-// defaults. The errors are those of reactor.ConnRequest.Accept.
+// defaults. The errors are those of reactor.ConnRequest.Accept, and a *verbs.ParamError
+// if the private data is too long.
 func (r *Request) Accept(o *AcceptOptions) error {
 	if o == nil {
 		o = &AcceptOptions{}
@@ -104,10 +106,9 @@ func (r *Request) Accept(o *AcceptOptions) error {
 		return err
 	}
 	s := newStream(r.acceptor.handler, r.acceptor.buffers, o.Context)
-	s.peer, s.private = r.peer, r.private
-	r.stream = s
+	s.peer, s.private, s.request = r.peer, r.private, r
 	return r.ConnRequest.Accept(&reactor.AcceptParams{
-		PrivateDataFor: s.privateData(o.PrivateData), Context: r,
+		PrivateDataFor: s.privateData(o.PrivateData), Context: s,
 		ResponderResources: -1, InitiatorDepth: -1, // The protocol has no READs.
 	})
 }

@@ -14,11 +14,27 @@ import (
 type Listener struct {
 	network  *Network
 	ln       *reactor.Listener
-	accepted chan *Conn   // open connections that wait for Accept
-	waiting  atomic.Int64 // number of connections that open, or wait for Accept
-	closed   chan struct{}
-	once     sync.Once
+	accepted chan *Conn    // open connections that wait for Accept
+	waiting  atomic.Int64  // number of connections that are being opened, or wait for Accept
+	closed   chan struct{} // closed when the state is no longer listenerOpen
+
+	mu    sync.Mutex
+	state listenerState
+	err   error // why Accept fails; set when closed is closed
 }
+
+// A listenerState says whether a Listener accepts connections.
+type listenerState uint8
+
+const (
+	// listenerOpen: Accept waits for connections.
+	listenerOpen listenerState = iota
+	// listenerFailed: the reactor.Listener was closed by its device, or because the loop
+	// has ended. Accept returns the reason. Close was not called.
+	listenerFailed
+	// listenerClosed: Close was called.
+	listenerClosed
+)
 
 // Listen makes a Listener at an address, such as ":7471" or "192.0.2.1:7471". For the
 // network see DialContext. The error is a *net.OpError.
@@ -29,7 +45,10 @@ func (n *Network) Listen(network, address string) (net.Listener, error) {
 	}
 	ln := &Listener{network: n, accepted: make(chan *Conn, n.cfg.Backlog), closed: make(chan struct{})}
 	o := &ListenOptions{Buffers: n.cfg.Buffers, V6Only: network == "tcp6"}
-	if ln.ln, err = Listen(n.loop.Reactor().Engine(), addrs[0], callbacks{listener: ln}, o); err != nil {
+	n.loop.Lock() // No callback runs until ln is complete.
+	ln.ln, err = Listen(n.loop.Reactor().Engine(), addrs[0], callbacks{listener: ln}, o)
+	n.loop.Unlock()
+	if err != nil {
 		return nil, opError("listen", nil, Addr{addrs[0]}, err)
 	}
 	n.mu.Lock()
@@ -42,33 +61,63 @@ func (n *Network) Listen(network, address string) (net.Listener, error) {
 	return ln, nil
 }
 
-// Accept waits for the next connection. After Close the error matches net.ErrClosed.
+// Accept waits for the next connection. After Close the error matches net.ErrClosed. If
+// the device of the listener has failed, the error is the reason.
 func (ln *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-ln.accepted:
 		ln.waiting.Add(-1)
 		return c, nil
 	case <-ln.closed:
-		return nil, opError("accept", nil, ln.Addr(), net.ErrClosed)
+		ln.mu.Lock()
+		defer ln.mu.Unlock()
+		return nil, opError("accept", nil, ln.Addr(), ln.err)
 	}
 }
 
 // Addr returns the address of the listener, an Addr.
 func (ln *Listener) Addr() net.Addr { return Addr{ln.ln.Addr()} }
 
-// Close stops listening, and closes the connections that wait for Accept. The error of a
-// second call matches net.ErrClosed.
-func (ln *Listener) Close() error {
-	err := opError("close", nil, ln.Addr(), net.ErrClosed)
-	ln.once.Do(func() {
-		err = ln.ln.Close()
-		close(ln.closed)
-		ln.network.mu.Lock()
-		delete(ln.network.listeners, ln)
-		ln.network.mu.Unlock()
-		ln.closeAccepted()
-	})
+// Close stops listening, and closes the connections that wait for Accept. The error is a
+// *net.OpError. The error of a second call matches net.ErrClosed.
+func (ln *Listener) Close() (err error) {
+	switch ln.leaveOpen(listenerClosed, net.ErrClosed) {
+	case listenerClosed:
+		return opError("close", nil, ln.Addr(), net.ErrClosed)
+	case listenerOpen:
+		if err = ln.ln.Close(); err != nil {
+			err = opError("close", nil, ln.Addr(), err)
+		}
+	}
+	ln.closeAccepted()
 	return err
+}
+
+// fail is called when the reactor.Listener was closed because of an error. The caller
+// owns the loop.
+func (ln *Listener) fail(err error) {
+	if ln.leaveOpen(listenerFailed, err) == listenerOpen {
+		ln.network.inBackground(ln.closeAccepted)
+	}
+}
+
+// leaveOpen enters a later state, and returns the state before. The parameter err is the
+// error for Accept.
+func (ln *Listener) leaveOpen(to listenerState, err error) (before listenerState) {
+	ln.mu.Lock()
+	before = ln.state
+	ln.state = max(ln.state, to)
+	if before < to {
+		ln.err = err
+	}
+	if before == listenerOpen {
+		close(ln.closed)
+	}
+	ln.mu.Unlock()
+	ln.network.mu.Lock()
+	delete(ln.network.listeners, ln)
+	ln.network.mu.Unlock()
+	return before
 }
 
 // closeAccepted closes the connections that wait for Accept.
@@ -82,3 +131,5 @@ func (ln *Listener) closeAccepted() {
 		}
 	}
 }
+
+var _ net.Listener = (*Listener)(nil)

@@ -1,17 +1,12 @@
 package stream
 
 import (
-	"context"
-	"net"
-	"net/netip"
 	"sync"
-	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream/internal/turns"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A Network opens streams as a net.Conn, and listens for them. It has one loop, and the
@@ -22,44 +17,15 @@ import (
 type Network struct {
 	loop   *turns.Loop
 	cfg    NetworkConfig
-	closed chan struct{} // closed by Close
+	closed chan struct{} // closed when Close begins
+	done   chan struct{} // closed when Close has finished
 
-	mu        sync.Mutex
-	listeners map[*Listener]struct{}
-	conns     map[*Conn]struct{} // connections for which OnClose was not called
-	open      sync.WaitGroup     // counts the elements of conns
+	mu         sync.Mutex
+	listeners  map[*Listener]struct{} // listeners that accept connections
+	conns      map[*Conn]struct{}     // connections for which OnClose was not called
+	open       sync.WaitGroup         // counts the elements of conns
+	background sync.WaitGroup         // counts the goroutines of inBackground
 }
-
-// A NetworkConfig configures a Network. The zero value means the defaults.
-type NetworkConfig struct {
-	// Buffers are the sizes of the buffers of each connection. Zero means 512 KiB.
-	Buffers Buffers
-	// SpinBudget is how long a Read or Write that must wait polls the loop before it sleeps.
-	// Polling makes round trips much shorter, but it uses a processor. A goroutine does not
-	// poll while other goroutines sleep in a Read or Write. After polls without success it
-	// polls for a shorter time. Zero means 200 µs. Negative means no polling.
-	SpinBudget time.Duration
-	// LocalAddr is the address from which Dial connects. The zero value means that the
-	// provider chooses it.
-	LocalAddr netip.Addr
-	// Backlog is how many connections of a Listener may wait for Accept. Further requests
-	// are rejected. Zero means 128.
-	Backlog int
-	// CloseTimeout is how long Conn.Close waits until the peer has received everything.
-	// Zero means 5s.
-	CloseTimeout time.Duration
-	// Reactor configures the loop. NumLoops and CPUs must be zero. If MaxInFlight is zero,
-	// it means 256. CloseTimeout replaces DrainTimeout.
-	Reactor reactor.Config
-}
-
-const (
-	defaultSpinBudget   = 200 * time.Microsecond
-	defaultConnBuffer   = 512 << 10
-	defaultBacklog      = 128
-	defaultCloseTimeout = 5 * time.Second
-	defaultInFlight     = 256
-)
 
 // New makes a Network for the devices of the provider p. The caller closes the Network,
 // and then the provider. New copies cfg. A nil cfg means the defaults.
@@ -68,14 +34,17 @@ const (
 // beside it. The errors are those of reactor.NewLoop.
 func New(p cm.Provider, cfg *NetworkConfig) (*Network, error) {
 	const op = "create network"
-	n := &Network{closed: make(chan struct{}), listeners: map[*Listener]struct{}{}, conns: map[*Conn]struct{}{}}
+	n := &Network{
+		closed: make(chan struct{}), done: make(chan struct{}),
+		listeners: map[*Listener]struct{}{}, conns: map[*Conn]struct{}{},
+	}
 	if cfg != nil {
 		n.cfg = *cfg
 	}
 	if err := n.cfg.setDefaults(); err != nil {
 		return nil, operr.Wrap(op, err)
 	}
-	loop, err := reactor.NewLoop(p, reactor.BaseHandler{}, &n.cfg.Reactor)
+	loop, err := reactor.NewLoop(p, loopHandler{network: n}, &n.cfg.Reactor)
 	if err != nil {
 		return nil, err
 	}
@@ -86,156 +55,22 @@ func New(p cm.Provider, cfg *NetworkConfig) (*Network, error) {
 	return n, nil
 }
 
-// setDefaults replaces zero values by the defaults, and checks the others.
-func (c *NetworkConfig) setDefaults() (err error) {
-	c.Buffers.Receive = orDefault(c.Buffers.Receive, defaultConnBuffer)
-	c.Buffers.Send = orDefault(c.Buffers.Send, defaultConnBuffer)
-	if c.Buffers, err = c.Buffers.withDefaults(); err != nil {
-		return err
-	}
-	if c.Backlog < 0 {
-		return &verbs.ParamError{Field: "Backlog", Value: int64(c.Backlog)}
-	}
-	if c.CloseTimeout < 0 {
-		return &verbs.ParamError{Field: "CloseTimeout", Value: int64(c.CloseTimeout)}
-	}
-	c.SpinBudget = orDefault(c.SpinBudget, defaultSpinBudget)
-	c.Backlog = orDefault(c.Backlog, defaultBacklog)
-	c.CloseTimeout = orDefault(c.CloseTimeout, defaultCloseTimeout)
-	c.Reactor.DrainTimeout = c.CloseTimeout
-	c.Reactor.MaxInFlight = orDefault(c.Reactor.MaxInFlight, defaultInFlight)
-	return nil
-}
-
-// orDefault returns v, or the default value if v is zero.
-func orDefault[T comparable](v, value T) T {
-	var zero T
-	if v == zero {
-		return value
-	}
-	return v
-}
-
-// Dial is DialContext without a context.
-func (n *Network) Dial(network, address string) (net.Conn, error) {
-	return n.DialContext(context.Background(), network, address)
-}
-
-// DialContext opens a stream to an address, such as "192.0.2.1:7471" or "host:7471". The
-// network is "tcp", "tcp4", "tcp6" or "rdma", so that DialContext can be used in place of
-// net.Dialer.DialContext. If a name has several addresses, they are tried in turn. The
-// error is a *net.OpError.
-func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	addrs, err := resolve(ctx, network, address)
-	if err != nil {
-		return nil, opError("dial", nil, nil, err)
-	}
-	for _, addr := range addrs {
-		var c *Conn
-		if c, err = n.dial(ctx, addr); err == nil {
-			return c, nil
-		}
-		err = opError("dial", nil, Addr{addr}, err)
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, err
-}
-
-// dial opens a stream to one address.
-func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) {
-	if addr.Addr().IsUnspecified() {
-		addr = netip.AddrPortFrom(loopbackLike(addr.Addr()), addr.Port()) // as package net does
-	}
-	n.loop.Lock()
-	defer n.loop.Unlock()
-	c := newConn(n)
-	o := &DialOptions{Buffers: n.cfg.Buffers, Context: c}
-	if n.cfg.LocalAddr.IsValid() {
-		o.LocalAddr = netip.AddrPortFrom(n.cfg.LocalAddr, 0)
-	}
-	if err := Dial(n.loop.Reactor().Engine(), addr, callbacks{}, o); err != nil {
-		return nil, err
-	}
-	defer context.AfterFunc(ctx, func() {
-		n.loop.Lock()
-		defer n.loop.Unlock()
-		n.loop.Recheck(c.opened)
-	})()
-	if !n.loop.Sleep(c.opened, ctx.Done()) {
-		c.cancel()
-		return nil, ctx.Err()
-	}
-	if c.state == connOpening {
-		return nil, c.endError
-	}
-	return c, nil // The peer may have closed the connection already.
-}
-
-// loopbackLike returns the loopback address of the family of ip.
-func loopbackLike(ip netip.Addr) netip.Addr {
-	if ip.Is4() {
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	}
-	return netip.IPv6Loopback()
-}
-
-// resolve returns the addresses that a call of DialContext or Listen names.
-func resolve(ctx context.Context, network, address string) ([]netip.AddrPort, error) {
-	ipNetwork, ok := map[string]string{"tcp": "ip", "rdma": "ip", "tcp4": "ip4", "tcp6": "ip6"}[network]
-	if !ok {
-		return nil, net.UnknownNetworkError(network)
-	}
-	host, service, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
-	if err != nil {
-		return nil, err
-	}
-	if host == "" {
-		return []netip.AddrPort{netip.AddrPortFrom(unspecified(network), uint16(port))}, nil
-	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, ipNetwork, host)
-	if err != nil {
-		return nil, err
-	}
-	addrs := make([]netip.AddrPort, len(ips))
-	for i, ip := range ips {
-		addrs[i] = netip.AddrPortFrom(ip.Unmap(), uint16(port))
-	}
-	return addrs, nil
-}
-
-// unspecified returns the address for an empty host name.
-func unspecified(network string) netip.Addr {
-	if network == "tcp4" {
-		return netip.IPv4Unspecified()
-	}
-	return netip.IPv6Unspecified()
-}
-
-// opError returns err as a *net.OpError, as package net does.
-func opError(op string, source, addr net.Addr, err error) error {
-	return &net.OpError{Op: op, Net: "rdma", Source: source, Addr: addr, Err: err}
-}
-
 // Close closes all listeners and connections, and ends the loop. It waits until the peers
 // have received everything, at most for NetworkConfig.CloseTimeout. The result is the
-// first error of ending the loop. A second Close does nothing.
+// first error of ending the loop. A second Close waits until the first has finished.
 func (n *Network) Close() error {
 	n.mu.Lock()
 	if isClosed(n.closed) {
 		n.mu.Unlock()
+		<-n.done
 		return nil
 	}
 	close(n.closed)
+	defer close(n.done)
 	listeners, conns := keys(n.listeners), keys(n.conns)
 	n.mu.Unlock()
 	for _, ln := range listeners {
-		_ = ln.Close() // Close fails if the listener was closed because its device has failed.
+		_ = ln.Close() // Close fails if another goroutine has closed the listener.
 	}
 	var wait sync.WaitGroup
 	for _, c := range conns {
@@ -243,7 +78,34 @@ func (n *Network) Close() error {
 	}
 	wait.Wait()
 	n.open.Wait() // Other goroutines may be in Close of a connection.
+	n.background.Wait()
 	return n.loop.Close()
+}
+
+// inBackground calls f on a goroutine, for which Close waits. If the Network is closed,
+// inBackground does nothing: then Close does the work of f.
+func (n *Network) inBackground(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !isClosed(n.closed) {
+		n.background.Go(f)
+	}
+}
+
+// A loopHandler is the reactor.Handler of the loop of a Network.
+type loopHandler struct {
+	reactor.BaseHandler
+	network *Network
+}
+
+// OnShutdown makes the calls of Accept fail.
+func (h loopHandler) OnShutdown(*reactor.Loop) {
+	h.network.mu.Lock()
+	listeners := keys(h.network.listeners)
+	h.network.mu.Unlock()
+	for _, ln := range listeners {
+		ln.fail(reactor.ErrShutdown)
+	}
 }
 
 func keys[K comparable](m map[K]struct{}) []K {

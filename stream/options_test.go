@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,4 +94,27 @@ func TestBuffers(t *testing.T) {
 		require.ErrorAs(t, stream.Dial(l.Engine(), loopback, &hooks{}, &stream.DialOptions{Buffers: b}), &param)
 		require.Contains(t, param.Field, "Buffers.")
 	}
+}
+
+// TestAcceptTwice checks that one of two calls of Accept at the same time succeeds, and
+// that its options are used.
+func TestAcceptTwice(t *testing.T) {
+	accepted := -1
+	server := &hooks{request: func(r *stream.Request) {
+		var errs [2]error
+		var group sync.WaitGroup
+		for i := range errs {
+			group.Go(func() { errs[i] = r.Accept(&stream.AcceptOptions{Context: i}) })
+		}
+		group.Wait()
+		for i, err := range errs {
+			if err == nil {
+				accepted = i
+				err = errs[1-i]
+				require.ErrorIs(t, err, reactor.ErrDecided)
+			}
+		}
+	}}
+	e := connect(t, path{}, &hooks{}, server, stream.Buffers{})
+	require.Equal(t, accepted, e.accepted.Context())
 }

@@ -11,9 +11,16 @@ import (
 type inState uint8
 
 const (
-	inOpen   inState = iota
-	inEnded          // the peer has ended its writing direction
-	inClosed         // the peer has closed the stream
+	// inOpen: the peer may write. A stream begins in this state.
+	inOpen inState = iota
+	// inEnded: the peer has ended its writing direction, with the message Shutdown.
+	inEnded
+	// inClosed: the peer has closed the stream, with the message Disconnect. Its queue pair
+	// may confirm nothing any more.
+	inClosed
+	// inCrossed: the peer has closed the stream as in inClosed, after this side has called
+	// Close.
+	inCrossed
 )
 
 // Len returns the number of bytes that have arrived and were not discarded.
@@ -75,7 +82,7 @@ func (s *Stream) received(msg reactor.Message) {
 // more, so the connection then ends with an error, which closeResult does not pass on.
 func (s *Stream) receivedAtEnd(imm uint32) {
 	if m, err := rsocket.Decode(imm); err == nil && m.Kind == rsocket.Disconnect {
-		s.reading = inClosed
+		s.reading = inCrossed
 	}
 }
 
@@ -84,7 +91,7 @@ func (s *Stream) take(m rsocket.Message) error {
 	switch m.Kind {
 	case rsocket.Data:
 		if s.reading != inOpen {
-			return fmt.Errorf("%w: data behind the end", ErrProtocol)
+			return fmt.Errorf("%w: data after the end of the stream", ErrProtocol)
 		}
 		if err := s.in.Data(m.Value); err != nil {
 			return err

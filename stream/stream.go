@@ -9,22 +9,23 @@ import (
 )
 
 // A Stream is one end of a stream of bytes. OnOpen passes the Stream to the application.
-// Only the goroutine of the loop may call the methods.
+// Only the goroutine of the loop may call the methods. After OnClose, no bytes can be
+// read or written, and the other methods return what they returned before.
 type Stream struct {
 	conn    *reactor.Conn
 	handler Handler
 	buffers Buffers
 	context any
 	private []byte // private data of the peer's application
+	// request is the request that Accept has accepted, until the stream opens. It is nil
+	// after Dial.
+	request *Request
 
 	region *reactor.Region // memory into which the peer writes: the ring and the table
-	// keepMemory is true if the region must not be released after OnClose, because WriteTo
-	// still uses it.
-	keepMemory bool
-	own        rsocket.Hello // description of the memory for the peer
-	peer       rsocket.Hello // description of the peer's memory
-	in         *rsocket.Receiver
-	out        *rsocket.Sender
+	own    rsocket.Hello   // description of the memory for the peer
+	peer   rsocket.Hello   // description of the peer's memory
+	in     *rsocket.Receiver
+	out    *rsocket.Sender
 
 	reading inState
 	writing outState

@@ -1,23 +1,28 @@
 package stream
 
 import (
+	"errors"
+
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream/internal/rsocket"
 )
 
 // maxSegment is the size in bytes of the longest data message. Longer messages would
 // reach the reader later, because the reader learns of a message when it is complete.
+// Arbitrary.
 const maxSegment = 64 << 10
 
 // A sentBytes counts the bytes that were written and are not confirmed.
 type sentBytes struct {
 	total     uint64 // bytes that were written
 	confirmed uint64 // bytes of which the peer has confirmed the receipt
-	// signaled is the value of total after the last message whose completion is reported.
-	signaled uint64
-	// quiet is the number of messages after the last one whose completion is reported.
-	quiet   int
-	blocked bool // true if Write has returned ErrWouldBlock and OnWritable must follow
+	// reported is the value of total after the last data message whose completion is
+	// reported.
+	reported uint64
+	// unreported is the number of data messages after the last one whose completion is
+	// reported.
+	unreported int
+	blocked    bool // true if Write has returned ErrWouldBlock and OnWritable must follow
 }
 
 // unconfirmed returns the number of bytes that are not confirmed.
@@ -72,28 +77,32 @@ func (s *Stream) sendData(b []byte, to reactor.Remote) error {
 	o := reactor.SendOptions{HasImm: true, Imm: rsocket.Message{Kind: rsocket.Data, Value: uint32(len(b))}.Imm()}
 	end := s.sent.total + uint64(len(b))
 	o.Tag = end
-	o.Quiet = int(end-s.sent.signaled) < (s.buffers.Send+3)/4 && s.sent.quiet < s.dataPlaces()/4
+	o.Quiet = int(end-s.sent.reported) < (s.buffers.Send+3)/4 && s.sent.unreported < s.dataPlaces()/4
 	if err := s.conn.WriteBytes(b, to, o); err != nil {
 		return err
 	}
 	s.out.Sent(len(b))
 	s.sent.total = end
-	s.sent.quiet++
+	s.sent.unreported++
 	if !o.Quiet {
-		s.sent.signaled, s.sent.quiet = end, 0
+		s.sent.reported, s.sent.unreported = end, 0
 	}
 	return nil
 }
 
-// controlTag is the tag of messages that are no data.
+// controlTag is a bit in the tag of messages that are no data. The other bits are the
+// value of sentBytes.total when the message was sent.
 const controlTag = 1 << 63
 
 // sendControl sends a message that is no data. The caller checks that there is a place.
-// An error means that the connection is ending, and OnClose reports why.
+// If there is no memory for the message, sendControl ends the stream.
 func (s *Stream) sendControl(payload []byte, to reactor.Remote, m rsocket.Message) {
-	o := reactor.SendOptions{HasImm: true, Imm: m.Imm(), Tag: controlTag}
-	if s.conn.WriteBytes(payload, to, o) == nil {
+	o := reactor.SendOptions{HasImm: true, Imm: m.Imm(), Tag: controlTag | s.sent.total}
+	switch err := s.conn.WriteBytes(payload, to, o); {
+	case err == nil:
 		s.controls++
+	case !errors.Is(err, ErrClosed): // After ErrClosed, OnClose reports why the connection ends.
+		s.fail(err)
 	}
 }
 
@@ -102,13 +111,12 @@ func (s *Stream) completed(op reactor.Op, err error) {
 	if err != nil {
 		return // OnClose follows.
 	}
-	if op.Tag == controlTag {
+	s.sent.confirmed = op.Tag &^ controlTag
+	if op.Tag&controlTag != 0 {
 		s.controls--
 		s.sendOffers()
 		s.sendEnd()
-		return
 	}
-	s.sent.confirmed = op.Tag
 	s.writable()
 }
 

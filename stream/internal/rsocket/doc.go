@@ -1,6 +1,8 @@
 // Package rsocket has the messages of the rsocket protocol, and the rules of its two
-// directions. It does no input and output. The protocol is that of rsocket(7), a part of
-// librdmacm, over RoCE: a stream of bytes on a reliable connection.
+// directions. It does no input and output. The protocol is that of rsocket(7) over RoCE:
+// a stream of bytes on a reliable connection. The file librdmacm/docs/rsocket of
+// rdma-core describes it. The names there are: target SGL for the table, SGE for a
+// segment, and iomap for the table of mapped memory.
 //
 // Each side has a ring of memory, into which the peer writes the bytes of the stream with
 // RDMA WRITEs with immediate data. The immediate data says how many bytes were written.

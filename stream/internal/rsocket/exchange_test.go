@@ -63,7 +63,7 @@ func (s *side) write(t *testing.T, addr uint64, key uint32, data []byte, m rsock
 	if m.Kind != rsocket.Data {
 		p.noData++
 	}
-	require.LessOrEqual(t, p.noData, rsocket.Unused)
+	require.LessOrEqual(t, p.noData, rsocket.ReservedCredits)
 	require.LessOrEqual(t, len(p.arrived), int(p.hello.Credits), "a message would find no receive")
 }
 
@@ -103,10 +103,10 @@ func (s *side) read(limit int) {
 	s.receiver.Read(len(b))
 }
 
-// offer sends the credit message that is due, if there is one and fewer than Unused
-// messages of this side wait at the peer.
+// offer sends the credit message that is due, if there is one and fewer than
+// ReservedCredits messages of this side wait at the peer.
 func (s *side) offer(t *testing.T) {
-	if s.peer.noData == rsocket.Unused {
+	if s.peer.noData == rsocket.ReservedCredits {
 		return
 	}
 	if o, ok := s.receiver.Offer(); ok {
@@ -225,9 +225,11 @@ func FuzzPeer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		a, b := newSide(0x1000, 64, 16, false), newSide(0x2000, 64, 16, false)
 		join(a, b)
-		sent := 0
+		// number of data messages that a may send
+		credits := b.hello.Credits
+		left := int(b.hello.Credits) - rsocket.ReservedCredits
 		for ; len(input) >= 4; input = input[4:] {
-			copy(a.memory[rsocket.SegmentSize:rsocket.TableSize], input)
+			copy(a.memory[:rsocket.TableSize], input)
 			m, err := rsocket.Decode(binary.BigEndian.Uint32(input))
 			if err != nil {
 				return
@@ -236,6 +238,8 @@ func FuzzPeer(f *testing.F) {
 			case rsocket.Data:
 				err = a.receiver.Data(m.Value)
 			case rsocket.Credit:
+				left += int(uint16(m.Value) - credits)
+				credits = uint16(m.Value)
 				err = a.sender.Credit(m.Value)
 			}
 			if err != nil {
@@ -243,12 +247,17 @@ func FuzzPeer(f *testing.F) {
 			}
 			require.LessOrEqual(t, a.receiver.Len(), 64)
 			a.read(5)
-			a.receiver.Offer()
+			if o, ok := a.receiver.Offer(); ok && o.HasSegment {
+				table := b.hello.Table
+				require.GreaterOrEqual(t, o.To.Addr, table.Addr)
+				require.LessOrEqual(t, o.To.Addr+rsocket.SegmentSize, table.Addr+rsocket.TableSize)
+				require.Equal(t, table.Key, o.To.Key)
+			}
 			if to := a.sender.Next(); to.Length > 0 {
+				require.Positive(t, left, "a message without a credit")
 				a.sender.Sent(1)
-				sent++
+				left--
 			}
 		}
-		require.Less(t, sent, 1<<16)
 	})
 }

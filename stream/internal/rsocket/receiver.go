@@ -66,10 +66,17 @@ func (r *Receiver) Len() int { return int(r.written - r.read) }
 // than Len if the bytes continue at the beginning of the ring. The peer may still change
 // the bytes.
 func (r *Receiver) Bytes() []byte {
+	if r.Len() == 0 {
+		return nil
+	}
 	at := r.read % uint64(len(r.ring))
 	end := min(at+r.written-r.read, uint64(len(r.ring)))
 	return r.ring[at:end]
 }
+
+// Clear drops the bytes that were not read. Afterwards the Receiver does not use the
+// ring.
+func (r *Receiver) Clear() { r.ring, r.read = nil, r.written }
 
 // Read records that the application has read n bytes, at most Len.
 func (r *Receiver) Read(n int) {

@@ -2,10 +2,10 @@ package rsocket
 
 import "encoding/binary"
 
-// Unused is how many credits a Sender leaves unused. A peer that uses librdmacm posts as
-// many receives as it has given credits, and messages that are no data take a receive
-// too. A side has at most Unused messages outstanding that are no data.
-const Unused = 4
+// ReservedCredits is how many credits a Sender leaves unused. A peer that uses librdmacm
+// posts as many receives as it has given credits, and messages that are no data take a
+// receive too. A side has at most ReservedCredits messages outstanding that are no data.
+const ReservedCredits = 4
 
 // A Sender knows where this side may write the next bytes of the stream. Only one
 // goroutine at a time may use it.
@@ -47,7 +47,7 @@ func NewSender(table []byte, peer *Hello) *Sender {
 // largest number of bytes of the message. If the length is 0, this side must wait for a
 // credit message.
 func (s *Sender) Next() Segment {
-	if s.credits <= Unused {
+	if s.credits <= ReservedCredits {
 		return Segment{}
 	}
 	return s.current
@@ -77,7 +77,7 @@ func (s *Sender) advance() {
 func (s *Sender) Credit(value uint32) error {
 	added := uint16(value) - s.position
 	if added >= 1<<15 {
-		return violation("the position of the credits has gone back by %d", -added)
+		return violation("the number of all credits is %d less than before", -added)
 	}
 	s.position += added
 	if s.credits += int(added); s.credits >= 1<<16 {

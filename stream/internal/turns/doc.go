@@ -15,5 +15,5 @@
 //	turns.go    the owner of a loop
 //	waiter.go   goroutines that sleep until an event
 //	queue.go    a lock with a queue
-//	watcher.go  the goroutine that looks after a loop without an owner
+//	watcher.go  the goroutine that runs turns of a loop without an owner
 package turns

@@ -37,12 +37,12 @@ func (l *queuedLock) lock() {
 		l.mu.Unlock()
 		return
 	}
-	turn := l.channel()
-	l.waiting = append(l.waiting, turn)
+	place := l.channel()
+	l.waiting = append(l.waiting, place)
 	l.mu.Unlock()
-	<-turn
+	<-place
 	l.mu.Lock()
-	l.spare = append(l.spare, turn)
+	l.spare = append(l.spare, place)
 	l.mu.Unlock()
 }
 
@@ -69,10 +69,10 @@ func (l *queuedLock) unlock() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	turn := l.waiting[0]
+	place := l.waiting[0]
 	l.waiting = l.waiting[:copy(l.waiting, l.waiting[1:])]
 	if len(l.waiting) == 0 {
 		l.state.Store(lockHeld)
 	}
-	turn <- struct{}{}
+	place <- struct{}{}
 }

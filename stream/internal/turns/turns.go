@@ -54,12 +54,14 @@ func (l *Loop) Close() error {
 	return err
 }
 
-// end records that the loop has ended.
+// end records that the loop has ended because of err. If the loop still runs, end closes
+// it: the callbacks of its connections wake the goroutines that sleep.
 func (l *Loop) end(err error) {
 	if l.err != nil {
 		return
 	}
 	l.err = err
+	_ = l.loop.Close() // The error err is more important.
 	if l.watch.timer.Stop() {
 		l.watchers.Done()
 	}
@@ -91,6 +93,10 @@ func (l *Loop) leave() {
 	l.lock.unlock()
 	wakeAll(woken)
 }
+
+// Changed must be called after a call that has given the loop a timer or a connection
+// that closes. An armed loop does not know of them.
+func (l *Loop) Changed() { l.armed = false }
 
 // Turn runs one turn of the loop, and returns how much work it had.
 func (l *Loop) Turn() (work int) {

@@ -19,12 +19,11 @@ const aloneBefore = 4
 // switch to another goroutine for each event. Otherwise the watcher watches the loop. The
 // watcher is a goroutine of this package, which is started when it is needed.
 type watchState struct {
-	by          *Waiter // Waiter of the goroutine that watches, or nil
-	watcher     Waiter  // Waiter of the watcher
-	successor   *Waiter // Waiter of the goroutine that wants to watch in place of the watcher
-	alone       int     // number of calls of Sleep in a row without another goroutine in Sleep
-	waiting     bool    // true while a goroutine waits for the descriptor
-	interrupted bool    // true if this wait was interrupted
+	by        *Waiter // Waiter of the goroutine that watches, or nil
+	watcher   Waiter  // Waiter of the watcher
+	successor *Waiter // Waiter of the goroutine that wants to watch in place of the watcher
+	alone     int     // number of calls of Sleep in a row without another goroutine in Sleep
+	wait      waitState
 
 	// The timer calls Loop.tick watchInterval after the loop was left without being armed
 	// or watched.
@@ -32,6 +31,20 @@ type watchState struct {
 	timing  bool   // true while the timer is set
 	checked uint64 // value of Loop.turns at the last call of tick
 }
+
+// A waitState says whether a goroutine waits for the descriptor of the loop.
+type waitState uint8
+
+const (
+	// waitNone: no goroutine waits.
+	waitNone waitState = iota
+	// waitRunning: the goroutine that watches has left the loop, and waits until the
+	// descriptor is readable.
+	waitRunning
+	// waitInterrupted: interrupt has ended this wait, and the goroutine does not own the
+	// loop again yet.
+	waitInterrupted
+)
 
 // init prepares the timer.
 func (s *watchState) init(l *Loop) {
@@ -123,15 +136,14 @@ func (l *Loop) keepWatch(w *Waiter, timeout <-chan struct{}) {
 	s := &l.watch
 	s.by = w
 	for l.settle(); w.asleep && l.err == nil && !isClosed(timeout); l.settle() {
-		s.waiting = true
+		s.wait = waitRunning
 		l.leave()
 		err := l.waitReadable()
 		l.Lock()
-		s.waiting = false
-		if s.interrupted {
-			s.interrupted = false
+		if s.wait == waitInterrupted {
 			l.setDeadline(time.Time{})
 		}
+		s.wait = waitNone
 		l.armed = l.armed && err != nil // A readable descriptor means that there is work.
 	}
 	s.by = nil
@@ -139,8 +151,8 @@ func (l *Loop) keepWatch(w *Waiter, timeout <-chan struct{}) {
 
 // interrupt ends the wait of the goroutine that watches.
 func (l *Loop) interrupt() {
-	if l.watch.waiting {
-		l.watch.interrupted = true
+	if l.watch.wait == waitRunning {
+		l.watch.wait = waitInterrupted
 		l.setDeadline(time.Unix(1, 0))
 	}
 }

@@ -1,0 +1,59 @@
+package stream
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDeadline checks when the channel of a deadline is closed.
+func TestDeadline(t *testing.T) {
+	notified := make(chan struct{}, 10)
+	d := newDeadline(func() { notified <- struct{}{} })
+	require.False(t, isClosed(d.wait()))
+	d.set(time.Now().Add(-time.Hour))
+	require.True(t, isClosed(d.wait()))
+	d.set(time.Now().Add(time.Hour))
+	require.False(t, isClosed(d.wait()))
+	d.set(time.Now().Add(time.Microsecond))
+	<-d.wait()
+	<-notified
+	d.set(time.Time{})
+	require.False(t, isClosed(d.wait()))
+	d.set(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+	require.False(t, isClosed(d.wait()), "a time after the largest duration")
+	d.set(time.Time{})
+	require.Empty(t, notified)
+}
+
+// TestDeadlineReplaced checks that replacing a deadline at the moment when it passes does
+// not wait for ever, and that the new deadline holds.
+func TestDeadlineReplaced(t *testing.T) {
+	d := newDeadline(func() {})
+	for range 2000 {
+		d.set(time.Now().Add(time.Microsecond))
+		d.set(time.Now().Add(time.Hour))
+		require.False(t, isClosed(d.wait()))
+	}
+	d.set(time.Time{})
+}
+
+// TestSpinTime checks that polling without success halves the time, and that a short
+// sleep restores it.
+func TestSpinTime(t *testing.T) {
+	const limit = 8 * minSpin
+	s := spinTime{limit: limit, budget: limit}
+	for _, want := range []time.Duration{limit / 2, limit / 4, limit / 8, 0, 0} {
+		s.failed(limit)
+		require.Equal(t, want, s.budget)
+	}
+	s.failed(limit - 1)
+	require.Equal(t, limit, s.budget)
+	s.failed(limit)
+	s.succeeded()
+	require.Equal(t, limit, s.budget)
+	never := spinTime{}
+	never.failed(time.Hour)
+	require.Zero(t, never.budget)
+}
