@@ -13,9 +13,11 @@ import (
 // RDMA.
 type bridge struct {
 	gnet.EventHandler
-	engine  *engine
-	gnet    gnet.Engine
-	private string // path of the socket for which the program has not asked, or empty
+	engine *engine
+	gnet   gnet.Engine
+	// private is the path of the Unix socket that keeps gnet running. It is empty if gnet has
+	// addresses of the program.
+	private string
 
 	mu    sync.Mutex
 	state bridgeState
@@ -25,9 +27,12 @@ type bridge struct {
 type bridgeState uint8
 
 const (
-	bridgeWaiting bridgeState = iota // the loops of gnet are not known to run
-	bridgeRunning                    // the loops for RDMA were started
-	bridgeStopped                    // the loops for RDMA must not be started any more
+	// bridgeWaiting: gnet has not called OnTick yet.
+	bridgeWaiting bridgeState = iota
+	// bridgeRunning: OnTick has started the loops for RDMA.
+	bridgeRunning
+	// bridgeStopped: gnet has stopped before OnTick, so the loops for RDMA do not start.
+	bridgeStopped
 )
 
 // idleTick is the time between two calls of OnTick if the program has not asked for them.

@@ -1,7 +1,6 @@
 package gnetrdma
 
 import (
-	"errors"
 	"io"
 	"net"
 
@@ -59,7 +58,7 @@ func (h *callbacks) OnClose(s *stream.Stream, err error) {
 	if c.stream == nil {
 		return // The engine was stopping when the stream opened.
 	}
-	if errors.Is(err, stream.ErrPeerClosed) {
+	if err == stream.ErrPeerClosed { // A stream.ResetError may match ErrPeerClosed too.
 		err = io.EOF // as in gnet
 	}
 	c.streamClosed(err)

@@ -18,7 +18,22 @@ type Client struct {
 	ticker sync.WaitGroup
 	done   chan struct{} // closed by Stop
 	stop   func() error  // does the work of Stop once
+
+	mu    sync.Mutex
+	state clientState
 }
+
+// A clientState says whether the event loops of a Client run.
+type clientState uint8
+
+const (
+	// clientNew: Start was not called, or has failed. No loop runs.
+	clientNew clientState = iota
+	// clientRunning: Start has started the loops.
+	clientRunning
+	// clientStopped: Stop was called.
+	clientStopped
+)
 
 // NewClient makes a client for a handler. The caller then calls Start and Stop. The
 // errors are those of provider.Open and reactor.New.
@@ -39,19 +54,26 @@ func (c *Config) NewClient(h gnet.EventHandler, opts ...gnet.Option) (*Client, e
 }
 
 // Start calls OnBoot and starts the event loops. The gnet.Engine of OnBoot is empty, and
-// the result of OnBoot is ignored, as in gnet.
+// the result of OnBoot is ignored, as in gnet. After Stop, and at a second call, the
+// error is errors.ErrEngineInShutdown of gnet or that of reactor.Engine.Start.
 func (c *Client) Start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == clientStopped {
+		return gneterrors.ErrEngineInShutdown
+	}
 	c.engine.handler.OnBoot(gnet.Engine{})
 	if err := c.engine.start(); err != nil {
 		return err
 	}
+	c.state = clientRunning
 	if c.engine.options.Ticker {
 		c.ticker.Go(c.tick)
 	}
 	return nil
 }
 
-// tick calls OnTick until Stop.
+// tick calls OnTick until Stop, or until OnTick returns gnet.Shutdown.
 func (c *Client) tick() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -63,7 +85,8 @@ func (c *Client) tick() {
 		}
 		delay, action := c.engine.handler.OnTick()
 		if action == gnet.Shutdown {
-			go c.engine.closeConns()
+			c.engine.closeConns()
+			return
 		}
 		timer.Reset(delay)
 	}
@@ -71,11 +94,19 @@ func (c *Client) tick() {
 
 // Stop calls OnShutdown and closes all connections. It returns when the event loops have
 // ended. The result is the first error that made a loop end. A second call only returns
-// the result of the first. Callbacks must not call Stop.
+// the result of the first. If the loops do not run, Stop calls no callback. Callbacks
+// must not call Stop.
 func (c *Client) Stop() error { return c.stop() }
 
 // end is Stop.
 func (c *Client) end() error {
+	c.mu.Lock()
+	before := c.state
+	c.state = clientStopped
+	c.mu.Unlock()
+	if before == clientNew {
+		return c.engine.discard()
+	}
 	close(c.done)
 	c.ticker.Wait()
 	c.engine.handler.OnShutdown(gnet.Engine{})
@@ -85,15 +116,16 @@ func (c *Client) end() error {
 
 // Dial opens a connection to an address such as "192.0.2.1:7471", and waits for OnOpen.
 // The network is "rdma", "rdma4", "rdma6", or a network of TCP, which means the same. The
-// errors are those of stream.Dial and OnDialError of stream.Handler.
+// errors are those of stream.Dial and OnDialError of stream.Handler. Before Start the
+// error is errors.ErrEmptyEngine of gnet.
 func (c *Client) Dial(network, address string) (gnet.Conn, error) {
 	return c.DialContext(network, address, nil)
 }
 
 // DialContext is Dial with a value that Conn.Context returns.
 func (c *Client) DialContext(network, address string, ctx any) (gnet.Conn, error) {
-	if c.engine.stopping.Load() {
-		return nil, gneterrors.ErrEngineInShutdown
+	if err := c.checkRunning(); err != nil {
+		return nil, err
 	}
 	addr, err := resolvePeer(network, address)
 	if err != nil {
@@ -105,6 +137,19 @@ func (c *Client) DialContext(network, address string, ctx any) (gnet.Conn, error
 	}
 	result := <-results
 	return result.Conn, result.Err
+}
+
+// checkRunning returns an error of gnet if no connections can be opened.
+func (c *Client) checkRunning() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.state == clientNew:
+		return gneterrors.ErrEmptyEngine
+	case c.state == clientStopped, c.engine.stopping.Load():
+		return gneterrors.ErrEngineInShutdown
+	}
+	return nil
 }
 
 // Enroll is not supported, because a connection of package net has no RDMA connection.

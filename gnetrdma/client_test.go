@@ -91,3 +91,43 @@ func TestClient(t *testing.T) {
 	require.NoError(t, client.Stop())
 	require.Empty(t, calls)
 }
+
+// TestClientStates checks the calls that a Client allows before Start and after Stop.
+func TestClientStates(t *testing.T) {
+	client, err := gnetrdma.NewClient(&hooks{shutdown: func() { t.Error("OnShutdown was called") }})
+	require.NoError(t, err)
+	_, err = client.Dial("rdma", "127.0.0.1:1")
+	require.ErrorIs(t, err, gneterrors.ErrEmptyEngine)
+	require.NoError(t, client.Stop())
+	require.NoError(t, client.Stop())
+	require.ErrorIs(t, client.Start(), gneterrors.ErrEngineInShutdown)
+	_, err = client.Dial("rdma", "127.0.0.1:1")
+	require.ErrorIs(t, err, gneterrors.ErrEngineInShutdown)
+}
+
+// TestClientTickShutdown checks that gnet.Shutdown of OnTick closes the connections, and
+// that OnTick is not called again.
+func TestClientTickShutdown(t *testing.T) {
+	ticks, closed, open := 0, make(chan error, 1), make(chan struct{})
+	client, err := gnetrdma.NewClient(&hooks{
+		close: func(_ gnet.Conn, err error) gnet.Action {
+			closed <- err
+			return gnet.None
+		},
+		tick: func() (time.Duration, gnet.Action) {
+			<-open
+			ticks++
+			return 0, gnet.Shutdown
+		},
+	}, gnet.WithTicker(true))
+	require.NoError(t, err)
+	require.NoError(t, client.Start())
+	ln, err := newNetwork(t).Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, err = client.Dial("rdma", ln.Addr().String())
+	require.NoError(t, err)
+	close(open)
+	require.NoError(t, <-closed)
+	require.NoError(t, client.Stop())
+	require.Equal(t, 1, ticks)
+}

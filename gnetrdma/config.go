@@ -25,16 +25,18 @@ type Config struct {
 	// Reactor configures the event loops. NumLoops, Balance and Place are set from the
 	// options of gnet. If MaxInFlight is zero, it means 256.
 	Reactor reactor.Config
-	// Buffers are the sizes of the memory of each connection. Zero means 512 KiB. The
-	// system provides the memory when it is first used.
+	// Buffers are the sizes of the memory of each connection. Zero means 512 KiB, and not
+	// 128 KiB as in package stream. The system provides the memory when it is first used.
 	Buffers stream.Buffers
 	// MaxOutbound is how many bytes of a connection may wait until the peer reads. When
 	// the handler writes more, the connection ends with ErrOutboundFull. While more than
 	// a quarter of MaxOutbound waits, OnTraffic is not called, so a peer that sends
-	// requests and reads no answers has to wait. Zero means 16 MiB.
+	// requests and reads no answers has to wait. Zero means 16 MiB. A negative value is an
+	// error.
 	MaxOutbound int
 	// MaxInbound is how many bytes of a connection the handler may leave unread. When
-	// more are left, the connection ends with ErrInboundFull. Zero means 16 MiB.
+	// more are left, the connection ends with ErrInboundFull. Zero means 16 MiB. A negative
+	// value is an error.
 	MaxInbound int
 }
 

@@ -37,10 +37,17 @@ type conn struct {
 type connState uint8
 
 const (
-	connOpening  connState = iota
-	connOpen               // OnOpen was called
-	connEnding             // OnClose is running
-	connFlushing           // OnClose has returned, and output may be left
+	// connOpening: the stream is being opened, and the handler does not know the connection.
+	// It stays in this state if the stream does not open.
+	connOpening connState = iota
+	// connOpen: OnOpen was called. The handler may use all methods.
+	connOpen
+	// connEnding: OnClose is running, because of a call of close, abort or streamClosed. The
+	// handler may still write.
+	connEnding
+	// connFlushing: OnClose has returned. While output is left, flush sends it, and then it
+	// closes the stream.
+	connFlushing
 )
 
 func newConn(e *engine) *conn {
@@ -54,7 +61,7 @@ func newConn(e *engine) *conn {
 // listener, or nil for a connection that was dialed.
 func (c *conn) opened(s *stream.Stream, local net.Addr) {
 	l := c.engine.loops[s.Loop().Index()]
-	if l.closing {
+	if l.state != loopOpen {
 		_ = s.Close() // The stream ends without callbacks of the handler.
 		c.finishDial(net.ErrClosed)
 		return

@@ -5,16 +5,18 @@ import (
 	"context"
 	"io"
 	"net"
-	"runtime"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/gnetrdma"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream"
 )
@@ -22,12 +24,12 @@ import (
 // inLoop opens a connection to a server, and calls test in OnTraffic when the bytes of
 // the message have arrived.
 func inLoop(t *testing.T, message string, test func(c gnet.Conn)) {
-	done := make(chan struct{})
+	read := make(chan struct{}, 2)
 	s := run(t, &hooks{traffic: func(c gnet.Conn) gnet.Action {
+		defer func() { read <- struct{}{} }() // also if a check of the function test fails
 		if c.InboundBuffered() < len(message) {
 			return gnet.None
 		}
-		defer close(done)
 		test(c)
 		_, _ = c.Discard(-1)
 		return gnet.None
@@ -37,11 +39,8 @@ func inLoop(t *testing.T, message string, test func(c gnet.Conn)) {
 	for _, part := range []string{message[:len(message)/2], message[len(message)/2:]} {
 		_, err := io.WriteString(c, part)
 		require.NoError(t, err)
-		for deadline := time.Now().Add(time.Millisecond); time.Now().Before(deadline); {
-			runtime.Gosched() // The server probably reads the first part before the second is sent.
-		}
+		<-read
 	}
-	<-done
 }
 
 // TestReading checks the methods that read, when a part of the bytes is left from an
@@ -159,17 +158,84 @@ func TestWriting(t *testing.T) {
 	require.True(t, bytes.Equal(want, got), "got %d bytes, want %d", len(got), len(want))
 }
 
-// TestReset checks OnClose for a peer that has ended without a notice of the protocol.
+// TestReset checks that OnClose gets a *stream.ResetError if the peer has reset the
+// stream, also if the handler writes all the time.
 func TestReset(t *testing.T) {
 	closed := make(chan error, 1)
-	s := run(t, &hooks{close: func(_ gnet.Conn, err error) gnet.Action {
-		closed <- err
-		return gnet.None
-	}}, gnetrdma.Config{Reactor: reactor.Config{DrainTimeout: time.Millisecond}}, nil)
-	c := s.dial()
-	require.NoError(t, c.Close())
-	require.Equal(t, io.EOF, <-closed)
+	s := run(t, &hooks{
+		open: func(c gnet.Conn) ([]byte, gnet.Action) {
+			_ = c.Wake(nil)
+			return []byte("hello"), gnet.None
+		},
+		traffic: func(c gnet.Conn) gnet.Action {
+			_, _ = c.Write([]byte("x"))
+			_ = c.Wake(nil)
+			return gnet.None
+		},
+		close: func(_ gnet.Conn, err error) gnet.Action {
+			closed <- err
+			return gnet.None
+		},
+	}, gnetrdma.Config{MaxOutbound: 1 << 30}, nil)
+	client := &resetClient{}
+	device, err := soft.Open(&soft.Config{Vectors: 1})
+	require.NoError(t, err)
+	defer device.Close()
+	loop, err := reactor.NewLoop(device, reactor.BaseHandler{}, nil)
+	require.NoError(t, err)
+	defer loop.Close()
+	require.NoError(t, stream.Dial(loop.Engine(), netip.MustParseAddrPort(s.addr), client, nil))
+	for len(closed) == 0 {
+		_, err := loop.RunOnce(time.Millisecond)
+		require.NoError(t, err)
+	}
+	var reset *stream.ResetError
+	require.ErrorAs(t, <-closed, &reset)
 }
+
+// A resetClient resets its stream when the first bytes arrive.
+type resetClient struct{ stream.BaseHandler }
+
+func (resetClient) OnData(s *stream.Stream) { _ = s.Abort(nil) }
+
+// TestWriteAfterReadFrom checks that Write sends the bytes of an earlier ReadFrom.
+func TestWriteAfterReadFrom(t *testing.T) {
+	s := run(t, &hooks{traffic: func(c gnet.Conn) gnet.Action {
+		_, _ = c.Discard(-1)
+		_, err := c.ReadFrom(strings.NewReader("header "))
+		assert.NoError(t, err)
+		_, err = io.WriteString(c, "body")
+		assert.NoError(t, err)
+		assert.Zero(t, c.OutboundBuffered())
+		return gnet.None
+	}}, gnetrdma.Config{}, nil)
+	c := s.dial()
+	_, err := io.WriteString(c, "go")
+	require.NoError(t, err)
+	b := make([]byte, len("header body"))
+	_, err = io.ReadFull(c, b)
+	require.NoError(t, err)
+	require.Equal(t, "header body", string(b))
+}
+
+// TestWriteToShort checks WriteTo with a Writer that takes only a part of the bytes, or
+// reports more than there are.
+func TestWriteToShort(t *testing.T) {
+	inLoop(t, "0123456789", func(c gnet.Conn) {
+		n, err := c.WriteTo(writerFunc(func([]byte) int { return 4 }))
+		assert.ErrorIs(t, err, io.ErrShortWrite)
+		assert.EqualValues(t, 4, n)
+		n, err = c.WriteTo(writerFunc(func([]byte) int { return 100 }))
+		assert.NoError(t, err)
+		assert.EqualValues(t, 6, n)
+		assert.Zero(t, c.InboundBuffered())
+	})
+}
+
+// A writerFunc is an io.Writer whose Write returns what the function returns.
+type writerFunc func([]byte) int
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b), nil }
 
 // TestEventLoop checks the methods of gnet.EventLoop.
 func TestEventLoop(t *testing.T) {

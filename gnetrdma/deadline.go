@@ -1,7 +1,7 @@
 package gnetrdma
 
 import (
-	"errors"
+	"math"
 	"os"
 	"sync/atomic"
 	"time"
@@ -30,12 +30,24 @@ func (d *deadline) set(t time.Time) error {
 		d.at.Store(0)
 		return nil
 	}
-	at := max(t.UnixNano(), 1)
+	at := unixNano(t)
 	d.at.Store(at)
 	if armed := d.armed.Load(); armed != 0 && armed <= at {
 		return nil
 	}
 	return d.c.loop.enqueue(task{run: d.check})
+}
+
+// unixNano returns a time in nanoseconds since 1970, from 1 to the largest int64. Times
+// outside of this range become its limits.
+func unixNano(t time.Time) int64 {
+	switch {
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
+	case t.Before(time.Unix(0, 1)):
+		return 1
+	}
+	return t.UnixNano()
 }
 
 // check runs on the loop. It calls expired if the deadline has passed, and otherwise
@@ -72,7 +84,10 @@ func (d *deadline) stop() {
 
 // SetDeadline is SetReadDeadline and SetWriteDeadline with the same time.
 func (c *conn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
 }
 
 // SetReadDeadline closes the connection at t, and OnClose gets os.ErrDeadlineExceeded. A

@@ -36,8 +36,9 @@ type engine struct {
 	// returns gnet.Shutdown, and when the loops have failed.
 	stop func()
 
-	mu  sync.Mutex
-	err error // first error that made the engine stop
+	mu      sync.Mutex
+	err     error          // first error that made the engine stop
+	waiting sync.WaitGroup // counts the goroutine that waits until the loops end
 }
 
 // newEngine makes an engine. The address is one at which it listens, or the zero value.
@@ -87,11 +88,11 @@ func (e *engine) start() error {
 	if err := e.reactor.Start(); err != nil {
 		return err
 	}
-	go func() {
+	e.waiting.Go(func() {
 		if err := e.reactor.Wait(); err != nil {
 			e.fail(err)
 		}
-	}()
+	})
 	return nil
 }
 
@@ -138,6 +139,7 @@ func (e *engine) end() error {
 		<-l.drained
 	}
 	err := e.reactor.Shutdown(context.Background())
+	e.waiting.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err == nil {

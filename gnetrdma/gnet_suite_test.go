@@ -1,11 +1,14 @@
 package gnetrdma_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,29 +47,54 @@ func TestGnetSuite(t *testing.T) {
 	overlayFile := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(overlayFile, config, 0o600))
 
-	run := gnetsuite.Short
+	patterns := gnetsuite.Short
 	if *allGnetTests {
-		run = gnetsuite.All
+		patterns = gnetsuite.All
 	}
-	args := []string{"test", "-vet", "off", "-overlay", overlayFile, "-timeout", "15m", "-run", run, "-skip", gnetsuite.Skip}
+	args := []string{"test", "-json", "-vet", "off", "-overlay", overlayFile, "-timeout", "15m", "-run", strings.Join(patterns, "|"), "-skip", gnetsuite.Skip}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, "./"+gnetsuiteDir)...)
 	cmd.Dir = root
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, withoutLog(string(out)))
+	out, err := cmd.Output()
+	passed, text := parseEvents(t, out)
+	require.NoError(t, err, text)
+	for _, pattern := range patterns {
+		require.True(t, anyMatches(pattern, passed), "no test of gnet matches %s", pattern)
+	}
 }
 
-// withoutLog returns the lines of text that are not from the log of gnet.
-func withoutLog(text string) string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "[gnet] ") && !strings.HasPrefix(line, "{") {
-			lines = append(lines, line)
+// parseEvents returns the names of the tests that have passed, and the text that the
+// tests have printed, without the log of gnet. The parameter is the output of go test
+// -json.
+func parseEvents(t *testing.T, out []byte) (passed []string, text string) {
+	var lines strings.Builder
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		var event struct{ Action, Test, Output string }
+		require.NoError(t, d.Decode(&event))
+		switch {
+		case event.Action == "pass" && event.Test != "":
+			passed = append(passed, event.Test)
+		case event.Output != "" && !strings.HasPrefix(event.Output, "[gnet] ") && !strings.HasPrefix(event.Output, "{"):
+			lines.WriteString(event.Output)
 		}
 	}
-	return strings.Join(lines, "")
+	return passed, lines.String()
+}
+
+// anyMatches reports whether go test -run would run one of the tests for the pattern.
+func anyMatches(pattern string, tests []string) bool {
+	levels := strings.Split(pattern, "/")
+	return slices.ContainsFunc(tests, func(test string) bool {
+		names := strings.Split(test, "/")
+		for i, level := range levels {
+			if i == len(names) || !regexp.MustCompile(level).MatchString(names[i]) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // output returns what a command prints, without the newline.

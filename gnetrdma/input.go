@@ -5,17 +5,28 @@ import "github.com/panjf2000/gnet/v2/pkg/pool/byteslice"
 // An input has the bytes of a connection that the handler has not read. They lie in one
 // piece, so that Peek never copies.
 type input struct {
-	bytes []byte
-	// memory is from the pool of gnet, and has the bytes. It is nil if there are no
-	// bytes, or if they are borrowed.
-	memory []byte
+	state  inputState
+	bytes  []byte // empty in the state inputEmpty
+	memory []byte // memory from the pool of gnet, in the state inputOwned
 }
+
+// An inputState says to whom the memory of an input belongs.
+type inputState uint8
+
+const (
+	// inputEmpty: there are no bytes and no memory.
+	inputEmpty inputState = iota
+	// inputBorrowed: the bytes are in the buffer of the loop, until keep.
+	inputBorrowed
+	// inputOwned: the bytes are in the field memory.
+	inputOwned
+)
 
 // len returns the number of bytes.
 func (in *input) len() int { return len(in.bytes) }
 
 // borrow makes b the bytes, until keep. There are no other bytes.
-func (in *input) borrow(b []byte) { in.bytes = b }
+func (in *input) borrow(b []byte) { in.state, in.bytes = inputBorrowed, b }
 
 // keep copies borrowed bytes to memory of the input. If there are no bytes, it frees the
 // memory.
@@ -23,7 +34,7 @@ func (in *input) keep() {
 	switch {
 	case len(in.bytes) == 0:
 		in.free()
-	case in.memory == nil:
+	case in.state == inputBorrowed:
 		in.move(len(in.bytes))
 	}
 }
@@ -44,7 +55,7 @@ func (in *input) move(size int) {
 	memory := byteslice.Get(size)
 	n := copy(memory, in.bytes)
 	in.free()
-	in.memory, in.bytes = memory, memory[:n]
+	in.state, in.memory, in.bytes = inputOwned, memory, memory[:n]
 }
 
 // remove removes the first n bytes.
@@ -52,8 +63,8 @@ func (in *input) remove(n int) { in.bytes = in.bytes[n:] }
 
 // free removes all bytes, and gives the memory back to the pool.
 func (in *input) free() {
-	if in.memory != nil {
+	if in.state == inputOwned {
 		byteslice.Put(in.memory)
 	}
-	in.memory, in.bytes = nil, nil
+	*in = input{}
 }

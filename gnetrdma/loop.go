@@ -3,15 +3,12 @@ package gnetrdma
 import (
 	"context"
 	"net"
-	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
-	"github.com/rdmaloop/rdmaloop/stream"
 )
 
 // A loop is a gnet.EventLoop on a loop of package reactor.
@@ -23,13 +20,25 @@ type loop struct {
 	// Only the goroutine of the loop uses the next fields.
 	open    map[*conn]struct{} // connections for which OnOpen was called, and OnClose was not
 	streams int                // number of streams that have not ended
-	closing bool               // true after closeConns
-	// drained is closed when no streams are left after closeConns, and at the end.
-	drained chan struct{}
+	state   loopState
+	drained chan struct{} // closed in the state loopDrained
 
 	tasks taskQueue
-	once  sync.Once // makes sure that drained is closed only once
 }
+
+// A loopState says whether a loop has connections. The states follow each other in this
+// order.
+type loopState uint8
+
+const (
+	// loopOpen: connections may open.
+	loopOpen loopState = iota
+	// loopClosing: closeConns was called. The streams of the closed connections send the
+	// output that is left. A stream that opens now is closed at once.
+	loopClosing
+	// loopDrained: no stream is left after closeConns, or the loop has ended.
+	loopDrained
+)
 
 func newLoop(e *engine, r *reactor.Loop) *loop {
 	l := &loop{
@@ -75,8 +84,8 @@ func (l *loop) Execute(ctx context.Context, r gnet.Runnable) error {
 	return l.Schedule(ctx, r, 0)
 }
 
-// Schedule runs a task on the loop after a delay. A task that is waiting when the loop
-// ends does not run. Any goroutine may call it.
+// Schedule runs a task on the loop after a delay. A task whose delay has not passed when
+// the loop ends does not run. Any goroutine may call it.
 func (l *loop) Schedule(ctx context.Context, r gnet.Runnable, delay time.Duration) error {
 	if l.engine.stopping.Load() {
 		return gneterrors.ErrEngineInShutdown
@@ -101,26 +110,9 @@ func (l *loop) Close(c gnet.Conn) error {
 	return own.close(nil)
 }
 
-// dial begins to open a connection. If l is nil, the engine chooses the loop. The channel
-// gets one result.
-func (e *engine) dial(l *loop, addr netip.AddrPort, context any) (<-chan gnet.RegisteredResult, error) {
-	c := newConn(e)
-	c.context = context
-	result := make(chan gnet.RegisteredResult, 1)
-	c.result = result // From Dial on, c belongs to the loop.
-	o := &stream.DialOptions{Buffers: e.cfg.Buffers, Context: c}
-	if l != nil {
-		o.Loop = l.reactor
-	}
-	if err := stream.Dial(e.reactor, addr, &callbacks{engine: e}, o); err != nil {
-		return nil, err
-	}
-	return result, nil
-}
-
 // closeConns closes all connections of the loop, and prevents new ones.
 func (l *loop) closeConns() {
-	l.closing = true
+	l.state = max(l.state, loopClosing)
 	for c := range l.open {
 		_ = c.close(nil) // The result is the action, and the engine is stopping already.
 	}
@@ -134,13 +126,21 @@ func (l *loop) streamEnded() {
 }
 
 func (l *loop) checkDrained() {
-	if l.closing && l.streams == 0 {
-		l.once.Do(func() { close(l.drained) })
+	if l.state == loopClosing && l.streams == 0 {
+		l.enterDrained()
+	}
+}
+
+// enterDrained sets the state loopDrained.
+func (l *loop) enterDrained() {
+	if l.state != loopDrained {
+		l.state = loopDrained
+		close(l.drained)
 	}
 }
 
 // end is called when the loop has ended.
 func (l *loop) end() {
 	l.endTasks()
-	l.once.Do(func() { close(l.drained) })
+	l.enterDrained()
 }

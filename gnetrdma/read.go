@@ -91,9 +91,15 @@ func (c *conn) Discard(n int) (int, error) {
 	return n, nil
 }
 
-// WriteTo writes all bytes to w and removes those that w has taken.
+// WriteTo writes all bytes to w and removes those that w has taken. If w takes fewer
+// without an error, the error is io.ErrShortWrite.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
-	n, err := w.Write(c.input.bytes)
-	c.input.remove(n)
+	b := c.input.bytes
+	n, err := w.Write(b)
+	n = max(0, min(n, len(b)))
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	c.input.remove(min(n, c.input.len())) // If w has closed the connection, nothing is left.
 	return int64(n), err
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
 	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -259,6 +261,21 @@ func TestPrivateSocket(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
+// TestUnusableTempDir checks that a server starts if the directory for temporary files
+// can not be used, or has a path that is too long for a Unix socket.
+func TestUnusableTempDir(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
+	require.NoError(t, os.Mkdir(long, 0o700))
+	for _, dir := range []string{long, "/proc"} {
+		t.Setenv("TMPDIR", dir)
+		stop := &hooks{boot: func(gnet.Engine) gnet.Action { return gnet.Shutdown }}
+		require.NoError(t, gnetrdma.Run(stop, "rdma://127.0.0.1:0"))
+		entries, err := os.ReadDir(long)
+		require.NoError(t, err)
+		require.Empty(t, entries)
+	}
+}
+
 // TestShutdownOrder checks that OnShutdown comes after OnClose of all connections, and
 // that a peer that does not read can not keep Run from returning.
 func TestShutdownOrder(t *testing.T) {
@@ -270,7 +287,7 @@ func TestShutdownOrder(t *testing.T) {
 			return gnet.Shutdown
 		},
 		close: func(_ gnet.Conn, err error) gnet.Action {
-			require.NoError(t, err)
+			assert.NoError(t, err)
 			calls = append(calls, "OnClose")
 			return gnet.None
 		},

@@ -8,17 +8,29 @@ import (
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
 )
 
-// A taskQueue has the tasks that other goroutines have passed to a loop. It has no bound,
-// because the tasks of one connection use the memory of their callers.
+// A taskQueue has the tasks that other goroutines have passed to a loop. As in gnet, its
+// length has no limit. It grows only by calls of this program, for example of AsyncWrite,
+// so the program limits it.
 type taskQueue struct {
-	mu     sync.Mutex
-	list   []task
-	posted bool // true if the loop will run the list
-	ended  bool // true if the loop runs no more tasks
+	mu    sync.Mutex
+	list  []task
+	state taskState
 
 	run   func() // method runTasks of the loop
 	spare []task // memory for the next list; only the goroutine of the loop uses it
 }
+
+// A taskState says whether the loop will run the tasks of a taskQueue.
+type taskState uint8
+
+const (
+	// taskIdle: there are no tasks, and the loop was not told to run any.
+	taskIdle taskState = iota
+	// taskPosted: the loop was told to run the tasks. runTasks leads back to taskIdle.
+	taskPosted
+	// taskEnded: the loop has ended, and enqueue fails.
+	taskEnded
+)
 
 // A task is one call that a loop makes for another goroutine.
 type task struct {
@@ -46,12 +58,12 @@ func (l *loop) enqueue(t task) error {
 	q := &l.tasks
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.ended {
+	if q.state == taskEnded {
 		return gneterrors.ErrEngineInShutdown
 	}
 	q.list = append(q.list, t)
-	if !q.posted {
-		q.posted = true
+	if q.state == taskIdle {
+		q.state = taskPosted
 		_ = l.reactor.Post(q.run) // It fails if the loop is ending: endTasks follows.
 	}
 	return nil
@@ -62,7 +74,7 @@ func (l *loop) runTasks() {
 	q := &l.tasks
 	q.mu.Lock()
 	batch := q.list
-	q.list, q.posted = q.spare, false
+	q.list, q.state = q.spare, taskIdle
 	q.mu.Unlock()
 	for i := range batch {
 		batch[i].perform()
@@ -77,7 +89,7 @@ func (l *loop) endTasks() {
 	q := &l.tasks
 	q.mu.Lock()
 	batch := q.list
-	q.list, q.ended = nil, true
+	q.list, q.state = nil, taskEnded
 	q.mu.Unlock()
 	for i := range batch {
 		batch[i].perform()

@@ -14,25 +14,40 @@ import (
 )
 
 // Write sends b. What can not be sent until the peer reads is copied. The result is
-// len(b), or 0 and an error. After an error the connection is closed. The error is
-// ErrOutboundFull, os.ErrDeadlineExceeded, net.ErrClosed, or the reason why the stream
-// has ended.
+// len(b), or 0 and an error. After an error the connection is closed, or OnClose follows.
+// The error is ErrOutboundFull, os.ErrDeadlineExceeded, net.ErrClosed, or the reason why
+// the stream has ended.
 func (c *conn) Write(b []byte) (int, error) {
-	if c.state != connOpen && c.state != connEnding || c.stream == nil {
+	c.flush()
+	if !c.mayWrite() {
 		return 0, net.ErrClosed
 	}
 	n := 0
 	if c.output.len() == 0 {
 		var err error
 		if n, err = c.stream.Write(b); err != nil && !errors.Is(err, stream.ErrWouldBlock) {
-			_ = c.close(err)
-			return 0, err
+			return 0, c.writeFailed(err)
 		}
 	}
 	if err := c.keep(b[n:]); err != nil {
 		return 0, err
 	}
 	return len(b), nil
+}
+
+// mayWrite reports whether the handler may write.
+func (c *conn) mayWrite() bool {
+	return (c.state == connOpen || c.state == connEnding) && c.stream != nil
+}
+
+// writeFailed is called with the error of stream.Stream.Write. It returns the error for
+// the handler.
+func (c *conn) writeFailed(err error) error {
+	if errors.Is(err, stream.ErrClosed) {
+		return net.ErrClosed // The stream has failed. Its OnClose follows and has the reason.
+	}
+	_ = c.close(err) // close has done what OnClose asked for.
+	return err
 }
 
 // Writev is Write for several slices.
@@ -65,7 +80,7 @@ func (c *conn) keep(b []byte) error {
 // flush sends output that waits, as much as the peer takes. When all is sent and OnClose
 // has returned, flush closes the stream.
 func (c *conn) flush() {
-	for c.output.len() > 0 {
+	for c.output.len() > 0 && c.stream != nil {
 		n, err := c.stream.Write(c.output.first())
 		if n > 0 {
 			c.output.remove(n)
@@ -75,10 +90,10 @@ func (c *conn) flush() {
 		}
 		if err != nil { // The peer reads no more.
 			c.output.free()
-			_ = c.close(err)
+			_ = c.writeFailed(err)
 		}
 	}
-	if c.state == connFlushing {
+	if c.state == connFlushing && c.stream != nil {
 		_ = c.stream.Close() // It fails if the peer has closed at the same time.
 	}
 }
@@ -89,7 +104,7 @@ func (c *conn) OutboundBuffered() int { return c.output.len() }
 // Flush sends what was written and can be sent now, instead of at the end of the loop's
 // turn.
 func (c *conn) Flush() error {
-	if c.state != connOpen && c.state != connEnding || c.stream == nil {
+	if !c.mayWrite() {
 		return net.ErrClosed
 	}
 	c.flush()
@@ -102,7 +117,7 @@ func (c *conn) Flush() error {
 // ReadFrom copies bytes from r to the output until the end of r. Flush or Write sends
 // them. After an error of r, the bytes before it stay in the output.
 func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
-	if c.state != connOpen && c.state != connEnding || c.stream == nil {
+	if !c.mayWrite() {
 		return 0, net.ErrClosed
 	}
 	for {
