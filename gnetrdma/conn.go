@@ -51,7 +51,7 @@ const (
 )
 
 func newConn(e *engine) *conn {
-	c := &conn{engine: e}
+	c := &conn{engine: e, state: connOpening}
 	c.readDeadline.init(c, c.readExpired)
 	c.writeDeadline.init(c, c.writeExpired)
 	return c

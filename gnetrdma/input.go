@@ -66,5 +66,5 @@ func (in *input) free() {
 	if in.state == inputOwned {
 		byteslice.Put(in.memory)
 	}
-	*in = input{}
+	*in = input{state: inputEmpty}
 }
