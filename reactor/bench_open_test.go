@@ -32,7 +32,7 @@ func TestOpenAllocations(t *testing.T) {
 			for range 10 {
 				open()
 			}
-			require.LessOrEqual(t, testing.AllocsPerRun(50, open), 60.0)
+			require.LessOrEqual(t, testing.AllocsPerRun(50, open), float64(maxOpenAllocations))
 		})
 	}
 }

@@ -1,0 +1,6 @@
+//go:build !race
+
+package reactor_test
+
+// maxOpenAllocations is the largest number of allocations for one connection.
+const maxOpenAllocations = 60

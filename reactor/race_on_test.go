@@ -1,0 +1,7 @@
+//go:build race
+
+package reactor_test
+
+// maxOpenAllocations is the largest number of allocations for one connection. Under the
+// race detector a sync.Pool drops objects at random.
+const maxOpenAllocations = 66
