@@ -21,14 +21,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The file doc.go may list the files of a package in reading order. Otherwise the order
-// is alphabetical. A reference to a declaration in a later file is against the order.
+// The files of each package have a reading order. The file doc.go of a package may list
+// the files in this order. Without such a list, the order is alphabetical. A reference
+// runs against the order if it leads from a file to a declaration in a later file.
 
-// Percentage of a package's references between files that may be against the order.
-// Arbitrary.
+// maxAgainst is the largest allowed percentage of a package's references between files
+// that run against the reading order. The value is arbitrary.
 const maxAgainst = 10
 
-// Packages for which the limit holds. A final /* means all packages below that directory.
+// ordered has the packages that must obey the limit maxAgainst. A final /* means all
+// packages below that directory.
 var ordered = []string{"cm", "cq", "poller", "provider/soft", "provider/soft/internal/*", "reactor", "verbs"}
 
 func TestFileOrder(t *testing.T) {
@@ -47,19 +49,21 @@ func TestFileOrder(t *testing.T) {
 	}
 }
 
-// A listedPackage describes a package, as printed by go list.
+// A listedPackage is the description of one package in the output of go list.
 type listedPackage struct {
 	ImportPath string
 	Dir        string
 	GoFiles    []string
-	// Compiled package. The type checker reads types from it.
+	// Export is the path of the compiled package, a file from which the type checker reads
+	// the types of the package.
 	Export string
 
-	exports map[string]string // field Export of each listed package, by import path
+	// exports has the field Export of each package that go list printed, by import path.
+	exports map[string]string
 }
 
-// loadPackages returns reactor, provider/soft and all packages that they import, by
-// import path.
+// loadPackages returns reactor, provider/soft, the packages below provider/soft, and all
+// packages that these import. The key of the map is the import path.
 func loadPackages(t *testing.T) map[string]*listedPackage {
 	args := []string{"list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export", "./reactor", "./provider/soft/..."}
 	out, err := exec.Command("go", args...).Output()
@@ -76,7 +80,8 @@ func loadPackages(t *testing.T) map[string]*listedPackage {
 	}
 }
 
-// order returns the position of each file in the reading order. doc.go has position 0.
+// order returns the position of each file in the reading order, beginning with 1. If
+// doc.go lists the files, doc.go itself is not in the map, so its position is 0.
 func (p *listedPackage) order(t *testing.T) map[string]int {
 	files := p.GoFiles
 	text, err := os.ReadFile(filepath.Join(p.Dir, "doc.go"))
@@ -93,7 +98,8 @@ func (p *listedPackage) order(t *testing.T) map[string]int {
 	return positions
 }
 
-// readingOrder returns the list of files in a doc.go, or nil.
+// readingOrder returns the names of the files that the text of a doc.go lists in reading
+// order. It returns nil if the text has no such list.
 func readingOrder(text string) (files []string) {
 	const heading = "// The files of this package, in reading order:"
 	_, list, found := strings.Cut(text, heading)
@@ -108,8 +114,8 @@ func readingOrder(text string) (files []string) {
 	return files
 }
 
-// compareFiles compares the list in a doc.go with the files of the package. The list must
-// not have tests and doc.go.
+// compareFiles compares the files that doc.go lists with the files of the package, and
+// describes each difference. Tests and doc.go itself must not be in the list.
 func compareFiles(listed, names []string) (problems []string) {
 	present := make(map[string]bool)
 	for _, name := range names {
@@ -132,9 +138,9 @@ func compareFiles(listed, names []string) (problems []string) {
 // A fileRef is a reference from one file of a package to another.
 type fileRef struct{ from, to, name string }
 
-// refs returns the references between the files of the package. They are uses of
-// package-level names and of methods. A call through an interface refers to the
-// interface's file.
+// refs returns the references between the files of the package. A reference is the use of
+// a package-level name, or of a method, that another file declares. A call through an
+// interface is a reference to the file that declares the interface.
 func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -162,7 +168,9 @@ func (p *listedPackage) refs(t *testing.T) (all []fileRef) {
 	return all
 }
 
-// A refCount has the number of all references, and a map of those against the order.
+// A refCount counts the references between the files of a package. The field total counts
+// all references. The field against counts how often each reference against the reading
+// order occurs.
 type refCount struct {
 	total   int
 	against map[fileRef]int
@@ -186,7 +194,7 @@ func (c refCount) percent() float64 {
 	return 100 * float64(n) / float64(max(1, c.total))
 }
 
-// worst describes the n most frequent references against the order.
+// worst describes the n most frequent references against the reading order.
 func (c refCount) worst(n int) string {
 	refs := slices.SortedFunc(maps.Keys(c.against), func(a, b fileRef) int { return c.against[b] - c.against[a] })
 	var b strings.Builder

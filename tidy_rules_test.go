@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRulesCanFail checks that every rule finds a violation.
+// TestRulesCanFail passes files that violate a rule to the rule's function, and checks
+// that the function reports exactly one violation for each file.
 func TestRulesCanFail(t *testing.T) {
 	for _, bad := range []struct {
 		name, path, text, want string
@@ -77,8 +78,9 @@ func TestRulesCanPass(t *testing.T) {
 	}
 }
 
-// TestRatchet checks that a file for which the variable oversized allows too many lines
-// must have exactly the allowed number.
+// TestRatchet checks the rules for a file that the variable oversized lists: the file
+// must have exactly the listed number of lines. More lines and fewer lines are
+// violations.
 func TestRatchet(t *testing.T) {
 	const listed = maxFileLines + 10
 	oversized["cm/x.go"] = listed
@@ -92,7 +94,7 @@ func TestRatchet(t *testing.T) {
 	require.Len(t, checkSize(file(listed+1)), 1)
 }
 
-// imports returns a file that imports the packages.
+// imports returns the text of a Go file that imports the named packages.
 func imports(names ...string) string {
 	text := "package x\n"
 	for _, name := range names {
@@ -101,16 +103,16 @@ func imports(names ...string) string {
 	return text
 }
 
-// checkModules requires that the library imports only the standard library and x/sys.
-// Package gnetrdma imports gnet, too.
-// Tests may import two more modules. Applications may import all modules of go.mod.
+// checkModules checks imports of packages from other modules. The library may import only
+// the standard library and x/sys. Package gnetrdma may import gnet too. Tests may import
+// two more modules. Applications may import all modules of go.mod.
 func checkModules(s *source) []string {
 	if s.isApplication() {
 		return nil
 	}
 	allowed := []string{"golang.org/x/sys/*"}
 	if s.dir() == "verbs" && !s.isTest() {
-		// Package verbs needs no system calls.
+		// Package verbs makes no system calls, so it must not import x/sys.
 		allowed = nil
 	}
 	if s.isTest() || slices.Contains(testSupport, s.dir()) {

@@ -19,22 +19,24 @@ import (
 )
 
 // The tests in tidy_test.go and tidy_*_test.go check the style rules that a program can
-// check. They read all files, with any build tags.
+// check. The tests read all Go files of the repository, regardless of build tags.
 
 const module = "github.com/rdmaloop/rdmaloop"
 
 const (
 	maxFileLines = 400
 	maxFuncLines = 60
-	maxComment   = 90 // characters in a line of a comment
+	maxComment   = 90 // largest number of characters in one line of a comment
 )
 
-// Files and functions above the limits, as "file" or "file:function". The value is the
-// number of lines. The list may only shrink.
+// oversized has the files and functions that may be longer than maxFileLines and
+// maxFuncLines. The key is "file" or "file:function". The value is the allowed number of
+// lines. New entries and larger values are not allowed.
 var oversized = map[string]int{}
 
-// For each package, the packages of this module that it may import. A final /* means all
-// packages below that directory. If several entries match, the longest one counts.
+// arrows has, for each package, the packages of this module that the package may import.
+// A final /* means all packages below that directory. If several entries match a package,
+// the longest entry counts.
 var arrows = map[string][]string{
 	".":                          {},
 	"internal/*":                 {},
@@ -113,7 +115,8 @@ var arrows = map[string][]string{
 
 var public = []string{"verbs", "poller", "cq", "cm", "reactor", "stream", "gnetrdma", "provider", "provider/soft", "provider/rdmacore"}
 
-// For each package, more packages that its tests may import.
+// testArrows has, for each package, the packages that its tests may import in addition to
+// the packages in arrows.
 var testArrows = map[string][]string{
 	".":                     slices.Concat(public, testSupport),
 	"*":                     testSupport,
@@ -137,7 +140,7 @@ type source struct {
 	file *ast.File
 }
 
-// A rule checks one file and describes each violation.
+// A rule checks one file, and returns a description of each violation.
 type rule func(*source) []string
 
 var rules = map[string]rule{
@@ -177,7 +180,7 @@ func TestOversizedExist(t *testing.T) {
 	}
 }
 
-// TestArrowsExist checks that all packages in the tables exist.
+// TestArrowsExist checks that all packages in the variables arrows and testSupport exist.
 func TestArrowsExist(t *testing.T) {
 	for from, allowed := range arrows {
 		for _, pkg := range append(slices.Clone(allowed), from) {
@@ -211,7 +214,8 @@ func readSources(t *testing.T, root string) []*source {
 	return sources
 }
 
-// parse parses a file. If text is not nil, it parses text instead.
+// parse parses the Go file with the given name. If text is not nil, parse uses text
+// instead of the contents of the file.
 func parse(t *testing.T, path, name string, text any) *source {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, text, parser.ParseComments)
@@ -231,11 +235,12 @@ func (s *source) dir() string { return path.Dir(s.path) }
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// isExample reports whether the file has documentation examples. They must obey the rules
-// for applications.
+// isExample reports whether the file has documentation examples. Such a file may import
+// only the public packages of this module, like an application.
 func (s *source) isExample() bool { return path.Base(s.path) == "example_test.go" }
 
-// isApplication reports whether the file belongs to an application.
+// isApplication reports whether the file belongs to an application: a program below the
+// directory examples, or a benchmark program.
 func (s *source) isApplication() bool {
 	return fits("examples/*", s.dir()) || s.dir() == "bench" || s.dir() == "bench/rdmacore"
 }
@@ -244,13 +249,15 @@ func (s *source) lines(n ast.Node) int {
 	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
 }
 
-// problem describes a violation, with the file and the line.
+// problem returns the description of a violation at the given node, with the name of the
+// file and the number of the line.
 func (s *source) problem(at ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: ", s.path, s.fset.Position(at.Pos()).Line) + fmt.Sprintf(format, args...)
 }
 
-// eachImport calls report() for the path of each import of the file. It returns the
-// violations that report() describes.
+// eachImport calls report with the path of each import of the file. The function report
+// returns the description of a violation, or an empty string. The result has the
+// descriptions of all violations.
 func (s *source) eachImport(report func(name string) string) (problems []string) {
 	for _, spec := range s.file.Imports {
 		if text := report(strings.Trim(spec.Path.Value, `"`)); text != "" {
@@ -260,15 +267,16 @@ func (s *source) eachImport(report func(name string) string) (problems []string)
 	return problems
 }
 
-// fits reports whether the name of a table entry matches a package. A final * matches any
-// ending.
+// fits reports whether the name of a table entry matches the package pkg. A * at the end
+// of the name matches any text.
 func fits(name, pkg string) bool {
 	below, wild := strings.CutSuffix(name, "*")
 	return pkg == name || wild && strings.HasPrefix(pkg, below)
 }
 
-// lookup returns the table entry for a package. If several entries match, it returns the
-// one with the longest name. The entry "." takes precedence over "*".
+// lookup returns the entry of a table for the package pkg. If several entries match, the
+// entry with the longest name counts. For the package ".", the entry "." counts and not
+// "*".
 func lookup(table map[string][]string, pkg string) (allowed []string, ok bool) {
 	longest := ""
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -336,8 +344,9 @@ func checkUnfinished(s *source) (problems []string) {
 	return problems
 }
 
-// checkComments limits the width of comments. Directives have no space after the slashes,
-// so they are not checked.
+// checkComments requires that no line of a comment has more than maxComment characters.
+// Directives such as //go:build are not checked, because they have no space after the
+// slashes.
 func checkComments(s *source) (problems []string) {
 	for _, group := range s.file.Comments {
 		for _, c := range group.List {
@@ -349,8 +358,8 @@ func checkComments(s *source) (problems []string) {
 	return problems
 }
 
-// eachSize calls yield() for the file and for each of its functions. The parameters are
-// the name, the number of lines, and the limit of lines.
+// eachSize calls yield for the file, and for each function in the file. The parameters of
+// yield are the name, the number of lines, and the largest allowed number of lines.
 func (s *source) eachSize(yield func(name string, lines, limit int)) {
 	yield(s.path, s.fset.File(s.file.FileStart).LineCount(), maxFileLines)
 	for _, decl := range s.file.Decls {
@@ -369,8 +378,8 @@ func checkSize(s *source) (problems []string) {
 	return problems
 }
 
-// checkOversized checks the numbers in the variable oversized. If a file or function has
-// become shorter, its number must become smaller too.
+// checkOversized checks the entries of the variable oversized. If a file or function has
+// become shorter, the number in its entry must be reduced too.
 func checkOversized(s *source) (problems []string) {
 	s.eachSize(func(name string, lines, limit int) {
 		if listed := oversized[name]; lines < listed {

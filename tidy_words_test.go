@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Words that must not be used, because readers from outside did not know their meaning.
-// The values say what is used instead.
+// givenUp has the words that must not be used, because readers from outside did not know
+// their meaning. The values are the words to use instead.
 var givenUp = map[string]string{
 	"abandon":    "fail, cancel",
 	"babbler":    "malformed",
@@ -53,8 +53,9 @@ var givenUp = map[string]string{
 	"widow":      "client that was restarted",
 }
 
-// Identifiers that must not be used, alone or within a longer identifier. Their single
-// words are allowed. The values say what is used instead.
+// givenUpNames has the identifiers that must not be used, alone or within a longer
+// identifier. The single words of these identifiers are allowed. The values are the names
+// to use instead.
 var givenUpNames = map[string]string{
 	"giveUp":      "fail, failOutstanding",
 	"identReader": "IP ID probe",
@@ -62,11 +63,11 @@ var givenUpNames = map[string]string{
 	"takeBack":    "forgetSent",
 }
 
-// wordsOf matches the words of a text or a camel-case identifier.
+// wordsOf matches each word of a text, and each word of a camel-case identifier.
 var wordsOf = regexp.MustCompile(`[A-Z]+(?:[A-Z][a-z]|\b)|[A-Z]?[a-z]+|[A-Z]+`)
 
-// givenUpIn returns the given-up words and identifiers in a text. It finds words in the
-// singular and in the plural.
+// givenUpIn returns the words of givenUp and the identifiers of givenUpNames that occur
+// in a text. Words in the plural are found too.
 func givenUpIn(text string) (found []string) {
 	for _, word := range wordsOf.FindAllString(text, -1) {
 		word = strings.ToLower(word)
@@ -85,7 +86,8 @@ func givenUpIn(text string) (found []string) {
 	return found
 }
 
-// insteadOf returns what is used instead of a given-up word or identifier.
+// insteadOf returns the replacement for a word of givenUp or an identifier of
+// givenUpNames.
 func insteadOf(word string) string {
 	if instead, ok := givenUp[word]; ok {
 		return instead
@@ -93,7 +95,8 @@ func insteadOf(word string) string {
 	return givenUpNames[word]
 }
 
-// checkWords refuses given-up words in identifiers and comments.
+// checkWords reports the words of givenUp and the identifiers of givenUpNames that occur
+// in the comments and identifiers of a file.
 func checkWords(s *source) (problems []string) {
 	if s.path == "tidy_words_test.go" {
 		return nil

@@ -5,15 +5,15 @@ import (
 	"net/netip"
 )
 
-// A Device is one open RDMA device. Any goroutine may call its methods. A device that
-// has counters also implements CounterReader.
+// A Device is one open RDMA device. Any goroutine may call the methods of a Device. A
+// device that has counters also implements CounterReader.
 type Device interface {
 	// Name returns the device's name, such as "soft0" or "mlx5_0". No other device of
 	// the same provider has this name.
 	Name() string
-	// Caps returns the optional abilities of the device. They never change.
+	// Caps returns the optional abilities of the device, which never change.
 	Caps() Caps
-	// Attr returns the identity and the limits of the device. They never change. Source:
+	// Attr returns the identity and the limits of the device, which never change. Source:
 	// ibv_query_device(3).
 	Attr() DeviceAttr
 	// Port returns the current state of a port. Ports are numbered from 1. If the port
@@ -23,13 +23,13 @@ type Device interface {
 
 	// AllocPD creates a protection domain. Source: ibv_alloc_pd(3).
 	AllocPD() (PD, error)
-	// CreateCompChannel creates a completion channel. A nil attr means the zero value.
-	// The device does not keep attr. With ProgressManual each vector has at most one
-	// channel, and the error for a second one is ErrBusy. Source:
-	// ibv_create_comp_channel(3).
+	// CreateCompChannel creates a completion channel. A nil attr means the zero value of
+	// CompChannelAttr. The device does not use attr after the call. With ProgressManual
+	// each completion vector has at most one channel. For a second channel the error is
+	// ErrBusy. Source: ibv_create_comp_channel(3).
 	CreateCompChannel(attr *CompChannelAttr) (CompChannel, error)
 	// CreateCQ creates a completion queue. The attr must not be nil. The device does not
-	// keep it. Source: ibv_create_cq(3).
+	// use attr after the call. Source: ibv_create_cq(3).
 	CreateCQ(attr *CQAttr) (CQ, error)
 
 	// AsyncFD returns a descriptor that is readable while the device has an asynchronous
@@ -37,64 +37,70 @@ type Device interface {
 	// close it.
 	AsyncFD() int
 	// NextAsync stores the oldest asynchronous event in ev. If there is no event, ok is
-	// false. NextAsync never blocks. After an error no more events can be read.
+	// false. NextAsync never blocks. After NextAsync has returned an error, no more events
+	// can be read.
 	//
-	// Two kinds of events are dropped before they are read. When an object is closed,
-	// its events are dropped. When an object has two events of the same type, the older
-	// one is dropped. Source: ibv_get_async_event(3).
+	// The device drops an unread event in two cases: when the object of the event is
+	// closed, and when the same object has a newer event of the same type. Source:
+	// ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 
-// DeviceAttr has the identity and the limits of a device. Each field that begins with
-// Max is a largest allowed value. Source: ibv_query_device(3).
+// DeviceAttr has the identity and the limits of a device. Each field whose name begins
+// with Max is a largest allowed value. Source: ibv_query_device(3).
 type DeviceAttr struct {
-	NodeGUID uint64 // EUI-64 of the device, in host order
-	Vendor   string // the vendor, as the driver reports it
+	NodeGUID uint64 // EUI-64 identifier of the device, in host byte order
+	Vendor   string // name or number of the vendor, as the driver reports it
 	Firmware string // version of the firmware or of the software
 
 	NumPorts       int
 	NumCompVectors int // number of completion vectors; see CQAttr.Vector
 
-	MaxQP           int    // number of queue pairs
-	MaxQPWR         int    // number of work requests on one queue
-	MaxSGE          int    // number of scatter/gather entries of one work request
-	MaxInline       int    // bytes of inline data in one work request
-	MaxCQ           int    // number of completion queues
-	MaxCQE          int    // number of completions that one CQ can hold
-	MaxMR           int    // number of memory regions
-	MaxMRSize       uint64 // size of one memory region, in bytes
-	MaxMW           int    // number of memory windows; 0 without Caps.MemoryWindows
-	MaxPD           int    // number of protection domains
-	MaxAH           int    // number of address handles
-	MaxSRQ          int    // number of shared receive queues
-	MaxSRQWR        int    // number of work requests on one SRQ
-	MaxSRQSGE       int    // number of scatter/gather entries of one work request on an SRQ
-	MaxQPRdAtom     uint8  // READs and atomics that a QP serves at a time (responder resources)
-	MaxQPInitRdAtom uint8  // number of READs and atomics that a QP can have outstanding (initiator depth)
+	MaxQP     int    // number of queue pairs
+	MaxQPWR   int    // number of work requests outstanding on one queue
+	MaxSGE    int    // number of scatter/gather entries of one work request
+	MaxInline int    // number of bytes of inline data in one work request
+	MaxCQ     int    // number of completion queues
+	MaxCQE    int    // number of completions that one CQ can hold
+	MaxMR     int    // number of memory regions
+	MaxMRSize uint64 // size of one memory region, in bytes
+	MaxMW     int    // number of memory windows; 0 if Caps.MemoryWindows is false
+	MaxPD     int    // number of protection domains
+	MaxAH     int    // number of address handles
+	MaxSRQ    int    // number of shared receive queues
+	MaxSRQWR  int    // number of work requests outstanding on one SRQ
+	// MaxSRQSGE is the number of scatter/gather entries of one work request on an SRQ.
+	MaxSRQSGE int
+	// MaxQPRdAtom is the number of READs and atomics of the peer that a QP executes at a
+	// time (responder resources).
+	MaxQPRdAtom uint8
+	// MaxQPInitRdAtom is the number of READs and atomics that a QP can have outstanding
+	// (initiator depth).
+	MaxQPInitRdAtom uint8
 
-	// LocalCAAckDelay says how long the device may take to acknowledge a packet. It is a
-	// code from 0 to 31. Code c means 4.096 µs * 2^c.
+	// LocalCAAckDelay is the longest time that the device takes to acknowledge a packet, as
+	// a code from 0 to 31. The code c means 4.096 µs * 2^c.
 	LocalCAAckDelay uint8
 }
 
-// PortAttr has the state of one port. Source: ibv_query_port(3).
+// PortAttr has the current attributes of one port. Source: ibv_query_port(3).
 type PortAttr struct {
 	State      PortState // logical state of the port
 	MaxMTU     MTU       // largest MTU that the port supports
 	ActiveMTU  MTU       // MTU that the port uses now
 	MaxMsgSize uint32    // longest message, in bytes
-	GIDs       []GID     // addresses of the port; AHAttr.SourceIndex selects one
+	GIDs       []GID     // addresses of the port; AHAttr.SourceIndex is an index of this slice
 }
 
 // PortState is the logical state of a port.
 type PortState uint8
 
-// Port states, numbered as enum ibv_port_state.
+// Port states, numbered as in enum ibv_port_state.
 const (
-	PortNop    PortState = iota // no state; reserved
+	PortNop    PortState = iota // reserved; no port has this state
 	PortDown                    // the link is down
-	PortInit                    // the link is up and not configured
-	PortArmed                   // the link is configured and not active
+	PortInit                    // the link is up, but not configured yet
+	PortArmed                   // the link is configured, but not active yet
 	PortActive                  // the port can send and receive
 )
 
@@ -106,11 +112,11 @@ func (s PortState) String() string {
 	return unknown("port state", uint64(s))
 }
 
-// MTU is the size of the largest packet on a path, as a code. Connection requests carry
-// the same codes.
+// An MTU is a code for the largest payload of a packet on a network path. Connection
+// requests contain the same codes.
 type MTU uint8
 
-// MTU codes, numbered as enum ibv_mtu.
+// MTU codes, numbered as in enum ibv_mtu.
 const (
 	MTU256 MTU = iota + 1
 	MTU512
@@ -127,15 +133,15 @@ func (m MTU) Bytes() int {
 	return 128 << m
 }
 
-// A GID is the address of a port. On RoCEv2 it is an IPv6 address, or an IPv4 address as
-// ::ffff:a.b.c.d (IBTA annex A17).
+// A GID is the address of a port. On RoCEv2 a GID is an IPv6 address, or an IPv4 address
+// in the form ::ffff:a.b.c.d (IBTA annex A17).
 type GID [16]byte
 
 // GIDFromAddr returns the GID of an IP address. The zone of an IPv6 address is dropped.
 func GIDFromAddr(a netip.Addr) GID { return a.As16() }
 
-// Addr returns the IP address of a RoCEv2 GID. It returns ::ffff:a.b.c.d as the IPv4
-// address a.b.c.d.
+// Addr returns the IP address of a RoCEv2 GID. For a GID of the form ::ffff:a.b.c.d, Addr
+// returns the IPv4 address a.b.c.d.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
 func (g GID) String() string {
@@ -149,8 +155,8 @@ func (g GID) String() string {
 	return string(dst[:])
 }
 
-// An AsyncEvent reports that a device or one of its objects has changed by itself, and
-// not because of a call. Source: ibv_get_async_event(3).
+// An AsyncEvent reports an error or another change of a device, or of an object of the
+// device, that is not the result of a call. Source: ibv_get_async_event(3).
 type AsyncEvent struct {
 	Type AsyncEventType
 	Port uint8 // number of the port for port events; 0 for other events
@@ -162,21 +168,21 @@ type AsyncEvent struct {
 // AsyncEventType is the type of an asynchronous event.
 type AsyncEventType uint8
 
-// Types of asynchronous events, numbered as enum ibv_event_type. A provider may also
-// report other values of that enum. Such values have no name in this package.
+// Types of asynchronous events, numbered as in enum ibv_event_type. A provider may also
+// report other values of that enum, for which this package has no names.
 const (
 	AsyncCQError        AsyncEventType = 0  // a CQ was overrun or failed
 	AsyncQPFatal        AsyncEventType = 1  // a QP failed and is in the error state
 	AsyncQPRequestError AsyncEventType = 2  // a QP received an invalid request
 	AsyncQPAccessError  AsyncEventType = 3  // a QP received a request that violates its access rights
-	AsyncCommEst        AsyncEventType = 4  // a QP in RTR received its first message
-	AsyncSQDrained      AsyncEventType = 5  // a send queue in SQD is drained
+	AsyncCommEst        AsyncEventType = 4  // a QP in the state RTR received its first message
+	AsyncSQDrained      AsyncEventType = 5  // the send queue of a QP in the state SQD is drained
 	AsyncDeviceFatal    AsyncEventType = 8  // the device failed
 	AsyncPortActive     AsyncEventType = 9  // a port became active
 	AsyncPortError      AsyncEventType = 10 // a port became inactive
 	AsyncSRQError       AsyncEventType = 14 // an SRQ failed
 	AsyncSRQLimit       AsyncEventType = 15 // an SRQ has fewer buffers than the limit given to SRQ.Arm
-	AsyncQPLastWQE      AsyncEventType = 16 // a QP in the error state has consumed its last buffer from an SRQ
+	AsyncQPLastWQE      AsyncEventType = 16 // a QP in the error state takes no more buffers from its SRQ
 )
 
 func (t AsyncEventType) String() string {

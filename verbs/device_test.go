@@ -30,7 +30,7 @@ func TestGID(t *testing.T) {
 	}
 }
 
-// FuzzGIDString checks that net/netip can parse every GID's text.
+// FuzzGIDString checks that netip.ParseAddr can parse the text of every GID.
 func FuzzGIDString(f *testing.F) {
 	f.Add([]byte("0123456789abcdef"))
 	f.Add(make([]byte, 16))

@@ -1,5 +1,6 @@
-// Package verbs defines the terms of RDMA and the interfaces that a provider implements.
-// It has data types, interfaces and checks. The providers do the work.
+// Package verbs defines the data types of RDMA, the interfaces that a provider
+// implements, and checks of arguments. Package verbs itself transfers no data: the
+// providers do.
 //
 // # Objects
 //
@@ -15,47 +16,48 @@
 //	    └ QP          queue pair, RC or UD, on a send CQ and a receive CQ
 //
 // Close an object before the objects that it was created from: a QP before its SRQ, CQs,
-// AHs and PD, a CQ before its CompChannel, an MR before its PD. Closing an object that
-// is still in use returns ErrBusy and changes nothing. A second Close does nothing.
-// Every other call on a closed object returns an error that matches ErrClosed.
+// AHs and PD, a CQ before its CompChannel, an MR before its PD. Closing an object that is
+// still in use returns ErrBusy and changes nothing. A second Close does nothing. Every
+// other call on a closed object returns an error that matches ErrClosed.
 //
 // # Who may call
 //
 // With ProgressAuto, the default, any goroutine may call any method.
 //
-// With ProgressManual, one goroutine owns a CQ. It also owns everything that completes
-// on this CQ: the QPs, their SRQs, the CompChannel and the connection-manager ids of the
-// QPs. Only the owner may call their methods. Data moves only while the owner polls the
-// CQ. The reactor uses manual progress. A device in hardware always moves data by
+// With ProgressManual, each CQ has one goroutine as its owner. The owner also owns the
+// objects that use the CQ: the QPs, their SRQs, the CompChannel and the
+// connection-manager ids of the QPs. Only the owner may call the methods of these
+// objects. Data moves only while the owner polls the CQ or takes events from the
+// CompChannel. The reactor uses manual progress. A hardware device always moves data by
 // itself.
 //
 // # Errors
 //
-// A failed call returns an *OpError, which names the operation and wraps the cause.
-// Some methods have causes of their own, which their comments name. The general causes:
+// A failed call returns an *OpError, which names the operation and wraps the cause. The
+// comment of a method names the causes that are special to the method. Other causes are
+// common to many methods:
 //
-//   - ErrClosed: the object is closed, or an object that it was created from;
+//   - ErrClosed: the object, or an object that it was created from, is closed;
 //   - *ParamError: an argument is missing or out of range, or a limit of the device is
 //     reached;
 //   - ErrForeign: an argument belongs to another device, domain or provider;
 //   - ErrNoResources: a limit of the process or of the system is reached;
-//   - *FeatureError, which matches ErrNotSupported: the device does not support the
-//     call;
+//   - *FeatureError, which matches ErrNotSupported: the device does not support the call;
 //   - syscall.Errno: the error of the system or of the device's library.
 //
 // A work request can also fail later, after the call that posted it. Then the Status of
-// its WC is not StatusSuccess, and WC.Err returns a *CompletionError.
+// the request's WC is not StatusSuccess, and WC.Err returns a *CompletionError.
 package verbs
 
 // The files of this package, in reading order:
 //
 //	errors.go         errors that all providers return
-//	provider.go       providers, and what their devices can do
+//	provider.go       providers, and the abilities of their devices
 //	counter.go        counters of a device
 //	wc.go             completions
 //	cq.go             completion queues and completion channels
-//	inline.go         optional abilities for small messages
-//	sleep.go          optional abilities for owners that sleep
+//	inline.go         optional interfaces for small messages
+//	sleep.go          optional interfaces for sleeping until a completion arrives
 //	device.go         devices, their ports, and their asynchronous events
 //	memory.go         protection domains, memory regions and address handles
 //	memory_unsafe.go  reading memory with atomic loads

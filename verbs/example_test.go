@@ -8,10 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This example connects two queue pairs of one device without package cm. The first
-// queue pair writes into the memory of the second.
+// This example connects two queue pairs of one device without the connection manager in
+// package cm. Then the first queue pair writes into memory of the second queue pair.
 func Example() {
-	provider, err := soft.Open(nil) // an RDMA device in software
+	provider, err := soft.Open(nil) // soft implements RDMA devices in software.
 	check(err)
 	devices, err := provider.Devices()
 	check(err)
@@ -49,15 +49,15 @@ func Example() {
 	// Output: request 7 wrote "hello"
 }
 
-// connect moves qp through its states until it is connected to peer. Both queue pairs
-// are on the same device. READs and atomics would also need MaxDestRdAtomic and
-// MaxRdAtomic.
+// connect moves qp through its states until qp is connected to peer. Both queue pairs are
+// on the same device. For READs and atomics, MaxDestRdAtomic and MaxRdAtomic would have
+// to be set too.
 func connect(qp, peer verbs.QP) {
 	const port = 1
 	attr, err := qp.PD().Device().Port(port)
 	check(err)
 	q := verbs.QPAttr{
-		Port: port, Access: verbs.AccessRemoteWrite, // the peer may WRITE
+		Port: port, Access: verbs.AccessRemoteWrite, // The peer may use RDMA WRITE.
 		AH: verbs.AHAttr{Port: port, DestGID: attr.GIDs[0]}, DestQPN: peer.Num(), PathMTU: attr.ActiveMTU,
 		MinRNRTimer: 12, Timeout: 14, RetryCount: verbs.MaxRetry, RNRRetry: verbs.RNRRetryForever,
 	}

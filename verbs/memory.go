@@ -1,66 +1,69 @@
 package verbs
 
-// A PD is a protection domain. A QP can only use MRs, SRQs and AHs of its own domain.
-// Any goroutine may call its methods.
+// A PD is a protection domain. A QP can only use MRs, SRQs and AHs of its own domain. Any
+// goroutine may call the methods of a PD.
 type PD interface {
-	// Device returns the device that the domain belongs to.
+	// Device returns the device of the protection domain.
 	Device() Device
 
-	// Alloc maps new memory outside the Go heap and registers it. The memory is zeroed
-	// and page-aligned. MR.Close unmaps it. The attr must not be nil and is not kept.
+	// Alloc maps new memory outside the Go heap and registers the memory. The memory is
+	// zeroed and page-aligned. MR.Close unmaps the memory. The attr must not be nil. The
+	// provider does not use attr after the call.
 	//
-	// If the access rights are not valid, Alloc returns the error of Access.Check. If
-	// there is not enough memory, the error is ENOMEM. RLIMIT_MEMLOCK can cause that
-	// too. Source: mmap(2), ibv_reg_mr(3).
+	// If the access rights are not valid, Alloc returns the error of Access.Check. If there
+	// is not enough memory, or if the memory would exceed RLIMIT_MEMLOCK, the error matches
+	// ENOMEM. Source: mmap(2), ibv_reg_mr(3).
 	Alloc(attr *AllocAttr) (MR, error)
-	// Register registers b, which must have at least 1 byte. The caller still owns b,
-	// and must keep it alive and in place until MR.Close. The provider soft accepts
-	// memory of the Go heap; other providers may refuse it. Register returns the same
-	// errors as Alloc. Source: ibv_reg_mr(3).
+	// Register registers the memory of b, which must have at least 1 byte. The caller still
+	// owns b. Until MR.Close the memory must stay allocated at the same address. The
+	// provider soft accepts memory of the Go heap. Other providers may refuse such memory.
+	// Register returns the same errors as Alloc. Source: ibv_reg_mr(3).
 	Register(b []byte, access Access) (MR, error)
-	// AllocMW creates a memory window of type 2, which is not bound. On a device without
-	// Caps.MemoryWindows, the error is a *FeatureError. Source: ibv_alloc_mw(3).
+	// AllocMW creates a memory window of type 2. The new window is not bound. If
+	// Caps.MemoryWindows is false, the error is a *FeatureError. Source: ibv_alloc_mw(3).
 	AllocMW() (MW, error)
 
-	// CreateQP creates a queue pair in the RESET state. The device may round up the
-	// sizes in attr.Caps, and QP.Caps returns the actual sizes. The attr must not be nil
-	// and is not kept. If a CQ has overrun, the error may be ErrOverrun. Source:
-	// ibv_create_qp(3).
+	// CreateQP creates a queue pair in the RESET state. The device may round up the sizes
+	// in attr.Caps, and QP.Caps returns the actual sizes. The attr must not be nil. The
+	// provider does not use attr after the call. If a CQ in attr is overrun, the error may
+	// be ErrOverrun. Source: ibv_create_qp(3).
 	CreateQP(attr *QPInitAttr) (QP, error)
-	// CreateSRQ creates a shared receive queue. The attr must not be nil and is not
-	// kept. Source: ibv_create_srq(3).
+	// CreateSRQ creates a shared receive queue. The attr must not be nil. The provider does
+	// not use attr after the call. Source: ibv_create_srq(3).
 	CreateSRQ(attr *SRQAttr) (SRQ, error)
-	// CreateAH creates an address handle. The attr must not be nil and is not kept.
-	// Source: ibv_create_ah(3).
+	// CreateAH creates an address handle. The attr must not be nil. The provider does not
+	// use attr after the call. Source: ibv_create_ah(3).
 	CreateAH(attr *AHAttr) (AH, error)
 
-	// Close destroys the domain. It returns ErrBusy while an object of the domain is
-	// open. Source: ibv_dealloc_pd(3).
+	// Close destroys the protection domain. Close returns ErrBusy while an object of the
+	// domain is open. Source: ibv_dealloc_pd(3).
 	Close() error
 }
 
 // AllocAttr has the parameters of PD.Alloc.
 type AllocAttr struct {
 	Size   int    // size in bytes, at least 1
-	Access Access // access rights, as for PD.Register
-	// HugePages asks for huge pages. If none are free, the memory has ordinary pages.
+	Access Access // access rights, as in PD.Register
+	// HugePages requests huge pages. If no huge pages are free, the memory has ordinary
+	// pages.
 	HugePages bool
 }
 
-// Access is a set of access rights. A memory region has access rights, and so has the
-// peer of a QP.
+// Access is a set of access rights. Memory regions, memory windows and the peers of QPs
+// have access rights.
 type Access uint32
 
-// Access rights, with the bits of enum ibv_access_flags. AccessRemoteWrite and
-// AccessRemoteAtomic need AccessLocalWrite. The local device may always read the memory.
-// Source: ibv_reg_mr(3).
+// Access rights, with the bits of enum ibv_access_flags. A memory region with
+// AccessRemoteWrite or AccessRemoteAtomic must also have AccessLocalWrite. The local
+// device may always read the memory. Source: ibv_reg_mr(3).
 const (
-	AccessLocalWrite   Access = 1 << 0 // the local device may write
-	AccessRemoteWrite  Access = 1 << 1 // a peer may WRITE
-	AccessRemoteRead   Access = 1 << 2 // a peer may READ
-	AccessRemoteAtomic Access = 1 << 3 // a peer may use atomics
-	// AccessMWBind allows that memory windows are bound to the region. The region needs no
-	// remote rights: a window has its own. Only devices with Caps.MemoryWindows accept it.
+	AccessLocalWrite   Access = 1 << 0 // the local device may write to the memory
+	AccessRemoteWrite  Access = 1 << 1 // a peer may use RDMA WRITE
+	AccessRemoteRead   Access = 1 << 2 // a peer may use RDMA READ
+	AccessRemoteAtomic Access = 1 << 3 // a peer may use atomic operations
+	// AccessMWBind allows memory windows to be bound to the region. The region itself needs
+	// no remote access rights for that, because each window has its own. Only devices with
+	// Caps.MemoryWindows accept AccessMWBind.
 	AccessMWBind Access = 1 << 4
 )
 
@@ -73,7 +76,7 @@ func (a Access) Check() error {
 	if a&^(AccessAll|AccessMWBind) != 0 {
 		return &ParamError{Field: "access", Value: int64(a), Limit: int64(AccessAll | AccessMWBind), Reason: "unknown access right"}
 	}
-	// ibv_reg_mr(3): remote write and remote atomic require local write.
+	// According to ibv_reg_mr(3), remote write and remote atomic require local write.
 	if a&(AccessRemoteWrite|AccessRemoteAtomic) != 0 && a&AccessLocalWrite == 0 {
 		return &ParamError{Field: "access", Value: int64(a), Limit: int64(AccessAll), Reason: "remote write and remote atomic need local write"}
 	}
@@ -81,23 +84,23 @@ func (a Access) Check() error {
 }
 
 // An MR is a memory region: memory that is registered in a protection domain. Any
-// goroutine may call its methods.
+// goroutine may call the methods of an MR.
 type MR interface {
 	// PD returns the domain in which the memory is registered.
 	PD() PD
 	// Bytes returns the memory. The slice must not be used after Close.
 	Bytes() []byte
-	// Addr returns the virtual address of the first byte. SGEs and remote peers use
-	// virtual addresses to refer to the memory.
+	// Addr returns the virtual address of the first byte. SGEs and remote peers refer to
+	// the memory by virtual addresses.
 	Addr() uint64
-	// LKey returns the local key, which SGEs contain. It is valid for all QPs of the
+	// LKey returns the local key, which SGEs contain. The key is valid for all QPs of the
 	// same domain.
 	LKey() uint32
 	// RKey returns the remote key. Any peer of the domain's QPs that knows the key may
 	// use the region, as far as the access rights permit. For peers that must not reach
 	// each other's memory, use memory windows or different domains.
 	//
-	// The key travels unencrypted. How hard it is to guess depends on the provider.
+	// The key travels unencrypted. How hard the key is to guess depends on the provider.
 	RKey() uint32
 	// Access returns the access rights with which the memory is registered.
 	Access() Access
@@ -108,29 +111,32 @@ type MR interface {
 	Close() error
 }
 
-// A FaultRegisterer is a PD that can register memory whose pages may be missing at an
-// access, such as a mapping of a file that becomes shorter. Use a type assertion to find
-// out whether a PD is a FaultRegisterer. Devices that pin the memory do not need it.
+// A FaultRegisterer is a PD that can register memory whose pages may be missing when the
+// device accesses them. An example is the mapping of a file that becomes shorter. Use a
+// type assertion to find out whether a PD is a FaultRegisterer. A device that pins memory
+// does not need this interface.
 type FaultRegisterer interface {
-	// RegisterFaulting is PD.Register for such memory. If the device finds a page
-	// missing, the operation fails, and the process does not get SIGBUS. The status is
-	// StatusLocProtErr for memory of the requester or a receive buffer, and
-	// StatusRemOpErr for memory of the responder. Each access costs a little more than
-	// with Register.
+	// RegisterFaulting does what PD.Register does, and allows that pages of the memory are
+	// missing. If the device finds a page missing, the operation fails, and the process
+	// does not get SIGBUS. If the page belongs to memory of the requester or to a receive
+	// buffer, the completion status is StatusLocProtErr. If the page belongs to memory of
+	// the responder, the completion status is StatusRemOpErr. Each access to the memory
+	// costs a little more than with PD.Register.
 	RegisterFaulting(b []byte, access Access) (MR, error)
 }
 
-// A Discarder is an MR that can return part of its memory to the system. Use a type
-// assertion to find out whether an MR is a Discarder. Pinned memory can not be returned.
+// A Discarder is an MR that can return part of its memory to the operating system. Use a
+// type assertion to find out whether an MR is a Discarder. Pinned memory can not be
+// returned.
 type Discarder interface {
-	// Discard returns pages to the system. The offset and the length are in bytes.
-	// Discard takes only the pages that lie completely in this range. During the call,
-	// neither this program nor a device may use these pages. Afterwards they read as
-	// zero, and occupy memory again when they are used.
+	// Discard returns pages to the operating system. The offset and the length are in
+	// bytes. Discard returns only the pages that lie completely in this range. During the
+	// call, neither this program nor a device may use these pages. After the call the pages
+	// read as zero. A page occupies memory again when it is used.
 	//
-	// If the range is outside the region, the error is a *ParamError. If the memory can
-	// not be discarded, the error is a *FeatureError. It can also be an error of
-	// madvise(2). Source: madvise(2), MADV_DONTNEED.
+	// If the range is outside the region, the error is a *ParamError. If the memory can not
+	// be discarded, the error is a *FeatureError. An error of madvise(2) is also possible.
+	// Source: madvise(2), MADV_DONTNEED.
 	Discard(offset, length int) error
 }
 
@@ -139,17 +145,19 @@ type Discarder interface {
 type SGE struct {
 	Addr   uint64 // virtual address of the first byte
 	Length uint32 // length in bytes
-	LKey   uint32 // MR.LKey of the region
+	LKey   uint32 // local key of the region; see MR.LKey
 }
 
-// SGEOf returns the entry for a part of mr. The offset and the length are in bytes.
-// SGEOf does not check them: the device does that when it executes the work request.
+// SGEOf returns the scatter/gather entry for a part of mr. The offset and the length are
+// in bytes. SGEOf does not check the range: the device checks the range when it executes
+// the work request.
 func SGEOf(mr MR, offset, length int) SGE {
 	return SGE{Addr: mr.Addr() + uint64(offset), Length: uint32(length), LKey: mr.LKey()}
 }
 
-// An AH is an address handle: the destination of datagrams. All UD QPs of its domain may
-// use it at the same time. Any goroutine may call its methods.
+// An AH is an address handle: the destination of datagrams. All UD QPs of the handle's
+// domain may use the handle at the same time. Any goroutine may call the methods of an
+// AH.
 //
 // Before Close, all work requests that name the handle must have completed, and all QPs
 // that used the handle must be closed.
@@ -160,8 +168,8 @@ type AH interface {
 	Close() error
 }
 
-// AHAttr is the address to which packets are sent, and the fields of their global
-// routing header. Source: ibv_create_ah(3).
+// AHAttr has the destination address of packets, and the fields of their global routing
+// header. Source: ibv_create_ah(3).
 type AHAttr struct {
 	DestGID      GID    // address of the peer
 	SourceIndex  int    // index of the source address in PortAttr.GIDs

@@ -59,7 +59,7 @@ func TestSGEOf(t *testing.T) {
 	require.Equal(t, verbs.SGE{Addr: 0x7f0000000ff8, Length: 8, LKey: 0xabcd}, verbs.SGEOf(mr, -8, 8), "SGEOf does not check bounds")
 }
 
-// A memoryMR is an MR on the Go heap.
+// A memoryMR is an MR that has only memory, which is on the Go heap.
 type memoryMR struct {
 	verbs.MR
 	memory []byte

@@ -5,12 +5,13 @@ import (
 	"unsafe"
 )
 
-// LoadUint64 reads 8 bytes at the given offset with one atomic load. The result is in
-// host byte order. The memory is usually registered. Any goroutine may call LoadUint64.
+// LoadUint64 reads the 8 bytes at the given offset of memory with one atomic load. The
+// result is in host byte order. The memory is usually registered. Any goroutine may call
+// LoadUint64.
 //
-// A program can call LoadUint64 repeatedly to wait for a value that a device writes. When
-// the program has read the value, it can also read everything that the device has written
-// before the value.
+// A program can call LoadUint64 repeatedly to wait for a value that a device writes.
+// After LoadUint64 has returned the value, the program can also read everything that the
+// device wrote before the value.
 //
 // LoadUint64 panics if the address is not a multiple of 8, or if the bytes are outside
 // the memory. Memory from PD.Alloc begins at a multiple of 8.

@@ -2,54 +2,55 @@ package verbs
 
 import "time"
 
-// A QP is a queue pair. Which goroutines may call its methods depends on the Progress of
-// its CQs; see CQAttr.Progress.
+// A QP is a queue pair. The field CQAttr.Progress of the QP's CQs decides which
+// goroutines may call the methods of the QP.
 type QP interface {
-	// Num returns the queue pair number, 24 bits.
+	// Num returns the queue pair number, which has 24 bits.
 	Num() uint32
 	// Type returns the transport service: RC or UD.
 	Type() QPType
-	// PD returns the domain of the queue pair.
+	// PD returns the protection domain of the queue pair.
 	PD() PD
-	// State returns the current state.
+	// State returns the current state of the queue pair.
 	State() QPState
-	// Caps returns the actual sizes of the queues. They may be larger than requested.
+	// Caps returns the actual sizes of the queues, which may be larger than requested.
 	Caps() QPCaps
 
-	// Modify changes the attributes whose bits are set in the mask. With AttrState, it
-	// moves the QP to attr.State. In StateError all posted work requests are flushed. In
-	// StateReset they are dropped and get no completions. Modify never blocks and does
-	// not keep attr.
+	// Modify changes the attributes whose bits are set in the mask. If the mask has
+	// AttrState, Modify moves the QP to attr.State. The change to StateError flushes all
+	// posted work requests: they complete with StatusWRFlushErr. The change to StateReset
+	// drops all posted work requests without completions. Modify never blocks. The provider
+	// does not use attr after the call.
 	//
-	// After an error the QP is unchanged. For wrong arguments Modify returns the errors
-	// of CheckTransition. Source: ibv_modify_qp(3).
+	// After an error the QP is unchanged. For wrong arguments Modify returns the errors of
+	// CheckTransition. Source: ibv_modify_qp(3).
 	Modify(attr *QPAttr, mask QPAttrMask) error
-	// Query returns the current attributes. Source: ibv_query_qp(3).
+	// Query returns the current attributes of the queue pair. Source: ibv_query_qp(3).
 	Query() (QPAttr, error)
 
-	// PostSend appends work requests to the send queue, and notifies the device once.
-	// The QP must be in StateRTS or StateSQD. In StateError the requests are accepted
-	// and flushed. Source: ibv_post_send(3).
+	// PostSend appends work requests to the send queue, and notifies the device once. The
+	// QP must be in StateRTS, StateSQD or StateError. In StateError the requests complete
+	// with StatusWRFlushErr. Source: ibv_post_send(3).
 	//
 	// The result n is the number of accepted requests. After an error, wrs[n] is the
-	// request that was refused. The requests after it were not looked at. The errors
+	// request that was refused, and the requests after wrs[n] were not examined. The errors
 	// are:
 	//
-	//   - ErrQueueFull: there is room again after completions were polled.
+	//   - ErrQueueFull: the queue is full until completions are polled.
 	//   - ErrState: the state of the QP does not allow the call.
 	//   - *ParamError, *FeatureError: the request can not be executed.
 	//
-	// After the call, the slices, SGE lists and inline data belong to the caller again.
-	// Memory named by SGEs belongs to the device until the completion.
+	// After the call, the slices, SGE lists and inline data belong to the caller again. The
+	// memory that SGEs name belongs to the device until the completion.
 	PostSend(wrs []SendWR) (n int, err error)
 
-	// PostRecv appends work requests to the receive queue. Each request has one buffer.
-	// The QP must be in StateInit or a later state. The results, the errors and the
-	// ownership are the same as for PostSend. Source: ibv_post_recv(3).
+	// PostRecv appends work requests to the receive queue. Each request has one buffer. The
+	// QP must be in StateInit or a later state. The results, the errors and the ownership
+	// are the same as for PostSend. Source: ibv_post_recv(3).
 	//
-	// A QP with an SRQ has no receive queue of its own, and the error is a
-	// *FeatureError. If QPCaps.MaxRecvWR of a QP without an SRQ is 0, the error is a
-	// *ParamError.
+	// A QP with an SRQ has no receive queue of its own, so PostRecv returns a
+	// *FeatureError. For a QP without an SRQ, PostRecv returns a *ParamError if
+	// QPCaps.MaxRecvWR is 0.
 	PostRecv(wrs []RecvWR) (n int, err error)
 
 	// Close destroys the queue pair. Outstanding requests are dropped and get no
@@ -61,7 +62,7 @@ type QP interface {
 // QPType is the transport service of a queue pair.
 type QPType uint8
 
-// Queue pair types, numbered as enum ibv_qp_type.
+// Queue pair types, numbered as in enum ibv_qp_type.
 const (
 	QPTypeRC QPType = 2 // reliable connection
 	QPTypeUD QPType = 4 // unreliable datagram
@@ -80,14 +81,16 @@ func (t QPType) String() string {
 // QPCaps has the sizes of a queue pair. If MaxSendWR, MaxSendSGE or MaxRecvSGE is 0,
 // CreateQP uses 1. QP.Caps returns the actual sizes. Source: ibv_create_qp(3).
 //
-// A queue pair without an SRQ can not receive messages if its MaxRecvWR is 0. The
-// provider rdmacore uses 1 instead of 0.
+// A queue pair can not receive messages if it has no SRQ and MaxRecvWR is 0. The provider
+// rdmacore uses a MaxRecvWR of 1 instead of 0.
 type QPCaps struct {
-	MaxSendWR  int // number of work requests outstanding on the send queue
-	MaxRecvWR  int // number of work requests outstanding on the receive queue; 0 with an SRQ
+	MaxSendWR int // number of work requests outstanding on the send queue
+	// MaxRecvWR is the number of work requests outstanding on the receive queue. With an
+	// SRQ the actual number is 0.
+	MaxRecvWR  int
 	MaxSendSGE int // number of scatter/gather entries of one send request
 	MaxRecvSGE int // number of scatter/gather entries of one receive request
-	MaxInline  int // bytes of inline data in one send request
+	MaxInline  int // number of bytes of inline data in one send request
 }
 
 // QPInitAttr has the parameters of PD.CreateQP.
@@ -97,23 +100,23 @@ type QPInitAttr struct {
 	RecvCQ CQ  // completion queue for receives; may be the same as SendCQ
 	SRQ    SRQ // shared receive queue; nil means that the QP has its own receive queue
 	Caps   QPCaps
-	// SignalAll gives every send request a completion, as if the request had
-	// SendSignaled. Source: sq_sig_all in ibv_create_qp(3).
+	// If SignalAll is true, every send request has a completion, as if the request had the
+	// flag SendSignaled. Source: sq_sig_all in ibv_create_qp(3).
 	SignalAll bool
 }
 
-// QPState is a state of the queue pair state machine (IBTA vol. 1, 10.3.1).
+// QPState is a state in the state machine of a queue pair (IBTA vol. 1, 10.3.1).
 type QPState uint8
 
-// Queue pair states, numbered as enum ibv_qp_state.
+// Queue pair states, numbered as in enum ibv_qp_state.
 const (
-	StateReset QPState = iota // new or reset; nothing can be posted
+	StateReset QPState = iota // the QP is new or was reset; no requests can be posted
 	StateInit                 // receive buffers may be posted
-	StateRTR                  // ready to receive
-	StateRTS                  // ready to send
-	StateSQD                  // send queue drained: new send requests wait until RTS
-	StateSQE                  // send queue error, UD only: a send request has failed
-	StateError                // posted requests are flushed
+	StateRTR                  // ready to receive: the QP can receive messages
+	StateRTS                  // ready to send: the QP can send and receive messages
+	StateSQD                  // send queue drained: new send requests wait until StateRTS
+	StateSQE                  // send queue error, only for UD: a send request has failed
+	StateError                // all posted requests complete with StatusWRFlushErr
 )
 
 func (s QPState) String() string {
@@ -127,9 +130,9 @@ func (s QPState) String() string {
 // QPAttr has the attributes of a queue pair. Source: ibv_modify_qp(3).
 type QPAttr struct {
 	State  QPState
-	Access Access // what the peer may do; AccessLocalWrite has no effect
+	Access Access // access rights of the peer; AccessLocalWrite has no effect
 	Port   uint8  // number of the device port, from 1
-	QKey   uint32 // for UD: key that arriving datagrams must carry
+	QKey   uint32 // for UD: Q_Key that arriving datagrams must carry
 	AH     AHAttr // for RC: address of the peer
 
 	PathMTU MTU    // MTU of the network path to the peer
@@ -137,25 +140,31 @@ type QPAttr struct {
 	RQPSN   uint32 // sequence number of the first packet from the peer, 24 bits
 	SQPSN   uint32 // sequence number of the first packet to the peer, 24 bits
 
-	MaxDestRdAtomic uint8 // number of READs and atomics of the peer that are served at a time (responder resources)
-	MaxRdAtomic     uint8 // number of own READs and atomics outstanding at a time (initiator depth)
+	// MaxDestRdAtomic is the number of READs and atomics of the peer that the QP executes
+	// at a time (responder resources).
+	MaxDestRdAtomic uint8
+	// MaxRdAtomic is the number of READs and atomics that the QP can have outstanding
+	// (initiator depth).
+	MaxRdAtomic uint8
 
-	MinRNRTimer uint8 // code, 0..31, of how long the peer waits after an RNR NAK; see RNRDelay
+	// MinRNRTimer is the timer code, 0..31, of the time that the peer waits after an RNR
+	// NAK; see RNRDelay.
+	MinRNRTimer uint8
 	Timeout     uint8 // code of the local ACK timeout, 0..31; see AckTimeout
-	RetryCount  uint8 // retries of a request that was not acknowledged, 0..7
-	RNRRetry    uint8 // retries of a request after an RNR NAK, 0..7; 7 means no limit
+	RetryCount  uint8 // number of retries of a request that was not acknowledged, 0..7
+	RNRRetry    uint8 // number of retries after an RNR NAK, 0..7; 7 means no limit
 }
 
 // QPAttrMask is a set of fields of QPAttr. Each field has one bit.
 type QPAttrMask uint32
 
-// Bits that name fields of a QPAttr, with the values of enum ibv_qp_attr_mask.
+// Bits that stand for the fields of a QPAttr, with the values of enum ibv_qp_attr_mask.
 const (
 	AttrState           QPAttrMask = 1 << 0
 	AttrAccess          QPAttrMask = 1 << 3
 	AttrPort            QPAttrMask = 1 << 5
 	AttrQKey            QPAttrMask = 1 << 6
-	AttrAV              QPAttrMask = 1 << 7 // the field AH, an address vector
+	AttrAV              QPAttrMask = 1 << 7 // bit of the field AH, an address vector
 	AttrPathMTU         QPAttrMask = 1 << 8
 	AttrTimeout         QPAttrMask = 1 << 9
 	AttrRetryCount      QPAttrMask = 1 << 10
@@ -168,14 +177,15 @@ const (
 	AttrDestQPN         QPAttrMask = 1 << 20
 )
 
-// RNRRetryForever is a value of QPAttr.RNRRetry: retry without a limit.
+// RNRRetryForever is the value of QPAttr.RNRRetry that means retries without a limit.
 const RNRRetryForever = 7
 
-// MaxRetry is the largest retry count, which has three bits.
+// MaxRetry is the largest value of QPAttr.RetryCount and QPAttr.RNRRetry. Both have three
+// bits.
 const MaxRetry = 7
 
-// MaxQPNum is the largest queue pair number, and MaxPSN the largest packet sequence
-// number. Both have 24 bits.
+// MaxQPNum is the largest queue pair number, and MaxPSN is the largest packet sequence
+// number. Both numbers have 24 bits.
 const (
 	MaxQPNum = 1<<24 - 1
 	MaxPSN   = 1<<24 - 1
@@ -185,25 +195,26 @@ const (
 // codes have five bits.
 const MaxTimerCode = 31
 
-// AckTimeoutUnit is the unit of the local ACK timeout. The code n means this unit times
-// 2^n (IBTA vol. 1, 9.7.6.1.3).
+// AckTimeoutUnit is the unit of the local ACK timeout. The timeout with the code n is
+// this unit times 2^n (IBTA vol. 1, 9.7.6.1.3).
 const AckTimeoutUnit = 4096 * time.Nanosecond
 
-// rnrDelays has the delays of all RNR NAK timer codes, in units of 10 µs (IBTA vol. 1,
+// rnrDelays has the delay of each RNR NAK timer code, in units of 10 µs (IBTA vol. 1,
 // table 45).
 var rnrDelays = [32]uint32{
 	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 }
 
-// RNRDelay returns how long a sender waits after an RNR NAK with this timer code. Code 0
-// means 655.36 ms. Codes 1 to 31 mean 10 µs to 491.52 ms. Only the low five bits count.
+// RNRDelay returns how long a sender waits after an RNR NAK with the given timer code.
+// Code 0 means 655.36 ms. Codes 1 to 31 mean 10 µs to 491.52 ms. Only the low five bits
+// of the code count.
 func RNRDelay(code uint8) time.Duration {
 	return time.Duration(rnrDelays[code&MaxTimerCode]) * 10 * time.Microsecond
 }
 
-// RNRDelayCode returns the RNR NAK timer code for a delay of d, rounded up to the next
-// delay that has a code. If d is above 655.36 ms, ok is false.
+// RNRDelayCode returns the RNR NAK timer code of the shortest delay that is not shorter
+// than d. If d is above 655.36 ms, no code has such a delay, and ok is false.
 func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= MaxTimerCode; code++ {
 		if RNRDelay(code) >= d {
@@ -213,8 +224,9 @@ func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
 	return 0, d <= RNRDelay(0)
 }
 
-// AckTimeout returns the local ACK timeout with this code: 4.096 µs * 2^code. Code 0
-// means no timeout, and AckTimeout returns 0. Only the low five bits of the code count.
+// AckTimeout returns the local ACK timeout with the given code: 4.096 µs * 2^code. For
+// code 0, which means no timeout, AckTimeout returns 0. Only the low five bits of the
+// code count.
 func AckTimeout(code uint8) time.Duration {
 	if code &= MaxTimerCode; code == 0 {
 		return 0
@@ -222,9 +234,9 @@ func AckTimeout(code uint8) time.Duration {
 	return AckTimeoutUnit << code
 }
 
-// AckTimeoutCode returns the code, from 1 to 31, of a local ACK timeout of d. The
-// timeout is rounded up to the next one that has a code. If d is above 8796 s, ok is
-// false.
+// AckTimeoutCode returns the code, from 1 to 31, of the shortest local ACK timeout that
+// is not shorter than d. If d is above about 8796 s, no code has such a timeout, and ok
+// is false.
 func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 	for code = 1; code <= MaxTimerCode; code++ {
 		if AckTimeout(code) >= d {
@@ -235,19 +247,20 @@ func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 }
 
 // An SRQ is a shared receive queue: several QPs of one domain take their receive buffers
-// from it. Which goroutines may call its methods depends on the Progress of the QPs'
-// CQs; see CQAttr.Progress.
+// from the queue. The field CQAttr.Progress of the QPs' CQs decides which goroutines may
+// call the methods of the SRQ.
 type SRQ interface {
-	// PostRecv appends work requests. Each request has one buffer. Results, errors and
-	// ownership are the same as for QP.PostRecv. Source: ibv_post_srq_recv(3).
+	// PostRecv appends work requests to the queue. Each request has one buffer. The
+	// results, the errors and the ownership are the same as for QP.PostRecv. Source:
+	// ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
-	// Arm requests one AsyncSRQLimit event. The event comes when the queue has fewer
-	// buffers than the limit. A limit of 0 cancels the request. Source:
+	// Arm requests one AsyncSRQLimit event. The device reports the event when the queue has
+	// fewer buffers than the limit. A limit of 0 cancels the request. Source:
 	// ibv_modify_srq(3).
 	Arm(limit int) error
-	// Caps returns the actual sizes of the queue. They may be larger than requested.
+	// Caps returns the actual sizes of the queue, which may be larger than requested.
 	Caps() SRQCaps
-	// Close destroys the queue. It returns ErrBusy while a QP uses the queue. Source:
+	// Close destroys the queue. Close returns ErrBusy while a QP uses the queue. Source:
 	// ibv_destroy_srq(3).
 	Close() error
 }
@@ -257,9 +270,8 @@ type SRQ interface {
 type SRQAttr struct {
 	MaxWR  int // number of work requests outstanding
 	MaxSGE int // number of scatter/gather entries of one work request
-	// CQ is the queue that gets the completions of received messages. With manual
-	// progress, the owner of CQ also owns the SRQ. Only the provider rdmacore accepts
-	// nil.
+	// CQ is the completion queue for the received messages. With manual progress, the owner
+	// of CQ also owns the SRQ. Only the provider rdmacore accepts a nil CQ.
 	CQ CQ
 }
 

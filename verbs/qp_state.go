@@ -2,13 +2,13 @@ package verbs
 
 import "fmt"
 
-// A transition is a row of the table in ibv_modify_qp(3), also in IBTA vol. 1, 11.2.5.2.
-// It has the attributes for one change of state. If from and to are equal, only
-// attributes change.
+// A transition is a change from one QP state to another, with the attributes of the
+// change. The tables in ibv_modify_qp(3) and IBTA vol. 1, 11.2.5.2 list the transitions.
+// If from and to are equal, the state stays, and only attributes change.
 type transition struct {
 	from, to QPState
-	required QPAttrMask // attributes that must be set, without AttrState
-	optional QPAttrMask // attributes that may be set too
+	required QPAttrMask // attributes that must be in the mask, besides AttrState
+	optional QPAttrMask // other attributes that may be in the mask
 }
 
 var rcTransitions = []transition{
@@ -43,15 +43,17 @@ var udTransitions = []transition{
 // transitions has the allowed transitions of each QP type.
 var transitions = map[QPType][]transition{QPTypeRC: rcTransitions, QPTypeUD: udTransitions}
 
-// A TransitionError reports that a QP can not go from one state to another with the
-// given attributes. If Missing and Extra are zero, there is no such transition at all.
-// The error matches ErrState. Source: ibv_modify_qp(3).
+// A TransitionError reports that a QP can not go from one state to another with the given
+// attributes. If Missing and Extra are zero, no attributes make this change of state
+// possible. Every TransitionError matches ErrState. Source: ibv_modify_qp(3).
 type TransitionError struct {
 	Type     QPType
 	From, To QPState
-	// Attributes that the transition needs, but that are not in the mask.
+	// Missing has the attributes that the transition requires, but that are not in the
+	// mask.
 	Missing QPAttrMask
-	Extra   QPAttrMask // attributes that are in the mask, but not allowed
+	// Extra has the attributes in the mask that the transition does not allow.
+	Extra QPAttrMask
 }
 
 func (e *TransitionError) Error() string {
@@ -69,12 +71,13 @@ func (e *TransitionError) Error() string {
 // Is reports whether target is ErrState.
 func (e *TransitionError) Is(target error) bool { return target == ErrState }
 
-// CheckTransition checks the arguments of QP.Modify. The QP has type t and is in state
-// from. The attr must not be nil.
+// CheckTransition checks the arguments of QP.Modify. The parameters t and from are the
+// type and the current state of the QP. The attr must not be nil.
 //
-// The result is a *TransitionError if the transition does not exist, if the mask lacks a
-// required attribute, or if it has a forbidden one. If a value is out of range, the
-// result is a *ParamError.
+// CheckTransition returns a *TransitionError if the transition does not exist, if the
+// mask lacks a required attribute, or if the mask has an attribute that the transition
+// does not allow. If the value of an attribute is out of range, the result is a
+// *ParamError.
 func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
 	to := from
 	if mask&AttrState != 0 {
@@ -87,7 +90,8 @@ func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) erro
 }
 
 func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
-	// RESET and ERROR can be reached from every state, but without other attributes.
+	// A QP can change from every state to RESET or ERROR, but without other attributes than
+	// AttrState.
 	if to == StateReset || to == StateError {
 		if mask != 0 {
 			return &TransitionError{Type: t, From: from, To: to, Extra: mask}
@@ -107,7 +111,7 @@ func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
 	return &TransitionError{Type: t, From: from, To: to}
 }
 
-// check checks the values of the attributes in the mask.
+// check checks that the values of the attributes in the mask are in range.
 func (a *QPAttr) check(mask QPAttrMask) error {
 	for _, field := range []struct {
 		bit          QPAttrMask

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// states has all states of a QP, and one number that is no state.
+// states has all states of a QP, and one number that is not a state.
 var states = []verbs.QPState{
 	verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateRTS,
 	verbs.StateSQD, verbs.StateSQE, verbs.StateError, verbs.StateError + 1,
@@ -23,14 +23,14 @@ var attributes = []verbs.QPAttrMask{
 	verbs.AttrDestQPN,
 }
 
-// A rule lists the attributes of one transition: 'r' is required, 'o' is optional. Other
-// attributes are forbidden.
+// A rule has the attributes of one transition. The value 'r' means that the attribute is
+// required, and 'o' means that it is optional. All other attributes are forbidden.
 type rule map[verbs.QPAttrMask]rune
 
 type step struct{ from, to verbs.QPState }
 
-// rcRules returns the transitions of RC queue pairs, as in ibv_modify_qp(3) and IBTA
-// vol. 1, 11.2.5.2.
+// rcRules returns the transitions of RC queue pairs according to ibv_modify_qp(3) and
+// IBTA vol. 1, 11.2.5.2.
 func rcRules() map[step]rule {
 	return map[step]rule{
 		{verbs.StateReset, verbs.StateInit}: {verbs.AttrPort: 'r', verbs.AttrAccess: 'r'},
@@ -70,8 +70,8 @@ func udRules() map[step]rule {
 	}
 }
 
-// expectation returns the rule of a transition, and false if the transition does not
-// exist.
+// expectation returns the rule of the transition between two states. If the transition
+// does not exist, the second result is false.
 func expectation(rules map[step]rule, from, to verbs.QPState) (rule, bool) {
 	if to == verbs.StateReset || to == verbs.StateError {
 		return rule{}, true
@@ -109,8 +109,9 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 	}
 }
 
-// checkStep tries one transition with different masks: with the required attributes,
-// without each of them, and with each other attribute.
+// checkStep checks CheckTransition for one transition with different masks: with the
+// required attributes, without each required attribute, and with each other attribute in
+// addition.
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()
@@ -199,8 +200,8 @@ func TestCheckTransitionRefusesMTUZero(t *testing.T) {
 	require.Equal(t, "path MTU code", param.Field)
 }
 
-// TestCheckTransitionIgnoresUnnamedValues checks that only attributes in the mask are
-// checked.
+// TestCheckTransitionIgnoresUnnamedValues checks that CheckTransition ignores the values
+// of attributes that are not in the mask.
 func TestCheckTransitionIgnoresUnnamedValues(t *testing.T) {
 	attr := &verbs.QPAttr{PathMTU: 99, DestQPN: 1 << 31, RetryCount: 200, MinRNRTimer: 12}
 	require.NoError(t, verbs.CheckTransition(verbs.QPTypeRC, verbs.StateRTS, attr, verbs.AttrMinRNRTimer))

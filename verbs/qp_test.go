@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestRNRDelay compares the delays with IBTA vol. 1, table 45, in milliseconds.
+// TestRNRDelay compares the delays of RNR NAK timer codes with IBTA vol. 1, table 45.
 func TestRNRDelay(t *testing.T) {
 	milliseconds := []float64{
 		655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12,
@@ -35,7 +35,8 @@ func TestAckTimeout(t *testing.T) {
 	}
 }
 
-// TestTimerCodes checks that a delay between two codes gets the longer one.
+// TestTimerCodes checks that a time between the times of two codes gets the code of the
+// longer time.
 func TestTimerCodes(t *testing.T) {
 	for code := uint8(1); code < 32; code++ {
 		at := verbs.AckTimeout(code)
@@ -69,7 +70,7 @@ func TestQPStrings(t *testing.T) {
 	require.Equal(t, "QP state 255", verbs.QPState(255).String())
 }
 
-// TestAttrMaskBits compares the bits with enum ibv_qp_attr_mask.
+// TestAttrMaskBits compares the bits of attributes with enum ibv_qp_attr_mask.
 func TestAttrMaskBits(t *testing.T) {
 	var all verbs.QPAttrMask
 	for _, bit := range attributes {

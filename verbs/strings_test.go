@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireNames checks the texts of consecutive numbers, beginning with firstNumber.
+// requireNames checks that names are the texts of consecutive values. The first value is
+// firstNumber.
 func requireNames[T interface {
 	~uint8
 	fmt.Stringer

@@ -1,15 +1,17 @@
 package verbs
 
-// A WC is a work completion: it says how one work request ended. If Status is not
+// A WC is a work completion, which says how one work request ended. If Status is not
 // StatusSuccess, only ID, Status, QPN and VendorErr are valid. Source: ibv_poll_cq(3).
 type WC struct {
-	ID      uint64 // ID of the work request, from SendWR.ID or RecvWR.ID
-	Status  Status
-	Opcode  WCOpcode // operation that completed
-	Flags   WCFlags  // says which optional parts are valid
-	ByteLen uint32   // bytes received or read; on UD with the GRHSize bytes of the routing header
-	// Imm is the immediate data in host order, if Flags has WCWithImm. If Flags has
-	// WCWithInv, it is the key of the memory window that the peer has invalidated.
+	ID     uint64 // ID of the work request, from SendWR.ID or RecvWR.ID
+	Status Status
+	Opcode WCOpcode // operation that completed
+	Flags  WCFlags  // flags that say which optional fields are valid
+	// ByteLen is the number of bytes that were received or read. On UD the number includes
+	// the GRHSize bytes of the routing header.
+	ByteLen uint32
+	// If Flags has WCWithImm, Imm is the immediate data in host byte order. If Flags has
+	// WCWithInv, Imm is the key of the memory window that the peer has invalidated.
 	Imm       uint32
 	QPN       uint32 // number of the local QP
 	SrcQPN    uint32 // for UD: QP number of the sender
@@ -20,7 +22,7 @@ type WC struct {
 type WCOpcode uint8
 
 // Completion opcodes, in the order of enum ibv_wc_opcode. In that enum, WCRecv and
-// WCRecvWriteImm have larger numbers.
+// WCRecvWriteImm have larger numbers than here.
 const (
 	WCSend         WCOpcode = iota // a SEND completed
 	WCWrite                        // a WRITE completed
@@ -29,8 +31,8 @@ const (
 	WCFetchAdd                     // a fetch-and-add completed
 	WCBindMW                       // a bind of a memory window completed
 	WCLocalInv                     // a local invalidation completed
-	WCRecv                         // a SEND arrived
-	WCRecvWriteImm                 // a WRITE with immediate arrived
+	WCRecv                         // a message of a SEND was received
+	WCRecvWriteImm                 // a WRITE with immediate data was received
 )
 
 func (o WCOpcode) String() string {
@@ -41,10 +43,11 @@ func (o WCOpcode) String() string {
 	return unknown("completion opcode", uint64(o))
 }
 
-// Receive reports whether the completion belongs to a receive buffer.
+// Receive reports whether the opcode is that of a receive completion.
 func (o WCOpcode) Receive() bool { return o == WCRecv || o == WCRecvWriteImm }
 
-// WCFlags says which optional parts of a completion are valid.
+// WCFlags is a set of flags of a completion. The flags say which optional parts of the
+// completion are valid.
 type WCFlags uint8
 
 // Completion flags, with the bits of enum ibv_wc_flags. WCInline is not in that enum.
@@ -52,36 +55,37 @@ const (
 	WCWithGRH WCFlags = 1 << 0 // the first GRHSize bytes of the buffer hold a routing header
 	WCWithImm WCFlags = 1 << 1 // the field Imm has immediate data
 	WCWithInv WCFlags = 1 << 3 // the field Imm has the key of an invalidated memory window
-	// The message is not in the receive buffer, but in the data of PollInline.
+	// WCInline means that the message is in the data of PollInline, not in the receive
+	// buffer.
 	WCInline WCFlags = 1 << 7
 )
 
-// Status says whether a work request succeeded, and if not, why it failed.
+// Status says whether a work request succeeded or why the request failed.
 type Status uint8
 
-// Statuses, numbered as enum ibv_wc_status.
+// Statuses, numbered as in enum ibv_wc_status.
 const (
 	StatusSuccess        Status = iota // the request was executed
-	StatusLocLenErr                    // the message is longer than the local buffer, or than the device allows
+	StatusLocLenErr                    // the message is longer than the local buffer or the limit of the device
 	StatusLocQPOpErr                   // the device found the local QP inconsistent
-	StatusLocEECOpErr                  // only with reliable datagrams, which this package does not have
+	StatusLocEECOpErr                  // occurs only with reliable datagrams, which this package lacks
 	StatusLocProtErr                   // an SGE has a wrong key, exceeds its region, or lacks access rights
 	StatusWRFlushErr                   // the QP was in the error state, so the request was not finished
 	StatusMWBindErr                    // a memory window could not be bound
 	StatusBadRespErr                   // the peer sent an unexpected response
-	StatusLocAccessErr                 // the local buffer for a WRITE with immediate is not usable
+	StatusLocAccessErr                 // the local buffer for a WRITE with immediate data is not usable
 	StatusRemInvReqErr                 // the peer reported an invalid request
-	StatusRemAccessErr                 // the peer reported a wrong remote key, wrong bounds, or missing access rights
+	StatusRemAccessErr                 // the peer reported a wrong remote key or range, or a missing access right
 	StatusRemOpErr                     // the peer could not execute the request
 	StatusRetryExcErr                  // no acknowledgement came, even after QPAttr.RetryCount retries
 	StatusRNRRetryExcErr               // the peer had no receive buffer, even after QPAttr.RNRRetry retries
-	StatusLocRDDViolErr                // only with reliable datagrams, which this package does not have
-	StatusRemInvRDReqErr               // only with reliable datagrams, which this package does not have
+	StatusLocRDDViolErr                // occurs only with reliable datagrams, which this package lacks
+	StatusRemInvRDReqErr               // occurs only with reliable datagrams, which this package lacks
 	StatusRemAbortErr                  // the peer aborted the request
-	StatusInvEECNErr                   // only with reliable datagrams, which this package does not have
-	StatusInvEECStateErr               // only with reliable datagrams, which this package does not have
+	StatusInvEECNErr                   // occurs only with reliable datagrams, which this package lacks
+	StatusInvEECStateErr               // occurs only with reliable datagrams, which this package lacks
 	StatusFatalErr                     // the device failed
-	StatusRespTimeoutErr               // a response did not come in time
+	StatusRespTimeoutErr               // the peer did not respond in time
 	StatusGeneralErr                   // any other error
 )
 
@@ -101,15 +105,16 @@ func (s Status) String() string {
 	return unknown("completion status", uint64(s))
 }
 
-// Fault tells where a failed request has its cause: on this side or on the peer's side.
+// A Fault says whether the cause of a failed request is on this side or on the peer's
+// side.
 type Fault uint8
 
 // Causes of a failed request.
 const (
 	FaultNone    Fault = iota // the request succeeded
-	FaultLocal                // the request itself, its memory or the local device
-	FaultRemote               // the peer refused the request, did not acknowledge it, or was not ready
-	FaultFlushed              // an earlier failure or a disconnect ended this request
+	FaultLocal                // the cause is the request itself, its memory or the device
+	FaultRemote               // the peer refused or did not acknowledge the request, or was not ready
+	FaultFlushed              // an earlier failure or a disconnect ended the request
 )
 
 func (f Fault) String() string {
@@ -120,7 +125,7 @@ func (f Fault) String() string {
 	return unknown("fault", uint64(f))
 }
 
-// Fault tells where the status has its cause.
+// Fault returns the Fault of a request that ended with the status s.
 func (s Status) Fault() Fault {
 	switch s {
 	case StatusSuccess:

@@ -16,7 +16,8 @@ func TestWCOpcode(t *testing.T) {
 	}
 }
 
-// TestStatus compares the statuses with enum ibv_wc_status, and checks their faults.
+// TestStatus compares the statuses with enum ibv_wc_status, and checks the fault of each
+// status.
 func TestStatus(t *testing.T) {
 	want := []verbs.Fault{
 		verbs.StatusSuccess:        verbs.FaultNone,

@@ -1,77 +1,85 @@
 package verbs
 
-// An MW is a memory window of type 2B: a key for a part of a memory region. The peer of
-// one queue pair may use the key, and nobody else.
+// An MW is a memory window of type 2B: a key for a part of a memory region. Only the peer
+// of one queue pair may use the key.
 //
 // A window is free or bound. A new window is free. A work request OpBindMW binds a free
 // window to bytes of a region, and to the queue pair on which the request was posted.
-// The window becomes free again when one of these happens:
+// Each of these events makes the window free again:
 //
-//   - a work request OpLocalInv on this queue pair
-//   - a work request OpSendInv of this queue pair's peer
-//   - Close, or the closing of the queue pair
-//   - the state RESET of the queue pair; on some devices the window stays bound then
+//   - A work request OpLocalInv is executed on this queue pair.
+//   - A work request OpSendInv arrives from the peer of this queue pair.
+//   - The window or the queue pair is closed.
+//   - The queue pair goes to the state RESET. On some devices the window stays bound.
 //
 // # Order
 //
-// OpBindMW and OpLocalInv begin in the order of the send queue: after the earlier
-// requests were sent, but without waiting for their completion. With SendFence they wait
-// for earlier READs and atomics. Later requests of the same queue pair find the window
-// bound or free. So a SEND that tells the peer the key may be posted together with the
-// OpBindMW before it.
+// The device starts OpBindMW and OpLocalInv in the order of the send queue: after the
+// earlier requests were sent, but possibly before they have completed. With SendFence,
+// OpBindMW and OpLocalInv wait until earlier READs and atomics have completed. When the
+// device executes later requests of the same queue pair, the window is already bound or
+// free. So a SEND that tells the peer the key may be posted together with the OpBindMW,
+// after the OpBindMW.
 //
-// When an OpSendInv has a completion at the receiver, the window is free already.
+// When the receiver gets the completion of an OpSendInv, the window is already free.
 //
 // # Errors
 //
-// An OpBindMW fails with StatusMWBindErr if the window is bound, if the region does not
-// have AccessMWBind, if the bytes are not in the region, or if the window has
-// AccessRemoteWrite or AccessRemoteAtomic and the region lacks AccessLocalWrite. If an
-// OpBindMW has failed or was flushed, some devices can not bind the window again, and it
-// should be closed.
+// An OpBindMW fails with StatusMWBindErr in these cases:
 //
-// An OpLocalInv or OpSendInv fails if the key is not of a window that is bound to the
-// queue pair. Keys of regions can not be invalidated. OpLocalInv fails with
-// StatusLocQPOpErr or StatusMWBindErr. For OpSendInv the status has FaultRemote, and both
-// queue pairs fail.
+//   - The window is bound.
+//   - The region does not have AccessMWBind.
+//   - The bytes are not in the region.
+//   - The window has AccessRemoteWrite or AccessRemoteAtomic, and the region does not
+//     have AccessLocalWrite.
 //
-// Any goroutine may call the methods. Source: ibv_alloc_mw(3), ibv_post_send(3); IBTA
-// vol. 1, 10.6.7 and 9.4.1.1.3.
+// After an OpBindMW has failed or was flushed, some devices can not bind the window
+// again. The window should then be closed.
+//
+// An OpLocalInv or OpSendInv fails if the key is not that of a window that is bound to
+// the queue pair. Keys of regions can not be invalidated. OpLocalInv fails with
+// StatusLocQPOpErr or StatusMWBindErr. OpSendInv fails with a status that has
+// FaultRemote, and both queue pairs go to the error state.
+//
+// Any goroutine may call the methods of an MW. Source: ibv_alloc_mw(3), ibv_post_send(3);
+// IBTA vol. 1, 10.6.7 and 9.4.1.1.3.
 type MW interface {
-	// PD returns the domain of the window.
+	// PD returns the protection domain of the window.
 	PD() PD
-	// RKey returns the key of the last bind that was posted, or the key of the free
-	// window. The upper 24 bits change only when the queue pair of the last bind is
-	// closed, on some devices. The key is valid only while the window is bound.
+	// RKey returns the key that the last posted OpBindMW has given to the window. Before
+	// the first OpBindMW, RKey returns the key of the new window. Peers can use the key
+	// only while the window is bound.
+	//
+	// On some devices, the window gets a new key when the queue pair of the last OpBindMW
+	// is closed. Otherwise the upper 24 bits of the key never change.
 	RKey() uint32
 	// Close unbinds the window and destroys it. Before the call, all posted requests that
 	// name the window must have completed. Source: ibv_dealloc_mw(3).
 	Close() error
 }
 
-// MWBind says what a work request OpBindMW binds. SendWR.RKey is the key that the window
-// gets: its upper 24 bits must be the same as in MW.RKey, and the caller chooses the
-// lower 8 bits. IncRKey returns a key that differs from the last one, so that a peer can
-// not use an old key again. The request has no SGEs and no inline data.
+// MWBind has the parameters of a work request OpBindMW. The field SendWR.RKey is the key
+// that the window gets. The upper 24 bits of this key must be the same as in MW.RKey, and
+// the caller chooses the lower 8 bits. With IncRKey, each bind gets another key, so that
+// a peer can not use an old key. A request OpBindMW has no SGEs and no inline data.
 type MWBind struct {
-	MW     MW     // window, of the same domain as the queue pair
-	MR     MR     // region with AccessMWBind, of the same domain
-	Addr   uint64 // virtual address of the first byte, in the region
+	MW     MW     // memory window in the domain of the queue pair
+	MR     MR     // memory region with AccessMWBind, in the same domain
+	Addr   uint64 // virtual address of the first byte, within the region
 	Length uint64 // number of bytes, at least 1
-	// Access is what the peer may do: AccessRemoteRead, AccessRemoteWrite and
-	// AccessRemoteAtomic. The queue pair must allow it too; see QPAttr.Access.
+	// Access has the access rights of the peer: AccessRemoteRead, AccessRemoteWrite and
+	// AccessRemoteAtomic. The queue pair must allow the access too; see QPAttr.Access.
 	Access Access
 }
 
-// IncRKey returns a key that has the next value in its lower 8 bits. After 255 comes 0.
+// IncRKey returns the key with the lower 8 bits increased by 1. The value 255 becomes 0.
 // Source: ibv_inc_rkey(3).
 func IncRKey(key uint32) uint32 { return key&^0xff | (key+1)&0xff }
 
-// windowRights are the access rights that a window can have.
+// windowRights has the access rights that a memory window can have.
 const windowRights = AccessRemoteRead | AccessRemoteWrite | AccessRemoteAtomic
 
-// check checks the arguments of a bind. The parameter key is the key that the window
-// gets.
+// check checks the parameters of a bind. The parameter key is the new key of the window.
 func (b *MWBind) check(key uint32) error {
 	switch {
 	case b == nil:

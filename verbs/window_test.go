@@ -21,7 +21,8 @@ type window struct {
 
 func (w window) RKey() uint32 { return w.key }
 
-// TestCheckLocal changes one argument of a valid bind at a time.
+// TestCheckLocal changes one parameter of a valid bind at a time. The error of CheckLocal
+// must name this parameter.
 func TestCheckLocal(t *testing.T) {
 	for name, change := range map[string]func(wr *verbs.SendWR){
 		"":              func(*verbs.SendWR) {},

@@ -3,17 +3,17 @@ package verbs
 // Opcode is the operation of a send work request.
 type Opcode uint8
 
-// Operations, numbered as enum ibv_wr_opcode.
+// Operations, numbered as in enum ibv_wr_opcode.
 const (
 	OpWrite       Opcode = 0 // RDMA WRITE
-	OpWriteImm    Opcode = 1 // RDMA WRITE that also takes a receive buffer of the peer
-	OpSend        Opcode = 2 // message into a receive buffer of the peer
+	OpWriteImm    Opcode = 1 // RDMA WRITE with immediate data; uses one receive buffer of the peer
+	OpSend        Opcode = 2 // SEND: the message goes into a receive buffer of the peer
 	OpSendImm     Opcode = 3 // SEND with immediate data
 	OpRead        Opcode = 4 // RDMA READ
 	OpCompareSwap Opcode = 5 // atomic compare-and-swap of 64 bits
 	OpFetchAdd    Opcode = 6 // atomic fetch-and-add of 64 bits
-	OpLocalInv    Opcode = 7 // local invalidation of a memory window; nothing is sent
-	OpBindMW      Opcode = 8 // bind of a memory window; nothing is sent
+	OpLocalInv    Opcode = 7 // local invalidation of a memory window; no packet is sent
+	OpBindMW      Opcode = 8 // bind of a memory window; no packet is sent
 	OpSendInv     Opcode = 9 // SEND that also invalidates a memory window of the peer
 )
 
@@ -29,8 +29,8 @@ func (o Opcode) String() string {
 // Atomic reports whether the operation is compare-and-swap or fetch-and-add.
 func (o Opcode) Atomic() bool { return o == OpCompareSwap || o == OpFetchAdd }
 
-// Local reports whether the operation is a bind or a local invalidation. The device
-// executes such a request alone, without the peer.
+// Local reports whether the operation is a bind or a local invalidation of a memory
+// window. The device executes such a request without the peer.
 func (o Opcode) Local() bool { return o == OpLocalInv || o == OpBindMW }
 
 // SendFlags is a set of options of a send work request.
@@ -38,13 +38,14 @@ type SendFlags uint8
 
 // Options of a send work request, with the bits of enum ibv_send_flags.
 const (
-	// SendFence delays the request until all earlier READs and atomics have finished.
+	// SendFence delays the request until all earlier READs and atomics of the queue have
+	// completed.
 	SendFence SendFlags = 1 << 0
-	// SendSignaled asks for a completion if the request succeeds. A failed request
+	// SendSignaled requests a completion for a request that succeeds. A request that fails
 	// always has a completion.
 	SendSignaled SendFlags = 1 << 1
 	// SendSolicited marks the message as solicited. If the peer's CQ was armed with
-	// solicitedOnly, only such messages and failures raise an event.
+	// solicitedOnly, only solicited messages and failures cause an event.
 	SendSolicited SendFlags = 1 << 2
 	// SendInline sends the bytes in SendWR.Inline instead of the memory in SendWR.SGEs.
 	SendInline SendFlags = 1 << 3
@@ -55,26 +56,32 @@ type SendWR struct {
 	ID     uint64 // number of the caller's choice; the completion has it in WC.ID
 	Opcode Opcode
 	Flags  SendFlags
-	Imm    uint32 // immediate data, in host order, for OpSendImm and OpWriteImm
+	// Imm is the immediate data of OpSendImm and OpWriteImm, in host byte order.
+	Imm uint32
 
-	// SGEs lists pieces of local memory. A SEND or WRITE sends their contents. A READ or
-	// atomic stores its result there, for which the memory needs AccessLocalWrite. The
+	// SGEs lists pieces of local memory. A SEND or WRITE sends the contents of the memory.
+	// A READ or atomic stores its result in the memory, which needs AccessLocalWrite. The
 	// result of an atomic is the old value, which has 8 bytes. An empty list means zero
 	// bytes.
 	SGEs []SGE
-	// Inline is the payload of a SEND or WRITE with SendInline. It can be in any memory,
-	// has at most QPCaps.MaxInline bytes, and is copied before PostSend returns.
+	// Inline is the payload of a SEND or WRITE with the flag SendInline. The payload has at
+	// most QPCaps.MaxInline bytes, and can be in any memory. PostSend copies the payload
+	// before it returns.
 	Inline []byte
 
-	RemoteAddr uint64 // address in the peer's region, for WRITE, READ and atomics; atomics need a multiple of 8
-	// RKey is the key of the memory, in the peer's region or memory window. For OpSendInv
-	// and OpLocalInv, it is the key that is invalidated. For OpBindMW, it is the key that
-	// the window gets.
-	RKey       uint32
-	CompareAdd uint64 // number to compare with in a compare-and-swap, or to add in a fetch-and-add
-	Swap       uint64 // new value of a compare-and-swap
+	// RemoteAddr is the virtual address in the peer's memory, for WRITE, READ and atomics.
+	// For atomics it must be a multiple of 8.
+	RemoteAddr uint64
+	// RKey is the key of the peer's memory region or memory window, for WRITE, READ and
+	// atomics. For OpSendInv and OpLocalInv, RKey is the key to invalidate. For OpBindMW,
+	// RKey is the new key of the memory window.
+	RKey uint32
+	// CompareAdd is the number that a compare-and-swap compares with, or that a
+	// fetch-and-add adds.
+	CompareAdd uint64
+	Swap       uint64 // new value that a compare-and-swap stores
 
-	Bind *MWBind // arguments of the bind, for OpBindMW only; see CheckLocal
+	Bind *MWBind // parameters of the bind, only for OpBindMW; see CheckLocal
 
 	// For UD only: address, queue pair number and Q_Key of the destination.
 	AH         AH
@@ -83,8 +90,8 @@ type SendWR struct {
 }
 
 // CheckLocal checks the arguments of a request with OpBindMW or OpLocalInv. Providers
-// call it when the request is posted. The error is a *ParamError. CheckLocal does not
-// find the errors that MW describes.
+// call CheckLocal when the request is posted. The error is a *ParamError. The errors that
+// the comment of MW describes are found later, when the device executes the request.
 func (wr *SendWR) CheckLocal() error {
 	const noData = "a bind or local invalidation has no data"
 	switch {
@@ -98,17 +105,17 @@ func (wr *SendWR) CheckLocal() error {
 	return nil
 }
 
-// A RecvWR is a work request for the receive queue: a buffer for one message. Source:
-// ibv_post_recv(3).
+// A RecvWR is a work request for the receive queue. Each RecvWR has one buffer, for one
+// message. Source: ibv_post_recv(3).
 type RecvWR struct {
 	ID uint64 // number of the caller's choice; the completion has it in WC.ID
-	// SGEs lists the pieces of the buffer, which need AccessLocalWrite. On UD, the first
-	// GRHSize bytes are for the routing header. An empty buffer can only receive
-	// messages of zero bytes and immediate data.
+	// SGEs lists the pieces of memory that form the buffer. The memory needs
+	// AccessLocalWrite. On UD, the first GRHSize bytes of the buffer are for the routing
+	// header. An empty buffer can only receive messages of zero bytes and immediate data.
 	SGEs []SGE
 }
 
 // GRHSize is the size in bytes of the global routing header at the beginning of a UD
-// receive buffer. Over IPv4, only its last 20 bytes are valid: they are the IPv4 header.
-// Source: ibv_post_recv(3).
+// receive buffer. Over IPv4, only the last 20 of these bytes are valid, and hold the IPv4
+// header. Source: ibv_post_recv(3).
 const GRHSize = 40
