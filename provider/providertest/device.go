@@ -121,6 +121,14 @@ func cqParameters(r *rig) {
 	}
 	_, err := r.dev.CreateCompChannel(&verbs.CompChannelAttr{Vector: r.attr.NumCompVectors})
 	r.requireParamError(err, "vector of a channel")
+	r.requireParamError(r.newCQ(verbs.CQAttr{Depth: 1}).Arm(false), "a CQ without a channel")
+	if r.attr.NumCompVectors > 1 {
+		channel, err := r.dev.CreateCompChannel(&verbs.CompChannelAttr{Vector: 1, Progress: r.progress})
+		r.NoError(err)
+		_, err = r.dev.CreateCQ(&verbs.CQAttr{Depth: 1, Channel: channel, Progress: r.progress})
+		r.requireParamError(err, "a channel of another vector")
+		r.NoError(channel.Close())
+	}
 }
 
 func qpParameters(r *rig) {

@@ -17,8 +17,10 @@ import (
 
 // compChannel implements verbs.CompChannel.
 type compChannel struct {
-	dev   *device
-	users userCount // counts the CQs of the channel
+	dev      *device
+	vector   int
+	progress verbs.Progress
+	users    userCount // counts the CQs of the channel
 
 	// arms counts calls of Arm whose event was not fetched yet, for all CQs together.
 	arms atomic.Int64
@@ -58,7 +60,7 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 		d.provider.users.remove()
 		return nil, createError("create completion channel", err)
 	}
-	ch := &compChannel{dev: d, c: c, fd: int(c.fd), guard: newGuard(attr.Progress)}
+	ch := &compChannel{dev: d, vector: attr.Vector, progress: attr.Progress, c: c, fd: int(c.fd), guard: newGuard(attr.Progress)}
 	if err := verbsError("create completion channel", int32(C.rl_nonblock(c.fd))); err != nil {
 		_ = ch.Close()
 		return nil, err

@@ -57,6 +57,9 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 		if !ok || ch.dev != d {
 			return nil, verbs.ErrForeign
 		}
+		if ch.vector != attr.Vector || ch.progress != attr.Progress {
+			return nil, &verbs.ParamError{Field: "vector", Value: int64(attr.Vector), Limit: int64(ch.vector), Reason: "a CQ must have the vector and progress of its channel"}
+		}
 		q.channel = ch
 	}
 	if err := addUsers(q.dependencies()); err != nil {
@@ -112,11 +115,12 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	if q.c == nil {
 		return operr.Wrap("arm CQ", verbs.ErrClosed)
 	}
-	if q.channel != nil {
-		q.arms.Add(1)
-		// The event may be fetched before rl_arm returns, so it is counted first.
-		q.channel.arms.Add(1)
+	if q.channel == nil {
+		return operr.Wrap("arm CQ", &verbs.ParamError{Field: "channel", NotNumber: true, Reason: "the CQ has no channel"})
 	}
+	q.arms.Add(1)
+	// The event may be fetched before rl_arm returns, so it is counted first.
+	q.channel.arms.Add(1)
 	only := C.int(0)
 	if solicitedOnly {
 		only = 1
