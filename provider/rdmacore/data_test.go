@@ -22,6 +22,12 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 	}}
 	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 0, 8)}}}
 	wcs := make([]verbs.WC, 4)
+	channel, err := r.dev.CreateCompChannel(&verbs.CompChannelAttr{Progress: verbs.ProgressManual})
+	r.NoError(err)
+	r.closing(channel)
+	idle, err := r.dev.CreateCQ(&verbs.CQAttr{Depth: 1, Channel: channel, Progress: verbs.ProgressManual})
+	r.NoError(err)
+	r.closing(idle)
 	failed := error(nil)
 	note := func(_ int, err error) {
 		if err != nil {
@@ -31,7 +37,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 	turn := func() {
 		note(b.qp.PostRecv(recvs))
 		note(a.qp.PostSend(sends))
-		note(0, b.cq.Arm(false))
+		note(0, idle.Arm(false))
 		for _, e := range []*end{a, b} {
 			for n := 0; n == 0 && failed == nil; {
 				var err error
