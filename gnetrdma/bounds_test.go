@@ -146,7 +146,7 @@ func TestDeadlines(t *testing.T) {
 			closed := make(chan error, 1)
 			s := run(t, &hooks{
 				open: func(c gnet.Conn) ([]byte, gnet.Action) {
-					require.NoError(t, set(c))
+					assert.NoError(t, set(c))
 					return nil, gnet.None
 				},
 				close: func(_ gnet.Conn, err error) gnet.Action {
@@ -158,20 +158,30 @@ func TestDeadlines(t *testing.T) {
 			require.ErrorIs(t, <-closed, os.ErrDeadlineExceeded)
 		})
 	}
-	t.Run("none", func(t *testing.T) {
-		s := run(t, &hooks{
-			open: func(c gnet.Conn) ([]byte, gnet.Action) {
-				require.NoError(t, errors.Join(c.SetDeadline(soon()), c.SetReadDeadline(time.Time{})))
-				return nil, gnet.None
-			},
-			traffic: func(c gnet.Conn) gnet.Action {
-				require.NoError(t, c.SetWriteDeadline(time.Unix(1, 0)))
-				return echo(c)
-			},
-		}, gnetrdma.Config{}, nil)
-		c := s.dial()
-		for range 100 {
-			requireEcho(t, c, "no output waits")
-		}
-	})
+	for name, set := range map[string]func(c gnet.Conn) error{
+		"none": func(c gnet.Conn) error {
+			return errors.Join(c.SetDeadline(soon()), c.SetReadDeadline(time.Time{}))
+		},
+		// The number of nanoseconds since 1970 has no room in 64 bits.
+		"far": func(c gnet.Conn) error {
+			return c.SetDeadline(time.Date(2600, 1, 1, 0, 0, 0, 0, time.UTC))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := run(t, &hooks{
+				open: func(c gnet.Conn) ([]byte, gnet.Action) {
+					assert.NoError(t, set(c))
+					return nil, gnet.None
+				},
+				traffic: func(c gnet.Conn) gnet.Action {
+					assert.NoError(t, c.SetWriteDeadline(time.Unix(1, 0)))
+					return echo(c)
+				},
+			}, gnetrdma.Config{}, nil)
+			c := s.dial()
+			for range 100 {
+				requireEcho(t, c, "no output waits")
+			}
+		})
+	}
 }

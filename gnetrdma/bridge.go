@@ -13,11 +13,9 @@ import (
 // RDMA.
 type bridge struct {
 	gnet.EventHandler
-	engine *engine
-	gnet   gnet.Engine
-	// private is the path of the Unix socket that keeps gnet running. It is empty if gnet has
-	// addresses of the program.
-	private string
+	engine  *engine
+	gnet    gnet.Engine
+	private *privateAddr // address that keeps gnet running; nil if gnet has addresses of the program
 
 	mu    sync.Mutex
 	state bridgeState
@@ -27,11 +25,15 @@ type bridge struct {
 type bridgeState uint8
 
 const (
-	// bridgeWaiting: gnet has not called OnTick yet.
+	// bridgeWaiting: gnet has not called OnTick yet. The method start leads to
+	// bridgeRunning, unless the loops for RDMA can not be started. The method stop leads to
+	// bridgeStopped.
 	bridgeWaiting bridgeState = iota
-	// bridgeRunning: OnTick has started the loops for RDMA.
+	// bridgeRunning: the loops for RDMA were started. This state is the last one, because
+	// the method stop only closes their connections.
 	bridgeRunning
-	// bridgeStopped: gnet has stopped before OnTick, so the loops for RDMA do not start.
+	// bridgeStopped: gnet has stopped, so the loops for RDMA must not be started any more.
+	// This state is the last one.
 	bridgeStopped
 )
 
@@ -94,33 +96,29 @@ func (b *bridge) OnShutdown(eng gnet.Engine) {
 	b.EventHandler.OnShutdown(eng)
 }
 
-// OnOpen closes connections to the private socket.
+// OnOpen passes the call to the handler of the program. It closes connections to the
+// private address.
 func (b *bridge) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
-	if b.isPrivate(c) {
+	if b.private.has(c) {
 		return nil, gnet.Close
 	}
 	return b.EventHandler.OnOpen(c)
 }
 
-// OnTraffic passes the call to the handler of the program, unless the connection is one
-// to the private socket.
+// OnTraffic passes the call to the handler of the program, unless the bytes were sent to
+// the private address.
 func (b *bridge) OnTraffic(c gnet.Conn) gnet.Action {
-	if b.isPrivate(c) {
+	if b.private.has(c) {
 		return gnet.Close
 	}
 	return b.EventHandler.OnTraffic(c)
 }
 
 // OnClose passes the call to the handler of the program, unless the connection is one to
-// the private socket.
+// the private address.
 func (b *bridge) OnClose(c gnet.Conn, err error) gnet.Action {
-	if b.isPrivate(c) {
+	if b.private.has(c) {
 		return gnet.None
 	}
 	return b.EventHandler.OnClose(c, err)
-}
-
-// isPrivate reports whether c is a connection to the private socket.
-func (b *bridge) isPrivate(c gnet.Conn) bool {
-	return b.private != "" && c.LocalAddr().Network() == "unix" && c.LocalAddr().String() == b.private
 }

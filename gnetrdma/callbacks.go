@@ -1,6 +1,7 @@
 package gnetrdma
 
 import (
+	"errors"
 	"io"
 	"net"
 
@@ -48,17 +49,18 @@ func (h *callbacks) OnEnd(s *stream.Stream) { connOf(s).receive() }
 // OnWritable sends output that waits.
 func (h *callbacks) OnWritable(s *stream.Stream) {
 	c := connOf(s)
-	c.flush()
+	_ = c.flush() // After an error the connection is closed, or OnClose follows.
 	c.receive()
 }
 
 // OnClose ends the connection for the handler, if that has not happened yet.
 func (h *callbacks) OnClose(s *stream.Stream, err error) {
 	c := connOf(s)
-	if c.stream == nil {
-		return // The engine was stopping when the stream opened.
+	if c.state == connOpening {
+		return // The loop was closing its connections when the stream opened.
 	}
-	if err == stream.ErrPeerClosed { // A stream.ResetError may match ErrPeerClosed too.
+	// A reset also matches ErrPeerClosed, if the peer has ended the connection of the stream.
+	if reset := new(stream.ResetError); errors.Is(err, stream.ErrPeerClosed) && !errors.As(err, &reset) {
 		err = io.EOF // as in gnet
 	}
 	c.streamClosed(err)

@@ -1,13 +1,18 @@
 package gnetrdma
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A Client is a gnet.Client for RDMA. Any goroutine may call its methods. Dial and
@@ -15,23 +20,28 @@ import (
 // call EventLoop.Register instead.
 type Client struct {
 	engine *engine
-	ticker sync.WaitGroup
-	done   chan struct{} // closed by Stop
-	stop   func() error  // does the work of Stop once
+	ticker sync.WaitGroup // waits for the goroutine of tick
+	done   chan struct{}  // closed by Stop, which ends tick
 
-	mu    sync.Mutex
-	state clientState
+	changing sync.Mutex    // held by Start and Stop; only they change the next fields
+	state    atomic.Uint32 // a clientState
+	err      error         // result of Stop
 }
 
 // A clientState says whether the event loops of a Client run.
-type clientState uint8
+type clientState uint32
 
 const (
-	// clientNew: Start was not called, or has failed. No loop runs.
+	// clientNew: NewClient has returned, and no event loop runs. Dial returns
+	// ErrNotStarted. Start leads to clientRunning, or to clientStopped if it fails. Stop
+	// leads to clientStopped.
 	clientNew clientState = iota
-	// clientRunning: Start has started the loops.
+	// clientRunning: Start has returned nil, or is about to. The event loops run until
+	// Stop or their failure. Stop leads to clientStopped.
 	clientRunning
-	// clientStopped: Stop was called.
+	// clientStopped: Stop was called, or Start has failed. Dial fails with
+	// errors.ErrEngineInShutdown of gnet, and Start with verbs.ErrState. This state is the
+	// last one.
 	clientStopped
 )
 
@@ -47,33 +57,37 @@ func (c *Config) NewClient(h gnet.EventHandler, opts ...gnet.Option) (*Client, e
 	if err != nil {
 		return nil, err
 	}
-	client := &Client{engine: e, done: make(chan struct{})}
-	client.stop = sync.OnceValue(client.end)
 	e.stop = func() { e.stopping.Store(true) }
-	return client, nil
+	return &Client{engine: e, done: make(chan struct{})}, nil
 }
 
 // Start calls OnBoot and starts the event loops. The gnet.Engine of OnBoot is empty, and
-// the result of OnBoot is ignored, as in gnet. After Stop, and at a second call, the
-// error is errors.ErrEngineInShutdown of gnet or that of reactor.Engine.Start.
+// the result of OnBoot is ignored, as in gnet. If the loops can not be started, the
+// client is stopped. After an earlier Start or Stop the error matches verbs.ErrState.
 func (c *Client) Start() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.state == clientStopped {
-		return gneterrors.ErrEngineInShutdown
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	if c.current() != clientNew {
+		return fmt.Errorf("gnetrdma: start client: %w", verbs.ErrState)
 	}
 	c.engine.handler.OnBoot(gnet.Engine{})
 	if err := c.engine.start(); err != nil {
-		return err
+		c.enter(clientStopped)
+		return errors.Join(err, c.engine.discard())
 	}
-	c.state = clientRunning
+	c.enter(clientRunning)
 	if c.engine.options.Ticker {
 		c.ticker.Go(c.tick)
 	}
 	return nil
 }
 
-// tick calls OnTick until Stop, or until OnTick returns gnet.Shutdown.
+func (c *Client) current() clientState { return clientState(c.state.Load()) }
+
+func (c *Client) enter(s clientState) { c.state.Store(uint32(s)) }
+
+// tick calls OnTick until Stop, or until OnTick returns gnet.Shutdown. Then it closes all
+// connections.
 func (c *Client) tick() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -94,19 +108,24 @@ func (c *Client) tick() {
 
 // Stop calls OnShutdown and closes all connections. It returns when the event loops have
 // ended. The result is the first error that made a loop end. A second call only returns
-// the result of the first. If the loops do not run, Stop calls no callback. Callbacks
-// must not call Stop.
-func (c *Client) Stop() error { return c.stop() }
-
-// end is Stop.
-func (c *Client) end() error {
-	c.mu.Lock()
-	before := c.state
-	c.state = clientStopped
-	c.mu.Unlock()
-	if before == clientNew {
-		return c.engine.discard()
+// the result of the first. If Start was not called or has failed, Stop calls no callback.
+// Callbacks must not call Stop.
+func (c *Client) Stop() error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	before := c.current()
+	c.enter(clientStopped)
+	switch before {
+	case clientNew:
+		c.err = c.engine.discard()
+	case clientRunning:
+		c.err = c.end()
 	}
+	return c.err
+}
+
+// end is Stop for a client that is running.
+func (c *Client) end() error {
 	close(c.done)
 	c.ticker.Wait()
 	c.engine.handler.OnShutdown(gnet.Engine{})
@@ -117,15 +136,19 @@ func (c *Client) end() error {
 // Dial opens a connection to an address such as "192.0.2.1:7471", and waits for OnOpen.
 // The network is "rdma", "rdma4", "rdma6", or a network of TCP, which means the same. The
 // errors are those of stream.Dial and OnDialError of stream.Handler. Before Start the
-// error is errors.ErrEmptyEngine of gnet.
+// error is ErrNotStarted. After Stop, or after a callback has returned gnet.Shutdown, it
+// is errors.ErrEngineInShutdown of gnet.
 func (c *Client) Dial(network, address string) (gnet.Conn, error) {
 	return c.DialContext(network, address, nil)
 }
 
 // DialContext is Dial with a value that Conn.Context returns.
 func (c *Client) DialContext(network, address string, ctx any) (gnet.Conn, error) {
-	if err := c.checkRunning(); err != nil {
-		return nil, err
+	switch {
+	case c.current() == clientNew:
+		return nil, ErrNotStarted
+	case c.current() == clientStopped, c.engine.stopping.Load():
+		return nil, gneterrors.ErrEngineInShutdown
 	}
 	addr, err := resolvePeer(network, address)
 	if err != nil {
@@ -137,19 +160,6 @@ func (c *Client) DialContext(network, address string, ctx any) (gnet.Conn, error
 	}
 	result := <-results
 	return result.Conn, result.Err
-}
-
-// checkRunning returns an error of gnet if no connections can be opened.
-func (c *Client) checkRunning() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.state == clientNew:
-		return gneterrors.ErrEmptyEngine
-	case c.state == clientStopped, c.engine.stopping.Load():
-		return gneterrors.ErrEngineInShutdown
-	}
-	return nil
 }
 
 // Enroll is not supported, because a connection of package net has no RDMA connection.

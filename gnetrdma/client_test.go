@@ -3,14 +3,18 @@ package gnetrdma_test
 import (
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/gnetrdma"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // TestClientErrors checks the errors of Dial and Enroll.
@@ -34,6 +38,75 @@ func TestClientErrors(t *testing.T) {
 	require.ErrorIs(t, err, gneterrors.ErrEngineInShutdown)
 }
 
+// TestClientStates checks the methods of a Client that was not started, and of one that
+// was stopped then.
+func TestClientStates(t *testing.T) {
+	var calls atomic.Int32
+	h := &hooks{
+		boot:     func(gnet.Engine) gnet.Action { calls.Add(1); return gnet.None },
+		shutdown: func() { calls.Add(1) },
+	}
+	client, err := gnetrdma.NewClient(h)
+	require.NoError(t, err)
+	_, err = client.Dial("rdma", "127.0.0.1:1")
+	require.ErrorIs(t, err, gnetrdma.ErrNotStarted)
+	require.NoError(t, client.Stop())
+	_, err = client.Dial("rdma", "127.0.0.1:1")
+	require.ErrorIs(t, err, gneterrors.ErrEngineInShutdown)
+	require.ErrorIs(t, client.Start(), verbs.ErrState)
+	require.NoError(t, client.Stop())
+	require.Zero(t, calls.Load(), "a callback was called")
+
+	client, err = gnetrdma.NewClient(h)
+	require.NoError(t, err)
+	require.NoError(t, client.Start())
+	require.ErrorIs(t, client.Start(), verbs.ErrState)
+	require.NoError(t, client.Stop())
+	require.EqualValues(t, 2, calls.Load())
+}
+
+// TestClientStartFails checks that a Client whose loops can not start is stopped.
+func TestClientStartFails(t *testing.T) {
+	cfg := gnetrdma.Config{Reactor: reactor.Config{CPUs: []int{missingCPU}}}
+	client, err := cfg.NewClient(&hooks{shutdown: func() { t.Error("OnShutdown was called") }})
+	require.NoError(t, err)
+	require.Error(t, client.Start())
+	_, err = client.Dial("rdma", "127.0.0.1:1")
+	require.ErrorIs(t, err, gneterrors.ErrEngineInShutdown)
+	require.NoError(t, client.Stop())
+}
+
+// missingCPU is the number of a processor that no machine for tests has.
+const missingCPU = 1023
+
+// TestClientTickShutdown checks that OnTick is not called any more after it has returned
+// gnet.Shutdown, and that all connections are closed then.
+func TestClientTickShutdown(t *testing.T) {
+	s := run(t, &hooks{}, gnetrdma.Config{}, nil)
+	dialed, closed := make(chan struct{}), make(chan error, 1)
+	var ticks atomic.Int32
+	client, err := gnetrdma.NewClient(&hooks{
+		tick: func() (time.Duration, gnet.Action) {
+			if ticks.Add(1) == 1 {
+				<-dialed
+			}
+			return 0, gnet.Shutdown
+		},
+		close: func(_ gnet.Conn, err error) gnet.Action {
+			closed <- err
+			return gnet.None
+		},
+	}, gnet.WithTicker(true))
+	require.NoError(t, err)
+	require.NoError(t, client.Start())
+	_, err = client.Dial("rdma", s.addr)
+	require.NoError(t, err)
+	close(dialed)
+	require.NoError(t, <-closed)
+	require.NoError(t, client.Stop())
+	require.EqualValues(t, 1, ticks.Load())
+}
+
 // TestClient checks the order of the callbacks of a Client, and its connections.
 func TestClient(t *testing.T) {
 	ln, err := newNetwork(t).Listen("tcp", "127.0.0.1:0")
@@ -49,12 +122,12 @@ func TestClient(t *testing.T) {
 	call := func(name string) { calls <- name }
 	h := &hooks{
 		boot: func(e gnet.Engine) gnet.Action {
-			require.ErrorIs(t, e.Validate(), gneterrors.ErrEmptyEngine)
+			assert.ErrorIs(t, e.Validate(), gneterrors.ErrEmptyEngine)
 			call("OnBoot")
 			return gnet.None
 		},
 		open: func(c gnet.Conn) ([]byte, gnet.Action) {
-			require.Equal(t, "context", c.Context())
+			assert.Equal(t, "context", c.Context())
 			call("OnOpen")
 			return []byte("hello"), gnet.None
 		},
@@ -64,7 +137,7 @@ func TestClient(t *testing.T) {
 			return gnet.None
 		},
 		close: func(_ gnet.Conn, err error) gnet.Action {
-			require.NoError(t, err)
+			assert.NoError(t, err)
 			call("OnClose")
 			return gnet.None
 		},
@@ -90,44 +163,4 @@ func TestClient(t *testing.T) {
 	require.Equal(t, "OnClose", <-calls)
 	require.NoError(t, client.Stop())
 	require.Empty(t, calls)
-}
-
-// TestClientStates checks the calls that a Client allows before Start and after Stop.
-func TestClientStates(t *testing.T) {
-	client, err := gnetrdma.NewClient(&hooks{shutdown: func() { t.Error("OnShutdown was called") }})
-	require.NoError(t, err)
-	_, err = client.Dial("rdma", "127.0.0.1:1")
-	require.ErrorIs(t, err, gneterrors.ErrEmptyEngine)
-	require.NoError(t, client.Stop())
-	require.NoError(t, client.Stop())
-	require.ErrorIs(t, client.Start(), gneterrors.ErrEngineInShutdown)
-	_, err = client.Dial("rdma", "127.0.0.1:1")
-	require.ErrorIs(t, err, gneterrors.ErrEngineInShutdown)
-}
-
-// TestClientTickShutdown checks that gnet.Shutdown of OnTick closes the connections, and
-// that OnTick is not called again.
-func TestClientTickShutdown(t *testing.T) {
-	ticks, closed, open := 0, make(chan error, 1), make(chan struct{})
-	client, err := gnetrdma.NewClient(&hooks{
-		close: func(_ gnet.Conn, err error) gnet.Action {
-			closed <- err
-			return gnet.None
-		},
-		tick: func() (time.Duration, gnet.Action) {
-			<-open
-			ticks++
-			return 0, gnet.Shutdown
-		},
-	}, gnet.WithTicker(true))
-	require.NoError(t, err)
-	require.NoError(t, client.Start())
-	ln, err := newNetwork(t).Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, err = client.Dial("rdma", ln.Addr().String())
-	require.NoError(t, err)
-	close(open)
-	require.NoError(t, <-closed)
-	require.NoError(t, client.Stop())
-	require.Equal(t, 1, ticks)
 }

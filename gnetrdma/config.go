@@ -2,6 +2,7 @@ package gnetrdma
 
 import (
 	"hash/crc32"
+	"math"
 	"runtime"
 	"time"
 
@@ -23,20 +24,22 @@ type Config struct {
 	// that provider.Open("auto") chooses, and close it.
 	Provider cm.Provider
 	// Reactor configures the event loops. NumLoops, Balance and Place are set from the
-	// options of gnet. If MaxInFlight is zero, it means 256.
+	// options of gnet. MaxPosted is not used, because the program posts no functions. If
+	// MaxInFlight is zero, it means 256.
 	Reactor reactor.Config
-	// Buffers are the sizes of the memory of each connection. Zero means 512 KiB, and not
-	// 128 KiB as in package stream. The system provides the memory when it is first used.
+	// Buffers are the sizes of the memory of each connection. Zero means 512 KiB for each
+	// of them, and not 128 KiB as in package stream. The system provides the memory when it
+	// is first used.
 	Buffers stream.Buffers
 	// MaxOutbound is how many bytes of a connection may wait until the peer reads. When
 	// the handler writes more, the connection ends with ErrOutboundFull. While more than
 	// a quarter of MaxOutbound waits, OnTraffic is not called, so a peer that sends
-	// requests and reads no answers has to wait. Zero means 16 MiB. A negative value is an
-	// error.
+	// requests and reads no answers has to wait. Zero means 16 MiB. With a negative number,
+	// Run and NewClient return a *verbs.ParamError.
 	MaxOutbound int
 	// MaxInbound is how many bytes of a connection the handler may leave unread. When
-	// more are left, the connection ends with ErrInboundFull. Zero means 16 MiB. A negative
-	// value is an error.
+	// more are left, the connection ends with ErrInboundFull. Zero means 16 MiB. With a
+	// negative number, Run and NewClient return a *verbs.ParamError.
 	MaxInbound int
 }
 
@@ -101,6 +104,7 @@ func (c *Config) reactorConfig(o *gnet.Options) *reactor.Config {
 	r := c.Reactor
 	r.NumLoops = o.NumEventLoop
 	r.Place = nil
+	r.MaxPosted = math.MaxInt32 // Calls of Dial count, too, and enqueue must not fail because of them.
 	switch o.LB {
 	case gnet.LeastConnections:
 		r.Balance = reactor.LeastConnections

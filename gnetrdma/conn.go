@@ -33,25 +33,33 @@ type conn struct {
 	result chan gnet.RegisteredResult
 }
 
-// A connState says what the handler knows of a connection.
+// A connState says what the handler knows of a connection. The states follow each other
+// in this order.
 type connState uint8
 
 const (
-	// connOpening: the stream is being opened, and the handler does not know the connection.
-	// It stays in this state if the stream does not open.
+	// connOpening: the stream is not open, and the handler does not know the connection.
+	// When the stream opens, the method opened leads to connOpen. If the stream does not
+	// open, or the loop closes its connections, the handler never knows the connection.
+	// Then this state is the last one.
 	connOpening connState = iota
-	// connOpen: OnOpen was called. The handler may use all methods.
+	// connOpen: OnOpen was called. The handler reads and writes, and gets OnTraffic. These
+	// lead to connEnding: a close by the handler, the end of the stream, a deadline, a
+	// bound of Config, an error of the stream's Write, and loop.closeConns.
 	connOpen
-	// connEnding: OnClose is running, because of a call of close, abort or streamClosed. The
-	// handler may still write.
+	// connEnding: OnClose is running. The handler can write if the stream has not ended.
+	// The return of OnClose leads to connFlushing.
 	connEnding
-	// connFlushing: OnClose has returned. While output is left, flush sends it, and then it
-	// closes the stream.
+	// connFlushing: OnClose has returned, and writes fail. The stream sends the output that
+	// is left, and is then closed, or it was aborted. The end of the stream leads to
+	// connEnded.
 	connFlushing
+	// connEnded: OnClose has returned, and the stream has ended. This state is the last one.
+	connEnded
 )
 
 func newConn(e *engine) *conn {
-	c := &conn{engine: e, state: connOpening}
+	c := &conn{engine: e}
 	c.readDeadline.init(c, c.readExpired)
 	c.writeDeadline.init(c, c.writeExpired)
 	return c
@@ -76,7 +84,7 @@ func (c *conn) opened(s *stream.Stream, local net.Addr) {
 	c.engine.conns.Add(1)
 	out, action := c.engine.handler.OnOpen(c)
 	if c.state == connOpen {
-		_, _ = c.Write(out) // After an error the connection is closed.
+		_, _ = c.Write(out) // After an error the connection is closed, or OnClose follows.
 	}
 	_ = c.act(action)
 	c.finishDial(nil)
@@ -119,7 +127,7 @@ func (c *conn) close(err error) error {
 	action := c.end(err)
 	if c.stream != nil {
 		c.stream.Conn().SetDeadline(time.Now().Add(c.engine.drainTimeout()))
-		c.flush()
+		_ = c.flush() // Nobody is left who could use the error.
 	}
 	return c.act(action)
 }
@@ -155,6 +163,7 @@ func (c *conn) streamClosed(err error) {
 	if c.state == connOpen {
 		_ = c.act(c.end(err))
 	}
+	c.state = connEnded
 	c.output.free()
 	c.loop.streamEnded()
 }

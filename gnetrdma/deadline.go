@@ -1,7 +1,6 @@
 package gnetrdma
 
 import (
-	"math"
 	"os"
 	"sync/atomic"
 	"time"
@@ -14,40 +13,29 @@ import (
 type deadline struct {
 	c       *conn
 	expired func()
-	at      atomic.Int64 // the deadline in nanoseconds since 1970; 0 means none
+	at      atomic.Int64 // the deadline in nanoseconds since engine.epoch; 0 means none
 	// armed is the time at which the loop next checks the deadline, in nanoseconds since
-	// 1970; 0 means that no check is planned. A deadline that is later than the planned
-	// check needs no call to the loop.
+	// engine.epoch; 0 means that no check is planned. A deadline that is later than the
+	// planned check needs no call to the loop.
 	armed atomic.Int64
 	timer *reactor.Timer // only the goroutine of the loop uses it
 }
 
 func (d *deadline) init(c *conn, expired func()) { d.c, d.expired = c, expired }
 
-// set sets the deadline. The zero time means none.
+// set sets the deadline. The zero time means none. A time that is more than 292 years
+// away, the largest time.Duration, counts as 292 years away.
 func (d *deadline) set(t time.Time) error {
 	if t.IsZero() {
 		d.at.Store(0)
 		return nil
 	}
-	at := unixNano(t)
+	at := max(int64(t.Sub(d.c.engine.epoch)), 1) // Sub limits its result to a time.Duration.
 	d.at.Store(at)
 	if armed := d.armed.Load(); armed != 0 && armed <= at {
 		return nil
 	}
 	return d.c.loop.enqueue(task{run: d.check})
-}
-
-// unixNano returns a time in nanoseconds since 1970, from 1 to the largest int64. Times
-// outside of this range become its limits.
-func unixNano(t time.Time) int64 {
-	switch {
-	case t.After(time.Unix(0, math.MaxInt64)):
-		return math.MaxInt64
-	case t.Before(time.Unix(0, 1)):
-		return 1
-	}
-	return t.UnixNano()
 }
 
 // check runs on the loop. It calls expired if the deadline has passed, and otherwise
@@ -58,19 +46,19 @@ func (d *deadline) check() {
 	if at == 0 || d.c.state != connOpen {
 		return
 	}
-	now := time.Now()
-	if d.passed(now) {
+	left := time.Duration(at) - time.Since(d.c.engine.epoch)
+	if left <= 0 {
 		d.expired()
 		return
 	}
 	d.armed.Store(at)
-	d.timer = d.c.loop.reactor.After(time.Duration(at-now.UnixNano()), d.check)
+	d.timer = d.c.loop.reactor.After(left, d.check)
 }
 
 // passed reports whether there is a deadline and it has passed.
-func (d *deadline) passed(now time.Time) bool {
+func (d *deadline) passed() bool {
 	at := d.at.Load()
-	return at != 0 && now.UnixNano() >= at
+	return at != 0 && int64(time.Since(d.c.engine.epoch)) >= at
 }
 
 // stop stops the timer.
@@ -85,7 +73,7 @@ func (d *deadline) stop() {
 // SetDeadline is SetReadDeadline and SetWriteDeadline with the same time.
 func (c *conn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
-		return err
+		return err // The engine has ended, and SetWriteDeadline would return the same error.
 	}
 	return c.SetWriteDeadline(t)
 }

@@ -22,6 +22,9 @@
 //   - Two engines can not listen at one RDMA address. WithReusePort and the other options
 //     of sockets apply to the addresses of gnet only.
 //   - Enroll returns errors.ErrUnsupportedOp of gnet.
+//   - gnet needs a listener of its own. With addresses of RDMA only, that is a Unix
+//     socket in a new directory below os.TempDir, or a port for UDP of 127.0.0.1 if the
+//     socket can not be made there. The handler gets nothing from either.
 //
 // Callbacks of one connection run on the goroutine of its event loop, as in gnet. With
 // several loops, or with addresses of gnet beside RDMA, callbacks of different

@@ -29,21 +29,22 @@ type engine struct {
 	loops    []*loop
 	conns    atomic.Int64 // number of connections that are open for the handler
 	stopping atomic.Bool  // true when no more connections are opened
+	epoch    time.Time    // time at which the engine was made; deadlines count from it
 
 	listeners []*reactor.Listener
+	watch     sync.WaitGroup // waits for the goroutine that start has started
 
 	// stop begins to shut down the server or the client. It is called when a callback
 	// returns gnet.Shutdown, and when the loops have failed.
 	stop func()
 
-	mu      sync.Mutex
-	err     error          // first error that made the engine stop
-	waiting sync.WaitGroup // counts the goroutine that waits until the loops end
+	mu  sync.Mutex
+	err error // first error that made the engine stop
 }
 
 // newEngine makes an engine. The address is one at which it listens, or the zero value.
 func newEngine(c *Config, h gnet.EventHandler, opts []gnet.Option, addr netip.Addr) (*engine, error) {
-	e := &engine{handler: h, stop: func() {}}
+	e := &engine{handler: h, stop: func() {}, epoch: time.Now()}
 	var err error
 	if e.cfg, err = c.withDefaults(); err != nil {
 		return nil, err
@@ -83,12 +84,12 @@ func (e *engine) listen(endpoints []endpoint) error {
 	return nil
 }
 
-// start runs the loops.
+// start runs the loops. After an error the caller calls discard.
 func (e *engine) start() error {
 	if err := e.reactor.Start(); err != nil {
 		return err
 	}
-	e.waiting.Go(func() {
+	e.watch.Go(func() {
 		if err := e.reactor.Wait(); err != nil {
 			e.fail(err)
 		}
@@ -117,8 +118,25 @@ func (e *engine) fail(err error) {
 	e.stop()
 }
 
+// dial begins to open a connection. If l is nil, the engine chooses the loop. The channel
+// gets one result.
+func (e *engine) dial(l *loop, addr netip.AddrPort, context any) (<-chan gnet.RegisteredResult, error) {
+	c := newConn(e)
+	c.context = context
+	result := make(chan gnet.RegisteredResult, 1)
+	c.result = result // From Dial on, c belongs to the loop.
+	o := &stream.DialOptions{Buffers: e.cfg.Buffers, Context: c}
+	if l != nil {
+		o.Loop = l.reactor
+	}
+	if err := stream.Dial(e.reactor, addr, &callbacks{engine: e}, o); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
 // closeConns closes all connections, and prevents new ones. It returns when OnClose was
-// called for each. The caller is not a callback of a loop.
+// called for each. The loops were started, and the caller is not a callback of a loop.
 func (e *engine) closeConns() {
 	e.stopping.Store(true)
 	for _, ln := range e.listeners {
@@ -139,7 +157,7 @@ func (e *engine) end() error {
 		<-l.drained
 	}
 	err := e.reactor.Shutdown(context.Background())
-	e.waiting.Wait()
+	e.watch.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err == nil {
@@ -148,7 +166,7 @@ func (e *engine) end() error {
 	return errors.Join(e.err, e.closeProvider())
 }
 
-// discard ends an engine that was not started.
+// discard ends an engine for which start was not called or has failed.
 func (e *engine) discard() error {
 	return errors.Join(e.reactor.Shutdown(context.Background()), e.closeProvider())
 }

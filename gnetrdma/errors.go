@@ -7,4 +7,6 @@ var (
 	ErrOutboundFull = errors.New("gnetrdma: the peer does not read, and too much output waits")
 	// ErrInboundFull means that the handler left more bytes unread than Config.MaxInbound.
 	ErrInboundFull = errors.New("gnetrdma: the handler has left too many bytes unread")
+	// ErrNotStarted means that Client.Start was not called before Client.Dial.
+	ErrNotStarted = errors.New("gnetrdma: the client was not started")
 )

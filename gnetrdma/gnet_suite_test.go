@@ -1,14 +1,11 @@
 package gnetrdma_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -47,54 +44,72 @@ func TestGnetSuite(t *testing.T) {
 	overlayFile := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(overlayFile, config, 0o600))
 
-	patterns := gnetsuite.Short
+	names := gnetsuite.Short
 	if *allGnetTests {
-		patterns = gnetsuite.All
+		names = gnetsuite.All
 	}
-	args := []string{"test", "-json", "-vet", "off", "-overlay", overlayFile, "-timeout", "15m", "-run", strings.Join(patterns, "|"), "-skip", gnetsuite.Skip}
+	args := []string{
+		"test", "-json", "-vet", "off", "-overlay", overlayFile, "-timeout", "15m",
+		"-run", gnetsuite.Pattern(names), "-skip", gnetsuite.Skip,
+	}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, "./"+gnetsuiteDir)...)
 	cmd.Dir = root
-	out, err := cmd.Output()
-	passed, text := parseEvents(t, out)
-	require.NoError(t, err, text)
-	for _, pattern := range patterns {
-		require.True(t, anyMatches(pattern, passed), "no test of gnet matches %s", pattern)
+	out, err := cmd.CombinedOutput()
+	printed, passed := readEvents(string(out))
+	require.NoError(t, err, withoutLog(printed))
+	for _, name := range names {
+		require.True(t, passed[name], "%s has not run and passed", name)
 	}
 }
 
-// parseEvents returns the names of the tests that have passed, and the text that the
-// tests have printed, without the log of gnet. The parameter is the output of go test
-// -json.
-func parseEvents(t *testing.T, out []byte) (passed []string, text string) {
-	var lines strings.Builder
-	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+// readEvents returns what the tests and the go command have printed, and the names of the
+// tests that have passed. The text is the output of go test -json: an event in a line, or
+// a line of the go command itself.
+func readEvents(text string) (printed string, passed map[string]bool) {
+	var lines []string
+	passed = map[string]bool{}
+	for line := range strings.Lines(text) {
 		var event struct{ Action, Test, Output string }
-		require.NoError(t, d.Decode(&event))
 		switch {
-		case event.Action == "pass" && event.Test != "":
-			passed = append(passed, event.Test)
-		case event.Output != "" && !strings.HasPrefix(event.Output, "[gnet] ") && !strings.HasPrefix(event.Output, "{"):
-			lines.WriteString(event.Output)
+		case json.Unmarshal([]byte(line), &event) != nil:
+			lines = append(lines, line)
+		case event.Action == "pass":
+			passed[event.Test] = true
+		default:
+			lines = append(lines, event.Output)
 		}
 	}
-	return passed, lines.String()
+	return strings.Join(lines, ""), passed
 }
 
-// anyMatches reports whether go test -run would run one of the tests for the pattern.
-func anyMatches(pattern string, tests []string) bool {
-	levels := strings.Split(pattern, "/")
-	return slices.ContainsFunc(tests, func(test string) bool {
-		names := strings.Split(test, "/")
-		for i, level := range levels {
-			if i == len(names) || !regexp.MustCompile(level).MatchString(names[i]) {
-				return false
-			}
+// TestReadEvents checks that a test has not passed if it has failed, was skipped, or has
+// not run.
+func TestReadEvents(t *testing.T) {
+	printed, passed := readEvents(`{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"text of A\n"}
+{"Action":"pass","Package":"p","Test":"TestA/sub","Elapsed":0.1}
+{"Action":"pass","Package":"p","Test":"TestA","Elapsed":0.1}
+{"Action":"fail","Package":"p","Test":"TestB","Elapsed":0.1}
+{"Action":"skip","Package":"p","Test":"TestC","Elapsed":0.1}
+exit status 1
+`)
+	require.Equal(t, map[string]bool{"TestA/sub": true, "TestA": true}, passed)
+	require.Equal(t, "text of A\nexit status 1\n", printed)
+}
+
+// withoutLog returns the lines of text that are not from the log of gnet.
+func withoutLog(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "[gnet] ") && !strings.HasPrefix(line, "{") {
+			lines = append(lines, line)
 		}
-		return true
-	})
+	}
+	return strings.Join(lines, "")
 }
 
 // output returns what a command prints, without the newline.

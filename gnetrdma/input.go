@@ -6,26 +6,30 @@ import "github.com/panjf2000/gnet/v2/pkg/pool/byteslice"
 // piece, so that Peek never copies.
 type input struct {
 	state  inputState
-	bytes  []byte // empty in the state inputEmpty
-	memory []byte // memory from the pool of gnet, in the state inputOwned
+	bytes  []byte
+	memory []byte // from the pool of gnet; nil except in the state inputOwned
 }
 
-// An inputState says to whom the memory of an input belongs.
+// An inputState says in which memory the bytes of an input are.
 type inputState uint8
 
 const (
-	// inputEmpty: there are no bytes and no memory.
+	// inputEmpty: there are no bytes. This is the state of a new input. The method borrow
+	// leads to inputBorrowed.
 	inputEmpty inputState = iota
-	// inputBorrowed: the bytes are in the buffer of the loop, until keep.
+	// inputBorrowed: the bytes are in the memory that was passed to borrow, which is used
+	// for another connection after OnTraffic. The method remove may have removed all of
+	// them. The method keep leads to inputOwned if bytes are left, and else to inputEmpty.
 	inputBorrowed
-	// inputOwned: the bytes are in the field memory.
+	// inputOwned: the bytes are in the field memory. The method remove may have removed all
+	// of them. Then keep leads to inputEmpty.
 	inputOwned
 )
 
 // len returns the number of bytes.
 func (in *input) len() int { return len(in.bytes) }
 
-// borrow makes b the bytes, until keep. There are no other bytes.
+// borrow makes b the bytes, until keep. The state is inputEmpty.
 func (in *input) borrow(b []byte) { in.state, in.bytes = inputBorrowed, b }
 
 // keep copies borrowed bytes to memory of the input. If there are no bytes, it frees the
@@ -39,8 +43,8 @@ func (in *input) keep() {
 	}
 }
 
-// grow appends n bytes, and returns them. The caller overwrites them. There are
-// other bytes, which are not borrowed.
+// grow appends n bytes, and returns them. The caller overwrites them. The state is
+// inputOwned.
 func (in *input) grow(n int) []byte {
 	size := len(in.bytes)
 	if cap(in.bytes)-size < n {
@@ -61,10 +65,10 @@ func (in *input) move(size int) {
 // remove removes the first n bytes.
 func (in *input) remove(n int) { in.bytes = in.bytes[n:] }
 
-// free removes all bytes, and gives the memory back to the pool.
+// free removes all bytes, and gives the memory back to the pool. It enters inputEmpty.
 func (in *input) free() {
 	if in.state == inputOwned {
 		byteslice.Put(in.memory)
 	}
-	*in = input{state: inputEmpty}
+	*in = input{}
 }

@@ -18,25 +18,29 @@ type loop struct {
 	buffer  []byte // input of the connection whose OnTraffic is running
 
 	// Only the goroutine of the loop uses the next fields.
+	state   loopState
 	open    map[*conn]struct{} // connections for which OnOpen was called, and OnClose was not
 	streams int                // number of streams that have not ended
-	state   loopState
-	drained chan struct{} // closed in the state loopDrained
+	// drained is closed in the state loopDrained. Any goroutine may wait for it.
+	drained chan struct{}
 
-	tasks taskQueue
+	tasks     taskQueue
+	runPosted func() // method runTasks; in a field so that enqueue allocates no memory
 }
 
-// A loopState says whether a loop has connections. The states follow each other in this
-// order.
+// A loopState says whether a loop has connections.
 type loopState uint8
 
 const (
-	// loopOpen: connections may open.
+	// loopOpen: the handler gets new connections. This is the state of a new loop. The
+	// method closeConns leads to loopClosing, and the end of the loop to loopDrained.
 	loopOpen loopState = iota
-	// loopClosing: closeConns was called. The streams of the closed connections send the
-	// output that is left. A stream that opens now is closed at once.
+	// loopClosing: closeConns was called. No connection is open for the handler. Streams
+	// send the output that is left, and a stream that opens is closed without callbacks.
+	// The end of the last stream and the end of the loop lead to loopDrained.
 	loopClosing
-	// loopDrained: no stream is left after closeConns, or the loop has ended.
+	// loopDrained: all streams that the handler knew have ended, or the loop has ended. The
+	// channel drained is closed. This state is the last one.
 	loopDrained
 )
 
@@ -46,7 +50,7 @@ func newLoop(e *engine, r *reactor.Loop) *loop {
 		buffer: make([]byte, e.options.ReadBufferCap),
 		open:   map[*conn]struct{}{}, drained: make(chan struct{}),
 	}
-	l.tasks.run = l.runTasks
+	l.runPosted = l.runTasks
 	return l
 }
 
@@ -84,8 +88,9 @@ func (l *loop) Execute(ctx context.Context, r gnet.Runnable) error {
 	return l.Schedule(ctx, r, 0)
 }
 
-// Schedule runs a task on the loop after a delay. A task whose delay has not passed when
-// the loop ends does not run. Any goroutine may call it.
+// Schedule runs a task on the loop after a delay. If the loop ends first, a task without
+// a delay runs at the end of the loop, and a task whose delay has not passed does not
+// run. Any goroutine may call it.
 func (l *loop) Schedule(ctx context.Context, r gnet.Runnable, delay time.Duration) error {
 	if l.engine.stopping.Load() {
 		return gneterrors.ErrEngineInShutdown
@@ -112,7 +117,9 @@ func (l *loop) Close(c gnet.Conn) error {
 
 // closeConns closes all connections of the loop, and prevents new ones.
 func (l *loop) closeConns() {
-	l.state = max(l.state, loopClosing)
+	if l.state == loopOpen {
+		l.state = loopClosing
+	}
 	for c := range l.open {
 		_ = c.close(nil) // The result is the action, and the engine is stopping already.
 	}
@@ -125,22 +132,22 @@ func (l *loop) streamEnded() {
 	l.checkDrained()
 }
 
+// checkDrained enters loopDrained if all streams have ended after closeConns.
 func (l *loop) checkDrained() {
 	if l.state == loopClosing && l.streams == 0 {
 		l.enterDrained()
 	}
 }
 
-// enterDrained sets the state loopDrained.
-func (l *loop) enterDrained() {
-	if l.state != loopDrained {
-		l.state = loopDrained
-		close(l.drained)
-	}
-}
-
 // end is called when the loop has ended.
 func (l *loop) end() {
 	l.endTasks()
-	l.enterDrained()
+	if l.state != loopDrained {
+		l.enterDrained()
+	}
+}
+
+func (l *loop) enterDrained() {
+	l.state = loopDrained
+	close(l.drained)
 }

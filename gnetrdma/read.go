@@ -8,6 +8,9 @@ func (c *conn) receive() {
 		if c.outputIsLong() {
 			return // OnWritable calls receive again.
 		}
+		if c.state != connOpen {
+			return // outputIsLong has closed the connection.
+		}
 		n := min(c.stream.Len(), len(c.loop.buffer))
 		if c.input.len() > 0 {
 			c.stream.Read(c.input.grow(n))
@@ -27,7 +30,9 @@ func (c *conn) receive() {
 func (c *conn) outputIsLong() bool {
 	limit := c.engine.cfg.MaxOutbound / 4
 	if c.output.len() > limit {
-		c.flush() // The handler may have called ReadFrom without Flush.
+		// The handler may have called ReadFrom without Flush. After an error no output is
+		// left, and the connection is closed or OnClose follows.
+		_ = c.flush()
 	}
 	return c.output.len() > limit
 }
@@ -92,14 +97,14 @@ func (c *conn) Discard(n int) (int, error) {
 }
 
 // WriteTo writes all bytes to w and removes those that w has taken. If w takes fewer
-// without an error, the error is io.ErrShortWrite.
+// bytes and returns no error, the error is io.ErrShortWrite.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	b := c.input.bytes
 	n, err := w.Write(b)
 	n = max(0, min(n, len(b)))
+	c.input.remove(min(n, c.input.len())) // The Writer may have closed the connection, which removes the bytes.
 	if err == nil && n < len(b) {
 		err = io.ErrShortWrite
 	}
-	c.input.remove(min(n, c.input.len())) // If w has closed the connection, nothing is left.
 	return int64(n), err
 }

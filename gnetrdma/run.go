@@ -2,15 +2,11 @@ package gnetrdma
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/panjf2000/gnet/v2"
-	"golang.org/x/sys/unix"
 )
 
 // Run is gnet.Run for an address of RDMA or of gnet. An address of RDMA is, for example,
@@ -41,9 +37,9 @@ func CountConnections(e gnet.Engine) int {
 	return count
 }
 
-// engines has the engine for each gnet.Engine of a running Run or Rotate. It is a
-// variable of the package because a gnet.Engine has no room for a reference to the
-// engine.
+// engines has the engine for each gnet.Engine of a running Run or Rotate. It is
+// package-level state, because a gnet.Engine is the only thing that OnBoot passes to the
+// program, and it has no field for a value of this package.
 var engines sync.Map
 
 // Run is the function Run with the options in c.
@@ -70,32 +66,6 @@ func (c *Config) Rotate(h gnet.EventHandler, addrs []string, opts ...gnet.Option
 	return e.serve(others, opts)
 }
 
-const (
-	// socketName is the name of the private Unix socket of an engine.
-	socketName = "socket"
-	// maxSocketPath is the largest length of the path of a Unix socket (unix(7)).
-	maxSocketPath = 107
-)
-
-// privateDir makes a directory for the private socket of an engine. Only this user may
-// search the directory. If the directory for temporary files can not be used, or if its
-// path is too long for a socket, privateDir uses other directories for temporary files.
-func privateDir() (string, error) {
-	var errs []error
-	for _, parent := range []string{os.TempDir(), "/tmp", "/dev/shm"} {
-		dir, err := os.MkdirTemp(parent, "gnetrdma")
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if len(dir)+1+len(socketName) <= maxSocketPath {
-			return dir, nil
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", dir, unix.ENAMETOOLONG), os.Remove(dir))
-	}
-	return "", fmt.Errorf("gnetrdma: no directory for the Unix socket that keeps gnet running: %w", errors.Join(errs...))
-}
-
 // commonAddr returns the IP address of the endpoints if they have the same one.
 // Otherwise it returns the zero value.
 func commonAddr(endpoints []endpoint) netip.Addr {
@@ -110,22 +80,21 @@ func commonAddr(endpoints []endpoint) netip.Addr {
 
 // serve runs an engine of gnet until it stops, and with it the loops of e. The handler
 // can stop a gnet.Engine only if it belongs to a running engine of gnet. If the program
-// has no addresses for it, it listens at a socket in a directory of its own.
+// has no addresses of gnet, the engine of gnet listens at a private address.
 func (e *engine) serve(addrs []string, opts []gnet.Option) error {
 	b := &bridge{EventHandler: e.handler, engine: e}
 	opts = slices.Clone(opts)
 	if len(addrs) == 0 {
-		dir, err := privateDir()
-		if err != nil {
-			return errors.Join(err, e.discard())
-		}
-		defer os.RemoveAll(dir) // The system removes it some time if this fails.
-		b.private = filepath.Join(dir, socketName)
-		addrs = []string{"unix://" + b.private}
+		b.private = newPrivateAddr()
+		defer b.private.remove()
+		addrs = []string{b.private.String()}
 		opts = append(opts, gnet.WithMulticore(false), gnet.WithNumEventLoop(1))
 	}
 	opts = append(opts, gnet.WithTicker(true)) // see bridge.OnTick
 	err := gnet.Rotate(b, addrs, opts...)
+	if b.private != nil {
+		err = b.private.explain(err)
+	}
 	engines.Delete(b.gnet)
 	if !b.stop() {
 		return errors.Join(err, b.err, e.discard())

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -232,7 +231,7 @@ func TestAddressInUse(t *testing.T) {
 	require.ErrorIs(t, err, cm.ErrAddrInUse)
 }
 
-// TestPrivateSocket checks that the socket of the engine of gnet is closed to other
+// TestPrivateSocket checks that the Unix socket of the engine of gnet is closed to other
 // users, serves nobody, and is removed.
 func TestPrivateSocket(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
@@ -261,19 +260,19 @@ func TestPrivateSocket(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// TestUnusableTempDir checks that a server starts if the directory for temporary files
-// can not be used, or has a path that is too long for a Unix socket.
-func TestUnusableTempDir(t *testing.T) {
-	long := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
-	require.NoError(t, os.Mkdir(long, 0o700))
-	for _, dir := range []string{long, "/proc"} {
-		t.Setenv("TMPDIR", dir)
-		stop := &hooks{boot: func(gnet.Engine) gnet.Action { return gnet.Shutdown }}
-		require.NoError(t, gnetrdma.Run(stop, "rdma://127.0.0.1:0"))
-		entries, err := os.ReadDir(long)
-		require.NoError(t, err)
-		require.Empty(t, entries)
-	}
+// TestPrivateAddrFails checks that the error of Run says for what gnet needs the private
+// address.
+func TestPrivateAddrFails(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()+"/missing")
+	err := gnetrdma.Run(&hooks{}, "rdma://127.0.0.1:0", gnet.WithBindToDevice("no such device"))
+	require.ErrorContains(t, err, "gnet needs a listener besides those of RDMA")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestLoopsDoNotStart checks that Run returns if the loops can not be started.
+func TestLoopsDoNotStart(t *testing.T) {
+	cfg := gnetrdma.Config{Reactor: reactor.Config{CPUs: []int{missingCPU}}}
+	require.Error(t, cfg.Run(&hooks{}, "rdma://127.0.0.1:0"))
 }
 
 // TestShutdownOrder checks that OnShutdown comes after OnClose of all connections, and

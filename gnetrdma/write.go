@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
@@ -13,14 +12,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/stream"
 )
 
-// Write sends b. What can not be sent until the peer reads is copied. The result is
-// len(b), or 0 and an error. After an error the connection is closed, or OnClose follows.
-// The error is ErrOutboundFull, os.ErrDeadlineExceeded, net.ErrClosed, or the reason why
-// the stream has ended.
+// Write sends b, after output that waits. What can not be sent until the peer reads is
+// copied. The result is len(b), or 0 and an error: ErrOutboundFull,
+// os.ErrDeadlineExceeded, the error of a failed allocation, or net.ErrClosed. After
+// net.ErrClosed the connection is closed, or OnClose follows with the reason. After the
+// others the connection is closed.
 func (c *conn) Write(b []byte) (int, error) {
-	c.flush()
-	if !c.mayWrite() {
+	if !c.sends() {
 		return 0, net.ErrClosed
+	}
+	if err := c.flush(); err != nil {
+		return 0, err
 	}
 	n := 0
 	if c.output.len() == 0 {
@@ -35,18 +37,19 @@ func (c *conn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// mayWrite reports whether the handler may write.
-func (c *conn) mayWrite() bool {
-	return (c.state == connOpen || c.state == connEnding) && c.stream != nil
+// sends reports whether the handler may write.
+func (c *conn) sends() bool {
+	return c.stream != nil && (c.state == connOpen || c.state == connEnding)
 }
 
-// writeFailed is called with the error of stream.Stream.Write. It returns the error for
-// the handler.
+// writeFailed handles an error of the stream other than stream.ErrWouldBlock, and returns
+// the error for the handler. If the stream is ending, its OnClose follows and has the
+// reason. For other errors writeFailed closes the connection.
 func (c *conn) writeFailed(err error) error {
-	if errors.Is(err, stream.ErrClosed) {
-		return net.ErrClosed // The stream has failed. Its OnClose follows and has the reason.
+	if errors.Is(err, stream.ErrClosed) || errors.Is(err, stream.ErrPeerClosed) {
+		return net.ErrClosed
 	}
-	_ = c.close(err) // close has done what OnClose asked for.
+	_ = c.close(err)
 	return err
 }
 
@@ -69,7 +72,7 @@ func (c *conn) keep(b []byte) error {
 	case c.output.len()+len(b) > c.engine.cfg.MaxOutbound:
 		_ = c.abort(ErrOutboundFull)
 		return ErrOutboundFull
-	case c.writeDeadline.passed(time.Now()):
+	case c.writeDeadline.passed():
 		_ = c.abort(os.ErrDeadlineExceeded)
 		return os.ErrDeadlineExceeded
 	}
@@ -78,46 +81,52 @@ func (c *conn) keep(b []byte) error {
 }
 
 // flush sends output that waits, as much as the peer takes. When all is sent and OnClose
-// has returned, flush closes the stream.
-func (c *conn) flush() {
-	for c.output.len() > 0 && c.stream != nil {
+// has returned, flush closes the stream. The error is that of writeFailed.
+func (c *conn) flush() error {
+	err := c.sendOutput()
+	if c.state == connFlushing && c.output.len() == 0 {
+		_ = c.stream.Close() // It fails if the stream is ending already.
+	}
+	return err
+}
+
+// sendOutput is flush, but does not close the stream. After an error no output is left.
+func (c *conn) sendOutput() error {
+	for c.output.len() > 0 {
 		n, err := c.stream.Write(c.output.first())
-		if n > 0 {
-			c.output.remove(n)
-		}
+		c.output.remove(n)
 		if errors.Is(err, stream.ErrWouldBlock) {
-			return // OnWritable follows.
+			return nil // OnWritable follows.
 		}
-		if err != nil { // The peer reads no more.
+		if err != nil {
 			c.output.free()
-			_ = c.writeFailed(err)
+			return c.writeFailed(err)
 		}
 	}
-	if c.state == connFlushing && c.stream != nil {
-		_ = c.stream.Close() // It fails if the peer has closed at the same time.
-	}
+	return nil
 }
 
 // OutboundBuffered returns how many bytes wait until the peer reads.
 func (c *conn) OutboundBuffered() int { return c.output.len() }
 
 // Flush sends what was written and can be sent now, instead of at the end of the loop's
-// turn.
+// turn. The errors are those of Write.
 func (c *conn) Flush() error {
-	if !c.mayWrite() {
+	if !c.sends() {
 		return net.ErrClosed
 	}
-	c.flush()
-	if c.stream != nil {
-		c.stream.Flush()
+	if err := c.flush(); err != nil {
+		return err
 	}
+	c.stream.Flush()
 	return nil
 }
 
-// ReadFrom copies bytes from r to the output until the end of r. Flush or Write sends
-// them. After an error of r, the bytes before it stay in the output.
+// ReadFrom copies bytes from r to the output until the end of r. The next Flush or Write
+// sends them, or the end of the connection. After an error of r, the bytes before it stay
+// in the output.
 func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
-	if !c.mayWrite() {
+	if !c.sends() {
 		return 0, net.ErrClosed
 	}
 	for {

@@ -33,24 +33,3 @@ var Exceptions = []Exception{
 	{"testStreamProxyServer", "require.ErrorIsf(t, err, errorx.ErrUnsupportedOp", "", scheduleWorks},
 	{"startGnetClient", "if netDial {", "c, err = cli.DialContext(network, addr, handler)", noEnroll},
 }
-
-// All has patterns for go test -run of the tests that are about streams.
-var All = append([]string{"^TestServer$", "^TestClient$", "^TestSimServer$", "^TestStreamProxyServer$"}, fast...)
-
-// Short has patterns of a part of these tests, which takes half a minute.
-var Short = append([]string{
-	"^TestServer$/^poll-LT$", "^TestServer$/^poll-multi-addrs-LT$/^sync$", "^TestClient$/^poll-LT$",
-	"^TestSimServer$/^packet-size=1024.1024", "^TestStreamProxyServer$/./^1-loop-LT$",
-}, fast...)
-
-// fast has patterns of the tests that take less than a second.
-var fast = []string{
-	"^TestWakeConn$", "^TestWakeConnImmediately$", "^TestClosedWakeUp$", "^TestShutdown$", "^TestCloseActionError$",
-	"^TestShutdownActionError$", "^TestCloseActionOnOpen$", "^TestShutdownActionOnOpen$", "^TestCloseConnection$",
-	"^TestStopServer$", "^TestDisconnectedAsyncWrite$", "^TestClientReadOnEOF$", "^TestTick$", "^TestBadAddresses$",
-	"^TestServerOptionsCheck$",
-}
-
-// Skip is a pattern for go test -skip. It matches tests whose connections are not those
-// of package gnetrdma, and one that needs two listeners at one address.
-const Skip = "^(TestServer|TestClient)$/./^(udp|unix)|^TestStreamProxyServer$/^(udp|unix)|^TestEngineStop$"
