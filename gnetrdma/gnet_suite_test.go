@@ -3,6 +3,7 @@ package gnetrdma_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/gnetrdma/internal/gnetsuite"
 )
@@ -55,6 +57,7 @@ func TestGnetSuite(t *testing.T) {
 	if raceEnabled {
 		args = append(args, "-race")
 	}
+	waitForOtherRuns(t)
 	cmd := exec.Command("go", append(args, "./"+gnetsuiteDir)...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
@@ -63,6 +66,16 @@ func TestGnetSuite(t *testing.T) {
 	for _, name := range names {
 		require.True(t, passed[name], "%s has not run and passed", name)
 	}
+}
+
+// waitForOtherRuns waits until no other process of this user runs gnet's tests on this
+// host, because these tests use fixed ports. The lock ends with the test.
+func waitForOtherRuns(t *testing.T) {
+	name := fmt.Sprintf("rdmaloop-gnetsuite-%d.lock", os.Getuid())
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), name), os.O_CREATE|os.O_RDWR, 0o600)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 }
 
 // readEvents returns what the tests and the go command have printed, and the names of the
