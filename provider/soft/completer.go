@@ -3,8 +3,6 @@
 package soft
 
 import (
-	"time"
-
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
@@ -17,7 +15,6 @@ import (
 // path sequences are below seq.
 func (q *qp) acknowledged(seq uint64) {
 	q.rnr.retriesLeft = q.attr.RNRRetry
-	q.responseTimer.stop()
 	q.retire(seq)
 }
 
@@ -28,7 +25,6 @@ func (q *qp) requestsAcknowledged(seq uint64) {
 	q.retire(seq)
 	if q.sq.oldest != before && q.state != verbs.StateError {
 		q.rnr.retriesLeft = q.attr.RNRRetry
-		q.responseTimer.stop()
 	}
 }
 
@@ -157,8 +153,6 @@ func (q *qp) OnTimer(t *timerheap.Timer) {
 	switch t {
 	case &q.rnr.timer.Timer:
 		q.onRNRTimer()
-	case &q.responseTimer.Timer:
-		q.onResponseTimer()
 	default:
 		q.onPartialTimer()
 	}
@@ -174,20 +168,6 @@ func (q *qp) onRNRTimer() {
 	}
 }
 
-// onPeerStopped is called when the peer no longer processes requests. It starts the
-// response timer. The timer fires after the time that all retries would take on the wire
-// path.
-func (q *qp) onPeerStopped() {
-	r := &q.requester
-	if r.responseTimer.Running() || q.attr.Timeout == 0 {
-		return
-	}
-	wait := verbs.AckTimeout(q.attr.Timeout) * time.Duration(q.attr.RetryCount+1)
-	r.responseTimer.start(wait)
-}
-
-func (q *qp) onPeerActive() { q.responseTimer.stop() }
-
 // onInvalidResponse fails the oldest request, because the peer has violated the
 // protocol.
 func (q *qp) onInvalidResponse() { q.failOldest(verbs.StatusBadRespErr) }
@@ -198,15 +178,9 @@ func (q *qp) onInvalidMemory() {
 	q.onInvalidResponse()
 }
 
-// onRetriesExceeded fails the oldest request, when no retry is left or the peer's
-// process has ended.
+// onRetriesExceeded fails the oldest request, when no retry is left, or the peer has been
+// silent for as long as all retries would take, or its process has ended.
 func (q *qp) onRetriesExceeded() { q.failOldest(verbs.StatusRetryExcErr) }
-
-func (q *qp) onResponseTimer() {
-	if q.outstanding() {
-		q.onRetriesExceeded()
-	}
-}
 
 // failOldest completes the oldest outstanding request with an error, and enters the
 // error state.

@@ -48,9 +48,13 @@
 //   - Each loop of the reactor needs its own completion vector; see Config.Vectors.
 //   - When the peer's process ends, this is noticed at once on the local path. On the
 //     wire path it is noticed only when a request is not acknowledged.
+//   - A peer that answers nothing fails the connection on both paths after the same time:
+//     the ACK timeout, once for the first attempt and once for each retry. On the local
+//     path nothing is sent again. A peer without receive buffers answers.
 //   - On the local path the process of the peer executes a one-sided operation, unless
 //     this process has mapped the region; see Regions above. With verbs.ProgressManual
-//     the operation waits while that process does not poll its CQ.
+//     the operation waits while that process does not poll its CQ, and fails as above if
+//     that takes too long.
 //   - A connection on the local path takes one descriptor in each process.
 //   - The device has congestion control of its own, which reacts to lost packets. It does
 //     not have DCQCN or path migration.
@@ -252,6 +256,7 @@ package soft
 //	engine.go             methods of a queue pair that its path may call
 //	shm_conn.go           shmConn: local path of an RC queue pair
 //	shm_acks.go           acknowledgements
+//	shm_answer.go         how long a peer may leave requests unanswered
 //	shm_conns.go          connections by queue pair number
 //	shm_regions.go        memory regions of other processes
 //	shm_peer.go           shmPeer: memory shared with another shard

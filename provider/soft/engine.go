@@ -42,6 +42,7 @@ type engine interface {
 	// The next methods return the state of the requester.
 
 	outstanding() bool
+	oldestRequest() (w *wqe, position uint32)
 	hasUnsent() bool
 	drains() bool
 	takeLocalWait() bool
@@ -58,8 +59,6 @@ type engine interface {
 	onInvalidResponse()
 	onInvalidMemory()
 	onRetriesExceeded()
-	onPeerStopped()
-	onPeerActive()
 
 	// The next methods execute requests of the peer. The path calls requestFailed after it
 	// has sent the NAK for a failed request.

@@ -89,7 +89,6 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	q.rq = newRecvQueue(q.caps.MaxRecvWR, q.caps.MaxRecvSGE)
 	q.buffer.sges = make([]verbs.SGE, 0, q.receiveQueue().maxSGE)
 	q.rnr.timer.init(q.shard, q)
-	q.responseTimer.init(q.shard, q)
 	q.partial.timer.init(q.shard, q)
 	if err := q.register(); err != nil {
 		return nil, err

@@ -139,7 +139,6 @@ func (q *qp) enterError() {
 	}
 	q.state = verbs.StateError
 	q.rnr.timer.stop()
-	q.responseTimer.stop()
 	q.partial.timer.stop()
 	if q.path != nil {
 		q.path.stopResponding()
@@ -179,7 +178,6 @@ func (q *qp) flushReceives() {
 // its path, and a UD queue pair keeps it.
 func (q *qp) reset() {
 	q.rnr.timer.stop()
-	q.responseTimer.stop()
 	q.partial.timer.stop()
 	if q.path != nil && !q.path.reset() {
 		q.path = nil

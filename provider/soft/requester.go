@@ -16,8 +16,7 @@ type requester struct {
 	// number of outstanding requests that are signaled or are READs or atomics
 	signaledCount int
 	// true after a signaled bind or local invalidation, until takeLocalWait is called
-	localWait     bool
-	responseTimer timer // timer of the local path; runs while the peer executes no requests
+	localWait bool
 }
 
 // forgetSent records that no request is outstanding. The parameter is the position of
@@ -164,6 +163,15 @@ func (q *qp) mayStart(w *wqe) bool {
 // outstanding reports whether a request was sent, at least in part, and has not
 // completed.
 func (q *qp) outstanding() bool { return q.sq.outstanding() }
+
+// oldestRequest returns the oldest outstanding request and its position in the send
+// queue. Without an outstanding request, w is nil.
+func (q *qp) oldestRequest() (w *wqe, position uint32) {
+	if q.sq.outstanding() {
+		w = q.sq.at(q.sq.oldest)
+	}
+	return w, q.sq.oldest
+}
 
 // hasUnsent reports whether a part of a queued request has to be sent.
 func (q *qp) hasUnsent() bool { return q.sq.next != q.sq.tail }

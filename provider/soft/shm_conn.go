@@ -47,7 +47,8 @@ type shmConn struct {
 	answers    int // number of slots shm.Ready that were answered; see maxAnswers
 
 	state     peerState
-	stoppedAt uint64 // position of the first slot that is not executed; valid in peerStopped
+	answer    answerTimer // ends the connection if the peer does not answer
+	stoppedAt uint64      // position of the first slot that is not executed; valid in peerStopped
 	// position of the last READ or atomic whose response has arrived completely. The peer
 	// has executed all requests before this position.
 	responded uint64
@@ -87,6 +88,7 @@ func newSHMConn(q *qp, end *localEnd, peer uint32) (*shmConn, error) {
 	}
 	c := &shmConn{q: q, p: p, source: end.peer,
 		dest: shm.NewDest(peer, 0), serving: true}
+	c.answer.timer.init(q.shard, c)
 	c.isFirst = q.firstConnection()
 	c.nextAttempt()
 	c.first = c.accepts.Attempt()
@@ -102,6 +104,7 @@ func (c *shmConn) ready() error { return nil }
 func (c *shmConn) stopResponding() {
 	if c.serving {
 		c.serving = false
+		c.answer.timer.stop()
 		c.responses = nil
 		if c.failed != outcomeAck {
 			c.p.unsettled--
@@ -130,6 +133,7 @@ func (c *shmConn) reset() (usable bool) {
 // detach releases this shm.End.
 func (c *shmConn) detach() {
 	c.serving = false
+	c.answer.timer.stop()
 	c.q.dev.bindings.drop(c.q.num, c.dest.QPN())
 	c.p.remove(c)
 }

@@ -146,7 +146,7 @@ func TestRNRHoldsUpNobody(t *testing.T) {
 func TestStoppedPeerConfirmsNothing(t *testing.T) {
 	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
 	a, b := newNeighbors(t, x, y)
-	advance := x.stopClock()
+	wait := x.waiter()
 	send := func(id uint64) {
 		x.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("x")})
 	}
@@ -164,8 +164,7 @@ func TestStoppedPeerConfirmsNothing(t *testing.T) {
 	require.Len(t, got, 1)
 	require.EqualValues(t, 1, got[0].ID)
 	require.Equal(t, verbs.StatusSuccess, got[0].Status)
-	advance(verbs.AckTimeout(14) * 8)
-	got = x.pollForTimers()
+	got = wait(verbs.AckTimeout(14) * (8 + 1))
 	require.Len(t, got, 1)
 	require.Equal(t, verbs.StatusRetryExcErr, got[0].Status)
 }

@@ -66,15 +66,15 @@ func (c *shmConn) sendRequests() {
 	if (c.q.takeLocalWait() || c.q.drains()) && c.q.outstanding() {
 		c.p.sent.awaited.push(c.p.sent.seq-1, c)
 	}
+	c.awaitAnswer()
 }
 
 // holdRequests is called instead of sendRequests if the peer does not execute requests.
-// It sends nothing, but marks the next request as begun and starts the response timer.
+// It sends nothing, but marks the next request as begun, so that the wait for the peer
+// has an end.
 func (c *shmConn) holdRequests() {
-	if w := c.q.nextToSend(); w != nil {
-		c.q.markBegun(w)
-		c.q.onPeerStopped()
-	}
+	c.markNextBegun()
+	c.awaitAnswer()
 }
 
 // sendInline implements path. It publishes the first message after a flush at once. Later
@@ -260,7 +260,6 @@ func (c *shmConn) continueAfterAcks() {
 func (c *shmConn) onReady(to shm.Dest) {
 	if c.state == peerUnknown {
 		c.state, c.dest = peerReady, to
-		c.q.onPeerActive()
 		c.sendRequests()
 	}
 }
@@ -273,9 +272,7 @@ func (c *shmConn) onStopped(seq uint64) {
 	}
 	c.confirm(seq)
 	c.state, c.stoppedAt = peerStopped, seq
-	if c.q.outstanding() {
-		c.q.onPeerStopped()
-	}
+	c.awaitAnswer()
 }
 
 // onRefused processes a NAK or RNR NAK for the request in the slot at the position seq.

@@ -1,0 +1,236 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Attributes of the queue pairs in these tests: three attempts of 4.2 ms.
+const (
+	answerTimeout = 10
+	answerRetries = 2
+)
+
+var (
+	answerStep  = verbs.AckTimeout(answerTimeout) / answerChecks
+	answerLimit = (answerRetries + 1) * verbs.AckTimeout(answerTimeout)
+)
+
+// newAnswerPair makes a connected pair on the local path. The first result waits: it
+// moves the clock of a forward in steps, polls a after each step, and returns the
+// completions.
+func newAnswerPair(t *testing.T, cfg *Config) (wait func(time.Duration) []verbs.WC, a, b *end) {
+	cfg.Vectors = 2
+	d := openDevice(t, cfg)
+	a, b = newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+	short := func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = answerTimeout, answerRetries }
+	a.connect(b, short)
+	b.connect(a, nil)
+	becomeReady(a, b)
+	b.pollForTimers()
+	a.pollForTimers() // takes the acknowledgement of the notices, which would count as progress
+	return a.waiter(), a, b
+}
+
+// waiter stops the clock of an end. The result is as the first one of newAnswerPair.
+func (e *end) waiter() func(time.Duration) []verbs.WC {
+	advance := e.stopClock()
+	return func(d time.Duration) (got []verbs.WC) {
+		for ; d > 0; d -= answerStep {
+			advance(min(d, answerStep))
+			got = append(got, e.pollForTimers()...)
+		}
+		return got
+	}
+}
+
+func statusesOf(wcs []verbs.WC) (all []verbs.Status) {
+	for _, wc := range wcs {
+		all = append(all, wc.Status)
+	}
+	return all
+}
+
+func TestSilentPeerEndsConnection(t *testing.T) {
+	for name, wr := range map[string]verbs.SendWR{
+		"send":   {Opcode: verbs.OpSend},
+		"write":  {Opcode: verbs.OpWrite},
+		"read":   {Opcode: verbs.OpRead},
+		"atomic": {Opcode: verbs.OpFetchAdd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wait, a, b := newAnswerPair(t, new(Config))
+			wr.SGEs, wr.RemoteAddr, wr.RKey = []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, b.mr.Addr(), b.mr.RKey()
+			a.post(wr)
+			a.post(verbs.SendWR{Opcode: verbs.OpWrite})
+			require.Empty(t, wait(answerLimit-answerStep))
+			require.Equal(t, []verbs.Status{verbs.StatusRetryExcErr, verbs.StatusWRFlushErr}, statusesOf(wait(answerStep)))
+			require.Equal(t, verbs.StateError, a.qp.State())
+		})
+	}
+}
+
+// The first message of a turn goes into the ring at once. The timer begins with the
+// doorbell.
+func TestSilentPeerAfterSendInline(t *testing.T) {
+	wait, a, _ := newAnswerPair(t, new(Config))
+	require.True(t, a.qp.SendInline(1, 0, []byte("x")))
+	a.qp.Doorbell()
+	require.Equal(t, []verbs.Status{verbs.StatusRetryExcErr}, statusesOf(wait(answerLimit)))
+}
+
+// A peer that acknowledges a READ and keeps the response back is silent.
+func TestPeerKeepsResponseBack(t *testing.T) {
+	wait, a, b := newAnswerPair(t, new(Config))
+	p := b.qp.path.(*shmConn).p
+	a.post(verbs.SendWR{Opcode: verbs.OpRead, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+	for range answerRetries {
+		a.post(verbs.SendWR{Opcode: verbs.OpWrite})
+		acknowledgeUnexecuted(t, p)
+		require.Empty(t, wait(verbs.AckTimeout(answerTimeout)), "acknowledgements of later requests are no progress")
+	}
+	got := wait(2 * verbs.AckTimeout(answerTimeout))
+	require.Equal(t, verbs.StatusRetryExcErr, got[0].Status)
+}
+
+// acknowledgeUnexecuted consumes all slots and acknowledges them as executed.
+func acknowledgeUnexecuted(t *testing.T, p *shmPeer) {
+	var s shm.Slot
+	for filled, ok := p.in.Peek(&s); filled; filled, ok = p.in.Peek(&s) {
+		require.True(t, ok)
+		p.in.Advance(&s)
+	}
+	p.own.Ack.Store(uint64(shm.NewAck(p.in.Head, p.in.Head)))
+}
+
+// A peer whose loop runs and that has no receive buffer is not silent.
+func TestPeerWithoutBuffersIsNotSilent(t *testing.T) {
+	wait, a, b := newAnswerPair(t, new(Config))
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	for range 3 * answerChecks * (answerRetries + 1) {
+		b.pollForTimers()
+		require.Empty(t, wait(answerStep))
+	}
+	b.recv(1, 0, 64)
+	wait(answerStep)
+	b.wait(1, a)
+	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
+}
+
+// A peer may ask for a longer pause after an RNR NAK than the time of all retries.
+func TestRNRTimerBeyondLimit(t *testing.T) {
+	const code = 29 // 245.76 ms
+	a, b := newEndsOnLocalPath(t)
+	a.connect(b, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = answerTimeout, answerRetries })
+	b.connect(a, func(attr *verbs.QPAttr) { attr.MinRNRTimer = code })
+	becomeReady(a, b)
+	wait := a.waiter()
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	b.pollForTimers()
+	b.recv(1, 0, 64)
+	require.Empty(t, a.pollForTimers())
+	require.Empty(t, wait(verbs.RNRDelay(code)))
+	b.wait(1, a)
+	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
+}
+
+// A stop that is shorter than the limit costs nothing, however often it happens, and
+// however long a request is.
+func TestShortStopsCostNothing(t *testing.T) {
+	const size = endSize
+	for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWrite, verbs.OpRead} {
+		wait, a, b := newAnswerPair(t, &Config{RingBytes: 64 << 10, PrivateRegions: true})
+		b.recv(1, 0, size)
+		a.post(verbs.SendWR{ID: 1, Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+		stops := 0
+		var got []verbs.WC
+		for ; len(got) == 0; stops++ {
+			require.Less(t, stops, 1000)
+			b.pollN(1)
+			got = wait(answerLimit - answerStep)
+		}
+		require.Equal(t, []verbs.Status{verbs.StatusSuccess}, statusesOf(got), op)
+		require.Greater(t, stops, 10)
+	}
+}
+
+// The queue pair of the peer may become ready late. Then the wait begins again.
+func TestLateReadyIsProgress(t *testing.T) {
+	a, b := newEndsOnLocalPath(t)
+	a.connect(b, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = answerTimeout, answerRetries })
+	wait := a.waiter()
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
+	require.Empty(t, wait(answerLimit-answerStep))
+	b.connect(a, nil)
+	require.Empty(t, wait(answerLimit-answerStep))
+	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
+}
+
+// If both processes were stopped, the peer has as much time as otherwise.
+func TestStopOfBothSidesCostsNothing(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	advance := a.stopClock()
+	b.recv(1, 0, 64)
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	for range answerChecks {
+		advance(time.Hour)
+		require.Empty(t, a.pollForTimers())
+	}
+	b.wait(1)
+	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
+}
+
+// If the ring is full of requests of others, a connection can send nothing to a silent
+// peer. It fails all the same, with an error for its own request.
+func TestSilentPeerWithFullRing(t *testing.T) {
+	cfg := localConfig()
+	cfg.RingSlots = 8
+	wait, x, y := newAnswerPair(t, cfg)
+	a, _ := newNeighbors(t, x, y)
+	y.pollForTimers()
+	x.pollForTimers()
+	for range cfg.RingSlots {
+		a.post(verbs.SendWR{Opcode: verbs.OpWrite})
+	}
+	x.post(verbs.SendWR{ID: 7, Opcode: verbs.OpWrite})
+	require.False(t, x.qp.outstanding())
+	require.Empty(t, wait(answerLimit-answerStep))
+	got := wait(answerStep)
+	require.Equal(t, []verbs.Status{verbs.StatusRetryExcErr}, statusesOf(got))
+	require.EqualValues(t, 7, got[0].ID)
+}
+
+func TestInfiniteAckTimeoutOnLocalPath(t *testing.T) {
+	a, b := newEndsOnLocalPath(t)
+	a.connect(b, func(attr *verbs.QPAttr) { attr.Timeout = 0 })
+	b.connect(a, nil)
+	becomeReady(a, b)
+	wait := a.waiter()
+	a.post(verbs.SendWR{Opcode: verbs.OpWrite})
+	require.Empty(t, wait(100*answerLimit))
+	require.Zero(t, a.qp.shard.timers.Len())
+}
+
+func newEndsOnLocalPath(t *testing.T) (a, b *end) {
+	d := openDevice(t, &Config{Vectors: 2})
+	return newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+}
+
+// When everything is answered, the next check is the last one. So an idle loop sleeps.
+func TestAnswerTimerStops(t *testing.T) {
+	wait, a, b := newAnswerPair(t, new(Config))
+	a.post(verbs.SendWR{Opcode: verbs.OpWrite})
+	require.Equal(t, 1, a.qp.shard.timers.Len())
+	b.pollForTimers()
+	require.Empty(t, wait(answerStep))
+	require.Zero(t, a.qp.shard.timers.Len())
+	require.Equal(t, verbs.StateRTS, a.qp.State())
+}
