@@ -82,6 +82,12 @@ type Config struct {
 	// a loop together may use at a time, in bytes. Further long messages wait until
 	// buffers are released. Zero means four times LongConnBytes, at most the largest int.
 	// The minimum is LongConnBytes.
+	//
+	// The peers share this memory, whatever the number of their connections. A peer is a
+	// process of this host, or another host. When memory becomes free, the waiting peers
+	// have turns. The connections of one peer leave LongConnBytes to others, if LongLoopBytes
+	// is at least twice that. So a peer that stops answering delays the long messages of
+	// others at most until its READs fail: see AckTimeout.
 	LongLoopBytes int
 	// MaxInline is the size in bytes of the largest message that is sent inline. Zero
 	// means 128. Negative means none. An inline message is copied into the work request,

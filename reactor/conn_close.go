@@ -300,6 +300,9 @@ func (c *Conn) releaseResources() {
 		}
 	}
 	c.closeWindows()
+	if c.long != nil && c.long.memory.peer != nil {
+		c.loop.longRow.leave(c.long.memory.peer)
+	}
 	if c.sharesRecv() {
 		c.device.sharedRecv.remove(c.qpNum, c)
 	}

@@ -241,6 +241,17 @@ func Probe(c *Conn) { c.probe() }
 // LongBytes returns the number of bytes of memory in which l has long messages of peers.
 func LongBytes(l *Loop) int { return l.longUsed }
 
+// LongWaiting returns how many connections wait for memory of the loop.
+func LongWaiting(l *Loop) (n int) {
+	for e := l.longRow.turns.Front(); e != nil; e = e.Next() {
+		n += e.Value.(*longPeer).waiting.len()
+	}
+	return n
+}
+
+// ReadsLong reports whether the connection has memory for a long message.
+func ReadsLong(c *Conn) bool { return c.long.memory.used > 0 }
+
 // FirstControlImm is the immediate data of the first control messages of a connection.
 const FirstControlImm = firstControlImm
 

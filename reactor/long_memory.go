@@ -1,14 +1,115 @@
 package reactor
 
-import "math/bits"
+import (
+	"container/list"
+	"math/bits"
+	"net/netip"
+)
 
 // A longMemory counts the bytes of the buffers in which a connection receives long
 // messages. A buffer counts from its first READ until it is released.
 type longMemory struct {
-	used  int  // number of bytes in use, at most Config.LongConnBytes
-	want  int  // number of bytes for which the connection waits; 0 if it does not wait
-	inRow bool // true if the connection is in Loop.longRow
-	next  bool // true if the connection was the first of Loop.longRow and may take memory now
+	used  int       // number of bytes in use, at most Config.LongConnBytes
+	want  int       // number of bytes for which the connection waits; 0 if it does not wait
+	peer  *longPeer // the peer of the connection; nil before the first buffer
+	inRow bool      // true if the connection is in Loop.longRow
+	next  bool      // true if it is this connection's turn, so it need not wait in Loop.longRow
+}
+
+// A longPeer is a process of this host, or another host, that sends long messages on
+// connections of the loop. A peer that does not answer occupies memory until the READs
+// fail. So the peers share the memory, whatever the number of their connections: there is
+// a limit for each, and when memory becomes free, they have turns.
+type longPeer struct {
+	key     longPeerKey
+	conns   int           // number of connections that refer to it
+	used    int           // sum of longMemory.used of these connections
+	waiting connQueue     // connections that wait for memory of the loop
+	turn    *list.Element // element of longRow.turns; nil if no connection waits
+}
+
+// A longPeerKey identifies a peer: by the process, or if that is not known, by the host.
+// A host of IPv6 has a network of 64 bits (RFC 4291, 2.5.4), and may use all addresses.
+type longPeerKey struct {
+	pid  int32
+	host netip.Prefix
+}
+
+func longPeerOf(c *Conn) (key longPeerKey) {
+	if c.process.known {
+		key.pid = c.process.credentials.PID
+		return key
+	}
+	host := c.remote.Addr().Unmap()
+	key.host, _ = host.Prefix(min(64, host.BitLen())) // The length is valid for the address.
+	return key
+}
+
+// A longRow has the connections of a loop that wait for memory for long messages.
+type longRow struct {
+	peers map[longPeerKey]*longPeer
+	turns list.List // each *longPeer with waiting connections, in the order of their turns
+}
+
+// join returns the peer of a connection, which then has one connection more.
+func (r *longRow) join(c *Conn) *longPeer {
+	key := longPeerOf(c)
+	p := r.peers[key]
+	if p == nil {
+		if r.peers == nil {
+			r.peers = make(map[longPeerKey]*longPeer)
+		}
+		p = &longPeer{key: key}
+		r.peers[key] = p
+	}
+	p.conns++
+	return p
+}
+
+// leave is called when a connection of the peer has ended.
+func (r *longRow) leave(p *longPeer) {
+	if p.conns--; p.conns == 0 {
+		delete(r.peers, p.key)
+	}
+}
+
+func (r *longRow) push(c *Conn) {
+	m := &c.long.memory
+	m.inRow = true
+	m.peer.waiting.push(c)
+	if m.peer.turn == nil {
+		m.peer.turn = r.turns.PushBack(m.peer)
+	}
+}
+
+// next returns the peer whose turn it is, or nil. A peer whose connection would exceed
+// perPeer bytes has no turn.
+func (r *longRow) next(perPeer int) *longPeer {
+	for e := r.turns.Front(); e != nil; e = e.Next() {
+		p := e.Value.(*longPeer)
+		if c := p.waiting.first(); c.state > stateDraining || p.used+c.long.memory.want <= perPeer {
+			return p
+		}
+	}
+	return nil
+}
+
+// pop removes and returns the first connection of a peer.
+func (r *longRow) pop(p *longPeer) *Conn {
+	c := p.waiting.pop()
+	c.long.memory.inRow = false
+	if p.waiting.len() == 0 {
+		r.turns.Remove(p.turn)
+		p.turn = nil
+	}
+	return c
+}
+
+// released gives all other peers their turns before a peer that has released memory.
+func (r *longRow) released(p *longPeer) {
+	if p.turn != nil {
+		r.turns.MoveToBack(p.turn)
+	}
 }
 
 // bufferSize returns the size of the buffer that has room for n bytes.
@@ -30,10 +131,12 @@ func (s *longState) buffer(n int) *Buffer {
 		s.memory.want = size
 		return nil
 	}
-	if l.longUsed+size > l.cfg.LongLoopBytes || l.longRow.len() > 0 && !s.memory.next {
+	if s.memory.peer == nil {
+		s.memory.peer = l.longRow.join(c)
+	}
+	if !s.hasTurn(size) {
 		s.memory.want = size
 		if !s.memory.inRow {
-			s.memory.inRow = true
 			l.longRow.push(c)
 		}
 		return nil
@@ -48,9 +151,18 @@ func (s *longState) buffer(n int) *Buffer {
 	}
 	s.memory.want = 0
 	s.memory.used += size
+	s.memory.peer.used += size
 	l.longUsed += size
 	b.length, b.charged, b.detached = n, s, true
 	return b
+}
+
+// hasTurn reports whether the connection may take a buffer of the given size from the
+// memory of the loop now.
+func (s *longState) hasTurn(size int) bool {
+	l := s.conn.loop
+	return l.longUsed+size <= l.cfg.LongLoopBytes && s.memory.peer.used+size <= l.cfg.longPeerBytes() &&
+		(s.memory.next || l.longRow.next(l.cfg.longPeerBytes()) == nil)
 }
 
 // recycleLong is recycle for a buffer that has or had a long message.
@@ -72,25 +184,27 @@ func (b *Buffer) recycleLong() {
 func (s *longState) release(size int) {
 	l := s.conn.loop
 	s.memory.used -= size
+	s.memory.peer.used -= size
 	l.longUsed -= size
+	l.longRow.released(s.memory.peer)
 	if s.memory.want > 0 && !s.memory.inRow {
 		s.conn.readLong()
 	}
 	l.serveLongRow()
 }
 
-// serveLongRow lets connections that wait for memory of the loop continue, in the order
-// in which they began to wait.
+// serveLongRow lets connections that wait for memory of the loop continue; see longRow.
 func (l *Loop) serveLongRow() {
-	for n := l.longRow.len(); n > 0 && l.longRow.len() > 0; n-- {
-		first := l.longRow.conns[l.longRow.head]
-		m := &first.long.memory
-		if first.state <= stateDraining && l.longUsed+m.want > l.cfg.LongLoopBytes {
+	row, perPeer := &l.longRow, l.cfg.longPeerBytes()
+	for p := row.next(perPeer); p != nil; p = row.next(perPeer) {
+		c := p.waiting.first()
+		m := &c.long.memory
+		if c.state <= stateDraining && l.longUsed+m.want > l.cfg.LongLoopBytes {
 			return
 		}
-		l.longRow.pop()
-		m.inRow, m.next = false, true
-		first.readLong()
+		row.pop(p)
+		m.next = true
+		c.readLong()
 		m.next = false
 	}
 }

@@ -72,6 +72,15 @@ func (c *Config) setLongDefaults() {
 	c.LongLoopBytes = orDefault(c.LongLoopBytes, int(min(4*uint64(c.LongConnBytes), uint64(maxInt))))
 }
 
+// longPeerBytes returns how many bytes of LongLoopBytes the connections of one peer may
+// use together. If possible, one connection of another peer finds memory at any time.
+func (c *Config) longPeerBytes() int {
+	if rest := c.LongLoopBytes - c.LongConnBytes; rest >= c.LongConnBytes {
+		return rest
+	}
+	return c.LongLoopBytes
+}
+
 // minLongMaxMessage is the smallest Config.MaxMessage with which a connection has long
 // messages. A receive buffer must have room for a control message.
 const minLongMaxMessage = 256

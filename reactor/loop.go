@@ -49,7 +49,7 @@ type Loop struct {
 	dirty          []*Conn   // connections with requests to post
 	closing        connQueue // connections whose advance() must be called
 	longUsed       int       // sum of longMemory.used of all connections, at most Config.LongLoopBytes
-	longRow        connQueue // connections that wait for memory for long messages
+	longRow        longRow   // connections that wait for memory for long messages
 	closingUses    int       // number of closed regionUses whose operations are still under way
 	liveConns      int       // number of connections that are not in StateClosed
 	openingConns   int       // number of connections in a state before stateOpen
