@@ -13,6 +13,10 @@ const (
 	// linuxLifetime is the code of the packet lifetime that Linux after version 6.1 assumes.
 	// Linux 6.1 assumes 18.
 	linuxLifetime = 16
+	// maxPeerTimeout is the code of the longest ACK timeout that the messages of a peer can
+	// cause: 4.3 s, twice the default of Linux 6.1. With a longer one, the peer would decide
+	// how long this side keeps the resources of requests that the peer does not answer.
+	maxPeerTimeout = 20
 )
 
 // ackTimeoutCode returns the code of the local ACK timeout: twice the packet lifetime
@@ -48,12 +52,13 @@ func (i *id) ackTimeoutToSend() uint8 {
 }
 
 // ackTimeoutReceived returns the code of the ACK timeout that the passive side uses. It
-// is the timeout that the REQ proposes, unless this is 0 or the short default of Linux
-// after version 6.1. In these two cases the passive side computes its own timeout.
+// is the timeout that the REQ proposes, up to maxPeerTimeout, unless this is 0 or the
+// short default of Linux after version 6.1. In these two cases the passive side computes
+// its own timeout.
 func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.m.limits.LocalCAAckDelay)
 	if proposed == 0 || proposed == linuxLifetime+1 {
 		return own
 	}
-	return proposed
+	return min(proposed, maxPeerTimeout)
 }
