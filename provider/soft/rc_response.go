@@ -49,6 +49,12 @@ func (c *rcConn) sendResponse(res *respResource) bool {
 	}
 	// The memory region may have been closed after the READ was checked.
 	if a := c.q.readInto(p.Payload(), &res.unsent); a != outcomeAck {
+		if res.sent {
+			// The peer has requested the READ again, perhaps just before the response arrived
+			// that it waited for. It may then have said that it needs the memory no more.
+			res.pending = false
+			return true
+		}
 		c.resp.fail(a)
 		return c.sendNAK(res.next)
 	}

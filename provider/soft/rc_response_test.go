@@ -115,3 +115,21 @@ func TestWireReadOfMemoryThatIsClosed(t *testing.T) {
 	p.wantAsync(verbs.AsyncQPAccessError)
 	require.Equal(t, verbs.StateError, p.e.qp.State())
 }
+
+// A READ that was answered is requested again, and its memory is closed meanwhile,
+// because the peer has received the first response too. That is no error of the peer.
+func TestWireRepeatedReadOfClosedMemory(t *testing.T) {
+	p := newScript(t)
+	m, err := p.e.pd.Alloc(&verbs.AllocAttr{Size: 1 << 20, Access: verbs.AccessAll})
+	require.NoError(t, err)
+	pkt := p.request(wire.ReadRequest, 0, 0)
+	pkt.RETH().Set(m.Addr(), m.RKey(), 2*scriptMTU)
+	p.send(pkt)
+	p.wantCount(2)
+	p.out = nil
+	require.NoError(t, m.Close())
+	p.send(pkt, p.read(2, 0, 1))
+	p.wantResponse("only the next READ is answered", wire.ReadResponseOnly, 2)
+	p.wantQuiet("")
+	require.Equal(t, verbs.StateRTS, p.e.qp.State())
+}
