@@ -18,6 +18,10 @@ const (
 	RoleCorrupter Role = "shared memory corruption"
 )
 
+// RoleHanging announces a long message on each of Spec.Conns connections, and then blocks
+// its loop. It attacks the path of the Spec.
+const RoleHanging Role = "hanging loop"
+
 // Roles of processes that attack the wire path from the address Spec.From.
 const (
 	// RoleFlood sends connection requests from many addresses and answers no replies. It
@@ -54,4 +58,5 @@ var attacks = map[Role]attack{
 	RoleInjector:  inject,
 
 	RoleWrongReplies: sendWrongReplies,
+	RoleHanging:      hang,
 }

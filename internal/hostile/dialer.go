@@ -43,11 +43,16 @@ type dialer struct {
 	// Times at which the outstanding messages were sent. The index is the message's
 	// number modulo the length.
 	sentTimes []time.Time
-	out, want [maxMessage]byte
+	out, want []byte // buffers for a message to send and for an expected echo
 }
 
 func newDialer(c *client, index int, addr netip.AddrPort, spare bool) *dialer {
-	return &dialer{client: c, addr: addr, expendable: spare, seed: c.spec.Seed<<16 + uint64(index), sentTimes: make([]time.Time, c.spec.MaxInFlight)}
+	size := maxMessage
+	if c.spec.LongMessages {
+		size = longMessage
+	}
+	return &dialer{client: c, addr: addr, expendable: spare, seed: c.spec.Seed<<16 + uint64(index), sentTimes: make([]time.Time, c.spec.MaxInFlight),
+		out: make([]byte, size), want: make([]byte, size)}
 }
 
 // dial dials the server, unless the client is finishing.
@@ -133,7 +138,7 @@ func (d *dialer) sendMore() {
 			d.closeWhenDone()
 			return
 		}
-		err := d.conn.Send(message(d.out[:], d.seed, d.sent))
+		err := d.conn.Send(message(d.out, d.seed, d.sent))
 		if errors.Is(err, reactor.ErrWouldBlock) {
 			return // OnTick will call sendMore.
 		}
@@ -161,7 +166,7 @@ func (d *dialer) closeWhenDone() {
 func (d *dialer) checkEcho(got []byte) {
 	t := &d.client.tally
 	switch {
-	case d.echoed < d.sent && bytes.Equal(got, message(d.want[:], d.seed, d.echoed)):
+	case d.echoed < d.sent && bytes.Equal(got, message(d.want, d.seed, d.echoed)):
 		t.Echoes++
 	// A hostile server may send any message here.
 	case d.expendable:

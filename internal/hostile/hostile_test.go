@@ -60,7 +60,7 @@ func newFixture(t *testing.T, s hostile.Spec) *fixture {
 	if f.addr.Addr().IsUnspecified() {
 		f.addr = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), f.addr.Port())
 	}
-	f.client, _ = f.start(hostile.RoleClient, sameUser, hostile.Spec{Path: s.Path, Conns: 4, Seed: 1})
+	f.client, _ = f.start(hostile.RoleClient, sameUser, hostile.Spec{Path: s.Path, Conns: 4, Seed: 1, LongMessages: s.LongMessages})
 	f.waitEchoes(100)
 	f.before, f.state = f.usage(), f.report(server).Server
 	return f

@@ -14,12 +14,17 @@ const (
 	maxMessage = 4096
 )
 
+// longMessage is the size in bytes of the messages of Spec.LongMessages.
+const longMessage = 256 << 10
+
 // message writes message n into b and returns the part of b that it wrote. The slice b
-// needs at least maxMessage bytes.
+// has maxMessage bytes, or longMessage bytes for a message that fills it.
 func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))
-	if r.Uint64()%2 == 0 {
+	if len(b) == longMessage {
+		size = longMessage
+	} else if r.Uint64()%2 == 0 {
 		// Half of the messages become small: they have at most minMessage+127 bytes.
 		size = minMessage + size%128
 	}

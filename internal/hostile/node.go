@@ -24,7 +24,7 @@ type node struct {
 
 // open opens the device and the engine with the settings of the spec.
 func (n *node) open(s *Spec, h reactor.Handler) error {
-	settings := &soft.Config{Path: s.Path, Vectors: 1, MaxConnsPerAddress: s.MaxConnsPerAddress}
+	settings := &soft.Config{Path: s.Path, Vectors: 1, MaxConnsPerAddress: s.MaxConnsPerAddress, PrivateRegions: s.PrivateRegions}
 	if s.AnyUser {
 		settings.AllowedUsers = []uint32{soft.AnyUser}
 	}
@@ -33,9 +33,13 @@ func (n *node) open(s *Spec, h reactor.Handler) error {
 		return err
 	}
 	n.device = device
-	n.engine, err = reactor.New(device, h, &reactor.Config{
+	cfg := &reactor.Config{
 		SharedRecvBuffers: s.SharedRecvBuffers, MaxConns: s.MaxConns, Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout,
-	})
+	}
+	if s.LongMessages {
+		cfg.MaxLongMessage = longMessage
+	}
+	n.engine, err = reactor.New(device, h, cfg)
 	if err == nil {
 		err = n.engine.Start()
 	}

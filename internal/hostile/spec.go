@@ -39,6 +39,9 @@ type Spec struct {
 	// client closes the connection and dials again. Zero means that the client keeps the
 	// connection.
 	Messages int
+	// LongMessages makes a server accept long messages of up to 256 KiB. A client then sends
+	// only messages of this length. Source: reactor.Config.MaxLongMessage.
+	LongMessages bool
 	// Expendable means that an attack may end the client's connections. The client then
 	// dials again and counts the end in Tally.Ends instead of Tally.Failed.
 	Expendable bool
@@ -68,6 +71,9 @@ type Spec struct {
 	// Keepalive and ConnectTimeout are passed to a server or client as fields of
 	// reactor.Config.
 	Keepalive, ConnectTimeout time.Duration
+	// PrivateRegions is passed to a server or client as a field of soft.Config. A server then
+	// has to ask a client for the bytes of each long message.
+	PrivateRegions bool
 	// Descriptors is the child's limit of open descriptors (RLIMIT_NOFILE). Zero means no
 	// change.
 	Descriptors uint64
