@@ -15,7 +15,7 @@ in_modules = @for module in $(MODULES); do echo "cd $$module; $(1)"; (cd $$modul
 
 NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/shm ./provider/soft/internal/udp ./reactor ./verbs/...
 
-.PHONY: help test test-full check deps lint race nocgo narrow cross stub test-vm test-vm-long test-gnet test-stream-loss hostile soak fuzz microbench comments
+.PHONY: help test test-full check deps lint race nocgo narrow cross stub test-vm test-vm-long test-gnet test-stream-loss hostile soak fuzz microbench instructions comments
 
 help:
 	@echo 'make test        lint, tests with -race, without cgo, on 32 bits, other systems, test-vm;'
@@ -27,6 +27,9 @@ help:
 	@echo 'make hostile     attacks from other processes, while a client must lose no message; part of test'
 	@echo 'make soak        the same attacks for DURATION ($(DURATION)); fails if a message was lost or a server grew'
 	@echo 'make fuzz        every fuzz target for FUZZTIME ($(FUZZTIME))'
+	@echo 'make instructions'
+	@echo '                 instructions of the hot path, counted with valgrind; OUT=file saves the'
+	@echo '                 counts, and BASE=file compares with saved counts'
 	@echo 'make comments    100 random comments without their code, chosen by SEED'
 	@echo 'make microbench  benchmarks of the parts of the hot path, in the format of benchstat'
 
@@ -131,6 +134,10 @@ fuzz:
 # Compare with: go run golang.org/x/perf/cmd/benchstat@latest old.txt new.txt
 microbench:
 	@$(GO) test -run '^$$' -bench . -skip Connect -benchtime 200ms -count 6 ./cq ./poller ./provider/soft ./provider/soft/internal/udp ./reactor
+
+# Needs valgrind; see internal/instructions.
+instructions:
+	@$(GO) run ./internal/instructions -go '$(GO)' -base '$(BASE)' -out '$(OUT)'
 
 comments:
 	@$(GO) run ./internal/comments -seed $(SEED)

@@ -122,6 +122,7 @@ var testArrows = map[string][]string{
 	"*":                     testSupport,
 	"reactor":               slices.Concat([]string{"provider/soft"}, testSupport),
 	"stream":                slices.Concat([]string{"provider/soft"}, testSupport),
+	"internal/instructions": slices.Concat([]string{"provider/soft", "reactor", "stream"}, testSupport),
 	"stream/internal/turns": slices.Concat([]string{"provider/soft"}, testSupport),
 	"provider/soft":         slices.Concat([]string{"reactor", "stream"}, testSupport),
 	"gnetrdma":              slices.Concat([]string{"gnetrdma/internal/gnetsuite", "provider/soft"}, testSupport),
