@@ -36,7 +36,10 @@ func (a *attacker) corruptAllMappings(memory *os.File) error {
 }
 
 // A mapping is a range of addresses shared with another process.
-type mapping struct{ from, to uint64 }
+type mapping struct {
+	from, to uint64
+	name     string // name of the memory file: /memfd: and the name for memfd_create(2)
+}
 
 // sharedMappings returns the mappings of memory files. Source: proc_pid_maps(5),
 // memfd_create(2).
@@ -47,11 +50,13 @@ func sharedMappings() (list []mapping, err error) {
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if !strings.Contains(lines.Text(), "/memfd:") {
+		if !strings.Contains(lines.Text(), " /memfd:") {
 			continue
 		}
 		var m mapping
-		if _, err := fmt.Sscanf(lines.Text(), "%x-%x", &m.from, &m.to); err == nil {
+		fields := strings.Fields(lines.Text())
+		m.name = fields[5]
+		if _, err := fmt.Sscanf(fields[0], "%x-%x", &m.from, &m.to); err == nil {
 			list = append(list, m)
 		}
 	}

@@ -16,6 +16,11 @@ const (
 	// RoleCorrupter is a client that writes random bytes into all memory shared with the
 	// server.
 	RoleCorrupter Role = "shared memory corruption"
+	// RoleSparse sends long messages from memory regions of up to 64 TiB without pages.
+	RoleSparse Role = "sparse regions"
+	// RolePuncher removes the pages of memory regions that the server reads, and tries to
+	// truncate them.
+	RolePuncher Role = "hole punching"
 )
 
 // RoleHanging announces a long message on each of Spec.Conns connections, and then blocks
@@ -50,6 +55,8 @@ var attacks = map[Role]attack{
 	RoleMalformed: sendMalformed,
 	RoleExhauster: exhaust,
 	RoleCorrupter: corruptMemory,
+	RoleSparse:    offerSparse,
+	RolePuncher:   punchHoles,
 	RoleFlood:     flood,
 	RoleInvalid:   sendInvalidPackets,
 	RoleIdler:     holdConnections,

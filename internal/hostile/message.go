@@ -14,7 +14,8 @@ const (
 	maxMessage = 4096
 )
 
-// longMessage is the size in bytes of the messages of Spec.LongMessages.
+// longMessage is the size in bytes of the messages of Spec.LongMessages, and of the long
+// messages of attackers. Arbitrary.
 const longMessage = 256 << 10
 
 // message writes message n into b and returns the part of b that it wrote. The slice b

@@ -34,7 +34,8 @@ func (n *node) open(s *Spec, h reactor.Handler) error {
 	}
 	n.device = device
 	cfg := &reactor.Config{
-		SharedRecvBuffers: s.SharedRecvBuffers, MaxConns: s.MaxConns, Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout,
+		SharedRecvBuffers: s.SharedRecvBuffers, MaxConns: s.MaxConns, MaxLongMessage: s.MaxLongMessage,
+		Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout,
 	}
 	if s.LongMessages {
 		cfg.MaxLongMessage = longMessage

@@ -68,6 +68,8 @@ type Spec struct {
 	SharedRecvBuffers int
 	// MaxConns is passed to a server as reactor.Config.MaxConns.
 	MaxConns int
+	// MaxLongMessage is passed to a server as reactor.Config.MaxLongMessage.
+	MaxLongMessage int
 	// Keepalive and ConnectTimeout are passed to a server or client as fields of
 	// reactor.Config.
 	Keepalive, ConnectTimeout time.Duration

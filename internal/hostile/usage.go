@@ -17,7 +17,8 @@ type Usage struct {
 	Resident uint64 // resident memory in bytes now: VmRSS
 	// Largest resident memory in bytes so far: VmHWM.
 	Peak        uint64
-	Descriptors int // open descriptors: entries of /proc/pid/fd
+	Virtual     uint64 // largest size of the address space so far, in bytes: VmPeak
+	Descriptors int    // open descriptors: entries of /proc/pid/fd
 	// Lines of /proc/pid/maps. The kernel's limit is vm.max_map_count.
 	Mappings int
 }
@@ -29,6 +30,7 @@ func UsageOf(pid int) (u Usage, err error) {
 	if err != nil {
 		return u, err
 	}
+	u.Virtual = kilobytes(status, "VmPeak:")
 	u.Resident, u.Peak = kilobytes(status, "VmRSS:"), kilobytes(status, "VmHWM:")
 	fds, err := os.ReadDir(dir + "fd")
 	if err != nil {

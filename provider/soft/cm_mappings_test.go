@@ -18,7 +18,7 @@ import (
 // the limit of all mappings is 2*n, because a device uses at most half of them.
 func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
-	limit := shm.NewMappingLimit(2*n, none, &s.p.dev.local)
+	limit := shm.NewMappingLimit(2*n, none, shm.ByteLimits{}, &s.p.dev.local)
 	d := s.p.dev
 	d.ends = shm.NewEnds(d.cfg.geometry(), limit, d.attr.NodeGUID)
 	d.bindings.ends, d.cm.Ends = d.ends, d.ends
@@ -26,7 +26,7 @@ func limitMappings(s *party, n int) {
 
 // newMaps returns a MappingLimit that is large enough for the tests.
 func newMaps() *shm.MappingLimit {
-	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
+	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, shm.ByteLimits{}, new(counters.Set))
 }
 
 // works checks that a WRITE without data succeeds on a queue pair.

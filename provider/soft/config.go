@@ -3,6 +3,7 @@ package soft
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"slices"
 
@@ -83,6 +84,18 @@ type Config struct {
 	//
 	// PrivateRegions also stops the device from mapping regions of peers.
 	PrivateRegions bool
+	// MaxMappedPerProcess is how many bytes the device maps because of one peer process on
+	// this host: the regions of the process (see PrivateRegions), and the memory that it
+	// shares with the device for messages. A region beyond the limit is not mapped, so the
+	// peer executes the requests. A connection that needs further shared memory is refused
+	// with cm.RejectNoResources. The processes of one user in other PID namespaces count as
+	// one.
+	//
+	// Zero means 1 TiB, or 64 MiB if addresses have 32 bits. Negative means no limit.
+	MaxMappedPerProcess int64
+	// MaxMapped is the same limit for all peer processes together. Zero means 16 TiB, or
+	// 512 MiB if addresses have 32 bits. Negative means no limit.
+	MaxMapped int64
 	// AllowedUsers are the user IDs whose processes may be peers on the local path. Root
 	// and the user of the device (the effective user ID at Open) are always allowed.
 	// AnyUser in the list allows every user. PathWire does not check users.
@@ -154,6 +167,14 @@ const (
 	maxConnsPerAddress     = 1 << 20 // the same as maxQP
 )
 
+// Defaults of Config.MaxMappedPerProcess and Config.MaxMapped: parts of the 128 TiB that
+// Linux gives a process on amd64 and arm64, or of the 3 GiB with 32 bits.
+const (
+	wide                    = bits.UintSize / 64 // 1 with 64 bits, and else 0
+	defaultMappedPerProcess = 64<<20 + wide*(1<<40-64<<20)
+	defaultMapped           = 512<<20 + wide*(16<<40-512<<20)
+)
+
 // withDefaults returns a checked deep copy of c, with defaults in place of zero values.
 func (c *Config) withDefaults() (Config, error) {
 	var out Config
@@ -167,6 +188,8 @@ func (c *Config) withDefaults() (Config, error) {
 	if out.RingBytes == 0 {
 		out.RingBytes = defaultRingBytes
 	}
+	out.MaxMappedPerProcess = cmp.Or(out.MaxMappedPerProcess, defaultMappedPerProcess)
+	out.MaxMapped = cmp.Or(out.MaxMapped, defaultMapped)
 	if out.WirePort == 0 {
 		out.WirePort = wire.UDPPort
 	}
@@ -220,4 +243,9 @@ func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots()
 // geometry returns the layout of the memory that two shards share.
 func (c *Config) geometry() shm.Geometry {
 	return shm.Geometry{Slots: uint32(c.RingSlots), Bytes: uint32(c.RingBytes)}
+}
+
+// byteLimits returns the limits of the memory that peers make the device map.
+func (c *Config) byteLimits() shm.ByteLimits {
+	return shm.ByteLimits{Process: uint64(max(c.MaxMappedPerProcess, 0)), All: uint64(max(c.MaxMapped, 0))}
 }

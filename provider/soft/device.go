@@ -123,7 +123,7 @@ func newDevice(cfg *Config) (*device, error) {
 		qps:       make(map[uint32]*qp),
 		objects:   make(map[objectKind]int),
 	}
-	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, &d.local)
+	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, cfg.byteLimits(), &d.local)
 	d.regions = shm.NewRegionLimit(resource.MaxDescriptors() / regionDescriptors)
 	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID)
 	d.bindings = newBindings(d.ends, cfg.slots())

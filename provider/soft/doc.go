@@ -141,6 +141,8 @@
 //	no_descriptors_err      connections on the local path refused because no file
 //	                        descriptor was free. If a UD sender is refused, the datagrams
 //	                        that it has already sent are still received
+//	mapped_bytes_err        regions and segments of peers that were not mapped because of
+//	                        Config.MaxMappedPerProcess or Config.MaxMapped
 //	no_mappings_err         connections on the local path refused because the process has
 //	                        too many mappings (vm.max_map_count)
 //	rcvd_datagram_err       datagrams that a UD queue pair dropped because it was not

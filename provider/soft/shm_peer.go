@@ -128,8 +128,8 @@ func newSHMPeer(s *shard, end *shm.End) (*shmPeer, error) {
 		return nil, err
 	}
 	p.unusedTimer.init(s, timerheap.Func(p.dropUnused))
-	p.regions.init(s)
-	p.sharesRegions = !s.dev.cfg.PrivateRegions && s.dev.users.IsOwn(end.User())
+	p.regions.init(s, end.Peer())
+	p.sharesRegions = !s.dev.cfg.PrivateRegions && s.dev.users.IsOwn(end.Peer().UID)
 	s.polls.activate(p)
 	return p, nil
 }

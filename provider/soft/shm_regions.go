@@ -48,12 +48,12 @@ type remoteRegions struct {
 	// result of the last search, which was for lastKey; nil if nothing was found
 	last    *remoteRegion
 	lastKey uint32
-	maps    *shm.MappingLimit
-	sweeps  timer // timer for sweep(); runs while there are regions
+	maps    shm.Mapper // maps memory of that process
+	sweeps  timer      // timer for sweep(); runs while there are regions
 }
 
-func (t *remoteRegions) init(s *shard) {
-	t.maps = s.dev.maps
+func (t *remoteRegions) init(s *shard, owner shm.Process) {
+	t.maps = s.dev.maps.For(owner)
 	t.sweeps.init(s, timerheap.Func(t.sweep))
 }
 

@@ -100,7 +100,7 @@ func completeConfig(cfg *Config, dev *fakeDevice, allowed []uint32) *Config {
 // newEnds returns a table of shared memory. Its limit of mappings is so high that no test
 // reaches it.
 func newEnds(guid uint64) *shm.Ends {
-	return shm.NewEnds(testGeometry, shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set)), guid)
+	return shm.NewEnds(testGeometry, shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, shm.ByteLimits{}, new(counters.Set)), guid)
 }
 
 // requireNothingLeft requires that a party that was closed has no binding, no open

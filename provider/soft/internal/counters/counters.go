@@ -21,6 +21,7 @@ const (
 	DatagramUserRefused
 	DuplicateRequest
 	LocalAckTimeoutErr
+	MappedBytesErr
 	NoDescriptorsErr
 	NoMappingsErr
 	OutOfBuffer
@@ -59,6 +60,7 @@ var names = [Num]string{
 	DatagramUserRefused: "datagram_user_refused",
 	DuplicateRequest:    "duplicate_request",
 	LocalAckTimeoutErr:  "local_ack_timeout_err",
+	MappedBytesErr:      "mapped_bytes_err",
 	NoDescriptorsErr:    "no_descriptors_err",
 	NoMappingsErr:       "no_mappings_err",
 	OutOfBuffer:         "out_of_buffer",

@@ -20,7 +20,9 @@ package shm
 //	ring.go             rings of slots
 //	owned.go            memory for payloads in the caches of the producer
 //	segment_unsafe.go   layout of a segment
+//	mapped_bytes.go     limits of the bytes that peers make a device map
 //	mappings.go         limit of mapped segments
+//	mapper.go           mapping within the limits
 //	segment.go          Segment: the shared memory of two shards
 //	region_unsafe.go    description of a memory region in its memfd
 //	region.go           memory regions that peers can map

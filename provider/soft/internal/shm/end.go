@@ -24,7 +24,7 @@ type End struct {
 
 // makeEnd makes a segment with a doorbell for each side. The caller owns all results,
 // and passes the two descriptors to openEnd of the other side.
-func makeEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int, err error) {
+func makeEnd(geom Geometry, maps Mapper) (end *End, segment, doorbell int, err error) {
 	seg, err := newSegment(geom, maps)
 	if err != nil {
 		return nil, -1, -1, err
@@ -40,7 +40,7 @@ func makeEnd(geom Geometry, maps *MappingLimit) (end *End, segment, doorbell int
 // openEnd makes the second End of a segment from the descriptors that makeEnd has
 // returned. It owns the descriptors, even after an error. ErrSegment means that the
 // segment is not valid.
-func openEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
+func openEnd(segment, doorbell int, maps Mapper) (*End, error) {
 	seg, err := openSegment(segment, maps)
 	if err != nil {
 		_ = unix.Close(doorbell)
@@ -50,8 +50,8 @@ func openEnd(segment, doorbell int, maps *MappingLimit) (*End, error) {
 	return &End{Segment: seg, Side: 0, Doorbell: doorbell}, nil
 }
 
-// User returns the user of the process at the other side.
-func (e *End) User() uint32 { return e.key.UID }
+// Peer returns the process at the other side.
+func (e *End) Peer() Process { return e.key.Process }
 
 // hungUp reports whether the other side has closed its doorbell.
 func (e *End) hungUp() bool {

@@ -18,12 +18,6 @@ type ShardID struct {
 	Number uint32 // number of the shard in the device
 }
 
-// A Process identifies a process of this host, as SO_PEERCRED reports it; see unix(7).
-type Process struct {
-	UID uint32
-	PID int32 // process ID; 0 if the process is in another PID namespace
-}
-
 // An EndKey says which shards share an End.
 type EndKey struct {
 	Process         // process of the peer
@@ -93,7 +87,7 @@ func (t *Ends) use(key EndKey) *End {
 
 // Make makes a segment, and returns its first end with one user.
 func (t *Ends) Make(key EndKey) (*End, error) {
-	end, segment, doorbell, err := makeEnd(t.geom, t.maps)
+	end, segment, doorbell, err := makeEnd(t.geom, t.maps.For(key.Process))
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +112,7 @@ func (t *Ends) Open(key EndKey, id uint64, segment, doorbell int) (*End, error) 
 		e.users++
 		return e, nil
 	}
-	end, err := openEnd(segment, doorbell, t.maps)
+	end, err := openEnd(segment, doorbell, t.maps.For(key.Process))
 	if err != nil {
 		return nil, err
 	}
@@ -156,11 +150,11 @@ func (t *Ends) UsePair(own, other uint32) (mine, theirs *End, err error) {
 		mine.users--
 	}
 	t.mu.Unlock()
-	mine, segment, doorbell, err := makeEnd(t.geom, t.maps)
+	mine, segment, doorbell, err := makeEnd(t.geom, t.maps.For(self))
 	if err != nil {
 		return nil, nil, err
 	}
-	if theirs, err = openEnd(segment, doorbell, t.maps); err != nil {
+	if theirs, err = openEnd(segment, doorbell, t.maps.For(self)); err != nil {
 		mine.Close()
 		return nil, nil, err
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A MappingLimit limits how many segments a device maps. The kernel limits the mappings
-// of a process (vm.max_map_count). The Go runtime ends the process if it can not map
-// more memory for the heap. So a device uses at most half of the mappings that the rest
-// of the process does not use.
+// A MappingLimit limits how many segments and regions of peers a device maps, and how
+// many bytes. The kernel limits the mappings of a process (vm.max_map_count). The Go
+// runtime ends the process if it can not map more memory for the heap. So a device uses
+// at most half of the mappings that the rest of the process does not use.
 type MappingLimit struct {
 	systemMax int // number of mappings that the kernel allows for a process
 	// count returns the present number of mappings, or false if it is not known.
@@ -30,6 +30,7 @@ type MappingLimit struct {
 	counts *counters.Set // counters of the device
 
 	mu     sync.Mutex
+	bytes  mappedBytes
 	mapped int // number of mapped segments
 	// largest number of segments that may be mapped, computed by recount
 	maxSegments int
@@ -53,16 +54,16 @@ const (
 // NewMappingLimit returns the MappingLimit of a device. The parameter systemMax is the
 // kernel's limit for a process. The function count returns the number of mappings of the
 // process, or false. NewMappingLimit calls count, which takes time.
-func NewMappingLimit(systemMax int, count func() (int, bool), counts *counters.Set) *MappingLimit {
-	l := &MappingLimit{systemMax: systemMax, count: count, now: time.Now, counts: counts}
+func NewMappingLimit(systemMax int, count func() (int, bool), bytes ByteLimits, counts *counters.Set) *MappingLimit {
+	l := &MappingLimit{systemMax: systemMax, count: count, now: time.Now, counts: counts, bytes: newMappedBytes(bytes)}
 	l.recount()
 	return l
 }
 
-// Acquire is called before a segment is mapped. It returns an error that matches
-// verbs.ErrNoResources if no more segments may be mapped. From time to time it counts
-// the mappings of the process in another goroutine.
-func (l *MappingLimit) Acquire() error {
+// acquire is called before n bytes are mapped. It returns an error that matches
+// verbs.ErrNoResources if no more segments or bytes may be mapped. From time to time it
+// counts the mappings of the process in another goroutine.
+func (l *MappingLimit) acquire(p Process, n uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.counting && (l.mapped >= l.nextCount || l.mapped >= l.maxSegments && l.now().Sub(l.lastCount) >= mappingPause) {
@@ -74,24 +75,38 @@ func (l *MappingLimit) Acquire() error {
 		return fmt.Errorf("%w: %d shared segments are mapped, and vm.max_map_count allows %d",
 			verbs.ErrNoResources, l.mapped, most)
 	}
+	if err := l.acquireBytes(p, n); err != nil {
+		return err
+	}
 	l.mapped++
 	return nil
 }
 
-// Release is called after a segment was unmapped.
-func (l *MappingLimit) Release() {
+// acquireBytes counts the bytes of a mapping. The caller holds the mutex.
+func (l *MappingLimit) acquireBytes(p Process, n uint64) error {
+	if l.bytes.add(p, n) {
+		return nil
+	}
+	l.counts.Inc(counters.MappedBytesErr)
+	return fmt.Errorf("%w: %d bytes are too many to map for process %d, which has %d of all %d mapped bytes",
+		verbs.ErrNoResources, n, p.PID, l.bytes.of[p], l.bytes.all)
+}
+
+// release is called after n bytes were unmapped.
+func (l *MappingLimit) release(p Process, n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mapped--
+	l.bytes.remove(p, n)
 	// The rest of the process may take the free mapping. So the next count comes after
 	// at most mappingStep new segments.
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
-// mmapFailed undoes Acquire after an error of mmap(2). ENOMEM is counted as
+// mmapFailed undoes acquire after an error of mmap(2). ENOMEM is counted as
 // NoMappingsErr: it means no memory or too many mappings.
-func (l *MappingLimit) mmapFailed(err error) {
-	l.Release()
+func (l *MappingLimit) mmapFailed(p Process, n uint64, err error) {
+	l.release(p, n)
 	if errors.Is(err, unix.ENOMEM) {
 		l.counts.Inc(counters.NoMappingsErr)
 	}

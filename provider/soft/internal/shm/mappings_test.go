@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -15,14 +16,16 @@ import (
 )
 
 func newTestLimit() *MappingLimit {
-	return NewMappingLimit(MaxMappings(), CountMappings, new(counters.Set))
+	return NewMappingLimit(MaxMappings(), CountMappings, ByteLimits{}, new(counters.Set))
 }
 
-// acquireCounted calls Acquire. If Acquire starts a count, acquireCounted waits for its
+func newTestMapper() Mapper { return newTestLimit().For(clientProcess) }
+
+// acquireCounted calls acquire. If acquire starts a count, acquireCounted waits for its
 // end.
 func (l *MappingLimit) acquireCounted() error {
 	defer l.settle()
-	return l.Acquire()
+	return l.acquire(clientProcess, 1)
 }
 
 // settle waits until no count of the mappings is in progress.
@@ -61,12 +64,12 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	now = now.Add(mappingPause)
 	require.Error(t, l.acquireCounted(), "the last count holds until the next one is done")
 	require.NoError(t, l.acquireCounted(), "other parts have released their mappings")
-	l.mmapFailed(unix.ENOMEM)
+	l.mmapFailed(clientProcess, 1, unix.ENOMEM)
 	require.Equal(t, room, l.mapped)
 	require.EqualValues(t, 1002, l.counts[counters.NoMappingsErr].Load())
 }
 
-// Acquire does not wait for a count. Until the count ends, it allows at most mappingStep
+// acquire does not wait for a count. Until the count ends, it allows at most mappingStep
 // more segments.
 func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	l := newTestLimit()
@@ -82,19 +85,19 @@ func TestMappingsAreCountedMeanwhile(t *testing.T) {
 		return mappingStep, true
 	}
 	for l.mapped < l.nextCount {
-		require.NoError(t, l.Acquire())
+		require.NoError(t, l.acquire(clientProcess, 1))
 	}
 	first := l.mapped
-	require.NoError(t, l.Acquire())
+	require.NoError(t, l.acquire(clientProcess, 1))
 	<-begun
 	for l.mapped < first+mappingStep {
-		require.NoError(t, l.Acquire())
+		require.NoError(t, l.acquire(clientProcess, 1))
 	}
-	require.ErrorIs(t, l.Acquire(), verbs.ErrNoResources, "the last count does not allow more")
+	require.ErrorIs(t, l.acquire(clientProcess, 1), verbs.ErrNoResources, "the last count does not allow more")
 	require.Empty(t, begun, "one count at a time")
 	close(done)
 	l.settle()
-	require.NoError(t, l.Acquire())
+	require.NoError(t, l.acquire(clientProcess, 1))
 }
 
 // The number of segments is limited even if /proc can not be read.
@@ -103,9 +106,9 @@ func TestMappingsUnknown(t *testing.T) {
 	l.systemMax, l.count = 800, func() (int, bool) { return 0, false }
 	l.recount()
 	for range 300 {
-		require.NoError(t, l.Acquire())
+		require.NoError(t, l.acquire(clientProcess, 1))
 	}
-	require.Error(t, l.Acquire())
+	require.Error(t, l.acquire(clientProcess, 1))
 }
 
 // CountMappings counts each mapped segment.
@@ -116,7 +119,7 @@ func TestCountMappings(t *testing.T) {
 	maps := newTestLimit()
 	const n = 100
 	for range n {
-		seg, err := newSegment(testGeometry, maps)
+		seg, err := newSegment(testGeometry, maps.For(clientProcess))
 		require.NoError(t, err)
 		defer seg.Close()
 	}
@@ -124,4 +127,36 @@ func TestCountMappings(t *testing.T) {
 	// The Go runtime may map or unmap memory between two counts.
 	require.InDelta(t, n, after-before, n/2)
 	require.Equal(t, n, maps.mapped)
+}
+
+// A region or a segment beyond the limit of its process is not mapped, and counted. Other
+// processes can still map memory.
+func TestTooManyMappedBytes(t *testing.T) {
+	page := uint64(os.Getpagesize())
+	limit := NewMappingLimit(MaxMappings(), CountMappings, ByteLimits{Process: 4 * page, All: 8 * page}, new(counters.Set))
+	owner := newTestRegion(t, int(3*page), verbs.AccessAll)
+	open := func(p Process) (*RemoteRegion, error) {
+		fd, err := unix.FcntlInt(uintptr(owner.fd), unix.F_DUPFD_CLOEXEC, 0)
+		require.NoError(t, err)
+		return OpenRegion(fd, 7, limit.For(p))
+	}
+	before := openDescriptors(t)
+	first, err := open(clientProcess)
+	require.NoError(t, err)
+	_, err = open(clientProcess)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	_, err = newSegment(testGeometry, limit.For(clientProcess))
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	require.EqualValues(t, 2, limit.counts[counters.MappedBytesErr].Load())
+	require.Equal(t, before, openDescriptors(t), "no descriptor is left")
+
+	other, err := open(serverProcess)
+	require.NoError(t, err)
+	first.Close()
+	again, err := open(clientProcess)
+	require.NoError(t, err)
+	other.Close()
+	again.Close()
+	require.Zero(t, limit.mapped)
+	require.Zero(t, limit.bytes.all)
 }

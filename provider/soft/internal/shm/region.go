@@ -154,15 +154,15 @@ type RemoteRegion struct {
 	RegionInfo
 	mem     []byte // mapped memory: the data and the trailer of the region
 	trailer *regionTrailer
-	maps    *MappingLimit
+	maps    Mapper
 }
 
 // errRegion means that a descriptor of a peer is not a valid region.
 var errRegion = errors.New("not a usable memory region")
 
 // OpenRegion maps the region of another process, and closes fd. It returns an error if
-// the region is not valid or has another key.
-func OpenRegion(fd int, key uint32, maps *MappingLimit) (*RemoteRegion, error) {
+// the region is not valid or has another key, or if its size exceeds a limit.
+func OpenRegion(fd int, key uint32, maps Mapper) (*RemoteRegion, error) {
 	defer unix.Close(fd)
 	r := &RemoteRegion{maps: maps}
 	length, err := r.check(fd, key)
@@ -173,11 +173,7 @@ func OpenRegion(fd int, key uint32, maps *MappingLimit) (*RemoteRegion, error) {
 	if r.Access&remoteWrites != 0 {
 		prot |= unix.PROT_WRITE
 	}
-	if err := maps.Acquire(); err != nil {
-		return nil, err
-	}
-	if r.mem, err = unix.Mmap(fd, 0, length, prot, unix.MAP_SHARED); err != nil {
-		maps.mmapFailed(err)
+	if r.mem, err = maps.mmap(fd, length, prot); err != nil {
 		return nil, err
 	}
 	r.trailer = trailerAt(r.mem[length-os.Getpagesize():])
@@ -229,7 +225,6 @@ func (r *RemoteRegion) Valid() bool { return r.trailer.valid.Load() == 1 }
 
 // Close unmaps the region.
 func (r *RemoteRegion) Close() {
-	_ = unix.Munmap(r.mem)
+	r.maps.munmap(r.mem)
 	r.mem = nil
-	r.maps.Release()
 }

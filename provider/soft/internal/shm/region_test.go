@@ -25,7 +25,7 @@ func newTestRegion(t *testing.T, size int, access verbs.Access) *Region {
 func (r *Region) open(t *testing.T, key uint32) (*RemoteRegion, error) {
 	fd, err := unix.FcntlInt(uintptr(r.fd), unix.F_DUPFD_CLOEXEC, 0)
 	require.NoError(t, err)
-	return OpenRegion(fd, key, newTestLimit())
+	return OpenRegion(fd, key, newTestMapper())
 }
 
 func TestRegionOfAPeer(t *testing.T) {
@@ -67,6 +67,34 @@ func TestRegionSeals(t *testing.T) {
 		require.ErrorIs(t, unix.Ftruncate(r.fd, 0), unix.EPERM)
 		require.ErrorIs(t, unix.Ftruncate(r.fd, 1<<20), unix.EPERM)
 	}
+}
+
+// The owner of a region and a peer that may write can remove pages. The other side then
+// reads zeros, and gets no SIGBUS. A peer without remote write access can not.
+func TestRegionHoles(t *testing.T) {
+	page := os.Getpagesize()
+	punch := func(r *Region) error {
+		return unix.Fallocate(r.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(page))
+	}
+	owner := newTestRegion(t, 2*page, verbs.AccessAll)
+	peer, err := owner.open(t, 7)
+	require.NoError(t, err)
+	defer peer.Close()
+	seen := peer.At(1<<20, uint32(2*page), verbs.AccessRemoteRead)
+	owner.Bytes()[0], owner.Bytes()[page] = 1, 2
+	require.NoError(t, punch(owner))
+	require.EqualValues(t, []byte{0, 2}, []byte{seen[0], seen[page]})
+	owner.Bytes()[0] = 3
+	require.EqualValues(t, 3, seen[0])
+	// The hole may also cover the trailer.
+	require.NoError(t, unix.Fallocate(owner.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(3*page)))
+	require.Zero(t, seen[page])
+	require.False(t, peer.Valid())
+
+	readable := newTestRegion(t, page, verbs.AccessRemoteRead|verbs.AccessLocalWrite)
+	readable.Bytes()[0] = 1
+	require.ErrorIs(t, punch(readable), unix.EPERM)
+	require.EqualValues(t, 1, readable.Bytes()[0])
 }
 
 func TestRegionLimit(t *testing.T) {
@@ -133,7 +161,7 @@ func TestForeignRegionDescriptors(t *testing.T) {
 		"no trailer": memfd(0, segmentSeals, 8192), "one page": memfd(0, segmentSeals, 4096),
 		"huge pages": memfd(unix.MFD_HUGETLB, segmentSeals, 4<<20),
 	} {
-		_, err := OpenRegion(fd, 7, newTestLimit())
+		_, err := OpenRegion(fd, 7, newTestMapper())
 		require.Error(t, err, name)
 	}
 }
@@ -151,7 +179,7 @@ func TestPassRegion(t *testing.T) {
 	require.True(t, owner.PassTo(mine))
 	fd, ok := ReceiveDescriptor(theirs)
 	require.True(t, ok, "the bytes before the descriptor are dropped")
-	peer, err := OpenRegion(fd, 7, newTestLimit())
+	peer, err := OpenRegion(fd, 7, newTestMapper())
 	require.NoError(t, err)
 	peer.Close()
 

@@ -21,7 +21,7 @@ type Segment struct {
 	FD   int    // descriptor of the segment; -1 after it was closed or taken
 	Mem  []byte // mapped memory of the segment; nil after Close
 	geom Geometry
-	maps *MappingLimit // limit that counts this segment while it is mapped
+	maps Mapper
 }
 
 const (
@@ -43,7 +43,7 @@ func (g Geometry) size() int {
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // newSegment makes a segment. The caller owns it.
-func newSegment(geom Geometry, maps *MappingLimit) (*Segment, error) {
+func newSegment(geom Geometry, maps Mapper) (*Segment, error) {
 	fd, err := unix.MemfdCreate("rdmaloop", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (s *Segment) create() error {
 
 // openSegment checks a segment that the peer has made, and maps it. openSegment owns the
 // descriptor fd, even after an error. ErrSegment means that the segment is not valid.
-func openSegment(fd int, maps *MappingLimit) (*Segment, error) {
+func openSegment(fd int, maps Mapper) (*Segment, error) {
 	s := &Segment{FD: fd, maps: maps}
 	if err := s.open(); err != nil {
 		s.Close()
@@ -129,16 +129,9 @@ func checkMemfd(fd int) error {
 }
 
 func (s *Segment) mmap() error {
-	if err := s.maps.Acquire(); err != nil {
-		return err
-	}
-	mem, err := unix.Mmap(s.FD, 0, s.geom.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		s.maps.mmapFailed(err)
-		return err
-	}
+	mem, err := s.maps.mmap(s.FD, s.geom.size(), unix.PROT_READ|unix.PROT_WRITE)
 	s.Mem = mem
-	return nil
+	return err
 }
 
 // takeFD transfers the descriptor to the caller. The memory stays mapped.
@@ -160,9 +153,8 @@ func (s *Segment) closeFD() {
 func (s *Segment) Close() {
 	s.closeFD()
 	if s.Mem != nil {
-		_ = unix.Munmap(s.Mem)
+		s.maps.munmap(s.Mem)
 		s.Mem = nil
-		s.maps.Release()
 	}
 }
 

@@ -14,13 +14,13 @@ var testGeometry = Geometry{
 }
 
 func TestForeignSegmentsAreRefused(t *testing.T) {
-	seg, err := newSegment(testGeometry, newTestLimit())
+	seg, err := newSegment(testGeometry, newTestMapper())
 	require.NoError(t, err)
 	defer seg.Close()
 	open := func() (*Segment, error) {
 		fd, err := unix.FcntlInt(uintptr(seg.FD), unix.F_DUPFD_CLOEXEC, 0)
 		require.NoError(t, err)
-		return openSegment(fd, newTestLimit())
+		return openSegment(fd, newTestMapper())
 	}
 	for at, name := range map[int]string{0: "magic", 8: "version", 16: "slots", 24: "bytes"} {
 		old := seg.Mem[at]
@@ -43,7 +43,7 @@ func TestSegmentOfHugePages(t *testing.T) {
 	require.NoError(t, unix.Ftruncate(fd, 4<<20))
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, segmentSeals)
 	require.NoError(t, err)
-	_, err = openSegment(fd, newTestLimit())
+	_, err = openSegment(fd, newTestMapper())
 	require.ErrorIs(t, err, ErrSegment)
 	require.ErrorContains(t, err, "ordinary pages")
 }

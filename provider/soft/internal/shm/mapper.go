@@ -1,0 +1,36 @@
+//go:build linux
+
+package shm
+
+import "golang.org/x/sys/unix"
+
+// A Mapper maps memory that is shared with one process, within the limits of a device.
+// Any goroutine may call its methods.
+type Mapper struct {
+	limit   *MappingLimit
+	process Process
+}
+
+// For returns the Mapper of a process. Processes in other PID namespaces have a Mapper
+// for each user.
+func (l *MappingLimit) For(p Process) Mapper { return Mapper{l, p} }
+
+// mmap maps the first length bytes of a file. An error that matches verbs.ErrNoResources
+// means that a limit is reached.
+func (m Mapper) mmap(fd, length, prot int) ([]byte, error) {
+	if err := m.limit.acquire(m.process, uint64(length)); err != nil {
+		return nil, err
+	}
+	mem, err := unix.Mmap(fd, 0, length, prot, unix.MAP_SHARED)
+	if err != nil {
+		m.limit.mmapFailed(m.process, uint64(length), err)
+		return nil, err
+	}
+	return mem, nil
+}
+
+func (m Mapper) munmap(mem []byte) {
+	n := uint64(len(mem))
+	_ = unix.Munmap(mem)
+	m.limit.release(m.process, n)
+}
