@@ -152,8 +152,8 @@ type Config struct {
 }
 
 const (
-	maxVectors       = 1024
-	maxConnsPerUser  = 1 << 20 // largest Config.MaxConnsPerUser; a device has no more queue pairs
+	maxVectors       = shm.MaxShards / 2 // see Config.slots
+	maxConnsPerUser  = 1 << 20           // largest Config.MaxConnsPerUser; a device has no more queue pairs
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 

@@ -150,6 +150,8 @@
 //	                        small
 //	partial_message_expired connections ended because the rest of a message did not
 //	                        arrive in time. A peer usually stops its retries before that
+//	peer_shards_err         connections on the local path refused because their process has
+//	                        connections of too many loops: 256, or twice the processors
 //	rcvd_ident_err          IPv4 packets whose ICRC is right only with another IP
 //	                        identification than expected: the packet was damaged, or the
 //	                        sender has skipped many identifications
@@ -259,6 +261,7 @@ package soft
 //	shm_conn.go           shmConn: local path of an RC queue pair
 //	shm_acks.go           acknowledgements
 //	shm_answer.go         how long a peer may leave requests unanswered
+//	shm_notices.go        notices that wait for room in the ring
 //	shm_conns.go          connections by queue pair number
 //	shm_regions.go        memory regions of other processes
 //	shm_peer.go           shmPeer: memory shared with another shard

@@ -5,7 +5,6 @@ package soft
 import (
 	"slices"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
@@ -84,14 +83,9 @@ func (q *awaitedQueue) pop(executed uint64) *shmConn {
 	return c
 }
 
-// A notice is a slot without payload: Ready, ReadyToo, Refused or Stopped; see package
-// shm.
-type notice struct {
-	op    fragment.Op
-	to    shm.Dest
-	imm   uint32 // value of Slot.Imm
-	value uint8  // value of Slot.Addr
-}
+// keepFifo is the largest number of elements for which an empty fifo keeps its memory.
+// Arbitrary.
+const keepFifo = 1 << 10
 
 // A fifo is a queue. Its zero value is empty.
 type fifo[T comparable] struct {
@@ -111,6 +105,9 @@ func (q *fifo[T]) pop() T {
 		n := copy(q.list, q.list[q.head:])
 		clear(q.list[n:])
 		q.list, q.head = q.list[:n], 0
+		if n == 0 && cap(q.list) > keepFifo {
+			q.list = nil
+		}
 	}
 	return e
 }

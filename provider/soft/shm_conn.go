@@ -3,11 +3,13 @@
 package soft
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // peerState says whether the peer's queue pair executes requests.
@@ -45,6 +47,8 @@ type shmConn struct {
 	// sender of the slot shm.Ready that was answered last; 0 before the first answer
 	answeredTo shm.Dest
 	answers    int // number of slots shm.Ready that were answered; see maxAnswers
+	// number of the notice with the last NAK; see noticeQueue
+	refusal uint64
 
 	state     peerState
 	answer    answerTimer // ends the connection if the peer does not answer
@@ -85,6 +89,9 @@ func newSHMConn(q *qp, end *localEnd, peer uint32) (*shmConn, error) {
 	p, err := q.shard.shmPeer(end.End)
 	if err != nil {
 		return nil, err
+	}
+	if p.notices.len() >= maxWaiting {
+		return nil, fmt.Errorf("%w: the peer's loop does not take the notices of its connections", verbs.ErrNoResources)
 	}
 	c := &shmConn{q: q, p: p, source: end.peer,
 		dest: shm.NewDest(peer, 0), serving: true}

@@ -158,6 +158,13 @@ func (c *shmConn) share(key uint32) {
 	if key == 0 {
 		return
 	}
+	if c.p.notices.shared >= maxRemoteRegions+c.p.in.Len() {
+		// A correct peer asks for at most maxRemoteRegions regions before it consumes the
+		// answers. If this side was late, the peer may have asked for some of them again.
+		// Those slots are in the ring.
+		c.p.protocolError()
+		return
+	}
 	passed := uint8(0)
 	if c.p.sharesRegions && key == c.executedKey && c.q.passRegion(key, c.p.end.Doorbell) {
 		passed = 1

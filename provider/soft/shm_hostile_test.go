@@ -284,18 +284,3 @@ func TestAnswersAreLimited(t *testing.T) {
 	b.pollN(100)
 	require.LessOrEqual(t, b.qp.path.(*shmConn).p.out.Tail, uint32(1+maxAnswers))
 }
-
-// Notices wait while the peer consumes no slots. Their number is limited.
-func TestNoticesAreLimited(t *testing.T) {
-	a, _ := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
-	p := a.qp.path.(*shmConn).p
-	for range maxNotices {
-		p.notify(notice{op: shm.ReadyToo, to: 1})
-	}
-	require.Equal(t, verbs.StateRTS, a.qp.State())
-	for range p.out.Len() + 1 {
-		p.notify(notice{op: shm.ReadyToo, to: 1})
-	}
-	require.Equal(t, verbs.StateError, a.qp.State())
-	require.LessOrEqual(t, p.notices.len(), maxNotices)
-}

@@ -67,18 +67,16 @@ func (p *shmPeer) flush() {
 	}
 }
 
-// notify sends a notice. If the ring is full, the notice waits.
-func (p *shmPeer) notify(n notice) {
-	switch {
-	case p.state != sharingOpen:
-	case p.notices.len() == maxNotices:
-		p.protocolError()
-	default:
-		p.shard.polls.activate(p) // Polling finds out when the ring has room.
-		p.notices.push(n)
-		p.sendNotices()
-		p.flush()
+// notify sends a notice, and returns its number. If the ring is full, the notice waits.
+func (p *shmPeer) notify(n notice) (number uint64) {
+	if p.state != sharingOpen {
+		return 0
 	}
+	p.shard.polls.activate(p) // Polling finds out when the ring has room.
+	number = p.notices.push(n)
+	p.sendNotices()
+	p.flush()
+	return number
 }
 
 // sendNotices sends the waiting notices. It returns false if the ring has no room for

@@ -26,10 +26,6 @@ const (
 	// maxHeld limits the number of shmPeers without connections. A shard that keeps so
 	// many drops any further one, even if shm.Ends.Hold keeps it open. Arbitrary.
 	maxHeld = 4 * maxUnused
-	// maxNotices is how many notices may wait for room in the ring. A connection needs
-	// only few notices. So only a peer that violates the protocol reaches this limit.
-	// Arbitrary.
-	maxNotices = 1 << 20
 	// maxPending is the maximum number of slots that were sent and not executed, as a
 	// multiple of the ring's size. Arbitrary.
 	maxPending = 8
@@ -87,7 +83,7 @@ type shmPeer struct {
 	last  *shmConn // connection that received a small message last, or nil
 	// connections that wait for room in the ring out, in the order of their turns
 	blocked fifo[*shmConn]
-	notices fifo[notice] // slots without payload that wait for room in the ring out
+	notices noticeQueue // slots without payload that wait for room in the ring out
 
 	// number of connections with a failed request whose NAK was not sent yet; see
 	// shmConn.failed

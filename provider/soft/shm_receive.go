@@ -180,7 +180,12 @@ func (c *shmConn) execute(s *shm.Slot) {
 
 // refuse sends a NAK for the request in the slot at a position.
 func (c *shmConn) refuse(at uint32, nak shm.NAK) {
-	c.p.notify(notice{op: shm.Refused, to: c.dest, imm: at, value: uint8(nak)})
+	if _, rnr := nak.RNRTimer(); rnr && c.p.notices.waits(c.refusal) {
+		// The peer has repeated a request without having the RNR NAK.
+		c.p.protocolError()
+		return
+	}
+	c.refusal = c.p.notify(notice{op: shm.Refused, to: c.dest, imm: at, value: uint8(nak)})
 }
 
 // nextAttempt is called when a request is refused with an RNR NAK. The connection then

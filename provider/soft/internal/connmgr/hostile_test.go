@@ -203,7 +203,7 @@ func newSegment() *repMsg {
 
 func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	t.Helper()
-	end, err := newEnds(0).Make(shm.EndKey{})
+	end, err := newEnds(0).Choose(shm.EndKey{})
 	require.NoError(t, err)
 	fds, err := end.Pass()
 	require.NoError(t, err)

@@ -200,6 +200,9 @@ func (m *reqMsg) check() error {
 	if m.shared != (sharedMemory{shard: m.shared.shard}) {
 		return malformed("segment", m.shared.segment)
 	}
+	if m.shared.shard.Number >= shm.MaxShards {
+		return malformed("number of a loop", uint64(m.shared.shard.Number))
+	}
 	return cmp.Or(m.endpoints.check(), m.qpParams.check(), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
 }
 
@@ -208,6 +211,9 @@ func (m *reqMsg) check() error {
 func (s *sharedMemory) checkReply() error {
 	if s.side > 1 || s.passed && s.side != 1 {
 		return malformed("side of the segment", uint64(s.side))
+	}
+	if s.shard.Number >= shm.MaxShards {
+		return malformed("number of a loop", uint64(s.shard.Number))
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func someMessages() []message {
 	return []message{
 		&reqMsg{endpoints: ends, qpParams: own, retry: 7, private: fill(56), shared: sharedMemory{shard: shm.ShardID{Device: 1 << 40, Number: 3}}},
 		&reqMsg{endpoints: ends6, private: []byte{}},
-		&repMsg{qpParams: own, private: fill(196), shared: sharedMemory{shm.ShardID{Device: 1<<64 - 1, Number: 1<<32 - 1}, 1 << 63, 1, true}},
+		&repMsg{qpParams: own, private: fill(196), shared: sharedMemory{shm.ShardID{Device: 1<<64 - 1, Number: shm.MaxShards - 1}, 1 << 63, 1, true}},
 		&repMsg{private: []byte{}, shared: sharedMemory{segment: 5}},
 		&rtuMsg{},
 		&rejMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148), userRefused: true},
@@ -69,6 +69,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"side in a request":       set(76, 1),
 		"side of a segment":       encode(&repMsg{shared: sharedMemory{side: 2}}),
 		"side of a new segment":   encode(&repMsg{shared: sharedMemory{passed: true}}),
+		"loop of a request":       set(72, 0, 8),
+		"loop of a reply":         encode(&repMsg{shared: sharedMemory{shard: shm.ShardID{Number: shm.MaxShards}}}),
 		"reply":                   encode(&repMsg{private: make([]byte, 197)}),
 		"reject":                  encode(&rejMsg{private: make([]byte, 149)}),
 		"lookup":                  encode(&sidrReqMsg{someMessages()[0].(*reqMsg).endpoints, make([]byte, 181)}),

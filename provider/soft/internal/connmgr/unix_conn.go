@@ -175,10 +175,8 @@ func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 	c.admission.useSpareFD()
 	ends := c.ch.m.Ends
 	err = c.ch.m.Spare.Retry(func() error {
-		if end = ends.Use(c.key(qpn)); end == nil {
-			if end, err = ends.Make(c.key(qpn)); err != nil {
-				return err
-			}
+		if end, err = ends.Choose(c.key(qpn)); err != nil {
+			return err
 		}
 		if c.passed, err = end.Pass(); err != nil {
 			end.Release()

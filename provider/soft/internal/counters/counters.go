@@ -27,6 +27,7 @@ const (
 	OutOfBuffer
 	OutOfSeqRequest
 	PartialExpired
+	PeerShardsErr
 	RcvdAddressErr
 	RcvdDatagramErr
 	RcvdIdentErr
@@ -66,6 +67,7 @@ var names = [Num]string{
 	OutOfBuffer:         "out_of_buffer",
 	OutOfSeqRequest:     "out_of_seq_request",
 	PartialExpired:      "partial_message_expired",
+	PeerShardsErr:       "peer_shards_err",
 	RcvdAddressErr:      "rcvd_address_err",
 	RcvdDatagramErr:     "rcvd_datagram_err",
 	RcvdIdentErr:        "rcvd_ident_err",

@@ -26,5 +26,6 @@ package shm
 //	segment.go          Segment: the shared memory of two shards
 //	region_unsafe.go    description of a memory region in its memfd
 //	region.go           memory regions that peers can map
+//	peer_shards.go      limit of the shards of a peer process
 //	end.go              End: the resources of one side
 //	ends.go             table of the ends of a device

@@ -12,12 +12,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 )
 
-// A ShardID identifies a shard within its process.
-type ShardID struct {
-	Device uint64 // GUID of the device
-	Number uint32 // number of the shard in the device
-}
-
 // An EndKey says which shards share an End.
 type EndKey struct {
 	Process         // process of the peer
@@ -41,6 +35,8 @@ type Ends struct {
 	byKey map[EndKey]*End // ends that a new connection may use
 	byID  map[endID]*End
 	held  map[holder]int // number of calls of Hold without a call of Unhold
+	// shards of the peers with which this device shares memory
+	shards peerShards
 }
 
 // An endID identifies an end by its segment and its side. This process can have both
@@ -60,18 +56,32 @@ type holder struct {
 // guid is the GUID of the device.
 func NewEnds(geom Geometry, maps *MappingLimit, guid uint64) *Ends {
 	return &Ends{geom: geom, maps: maps, guid: guid,
-		byKey: make(map[EndKey]*End), byID: make(map[endID]*End), held: make(map[holder]int)}
+		byKey: make(map[EndKey]*End), byID: make(map[endID]*End), held: make(map[holder]int), shards: newPeerShards(maps.counts)}
 }
 
-// Use returns the end for new connections between two shards, and adds one user to it.
-// It returns nil if there is none, or if the other side has closed its end.
-func (t *Ends) Use(key EndKey) *End {
+// Choose returns the end for a new connection between two shards, and adds one user to
+// it. If there is none that the other side still uses, Choose makes a segment.
+func (t *Ends) Choose(key EndKey) (*End, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.use(key)
+	if e := t.use(key); e != nil {
+		return e, nil
+	}
+	if err := t.shards.check(key); err != nil {
+		return nil, err
+	}
+	end, segment, doorbell, err := makeEnd(t.geom, t.maps.For(key.Process))
+	if err != nil {
+		return nil, err
+	}
+	end.passed = []int{segment, doorbell}
+	t.add(end, key, random.Uint64())
+	return end, nil
 }
 
-// use does what Use does. The caller holds the mutex.
+// use returns the end for new connections between two shards, and adds one user to it. It
+// returns nil if there is none, or if the other side has closed its end. The caller holds
+// the mutex.
 func (t *Ends) use(key EndKey) *End {
 	e := t.byKey[key]
 	if e == nil {
@@ -85,22 +95,10 @@ func (t *Ends) use(key EndKey) *End {
 	return e
 }
 
-// Make makes a segment, and returns its first end with one user.
-func (t *Ends) Make(key EndKey) (*End, error) {
-	end, segment, doorbell, err := makeEnd(t.geom, t.maps.For(key.Process))
-	if err != nil {
-		return nil, err
-	}
-	end.passed = []int{segment, doorbell}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.add(end, key, random.Uint64())
-	return end, nil
-}
-
 // Open opens a segment that the other side has made, and returns this side's end with
 // one user. If the segment is open already, Open adds one user to its end. Open owns the
-// descriptors, even after an error. ErrSegment means that the segment is not valid.
+// descriptors, even after an error. ErrSegment means that the segment is not valid, or
+// that the other side has made one for the two shards already, which both sides use.
 func (t *Ends) Open(key EndKey, id uint64, segment, doorbell int) (*End, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,12 +110,25 @@ func (t *Ends) Open(key EndKey, id uint64, segment, doorbell int) (*End, error) 
 		e.users++
 		return e, nil
 	}
+	if err := t.mayOpen(key); err != nil {
+		_, _ = unix.Close(segment), unix.Close(doorbell)
+		return nil, err
+	}
 	end, err := openEnd(segment, doorbell, t.maps.For(key.Process))
 	if err != nil {
 		return nil, err
 	}
 	t.add(end, key, id)
 	return end, nil
+}
+
+// mayOpen checks whether the other side may make a segment. A correct side uses the one
+// that it has made before, unless this side has closed it. The caller holds the mutex.
+func (t *Ends) mayOpen(key EndKey) error {
+	if e := t.byKey[key]; e != nil && e.Side == 0 && !e.hungUp() && !e.left() {
+		return fmt.Errorf("%w: the two loops have one already", ErrSegment)
+	}
+	return t.shards.check(key)
 }
 
 // Find returns the end that the other side has chosen, and adds one user to it. It
@@ -171,6 +182,7 @@ func (t *Ends) UsePair(own, other uint32) (mine, theirs *End, err error) {
 func (t *Ends) add(e *End, key EndKey, id uint64) {
 	e.ends, e.key, e.ID, e.users = t, key, id, 1
 	t.byID[endID{id, e.Side}] = e
+	t.shards.add(key)
 	if key.PID != 0 {
 		t.byKey[key] = e
 	}
@@ -195,6 +207,7 @@ func (t *Ends) remove(e *End) {
 	if t.byID[endID{e.ID, e.Side}] == e {
 		delete(t.byID, endID{e.ID, e.Side})
 	}
+	t.shards.remove(e.key)
 }
 
 // Drop removes an end without users, and tells the other side that this side no longer

@@ -7,6 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // The tests have two processes. The client sends requests, and the server chooses ends.
@@ -28,6 +31,7 @@ func newTables(t *testing.T) (client, server *Ends) {
 			require.Empty(t, ends.byKey)
 			require.Empty(t, ends.byID)
 			require.Empty(t, ends.held)
+			require.Empty(t, ends.shards.of)
 		}
 		maps.settle()
 		require.Zero(t, maps.mapped)
@@ -36,16 +40,29 @@ func newTables(t *testing.T) (client, server *Ends) {
 	return client, server
 }
 
+// Use returns the end that Choose would return, or nil if it would make a segment.
+func (t *Ends) Use(key EndKey) *End {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.use(key)
+}
+
 // connectEnds makes the memory and the two ends of the first connection.
 func connectEnds(t *testing.T, client, server *Ends, serverKey, clientKey EndKey) (c, s *End) {
-	s, err := server.Make(serverKey)
+	s, err := server.Choose(serverKey)
 	require.NoError(t, err)
-	fds, err := s.Pass()
-	require.NoError(t, err)
-	c, err = client.Open(clientKey, s.ID, fds[0], fds[1])
-	require.NoError(t, err)
+	c = openPassed(t, client, clientKey, s)
 	s.Confirm()
 	return c, s
+}
+
+// openPassed opens the segment of an end of the other side.
+func openPassed(t *testing.T, ends *Ends, key EndKey, made *End) *End {
+	fds, err := made.Pass()
+	require.NoError(t, err)
+	e, err := ends.Open(key, made.ID, fds[0], fds[1])
+	require.NoError(t, err)
+	return e
 }
 
 // The second connection uses the ends of the first. The last connection closes them.
@@ -143,8 +160,11 @@ func TestDrop(t *testing.T) {
 // Later connections can use either segment.
 func TestEndsOfBothDirections(t *testing.T) {
 	client, server := newTables(t)
-	c1, s1 := connectEnds(t, client, server, serverKey, clientKey)
-	s2, c2 := connectEnds(t, server, client, clientKey, serverKey)
+	s1, err := server.Choose(serverKey)
+	require.NoError(t, err)
+	c2, err := client.Choose(clientKey)
+	require.NoError(t, err)
+	c1, s2 := openPassed(t, client, clientKey, s1), openPassed(t, server, serverKey, c2)
 	for _, e := range []*End{server.Use(serverKey), client.Use(clientKey)} {
 		other, key := client, clientKey
 		if e.ends == client {
@@ -166,7 +186,7 @@ func TestEndsOfBothDirections(t *testing.T) {
 // Confirm is called.
 func TestRepliesInAnyOrder(t *testing.T) {
 	client, server := newTables(t)
-	s, err := server.Make(serverKey)
+	s, err := server.Choose(serverKey)
 	require.NoError(t, err)
 	require.Same(t, s, server.Use(serverKey))
 	var ends []*End
@@ -252,4 +272,64 @@ func TestOpenInvalid(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Open(clientKey, 1, pair[0], pair[1])
 	require.ErrorIs(t, err, ErrSegment)
+}
+
+// A peer that makes a second segment for two shards, while the first one is in use, does
+// not get it mapped.
+func TestOneSegmentForTwoShards(t *testing.T) {
+	client, server := newTables(t)
+	c, s := connectEnds(t, client, server, serverKey, clientKey)
+	server.Forget(s) // The server acts as if it had none.
+	second, err := server.Choose(serverKey)
+	require.NoError(t, err)
+	fds, err := second.Pass()
+	require.NoError(t, err)
+	_, err = client.Open(clientKey, second.ID, fds[0], fds[1])
+	require.ErrorIs(t, err, ErrSegment)
+
+	s.HangUp()
+	again := openPassed(t, client, clientKey, second)
+	for _, e := range []*End{c, s, second, again} {
+		e.Release()
+	}
+}
+
+// A process that states many shards gets a segment for a limited number of them. Shards
+// that have one, and other processes, are not limited.
+func TestPeerShards(t *testing.T) {
+	client, server := newTables(t)
+	key := serverKey
+	var ends []*End
+	for range maxPeerShards {
+		key.Other.Number++
+		e, err := server.Choose(key)
+		require.NoError(t, err)
+		ends = append(ends, e)
+	}
+	again, err := server.Choose(key)
+	require.NoError(t, err)
+	require.Same(t, ends[len(ends)-1], again)
+	again.Release()
+	more := key
+	more.Other.Device++
+	_, err = server.Choose(more)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	other, err := client.Choose(clientKey)
+	require.NoError(t, err)
+	_, err = server.Open(more, other.ID, -1, -1)
+	require.ErrorIs(t, err, verbs.ErrNoResources, "neither does it make one")
+	other.Release()
+	require.EqualValues(t, 2, server.maps.counts[counters.PeerShardsErr].Load())
+
+	more.PID++
+	other, err = server.Choose(more)
+	require.NoError(t, err)
+	other.Release()
+	ends[0].Release()
+	more.PID--
+	other, err = server.Choose(more)
+	require.NoError(t, err)
+	for _, e := range append(ends[1:], other) {
+		e.Release()
+	}
 }

@@ -15,6 +15,9 @@ const (
 	maxRingBytes = 64 << 20
 )
 
+// MaxShards is the largest number of shards of a device.
+const MaxShards = 2048
+
 // Geometry has the sizes of a ring. Both rings of a segment have the same sizes. The
 // sizes are powers of two.
 type Geometry struct {
