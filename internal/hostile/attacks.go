@@ -16,6 +16,9 @@ const (
 	// RoleCorrupter is a client that writes random bytes into all memory shared with the
 	// server.
 	RoleCorrupter Role = "shared memory corruption"
+	// RoleSharer asks for memory regions and consumes no answers. Each of its connections
+	// states a loop that does not exist.
+	RoleSharer Role = "share flood"
 	// RoleSparse sends long messages from memory regions of up to 64 TiB without pages.
 	RoleSparse Role = "sparse regions"
 	// RolePuncher removes the pages of memory regions that the server reads, and tries to
@@ -55,6 +58,7 @@ var attacks = map[Role]attack{
 	RoleMalformed: sendMalformed,
 	RoleExhauster: exhaust,
 	RoleCorrupter: corruptMemory,
+	RoleSharer:    shareWithoutEnd,
 	RoleSparse:    offerSparse,
 	RolePuncher:   punchHoles,
 	RoleFlood:     flood,

@@ -109,6 +109,7 @@ type answer struct {
 	kind byte
 	size int
 	fds  []int
+	qpn  uint32 // number of the server's queue pair, in a REP
 }
 
 // receive waits for one packet. It returns false if the peer has closed, or after
@@ -133,7 +134,7 @@ func (s localSocket) receive() (a answer, ok bool) {
 			a.fds = append(a.fds, fds...)
 		}
 	}
-	a.kind, a.size = packet[1], n
+	a.kind, a.size, a.qpn = packet[1], n, binary.LittleEndian.Uint32(packet[8:])
 	return a, true
 }
 

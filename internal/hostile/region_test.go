@@ -3,6 +3,7 @@
 package hostile_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,38 @@ func TestPunchedRegions(t *testing.T) {
 	require.Zero(t, note.Attack.Admitted, "a file could be truncated")
 	f.waitEchoes(500)
 	attacker.Kill()
+	f.requireGrowthBelow(64 * mebi)
+	f.finish()
+}
+
+// TestShareFlood checks that a client that asks for regions, and consumes no answers,
+// costs the server little memory, and loses its connections.
+func TestShareFlood(t *testing.T) {
+	f := newFixture(t, hostile.Spec{})
+	const conns, slots = 30, 20000
+	did := f.attack(hostile.RoleSharer, sameUser, hostile.Spec{Rounds: conns, Messages: slots})
+	t.Logf("%+v", did)
+	require.EqualValues(t, conns, did.Admitted)
+	// A correct client asks for 256 regions. The rings have 256 slots.
+	require.Less(t, did.Sent, uint64(conns*4*256), "the connections end")
+	f.requireGrowthBelow(32 * mebi)
+	f.finish()
+}
+
+// TestInventedLoops checks that a client does not get a segment for each loop that it
+// states, and that other clients can connect.
+func TestInventedLoops(t *testing.T) {
+	f := newFixture(t, hostile.Spec{})
+	most := max(256, 2*runtime.NumCPU())
+	attacker, _ := f.start(hostile.RoleSharer, sameUser, hostile.Spec{Rounds: 2 * most})
+	note, err := attacker.Await()
+	require.NoError(t, err)
+	t.Logf("%+v; the server has %+v", note.Attack, f.usage())
+	require.LessOrEqual(t, note.Attack.Admitted, uint64(most))
+	require.GreaterOrEqual(t, f.report(f.server).Server.Counters["peer_shards_err"], uint64(most))
+	requireAdmitted(f, hostile.Spec{})
+	_, err = attacker.Finish()
+	require.NoError(t, err)
 	f.requireGrowthBelow(64 * mebi)
 	f.finish()
 }

@@ -91,7 +91,9 @@ func newSHMConn(q *qp, end *localEnd, peer uint32) (*shmConn, error) {
 		return nil, err
 	}
 	if p.notices.len() >= maxWaiting {
-		return nil, fmt.Errorf("%w: the peer's loop does not take the notices of its connections", verbs.ErrNoResources)
+		// There is room for connections of other processes, so this is not
+		// verbs.ErrNoResources.
+		return nil, fmt.Errorf("%w: the peer's loop does not take the notices of its connections", verbs.ErrProtocol)
 	}
 	c := &shmConn{q: q, p: p, source: end.peer,
 		dest: shm.NewDest(peer, 0), serving: true}

@@ -104,7 +104,7 @@ func TestNoConnectionWhileNoticesWait(t *testing.T) {
 	}
 	c, other := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	_, err := newSHMConn(c.qp, &localEnd{End: p.end}, other.qp.num)
-	require.ErrorIs(t, err, verbs.ErrNoResources)
+	require.ErrorIs(t, err, verbs.ErrProtocol)
 	for p.notices.len() > 0 {
 		b.pollN(1)
 		a.pollN(1)

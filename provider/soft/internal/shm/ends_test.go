@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // The tests have two processes. The client sends requests, and the server chooses ends.
@@ -313,11 +312,11 @@ func TestPeerShards(t *testing.T) {
 	more := key
 	more.Other.Device++
 	_, err = server.Choose(more)
-	require.ErrorIs(t, err, verbs.ErrNoResources)
+	require.ErrorIs(t, err, errPeerLimit)
 	other, err := client.Choose(clientKey)
 	require.NoError(t, err)
 	_, err = server.Open(more, other.ID, -1, -1)
-	require.ErrorIs(t, err, verbs.ErrNoResources, "neither does it make one")
+	require.ErrorIs(t, err, errPeerLimit, "neither does it make one")
 	other.Release()
 	require.EqualValues(t, 2, server.maps.counts[counters.PeerShardsErr].Load())
 

@@ -1,6 +1,11 @@
 package shm
 
-import "os"
+import (
+	"fmt"
+	"os"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // A Process identifies a process of this host, as SO_PEERCRED reports it; see unix(7).
 type Process struct {
@@ -29,18 +34,25 @@ func newMappedBytes(limits ByteLimits) mappedBytes {
 	return mappedBytes{limits: limits, own: int32(os.Getpid()), of: make(map[Process]uint64)}
 }
 
-// add counts n bytes. It returns false if a limit would be exceeded.
-func (b *mappedBytes) add(p Process, n uint64) bool {
-	if p.PID == b.own {
-		return true
-	}
-	if exceeds(b.of[p], n, b.limits.Process) || exceeds(b.all, n, b.limits.All) {
-		return false
+// add counts n bytes, unless a limit would be exceeded. Then the error matches
+// errPeerLimit or verbs.ErrNoResources.
+func (b *mappedBytes) add(p Process, n uint64) error {
+	switch {
+	case p.PID == b.own:
+		return nil
+	case exceeds(b.of[p], n, b.limits.Process):
+		return fmt.Errorf("%w: %d bytes to map in addition to %d", errPeerLimit, n, b.of[p])
+	case exceeds(b.all, n, b.limits.All):
+		return fmt.Errorf("%w: %d bytes to map in addition to %d of all processes", verbs.ErrNoResources, n, b.all)
 	}
 	b.of[p] += n
 	b.all += n
-	return true
+	return nil
 }
+
+// errPeerLimit means that a peer process asks for more than one process may have. It does
+// not match verbs.ErrNoResources, because there is room for other processes.
+var errPeerLimit = fmt.Errorf("%w: the process of the peer has too much shared memory", verbs.ErrProtocol)
 
 // exceeds reports whether have+more is above the limit. The sum may overflow.
 func exceeds(have, more, limit uint64) bool {

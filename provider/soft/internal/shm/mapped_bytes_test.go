@@ -6,28 +6,31 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 func TestMappedBytes(t *testing.T) {
+	require.NotErrorIs(t, errPeerLimit, verbs.ErrNoResources)
 	one, two := Process{UID: 1, PID: -1}, Process{UID: 1, PID: -2}
 	b := newMappedBytes(ByteLimits{Process: 100, All: 150})
-	require.True(t, b.add(one, 60))
-	require.False(t, b.add(one, 41), "limit of a process")
-	require.False(t, b.add(one, math.MaxUint64))
-	require.True(t, b.add(one, 40))
-	require.False(t, b.add(two, 51), "limit of all processes")
-	require.True(t, b.add(two, 50))
+	require.NoError(t, b.add(one, 60))
+	require.ErrorIs(t, b.add(one, 41), errPeerLimit, "limit of a process")
+	require.ErrorIs(t, b.add(one, math.MaxUint64), errPeerLimit)
+	require.NoError(t, b.add(one, 40))
+	require.ErrorIs(t, b.add(two, 51), verbs.ErrNoResources, "limit of all processes")
+	require.NoError(t, b.add(two, 50))
 	b.remove(one, 60)
-	require.True(t, b.add(two, 50), "removed bytes are free for others")
+	require.NoError(t, b.add(two, 50), "removed bytes are free for others")
 	b.remove(one, 40)
 	b.remove(two, 100)
 	require.Empty(t, b.of)
 	require.Zero(t, b.all)
 
-	require.True(t, b.add(Process{PID: int32(os.Getpid())}, 1000), "own memory does not count")
+	require.NoError(t, b.add(Process{PID: int32(os.Getpid())}, 1000), "own memory does not count")
 	require.Zero(t, b.all)
 
 	none := newMappedBytes(ByteLimits{})
-	require.True(t, none.add(one, 1<<62))
-	require.True(t, none.add(one, 1<<62))
+	require.NoError(t, none.add(one, 1<<62))
+	require.NoError(t, none.add(one, 1<<62))
 }

@@ -15,8 +15,7 @@ type Mapper struct {
 // for each user.
 func (l *MappingLimit) For(p Process) Mapper { return Mapper{l, p} }
 
-// mmap maps the first length bytes of a file. An error that matches verbs.ErrNoResources
-// means that a limit is reached.
+// mmap maps the first length bytes of a file. See acquire for the errors.
 func (m Mapper) mmap(fd, length, prot int) ([]byte, error) {
 	if err := m.limit.acquire(m.process, uint64(length)); err != nil {
 		return nil, err

@@ -61,7 +61,8 @@ func NewMappingLimit(systemMax int, count func() (int, bool), bytes ByteLimits, 
 }
 
 // acquire is called before n bytes are mapped. It returns an error that matches
-// verbs.ErrNoResources if no more segments or bytes may be mapped. From time to time it
+// verbs.ErrNoResources if no more segments or bytes may be mapped, and errPeerLimit if
+// not for this process. From time to time it
 // counts the mappings of the process in another goroutine.
 func (l *MappingLimit) acquire(p Process, n uint64) error {
 	l.mu.Lock()
@@ -84,12 +85,11 @@ func (l *MappingLimit) acquire(p Process, n uint64) error {
 
 // acquireBytes counts the bytes of a mapping. The caller holds the mutex.
 func (l *MappingLimit) acquireBytes(p Process, n uint64) error {
-	if l.bytes.add(p, n) {
-		return nil
+	err := l.bytes.add(p, n)
+	if err != nil {
+		l.counts.Inc(counters.MappedBytesErr)
 	}
-	l.counts.Inc(counters.MappedBytesErr)
-	return fmt.Errorf("%w: %d bytes are too many to map for process %d, which has %d of all %d mapped bytes",
-		verbs.ErrNoResources, n, p.PID, l.bytes.of[p], l.bytes.all)
+	return err
 }
 
 // release is called after n bytes were unmapped.

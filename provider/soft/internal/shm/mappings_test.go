@@ -144,9 +144,9 @@ func TestTooManyMappedBytes(t *testing.T) {
 	first, err := open(clientProcess)
 	require.NoError(t, err)
 	_, err = open(clientProcess)
-	require.ErrorIs(t, err, verbs.ErrNoResources)
+	require.ErrorIs(t, err, errPeerLimit)
 	_, err = newSegment(testGeometry, limit.For(clientProcess))
-	require.ErrorIs(t, err, verbs.ErrNoResources)
+	require.ErrorIs(t, err, errPeerLimit)
 	require.EqualValues(t, 2, limit.counts[counters.MappedBytesErr].Load())
 	require.Equal(t, before, openDescriptors(t), "no descriptor is left")
 

@@ -8,7 +8,6 @@ import (
 	"runtime"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A ShardID identifies a shard within its process.
@@ -37,15 +36,14 @@ func newPeerShards(counts *counters.Set) peerShards {
 
 func (s *peerShards) counted(key EndKey) bool { return key.PID != 0 && key.PID != s.own }
 
-// check returns an error that matches verbs.ErrNoResources if the process of the peer has
-// too many shards already.
+// check returns errPeerLimit if the process of the peer has too many shards already.
 func (s *peerShards) check(key EndKey) error {
 	shards := s.of[key.Process]
 	if !s.counted(key) || shards[key.Other] > 0 || len(shards) < maxPeerShards {
 		return nil
 	}
 	s.counts.Inc(counters.PeerShardsErr)
-	return fmt.Errorf("%w: process %d has %d loops with shared memory", verbs.ErrNoResources, key.PID, len(shards))
+	return fmt.Errorf("%w: for %d loops", errPeerLimit, len(shards))
 }
 
 // add counts an end.
