@@ -124,6 +124,10 @@ type Config struct {
 	// message after MinRNRTimer, up to RNRRetryCount times. One peer that sends without
 	// pause can cause this for all connections of the loop: see MinRecvBuffers.
 	//
+	// With provider/soft and fewer than four buffers for each connection, the messages of
+	// which the packets of one host have arrived only in part hold at most an eighth of the
+	// buffers. A further message of several packets gets an RNR NAK.
+	//
 	// The system provides the memory of a buffer when the buffer is first used. When no
 	// connection is left, the loop returns the memory.
 	SharedRecvBuffers int

@@ -62,7 +62,9 @@ func (s *sharedRecv) open() error {
 		return nil
 	}
 	d := s.device
-	srq, err := d.domain.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: s.sizes.limit, MaxSGE: 1, CQ: d.queues[0].cq()})
+	srq, err := d.domain.pd.CreateSRQ(&verbs.SRQAttr{
+		MaxWR: s.sizes.limit, MaxSGE: 1, CQ: d.queues[0].cq(), BuffersPerQP: d.loop.cfg.MinRecvBuffers,
+	})
 	if err == nil {
 		s.srq = srq
 	}

@@ -273,6 +273,12 @@ type SRQAttr struct {
 	// CQ is the completion queue for the received messages. With manual progress, the owner
 	// of CQ also owns the SRQ. Only the provider rdmacore accepts a nil CQ.
 	CQ CQ
+	// BuffersPerQP is how many work requests the program keeps posted for each QP of the
+	// SRQ, so that a peer with no more messages outstanding gets no RNR NAK. Zero means
+	// that there may be fewer work requests than QPs. The software device then limits how
+	// many of them the incomplete messages of one source hold. Other devices ignore
+	// BuffersPerQP.
+	BuffersPerQP int
 }
 
 // SRQCaps has the actual sizes of a shared receive queue.

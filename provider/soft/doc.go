@@ -149,7 +149,11 @@
 //	                        ready, the Q_Key was wrong, or the receive buffer was too
 //	                        small
 //	partial_message_expired connections ended because the rest of a message did not
-//	                        arrive in time. A peer usually stops its retries before that
+//	                        arrive in time, and others waited for its receive buffer. A
+//	                        peer usually stops its retries before that
+//	partial_message_refused first packets of messages of several packets, refused with an
+//	                        RNR NAK because the incomplete messages of the source held its
+//	                        share of the receive buffers of an SRQ
 //	peer_shards_err         connections on the local path refused because their process has
 //	                        connections of too many loops: 256, or twice the processors
 //	rcvd_ident_err          IPv4 packets whose ICRC is right only with another IP
@@ -246,9 +250,11 @@ package soft
 //	memory_window.go      memory windows
 //	sendqueue.go          send queue of a queue pair
 //	recvqueue.go          receive queue of a queue pair
+//	srq_partial.go        incomplete messages in the buffers of an SRQ
 //	srq.go                shared receive queues
 //	qp.go                 queue pairs: creating, posting, closing
 //	qp_window.go          memory windows of a queue pair
+//	responder_limit.go    limits for messages of which only a part has arrived
 //	responder.go          responder: executing requests of the peer
 //	qp_state.go           state changes of a queue pair
 //	cq_overrun.go         overrun completion queues
@@ -256,7 +262,6 @@ package soft
 //	datagram.go           rules for datagrams on both paths
 //	requester.go          requester: choosing the requests to send
 //	completer.go          requester: completing requests of this side
-//	responder_limit.go    limits for messages of which only a part has arrived
 //	engine.go             methods of a queue pair that its path may call
 //	shm_conn.go           shmConn: local path of an RC queue pair
 //	shm_acks.go           acknowledgements

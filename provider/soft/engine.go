@@ -73,6 +73,7 @@ type engine interface {
 	deliverAtomic(r *fragment.Fragment) (old uint64, a outcome)
 	readInto(dst []byte, m *memoryRange) outcome
 	onInvalidRequest() outcome
+	rnrTimer() uint8
 	requestFailed(a outcome)
 	grants() grant
 	passRegion(key uint32, doorbell int) bool

@@ -41,8 +41,8 @@ type path interface {
 	// abort sends a NAK for an incomplete request, and then calls requestFailed.
 	abort(a outcome)
 	// accessSource returns the source under which access.ErrorLimit counts access errors
-	// of the peer. It returns false if the peer is this process, and for a UD queue
-	// pair.
+	// of the peer, and partialBuffers its incomplete messages. It returns the zero value and
+	// false if the peer is this process, and for a UD queue pair.
 	accessSource() (access.Source, bool)
 	// rebind is called when connection management binds an End to a queue pair that
 	// already has a path. This device may have made shared memory for that path. If the
@@ -80,7 +80,8 @@ type outcome uint8
 const (
 	// outcomeAck: the request was executed.
 	outcomeAck outcome = iota
-	// outcomeRNR: there was no receive buffer. The peer gets an RNR NAK.
+	// outcomeRNR: there was no receive buffer, or none for the source of the peer. The peer
+	// gets an RNR NAK; see qp.rnrTimer.
 	outcomeRNR
 	// The request failed. The peer gets the NAK code of the same name (IBTA vol. 1,
 	// 9.3.5, table 46), and the queue pair fails.

@@ -178,7 +178,7 @@ func (q *qp) flushReceives() {
 // its path, and a UD queue pair keeps it.
 func (q *qp) reset() {
 	q.rnr.timer.stop()
-	q.partial.timer.stop()
+	q.leavePartial()
 	if q.path != nil && !q.path.reset() {
 		q.path = nil
 	}

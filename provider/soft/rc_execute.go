@@ -56,7 +56,7 @@ func (c *rcConn) execute(p wire.Packet) {
 	case outcomeAck:
 	case outcomeRNR:
 		c.q.shard.counts.RNRSent()
-		c.resp.scheduleNAK(wire.RNRNAK(c.q.attributes().MinRNRTimer))
+		c.resp.scheduleNAK(wire.RNRNAK(c.q.rnrTimer()))
 		c.schedule()
 	default:
 		c.abort(a)

@@ -32,7 +32,7 @@ type sim struct {
 
 // A simHost is the packetConn of a shard. It has an IPv6 address, because over IPv4 the
 // ICRC would also cover the identification of the IP header. The simulation has no IP
-// headers.
+// headers. Each host has a /48 prefix of its own, so it is a source of its own.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr
@@ -43,8 +43,11 @@ type simHost struct {
 	room  int // number of packets that may be pushed before Flush; 0: no limit
 }
 
-func newSim(t testing.TB, seed uint64, cfg netsim.Config) *sim {
-	d := openDevice(t, &Config{Vectors: 2})
+func newSim(t testing.TB, seed uint64, cfg netsim.Config) *sim { return newSimOf(t, 2, seed, cfg) }
+
+// newSimOf makes a sim that has room for the given number of hosts.
+func newSimOf(t testing.TB, hosts int, seed uint64, cfg netsim.Config) *sim {
+	d := openDevice(t, &Config{Vectors: hosts})
 	d.cfg.Path = PathWire
 	return &sim{t: t, dev: d, net: netsim.New(seed, cfg)}
 }
@@ -54,7 +57,7 @@ func (s *sim) newEnd() *end {
 	vector := len(s.hosts)
 	shard, err := s.dev.shard(vector, verbs.ProgressManual)
 	require.NoError(s.t, err)
-	h := &simHost{sim: s, shard: shard, addr: netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: byte(vector + 1)})}
+	h := &simHost{sim: s, shard: shard, addr: netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 5: byte(vector), 15: byte(vector + 1)})}
 	shard.clock = func() time.Duration { return time.Duration(s.now) }
 	shard.demux.conn = h
 	s.hosts = append(s.hosts, h)

@@ -16,6 +16,7 @@ type recvQueue struct {
 	entries    []rqe // ring of posted buffers; grows up to depth
 	head, tail uint32
 	cqSpace
+	most   uint32 // largest number of buffers so far that were posted, or taken and not polled
 	depth  uint32
 	maxSGE int
 }
@@ -61,13 +62,14 @@ func (q *recvQueue) at(i uint32) *rqe { return &q.entries[i&uint32(len(q.entries
 func (q *recvQueue) len() int { return int(q.tail - q.head) }
 
 // post appends buffers and returns how many were accepted.
-func (q *recvQueue) post(wrs []verbs.RecvWR) (int, error) {
-	for i := range wrs {
-		if err := q.push(&wrs[i]); err != nil {
-			return i, err
+func (q *recvQueue) post(wrs []verbs.RecvWR) (n int, err error) {
+	for n < len(wrs) && err == nil {
+		if err = q.push(&wrs[n]); err == nil {
+			n++
 		}
 	}
-	return len(wrs), nil
+	q.most = max(q.most, q.tail-q.head+q.held)
+	return n, err
 }
 
 func (q *recvQueue) push(wr *verbs.RecvWR) error {

@@ -103,7 +103,7 @@ func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 		return q.onInvalidRequest()
 	}
 	if r.First() {
-		if !q.popReceive(&rs.buffer) {
+		if !r.Last() && !q.mayBegin() || !q.popReceive(&rs.buffer) {
 			return outcomeRNR
 		}
 		rs.message, rs.offset = messageSend, 0
@@ -177,6 +177,9 @@ func (q *qp) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uin
 func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 	wc.ID, wc.QPN = q.buffer.id, q.num
 	q.message = messageNone
+	if q.partial.state != partialNone {
+		q.endPartial()
+	}
 	q.recvCQ.push(wc, &q.receiveQueue().cqSpace, solicited)
 }
 

@@ -4,7 +4,6 @@ package soft
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -172,25 +171,6 @@ func TestRegionOfAReadIsClosed(t *testing.T) {
 	require.NoError(t, mr.Close())
 	require.Equal(t, verbs.StatusRemAccessErr, x.wait(1, y)[0].Status)
 	a.exchange(b)
-}
-
-// A peer sends only the first fragment of a message, and then messages of another
-// connection. The queue pair that waits for the rest of the first message still fails
-// after its time limit, and so completes its receive buffer.
-func TestHalfSentMessageAmongOthers(t *testing.T) {
-	victim, attacker := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
-	_, other := newNeighbors(t, victim, attacker)
-	var now time.Duration
-	victim.qp.shard.clock = func() time.Duration { return now }
-	victim.recv(1, 0, 100)
-	publishFrame(attacker, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
-	victim.pollN(3)
-	for range 3 {
-		now += victim.qp.partialLimit()
-		publishFrame(other, fragment.Fragment{Op: fragment.Write, Flags: fragment.First | fragment.Last})
-		victim.qp.shard.fireTimers()
-	}
-	require.Equal(t, verbs.StateError, victim.qp.State())
 }
 
 // A peer that announces notices without sending them violates the protocol. It must not

@@ -172,7 +172,7 @@ func (c *shmConn) execute(s *shm.Slot) {
 		c.q.forgetWrite()
 		c.nextAttempt()
 		c.q.shard.counts.RNRSent()
-		c.refuse(c.p.in.Head, shm.RNRNAK(c.q.attributes().MinRNRTimer))
+		c.refuse(c.p.in.Head, shm.RNRNAK(c.q.rnrTimer()))
 	default:
 		c.abort(a)
 	}

@@ -16,9 +16,10 @@ type srq struct {
 	caps  verbs.SRQCaps
 	// The SRQ is armed if the limit is above 0. When fewer buffers than the limit are
 	// left, AsyncSRQLimit is raised, and the limit becomes 0.
-	limit  int
-	refs   int // number of queue pairs with this SRQ
-	closed bool
+	limit   int
+	refs    int // number of queue pairs with this SRQ
+	partial partialBuffers
+	closed  bool
 }
 
 // CreateSRQ implements verbs.PD.
@@ -40,13 +41,19 @@ func (p *pd) createSRQ(attr *verbs.SRQAttr) (*srq, error) {
 	if attr.MaxSGE < 0 || attr.MaxSGE > maxSGE {
 		return nil, &verbs.ParamError{Field: "SRQ SGEs", Value: int64(attr.MaxSGE), Limit: maxSGE, Reason: "out of range"}
 	}
+	if attr.BuffersPerQP < 0 {
+		return nil, &verbs.ParamError{Field: "SRQ buffers of a QP", Value: int64(attr.BuffersPerQP), Limit: maxSRQWR, Reason: "out of range"}
+	}
 	c, err := p.checkCQ(attr.CQ)
 	if err != nil {
 		return nil, err
 	}
 	caps := verbs.SRQCaps{MaxWR: attr.MaxWR, MaxSGE: max(attr.MaxSGE, 1)}
 	p.refs.Add(1)
-	return &srq{pd: p, cq: c, shard: c.shard, caps: caps, rq: newRecvQueue(caps.MaxWR, caps.MaxSGE)}, nil
+	return &srq{
+		pd: p, cq: c, shard: c.shard, caps: caps, rq: newRecvQueue(caps.MaxWR, caps.MaxSGE),
+		partial: partialBuffers{unlimited: attr.BuffersPerQP > 0},
+	}, nil
 }
 
 // Caps implements verbs.SRQ.
@@ -78,9 +85,11 @@ func (s *srq) Arm(limit int) error {
 	return nil
 }
 
-// pop takes the oldest buffer; see recvQueue.pop.
+// pop takes the oldest buffer; see recvQueue.pop. If there is none, a stalled message
+// gives its buffer back.
 func (s *srq) pop(into *rqe) bool {
 	if !s.rq.pop(into) {
+		s.partial.reclaim(nil)
 		return false
 	}
 	s.checkLimit()

@@ -27,6 +27,7 @@ const (
 	OutOfBuffer
 	OutOfSeqRequest
 	PartialExpired
+	PartialRefused
 	PeerShardsErr
 	RcvdAddressErr
 	RcvdDatagramErr
@@ -67,6 +68,7 @@ var names = [Num]string{
 	OutOfBuffer:         "out_of_buffer",
 	OutOfSeqRequest:     "out_of_seq_request",
 	PartialExpired:      "partial_message_expired",
+	PartialRefused:      "partial_message_refused",
 	PeerShardsErr:       "peer_shards_err",
 	RcvdAddressErr:      "rcvd_address_err",
 	RcvdDatagramErr:     "rcvd_datagram_err",
