@@ -112,31 +112,3 @@ func holdConnections(a *attacker) error {
 	}
 	return nil
 }
-
-// sendHalves opens connections and sends only the first half of a message on each. Its
-// ACK timeout and retry count are so small that the server can end a connection after one
-// second.
-func sendHalves(a *attacker) error {
-	s, err := openWire(a.spec.From)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	var kept []*wirePeer
-	for range max(a.spec.Conns, 1) {
-		p := newWirePeer(s, a.spec.Addr, a.rand)
-		p.ackTimeout, p.retries = 12, 0
-		if err := p.connect(); err != nil {
-			return err
-		}
-		kept = append(kept, p)
-		sent := p.post(wire.SendFirst, a.bytes(p.mtu))
-		a.count(func(c *Attack) { c.Admitted++; c.Sent++; c.SentBytes += uint64(sent) })
-	}
-	a.count(func(c *Attack) { c.Rounds++ })
-	a.waitForStop()
-	for _, p := range kept {
-		p.disconnect()
-	}
-	return nil
-}

@@ -54,6 +54,8 @@ type Spec struct {
 	Interval time.Duration
 	// OwnAddress makes a spoofer use its true address, which the server must accept.
 	OwnAddress bool
+	// LongTimeout gives the connections of RoleHalves the longest ACK timeout.
+	LongTimeout bool
 	// NoDisconnect makes an attacker exit without closing its connections. The server may
 	// take up to a minute to notice.
 	NoDisconnect bool

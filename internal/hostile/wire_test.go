@@ -85,18 +85,47 @@ func TestInjection(t *testing.T) {
 	f.finish()
 }
 
-// TestHalfMessages checks that an incomplete message does not hold a shared receive
-// buffer forever.
+// TestHalfMessages checks that the incomplete messages of one address hold at most a
+// quarter of the shared receive buffers.
 func TestHalfMessages(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{SharedRecvBuffers: 64})
-	halves, _ := f.start(hostile.RoleHalves, sameUser, withWirePath(hostile.Spec{Conns: 80}))
-	note, err := halves.Await()
-	require.NoError(t, err)
-	t.Logf("%+v", note.Attack)
-	f.waitEchoes(1000)
-	_, err = halves.Finish()
+	halves, _ := f.start(hostile.RoleHalves, sameUser, withWirePath(hostile.Spec{Conns: 80, Rounds: 1}))
+	requireFewHalves(f, halves, 64)
+	_, err := halves.Finish()
 	require.NoError(t, err)
 	f.finish()
+}
+
+// TestManyHalfMessages is TestHalfMessages with 1,100 connections and the default number
+// of buffers, 1,024. The attacker has the longest ACK timeout. A client gets its echoes
+// meanwhile, and another one connects.
+func TestManyHalfMessages(t *testing.T) {
+	const conns, buffers = 1100, 1024
+	// Connections of the attacker that have ended are noticed by the keepalive.
+	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
+	halves, _ := f.start(hostile.RoleHalves, sameUser, withWirePath(hostile.Spec{Conns: conns, Rounds: 3, LongTimeout: true}))
+	did := requireFewHalves(f, halves, buffers)
+	require.EqualValues(t, conns, did.Admitted)
+	f.waitEchoes(1000)
+	requireAdmitted(f, withWirePath(hostile.Spec{}))
+	f.requireGrowthBelow(64 * mebi)
+	halves.Kill()
+	f.finish()
+}
+
+// requireFewHalves waits until the attacker has sent its first halves, and checks how
+// many of them hold a buffer of the server. The server sends at most one packet for each
+// one of the attacker.
+func requireFewHalves(f *fixture, halves *hostile.Process, buffers uint64) hostile.Attack {
+	f.t.Helper()
+	note, err := halves.Await()
+	require.NoError(f.t, err)
+	did, counters := note.Attack, f.report(f.server).Server.Counters
+	f.t.Logf("%+v; refused %d, ended %d", did, counters["partial_message_refused"], counters["partial_message_expired"])
+	require.GreaterOrEqual(f.t, did.Refused, did.Admitted-buffers/4)
+	require.LessOrEqual(f.t, did.Received-did.Refused, buffers/4)
+	require.LessOrEqual(f.t, did.Received, did.Sent)
+	return did
 }
 
 // TestFlood checks that other clients can connect during a flood of requests. The

@@ -21,7 +21,8 @@ const (
 // Without a limit, a peer with many connections could occupy all buffers. So the
 // incomplete messages of a source may hold 1/partialShares of the buffers that those of
 // other sources do not hold. The first fragment of a further one is refused with an RNR
-// NAK. If n sources hold as many as they may, (7/8)^n of the buffers are left.
+// NAK. If n sources hold as many as they may, about 3/4 * (7/8)^n of the buffers are
+// left.
 //
 // A message stalls if it makes no progress during partialLimit. It then waits in the list
 // stalled. If a message of the same source is refused, or the SRQ has no buffer for any
