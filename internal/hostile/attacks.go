@@ -24,6 +24,9 @@ const (
 	// RolePuncher removes the pages of memory regions that the server reads, and tries to
 	// truncate them.
 	RolePuncher Role = "hole punching"
+	// RoleLocalHalves sends only the first byte of a message on each of Spec.Conns
+	// connections.
+	RoleLocalHalves Role = "local half messages"
 )
 
 // RoleHanging announces a long message on each of Spec.Conns connections, and then blocks
@@ -53,20 +56,21 @@ const (
 
 // attacks has the attack of each role. It is never changed.
 var attacks = map[Role]attack{
-	RoleSquatter:  squat,
-	RoleSpoofer:   spoof,
-	RoleMalformed: sendMalformed,
-	RoleExhauster: exhaust,
-	RoleCorrupter: corruptMemory,
-	RoleSharer:    shareWithoutEnd,
-	RoleSparse:    offerSparse,
-	RolePuncher:   punchHoles,
-	RoleFlood:     flood,
-	RoleInvalid:   sendInvalidPackets,
-	RoleIdler:     holdConnections,
-	RoleHalves:    sendHalves,
-	RoleViolator:  violateProtocol,
-	RoleInjector:  inject,
+	RoleSquatter:    squat,
+	RoleSpoofer:     spoof,
+	RoleMalformed:   sendMalformed,
+	RoleExhauster:   exhaust,
+	RoleCorrupter:   corruptMemory,
+	RoleSharer:      shareWithoutEnd,
+	RoleSparse:      offerSparse,
+	RolePuncher:     punchHoles,
+	RoleFlood:       flood,
+	RoleInvalid:     sendInvalidPackets,
+	RoleIdler:       holdConnections,
+	RoleHalves:      sendHalves,
+	RoleViolator:    violateProtocol,
+	RoleInjector:    inject,
+	RoleLocalHalves: sendLocalHalves,
 
 	RoleWrongReplies: sendWrongReplies,
 	RoleHanging:      hang,

@@ -77,6 +77,27 @@ func TestOtherUser(t *testing.T) {
 	f.finish()
 }
 
+// TestManyLocalHalfMessages checks that the incomplete messages of one process hold at
+// most a quarter of the shared receive buffers. Other processes get their echoes
+// meanwhile, and connect.
+func TestManyLocalHalfMessages(t *testing.T) {
+	const conns, buffers = 1100, 1024
+	f := newFixture(t, hostile.Spec{})
+	halves, _ := f.start(hostile.RoleLocalHalves, sameUser, hostile.Spec{Conns: conns})
+	note, err := halves.Await()
+	require.NoError(t, err)
+	refused := f.report(f.server).Server.Counters["partial_message_refused"]
+	t.Logf("%+v; refused %d", note.Attack, refused)
+	require.EqualValues(t, conns, note.Attack.Sent)
+	require.GreaterOrEqual(t, refused, uint64(conns-buffers/4))
+	f.waitEchoes(1000)
+	requireAdmitted(f, hostile.Spec{})
+	halves.Kill()
+	// The server may keep the buffers of 1,100 connections.
+	f.slack = 200
+	f.finish()
+}
+
 // TestNameSquatting checks a server on the wildcard address while another user has bound
 // the socket name of one address. Clients must reach only the server.
 func TestNameSquatting(t *testing.T) {

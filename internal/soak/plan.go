@@ -29,10 +29,12 @@ func (s *testbed) attacks() []namedAttack {
 			roleAttack(hostile.RoleViolator, hostile.Spec{NoDisconnect: true}),
 			roleAttack(hostile.RoleIdler, hostile.Spec{Interval: 10 * time.Millisecond}),
 			roleAttack(hostile.RoleHalves, hostile.Spec{Conns: 8}),
+			roleAttack(hostile.RoleHalves, hostile.Spec{Conns: 60, LongTimeout: true, Interval: 10 * time.Millisecond}),
 		)
 	}
 	return append(common,
 		roleAttack(hostile.RoleCorrupter, hostile.Spec{Conns: 4}),
+		roleAttack(hostile.RoleLocalHalves, hostile.Spec{Conns: 60}),
 		roleAttack(hostile.RoleMalformed, hostile.Spec{}),
 		roleAttack(hostile.RoleSpoofer, hostile.Spec{Interval: time.Millisecond}),
 	)
