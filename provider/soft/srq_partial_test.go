@@ -81,6 +81,20 @@ func TestPartialShare(t *testing.T) {
 	require.Equal(t, 1, fill(&small, small.join(oneSource(0)), 3, 8))
 }
 
+// SRQAttr.BuffersPerQP takes the limit away. It is not negative.
+func TestBuffersPerQP(t *testing.T) {
+	e := newEnd(t, openDevice(t, nil), 0, verbs.ProgressManual)
+	for n, want := range []bool{false, true} {
+		s, err := e.pd.CreateSRQ(&verbs.SRQAttr{CQ: e.cq, MaxWR: 4, MaxSGE: 1, BuffersPerQP: n})
+		require.NoError(t, err)
+		require.Equal(t, want, s.(*srq).partial.unlimited)
+		require.NoError(t, s.Close())
+	}
+	var wrong *verbs.ParamError
+	_, err := e.pd.CreateSRQ(&verbs.SRQAttr{CQ: e.cq, MaxWR: 4, MaxSGE: 1, BuffersPerQP: -1})
+	require.ErrorAs(t, err, &wrong)
+}
+
 // A shareSim is a simulated network with a server and two hosts. The connections of the
 // server share sharedBuffers receive buffers.
 type shareSim struct {
