@@ -269,6 +269,9 @@ func (c *Conn) destroy() {
 	if c.id != nil {
 		l.recordError(c.id.CloseQP())
 	}
+	if c.qp != nil {
+		l.engine.qpOwners.remove(c.qp)
+	}
 	if c.device != nil {
 		c.releaseResources()
 	}

@@ -258,6 +258,7 @@ func (c *Conn) makeQP() (err error) {
 		return asNoResources(err)
 	}
 	c.qp = c.id.QP()
+	c.loop.engine.qpOwners.add(c.qp, c)
 	c.inlineSender, _ = c.qp.(verbs.InlineSender)
 	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
 	c.qpNum = c.qp.Num()

@@ -2,8 +2,6 @@ package reactor
 
 import (
 	"time"
-
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // lastWQETimeout is how long a connection waits for verbs.AsyncQPLastWQE. Arbitrary.
@@ -79,17 +77,4 @@ func (c *Conn) mayHoldSharedBuffer() bool {
 // all buffers of a queue pair when the queue pair enters the error state.
 func (d *loopDevice) awaitsLastWQE() bool {
 	return d.sharedRecv != nil && d.lastWQEReports != lastWQENever && !d.dev.Caps().ProgressManual
-}
-
-// connOf returns the connection of this loop that has the queue pair, or nil.
-func (l *Loop) connOf(qp verbs.QP) *Conn {
-	if qp == nil {
-		return nil
-	}
-	for c := range l.conns.all() {
-		if c.qp == qp {
-			return c
-		}
-	}
-	return nil
 }

@@ -277,6 +277,7 @@ package reactor
 //	conn_queue.go         queue of closing connections
 //	conn_table.go         connections by their ids
 //	qp_table.go           connections by the numbers of their queue pairs
+//	qp_owners.go          connections by their queue pairs, for the events of devices
 //	engine.go             Engine
 //	registration.go       registration of a region on one device
 //	region_use.go         a region as one loop uses it

@@ -24,6 +24,7 @@ type Engine struct {
 	acceptor *acceptor
 	domains  domains
 	regions  regionSet
+	qpOwners qpOwners
 	embedded bool // the application runs the loop of the engine: see NewLoop
 
 	stopping   atomic.Bool   // true after a call of Stop
@@ -195,18 +196,23 @@ func (e *Engine) asyncSourceOf(dev verbs.Device) *asyncSource {
 	return nil
 }
 
-// onLoops calls fn for each loop, on the goroutine of that loop. The parameter own is the
-// loop on whose goroutine the caller runs. For this loop onLoops calls fn directly.
+// onLoops calls onLoop for each loop.
 func (e *Engine) onLoops(own *Loop, op string, fn func(*Loop)) {
 	for _, l := range e.loops {
-		if l == own {
-			fn(l)
-			continue
-		}
-		// Loop.post() fails only if the loop has ended. Such a loop has no connections,
-		// so it does not need the call.
-		_ = l.post(op, func() { fn(l) }, true)
+		e.onLoop(own, l, op, fn)
 	}
+}
+
+// onLoop calls fn on the goroutine of the loop l. The parameter own is the loop on whose
+// goroutine the caller runs. If l is this loop, onLoop calls fn directly.
+func (e *Engine) onLoop(own, l *Loop, op string, fn func(*Loop)) {
+	if l == own {
+		fn(l)
+		return
+	}
+	// Loop.post() fails only if the loop has ended. Such a loop has no connections, so it
+	// does not need the call.
+	_ = l.post(op, func() { fn(l) }, true)
 }
 
 // fail stops the engine because of the error err. Wait returns err, or an earlier error.

@@ -169,9 +169,20 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// report passes an event of the device to each loop of the engine.
+// report passes an event of the device to the loop of the connection that it is about. An
+// event about the device, a CQ or an SRQ goes to all loops: a device raises at most one
+// of each kind for an object, and then the object has failed. Other events have no
+// effect.
 func (s *asyncSource) report(ev verbs.AsyncEvent) {
-	s.loop.engine.onLoops(s.loop, "device event", func(l *Loop) { l.deviceEvent(s.dev, ev) })
+	e := s.loop.engine
+	switch {
+	case ev.QP != nil:
+		if c := e.qpOwners.of(ev.QP); c != nil {
+			e.onLoop(s.loop, c.loop, "device event", func(*Loop) { c.queuePairEvent(s.dev, ev.Type) })
+		}
+	case ev.Type == verbs.AsyncDeviceFatal, ev.Type == verbs.AsyncCQError, ev.Type == verbs.AsyncSRQError:
+		e.onLoops(s.loop, "device event", func(l *Loop) { l.deviceEvent(s.dev, ev) })
+	}
 }
 
 // end stops watching the device.
@@ -186,54 +197,42 @@ func (s *asyncSource) fetchAll() {
 	}
 }
 
-// deviceEvent ends the connections of this loop that an asynchronous event of dev
-// affects.
+// deviceEvent ends the connections of this loop that an asynchronous event about dev, a
+// CQ or an SRQ affects.
 func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
-	err := operr.Wrap("device", &AsyncError{Device: dev.Name(), Type: ev.Type})
-	if ev.Type == verbs.AsyncDeviceFatal {
-		l.deviceRemoved(dev, err)
-		return
-	}
-	if c := l.connOf(ev.QP); c != nil {
-		c.queuePairEvent(ev.Type, err)
-	}
-	for c := range l.conns.all() {
-		if c.device == nil || c.device.dev != dev {
+	err := asyncError(dev, ev.Type)
+	for _, d := range l.devices {
+		if d.dev != dev {
 			continue
 		}
 		switch ev.Type {
+		case verbs.AsyncDeviceFatal:
+			d.failRemoved(err)
 		case verbs.AsyncCQError:
-			if c.queue != nil && ev.CQ == c.queue.cq() {
-				c.beginClose(err)
-			}
+			d.closeConnsOf(err, func(c *Conn) bool { return c.queue != nil && c.queue.cq() == ev.CQ })
 		case verbs.AsyncSRQError:
-			if c.device.sharedRecv != nil && ev.SRQ == c.device.sharedRecv.srq {
-				c.beginClose(err)
+			if d.sharedRecv != nil && ev.SRQ == d.sharedRecv.srq {
+				d.closeConnsOf(err, func(*Conn) bool { return true })
 			}
 		}
 	}
 }
 
-// queuePairEvent handles an asynchronous event of the connection's queue pair. The
-// parameter err describes the event.
-func (c *Conn) queuePairEvent(kind verbs.AsyncEventType, err error) {
-	switch kind {
-	case verbs.AsyncQPFatal, verbs.AsyncQPRequestError, verbs.AsyncQPAccessError:
-		c.closeReason.deviceEvent(err)
+// queuePairEvent handles an asynchronous event of the connection's queue pair.
+func (c *Conn) queuePairEvent(dev verbs.Device, kind verbs.AsyncEventType) {
+	switch {
+	case c.state == stateClosed:
+	case kind == verbs.AsyncQPFatal, kind == verbs.AsyncQPRequestError, kind == verbs.AsyncQPAccessError:
+		c.closeReason.deviceEvent(asyncError(dev, kind))
 		c.enterClosing()
-	case verbs.AsyncQPLastWQE:
+	case kind == verbs.AsyncQPLastWQE:
 		c.onLastWQE()
 	}
 }
 
-// deviceRemoved ends the connections of this loop on a device that was removed or has
-// failed.
-func (l *Loop) deviceRemoved(dev verbs.Device, err error) {
-	for _, d := range l.devices {
-		if d.dev == dev {
-			d.failRemoved(err)
-		}
-	}
+// asyncError returns the error of connections that an asynchronous event has ended.
+func asyncError(dev verbs.Device, kind verbs.AsyncEventType) error {
+	return operr.Wrap("device", &AsyncError{Device: dev.Name(), Type: kind})
 }
 
 // deviceFailed ends the connections of this loop on dev, because the events of dev can

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/slots"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -27,10 +28,50 @@ func Chunks(l *Loop) (mrs []verbs.MR) {
 	return mrs
 }
 
-// InjectDeviceEvent makes the loop of c handle an asynchronous event of its device.
-func InjectDeviceEvent(c *Conn, what verbs.AsyncEventType) {
-	c.loop.deviceEvent(c.device.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
+// InjectDeviceEvent makes the loop of c handle an asynchronous event of its device. The
+// event is about the object of c for which the device raises such events.
+func InjectDeviceEvent(c *Conn, what verbs.AsyncEventType) { InjectDeviceEventOn(c.loop, c, what) }
+
+// InjectDeviceEventOn is InjectDeviceEvent for an event that the loop l has fetched.
+func InjectDeviceEventOn(l *Loop, c *Conn, what verbs.AsyncEventType) {
+	ev := verbs.AsyncEvent{Type: what}
+	switch what {
+	case verbs.AsyncCQError:
+		ev.CQ = c.queue.cq()
+	case verbs.AsyncSRQError, verbs.AsyncSRQLimit:
+		ev.SRQ = c.device.sharedRecv.srq
+	case verbs.AsyncQPFatal, verbs.AsyncQPRequestError, verbs.AsyncQPAccessError, verbs.AsyncQPLastWQE:
+		ev.QP = c.qp
+	}
+	(&asyncSource{loop: l, dev: c.device.dev}).report(ev)
 }
+
+// InjectLateEvent makes c handle an event that was posted to its loop before c ended.
+func InjectLateEvent(c *Conn, what verbs.AsyncEventType) { c.queuePairEvent(c.device.dev, what) }
+
+// AddNilConns adds n connections that are nil to the table of l. The function remove
+// removes them.
+func AddNilConns(l *Loop, n int) (remove func()) {
+	var added []slots.Handle
+	for range n {
+		added = append(added, l.conns.table.Put(nil))
+	}
+	return func() {
+		for _, h := range added {
+			l.conns.table.RemoveAt(h.Index())
+		}
+	}
+}
+
+// OwnedQPs returns for how many queue pairs e knows the connection.
+func OwnedQPs(e *Engine) int {
+	e.qpOwners.mu.Lock()
+	defer e.qpOwners.mu.Unlock()
+	return len(e.qpOwners.conns)
+}
+
+// PostedFunctions returns how many posted functions l has called before this turn.
+func PostedFunctions(l *Loop) uint64 { return l.stats.Posted }
 
 // FetchAsyncEvents makes the loop of c fetch the asynchronous events of its device.
 func FetchAsyncEvents(c *Conn) { (&asyncSource{loop: c.loop, dev: c.device.dev}).ready(0) }

@@ -235,11 +235,17 @@ func (d *loopDevice) failRemoved(err error) {
 	}
 }
 
-// closeConns begins to close all connections of the device.
+// closeConns begins to close all connections of the device, and records its failure.
 func (d *loopDevice) closeConns(err error) {
 	d.failure = firstError(d.failure, err)
+	d.closeConnsOf(err, func(*Conn) bool { return true })
+}
+
+// closeConnsOf begins to close the connections of the device for which affected returns
+// true.
+func (d *loopDevice) closeConnsOf(err error, affected func(*Conn) bool) {
 	for c := range d.loop.conns.all() {
-		if c.device == d {
+		if c.device == d && affected(c) {
 			c.beginClose(err)
 			c.scheduleAdvance()
 		}
