@@ -27,6 +27,9 @@ const (
 	// RoleLocalHalves sends only the first byte of a message on each of Spec.Conns
 	// connections.
 	RoleLocalHalves Role = "local half messages"
+	// RoleForbidder is a client that opens connections and sends a request on each that the
+	// server does not allow.
+	RoleForbidder Role = "forbidden requests"
 )
 
 // RoleHanging announces a long message on each of Spec.Conns connections, and then blocks
@@ -71,6 +74,7 @@ var attacks = map[Role]attack{
 	RoleViolator:    violateProtocol,
 	RoleInjector:    inject,
 	RoleLocalHalves: sendLocalHalves,
+	RoleForbidder:   sendForbidden,
 
 	RoleWrongReplies: sendWrongReplies,
 	RoleHanging:      hang,

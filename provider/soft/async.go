@@ -37,8 +37,10 @@ func (a *asyncQueue) push(ev verbs.AsyncEvent) {
 	if a.closed {
 		return
 	}
+	if a.events.Len() == 0 {
+		eventfd.Signal(a.fd) // Otherwise fd is readable already: see next.
+	}
 	a.events.Push(ev)
-	eventfd.Signal(a.fd)
 }
 
 // forget drops the queued events about a QP, CQ or SRQ that was closed.

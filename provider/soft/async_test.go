@@ -3,9 +3,11 @@
 package soft
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -36,4 +38,37 @@ func TestAsyncLosesNothing(t *testing.T) {
 	ok, err := a.next(&ev)
 	require.NoError(t, err)
 	require.False(t, ok)
+}
+
+// TestAsyncSignalsOnce checks that an event costs a system call only if no event waits.
+func TestAsyncSignalsOnce(t *testing.T) {
+	a, err := newAsyncQueue()
+	require.NoError(t, err)
+	defer a.close()
+	signals := func() uint64 {
+		var count [8]byte
+		if _, err := unix.Read(a.fd, count[:]); err != nil {
+			require.ErrorIs(t, err, unix.EAGAIN)
+			return 0
+		}
+		return binary.NativeEndian.Uint64(count[:])
+	}
+	var ev verbs.AsyncEvent
+	for range 3 {
+		gone := &qp{}
+		for range 1000 {
+			a.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: &qp{}})
+		}
+		a.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: gone})
+		a.forget(gone)
+		require.EqualValues(t, 1, signals())
+		for range 1000 {
+			ok, err := a.next(&ev)
+			require.NoError(t, err)
+			require.True(t, ok)
+		}
+		a.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: gone})
+		a.forget(gone)
+		require.EqualValues(t, 1, signals())
+	}
 }

@@ -174,7 +174,7 @@ func (q *qp) onInvalidResponse() { q.failOldest(verbs.StatusBadRespErr) }
 
 // onInvalidMemory fails the queue pair after an invalid value in shared memory.
 func (q *qp) onInvalidMemory() {
-	q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: q})
+	q.raise(verbs.AsyncQPFatal)
 	q.onInvalidResponse()
 }
 

@@ -121,8 +121,8 @@
 //
 // These have names of their own, because no driver has such counters:
 //
-//	access_refused          connection requests refused after access errors of the same
-//	                        source
+//	access_refused          connection requests refused after access errors or too many
+//	                        violations of the protocol by the same source
 //	cm_address_full         connection requests refused because of
 //	                        Config.MaxConnsPerAddress
 //	cm_answer_dropped       replies of connection management that were not sent, because

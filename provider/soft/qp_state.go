@@ -152,6 +152,24 @@ func (q *qp) enterError() {
 	}
 }
 
+// raise reports that the peer has violated the protocol, and counts that. The caller then
+// makes the queue pair enter the error state. In this state raise does nothing, so a
+// queue pair raises one such event until RESET, whatever the peer sends.
+func (q *qp) raise(event verbs.AsyncEventType) {
+	if q.state == verbs.StateError {
+		return
+	}
+	q.dev.async.push(verbs.AsyncEvent{Type: event, QP: q})
+	source, ok := q.path.accessSource()
+	switch {
+	case !ok:
+	case event == verbs.AsyncQPAccessError:
+		q.dev.access.CountError(source)
+	default:
+		q.dev.access.CountViolation(source)
+	}
+}
+
 // flushSends completes all requests of the send queue with verbs.StatusWRFlushErr.
 func (q *qp) flushSends() {
 	for q.sq.oldest != q.sq.tail {

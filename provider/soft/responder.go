@@ -379,10 +379,7 @@ func (q *qp) requestFailed(a outcome) {
 	event := verbs.AsyncQPRequestError
 	if a == outcomeAccessError {
 		event = verbs.AsyncQPAccessError
-		if source, ok := q.path.accessSource(); ok {
-			q.dev.access.CountError(source)
-		}
 	}
-	q.dev.async.push(verbs.AsyncEvent{Type: event, QP: q})
+	q.raise(event)
 	q.enterError()
 }

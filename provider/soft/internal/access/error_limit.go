@@ -23,6 +23,15 @@ const (
 	// accessRecordTTL is the time for which a source is remembered after its last error
 	// or wait. Arbitrary.
 	accessRecordTTL = 10 * time.Minute
+	// freeViolations is how many violations a source may cause at once, and
+	// violationInterval is the time after which it may cause another one. A correct
+	// program causes a few, for example if its messages are longer than those that the
+	// peer receives. Both numbers are arbitrary.
+	freeViolations    = 64
+	violationInterval = time.Second / 8
+	// maxViolationWait is the longest time for which violations make a source wait. A
+	// source may have opened many connections before its first violation. Arbitrary.
+	maxViolationWait = time.Minute
 	// maxAccessSources is the largest number of remembered sources. They take less than
 	// 1 MiB. Arbitrary.
 	maxAccessSources = 4096
@@ -53,9 +62,11 @@ func LocalSource(uid uint32, pid int32) Source {
 	return Source{uid: uid, pid: pid}
 }
 
-// An ErrorLimit slows down peers that guess remote keys. A wrong key ends the peer's
-// connection. After several wrong keys, the peer's source has to wait before it may
-// connect again. Any goroutine may call the methods.
+// An ErrorLimit slows down peers that guess remote keys, and peers that violate the
+// protocol. A wrong key or a violation ends the peer's connection. After several wrong
+// keys, the peer's source has to wait before it may connect again. A source whose
+// violations are too frequent may not connect until fewer of them are counted: each costs
+// this side the end of a connection and an event. Any goroutine may call the methods.
 type ErrorLimit struct {
 	// Clock returns the present time. A test may replace it before the first use.
 	Clock  func() time.Time
@@ -71,7 +82,11 @@ type errorRecord struct {
 	count   int
 	wait    time.Duration // length of the last wait
 	waitEnd time.Time     // end of the last wait
-	expires time.Time     // time when the source is forgotten
+	// violations is the theoretical arrival time of the next violation (ITU-T I.371, annex
+	// A). If it is later than now, the difference divided by violationInterval is the number
+	// of counted violations.
+	violations time.Time
+	expires    time.Time // time when the source is forgotten
 }
 
 // NewErrorLimit returns an empty ErrorLimit. It counts refusals as AccessRefused in
@@ -86,10 +101,7 @@ func (a *ErrorLimit) CountError(s Source) {
 	now := a.Clock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e := a.sources[s]
-	if e == nil || !now.Before(e.expires) {
-		e = a.addRecord(s, now)
-	}
+	e := a.record(s, now)
 	switch {
 	case e.count < freeAccessErrors:
 		e.count++
@@ -97,10 +109,36 @@ func (a *ErrorLimit) CountError(s Source) {
 		e.wait = min(max(2*e.wait, minAccessWait), maxAccessWait)
 		e.waitEnd = now.Add(e.wait)
 	}
-	e.expires = now.Add(accessRecordTTL)
-	if e.waitEnd.After(now) {
-		e.expires = e.waitEnd.Add(accessRecordTTL)
+	e.expires = later(e.waitEnd, now).Add(accessRecordTTL)
+}
+
+// CountViolation counts a violation of the protocol that has ended a connection of s.
+func (a *ErrorLimit) CountViolation(s Source) {
+	now := a.Clock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.record(s, now)
+	if latest := now.Add(maxViolationWait + (freeViolations-1)*violationInterval); e.violations.Before(latest) {
+		e.violations = later(e.violations, now).Add(violationInterval)
 	}
+	e.expires = later(e.expires, e.violations)
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// record returns the record for s. It makes one if there is none, or an expired one.
+func (a *ErrorLimit) record(s Source, now time.Time) *errorRecord {
+	e := a.sources[s]
+	if e == nil || !now.Before(e.expires) {
+		e = a.addRecord(s, now)
+	}
+	return e
 }
 
 // addRecord adds a record for s. If there is no room, it first removes all expired
@@ -125,13 +163,13 @@ func (a *ErrorLimit) addRecord(s Source, now time.Time) *errorRecord {
 	return e
 }
 
-// Refuses reports whether a connection of s must be refused, because s still has to
-// wait. It counts the refusal.
+// Refuses reports whether a connection of s must be refused, because s still has to wait
+// or its violations are too frequent. It counts the refusal.
 func (a *ErrorLimit) Refuses(s Source) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e := a.sources[s]
-	if e == nil || !a.Clock().Before(e.waitEnd) {
+	e, now := a.sources[s], a.Clock()
+	if e == nil || !now.Before(e.waitEnd) && e.violations.Sub(now) <= (freeViolations-1)*violationInterval {
 		return false
 	}
 	a.counts.Inc(counters.AccessRefused)

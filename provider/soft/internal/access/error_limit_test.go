@@ -104,3 +104,49 @@ func TestAccessSources(t *testing.T) {
 	require.Equal(t, LocalSource(other, 1), LocalSource(other, 2), "the processes of another user are one source")
 	require.NotEqual(t, LocalSource(other, 1), LocalSource(other+1, 1))
 }
+
+// TestViolationsAreLimitedInRate checks how many connections a source gets that violates
+// the protocol on each.
+func TestViolationsAreLimitedInRate(t *testing.T) {
+	a, now := accessLimitForTest()
+	bad, good := RemoteSource(netip.MustParseAddr("10.0.0.1")), RemoteSource(netip.MustParseAddr("10.0.0.2"))
+	violations := func() (n int) {
+		for ; !a.Refuses(bad); n++ {
+			a.CountViolation(bad)
+		}
+		return n
+	}
+	require.Equal(t, freeViolations, violations())
+	require.False(t, a.Refuses(good))
+	for range 100 {
+		*now = now.Add(violationInterval)
+		require.Equal(t, 1, violations())
+	}
+	*now = now.Add(freeViolations * violationInterval)
+	require.Equal(t, freeViolations, violations())
+	require.Len(t, a.sources, 1)
+	for range 10_000 { // on connections that were opened before
+		a.CountViolation(bad)
+	}
+	*now = now.Add(maxViolationWait - 1)
+	require.True(t, a.Refuses(bad))
+	*now = now.Add(1)
+	require.False(t, a.Refuses(bad))
+}
+
+// TestViolationsAreNoGuesses checks that violations and wrong keys do not add up, and
+// that a violation does not make the record of wrong keys expire.
+func TestViolationsAreNoGuesses(t *testing.T) {
+	a, now := accessLimitForTest()
+	s := RemoteSource(netip.MustParseAddr("10.0.0.1"))
+	for range freeAccessErrors {
+		a.CountError(s)
+		a.CountViolation(s)
+		require.False(t, a.Refuses(s))
+	}
+	*now = now.Add(accessRecordTTL - time.Second)
+	a.CountViolation(s)
+	require.False(t, a.Refuses(s))
+	a.CountError(s)
+	require.True(t, a.Refuses(s), "this is the first error behind the free ones")
+}
