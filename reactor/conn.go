@@ -55,6 +55,7 @@ type Conn struct {
 	deadline     timerheap.Timer // timer for SetDeadline
 	keepalive    timerheap.Timer // timer that calls onKeepaliveTimer
 	liveness     liveness
+	openedAt     time.Duration // value of Loop.clock when OnOpen was called
 	// catchUp polls the CQ before a time limit ends the connection.
 	catchUp catchUp
 

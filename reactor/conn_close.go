@@ -20,7 +20,7 @@ const (
 // advance takes the next step of a connection that is closing or has failed to open,
 // unless the connection must still wait.
 func (c *Conn) advance() {
-	if c.loop.state >= loopAborting && c.state != stateClosed {
+	if c.state != stateClosed && c.mustAbort() {
 		c.abortNow()
 		return
 	}

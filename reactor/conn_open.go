@@ -325,7 +325,8 @@ func (c *Conn) enterOpen() {
 	c.enter(stateOpen)
 	c.loop.openingConns--
 	c.dial = nil
-	c.liveness.confirmed(c.loop.clock.now)
+	c.openedAt = c.loop.clock.now
+	c.liveness.confirmed(c.openedAt)
 	c.startKeepalive()
 	c.loop.onOpen(c)
 	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {

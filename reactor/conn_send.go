@@ -298,11 +298,11 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
-	c.liveness.confirmed(c.loop.clock.now)
 	for range n - 1 {
 		c.retire(nil)
 	}
 	if wc.Status == verbs.StatusSuccess {
+		c.liveness.confirmed(c.loop.clock.now)
 		c.retire(nil)
 	} else {
 		kind := c.requests.at(slot).kind

@@ -173,6 +173,12 @@ func PendingRequests(e *Engine) int {
 // Turn returns the number of the current turn of l.
 func Turn(l *Loop) uint64 { return l.stats.Turns }
 
+// SilentLimit is how long the connection of a silent peer may take to close when the
+// engine stops. HasEnded reports whether e has ended.
+const SilentLimit = silentLimit
+
+func HasEnded(e *Engine) bool { return e.hasEnded() }
+
 // AbortConns ends the connections of l without waiting for their peers.
 func AbortConns(l *Loop) { l.abortConns() }
 

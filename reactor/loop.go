@@ -70,11 +70,12 @@ type Loop struct {
 	probeTurn uint64 // turn in which mayProbe was last called
 	probes    int    // number of probes in the turn probeTurn
 
-	state      loopState
-	stats      Stats
-	published  publishedStats
-	safetyWake bool // true if the last sleep has ended by Config.SafetyTimeout
-	booted     bool // true after OnBoot has returned nil
+	state       loopState
+	silentTimer timerheap.Timer // timer that calls dropSilent
+	stats       Stats
+	published   publishedStats
+	safetyWake  bool // true if the last sleep has ended by Config.SafetyTimeout
+	booted      bool // true after OnBoot has returned nil
 	// running is set during boot(), RunOnce and closeNow. In this time a loop made with
 	// NewLoop refuses RunOnce, Arm and Close.
 	running bool

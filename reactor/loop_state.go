@@ -4,15 +4,19 @@ package reactor
 type loopState uint8
 
 // The states, in order. A loop never returns to an earlier state, and may skip
-// loopAborting.
+// loopDroppingSilent and loopAborting.
 const (
 	// loopRunning: the loop accepts new connections. Engine.Stop posts Loop.drain(),
 	// which leads to loopDraining.
 	loopRunning loopState = iota
 	// loopDraining: new connections fail with ErrShutdown, and existing ones close.
-	// abortConns leads to loopAborting. After the last connection and request, finishTurn
-	// leads to loopEnded.
+	// dropSilent leads to loopDroppingSilent, and abortConns to loopAborting. After the last
+	// connection and request, finishTurn leads to loopEnded.
 	loopDraining
+	// loopDroppingSilent: as loopDraining, but the connections of silent peers end without
+	// waiting for them. abortConns leads to loopAborting. After the last connection and
+	// request, finishTurn leads to loopEnded.
+	loopDroppingSilent
 	// loopAborting: the connections end without waiting for their peers. After the last
 	// connection and request, finishTurn leads to loopEnded.
 	loopAborting

@@ -6,12 +6,18 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // abortTimeout is how long Shutdown waits for the loops after ctx is done. A loop does
 // not end while a callback blocks. The number is arbitrary.
 const abortTimeout = time.Second
+
+// silentLimit is how long the connection of a silent peer may take to close when the
+// engine stops: see Conn.isSilent. A correct peer answers within a few round trips. The
+// number is arbitrary.
+const silentLimit = time.Second
 
 // Stop begins to shut down the engine, and returns at once. It closes the listeners,
 // rejects unanswered requests, and closes all connections as Conn.Close does, unless
@@ -39,7 +45,10 @@ func (e *Engine) Stop() {
 
 // Shutdown calls Stop, waits until the engine has ended, and returns the result of Wait.
 // Each connection closes when the peer has confirmed everything, or after
-// Config.DrainTimeout. Callbacks must not call Shutdown or Wait.
+// Config.DrainTimeout. Connections that are not established end at once. An accepted
+// connection whose peer has sent and confirmed nothing since OnOpen ends with ErrShutdown
+// after a second. So strangers can not delay the shutdown. Callbacks must not call
+// Shutdown or Wait.
 //
 // When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
 // context.Cause(ctx). If a callback blocks, the error also matches verbs.ErrBusy.
@@ -112,7 +121,8 @@ func (e *Engine) checkWaitable(op string) error {
 }
 
 // drain closes all connections of the loop. Those that are opening end with ErrShutdown.
-// After the last connection finishTurn ends the loop.
+// Those of silent peers end after silentLimit. After the last connection finishTurn ends
+// the loop.
 func (l *Loop) drain() {
 	l.enter(loopDraining)
 	for c := range l.conns.all() {
@@ -123,6 +133,25 @@ func (l *Loop) drain() {
 			c.stop()
 		}
 	}
+	l.silentTimer.Owner = timerheap.Func(l.dropSilent)
+	l.setTimer(&l.silentTimer, silentLimit)
+}
+
+// dropSilent makes the loop end the connections of silent peers without waiting for them.
+func (l *Loop) dropSilent() {
+	l.enter(loopDroppingSilent)
+	for c := range l.conns.all() {
+		if c.isSilent() {
+			c.scheduleAdvance()
+		}
+	}
+}
+
+// isSilent reports whether the connection was accepted, and its peer has sent and
+// confirmed nothing since OnOpen. Any host can open such a connection. The comparison of
+// the times is for the answer to a keepalive probe.
+func (c *Conn) isSilent() bool {
+	return c.request != nil && c.stats.Messages+c.stats.Confirmed == 0 && c.liveness.lastFromPeer == c.openedAt
 }
 
 // abortConns makes the loop end all connections without waiting for their peers, up to
@@ -132,6 +161,12 @@ func (l *Loop) abortConns() {
 	for c := range l.conns.all() {
 		c.scheduleAdvance()
 	}
+}
+
+// mustAbort reports whether the connection ends without waiting for the peer or the
+// device.
+func (c *Conn) mustAbort() bool {
+	return c.loop.state >= loopAborting || c.loop.state == loopDroppingSilent && c.isSilent()
 }
 
 // abortNow ends the connection without waiting for the peer or the device. If there is

@@ -35,7 +35,7 @@ func (n *node) open(s *Spec, h reactor.Handler) error {
 	n.device = device
 	cfg := &reactor.Config{
 		SharedRecvBuffers: s.SharedRecvBuffers, MaxConns: s.MaxConns, MaxLongMessage: s.MaxLongMessage,
-		Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout,
+		Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout, DecisionTimeout: s.DecisionTimeout, DrainTimeout: s.DrainTimeout,
 	}
 	if s.LongMessages {
 		cfg.MaxLongMessage = longMessage

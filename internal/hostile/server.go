@@ -22,9 +22,11 @@ var (
 type server struct {
 	reactor.BaseHandler
 	node
+	greet bool // Spec.Greet
 }
 
 func (s *server) start(spec *Spec) (Note, error) {
+	s.greet = spec.Greet
 	if err := s.open(spec, s); err != nil {
 		return Note{}, err
 	}
@@ -54,7 +56,12 @@ func (s *server) finish() (Note, error) {
 type backlog struct{ held []*reactor.Buffer }
 
 // OnOpen gives the connection an empty backlog.
-func (s *server) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
+func (s *server) OnOpen(c *reactor.Conn) {
+	c.SetContext(&backlog{})
+	if s.greet {
+		_ = c.Send([]byte("welcome")) // After an error OnClose follows.
+	}
+}
 
 // OnMessage sends the message back. If the send queue is full, the message waits in the
 // backlog.

@@ -72,12 +72,14 @@ type Spec struct {
 	MaxConns int
 	// MaxLongMessage is passed to a server as reactor.Config.MaxLongMessage.
 	MaxLongMessage int
-	// Keepalive and ConnectTimeout are passed to a server or client as fields of
-	// reactor.Config.
-	Keepalive, ConnectTimeout time.Duration
+	// Keepalive, ConnectTimeout, DecisionTimeout and DrainTimeout are passed to a server or
+	// client as fields of reactor.Config.
+	Keepalive, ConnectTimeout, DecisionTimeout, DrainTimeout time.Duration
 	// PrivateRegions is passed to a server or client as a field of soft.Config. A server then
 	// has to ask a client for the bytes of each long message.
 	PrivateRegions bool
+	// Greet makes a server send a message to each client that connects.
+	Greet bool
 	// Descriptors is the child's limit of open descriptors (RLIMIT_NOFILE). Zero means no
 	// change.
 	Descriptors uint64
