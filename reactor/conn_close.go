@@ -281,6 +281,7 @@ func (c *Conn) destroy() {
 	l.conns.remove(c.key)
 	l.liveConns--
 	l.load.Add(-1)
+	l.engine.heap.connEnded()
 }
 
 // releaseResources returns the buffers and the places on the CQ to the loopDevice, after

@@ -305,6 +305,7 @@ package reactor
 //	loop_device.go        one device as one loop uses it
 //	completion_queue.go   completion queues of one device
 //	catch_up.go           handling completions before a time limit ends a connection
+//	heap_return.go        giving Go memory of ended connections back
 //	trim.go               releasing memory and completion queues that are not used
 //	long_format.go        long messages: formats
 //	long_state.go         long messages: agreement, state of a connection

@@ -25,6 +25,7 @@ type Engine struct {
 	domains  domains
 	regions  regionSet
 	qpOwners qpOwners
+	heap     *heapReturn
 	embedded bool // the application runs the loop of the engine: see NewLoop
 
 	stopping   atomic.Bool   // true after a call of Stop
@@ -65,7 +66,7 @@ func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	if err := c.checkDevices(p); err != nil {
 		return nil, operr.Wrap(op, err)
 	}
-	e := &Engine{provider: p, handler: h, cfg: c, done: make(chan struct{})}
+	e := &Engine{provider: p, handler: h, cfg: c, heap: newHeapReturn(), done: make(chan struct{})}
 	if err := e.open(); err != nil {
 		return nil, operr.Wrap(op, firstError(err, e.release()))
 	}

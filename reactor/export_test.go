@@ -179,6 +179,9 @@ const SilentLimit = silentLimit
 
 func HasEnded(e *Engine) bool { return e.hasEnded() }
 
+// CheckHeap makes e check whether the Go memory of ended connections must be collected.
+func CheckHeap(e *Engine) { e.heap.check() }
+
 // AbortConns ends the connections of l without waiting for their peers.
 func AbortConns(l *Loop) { l.abortConns() }
 
