@@ -46,7 +46,7 @@ var arrows = map[string][]string{
 	"internal/wire":              {"internal/psn"},
 	"internal/timerfd":           {"internal/eventfd"},
 	"internal/fdwait":            {"verbs", "internal/eventfd"},
-	"internal/hostile":           {"provider/soft", "reactor", "verbs", "internal/psn", "internal/wire"},
+	"internal/hostile":           {"provider/soft", "reactor", "stream", "gnetrdma", "verbs", "internal/psn", "internal/wire"},
 	"internal/soak":              {"internal/hostile", "provider/soft"},
 	"internal/asyncq":            {"verbs"},
 	"internal/operr":             {"verbs"},

@@ -30,6 +30,8 @@ const (
 	// RoleForbidder is a client that opens connections and sends a request on each that the
 	// server does not allow.
 	RoleForbidder Role = "forbidden requests"
+	// RoleNonReader opens streams, writes to them and never reads.
+	RoleNonReader Role = "streams that are not read"
 )
 
 // RoleHanging announces a long message on each of Spec.Conns connections, and then blocks
@@ -75,6 +77,7 @@ var attacks = map[Role]attack{
 	RoleInjector:    inject,
 	RoleLocalHalves: sendLocalHalves,
 	RoleForbidder:   sendForbidden,
+	RoleNonReader:   sendUnread,
 
 	RoleWrongReplies: sendWrongReplies,
 	RoleHanging:      hang,

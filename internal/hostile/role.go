@@ -11,6 +11,8 @@ type Role string
 const (
 	// RoleServer sends every message back.
 	RoleServer Role = "server"
+	// RoleGnetServer sends every byte back, with a handler of gnet.
+	RoleGnetServer Role = "gnet server"
 	// RoleClient sends messages and checks the echoes.
 	RoleClient Role = "client"
 	// RoleCorruptingServer writes random bytes into all memory shared with its clients.
@@ -21,6 +23,8 @@ func newRole(name string) (role, error) {
 	switch r := Role(name); r {
 	case RoleServer:
 		return &server{}, nil
+	case RoleGnetServer:
+		return &gnetServer{}, nil
 	case RoleClient:
 		return &client{}, nil
 	case RoleCorruptingServer:
