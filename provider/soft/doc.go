@@ -131,6 +131,9 @@
 //	                        retransmits them
 //	cm_request_evicted      half-open connections ended to make room for requests of
 //	                        others; see Config.MaxHalfOpen
+//	cm_request_unread       requests dropped before their ICRC was checked, because their
+//	                        source has its share of the requests that wait, or of the
+//	                        half-open connections. These packets are not in rcvd_pkts
 //	datagram_unsent         UD sends to this host that completed and were then dropped,
 //	                        for one of these reasons: the receiver did not exist; it
 //	                        accepted no connection for 10 s; its user is not allowed;

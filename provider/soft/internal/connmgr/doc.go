@@ -63,6 +63,7 @@
 //	mad_answer_limit.go  rate of the answers to unknown peers
 //	mad_port.go          UDP ports
 //	mad_mux.go           distribution of received datagrams
+//	mad_unread.go        requests that are dropped unread
 //	port_users.go        UDP ports that a channel watches
 //	mad_job_target.go    queueing of jobs
 //	mad_icmp.go          sockets for requests, and their ICMP errors

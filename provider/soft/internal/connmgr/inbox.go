@@ -56,7 +56,9 @@ type job struct {
 
 	// The fields below are set only for a jobRequest.
 
-	source  netip.Addr       // source of the request; see access.SourceOf
+	source netip.Addr // source of the request; see access.SourceOf
+	// true if the source has no half-open connection; see requestQueue
+	first   bool
 	request *incomingRequest // new request; nil in the job for a copy of a request
 	// dropped is called if the queue of requests drops this job to make room for another
 	// source. It may be nil. The caller holds the locks of the inbox and of the
@@ -119,6 +121,15 @@ func (b *inbox) takeBatch() []job {
 	}
 	b.batch = b.requests.take(b.batch, requestBatch)
 	return b.batch
+}
+
+// room reports whether add() would queue a request of a source. It also returns how many
+// requests of the source wait.
+func (b *inbox) room(source netip.Addr) (waiting int, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	waiting, ok = b.requests.room(source)
+	return waiting, ok && !b.closed
 }
 
 func (b *inbox) waiting() (n int) {

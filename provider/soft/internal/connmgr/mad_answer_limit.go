@@ -41,6 +41,13 @@ type answerRate int64
 
 func newAnswerLimit() *answerLimit { return &answerLimit{seed: maphash.MakeSeed()} }
 
+// exhausted reports whether allow would return false.
+func (l *answerLimit) exhausted(to netip.Addr, at time.Time) bool {
+	now := int64(at.Sub(l.start))
+	own := &l.sources[hashSource(l.seed, to)%answerBuckets]
+	return !l.start.IsZero() && !(own.allows(now, answersPerAddress) && l.total.allows(now, answersPerSecond))
+}
+
 // allow reports whether an answer may be sent to an address at the given time. If so, it
 // counts the answer.
 func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {

@@ -3,6 +3,7 @@
 package connmgr
 
 import (
+	"fmt"
 	"net/netip"
 	"runtime"
 	"testing"
@@ -164,6 +165,50 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	t.Logf("%d requests, %d answers, at most %d at a time", f.requests, f.answers, peak)
 }
 
+// In a flood of 50,000 requests a second, each source gets its share of the half-open
+// connections. The server reads no more requests than that, and looks up no more routes.
+// A client connects within 3 ms.
+func TestWireCMFloodUnread(t *testing.T) {
+	for _, sources := range []int{1, 250} {
+		t.Run(fmt.Sprint(sources), func(t *testing.T) { testFloodUnread(t, sources) })
+	}
+}
+
+func testFloodUnread(t *testing.T, sources int) {
+	const perTick, seconds = 50, 4
+	f := newFloodSim(t)
+	flood := func() {
+		for range perTick {
+			f.sendREQ(testSource(f.requests % sources))
+		}
+	}
+	clients := 0
+	for f.requests < seconds*1000*perTick {
+		for range 20 {
+			flood()
+			f.tick(time.Millisecond)
+		}
+		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
+		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 3*time.Millisecond)
+		require.NoError(t, id.Disconnect())
+		f.awaitClient(cm.Disconnected, id, flood)
+		f.client.Want(cm.TimewaitExit, id)
+		f.client.End(id)
+		clients++
+	}
+	read := uint64(f.requests) - f.counter(counters.CMRequestUnread)
+	t.Logf("%d requests, %d were read, %d admitted; %d clients", f.requests, read, f.accepted, clients)
+	// The table can be renewed once in graceTime. Of two requests that are read, one is
+	// admitted.
+	require.LessOrEqual(t, int(f.accepted), (seconds+1)*defaultHalfOpen+clients)
+	require.LessOrEqual(t, read, 2*uint64(f.accepted))
+	require.LessOrEqual(t, f.routes, 2*int(f.accepted))
+	for range 600 {
+		f.tick(100 * time.Millisecond)
+	}
+	f.wantNoOtherRecords(f.server.m.mux)
+}
+
 // A client connects within 5 ms during a flood from few sources. The server drops most
 // requests of the flood.
 func TestWireCMFloodOfFewSources(t *testing.T) {
@@ -185,7 +230,7 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 	}
 	f.tick(time.Millisecond) // The RTU of the last connection arrives.
 	require.Len(t, f.open, 20)
-	require.Greater(t, f.counter(counters.CMRequestDropped), uint64(f.requests/2))
+	require.Greater(t, f.counter(counters.CMRequestUnread), uint64(f.requests/2))
 	for range 600 {
 		f.tick(100 * time.Millisecond)
 	}

@@ -83,15 +83,37 @@ func newHalfOpenTable(most, perSource int) halfOpenTable {
 // The second and the third rule evict a connection only if it is older than graceTime.
 // Otherwise the connection stays, and the request is dropped.
 func (t *halfOpenTable) room(source netip.Addr, sourceFull bool, now time.Time) (victim *halfOpen, ok bool) {
-	own := t.sources[source]
-	full := t.total >= t.max
+	return t.roomBeside(source, 0, t.total >= t.max, sourceFull, now)
+}
+
+// mayWait reports whether a received request may be queued, and wait until room()
+// decides about it. The parameter waiting is the number of requests of its source that
+// wait already. In a flood, mayWait drops nearly all requests that room() would drop
+// later at a higher cost:
+//
+//   - The table counts as full when an eighth of it is free. Otherwise each connection of
+//     others that completes would let a request of every source of the flood wait.
+//   - Requests that wait count as connections of their source. A request that has to
+//     evict a connection of its own source does not wait behind another one.
+func (t *halfOpenTable) mayWait(source netip.Addr, waiting int, sourceFull bool, now time.Time) bool {
+	victim, ok := t.roomBeside(source, waiting, t.total >= t.max-t.max/8, sourceFull, now)
+	return victim != nil || ok
+}
+
+// roomBeside implements room and mayWait.
+func (t *halfOpenTable) roomBeside(source netip.Addr, waiting int, full, sourceFull bool, now time.Time) (victim *halfOpen, ok bool) {
+	own, count, half := t.sources[source], waiting, 0
+	if own != nil {
+		half = own.count
+		count += half
+	}
 	switch {
 	case t.evicting >= t.max:
 		return nil, false
 	case sourceFull && own == nil:
 		return nil, false
-	case own != nil && (sourceFull || own.count >= t.maxPerSource || full && own.count+1 >= t.busiest[0].count):
-		if now.Sub(own.oldest().since) <= graceTime {
+	case count > 0 && (sourceFull || half >= t.maxPerSource || full && count+1 >= t.busiest[0].count):
+		if waiting > 0 || now.Sub(own.oldest().since) <= graceTime {
 			return nil, false
 		}
 		return own.oldest(), !sourceFull

@@ -88,7 +88,7 @@ func (l *madListener) close() {
 		delete(l.mux.listeners, l.service)
 	}
 	for req := range l.waiting {
-		l.mux.refuseWaiting(req)
+		l.mux.refuse(req, &wire.REJ{Reason: uint16(cm.RejectConsumer)})
 	}
 	l.waiting = nil
 	l.mux.mu.Unlock()
@@ -96,10 +96,10 @@ func (l *madListener) close() {
 	l.addrs.close(l.ch)
 }
 
-// refuseWaiting refuses a request that is in the inbox when its listener closes. It does
-// nothing if an ID was made for a copy of the request. The caller holds the
-// multiplexer's lock.
-func (mux *madMux) refuseWaiting(req *incomingRequest) {
+// refuse refuses a request that was in the inbox. The REJ has the reason, and is not sent
+// for a SIDR_REQ. refuse does nothing if an ID was made for a copy of the request. The
+// caller holds the multiplexer's lock.
+func (mux *madMux) refuse(req *incomingRequest, r *wire.REJ) {
 	if mux.known(req) || mux.ports[req.port.local] != req.port {
 		return
 	}
@@ -107,7 +107,7 @@ func (mux *madMux) refuseWaiting(req *incomingRequest) {
 	if req.isLookup() {
 		encodeSIDRREP(&out, &sidrRepMsg{status: cm.SIDRReject}, req.service, req.id)
 	} else {
-		r := wire.REJ{RemoteID: req.id, Rejected: wire.AnsweredREQ, Reason: uint16(cm.RejectConsumer)}
+		r.RemoteID, r.Rejected = req.id, wire.AnsweredREQ
 		r.Encode(&out, req.tid)
 	}
 	mux.answer(req.port, req.from, &out)
@@ -133,12 +133,23 @@ func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ
 // there is no room, it drops the request. The caller holds the multiplexer's lock.
 func (l *madListener) receiveRequest(req *incomingRequest) {
 	source := access.SourceOf(req.from)
-	victim, ok := l.halfOpen.room(source, !req.isLookup() && l.mux.sources.full(source), l.mux.clock())
 	req.listener = l
 	l.waiting[req] = struct{}{}
-	if victim == nil && !ok || !l.enqueue(job{kind: jobRequest, source: source, request: req, run: runAdmit, dropped: runDrop}) {
+	first := l.halfOpen.sources[source] == nil
+	if !l.hasRoom(source, req.isLookup()) ||
+		!l.enqueue(job{kind: jobRequest, source: source, first: first, request: req, run: runAdmit, dropped: runDrop}) {
 		req.drop()
 	}
+}
+
+// hasRoom reports whether receiveRequest would queue a request of a source. The caller
+// holds the multiplexer's lock.
+func (l *madListener) hasRoom(source netip.Addr, lookup bool) bool {
+	waiting, ok := l.ch.inbox.room(source)
+	if !ok {
+		return false
+	}
+	return l.halfOpen.mayWait(source, waiting, !lookup && l.mux.sources.full(source), l.mux.clock())
 }
 
 func runAdmit(j *job) { j.request.admit() }
@@ -169,6 +180,9 @@ func (req *incomingRequest) admit() {
 		l.ch.m.LocalCounts.Inc(counters.RcvdUserErr)
 		return
 	}
+	if !l.fitsRoute(req) {
+		return
+	}
 	port, err := l.mux.open(req.port.local, l.ch)
 	if err != nil {
 		return
@@ -187,6 +201,26 @@ func (req *incomingRequest) admit() {
 	if c.id == nil {
 		c.release()
 	}
+}
+
+// fitsRoute refuses a REQ if the interface or the route of this side does not allow
+// packets of its path MTU. Finding the route takes several system calls, so only
+// requests that are admitted get here.
+func (l *madListener) fitsRoute(req *incomingRequest) bool {
+	r, ok := req.m.(*reqMsg)
+	if !ok {
+		return true
+	}
+	most := req.port.mtuTo(req.from)
+	if r.mtu <= most {
+		return true
+	}
+	refusal := wire.REJ{Reason: uint16(cm.RejectInvalidMTU)}
+	setMTUInfo(&refusal, most)
+	l.mux.mu.Lock()
+	defer l.mux.mu.Unlock()
+	l.mux.refuse(req, &refusal)
+	return false
 }
 
 // known reports whether there is already a connection for a request or for a copy of it.

@@ -198,6 +198,9 @@ func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 // reject answers the message m, which belongs to no connection, with a REJ. The parameter
 // what is the type of the message.
 func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
+	if !mux.mayAnswer(to) {
+		return
+	}
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
 	if what != wire.AnsweredREQ {
 		r.LocalID = secondID(m)
@@ -207,17 +210,26 @@ func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.A
 	}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
-	mux.answer(port, to, &out)
+	port.send(&out, to)
+}
+
+// mayAnswer reports whether the answerLimit allows an answer to a message that belongs to
+// no connection. It counts the answer, which the caller must send, or counts that it is
+// dropped.
+func (mux *madMux) mayAnswer(to netip.Addr) bool {
+	ok := mux.limit.allow(to, mux.clock())
+	if !ok {
+		mux.m.WireCounts.Inc(counters.CMAnswerDropped)
+	}
+	return ok
 }
 
 // answer sends an answer to a message that belongs to no connection, unless the
 // answerLimit forbids it.
 func (mux *madMux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
-	if !mux.limit.allow(to, mux.clock()) {
-		mux.m.WireCounts.Inc(counters.CMAnswerDropped)
-		return
+	if mux.mayAnswer(to) {
+		port.send(m, to)
 	}
-	port.send(m, to)
 }
 
 // sendDREP answers the DREQ of an unknown connection.

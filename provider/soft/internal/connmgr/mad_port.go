@@ -32,9 +32,9 @@ type madSocket interface {
 	// fd returns a descriptor that is readable when datagrams have arrived. A simulation
 	// returns -1.
 	fd() int
-	// receive passes received datagrams to a udp.Sink, at most madBatch, and returns their
+	// receive passes received datagrams to a udp.GSISink, at most madBatch, and returns their
 	// number. It does not block.
-	receive(to udp.Sink) int
+	receive(to udp.GSISink) int
 	// send sends a datagram. If an error occurs, the datagram is lost.
 	send(m *wire.MAD, to netip.Addr)
 	// routeMTU returns the MTU in bytes of the route to an address, or 0 if it is not
@@ -79,7 +79,7 @@ type udpMADSocket struct {
 func (s *udpMADSocket) fd() int { return s.socket.FD() }
 func (s *udpMADSocket) close()  { s.socket.Close() }
 
-func (s *udpMADSocket) receive(to udp.Sink) int { return s.socket.Receive(to) }
+func (s *udpMADSocket) receive(to udp.GSISink) int { return s.socket.Receive(to) }
 
 // send implements madSocket. The packet sequence number increases with each datagram
 // (IBTA vol. 1, 9.8.2.1).

@@ -32,7 +32,7 @@ type filledSocket struct {
 	waiting int
 }
 
-func (s *filledSocket) receive(udp.Sink) int {
+func (s *filledSocket) receive(udp.GSISink) int {
 	n := min(s.waiting, madBatch)
 	s.waiting -= n
 	return n

@@ -47,10 +47,6 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	if reason == 0 && mux.m.Errors.Refuses(access.RemoteSource(from)) {
 		reason = cm.RejectNoResources
 	}
-	if reason == 0 && m.mtu > port.mtuTo(from) {
-		// The interface or the route of this side does not allow packets of this size.
-		reason = cm.RejectInvalidMTU
-	}
 	if reason != 0 {
 		mux.reject(port, from, mad, wire.AnsweredREQ, reason)
 		return

@@ -29,6 +29,7 @@ type madSim struct {
 	copies func(m *wire.MAD, to netip.Addr) int
 	// MTU in bytes of the routes to some addresses
 	routeMTUs map[netip.Addr]int
+	routes    int // number of routes that were looked up
 }
 
 type simDatagram struct {
@@ -82,11 +83,14 @@ type simSocket struct {
 	socket *udp.GSISocket
 }
 
-func (s *simSocket) fd() int              { return -1 }
-func (s *simSocket) receive(udp.Sink) int { return 0 }
-func (s *simSocket) close()               { s.socket.Close() }
+func (s *simSocket) fd() int                 { return -1 }
+func (s *simSocket) receive(udp.GSISink) int { return 0 }
+func (s *simSocket) close()                  { s.socket.Close() }
 
-func (s *simSocket) routeMTU(to netip.Addr) int { return s.w.routeMTUs[to] }
+func (s *simSocket) routeMTU(to netip.Addr) int {
+	s.w.routes++
+	return s.w.routeMTUs[to]
+}
 
 func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
 	s.w.sent = append(s.w.sent, m.Attribute())
@@ -129,8 +133,14 @@ func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	if dst == serverAddr {
 		at = w.server
 	}
-	b := make([]byte, madBufSize)
-	at.m.mux.receive(madPacket(b, m, 0), &udp.Header{From: src, To: dst})
+	p := madPacket(make([]byte, madBufSize), m, 0)
+	at.m.mux.mu.Lock()
+	defer at.m.mux.mu.Unlock()
+	if mux := (lockedMux{at.m.mux}); mux.Wants(p, src, dst) {
+		mux.Receive(p, &udp.Header{From: src, To: dst})
+	} else {
+		at.m.WireCounts.Inc(counters.CMRequestUnread)
+	}
 }
 
 // settle delivers all datagrams and runs all jobs. It does not advance the clock.

@@ -19,13 +19,14 @@ type queuedRequest struct {
 // A queueFixture has a requestQueue and the requests that were taken from it or dropped.
 type queueFixture struct {
 	queue          requestQueue
+	first          bool // value of job.first in the jobs that add() queues
 	taken, dropped []queuedRequest
 }
 
 // add adds a request. It returns false if the request is dropped at once.
 func (f *queueFixture) add(r queuedRequest) bool {
 	return f.queue.add(job{
-		kind: jobRequest, source: netip.AddrFrom4([4]byte{192, 0, 2, r.source}),
+		kind: jobRequest, first: f.first, source: netip.AddrFrom4([4]byte{192, 0, 2, r.source}),
 		run:     func(*job) { f.taken = append(f.taken, r) },
 		dropped: func(*job) { f.dropped = append(f.dropped, r) },
 	})
@@ -51,6 +52,24 @@ func TestRequestQueueTurns(t *testing.T) {
 	require.Equal(t, []queuedRequest{{1, 1}, {3, 0}, {1, 2}}, f.take(5))
 	require.Empty(t, f.take(1))
 	require.Empty(t, f.queue.sources)
+}
+
+// Sources without half-open connections do not wait for the turns of all others. They get
+// three of four turns, so the others do not wait for all of them either.
+func TestRequestQueueFirst(t *testing.T) {
+	var f queueFixture
+	for source := range byte(100) {
+		require.True(t, f.add(queuedRequest{source, 0}))
+	}
+	f.first = true
+	for source := byte(100); source < 200; source++ {
+		require.True(t, f.add(queuedRequest{source, 0}))
+		require.True(t, f.add(queuedRequest{source, 1}))
+	}
+	require.Equal(t, []queuedRequest{{0, 0}, {100, 0}, {101, 0}, {102, 0}, {1, 0}, {103, 0}, {104, 0}, {105, 0}}, f.take(8))
+	rest := f.take(maxRequests)
+	require.Len(t, rest, 292)
+	require.Equal(t, queuedRequest{199, 1}, rest[291], "the second request of a source waits like those of the others")
 }
 
 // When the queue is full, a request of a source with few requests displaces the newest

@@ -16,6 +16,7 @@ const (
 	CMAnswerDropped
 	CMRequestDropped
 	CMRequestEvicted
+	CMRequestUnread
 	CompleterRetryErr
 	DatagramUnsent
 	DatagramUserRefused
@@ -57,6 +58,7 @@ var names = [Num]string{
 	CMAnswerDropped:     "cm_answer_dropped",
 	CMRequestDropped:    "cm_request_dropped",
 	CMRequestEvicted:    "cm_request_evicted",
+	CMRequestUnread:     "cm_request_unread",
 	CompleterRetryErr:   "completer_retry_err",
 	DatagramUnsent:      "datagram_unsent",
 	DatagramUserRefused: "datagram_user_refused",

@@ -9,6 +9,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
+// A GSISink receives the packets of a GSISocket.
+type GSISink interface {
+	Sink
+	// Wants is called for each packet before its ICRC is checked. If it returns false, the
+	// packet is counted as cm_request_unread and dropped. So the sink can drop a part of a
+	// flood for little more than the system call that has received it.
+	Wants(p wire.Packet, from, to netip.Addr) bool
+}
+
 // A GSISocket sends and receives the packets of queue pair 1, which is for connection
 // management (IBTA vol. 1, 13.5). It belongs to one local address. Only one goroutine at
 // a time may use it.
@@ -45,7 +54,10 @@ func (s *GSISocket) Close() { s.port.release() }
 
 // Receive passes packets that have arrived to the sink. It returns the number of
 // datagrams, and does not block.
-func (s *GSISocket) Receive(to Sink) int { return s.in.receive(to) }
+func (s *GSISocket) Receive(to GSISink) int {
+	s.in.gsi = to
+	return s.in.receive(to)
+}
 
 // Buffer returns memory for the next packet. The memory is valid until Send. Buffer
 // returns nil while the kernel accepts no packets.

@@ -41,6 +41,9 @@ type receiver struct {
 	receivesHeaders bool          // true if the kernel reports header fields of each packet
 	fields          controlFields // control messages of the datagram that deliver() handles
 
+	// gsi says which packets are checked at all. It is nil for the sockets of shards.
+	gsi GSISink
+
 	clock func() time.Duration // returns the time since a fixed moment
 	times arrivalTimes         // arrival times of the packets at the socket fd
 	// Time before which no packet of the last successful call has arrived. It is a result
@@ -276,6 +279,9 @@ func (r *receiver) check(data []byte, at netip.AddrPort) (wire.Packet, counters.
 	p, err := wire.Decode(data)
 	if err != nil {
 		return p, counters.RcvdMalformedErr
+	}
+	if r.gsi != nil && !r.gsi.Wants(p, at.Addr(), r.local.Addr()) {
+		return p, counters.CMRequestUnread
 	}
 	// The ICRC covers the port, so a source is an address with a port. A network card may
 	// use several ports for one peer.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
@@ -163,4 +164,32 @@ func BenchmarkPacket(b *testing.B) {
 		for r.recv.receive(sink) == 0 {
 		}
 	}
+}
+
+// A picky is a GSISink that wants only packets with an even PSN.
+type picky struct{ basket }
+
+func (*picky) Wants(p wire.Packet, _, _ netip.Addr) bool { return p.BTH().PSN()%2 == 0 }
+
+// A packet that the sink does not want is counted, and costs nothing else: neither is its
+// ICRC checked, nor its sender remembered.
+func TestReceiveUnwanted(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
+	sink := &picky{}
+	r.recv.gsi = sink
+	r.num = 1
+	r.queue(10)
+	r.flush()
+	require.Equal(t, 1, r.recv.receive(sink))
+	require.EqualValues(t, 1, r.count(counters.CMRequestUnread))
+	require.Empty(t, r.recv.sources.known)
+	for range 4 {
+		r.queue(10)
+	}
+	r.flush()
+	for r.recv.receive(sink) > 0 {
+	}
+	require.Equal(t, []psn.Value{2, 4}, sink.numIDs)
+	require.EqualValues(t, 3, r.count(counters.CMRequestUnread))
+	require.EqualValues(t, 2, r.count(counters.RcvdPkts))
 }
