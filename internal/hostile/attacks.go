@@ -13,6 +13,8 @@ const (
 	RoleMalformed Role = "malformed packets"
 	// RoleExhauster opens as many connections as the server accepts, and keeps them open.
 	RoleExhauster Role = "connection exhaustion"
+	// RoleSilent connects again and again, as fast as possible, and sends nothing.
+	RoleSilent Role = "silent sockets"
 	// RoleCorrupter is a client that writes random bytes into all memory shared with the
 	// server.
 	RoleCorrupter Role = "shared memory corruption"
@@ -78,6 +80,7 @@ var attacks = map[Role]attack{
 	RoleLocalHalves: sendLocalHalves,
 	RoleForbidder:   sendForbidden,
 	RoleNonReader:   sendUnread,
+	RoleSilent:      connectSilently,
 
 	RoleWrongReplies: sendWrongReplies,
 	RoleHanging:      hang,

@@ -98,6 +98,22 @@ func TestManyLocalHalfMessages(t *testing.T) {
 	f.finish()
 }
 
+// TestForeignConnects checks that clients can connect while a process of a user who is
+// not allowed connects without a pause. The server closes its sockets, most of them
+// without a message.
+func TestForeignConnects(t *testing.T) {
+	needsRoot(t)
+	f := newFixture(t, hostile.Spec{})
+	churn := f.churn(hostile.Spec{Conns: 1})
+	did := f.attack(hostile.RoleSilent, otherUser, hostile.Spec{Conns: 200, Rounds: 200})
+	t.Logf("%+v", did)
+	require.Equal(t, did.Sent, did.Refused, "the server closes each socket")
+	require.LessOrEqual(t, did.Received, did.Sent/4, "the server explains few refusals")
+	churn.finish()
+	f.requireGrowthBelow(16 * mebi)
+	f.finish()
+}
+
 // TestNameSquatting checks a server on the wildcard address while another user has bound
 // the socket name of one address. Clients must reach only the server.
 func TestNameSquatting(t *testing.T) {

@@ -26,6 +26,8 @@ type unixListener struct {
 	accepting bool // false while requests have to wait; see setAccepting
 	// clients that have not sent their request, the oldest first
 	clients []*client
+	// userRefusals limits the messages that tell a process that its user is not allowed.
+	userRefusals answerRate
 	// pauseTimer runs while the listener accepts no clients because descriptors were lacking.
 	pauseTimer timerheap.Timer
 }
@@ -53,6 +55,14 @@ const (
 	// acceptBatch is the largest number of clients that one call of OnReady accepts. The
 	// number is arbitrary.
 	acceptBatch = 64
+	// foreignBatch is the largest number of processes that one call of OnReady refuses in
+	// addition, because of their user. It is larger than acceptBatch, because they take
+	// little time, and clients wait behind them in the backlog. Arbitrary.
+	foreignBatch = 256
+	// userRefusalsPerSecond is the largest number of messages about a user who is not
+	// allowed, in one second and in a burst. A message takes more than a third of the time
+	// of a refusal. Arbitrary.
+	userRefusalsPerSecond = 64
 )
 
 func openUnixListener(i *id, fd int) (*unixListener, error) {
@@ -71,18 +81,26 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 
 // OnReady implements epollset.Handler. It accepts clients. Spare descriptors that were
 // closed to accept a client are opened again at the end.
+//
+// A process whose user is not allowed is refused before anything is allocated for it, and
+// does not take the place of a client. Otherwise the clients in the backlog would wait
+// for a turn of the loop for every acceptBatch such processes.
 func (l *unixListener) OnReady(int, uint32) {
 	defer l.ch.m.Spare.Fill()
-	for range acceptBatch {
-		if !l.accepting {
-			return
-		}
+	for clients, foreign := 0, 0; clients < acceptBatch && foreign < foreignBatch && l.accepting; {
 		fd, err := l.ch.m.Spare.Accept(l.fd)
 		if err != nil {
 			l.pauseAccepting(err)
 			return
 		}
-		l.acceptClient(fd)
+		peer, err := unixsock.PeerCredentials(fd)
+		if err != nil || !l.ch.m.Users.Allows(peer.UID) {
+			foreign++
+			l.refuseUser(fd)
+			continue
+		}
+		clients++
+		l.acceptClient(fd, peer)
 	}
 }
 
@@ -100,12 +118,7 @@ func (l *unixListener) startPause() { l.ch.startTimer(&l.pauseTimer, pauseTime) 
 
 // acceptClient makes a client of the accepted socket fd, or refuses it. If there are too
 // many clients, it closes one of the others.
-func (l *unixListener) acceptClient(fd int) {
-	peer, err := unixsock.PeerCredentials(fd)
-	if err != nil || !l.ch.m.Users.Allows(peer.UID) {
-		l.refuseUser(fd)
-		return
-	}
+func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
 	admitted, cause, ok := l.ch.m.admit(peer.UID)
 	if !ok {
 		l.refuseNoResources(fd, cause)
@@ -152,10 +165,14 @@ func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 }
 
 // refuseUser refuses a process whose user is not allowed. It does not read the request.
+// The process gets a message with the reason, unless there are too many of them.
 func (l *unixListener) refuseUser(fd int) {
 	l.ch.m.LocalCounts.Inc(counters.RcvdUserErr)
-	// An error means that the process has closed its socket.
-	_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
+	if now := int64(l.ch.now()); l.userRefusals.allows(now, userRefusalsPerSecond) {
+		l.userRefusals.use(now, userRefusalsPerSecond)
+		// An error means that the process has closed its socket.
+		_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
+	}
 	_ = unix.Close(fd)
 }
 
