@@ -60,6 +60,7 @@
 //	mad_codec.go         wire path: datagrams of messages
 //	mad_halfopen.go      half-open connections of a listener
 //	mad_sources.go       counts of the connections of each source
+//	mad_proven.go        sources whose address was validated before
 //	mad_answer_limit.go  rate of the answers to unknown peers
 //	mad_port.go          UDP ports
 //	mad_mux.go           distribution of received datagrams

@@ -43,6 +43,22 @@ const (
 	jobRequest
 )
 
+// A requestClass is the class of a request. It depends on what its source has done.
+type requestClass uint8
+
+const (
+	// requestOpen is the class of a source with half-open connections, which it has not
+	// confirmed yet. Copies of requests are in this class too.
+	requestOpen requestClass = iota
+	// requestNew is the class of other sources. In a flood from forged addresses, nearly all
+	// requests have it.
+	requestNew
+	// requestProven is the class of a source without half-open connections, of which an
+	// address was validated not long ago; see provenSources.
+	requestProven
+	requestClasses // number of classes
+)
+
 // A job is a function that a channel calls. The channel drops the job if its target is
 // closed.
 type job struct {
@@ -56,9 +72,8 @@ type job struct {
 
 	// The fields below are set only for a jobRequest.
 
-	source netip.Addr // source of the request; see access.SourceOf
-	// true if the source has no half-open connection; see requestQueue
-	first   bool
+	source  netip.Addr       // source of the request; see access.SourceOf
+	class   requestClass     // class of the request
 	request *incomingRequest // new request; nil in the job for a copy of a request
 	// dropped is called if the queue of requests drops this job to make room for another
 	// source. It may be nil. The caller holds the locks of the inbox and of the
@@ -123,12 +138,12 @@ func (b *inbox) takeBatch() []job {
 	return b.batch
 }
 
-// room reports whether add() would queue a request of a source. It also returns how many
-// requests of the source wait.
-func (b *inbox) room(source netip.Addr) (waiting int, ok bool) {
+// room reports whether add() would queue a request of a source and a class. It also
+// returns how many requests of the source wait.
+func (b *inbox) room(source netip.Addr, class requestClass) (waiting int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	waiting, ok = b.requests.room(source)
+	waiting, ok = b.requests.room(source, class)
 	return waiting, ok && !b.closed
 }
 

@@ -135,17 +135,28 @@ func (l *madListener) receiveRequest(req *incomingRequest) {
 	source := access.SourceOf(req.from)
 	req.listener = l
 	l.waiting[req] = struct{}{}
-	first := l.halfOpen.sources[source] == nil
 	if !l.hasRoom(source, req.isLookup()) ||
-		!l.enqueue(job{kind: jobRequest, source: source, first: first, request: req, run: runAdmit, dropped: runDrop}) {
+		!l.enqueue(job{kind: jobRequest, source: source, class: l.class(source), request: req, run: runAdmit, dropped: runDrop}) {
 		req.drop()
 	}
+}
+
+// class returns the class of a request of a source. The caller holds the multiplexer's
+// lock.
+func (l *madListener) class(source netip.Addr) requestClass {
+	switch {
+	case l.halfOpen.sources[source] != nil:
+		return requestOpen
+	case l.mux.proven.has(source, l.mux.clock()):
+		return requestProven
+	}
+	return requestNew
 }
 
 // hasRoom reports whether receiveRequest would queue a request of a source. The caller
 // holds the multiplexer's lock.
 func (l *madListener) hasRoom(source netip.Addr, lookup bool) bool {
-	waiting, ok := l.ch.inbox.room(source)
+	waiting, ok := l.ch.inbox.room(source, l.class(source))
 	if !ok {
 		return false
 	}

@@ -35,6 +35,7 @@ type madMux struct {
 	lookups   map[lookupKey]*madConn            // received SIDR requests whose IDs are not destroyed
 	listeners map[wire.ServiceID][]*madListener // open listeners
 	sources   sourceCounts                      // counts of the connections of each source
+	proven    *provenSources
 	refused   *refusedRequests
 	limit     *answerLimit
 }
@@ -58,7 +59,7 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 	return &madMux{
 		m: m, network: network, clock: time.Now,
 		sources: newSourceCounts(m.MaxConnsPerAddress),
-		refused: newRefusedRequests(), limit: newAnswerLimit(),
+		proven:  newProvenSources(), refused: newRefusedRequests(), limit: newAnswerLimit(),
 		ports:     make(map[netip.Addr]*madPort),
 		conns:     make(map[uint32]*madConn),
 		byPeer:    make(map[peerKey]*madConn),

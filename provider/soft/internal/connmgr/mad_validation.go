@@ -153,6 +153,7 @@ func (c *madConn) validate() {
 		c.addr = addrValidated
 		if !c.isLookup() {
 			c.mux.sources.validated(access.SourceOf(c.remote))
+			c.mux.proven.add(c.remote, c.mux.clock())
 		}
 	}
 }

@@ -11,42 +11,43 @@ import (
 // maxRequests is the largest number of jobs in a requestQueue. Arbitrary.
 const maxRequests = 1024
 
-// firstShare says how many of the jobs that take() returns come from requestQueue.first
-// while other sources wait: firstShare - 1 of firstShare. Arbitrary.
-const firstShare = 4
+// classOrders has the order in which take() looks for a job in the classes. Two of four
+// jobs go to the highest class, and one to each of the others, so that a flood in one
+// class does not stop another one.
+var classOrders = [...][requestClasses]requestClass{
+	{requestOpen, requestNew, requestProven},
+	{requestProven, requestNew, requestOpen},
+	{requestNew, requestProven, requestOpen},
+	{requestProven, requestNew, requestOpen},
+}
 
 // A requestQueue has the queued jobs for requests. Each source has a queue of its own.
-// take() takes one job from each queue in turn. So a source with few requests is not
-// delayed by another source with many requests.
-//
-// A source whose requests have all been completed, because it has no half-open
-// connection, does not wait for all sources of a flood: most turns belong to such
-// sources. The others get the rest, because a flood can come from very many sources.
+// In a class, take() takes one job from each queue in turn. So a source with few requests
+// is not delayed by another source with many requests.
 type requestQueue struct {
 	sources map[netip.Addr]*requestSource // sources with jobs, by requestSource.key
-	// Sources with jobs as *requestSource; take() takes the next job from the first one of
-	// a list. A source is in the list first if its oldest job is marked so, and in the list
-	// turns otherwise.
-	first, turns list.List
-	busiest      busyHeap[*requestSource] // sources with jobs; the source with the most jobs is first
-	total        int                      // number of jobs
-	spare        *requestSource           // memory for the next source without jobs; may be nil
+	// Sources with jobs as *requestSource, by class; take() takes the next job of a class
+	// from the first one.
+	turns   [requestClasses]list.List
+	busiest busyHeap[*requestSource] // sources with jobs; the source with the most jobs is first
+	total   int                      // number of jobs
+	spare   *requestSource           // memory for the next source without jobs; may be nil
 }
 
 // A requestSource has the jobs of one source; see access.SourceOf.
 type requestSource struct {
 	key   netip.Addr
 	jobs  []job         // jobs of the source, the oldest first; never empty
-	list  *list.List    // requestQueue.first or requestQueue.turns
-	turn  *list.Element // element of this source in the list
+	class requestClass  // class of the oldest job, or requestOpen after the first turn
+	turn  *list.Element // element of this source in requestQueue.turns
 	index int           // index of this source in requestQueue.busiest
 }
 
-// add queues a job for its source. If the queue is full, add drops the newest job of the
-// source with the most jobs. If the dropped job is the new one, add returns false.
+// add queues a job for its source. If the queue is full, add drops another job, or
+// returns false.
 func (q *requestQueue) add(j job) bool {
 	s := q.sources[j.source]
-	if q.total >= maxRequests && !q.displace(s) {
+	if q.total >= maxRequests && !q.displace(s, j.class) {
 		return false
 	}
 	if s == nil {
@@ -58,7 +59,7 @@ func (q *requestQueue) add(j job) bool {
 			q.sources = make(map[netip.Addr]*requestSource)
 		}
 		q.sources[s.key] = s
-		q.wait(s, j.first)
+		q.wait(s, j.class)
 		heap.Push(&q.busiest, s)
 	} else {
 		s.jobs = append(s.jobs, j)
@@ -68,25 +69,17 @@ func (q *requestQueue) add(j job) bool {
 	return true
 }
 
-// wait puts a source at the end of a list.
-func (q *requestQueue) wait(s *requestSource, first bool) {
-	if s.list = &q.turns; first {
-		s.list = &q.first
-	}
-	s.turn = s.list.PushBack(s)
+// wait puts a source at the end of its class.
+func (q *requestQueue) wait(s *requestSource, class requestClass) {
+	s.class = class
+	s.turn = q.turns[class].PushBack(s)
 }
 
-// room reports whether add() would queue a job of a source. It also returns how many jobs
-// the source has.
-func (q *requestQueue) room(source netip.Addr) (jobs int, ok bool) {
+// room reports whether add() would queue a job of a source and a class. It also returns
+// how many jobs the source has.
+func (q *requestQueue) room(source netip.Addr, class requestClass) (jobs int, ok bool) {
 	s := q.sources[source]
-	return s.count(), q.total < maxRequests || q.mayDisplace(s)
-}
-
-// mayDisplace reports whether some source has more jobs than s would have with a new
-// job. The parameter s is nil for a source without jobs.
-func (q *requestQueue) mayDisplace(s *requestSource) bool {
-	return s.count()+1 < q.busiest[0].count()
+	return s.count(), q.total < maxRequests || q.victim(s, class) != nil
 }
 
 // count returns the number of jobs of a source, which may be nil.
@@ -97,21 +90,39 @@ func (s *requestSource) count() int {
 	return len(s.jobs)
 }
 
-// displace drops the newest job of the source with the most jobs, to make room for a new
-// job of s. If mayDisplace forbids that, displace drops nothing and returns false.
-func (q *requestQueue) displace(s *requestSource) bool {
-	if !q.mayDisplace(s) {
+// victim returns the source whose newest job is dropped to make room in a full queue for
+// a job of s, or nil. The parameter s is nil for a source without jobs. The victim is the
+// source with the most jobs, if it has more than s would have with the new job. Otherwise
+// the first job of a proven source displaces the newest source of the class requestNew.
+func (q *requestQueue) victim(s *requestSource, class requestClass) *requestSource {
+	if busiest := q.busiest[0]; busiest.count() > s.count()+1 {
+		return busiest
+	}
+	if newest := q.turns[requestNew].Back(); newest != nil && s == nil && class == requestProven {
+		return newest.Value.(*requestSource)
+	}
+	return nil
+}
+
+// displace drops the newest job of the victim, to make room for a job of s. If there is
+// no victim, displace returns false.
+func (q *requestQueue) displace(s *requestSource, class requestClass) bool {
+	victim := q.victim(s, class)
+	if victim == nil {
 		return false
 	}
-	busiest := q.busiest[0]
-	last := len(busiest.jobs) - 1
-	if j := &busiest.jobs[last]; j.dropped != nil {
+	last := len(victim.jobs) - 1
+	if j := &victim.jobs[last]; j.dropped != nil {
 		j.dropped(j)
 	}
-	busiest.jobs[last] = job{}
-	busiest.jobs = busiest.jobs[:last]
-	heap.Fix(&q.busiest, busiest.index)
+	victim.jobs[last] = job{}
 	q.total--
+	if last == 0 {
+		q.remove(victim)
+		return true
+	}
+	victim.jobs = victim.jobs[:last]
+	heap.Fix(&q.busiest, victim.index)
 	return true
 }
 
@@ -124,15 +135,12 @@ func (q *requestQueue) take(to []job, n int) []job {
 		q.total--
 		s.jobs[0] = job{}
 		if len(s.jobs) == 1 {
-			heap.Remove(&q.busiest, s.index)
-			s.list.Remove(s.turn)
-			delete(q.sources, s.key)
-			s.jobs, q.spare = s.jobs[:0], s
+			q.remove(s)
 			continue
 		}
 		s.jobs = s.jobs[1:]
-		s.list.Remove(s.turn)
-		q.wait(s, false)
+		q.turns[s.class].Remove(s.turn)
+		q.wait(s, requestOpen)
 		heap.Fix(&q.busiest, s.index)
 	}
 	return to
@@ -141,11 +149,20 @@ func (q *requestQueue) take(to []job, n int) []job {
 // next returns the source of the next job. The parameter n is the number of jobs that
 // take() still has to take.
 func (q *requestQueue) next(n int) *requestSource {
-	from := &q.first
-	if from.Len() == 0 || q.turns.Len() > 0 && n%firstShare == 0 {
-		from = &q.turns
+	for _, class := range classOrders[n%len(classOrders)] {
+		if first := q.turns[class].Front(); first != nil {
+			return first.Value.(*requestSource)
+		}
 	}
-	return from.Front().Value.(*requestSource)
+	panic("connmgr: an empty queue has a job")
+}
+
+// remove removes a source whose last job was taken or dropped, and keeps its memory.
+func (q *requestQueue) remove(s *requestSource) {
+	heap.Remove(&q.busiest, s.index)
+	q.turns[s.class].Remove(s.turn)
+	delete(q.sources, s.key)
+	s.jobs, q.spare = s.jobs[:0], s
 }
 
 func (s *requestSource) busierThan(other *requestSource) bool { return len(s.jobs) > len(other.jobs) }

@@ -19,14 +19,14 @@ type queuedRequest struct {
 // A queueFixture has a requestQueue and the requests that were taken from it or dropped.
 type queueFixture struct {
 	queue          requestQueue
-	first          bool // value of job.first in the jobs that add() queues
+	class          requestClass // class of the jobs that add() queues
 	taken, dropped []queuedRequest
 }
 
 // add adds a request. It returns false if the request is dropped at once.
 func (f *queueFixture) add(r queuedRequest) bool {
 	return f.queue.add(job{
-		kind: jobRequest, first: f.first, source: netip.AddrFrom4([4]byte{192, 0, 2, r.source}),
+		kind: jobRequest, class: f.class, source: netip.AddrFrom4([4]byte{192, 0, 2, r.source}),
 		run:     func(*job) { f.taken = append(f.taken, r) },
 		dropped: func(*job) { f.dropped = append(f.dropped, r) },
 	})
@@ -54,22 +54,44 @@ func TestRequestQueueTurns(t *testing.T) {
 	require.Empty(t, f.queue.sources)
 }
 
-// Sources without half-open connections do not wait for the turns of all others. They get
-// three of four turns, so the others do not wait for all of them either.
-func TestRequestQueueFirst(t *testing.T) {
+// Most turns belong to proven sources, and some to each other class. After its first
+// request, a source waits like those with half-open connections.
+func TestRequestQueueClasses(t *testing.T) {
 	var f queueFixture
-	for source := range byte(100) {
-		require.True(t, f.add(queuedRequest{source, 0}))
+	for f.class = range requestClasses {
+		for n := range byte(50) {
+			source := byte(f.class)*50 + n
+			require.True(t, f.add(queuedRequest{source, 0}))
+			require.True(t, f.add(queuedRequest{source, 1}))
+		}
 	}
-	f.first = true
-	for source := byte(100); source < 200; source++ {
-		require.True(t, f.add(queuedRequest{source, 0}))
-		require.True(t, f.add(queuedRequest{source, 1}))
-	}
-	require.Equal(t, []queuedRequest{{0, 0}, {100, 0}, {101, 0}, {102, 0}, {1, 0}, {103, 0}, {104, 0}, {105, 0}}, f.take(8))
+	require.Equal(t, []queuedRequest{{0, 0}, {100, 0}, {50, 0}, {101, 0}, {1, 0}, {102, 0}, {51, 0}, {103, 0}}, f.take(8))
 	rest := f.take(maxRequests)
 	require.Len(t, rest, 292)
-	require.Equal(t, queuedRequest{199, 1}, rest[291], "the second request of a source waits like those of the others")
+	require.Equal(t, 1, rest[291].number)
+}
+
+// In a full queue, the first request of a proven source displaces the newest source that
+// has shown nothing.
+func TestRequestQueueProven(t *testing.T) {
+	f := queueFixture{class: requestNew}
+	at := func(n int) netip.Addr { return testSource(n) }
+	add := func(n int, class requestClass) bool {
+		return f.queue.add(job{kind: jobRequest, source: at(n), class: class, dropped: func(*job) { f.dropped = append(f.dropped, queuedRequest{number: n}) }})
+	}
+	for n := range maxRequests {
+		require.True(t, add(n, requestNew))
+	}
+	require.False(t, add(maxRequests, requestNew))
+	require.True(t, add(maxRequests+1, requestProven))
+	require.Equal(t, []queuedRequest{{number: maxRequests - 1}}, f.dropped)
+	require.False(t, add(maxRequests+1, requestProven), "its second request displaces nothing")
+	jobs := f.queue.take(nil, 2)
+	require.Equal(t, at(maxRequests+1), jobs[1].source)
+	require.Equal(t, maxRequests-2, f.queue.total)
+	require.Len(t, f.queue.take(nil, maxRequests), maxRequests-2)
+	require.Empty(t, f.queue.sources)
+	require.Empty(t, f.queue.busiest)
 }
 
 // When the queue is full, a request of a source with few requests displaces the newest
@@ -125,7 +147,9 @@ func TestRequestQueueRandom(t *testing.T) {
 	require.Equal(t, added, refused+taken+len(f.dropped))
 	require.Zero(t, f.queue.total)
 	require.Empty(t, f.queue.busiest)
-	require.Zero(t, f.queue.turns.Len())
+	for class := range f.queue.turns {
+		require.Zero(t, f.queue.turns[class].Len())
+	}
 	require.NotZero(t, len(f.dropped))
 	require.NotZero(t, refused)
 }
