@@ -16,6 +16,7 @@ import (
 // of the peer may be forged. The multiplexer's lock guards the entry.
 type halfOpen struct {
 	c      *madConn
+	proven bool            // true if the source was in provenSources when the request arrived
 	since  time.Time       // time at which the request arrived
 	source *halfOpenSource // source of the request; nil if the halfOpen is in no table
 	// inSource is the element of this halfOpen in halfOpenSource.byAge. inTable is its
@@ -117,12 +118,32 @@ func (t *halfOpenTable) roomBeside(source netip.Addr, waiting int, full, sourceF
 			return nil, false
 		}
 		return own.oldest(), !sourceFull
-	case full && t.busiest[0].count <= burstSize && now.Sub(t.busiest[0].oldest().since) < burstTime:
-		return oldestOf(&t.byAge), true
+	case full && (t.busiest[0].count == 1 || t.busiest[0].count <= burstSize && now.Sub(t.busiest[0].oldest().since) < burstTime):
+		return t.oldest(now), true
 	case full:
 		return t.busiest[0].oldest(), true
 	}
 	return nil, true
+}
+
+// maxSpared is the largest number of connections that oldest() skips. Arbitrary.
+const maxSpared = 64
+
+// oldest returns the oldest connection of the table. It skips some connections of proven
+// sources that are at most graceTime old. So a flood from forged addresses does not evict
+// them before a confirmation that was lost can be repeated.
+func (t *halfOpenTable) oldest(now time.Time) *halfOpen {
+	e := t.byAge.Front()
+	for range maxSpared {
+		h := e.Value.(*halfOpen)
+		if !h.proven || now.Sub(h.since) > graceTime {
+			return h
+		}
+		if e = e.Next(); e == nil {
+			break
+		}
+	}
+	return oldestOf(&t.byAge)
 }
 
 // oldestOf returns the first connection of the list byAge, which must not be empty.

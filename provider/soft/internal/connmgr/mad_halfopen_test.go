@@ -47,6 +47,23 @@ func (t *tableTest) ask(source int) (accepted, victim *halfOpen) {
 	return accepted, victim
 }
 
+// In a flood from forged addresses, the connection of a proven source is not evicted for
+// graceTime.
+func TestHalfOpenSparesProven(t *testing.T) {
+	s := newTableTest(t, 4, 4)
+	proven, _ := s.ask(0)
+	proven.proven = true
+	for n := 1; n <= int(graceTime/time.Millisecond)+4; n++ {
+		age := s.now.Sub(proven.since) + time.Millisecond
+		_, victim := s.ask(n)
+		require.Equal(t, age > graceTime, victim == proven, "after %v", age)
+		if victim == proven {
+			return
+		}
+	}
+	require.Fail(t, "the connection is never evicted")
+}
+
 // If the table is full, a request evicts the oldest connection of the source with the
 // most connections.
 func TestHalfOpenEvictsTheBusiest(t *testing.T) {

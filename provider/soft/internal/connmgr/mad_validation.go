@@ -104,7 +104,7 @@ func (c *madConn) addHalfOpen() bool {
 		c.mux.m.WireCounts.Inc(counters.CMRequestDropped)
 		return false
 	}
-	c.half.c = c
+	c.half.c, c.half.proven = c, c.mux.proven.has(c.remote, now)
 	c.addr = addrHalfOpen
 	table.add(&c.half, source, now)
 	if !c.isLookup() {
