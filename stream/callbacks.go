@@ -8,26 +8,25 @@ type callbacks struct {
 	listener *Listener // listener of accepted connections, or nil
 }
 
-// OnRequest accepts the request if the listener has room for the connection.
+// OnRequest accepts the request if the listener has room for the connection. Connections
+// that are being opened take no room, because their peers may never confirm the reply.
 func (h callbacks) OnRequest(r *Request) {
 	ln := h.listener
-	if ln.waiting.Add(1) > int64(cap(ln.accepted)) || isClosed(ln.closed) {
-		ln.waiting.Add(-1)
+	if len(ln.accepted) == cap(ln.accepted) || isClosed(ln.closed) {
 		_ = r.Reject(nil) // Reject fails if the peer has given up the request.
 		return
 	}
-	if r.Accept(&AcceptOptions{Context: newConn(ln.network)}) != nil {
-		ln.waiting.Add(-1) // Accept has failed, so no connection opens.
-	}
+	_ = r.Accept(&AcceptOptions{Context: newConn(ln.network)}) // If Accept fails, no connection opens.
 }
 
-// OnAcceptError makes room for another connection.
-func (h callbacks) OnAcceptError(*Request, error) { h.listener.waiting.Add(-1) }
+// OnAcceptError does nothing, because a connection that did not open takes no room.
+func (callbacks) OnAcceptError(*Request, error) {}
 
 // OnListenError makes Accept return the error.
 func (h callbacks) OnListenError(_ *reactor.Listener, err error) { h.listener.fail(err) }
 
-// OnOpen passes the connection to Dial or Accept.
+// OnOpen passes the connection to Dial or Accept. If the listener has no room for it, the
+// connection ends.
 func (h callbacks) OnOpen(s *Stream) {
 	c := connOf(s)
 	opened := c.open(s)
@@ -38,7 +37,12 @@ func (h callbacks) OnOpen(s *Stream) {
 	if !opened {
 		return // The Network is closing.
 	}
-	h.listener.accepted <- c // OnRequest has made sure that the channel has room.
+	select {
+	case h.listener.accepted <- c:
+	default: // More connections were being opened than the listener has room for.
+		_ = s.Abort(nil) // Abort fails if the connection is ending already.
+		return
+	}
 	if isClosed(h.listener.closed) {
 		c.network.inBackground(h.listener.closeAccepted)
 	}

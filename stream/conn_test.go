@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -236,4 +237,54 @@ func TestBacklog(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 	_, err = c.Write([]byte("the accepted connection stays open"))
 	require.NoError(t, err)
+}
+
+// TestBacklogOfSimultaneousDials checks that at most NetworkConfig.Backlog connections
+// wait for Accept when more are opened at the same time. The others are rejected or
+// reset.
+func TestBacklogOfSimultaneousDials(t *testing.T) {
+	const backlog, dials = 2, 8
+	server := newNetwork(t, path{}, stream.NetworkConfig{Backlog: backlog})
+	ln, err := server.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	client := newNetwork(t, path{}, stream.NetworkConfig{})
+	var all sync.WaitGroup
+	results := make(chan error, dials)
+	opened := make(chan net.Conn, dials)
+	for range dials {
+		all.Go(func() {
+			c, err := client.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				results <- err
+				return
+			}
+			opened <- c
+		})
+	}
+	all.Wait()
+	for range backlog {
+		c, err := ln.Accept()
+		require.NoError(t, err)
+		_, err = c.Write([]byte{1})
+		require.NoError(t, err)
+	}
+	require.NoError(t, ln.Close())
+	close(opened)
+	accepted, waited := 0, 0
+	for c := range opened {
+		switch _, err := c.Read(make([]byte, 1)); {
+		case err == nil:
+			accepted++
+		case err == io.EOF: // The connection has waited for Accept until Close.
+			waited++
+		default:
+			require.ErrorIs(t, err, syscall.ECONNRESET)
+		}
+	}
+	close(results)
+	for err := range results {
+		require.ErrorContains(t, err, "refused by the application")
+	}
+	require.Equal(t, backlog, accepted)
+	require.LessOrEqual(t, waited, backlog)
 }

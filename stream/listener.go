@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -14,8 +13,7 @@ import (
 type Listener struct {
 	network  *Network
 	ln       *reactor.Listener
-	accepted chan *Conn    // open connections that wait for Accept
-	waiting  atomic.Int64  // number of connections that are being opened, or wait for Accept
+	accepted chan *Conn    // open connections that wait for Accept; only the owner of the loop sends
 	closed   chan struct{} // closed when the state is no longer listenerOpen
 
 	mu    sync.Mutex
@@ -66,7 +64,6 @@ func (n *Network) Listen(network, address string) (net.Listener, error) {
 func (ln *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-ln.accepted:
-		ln.waiting.Add(-1)
 		return c, nil
 	case <-ln.closed:
 		ln.mu.Lock()

@@ -20,8 +20,10 @@ type NetworkConfig struct {
 	// LocalAddr is the address from which Dial connects. The zero value means that the
 	// provider chooses it.
 	LocalAddr netip.Addr
-	// Backlog is how many connections of a Listener may wait for Accept. Further requests
-	// are rejected. Zero means 128. A negative value is an error.
+	// Backlog is how many open connections of a Listener may wait for Accept. Further
+	// requests are rejected. Requests that were accepted before, and whose connections open
+	// when there is no room any more, end with a reset. Zero means 128. A negative value is
+	// an error.
 	Backlog int
 	// CloseTimeout is how long Conn.Close waits until the peer has received everything.
 	// Zero means 5s. A negative value is an error.
