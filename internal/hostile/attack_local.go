@@ -122,7 +122,7 @@ func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 
 // requestAndKeep sends a connection request and counts whether the server accepts it. The
 // descriptors in the answer stay open.
-func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort) {
+func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort, private ...byte) {
 	limit := unix.NsecToTimeval(int64(time.Second))
 	dst := a.spec.Addr
 	if unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit) != nil ||
@@ -130,7 +130,7 @@ func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort) {
 		a.count(func(c *Attack) { c.Refused++ })
 		return
 	}
-	sent := s.send(localRequest(src, dst))
+	sent := s.send(localRequest(src, dst, private...))
 	got, ok := s.receive()
 	a.count(func(c *Attack) {
 		c.Sent++

@@ -61,6 +61,16 @@ const (
 	RoleWrongReplies Role = "wrong replies"
 )
 
+// Roles of processes that attack a stream server.
+const (
+	// RoleStreamHalfOpen requests streams and does not confirm the replies.
+	RoleStreamHalfOpen Role = "half-open streams"
+	// RoleStreamSilent opens Spec.Conns streams and sends nothing.
+	RoleStreamSilent Role = "silent streams"
+	// RoleStreamViolator violates the protocol of streams, differently in each round.
+	RoleStreamViolator Role = "stream violation"
+)
+
 // attacks has the attack of each role. It is never changed.
 var attacks = map[Role]attack{
 	RoleSquatter:    squat,
@@ -82,6 +92,9 @@ var attacks = map[Role]attack{
 	RoleNonReader:   sendUnread,
 	RoleSilent:      connectSilently,
 
-	RoleWrongReplies: sendWrongReplies,
-	RoleHanging:      hang,
+	RoleWrongReplies:   sendWrongReplies,
+	RoleHanging:        hang,
+	RoleStreamHalfOpen: halfOpenStreams,
+	RoleStreamSilent:   silentStreams,
+	RoleStreamViolator: violateStreams,
 }

@@ -37,6 +37,7 @@ const otherUser = 54321
 // A fixture has a server under attack, and a client that must lose nothing.
 type fixture struct {
 	t      *testing.T
+	path   soft.Path
 	addr   netip.AddrPort
 	server *hostile.Process
 	client *hostile.Process
@@ -50,17 +51,30 @@ type fixture struct {
 // newFixture starts a server and a client with several connections. The default is the
 // local path.
 func newFixture(t *testing.T, s hostile.Spec) *fixture {
+	return newFixtureOf(t, hostile.RoleServer, hostile.RoleClient, s)
+}
+
+// newStreamFixture is newFixture for a server on package stream in the given role.
+func newStreamFixture(t *testing.T, serverRole hostile.Role, s hostile.Spec) *fixture {
+	if s.Path == soft.PathWire {
+		s.Addr = netip.AddrPortFrom(newAddr(), 0)
+	}
+	return newFixtureOf(t, serverRole, hostile.RoleStreamClient, s)
+}
+
+// newFixtureOf starts a server and a client in the given roles.
+func newFixtureOf(t *testing.T, serverRole, clientRole hostile.Role, s hostile.Spec) *fixture {
 	// Tests can run in parallel, because each test measures only its own processes.
 	t.Parallel()
 	if !s.Addr.IsValid() {
 		s.Addr = netip.MustParseAddrPort("127.0.0.1:0")
 	}
-	server, note := start(t, hostile.RoleServer, sameUser, s)
-	f := &fixture{t: t, addr: note.Addr, server: server, slack: 24}
+	server, note := start(t, serverRole, sameUser, s)
+	f := &fixture{t: t, path: s.Path, addr: note.Addr, server: server, slack: 24}
 	if f.addr.Addr().IsUnspecified() {
 		f.addr = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), f.addr.Port())
 	}
-	f.client, _ = f.start(hostile.RoleClient, sameUser, hostile.Spec{Path: s.Path, Conns: 4, Seed: 1, LongMessages: s.LongMessages})
+	f.client, _ = f.start(clientRole, sameUser, hostile.Spec{Path: s.Path, Conns: 4, Seed: 1, LongMessages: s.LongMessages})
 	f.waitEchoes(100)
 	f.before, f.state = f.usage(), f.report(server).Server
 	return f
@@ -74,6 +88,8 @@ func start(t *testing.T, r hostile.Role, uid int, s hostile.Spec) (*hostile.Proc
 	t.Cleanup(p.Kill)
 	return p, note
 }
+
+func (f *fixture) onWire() bool { return f.path == soft.PathWire }
 
 // start starts a process that dials the server.
 func (f *fixture) start(r hostile.Role, uid int, s hostile.Spec) (*hostile.Process, hostile.Note) {

@@ -28,8 +28,8 @@ func localName(host string, port uint16) string {
 	return fmt.Sprintf("@rdmaloop/1/tcp/%s/%d", host, port)
 }
 
-// localRequest returns a connection request from src to dst.
-func localRequest(src, dst netip.AddrPort) []byte {
+// localRequest returns a connection request from src to dst with private data.
+func localRequest(src, dst netip.AddrPort, private ...byte) []byte {
 	b := make([]byte, localHeader)
 	b[0], b[1] = localVersion, localREQ
 	binary.LittleEndian.PutUint32(b[8:], 0x1234) // queue pair number; arbitrary
@@ -40,7 +40,8 @@ func localRequest(src, dst netip.AddrPort) []byte {
 	from, to := src.Addr().As16(), dst.Addr().As16()
 	copy(b[28:], from[:])
 	copy(b[44:], to[:])
-	return b
+	binary.LittleEndian.PutUint16(b[6:], uint16(len(private)))
+	return append(b, private...)
 }
 
 // A localSocket is a Unix socket of an attacker.

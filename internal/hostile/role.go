@@ -17,6 +17,12 @@ const (
 	RoleClient Role = "client"
 	// RoleCorruptingServer writes random bytes into all memory shared with its clients.
 	RoleCorruptingServer Role = "corrupting server"
+	// RoleStreamServer sends all bytes of its streams back.
+	RoleStreamServer Role = "stream server"
+	// RoleStreamCallbacks is RoleStreamServer with callbacks instead of a Network.
+	RoleStreamCallbacks Role = "stream server with callbacks"
+	// RoleStreamClient sends messages on streams and checks the echoes.
+	RoleStreamClient Role = "stream client"
 )
 
 func newRole(name string) (role, error) {
@@ -29,6 +35,12 @@ func newRole(name string) (role, error) {
 		return &client{}, nil
 	case RoleCorruptingServer:
 		return &corruptingServer{}, nil
+	case RoleStreamServer:
+		return &streamServer{}, nil
+	case RoleStreamCallbacks:
+		return &streamCallbacks{}, nil
+	case RoleStreamClient:
+		return &streamClient{}, nil
 	default:
 		if attack := attacks[r]; attack != nil {
 			return &attacker{attack: attack}, nil

@@ -22,7 +22,8 @@ var (
 type server struct {
 	reactor.BaseHandler
 	node
-	greet bool // Spec.Greet
+	greet  bool // Spec.Greet
+	closed kinds
 }
 
 func (s *server) start(spec *Spec) (Note, error) {
@@ -41,7 +42,7 @@ func (s *server) report() Note {
 	stats := s.engine.Stats()
 	return Note{Server: ServerState{
 		Conns: stats.Conns, Opened: stats.Opened, Requests: stats.Requests,
-		Goroutines: runtime.NumGoroutine(), Longest: stats.LongestTurn, Counters: s.counters(),
+		Goroutines: runtime.NumGoroutine(), Longest: stats.LongestTurn, Counters: s.counters(), Closed: s.closed.copy(),
 	}}
 }
 
@@ -91,8 +92,9 @@ func (s *server) OnWritable(c *reactor.Conn) {
 	}
 }
 
-// OnClose releases the echoes in the backlog.
-func (s *server) OnClose(c *reactor.Conn, _ error) {
+// OnClose counts the error, and releases the echoes in the backlog.
+func (s *server) OnClose(c *reactor.Conn, err error) {
+	s.closed.count(err)
 	for _, buf := range c.Context().(*backlog).held {
 		buf.Release()
 	}

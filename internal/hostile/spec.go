@@ -80,6 +80,8 @@ type Spec struct {
 	PrivateRegions bool
 	// Greet makes a server send a message to each client that connects.
 	Greet bool
+	// Backlog is passed to a stream server as stream.NetworkConfig.Backlog.
+	Backlog int
 	// Descriptors is the child's limit of open descriptors (RLIMIT_NOFILE). Zero means no
 	// change.
 	Descriptors uint64
@@ -142,6 +144,9 @@ type ServerState struct {
 	// Connection requests that the application got.
 	Requests   uint64
 	Goroutines int
+	// Closed counts the open connections that have ended, by the kind of their error: see
+	// kindOf.
+	Closed map[string]uint64
 	// Duration of the longest turn of the server's loop.
 	Longest  time.Duration
 	Counters map[string]uint64 // counters of the device by name; see package soft

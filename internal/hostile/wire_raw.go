@@ -110,6 +110,7 @@ type wirePeer struct {
 	// ACK timeout code and transport retry count in the connection request; both sides of
 	// the connection use them
 	ackTimeout, retries uint8
+	private             []byte // private data of the connection request, at most 56 bytes
 }
 
 func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
@@ -135,7 +136,7 @@ func (p *wirePeer) request() *wire.MAD {
 		},
 	}
 	header := wire.CMAHeader{SrcPort: uint16(p.id), Src: p.local.Addr(), Dst: p.server.Addr()}
-	header.Encode(r.PrivateData[:])
+	copy(header.Encode(r.PrivateData[:]), p.private)
 	var m wire.MAD
 	r.Encode(&m, uint64(p.id))
 	return &m
