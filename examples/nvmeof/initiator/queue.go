@@ -231,3 +231,13 @@ func (q *Queue) Do(ctx context.Context, r *Request) (*nvme.Response, error) {
 		return nil, ctx.Err()
 	}
 }
+
+// Remote returns the address and key of the first n bytes of a region for the target.
+// Only tests need it, for wrong commands.
+func (q *Queue) Remote(r *reactor.Region, n int) (reactor.Remote, error) {
+	list, err := r.Remote(q.conn, 0, n)
+	if err != nil {
+		return reactor.Remote{}, err
+	}
+	return list[0].Remote, nil
+}

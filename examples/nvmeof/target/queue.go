@@ -359,9 +359,10 @@ func (q *queue) end(cause error) {
 	if log := q.target.cfg.Log; log != nil {
 		log.Info("queue ended", "host", q.conn.RemoteAddr(), "queue", q.id, "cause", cause)
 	}
+	// The commands that wait for memory come first: release gives memory to those that wait.
+	q.loop.needMemory.removeQueue(q, q.release)
 	q.needRead.removeQueue(q, q.release)
 	q.needSend.removeQueue(q, q.release)
-	q.loop.needMemory.removeQueue(q, q.release)
 	for i := range q.commands {
 		if q.commands[i].state == commandHeld {
 			q.release(&q.commands[i])
