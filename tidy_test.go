@@ -46,7 +46,10 @@ var arrows = map[string][]string{
 	"internal/wire":              {"internal/psn"},
 	"internal/timerfd":           {"internal/eventfd"},
 	"internal/fdwait":            {"verbs", "internal/eventfd"},
-	"internal/hostile":           {"provider/soft", "reactor", "stream", "gnetrdma", "verbs", "internal/psn", "internal/wire"},
+	"internal/hostile": {
+		"provider/soft", "reactor", "stream", "gnetrdma", "verbs", "internal/psn", "internal/wire",
+		"examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target",
+	},
 	"internal/soak":              {"internal/hostile", "provider/soft"},
 	"internal/asyncq":            {"verbs"},
 	"internal/operr":             {"verbs"},

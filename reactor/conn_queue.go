@@ -12,9 +12,6 @@ func (q *connQueue) len() int { return len(q.conns) - q.head }
 // push adds a connection.
 func (q *connQueue) push(c *Conn) { q.conns = append(q.conns, c) }
 
-// first returns the oldest connection. The queue must not be empty.
-func (q *connQueue) first() *Conn { return q.conns[q.head] }
-
 // pop removes and returns the oldest connection. The queue must not be empty.
 func (q *connQueue) pop() *Conn {
 	c := q.conns[q.head]

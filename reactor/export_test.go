@@ -294,9 +294,14 @@ func LongBytes(l *Loop) int { return l.longUsed }
 // LongWaiting returns how many connections wait for memory of the loop.
 func LongWaiting(l *Loop) (n int) {
 	for e := l.longRow.turns.Front(); e != nil; e = e.Next() {
-		n += e.Value.(*longPeer).waiting.len()
+		n += e.Value.(*longPeer).waiting.Len()
 	}
 	return n
+}
+
+// LongNext returns the connection that waits first for memory of the loop.
+func LongNext(l *Loop) *Conn {
+	return l.longRow.turns.Front().Value.(*longPeer).waiting.Front().Value.(*Conn)
 }
 
 // ReadsLong reports whether the connection has memory for a long message.

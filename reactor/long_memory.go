@@ -9,11 +9,11 @@ import (
 // A longMemory counts the bytes of the buffers in which a connection receives long
 // messages. A buffer counts from its first READ until it is released.
 type longMemory struct {
-	used  int       // number of bytes in use, at most Config.LongConnBytes
-	want  int       // number of bytes for which the connection waits; 0 if it does not wait
-	peer  *longPeer // the peer of the connection; nil before the first buffer
-	inRow bool      // true if the connection is in Loop.longRow
-	next  bool      // true if it is this connection's turn, so it need not wait in Loop.longRow
+	used  int           // number of bytes in use, at most Config.LongConnBytes
+	want  int           // number of bytes for which the connection waits; 0 if it does not wait
+	peer  *longPeer     // the peer of the connection; nil before the first buffer
+	place *list.Element // element of longPeer.waiting; nil if the connection does not wait there
+	next  bool          // true if it is this connection's turn, so it need not wait
 }
 
 // A longPeer is a process of this host, or another host, that sends long messages on
@@ -24,7 +24,7 @@ type longPeer struct {
 	key     longPeerKey
 	conns   int           // number of connections that refer to it
 	used    int           // sum of longMemory.used of these connections
-	waiting connQueue     // connections that wait for memory of the loop
+	waiting list.List     // each *Conn that waits for memory of the loop, oldest first
 	turn    *list.Element // element of longRow.turns; nil if no connection waits
 }
 
@@ -75,34 +75,37 @@ func (r *longRow) leave(p *longPeer) {
 
 func (r *longRow) push(c *Conn) {
 	m := &c.long.memory
-	m.inRow = true
-	m.peer.waiting.push(c)
+	m.place = m.peer.waiting.PushBack(c)
 	if m.peer.turn == nil {
 		m.peer.turn = r.turns.PushBack(m.peer)
 	}
 }
 
-// next returns the peer whose turn it is, or nil. A peer whose connection would exceed
-// perPeer bytes has no turn.
-func (r *longRow) next(perPeer int) *longPeer {
+// next returns the connection whose turn it is, or nil. A peer whose connection would
+// exceed perPeer bytes has no turn. It uses memory, so next skips few peers.
+func (r *longRow) next(perPeer int) *Conn {
 	for e := r.turns.Front(); e != nil; e = e.Next() {
 		p := e.Value.(*longPeer)
-		if c := p.waiting.first(); c.state > stateDraining || p.used+c.long.memory.want <= perPeer {
-			return p
+		if c := p.waiting.Front().Value.(*Conn); p.used+c.long.memory.want <= perPeer {
+			return c
 		}
 	}
 	return nil
 }
 
-// pop removes and returns the first connection of a peer.
-func (r *longRow) pop(p *longPeer) *Conn {
-	c := p.waiting.pop()
-	c.long.memory.inRow = false
-	if p.waiting.len() == 0 {
+// remove removes a connection that does not wait any more, if it is in the row.
+func (r *longRow) remove(c *Conn) {
+	m := &c.long.memory
+	if m.place == nil {
+		return
+	}
+	p := m.peer
+	p.waiting.Remove(m.place)
+	m.place = nil
+	if p.waiting.Len() == 0 {
 		r.turns.Remove(p.turn)
 		p.turn = nil
 	}
-	return c
 }
 
 // released gives all other peers their turns before a peer that has released memory.
@@ -136,7 +139,7 @@ func (s *longState) buffer(n int) *Buffer {
 	}
 	if !s.hasTurn(size) {
 		s.memory.want = size
-		if !s.memory.inRow {
+		if s.memory.place == nil {
 			l.longRow.push(c)
 		}
 		return nil
@@ -187,7 +190,7 @@ func (s *longState) release(size int) {
 	s.memory.peer.used -= size
 	l.longUsed -= size
 	l.longRow.released(s.memory.peer)
-	if s.memory.want > 0 && !s.memory.inRow {
+	if s.memory.want > 0 && s.memory.place == nil {
 		s.conn.readLong()
 	}
 	l.serveLongRow()
@@ -196,13 +199,12 @@ func (s *longState) release(size int) {
 // serveLongRow lets connections that wait for memory of the loop continue; see longRow.
 func (l *Loop) serveLongRow() {
 	row, perPeer := &l.longRow, l.cfg.longPeerBytes()
-	for p := row.next(perPeer); p != nil; p = row.next(perPeer) {
-		c := p.waiting.first()
+	for c := row.next(perPeer); c != nil; c = row.next(perPeer) {
 		m := &c.long.memory
 		if c.state <= stateDraining && l.longUsed+m.want > l.cfg.LongLoopBytes {
 			return
 		}
-		row.pop(p)
+		row.remove(c)
 		m.next = true
 		c.readLong()
 		m.next = false

@@ -98,3 +98,24 @@ func TestFreeLongMemoryGoesToAnotherPeer(t *testing.T) {
 	drive(t, func() bool { return p.fromOther == 1 }, p.server, p.other)
 	require.Equal(t, 1, p.closed)
 }
+
+// A connection that ends while others of its peer wait before it stops waiting at once.
+func TestEndedConnLeavesLongRow(t *testing.T) {
+	p := newLongPeers(t, 6, 4*longPeersSize)
+	var waiting []*reactor.Conn
+	for _, c := range p.accepted {
+		if !reactor.ReadsLong(c) {
+			waiting = append(waiting, c)
+		}
+	}
+	require.Len(t, waiting, 3)
+	first := reactor.LongNext(p.server)
+	for _, c := range waiting {
+		if c != first {
+			require.NoError(t, c.Abort(nil))
+		}
+	}
+	drive(t, func() bool { return p.closed == 2 }, p.server)
+	require.Equal(t, 1, reactor.LongWaiting(p.server))
+	require.Equal(t, 3*longPeersSize, reactor.LongBytes(p.server))
+}

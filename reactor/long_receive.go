@@ -310,6 +310,7 @@ func (c *Conn) failLong(err error) {
 		c.repost(b)
 	}
 	s.memory.want = 0
+	c.loop.longRow.remove(c)
 	s.shown.clear()
 	c.loop.serveLongRow()
 }

@@ -22,7 +22,7 @@ type hangingClient struct {
 func hang(a *attacker) error {
 	c := &hangingClient{a: a}
 	s := a.spec
-	s.LongMessages, s.PrivateRegions = true, true
+	s.MaxLongMessage, s.PrivateRegions = longMessage, true
 	if err := c.open(&s, c); err != nil {
 		return err
 	}

@@ -220,9 +220,9 @@ func StreamViolationKinds() map[string]uint64 {
 	return n
 }
 
-// streamEndLimit is the time in which the server must end a stream after a violation.
+// endLimit is the time in which the server must end a connection after a violation.
 // Arbitrary.
-const streamEndLimit = time.Minute
+const endLimit = time.Minute
 
 // violateStreams opens one stream in each round and violates the protocol. Attack.Refused
 // counts the streams that the server has ended.
@@ -244,7 +244,7 @@ func violateStreams(a *attacker) error {
 		case <-p.ended:
 			a.count(func(c *Attack) { c.Refused++ })
 		case <-a.ctx.Done():
-		case <-time.After(streamEndLimit):
+		case <-time.After(endLimit):
 			return fmt.Errorf("%s: the server does not end the stream", v.name)
 		}
 		return nil

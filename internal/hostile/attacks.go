@@ -61,6 +61,15 @@ const (
 	RoleWrongReplies Role = "wrong replies"
 )
 
+// Roles of processes that attack a server with long messages.
+const (
+	// RoleLongViolator violates the protocol for long messages, differently in each round.
+	RoleLongViolator Role = "long message violation"
+	// RoleLongHolder announces a long message on each of Spec.Conns connections of the wire
+	// path, and delays the READs of the server.
+	RoleLongHolder Role = "held long messages"
+)
+
 // Roles of processes that attack a stream server.
 const (
 	// RoleStreamHalfOpen requests streams and does not confirm the replies.
@@ -69,6 +78,15 @@ const (
 	RoleStreamSilent Role = "silent streams"
 	// RoleStreamViolator violates the protocol of streams, differently in each round.
 	RoleStreamViolator Role = "stream violation"
+)
+
+// Roles of hosts that attack an NVMe target.
+const (
+	// RoleBusyHost has as many of the largest commands in flight as possible, on Spec.Conns
+	// queues, until it is killed or stopped.
+	RoleBusyHost Role = "busy NVMe host"
+	// RoleHostileHost violates the protocol, differently in each round.
+	RoleHostileHost Role = "hostile NVMe host"
 )
 
 // attacks has the attack of each role. It is never changed.
@@ -94,6 +112,10 @@ var attacks = map[Role]attack{
 
 	RoleWrongReplies:   sendWrongReplies,
 	RoleHanging:        hang,
+	RoleLongViolator:   violateLong,
+	RoleLongHolder:     holdLong,
+	RoleBusyHost:       transferForever,
+	RoleHostileHost:    violateNVMe,
 	RoleStreamHalfOpen: halfOpenStreams,
 	RoleStreamSilent:   silentStreams,
 	RoleStreamViolator: violateStreams,

@@ -43,16 +43,15 @@ type dialer struct {
 	// Times at which the outstanding messages were sent. The index is the message's
 	// number modulo the length.
 	sentTimes []time.Time
-	out, want []byte // buffers for a message to send and for an expected echo
+	out, want []byte
 }
 
 func newDialer(c *client, index int, addr netip.AddrPort, spare bool) *dialer {
-	size := maxMessage
-	if c.spec.LongMessages {
-		size = longMessage
+	size := max(maxMessage, c.spec.MaxLongMessage)
+	return &dialer{
+		client: c, addr: addr, expendable: spare, seed: c.spec.Seed<<16 + uint64(index),
+		sentTimes: make([]time.Time, c.spec.MaxInFlight), out: make([]byte, size), want: make([]byte, size),
 	}
-	return &dialer{client: c, addr: addr, expendable: spare, seed: c.spec.Seed<<16 + uint64(index), sentTimes: make([]time.Time, c.spec.MaxInFlight),
-		out: make([]byte, size), want: make([]byte, size)}
 }
 
 // dial dials the server, unless the client is finishing.
@@ -138,7 +137,7 @@ func (d *dialer) sendMore() {
 			d.closeWhenDone()
 			return
 		}
-		err := d.conn.Send(message(d.out, d.seed, d.sent))
+		err := d.conn.Send(messageOf(d.out, d.seed, d.sent, spec.MaxLongMessage))
 		if errors.Is(err, reactor.ErrWouldBlock) {
 			return // OnTick will call sendMore.
 		}
@@ -166,7 +165,7 @@ func (d *dialer) closeWhenDone() {
 func (d *dialer) checkEcho(got []byte) {
 	t := &d.client.tally
 	switch {
-	case d.echoed < d.sent && bytes.Equal(got, message(d.want, d.seed, d.echoed)):
+	case d.echoed < d.sent && bytes.Equal(got, messageOf(d.want, d.seed, d.echoed, d.client.spec.MaxLongMessage)):
 		t.Echoes++
 	// A hostile server may send any message here.
 	case d.expendable:

@@ -35,14 +35,14 @@ func TestHangingClient(t *testing.T) {
 		_, err = hanging.Finish()
 		require.NoError(f.t, err)
 		f.finish()
-	}, hostile.Spec{LongMessages: true, Keepalive: 5 * time.Second})
+	}, hostile.Spec{MaxLongMessage: hostile.MaxLongMessage, Keepalive: 5 * time.Second})
 }
 
 // TestStoppedClientEnds checks that the server ends the connections of a process that is
 // stopped and does not go on.
 func TestStoppedClientEnds(t *testing.T) {
 	onBothPaths(t, func(f *fixture, spec func(hostile.Spec) hostile.Spec) {
-		other, _ := f.start(hostile.RoleClient, sameUser, spec(hostile.Spec{Conns: 6, LongMessages: true, PrivateRegions: true, Expendable: true}))
+		other, _ := f.start(hostile.RoleClient, sameUser, spec(hostile.Spec{Conns: 6, MaxLongMessage: hostile.MaxLongMessage, PrivateRegions: true, Expendable: true}))
 		f.eventually(func() bool { return f.report(other).Tally.Echoes > 20 }, "the other client gets no echoes")
 		require.NoError(f.t, other.Stop())
 		f.waitEchoes(200)
@@ -51,5 +51,5 @@ func TestStoppedClientEnds(t *testing.T) {
 		_, err := other.Finish()
 		require.NoError(f.t, err)
 		f.finish()
-	}, hostile.Spec{LongMessages: true, Keepalive: 5 * time.Second})
+	}, hostile.Spec{MaxLongMessage: hostile.MaxLongMessage, Keepalive: 5 * time.Second})
 }

@@ -43,9 +43,9 @@ type fixture struct {
 	client *hostile.Process
 	before hostile.Usage // usage before the attack
 	state  hostile.ServerState
-	// How many more mappings the server may have at the end. The Go runtime adds some,
-	// and a loop keeps unused buffers for a while.
-	slack int
+	// How many more mappings and descriptors the server may have at the end. The Go runtime
+	// adds some mappings, and a loop keeps unused buffers for a while.
+	slack, slackDescriptors int
 }
 
 // newFixture starts a server and a client with several connections. The default is the
@@ -62,6 +62,26 @@ func newStreamFixture(t *testing.T, serverRole hostile.Role, s hostile.Spec) *fi
 	return newFixtureOf(t, serverRole, hostile.RoleStreamClient, s)
 }
 
+// newLongFixture is newFixture for a server and a client with long messages.
+func newLongFixture(t *testing.T, s hostile.Spec) *fixture {
+	if s.Path == soft.PathWire {
+		s.Addr = netip.AddrPortFrom(newAddr(), 0)
+	}
+	s.MaxLongMessage = longMessage
+	f := newFixture(t, s)
+	// The client's own long messages need a memory file for each buffer on the local path.
+	f.slack, f.slackDescriptors = 400, 100
+	return f
+}
+
+// newTargetFixture is newFixture for an NVMe target and a host.
+func newTargetFixture(t *testing.T, s hostile.Spec) *fixture {
+	if s.Path == soft.PathWire {
+		s.Addr = netip.AddrPortFrom(newAddr(), 0)
+	}
+	return newFixtureOf(t, hostile.RoleTarget, hostile.RoleHost, s)
+}
+
 // newFixtureOf starts a server and a client in the given roles.
 func newFixtureOf(t *testing.T, serverRole, clientRole hostile.Role, s hostile.Spec) *fixture {
 	// Tests can run in parallel, because each test measures only its own processes.
@@ -70,11 +90,11 @@ func newFixtureOf(t *testing.T, serverRole, clientRole hostile.Role, s hostile.S
 		s.Addr = netip.MustParseAddrPort("127.0.0.1:0")
 	}
 	server, note := start(t, serverRole, sameUser, s)
-	f := &fixture{t: t, path: s.Path, addr: note.Addr, server: server, slack: 24}
+	f := &fixture{t: t, path: s.Path, addr: note.Addr, server: server, slack: 24, slackDescriptors: 2}
 	if f.addr.Addr().IsUnspecified() {
 		f.addr = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), f.addr.Port())
 	}
-	f.client, _ = f.start(clientRole, sameUser, hostile.Spec{Path: s.Path, Conns: 4, Seed: 1, LongMessages: s.LongMessages})
+	f.client, _ = f.start(clientRole, sameUser, hostile.Spec{Path: s.Path, Conns: 4, Seed: 1, MaxLongMessage: s.MaxLongMessage})
 	f.waitEchoes(100)
 	f.before, f.state = f.usage(), f.report(server).Server
 	return f
@@ -143,13 +163,12 @@ func (f *fixture) usage() hostile.Usage {
 // descriptors and mappings may remain.
 func (f *fixture) waitReleased() {
 	f.t.Helper()
-	const slackDescriptors = 2
 	var now hostile.Usage
 	var state hostile.ServerState
 	back := func() bool {
 		now, state = f.usage(), f.report(f.server).Server
 		return state.Conns <= f.state.Conns && state.Goroutines <= f.state.Goroutines &&
-			now.Descriptors <= f.before.Descriptors+slackDescriptors &&
+			now.Descriptors <= f.before.Descriptors+f.slackDescriptors &&
 			now.Mappings <= f.before.Mappings+f.slack
 	}
 	began := time.Now()

@@ -14,18 +14,36 @@ const (
 	maxMessage = 4096
 )
 
-// longMessage is the size in bytes of the messages of Spec.LongMessages, and of the long
-// messages of attackers. Arbitrary.
+// longMessage is the size in bytes of the long messages of attackers. Arbitrary.
 const longMessage = 256 << 10
 
+// longEvery is how many messages of a client there are for each long one.
+const longEvery = 8
+
+// messageOf is message for a client with long messages of up to long bytes. If long is
+// not 0, the slice b needs at least that many bytes.
+func messageOf(b []byte, seed, n uint64, long int) []byte {
+	if long == 0 || n%longEvery != longEvery-1 {
+		return message(b, seed, n)
+	}
+	r := rand.NewPCG(seed, n)
+	b = b[:maxMessage+1+int(r.Uint64()%uint64(long-maxMessage))]
+	whole := len(b) &^ 7
+	for at := 0; at < whole; at += 8 {
+		binary.LittleEndian.PutUint64(b[at:], r.Uint64())
+	}
+	for at := whole; at < len(b); at++ {
+		b[at] = byte(at)
+	}
+	return b
+}
+
 // message writes message n into b and returns the part of b that it wrote. The slice b
-// has maxMessage bytes, or longMessage bytes for a message that fills it.
+// needs at least maxMessage bytes.
 func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))
-	if len(b) == longMessage {
-		size = longMessage
-	} else if r.Uint64()%2 == 0 {
+	if r.Uint64()%2 == 0 {
 		// Half of the messages become small: they have at most minMessage+127 bytes.
 		size = minMessage + size%128
 	}

@@ -33,14 +33,10 @@ func (n *node) open(s *Spec, h reactor.Handler) error {
 		return err
 	}
 	n.device = device
-	cfg := &reactor.Config{
+	n.engine, err = reactor.New(device, h, &reactor.Config{
 		SharedRecvBuffers: s.SharedRecvBuffers, MaxConns: s.MaxConns, MaxLongMessage: s.MaxLongMessage,
 		Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout, DecisionTimeout: s.DecisionTimeout, DrainTimeout: s.DrainTimeout,
-	}
-	if s.LongMessages {
-		cfg.MaxLongMessage = longMessage
-	}
-	n.engine, err = reactor.New(device, h, cfg)
+	})
 	if err == nil {
 		err = n.engine.Start()
 	}

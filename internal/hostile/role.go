@@ -21,6 +21,10 @@ const (
 	RoleStreamServer Role = "stream server"
 	// RoleStreamCallbacks is RoleStreamServer with callbacks instead of a Network.
 	RoleStreamCallbacks Role = "stream server with callbacks"
+	// RoleTarget is an NVMe target, and RoleHost a host that writes blocks and reads them
+	// back.
+	RoleTarget Role = "NVMe target"
+	RoleHost   Role = "NVMe host"
 	// RoleStreamClient sends messages on streams and checks the echoes.
 	RoleStreamClient Role = "stream client"
 )
@@ -39,6 +43,10 @@ func newRole(name string) (role, error) {
 		return &streamServer{}, nil
 	case RoleStreamCallbacks:
 		return &streamCallbacks{}, nil
+	case RoleTarget:
+		return &nvmeTarget{}, nil
+	case RoleHost:
+		return &nvmeHost{}, nil
 	case RoleStreamClient:
 		return &streamClient{}, nil
 	default:

@@ -39,9 +39,6 @@ type Spec struct {
 	// client closes the connection and dials again. Zero means that the client keeps the
 	// connection.
 	Messages int
-	// LongMessages makes a server accept long messages of up to 256 KiB. A client then sends
-	// only messages of this length. Source: reactor.Config.MaxLongMessage.
-	LongMessages bool
 	// Expendable means that an attack may end the client's connections. The client then
 	// dials again and counts the end in Tally.Ends instead of Tally.Failed.
 	Expendable bool
@@ -59,6 +56,8 @@ type Spec struct {
 	// NoDisconnect makes an attacker exit without closing its connections. The server may
 	// take up to a minute to notice.
 	NoDisconnect bool
+	// Hold says how RoleLongHolder delays the READs of the server.
+	Hold Hold
 	// Sources is the number of source addresses of a flood, in 127.0.0.0/8.
 	Sources int
 
@@ -68,10 +67,11 @@ type Spec struct {
 	MaxConnsPerAddress int
 	// SharedRecvBuffers is passed to a server as reactor.Config.SharedRecvBuffers.
 	SharedRecvBuffers int
+	// MaxLongMessage is passed to a server or client as reactor.Config.MaxLongMessage. If it
+	// is not 0, every eighth message of a client is a long message.
+	MaxLongMessage int
 	// MaxConns is passed to a server as reactor.Config.MaxConns.
 	MaxConns int
-	// MaxLongMessage is passed to a server as reactor.Config.MaxLongMessage.
-	MaxLongMessage int
 	// Keepalive, ConnectTimeout, DecisionTimeout and DrainTimeout are passed to a server or
 	// client as fields of reactor.Config.
 	Keepalive, ConnectTimeout, DecisionTimeout, DrainTimeout time.Duration

@@ -37,7 +37,8 @@ func (c *rcConn) delaysAck() bool {
 }
 
 // sendResponse sends the next packet of a response, or a NAK if the memory is not
-// accessible. It returns false if the packetConn has no room.
+// accessible. A response that is repeated ends without a NAK. It returns false if the
+// packetConn has no room.
 func (c *rcConn) sendResponse(res *respResource) bool {
 	if res.atomic {
 		return c.sendAtomicResponse(res)
