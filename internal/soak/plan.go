@@ -21,30 +21,49 @@ func (s *testbed) attacks() []namedAttack {
 		{"kill clients", killClients},
 		{"stop clients", stopClients},
 		{"kill the server", restartServer},
+		s.attackAt(&s.long, hostile.RoleLongViolator, hostile.Spec{}),
+		s.attackAt(&s.streams, hostile.RoleStreamViolator, hostile.Spec{}),
+		s.attackAt(&s.streams, hostile.RoleStreamHalfOpen, hostile.Spec{Interval: 10 * time.Millisecond}),
+		s.attackAt(&s.streams, hostile.RoleStreamSilent, hostile.Spec{Conns: 500}),
+		s.attackAt(&s.target, hostile.RoleHostileHost, hostile.Spec{}),
+		s.attackAt(&s.target, hostile.RoleBusyHost, hostile.Spec{Conns: 2}),
 	}
 	if s.path == soft.PathWire {
 		return append(common,
-			roleAttack(hostile.RoleFlood, hostile.Spec{From: hostile.FloodAddr(), Sources: 250, Interval: 10 * time.Millisecond}),
-			roleAttack(hostile.RoleInvalid, hostile.Spec{Interval: 5 * time.Millisecond}),
-			roleAttack(hostile.RoleViolator, hostile.Spec{NoDisconnect: true}),
-			roleAttack(hostile.RoleIdler, hostile.Spec{Interval: 10 * time.Millisecond}),
-			roleAttack(hostile.RoleHalves, hostile.Spec{Conns: 8}),
-			roleAttack(hostile.RoleHalves, hostile.Spec{Conns: 60, LongTimeout: true, Interval: 10 * time.Millisecond}),
+			s.roleAttack(hostile.RoleFlood, hostile.Spec{From: hostile.FloodAddr(), Sources: 250, Interval: 10 * time.Millisecond}),
+			s.roleAttack(hostile.RoleInvalid, hostile.Spec{Interval: 5 * time.Millisecond}),
+			s.roleAttack(hostile.RoleViolator, hostile.Spec{NoDisconnect: true}),
+			s.roleAttack(hostile.RoleIdler, hostile.Spec{Interval: 10 * time.Millisecond}),
+			s.roleAttack(hostile.RoleHalves, hostile.Spec{Conns: 8}),
+			s.roleAttack(hostile.RoleHalves, hostile.Spec{Conns: 60, LongTimeout: true, Interval: 10 * time.Millisecond}),
+			s.attackAt(&s.long, hostile.RoleLongHolder, hostile.Spec{Conns: 4, MaxLongMessage: longMessage, Hold: hostile.HoldTrickle}),
 		)
 	}
 	return append(common,
-		roleAttack(hostile.RoleCorrupter, hostile.Spec{Conns: 4}),
-		roleAttack(hostile.RoleLocalHalves, hostile.Spec{Conns: 60}),
-		roleAttack(hostile.RoleMalformed, hostile.Spec{}),
-		roleAttack(hostile.RoleSpoofer, hostile.Spec{Interval: time.Millisecond}),
+		s.roleAttack(hostile.RoleCorrupter, hostile.Spec{Conns: 4}),
+		s.roleAttack(hostile.RoleLocalHalves, hostile.Spec{Conns: 60}),
+		s.roleAttack(hostile.RoleMalformed, hostile.Spec{}),
+		s.roleAttack(hostile.RoleSpoofer, hostile.Spec{Interval: time.Millisecond}),
 	)
 }
 
-// roleAttack returns an attack by a process in the given role. At the end, the process is
+// attackAt is roleAttack for a service other than the first server. The processes run as
+// the user of this process.
+func (s *testbed) attackAt(at *service, r hostile.Role, spec hostile.Spec) namedAttack {
+	spec.Addr = at.addr
+	return userAttack(r, sameUser, spec)
+}
+
+// roleAttack is userAttack by the user of the attackers of the testbed.
+func (s *testbed) roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
+	return userAttack(r, s.user, spec)
+}
+
+// userAttack returns an attack by a process in the given role. At the end, the process is
 // told to finish or killed, at random.
-func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
+func userAttack(r hostile.Role, user int, spec hostile.Spec) namedAttack {
 	return namedAttack{string(r), func(ctx context.Context, s *testbed) error {
-		p, err := s.start(r, s.user, spec)
+		p, err := s.start(r, user, spec)
 		if err != nil {
 			return err
 		}

@@ -179,6 +179,12 @@ func (r *record) verdict() error {
 		}
 		_, failed := s.server.Finish()
 		err = errors.Join(err, failed)
+		for _, v := range s.services() {
+			note, failed := v.client.Finish()
+			err = errors.Join(err, failed, lossOf(note.Tally))
+			_, failed = v.server.Finish()
+			err = errors.Join(err, failed)
+		}
 	}
 	return err
 }

@@ -42,12 +42,55 @@ type testbed struct {
 	// one closes each connection after a few messages.
 	steadyClient, churningClient *hostile.Process
 
+	// services with clients that must lose nothing
+	long, streams, target service
+
 	restarted     *hostile.Process
 	restartedAddr netip.AddrPort
 	// Client of the second server, which is killed and restarted. After each restart the
 	// client must connect again.
 	restartedClient *hostile.Process
 }
+
+// A service is a server of one kind and its client.
+type service struct {
+	server, client *hostile.Process
+	addr           netip.AddrPort
+}
+
+// longMessage is the length of the longest message of the service long.
+const longMessage = 256 << 10
+
+// startServices starts the services.
+func (s *testbed) startServices() (err error) {
+	for _, v := range []struct {
+		*service
+		server, client hostile.Role
+		long           int
+	}{
+		{&s.long, hostile.RoleServer, hostile.RoleClient, longMessage},
+		{&s.streams, hostile.RoleStreamServer, hostile.RoleStreamClient, 0},
+		{&s.target, hostile.RoleTarget, hostile.RoleHost, 0},
+	} {
+		var note hostile.Note
+		v.service.server, note, err = hostile.Start(v.server, sameUser, &hostile.Spec{
+			Path: s.path, Addr: netip.AddrPortFrom(s.newAddr(), 0), MaxLongMessage: v.long,
+			Keepalive: s.durations.keepalive, ConnectTimeout: s.durations.connect,
+		})
+		if err != nil {
+			return err
+		}
+		v.addr = note.Addr
+		spec := hostile.Spec{Addr: v.addr, Conns: 2, MaxLongMessage: v.long, Pause: 10 * time.Millisecond}
+		if v.service.client, err = s.start(v.client, sameUser, spec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// services returns the services.
+func (s *testbed) services() []*service { return []*service{&s.long, &s.streams, &s.target} }
 
 func newTestbed(name string, path soft.Path, o *options) *testbed {
 	s := &testbed{name: name, path: path, rand: rand.New(rand.NewPCG(o.seed, uint64(path))), user: sameUser, durations: o.durations()}
@@ -60,6 +103,9 @@ func newTestbed(name string, path soft.Path, o *options) *testbed {
 // startAll starts the servers and their clients.
 func (s *testbed) startAll() (err error) {
 	if s.server, s.addr, err = s.listenAnywhere(); err != nil {
+		return err
+	}
+	if err = s.startServices(); err != nil {
 		return err
 	}
 	if s.restarted, s.restartedAddr, err = s.listenAnywhere(); err != nil {
@@ -123,7 +169,11 @@ func (s *testbed) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.P
 }
 
 func (s *testbed) kill() {
-	for _, p := range []*hostile.Process{s.server, s.steadyClient, s.churningClient, s.restarted, s.restartedClient} {
+	all := []*hostile.Process{s.server, s.steadyClient, s.churningClient, s.restarted, s.restartedClient}
+	for _, v := range s.services() {
+		all = append(all, v.server, v.client)
+	}
+	for _, p := range all {
 		if p != nil {
 			p.Kill()
 		}
