@@ -4,6 +4,7 @@ package soft
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -24,6 +25,10 @@ type qpDemux struct {
 	unflushed bool
 	// true if flushFirst has sent packets since the last call of sendDue
 	flushed bool
+	// true if requests that ask for an acknowledgement were received after the last call of
+	// answer
+	asked bool
+	pace  turnPace
 }
 
 // receive delivers a packet to its queue pair. It returns false if the partition or the
@@ -45,6 +50,16 @@ func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 func (s *qpDemux) sendDue() {
 	s.flushed = false
 	if !s.idle() {
+		s.sendListed()
+	}
+}
+
+// answer is called after packets were received, if asked is true. Unless the owner's
+// turns are short, it sends what is due, so that the peer gets its acknowledgements
+// before the owner's callbacks run.
+func (s *qpDemux) answer(clock func() time.Duration) {
+	s.asked = false
+	if !s.pace.next(clock) {
 		s.sendListed()
 	}
 }

@@ -4,9 +4,11 @@ package soft
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -31,10 +33,17 @@ func TestWireAckWithoutReply(t *testing.T) {
 	p.wantSyndrome("the acknowledgement is not delayed", wire.AckNoCredits, 0)
 }
 
-// A queue pair that sends a request delays acknowledgements, for at most maxAckDelays
-// calls of shard.drive().
-func TestWireAckIsDelayed(t *testing.T) {
+// newShortTurns makes a script whose owner has had short turns.
+func newShortTurns(t *testing.T) *script {
 	p := newScript(t)
+	p.conn.demux.pace.short = true
+	return p
+}
+
+// While turns are short, a queue pair that sends a request delays acknowledgements, for
+// at most maxAckDelays calls of shard.drive().
+func TestWireAckIsDelayed(t *testing.T) {
+	p := newShortTurns(t)
 	p.exchangeMessage(0)
 	for range maxAckDelays - 1 {
 		p.e.qp.shard.demux.sendDue()
@@ -48,7 +57,7 @@ func TestWireAckIsDelayed(t *testing.T) {
 
 // One acknowledgement covers all messages that arrive while it is delayed.
 func TestWireAckBurst(t *testing.T) {
-	p := newScript(t)
+	p := newShortTurns(t)
 	for seq := range uint64(maxDelayedPackets - 1) {
 		p.exchangeMessage(seq)
 		p.e.drainCQ()
@@ -61,7 +70,7 @@ func TestWireAckBurst(t *testing.T) {
 
 // A delayed acknowledgement is sent before the shard's owner sleeps.
 func TestWireAckBeforeSleep(t *testing.T) {
-	p := newScript(t)
+	p := newShortTurns(t)
 	p.exchangeMessage(0)
 	p.e.qp.shard.demux.sendAll()
 	p.wantSyndrome("the acknowledgement is sent before sleep", wire.AckNoCredits, 0)
@@ -69,10 +78,105 @@ func TestWireAckBeforeSleep(t *testing.T) {
 
 // A duplicate is acknowledged without delay, because the peer lacks the acknowledgement.
 func TestWireAckOfDuplicate(t *testing.T) {
-	p := newScript(t)
+	p := newShortTurns(t)
 	p.exchangeMessage(0)
 	p.send(withAckReq(p.request(wire.SendOnly, 0, 10)))
 	p.wantSyndrome("the acknowledgement is not delayed", wire.AckNoCredits, 0)
+}
+
+// takeTurn delivers SENDs that request an acknowledgement, and polls the CQ until they
+// have completed. The result inTime is true if these messages were acknowledged before
+// the last poll has returned, which is before a callback can run. Then a callback of the
+// given length answers each message. The result acks is the number of acknowledgements
+// that were sent since the last turn.
+func (p *script) takeTurn(first uint64, messages int, callback time.Duration) (inTime bool, acks int) {
+	p.t.Helper()
+	var arrival timer
+	arrival.init(p.e.qp.shard, timerheap.Func(func() {
+		for i := range uint64(messages) {
+			p.e.recv(first+i, 0, 10)
+			p.deliver(withAckReq(p.request(wire.SendOnly, first+i, 10)))
+		}
+	}))
+	arrival.start(0)
+	for got := 0; got == 0; {
+		got = len(p.e.drainCQ())
+		require.Contains(p.t, []int{0, messages}, got)
+	}
+	for acks = 0; len(p.out) > 0; acks++ {
+		last := p.next("only acknowledgements are sent before the callback", wire.Acknowledge, p.out[0].BTH().PSN())
+		inTime = last.BTH().PSN() == psnOf(theirBase, first+uint64(messages)-1)
+	}
+	for i := range uint64(messages) {
+		p.now += callback
+		p.post(first+i, verbs.OpSend, 1)
+		p.wantRequest("the answer of the callback", wire.SendOnly, first+i)
+	}
+	p.deliver(p.ack(first + uint64(messages) - 1))
+	require.Len(p.t, p.e.drainCQ(), messages, "the answers have completed")
+	return inTime, acks
+}
+
+// Callbacks that are not known to be short run after the acknowledgements of the turn's
+// requests were sent.
+func TestWireAckBeforeCallbacks(t *testing.T) {
+	p := newScript(t)
+	seq := uint64(0)
+	for turn := range 3 * paceTurns {
+		inTime, acks := p.takeTurn(seq, 1+turn%3, 5*time.Millisecond)
+		require.True(t, inTime, "turn %d", turn)
+		require.Equal(t, 1, acks, "one acknowledgement for all messages of a turn")
+		seq += uint64(1 + turn%3)
+	}
+}
+
+// While callbacks are short, an acknowledgement waits for the answers, and covers several
+// messages. When callbacks become long, this ends after 2*paceTurns turns.
+func TestWireAckFollowsTurns(t *testing.T) {
+	p := newScript(t)
+	seq := uint64(0)
+	turns := func(n int, callback time.Duration) (inTime, acks int) {
+		for range n {
+			before, sent := p.takeTurn(seq, 1, callback)
+			seq++
+			if acks += sent; before {
+				inTime++
+			}
+		}
+		return inTime, acks
+	}
+	turns(paceTurns, 10*time.Microsecond)
+	const short = 256
+	inTime, acks := turns(short, 10*time.Microsecond)
+	require.Less(t, inTime, short/2)
+	require.Less(t, acks, short/2)
+	turns(2*paceTurns, 5*time.Millisecond)
+	inTime, acks = turns(2*paceTurns, 5*time.Millisecond)
+	require.Equal(t, 2*paceTurns, inTime)
+	require.Equal(t, 2*paceTurns, acks)
+}
+
+func TestTurnPace(t *testing.T) {
+	var p turnPace
+	now, readings := time.Hour, 0
+	turns := func(n int, each time.Duration) (short bool) {
+		for range n {
+			now += each
+			short = p.next(func() time.Duration { readings++; return now })
+		}
+		return short
+	}
+	require.False(t, turns(paceTurns, 0), "no earlier reading")
+	require.False(t, turns(paceTurns-1, 0))
+	require.True(t, turns(1, 0))
+	require.True(t, turns(paceTurns, maxShortTurn-1))
+	turns(1, paceTurns*maxShortTurn)
+	require.True(t, turns(paceTurns-1, 0), "one long turn")
+	require.True(t, turns(paceTurns, 0))
+	require.True(t, turns(paceTurns, maxShortTurn))
+	require.False(t, turns(paceTurns, maxShortTurn))
+	require.True(t, turns(paceTurns, 0))
+	require.Equal(t, 8, readings)
 }
 
 func TestAckDelayStates(t *testing.T) {

@@ -177,6 +177,9 @@ func (s *shard) driveRare() {
 		s.handleReady()
 		s.polls.parkUnused((*shmPeer).armDoorbell)
 	}
+	if s.demux.asked {
+		s.demux.answer(s.clock)
+	}
 }
 
 // handleReady handles the events of descriptors that are ready.
