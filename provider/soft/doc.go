@@ -74,17 +74,21 @@
 //   - When a process exits without waiting for the DREP, only one DREQ is sent. It may be
 //     lost.
 //   - The connection manager of Linux sets an ACK timeout of 2.1 s for both sides of a
-//     connection with rxe. So a lost packet is sent again only after this time.
-//     cm.ID.SetAckTimeout sets a shorter timeout for this side.
+//     connection with rxe, or of 4.3 s for its own side if that has dialed. So a lost
+//     packet is sent again only after this time. cm.ID.SetAckTimeout sets a shorter
+//     timeout for this side.
 //
 // # Timers
 //
-// Connection management sets two timers that rdma_accept(3) leaves to the provider:
+// Connection management sets times that rdma_accept(3) leaves to the provider:
 //
 //   - The local ACK timeout is computed from the packet lifetime of the path and the ACK
 //     delay of the peer's device. The lifetime is 0.54 s, and the timeout 1.07 s. With a
 //     retry count of 7, a connection survives an outage of 5 s. cm.ID.SetAckTimeout sets
 //     another timeout.
+//   - The reply to a connection request states an ACK delay of 1.07 s, which a busy host
+//     keeps. Linux 6.1 computes an ACK timeout of 4.3 s from it. A peer of this package
+//     leaves it out of account.
 //   - The minimum RNR timer is 0.64 ms, where the manual page has 655 ms.
 //     cm.ID.SetMinRNRTimer sets another time.
 //

@@ -77,7 +77,7 @@ func (i *id) onREP(m *repMsg) bool {
 	// The REP can lower the numbers of READs and atomics that the REQ has offered. It can not
 	// raise them.
 	i.negotiated.setPeer(&m.qpParams, i.negotiated.resources, i.negotiated.depth)
-	i.negotiated.ackTimeout = min(ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.m.limits.LocalCAAckDelay)), maxPeerTimeout)
+	i.negotiated.ackTimeout = min(ackTimeoutCode(i.lifetime(), i.ackDelayReceived(m.ackDelay)), maxPeerTimeout)
 	if err := i.connectQP(); err != nil {
 		i.setupFailed(err, m)
 		return true

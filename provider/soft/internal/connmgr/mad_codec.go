@@ -120,7 +120,7 @@ func encodeREP(mad *wire.MAD, m *repMsg, device *verbs.DeviceAttr, own, peer uin
 		LocalID: own, RemoteID: peer, CAGUID: device.NodeGUID,
 		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
 		ResponderResources: m.responderResources, InitiatorDepth: m.initiatorDepth, RNRRetry: m.rnrRetry,
-		TargetAckDelay: device.LocalCAAckDelay,
+		TargetAckDelay: max(device.LocalCAAckDelay, targetAckDelay),
 	}
 	copy(r.PrivateData[:], m.private)
 	r.Encode(mad, tid(peer))

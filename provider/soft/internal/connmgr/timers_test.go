@@ -77,6 +77,26 @@ func TestAckTimeoutFollowsDelay(t *testing.T) {
 	}
 }
 
+// A REP states an ACK delay that a busy host keeps. Linux computes its timeout from it:
+// the packet lifetime is 18 in Linux 6.1, and 16 later. A peer of this package does not.
+func TestAckDelayOfREP(t *testing.T) {
+	w := newMADSim(t)
+	stated := uint8(0)
+	w.copies = func(m *wire.MAD, _ netip.Addr) int {
+		if m.Attribute() == wire.AttrREP {
+			var r wire.REP
+			r.Decode(m)
+			stated = r.TargetAckDelay
+		}
+		return 1
+	}
+	active, _ := w.connected()
+	require.EqualValues(t, 18, stated)
+	require.EqualValues(t, 20, ackTimeoutCode(18, stated), "4.3 s instead of 2.1 s")
+	require.EqualValues(t, 19, ackTimeoutCode(linuxLifetime, stated), "2.1 s instead of 0.54 s")
+	require.EqualValues(t, 18, ackTimeoutOf(t, active))
+}
+
 // outage is the time for which the network drops all packets in these tests.
 const outage = 5 * time.Second
 
