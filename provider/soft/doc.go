@@ -176,6 +176,8 @@
 //	                        CAP_NET_ADMIN. After drops, up to 63 further sockets are
 //	                        opened. If the counter still grows, set sysctl
 //	                        net.core.rmem_max=4194304; a larger value has no effect
+//	rcvd_reordered          request packets that arrived after a later one, but before a NAK
+//	                        was sent for the gap; they were put in order without a NAK
 //	rcvd_address_err        requests on the local path refused because the client does
 //	                        not hold the addresses in the request, or because this could
 //	                        not be checked. The check is not possible while a listener
@@ -293,6 +295,7 @@ package soft
 //	rc_resp_resources.go  response resources
 //	rc_responder.go       sequences of the peer's requests
 //	rc_conn.go            rcConn: wire path of an RC queue pair
+//	rc_reorder.go         request packets that arrive before earlier ones
 //	rc_retransmission.go  retransmission timer, and recovery from a loss
 //	rc_execute.go         executing requests on the wire path
 //	rc_credits.go         end-to-end flow control

@@ -29,6 +29,8 @@ type qpDemux struct {
 	// answer
 	asked bool
 	pace  turnPace
+	held  heldPackets
+	polls uint32 // number of polls of the sockets that have ended; wraps
 }
 
 // receive delivers a packet to its queue pair. It returns false if the partition or the

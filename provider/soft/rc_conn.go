@@ -165,8 +165,9 @@ func (c *rcConn) reset() (usable bool) {
 }
 
 // stopSending stops the timers of the requester, and removes the connection from the
-// congestion control of the peer's address.
+// congestion control of the peer's address. It also drops the packets that are held.
 func (c *rcConn) stopSending() {
+	c.demux.held.drop(c)
 	c.retry.timer.stop()
 	c.credits.stop()
 	c.cong.leave()

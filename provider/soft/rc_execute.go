@@ -15,22 +15,14 @@ func (c *rcConn) receiveRequest(p wire.Packet) {
 	switch {
 	case !ok:
 	case seq > c.resp.expected:
-		c.onSequenceGap()
+		c.onSequenceGap(p, seq)
 	case seq < c.resp.expected:
 		c.duplicate(p, seq)
+	case c.resp.awaitsMissing():
+		c.executeMissing(p)
 	default:
 		c.resp.onExpected()
 		c.execute(p)
-	}
-}
-
-// onSequenceGap is called for each packet after a missing one. It schedules a sequence
-// error NAK for the first of them.
-func (c *rcConn) onSequenceGap() {
-	if c.resp.nakState == nakNone {
-		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
-		c.resp.scheduleNAK(wire.NAK(wire.NAKSequence))
-		c.schedule()
 	}
 }
 

@@ -46,6 +46,7 @@ type rcResponder struct {
 
 	nakState nakState
 	nak      wire.Syndrome // syndrome of the last NAK that was due
+	gapPoll  uint32        // value of qpDemux.polls when the last gap was found
 	// sequence of the first duplicate since the last new request, plus 1; 0 if there was
 	// no duplicate
 	duplicateEnd uint64
@@ -71,6 +72,12 @@ func (r *rcResponder) onExpected() { r.nakState, r.duplicateEnd = nakNone, 0 }
 
 // scheduleNAK records that a NAK or an RNR NAK for the expected packet has to be sent.
 func (r *rcResponder) scheduleNAK(s wire.Syndrome) { r.nak, r.nakState = s, nakDue }
+
+// awaitsMissing reports whether a sequence error NAK is due and was not sent yet. The
+// missing packet may still arrive.
+func (r *rcResponder) awaitsMissing() bool {
+	return r.nakState == nakDue && r.nak == wire.NAK(wire.NAKSequence)
+}
 
 // fail schedules a fatal NAK. The queue pair fails after the NAK is sent.
 func (r *rcResponder) fail(a outcome) {

@@ -2,7 +2,10 @@
 
 package soft
 
-import "github.com/rdmaloop/rdmaloop/internal/wire"
+import (
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+)
 
 // respondBudget is how many response packets a connection sends in one call of
 // shard.drive(). More could overflow the peer's socket or delay other connections. With
@@ -21,13 +24,16 @@ func (c *rcConn) sendResponses() (done bool) {
 			return false
 		}
 	}
-	switch {
-	case c.resp.nakState == nakDue:
-		return c.sendNAK(c.resp.expected)
-	case c.acks.due():
-		return !c.delaysAck() && c.sendAck()
+	if c.resp.nakState == nakDue {
+		if !c.awaitsPoll() {
+			return c.sendNAK(c.resp.expected)
+		}
+		if c.acks.due() && !c.delaysAck() {
+			c.sendAck()
+		}
+		return false
 	}
-	return true
+	return !c.acks.due() || !c.delaysAck() && c.sendAck()
 }
 
 // delaysAck reports whether the due acknowledgement is delayed in this call of
@@ -118,6 +124,10 @@ func (c *rcConn) sendAck() bool {
 func (c *rcConn) sendNAK(seq uint64) bool {
 	if !c.sendAETH(c.resp.nak, seq) {
 		return false
+	}
+	if c.resp.awaitsMissing() {
+		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
+		c.demux.held.drop(c)
 	}
 	c.resp.nakState = nakSent
 	c.acks.cancel()

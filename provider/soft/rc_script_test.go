@@ -110,8 +110,14 @@ func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Pack
 }
 
 // deliver passes packets to the shard of the queue pair, as if one system call had read
-// them.
+// them, and the next poll had found no packets.
 func (p *script) deliver(pkts ...wire.Packet) {
+	p.arrive(pkts...)
+	p.e.qp.shard.demux.polls += 2
+}
+
+// arrive passes packets to the shard of the queue pair, as if a poll had found them.
+func (p *script) arrive(pkts ...wire.Packet) {
 	for _, pkt := range pkts {
 		p.e.qp.shard.demux.receive(pkt, &udp.Header{From: scriptAddr, To: ownAddr, HopLimit: scriptHops})
 	}

@@ -109,6 +109,7 @@ func (s *sim) step() bool {
 		s.deliver(p)
 	}
 	for _, h := range s.hosts {
+		h.shard.demux.polls += 2
 		h.shard.fireTimers()
 		h.shard.demux.sendDue()
 	}

@@ -169,6 +169,7 @@ func (s *shard) drive() {
 func (s *shard) driveRare() {
 	if s.udp.InUse() {
 		s.udp.Poll(len(s.polls.active) == 0 && s.armed == 0 && !s.auto)
+		s.demux.polls++
 	}
 	if s.timers.Len() > 0 && (s.draining || s.polls.timers()) {
 		s.fireTimers()

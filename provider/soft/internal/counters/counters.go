@@ -37,6 +37,7 @@ const (
 	RcvdNoQPErr
 	RcvdOverrunErr
 	RcvdPkts
+	RcvdReordered
 	RcvdRNRErr
 	RcvdSeqErr
 	RcvdUserErr
@@ -79,6 +80,7 @@ var names = [Num]string{
 	RcvdNoQPErr:         "rcvd_no_qp_err",
 	RcvdOverrunErr:      "rcvd_overrun_err",
 	RcvdPkts:            "rcvd_pkts",
+	RcvdReordered:       "rcvd_reordered",
 	RcvdRNRErr:          "rcvd_rnr_err",
 	RcvdSeqErr:          "rcvd_seq_err",
 	RcvdUserErr:         "rcvd_user_err",
