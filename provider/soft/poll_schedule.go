@@ -6,8 +6,8 @@ import "slices"
 
 const (
 	// While there are active connections, each call of drive polls them. Only one of
-	// rareEvery calls also checks sockets, timers and epoll. So epollEvery, epollEveryUD
-	// and clockEvery are multiples of rareEvery. Arbitrary.
+	// rareEvery calls also checks sockets, timers and epoll. So epollEvery, epollEveryUD,
+	// clockEvery and clockEveryLocal are multiples of rareEvery. Arbitrary.
 	rareEvery = 16
 	// One of epollEvery calls of drive polls epoll, for owners that never sleep.
 	// Arbitrary.
@@ -18,6 +18,10 @@ const (
 	epollEveryUD = rareEvery
 	// One of clockEvery calls of drive checks the timers. Arbitrary.
 	clockEvery = rareEvery
+	// clockEveryLocal, a multiple of clockEvery, replaces it in a shard without sockets of
+	// the wire path. Its timers are for the delays of peers, and reading the clock takes as
+	// long as several calls of drive. Arbitrary.
+	clockEveryLocal = 4 * rareEvery
 	// Most calls of drive read acknowledgements only if something waits for them; see
 	// shmPeer.awaitsAck. Every ackEvery-th call always reads them. Arbitrary.
 	ackEvery = 64
@@ -75,8 +79,11 @@ func (p *pollSchedule) rareDue(wireInUse bool) bool {
 	return p.drives%rareEvery == 0 || wireInUse && len(p.active) == 0
 }
 
-// timers reports whether this call of drive checks the running timers.
-func (p *pollSchedule) timers() bool { return p.drives%clockEvery == 0 }
+// timers reports whether this call of drive checks the running timers. The parameter
+// wireInUse is true if the shard has sockets of the wire path.
+func (p *pollSchedule) timers(wireInUse bool) bool {
+	return p.drives%clockEvery == 0 && (wireInUse || p.drives%clockEveryLocal == 0)
+}
 
 // acks reports whether this call of drive reads all acknowledgements; see ackEvery.
 func (p *pollSchedule) acks() bool { return p.drives%ackEvery == 0 }

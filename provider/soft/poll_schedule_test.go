@@ -34,7 +34,8 @@ func TestPollScheduleWithoutConns(t *testing.T) {
 	p, _ := newSchedule(0)
 	require.Equal(t, 2*epollEvery/rareEvery, p.count(2*epollEvery, func() bool { return p.rareDue(false) }))
 	require.Equal(t, 2*epollEvery, p.count(2*epollEvery, func() bool { return p.rareDue(true) }))
-	require.Equal(t, 2*epollEvery/clockEvery, p.count(2*epollEvery, p.timers))
+	require.Equal(t, 2*epollEvery/clockEvery, p.count(2*epollEvery, func() bool { return p.timers(true) }))
+	require.Equal(t, 2*epollEvery/clockEveryLocal, p.count(2*epollEvery, func() bool { return p.timers(false) }))
 	require.Equal(t, 2*epollEvery/ackEvery, p.count(2*epollEvery, p.acks))
 	for _, c := range []struct {
 		messages, wireInUse bool

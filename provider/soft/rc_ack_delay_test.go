@@ -99,6 +99,7 @@ func (p *script) takeTurn(first uint64, messages int, callback time.Duration) (i
 		}
 	}))
 	arrival.start(0)
+	p.e.qp.shard.polls.drives = clockEveryLocal - 1 // so that the next call of drive checks timers
 	for got := 0; got == 0; {
 		got = len(p.e.drainCQ())
 		require.Contains(p.t, []int{0, messages}, got)

@@ -167,14 +167,15 @@ func (s *shard) drive() {
 
 // driveRare does the rare part of drive; see pollSchedule.rareDue.
 func (s *shard) driveRare() {
-	if s.udp.InUse() {
+	wireInUse := s.udp.InUse()
+	if wireInUse {
 		s.udp.Poll(len(s.polls.active) == 0 && s.armed == 0 && !s.auto)
 		s.demux.polls++
 	}
-	if s.timers.Len() > 0 && (s.draining || s.polls.timers()) {
+	if s.timers.Len() > 0 && (s.draining || s.polls.timers(wireInUse)) {
 		s.fireTimers()
 	}
-	if s.polls.epoll(s.datagrams+s.udp.OverflowSockets() > 0, s.udp.InUse()) {
+	if s.polls.epoll(s.datagrams+s.udp.OverflowSockets() > 0, wireInUse) {
 		s.handleReady()
 		s.polls.parkUnused((*shmPeer).armDoorbell)
 	}
