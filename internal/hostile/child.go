@@ -72,6 +72,9 @@ func handleOrders(r role, orders *json.Decoder, notes *json.Encoder) error {
 		switch o {
 		case orderFinish:
 			note, err := r.finish()
+			if note.Tally.times != nil {
+				note.Tally.P999 = note.Tally.times.p999()
+			}
 			return notes.Encode(note.withError(err))
 		case orderAwait:
 			r.await()

@@ -173,8 +173,7 @@ func (d *dialer) checkEcho(got []byte) {
 		t.Damaged++
 	}
 	if d.echoed < d.sent {
-		took := time.Since(d.sentTimes[d.echoed%uint64(len(d.sentTimes))])
-		t.Longest = max(t.Longest, took)
+		t.took(time.Since(d.sentTimes[d.echoed%uint64(len(d.sentTimes))]))
 		d.echoed++
 	}
 	d.client.check()

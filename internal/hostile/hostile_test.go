@@ -200,7 +200,7 @@ func (f *fixture) finish() {
 	f.waitReleased()
 	note, err := f.client.Finish()
 	require.NoError(f.t, err)
-	f.t.Logf("client: %+v", note.Tally)
+	f.t.Logf("time of an echo, p99.9: %v, and of the longest: %v; client: %+v", note.Tally.P999, note.Tally.Longest, note.Tally)
 	require.Zero(f.t, note.Tally.Lost+note.Tally.Damaged+note.Tally.Failed, "%+v", note.Tally)
 	_, err = f.server.Finish()
 	require.NoError(f.t, err)

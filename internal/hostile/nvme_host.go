@@ -111,7 +111,7 @@ func (h *nvmeHost) exchange() {
 				t.Damaged++
 			}
 			t.Echoes++
-			t.Longest = max(t.Longest, time.Since(began))
+			t.took(time.Since(began))
 		})
 	}
 }

@@ -128,13 +128,24 @@ type Tally struct {
 	Failed, Ends uint64
 	// Opened is the number of connections that have opened.
 	Opened uint64
-	// Longest is the longest time from a message to its echo.
-	Longest time.Duration
+	// Longest is the longest time from a message to its echo, and P999 the time that 99.9 %
+	// of the echoes did not exceed.
+	Longest, P999 time.Duration
+	times         *echoTimes // nil before the first echo, and in the parent
 	// DialTimes has the time that each connection took to open, in the order of opening.
 	// It is filled only if Spec.RecordDials is set.
 	DialTimes []time.Duration `json:",omitempty"`
 	// Cause is the error of the first connection in Failed.
 	Cause string `json:",omitempty"`
+}
+
+// took records the time of an echo.
+func (t *Tally) took(d time.Duration) {
+	t.Longest = max(t.Longest, d)
+	if t.times == nil {
+		t.times = new(echoTimes)
+	}
+	t.times.add(d)
 }
 
 // A ServerState has the counters of a server.

@@ -112,7 +112,7 @@ func (c *streamClient) exchange(conn net.Conn, seed uint64, n *uint64) error {
 			c.count(func(t *Tally) { t.Damaged++ })
 			return errDamaged
 		}
-		c.count(func(t *Tally) { t.Echoes++; t.Longest = max(t.Longest, time.Since(began)) })
+		c.count(func(t *Tally) { t.Echoes++; t.took(time.Since(began)) })
 		select {
 		case <-c.stop.done:
 		case <-time.After(c.spec.Pause):
