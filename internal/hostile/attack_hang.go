@@ -8,13 +8,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A hangingClient announces a long message on each connection, and then blocks its loop.
+// hangingMessages is how many long messages a hangingClient sends on each connection. The
+// server reads one after the other, so the loop hangs before it has read them all.
+const hangingMessages = 8
+
+// A hangingClient sends long messages on all connections, and then blocks its loop.
 type hangingClient struct {
 	reactor.BaseHandler
 	node
 	a *attacker
-	// number of open connections; only the loop uses it
-	opened uint64
+	// open connections; only the loop uses the list
+	conns []*reactor.Conn
 }
 
 // hang is the attack of RoleHanging. The memory of the messages is private, so the server
@@ -39,12 +43,17 @@ func hang(a *attacker) error {
 	return c.close()
 }
 
-// OnOpen announces the message. After the turn that opens the last connection, the loop
-// hangs.
+// OnOpen begins the attack when all connections are open.
 func (c *hangingClient) OnOpen(conn *reactor.Conn) {
-	_ = conn.Send(make([]byte, longMessage)) // Without the message, the server does not wait.
-	if c.opened++; c.opened == uint64(c.a.spec.Conns) {
-		c.a.count(func(n *Attack) { n.Admitted = c.opened })
-		_ = conn.Loop().Post(c.a.waitForStop) // A new loop has room for the function.
+	if c.conns = append(c.conns, conn); len(c.conns) < c.a.spec.Conns {
+		return
 	}
+	for _, conn := range c.conns {
+		for range hangingMessages {
+			_ = conn.Send(make([]byte, longMessage)) // The test counts the connections that end.
+		}
+	}
+	c.a.count(func(n *Attack) { n.Admitted = uint64(len(c.conns)) })
+	// The messages are announced at the end of this turn, and the next one hangs.
+	_ = conn.Loop().Post(c.a.waitForStop) // A new loop has room for the function.
 }

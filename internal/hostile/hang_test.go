@@ -9,47 +9,46 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onBothPaths runs the test on the local path and on the wire path. The function spec
-// sets the path in a Spec.
-func onBothPaths(t *testing.T, test func(f *fixture, spec func(hostile.Spec) hostile.Spec), s hostile.Spec) {
-	t.Run("local", func(t *testing.T) {
-		test(newFixture(t, s), func(s hostile.Spec) hostile.Spec { return s })
-	})
-	t.Run("wire", func(t *testing.T) { test(newWireFixture(t, s), withWirePath) })
-}
+// keepalive is longer than all retries of the transport. It ends the connections to which
+// the server has sent nothing.
+const keepalive = 10 * time.Second
 
 // TestHangingClient checks that the long messages of a client arrive while the loop of
 // another process hangs in the middle of several long messages. The server ends the
-// connections of that process.
+// connections of that process, on both paths with the same error.
 func TestHangingClient(t *testing.T) {
-	onBothPaths(t, func(f *fixture, spec func(hostile.Spec) hostile.Spec) {
-		const conns = 6
-		hanging, _ := f.start(hostile.RoleHanging, sameUser, spec(hostile.Spec{Conns: conns}))
+	onEachPath(t, func(t *testing.T, with func(hostile.Spec) hostile.Spec) {
+		f := newLongFixture(t, with(hostile.Spec{Keepalive: keepalive}))
+		const conns = 6 // more than reactor.Config.LongLoopBytes has memory for
+		hanging, _ := f.start(hostile.RoleHanging, sameUser, with(hostile.Spec{Conns: conns}))
 		note, err := hanging.Await()
-		require.NoError(f.t, err)
-		require.EqualValues(f.t, conns, note.Attack.Admitted)
+		require.NoError(t, err)
+		require.EqualValues(t, conns, note.Attack.Admitted)
 		f.waitEchoes(200)
-		f.waitReleased()
+		f.eventually(func() bool { return f.report(f.server).Server.Conns <= f.state.Conns }, "the server has not ended the connections")
+		require.NotZero(t, f.report(f.server).Server.Closed[verbs.StatusRetryExcErr.String()], "READs must fail")
 		_, err = hanging.Finish()
-		require.NoError(f.t, err)
+		require.NoError(t, err)
 		f.finish()
-	}, hostile.Spec{MaxLongMessage: hostile.MaxLongMessage, Keepalive: 5 * time.Second})
+	})
 }
 
 // TestStoppedClientEnds checks that the server ends the connections of a process that is
 // stopped and does not go on.
 func TestStoppedClientEnds(t *testing.T) {
-	onBothPaths(t, func(f *fixture, spec func(hostile.Spec) hostile.Spec) {
-		other, _ := f.start(hostile.RoleClient, sameUser, spec(hostile.Spec{Conns: 6, MaxLongMessage: hostile.MaxLongMessage, PrivateRegions: true, Expendable: true}))
+	onEachPath(t, func(t *testing.T, with func(hostile.Spec) hostile.Spec) {
+		f := newLongFixture(t, with(hostile.Spec{Keepalive: keepalive}))
+		other, _ := f.start(hostile.RoleClient, sameUser, with(hostile.Spec{Conns: 6, MaxLongMessage: longMessage, PrivateRegions: true, Expendable: true}))
 		f.eventually(func() bool { return f.report(other).Tally.Echoes > 20 }, "the other client gets no echoes")
-		require.NoError(f.t, other.Stop())
+		require.NoError(t, other.Stop())
 		f.waitEchoes(200)
-		f.waitReleased()
-		require.NoError(f.t, other.Continue())
+		f.eventually(func() bool { return f.report(f.server).Server.Conns <= f.state.Conns }, "the server has not ended the connections")
+		require.NoError(t, other.Continue())
 		_, err := other.Finish()
-		require.NoError(f.t, err)
+		require.NoError(t, err)
 		f.finish()
-	}, hostile.Spec{MaxLongMessage: hostile.MaxLongMessage, Keepalive: 5 * time.Second})
+	})
 }
