@@ -14,7 +14,7 @@ import (
 // TestSparseRegions checks that a client can not use up the addresses of the server with
 // regions that have no pages. Its messages arrive all the same.
 func TestSparseRegions(t *testing.T) {
-	f := newFixture(t, hostile.Spec{MaxLongMessage: hostile.MaxLongMessage})
+	f := newLongFixture(t, hostile.Spec{})
 	attacker, _ := f.start(hostile.RoleSparse, sameUser, hostile.Spec{Rounds: 1})
 	note, err := attacker.Await()
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func TestSparseRegions(t *testing.T) {
 // segments while the server reads them. The server reads zeros, and no other client loses
 // anything.
 func TestPunchedRegions(t *testing.T) {
-	f := newFixture(t, hostile.Spec{MaxLongMessage: hostile.MaxLongMessage})
+	f := newLongFixture(t, hostile.Spec{})
 	attacker, _ := f.start(hostile.RolePuncher, sameUser, hostile.Spec{Rounds: 30, Seed: 4})
 	note, err := attacker.Await()
 	require.NoError(t, err)
