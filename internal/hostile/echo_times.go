@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// stepBits is the number of bits of a time that echoTimes distinguishes, below the highest.
+// stepBits is how many bits of a time below the highest one echoTimes distinguishes.
 const stepBits = 4
 
 // echoTimes counts echoes by the time that they took. A time is rounded up by a sixteenth

@@ -30,6 +30,7 @@ type congestion struct {
 	sharedPart int64
 	// packets in flight of all connections; for a READ, the packets of its response
 	inFlight uint64
+	acked    uint64 // number of packets of all connections that were acknowledged
 	// connections that wait for room in the window, longest wait first
 	waiting []*connCongestion
 }
@@ -175,6 +176,7 @@ func (f *connCongestion) quarterWindow() int {
 func (f *connCongestion) grow(n uint64) {
 	g := f.shared
 	f.acked += n
+	g.acked += n
 	if f.ownWindow < maxConnWindow {
 		if f.ownSinceGrowth += n; f.ownSinceGrowth >= f.ownWindow {
 			f.ownWindow, f.ownSinceGrowth = f.ownWindow+1, 0

@@ -33,6 +33,7 @@ type engine interface {
 	gatherUncached(dst []byte, w *wqe, offset uint32) bool
 	signaled(w *wqe) bool
 	markBegun(w *wqe)
+	markNextBegun()
 	markSent(w *wqe, seq uint64)
 	executed(w *wqe)
 	failRequest(w *wqe, status verbs.Status)

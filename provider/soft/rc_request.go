@@ -17,6 +17,7 @@ func (c *rcConn) sendRequests() bool {
 			break
 		}
 	}
+	c.req.awaitsRoom = c.cong.waiting
 	c.startRetransmitTimer()
 	if !c.cong.waiting {
 		c.cong.shared.resume()

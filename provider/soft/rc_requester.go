@@ -24,6 +24,7 @@ type rcRequester struct {
 	sinceAckRequest int    // number of packets sent since the last packet with the AckReq bit
 	readsInFlight   int    // number of READ requests and atomics without a complete response
 	blocked         bool   // true if the last attempt to send found no room in the packetConn
+	awaitsRoom      bool   // true if the last attempt found no room in the congestion window
 	atomicResult    [8]byte
 }
 

@@ -48,7 +48,9 @@ type retransmission struct {
 	// number of packets in flight before the tail probe, at least 1; used only in
 	// recoveryTailProbe
 	tailProbed uint64
-	timer      timer
+	// value of congestion.acked at the last check, if the connection waits for room
+	othersAcked uint64
+	timer       timer
 }
 
 // maxCheckCode limits checkPeriod. It is the code of 16.8 ms. Arbitrary.
@@ -92,6 +94,15 @@ func (r *retransmission) countRetry(limit uint8) bool {
 	}
 	r.retries++
 	return true
+}
+
+// waits is called instead of onProgress while the connection waits for room in the
+// congestion window. The parameter acked is congestion.acked: an acknowledgement for any
+// connection to the host is progress.
+func (r *retransmission) waits(acked uint64) {
+	if acked != r.othersAcked {
+		r.othersAcked, r.retries, r.progressed = acked, 0, true
+	}
 }
 
 // goBack records that all unacknowledged packets are sent again. The parameter entered
@@ -151,31 +162,45 @@ func (c *rcConn) goBack() {
 func (c *rcConn) countRetry() bool {
 	ok := c.retry.countRetry(c.q.attributes().RetryCount)
 	if !ok {
+		c.q.markNextBegun()
 		c.q.onRetriesExceeded()
 	}
 	return ok
 }
 
-// startRetransmitTimer starts the timer, unless it runs or no request is outstanding.
+// startRetransmitTimer starts the timer, unless it runs or there is nothing to wait for.
 func (c *rcConn) startRetransmitTimer() {
-	if code := c.q.attributes().Timeout; code > 0 && !c.retry.timer.Running() && c.q.outstanding() {
+	if code := c.q.attributes().Timeout; code > 0 && !c.retry.timer.Running() && c.awaitsPeer() {
 		c.retry.start(code)
 	}
 }
 
+// awaitsPeer reports whether a request is outstanding, or waits for room in the
+// congestion window, which packets of other connections fill. If the peer's host does not
+// acknowledge these either, the connection fails as if its own packets were in flight.
+// Otherwise the connections to a host that has stopped would fail one after the other.
+func (c *rcConn) awaitsPeer() bool {
+	return c.q.outstanding() || c.req.awaitsRoom && c.q.hasUnsent()
+}
+
 func (c *rcConn) onRetransmitTimer() {
-	if !c.q.outstanding() || !c.q.isServing() {
+	if !c.awaitsPeer() || !c.q.isServing() {
 		return
 	}
 	if c.q.awaitsRNRTimer() {
 		c.startRetransmitTimer()
 		return
 	}
+	if !c.q.outstanding() {
+		c.retry.waits(c.cong.shared.acked)
+	}
 	switch c.retry.onTimer(c.q.attributes().Timeout) {
 	case timerRestart:
 		c.startRetransmitTimer()
 	case timerWait:
-		c.sendTailProbe()
+		if c.q.outstanding() {
+			c.sendTailProbe()
+		}
 	case timerExpired:
 		c.onAckTimeout()
 	}
@@ -188,6 +213,10 @@ func (c *rcConn) onAckTimeout() {
 		return
 	}
 	c.q.shard.counts.Inc(counters.LocalAckTimeoutErr)
+	if !c.q.outstanding() {
+		c.startRetransmitTimer()
+		return
+	}
 	c.retransmit(recoveryNone)
 	c.transmit()
 }

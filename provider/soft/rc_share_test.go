@@ -122,3 +122,37 @@ func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 	t.Logf("beside an honest connection %v, beside one that acknowledges late %v", fair, beside)
 	require.Less(t, beside, 2*fair, "the honest connection keeps half of its throughput")
 }
+
+// All connections to a host that does not answer fail in the time of one connection,
+// although only one of them has a READ in flight: its response fills the window.
+func TestWireConnsToSilentHostFailTogether(t *testing.T) {
+	n := newNeighbours(t)
+	n.lose = func(wire.Packet) bool { return true }
+	var failed [2]time.Duration
+	begin := n.now
+	for i, ends := range [][2]*end{n.honest, n.second} {
+		from, to := ends[0], ends[1]
+		from.post(verbs.SendWR{ID: uint64(i), Opcode: verbs.OpRead, Flags: verbs.SendSignaled,
+			SGEs: []verbs.SGE{verbs.SGEOf(from.mr, 0, shareSize)}, RemoteAddr: to.mr.Addr(), RKey: to.mr.RKey()})
+	}
+	require.False(t, n.second[0].qp.outstanding())
+	for range simLimit {
+		for i, e := range []*end{n.honest[0], n.second[0]} {
+			for _, wc := range e.drainCQ() {
+				require.Equal(t, verbs.StatusRetryExcErr, wc.Status)
+				require.EqualValues(t, i, wc.ID)
+				failed[i] = time.Duration(n.now - begin)
+			}
+		}
+		if failed[0] > 0 && failed[1] > 0 {
+			break
+		}
+		n.step()
+	}
+	attr := n.honest[0].qp.attributes()
+	limit := verbs.AckTimeout(attr.Timeout) * time.Duration(attr.RetryCount+1)
+	for _, after := range failed {
+		require.Greater(t, after, limit/2)
+		require.Less(t, after, limit*3/2)
+	}
+}

@@ -227,6 +227,17 @@ func (q *qp) markBegun(w *wqe) {
 	}
 }
 
+// markNextBegun marks the next request as begun, if none is outstanding. So this request
+// gets the error of a connection that fails while it waits to send.
+func (q *qp) markNextBegun() {
+	if q.outstanding() {
+		return
+	}
+	if w := q.nextToSend(); w != nil {
+		q.markBegun(w)
+	}
+}
+
 // markSent records that the request from nextToSend was sent. The parameter seq is the
 // sequence of its last fragment.
 func (q *qp) markSent(w *wqe, seq uint64) {

@@ -98,20 +98,9 @@ func (c *shmConn) OnTimer(*timerheap.Timer) {
 		s.silent, s.seen = 0, now
 	}
 	if s.exhausted(c.q.attributes().RetryCount) {
-		c.markNextBegun()
+		c.q.markNextBegun()
 		c.q.onRetriesExceeded()
 		return
 	}
 	c.startAnswerCheck()
-}
-
-// markNextBegun marks the next request as begun, if none is outstanding. So this request
-// gets the error of a connection that fails while it waits for room in the ring.
-func (c *shmConn) markNextBegun() {
-	if c.q.outstanding() {
-		return
-	}
-	if w := c.q.nextToSend(); w != nil {
-		c.q.markBegun(w)
-	}
 }

@@ -73,7 +73,7 @@ func (c *shmConn) sendRequests() {
 // It sends nothing, but marks the next request as begun, so that the wait for the peer
 // has an end.
 func (c *shmConn) holdRequests() {
-	c.markNextBegun()
+	c.q.markNextBegun()
 	c.awaitAnswer()
 }
 
