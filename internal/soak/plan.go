@@ -22,6 +22,7 @@ func (s *testbed) attacks() []namedAttack {
 		{"stop clients", stopClients},
 		{"kill the server", restartServer},
 		s.attackAt(&s.long, hostile.RoleLongViolator, hostile.Spec{}),
+		s.attackAt(&s.long, hostile.RoleHanging, hostile.Spec{Conns: 6}),
 		s.attackAt(&s.streams, hostile.RoleStreamViolator, hostile.Spec{}),
 		s.attackAt(&s.streams, hostile.RoleStreamHalfOpen, hostile.Spec{Interval: 10 * time.Millisecond}),
 		s.attackAt(&s.streams, hostile.RoleStreamSilent, hostile.Spec{Conns: 500}),
@@ -42,6 +43,10 @@ func (s *testbed) attacks() []namedAttack {
 	return append(common,
 		s.roleAttack(hostile.RoleCorrupter, hostile.Spec{Conns: 4}),
 		s.roleAttack(hostile.RoleLocalHalves, hostile.Spec{Conns: 60}),
+		s.roleAttack(hostile.RoleForbidder, hostile.Spec{Conns: 16}),
+		s.roleAttack(hostile.RoleSharer, hostile.Spec{Messages: 20000}),
+		s.attackAt(&s.long, hostile.RoleSparse, hostile.Spec{}),
+		s.attackAt(&s.long, hostile.RolePuncher, hostile.Spec{}),
 		s.roleAttack(hostile.RoleMalformed, hostile.Spec{}),
 		s.roleAttack(hostile.RoleSpoofer, hostile.Spec{Interval: time.Millisecond}),
 	)
