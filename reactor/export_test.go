@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -297,6 +298,20 @@ func LongWaiting(l *Loop) (n int) {
 		n += e.Value.(*longPeer).waiting.Len()
 	}
 	return n
+}
+
+// SameLongPeer reports whether two connections belong to the same peer for the limits of
+// long messages. The connections have these credentials, if they are not nil, and remote
+// addresses.
+func SameLongPeer(a, b *cm.Credentials, remoteA, remoteB netip.AddrPort) bool {
+	conn := func(who *cm.Credentials, remote netip.AddrPort) *Conn {
+		c := &Conn{remote: remote}
+		if who != nil {
+			c.process = peerProcess{*who, true}
+		}
+		return c
+	}
+	return longPeerOf(conn(a, remoteA)) == longPeerOf(conn(b, remoteB))
 }
 
 // LongNext returns the connection that waits first for memory of the loop.

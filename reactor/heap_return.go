@@ -26,7 +26,7 @@ const (
 // heapReturn calls debug.FreeOSMemory once. A program whose heap is much larger than what
 // the connections took is left alone, because a collection would cost it more.
 //
-// Any goroutine may call connEnded.
+// Any goroutine may call connEnded. The last check may run after the engine has ended.
 type heapReturn struct {
 	collect func()                          // debug.FreeOSMemory, unless a test replaces it
 	heap    func() (cycles, objects uint64) // readHeap, unless a test replaces it

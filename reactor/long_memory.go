@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"math/bits"
 	"net/netip"
+	"os"
 )
 
 // A longMemory counts the bytes of the buffers in which a connection receives long
@@ -13,7 +14,8 @@ type longMemory struct {
 	want  int           // number of bytes for which the connection waits; 0 if it does not wait
 	peer  *longPeer     // the peer of the connection; nil before the first buffer
 	place *list.Element // element of longPeer.waiting; nil if the connection does not wait there
-	next  bool          // true if it is this connection's turn, so it need not wait
+	// true while it is this connection's turn, so it need not wait
+	granted bool
 }
 
 // A longPeer is a process of this host, or another host, that sends long messages on
@@ -28,20 +30,34 @@ type longPeer struct {
 	turn    *list.Element // element of longRow.turns; nil if no connection waits
 }
 
-// A longPeerKey identifies a peer: by the process, or if that is not known, by the host.
-// A host of IPv6 has a network of 64 bits (RFC 4291, 2.5.4), and may use all addresses.
+// A longPeerKey identifies a peer. On this host that is a process of root or of the user
+// of this process, or all processes of another user, who could share the work among
+// them. A process in another PID namespace has no number here, so each of its connections
+// is a peer. Else the peer is a host; a host of IPv6 has a network of 64 bits (RFC 4291,
+// 2.5.4), and may use all addresses.
 type longPeerKey struct {
-	pid  int32
-	host netip.Prefix
+	local bool
+	uid   uint32
+	pid   int32
+	conn  *Conn
+	host  netip.Prefix
 }
 
-func longPeerOf(c *Conn) (key longPeerKey) {
-	if c.process.known {
-		key.pid = c.process.credentials.PID
-		return key
+func longPeerOf(c *Conn) longPeerKey {
+	if !c.process.known {
+		host := c.remote.Addr().Unmap()
+		network, _ := host.Prefix(min(64, host.BitLen())) // The length is valid for the address.
+		return longPeerKey{host: network}
 	}
-	host := c.remote.Addr().Unmap()
-	key.host, _ = host.Prefix(min(64, host.BitLen())) // The length is valid for the address.
+	who := c.process.credentials
+	key := longPeerKey{local: true, uid: who.UID}
+	switch {
+	case who.UID != 0 && int(who.UID) != os.Geteuid():
+	case who.PID == 0:
+		key.conn = c
+	default:
+		key.pid = who.PID
+	}
 	return key
 }
 
@@ -66,9 +82,15 @@ func (r *longRow) join(c *Conn) *longPeer {
 	return p
 }
 
-// leave is called when a connection of the peer has ended.
+// leave is called when a connection of the peer has ended. The application may still have
+// buffers of the connection.
 func (r *longRow) leave(p *longPeer) {
-	if p.conns--; p.conns == 0 {
+	p.conns--
+	r.forgetUnused(p)
+}
+
+func (r *longRow) forgetUnused(p *longPeer) {
+	if p.conns == 0 && p.used == 0 {
 		delete(r.peers, p.key)
 	}
 }
@@ -113,6 +135,7 @@ func (r *longRow) released(p *longPeer) {
 	if p.turn != nil {
 		r.turns.MoveToBack(p.turn)
 	}
+	r.forgetUnused(p)
 }
 
 // bufferSize returns the size of the buffer that has room for n bytes.
@@ -165,7 +188,7 @@ func (s *longState) buffer(n int) *Buffer {
 func (s *longState) hasTurn(size int) bool {
 	l := s.conn.loop
 	return l.longUsed+size <= l.cfg.LongLoopBytes && s.memory.peer.used+size <= l.cfg.longPeerBytes() &&
-		(s.memory.next || l.longRow.next(l.cfg.longPeerBytes()) == nil)
+		(s.memory.granted || l.longRow.next(l.cfg.longPeerBytes()) == nil)
 }
 
 // recycleLong is recycle for a buffer that has or had a long message.
@@ -205,9 +228,9 @@ func (l *Loop) serveLongRow() {
 			return
 		}
 		row.remove(c)
-		m.next = true
+		m.granted = true
 		c.readLong()
-		m.next = false
+		m.granted = false
 	}
 }
 

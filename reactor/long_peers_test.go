@@ -2,10 +2,12 @@ package reactor_test
 
 import (
 	"net/netip"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -118,4 +120,32 @@ func TestEndedConnLeavesLongRow(t *testing.T) {
 	drive(t, func() bool { return p.closed == 2 }, p.server)
 	require.Equal(t, 1, reactor.LongWaiting(p.server))
 	require.Equal(t, 3*longPeersSize, reactor.LongBytes(p.server))
+}
+
+// Which connections belong to one peer.
+func TestLongPeers(t *testing.T) {
+	own, other := uint32(os.Geteuid()), uint32(54321)
+	at := func(s string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(s), 1) }
+	here := at("127.0.0.1")
+	process := func(uid uint32, pid int32) *cm.Credentials { return &cm.Credentials{UID: uid, PID: pid} }
+	for name, c := range map[string]struct {
+		a, b             *cm.Credentials
+		remoteA, remoteB netip.AddrPort
+		want             bool
+	}{
+		"one process":                   {process(own, 5), process(own, 5), here, here, true},
+		"two processes":                 {process(own, 5), process(own, 6), here, here, false},
+		"two processes of another user": {process(other, 5), process(other, 6), here, here, true},
+		"two other users":               {process(other, 5), process(other+1, 5), here, here, false},
+		"processes in other namespaces": {process(own, 0), process(own, 0), here, here, false},
+		"another user in a namespace":   {process(other, 0), process(other, 0), here, here, true},
+		"one host":                      {nil, nil, at("10.0.0.1"), at("10.0.0.1"), true},
+		"two hosts":                     {nil, nil, at("10.0.0.1"), at("10.0.0.2"), false},
+		"two addresses of one network":  {nil, nil, at("2001:db8::1"), at("2001:db8::2"), true},
+		"addresses of two networks":     {nil, nil, at("2001:db8:0:1::1"), at("2001:db8:0:2::1"), false},
+		"a process and its host":        {process(own, 5), nil, here, here, false},
+		"one host with IPv4 and mapped": {nil, nil, at("10.0.0.1"), at("::ffff:10.0.0.1"), true},
+	} {
+		require.Equal(t, c.want, reactor.SameLongPeer(c.a, c.b, c.remoteA, c.remoteB), name)
+	}
 }

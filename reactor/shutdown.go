@@ -47,8 +47,9 @@ func (e *Engine) Stop() {
 // Each connection closes when the peer has confirmed everything, or after
 // Config.DrainTimeout. Connections that are not established end at once. An accepted
 // connection whose peer has sent and confirmed nothing since OnOpen ends with ErrShutdown
-// after a second. So strangers can not delay the shutdown. Callbacks must not call
-// Shutdown or Wait.
+// after a second. A peer that has sent something and then answers nothing delays the
+// shutdown by Config.DrainTimeout, or twice that if sends to it are unconfirmed.
+// Callbacks must not call Shutdown or Wait.
 //
 // When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
 // context.Cause(ctx). If a callback blocks, the error also matches verbs.ErrBusy.

@@ -4,6 +4,7 @@ package hostile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -38,7 +39,8 @@ func (a *attacker) start(s *Spec) (Note, error) {
 	go func() {
 		defer a.ended.happen()
 		defer a.done.happen()
-		if err := a.attack(a); err != nil {
+		// An attack that is told to stop may be waiting for an answer.
+		if err := a.attack(a); err != nil && (a.ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
 			fmt.Fprintf(os.Stderr, "hostile: %v\n", err)
 			a.mu.Lock()
 			a.err = err

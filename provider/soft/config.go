@@ -87,9 +87,10 @@ type Config struct {
 	// MaxMappedPerProcess is how many bytes the device maps because of one peer process on
 	// this host: the regions of the process (see PrivateRegions), and the memory that it
 	// shares with the device for messages. A region beyond the limit is not mapped, so the
-	// peer executes the requests. A connection that needs further shared memory is refused
-	// with cm.RejectNoResources. The processes of one user in other PID namespaces count as
-	// one.
+	// peer executes the requests. Regions leave an eighth of the limit to connections. A
+	// connection that needs further shared memory is refused with cm.RejectNoResources, or
+	// fails with verbs.ErrProtocol if this side has dialed. The processes of one user in
+	// other PID namespaces count as one.
 	//
 	// Zero means 1 TiB, or 64 MiB if addresses have 32 bits. Negative means no limit.
 	MaxMappedPerProcess int64

@@ -59,6 +59,7 @@ type engine interface {
 	onNAK(a outcome)
 	onInvalidResponse()
 	onInvalidMemory()
+	countViolation()
 	onRetriesExceeded()
 
 	// The next methods execute requests of the peer. The path calls requestFailed after it

@@ -152,20 +152,19 @@ func (q *qp) enterError() {
 	}
 }
 
-// raise reports that the peer has violated the protocol, and counts that. The caller then
-// makes the queue pair enter the error state. In this state raise does nothing, so a
+// raise reports that the queue pair fails because of what the peer has sent. The caller
+// then makes the queue pair enter the error state. In this state raise does nothing, so a
 // queue pair raises one such event until RESET, whatever the peer sends.
 func (q *qp) raise(event verbs.AsyncEventType) {
-	if q.state == verbs.StateError {
-		return
+	if q.state != verbs.StateError {
+		q.dev.async.push(verbs.AsyncEvent{Type: event, QP: q})
 	}
-	q.dev.async.push(verbs.AsyncEvent{Type: event, QP: q})
-	source, ok := q.path.accessSource()
-	switch {
-	case !ok:
-	case event == verbs.AsyncQPAccessError:
-		q.dev.access.CountError(source)
-	default:
+}
+
+// countViolation counts a violation of the protocol by the peer. The caller then makes
+// the queue pair enter the error state, and in this state nothing is counted.
+func (q *qp) countViolation() {
+	if source, ok := q.path.accessSource(); ok && q.state != verbs.StateError {
 		q.dev.access.CountViolation(source)
 	}
 }

@@ -377,9 +377,16 @@ func (q *qp) passRegion(key uint32, doorbell int) bool {
 // request.
 func (q *qp) requestFailed(a outcome) {
 	event := verbs.AsyncQPRequestError
-	if a == outcomeAccessError {
+	switch a {
+	case outcomeInvalidRequest:
+		q.countViolation()
+	case outcomeAccessError:
 		event = verbs.AsyncQPAccessError
+		if source, ok := q.path.accessSource(); ok && q.state != verbs.StateError {
+			q.dev.access.CountError(source)
+		}
 	}
+	// Another outcome is a fault of this side, such as missing memory.
 	q.raise(event)
 	q.enterError()
 }

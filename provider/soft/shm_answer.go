@@ -7,12 +7,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// answerChecks is how often a answerTimer looks for progress in each ACK timeout. So a
+// answerChecks is how often an answerTimer looks for progress in each ACK timeout. So a
 // silent peer is noticed up to a quarter of an ACK timeout late, as on the wire path; see
 // retransmission.
 const answerChecks = 4
 
-// A answerTimer finds out that the peer of a local connection does not answer: its
+// An answerTimer finds out that the peer of a local connection does not answer: its
 // process is stopped, its loop hangs, or it keeps a response back. The connection then
 // fails after the time that all retries would take on the wire path. Shared memory loses
 // nothing, so nothing is sent again.

@@ -351,10 +351,15 @@ func (p *shmPeer) endConns() {
 	}
 }
 
-// protocolError ends all connections after an invalid value in shared memory.
+// protocolError ends all connections after an invalid value in shared memory. It is one
+// violation, whatever the number of connections.
 func (p *shmPeer) protocolError() {
 	if p.state != sharingBroken {
 		p.state = sharingBroken
+		for _, c := range p.conns.byNum {
+			c.q.countViolation()
+			break
+		}
 		p.shard.dev.ends.Forget(p.end)
 		p.end.HangUp()
 		p.shard.polls.activate(p)

@@ -317,4 +317,7 @@ func (c *shmConn) takeResponse(s *shm.Slot) {
 }
 
 // protocolError fails the queue pair after an invalid value in shared memory.
-func (c *shmConn) protocolError() { c.q.onInvalidMemory() }
+func (c *shmConn) protocolError() {
+	c.q.countViolation()
+	c.q.onInvalidMemory()
+}

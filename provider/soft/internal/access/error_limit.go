@@ -41,8 +41,9 @@ const (
 // path it is a network. On the local path it is a user or a process.
 type Source struct {
 	// On the wire path: the IPv4 address of the peer, or its IPv6 /48 prefix.
-	addr netip.Addr
-	uid  uint32 // user ID of the peer, set only on the local path
+	addr  netip.Addr
+	local bool   // true on the local path
+	uid   uint32 // user ID of the peer, set only on the local path
 	// On the local path: the process ID if the user is root or the user of this process,
 	// else 0.
 	pid int32
@@ -59,7 +60,7 @@ func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
 	}
-	return Source{uid: uid, pid: pid}
+	return Source{local: true, uid: uid, pid: pid}
 }
 
 // An ErrorLimit slows down peers that guess remote keys, and peers that violate the

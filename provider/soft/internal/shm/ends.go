@@ -125,11 +125,22 @@ func (t *Ends) Open(key EndKey, id uint64, segment, doorbell int) (*End, error) 
 // mayOpen checks whether the other side may make a segment. A correct side uses the one
 // that it has made before, unless this side has closed it. The caller holds the mutex.
 func (t *Ends) mayOpen(key EndKey) error {
-	if e := t.byKey[key]; e != nil && e.Side == 0 && !e.hungUp() && !e.left() {
-		return fmt.Errorf("%w: the two loops have one already", ErrSegment)
+	n := 0
+	for _, e := range t.byID {
+		if e.key == key && e.Side == 0 && !e.hungUp() && !e.left() {
+			n++
+		}
+	}
+	if n >= maxSegments {
+		return fmt.Errorf("%w: the two loops have %d already", ErrSegment, n)
 	}
 	return t.shards.check(key)
 }
+
+// maxSegments is how many segments the other side may make for the same two shards. It
+// makes another one if this process changes its user between two connections, because it
+// then takes it for another process.
+const maxSegments = 2
 
 // Find returns the end that the other side has chosen, and adds one user to it. It
 // returns nil if there is no such end, or if the end is for other shards. Find does not

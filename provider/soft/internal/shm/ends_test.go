@@ -273,22 +273,32 @@ func TestOpenInvalid(t *testing.T) {
 	require.ErrorIs(t, err, ErrSegment)
 }
 
-// A peer that makes a second segment for two shards, while the first one is in use, does
-// not get it mapped.
-func TestOneSegmentForTwoShards(t *testing.T) {
+// A peer that makes more segments for two shards than it can have a reason for, while the
+// first ones are in use, does not get them mapped.
+func TestFewSegmentsForTwoShards(t *testing.T) {
 	client, server := newTables(t)
 	c, s := connectEnds(t, client, server, serverKey, clientKey)
-	server.Forget(s) // The server acts as if it had none.
-	second, err := server.Choose(serverKey)
+	ends := []*End{c, s}
+	choose := func() *End {
+		server.Forget(ends[len(ends)-1]) // The server acts as if it had none.
+		e, err := server.Choose(serverKey)
+		require.NoError(t, err)
+		ends = append(ends, e)
+		return e
+	}
+	for range maxSegments - 1 {
+		e := choose()
+		ends = append([]*End{openPassed(t, client, clientKey, e)}, ends...)
+	}
+	last := choose()
+	fds, err := last.Pass()
 	require.NoError(t, err)
-	fds, err := second.Pass()
-	require.NoError(t, err)
-	_, err = client.Open(clientKey, second.ID, fds[0], fds[1])
+	_, err = client.Open(clientKey, last.ID, fds[0], fds[1])
 	require.ErrorIs(t, err, ErrSegment)
 
 	s.HangUp()
-	again := openPassed(t, client, clientKey, second)
-	for _, e := range []*End{c, s, second, again} {
+	ends = append(ends, openPassed(t, client, clientKey, last))
+	for _, e := range ends {
 		e.Release()
 	}
 }

@@ -34,15 +34,25 @@ func newMappedBytes(limits ByteLimits) mappedBytes {
 	return mappedBytes{limits: limits, own: int32(os.Getpid()), of: make(map[Process]uint64)}
 }
 
+// regionShare is the part of a limit that is kept for segments: a connection needs a
+// segment, and does without regions. Arbitrary.
+const regionShare = 8
+
 // add counts n bytes, unless a limit would be exceeded. Then the error matches
-// errPeerLimit or verbs.ErrNoResources.
-func (b *mappedBytes) add(p Process, n uint64) error {
+// errPeerLimit or verbs.ErrNoResources. The parameter region is true for the memory of a
+// region.
+func (b *mappedBytes) add(p Process, n uint64, region bool) error {
+	limits := b.limits
+	if region {
+		limits.Process -= limits.Process / regionShare
+		limits.All -= limits.All / regionShare
+	}
 	switch {
 	case p.PID == b.own:
 		return nil
-	case exceeds(b.of[p], n, b.limits.Process):
+	case exceeds(b.of[p], n, limits.Process):
 		return fmt.Errorf("%w: %d bytes to map in addition to %d", errPeerLimit, n, b.of[p])
-	case exceeds(b.all, n, b.limits.All):
+	case exceeds(b.all, n, limits.All):
 		return fmt.Errorf("%w: %d bytes to map in addition to %d of all processes", verbs.ErrNoResources, n, b.all)
 	}
 	b.of[p] += n

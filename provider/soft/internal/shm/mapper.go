@@ -16,8 +16,9 @@ type Mapper struct {
 func (l *MappingLimit) For(p Process) Mapper { return Mapper{l, p} }
 
 // mmap maps the first length bytes of a file. See acquire for the errors.
-func (m Mapper) mmap(fd, length, prot int) ([]byte, error) {
-	if err := m.limit.acquire(m.process, uint64(length)); err != nil {
+// The parameter region is true for the memory of a region.
+func (m Mapper) mmap(fd, length, prot int, region bool) ([]byte, error) {
+	if err := m.limit.acquire(m.process, uint64(length), region); err != nil {
 		return nil, err
 	}
 	mem, err := unix.Mmap(fd, 0, length, prot, unix.MAP_SHARED)

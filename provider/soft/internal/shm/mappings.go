@@ -60,11 +60,11 @@ func NewMappingLimit(systemMax int, count func() (int, bool), bytes ByteLimits, 
 	return l
 }
 
-// acquire is called before n bytes are mapped. It returns an error that matches
-// verbs.ErrNoResources if no more segments or bytes may be mapped, and errPeerLimit if
-// not for this process. From time to time it
-// counts the mappings of the process in another goroutine.
-func (l *MappingLimit) acquire(p Process, n uint64) error {
+// acquire is called before n bytes are mapped, which are memory of a region if the last
+// parameter is true. It returns an error that matches verbs.ErrNoResources if no more
+// segments or bytes may be mapped, and errPeerLimit if not for this process. From time to
+// time it counts the mappings of the process in another goroutine.
+func (l *MappingLimit) acquire(p Process, n uint64, region bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.counting && (l.mapped >= l.nextCount || l.mapped >= l.maxSegments && l.now().Sub(l.lastCount) >= mappingPause) {
@@ -76,7 +76,7 @@ func (l *MappingLimit) acquire(p Process, n uint64) error {
 		return fmt.Errorf("%w: %d shared segments are mapped, and vm.max_map_count allows %d",
 			verbs.ErrNoResources, l.mapped, most)
 	}
-	if err := l.acquireBytes(p, n); err != nil {
+	if err := l.acquireBytes(p, n, region); err != nil {
 		return err
 	}
 	l.mapped++
@@ -84,8 +84,8 @@ func (l *MappingLimit) acquire(p Process, n uint64) error {
 }
 
 // acquireBytes counts the bytes of a mapping. The caller holds the mutex.
-func (l *MappingLimit) acquireBytes(p Process, n uint64) error {
-	err := l.bytes.add(p, n)
+func (l *MappingLimit) acquireBytes(p Process, n uint64, region bool) error {
+	err := l.bytes.add(p, n, region)
 	if err != nil {
 		l.counts.Inc(counters.MappedBytesErr)
 	}

@@ -25,7 +25,7 @@ func newTestMapper() Mapper { return newTestLimit().For(clientProcess) }
 // end.
 func (l *MappingLimit) acquireCounted() error {
 	defer l.settle()
-	return l.acquire(clientProcess, 1)
+	return l.acquire(clientProcess, 1, false)
 }
 
 // settle waits until no count of the mappings is in progress.
@@ -85,19 +85,19 @@ func TestMappingsAreCountedMeanwhile(t *testing.T) {
 		return mappingStep, true
 	}
 	for l.mapped < l.nextCount {
-		require.NoError(t, l.acquire(clientProcess, 1))
+		require.NoError(t, l.acquire(clientProcess, 1, false))
 	}
 	first := l.mapped
-	require.NoError(t, l.acquire(clientProcess, 1))
+	require.NoError(t, l.acquire(clientProcess, 1, false))
 	<-begun
 	for l.mapped < first+mappingStep {
-		require.NoError(t, l.acquire(clientProcess, 1))
+		require.NoError(t, l.acquire(clientProcess, 1, false))
 	}
-	require.ErrorIs(t, l.acquire(clientProcess, 1), verbs.ErrNoResources, "the last count does not allow more")
+	require.ErrorIs(t, l.acquire(clientProcess, 1, false), verbs.ErrNoResources, "the last count does not allow more")
 	require.Empty(t, begun, "one count at a time")
 	close(done)
 	l.settle()
-	require.NoError(t, l.acquire(clientProcess, 1))
+	require.NoError(t, l.acquire(clientProcess, 1, false))
 }
 
 // The number of segments is limited even if /proc can not be read.
@@ -106,9 +106,9 @@ func TestMappingsUnknown(t *testing.T) {
 	l.systemMax, l.count = 800, func() (int, bool) { return 0, false }
 	l.recount()
 	for range 300 {
-		require.NoError(t, l.acquire(clientProcess, 1))
+		require.NoError(t, l.acquire(clientProcess, 1, false))
 	}
-	require.Error(t, l.acquire(clientProcess, 1))
+	require.Error(t, l.acquire(clientProcess, 1, false))
 }
 
 // CountMappings counts each mapped segment.
@@ -133,7 +133,7 @@ func TestCountMappings(t *testing.T) {
 // processes can still map memory.
 func TestTooManyMappedBytes(t *testing.T) {
 	page := uint64(os.Getpagesize())
-	limit := NewMappingLimit(MaxMappings(), CountMappings, ByteLimits{Process: 4 * page, All: 8 * page}, new(counters.Set))
+	limit := NewMappingLimit(MaxMappings(), CountMappings, ByteLimits{Process: 5 * page, All: 10 * page}, new(counters.Set))
 	owner := newTestRegion(t, int(3*page), verbs.AccessAll)
 	open := func(p Process) (*RemoteRegion, error) {
 		fd, err := unix.FcntlInt(uintptr(owner.fd), unix.F_DUPFD_CLOEXEC, 0)

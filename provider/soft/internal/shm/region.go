@@ -173,7 +173,7 @@ func OpenRegion(fd int, key uint32, maps Mapper) (*RemoteRegion, error) {
 	if r.Access&remoteWrites != 0 {
 		prot |= unix.PROT_WRITE
 	}
-	if r.mem, err = maps.mmap(fd, length, prot); err != nil {
+	if r.mem, err = maps.mmap(fd, length, prot, true); err != nil {
 		return nil, err
 	}
 	r.trailer = trailerAt(r.mem[length-os.Getpagesize():])

@@ -129,7 +129,7 @@ func checkMemfd(fd int) error {
 }
 
 func (s *Segment) mmap() error {
-	mem, err := s.maps.mmap(s.FD, s.geom.size(), unix.PROT_READ|unix.PROT_WRITE)
+	mem, err := s.maps.mmap(s.FD, s.geom.size(), unix.PROT_READ|unix.PROT_WRITE, false)
 	s.Mem = mem
 	return err
 }
