@@ -202,6 +202,12 @@ func offerSparse(a *attacker) error {
 	return errors.Join(err, l.close())
 }
 
+// holesPerRound is the least number of holes that punchHoles makes in a round. Arbitrary.
+const holesPerRound = 4
+
+// punched returns how many holes the attack has made.
+func (a *attacker) punched() uint64 { return a.report().Attack.Sent }
+
 // punchHoles sends long messages from regions whose pages it removes meanwhile. It also
 // tries to truncate all files whose memory it shares with the server. At the end it
 // removes the pages of the segments, too.
@@ -223,9 +229,13 @@ func punchHoles(a *attacker) error {
 		if err != nil {
 			return err
 		}
-		for range 8 {
+		deadline, holes := time.Now().Add(localTimeout), a.punched()
+		for n := 0; n < 8 || a.punched() < holes+holesPerRound; n++ {
 			if err := l.sendFrom(c, r); err != nil {
 				return err
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%d holes in %d messages: %w", a.punched()-holes, n, os.ErrDeadlineExceeded)
 			}
 		}
 		return r.Close()

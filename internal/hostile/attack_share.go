@@ -4,7 +4,9 @@ package hostile
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/netip"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -52,15 +54,21 @@ func (s *rawSegment) word(at int64) uint64 {
 	return binary.NativeEndian.Uint64(b[:])
 }
 
-// share asks for the region with a key. It returns false if the server consumes no more
-// slots, because it has ended the connection.
-func (s *rawSegment) share(key uint32) bool {
+// errHungUp means that the server has ended the connection of a rawSegment.
+var errHungUp = errors.New("the server has closed the doorbell")
+
+// share asks for the region with a key. If the server consumes no more slots, the error
+// is errHungUp, or os.ErrDeadlineExceeded after localTimeout.
+func (s *rawSegment) share(key uint32) error {
 	deadline := time.Now().Add(localTimeout)
 	for s.sent-uint32(s.word(serverAckAt)) >= s.slots {
 		// One byte wakes the server. An error means that the server has closed the doorbell.
 		err := unix.Sendto(s.doorbell, []byte{1}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
-		if err != nil && err != unix.EAGAIN || time.Now().After(deadline) {
-			return false
+		if err == unix.EPIPE || err == unix.ECONNRESET || err == unix.ECONNREFUSED {
+			return errHungUp
+		}
+		if time.Now().After(deadline) {
+			return os.ErrDeadlineExceeded
 		}
 	}
 	at := clientSlotsAt + int64(s.sent%s.slots)*slotBytes
@@ -72,12 +80,13 @@ func (s *rawSegment) share(key uint32) bool {
 	if err == nil {
 		_, err = unix.Pwrite(s.fd, b[:8], at) // The server reads the slot now.
 	}
-	return err == nil
+	return err
 }
 
 // shareWithoutEnd opens one connection in each round, with a loop of the client that does
 // not exist. On each of them it asks for Spec.Messages regions and consumes no answer.
-// The connections stay open.
+// The attacker closes none of them. Attack.Refused counts the connections that the server
+// has refused or ended.
 func shareWithoutEnd(a *attacker) error {
 	raiseDescriptors()
 	port := uint16(a.rand.Uint32())
@@ -113,8 +122,13 @@ func shareWithoutEnd(a *attacker) error {
 		segments = append(segments, segment)
 		a.count(func(c *Attack) { c.Admitted++ })
 		for key := range uint32(a.spec.Messages) {
-			if !segment.share(key + 1) {
+			err := segment.share(key + 1)
+			if errors.Is(err, errHungUp) {
+				a.count(func(c *Attack) { c.Refused++ })
 				break
+			}
+			if err != nil {
+				return err
 			}
 			a.count(func(c *Attack) { c.Sent++; c.SentBytes += slotBytes })
 		}

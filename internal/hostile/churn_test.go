@@ -36,6 +36,9 @@ func (f *fixture) churn(s hostile.Spec) *churn {
 
 func (c *churn) tally() hostile.Tally { return c.f.report(c.client).Tally }
 
+// opened returns how many connections it has opened during the attack.
+func (c *churn) opened() int { return len(c.tally().DialTimes) - c.quiet }
+
 // finish is called after the attack. It waits for another connection, logs how long the
 // connections took to open, and ends the client.
 func (c *churn) finish() {

@@ -26,11 +26,7 @@ func TestUnreadAnswers(t *testing.T) {
 	network, err := stream.New(device, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, network.Close()) })
-	ln, err := network.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := netip.MustParseAddrPort(ln.Addr().String()) // No other program uses it now.
-	require.NoError(t, ln.Close())
-
+	addr := netip.AddrPortFrom(newAddr(), 7471) // No other program uses this address.
 	server, _ := start(t, hostile.RoleGnetServer, sameUser, hostile.Spec{Addr: addr})
 	f := &fixture{t: t, addr: addr, server: server}
 	c, err := network.Dial("tcp", addr.String())

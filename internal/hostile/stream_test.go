@@ -23,7 +23,8 @@ func onEachPath(t *testing.T, test func(t *testing.T, with func(hostile.Spec) ho
 // take the places of the connections that wait for Accept.
 func TestHalfOpenStreams(t *testing.T) {
 	onEachPath(t, func(t *testing.T, with func(hostile.Spec) hostile.Spec) {
-		f := newStreamFixture(t, hostile.RoleStreamServer, with(hostile.Spec{Backlog: 16, ConnectTimeout: 10 * time.Second}))
+		const backlog = 16
+		f := newStreamFixture(t, hostile.RoleStreamServer, with(hostile.Spec{Backlog: backlog, ConnectTimeout: 10 * time.Second}))
 		attacker, _ := f.start(hostile.RoleStreamHalfOpen, sameUser, with(hostile.Spec{Seed: 1, Rounds: 100, Interval: time.Millisecond}))
 		_, err := attacker.Await()
 		require.NoError(t, err)
@@ -35,6 +36,11 @@ func TestHalfOpenStreams(t *testing.T) {
 		note, err = attacker.Finish()
 		require.NoError(t, err)
 		t.Logf("%+v", note.Attack)
+		replies := note.Attack.Admitted
+		if f.onWire() {
+			replies = note.Attack.Received
+		}
+		require.Greater(t, replies, uint64(backlog), "the half-open streams would fit in the backlog")
 		f.requireGrowthBelow(64 * mebi)
 		f.finish()
 	})

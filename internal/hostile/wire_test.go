@@ -129,23 +129,30 @@ func requireFewHalves(f *fixture, halves *hostile.Process, buffers uint64) hosti
 }
 
 // TestFlood checks that other clients can connect during a flood of requests, as fast as
-// the attacker can send them. The server must drop most of them unread. Its answers and
-// memory must stay limited.
+// the attacker can send them. The server must read few of them: a number that grows with
+// the time, and not with the flood. Its answers and memory must stay limited.
 func TestFlood(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	before := f.report(f.server).Server
 	churn := f.churn(withWirePath(hostile.Spec{}))
+	began := time.Now()
 	did := f.attack(hostile.RoleFlood, sameUser, withWirePath(hostile.Spec{
 		From: hostile.FloodAddr(), Sources: 250, Seed: 6, Rounds: 1000,
 	}))
+	seconds := uint64(time.Since(began)/time.Second) + 1
 	after := f.report(f.server).Server
 	count := func(name string) uint64 { return after.Counters[name] - before.Counters[name] }
 	// The system drops what arrives while the server does not run.
 	arrived := did.Sent - min(did.Sent, count("rcvd_overrun_err"))
 	unread, admitted := count("cm_request_unread"), after.Requests-before.Requests
+	read := arrived - min(arrived, unread)
 	t.Logf("%+v; of %d requests %d have arrived, and the server has dropped %d unread", did, did.Sent, arrived, unread)
+	dialed := uint64(churn.opened())
 	churn.finish()
-	require.GreaterOrEqual(t, 4*unread, 3*arrived, "the server has read more than a quarter of the requests")
+	// The bound of TestWireCMFloodUnread of package connmgr: the sources renew the half-open
+	// connections once a second, and a queue of requests was filled when the flood began.
+	const halfOpen, queued = 512, 1024
+	require.LessOrEqual(t, read, (seconds+1)*halfOpen+queued+3*dialed, "the server reads too many requests")
 	require.LessOrEqual(t, did.Received, 3*admitted, "the server sends three messages for each request that it admits")
 	f.requireGrowthBelow(64 * mebi)
 	f.finish()
