@@ -54,8 +54,9 @@ func TestShareFlood(t *testing.T) {
 	did := f.attack(hostile.RoleSharer, sameUser, hostile.Spec{Rounds: conns, Messages: slots})
 	t.Logf("%+v", did)
 	require.EqualValues(t, conns, did.Admitted)
-	// A correct client asks for 256 regions. The rings have 256 slots.
-	require.Less(t, did.Sent, uint64(conns*4*256))
+	// The rings have 256 slots, and 256 + 256 answers may wait. The connection ends after
+	// that; the bound has room for another ring.
+	require.Less(t, did.Sent, uint64(conns*5*256))
 	require.EqualValues(t, conns, did.Refused, "the server ends the connections")
 	f.requireGrowthBelow(32 * mebi)
 	f.finish()
