@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -19,6 +20,7 @@ const GnetMaxOutbound = 4 << 20
 type gnetServer struct {
 	gnet.BuiltinEventEngine
 	engine gnet.Engine
+	conns  atomic.Int64 // open connections
 	booted *event
 	ended  chan error
 }
@@ -37,7 +39,7 @@ func (s *gnetServer) start(spec *Spec) (Note, error) {
 }
 
 func (s *gnetServer) report() Note {
-	return Note{Server: ServerState{Conns: uint64(max(0, gnetrdma.CountConnections(s.engine))), Goroutines: runtime.NumGoroutine()}}
+	return Note{Server: ServerState{Conns: uint64(s.conns.Load()), Goroutines: runtime.NumGoroutine()}}
 }
 
 func (s *gnetServer) await() {}
@@ -52,6 +54,18 @@ func (s *gnetServer) finish() (Note, error) {
 func (s *gnetServer) OnBoot(e gnet.Engine) gnet.Action {
 	s.engine = e
 	s.booted.happen()
+	return gnet.None
+}
+
+// OnOpen counts the connection.
+func (s *gnetServer) OnOpen(gnet.Conn) ([]byte, gnet.Action) {
+	s.conns.Add(1)
+	return nil, gnet.None
+}
+
+// OnClose undoes OnOpen.
+func (s *gnetServer) OnClose(gnet.Conn, error) gnet.Action {
+	s.conns.Add(-1)
 	return gnet.None
 }
 

@@ -71,7 +71,8 @@ func TestStreamViolations(t *testing.T) {
 // connections, so others can still connect.
 func TestSilentStreams(t *testing.T) {
 	onEachPath(t, func(t *testing.T, with func(hostile.Spec) hostile.Spec) {
-		const streams = 10_000
+		// The race detector makes goroutines ten times as large, so it gets fewer streams.
+		const streams = 10_000 / memoryFactor
 		f := newStreamFixture(t, hostile.RoleStreamServer, with(hostile.Spec{Keepalive: 5 * time.Second}))
 		silent, _ := f.start(hostile.RoleStreamSilent, sameUser, with(hostile.Spec{Conns: streams}))
 		note, err := silent.Await()
@@ -79,7 +80,9 @@ func TestSilentStreams(t *testing.T) {
 		now := f.usage()
 		t.Logf("%+v; the server has %+v", note.Attack, now)
 		require.EqualValues(t, streams, note.Attack.Admitted+note.Attack.Refused)
-		require.NotZero(t, note.Attack.Refused)
+		if memoryFactor == 1 {
+			require.NotZero(t, note.Attack.Refused)
+		}
 		// Each local connection has a socket, and each stream has a memory file.
 		require.LessOrEqual(t, now.Descriptors, f.before.Descriptors+2*int(note.Attack.Admitted)+100)
 		f.waitEchoes(100)

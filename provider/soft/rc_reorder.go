@@ -3,7 +3,6 @@
 package soft
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
@@ -19,6 +18,7 @@ type heldPacket struct {
 	conn   *rcConn
 	seq    uint64
 	packet wire.Packet // copy of the packet
+	buffer []byte      // memory of the copy
 }
 
 // heldPackets has the packets behind gaps. A gap may be caused by the order of arrival
@@ -29,6 +29,7 @@ type heldPacket struct {
 // must not repeat; see examples/nvmeof/README.md.
 type heldPackets struct {
 	list []heldPacket
+	free [][]byte // buffers for further packets, at most maxHeldPackets with those in list
 }
 
 // hold stores a copy of a packet, unless the packet is held already or there is no room.
@@ -36,9 +37,14 @@ func (h *heldPackets) hold(c *rcConn, seq uint64, p wire.Packet) {
 	if len(h.list) == maxHeldPackets || h.find(c, seq) >= 0 {
 		return
 	}
+	var buffer []byte
+	if last := len(h.free) - 1; last >= 0 {
+		buffer, h.free = h.free[last], h.free[:last]
+	}
+	buffer = append(buffer[:0], p.Bytes()...)
 	// The caller has decoded the same bytes, so this can not fail.
-	if held, err := wire.Decode(bytes.Clone(p.Bytes())); err == nil {
-		h.list = append(h.list, heldPacket{c, seq, held})
+	if held, err := wire.Decode(buffer); err == nil {
+		h.list = append(h.list, heldPacket{c, seq, held, buffer})
 	}
 }
 
@@ -46,13 +52,15 @@ func (h *heldPackets) find(c *rcConn, seq uint64) int {
 	return slices.IndexFunc(h.list, func(held heldPacket) bool { return held.conn == c && held.seq == seq })
 }
 
-// take removes and returns the packet seq of a connection, if it is held.
+// take removes and returns the packet seq of a connection, if it is held. The packet is
+// valid until the next call of hold.
 func (h *heldPackets) take(c *rcConn, seq uint64) (p wire.Packet, ok bool) {
 	i := h.find(c, seq)
 	if i < 0 {
 		return p, false
 	}
 	p = h.list[i].packet
+	h.free = append(h.free, h.list[i].buffer)
 	h.list = slices.Delete(h.list, i, i+1)
 	return p, true
 }
@@ -64,9 +72,15 @@ func (h *heldPackets) holds(c *rcConn) bool {
 
 // drop removes all packets of a connection.
 func (h *heldPackets) drop(c *rcConn) {
-	if len(h.list) > 0 {
-		h.list = slices.DeleteFunc(h.list, func(held heldPacket) bool { return held.conn == c })
+	if len(h.list) == 0 {
+		return
 	}
+	h.list = slices.DeleteFunc(h.list, func(held heldPacket) bool {
+		if held.conn == c {
+			h.free = append(h.free, held.buffer)
+		}
+		return held.conn == c
+	})
 }
 
 // onSequenceGap is called for each packet after a missing one. For the first of them it

@@ -144,3 +144,21 @@ func TestWireHeldPacketsOfEndedQP(t *testing.T) {
 	require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
 	p.wantCounts(0, 0)
 }
+
+// Losses are frequent on a busy host, so holding packets allocates nothing after a while.
+func TestHeldPacketsDoNotAllocate(t *testing.T) {
+	p := newScript(t)
+	h := &p.conn.demux.held
+	pkt := p.request(wire.SendOnly, 1, scriptMTU)
+	run := func() {
+		for seq := range uint64(maxHeldPackets) {
+			h.hold(p.conn, seq, pkt)
+		}
+		_, ok := h.take(p.conn, 5)
+		require.True(t, ok)
+		h.drop(p.conn)
+	}
+	run()
+	require.Zero(t, testing.AllocsPerRun(20, run))
+	require.LessOrEqual(t, len(h.free), maxHeldPackets)
+}
