@@ -83,11 +83,10 @@ type Config struct {
 	// buffers are released. Zero means four times LongConnBytes, at most the largest int.
 	// The minimum is LongConnBytes.
 	//
-	// The peers share this memory, whatever the number of their connections. A peer is a
-	// process of this host, or another host. When memory becomes free, the waiting peers
-	// have turns. The connections of one peer leave LongConnBytes to others, if LongLoopBytes
-	// is at least twice that. So a peer that stops answering delays the long messages of
-	// others at most until its READs fail: see AckTimeout.
+	// The peers share this memory: a peer is a process of this host, all processes of
+	// another user, or another host. Waiting peers have turns, and one leaves LongConnBytes
+	// to others, if LongLoopBytes is at least twice that. So a peer that stops answering
+	// delays the others at most until its READs fail: see AckTimeout.
 	LongLoopBytes int
 	// MaxInline is the size in bytes of the largest message that is sent inline. Zero
 	// means 128. Negative means none. An inline message is copied into the work request,
@@ -183,7 +182,9 @@ type Config struct {
 	MinRNRTimer time.Duration
 	// AckTimeout is how long the transport waits for an acknowledgement before it
 	// retransmits, at most 8796s. Zero means the provider's choice, which is 1.07s in
-	// the soft provider. The time is rounded up: see verbs.AckTimeoutCode.
+	// the soft provider, or what the dialing side proposes, up to 4.3s. The time is
+	// rounded up: see verbs.AckTimeoutCode. A peer that answers nothing fails the
+	// connection after AckTimeout for the first attempt and for each retry.
 	AckTimeout time.Duration
 	// ResponderResources is the number of the peer's READs and atomics that each
 	// connection executes at a time. Zero means 16 or the device's lower limit. Negative
@@ -214,7 +215,8 @@ type Config struct {
 	// receive buffer.
 	//
 	// If a probe is not answered within another Keepalive, the connection ends with
-	// ErrKeepalive. There is one exception. If earlier sends are unconfirmed, perhaps
+	// ErrKeepalive. It ends earlier if the retries of the transport are used up before:
+	// see AckTimeout. There is one exception. If earlier sends are unconfirmed, perhaps
 	// the peer only lacks receive buffers. Then a missing answer does not end the
 	// connection. Only the retries of the transport can end it: see AckTimeout.
 	//
