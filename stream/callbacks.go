@@ -5,6 +5,7 @@ import "github.com/rdmaloop/rdmaloop/reactor"
 // callbacks is the Handler of the connections of a Network. The context of a Stream is
 // its Conn.
 type callbacks struct {
+	BaseHandler
 	listener *Listener // listener of accepted connections, or nil
 }
 
@@ -18,9 +19,6 @@ func (h callbacks) OnRequest(r *Request) {
 	}
 	_ = r.Accept(&AcceptOptions{Context: newConn(ln.network)}) // If Accept fails, no connection opens.
 }
-
-// OnAcceptError does nothing, because a connection that did not open takes no room.
-func (callbacks) OnAcceptError(*Request, error) {}
 
 // OnListenError makes Accept return the error.
 func (h callbacks) OnListenError(_ *reactor.Listener, err error) { h.listener.fail(err) }

@@ -3,8 +3,6 @@
 package hostile
 
 import (
-	"net/netip"
-
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -26,16 +24,12 @@ type hangingClient struct {
 func hang(a *attacker) error {
 	c := &hangingClient{a: a}
 	s := a.spec
-	s.MaxLongMessage, s.PrivateRegions = longMessage, true
+	s.MaxLongMessage, s.PrivateRegions = LongMessage, true
 	if err := c.open(&s, c); err != nil {
 		return err
 	}
-	options := &reactor.DialOptions{}
-	if s.From.IsValid() {
-		options.LocalAddr = netip.AddrPortFrom(s.From, 0)
-	}
 	for range s.Conns {
-		if err := c.engine.Dial(s.Addr, options); err != nil {
+		if err := c.engine.Dial(s.Addr, &reactor.DialOptions{LocalAddr: s.localAddr()}); err != nil {
 			return err
 		}
 	}
@@ -50,7 +44,7 @@ func (c *hangingClient) OnOpen(conn *reactor.Conn) {
 	}
 	for _, conn := range c.conns {
 		for range hangingMessages {
-			_ = conn.Send(make([]byte, longMessage)) // The test counts the connections that end.
+			_ = conn.Send(make([]byte, LongMessage)) // The test counts the connections that end.
 		}
 	}
 	c.a.count(func(n *Attack) { n.Admitted = uint64(len(c.conns)) })

@@ -4,11 +4,7 @@ package hostile
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -70,10 +66,7 @@ type longPeer struct {
 // dialLong opens a connection that offers long messages.
 func (n *node) dialLong(s *Spec, p *longPeer) error {
 	p.ended = make(chan struct{})
-	o := &reactor.DialOptions{Handler: p, PrivateData: longOffer(1<<32 - 1)}
-	if s.From.IsValid() {
-		o.LocalAddr = netip.AddrPortFrom(s.From, 0)
-	}
+	o := &reactor.DialOptions{Handler: p, LocalAddr: s.localAddr(), PrivateData: longOffer(1<<32 - 1)}
 	return n.engine.Dial(s.Addr, o)
 }
 
@@ -271,27 +264,11 @@ func LongViolationKinds() map[string]uint64 {
 // violateLong opens one connection in each round and violates the protocol for long
 // messages. Attack.Refused counts the connections that the server has ended.
 func violateLong(a *attacker) error {
-	n := &node{}
-	if err := n.open(&Spec{Path: a.spec.Path}, reactor.BaseHandler{}); err != nil {
-		return err
-	}
-	list, round := longViolations(), 0
-	err := a.eachRound(func() error {
-		v := &list[round%len(list)]
-		round++
+	list := longViolations()
+	return a.violateInTurn(len(list), func(n *node, i int) (string, <-chan struct{}, error) {
+		v := &list[i]
 		p := &longPeer{attack: v.attack, onAnnouncement: v.onAnnouncement}
-		if err := n.dialLong(&a.spec, p); err != nil {
-			return err
-		}
-		a.count(func(c *Attack) { c.Sent++ })
-		select {
-		case <-p.ended:
-			a.count(func(c *Attack) { c.Refused++ })
-		case <-a.ctx.Done():
-		case <-time.After(endLimit):
-			return fmt.Errorf("%s: the server does not end the connection", v.name)
-		}
-		return nil
+		err := n.dialLong(&a.spec, p)
+		return v.name, p.ended, err
 	})
-	return errors.Join(err, n.close())
 }

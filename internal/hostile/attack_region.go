@@ -26,15 +26,11 @@ type longSender struct {
 	done chan error
 }
 
-// MaxLongMessage is the value of Spec.MaxLongMessage for servers whose attackers send
-// long messages.
-const MaxLongMessage = longMessage
-
 // newLongSender connects to the server.
 func newLongSender(a *attacker) (*longSender, *reactor.Conn, error) {
 	l := &longSender{opened: make(chan *reactor.Conn, 1), done: make(chan error, 64)}
 	s := a.spec
-	s.MaxLongMessage = longMessage
+	s.MaxLongMessage = LongMessage
 	if err := l.open(&s, l); err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +76,7 @@ func (l *longSender) alloc(size int) (*reactor.Region, reactor.Remote, error) {
 // has read it, or until the connection has ended.
 func (l *longSender) sendFrom(c *reactor.Conn, r *reactor.Region) error {
 	err := l.onLoop(func() {
-		if err := c.SendV([]reactor.Piece{{Region: r, Length: longMessage}}, reactor.SendOptions{}); err != nil {
+		if err := c.SendV([]reactor.Piece{{Region: r, Length: LongMessage}}, reactor.SendOptions{}); err != nil {
 			l.done <- err
 		}
 	})
@@ -178,7 +174,7 @@ func offerSparse(a *attacker) error {
 	size := int64(largestSparse)
 	err = a.eachRound(func() error {
 		for range sparseRegions {
-			r, at, err := l.alloc(longMessage)
+			r, at, err := l.alloc(LongMessage)
 			if err != nil {
 				return err
 			}
@@ -191,7 +187,7 @@ func offerSparse(a *attacker) error {
 				if err := l.sendFrom(c, r); err != nil {
 					return err
 				}
-				a.count(func(c *Attack) { c.Sent++; c.SentBytes += longMessage })
+				a.count(func(c *Attack) { c.Sent++; c.SentBytes += LongMessage })
 			}
 		}
 		return nil
@@ -225,7 +221,7 @@ func punchHoles(a *attacker) error {
 		}
 	})
 	err = a.eachRound(func() error {
-		r, _, err := l.alloc(longMessage)
+		r, _, err := l.alloc(LongMessage)
 		if err != nil {
 			return err
 		}

@@ -5,9 +5,7 @@ package hostile
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -71,10 +69,7 @@ type streamPeer struct {
 // attack is called when the stream is open at the server. Both may be nil.
 func (n *node) dialStream(s *Spec, change func(*streamHello), attack func(*streamPeer)) (*streamPeer, error) {
 	p := &streamPeer{change: change, attack: attack, opened: make(chan struct{}), ended: make(chan struct{})}
-	o := &reactor.DialOptions{Handler: p, ImmediatesOnly: true, PrivateDataFor: p.hello}
-	if s.From.IsValid() {
-		o.LocalAddr = netip.AddrPortFrom(s.From, 0)
-	}
+	o := &reactor.DialOptions{Handler: p, LocalAddr: s.localAddr(), ImmediatesOnly: true, PrivateDataFor: p.hello}
 	return p, n.engine.Dial(s.Addr, o)
 }
 
@@ -220,36 +215,18 @@ func StreamViolationKinds() map[string]uint64 {
 	return n
 }
 
-// endLimit is the time in which the server must end a connection after a violation.
-// Arbitrary.
-const endLimit = time.Minute
-
 // violateStreams opens one stream in each round and violates the protocol. Attack.Refused
 // counts the streams that the server has ended.
 func violateStreams(a *attacker) error {
-	n := &node{}
-	if err := n.open(&Spec{Path: a.spec.Path}, reactor.BaseHandler{}); err != nil {
-		return err
-	}
-	list, round := streamViolations(), 0
-	err := a.eachRound(func() error {
-		v := &list[round%len(list)]
-		round++
+	list := streamViolations()
+	return a.violateInTurn(len(list), func(n *node, i int) (string, <-chan struct{}, error) {
+		v := &list[i]
 		p, err := n.dialStream(&a.spec, v.change, v.attack)
 		if err != nil {
-			return err
+			return v.name, nil, err
 		}
-		a.count(func(c *Attack) { c.Sent++ })
-		select {
-		case <-p.ended:
-			a.count(func(c *Attack) { c.Refused++ })
-		case <-a.ctx.Done():
-		case <-time.After(endLimit):
-			return fmt.Errorf("%s: the server does not end the stream", v.name)
-		}
-		return nil
+		return v.name, p.ended, nil
 	})
-	return errors.Join(err, n.close())
 }
 
 // silentStreams opens streams and sends nothing on them. Attack.Admitted counts those

@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
 // An attack carries out one kind of attack. It returns when its rounds are finished or
@@ -103,4 +105,37 @@ func (a *attacker) pause(d time.Duration) {
 	case <-time.After(d):
 	case <-a.ctx.Done():
 	}
+}
+
+// endLimit is the time in which the server must end a connection after a violation.
+// Arbitrary.
+const endLimit = time.Minute
+
+// violateInTurn commits one of several violations in each round, on a connection of its
+// own. The function dial opens the connection for violation i, and returns the name of
+// the violation and a channel that is closed when the connection has ended. Attack.Sent
+// counts the connections, and Attack.Refused those that the server has ended.
+func (a *attacker) violateInTurn(violations int, dial func(n *node, i int) (name string, ended <-chan struct{}, err error)) error {
+	n := &node{}
+	if err := n.open(&Spec{Path: a.spec.Path}, reactor.BaseHandler{}); err != nil {
+		return err
+	}
+	round := 0
+	err := a.eachRound(func() error {
+		name, ended, err := dial(n, round%violations)
+		round++
+		if err != nil {
+			return err
+		}
+		a.count(func(c *Attack) { c.Sent++ })
+		select {
+		case <-ended:
+			a.count(func(c *Attack) { c.Refused++ })
+		case <-a.ctx.Done():
+		case <-time.After(endLimit):
+			return fmt.Errorf("%s: the server does not end the connection", name)
+		}
+		return nil
+	})
+	return errors.Join(err, n.close())
 }

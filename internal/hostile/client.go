@@ -5,7 +5,6 @@ package hostile
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -155,12 +154,3 @@ func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*diale
 
 // OnDialError counts the connection as failed.
 func (c *client) OnDialError(d *reactor.DialOptions, err error) { d.Context.(*dialer).onDialError(err) }
-
-// localAddr returns Spec.From with any port. If Spec.From is not set, it returns the zero
-// value.
-func (c *client) localAddr() (addr netip.AddrPort) {
-	if c.spec.From.IsValid() {
-		addr = netip.AddrPortFrom(c.spec.From, 0)
-	}
-	return addr
-}

@@ -62,7 +62,7 @@ func (d *dialer) dial() {
 		return
 	}
 	d.state, d.dialedAt = dialerDialing, time.Now()
-	if err := c.engine.Dial(d.addr, &reactor.DialOptions{LocalAddr: c.localAddr(), Context: d}); err != nil {
+	if err := c.engine.Dial(d.addr, &reactor.DialOptions{LocalAddr: c.spec.localAddr(), Context: d}); err != nil {
 		d.onDialError(err)
 	}
 }

@@ -41,7 +41,7 @@ func TestHangingClient(t *testing.T) {
 func TestStoppedClientEnds(t *testing.T) {
 	onEachPath(t, func(t *testing.T, with func(hostile.Spec) hostile.Spec) {
 		f := newLongFixture(t, with(hostile.Spec{Keepalive: keepalive}))
-		other, _ := f.start(hostile.RoleClient, sameUser, with(hostile.Spec{Conns: 6, MaxLongMessage: longMessage, PrivateRegions: true, Expendable: true}))
+		other, _ := f.start(hostile.RoleClient, sameUser, with(hostile.Spec{Conns: 6, MaxLongMessage: hostile.LongMessage, PrivateRegions: true, Expendable: true}))
 		f.eventually(func() bool { return f.report(other).Tally.Echoes > 20 }, "the other client gets no echoes")
 		require.NoError(t, other.Stop())
 		f.waitEchoes(200)

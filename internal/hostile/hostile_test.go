@@ -67,7 +67,7 @@ func newLongFixture(t *testing.T, s hostile.Spec) *fixture {
 	if s.Path == soft.PathWire {
 		s.Addr = netip.AddrPortFrom(newAddr(), 0)
 	}
-	s.MaxLongMessage = longMessage
+	s.MaxLongMessage = hostile.LongMessage
 	f := newFixture(t, s)
 	// The client's own long messages need a memory file for each buffer on the local path.
 	f.slack, f.slackDescriptors = 400, 100

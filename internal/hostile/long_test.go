@@ -11,9 +11,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// longMessage is the length of the longest message in the tests of long messages.
-const longMessage = 256 << 10
-
 // TestLongViolations checks that each connection that violates the protocol for long
 // messages ends with the right error, which is reported once, and that the long messages
 // of others go on.
@@ -47,7 +44,7 @@ func TestHeldLongMessages(t *testing.T) {
 				conns = 3 // as many as get memory at once; each ends after 34 s
 			}
 			holder, _ := f.start(hostile.RoleLongHolder, sameUser, withWirePath(hostile.Spec{
-				Conns: conns, MaxLongMessage: longMessage, Hold: hold, Seed: 3,
+				Conns: conns, MaxLongMessage: hostile.LongMessage, Hold: hold, Seed: 3,
 			}))
 			note, err := holder.Await()
 			require.NoError(t, err)

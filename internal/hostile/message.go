@@ -14,8 +14,9 @@ const (
 	maxMessage = 4096
 )
 
-// longMessage is the size in bytes of the long messages of attackers. Arbitrary.
-const longMessage = 256 << 10
+// LongMessage is the length in bytes of the longest message of servers, clients and
+// attackers with long messages; see Spec.MaxLongMessage. Arbitrary.
+const LongMessage = 256 << 10
 
 // longEvery is how many messages of a client there are for each long one.
 const longEvery = 8

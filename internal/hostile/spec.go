@@ -87,6 +87,15 @@ type Spec struct {
 	Descriptors uint64
 }
 
+// localAddr returns Spec.From with any port. If Spec.From is not set, it returns the zero
+// value.
+func (s *Spec) localAddr() (addr netip.AddrPort) {
+	if s.From.IsValid() {
+		addr = netip.AddrPortFrom(s.From, 0)
+	}
+	return addr
+}
+
 // An order is a command from the parent to the child.
 type order string
 

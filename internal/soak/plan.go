@@ -37,7 +37,7 @@ func (s *testbed) attacks() []namedAttack {
 			s.roleAttack(hostile.RoleIdler, hostile.Spec{Interval: 10 * time.Millisecond}),
 			s.roleAttack(hostile.RoleHalves, hostile.Spec{Conns: 8}),
 			s.roleAttack(hostile.RoleHalves, hostile.Spec{Conns: 60, LongTimeout: true, Interval: 10 * time.Millisecond}),
-			s.attackAt(&s.long, hostile.RoleLongHolder, hostile.Spec{Conns: 4, MaxLongMessage: longMessage, Hold: hostile.HoldTrickle}),
+			s.attackAt(&s.long, hostile.RoleLongHolder, hostile.Spec{Conns: 4, MaxLongMessage: hostile.LongMessage, Hold: hostile.HoldTrickle}),
 		)
 	}
 	return append(common,

@@ -58,9 +58,6 @@ type service struct {
 	addr           netip.AddrPort
 }
 
-// longMessage is the length of the longest message of the service long.
-const longMessage = 256 << 10
-
 // startServices starts the services.
 func (s *testbed) startServices() (err error) {
 	for _, v := range []struct {
@@ -68,7 +65,7 @@ func (s *testbed) startServices() (err error) {
 		server, client hostile.Role
 		long           int
 	}{
-		{&s.long, hostile.RoleServer, hostile.RoleClient, longMessage},
+		{&s.long, hostile.RoleServer, hostile.RoleClient, hostile.LongMessage},
 		{&s.streams, hostile.RoleStreamServer, hostile.RoleStreamClient, 0},
 		{&s.target, hostile.RoleTarget, hostile.RoleHost, 0},
 	} {

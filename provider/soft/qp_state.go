@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -161,11 +162,14 @@ func (q *qp) raise(event verbs.AsyncEventType) {
 	}
 }
 
-// countViolation counts a violation of the protocol by the peer. The caller then makes
-// the queue pair enter the error state, and in this state nothing is counted.
-func (q *qp) countViolation() {
+// countViolation counts a violation of the protocol by the peer.
+func (q *qp) countViolation() { q.blame(q.dev.access.CountViolation) }
+
+// blame calls count for the source of the peer. The caller then makes the queue pair
+// enter the error state, and in this state nothing is counted.
+func (q *qp) blame(count func(access.Source)) {
 	if source, ok := q.path.accessSource(); ok && q.state != verbs.StateError {
-		q.dev.access.CountViolation(source)
+		count(source)
 	}
 }
 

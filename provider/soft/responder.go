@@ -382,9 +382,7 @@ func (q *qp) requestFailed(a outcome) {
 		q.countViolation()
 	case outcomeAccessError:
 		event = verbs.AsyncQPAccessError
-		if source, ok := q.path.accessSource(); ok && q.state != verbs.StateError {
-			q.dev.access.CountError(source)
-		}
+		q.blame(q.dev.access.CountError)
 	}
 	// Another outcome is a fault of this side, such as missing memory.
 	q.raise(event)
