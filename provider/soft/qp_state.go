@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -164,14 +163,6 @@ func (q *qp) raise(event verbs.AsyncEventType) {
 
 // countViolation counts a violation of the protocol by the peer.
 func (q *qp) countViolation() { q.blame(q.dev.access.CountViolation) }
-
-// blame calls count for the source of the peer. The caller then makes the queue pair
-// enter the error state, and in this state nothing is counted.
-func (q *qp) blame(count func(access.Source)) {
-	if source, ok := q.path.accessSource(); ok && q.state != verbs.StateError {
-		count(source)
-	}
-}
 
 // flushSends completes all requests of the send queue with verbs.StatusWRFlushErr.
 func (q *qp) flushSends() {

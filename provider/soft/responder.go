@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -387,4 +388,12 @@ func (q *qp) requestFailed(a outcome) {
 	// Another outcome is a fault of this side, such as missing memory.
 	q.raise(event)
 	q.enterError()
+}
+
+// blame calls count for the source of the peer. The caller then makes the queue pair
+// enter the error state, and in this state nothing is counted.
+func (q *qp) blame(count func(access.Source)) {
+	if source, ok := q.path.accessSource(); ok && q.state != verbs.StateError {
+		count(source)
+	}
 }
