@@ -2,6 +2,7 @@ package stream
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -9,22 +10,25 @@ import (
 
 // TestDeadline checks when the channel of a deadline is closed.
 func TestDeadline(t *testing.T) {
-	notified := make(chan struct{}, 10)
-	d := newDeadline(func() { notified <- struct{}{} })
-	require.False(t, isClosed(d.wait()))
-	d.set(time.Now().Add(-time.Hour))
-	require.True(t, isClosed(d.wait()))
-	d.set(time.Now().Add(time.Hour))
-	require.False(t, isClosed(d.wait()))
-	d.set(time.Now().Add(time.Microsecond))
-	<-d.wait()
-	<-notified
-	d.set(time.Time{})
-	require.False(t, isClosed(d.wait()))
-	d.set(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
-	require.False(t, isClosed(d.wait()), "a time after the largest duration")
-	d.set(time.Time{})
-	require.Empty(t, notified)
+	synctest.Test(t, func(t *testing.T) {
+		notified := 0
+		d := newDeadline(func() { notified++ })
+		require.False(t, isClosed(d.wait()))
+		d.set(time.Now().Add(-time.Hour))
+		require.True(t, isClosed(d.wait()))
+		d.set(time.Now().Add(time.Hour))
+		require.False(t, isClosed(d.wait()))
+		d.set(time.Now().Add(time.Microsecond))
+		<-d.wait()
+		synctest.Wait()
+		require.Equal(t, 1, notified)
+		d.set(time.Time{})
+		require.False(t, isClosed(d.wait()))
+		d.set(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+		require.False(t, isClosed(d.wait()), "a time after the largest duration")
+		d.set(time.Time{})
+		require.Equal(t, 1, notified)
+	})
 }
 
 // TestDeadlineReplaced checks that replacing a deadline at the moment when it passes does

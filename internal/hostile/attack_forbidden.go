@@ -27,7 +27,8 @@ func sendForbidden(a *attacker) (err error) {
 		return errors.Join(err, device.Close())
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	for range max(a.spec.Conns, 1) {
+	f.busy = max(a.spec.Conns, 1)
+	for range f.busy {
 		f.redial(0)
 	}
 	select {
@@ -44,6 +45,7 @@ type forbidder struct {
 	a     *attacker
 	long  []byte
 	dials int // number of dials so far; only the loop uses it
+	busy  int // number of connections and dials that have not ended; only the loop uses it
 	over  *event
 }
 
@@ -56,7 +58,9 @@ func (f *forbidder) redial(pause time.Duration) {
 
 func (f *forbidder) dial() {
 	if rounds := f.a.spec.Rounds; rounds > 0 && f.dials == rounds {
-		f.over.happen()
+		if f.busy--; f.busy == 0 {
+			f.over.happen()
+		}
 		return
 	}
 	f.dials++
