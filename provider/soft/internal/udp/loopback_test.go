@@ -21,7 +21,7 @@ type loopback struct {
 
 // newLoopback binds the goroutine to its processor until the test ends, so that all
 // packets of the test are in the same queue.
-func newLoopback(t *testing.T) *loopback {
+func newLoopback(t testing.TB) *loopback {
 	t.Helper()
 	var before, one unix.CPUSet
 	runtime.LockOSThread()
@@ -45,7 +45,7 @@ func newLoopback(t *testing.T) *loopback {
 
 // drain returns when all packets that the test has sent have arrived. It sends one more
 // packet, the marker, and waits for it.
-func (l *loopback) drain(t *testing.T) {
+func (l *loopback) drain(t testing.TB) {
 	t.Helper()
 	_, err := unix.Write(l.out, l.b[:])
 	require.NoError(t, err)

@@ -123,7 +123,7 @@ func (c *connRig) drive() {
 }
 
 // freePort returns a UDP port that no local address uses.
-func freePort(t *testing.T) uint16 {
+func freePort(t testing.TB) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)
 	require.NoError(t, err)

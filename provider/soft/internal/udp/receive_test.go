@@ -4,7 +4,6 @@ package udp
 
 import (
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -144,23 +143,13 @@ func TestSourcesAreBounded(t *testing.T) {
 
 // BenchmarkPacket sends and receives a packet of 1 KiB on this host.
 func BenchmarkPacket(b *testing.B) {
-	port := uint16(40_000 + os.Getpid()%10_000)
-	open := func(addr string) (int, netip.AddrPort) {
-		at := netip.AddrPortFrom(netip.MustParseAddr(addr), port)
-		fd, err := openSocket(at, socketOptions{})
-		require.NoError(b, err)
-		b.Cleanup(func() { require.NoError(b, unix.Close(fd)) })
-		return fd, at
-	}
-	out, src := open("127.9.0.1")
-	in, dst := open("127.9.0.2")
-	r := joinRig(nil, out, src, in, dst)
+	r := newRig(b, "127.9.0.1", "127.9.0.2")
 	sink := &counter{}
 	b.ReportAllocs()
 	for b.Loop() {
 		p := wire.Build(r.send.buffer(), wire.SendOnly, 1024)
 		r.send.put(p, r.to, 0)
-		r.flush()
+		r.send.flush()
 		for r.recv.receive(sink) == 0 {
 		}
 	}

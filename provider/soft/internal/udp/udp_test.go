@@ -38,7 +38,7 @@ func (b *basket) Receive(p wire.Packet, from *Header) bool {
 
 // A rig has a sender and a receiver on two addresses.
 type rig struct {
-	t    *testing.T
+	t    testing.TB
 	send sender
 	recv receiver
 	to   *destination
@@ -46,7 +46,7 @@ type rig struct {
 	num  int
 }
 
-func newRig(t *testing.T, from, to string) *rig {
+func newRig(t testing.TB, from, to string) *rig {
 	t.Helper()
 	port := freePort(t)
 	out, src := openTestSocket(t, from, port)
@@ -55,13 +55,13 @@ func newRig(t *testing.T, from, to string) *rig {
 }
 
 // oneSocket returns a rig with one socket for both directions.
-func oneSocket(t *testing.T, addr string) *rig {
+func oneSocket(t testing.TB, addr string) *rig {
 	t.Helper()
 	fd, at := openTestSocket(t, addr, freePort(t))
 	return joinRig(t, fd, at, fd, at)
 }
 
-func openTestSocket(t *testing.T, addr string, port uint16) (int, netip.AddrPort) {
+func openTestSocket(t testing.TB, addr string, port uint16) (int, netip.AddrPort) {
 	t.Helper()
 	at := netip.AddrPortFrom(netip.MustParseAddr(addr), port)
 	fd, err := openSocket(at, socketOptions{})
@@ -70,7 +70,7 @@ func openTestSocket(t *testing.T, addr string, port uint16) (int, netip.AddrPort
 	return fd, at
 }
 
-func joinRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPort) *rig {
+func joinRig(t testing.TB, out int, src netip.AddrPort, in int, dst netip.AddrPort) *rig {
 	counts := new(counters.Set)
 	r := &rig{
 		t: t, to: &destination{}, loop: newLoopback(t),
