@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/doc"
 	"slices"
-	"strings"
 )
 
 // Methods that need no comment, because the standard library defines them.
@@ -99,25 +98,6 @@ func checkExamples(s *source) (problems []string) {
 			problems = append(problems, s.problem(e.Code, "Example%s has no output", e.Name))
 		} else if e.Play == nil {
 			problems = append(problems, s.problem(e.Code, "Example%s uses what is not in its file", e.Name))
-		}
-	}
-	return problems
-}
-
-// checkDocNames requires that the comment of a function begins with the function's name.
-// A comment that begins with another name is probably out of date. Comments of tests are
-// not checked.
-func checkDocNames(s *source) (problems []string) {
-	if s.isTest() {
-		return nil
-	}
-	for _, decl := range s.file.Decls {
-		fn, ok := decl.(*ast.FuncDecl)
-		if !ok || fn.Doc == nil {
-			continue
-		}
-		if first, _, _ := strings.Cut(fn.Doc.Text(), " "); strings.Trim(first, ":,") != fn.Name.Name {
-			problems = append(problems, s.problem(fn, "the comment of %s begins with %q", fn.Name.Name, first))
 		}
 	}
 	return problems

@@ -34,7 +34,6 @@ func TestRulesCanFail(t *testing.T) {
 		{"system calls in verbs", "verbs/x.go", imports("golang.org/x/sys/unix"), "must not depend on", checkModules},
 		{"cgo", "provider/soft/x.go", imports("C"), "cgo belongs", checkUnsafe},
 		{"unsafe", "provider/soft/x.go", imports("unsafe"), "unsafe belongs", checkUnsafe},
-		{"init", "cm/x.go", "package x\nfunc init() {}", "init function", checkInit},
 		{"unfinished", "cm/x.go", "package x\n\n// " + "TO" + "DO: later\n", "TO" + "DO", checkUnfinished},
 		{"function", "cm/x.go", "package x\nfunc Name() {}", "Name has no comment", checkDocs},
 		{"method", "cm/x.go", "package x\nfunc (t *T[K]) Name() {}", "Name has no comment", checkDocs},
@@ -42,12 +41,8 @@ func TestRulesCanFail(t *testing.T) {
 		{"constant", "cm/x.go", "package x\nconst (\n\tName = 1\n)", "Name has no comment", checkDocs},
 		{"example that is not run", "cm/example_test.go", "package x_test\nfunc Example() {}", "Example has no output", checkExamples},
 		{"example in two files", "cm/example_test.go", "package x_test\nfunc Example() {\n\thelp()\n\t// Output: 1\n}", "Example uses what is not in its file", checkExamples},
-		{"long comment", "cm/x.go", "package x\n\n// " + strings.Repeat("x", maxComment), "a comment of 93 characters", checkComments},
-		{"a word that was given up", "cm/x.go", "package x\n\n// f says farewell.\nfunc f() {}\n", "is given up", checkWords},
-		{"an identifier that was given up", "cm/x.go", "package x\n\nfunc openGate() {}\n", "is given up", checkWords},
-		{"a comment with another name", "cm/x.go", "package x\n\n// g returns 1.\nfunc f() int { return 1 }\n", "the comment of f begins with", checkDocNames},
-		{"long file", "cm/x.go", "package x" + strings.Repeat("\n", maxFileLines) + "var x int", "cm/x.go has 401 lines", checkSize},
-		{"long function", "cm/x.go", "package x\nfunc name() {" + strings.Repeat("\n", maxFuncLines) + "}", "cm/x.go:name has 61 lines", checkSize},
+		{"long file", "cm/x.go", "package x" + strings.Repeat("\n", maxFileLines) + "var x int", "cm/x.go has 801 lines", checkSize},
+		{"long function", "cm/x.go", "package x\nfunc name() {" + strings.Repeat("\n", maxFuncLines) + "}", "cm/x.go:name has 101 lines", checkSize},
 	} {
 		t.Run(bad.name, func(t *testing.T) {
 			problems := bad.check(parse(t, bad.path, bad.path, bad.text))
@@ -76,22 +71,6 @@ func TestRulesCanPass(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestRatchet checks the rules for a file that the variable oversized lists: the file
-// must have exactly the listed number of lines. More lines and fewer lines are
-// violations.
-func TestRatchet(t *testing.T) {
-	const listed = maxFileLines + 10
-	oversized["cm/x.go"] = listed
-	defer delete(oversized, "cm/x.go")
-	file := func(lines int) *source {
-		return parse(t, "cm/x.go", "cm/x.go", "package x"+strings.Repeat("\n", lines-1)+"var x int")
-	}
-	require.Empty(t, checkSize(file(listed)))
-	require.Empty(t, checkOversized(file(listed)))
-	require.Len(t, checkOversized(file(listed-1)), 1)
-	require.Len(t, checkSize(file(listed+1)), 1)
 }
 
 // imports returns the text of a Go file that imports the named packages.

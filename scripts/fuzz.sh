@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every fuzz target of the module, and of the MODULES below it, in turn. Each target
+# Runs every fuzz target of the MODULES, in turn. Each target
 # runs for the given time (a duration of go test, 10s by default). go test runs the seeds
 # of the targets.
 set -eu
@@ -29,7 +29,7 @@ fuzz() {
 }
 
 targets=0
-for module in . ${MODULES:-}; do
+for module in ${MODULES:-.}; do
 	cd "$module"
 	for package in $("$GO" list ./...); do
 		listed=$("$GO" test -list '^Fuzz' "$package") # a separate command, so that a failure ends the script

@@ -1,6 +1,6 @@
 // Package hostile attacks the library from other processes. Meanwhile a correct client
 // checks that it loses no message and no connection. The tests (make hostile) and the
-// program internal/soak (make soak) use this package.
+// program internal/hostile/soak (make soak) use this package.
 //
 // The server, the clients and the attackers are processes. To start one, the test program
 // starts itself again with the environment variable RoleEnv.

@@ -18,11 +18,11 @@ var goPrograms = []struct {
 	name, dir string
 	make      []string
 }{
-	{"echo", "", []string{"build", module + "examples/echo"}},
-	{"bench", "", []string{"build", module + "bench"}},
+	{"echo", "examples", []string{"build", module + "examples/echo"}},
+	{"bench", "bench", []string{"build", module + "bench"}},
 	{"interop", "", []string{"build", module + "examples/interop"}},
-	{"nvmeof", "", []string{"build", module + "examples/nvmeof"}},
-	{"kvread", "examples/kvread", []string{"build", module + "examples/kvread"}},
+	{"nvmeof", "examples/nvmeof", []string{"build", module + "examples/nvmeof"}},
+	{"kvread", "examples", []string{"build", module + "examples/kvread"}},
 	{"stream.test", "examples/stream", []string{"test", "-c", module + "examples/stream"}},
 	{"udp.test", "", []string{"test", "-c", module + "provider/soft/internal/udp"}},
 	{"pairtest.test", "", []string{"test", "-c", module + "internal/testutil/pairtest"}},

@@ -3,7 +3,7 @@
 // Command soak attacks the library for a given time, on both paths. Meanwhile clients
 // check every byte of their echoes.
 //
-//	go run ./internal/soak -duration 10m
+//	go run ./internal/hostile/soak -duration 10m
 //
 // It prints lost and damaged messages, the longest round trip, and the resources of the
 // servers. It fails if a message was lost or damaged, or if a server's resources have

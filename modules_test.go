@@ -1,0 +1,92 @@
+package rdmaloop_test
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// goCommand runs the go command in a directory, with or without go.work, and returns what
+// it prints.
+func goCommand(t *testing.T, dir, work string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK="+work, "GOPROXY=off", "GOFLAGS=-mod=mod")
+	if work != "off" {
+		cmd.Env = append(cmd.Env, "GOFLAGS=")
+	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// TestWorkspace checks that go.work has every module of the repository except the tools,
+// because the Makefile tests the modules of go.work. Each module but the root replaces the
+// root, because go mod tidy ignores go.work.
+func TestWorkspace(t *testing.T) {
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	var found []string
+	require.NoError(t, filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == "go.mod" {
+			found = append(found, filepath.Dir(name))
+		}
+		return err
+	}))
+	listed := strings.Fields(goCommand(t, root, filepath.Join(root, "go.work"), "list", "-m", "-f", "{{.Dir}}"))
+	tools := filepath.Join(root, "tools")
+	require.Contains(t, found, tools)
+	require.ElementsMatch(t, append(listed, tools), found)
+	for _, dir := range listed {
+		if dir != root {
+			text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			require.NoError(t, err)
+			require.Regexp(t, `(?m)^(replace)?\s*`+module+` => \.\.`, string(text), dir)
+		}
+	}
+}
+
+// TestRequirements checks which modules a user of this one gets into his build list.
+func TestRequirements(t *testing.T) {
+	text, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	var direct []string
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(text), -1) {
+		direct = append(direct, m[1])
+	}
+	require.Equal(t, []string{"github.com/panjf2000/gnet/v2", "github.com/stretchr/testify", "go.uber.org/goleak", "golang.org/x/sys"}, direct)
+}
+
+// TestLeanProgram builds a program that imports reactor and provider/soft, outside of the
+// workspace, and checks that it has no other foreign module than golang.org/x/sys.
+func TestLeanProgram(t *testing.T) {
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	sums, err := os.ReadFile("go.sum")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":  "module lean\n\ngo 1.26\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + root + "\n",
+		"go.sum":  string(sums),
+		"main.go": "package main\n\nimport (\n\t_ \"" + module + "/provider/soft\"\n\t_ \"" + module + "/reactor\"\n)\n\nfunc main() {}\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	goCommand(t, dir, "off", "build", "-o", "lean", ".")
+	var modules []string
+	for line := range strings.Lines(goCommand(t, dir, "off", "version", "-m", "lean")) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "dep" {
+			modules = append(modules, fields[1])
+		}
+	}
+	slices.Sort(modules)
+	require.Equal(t, []string{module, "golang.org/x/sys"}, modules)
+}
