@@ -115,25 +115,3 @@
 // have a CQ with verbs.ProgressManual. Then only the goroutine that owns the CQ may call
 // the methods of the ID and of the ID's channel.
 package cm
-
-// The files of this package, in reading order:
-//
-//	errors.go       errors of the peer and of the network
-//	param.go        port spaces, parameters of a connection
-//	check.go        checks of arguments
-//	negotiate.go    parameters that both sides allow
-//	event.go        Event
-//	state.go        states of an ID, and the calls that they allow
-//	transport.go    the interfaces that a provider implements
-//	id.go           ID
-//	option.go       options of an ID
-//	addr.go         binding, listening, resolving addresses and routes
-//	qp.go           queue pair of an ID
-//	connect.go      connecting, accepting, rejecting, disconnecting
-//	credentials.go  user and process of a peer on this host
-//	channel.go      EventChannel
-//	serve.go        addresses that a provider serves
-//	notify.go       Notify
-//	migrate.go      moving an ID to another channel
-//	fetch.go        fetching and acknowledging events
-//	wait.go         waiting for an event

@@ -53,15 +53,3 @@
 // The file example_test.go has a program that sends a message over a connection, and
 // sleeps while there is no completion. The tests run it.
 package cq
-
-// The files of this package, in reading order:
-//
-//	config.go        Config
-//	stats.go         Stats
-//	reservations.go  places of a CQ that are reserved for completions
-//	queue.go         Queue: polling a CQ, its events
-//	depth.go         reserving places, resizing a CQ
-//	group.go         Group: a completion channel and its queues
-//	arm.go           arming all queues before a sleep, taking their events
-//	sleep.go         Disarm, and sleeping in the channel itself
-//	wait.go          the steps of the diagram, for programs without an event loop

@@ -35,12 +35,3 @@
 // The package works on Linux only. On other systems, New returns an error that matches
 // errors.ErrUnsupported.
 package poller
-
-// The files of this package, in reading order:
-//
-//	event.go        readiness, tokens and events
-//	epoll_linux.go  an epoll instance
-//	epoll_other.go  the same for other systems
-//	waker_linux.go  wake-ups from other goroutines, by an eventfd
-//	waker_other.go  the same for other systems
-//	poller.go       Poller

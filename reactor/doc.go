@@ -235,102 +235,75 @@
 //	Region              memory of the application
 package reactor
 
-// The files of this package, in reading order:
+// How the package is built, for those who change it.
 //
-//	errors.go             errors of the engine and of connections
-//	clock.go              time of a loop
-//	metrics.go            counters of a loop
-//	metrics_table.go      lists and sums of the counters
-//	timerfd_linux.go      alarm for a loop inside another event loop
-//	timerfd_other.go      the same type for other systems
-//	pin_linux.go          pinning a thread to a CPU
-//	pin_other.go          the same function for other systems
-//	wrid.go               ids of work requests
-//	ranges.go             checks of the ranges of parameters
-//	op.go                 operations and their options
-//	remote.go             address and key of a peer's memory
-//	mailbox.go            queue of the functions that were posted
-//	idle.go               what a loop does after a turn without work
-//	config.go             Config
-//	confine_linux.go      keeping other threads off the processors of loops
-//	confine_other.go      the same function for other systems
-//	conn_flow.go          counting the requests of a send queue
-//	conn_requests.go      outstanding send requests
-//	conn_batch.go         requests that are not posted yet
-//	conn_liveness.go      idle timeout and keepalive: whether a peer is alive
-//	conn_close_reason.go  why a connection has ended
-//	conn_state.go         states of a connection
-//	buffer.go             buffers and received messages
-//	domain.go             protection domains of an engine
-//	slab.go               registered memory, cut into buffers
-//	slab_trim.go          returning unused memory to the system
-//	size_classes.go       buffers of several sizes
-//	recv_queue.go         receive queue of a connection
-//	loop_state.go         states of a loop
-//	epoll_schedule.go     when a loop that does not sleep checks epoll
-//	loop.go               Loop
-//	timer.go              timers of the application
-//	source.go             descriptors that a loop watches with epoll
-//	foreign.go            descriptors of the application
-//	loop_stats.go         copying the counters for other goroutines
-//	conn.go               Conn
-//	conn_queue.go         queue of closing connections
-//	conn_table.go         connections by their ids
-//	qp_table.go           connections by the numbers of their queue pairs
-//	qp_owners.go          connections by their queue pairs, for the events of devices
-//	engine.go             Engine
-//	registration.go       registration of a region on one device
-//	region_use.go         a region as one loop uses it
-//	mapping_unix.go       mappings of memory and files
-//	mapping_other.go      the same functions for other systems
-//	region.go             registered memory of the application
-//	region_close.go       closing regions
-//	region_engine.go      making regions
-//	region_file.go        regions of files
-//	region_remote.go      regions as peers need them
-//	limits.go             limits of the devices
-//	full_loops.go         loops without room for another connection
-//	credentials.go        process of a peer on the same host
-//	decision.go           who has answered a connection request
-//	request.go            connection requests of peers
-//	balance.go            choosing a loop for a connection
-//	common_options.go     options that listeners and dialed connections share
-//	dial.go               connections that this side opens
-//	listener.go           listeners
-//	handler.go            Handler
-//	callbacks.go          calls of the Handler
-//	acceptor.go           listeners and unanswered requests of an engine
-//	request_handling.go   new connection requests; timeout and withdrawal of requests
-//	shared_recv.go        receive queue that the connections of a loop share
-//	loop_device.go        one device as one loop uses it
-//	completion_queue.go   completion queues of one device
-//	catch_up.go           handling completions before a time limit ends a connection
-//	heap_return.go        giving Go memory of ended connections back
-//	trim.go               releasing memory and completion queues that are not used
-//	long_format.go        long messages: formats
-//	long_state.go         long messages: agreement, state of a connection
-//	long_memory.go        long messages: limits of memory
-//	conn_life.go          reasons to close a connection
-//	conn_recv.go          receiving messages
-//	empty_recv.go         receives without buffers
-//	conn_send.go          sending messages, completions of sends
-//	piece.go              parts of regions for operations
-//	conn_ops.go           one-sided operations
-//	conn_vector.go        operations with several pieces, and with a copy
-//	window.go             memory that only the peer of one connection may use
-//	long_send.go          long messages: sending
-//	long_receive.go       long messages: order, delivery, end
-//	long_handler.go       long messages: choice of the application
-//	long_read.go          long messages: READs
-//	conn_time.go          deadlines, idle timeout, keepalive
-//	conn_shared_buffer.go waiting for shared buffers before a queue pair is closed
-//	conn_device_events.go waiting for the events of a device before a connection ends
-//	conn_close.go         steps of closing a connection
-//	conn_open.go          opening a connection
-//	events.go             connection events and device events
-//	sleep.go              sleeping, and the cause of a wake-up
-//	turn_func.go          function that is called in every turn
-//	turn.go               one turn of a loop
-//	loop_start.go         starting a loop
-//	shutdown.go           ending loops and engine
-//	embed.go              loop that the application runs
+// The main types and their files:
+//
+//	Engine, domain, acceptor     engine.go, domain.go; acceptor.go and request_handling.go:
+//	                             listeners, and requests that are not answered yet
+//	Loop                         loop.go; turn.go and sleep.go have the order of the steps
+//	loopDevice                   loop_device.go: a device as one loop uses it, with its
+//	                             completionQueues, sharedRecv and slab
+//	Conn                         conn.go, conn_state.go; conn_open.go, conn_send.go,
+//	                             conn_recv.go, conn_ops.go and conn_close.go: its life
+//	sendFlow, sendBatch          conn_flow.go, conn_batch.go: the places of the send queue,
+//	                             and the requests that are not posted yet
+//	Region                       region.go; a registration for each domain, a regionUse for
+//	                             each loop; window.go: parts for one peer
+//	longState                    long_*.go: long messages; long_format.go has the formats
+//
+// # The states of one connection
+//
+// Three packages have a state for one connection, because they learn of a change at
+// different times: provider/soft (idState in connmgr) when a message is sent or
+// received, cm (State) when a method is called or an event is fetched, and this package
+// (connState) when the loop handles an event, a completion or a timer, or when a method
+// is called. The callback that reports a change follows the change. Each row has the
+// states after a step. ARCHITECTURE.md has the rows of the accepting side. The dialing
+// side:
+//
+//	step                      message     soft           cm                 reactor
+//	Dial                                  idle           resolving address  dialing
+//	AddrResolved is fetched               idle           resolving route    dialing
+//	RouteResolved is fetched  REQ ->      REQ sent       connecting         connecting
+//	the reply arrives         <- REP,     established    connecting         connecting
+//	                          RTU ->
+//	Established is fetched                established    established        open
+//
+// This side closes the connection:
+//
+//	Close                                 established    established        draining
+//	all sends are confirmed   DREQ ->     DREQ sent      disconnecting      flushing
+//	the queues are flushed                DREQ sent      disconnecting      disconnecting
+//	the answer arrives        <- DREP     ended          disconnecting      disconnecting
+//	Disconnected is fetched               ended          closed             closed
+//
+// The peer closes the connection:
+//
+//	the request arrives       <- DREQ     DREQ arrived   established        open
+//	the notices have arrived              DREQ received  established        open
+//	Disconnected is fetched               DREQ received  disconnected       awaiting empty CQ
+//	the CQ was polled empty   DREP ->     ended          disconnected       flushing
+//	the queues are flushed                ended          disconnected       disconnecting
+//	next step of the loop                 ended          closed             closed
+//
+// # A long message
+//
+// 1. Both sides offer long messages at the end of the private data of REQ and REP. A
+// connection whose sides have both offered has a longState. On all others nothing
+// changes.
+//
+// 2. The sender announces address, key and length of up to eight segments, in a SEND
+// with immediate. The immediate data says that it is a control message.
+//
+// 3. The receiver keeps all messages that arrive later, at most 15, and gives their
+// places in the receive queue to other buffers. It asks a LongHandler, leases memory
+// within LongConnBytes and LongLoopBytes, and posts up to 8 READs of up to 1 MiB, 2 MiB
+// together. A connection that gets no memory waits in Loop.longRow.
+//
+// 4. After the last READ the receiver sends the number of long messages that are done.
+// Then it delivers the message and those behind it.
+//
+// 5. The sender completes the message, and releases the buffer or the regions. The
+// remote key of a buffer stays valid, so the buffer stays with the connection
+// (shownBuffers) until it was not used for a while or the connection ends.

@@ -18,3 +18,12 @@
 // The connection manager gives a program 56 bytes of private data in a connection
 // request, and 196 bytes in the reply. The protocol takes the first 40 bytes of both.
 package stream
+
+// How the package is built, for those who change it.
+//
+// A Stream is one connection of package reactor; read.go, write.go and end.go have its
+// two directions and their ends. What does not need a connection is in
+// internal/rsocket: the Hello in the private data, the Message in an immediate, the
+// Receiver and the Sender. A Network has one loop, which the goroutines that wait run
+// in turn: see internal/turns. A Conn is a Stream of a Network as a net.Conn; conn_*.go
+// has the calls that block.

@@ -48,20 +48,3 @@
 // A work request can also fail later, after the call that posted it. Then the Status of
 // the request's WC is not StatusSuccess, and WC.Err returns a *CompletionError.
 package verbs
-
-// The files of this package, in reading order:
-//
-//	errors.go         errors that all providers return
-//	provider.go       providers, and the abilities of their devices
-//	counter.go        counters of a device
-//	wc.go             completions
-//	cq.go             completion queues and completion channels
-//	inline.go         optional interfaces for small messages
-//	sleep.go          optional interfaces for sleeping until a completion arrives
-//	device.go         devices, their ports, and their asynchronous events
-//	memory.go         protection domains, memory regions and address handles
-//	memory_unsafe.go  reading memory with atomic loads
-//	window.go         memory windows
-//	wr.go             work requests
-//	qp.go             queue pairs and shared receive queues
-//	qp_state.go       states of a queue pair

@@ -230,78 +230,109 @@
 //   - a rate of refusals, in total and for each source
 package soft
 
-// The files of this package, in reading order:
+// How the package is built, for those who change it.
 //
-//	config.go             Config, with defaults and limits
-//	async.go              queue of asynchronous events
-//	gids.go               GIDs of the device's port
-//	rc_ack_delay.go       how long an acknowledgement is delayed
-//	bindings.go           connections of RC queue pairs
-//	path.go               interface of the paths of a queue pair
-//	packet_conn.go        interface for sending and receiving packets
-//	sequence.go           sequences of packets, and their PSNs
-//	qp_demux.go           queue pairs on the wire path, by number
-//	poll_schedule.go      which connections on the local path are polled
-//	timer.go              timers of a shard
-//	shard.go              a part of the device with one owner
-//	shard_udp.go          methods of a shard that its udp.Conn calls
-//	device.go             the device, and its objects
-//	device_counters.go    counters of the device
-//	memory_unsafe.go      addresses of memory, and atomic access
-//	memory_fault.go       memory whose pages may be missing
-//	memory_owned.go       memory of regions that the device maps
-//	memory.go             protection domains and memory regions
-//	ah.go                 address handles and routes
-//	compchannel.go        completion channels
-//	cq.go                 completion queues
-//	compchannel_sleep.go  sleeping in a completion channel
-//	memory_table.go       memory regions by key
-//	memory_window.go      memory windows
-//	sendqueue.go          send queue of a queue pair
-//	recvqueue.go          receive queue of a queue pair
-//	srq_partial.go        incomplete messages in the buffers of an SRQ
-//	srq.go                shared receive queues
-//	qp.go                 queue pairs: creating, posting, closing
-//	qp_window.go          memory windows of a queue pair
-//	responder_limit.go    limits for messages of which only a part has arrived
-//	responder.go          responder: executing requests of the peer
-//	qp_state.go           state changes of a queue pair
-//	cq_overrun.go         overrun completion queues
-//	rnr_retry.go          waiting after an RNR NAK
-//	datagram.go           rules for datagrams on both paths
-//	requester.go          requester: choosing the requests to send
-//	completer.go          requester: completing requests of this side
-//	engine.go             methods of a queue pair that its path may call
-//	shm_conn.go           shmConn: local path of an RC queue pair
-//	shm_acks.go           acknowledgements
-//	shm_answer.go         how long a peer may leave requests unanswered
-//	shm_notices.go        notices that wait for room in the ring
-//	shm_conns.go          connections by queue pair number
-//	shm_regions.go        memory regions of other processes
-//	shm_peer.go           shmPeer: memory shared with another shard
-//	shm_out.go            ring on which a shard sends
-//	shm_wake.go           doorbells
-//	shm_direct.go         one-sided operations that the requester executes
-//	shm_send.go           requests that a queue pair sends
-//	shm_receive.go        slots that a shard receives
-//	ud_local_queue.go     datagrams that wait for room in a socket
-//	ud_local.go           udLocal: datagrams within this host
-//	ud_local_dest.go      destinations of these datagrams
-//	ud_local_source.go    senders of these datagrams
-//	ud_wire.go            udWire: datagrams on the wire path
-//	ud_path.go            path of a UD queue pair
-//	rc_requester.go       sequences of requests on the wire path
-//	congestion.go         congestion control for a peer address
-//	rc_resp_resources.go  response resources
-//	rc_responder.go       sequences of the peer's requests
-//	rc_conn.go            rcConn: wire path of an RC queue pair
-//	rc_reorder.go         request packets that arrive before earlier ones
-//	rc_retransmission.go  retransmission timer, and recovery from a loss
-//	rc_execute.go         executing requests on the wire path
-//	rc_credits.go         end-to-end flow control
-//	rc_request.go         sending requests on the wire path
-//	rc_response.go        sending acknowledgements and responses
-//	rc_completer.go       receiving acknowledgements and responses
-//	cm_engine.go          methods of the device that connection management may call
-//	provider.go           Provider
-//	provider_other.go     Provider on other systems than Linux
+// The main types and their files:
+//
+//	device, shard            device.go, shard.go: a shard has one owner, which drives it
+//	qp                       qp.go, qp_state.go; requester.go and completer.go send, and
+//	                         responder.go executes, without knowing the path
+//	path, engine             path.go, engine.go: what a queue pair needs of a path, and a
+//	                         path of a queue pair
+//	shmPeer, shmConn         shm_*.go: the local path; the memory is in internal/shm
+//	rcConn                   rc_*.go: the wire path. Each struct has one task: rcRequester,
+//	                         retransmission, rcCredits, rcResponder, respResources, ackDelay
+//	congestion               congestion.go: congestion control for one peer address
+//	qpDemux, packetConn      qp_demux.go, packet_conn.go: packets of a shard; the sockets
+//	                         are in internal/udp
+//	udPath                   ud_*.go: datagrams, by udLocal or udWire
+//	mr                       memory*.go: regions, keys and windows
+//	cq, compChannel          cq.go, compchannel.go, compchannel_sleep.go
+//	bindings                 bindings.go, cm_engine.go: what internal/connmgr sees
+//
+// # The memory that two shards share
+//
+// All connections between two shards use one segment, so a connection must never wait
+// for another one:
+//
+//   - A shard consumes every slot at once. If it has no room to answer, the answer
+//     waits: the data of a READ in its connection, a notice in a queue. So full rings
+//     in both directions can not wait for each other.
+//   - An acknowledgement has two positions in the ring; see shm.Ack. Requests before
+//     the second one were executed, except those that a notice names. The second
+//     position stays behind while notices wait, and the sender consumes the notices
+//     before it uses the acknowledgement.
+//   - A queue pair without a receive buffer sends the notice Refused with an RNR NAK,
+//     and drops the later requests of this connection. After the RNR timer the sender
+//     sends all of them again, with the next attempt number. Its send queue keeps the
+//     data until the request is executed.
+//   - A request is sent only after the notice Ready of the peer's queue pair. A queue
+//     pair that is closed or fails sends Stopped, with the position from which on it
+//     has executed nothing.
+//   - A DREQ comes through a socket, and may overtake notices. Its receiver reports it
+//     only after them, if its queue pair has outstanding requests, so that requests
+//     which the peer has executed complete with success. It finds out from the counter
+//     Changes, which the peer increments before it queues Stopped, and waits for a
+//     second at most, because the peer's process may be stopped. A DREP needs no such
+//     rule: the queue pair of its receiver is flushed already.
+//   - Modify consumes all slots that have arrived before it flushes a queue pair,
+//     because an acknowledgement may be valid only after the last of them.
+//
+// # Regions that two processes map
+//
+// A region of PD.Alloc with remote access rights is a shm.Region, unless it has huge
+// pages or an eighth of the descriptors is in use. A requester executes one-sided
+// operations in it itself:
+//
+//   - Getting it. The first request of a connection for a key is sent to the responder,
+//     and after it a slot Share. Only if the responder has executed the request, so
+//     that the peer has not guessed the key, it answers with Granted (the rights and
+//     the protection domain of its queue pair) and Shared. The descriptor goes through
+//     the doorbell.
+//   - When. The requester checks key, protection domain, rights and bounds. No earlier
+//     request of the queue pair may be outstanding, because a WRITE must not overtake a
+//     SEND that gets an RNR NAK. The peer's queue pair must still execute requests:
+//     while the requester has consumed fewer notices Stopped and Granted than Changes
+//     says, it executes nothing itself.
+//   - Waiting. A READ of 64 KiB or more that only earlier requests prevent waits for
+//     them. The responder would execute it after them too, and each READ of a series
+//     would have to take the slower way because of the one before it.
+//   - Otherwise the request is sent, and the responder decides. So errors have the same
+//     status as without mapped memory. Requests without data, with immediate data, or
+//     of more than 1 MiB are always sent: the first find out whether the peer answers,
+//     the second take a receive buffer, and the third would occupy the loop for too
+//     long.
+//
+// The requester checks only before it copies. A check after the copy would tell nothing
+// new: an operation that overlaps with the end of a registration or of a queue pair
+// counts as executed before that end. A memfd is never used for another registration,
+// so such an operation reaches only memory that nobody uses any more.
+//
+// # Memory whose pages may be missing
+//
+// A mapped file may become shorter at any time, and an access to a missing page raises
+// SIGBUS. A region of RegisterFaulting is accessed by mr.copy and by atomics in
+// functions that ask the runtime for a panic, and recover; see guarded. ICRCs are
+// computed over packets, so they never read a region. A missing page fails the
+// operation: with StatusLocProtErr at the requester or in a receive buffer, and with
+// the NAK "remote operational error" at the responder, which does not count as a wrong
+// key.
+//
+// # The wire path
+//
+//   - A call of drive that has received requests acknowledges them before it returns,
+//     so before the callbacks of the owner. While the owner's turns are short, the next
+//     call does it, so that one acknowledgement covers several messages (turnPace).
+//   - The first post after a call of drive sends its packets at once. Later ones leave
+//     together in the next call, before the owner sleeps, or when the buffers are full
+//     (qpDemux.flushFirst).
+//   - A queue pair that enters the error state or RESET sends its due acknowledgement
+//     first, so before a DREQ or DREP. The network may still change the order.
+//   - A call of drive reads about 64 packets of the first socket of a shard and 64 of
+//     its overflow sockets. More packets wait in their sockets, and not in the CQ. So
+//     their messages find receive buffers, because the loop posts the buffers again
+//     between two calls. A message without a buffer would be worse than a lost packet:
+//     the peer repeats it soon, with all its packets in flight. For the same reason a
+//     poll that leaves completions in its CQ does not always drive the shard.
+//   - A timer fires only after the packets that had arrived were processed, since an
+//     acknowledgement may be among them; see udp.Conn.Drain.

@@ -12,8 +12,7 @@ import (
 )
 
 // This file has the one-sided operations that the requester executes itself, in mapped
-// memory of the peer. The rules are in ARCHITECTURE.md, "Regions that two processes
-// map".
+// memory of the peer. The rules are in doc.go, "Regions that two processes map".
 
 // maxDirect is the largest number of bytes in a request that the requester executes
 // itself. A longer request would delay other work of the loop too much: copying 1 MiB

@@ -13,12 +13,4 @@
 // A side has credits: the number of data messages that it may still send. The peer raises
 // the number when the application has read messages. Messages that are no data need no
 // credits.
-//
-// The files of this package, in reading order:
-//
-//	hello.go     private data of the connection request and its reply
-//	segment.go   segments and the table of segments
-//	message.go   messages: the immediate data
-//	sender.go    what this side may send
-//	receiver.go  what the peer may send, and when to offer it more
 package rsocket

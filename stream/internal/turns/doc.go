@@ -9,11 +9,4 @@
 // turn. The watcher is a goroutine of this package. Arming takes system calls, so a
 // goroutine that soon owns the loop again leaves it unarmed. The watcher then runs turns
 // and arms the loop within about two milliseconds.
-//
-// The files of this package, in reading order:
-//
-//	turns.go    the owner of a loop
-//	waiter.go   goroutines that sleep until an event
-//	queue.go    a lock with a queue
-//	watcher.go  the goroutine that runs turns of a loop without an owner
 package turns

@@ -18,27 +18,3 @@
 //   - overflowSockets: a shard gets more sockets if its socket drops packets.
 //   - Conn.Arm: epoll watches the sockets only while the owner may sleep.
 package udp
-
-// The files of this package, in reading order:
-//
-//	watcher.go       what a Conn needs to be woken
-//	route.go         Route: the addresses and header fields of packets
-//	dest.go          destinations of packets
-//	batch_unsafe.go  structures of sendmmsg(2) and recvmmsg(2)
-//	drops_unsafe.go  datagrams that the kernel has dropped
-//	far_only.go      filter that drops packets of this host
-//	socket.go        opening a socket, its options
-//	connected.go     sockets that only send, most of them to one destination
-//	ip_id.go         how the kernel counts the identification of IPv4 packets
-//	send.go          sending many packets with one system call
-//	sources.go       senders that a receiver remembers
-//	merge.go         whether the kernel merges received packets
-//	receive.go       receiving and checking packets
-//	steer.go         program that selects the socket of a shard
-//	direct_late.go   what waits in a direct socket when another shard begins
-//	port.go          Ports: the sockets of the local addresses
-//	gsi.go           socket for connection management
-//	direct.go        a socket that receives from one source
-//	conn.go          Conn: the packets of one shard
-//	overflow.go      further sockets for a shard whose socket drops packets
-//	drain.go         receiving what has arrived, before timers fire
