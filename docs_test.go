@@ -1,0 +1,60 @@
+package rdmaloop_test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	docLink    = regexp.MustCompile(`\]\(([^()\s:#]*)(?:#([^()\s]*))?\)`)
+	docCommand = regexp.MustCompile("go test [^`]*?-(?:run|fuzz|bench) '?([^'`/ ]+)'? \\./([^` ]+)")
+	docHeading = regexp.MustCompile(`(?m)^#+ +.*$`)
+	noAnchor   = regexp.MustCompile(`[^\p{L}\p{N}_ \n-]`)
+)
+
+// TestDocuments checks the links between the documents and their anchors, and that the
+// tests exist that commands in the documents name.
+func TestDocuments(t *testing.T) {
+	documents, tests, links, commands := map[string]string{}, map[string]string{}, 0, 0
+	root := os.DirFS(".")
+	require.NoError(t, fs.WalkDir(root, ".", func(name string, _ fs.DirEntry, err error) error {
+		isDocument, isTest := path.Ext(name) == ".md", strings.HasSuffix(name, "_test.go")
+		if err != nil || !isDocument && !isTest {
+			return err
+		}
+		text, err := fs.ReadFile(root, name)
+		if isDocument {
+			documents[name] = string(text)
+		} else {
+			tests[path.Dir(name)] += string(text)
+		}
+		return err
+	}))
+	for name, text := range documents {
+		for _, m := range docLink.FindAllStringSubmatch(text, -1) {
+			links++
+			to := path.Join(path.Dir(name), m[1])
+			if m[1] == "" {
+				to = name
+			}
+			_, err := os.Stat(to)
+			require.NoError(t, err, "linked in %s", name)
+			headings := strings.ToLower(strings.Join(docHeading.FindAllString(documents[to], -1), "\n"))
+			anchors := strings.Split(strings.ReplaceAll(noAnchor.ReplaceAllString(headings, ""), " ", "-"), "\n")
+			require.Contains(t, append(anchors, "-"), "-"+m[2], "anchor of %s, linked in %s", to, name)
+		}
+		for _, m := range docCommand.FindAllStringSubmatch(strings.ReplaceAll(text, `\|`, "|"), -1) {
+			for _, pattern := range strings.Split(m[1], "|") {
+				commands++
+				require.Regexp(t, `(?m)^func \w*`+pattern, tests[m[2]], "in %s", name)
+			}
+		}
+	}
+	require.Greater(t, min(links, commands), 50, "the patterns find too little")
+}
