@@ -1,6 +1,8 @@
 // Package rdmaloop is the root of an event-loop library for RDMA. It has no code. The
 // packages are, from the top down:
 //
+//	gnetrdma       serves handlers of gnet over RDMA
+//	stream         streams of bytes by the protocol of rsocket(7): callbacks, and net.Conn
 //	reactor        engine, loops, callbacks; most programs use this package
 //	poller         waiting for descriptors with epoll
 //	cq             polling completion queues, sleeping without missing a completion

@@ -38,13 +38,13 @@ func Example_http() {
 }
 
 // open makes a Network on the software device, which needs no hardware and no privileges.
-func open() (n *stream.Network, closeNetwork func()) {
+func open() (network *stream.Network, closeNetwork func()) {
 	device, err := soft.Open(&soft.Config{Vectors: 1})
 	check(err)
-	n, err = stream.New(device, nil)
+	network, err = stream.New(device, nil)
 	check(err)
-	return n, func() {
-		check(n.Close())
+	return network, func() {
+		check(network.Close())
 		check(device.Close())
 	}
 }
