@@ -35,7 +35,7 @@ type spinTime struct {
 }
 
 // minSpin is the shortest useful time for polling. It is twice a round trip of 64 bytes
-// on the local path; see bench/README.md.
+// on the local path; see docs/performance.md.
 const minSpin = time.Microsecond
 
 // succeeded is called when polling has ended with success.

@@ -345,7 +345,7 @@ func (u *localSocket) OnReady(fd int, _ uint32) {
 // call Poll before it sleeps.
 //
 // If the sockets stayed armed, round trips in event mode would take 1.45 times as long;
-// see bench/README.md.
+// see docs/performance.md.
 func (c *Conn) Arm() {
 	for _, u := range c.sockets {
 		if u.direct.mustEnd() {

@@ -14,7 +14,7 @@ import (
 // A connectedSocket is a socket for sending. It is connected to one destination, or it
 // is the shared socket of a localSocket. On a connected socket the kernel does not look
 // up the route for each packet. This reduced the round-trip time to 0.86 of its value;
-// see bench/README.md.
+// see docs/performance.md.
 //
 // The ICRC covers the identification in the IPv4 header, so the sender must know the
 // identification of each packet. On the shared socket it is always 0. On a connected

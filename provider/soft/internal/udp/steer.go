@@ -15,7 +15,7 @@ const maxMembers = 1000
 
 // steer returns the BPF program that selects a socket for each packet by the destination
 // queue pair. The program makes a sendto(2) to this host 100 ns slower; see
-// bench/README.md.
+// docs/performance.md.
 //
 // Socket 0 belongs to connection management, and members[i] is socket i+1. The program
 // divides the queue pair number by modulus. The remainder is the slot of a shard, and
