@@ -46,7 +46,8 @@ const (
 // A directSocket is the direct socket of a localSocket: a second socket, connected to the
 // socket from which all packets come. The kernel finds the direct socket without the BPF
 // program of steer(), and need not report the source. This saves 240 ns for each packet;
-// see docs/performance.md. The socket that every localSocket has is called its first socket.
+// see docs/performance.md. The socket that every localSocket has is called its first
+// socket.
 //
 // A localPort with one shard may have a direct socket. A localPort with several shards
 // may not, because the direct socket receives the packets for all queue pairs. A direct
