@@ -31,9 +31,6 @@ func newSendFlow(limit, signalEvery, internal int) sendFlow {
 	return sendFlow{limit: uint32(limit), signalEvery: uint32(signalEvery), mask: size - 1}
 }
 
-// size returns the number of slots.
-func (f *sendFlow) size() int { return int(f.mask) + 1 }
-
 // outstanding returns the number of requests accepted and not completed.
 func (f *sendFlow) outstanding() uint32 { return f.head - f.tail }
 
@@ -62,13 +59,6 @@ func (f *sendFlow) accepted(signaled bool) {
 	if signaled {
 		f.unsignaled = 0
 	}
-}
-
-// accept calls next(), and then accepted() for the slot that next() has returned.
-func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
-	slot, signaled = f.next(signal)
-	f.accepted(signaled)
-	return slot, signaled
 }
 
 // covers returns how many requests the completion of this slot completes: the request in

@@ -112,3 +112,13 @@ func TestSendFlowRetiresStaged(t *testing.T) {
 	require.Zero(t, f.staged())
 	require.Zero(t, f.inFlight())
 }
+
+// accept takes a slot and counts its request.
+func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
+	slot, signaled = f.next(signal)
+	f.accepted(signaled)
+	return slot, signaled
+}
+
+// size returns the number of slots.
+func (f *sendFlow) size() int { return int(f.mask) + 1 }
