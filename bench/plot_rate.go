@@ -16,35 +16,42 @@ import (
 
 // A curve is a line of the rate plot, for one variant of a peer.
 type curve struct {
-	name string
-	// Peer and path. The color depends on it.
-	path string
-	// Mode. The shape of the marks depends on it.
-	mode  string
+	name  string
+	style style
 	rates plotter.XYs
 }
 
-// shape returns the shape of the points that belong to a mode.
-func shape(mode string) draw.GlyphDrawer {
-	switch mode {
-	case "event":
-		return draw.CircleGlyph{}
-	case "adaptive":
-		return draw.PyramidGlyph{}
-	}
-	return draw.BoxGlyph{}
+// A style is the color and the sign of a curve. No two curves of a plot have the same.
+type style struct {
+	color color.Color
+	shape draw.GlyphDrawer
 }
 
-// pathColor returns the color of the path with index n.
-func pathColor(n int) color.Color { return plotutil.DarkColors[n%len(plotutil.DarkColors)] }
+// styleOf returns the style of a curve. The color stands for peer and path, which have
+// an index, and the shape for the mode. If there are more paths than colors, the others
+// have outlined shapes.
+func styleOf(path int, mode string) style {
+	shapes := map[string][]draw.GlyphDrawer{
+		"event":    {draw.CircleGlyph{}, draw.RingGlyph{}},
+		"adaptive": {draw.PyramidGlyph{}, draw.TriangleGlyph{}},
+		"busy":     {draw.BoxGlyph{}, draw.SquareGlyph{}},
+	}[mode]
+	colors := plotutil.DarkColors
+	return style{colors[path%len(colors)], shapes[path/len(colors)%len(shapes)]}
+}
 
 // curvesOf returns a curve for each variant that has rows.
 func curvesOf(rows []Row) (curves []*curve) {
+	var paths []string
 	for _, r := range rows {
 		i := slices.IndexFunc(curves, func(c *curve) bool { return c.name == r.label() })
 		if i < 0 {
 			i = len(curves)
-			curves = append(curves, &curve{name: r.label(), path: r.Peer + "/" + r.Path, mode: r.Mode})
+			path := r.Peer + "/" + r.Path
+			if !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+			curves = append(curves, &curve{name: r.label(), style: styleOf(slices.Index(paths, path), r.Mode)})
 		}
 		curves[i].rates = append(curves[i].rates, plotter.XY{X: float64(r.InFlight), Y: r.MsgsPerSec})
 	}
@@ -60,18 +67,13 @@ func ratePlot(size int, rows []Row) (*plot.Plot, error) {
 	p := newPlot(fmt.Sprintf("Stream of messages of %s", bytesOf(size)))
 	p.X.Label.Text, p.Y.Label.Text = "messages in flight", "messages/s"
 	p.Add(grid())
-	var paths []string
 	for _, c := range curvesOf(rows) {
-		if !slices.Contains(paths, c.path) {
-			paths = append(paths, c.path)
-		}
 		line, points, err := plotter.NewLinePoints(c.rates)
 		if err != nil {
 			return nil, err
 		}
-		line.Color = pathColor(slices.Index(paths, c.path))
-		line.Width = vg.Points(1.5)
-		points.GlyphStyle = draw.GlyphStyle{Color: line.Color, Radius: vg.Points(3), Shape: shape(c.mode)}
+		line.Color, line.Width = c.style.color, vg.Points(1.5)
+		points.GlyphStyle = draw.GlyphStyle{Color: c.style.color, Radius: vg.Points(3), Shape: c.style.shape}
 		p.Add(line, points)
 		p.Legend.Add(c.name, line, points)
 	}
@@ -90,8 +92,10 @@ func inFlightAxis(axis *plot.Axis, rows []Row) {
 	for _, r := range rows {
 		n := float64(r.InFlight)
 		axis.Min, axis.Max = min(axis.Min, n), max(axis.Max, n)
-		ticks = append(ticks, plot.Tick{Value: n, Label: strconv.Itoa(r.InFlight)})
+		if tick := (plot.Tick{Value: n, Label: strconv.Itoa(r.InFlight)}); !slices.Contains(ticks, tick) {
+			ticks = append(ticks, tick)
+		}
 	}
 	axis.Max *= roomForLegend
-	axis.Tick.Marker = slices.CompactFunc(ticks, func(a, b plot.Tick) bool { return a == b })
+	axis.Tick.Marker = ticks
 }

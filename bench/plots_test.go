@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,28 @@ func TestPlots(t *testing.T) {
 	for _, part := range []string{"rdmaloop/local/busy", "ucx/posix/busy", "256", "100M", "messages in flight"} {
 		require.Contains(t, texts["rate-64.svg"], part)
 	}
+}
+
+// TestDistinctCurves checks that no two curves of the plot of rates have the same color
+// and shape, whichever peers are measured.
+func TestDistinctCurves(t *testing.T) {
+	var rows []Row
+	for _, p := range ownPeers() {
+		for _, v := range p.variants {
+			rows = append(rows, testRow(p.name, v.path, v.mode, workStream, 64, 0, 1e6))
+		}
+	}
+	for _, path := range []string{"posix", ucxTagPath, "tcp"} {
+		rows = append(rows, testRow("ucx", path, "busy", workStream, 64, 0, 1e6))
+	}
+	// Peers that do not run workStream need no style.
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Peer == "cacheline" || r.Peer == "rawudp" })
+	seen := map[style]string{}
+	for _, c := range curvesOf(rows) {
+		require.Empty(t, seen[c.style], c.name)
+		seen[c.style] = c.name
+	}
+	require.Len(t, seen, len(rows))
 }
 
 // TestPlotText checks that the texts of a plot are outlines.
