@@ -132,3 +132,14 @@ func (g goal) reached(ratio float64) bool {
 	}
 	return ratio <= g.limit
 }
+
+// verdict returns the verdict for an interval: undecided if the limit lies in it.
+func (g goal) verdict(low, high float64) string {
+	switch atLow, atHigh := g.reached(low), g.reached(high); {
+	case atLow != atHigh:
+		return "undecided"
+	case atLow:
+		return "met"
+	}
+	return "missed"
+}

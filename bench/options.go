@@ -26,7 +26,9 @@ type options struct {
 	// True for a short run with fewer cases.
 	quick bool
 	// True for a run that measures the goals in pairs.
-	pairs    bool
+	pairs bool
+	// True for a run that measures what README.md shows, and prints its table.
+	readme   bool
 	duration time.Duration
 	// How often each case is measured.
 	rounds int
@@ -49,9 +51,10 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.Func("sizes", "`list` of message sizes in bytes, 8 at least", o.setSizes)
 	f.BoolVar(&o.quick, "quick", false, "measure fewer cases, and each for a shorter time: less than a minute")
 	f.BoolVar(&o.pairs, "pairs", false, "measure the goals of this library, each beside its peer, and print the ratios")
+	f.BoolVar(&o.readme, "readme", false, "measure what README.md of the library shows, and print its table; with -plots, also its plots")
 	f.StringVar(&o.compare, "compare", "", "print what is better or worse than in this `file`, which an earlier run with -json has written")
-	f.DurationVar(&o.duration, "duration", 0, "how long to measure each case in each round (500ms; quick: 60ms; pairs: 120ms)")
-	f.IntVar(&o.rounds, "rounds", 0, "how often to measure each case; the median is reported (3; quick: 1; pairs: 9)")
+	f.DurationVar(&o.duration, "duration", 0, "how long to measure each case in each round (500ms; quick: 60ms; pairs and readme: 120ms)")
+	f.IntVar(&o.rounds, "rounds", 0, "how often to measure each case; the median is reported (3; quick: 1; pairs: 9; readme: 25)")
 	f.StringVar(&o.plots, "plots", "", "write plots, as SVG, into this `directory`")
 	f.StringVar(&o.json, "json", "", "write the rows to this `file`, - for the standard output")
 	err = f.Parse(args)
@@ -75,6 +78,12 @@ func (o options) withDefaults() (options, error) {
 	}
 	if o.pairs && (o.quick || o.plots != "") {
 		return o, errors.New("-pairs excludes -quick and -plots")
+	}
+	if o.readme {
+		if o.pairs || o.quick {
+			return o, errors.New("-readme excludes -pairs and -quick")
+		}
+		return o.forReadme(), nil
 	}
 	duration, rounds := 500*time.Millisecond, 3
 	if o.quick {

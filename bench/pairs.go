@@ -152,14 +152,7 @@ func (g *goalResult) row() PairRow {
 		Name: g.goal.name(), Ratios: g.ratios, Median: s.Center, Lo: s.Lo, Hi: s.Hi, Confidence: s.Confidence,
 		Limit: g.goal.limit, MoreIsBetter: g.goal.metric.moreIsBetter, CacheLineLow: g.lineLow, CacheLineHigh: g.lineHigh,
 	}
-	switch low, high := g.goal.reached(s.Lo), g.goal.reached(s.Hi); {
-	case low != high:
-		r.Verdict = "undecided"
-	case low:
-		r.Verdict = "met"
-	default:
-		r.Verdict = "missed"
-	}
+	r.Verdict = g.goal.verdict(s.Lo, s.Hi)
 	if math.IsInf(r.Lo, 0) || math.IsInf(r.Hi, 0) {
 		r.Lo, r.Hi, r.Confidence = 0, 0, 0
 	}

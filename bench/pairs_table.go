@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 const pairNotes = `
@@ -13,9 +15,9 @@ contains the median of all such rounds with a probability of 95 %. Line ns is th
 of round trips of a cache line, before and after each measurement.
 `
 
-// printPairs writes a table of the goals.
+// printPairs writes the table of the goals that README.md of this directory shows.
 func printPairs(w io.Writer, rows []PairRow) error {
-	grid := [][]string{{"goal", "ratio", "interval", "limit", "", "line ns"}}
+	grid := [][]string{{"goal", "ratio", "interval", "limit", "verdict", "line ns"}}
 	for _, r := range rows {
 		limit := "<= "
 		if r.MoreIsBetter {
@@ -34,9 +36,29 @@ func printPairs(w io.Writer, rows []PairRow) error {
 	if len(rows) == 0 {
 		b.WriteString("nothing was measured\n")
 	} else {
-		align(&b, grid)
+		markdown(&b, grid)
 		b.WriteString(pairNotes)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// markdown writes a table in Markdown. Its columns are aligned as text, too.
+func markdown(b *strings.Builder, grid [][]string) {
+	widths := make([]int, len(grid[0]))
+	for _, cells := range grid {
+		for i, cell := range cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	rule := make([]string, len(widths))
+	for i, width := range widths {
+		rule[i] = strings.Repeat("-", width)
+	}
+	for _, cells := range slices.Insert(slices.Clone(grid), 1, rule) {
+		for i, cell := range cells {
+			fmt.Fprintf(b, "| %-*s ", widths[i], cell)
+		}
+		b.WriteString("|\n")
+	}
 }

@@ -73,17 +73,18 @@ func runBetweenCacheLines(ctx context.Context, r runner, c Case) (Row, error) {
 	return row, err
 }
 
-// rows returns the median row of each case that has rows.
+// rows returns a row for each case that was measured: the median of its rounds in the
+// state that most measurements of the run met.
 func (p *plan) rows() (rows []Row) {
+	var measured []Row
 	for _, t := range p.tasks {
-		if len(t.rounds) == 0 {
-			continue
+		measured = append(measured, t.rounds...)
+	}
+	state := commonState(measured)
+	for _, t := range p.tasks {
+		if len(t.rounds) > 0 {
+			rows = append(rows, medianIn(state, t.rounds))
 		}
-		row := median(t.rounds)
-		for _, r := range t.rounds {
-			row.Rounds = append(row.Rounds, r.figure())
-		}
-		rows = append(rows, row)
 	}
 	return rows
 }

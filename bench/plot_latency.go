@@ -29,11 +29,12 @@ func percentiles() []percentile {
 	}
 }
 
-// latencyPlot returns a plot with a line from p50 to p99.9 for each row. The scale is
-// logarithmic. The fastest row is at the top.
+// latencyPlot returns a plot with a line from p50 to p99.9 for each row of the common
+// state. The scale is logarithmic. The fastest row is at the top.
 func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err error) {
-	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
-	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
+	rows, others := sameState(rows)
+	slices.SortStableFunc(rows, bySpeed)
+	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)), rows, others)
 	p.X.Label.Text = "µs"
 	// A blank label widens the margin, which would be too narrow for long names.
 	p.Y.Label.Text = " "

@@ -61,10 +61,11 @@ func curvesOf(rows []Row) (curves []*curve) {
 	return curves
 }
 
-// ratePlot returns a plot of the rate over the number of messages in flight. Both scales
-// are logarithmic.
+// ratePlot returns a plot of the rate over the number of messages in flight, for the rows
+// of the common state. Both scales are logarithmic.
 func ratePlot(size int, rows []Row) (*plot.Plot, error) {
-	p := newPlot(fmt.Sprintf("Stream of messages of %s", bytesOf(size)))
+	rows, others := sameState(rows)
+	p := newPlot(fmt.Sprintf("Stream of messages of %s", bytesOf(size)), rows, others)
 	p.X.Label.Text, p.Y.Label.Text = "messages in flight", "messages/s"
 	p.Add(grid())
 	for _, c := range curvesOf(rows) {

@@ -85,10 +85,17 @@ func rowsOf(rows []Row, workload string, size int) []Row {
 	})
 }
 
-// newPlot returns an empty plot in the common style.
-func newPlot(title string) *plot.Plot {
+// newPlot returns an empty plot in the common style. The title says which rounds the rows
+// come from, and how many rows have too few of them.
+func newPlot(title string, same, others []Row) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = title
+	if text := caption(same); text != "" {
+		p.Title.Text += "\n" + text
+	}
+	if n := len(tooFew(same, others)); n > 0 {
+		p.Title.Text += fmt.Sprintf("\nfewer than %d such rounds: %d of %d rows", enoughRounds, n, len(same)+len(others))
+	}
 	p.Title.Padding = vg.Points(8)
 	for _, style := range []*plot.Axis{&p.X, &p.Y} {
 		style.Label.TextStyle.Font.Variant = "Sans"

@@ -61,6 +61,8 @@ func withRatios(rows []Row) []Row {
 // divides the rates. If the rows can not be compared, ratio() returns 0.
 func ratio(r, base Row) float64 {
 	switch {
+	case r.State != base.State || r.State == stateMixed:
+		return 0
 	case r.P50 > 0 && base.P50 > 0:
 		return r.P50 / base.P50
 	case r.P50 == 0 && base.P50 == 0 && base.MsgsPerSec > 0:

@@ -13,7 +13,11 @@ func output(rows []Row, o options, stdout io.Writer) (err error) {
 	rows = withRatios(rows)
 	if o.json != "-" {
 		fmt.Fprintln(stdout, describeMachine())
-		err = printTable(stdout, rows)
+		table := printTable
+		if o.readme {
+			table = printReadme
+		}
+		err = table(stdout, rows)
 	}
 	if o.json != "" {
 		err = errors.Join(err, writeJSON(o.json, stdout, rows))

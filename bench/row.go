@@ -52,6 +52,12 @@ type Row struct {
 	CacheLineBefore float64 `json:"cache_line_before_ns,omitempty"`
 	CacheLineAfter  float64 `json:"cache_line_after_ns,omitempty"`
 
+	// The state of the processors in the rounds of which this row is the median, and the
+	// number of these rounds. Mixed means that no round of this case met the state of most
+	// others, and that the row is the median of all its rounds.
+	State       string `json:"state,omitempty"`
+	StateRounds int    `json:"state_rounds,omitempty"`
+
 	// The P50 of each round, or MsgsPerSec if messages are not timed. The flag -compare
 	// compares these figures.
 	Rounds []float64 `json:"rounds,omitempty"`
@@ -61,7 +67,7 @@ type Row struct {
 	Scaling float64 `json:"scaling,omitempty"`
 
 	// Ratios of this row to the row of gnet, and to the row of the peer that floorOf names.
-	// Zero if there is no such row.
+	// Zero if there is no such row, or if the processors were in another state there.
 	RatioToGnet  float64 `json:"ratio_to_gnet,omitempty"`
 	RatioToFloor float64 `json:"ratio_to_floor,omitempty"`
 }

@@ -27,6 +27,7 @@ func columns() []column {
 		{"switches", func(r Row) string { return perMessage(r, r.CtxSwitches) }},
 		{"B/conn", func(r Row) string { return formatSI(r.RSSPerConn) }},
 		{"scaling", func(r Row) string { return formatRatio(r.Scaling) }},
+		{"rounds", stateOf},
 		{"line ns", func(r Row) string { return formatInteger((r.CacheLineBefore + r.CacheLineAfter) / 2) }},
 		{"× gnet", func(r Row) string { return formatRatio(r.RatioToGnet) }},
 		{"× floor", func(r Row) string { return formatRatio(r.RatioToFloor) }},
@@ -36,6 +37,9 @@ func columns() []column {
 const tableNotes = `
 CPU time, allocations and context switches are sums of both sides, per round trip.
 Line ns is the round trip of a cache line, mean of one before and one after the row.
+The processors are near each other if it is below 250 ns, and far otherwise. Rounds are
+those of which the row is the median: those in the state of most of this run, or all of
+them, mixed, if a row has none. Ratios are of rows in the same state.
 Memory is that of both ends of a connection. × gnet and × floor are the p50 as a
 multiple of the p50 of gnet and of the floor (less is better). Where only rates are
 known, they are the ratio of the rates (more is better). The floor of shared memory
@@ -155,6 +159,14 @@ func formatInteger(n float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%.0f", n)
+}
+
+// stateOf returns the number of rounds and their state.
+func stateOf(r Row) string {
+	if r.State == stateUnknown {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", r.StateRounds, r.State)
 }
 
 // perMessage formats n, which is the usage of a resource for each message. It returns ""
