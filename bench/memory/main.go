@@ -5,7 +5,7 @@
 // the connections. After each step it prints the proportional set size of both processes
 // (proc_pid_smaps(5)). That size counts shared memory once.
 //
-//	go run ./memory -connections 10000 -messages 70 -limit 240
+//	go run ./bench/memory -connections 10000 -messages 70 -limit 240
 //
 // With -limit, the command exits with status 1 in two cases: if the memory exceeds the
 // limit while the connections are open, and if more than half of the memory is left
