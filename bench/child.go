@@ -30,6 +30,8 @@ type spec struct {
 	Listen string
 	// Source address of the client. Only for the path "wire".
 	From string
+	// UDP port of both ends. Only for the path "wire".
+	WirePort uint16
 	// Result of server.Addr. Only for the client.
 	Server string
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -88,6 +89,9 @@ func measurePair(ctx context.Context, s spec) (row Row, err error) {
 	defer cancel()
 	clientCPUs, serverCPUs := placement(s.loops())
 	s.Listen, s.From = loopbackAddresses()
+	if s.WirePort, err = freeWirePort(); err != nil {
+		return row, err
+	}
 
 	s.CPUs = serverCPUs
 	srv, err := startProcess(ctx, roleServer, &s)
@@ -174,6 +178,18 @@ func rowOf(c Case, snapshots *[3]snapshot) Row {
 		row.RSSPerConn = float64(opened.RSS) / float64(c.Connections)
 	}
 	return row
+}
+
+// freeWirePort returns a UDP port of 127.0.0.1 that is free. A client of gnetrdma can not
+// choose the address from which it dials, which is 127.0.0.1 on loopback, and other
+// programs may have the usual port there.
+func freeWirePort() (uint16, error) {
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port(), nil
 }
 
 // loopbackAddresses returns two loopback addresses that no other run uses. They differ,

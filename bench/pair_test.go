@@ -35,6 +35,23 @@ func TestUnreachableServer(t *testing.T) {
 	}
 }
 
+// TestTwoRunsAtOnce checks that two runs do not use the same UDP port of 127.0.0.1, from
+// which the client of gnetrdma dials.
+func TestTwoRunsAtOnce(t *testing.T) {
+	c := Case{Peer: "gnetrdma", Path: pathWire, Mode: "event", Workload: workPingPong, Size: 64, InFlight: 1, Connections: 1}
+	failed := make(chan error)
+	const runs = 2
+	for range runs {
+		go func() {
+			_, err := measurePair(context.Background(), spec{Case: c, Measure: 50 * time.Millisecond})
+			failed <- err
+		}()
+	}
+	for range runs {
+		require.NoError(t, <-failed)
+	}
+}
+
 func TestBadSpec(t *testing.T) {
 	require.ErrorContains(t, runChild(roleServer, bytes.NewBufferString("what"), &bytes.Buffer{}), "spec")
 }
