@@ -14,7 +14,7 @@ import (
 
 var (
 	docLink    = regexp.MustCompile(`\]\(([^()\s:#]*)(?:#([^()\s]*))?\)`)
-	docCommand = regexp.MustCompile("go test [^`]*?-(?:run|fuzz|bench) '?([^'`/ ]+)'? \\./([^` ]+)")
+	docCommand = regexp.MustCompile("go test [^`]*?-(?:run|fuzz|bench) '?([^'`/ ]+)'? \\./([^`\\s]+)")
 	docHeading = regexp.MustCompile(`(?m)^#+ +.*$`)
 	noAnchor   = regexp.MustCompile(`[^\p{L}\p{N}_ \n-]`)
 )
