@@ -92,6 +92,7 @@ var arrows = map[string][]string{
 	"gnetrdma":                         {"verbs", "cm", "reactor", "stream", "provider"},
 	"gnetrdma/internal/gnetsuite":      {"provider/soft", "stream"},
 	"examples/*":                       public,
+	"examples/echo":                    append([]string{"examples/latency"}, public...),
 	"examples/gnet*":                   append([]string{"examples/gnet/shout"}, public...),
 	"examples/gnet/shout":              {},
 	"examples/nvmeof":                  append([]string{"examples/nvmeof/disk", "examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target"}, public...),
@@ -104,7 +105,7 @@ var arrows = map[string][]string{
 	"examples/kvread/message":          {"reactor"},
 	"examples/kvread/pages":            {},
 	"examples/kvread/server":           {"cm", "examples/kvread/message", "reactor", "verbs"},
-	"bench":                            public,
+	"bench":                            append([]string{"examples/latency"}, public...),
 	"bench/memory":                     public,
 	"bench/rdmacore":                   public,
 }

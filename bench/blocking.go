@@ -67,7 +67,7 @@ func (b *blockingClient) drivePingPong(deadline time.Duration, t *tally) error {
 			return err
 		}
 		now := b.clock.now()
-		t.record(now - start)
+		t.Times.Record(now - start)
 		t.Msgs++
 		if now >= deadline {
 			return nil
@@ -88,7 +88,7 @@ func (b *blockingClient) driveAll(deadline time.Duration, t *tally) error {
 				now := b.clock.now()
 				if err == nil {
 					mu.Lock()
-					t.record(now - start)
+					t.Times.Record(now - start)
 					t.Msgs++
 					mu.Unlock()
 				}
@@ -118,7 +118,7 @@ func (b *blockingClient) driveConnect(deadline time.Duration, t *tally) error {
 			return err
 		}
 		now := b.clock.now()
-		t.record(now - start)
+		t.Times.Record(now - start)
 		t.Msgs++
 		if err := b.closeConn(c); err != nil || now >= deadline {
 			return err
@@ -134,7 +134,7 @@ func (b *blockingClient) drivePaced(due, deadline time.Duration, t *tally) error
 			return err
 		}
 		now := b.clock.now()
-		t.recordPaced(now-start, idleInterval)
+		t.Times.RecordPaced(now-start, idleInterval)
 		t.Msgs++
 		if now >= deadline {
 			return nil

@@ -118,7 +118,7 @@ func (d *driver) start() {
 }
 
 // sendPaced sends a message of workIdle in every idleInterval. While an answer is
-// missing, sendPaced sends nothing. When the answer arrives, recordPaced also adds the
+// missing, sendPaced sends nothing. When the answer arrives, RecordPaced also adds the
 // times that the messages not sent would have had.
 func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()

@@ -6,11 +6,12 @@ require (
 	github.com/HdrHistogram/hdrhistogram-go v1.1.2
 	github.com/panjf2000/gnet/v2 v2.9.8
 	github.com/rdmaloop/rdmaloop v0.0.0
+	github.com/rdmaloop/rdmaloop/examples v0.0.0
 	github.com/schollz/progressbar/v3 v3.18.0
 	github.com/stretchr/testify v1.11.1
 	golang.org/x/image v0.25.0
 	golang.org/x/perf v0.0.0-20250305200902-02a15fd477ba
-	golang.org/x/sys v0.36.0
+	golang.org/x/sys v0.45.0
 	gonum.org/v1/plot v0.16.0
 )
 
@@ -31,11 +32,14 @@ require (
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect
-	golang.org/x/sync v0.12.0 // indirect
+	golang.org/x/sync v0.20.0 // indirect
 	golang.org/x/term v0.28.0 // indirect
 	golang.org/x/text v0.23.0 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
-replace github.com/rdmaloop/rdmaloop => ..
+replace (
+	github.com/rdmaloop/rdmaloop => ..
+	github.com/rdmaloop/rdmaloop/examples => ../examples
+)

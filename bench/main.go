@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/rdmaloop/rdmaloop/examples/latency"
 )
 
 // Exit statuses.
@@ -71,7 +73,7 @@ func runAll(ctx context.Context, o options, stdout, stderr io.Writer) (failures 
 	if err != nil {
 		return 0, err
 	}
-	if text := tooFewProcessors(o, len(processorList())); text != "" {
+	if text := tooFewProcessors(o, len(latency.AllowedCPUs())); text != "" {
 		fmt.Fprintln(stderr, "bench:", text)
 	}
 	p := newPlan(available(runners(), o, stderr), o)

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/examples/latency"
 )
 
 // childProcs returns the setting of GOMAXPROCS for a child process: one more than the
@@ -88,7 +89,8 @@ func measurePair(ctx context.Context, s spec) (row Row, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Measure+s.WarmUp+hangTimeout)
 	defer cancel()
 	clientCPUs, serverCPUs := placement(s.loops())
-	s.Listen, s.From = loopbackAddresses()
+	listen, from := latency.Loopback()
+	s.Listen, s.From = listen.String(), from.String()
 	if s.WirePort, err = freeWirePort(); err != nil {
 		return row, err
 	}
@@ -190,17 +192,4 @@ func freeWirePort() (uint16, error) {
 	}
 	defer c.Close()
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port(), nil
-}
-
-// loopbackAddresses returns two loopback addresses that no other run uses. They differ,
-// because only one process can bind the UDP port of an address.
-func loopbackAddresses() (server, client string) {
-	pid := os.Getpid()
-	own := func(second byte) string {
-		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
-	}
-	// A process ID has at most 22 bits. The lower 16 bits are the last two bytes of the
-	// address, and the upper 6 bits are added to one of these constants for the second.
-	const servers, clients = 64, 128
-	return own(servers), own(clients)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -74,17 +73,4 @@ func TestRowOf(t *testing.T) {
 
 	snapshots[2].result = nil
 	require.Equal(t, Row{Case: c}, rowOf(c, &snapshots))
-}
-
-// TestLoopbackAddresses checks that the addresses are outside 127.0.0.0/16, which other
-// programs use.
-func TestLoopbackAddresses(t *testing.T) {
-	server, client := loopbackAddresses()
-	require.NotEqual(t, server, client)
-	for _, text := range []string{server, client} {
-		addr, err := netip.ParseAddr(text)
-		require.NoError(t, err)
-		require.True(t, addr.IsLoopback())
-		require.Greater(t, addr.As4()[1], byte(0))
-	}
 }

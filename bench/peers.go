@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/examples/latency"
 )
 
 // A peer is a library or a program that is measured. It runs in two processes: a server
@@ -53,7 +55,7 @@ func (p *peer) Cases(o options) (cases []Case) {
 			for _, v := range p.variants {
 				c.Peer, c.Path, c.Mode = p.name, v.path, v.mode
 				// A busy loop needs a processor of its own. In workLoops, every loop needs one.
-				few := len(processorList()) < processorsFor(c.loops())
+				few := len(latency.AllowedCPUs()) < processorsFor(c.loops())
 				tooFew := few && (c.Mode == "busy" || c.Loops > 0)
 				if o.wantsCase(c) && !tooFew && (p.fits == nil || p.fits(c)) {
 					cases = append(cases, c)

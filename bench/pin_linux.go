@@ -8,20 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorList returns the processors on which this process may run.
-func processorList() (cpus []int) {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return nil
-	}
-	for cpu := 0; len(cpus) < set.Count(); cpu++ {
-		if set.IsSet(cpu) {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus
-}
-
 // pinThread pins the calling thread to a processor, if the kernel allows that.
 func pinThread(cpu int) {
 	var one unix.CPUSet

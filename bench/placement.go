@@ -1,11 +1,15 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rdmaloop/rdmaloop/examples/latency"
+)
 
 // placement returns a processor for each client and for each loop of the server. If
 // there are too few processors, it returns none, and nothing is pinned.
 func placement(loops int) (clients, server []int) {
-	all := processorList()
+	all := latency.AllowedCPUs()
 	if len(all) < processorsFor(loops) {
 		return nil, nil
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/examples/latency"
 )
 
 func TestTooFewProcessors(t *testing.T) {
@@ -15,7 +17,7 @@ func TestTooFewProcessors(t *testing.T) {
 }
 
 func TestPlacement(t *testing.T) {
-	all := processorList()
+	all := latency.AllowedCPUs()
 	clients, servers := placement(len(all) / 2)
 	require.Len(t, clients, len(all)/2)
 	require.Len(t, servers, len(all)/2)

@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/schollz/progressbar/v3"
+
+	"github.com/rdmaloop/rdmaloop/examples/latency"
 )
 
 // A progress shows which case is measured: in a progress bar on a terminal, and
@@ -21,19 +22,10 @@ type progress struct {
 
 func newProgress(w io.Writer, steps int) *progress {
 	p := &progress{w: w, steps: steps}
-	if isTerminal(w) {
+	if latency.IsTerminal(w) {
 		p.bar = newBar(w, steps)
 	}
 	return p
-}
-
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func newBar(w io.Writer, steps int) *progressbar.ProgressBar {

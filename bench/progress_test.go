@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -35,12 +34,4 @@ func TestProgressBar(t *testing.T) {
 	p.finish()
 	require.Contains(t, b.String(), "gnet/tcp/event pingpong, 64 B")
 	require.Contains(t, b.String(), "no luck")
-}
-
-func TestNoTerminal(t *testing.T) {
-	file, err := os.CreateTemp(t.TempDir(), "")
-	require.NoError(t, err)
-	defer file.Close()
-	require.False(t, isTerminal(file))
-	require.False(t, isTerminal(&strings.Builder{}))
 }

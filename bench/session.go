@@ -92,14 +92,14 @@ func (s *session) onComplete() {
 	s.acked += s.group
 	d.tally.Msgs += s.group
 	if d.spec.Workload == workIdle {
-		d.tally.recordPaced(now-s.start, idleInterval)
+		d.tally.Times.RecordPaced(now-s.start, idleInterval)
 		if d.stopping {
 			s.stop()
 		}
 		return
 	}
 	if d.spec.timed() {
-		d.tally.record(now - s.start)
+		d.tally.Times.Record(now - s.start)
 	}
 	if now >= d.deadline {
 		d.stopping = true

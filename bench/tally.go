@@ -4,34 +4,18 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/rdmaloop/rdmaloop/examples/latency"
 )
-
-// maxTime is the largest time in nanoseconds that a histogram can record.
-const maxTime = int64(time.Minute)
 
 // A tally counts messages and records their times. Only one goroutine uses it.
 type tally struct {
-	// Times of messages in nanoseconds. The histogram is empty if messages are not timed.
-	Times   *hdrhistogram.Histogram
+	// Times of messages. The histogram is empty if messages are not timed.
+	Times   latency.Histogram
 	Msgs    uint64
 	Elapsed time.Duration
 }
 
-func newTally() *tally { return &tally{Times: hdrhistogram.New(1, maxTime, 3)} }
-
-// record adds the time of one message. A time out of range is changed to the nearest
-// limit.
-func (t *tally) record(took time.Duration) {
-	_ = t.Times.RecordValue(min(max(int64(took), 1), maxTime))
-}
-
-// recordPaced adds the time of one message that belongs to a series with a fixed
-// interval. A late answer also delays the following messages, so recordPaced adds their
-// times too. Without that, the percentiles would be too low (coordinated omission).
-func (t *tally) recordPaced(took, interval time.Duration) {
-	_ = t.Times.RecordCorrectedValue(min(max(int64(took), 1), maxTime), int64(interval))
-}
+func newTally() *tally { return &tally{Times: latency.New()} }
 
 // A result is the summary of a tally.
 type result struct {

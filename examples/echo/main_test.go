@@ -6,22 +6,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/provider"
-	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/examples/latency"
 )
 
 // hangLimit is how long a process of a test may run. A process that runs longer counts as
@@ -72,7 +67,7 @@ func (p *process) exit(t *testing.T) (status int) {
 }
 
 // report parses the program's output, which must be one report as JSON.
-func (p *process) report(t *testing.T) (r report) {
+func (p *process) report(t *testing.T) (r latency.Report) {
 	decoder := json.NewDecoder(&p.stdout)
 	decoder.DisallowUnknownFields()
 	require.NoError(t, decoder.Decode(&r), "%s%s", &p.stdout, &p.stderr)
@@ -84,7 +79,7 @@ func TestModes(t *testing.T) {
 	for _, mode := range []string{"event", "adaptive", "busy"} {
 		t.Run(mode, func(t *testing.T) {
 			p := program(t, "-json", "-mode", mode, "-count", "2000", "-duration", "50ms")
-			require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+			require.Equal(t, latency.ExitOK, p.exit(t), "%s", &p.stderr)
 			r := p.report(t)
 			require.Equal(t, "soft", r.Provider)
 			require.Equal(t, "local", r.Path)
@@ -105,7 +100,7 @@ func TestWire(t *testing.T) {
 	for _, size := range []string{"64", "100000"} {
 		t.Run(size, func(t *testing.T) {
 			p := program(t, "-json", "-path", "wire", "-size", size, "-count", "1000", "-duration", "50ms")
-			require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+			require.Equal(t, latency.ExitOK, p.exit(t), "%s", &p.stderr)
 			r := p.report(t)
 			require.Equal(t, "wire", r.Path)
 			require.Zero(t, r.Errors)
@@ -120,7 +115,7 @@ func TestSizes(t *testing.T) {
 	for _, size := range []string{"0", "1", "7", "4096", "100000"} {
 		t.Run(size, func(t *testing.T) {
 			p := program(t, "-json", "-size", size, "-count", "100", "-duration", "10ms")
-			require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+			require.Equal(t, latency.ExitOK, p.exit(t), "%s", &p.stderr)
 			require.Equal(t, 100, p.report(t).Count)
 		})
 	}
@@ -130,7 +125,7 @@ func TestSizes(t *testing.T) {
 // not be divided equally among the connections.
 func TestManyConnections(t *testing.T) {
 	p := program(t, "-json", "-conns", "20", "-loops", "2", "-count", "1000", "-inflight", "3", "-duration", "20ms")
-	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+	require.Equal(t, latency.ExitOK, p.exit(t), "%s", &p.stderr)
 	r := p.report(t)
 	require.Equal(t, 1000, r.Count)
 	require.Equal(t, 20, r.Connections)
@@ -139,7 +134,7 @@ func TestManyConnections(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	p := program(t, "-count", "500", "-duration", "10ms")
-	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+	require.Equal(t, latency.ExitOK, p.exit(t), "%s", &p.stderr)
 	for _, want := range []string{
 		"soft device, local path", "500 messages of 64 bytes", "p50 ", "p90 ", "p99 ", "p99.9 ", "max ", "####", "messages/s ",
 	} {
@@ -150,15 +145,15 @@ func TestTable(t *testing.T) {
 
 func TestReject(t *testing.T) {
 	p := program(t, "-reject", "come back tomorrow")
-	require.Equal(t, exitRejected, p.exit(t))
+	require.Equal(t, latency.ExitRejected, p.exit(t))
 	require.Contains(t, p.stderr.String(), "rejected: refused by the consumer")
 	require.Contains(t, p.stderr.String(), "come back tomorrow")
 	require.Empty(t, p.stdout.String(), "no table without results")
 
 	p = program(t, "-json", "-reject", "full", "-conns", "3")
-	require.Equal(t, exitRejected, p.exit(t))
+	require.Equal(t, latency.ExitRejected, p.exit(t))
 	r := p.report(t)
-	require.Equal(t, &rejection{Reason: "refused by the consumer", PrivateData: "full"}, r.Rejected)
+	require.Equal(t, &latency.Rejection{Reason: "refused by the consumer", PrivateData: "full"}, r.Rejected)
 	require.Equal(t, 3, r.Errors)
 }
 
@@ -180,178 +175,37 @@ func TestListenAndConnect(t *testing.T) {
 
 	for range 2 {
 		client := program(t, "-json", "-connect", addr, "-count", "200", "-duration", "10ms", "-private-data", "who is there")
-		require.Equal(t, exitOK, client.exit(t), "%s", &client.stderr)
+		require.Equal(t, latency.ExitOK, client.exit(t), "%s", &client.stderr)
 		r := client.report(t)
 		require.Equal(t, 200, r.Count)
 		require.Equal(t, "who is there", r.PrivateData)
 	}
 	require.NoError(t, server.Process.Signal(os.Interrupt))
-	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
+	require.Equal(t, latency.ExitOK, server.exit(t), "%s", &server.stderr)
 }
 
 // TestNoServer checks that a client fails at once if there is no server on the wire path.
 func TestNoServer(t *testing.T) {
-	addr := netip.AddrPortFrom(demoAddr("wire", false), 7471)
-	p := program(t, "-path", "wire", "-connect", addr.String(), "-from", demoAddr("wire", true).String())
-	require.Equal(t, exitFailed, p.exit(t))
+	server, client := latency.Loopback()
+	addr := netip.AddrPortFrom(server, 7471)
+	p := program(t, "-path", "wire", "-connect", addr.String(), "-from", client.String())
+	require.Equal(t, latency.ExitFailed, p.exit(t))
 	require.Contains(t, p.stderr.String(), "no process has UDP port 4791 of "+addr.Addr().String()+": connection refused")
-}
-
-// TestPrintServed checks that errors go to the standard error, and reachable addresses to
-// the standard output.
-func TestPrintServed(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	at := netip.MustParseAddrPort("10.0.0.1:7471")
-	printServed([]cm.ServedAddr{{Addr: at}, {Path: "local", Addr: at}, {Path: "wire", Addr: at, Err: cm.ErrAddrInUse}}, &stdout, &stderr)
-	require.Equal(t, "reached by the device at 10.0.0.1:7471\nreached by the local path at 10.0.0.1:7471\n", stdout.String())
-	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
-}
-
-// A countingServer closes a channel when interruptAfter messages have arrived. The test
-// then interrupts the client.
-type countingServer struct {
-	server
-	seen    atomic.Int64
-	reached chan struct{}
-}
-
-const interruptAfter = 1000
-
-func (s *countingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	s.server.OnMessage(c, msg)
-	if s.seen.Add(1) == interruptAfter {
-		close(s.reached)
-	}
-}
-
-// listen runs a server with the handler in this process.
-func listen(t *testing.T, h reactor.Handler) (addr string) {
-	p, err := provider.Open("soft", nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	opts := &options{loops: 1, inflight: 32, size: 64}
-	engine, err := reactor.New(p, h, opts.engineConfig(nil))
-	require.NoError(t, err)
-	require.NoError(t, engine.Start())
-	t.Cleanup(func() { require.NoError(t, shutdown(engine)) })
-	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
-	require.NoError(t, err)
-	return listener.Addr().String()
-}
-
-// TestInterrupt checks that after Ctrl-C the client reports the results so far.
-func TestInterrupt(t *testing.T) {
-	for phase, flags := range map[string][]string{
-		"ping-pong": {"-count", "1000000000"},
-		"streaming": {"-count", "10", "-duration", "1h"},
-	} {
-		t.Run(phase, func(t *testing.T) {
-			s := &countingServer{server: server{stderr: t.Output()}, reached: make(chan struct{})}
-			client := program(t, append(flags, "-json", "-connect", listen(t, s))...)
-			require.NoError(t, client.Start())
-			<-s.reached
-			require.NoError(t, client.Process.Signal(syscall.SIGINT))
-			require.Equal(t, exitOK, client.exit(t), "%s", &client.stderr)
-			r := client.report(t)
-			require.True(t, r.Interrupted)
-			require.Zero(t, r.Errors)
-			require.GreaterOrEqual(t, r.Count+r.StreamMsgs, interruptAfter-1)
-		})
-	}
-}
-
-// TestInterruptWhileConnecting checks that Ctrl-C ends a connecting client without an
-// error. The server never answers, because its private data is too long for Reject.
-func TestInterruptWhileConnecting(t *testing.T) {
-	said, stderr := io.Pipe()
-	s := &server{reject: make([]byte, 200), stderr: stderr}
-	client := program(t, "-connect", listen(t, s))
-	require.NoError(t, client.Start())
-	line, err := bufio.NewReader(said).ReadString('\n')
-	require.NoError(t, err)
-	require.Contains(t, line, "private data 200")
-	require.NoError(t, client.Process.Signal(syscall.SIGINT))
-	require.Equal(t, exitOK, client.exit(t), "%s", &client.stderr)
-	require.Empty(t, client.stderr.String())
-	require.Equal(t, "\ninterrupted after 0 messages\n", client.stdout.String())
 }
 
 // TestOnePhase checks that the flags can switch off a phase. The table then has no line
 // for it.
 func TestOnePhase(t *testing.T) {
 	p := program(t, "-count", "0", "-duration", "10ms", "-private-data", "hello")
-	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+	require.Equal(t, latency.ExitOK, p.exit(t), "%s", &p.stderr)
 	require.Contains(t, p.stdout.String(), `private data from the server: "hello"`)
 	require.Contains(t, p.stdout.String(), "messages/s")
 	require.NotContains(t, p.stdout.String(), "p50")
 
 	p = program(t, "-count", "10", "-duration", "0", "-path", "local")
-	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+	require.Equal(t, latency.ExitOK, p.exit(t), "%s", &p.stderr)
 	require.Contains(t, p.stdout.String(), "p50")
 	require.NotContains(t, p.stdout.String(), "messages/s")
-}
-
-// A corruptingServer changes one byte of each echo.
-type corruptingServer struct{ server }
-
-func (l *corruptingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	msg.Data()[17] ^= 1
-	l.server.OnMessage(c, msg)
-}
-
-func TestDamageIsReported(t *testing.T) {
-	client := program(t, "-json", "-count", "10", "-duration", "0", "-connect", listen(t, &corruptingServer{server{stderr: t.Output()}}))
-	require.Equal(t, exitFailed, client.exit(t))
-	require.Equal(t, 10, client.report(t).Damaged)
-	require.Contains(t, client.stderr.String(), "10 damaged")
-}
-
-// A closingServer closes the connection instead of sending an echo.
-type closingServer struct{ server }
-
-func (q *closingServer) OnMessage(c *reactor.Conn, _ reactor.Message) { c.Close() }
-
-func TestLossIsReported(t *testing.T) {
-	client := program(t, "-json", "-count", "10", "-connect", listen(t, &closingServer{server{stderr: t.Output()}}))
-	require.Equal(t, exitFailed, client.exit(t))
-	r := client.report(t)
-	require.Equal(t, 1, r.Lost)
-	require.Equal(t, 1, r.Failed)
-	require.Contains(t, client.stderr.String(), reactor.ErrPeerClosed.Error())
-}
-
-// A lateServer handles each message after OnMessage has returned. Then Message.Keep
-// returns nil.
-type lateServer struct {
-	server
-	closed chan error
-}
-
-func (s *lateServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	c.Loop().Post(func() {
-		b := c.Context().(*backlog)
-		for c.Send(nil) == nil {
-		}
-		s.server.OnMessage(c, msg)
-		if len(b.held) > 0 {
-			b.held = nil
-			c.Abort(nil)
-		}
-	})
-}
-
-func (s *lateServer) OnClose(c *reactor.Conn, err error) {
-	s.server.OnClose(c, err)
-	s.closed <- err
-}
-
-// TestNoMemoryToKeep checks that the server ends a connection if it can not keep a
-// message.
-func TestNoMemoryToKeep(t *testing.T) {
-	s := &lateServer{server{stderr: t.Output()}, make(chan error, 1)}
-	client := program(t, "-count", "1", "-connect", listen(t, s))
-	require.Equal(t, exitFailed, client.exit(t))
-	require.ErrorIs(t, <-s.closed, errNoMemory)
 }
 
 func TestErrors(t *testing.T) {
@@ -385,7 +239,7 @@ func TestErrors(t *testing.T) {
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			p := program(t, test.args...)
-			require.Equal(t, exitFailed, p.exit(t))
+			require.Equal(t, latency.ExitFailed, p.exit(t))
 			require.Equal(t, 1, strings.Count(p.stderr.String(), test.want), "the error must be printed once: %s", &p.stderr)
 			require.NotContains(t, p.stderr.String(), "server process", "the server prints its error itself")
 			require.Empty(t, p.stdout.String())
@@ -393,8 +247,41 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestWarning checks that the client warns if busy loops share processors, and the demo's
+// server does not.
+func TestWarning(t *testing.T) {
+	for args, warn := range map[string]bool{
+		"-mode busy -cpus 0,1":                                false,
+		"-mode busy -cpus 1,1":                                true,
+		"-mode busy -cpus 0,1,2 -loops 2":                     true,
+		"-mode busy -cpus 0,1 -loops 2 -connect :1":           false,
+		"-mode busy -cpus 0,1 -loops 3 -listen :1":            true,
+		"-mode busy -cpus 0,1 -loops 3 -listen :1 -until-eof": false,
+		"-mode adaptive -cpus 0,1 -loops 3":                   false,
+	} {
+		var stderr strings.Builder
+		_, err := parse(strings.Fields(args), &stderr)
+		require.NoError(t, err)
+		require.Equal(t, warn, strings.HasPrefix(stderr.String(), "echo: -mode busy: "), "%s: %s", args, &stderr)
+	}
+}
+
 func TestHelp(t *testing.T) {
 	p := program(t, "-h")
-	require.Equal(t, exitOK, p.exit(t))
+	require.Equal(t, latency.ExitOK, p.exit(t))
 	require.Contains(t, p.stderr.String(), "-private-data")
+}
+
+// TestGiven checks that the flags given to the demo reach its server.
+func TestGiven(t *testing.T) {
+	args := []string{"-mode", "busy", "-inflight=9", "-loops", "2", "-cpus", "3,0-2", "-reject", "a b", "-json", "-from", "::1"}
+	demo, err := parse(args, t.Output())
+	require.NoError(t, err)
+	require.Equal(t, []int{3, 0}, demo.cpus)
+	server, err := parse(append(demo.given, "-until-eof", "-listen", ":1"), t.Output())
+	require.NoError(t, err)
+	require.Equal(t, demo.Settings, server.Settings)
+	require.Equal(t, []int{1, 2}, server.cpus)
+	require.Equal(t, "a b", server.reject)
+	require.True(t, server.untilEOF)
 }

@@ -9,29 +9,42 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/examples/latency"
 	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// Time for the shutdown of a client or server. A connection may need
-// reactor.Config.DrainTimeout twice: to deliver messages, and to disconnect.
-const shutdownTime = 12 * time.Second
-
-// errNoMemory ends a connection whose message the server can not keep.
-var errNoMemory = errors.New("no memory to keep the message")
+// serve runs a server until ctx ends.
+func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
+	handler := &server{reject: []byte(opts.reject), stderr: stderr, lost: make(chan error, 1)}
+	n, err := start(opts, handler)
+	if err != nil {
+		return err
+	}
+	listener, err := n.engine.Listen(n.addr, nil)
+	if err == nil {
+		fmt.Fprintf(stdout, "listening on %v\n", listener.Addr())
+		latency.PrintServed("echo", listener.Serves(), stdout, stderr)
+		select {
+		case <-ctx.Done():
+		case err = <-handler.lost:
+		}
+	}
+	return errors.Join(err, n.shutdown())
+}
 
 // A server sends back every message. The methods run on the loop of their connection.
 type server struct {
 	reactor.BaseHandler
-	// private data with which every client is rejected; empty if clients are accepted
-	reject []byte
-	// The callbacks print their errors here.
-	stderr io.Writer
-	lost   chan error // channel that receives the error if the listener fails
+	reject []byte     // private data with which every client is rejected; empty: none is
+	stderr io.Writer  // for the errors of callbacks
+	lost   chan error // receives the error if the listener fails
 }
 
-// OnConnectRequest accepts the client and returns its private data. With the flag
-// -reject, it rejects the client.
+// A backlog has the echoes that wait for the send queue, oldest first.
+type backlog struct{ held []*reactor.Buffer }
+
+// OnConnectRequest accepts the client and returns its private data, or rejects it.
 func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	var err error
 	if len(s.reject) > 0 {
@@ -39,32 +52,22 @@ func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	} else {
 		err = req.Accept(&reactor.AcceptParams{PrivateData: req.PrivateData(), Context: &backlog{}})
 	}
-	// Accept fails if the client has already disconnected.
-	if err != nil {
+	if err != nil { // for example, the client has already disconnected
 		fmt.Fprintln(s.stderr, "echo:", err)
 	}
 }
 
-// OnListenError stops the server, because it has no other listener.
-func (s *server) OnListenError(_ *reactor.Listener, err error) { s.lost <- err }
-
-// A backlog has the echoes that wait for the send queue, oldest first.
-type backlog struct{ held []*reactor.Buffer }
-
-// OnMessage sends the message back. If the send queue is full, the message waits in the
-// backlog.
+// OnMessage sends the message back, or keeps it if the send queue is full.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	b := c.Context().(*backlog)
 	if len(b.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
-		// If Send has failed, OnClose follows.
-		return
+		return // If Send has failed, OnClose follows.
 	}
-	buf := msg.Keep()
-	if buf == nil {
-		c.Abort(errNoMemory)
-		return
+	if buf := msg.Keep(); buf != nil {
+		b.held = append(b.held, buf)
+	} else {
+		c.Abort(errors.New("no memory to keep the message"))
 	}
-	b.held = append(b.held, buf)
 }
 
 // OnWritable sends the backlog without copying.
@@ -82,64 +85,60 @@ func (s *server) OnClose(c *reactor.Conn, _ error) {
 	}
 }
 
-// serve runs a server until ctx ends.
-func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
-	addr, err := resolve("listen", opts.listen, netip.IPv4Unspecified())
-	if err != nil {
-		return err
-	}
-	p, err := provider.Open(opts.provider, opts.providerConfig(addr))
-	if err != nil {
-		return err
-	}
-	defer p.Close()
+// OnListenError stops the server, because it has no other listener.
+func (s *server) OnListenError(_ *reactor.Listener, err error) { s.lost <- err }
 
-	_, cpus := opts.placement()
-	handler := &server{reject: []byte(opts.reject), stderr: stderr, lost: make(chan error, 1)}
-	engine, err := reactor.New(p, handler, opts.engineConfig(cpus))
-	if err != nil {
-		return err
+// A node is a server or a client with its device and its loops.
+type node struct {
+	addr   netip.AddrPort // of the server
+	device cm.Provider
+	engine *reactor.Engine
+}
+
+// start opens the device that has the server's address or a route to it, and runs loops.
+func start(opts *options, h reactor.Handler) (n *node, err error) {
+	n = &node{}
+	flag, server, noHost := "connect", opts.connect, netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	if opts.listen != "" {
+		flag, server, noHost = "listen", opts.listen, netip.IPv4Unspecified()
 	}
-	if err := start(engine, cpus); err != nil {
-		return err
+	if n.addr, err = latency.Resolve(server, noHost); err != nil {
+		return nil, fmt.Errorf("-%s %q: %w", flag, server, err)
 	}
-	listener, err := engine.Listen(addr, nil)
+	cfg := &provider.Config{Path: opts.Path, Vectors: opts.Loops, Addr: n.addr.Addr()}
+	if n.device, err = provider.Open(opts.Provider, cfg); err != nil {
+		return nil, err
+	}
+	n.engine, err = reactor.New(n.device, h, &reactor.Config{
+		NumLoops: opts.Loops,
+		CPUs:     opts.cpus,
+		Idle:     opts.idle,
+		// An echo may arrive before the completion of its send. Then the next message is
+		// sent while the first one still needs its place. So each needs two places.
+		MaxInFlight: 2 * opts.InFlight,
+		MaxMessage:  max(opts.Size, 1),
+	})
 	if err == nil {
-		fmt.Fprintf(stdout, "listening on %v\n", listener.Addr())
-		printServed(listener.Serves(), stdout, stderr)
-		select {
-		case <-ctx.Done():
-		case err = <-handler.lost:
+		if err = n.engine.Start(); err != nil && opts.cpus != nil {
+			err = fmt.Errorf("loops on processors %v: %w", opts.cpus, err)
 		}
 	}
-	return errors.Join(err, shutdown(engine))
-}
-
-// printServed prints the addresses at which clients can reach the server. Addresses that
-// clients can not reach go to stderr, with their errors.
-func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
-	for _, s := range served {
-		path := "device"
-		if s.Path != "" {
-			path = s.Path + " path"
-		}
-		if s.Err != nil {
-			fmt.Fprintf(stderr, "echo: not reached by the %s at %v: %v\n", path, s.Addr, s.Err)
-		} else {
-			fmt.Fprintf(stdout, "reached by the %s at %v\n", path, s.Addr)
-		}
+	if err != nil {
+		n.device.Close()
 	}
+	return n, err
 }
 
-// closeTime is how much longer a shutdown may take for each open connection. In an
-// emulator on a busy machine, each connection took 6 ms.
-const closeTime = 30 * time.Millisecond
+// shutdownTime is how long a shutdown may take without open connections. A connection may
+// need reactor.Config.DrainTimeout twice: to deliver messages, and to disconnect.
+const shutdownTime = 12 * time.Second
 
-// shutdown closes the connections and stops the engine. It takes at most shutdownTime,
-// plus closeTime for each connection.
-func shutdown(engine *reactor.Engine) error {
-	limit := shutdownTime + time.Duration(engine.Stats().Conns)*closeTime
+// shutdown closes the connections, the loops and the device. In an emulator on a busy
+// machine, each connection took 6 ms.
+func (n *node) shutdown() error {
+	limit := shutdownTime + time.Duration(n.engine.Stats().Conns)*30*time.Millisecond
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	return engine.Shutdown(ctx)
+	defer n.device.Close()
+	return n.engine.Shutdown(ctx)
 }

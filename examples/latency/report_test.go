@@ -1,0 +1,76 @@
+package latency
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider"
+)
+
+func TestPathTo(t *testing.T) {
+	here, there := netip.MustParseAddr("::1"), netip.MustParseAddr("192.0.2.1")
+	require.Equal(t, "local", PathTo(here, "soft", "auto"))
+	require.Equal(t, "wire", PathTo(there, "soft", "auto"))
+	require.Equal(t, "local", PathTo(there, "soft", "local"))
+	require.Equal(t, "wire", PathTo(here, "soft", "wire"))
+	require.Equal(t, "device", PathTo(here, "rdmacore", "auto"))
+}
+
+// TestCounters checks that the table shows the error counters that have grown.
+func TestCounters(t *testing.T) {
+	before := Counters{"sent_pkts": 7, "send_err": 2}
+	after := Counters{"sent_pkts": 9, "send_err": 2, "rcvd_pkts": 3}
+	require.Equal(t, Counters{"sent_pkts": 2, "rcvd_pkts": 3}, after.Since(before))
+	r := &Report{Counters: after.Since(before)}
+	require.Empty(t, r.Table())
+	r.Counters = Counters{"sent_pkts": 1, "rx_icrc_encapsulated": 1, "completer_retry_err": 3, "RxDiscards": 4}
+	require.Equal(t, "\ndevice: RxDiscards 4, completer_retry_err 3, rx_icrc_encapsulated 1\n", r.Table())
+
+	p, err := provider.Open("soft", nil)
+	require.NoError(t, err)
+	defer p.Close()
+	require.Empty(t, ReadCounters(p).Since(Counters{}), "a new device has counted nothing")
+}
+
+// TestPrintServed checks that errors go to the standard error, and reachable addresses to
+// the standard output.
+func TestPrintServed(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	at := netip.MustParseAddrPort("10.0.0.1:7471")
+	PrintServed("echo", []cm.ServedAddr{{Addr: at}, {Path: "local", Addr: at}, {Path: "wire", Addr: at, Err: cm.ErrAddrInUse}}, &stdout, &stderr)
+	require.Equal(t, "reached by the device at 10.0.0.1:7471\nreached by the local path at 10.0.0.1:7471\n", stdout.String())
+	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
+}
+
+func TestNoTerminal(t *testing.T) {
+	file, err := os.CreateTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	defer file.Close()
+	require.False(t, IsTerminal(file))
+	require.False(t, IsTerminal(&strings.Builder{}))
+	ShowProgress(file, "nothing", -1, func() uint64 { panic("no terminal") })()
+}
+
+// TestProgress shows a bar on /dev/null, which counts as a terminal.
+func TestProgress(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer null.Close()
+	counted := make(chan struct{}, 2)
+	stop := ShowProgress(null, "work", 10, func() uint64 {
+		select {
+		case counted <- struct{}{}:
+		default:
+		}
+		return 5
+	})
+	<-counted // at the start
+	<-counted // at an update
+	stop()
+}
