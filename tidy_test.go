@@ -43,6 +43,7 @@ var arrows = map[string][]string{
 		"provider/soft", "reactor", "stream", "gnetrdma", "verbs", "internal/psn", "internal/wire",
 		"examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target",
 	},
+	"internal/vm/interop":       public,
 	"internal/hostile/soak":     {"internal/hostile", "provider/soft"},
 	"internal/asyncq":           {"verbs"},
 	"internal/operr":            {"verbs"},

@@ -20,7 +20,7 @@ var goPrograms = []struct {
 }{
 	{"echo", "examples", []string{"build", module + "examples/echo"}},
 	{"bench", "bench", []string{"build", module + "bench"}},
-	{"interop", "", []string{"build", module + "examples/interop"}},
+	{"interop", "", []string{"build", module + "internal/vm/interop"}},
 	{"nvmeof", "examples/nvmeof", []string{"build", module + "examples/nvmeof"}},
 	{"kvread", "examples", []string{"build", module + "examples/kvread"}},
 	{"stream.test", "examples/stream", []string{"test", "-c", module + "examples/stream"}},

@@ -141,7 +141,7 @@ send_both() {
 }
 
 # rstream_both GO_OPTIONS [OPTION]... runs rstream with the options against rstream of
-# examples/interop with GO_OPTIONS, four times: that program uses the soft device and the
+# internal/vm/interop with GO_OPTIONS, four times: that program uses the soft device and the
 # kernel's device, and is the server and the client.
 rstream_both() {
 	rstream_soft "$@"

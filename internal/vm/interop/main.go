@@ -1,5 +1,37 @@
-// Command interop tests this library against other implementations: rping, ucmatose,
-// rstream, ib_send_lat and ib_send_bw. See README.md.
+// Command interop implements the protocols of well-known RDMA programs, to test this
+// library against other implementations. The client and the server of each protocol are
+// handlers of package reactor. The protocol of rstream uses package stream instead.
+//
+//	this program   other program    Debian package
+//	rping          rping            rdmacm-utils
+//	cmatose        ucmatose         rdmacm-utils
+//	rstream        rstream          rdmacm-utils
+//	send_lat       ib_send_lat -R   perftest
+//	send_bw        ib_send_bw -R    perftest
+//
+// On a device that the other program can use, with 192.0.2.1 as the address of the
+// server, start the left command first:
+//
+//	interop rping -listen 192.0.2.1:7174      rping -c -a 192.0.2.1 -C 10 -V
+//	rping -s -a 192.0.2.1                     interop rping -connect 192.0.2.1:7174
+//
+//	interop cmatose -listen 192.0.2.1:7471    ucmatose -s 192.0.2.1
+//	ucmatose -b 192.0.2.1                     interop cmatose -connect 192.0.2.1:7471
+//
+//	interop rstream -listen 192.0.2.1:7471    rstream -s 192.0.2.1 -S 1000
+//	rstream -S 1000                           interop rstream -connect 192.0.2.1:7471
+//
+//	interop send_lat -listen 192.0.2.1:18515  ib_send_lat -R 192.0.2.1
+//	ib_send_bw -R                             interop send_bw -connect 192.0.2.1:18515
+//
+// Here interop stands for go run -tags rdmacore ./internal/vm/interop. The number and the
+// size of the messages must be the same on both sides: -count, -size and -iterations
+// here, and -C, -S, -I, -n and -s there. The program can also be both sides, on any
+// device.
+//
+// The exit status is 0 if all messages arrived as expected. make test-vm runs all of
+// these pairs on the kernel's Soft-RoCE, and again with the soft device on this side. The
+// soft device needs -path wire only if both sides are on one host.
 package main
 
 import (
