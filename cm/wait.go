@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rdmaloop/rdmaloop/internal/fdwait"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -93,6 +93,6 @@ func (c *EventChannel) sleep(ctx context.Context) error {
 	c.sleeping.Add(1)
 	c.mu.Unlock()
 	defer c.sleeping.Done()
-	_, err := fdwait.Readable(c.FD(), -1, ctx, c.closeCtx)
-	return err
+	_, err := fdevent.Readable(c.FD(), -1, ctx, c.closeCtx)
+	return operr.Unsupported("waiting for an event", err)
 }

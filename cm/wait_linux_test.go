@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -28,15 +28,15 @@ func waitingID(t *testing.T) (p *peer, fdCalls chan struct{}) {
 // Each call of FD sends a value to fdCalls.
 func (c *fakeChannel) makeReadable(t *testing.T) (fdCalls chan struct{}) {
 	t.Helper()
-	fd, err := eventfd.New()
+	event, err := fdevent.NewEvent()
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-	c.fd, c.fdCalls = fd, make(chan struct{}, 100)
+	t.Cleanup(func() { require.NoError(t, event.Close()) })
+	c.fd, c.fdCalls = event.FD(), make(chan struct{}, 100)
 	c.setReady = func(ready bool) {
 		if ready {
-			eventfd.Signal(fd)
+			event.Signal()
 		} else {
-			eventfd.Drain(fd)
+			event.Drain()
 		}
 	}
 	return c.fdCalls

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/rdmaloop/rdmaloop/internal/fdwait"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 )
 
@@ -41,9 +41,9 @@ func (g *Group) wait(ctx context.Context, longest time.Duration) error {
 		case busy:
 			return nil
 		}
-		ready, err := fdwait.Readable(g.fd, longest, ctx)
+		ready, err := fdevent.Readable(g.fd, longest, ctx)
 		if err != nil {
-			return operr.Wrap(op, err)
+			return operr.Wrap(op, operr.Unsupported("waiting for an event", err))
 		}
 		events, err := g.Consume()
 		if err != nil {

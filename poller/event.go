@@ -1,5 +1,7 @@
 package poller
 
+import "github.com/rdmaloop/rdmaloop/internal/fdevent"
+
 // Kinds of readiness. The constants are untyped, so they can be an Interest or a
 // Readiness. Source: epoll_ctl(2).
 const (
@@ -20,8 +22,36 @@ const (
 // Hangup and Error are reported in any case.
 type Interest uint8
 
+// events returns the bits of epoll_ctl(2).
+func (in Interest) events() (bits uint32) {
+	if in&Readable != 0 {
+		bits |= fdevent.In
+	}
+	if in&Writable != 0 {
+		bits |= fdevent.Out
+	}
+	return bits
+}
+
 // Readiness is the state of a descriptor: a set of Readable, Writable, Hangup and Error.
 type Readiness uint8
+
+// readiness converts the bits of epoll_wait(2).
+func readiness(bits uint32) (r Readiness) {
+	if bits&fdevent.In != 0 {
+		r |= Readable
+	}
+	if bits&fdevent.Out != 0 {
+		r |= Writable
+	}
+	if bits&fdevent.Hup != 0 {
+		r |= Hangup
+	}
+	if bits&fdevent.Err != 0 {
+		r |= Error
+	}
+	return r
+}
 
 // A Token identifies a registration until Remove. It is never zero and never used again.
 type Token uint64

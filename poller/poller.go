@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rdmaloop/rdmaloop/internal/slots"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 )
 
 // Causes of errors. Test for them with errors.Is.
@@ -19,22 +19,17 @@ var (
 // A Poller waits for descriptors to become ready. It belongs to one goroutine. Other
 // goroutines may only call Wake.
 type Poller struct {
-	epoll  epoll
-	regs   slots.Table[registration]
-	n      int  // number of events of the last Wait
-	woken  bool // result of Woken
+	set    *fdevent.Set[uint64] // the values are the data of the registrations
+	n      int                  // number of events of the last Wait
+	woken  bool                 // result of Woken
 	closed bool
 	// The waker is the last field, because other goroutines write to its cache line.
 	waker waker
 }
 
-type registration struct {
-	fd   int
-	data uint64
-}
-
-// wakeToken is the token of the waker. Registrations have other tokens.
-const wakeToken Token = 0
+// wakeToken is the token of the waker, which is attached to the set. Registrations have
+// other tokens.
+const wakeToken fdevent.Token = 0
 
 // New returns a poller. One Wait reports at most maxEvents events, which must be at
 // least 1. If a system call fails, the error is an *os.SyscallError. On systems other
@@ -43,23 +38,24 @@ func New(maxEvents int) (*Poller, error) {
 	if maxEvents < 1 {
 		return nil, fmt.Errorf("poller: %d events per Wait: at least 1 is needed", maxEvents)
 	}
-	p := &Poller{}
-	if err := p.epoll.open(maxEvents); err != nil {
+	set, err := fdevent.NewSet[uint64](maxEvents)
+	if err != nil {
 		return nil, err
 	}
-	if err := p.waker.open(); err != nil {
-		return nil, errors.Join(err, p.epoll.close())
+	event, err := fdevent.NewEvent()
+	if err != nil {
+		return nil, errors.Join(err, set.Close())
 	}
-	if err := p.epoll.add(p.waker.fd, Readable, wakeToken); err != nil {
-		return nil, errors.Join(err, p.waker.close(), p.epoll.close())
+	if err := set.Attach(event.FD(), fdevent.In); err != nil {
+		return nil, errors.Join(err, event.Close(), set.Close())
 	}
-	return p, nil
+	return &Poller{set: set, waker: waker{event: event}}, nil
 }
 
 // FD returns the epoll descriptor, for another event loop. It is readable while Wait(0)
 // would report an event or a wake-up. The poller owns the descriptor. After Close, FD
 // returns -1.
-func (p *Poller) FD() int { return p.epoll.fd }
+func (p *Poller) FD() int { return p.set.FD() }
 
 // Add registers the descriptor fd, level-triggered. Each event of the registration
 // carries data, which can be any number.
@@ -74,12 +70,8 @@ func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 	if err := p.check(interest); err != nil {
 		return 0, err
 	}
-	h := p.regs.Put(registration{fd: fd, data: data})
-	if err := p.epoll.add(fd, interest, Token(h)); err != nil {
-		p.regs.Remove(h)
-		return 0, err
-	}
-	return Token(h), nil
+	t, err := p.set.Add(fd, interest.events(), data)
+	return Token(t), err
 }
 
 // Modify replaces the interest of a registration. The events of the last Wait do not
@@ -88,11 +80,11 @@ func (p *Poller) Modify(t Token, interest Interest) error {
 	if err := p.check(interest); err != nil {
 		return err
 	}
-	r, ok := p.regs.Get(slots.Handle(t))
+	ok, err := p.set.Modify(fdevent.Token(t), interest.events())
 	if !ok {
 		return ErrToken
 	}
-	return p.epoll.modify(r.fd, interest, t)
+	return err
 }
 
 // Remove ends a registration, even if it returns an error. Event returns no more events
@@ -102,11 +94,11 @@ func (p *Poller) Remove(t Token) error {
 	if p.closed {
 		return ErrClosed
 	}
-	r, ok := p.regs.Remove(slots.Handle(t))
+	ok, err := p.set.Remove(fdevent.Token(t))
 	if !ok {
 		return ErrToken
 	}
-	return p.epoll.remove(r.fd)
+	return err
 }
 
 // Wait waits until a descriptor is ready, Wake is called, or the timeout has passed. It
@@ -122,7 +114,7 @@ func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 	if p.closed {
 		return 0, ErrClosed
 	}
-	if n, err = p.epoll.wait(timeout); err != nil {
+	if n, err = p.set.Wait(timeout); err != nil {
 		return 0, err
 	}
 	p.n = p.takeWake(n)
@@ -133,10 +125,10 @@ func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 // other events.
 func (p *Poller) takeWake(n int) int {
 	for i := range n {
-		if p.epoll.token(i) == wakeToken {
+		if p.set.Token(i) == wakeToken {
 			p.waker.consume()
 			p.woken = true
-			p.epoll.copy(i, n-1)
+			p.set.Copy(i, n-1)
 			return n - 1
 		}
 	}
@@ -149,12 +141,12 @@ func (p *Poller) Event(i int) (ev Event, ok bool) {
 	if uint(i) >= uint(p.n) {
 		return Event{}, false
 	}
-	t := p.epoll.token(i)
-	r, ok := p.regs.Get(slots.Handle(t))
+	t := p.set.Token(i)
+	e, ok := p.set.Get(t)
 	if !ok {
 		return Event{}, false
 	}
-	return Event{Token: t, Data: r.data, Ready: p.epoll.ready(i)}, true
+	return Event{Token: Token(t), Data: e.Value, Ready: readiness(p.set.Events(i))}, true
 }
 
 // Wake ends the current Wait. If the owner is not in Wait, the next Wait ends at once.
@@ -176,7 +168,7 @@ func (p *Poller) Close() error {
 		return nil
 	}
 	p.closed, p.n, p.woken = true, 0, false
-	return errors.Join(p.waker.close(), p.epoll.close())
+	return errors.Join(p.waker.close(), p.set.Close())
 }
 
 // check returns an error after Close, or if the interest has unknown bits.

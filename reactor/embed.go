@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -55,13 +56,29 @@ func (c *Config) checkEmbedded() error {
 	return checkRange("NumLoops", c.NumLoops, 0, 1)
 }
 
+// A timerFD is a timer with a descriptor (timerfd_create(2)). It ends the application's
+// wait on a loop made with NewLoop when a timer is due.
+type timerFD struct {
+	*fdevent.Timer
+	setFor WakeCause // reason for which the timer was set: WakeByTimer or WakeBySafety
+}
+
+func (t *timerFD) ready(poller.Readiness) (work int) {
+	t.Drain()
+	return 0
+}
+
+func (t *timerFD) wakeCause() WakeCause { return t.setFor }
+
 // initEmbedded opens the timerFD and calls OnBoot. It first marks the engine as started,
 // because otherwise Stop in OnBoot would end the loop at once.
 func (l *Loop) initEmbedded() (err error) {
-	if l.timerFD, err = newTimerFD(); err != nil {
+	timer, err := fdevent.NewTimer()
+	if err != nil {
 		return err
 	}
-	if _, err = l.watch(l.timerFD.fd, poller.Readable, l.timerFD); err != nil {
+	l.timerFD = &timerFD{Timer: timer}
+	if _, err = l.watch(timer.FD(), poller.Readable, l.timerFD); err != nil {
 		return err
 	}
 	if err = l.engine.markStarted(); err != nil {
@@ -152,7 +169,7 @@ func (l *Loop) Arm() (busy bool, err error) {
 	}
 	timeout, means := l.sleepLimit(noLimit)
 	l.timerFD.setFor = means
-	if err := l.timerFD.set(timeout); err != nil {
+	if err := l.timerFD.Set(timeout); err != nil {
 		l.afterSleep()
 		return true, operr.Wrap("arm", err)
 	}

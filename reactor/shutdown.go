@@ -211,7 +211,7 @@ func (l *Loop) release() (err error) {
 		err = firstError(err, l.channel.Close())
 	}
 	if l.timerFD != nil {
-		err = firstError(err, l.timerFD.close())
+		err = firstError(err, l.timerFD.Close())
 	}
 	if l.poller != nil {
 		err = firstError(err, l.poller.Close())

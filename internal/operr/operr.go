@@ -20,3 +20,12 @@ func Wrap(op string, err error) error {
 	}
 	return &verbs.OpError{Op: op, Err: err}
 }
+
+// Unsupported returns err. If err matches errors.ErrUnsupported, the result is a
+// *verbs.FeatureError for the named feature.
+func Unsupported(feature string, err error) error {
+	if errors.Is(err, errors.ErrUnsupported) {
+		return &verbs.FeatureError{Feature: feature, Reason: err}
+	}
+	return err
+}

@@ -1,6 +1,7 @@
 package operr_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -28,4 +29,14 @@ func TestWrapTwice(t *testing.T) {
 
 	explained := fmt.Errorf("the second of three: %w", err)
 	require.Equal(t, explained, operr.Wrap("outer", explained))
+}
+
+func TestUnsupported(t *testing.T) {
+	require.NoError(t, operr.Unsupported("waiting", nil))
+	require.Equal(t, verbs.ErrBusy, operr.Unsupported("waiting", verbs.ErrBusy))
+
+	cause := fmt.Errorf("poll: %w", errors.ErrUnsupported)
+	err := operr.Unsupported("waiting", cause)
+	require.Equal(t, &verbs.FeatureError{Feature: "waiting", Reason: cause}, err)
+	require.ErrorIs(t, err, verbs.ErrNotSupported)
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/asyncq"
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -54,12 +54,13 @@ type rawAsync struct {
 // An asyncQueue keeps asynchronous events of a device until NextAsync returns them.
 //
 // Besides NextAsync, a CQ also fetches events, to find out whether it was overrun. The
-// events that it fetches wait in the asyncQueue, and the eventfd is readable meanwhile.
+// events that it fetches wait in the asyncQueue, and event is readable meanwhile.
 //
-// A program waits on the epoll descriptor, which watches the device's descriptor and the
-// eventfd.
+// A program waits on the epoll descriptor, which watches the device's descriptor and
+// event.
 type asyncQueue struct {
-	epoll, eventfd int
+	epoll *fdevent.Set[struct{}]
+	event *fdevent.Event
 	// take fetches one event. It returns 1 for an event, 0 for no event, or a negated
 	// errno.
 	take func(*rawAsync) int32
@@ -77,7 +78,7 @@ type asyncQueue struct {
 func newAsyncQueue(
 	fd int, take func(*rawAsync) int32, identify func(*rawAsync) (verbs.AsyncEvent, bool),
 ) (*asyncQueue, error) {
-	a := &asyncQueue{epoll: -1, eventfd: -1, take: take, identify: identify}
+	a := &asyncQueue{take: take, identify: identify}
 	if err := a.open(fd); err != nil {
 		a.close()
 		return nil, err
@@ -94,18 +95,16 @@ func (d *device) openAsync() (*asyncQueue, error) {
 }
 
 func (a *asyncQueue) open(fd int) (err error) {
-	if a.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+	if a.epoll, err = fdevent.NewSet[struct{}](1); err != nil {
 		return err
 	}
-	if a.eventfd, err = eventfd.New(); err != nil {
+	if a.event, err = fdevent.NewEvent(); err != nil {
 		return err
 	}
-	for _, fd := range []int{fd, a.eventfd} {
-		if err := unix.EpollCtl(a.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN}); err != nil {
-			return err
-		}
+	if err = a.epoll.Attach(fd, fdevent.In); err != nil {
+		return err
 	}
-	return nil
+	return a.epoll.Attach(a.event.FD(), fdevent.In)
 }
 
 func (a *asyncQueue) close() {
@@ -115,15 +114,11 @@ func (a *asyncQueue) close() {
 		return
 	}
 	a.closed = true
-	for _, fd := range []int{a.epoll, a.eventfd} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
+	_, _ = a.epoll.Close(), a.event.Close()
 }
 
 // AsyncFD returns a descriptor that is readable while NextAsync can return an event.
-func (d *device) AsyncFD() int { return d.async.epoll }
+func (d *device) AsyncFD() int { return d.async.epoll.FD() }
 
 // NextAsync returns the oldest event and removes it from the asyncQueue.
 func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.next(ev) }
@@ -217,12 +212,11 @@ func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	return ev, true
 }
 
-// signal makes the eventfd readable if there are events, and not readable if there are
-// none.
+// signal makes event readable if there are events, and not readable if there are none.
 func (a *asyncQueue) signal() {
 	if a.events.Len() == 0 {
-		eventfd.Drain(a.eventfd)
+		a.event.Drain()
 	} else {
-		eventfd.Signal(a.eventfd)
+		a.event.Signal()
 	}
 }

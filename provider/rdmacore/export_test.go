@@ -57,7 +57,7 @@ func Raw(typ verbs.AsyncEventType, address uint64) RawAsync {
 	return rawAsync{object: address, typ: uint32(typ)}
 }
 
-func (a AsyncQueue) FD() int                                 { return a.epoll }
+func (a AsyncQueue) FD() int                                 { return a.epoll.FD() }
 func (a AsyncQueue) Next(ev *verbs.AsyncEvent) (bool, error) { return a.next(ev) }
 func (a AsyncQueue) Look()                                   { a.fetchAll() }
 func (a AsyncQueue) Forget(qp verbs.QP)                      { a.dropEvents(qp) }

@@ -5,10 +5,8 @@ package soft
 import (
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rdmaloop/rdmaloop/internal/asyncq"
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -16,7 +14,7 @@ import (
 // An asyncQueue stores the asynchronous events of a device. Any goroutine may call its
 // methods.
 type asyncQueue struct {
-	fd int // eventfd, readable while the queue has events
+	event *fdevent.Event // readable while the queue has events
 
 	mu     sync.Mutex
 	events asyncq.Queue
@@ -24,11 +22,11 @@ type asyncQueue struct {
 }
 
 func newAsyncQueue() (*asyncQueue, error) {
-	fd, err := eventfd.New()
+	event, err := fdevent.NewEvent()
 	if err != nil {
 		return nil, err
 	}
-	return &asyncQueue{fd: fd}, nil
+	return &asyncQueue{event: event}, nil
 }
 
 func (a *asyncQueue) push(ev verbs.AsyncEvent) {
@@ -38,7 +36,7 @@ func (a *asyncQueue) push(ev verbs.AsyncEvent) {
 		return
 	}
 	if a.events.Len() == 0 {
-		eventfd.Signal(a.fd) // Otherwise fd is readable already: see next.
+		a.event.Signal() // Otherwise the event is readable already: see next.
 	}
 	a.events.Push(ev)
 }
@@ -59,11 +57,11 @@ func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	}
 	var ok bool
 	if *ev, ok = a.events.Pop(); !ok {
-		eventfd.Drain(a.fd)
+		a.event.Drain()
 		return false, nil
 	}
 	if a.events.Len() == 0 {
-		eventfd.Drain(a.fd)
+		a.event.Drain()
 	}
 	return true, nil
 }
@@ -73,6 +71,6 @@ func (a *asyncQueue) close() {
 	defer a.mu.Unlock()
 	if !a.closed {
 		a.closed = true
-		_ = unix.Close(a.fd)
+		_ = a.event.Close()
 	}
 }

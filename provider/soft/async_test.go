@@ -47,7 +47,7 @@ func TestAsyncSignalsOnce(t *testing.T) {
 	defer a.close()
 	signals := func() uint64 {
 		var count [8]byte
-		if _, err := unix.Read(a.fd, count[:]); err != nil {
+		if _, err := unix.Read(a.event.FD(), count[:]); err != nil {
 			require.ErrorIs(t, err, unix.EAGAIN)
 			return 0
 		}

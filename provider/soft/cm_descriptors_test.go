@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -27,7 +27,7 @@ const askCount = "how many?"
 // device has all its spare descriptors.
 func requireSpare(t *testing.T, d *device) {
 	t.Helper()
-	_, err := eventfd.New()
+	_, err := fdevent.NewEvent()
 	require.ErrorIs(t, err, unix.EMFILE)
 	require.True(t, d.spare.Fill())
 }

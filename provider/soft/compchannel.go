@@ -3,9 +3,7 @@
 package soft
 
 import (
-	"golang.org/x/sys/unix"
-
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -18,7 +16,7 @@ type compChannel struct {
 	shard    *shard
 	vector   int
 	progress verbs.Progress
-	fd       int // eventfd in automatic progress; -1 in manual progress
+	event    *fdevent.Event // the channel's descriptor in automatic progress; nil in manual progress
 	// CQs with a queued event, oldest event first; each CQ at most once
 	events []*cq
 	cqs    int // number of open CQs that use the channel
@@ -49,9 +47,9 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 	if err := d.add(objChannel, "completion channels", maxCQ); err != nil {
 		return nil, err
 	}
-	c := &compChannel{dev: d, shard: s, vector: attr.Vector, progress: attr.Progress, fd: -1}
+	c := &compChannel{dev: d, shard: s, vector: attr.Vector, progress: attr.Progress}
 	if attr.Progress == verbs.ProgressAuto {
-		c.fd, err = eventfd.New()
+		c.event, err = fdevent.NewEvent()
 	} else {
 		err = d.claimShard(s)
 	}
@@ -67,7 +65,7 @@ func (c *compChannel) FD() int {
 	if c.progress == verbs.ProgressManual {
 		return c.shard.epoll.FD()
 	}
-	return c.fd
+	return c.event.FD()
 }
 
 // attach counts a new CQ of the channel. A channel with CQs can not be closed.
@@ -106,8 +104,8 @@ func (c *compChannel) push(q *cq) {
 	q.queued = true
 	c.events = append(c.events, q)
 	c.countEvents(1)
-	if c.fd >= 0 {
-		eventfd.Signal(c.fd)
+	if c.event != nil {
+		c.event.Signal()
 	} else {
 		c.shard.signal()
 	}
@@ -116,7 +114,7 @@ func (c *compChannel) push(q *cq) {
 // countEvents adds n to the shard's number of queued events. In automatic progress it
 // does nothing.
 func (c *compChannel) countEvents(n int) {
-	if c.fd < 0 {
+	if c.event == nil {
 		c.shard.events += n
 	}
 }
@@ -131,8 +129,8 @@ func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
 	}
 	if len(c.events) == 0 {
 		switch {
-		case c.fd >= 0:
-			eventfd.Drain(c.fd)
+		case c.event != nil:
+			c.event.Drain()
 		case s.armed > 0 || !s.backlog:
 			s.handleReady()
 			s.drive()
@@ -160,8 +158,8 @@ func (c *compChannel) Close() error {
 		return operr.Wrap("close completion channel", verbs.ErrBusy)
 	}
 	c.closed = true
-	if c.fd >= 0 {
-		_ = unix.Close(c.fd)
+	if c.event != nil {
+		_ = c.event.Close()
 	} else {
 		c.leaveJoin()
 		c.dev.releaseShard(c.shard)

@@ -72,7 +72,7 @@ func (c *compChannel) Sleep(timeout time.Duration) (work, input bool, err error)
 		timeout = 0
 	}
 	c.joinedReady, s.timeRead = false, false
-	ready, err := s.epoll.WaitAndDispatch(timeout)
+	ready, err := s.epoll.Dispatch(timeout)
 	if c.joinedReady {
 		ready--
 	}

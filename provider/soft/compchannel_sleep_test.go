@@ -6,18 +6,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func newEvent(t *testing.T) int {
-	fd, err := eventfd.New()
+func newEvent(t *testing.T) *fdevent.Event {
+	event, err := fdevent.NewEvent()
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = unix.Close(fd) })
-	return fd
+	t.Cleanup(func() { require.NoError(t, event.Close()) })
+	return event
 }
 
 // requireSleep calls Sleep without waiting. Sleep must return the results work and input.
@@ -52,7 +51,7 @@ func TestSleepInChannel(t *testing.T) {
 	b := newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)
 	b.connect(a, nil)
-	require.NoError(t, b.ch.(verbs.Sleeper).Join(input))
+	require.NoError(t, b.ch.(verbs.Sleeper).Join(input.FD()))
 	b.requireEmpty()
 	for round := range 3 {
 		b.recv(uint64(round), 0, 100)
@@ -63,19 +62,19 @@ func TestSleepInChannel(t *testing.T) {
 		n, err := b.cq.Poll(b.wc)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
-		require.False(t, cmside.Readable(t, b.ch.(*compChannel).shard.eventfd), "the event is kept in memory only")
+		require.False(t, cmside.Readable(t, b.ch.(*compChannel).shard.event.FD()), "the event is kept in memory only")
 		b.requireSleep(true, false) // Sleep does not wait while an event is queued.
 		b.cq.(verbs.Disarmer).Disarm()
 		b.requireEmpty()
 		b.requireSleep(false, false)
 	}
-	eventfd.Signal(input)
+	input.Signal()
 	b.requireSleep(false, true)
 	b.recv(3, 0, 100)
 	b.arm()
 	a.post(wakeMessage)
 	b.requireSleep(true, true)
-	eventfd.Drain(input)
+	input.Drain()
 	n, err := b.cq.Poll(b.wc)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -86,16 +85,16 @@ func TestSleepInChannel(t *testing.T) {
 
 // TestSleepErrors checks the states in which Join and Sleep fail.
 func TestSleepErrors(t *testing.T) {
-	d, fd := openDevice(t, nil), newEvent(t)
+	d, event := openDevice(t, nil), newEvent(t)
 	for progress, want := range map[verbs.Progress]error{verbs.ProgressAuto: verbs.ErrNotSupported, verbs.ProgressManual: nil} {
 		ch, err := d.CreateCompChannel(&verbs.CompChannelAttr{Progress: progress})
 		require.NoError(t, err)
 		s := ch.(verbs.Sleeper)
 		_, _, err = s.Sleep(0)
 		require.ErrorIs(t, err, verbs.ErrState)
-		require.ErrorIs(t, s.Join(fd), want)
+		require.ErrorIs(t, s.Join(event.FD()), want)
 		if want == nil {
-			require.ErrorIs(t, s.Join(fd), verbs.ErrState)
+			require.ErrorIs(t, s.Join(event.FD()), verbs.ErrState)
 		}
 		require.NoError(t, ch.Close())
 		_, _, err = s.Sleep(0)
@@ -106,10 +105,10 @@ func TestSleepErrors(t *testing.T) {
 // TestChannelAfterJoin checks that the next channel of the shard has a descriptor that
 // becomes readable.
 func TestChannelAfterJoin(t *testing.T) {
-	d, fd := openDevice(t, nil), newEvent(t)
+	d, event := openDevice(t, nil), newEvent(t)
 	ch, err := d.createCompChannel(&verbs.CompChannelAttr{Progress: verbs.ProgressManual})
 	require.NoError(t, err)
-	require.NoError(t, ch.Join(fd))
+	require.NoError(t, ch.Join(event.FD()))
 	ch.shard.signal()
 	require.False(t, cmside.Readable(t, ch.FD()))
 	require.NoError(t, ch.Close())
@@ -118,7 +117,7 @@ func TestChannelAfterJoin(t *testing.T) {
 	require.NoError(t, err)
 	require.Same(t, ch.shard, next.shard)
 	require.True(t, cmside.Readable(t, next.FD()))
-	eventfd.Signal(fd)
+	event.Signal()
 	_, _, err = next.Next()
 	require.NoError(t, err)
 	require.False(t, cmside.Readable(t, next.FD()), "the descriptor was removed with the first channel")

@@ -226,7 +226,7 @@ func checkPort(num uint8) error {
 }
 
 // AsyncFD implements verbs.Device.
-func (d *device) AsyncFD() int { return d.async.fd }
+func (d *device) AsyncFD() int { return d.async.event.FD() }
 
 // NextAsync implements verbs.Device.
 func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.next(ev) }

@@ -8,11 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
-	"github.com/rdmaloop/rdmaloop/internal/timerfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -36,15 +34,15 @@ type shard struct {
 	// device.mu
 	owned bool
 
-	epoll *epollset.Set // epoll set of the shard's descriptors
-	// event descriptor; readable while a completion channel has an event, or while the
-	// owner has to call drive
-	eventfd int
-	// true if the owner must drive the shard before it sleeps; eventfd is then readable,
+	epoll *fdevent.Dispatcher // epoll set of the shard's descriptors
+	// event is readable while a completion channel has an event, or while the owner has to
+	// call drive.
+	event *fdevent.Event
+	// true if the owner must drive the shard before it sleeps; event is then readable,
 	// unless joined is true
 	signaled bool
 	joined   bool // true if the owner sleeps only in compChannel.Sleep
-	timerfd  int
+	alarm    *fdevent.Timer
 
 	demux qpDemux
 	udp   *udp.Conn
@@ -59,7 +57,7 @@ type shard struct {
 	udQueuedBytes int                   // bytes of UD datagrams that wait for a socket; see maxShardQueue
 	timers        timerheap.Heap
 	unusedSockets timer         // timer for udp.Conn.CloseUnused
-	alarmAt       time.Duration // time for which timerfd is set; 0 if not set
+	alarmAt       time.Duration // time for which alarm is set; 0 if not set
 	draining      bool          // true if a timer is due, and the sockets are read before it fires
 	backlog       bool          // true if the last poll of a CQ has left completions in it
 	doorbellBuf   [64]byte      // buffer for bytes read from doorbells
@@ -73,7 +71,7 @@ func newShard(d *device, key shardKey) (*shard, error) {
 	auto := key.progress == verbs.ProgressAuto
 	s := &shard{
 		dev: d, slot: key.slot(), auto: auto, clock: d.now, counts: new(counters.Set),
-		eventfd: -1, timerfd: -1, peers: make(map[*shm.End]*shmPeer),
+		peers: make(map[*shm.End]*shmPeer),
 	}
 	s.udp = udp.NewConn(&udp.Config{Ports: d.udp, Slot: s.slot, Shards: d.cfg.Vectors, Sink: s, Watcher: s, Counts: s.counts})
 	s.unusedSockets.init(s, timerheap.Func(s.udp.CloseUnused))
@@ -90,16 +88,16 @@ func newShard(d *device, key shardKey) (*shard, error) {
 }
 
 func (s *shard) open() (err error) {
-	if s.epoll, err = epollset.New(); err != nil {
+	if s.epoll, err = fdevent.NewDispatcher(); err != nil {
 		return err
 	}
-	if s.eventfd, err = eventfd.New(); err != nil {
+	if s.event, err = fdevent.NewEvent(); err != nil {
 		return err
 	}
-	if s.timerfd, err = timerfd.New(); err != nil {
+	if s.alarm, err = fdevent.NewTimer(); err != nil {
 		return err
 	}
-	for _, fd := range []int{s.eventfd, s.timerfd} {
+	for _, fd := range []int{s.event.FD(), s.alarm.FD()} {
 		if err = s.epoll.Add(fd, unix.EPOLLIN, s); err != nil {
 			return err
 		}
@@ -121,7 +119,7 @@ func (s *shard) leave() {
 }
 
 // beforeSleep ends a call after which the owner may sleep. It sends what is due. Then it
-// calls prepareSleep, unless a readable eventfd keeps the owner awake.
+// calls prepareSleep, unless a readable event keeps the owner awake.
 func (s *shard) beforeSleep() {
 	done := s.demux.sendAll()
 	if !s.signaled {
@@ -133,7 +131,7 @@ func (s *shard) beforeSleep() {
 }
 
 // prepareSleep makes sure that a doorbell, a descriptor or a timer wakes the owner. If
-// there is work already, prepareSleep makes eventfd readable. The parameter wireDone is
+// there is work already, prepareSleep makes event readable. The parameter wireDone is
 // false if the wire path has work.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.polls.armForSleep((*shmPeer).armDoorbell) {
@@ -188,7 +186,7 @@ func (s *shard) driveRare() {
 func (s *shard) handleReady() {
 	s.timeRead = false
 	// Dispatch fails only if the epoll descriptor is not open (epoll_wait(2)).
-	_ = s.epoll.Dispatch()
+	_, _ = s.epoll.Dispatch(0)
 	s.udp.PollOverflow()
 }
 
@@ -201,15 +199,15 @@ func (s *shard) driveTime() time.Duration {
 	return s.timeOfDrive
 }
 
-// OnReady handles the events of the shard's own descriptors, timerfd and eventfd.
+// OnReady handles the events of the shard's own descriptors, alarm and event.
 func (s *shard) OnReady(fd int, _ uint32) {
 	switch {
-	case fd == s.timerfd:
-		timerfd.Drain(fd)
+	case fd == s.alarm.FD():
+		s.alarm.Drain()
 		s.alarmAt = 0
 		s.fireTimers()
 	case s.events == 0:
-		eventfd.Drain(fd)
+		s.event.Drain()
 		s.signaled = false
 	}
 }
@@ -229,15 +227,15 @@ func (s *shard) fireTimers() {
 	}
 }
 
-// setAlarm sets timerfd to the time of the first timer.
+// setAlarm sets alarm to the time of the first timer.
 func (s *shard) setAlarm() {
 	when, any := s.timers.Next()
 	if !any || when == s.alarmAt {
-		// If no timer runs, timerfd is not stopped. It may wake the owner once without need.
+		// If no timer runs, alarm is not stopped. It may wake the owner once without need.
 		return
 	}
 	s.alarmAt = when
-	_ = timerfd.Set(s.timerfd, when-s.clock())
+	_ = s.alarm.Set(when - s.clock())
 }
 
 // pollOneIdle polls the next connection of the idle list.
@@ -249,14 +247,14 @@ func (s *shard) pollOneIdle() {
 }
 
 // signal makes the owner drive the shard before it sleeps. Unless joined is true, signal
-// makes eventfd readable.
+// makes event readable.
 func (s *shard) signal() {
 	if s.signaled {
 		return
 	}
 	s.signaled = true
 	if !s.joined {
-		eventfd.Signal(s.eventfd)
+		s.event.Signal()
 	}
 }
 
@@ -272,7 +270,7 @@ func (s *shard) run() {
 		s.handleReady()
 		s.drive()
 		s.leave()
-		s.epoll.Wait()
+		s.epoll.Await()
 	}
 }
 
@@ -295,12 +293,6 @@ func (s *shard) close() {
 }
 
 func (s *shard) closeFDs() {
-	if s.epoll != nil {
-		s.epoll.Close()
-	}
-	for _, fd := range []int{s.timerfd, s.eventfd} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
+	s.epoll.Close()
+	_, _ = s.alarm.Close(), s.event.Close()
 }

@@ -46,7 +46,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 		visits += c.pendingRings
 	}
 	var count [8]byte
-	_, err := unix.Read(s.qp.shard.eventfd, count[:])
+	_, err := unix.Read(s.qp.shard.event.FD(), count[:])
 	require.NoError(t, err)
 	return visits, binary.NativeEndian.Uint64(count[:])
 }

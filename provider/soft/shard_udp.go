@@ -5,8 +5,8 @@ package soft
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
@@ -23,7 +23,7 @@ func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 }
 
 // Watch implements udp.Watcher.
-func (s *shard) Watch(fd int, events uint32, h epollset.Handler) error {
+func (s *shard) Watch(fd int, events uint32, h fdevent.Handler) error {
 	return s.epoll.Add(fd, events, h)
 }
 

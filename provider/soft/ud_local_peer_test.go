@@ -53,7 +53,7 @@ func peerDatagramSink(t *testing.T, _ string) {
 			count, last = 0, -1
 		}
 		if n == 0 {
-			e.qp.shard.epoll.Wait()
+			e.qp.shard.epoll.Await()
 		}
 	}
 }

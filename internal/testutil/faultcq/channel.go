@@ -3,14 +3,17 @@ package faultcq
 import (
 	"slices"
 
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A Channel is a completion channel with the faults of the device's script. It implements
 // verbs.CompChannel.
 type Channel struct {
-	dev      *Device
-	notifier *notifier
+	dev *Device
+	// event is readable if readable is true.
+	event    *fdevent.Event
+	readable bool
 	// Open CQs of the channel.
 	cqs []*CQ
 	// The CQs of the events that Next will return, oldest first.
@@ -27,7 +30,7 @@ type lateEvent struct {
 }
 
 // FD returns a descriptor that is readable while there is an event.
-func (c *Channel) FD() int { return c.notifier.fd }
+func (c *Channel) FD() int { return c.event.FD() }
 
 // Fail makes Next return err. A nil err ends the fault.
 func (c *Channel) Fail(err error) {
@@ -69,7 +72,7 @@ func (c *Channel) Close() error {
 	}
 	c.closed = true
 	c.dev.channels = slices.DeleteFunc(c.dev.channels, func(o *Channel) bool { return o == c })
-	return c.notifier.close()
+	return c.event.Close()
 }
 
 // raise causes an event of the CQ q, unless a fault prevents it.
@@ -142,4 +145,14 @@ func (c *Channel) drop(q *CQ) {
 
 // updateReadable makes the descriptor readable if the channel has an event, and otherwise
 // unreadable.
-func (c *Channel) updateReadable() { c.notifier.set(len(c.ready) > 0) }
+func (c *Channel) updateReadable() {
+	switch readable := len(c.ready) > 0; {
+	case readable == c.readable:
+		return
+	case readable:
+		c.event.Signal()
+	default:
+		c.event.Drain()
+	}
+	c.readable = !c.readable
+}

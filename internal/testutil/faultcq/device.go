@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -76,7 +77,7 @@ func (d *Device) Readable() (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range d.channels {
-		if yes, err := c.notifier.readable(); yes || err != nil {
+		if yes, err := fdevent.Readable(c.event.FD(), 0); yes || err != nil {
 			return yes, err
 		}
 	}
@@ -124,11 +125,11 @@ func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, e
 	if err := d.takeFailure(); err != nil {
 		return nil, err
 	}
-	n, err := newNotifier()
+	event, err := fdevent.NewEvent()
 	if err != nil {
 		return nil, err
 	}
-	c := &Channel{dev: d, notifier: n}
+	c := &Channel{dev: d, event: event}
 	d.channels = append(d.channels, c)
 	return c, nil
 }

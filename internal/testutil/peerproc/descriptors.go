@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 )
 
 // OpenDescriptors returns the number of open descriptors of this process.
@@ -42,11 +42,11 @@ func ExhaustDescriptors(t *testing.T) (taken []int) {
 func TakeDescriptors(t *testing.T) (taken []int) {
 	// Descriptors are opened until an error says that none is free.
 	for {
-		fd, err := eventfd.New()
+		event, err := fdevent.NewEvent()
 		if err != nil {
 			require.ErrorIs(t, err, unix.EMFILE)
 			return taken
 		}
-		taken = append(taken, fd)
+		taken = append(taken, event.FD())
 	}
 }

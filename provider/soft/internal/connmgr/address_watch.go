@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 )
 
 // addressWatch is a netlink socket. It becomes readable when an address in this network
@@ -47,7 +47,7 @@ func addressWatchError(err error) error {
 // number is arbitrary.
 const addressBatch = 64
 
-// OnReady implements epollset.Handler. It receives messages, and then calls
+// OnReady implements fdevent.Handler. It receives messages, and then calls
 // addressesChanged once for all of them.
 func (w *addressWatch) OnReady(int, uint32) {
 	// One byte is enough, because the content of a message is not needed. recv(2) discards
@@ -87,4 +87,4 @@ func (w *addressWatch) close(ch *channel) {
 	_ = unix.Close(w.fd)
 }
 
-var _ epollset.Handler = (*addressWatch)(nil)
+var _ fdevent.Handler = (*addressWatch)(nil)

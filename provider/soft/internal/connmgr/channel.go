@@ -10,10 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
-	"github.com/rdmaloop/rdmaloop/internal/timerfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -26,18 +24,18 @@ import (
 // the Engine.
 type channel struct {
 	m *Manager
-	// epoll watches the sockets, timerFD and the eventfd of the inbox.
-	epoll   *epollset.Set
-	timerFD int // timerfd, readable when a timer is due
-	clock   func() time.Time
-	inbox   inbox
+	// epoll watches the sockets, alarm and the event of the inbox.
+	epoll *fdevent.Dispatcher
+	alarm *fdevent.Timer // readable when a timer is due
+	clock func() time.Time
+	inbox inbox
 
-	mu            sync.Mutex
-	closed        bool
-	queue         eventQueue
-	timers        timerheap.Heap
-	timerFDSet    bool // true if timerFD is set to expire at timerFDExpiry
-	timerFDExpiry time.Duration
+	mu       sync.Mutex
+	closed   bool
+	queue    eventQueue
+	timers   timerheap.Heap
+	alarmSet bool // true if alarm is set to expire at alarmAt
+	alarmAt  time.Duration
 	// packet is the buffer in which messages of the local path are received. It is one byte
 	// longer than the longest valid message, so that longer packets are detected.
 	packet [maxMessage + 1]byte
@@ -56,8 +54,7 @@ func openChannel(m *Manager) (*channel, error) {
 		return nil, err
 	}
 	ch := &channel{
-		m: m, timerFD: -1, clock: time.Now, inbox: inbox{eventfd: -1},
-		orphans: make(map[*madConn]struct{}),
+		m: m, clock: time.Now, orphans: make(map[*madConn]struct{}),
 	}
 	ch.initPorts()
 	if err := ch.open(); err != nil {
@@ -68,19 +65,19 @@ func openChannel(m *Manager) (*channel, error) {
 }
 
 func (ch *channel) open() (err error) {
-	if ch.epoll, err = epollset.New(); err != nil {
+	if ch.epoll, err = fdevent.NewDispatcher(); err != nil {
 		return err
 	}
-	if ch.inbox.eventfd, err = eventfd.New(); err != nil {
+	if ch.inbox.event, err = fdevent.NewEvent(); err != nil {
 		return err
 	}
-	if ch.timerFD, err = timerfd.New(); err != nil {
+	if ch.alarm, err = fdevent.NewTimer(); err != nil {
 		return err
 	}
-	if err = ch.epoll.Add(ch.inbox.eventfd, unix.EPOLLIN, nil); err != nil {
+	if err = ch.epoll.Attach(ch.inbox.event.FD(), unix.EPOLLIN); err != nil {
 		return err
 	}
-	return ch.epoll.Add(ch.timerFD, unix.EPOLLIN, nil)
+	return ch.epoll.Attach(ch.alarm.FD(), unix.EPOLLIN)
 }
 
 // FD implements cm.TransportChannel. It returns an epoll descriptor.
@@ -100,14 +97,8 @@ func (ch *channel) Close() error {
 	ch.closed = true
 	ch.closeUnusedPorts()
 	ch.inbox.close()
-	if ch.epoll != nil {
-		ch.epoll.Close()
-	}
-	for _, fd := range []int{ch.inbox.eventfd, ch.timerFD} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
+	ch.epoll.Close()
+	_, _ = ch.inbox.event.Close(), ch.alarm.Close()
 	ch.m.Engine.RemoveChannel()
 	return nil
 }
@@ -147,7 +138,7 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 // timers that are due. The caller holds the channel's lock.
 func (ch *channel) drive() error {
 	ch.inbox.begin()
-	if err := ch.epoll.Dispatch(); err != nil {
+	if _, err := ch.epoll.Dispatch(0); err != nil {
 		return err
 	}
 	jobs := ch.inbox.takeBatch()
@@ -178,40 +169,40 @@ func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {
 	ch.timers.Set(t, ch.now()+after)
 }
 
-// unlock updates timerFD and the eventfd of the inbox, and then unlocks the channel. The
-// eventfd stays readable while events or jobs are queued.
+// unlock updates alarm and the event of the inbox, and then unlocks the channel. The
+// event stays readable while events or jobs are queued.
 func (ch *channel) unlock() {
 	if !ch.closed {
 		ch.inbox.signal(!ch.queue.empty())
-		ch.armTimerFD()
+		ch.setAlarm()
 	}
 	ch.mu.Unlock()
 }
 
-// armTimerFD sets timerFD to the time at which the next timer is due. If timerFD is set
-// to an earlier time, armTimerFD does not change it. This saves a system call.
-func (ch *channel) armTimerFD() {
-	if ch.timers.Len() == 0 && !ch.timerFDSet {
+// setAlarm sets alarm to the time at which the next timer is due. If alarm is set to an
+// earlier time, setAlarm does not change it. This saves a system call.
+func (ch *channel) setAlarm() {
+	if ch.timers.Len() == 0 && !ch.alarmSet {
 		return
 	}
 	now := ch.now()
-	expired := ch.timerFDSet && now >= ch.timerFDExpiry
+	expired := ch.alarmSet && now >= ch.alarmAt
 	next, any := ch.timers.Next()
 	switch {
 	case any && expired && next <= now:
-		// Another timer is due. timerFD stays readable, so the application calls Next again.
-	case any && (!ch.timerFDSet || expired || next < ch.timerFDExpiry):
-		ch.timerFDSet, ch.timerFDExpiry = true, next
-		_ = timerfd.Set(ch.timerFD, next-now)
+		// Another timer is due. alarm stays readable, so the application calls Next again.
+	case any && (!ch.alarmSet || expired || next < ch.alarmAt):
+		ch.alarmSet, ch.alarmAt = true, next
+		_ = ch.alarm.Set(next - now)
 	case expired:
-		ch.timerFDSet = false
-		_ = timerfd.Stop(ch.timerFD)
+		ch.alarmSet = false
+		_ = ch.alarm.Stop()
 	}
 }
 
 // watch makes the channel call h when the descriptor is readable or the peer has closed
 // the connection.
-func (ch *channel) watch(fd int, h epollset.Handler) error {
+func (ch *channel) watch(fd int, h fdevent.Handler) error {
 	return ch.epoll.Add(fd, unix.EPOLLIN|unix.EPOLLRDHUP, h)
 }
 

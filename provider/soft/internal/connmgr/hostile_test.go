@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
@@ -241,10 +241,10 @@ func TestHostileServers(t *testing.T) {
 		},
 		"another kind of doorbell": func(t *testing.T, r *rawPeer) {
 			seg, _ := replyDescriptors(t)
-			eventfd, err := eventfd.New()
+			event, err := fdevent.NewEvent()
 			require.NoError(t, err)
-			defer unix.Close(eventfd)
-			r.send(encode(newSegment()), seg, eventfd)
+			defer event.Close()
+			r.send(encode(newSegment()), seg, event.FD())
 		},
 		"descriptors with a reject": func(t *testing.T, r *rawPeer) {
 			_, doorbell := replyDescriptors(t)

@@ -6,22 +6,22 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
 // An inbox is the job queue of a channel. Any goroutine may add jobs. The channel runs
-// them in its method Next. The eventfd makes the channel readable while jobs or events
-// are queued.
+// them in its method Next. The event makes the channel readable while jobs or events are
+// queued.
 //
 // Each kind of job has its own queue, so a flood of requests does not delay the datagrams
 // of connections. See requestQueue for requests of several sources.
 type inbox struct {
 	mu       sync.Mutex
-	eventfd  int  // eventfd, watched by the epoll descriptor of the channel
-	signaled bool // true if the eventfd is readable
+	event    *fdevent.Event // watched by the epoll descriptor of the channel
+	signaled bool           // true if the event is readable
 	// draining is true between the calls of begin() and signal(). During this time add()
-	// does not make the eventfd readable.
+	// does not make the event readable.
 	draining bool
 	closed   bool
 	// jobs has the jobs of all kinds except jobRequest.
@@ -114,8 +114,8 @@ func (b *inbox) add(j job) bool {
 }
 
 // begin is called before the channel runs its jobs. From this call to signal(), add()
-// does not write to the eventfd, which saves system calls. signal() makes the eventfd
-// readable if jobs are left.
+// does not signal the event, which saves system calls. signal() makes the event readable
+// if jobs are left.
 func (b *inbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,8 +154,8 @@ func (b *inbox) waiting() (n int) {
 	return n + b.requests.total
 }
 
-// signal is called when the channel is unlocked. It makes the eventfd readable if jobs or
-// events are queued. Otherwise it makes the eventfd not readable.
+// signal is called when the channel is unlocked. It makes the event readable if jobs or
+// events are queued. Otherwise it makes the event not readable.
 func (b *inbox) signal(events bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,14 +170,14 @@ func (b *inbox) signalLocked(on bool) {
 	case on == b.signaled:
 		return
 	case on:
-		eventfd.Signal(b.eventfd)
+		b.event.Signal()
 	default:
-		eventfd.Drain(b.eventfd)
+		b.event.Drain()
 	}
 	b.signaled = on
 }
 
-// close drops all jobs. After close, the inbox does not use the eventfd.
+// close drops all jobs. After close, the inbox does not use the event.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,18 +7,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // The jobs of connections run before requests, and are not dropped when there are too
 // many requests.
 func TestInboxPriorities(t *testing.T) {
-	fd, err := eventfd.New()
+	event, err := fdevent.NewEvent()
 	require.NoError(t, err)
-	b := inbox{eventfd: fd}
-	defer unixsock.CloseAll([]int{fd})
+	defer event.Close()
+	b := inbox{event: event}
 	var done []jobKind
 	newJob := func(kind jobKind) job { return job{kind: kind, run: func(*job) { done = append(done, kind) }} }
 	taken := 0
@@ -56,25 +55,25 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, 2*requestBatch, taken)
 }
 
-// New jobs do not make the eventfd readable while the channel runs its jobs. If jobs are
+// New jobs do not make the event readable while the channel runs its jobs. If jobs are
 // left, signal() makes it readable.
 func TestInboxSignalsOnlyWhenNeeded(t *testing.T) {
-	fd, err := eventfd.New()
+	event, err := fdevent.NewEvent()
 	require.NoError(t, err)
-	defer unixsock.CloseAll([]int{fd})
-	b := inbox{eventfd: fd}
+	defer event.Close()
+	b := inbox{event: event}
 	b.begin()
 	require.True(t, b.add(job{kind: jobMessage}))
-	require.False(t, cmside.Readable(t, fd))
+	require.False(t, cmside.Readable(t, event.FD()))
 	require.Len(t, b.takeBatch(), 1)
 	require.True(t, b.add(job{kind: jobMessage}))
-	require.False(t, cmside.Readable(t, fd))
+	require.False(t, cmside.Readable(t, event.FD()))
 	b.signal(false)
-	require.True(t, cmside.Readable(t, fd))
+	require.True(t, cmside.Readable(t, event.FD()))
 
 	require.Len(t, b.takeBatch(), 1)
 	b.signal(false)
-	require.False(t, cmside.Readable(t, fd))
+	require.False(t, cmside.Readable(t, event.FD()))
 	require.True(t, b.add(job{kind: jobMessage}))
-	require.True(t, cmside.Readable(t, fd), "the goroutine of the channel may sleep")
+	require.True(t, cmside.Readable(t, event.FD()), "the goroutine of the channel may sleep")
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/nettest"
 )
 
@@ -189,7 +189,7 @@ func TestBacklogRefusesLookups(t *testing.T) {
 	client.WantUnreachable(first, cm.SIDRReject, true, nil)
 }
 
-func handlersOf(ch *channel) (all []epollset.Handler) {
+func handlersOf(ch *channel) (all []fdevent.Handler) {
 	// The limit is larger than the number of any descriptor in a test.
 	for fd := range 1 << 12 {
 		if h := ch.epoll.Handler(fd); h != nil {

@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
@@ -128,14 +128,14 @@ func (ch *channel) watchRequests(p *madPort) {
 	}
 }
 
-// OnReady implements epollset.Handler. It reads the ICMP errors.
+// OnReady implements fdevent.Handler. It reads the ICMP errors.
 func (r *requestPort) OnReady(int, uint32) {
 	r.port.mux.mu.Lock()
 	defer r.port.mux.mu.Unlock()
 	r.socket.readErrors(func(to netip.AddrPort, quoted []byte) { r.port.mux.onPortUnreachable(r.port, to, quoted) })
 }
 
-var _ epollset.Handler = (*requestPort)(nil)
+var _ fdevent.Handler = (*requestPort)(nil)
 
 // errorBatch is the largest number of ICMP errors that one call of readErrors reads. The
 // number is arbitrary.

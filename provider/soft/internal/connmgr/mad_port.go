@@ -7,10 +7,10 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -154,7 +154,7 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// OnReady implements epollset.Handler.
+// OnReady implements fdevent.Handler.
 func (p *madPort) OnReady(int, uint32) {
 	for range madRounds {
 		if p.receiveBatch() < madBatch {
@@ -181,4 +181,4 @@ func (p *madPort) drain() {
 	}
 }
 
-var _ epollset.Handler = (*madPort)(nil)
+var _ fdevent.Handler = (*madPort)(nil)

@@ -57,7 +57,7 @@ const (
 	passedCount
 )
 
-// OnReady implements epollset.Handler. It receives and handles one message.
+// OnReady implements fdevent.Handler. It receives and handles one message.
 func (c *unixConn) OnReady(int, uint32) {
 	m, err := c.receive()
 	switch {
@@ -172,7 +172,7 @@ func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
 // choose stores descriptors of it in c.passed. If the process has too few free
 // descriptors, choose closes the spare ones.
 func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
-	c.admission.useSpareFD()
+	c.admission.useSpare()
 	ends := c.ch.m.Ends
 	err = c.ch.m.Spare.Retry(func() error {
 		if end, err = ends.Choose(c.key(qpn)); err != nil {

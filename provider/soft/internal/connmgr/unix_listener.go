@@ -79,7 +79,7 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 	return l, nil
 }
 
-// OnReady implements epollset.Handler. It accepts clients. Spare descriptors that were
+// OnReady implements fdevent.Handler. It accepts clients. Spare descriptors that were
 // closed to accept a client are opened again at the end.
 //
 // A process whose user is not allowed is refused before anything is allocated for it, and
@@ -183,7 +183,7 @@ func (l *unixListener) userRefusal() message {
 	return &rejMsg{reason: cm.RejectConsumer, userRefused: true}
 }
 
-// OnReady implements epollset.Handler. It receives the request and makes an ID for it.
+// OnReady implements fdevent.Handler. It receives the request and makes an ID for it.
 // The ID then owns the unixConn.
 func (c *client) OnReady(int, uint32) {
 	m, err := c.receive()

@@ -228,7 +228,7 @@ func peerUncheckedSource(t *testing.T, address string) {
 	taken := peerproc.ExhaustDescriptors(t)
 	_, err := unixsock.IsBound("@rdmaloop/test/unknown")
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	// The server opens two descriptors for the client: its socket and admission.spareFD.
+	// The server opens two descriptors for the client: its socket and admission.spare.
 	unixsock.CloseAll(taken[:2])
 	wantNoRoom(t, server, r, ps, "no_descriptors_err")
 	peerproc.Say("refused")

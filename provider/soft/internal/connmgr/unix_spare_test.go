@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 )
 
@@ -45,7 +45,7 @@ func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
 // descriptors of the party are open.
 func requireSpare(t *testing.T, s *party) {
 	t.Helper()
-	_, err := eventfd.New()
+	_, err := fdevent.NewEvent()
 	require.ErrorIs(t, err, unix.EMFILE)
 	require.True(t, s.m.Spare.Fill())
 }

@@ -328,7 +328,7 @@ func (u *localSocket) poll() (found bool) {
 	return found
 }
 
-// OnReady implements epollset.Handler. It receives packets from the socket, and sends
+// OnReady implements fdevent.Handler. It receives packets from the socket, and sends
 // the queued packets of the Conn.
 func (u *localSocket) OnReady(fd int, _ uint32) {
 	if fd == u.fd {

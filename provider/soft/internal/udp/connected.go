@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
@@ -105,7 +105,7 @@ func (c *connectedSocket) full() bool {
 }
 
 // watch makes the Watcher w wake the owner once, when the kernel accepts messages again.
-func (c *connectedSocket) watch(w Watcher, h epollset.Handler) {
+func (c *connectedSocket) watch(w Watcher, h fdevent.Handler) {
 	const events = unix.EPOLLOUT | unix.EPOLLONESHOT
 	if c.watcher != nil {
 		w.Rewatch(c.fd, events)

@@ -117,7 +117,7 @@ func (o *overflowSockets) mayOpen() int {
 	return n - 1 - len(o.sockets)
 }
 
-// OnReady implements epollset.Handler. It reads nothing; overflowSockets.poll does that
+// OnReady implements fdevent.Handler. It reads nothing; overflowSockets.poll does that
 // later.
 func (s *overflowSocket) OnReady(int, uint32) { s.readable = true }
 

@@ -10,27 +10,26 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 )
 
 // A testOwner is the owner, the Watcher and the Sink of a Conn. It counts packets by
 // queue pair.
 type testOwner struct {
-	epfd     int
-	handlers map[int]epollset.Handler
-	got      map[uint32]int // received packets by queue pair number
-	signals  int            // number of calls of Signal
-	unused   int            // number of calls of Unused
+	epoll   *fdevent.Dispatcher
+	got     map[uint32]int // received packets by queue pair number
+	signals int            // number of calls of Signal
+	unused  int            // number of calls of Unused
 }
 
 func newTestOwner(t *testing.T) *testOwner {
-	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	epoll, err := fdevent.NewDispatcher()
 	require.NoError(t, err)
-	t.Cleanup(func() { unix.Close(epfd) })
-	return &testOwner{epfd: epfd, handlers: make(map[int]epollset.Handler), got: make(map[uint32]int)}
+	t.Cleanup(epoll.Close)
+	return &testOwner{epoll: epoll, got: make(map[uint32]int)}
 }
 
 func (o *testOwner) Receive(p wire.Packet, _ *Header) bool {
@@ -38,37 +37,15 @@ func (o *testOwner) Receive(p wire.Packet, _ *Header) bool {
 	return true
 }
 
-func (o *testOwner) Watch(fd int, events uint32, h epollset.Handler) error {
-	err := unix.EpollCtl(o.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
-	if err == nil {
-		o.handlers[fd] = h
-	}
-	return err
+func (o *testOwner) Watch(fd int, events uint32, h fdevent.Handler) error {
+	return o.epoll.Add(fd, events, h)
 }
 
-func (o *testOwner) Rewatch(fd int, events uint32) {
-	_ = unix.EpollCtl(o.epfd, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
-}
-
-func (o *testOwner) Unwatch(fd int) {
-	if o.handlers[fd] != nil {
-		delete(o.handlers, fd)
-		_ = unix.EpollCtl(o.epfd, unix.EPOLL_CTL_DEL, fd, nil)
-	}
-}
-
-func (o *testOwner) Signal() { o.signals++ }
-func (o *testOwner) Unused() { o.unused++ }
-
-func (o *testOwner) handleReady() {
-	var ready [128]unix.EpollEvent
-	n, _ := unix.EpollWait(o.epfd, ready[:], 0)
-	for _, e := range ready[:max(n, 0)] {
-		if h := o.handlers[int(e.Fd)]; h != nil {
-			h.OnReady(int(e.Fd), e.Events)
-		}
-	}
-}
+func (o *testOwner) Rewatch(fd int, events uint32) { o.epoll.Modify(fd, events) }
+func (o *testOwner) Unwatch(fd int)                { o.epoll.Remove(fd) }
+func (o *testOwner) Signal()                       { o.signals++ }
+func (o *testOwner) Unused()                       { o.unused++ }
+func (o *testOwner) handleReady()                  { _, _ = o.epoll.Dispatch(0) }
 
 // A connRig has a Conn with one open route, and a socket that sends to it.
 type connRig struct {

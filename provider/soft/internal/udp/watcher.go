@@ -2,14 +2,14 @@
 
 package udp
 
-import "github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+import "github.com/rdmaloop/rdmaloop/internal/fdevent"
 
 // A Watcher wakes the owner of a Conn when a descriptor has an event. Only the owner
 // calls its methods.
 type Watcher interface {
 	// Watch makes the events of a descriptor wake the owner. The owner then calls
 	// h.OnReady. The parameter events has the bits of epoll_ctl(2).
-	Watch(fd int, events uint32, h epollset.Handler) error
+	Watch(fd int, events uint32, h fdevent.Handler) error
 	// Rewatch replaces the events of a watched descriptor.
 	Rewatch(fd int, events uint32)
 	// Unwatch undoes Watch. It does nothing if the descriptor is not watched.

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -115,11 +115,11 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 // a descriptor.
 func truncationError(lostDescriptors bool) error {
 	if lostDescriptors {
-		fd, err := eventfd.New()
+		event, err := fdevent.NewEvent()
 		if resource.NoDescriptors(err) {
 			return resource.Wrap(err)
 		}
-		CloseAll([]int{fd})
+		_ = event.Close()
 	}
 	return fmt.Errorf("%w: truncated packet", verbs.ErrProtocol)
 }

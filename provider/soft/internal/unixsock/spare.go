@@ -5,7 +5,7 @@ package unixsock
 import (
 	"sync"
 
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
@@ -14,8 +14,8 @@ import (
 // client or complete a connection. The device admits no new client until the reserve is
 // full again.
 type SpareDescriptors struct {
-	mu  sync.Mutex
-	fds []int
+	mu     sync.Mutex
+	spares []*fdevent.Event
 	// Number of listening sockets of connection management and of UD queue pairs. If it
 	// is 0, no spare descriptors are kept.
 	listeners int
@@ -39,8 +39,7 @@ func (s *SpareDescriptors) RemoveListener() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listeners--; s.listeners == 0 {
-		CloseAll(s.fds)
-		s.fds = nil
+		s.closeLocked()
 	}
 }
 
@@ -52,12 +51,12 @@ func (s *SpareDescriptors) Fill() bool {
 }
 
 func (s *SpareDescriptors) fillLocked() bool {
-	for s.listeners > 0 && len(s.fds) < SpareCount {
-		fd, err := eventfd.New()
+	for s.listeners > 0 && len(s.spares) < SpareCount {
+		spare, err := fdevent.NewEvent()
 		if err != nil {
 			return false
 		}
-		s.fds = append(s.fds, fd)
+		s.spares = append(s.spares, spare)
 	}
 	return true
 }
@@ -66,10 +65,16 @@ func (s *SpareDescriptors) fillLocked() bool {
 func (s *SpareDescriptors) closeSpare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	any := len(s.fds) > 0
-	CloseAll(s.fds)
-	s.fds = s.fds[:0]
+	any := len(s.spares) > 0
+	s.closeLocked()
 	return any
+}
+
+func (s *SpareDescriptors) closeLocked() {
+	for _, spare := range s.spares {
+		_ = spare.Close()
+	}
+	s.spares = s.spares[:0]
 }
 
 // Retry calls fn. If fn fails because no descriptor is free, Retry closes the spare

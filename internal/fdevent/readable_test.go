@@ -1,4 +1,6 @@
-package fdwait_test
+//go:build linux
+
+package fdevent_test
 
 import (
 	"runtime"
@@ -8,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
-	"github.com/rdmaloop/rdmaloop/internal/fdwait"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 )
 
 // A wait should end long before this time.
@@ -19,18 +20,17 @@ const testTimeout = 10 * time.Second
 // signals interrupt it again and again.
 func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	const timeout = 20 * time.Millisecond
-	fd, err := eventfd.New()
-	require.NoError(t, err)
-	defer unix.Close(fd)
+	event := newEvent(t)
 	tid, done := make(chan int), make(chan struct{})
 	var took time.Duration
+	var err error
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		tid <- unix.Gettid()
 		start := time.Now()
-		_, err = fdwait.Readable(fd, timeout)
+		_, err = fdevent.Readable(event.FD(), timeout)
 		took = time.Since(start)
 	}()
 	signalUntil(t, <-tid, done)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package epollwait_test
+package fdevent
 
 import (
 	"math"
@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/rdmaloop/rdmaloop/internal/epollwait"
 )
 
 func TestMilliseconds(t *testing.T) {
@@ -24,6 +22,6 @@ func TestMilliseconds(t *testing.T) {
 		math.MaxInt32*time.Millisecond + 1: math.MaxInt32,
 		math.MaxInt64:                      math.MaxInt32,
 	} {
-		require.Equal(t, want, epollwait.Milliseconds(d), "%d", d)
+		require.Equal(t, want, milliseconds(d), "%d", d)
 	}
 }

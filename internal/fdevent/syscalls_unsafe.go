@@ -1,6 +1,6 @@
 //go:build linux
 
-package epollwait
+package fdevent
 
 import (
 	"unsafe"
@@ -37,4 +37,11 @@ func peek(fd int, events []unix.EpollEvent) (int, unix.Errno) {
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
 		0, 0, 0)
 	return int(n), errno
+}
+
+// drain reads the counter of an eventfd or a timerfd. With the race detector, unix.Read
+// allocates memory, so drain makes the system call itself.
+func drain(fd int) {
+	var count uint64
+	_, _, _ = unix.Syscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))
 }
