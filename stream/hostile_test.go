@@ -18,6 +18,7 @@ type rawPeer struct {
 	ring    reactor.Remote // ring of the other side
 	table   reactor.Remote // table of the other side
 	credits int            // credits that the other side has given
+	got     int            // messages of the other side
 	dialErr error
 	closed  bool
 }
@@ -60,6 +61,8 @@ func (p *rawPeer) OnOpen(c *reactor.Conn) {
 	p.table = reactor.Remote{Addr: binary.BigEndian.Uint64(b[8:]), RKey: binary.BigEndian.Uint32(b[16:])}
 	p.ring = reactor.Remote{Addr: binary.BigEndian.Uint64(b[24:]), RKey: binary.BigEndian.Uint32(b[32:])}
 }
+
+func (p *rawPeer) OnMessage(*reactor.Conn, reactor.Message) { p.got++ }
 
 func (p *rawPeer) OnClose(*reactor.Conn, error) { p.closed = true }
 

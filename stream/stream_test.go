@@ -112,6 +112,12 @@ func freeWirePort(t testing.TB) uint16 {
 
 // newLoop makes a loop with a device of its own, which the test runs with RunOnce.
 func newLoop(t testing.TB, p path, cfg *reactor.Config) *reactor.Loop {
+	l, _ := newLoopOn(t, p, cfg)
+	return l
+}
+
+// newLoopOn is newLoop, and also returns the device.
+func newLoopOn(t testing.TB, p path, cfg *reactor.Config) (*reactor.Loop, *soft.Provider) {
 	p.soft.Vectors = 1
 	device, err := soft.Open(&p.soft)
 	require.NoError(t, err)
@@ -119,7 +125,7 @@ func newLoop(t testing.TB, p path, cfg *reactor.Config) *reactor.Loop {
 	l, err := reactor.NewLoop(device, reactor.BaseHandler{}, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	return l
+	return l, device
 }
 
 // A pair is two loops with a stream between them.
