@@ -5,11 +5,11 @@
 // the connections. After each step it prints the proportional set size of both processes
 // (proc_pid_smaps(5)). That size counts shared memory once.
 //
-//	go run ./bench/memory -connections 10000 -messages 70 -limit 240
+//	go run ./bench/memory -connections 10000 -messages 70 -limit 24000
 //
-// With -limit, the command exits with status 1 in two cases: if the memory exceeds the
-// limit while the connections are open, and if more than half of the memory is left
-// after the connections have closed.
+// With -limit, the command exits with status 1 in two cases: if a connection takes more
+// memory than the limit, and if more than half of the memory is left after the
+// connections have closed.
 package main
 
 import (
@@ -34,7 +34,8 @@ var (
 	connections = flag.Int("connections", 10_000, "number of connections")
 	messages    = flag.Int("messages", 70, "messages that are sent on each connection")
 	size        = flag.Int("size", 64, "bytes of a message")
-	limit       = flag.Int("limit", 0, "largest allowed memory of both processes in MB; 0 means no limit")
+	limit       = flag.Int("limit", 0, "largest allowed memory of a connection in bytes, both processes together; 0 means no limit")
+	later       = flag.Bool("later", true, "also measure 45 s after the connections have closed")
 	own         = flag.Bool("own", false, "give each connection receive buffers of its own")
 	profile     = flag.String("profile", "", "write a heap profile of the dialing process to this `file`, while the connections are open")
 	server      = flag.Bool("server", false, "be the second process; used by the command itself")
@@ -169,15 +170,18 @@ func runClient() error {
 // measure opens, uses and closes the connections, and prints the memory after each step.
 // pid is the process ID of the server.
 func (c *client) measure(pid int) error {
-	steps := []struct {
+	type step struct {
 		name string
 		step func() error
-	}{
+	}
+	steps := []step{
 		{"before", func() error { return nil }},
 		{"open", c.open},
 		{"used", c.exchange},
 		{"closed", c.close},
-		{"later", c.wait},
+	}
+	if *later {
+		steps = append(steps, step{"later", c.wait})
 	}
 	var base, most, last int
 	for i, s := range steps {
@@ -199,8 +203,14 @@ func (c *client) measure(pid int) error {
 		}
 		fmt.Printf("%-8s %8.1f MB (%.1f and %.1f), %d bytes for each connection\n", s.name, float64(last)/1e6, float64(mine)/1e6, float64(other)/1e6, (last-base) / *connections)
 	}
-	if *limit > 0 && (most > *limit*1e6 || last > most/2) {
-		return fmt.Errorf("the largest memory was %d MB, and %d MB are left", most/1e6, last/1e6)
+	if *limit == 0 {
+		return nil
+	}
+	if each := (most - base) / *connections; each > *limit {
+		return fmt.Errorf("a connection takes %d bytes, more than %d", each, *limit)
+	}
+	if *later && last > most/2 {
+		return fmt.Errorf("the largest memory was %d bytes, and %d are left", most, last)
 	}
 	return nil
 }
