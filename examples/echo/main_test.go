@@ -209,7 +209,7 @@ func TestOnePhase(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	const taken = "127.0.0.9"
+	taken := demoAddr("wire", true).String()
 	other, err := net.ListenPacket("udp4", taken+":4791")
 	require.NoError(t, err)
 	defer other.Close()

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"testing"
@@ -32,6 +33,7 @@ type fixture struct {
 	server *server.Server
 	addr   netip.AddrPort
 	path   soft.Path
+	port   uint16     // UDP port of the wire path
 	next   netip.Addr // local address of the next client on the wire path
 }
 
@@ -41,7 +43,7 @@ func start(t *testing.T, path soft.Path, limit time.Duration) *fixture {
 }
 
 func startWith(t *testing.T, path soft.Path, limit time.Duration, options bbolt.Options) *fixture {
-	f := &fixture{T: t, path: path, next: netip.MustParseAddr("127.77.1.2")}
+	f := &fixture{T: t, path: path, port: freeWirePort(t), next: netip.MustParseAddr("127.77.1.2")}
 	var err error
 	f.store, err = server.Open(filepath.Join(t.TempDir(), "store"), options)
 	require.NoError(t, err)
@@ -57,9 +59,17 @@ func startWith(t *testing.T, path soft.Path, limit time.Duration, options bbolt.
 	return f
 }
 
+// freeWirePort returns a UDP port that no socket uses.
+func freeWirePort(t *testing.T) uint16 {
+	c, err := net.ListenUDP("udp", nil)
+	require.NoError(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+}
+
 // open opens a soft provider, for the server or for a client.
 func (f *fixture) open() cm.Provider {
-	p, err := soft.Open(&soft.Config{Path: f.path, Vectors: 1})
+	p, err := soft.Open(&soft.Config{Path: f.path, Vectors: 1, WirePort: f.port})
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, p.Close()) })
 	return p

@@ -71,3 +71,55 @@ func (f *fixture) counter(name string) uint64 {
 	f.Fatalf("no counter %s", name)
 	return 0
 }
+
+// TestBurstCausesNoRNRNAK checks that the commands of several hosts find receive buffers
+// while the loops of the target run nothing: each queue may send as many as it has places.
+func TestBurstCausesNoRNRNAK(t *testing.T) {
+	paths(t, func(t *testing.T, path soft.Path) {
+		const hosts, queues, depth = 3, 4, 128
+		f := start(t, path, nil)
+		var all []*initiator.Queue
+		for i := range hosts {
+			h := f.newHost(path, hostNQN, byte(2+i))
+			c, err := h.Connect(t.Context(), f.listener.Addr(), subsystem)
+			require.NoError(t, err)
+			require.NoError(t, c.OpenQueues(t.Context(), queues, depth))
+			all = append(all, c.IO...)
+		}
+		proceed, paused := make(chan struct{}), make(chan struct{})
+		for i := range 2 {
+			require.NoError(t, f.engine.Loop(i).Post(func() {
+				paused <- struct{}{}
+				<-proceed
+			}))
+			<-paused
+		}
+		statuses := make(chan nvme.Status, len(all)*depth)
+		for _, q := range all {
+			sent := make(chan struct{})
+			require.NoError(t, q.Post(func() {
+				for i := range depth {
+					r := initiator.Transfer(nvme.IOWrite, 1, uint64(i), 1, reactor.Piece{})
+					r.InCapsule = make([]byte, blockSize)
+					r.Done = func(resp *nvme.Response, err error) {
+						if err != nil {
+							resp = &nvme.Response{Status: nvme.Aborted}
+						}
+						statuses <- resp.Status
+					}
+					q.Submit(r)
+				}
+				close(sent)
+			}))
+			<-sent
+		}
+		require.Empty(t, statuses)
+		close(proceed)
+		for range cap(statuses) {
+			require.Equal(t, nvme.Success, <-statuses)
+		}
+		require.Zero(t, f.counter("send_rnr_err"))
+		// On the wire path fewer commands arrive at once, so there only this check can fail.
+		require.GreaterOrEqual(t, f.engine.Stats().BufferBytes, uint64(len(all)*depth*(nvme.CommandSize+4096)))
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"runtime"
 	"strings"
@@ -108,7 +109,9 @@ func (d *memoryDisk) Discard(offset, n int64) error { return d.Zero(offset, n) }
 type fixture struct {
 	*testing.T
 	disk     *memoryDisk
+	wirePort uint16         // UDP port of the wire path
 	device   *soft.Provider // device of the target
+	engine   *reactor.Engine
 	target   *target.Target
 	listener *reactor.Listener
 	host     *initiator.Host
@@ -116,7 +119,7 @@ type fixture struct {
 }
 
 func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {
-	f := &fixture{T: t, disk: &memoryDisk{bytes: make([]byte, diskSize)}}
+	f := &fixture{T: t, disk: &memoryDisk{bytes: make([]byte, diskSize)}, wirePort: freeWirePort(t)}
 	cfg := &target.Config{Memory: 4 << 20, Workers: 4, Subsystems: []*target.Subsystem{{
 		NQN: subsystem, Hosts: []string{hostNQN},
 		Namespaces: []target.Namespace{{Disk: f.disk, BlockSize: blockSize}},
@@ -131,11 +134,11 @@ func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {
 	f.device = f.open(path, loops)
 	engineConfig := &reactor.Config{NumLoops: loops}
 	target.EngineConfig(engineConfig)
-	engine, err := reactor.New(f.device, f.target, engineConfig)
+	f.engine, err = reactor.New(f.device, f.target, engineConfig)
 	require.NoError(t, err)
-	require.NoError(t, engine.Start())
-	t.Cleanup(func() { require.NoError(t, engine.Shutdown(context.Background())) })
-	f.listener, err = engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
+	require.NoError(t, f.engine.Start())
+	t.Cleanup(func() { require.NoError(t, f.engine.Shutdown(context.Background())) })
+	f.listener, err = f.engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	require.NoError(t, err)
 
 	f.host = f.newHost(path, hostNQN, 1)
@@ -144,8 +147,16 @@ func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {
 	return f
 }
 
+// freeWirePort returns a UDP port that no socket uses.
+func freeWirePort(t *testing.T) uint16 {
+	c, err := net.ListenUDP("udp", nil)
+	require.NoError(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+}
+
 func (f *fixture) open(path soft.Path, vectors int) *soft.Provider {
-	p, err := soft.Open(&soft.Config{Path: path, Vectors: vectors})
+	p, err := soft.Open(&soft.Config{Path: path, Vectors: vectors, WirePort: f.wirePort})
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, p.Close()) })
 	return p
