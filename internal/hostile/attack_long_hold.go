@@ -21,7 +21,7 @@ const (
 
 // tricklePause is the pause between two packets of HoldTrickle. It is shorter than the
 // ACK timeout of a connection.
-const tricklePause = time.Second
+const tricklePause = 50 * time.Millisecond
 
 // A heldRead is a READ of the server that HoldTrickle answers.
 type heldRead struct {
@@ -43,8 +43,9 @@ func holdLong(a *attacker) error {
 	for range a.spec.Conns {
 		p := newWirePeer(s, a.spec.Addr, a.rand)
 		p.private = longOffer(1<<32 - 1)
+		p.ackTimeout = 16 // 268 ms (IBTA vol. 1, 11.6.2)
 		if a.spec.Hold == HoldSilent {
-			p.ackTimeout = 31 // 2.4 hours (IBTA vol. 1, 11.6.2)
+			p.ackTimeout = 31 // 2.4 hours
 		}
 		if err := p.connect(); err != nil {
 			a.count(func(c *Attack) { c.Refused++ })
@@ -57,7 +58,7 @@ func holdLong(a *attacker) error {
 	a.done.happen()
 	reads := make(map[uint32]*heldRead)
 	for trickled := time.Now(); a.ctx.Err() == nil; {
-		in, err := s.receive(time.Now().Add(100 * time.Millisecond))
+		in, err := s.receive(time.Now().Add(tricklePause))
 		if time.Since(trickled) > tricklePause {
 			trickled = time.Now()
 			for _, r := range reads {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft"
@@ -30,14 +31,16 @@ func sendUnread(a *attacker) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
+	var all sync.WaitGroup
 	for range max(a.spec.Conns, 1) {
 		c, err := network.Dial("tcp", a.spec.Addr.String())
 		if err != nil {
 			return err
 		}
 		a.count(func(n *Attack) { n.Admitted++ })
-		a.fill(c)
+		all.Go(func() { a.fill(c) })
 	}
+	all.Wait()
 	a.waitForStop()
 	return nil
 }

@@ -15,8 +15,9 @@ import (
 // connections gets few of them, while other clients have many idle connections.
 func TestForbiddenRequests(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
-	idle, _ := f.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 2000, Pause: time.Hour, Seed: 3})
-	const atOnce, rounds = 16, 2000
+	idle, _ := f.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: short(100, 2000), Pause: time.Hour, Seed: 3})
+	const atOnce = 16
+	rounds := short(500, 2000)
 	began := time.Now()
 	did := f.attack(hostile.RoleForbidder, sameUser, hostile.Spec{Conns: atOnce, Rounds: rounds})
 	// access.ErrorLimit allows 64 violations at once and 8 in a second.

@@ -4,7 +4,6 @@ package hostile_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,16 +11,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// keepalive is longer than all retries of the transport. It ends the connections to which
-// the server has sent nothing.
-const keepalive = 10 * time.Second
-
 // TestHangingClient checks that the long messages of a client arrive while the loop of
 // another process hangs in the middle of several long messages. The server ends the
 // connections of that process, on both paths with the same error.
 func TestHangingClient(t *testing.T) {
 	onEachPath(t, func(t *testing.T, with func(hostile.Spec) hostile.Spec) {
-		f := newLongFixture(t, with(hostile.Spec{Keepalive: keepalive}))
+		f := newLongFixture(t, silent(with(hostile.Spec{})))
 		const conns = 6 // more than reactor.Config.LongLoopBytes has memory for
 		hanging, _ := f.start(hostile.RoleHanging, sameUser, with(hostile.Spec{Conns: conns}))
 		note, err := hanging.Await()
@@ -40,7 +35,7 @@ func TestHangingClient(t *testing.T) {
 // stopped and does not go on.
 func TestStoppedClientEnds(t *testing.T) {
 	onEachPath(t, func(t *testing.T, with func(hostile.Spec) hostile.Spec) {
-		f := newLongFixture(t, with(hostile.Spec{Keepalive: keepalive}))
+		f := newLongFixture(t, silent(with(hostile.Spec{})))
 		other, _ := f.start(hostile.RoleClient, sameUser, with(hostile.Spec{Conns: 6, MaxLongMessage: hostile.LongMessage, PrivateRegions: true, Expendable: true}))
 		f.eventually(func() bool { return f.report(other).Tally.Echoes > 20 }, "the other client gets no echoes")
 		require.NoError(t, other.Stop())

@@ -3,6 +3,7 @@
 package hostile_test
 
 import (
+	"flag"
 	"net/netip"
 	"os"
 	"sync/atomic"
@@ -20,8 +21,53 @@ func TestMain(m *testing.M) {
 	if hostile.IsChild() {
 		os.Exit(hostile.Child())
 	}
+	flag.Parse()
+	if testing.Short() {
+		// With -short most tests wait more than they compute. Without it, they measure how long
+		// others wait beside an attack, so only GOMAXPROCS of them run at a time.
+		if err := flag.Set("test.parallel", "12"); err != nil {
+			panic(err)
+		}
+	}
 	leak.Main(m)
 }
+
+// short returns its first parameter with -short, and else the second. The tests of -short
+// have the same attacks, with fewer connections, packets and rounds.
+func short[T any](quick, usual T) T {
+	if testing.Short() {
+		return quick
+	}
+	return usual
+}
+
+// long skips a test that takes long. The text says how long, and what it checks that
+// others do not.
+func long(t *testing.T, reason string) {
+	if testing.Short() {
+		t.Skip(reason + ": make hostile and make test-full run it")
+	}
+}
+
+// The waits for a peer that has gone without a word, instead of the defaults of 8.6, 5 and
+// 30 s. A correct peer that does not run for such a time, on a busy machine, loses its
+// connection too.
+const (
+	ackTimeout = 268 * time.Millisecond // The retries end after eight times this time.
+	drain      = time.Second
+	// keepalive is longer than all retries of the transport. It ends the connections to which
+	// the server has sent nothing.
+	keepalive = 3 * time.Second
+)
+
+// silent returns the Spec with these waits.
+func silent(s hostile.Spec) hostile.Spec {
+	s.AckTimeout, s.DrainTimeout, s.Keepalive = ackTimeout, drain, keepalive
+	return s
+}
+
+// clientPause is the pause of the client of a fixture with -short. Arbitrary.
+const clientPause = 40 * time.Millisecond
 
 // A server must release the resources of an attack within this time. It is longer than
 // reactor.Config.DrainTimeout.
@@ -94,7 +140,14 @@ func newFixtureOf(t *testing.T, serverRole, clientRole hostile.Role, s hostile.S
 	if f.addr.Addr().IsUnspecified() {
 		f.addr = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), f.addr.Port())
 	}
-	f.client, _ = f.start(clientRole, sameUser, hostile.Spec{Path: s.Path, Conns: 4, Seed: 1, MaxLongMessage: s.MaxLongMessage})
+	pause := short(clientPause, 0)
+	if clientRole == hostile.RoleHost {
+		pause /= 20 // It has only one command in flight.
+	}
+	f.client, _ = f.start(clientRole, sameUser, hostile.Spec{
+		Path: s.Path, Conns: 4, Seed: 1, MaxLongMessage: s.MaxLongMessage,
+		AckTimeout: s.AckTimeout, DrainTimeout: s.DrainTimeout, Pause: pause,
+	})
 	f.waitEchoes(100)
 	f.before, f.state = f.usage(), f.report(server).Server
 	return f
@@ -139,9 +192,11 @@ func (f *fixture) report(p *hostile.Process) hostile.Note {
 	return note
 }
 
-// waitEchoes waits until the client has received n more echoes.
+// waitEchoes waits until the client has received n more echoes, or a quarter of that with
+// -short, because its client sends less.
 func (f *fixture) waitEchoes(n uint64) {
 	f.t.Helper()
+	n = short(n/4, n)
 	want := f.report(f.client).Tally.Echoes + n
 	f.eventually(func() bool { return f.report(f.client).Tally.Echoes >= want }, "the client gets no echoes")
 }

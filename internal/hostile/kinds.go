@@ -5,6 +5,7 @@ package hostile
 import (
 	"errors"
 	"maps"
+	"net"
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
@@ -27,6 +28,7 @@ const (
 func kindOf(err error) string {
 	var completion *verbs.CompletionError
 	var event *reactor.AsyncError
+	var op *net.OpError
 	switch {
 	case err == nil:
 		return KindNone
@@ -42,6 +44,8 @@ func kindOf(err error) string {
 		return KindPeerGone
 	case errors.Is(err, reactor.ErrPeerClosed):
 		return KindPeerClosed
+	case errors.As(err, &op):
+		err = op.Err // The addresses are not part of the kind.
 	}
 	return KindOther + ": " + err.Error()
 }

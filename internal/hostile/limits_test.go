@@ -31,8 +31,8 @@ func TestDescriptorLimit(t *testing.T) {
 // connections as allowed. The server must stay far below the kernel's limit of mappings.
 func TestConnectionsOfOneUser(t *testing.T) {
 	needsRoot(t)
-	f := newFixture(t, hostile.Spec{AnyUser: true})
-	crowd, _ := f.start(hostile.RoleExhauster, otherUser, hostile.Spec{Seed: 2, Rounds: 3000})
+	f := newFixture(t, hostile.Spec{AnyUser: true, MaxConnsPerUser: short(300, 0)})
+	crowd, _ := f.start(hostile.RoleExhauster, otherUser, hostile.Spec{Seed: 2, Rounds: short(400, 3000)})
 	note, err := crowd.Await()
 	require.NoError(t, err)
 	t.Logf("%+v; the server has %+v", note.Attack, f.usage())

@@ -26,7 +26,7 @@ func needsRoot(t *testing.T) {
 // connections.
 func TestMemoryCorruption(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
-	did := f.attack(hostile.RoleCorrupter, sameUser, hostile.Spec{Conns: 4, Seed: 7, Rounds: 1000})
+	did := f.attack(hostile.RoleCorrupter, sameUser, hostile.Spec{Conns: 4, Seed: 7, Rounds: short(300, 1000)})
 	t.Logf("%+v", did)
 	require.Greater(t, did.Admitted, uint64(4), "no connection was ended by the corruption")
 	f.requireGrowthBelow(64 * mebi)
@@ -35,7 +35,7 @@ func TestMemoryCorruption(t *testing.T) {
 
 func TestMalformedPackets(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
-	did := f.attack(hostile.RoleMalformed, sameUser, hostile.Spec{Seed: 8, Rounds: 500})
+	did := f.attack(hostile.RoleMalformed, sameUser, hostile.Spec{Seed: 8, Rounds: short(200, 500)})
 	t.Logf("%+v", did)
 	require.Equal(t, did.Rounds, did.Refused, "the server closes each connection")
 	f.requireGrowthBelow(16 * mebi)
@@ -82,8 +82,8 @@ func TestOtherUser(t *testing.T) {
 // most a quarter of the shared receive buffers. Other processes get their echoes
 // meanwhile, and connect.
 func TestManyLocalHalfMessages(t *testing.T) {
-	const conns, buffers = 1100, 1024
-	f := newFixture(t, hostile.Spec{})
+	conns, buffers := short(160, 1100), short(128, 1024)
+	f := newFixture(t, hostile.Spec{SharedRecvBuffers: short(buffers, 0)})
 	halves, _ := f.start(hostile.RoleLocalHalves, sameUser, hostile.Spec{Conns: conns})
 	note, err := halves.Await()
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestForeignConnects(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	churn := f.churn(hostile.Spec{Conns: 1})
 	began := time.Now()
-	did := f.attack(hostile.RoleSilent, otherUser, hostile.Spec{Conns: 200, Rounds: 200})
+	did := f.attack(hostile.RoleSilent, otherUser, hostile.Spec{Conns: 200, Rounds: short(20, 200)})
 	seconds := uint64(time.Since(began)/time.Second) + 1
 	t.Logf("%+v", did)
 	require.Equal(t, did.Sent, did.Refused, "the server closes each socket")

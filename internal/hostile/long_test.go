@@ -38,9 +38,10 @@ func TestLongViolations(t *testing.T) {
 func TestHeldLongMessages(t *testing.T) {
 	for _, hold := range []hostile.Hold{hostile.HoldSilent, hostile.HoldRNR, hostile.HoldTrickle} {
 		t.Run(string(hold), func(t *testing.T) {
-			f := newLongFixture(t, withWirePath(hostile.Spec{}))
+			f := newLongFixture(t, withWirePath(hostile.Spec{DrainTimeout: drain}))
 			conns := 4 // of reactor.Config.LongConnBytes each, so together LongLoopBytes
 			if hold == hostile.HoldSilent {
+				long(t, "takes 35 s, because the attacker has the longest ACK timeout")
 				conns = 3 // as many as get memory at once; each ends after 34 s
 			}
 			holder, _ := f.start(hostile.RoleLongHolder, sameUser, withWirePath(hostile.Spec{

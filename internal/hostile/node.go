@@ -24,7 +24,10 @@ type node struct {
 
 // open opens the device and the engine with the settings of the spec.
 func (n *node) open(s *Spec, h reactor.Handler) error {
-	settings := &soft.Config{Path: s.Path, Vectors: 1, MaxConnsPerAddress: s.MaxConnsPerAddress, PrivateRegions: s.PrivateRegions}
+	settings := &soft.Config{
+		Path: s.Path, Vectors: 1, PrivateRegions: s.PrivateRegions,
+		MaxConnsPerAddress: s.MaxConnsPerAddress, MaxConnsPerUser: s.MaxConnsPerUser,
+	}
 	if s.AnyUser {
 		settings.AllowedUsers = []uint32{soft.AnyUser}
 	}
@@ -36,6 +39,7 @@ func (n *node) open(s *Spec, h reactor.Handler) error {
 	n.engine, err = reactor.New(device, h, &reactor.Config{
 		SharedRecvBuffers: s.SharedRecvBuffers, MaxConns: s.MaxConns, MaxLongMessage: s.MaxLongMessage,
 		Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout, DecisionTimeout: s.DecisionTimeout, DrainTimeout: s.DrainTimeout,
+		AckTimeout: s.AckTimeout,
 	})
 	if err == nil {
 		err = n.engine.Start()

@@ -49,7 +49,10 @@ func (s *nvmeTarget) start(spec *Spec) (note Note, err error) {
 	if s.device, err = soft.Open(settings); err != nil {
 		return note, err
 	}
-	cfg := &reactor.Config{Keepalive: spec.Keepalive, ConnectTimeout: spec.ConnectTimeout}
+	cfg := &reactor.Config{
+		Keepalive: spec.Keepalive, ConnectTimeout: spec.ConnectTimeout, DrainTimeout: spec.DrainTimeout,
+		AckTimeout: spec.AckTimeout,
+	}
 	target.EngineConfig(cfg)
 	if s.engine, err = reactor.New(s.device, s, cfg); err == nil {
 		err = s.engine.Start()

@@ -4,7 +4,6 @@ package hostile_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,8 +15,8 @@ import (
 // of the target. The commands of another host go on.
 func TestKilledHost(t *testing.T) {
 	onEachPath(t, func(t *testing.T, with func(hostile.Spec) hostile.Spec) {
-		f := newTargetFixture(t, with(hostile.Spec{Keepalive: 5 * time.Second}))
-		for round := range uint64(3) {
+		f := newTargetFixture(t, silent(with(hostile.Spec{})))
+		for round := range short[uint64](1, 3) {
 			host, _ := f.start(hostile.RoleBusyHost, sameUser, with(hostile.Spec{Conns: 2, Seed: 10 + round}))
 			f.eventually(func() bool { return f.report(host).Attack.Received >= 20 }, "the host gets no responses")
 			host.Kill()

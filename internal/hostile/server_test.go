@@ -29,7 +29,7 @@ func TestWrongReplies(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	from := newAddr()
 	corrupting, _ := f.start(hostile.RoleWrongReplies, sameUser, withWirePath(hostile.Spec{From: from, Seed: 9}))
-	requireSurvives(f, withWirePath(hostile.Spec{SecondAddr: netip.AddrPortFrom(from, 7471), ConnectTimeout: 5 * time.Second}))
+	requireSurvives(f, silent(withWirePath(hostile.Spec{SecondAddr: netip.AddrPortFrom(from, 7471), ConnectTimeout: 2 * time.Second})))
 	_, err := corrupting.Finish()
 	require.NoError(t, err)
 	f.finish()
@@ -39,7 +39,7 @@ func TestWrongReplies(t *testing.T) {
 // keep its connections to the correct server, and its memory must not grow.
 func requireSurvives(f *fixture, s hostile.Spec) {
 	f.t.Helper()
-	s.Conns, s.Seed = 4, 3
+	s.Conns, s.Seed, s.Pause = 4, 3, short(clientPause, 0)
 	client, _ := f.start(hostile.RoleClient, sameUser, s)
 	usage := func() hostile.Usage {
 		u, err := hostile.UsageOf(client.PID())
@@ -47,7 +47,10 @@ func requireSurvives(f *fixture, s hostile.Spec) {
 		return u
 	}
 	before := usage()
-	f.eventually(func() bool { return f.report(client).Tally.Ends > 12 }, "the connections to the hostile server do not end")
+	f.eventually(func() bool {
+		tally := f.report(client).Tally
+		return tally.Ends > short[uint64](4, 12) && tally.Echoes > 100
+	}, "the connections to the hostile server do not end, or the others get no echoes")
 	grown := int64(usage().Peak) - int64(before.Resident)
 	f.t.Logf("the client's memory grew by %.1f MiB at most", float64(grown)/mebi)
 	require.Less(f.t, grown, int64(64*mebi*memoryFactor))
@@ -56,5 +59,4 @@ func requireSurvives(f *fixture, s hostile.Spec) {
 	require.NoError(f.t, err)
 	f.t.Logf("client: %+v", note.Tally)
 	require.Zero(f.t, note.Tally.Lost+note.Tally.Damaged+note.Tally.Failed, "%+v", note.Tally)
-	require.Greater(f.t, note.Tally.Echoes, uint64(100))
 }

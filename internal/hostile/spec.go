@@ -65,6 +65,8 @@ type Spec struct {
 	AnyUser bool
 	// MaxConnsPerAddress is passed to a server as soft.Config.MaxConnsPerAddress.
 	MaxConnsPerAddress int
+	// MaxConnsPerUser is passed to a server as soft.Config.MaxConnsPerUser.
+	MaxConnsPerUser int
 	// SharedRecvBuffers is passed to a server as reactor.Config.SharedRecvBuffers.
 	SharedRecvBuffers int
 	// MaxLongMessage is passed to a server or client as reactor.Config.MaxLongMessage. If it
@@ -75,6 +77,9 @@ type Spec struct {
 	// Keepalive, ConnectTimeout, DecisionTimeout and DrainTimeout are passed to a server or
 	// client as fields of reactor.Config.
 	Keepalive, ConnectTimeout, DecisionTimeout, DrainTimeout time.Duration
+	// AckTimeout is passed to a server or client as reactor.Config.AckTimeout. On the wire
+	// path a server without a value uses that of the client.
+	AckTimeout time.Duration
 	// PrivateRegions is passed to a server or client as a field of soft.Config. A server then
 	// has to ask a client for the bytes of each long message.
 	PrivateRegions bool

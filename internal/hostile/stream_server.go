@@ -22,7 +22,9 @@ type streamNode struct {
 
 // open opens the device and the network with the settings of the spec.
 func (n *streamNode) open(s *Spec) (err error) {
-	settings := &soft.Config{Path: s.Path, Vectors: 1, MaxConnsPerAddress: s.MaxConnsPerAddress}
+	settings := &soft.Config{
+		Path: s.Path, Vectors: 1, MaxConnsPerAddress: s.MaxConnsPerAddress, MaxConnsPerUser: s.MaxConnsPerUser,
+	}
 	if s.AnyUser {
 		settings.AllowedUsers = []uint32{soft.AnyUser}
 	}
@@ -31,7 +33,7 @@ func (n *streamNode) open(s *Spec) (err error) {
 	}
 	n.network, err = stream.New(n.device, &stream.NetworkConfig{
 		LocalAddr: s.From, Backlog: s.Backlog, SpinBudget: -1,
-		Reactor: reactor.Config{MaxConns: s.MaxConns, Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout},
+		Reactor: reactor.Config{MaxConns: s.MaxConns, Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout, DrainTimeout: s.DrainTimeout, AckTimeout: s.AckTimeout},
 	})
 	return err
 }

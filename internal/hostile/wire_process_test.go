@@ -4,7 +4,6 @@ package hostile_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,7 +27,7 @@ func TestStoppedClientOnWire(t *testing.T) {
 // TestKilledClientsOnWire checks that the server notices killed clients by keepalive and
 // releases their resources.
 func TestKilledClientsOnWire(t *testing.T) {
-	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
+	f := newWireFixture(t, silent(hostile.Spec{}))
 	for seed := range uint64(3) {
 		victim, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 20, Seed: 10 + seed}))
 		victim.Kill()
@@ -41,7 +40,7 @@ func TestKilledClientsOnWire(t *testing.T) {
 // TestKilledServerOnWire checks that a client's connections fail after the server was
 // killed.
 func TestKilledServerOnWire(t *testing.T) {
-	f := newWireFixture(t, hostile.Spec{})
+	f := newWireFixture(t, silent(hostile.Spec{}))
 	f.server.Kill()
 	f.eventually(func() bool { return f.report(f.client).Tally.Failed >= 4 }, "the client does not notice")
 	_, err := f.client.Finish()

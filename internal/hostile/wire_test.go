@@ -29,11 +29,11 @@ func withWirePath(s hostile.Spec) hostile.Spec {
 func TestInvalidPackets(t *testing.T) {
 	// By chance some packets are valid connection requests. They stay half-open until
 	// ConnectTimeout.
-	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
+	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 5 * time.Second})
 	from := newAddr()
 	// The attack uses two consecutive addresses. This call reserves the second one.
 	newAddr()
-	did := f.attack(hostile.RoleInvalid, sameUser, withWirePath(hostile.Spec{From: from, Seed: 4, Rounds: 100, Interval: 5 * time.Millisecond}))
+	did := f.attack(hostile.RoleInvalid, sameUser, withWirePath(hostile.Spec{From: from, Seed: 4, Rounds: short(30, 100), Interval: 5 * time.Millisecond}))
 	t.Logf("%+v", did)
 	require.Less(t, did.ReceivedBytes, did.SentBytes)
 	f.requireGrowthBelow(64 * mebi)
@@ -75,7 +75,7 @@ func TestIdleConnections(t *testing.T) {
 func TestInjection(t *testing.T) {
 	// One of the injected messages is a valid connection request. This connection stays
 	// half-open until ConnectTimeout.
-	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
+	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 5 * time.Second})
 	from := newAddr()
 	// The attack uses two consecutive addresses. This call reserves the second one.
 	newAddr()
@@ -100,6 +100,7 @@ func TestHalfMessages(t *testing.T) {
 // of buffers, 1,024. The attacker has the longest ACK timeout. A client gets its echoes
 // meanwhile, and another one connects.
 func TestManyHalfMessages(t *testing.T) {
+	long(t, "takes 16 s; TestHalfMessages has fewer connections")
 	const conns, buffers = 1100, 1024
 	// Connections of the attacker that have ended are noticed by the keepalive.
 	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
@@ -132,12 +133,12 @@ func requireFewHalves(f *fixture, halves *hostile.Process, buffers uint64) hosti
 // the attacker can send them. The server must read few of them: a number that grows with
 // the time, and not with the flood. Its answers and memory must stay limited.
 func TestFlood(t *testing.T) {
-	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
+	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 5 * time.Second})
 	before := f.report(f.server).Server
 	churn := f.churn(withWirePath(hostile.Spec{}))
 	began := time.Now()
 	did := f.attack(hostile.RoleFlood, sameUser, withWirePath(hostile.Spec{
-		From: hostile.FloodAddr(), Sources: 250, Seed: 6, Rounds: 1000,
+		From: hostile.FloodAddr(), Sources: 250, Seed: 6, Rounds: short(100, 1000),
 	}))
 	seconds := uint64(time.Since(began)/time.Second) + 1
 	after := f.report(f.server).Server
