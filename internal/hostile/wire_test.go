@@ -122,9 +122,13 @@ func requireFewHalves(f *fixture, halves *hostile.Process, buffers uint64) hosti
 	note, err := halves.Await()
 	require.NoError(f.t, err)
 	did, counters := note.Attack, f.report(f.server).Server.Counters
-	f.t.Logf("%+v; refused %d, ended %d", did, counters["partial_message_refused"], counters["partial_message_expired"])
-	require.GreaterOrEqual(f.t, did.Refused, did.Admitted-buffers/4)
-	require.LessOrEqual(f.t, did.Received-did.Refused, buffers/4)
+	expired := counters["partial_message_expired"]
+	f.t.Logf("%+v; refused %d, ended %d", did, counters["partial_message_refused"], expired)
+	// On a busy machine some messages expire before the last one is sent, and leave their
+	// buffers to others.
+	held := min(buffers/4+expired, did.Admitted)
+	require.GreaterOrEqual(f.t, did.Refused, did.Admitted-held)
+	require.LessOrEqual(f.t, did.Received-did.Refused, held)
 	require.LessOrEqual(f.t, did.Received, did.Sent)
 	return did
 }

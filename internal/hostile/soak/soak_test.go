@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 
 // TestSoak checks that the shortest soak succeeds.
 func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute: make test-full runs it, and internal/hostile has the same attacks")
+	}
 	var out, errors strings.Builder
 	status := run(t.Context(), []string{"-duration", "20s"}, &out, &errors)
 	t.Log(out.String())
