@@ -214,14 +214,21 @@ func punchHoles(a *attacker) error {
 	}
 	ctx, stop := context.WithCancel(a.ctx)
 	defer stop()
+	// Root could truncate the file of a new region before it is sealed, and this process
+	// would get a SIGBUS. So no pages are removed meanwhile.
+	var allocating sync.Mutex
 	var punching sync.WaitGroup
 	punching.Go(func() {
 		for ctx.Err() == nil {
+			allocating.Lock()
 			a.punchMappings(regionName)
+			allocating.Unlock()
 		}
 	})
 	err = a.eachRound(func() error {
+		allocating.Lock()
 		r, _, err := l.alloc(LongMessage)
+		allocating.Unlock()
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ func TestLongViolations(t *testing.T) {
 // memory for, and delays the READs. A peer that does not answer at all loses its
 // connections, whatever ACK timeout it has proposed.
 func TestHeldLongMessages(t *testing.T) {
+	t.Parallel()
 	for _, hold := range []hostile.Hold{hostile.HoldSilent, hostile.HoldRNR, hostile.HoldTrickle} {
 		t.Run(string(hold), func(t *testing.T) {
 			f := newLongFixture(t, withWirePath(hostile.Spec{DrainTimeout: drain}))

@@ -59,6 +59,7 @@ func TestKilledServer(t *testing.T) {
 // TestStoppedServer checks that no message or connection is lost while the server is
 // stopped. Afterwards it accepts the clients that dialed meanwhile.
 func TestStoppedServer(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		begin func(*testing.T, hostile.Spec) *fixture

@@ -15,6 +15,7 @@ import (
 // onEachPath runs a test on the local path and on the wire path. The function with sets
 // the path in a Spec.
 func onEachPath(t *testing.T, test func(t *testing.T, with func(hostile.Spec) hostile.Spec)) {
+	t.Parallel()
 	t.Run("local", func(t *testing.T) { test(t, func(s hostile.Spec) hostile.Spec { return s }) })
 	t.Run("wire", func(t *testing.T) { test(t, withWirePath) })
 }
