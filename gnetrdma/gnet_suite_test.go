@@ -49,8 +49,11 @@ func TestGnetSuite(t *testing.T) {
 	require.NoError(t, os.WriteFile(overlayFile, config, 0o600))
 
 	names := gnetsuite.Short
-	if *allGnetTests {
+	switch {
+	case *allGnetTests:
 		names = gnetsuite.All
+	case testing.Short():
+		names = gnetsuite.Quick // make test-full runs the others
 	}
 	args := []string{
 		"test", "-json", "-vet", "off", "-overlay", overlayFile, "-timeout", "15m",

@@ -9,6 +9,13 @@ import (
 // All lists the tests that are about streams. The names are those after Rewrite.
 var All = slices.Concat(whole, []string{"TestServer", "TestClient", "TestSimServer", "TestStreamProxyServer"})
 
+// Quick lists a part of Short, which takes ten seconds. The tests mostly wait.
+var Quick = slices.Concat(whole, []string{
+	"TestServer/poll-LT/rdma/N-loop",
+	"TestClient/poll-LT/rdma/N-loop",
+	"TestStreamProxyServer/rdma-proxy-server/1-loop-LT",
+})
+
 // Short lists a part of them, which takes half a minute.
 var Short = slices.Concat(whole, []string{
 	"TestServer/poll-LT",
