@@ -53,6 +53,9 @@ func TestReadmeCommands(t *testing.T) {
 // TestReadmeInCopy runs the commands that need no root in a copy of the repository. The
 // copy has only the files that copyRepository copies.
 func TestReadmeInCopy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the copy, which takes 10 s: make test-full runs it")
+	}
 	dir := t.TempDir()
 	copyRepository(t, dir)
 	out := runIn(t, dir, readmeCommands[0].command+" -duration 5ms")
