@@ -12,8 +12,8 @@ import (
 )
 
 // TestReceivesForAllMessages checks that a peer that sends all that the protocol allows,
-// before this side runs, gets no RNR NAK: a data message for each credit, and six messages
-// that need no credits.
+// before this side runs, gets no RNR NAK: a data message for each credit, and six
+// messages that need no credits.
 func TestReceivesForAllMessages(t *testing.T) {
 	onPaths(t, func(t *testing.T, p path) {
 		const withoutCredits = 6

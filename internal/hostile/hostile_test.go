@@ -55,8 +55,8 @@ func long(t *testing.T, reason string) {
 const (
 	ackTimeout = 268 * time.Millisecond // The retries end after eight times this time.
 	drain      = time.Second
-	// keepalive is longer than all retries of the transport. It ends the connections to which
-	// the server has sent nothing.
+	// keepalive is longer than all retries of the transport. It ends the connections to
+	// which the server has sent nothing.
 	keepalive = 3 * time.Second
 )
 

@@ -73,7 +73,7 @@ func (f *fixture) counter(name string) uint64 {
 }
 
 // TestBurstCausesNoRNRNAK checks that the commands of several hosts find receive buffers
-// while the loops of the target run nothing: each queue may send as many as it has places.
+// while the loops of the target do not run. Each queue sends as many as it has places.
 func TestBurstCausesNoRNRNAK(t *testing.T) {
 	paths(t, func(t *testing.T, path soft.Path) {
 		const hosts, queues, depth = 3, 4, 128
