@@ -49,9 +49,9 @@ func long(t *testing.T, reason string) {
 	}
 }
 
-// The waits for a peer that has gone without a word, instead of the defaults of 8.6, 5 and
-// 30 s. A correct peer that does not run for such a time, on a busy machine, loses its
-// connection too.
+// The waits for a peer that has gone without a word, instead of the defaults of 8.6, 5
+// and 30 s. A correct peer that does not run for such a time, on a busy machine, loses
+// its connection too.
 const (
 	ackTimeout = 268 * time.Millisecond // The retries end after eight times this time.
 	drain      = time.Second
