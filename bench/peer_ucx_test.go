@@ -153,7 +153,11 @@ func TestUCXItself(t *testing.T) {
 	if err := u.Missing(); err != nil {
 		t.Skip(err)
 	}
-	for _, c := range u.Cases(options{quick: true, duration: 1}) {
+	cases := u.Cases(options{quick: true, duration: 1})
+	if testing.Short() {
+		cases = cases[:1]
+	}
+	for _, c := range cases {
 		t.Run(c.String(), func(t *testing.T) {
 			row, err := u.Run(context.Background(), c)
 			require.NoError(t, err)

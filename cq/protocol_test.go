@@ -27,6 +27,9 @@ const (
 // its way or was lost.
 func TestProtocol(t *testing.T) {
 	first, last := uint64(1), uint64(seeds)
+	if testing.Short() {
+		last /= 2
+	}
 	if *seedFlag != 0 {
 		first, last = *seedFlag, *seedFlag
 	}

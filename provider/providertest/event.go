@@ -22,7 +22,6 @@ type event struct {
 // nextEvent fetches one event and stores it in the rig. It returns false if there is
 // none.
 func (r *rig) nextEvent() bool {
-	r.t.Helper()
 	ev, ok, err := r.cms.Next()
 	r.NoError(err)
 	if !ok {

@@ -3,6 +3,7 @@ package providertest
 import (
 	"encoding/binary"
 	"sync"
+	"testing"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -94,12 +95,22 @@ func (r *rig) run(streams ...*stream) {
 	})
 }
 
+// messages returns how many messages a stream sends: n, or fewer with the flag -short.
+func messages(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 func thousands(r *rig) {
 	p := r.pair(nil)
-	r.run(newStream(p.a, p.b, 5000), newStream(p.b, p.a, 5000))
+	total := messages(5000)
+	r.run(newStream(p.a, p.b, total), newStream(p.b, p.a, total))
 }
 
 func severalConnections(r *rig) {
+	total := messages(300)
 	var streams []*stream
 	for i := range 8 {
 		p := r.pair(func(a, b *plan) {
@@ -107,7 +118,7 @@ func severalConnections(r *rig) {
 				a.vector, b.vector = b.vector, a.vector
 			}
 		})
-		streams = append(streams, newStream(p.a, p.b, 300), newStream(p.b, p.a, 300))
+		streams = append(streams, newStream(p.a, p.b, total), newStream(p.b, p.a, total))
 	}
 	r.run(streams...)
 }

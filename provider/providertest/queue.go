@@ -42,7 +42,6 @@ func (r *rig) poll(q *queue) bool {
 	if q.paused {
 		return false
 	}
-	r.t.Helper()
 	var buf [16]verbs.WC
 	n, err := q.cq.Poll(buf[:])
 	r.NoError(err)

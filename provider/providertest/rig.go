@@ -114,9 +114,9 @@ func (r *rig) until(what string, done func() bool) {
 }
 
 // turn polls each queue and the event channel once. It returns true if there was a
-// completion or an event.
+// completion or an event. It calls no t.Helper: cases take millions of turns, and t.Helper
+// walks the stack.
 func (r *rig) turn() bool {
-	r.t.Helper()
 	progress := false
 	for _, q := range r.queues {
 		progress = r.poll(q) || progress

@@ -2,6 +2,6 @@
 
 package soft
 
-// seedDivisor divides the number of seeds of each simulation, because the race detector
-// makes simulations ten times slower.
+// seedDivisor divides the number of seeds and of messages in simulations, because the
+// race detector makes simulations ten times slower.
 const seedDivisor = 10

@@ -34,7 +34,7 @@ func newNeighbours(t *testing.T) *neighbours {
 }
 
 const (
-	shareMessages = 1000
+	shareMessages = 1000 / min(seedDivisor, 2)
 	shareSize     = 128 << 10 // length of a message in bytes; a message has 32 packets
 )
 
