@@ -63,7 +63,9 @@ lint:
 	$(call in_modules,$(GO) vet ./...)
 	@staticcheck=$$($(GO) -C tools tool -n staticcheck) && for module in $(MODULES); do (cd $$module && $$staticcheck ./...) || exit 1; done
 
-# The race detector needs cgo. It also detects calls of a loop from another goroutine.
+# The race detector needs cgo. It also detects calls of a loop from another goroutine. By
+# default a process with the race detector waits for a second before it ends.
+race: export GORACE = atexit_sleep_ms=0
 race:
 	@echo 'race: every test without the long ones'
 	@CGO_ENABLED=1 $(tests) -race -short ./...

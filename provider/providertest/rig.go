@@ -114,8 +114,8 @@ func (r *rig) until(what string, done func() bool) {
 }
 
 // turn polls each queue and the event channel once. It returns true if there was a
-// completion or an event. It calls no t.Helper: cases take millions of turns, and t.Helper
-// walks the stack.
+// completion or an event. It does not call t.Helper, which walks the stack, because cases
+// take millions of turns.
 func (r *rig) turn() bool {
 	progress := false
 	for _, q := range r.queues {
