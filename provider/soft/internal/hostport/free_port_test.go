@@ -3,6 +3,7 @@
 package hostport
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -13,6 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
+
+// testPorts are ten ports that another run of this test does not use.
+var testPorts = PortRange{Low: 20_000 + os.Getpid()%1000*10, High: 20_009 + os.Getpid()%1000*10}
 
 // holdAll occupies all ports of a range on the address of s.
 func holdAll(t *testing.T, s BindAddr, ports PortRange) {
@@ -29,12 +33,13 @@ func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 
 // If no port is free, the error names a socket that has one of the ports.
 func TestReserveAnyTellsHolder(t *testing.T) {
-	ports := PortRange{20000, 20009}
+	ports := testPorts
+	ports.High-- // The last one is free.
 	holdAll(t, addrAt("127.0.0.3:0"), ports)
 	for _, at := range []string{"127.0.0.3:0", "0.0.0.0:0"} {
 		_, err := addrAt(at).reserveAny(ports)
 		require.ErrorIs(t, err, cm.ErrAddrNotAvailable)
-		require.ErrorContains(t, err, "no free port found from 20000 to 20009: address not available: @rdmaloop/1/tcp/127.0.0.3/200")
+		require.ErrorContains(t, err, fmt.Sprintf("no free port found from %d to %d: address not available: @rdmaloop/1/tcp/127.0.0.3/", ports.Low, ports.High))
 		var holder *cm.HolderError
 		require.ErrorAs(t, err, &holder)
 		require.True(t, holder.Known)
@@ -50,8 +55,11 @@ func TestReserveAnyTellsHolder(t *testing.T) {
 
 // The search for a free port skips ports that a wildcard has.
 func TestReserveAnyAvoidsMarkers(t *testing.T) {
-	ports := PortRange{20000, 20002}
-	for _, name := range []string{"@rdmaloop/1/tcp/*4/20000", "@rdmaloop/1/tcp/*6/20002"} {
+	ports := PortRange{testPorts.Low, testPorts.Low + 2}
+	for _, name := range []string{
+		fmt.Sprintf("@rdmaloop/1/tcp/*4/%d", ports.Low),
+		fmt.Sprintf("@rdmaloop/1/tcp/*6/%d", ports.High),
+	} {
 		fd, err := bindMarker(name)
 		require.NoError(t, err)
 		defer unix.Close(fd)
@@ -59,7 +67,7 @@ func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	for range 10 {
 		r, err := addrAt("127.0.0.3:0").reserveAny(ports)
 		require.NoError(t, err)
-		require.EqualValues(t, 20001, r.Addr.Port)
+		require.EqualValues(t, ports.Low+1, r.Addr.Port)
 		require.Equal(t, -1, r.Marker)
 		r.Close()
 	}
@@ -67,11 +75,11 @@ func TestReserveAnyAvoidsMarkers(t *testing.T) {
 
 // If wildcards have all ports, the error names a wildcard and its user.
 func TestReserveAnyTellsHolderOfMarker(t *testing.T) {
-	const name = "@rdmaloop/1/tcp/*4/20000"
+	name := fmt.Sprintf("@rdmaloop/1/tcp/*4/%d", testPorts.Low)
 	fd, err := bindMarker(name)
 	require.NoError(t, err)
 	defer unix.Close(fd)
-	_, err = addrAt("127.0.0.3:0").reserveAny(PortRange{20000, 20000})
+	_, err = addrAt("127.0.0.3:0").reserveAny(PortRange{testPorts.Low, testPorts.Low})
 	var holder *cm.HolderError
 	require.ErrorAs(t, err, &holder)
 	require.Equal(t, cm.HolderError{Err: cm.ErrAddrNotAvailable, Name: name, UID: uint32(os.Geteuid()), Known: true}, *holder)
