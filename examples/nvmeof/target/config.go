@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
 	"github.com/rdmaloop/rdmaloop/reactor"
@@ -24,6 +25,9 @@ const (
 	// copy takes about 10 us. Arbitrary.
 	maxOnLoop   = 64 << 10
 	blocksLimit = 1 << 52 // largest number of blocks of a disk; offsets stay below 2^64
+	// slowCallback is the duration of a callback that is reported. A host whose message is
+	// not acknowledged for about two seconds sends it again.
+	slowCallback = time.Second
 )
 
 // A Disk stores the blocks of a namespace. Any goroutine may call its methods, several at
@@ -84,7 +88,8 @@ type Config struct {
 	// NoCapsuleData tells hosts not to send data in capsules. The target then fetches the
 	// data of every write with READ, even if the write is small.
 	NoCapsuleData bool
-	// Log gets a record for each queue that begins or ends. Nil means no records.
+	// Log gets a record for each queue that begins or ends, and for each loop that ends and
+	// had slow callbacks. Nil means no records.
 	Log *slog.Logger
 }
 
@@ -139,11 +144,13 @@ func (s *Subsystem) uuid(index int) (id [16]byte) {
 // EngineConfig changes a configuration of the reactor to what the target needs.
 //
 // A host that gets an RNR NAK may fail, so each connection has a receive buffer for every
-// command of its queue.
+// command of its queue. A host may also fail if a loop stops for some time, so slow callbacks
+// are counted, and reported when the loop ends.
 func EngineConfig(cfg *reactor.Config) {
 	cfg.MaxMessage = nvme.CommandSize + inCapsule
 	cfg.MinRecvBuffers = queueSize
 	cfg.MaxInFlight = maxInFlight
 	cfg.RNRRetryCount = 7
+	cfg.SlowCallback = slowCallback
 	cfg.Place = placeByQueue
 }

@@ -115,6 +115,14 @@ func (l *loop) checkEmpty() {
 	}
 }
 
+// reportSlow reports callbacks that took longer than slowCallback.
+func (l *loop) reportSlow() {
+	stats := l.loop.Stats()
+	if log := l.target.cfg.Log; log != nil && stats.SlowCallbacks != 0 {
+		log.Warn("slow callbacks", "callbacks", stats.SlowCallbacks, "longest", stats.LongestCallback)
+	}
+}
+
 // serveMemory continues commands that wait for memory, while there is some.
 func (l *loop) serveMemory() {
 	for c := l.needMemory.first; c != nil; c = l.needMemory.first {

@@ -78,6 +78,7 @@ func (t *Target) OnBoot(l *reactor.Loop) (err error) {
 func (t *Target) OnShutdown(l *reactor.Loop) {
 	t.loops[l.Index()].drain()
 	t.loops[l.Index()].checkEmpty()
+	t.loops[l.Index()].reportSlow()
 	t.mu.Lock()
 	t.running--
 	last := t.running == 0
