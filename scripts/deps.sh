@@ -1,8 +1,9 @@
 #!/bin/sh
-# Installs the programs that the tests need in addition to Go: a C compiler and its
-# headers for the race detector, which uses cgo, and two programs with which some tests
-# compare this module. Those tests are skipped without the programs. The Debian packages
-# are installed if the user is root, and else listed.
+# Checks that everything is here that the tests need in addition to Go: a C compiler and the
+# headers of rdma-core for packages with cgo, two programs with which some tests compare this
+# module, and qemu for the virtual machine. Missing Debian packages are installed if the user
+# is root. If something is missing at the end, this script fails: the tests that need it
+# would be skipped.
 set -eu
 
 GO=${GO:-go}
@@ -17,23 +18,34 @@ if ! "$GO" list -m >/dev/null; then
 	exit 1
 fi
 
+# Succeeds if a C program with the header $1 compiles.
 compiles() {
-	printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | "${CC:-gcc}" -x c -o /dev/null - 2>/dev/null
+	printf '#include <%s>\nint main(void) { return 0; }\n' "$1" | $("$GO" env CC) -x c -o /dev/null - 2>/dev/null
 }
 
-missing=
-compiles || missing="gcc libc6-dev"
-command -v tshark >/dev/null || missing="$missing tshark"
-command -v ucx_perftest >/dev/null || missing="$missing ucx-utils"
-[ -n "$missing" ] || exit 0
+# Prints the Debian packages whose files are missing.
+missing() {
+	compiles stdlib.h || echo gcc libc6-dev
+	compiles infiniband/verbs.h || echo libibverbs-dev
+	compiles rdma/rdma_cma.h || echo librdmacm-dev
+	command -v tshark >/dev/null || echo tshark
+	command -v ucx_perftest >/dev/null || echo ucx-utils
+	command -v qemu-system-x86_64 >/dev/null || echo qemu-system-x86
+}
 
-if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-	echo "deps: installing $missing"
+packages=$(echo $(missing)) # in one line
+if [ -n "$packages" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+	echo "deps: installing $packages"
 	export DEBIAN_FRONTEND=noninteractive
 	apt-get update -q
 	# shellcheck disable=SC2086 # one word for each package
-	apt-get install -q -y --no-install-recommends $missing
-else
-	echo "deps: programs are missing. On Debian: apt-get install $missing" >&2
+	apt-get install -q -y --no-install-recommends $packages
+	packages=$(echo $(missing))
 fi
-compiles || { echo "deps: go test -race needs a C compiler, and there is none that works" >&2; exit 1; }
+if [ -n "$packages" ]; then
+	echo "deps: make test needs more programs. On Debian: apt-get install $packages" >&2
+	exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+	echo "deps: not root: tests that need another user or a network namespace will be skipped"
+fi
