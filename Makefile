@@ -124,11 +124,13 @@ whole:
 
 # A virtual machine with Soft-RoCE, built from Debian packages; see internal/vm.
 test-vm:
-	$(GO) run ./internal/vm -skip 'long$$'
+	$(GO) run ./internal/vm -class quick
 
-# Cases that take longer.
-test-vm-full test-vm-long:
-	$(GO) run ./internal/vm -limit 2h -run 'long$$'
+test-vm-full:
+	$(GO) run ./internal/vm -class full
+
+test-vm-long:
+	$(GO) run ./internal/vm -class long -limit 4h
 
 # All tests of gnet that are about streams, with package gnetrdma; the other tests run a
 # part of them.

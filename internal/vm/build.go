@@ -8,42 +8,43 @@ import (
 	"strings"
 )
 
-// Path of this module, with a slash at the end.
-const module = "github.com/rdmaloop/rdmaloop/"
-
-// Programs for the guest's directory /go. The field make has the arguments of the go
-// command that builds the program. The field dir is the directory in which the command
-// runs, relative to the root of this module.
-var goPrograms = []struct {
-	name, dir string
-	make      []string
-}{
-	{"echo", "examples", []string{"build", module + "examples/echo"}},
-	{"bench", "bench", []string{"build", module + "bench"}},
-	{"interop", "", []string{"build", module + "internal/vm/interop"}},
-	{"nvmeof", "examples/nvmeof", []string{"build", module + "examples/nvmeof"}},
-	{"kvread", "examples", []string{"build", module + "examples/kvread"}},
-	{"stream.test", "examples/stream", []string{"test", "-c", module + "examples/stream"}},
-	{"udp.test", "", []string{"test", "-c", module + "provider/soft/internal/udp"}},
-	{"pairtest.test", "", []string{"test", "-c", module + "internal/testutil/pairtest"}},
-	{"rdmacore.test", "", []string{"test", "-c", module + "provider/rdmacore"}},
+// Programs for the guest's directory /go, with the directories of their packages below the
+// root of this module. A directory may belong to a module of its own. A name that ends in
+// .test means the tests of the package.
+var goPrograms = []struct{ name, dir string }{
+	{"echo", "examples/echo"},
+	{"bench", "bench"},
+	{"interop", "internal/vm/interop"},
+	{"nvmeof", "examples/nvmeof"},
+	{"kvread", "examples/kvread"},
+	{"stream.test", "examples/stream"},
+	{"udp.test", "provider/soft/internal/udp"},
+	{"pairtest.test", "internal/testutil/pairtest"},
+	{"rdmacore.test", "provider/rdmacore"},
 }
 
-// buildPrograms builds the goPrograms in a directory and returns the files.
-func buildPrograms(ctx context.Context, dir string) (tree, error) {
-	root, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", strings.TrimSuffix(module, "/"))
+// buildPrograms builds the goPrograms that the cases use, in a directory, and returns the
+// files.
+func buildPrograms(ctx context.Context, dir string, cases []testCase) (tree, error) {
+	root, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", "github.com/rdmaloop/rdmaloop")
 	if err != nil {
 		return nil, err
 	}
 	files := tree{}
 	for _, program := range goPrograms {
+		if !uses(cases, "/go/"+program.name) {
+			continue
+		}
+		make := []string{"build"}
+		if strings.HasSuffix(program.name, ".test") {
+			make = []string{"test", "-c"}
+		}
 		out := filepath.Join(dir, program.name)
-		last := len(program.make) - 1
-		args := append(program.make[:last:last],
+		args := append(make,
 			"-tags=rdmacore",
 			// Without symbols, the files need less of the guest's memory.
 			"-ldflags=-s -w",
-			"-o", out, program.make[last])
+			"-o", out, ".")
 		if err := command(ctx, filepath.Join(strings.TrimSpace(root), program.dir), "go", args...); err != nil {
 			return nil, err
 		}

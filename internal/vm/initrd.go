@@ -2,41 +2,14 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"embed"
-	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
-	"regexp"
-	"strings"
 )
 
-//go:embed guest
-var guest embed.FS
-
-// caseNames lists the cases that match the pattern run and not the pattern skip, in the
-// order of running.
-func caseNames(run, skip *regexp.Regexp) (names []string) {
-	files, err := fs.Glob(guest, "guest/cases/*.sh")
-	if err != nil {
-		panic(err) // This can not happen, because the pattern is a valid constant.
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".sh")
-		if run.MatchString(name) && !skip.MatchString(name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// writeInitrd writes the guest's archive to a file. It has the base, the programs of this
-// module, the scripts and the cases.
-func writeInitrd(ctx context.Context, name string, b base, cases []string) error {
-	files, err := buildPrograms(ctx, filepath.Dir(name))
-	if err != nil {
-		return err
-	}
+// writeInitrd writes the guest's archive to a file. It has the base, the Go programs, the
+// scripts and the cases.
+func writeInitrd(name string, b base, programs tree, cases []testCase) error {
+	files := maps.Clone(programs)
 	if err := addGuest(files, cases); err != nil {
 		return err
 	}
@@ -52,16 +25,14 @@ func writeInitrd(ctx context.Context, name string, b base, cases []string) error
 }
 
 // addGuest adds the scripts init and lib.sh and the requested cases.
-func addGuest(files tree, cases []string) error {
+func addGuest(files tree, cases []testCase) error {
 	for _, name := range []string{"init", "lib.sh"} {
 		if err := addScript(files, name); err != nil {
 			return err
 		}
 	}
-	for _, name := range cases {
-		if err := addScript(files, "cases/"+name+".sh"); err != nil {
-			return err
-		}
+	for _, c := range cases {
+		files["cases/"+c.name+".sh"] = c.script
 	}
 	return nil
 }

@@ -8,6 +8,10 @@ listeners() {
 	rdma resource show cm_id | grep -c 'state LISTEN' || true
 }
 
+connected() {
+	rdma resource show cm_id | grep -c 'state CONNECT' || true
+}
+
 # serve COMMAND... starts a server and waits until it listens. The kernel sets the state
 # LISTEN before the listener takes connection requests. So serve then stops the server for a
 # moment: a thread stops only when it has left the system call that listens.
@@ -72,10 +76,21 @@ soft='-provider soft -path wire'
 serve_in_peer() {
 	$in_peer "$@" >/tmp/server_output 2>&1 &
 	server=$!
-	until grep -q '^listening' /tmp/server_output; do
+	until_printed '^listening'
+}
+
+# until_printed PATTERN waits until the server has printed a line that matches.
+until_printed() {
+	until grep -qs "$1" /tmp/server_output; do
 		kill -0 $server
 		usleep 20000
 	done
+}
+
+# tested COMMAND... runs a Go test program, of which a test must have passed and none may be
+# skipped. Such a program succeeds also if -test.run matches no test.
+tested() {
+	"$@" -test.v | tee /tmp/tested && grep -q '^ *--- PASS' /tmp/tested && ! grep '^ *--- SKIP' /tmp/tested
 }
 
 # pairtest GROUP runs a group of the scenarios of internal/testutil/pairtest twice. In the
@@ -87,25 +102,25 @@ soft_device='env PAIR_PROVIDER=soft PAIR_PATH=wire'
 pairtest() {
 	side="/go/pairtest.test -test.run TestPeer/$1"
 	serve_in_peer $soft_device PAIR_LISTEN=$PEER:7471 $side
-	$kernel_device PAIR_CONNECT=$PEER:7471 $side -test.v || { cat /tmp/server_output; return 1; }
+	tested $kernel_device PAIR_CONNECT=$PEER:7471 $side || { cat /tmp/server_output; return 1; }
 	stop_server
 	serve $kernel_device PAIR_LISTEN=$ADDR:7471 $side
-	$in_peer $soft_device PAIR_CONNECT=$ADDR:7471 $side -test.v
+	tested $in_peer $soft_device PAIR_CONNECT=$ADDR:7471 $side
 	stop_server
 }
 
 # reactor_pair TEST runs a test of package reactor in internal/testutil/pairtest three
 # times: the soft device is the passive side, the active side, and neither.
 reactor_pair() {
-	side="/go/pairtest.test -test.run $1 -test.v"
+	side="/go/pairtest.test -test.run $1"
 	serve_in_peer $soft_device PAIR_LISTEN=$PEER:7472 $side
-	$kernel_device PAIR_CONNECT=$PEER:7472 $side || { cat /tmp/server_output; return 1; }
+	tested $kernel_device PAIR_CONNECT=$PEER:7472 $side || { cat /tmp/server_output; return 1; }
 	stop_server
 	serve $kernel_device PAIR_LISTEN=$ADDR:7472 $side
-	$in_peer $soft_device PAIR_CONNECT=$ADDR:7472 $side
+	tested $in_peer $soft_device PAIR_CONNECT=$ADDR:7472 $side
 	stop_server
 	serve $kernel_device PAIR_LISTEN=$ADDR:7473 $side
-	$kernel_device PAIR_CONNECT=$ADDR:7473 $side
+	tested $kernel_device PAIR_CONNECT=$ADDR:7473 $side
 	stop_server
 }
 
@@ -143,6 +158,11 @@ send_both() {
 # rstream_both GO_OPTIONS [OPTION]... runs rstream with the options against rstream of
 # internal/vm/interop with GO_OPTIONS, four times: that program uses the soft device and the
 # kernel's device, and is the server and the client.
+#
+# No case has the options -T s and -T f of rstream. Both make it use TCP sockets and no
+# rsockets. -T f makes the server fork, which rsockets do not survive. With the library
+# librspreload between rstream and TCP, the two ends would first connect by TCP, and open an
+# rsocket only after the fork, which package stream does not do.
 rstream_both() {
 	rstream_soft "$@"
 	rstream_device "$@"
@@ -197,11 +217,18 @@ links() {
 	/usr/bin/tc -n far qdisc $verb dev v3 root "$@"
 }
 
-# grown COUNTER... succeeds if every COUNTER of the kernel's device has grown since impair.
+# grown COUNTER... succeeds if every COUNTER of the kernel's device has grown since impair, or
+# since the variable counted was set to the output of counters.
 grown() {
 	counters | grep -vxF "$counted" >/tmp/grown
 	cat /tmp/grown
 	for counter in "$@"; do grep -q "^$counter " /tmp/grown; done
+}
+
+# no_rnr_nak succeeds if the kernel's device has got and sent no RNR NAK since the variable
+# counted was set.
+no_rnr_nak() {
+	if grown rcvd_rnr_err || grown send_rnr_err; then return 1; fi
 }
 
 counters() {
@@ -228,10 +255,7 @@ serve_disk() {
 	rm -f /tmp/server_output
 	"$@" -nqn $subsystem -file $disk >/tmp/server_output 2>&1 &
 	server=$!
-	until grep -qs "^serving" /tmp/server_output; do
-		kill -0 $server
-		usleep 20000
-	done
+	until_printed '^serving'
 }
 
 # on_both_devices COMMAND... runs the command twice, with a new disk: serve_target is

@@ -1,3 +1,4 @@
+# class: full
 # Each workload of the benchmark on a real device.
 /go/bench -quick -duration 20ms -peers rdmacore/device/event -json /tmp/rows 2>/tmp/errors >/tmp/table || {
 	cat /tmp/errors

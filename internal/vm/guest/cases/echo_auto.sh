@@ -1,3 +1,4 @@
+# class: quick
 # The address chooses the provider: rdmacore for the address of the kernel's device, soft
 # for loopback.
 provider_of() {

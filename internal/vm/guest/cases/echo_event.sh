@@ -1,1 +1,2 @@
+# class: quick
 echo_over event

@@ -1,3 +1,4 @@
+# class: quick
 # A server is killed while clients are connected. The client must exit with an error.
 serve /go/echo $rdmacore -listen $ADDR:7471
 timeout -s KILL 20 /go/echo $rdmacore -connect $ADDR:7471 -count 100 -duration 100s -json 2>/tmp/errors &

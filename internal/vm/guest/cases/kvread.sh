@@ -1,3 +1,4 @@
+# class: full
 # A client finds keys in the mapped file of a server by READs and by messages: on the
 # Soft-RoCE device, and from it to the soft device. The kernel refuses to register a shared
 # mapping that can not be written.

@@ -1,3 +1,4 @@
+# class: measure
 # Compares the latency of ib_send_lat with that of the echo example, each at both ends, in
 # three rounds. For each it prints the smallest median one-way latency in microseconds.
 measure_perftest() {

@@ -1,3 +1,4 @@
+# class: full
 # One loop on each side with more connections than a completion queue of the device has
 # room for. Each connection can have 129 completions outstanding, and the device's largest
 # queue holds 32,767. Every connection echoes two messages.

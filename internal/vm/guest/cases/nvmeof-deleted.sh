@@ -1,3 +1,4 @@
+# class: full
 # The controller is deleted while fio uses the disk. The target gets all its memory back,
 # and the host can connect again.
 delete_under_load() {

@@ -1,3 +1,4 @@
+# class: quick
 # nvme discover lists every field of the target, and only subsystems that the host may use.
 host=nqn.2026-11.example:host
 discover() {

@@ -1,3 +1,4 @@
+# class: full
 # Wrong commands get the right status, and the controller goes on.
 expect() {
 	status=$1

@@ -1,3 +1,4 @@
+# class: full
 # What the host sees of the controller and its disk, before and after a restart of the
 # target.
 show_identity() {

@@ -1,3 +1,4 @@
+# class: full
 # Data is correct although packets are lost. The host's module is loaded as README.md of
 # examples/nvmeof says for such networks.
 load_host() {

@@ -1,3 +1,4 @@
+# class: quick
 # The kernel's NVMe host mounts a file system from the soft device's target, over the wire
 # path.
 serve_disk_in_peer -size 256M

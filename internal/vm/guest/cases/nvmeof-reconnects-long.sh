@@ -1,3 +1,4 @@
+# class: long
 # A target has the same size after 50 connections and disconnections as after 10.
 connect_often() {
 	# Go collects garbage often, so that the memory in use is close to what is needed.

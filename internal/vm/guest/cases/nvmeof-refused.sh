@@ -1,3 +1,4 @@
+# class: quick
 # A host that is not on the list, and a host that asks for another subsystem, are refused.
 refused() {
 	dmesg -c >/dev/null

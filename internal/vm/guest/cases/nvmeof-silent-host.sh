@@ -1,3 +1,4 @@
+# class: full
 # The links lose every packet. The target ends the controller after its keep alive
 # timeout, and the host reconnects when packets arrive again. To take the link down instead
 # would remove the IPv6 addresses, which later cases need.

@@ -1,3 +1,4 @@
+# class: long
 # Requests of 4 KiB to 1 MiB, one to 64 at a time, on one and two queues, for blocks of 512
 # and 4096 bytes, with small writes in the capsule and in the host's memory.
 verify_sizes() {

@@ -1,3 +1,4 @@
+# class: full
 # Requests of 4 KiB to 1 MiB, one to 64 at a time. nvmeof-sizes-long has more variants.
 verify_sizes() {
 	$serve_target -size 64M -block 512 -capsule-data=false

@@ -1,3 +1,4 @@
+# class: full
 # Writes with fsync and with O_SYNC, and discards of a mounted file system and of fstrim.
 sync_and_discard() {
 	$serve_target -size 128M

@@ -1,3 +1,4 @@
+# class: quick
 # The device is removed while a server listens. The server must exit and print the reason.
 serve /go/echo $rdmacore -listen $ADDR:7471 2>/tmp/errors
 rdma link delete rxe0

@@ -1,3 +1,4 @@
+# class: quick
 # A device is removed and added again, three times, while a process uses it.
-RDMA_TEST_ADDR=$ADDR RDMA_TEST_REMOVE=rxe0 RDMA_TEST_NETDEV=v0 \
-	/go/rdmacore.test -test.run 'TestDeviceReturns$' -test.v
+tested env RDMA_TEST_ADDR=$ADDR RDMA_TEST_REMOVE=rxe0 RDMA_TEST_NETDEV=v0 \
+	/go/rdmacore.test -test.run 'TestDeviceReturns$'

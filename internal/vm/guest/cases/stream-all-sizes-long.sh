@@ -1,3 +1,4 @@
+# class: long
 # All sizes of the option -S all. That option itself makes so many transfers of each size
 # that two C programs need more than five minutes here.
 sizes=64

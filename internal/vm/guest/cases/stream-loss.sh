@@ -1,3 +1,4 @@
+# class: full
 # Package stream on the wire path, with 5 % loss in each direction. At the other end is
 # package stream too, because the kernel's device waits long after some losses.
 impair loss 5%

@@ -1,3 +1,4 @@
+# class: long
 # rstream without options against the kernel's device: see stream-sizes-to-soft-long.
 limit=420
 serve $go rstream $rdmacore -listen $ADDR:7471 -sizes four -verify

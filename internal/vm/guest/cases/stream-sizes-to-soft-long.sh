@@ -1,3 +1,4 @@
+# class: long
 # rstream without options against the soft device: four sizes on a connection for round
 # trips, and on another one for throughput.
 limit=850

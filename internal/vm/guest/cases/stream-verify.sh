@@ -1,3 +1,4 @@
+# class: full
 # Every byte is checked at both ends: small and large transfers, and transfers larger than
 # the buffers.
 rstream_both '-verify -size 1 -count 2000 -iterations 3' -T v -S 1 -C 2000 -I 3

@@ -1,2 +1,3 @@
+# class: quick
 # Neither device drops a packet of the other: the soft device and the kernel's device.
 pairtest clean

@@ -1,2 +1,3 @@
+# class: quick
 # Private data, rejected requests and disconnects.
 pairtest connection

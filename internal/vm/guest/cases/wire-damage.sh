@@ -1,3 +1,4 @@
+# class: quick
 # Single bits of some packets are flipped. Packets of the kernel's device have no checksum
 # but the ICRC. ARP packets have no checksum at all, so the neighbour entries are made
 # permanent.

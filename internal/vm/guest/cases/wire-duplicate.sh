@@ -1,3 +1,4 @@
+# class: full
 impair duplicate 10%
 pairtest connection
 pairtest traffic

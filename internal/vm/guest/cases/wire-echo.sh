@@ -1,3 +1,4 @@
+# class: full
 # The soft device at both ends, over a good link and over links with loss or reordering.
 echo_from_far() {
 	serve_in_peer /go/echo $soft -mode adaptive -listen $NEAR:7471 -size 3000

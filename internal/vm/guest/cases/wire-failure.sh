@@ -1,2 +1,3 @@
+# class: quick
 # Requests that fail, as both ends see them.
 pairtest failure

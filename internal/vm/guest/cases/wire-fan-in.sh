@@ -1,3 +1,4 @@
+# class: full
 # A hundred connections from one kernel, each with a hundred messages of 4 KiB each way.
 # The kernel sends on all connections at once, more than a socket holds by default.
 [ $(cat /proc/sys/net/core/rmem_max) = 212992 ] # the default

@@ -1,3 +1,4 @@
+# class: full
 ADDR=[fd00::1]
 PEER=[fd00::2]
 pairtest connection

@@ -1,3 +1,4 @@
+# class: quick
 # One of two connected processes is killed: the one with the kernel's device or the one
 # with the soft device, each as the passive and as the active side. When the
 # process with the kernel's device is killed, the kernel disconnects for it. When the

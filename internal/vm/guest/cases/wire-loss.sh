@@ -1,3 +1,4 @@
+# class: quick
 # The servers are killed instead of waited for, for two reasons. When a process exits, the
 # kernel sends its DREQ once and does not repeat it. And if the last acknowledgement of a
 # soft device that has exited is lost, Soft-RoCE retries without end.

@@ -1,3 +1,4 @@
+# class: full
 # Messages of up to 4 MiB in each way that package reactor has, and WRITEs with immediate
 # data to receives without buffers.
 reactor_pair TestReactorLong

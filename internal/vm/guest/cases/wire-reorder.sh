@@ -1,3 +1,4 @@
+# class: full
 impair delay 1ms reorder 98%
 pairtest connection
 pairtest traffic

@@ -1,2 +1,3 @@
+# class: quick
 # rping on the kernel's device against the soft device.
 rping_both

@@ -1,2 +1,3 @@
+# class: quick
 # Messages, READ, WRITE and atomics.
 pairtest traffic

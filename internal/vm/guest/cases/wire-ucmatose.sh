@@ -1,3 +1,4 @@
+# class: quick
 # ucmatose on the kernel's device: several connections, and one that is rejected.
 serve_in_peer $go cmatose $soft -listen $PEER:7471 -conns 3
 ucmatose -s $PEER -c 3

@@ -1,3 +1,4 @@
+# class: measure
 # Requests per second of 4 KiB, one and 32 at a time, beside the kernel's own target. Both
 # targets use the same file.
 configfs=/sys/kernel/config/nvmet
