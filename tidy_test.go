@@ -123,7 +123,7 @@ var testArrows = map[string][]string{
 	"provider/soft":         slices.Concat([]string{"reactor", "stream"}, testSupport),
 	"gnetrdma":              slices.Concat([]string{"gnetrdma/internal/gnetsuite", "provider/soft"}, testSupport),
 
-	"examples/nvmeof/target": {"examples/nvmeof/initiator", "provider/soft"},
+	"examples/nvmeof/target": {"cm", "examples/nvmeof/initiator", "provider", "provider/soft"},
 	"examples/kvread/client": {"internal/testutil/leak", "provider/soft"},
 	"examples/kvread/server": {"examples/kvread/client", "internal/testutil/leak", "provider/soft"},
 }

@@ -16,6 +16,7 @@ var goPrograms = []struct{ name, dir string }{
 	{"bench", "bench"},
 	{"interop", "internal/vm/interop"},
 	{"nvmeof", "examples/nvmeof"},
+	{"nvmeof-target.test", "examples/nvmeof/target"},
 	{"kvread", "examples/kvread"},
 	{"stream.test", "examples/stream"},
 	{"udp.test", "provider/soft/internal/udp"},

@@ -288,6 +288,12 @@ nvme_disconnect() {
 	while [ -e /sys/class/nvme/nvme0 ]; do usleep 20000; done
 }
 
+# load_host [OPTION]... loads the module of the kernel's host again, with options.
+load_host() {
+	rmmod nvme_rdma
+	insmod /modules/nvme_rdma "$@"
+}
+
 # nvme_end removes what a failed case has left.
 nvme_end() {
 	for controller in /sys/class/nvme/nvme*; do

@@ -1,10 +1,6 @@
 # class: full
 # Data is correct although packets are lost. The host's module is loaded as README.md of
 # examples/nvmeof says for such networks.
-load_host() {
-	rmmod nvme_rdma
-	insmod /modules/nvme_rdma "$@"
-}
 load_host register_always=N
 serve_disk_in_peer -size 64M
 nvme_connect $PEER 2
