@@ -66,6 +66,7 @@ type options struct {
 	sizes      string // "one", "four" or "all"
 	verify     bool
 	buffer     int // size of the stream's buffers in bytes; 0 means the default
+	inFlight   int // operations that may be outstanding; 0 means the default
 }
 
 // A protocol is the protocol of one program.
@@ -130,6 +131,7 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 	f.StringVar(&o.sizes, "sizes", "one", "one (the flag -size), four, or all; four and all ignore -count and -iterations; rstream only")
 	f.BoolVar(&o.verify, "verify", false, "check the data; rstream only")
 	f.IntVar(&o.buffer, "buffer", 0, "`bytes` of each buffer of a stream; 0 means the default; rstream only")
+	f.IntVar(&o.inFlight, "in-flight", 0, "`operations` that a stream may have outstanding; 0 means the default; rstream only")
 	f.IntVar(&o.refused, "refused", 0, "further connections, which the server rejects; cmatose only")
 	if err := f.Parse(args[1:]); err != nil {
 		return nil, p, err
@@ -156,6 +158,7 @@ func (o *options) check(p protocol) error {
 		{"conns", o.conns, fewest, 1 << 10},
 		{"iterations", o.iterations, 1, 1 << 30},
 		{"buffer", o.buffer, 0, 1 << 30},
+		{"in-flight", o.inFlight, 0, 1 << 10},
 		{"refused", o.refused, 0, 1 << 10},
 	} {
 		if flag.value < flag.least || flag.value > flag.limit {

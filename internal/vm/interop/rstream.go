@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream"
 )
 
@@ -30,6 +31,7 @@ type rstreamTest struct{ size, transfers, iterations int }
 func runRstream(o *options, device cm.Provider, out io.Writer) (err error) {
 	network, err := stream.New(device, &stream.NetworkConfig{
 		Buffers: stream.Buffers{Receive: o.buffer, Send: o.buffer}, CloseTimeout: drainTimeout,
+		Reactor: reactor.Config{MaxInFlight: o.inFlight},
 	})
 	if err != nil {
 		return err
