@@ -118,9 +118,12 @@ stub:
 	CGO_ENABLED=1 $(GO) test -tags rdmacore -timeout $(TIMEOUT) ./provider/rdmacore/...
 	CGO_ENABLED=1 $(GO) -C bench test -tags rdmacore -timeout $(TIMEOUT) ./rdmacore
 
-# Every test, with the long ones, once.
+# Every test, with the long ones, once, each benchmark once, and a soak test with the race
+# detector.
 whole:
 	@$(tests) -count=1 ./...
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
+	CGO_ENABLED=1 $(GO) -C internal/hostile test -race -count=1 -timeout $(TIMEOUT) ./soak
 
 # A virtual machine with Soft-RoCE, built from Debian packages; see internal/vm.
 test-vm:
