@@ -2,7 +2,8 @@ package main
 
 import (
 	"errors"
-	"net"
+	"net/netip"
+	"os"
 
 	"github.com/rdmaloop/rdmaloop/gnetrdma"
 )
@@ -38,16 +39,10 @@ func serveGnetRDMA(s *spec) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A handler of gnet does not learn the port that Run has chosen. So it gets one that
-	// TCP does not use, which probably no RDMA program uses either.
-	l, err := net.Listen("tcp", host.String())
-	if err != nil {
-		return nil, err
-	}
-	g := &gnetServer{spec: s, ready: make(chan error, 2), addr: l.Addr().String()}
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
+	// A handler of gnet does not learn the port that Run has chosen. So it gets one below
+	// those that clients are given, which no other run of bench has.
+	at := netip.AddrPortFrom(host.Addr(), uint16(10_000+os.Getpid()%20_000))
+	g := &gnetServer{spec: s, ready: make(chan error, 2), addr: at.String()}
 	go func() {
 		err := cfg.Run(g, "rdma://"+g.addr, gnetOptions())
 		g.ready <- errors.Join(errors.New("gnetrdma ended"), err)

@@ -108,6 +108,7 @@ func commandIn(t *testing.T, dir, command string) *exec.Cmd {
 	words := strings.Fields(command)
 	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	cmd.Dir, cmd.Stderr = dir, &bytes.Buffer{}
+	cmd.Env = append(os.Environ(), "GOWORK=") // The reader's command uses go.work.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd
