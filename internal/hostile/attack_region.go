@@ -3,12 +3,10 @@
 package hostile
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -75,12 +73,7 @@ func (l *longSender) alloc(size int) (*reactor.Region, reactor.Remote, error) {
 // sendFrom sends the beginning of a Region as a long message, and waits until the server
 // has read it, or until the connection has ended.
 func (l *longSender) sendFrom(c *reactor.Conn, r *reactor.Region) error {
-	err := l.onLoop(func() {
-		if err := c.SendV([]reactor.Piece{{Region: r, Length: LongMessage}}, reactor.SendOptions{}); err != nil {
-			l.done <- err
-		}
-	})
-	if err != nil {
+	if err := l.startSend(c, r); err != nil {
 		return err
 	}
 	select {
@@ -89,6 +82,31 @@ func (l *longSender) sendFrom(c *reactor.Conn, r *reactor.Region) error {
 	case <-time.After(localTimeout):
 		return os.ErrDeadlineExceeded
 	}
+}
+
+// sendWhile is sendFrom, and calls a function again and again until the message has been
+// sent, once at least.
+func (l *longSender) sendWhile(c *reactor.Conn, r *reactor.Region, do func()) error {
+	if err := l.startSend(c, r); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(localTimeout); time.Now().Before(deadline); {
+		do()
+		select {
+		case err := <-l.done:
+			return err
+		default:
+		}
+	}
+	return os.ErrDeadlineExceeded
+}
+
+func (l *longSender) startSend(c *reactor.Conn, r *reactor.Region) error {
+	return l.onLoop(func() {
+		if err := c.SendV([]reactor.Piece{{Region: r, Length: LongMessage}}, reactor.SendOptions{}); err != nil {
+			l.done <- err
+		}
+	})
 }
 
 func (l *longSender) OnOpen(c *reactor.Conn)                                { l.opened <- c }
@@ -198,12 +216,6 @@ func offerSparse(a *attacker) error {
 	return errors.Join(err, l.close())
 }
 
-// holesPerRound is the least number of holes that punchHoles makes in a round. Arbitrary.
-const holesPerRound = 4
-
-// punched returns how many holes the attack has made.
-func (a *attacker) punched() uint64 { return a.report().Attack.Sent }
-
 // punchHoles sends long messages from regions whose pages it removes meanwhile. It also
 // tries to truncate all files whose memory it shares with the server. At the end it
 // removes the pages of the segments, too.
@@ -212,39 +224,20 @@ func punchHoles(a *attacker) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(a.ctx)
-	defer stop()
-	// Root could truncate the file of a new region before it is sealed, and this process
-	// would get a SIGBUS. So no pages are removed meanwhile.
-	var allocating sync.Mutex
-	var punching sync.WaitGroup
-	punching.Go(func() {
-		for ctx.Err() == nil {
-			allocating.Lock()
-			a.punchMappings(regionName)
-			allocating.Unlock()
-		}
-	})
 	err = a.eachRound(func() error {
-		allocating.Lock()
+		// Root could truncate the file of a region before it is sealed, so pages are removed
+		// only while no region is made.
 		r, _, err := l.alloc(LongMessage)
-		allocating.Unlock()
 		if err != nil {
 			return err
 		}
-		deadline, holes := time.Now().Add(localTimeout), a.punched()
-		for n := 0; n < 8 || a.punched() < holes+holesPerRound; n++ {
-			if err := l.sendFrom(c, r); err != nil {
+		for range 8 {
+			if err := l.sendWhile(c, r, func() { a.punchMappings(regionName) }); err != nil {
 				return err
-			}
-			if time.Now().After(deadline) {
-				return fmt.Errorf("%d holes in %d messages: %w", a.punched()-holes, n, os.ErrDeadlineExceeded)
 			}
 		}
 		return r.Close()
 	})
-	stop()
-	punching.Wait()
 	a.punchMappings(segmentName)
 	if err == nil {
 		a.waitForStop()
