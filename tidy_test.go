@@ -128,7 +128,7 @@ var testArrows = map[string][]string{
 	"examples/kvread/server": {"examples/kvread/client", "internal/testutil/leak", "provider/soft"},
 }
 
-var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim", "provider/soft/internal/nettest", "internal/testutil/faultcq", "provider/providertest"}
+var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim", "provider/soft/internal/nettest", "internal/testutil/faultcq", "internal/testutil/onthread", "provider/providertest"}
 
 // A source is one parsed file.
 type source struct {

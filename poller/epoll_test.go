@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/testutil/onthread"
+	"github.com/rdmaloop/rdmaloop/poller"
 )
 
 // eachResolution runs a test twice: with epoll_pwait2 and with epoll_pwait.
@@ -49,7 +51,7 @@ func TestSignalsDoNotEndTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		var n int
 		var err error
-		tid, done := onThread(func() { n, err = p.Wait(noLimit) })
+		tid, done := onthread.Run(func() { n, err = p.Wait(noLimit) })
 		for range 10 {
 			awaitEpoll(t, tid)
 			require.NoError(t, unix.Tgkill(unix.Getpid(), tid, unix.SIGURG))
@@ -69,34 +71,13 @@ func TestSignalsDoNotProlongTheWait(t *testing.T) {
 		const timeout = 20 * time.Millisecond
 		var took time.Duration
 		var err error
-		tid, done := onThread(func() {
+		tid, done := onthread.Run(func() {
 			start := time.Now()
 			_, err = p.Wait(timeout)
 			took = time.Since(start)
 		})
-		signalUntil(t, tid, done)
+		onthread.Interrupt(t, tid, done)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, took, timeout)
 	})
-}
-
-// signalUntil sends SIGURG about every millisecond until done is closed.
-func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(testTimeout)
-	for {
-		select {
-		case <-done:
-			return
-		case <-limit:
-			require.FailNow(t, "the wait never ended")
-		case <-tick.C:
-			// The thread may have ended meanwhile.
-			if err := unix.Tgkill(unix.Getpid(), tid, unix.SIGURG); err != unix.ESRCH {
-				require.NoError(t, err)
-			}
-		}
-	}
 }

@@ -83,19 +83,6 @@ func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event 
 	return events
 }
 
-// onThread runs f on a thread of its own. The channel is closed when f has returned.
-func onThread(f func()) (tid int, done <-chan struct{}) {
-	ids, end := make(chan int), make(chan struct{})
-	go func() {
-		defer close(end)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		ids <- unix.Gettid()
-		f()
-	}()
-	return <-ids, end
-}
-
 // awaitBlocked waits until a thread is blocked in one of these system calls. Source:
 // proc_pid_syscall(5).
 func awaitBlocked(t *testing.T, tid int, calls ...int) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/onthread"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -34,7 +35,7 @@ func TestWakeEndsTheCurrentWait(t *testing.T) {
 	for range 100 {
 		var n int
 		var err error
-		tid, done := onThread(func() { n, err = p.Wait(noLimit) })
+		tid, done := onthread.Run(func() { n, err = p.Wait(noLimit) })
 		awaitEpoll(t, tid)
 		p.Wake()
 		awaitDone(t, done)
@@ -145,7 +146,7 @@ func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w, err := poller.NewWaker()
 	require.NoError(t, err)
 	finish := w.BeginWake()
-	tid, closed := onThread(func() { err = w.Close() })
+	tid, closed := onthread.Run(func() { err = w.Close() })
 	awaitBlocked(t, tid, unix.SYS_PPOLL)
 	var stat unix.Stat_t
 	require.NoError(t, unix.Fstat(w.FD(), &stat), "the descriptor was closed before the signal")

@@ -36,9 +36,10 @@ q.go:1: undefined: x
 ok   m/r 0.5 s
 not an event
 
-2 tests passed in 1 packages in 60 s
+2 tests passed in 2 packages in 60 s
 1 skipped: too cold
 slowest packages:
+     4.0 s  m/p
      0.5 s  m/r
 slowest tests:
      2.5 s  m/p TestA/y

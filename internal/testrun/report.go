@@ -74,9 +74,11 @@ func (r *report) endTest(name string, e event) {
 }
 
 func (r *report) endPackage(e event) {
+	if e.Action != "skip" {
+		r.packages = append(r.packages, timed{e.Package, e.Elapsed})
+	}
 	switch e.Action {
 	case "pass":
-		r.packages = append(r.packages, timed{e.Package, e.Elapsed})
 		fmt.Fprintf(r.out, "ok   %s %.1f s\n", e.Package, e.Elapsed)
 	case "fail":
 		r.failed = append(r.failed, e.Package)
