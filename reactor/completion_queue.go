@@ -208,3 +208,64 @@ func (q *completionQueue) pollAgain() (empty bool) {
 	}
 	return q.emptyPolls != before
 }
+
+// A catchUp polls a CQ after a time limit has passed and before the connection ends. If
+// the loop was delayed, the awaited completion may already be in the CQ, and then the
+// connection need not end. The zero value is ready to use.
+type catchUp struct {
+	// end is the value of completionQueue.handled at which the catchUp is complete. It is
+	// 0 if no catchUp is in progress.
+	end uint64
+}
+
+// poll polls the CQ once. It returns true when all completions from before the first
+// poll are handled.
+func (u *catchUp) poll(q *completionQueue) (done bool) {
+	if u.end == 0 {
+		u.end = q.handled + uint64(q.cq().Depth())
+	}
+	if !q.pollAgain() && q.handled < u.end {
+		return false
+	}
+	u.reset()
+	return true
+}
+
+// reset ends a catchUp that is in progress. The next poll begins another one.
+func (u *catchUp) reset() { u.end = 0 }
+
+// complete passes a completion to its connection. If the connection is closed already,
+// the completion is counted and dropped.
+func (d *loopDevice) complete(wc *verbs.WC) {
+	id, l := wrID(wc.ID), d.loop
+	if d.sharedRecv != nil && !id.send() {
+		d.recvShared(wc)
+		return
+	}
+	switch c := l.conns.get(id); {
+	case c == nil:
+		l.stats.LateCompletions++
+	case id.send() && id.emptyRecv():
+		c.emptyRecvCompleted(wc)
+	case id.send():
+		c.sendCompleted(wc, id.slot())
+	default:
+		c.recvCompleted(wc, c.recvs.complete(id.slot()))
+	}
+}
+
+// completeInline passes a small message to its connection. The parameter data has the
+// bytes of the message.
+func (d *loopDevice) completeInline(wc *verbs.WC, data []byte) {
+	var c *Conn
+	if id := wrID(wc.ID); d.sharedRecv != nil && !id.send() {
+		c = d.sharedRecv.conns.get(wc.QPN)
+	} else {
+		c = d.loop.conns.get(id)
+	}
+	if c == nil {
+		d.loop.stats.LateCompletions++
+		return
+	}
+	c.recvInline(wc, data)
+}

@@ -239,15 +239,15 @@ package reactor
 //
 // The main types and their files:
 //
-//	Engine, domain, acceptor     engine.go, domain.go; acceptor.go and request_handling.go:
+//	Engine, domain, acceptor     engine.go, domain.go; acceptor.go and request.go:
 //	                             listeners, and requests that are not answered yet
 //	Loop                         loop.go; turn.go and sleep.go have the order of the steps
 //	loopDevice                   loop_device.go: a device as one loop uses it, with its
 //	                             completionQueues, sharedRecv and slab
-//	Conn                         conn.go, conn_state.go; conn_open.go, conn_send.go,
-//	                             conn_recv.go, conn_ops.go and conn_close.go: its life
-//	sendFlow, sendBatch          conn_flow.go, conn_batch.go: the places of the send queue,
-//	                             and the requests that are not posted yet
+//	Conn                         conn.go; conn_open.go, conn_send.go, conn_one_sided.go,
+//	                             conn_recv.go, and conn_close.go with its states
+//	sendFlow, sendBatch          send_queue.go: the places of the send queue, and the
+//	                             requests that are not posted yet
 //	Region                       region.go; a registration for each domain, a regionUse for
 //	                             each loop; window.go: parts for one peer
 //	longState                    long_*.go: long messages; long_format.go has the formats

@@ -3,7 +3,6 @@ package reactor
 import (
 	"errors"
 	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -163,38 +162,6 @@ func (e *Engine) Stats() Stats {
 		sum.Add(&s)
 	}
 	return sum
-}
-
-// claimAsync records that the loop of s watches a device's asynchronous events. It
-// reports false if another loop does.
-func (e *Engine) claimAsync(s *asyncSource) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if slices.ContainsFunc(e.devices, func(o *asyncSource) bool { return o.dev == s.dev }) {
-		return false
-	}
-	e.devices = append(e.devices, s)
-	return true
-}
-
-// unclaimAsync undoes a call of claimAsync that has reported true.
-func (e *Engine) unclaimAsync(s *asyncSource) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.devices = slices.DeleteFunc(e.devices, func(o *asyncSource) bool { return o == s })
-}
-
-// asyncSourceOf returns the asyncSource of a device, or nil if no loop watches the
-// device.
-func (e *Engine) asyncSourceOf(dev verbs.Device) *asyncSource {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, s := range e.devices {
-		if s.dev == dev {
-			return s
-		}
-	}
-	return nil
 }
 
 // onLoops calls onLoop for each loop.

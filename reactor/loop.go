@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -160,4 +161,85 @@ func (l *Loop) post(op string, fn func(), internal bool) error {
 		l.poller.Wake()
 	}
 	return nil
+}
+
+// A loopState is the state of a loop.
+type loopState uint8
+
+// The states, in order. A loop never returns to an earlier state, and may skip
+// loopDroppingSilent and loopAborting.
+const (
+	// loopRunning: the loop accepts new connections. Engine.Stop posts Loop.drain(),
+	// which leads to loopDraining.
+	loopRunning loopState = iota
+	// loopDraining: new connections fail with ErrShutdown, and existing ones close.
+	// dropSilent leads to loopDroppingSilent, and abortConns to loopAborting. After the last
+	// connection and request, finishTurn leads to loopEnded.
+	loopDraining
+	// loopDroppingSilent: as loopDraining, but the connections of silent peers end without
+	// waiting for them. abortConns leads to loopAborting. After the last connection and
+	// request, finishTurn leads to loopEnded.
+	loopDroppingSilent
+	// loopAborting: the connections end without waiting for their peers. After the last
+	// connection and request, finishTurn leads to loopEnded.
+	loopAborting
+	// loopEnded: OnShutdown is running or has returned. The loop runs no more turns, and
+	// Post fails.
+	loopEnded
+)
+
+// open initializes the loop and opens its poller and its event channel.
+func (l *Loop) open() (err error) {
+	l.clock.origin = time.Now()
+	l.mailbox.limit = l.cfg.MaxPosted
+	l.idle.budget = l.cfg.SpinBudget
+	l.idle.policy.Store(uint32(l.cfg.Idle))
+	l.ticker.Owner = timerheap.Func(l.onTick)
+	l.epoll.checkSoon()
+	if l.poller, err = poller.New(maxEvents); err != nil {
+		return err
+	}
+	if l.channel, err = cm.OpenChannel(l.engine.provider); err != nil {
+		return err
+	}
+	_, err = l.watch(l.channel.FD(), poller.Readable, (*eventSource)(l))
+	return err
+}
+
+// maxEvents is the largest number of ready descriptors that one call of epoll_wait
+// returns. The number is arbitrary.
+const maxEvents = 64
+
+// boot calls OnBoot, and OnTick for the first time.
+func (l *Loop) boot() error {
+	l.running = true
+	defer func() { l.running = false }()
+	l.clock.wake()
+	if err := l.handler.OnBoot(l); err != nil {
+		return err
+	}
+	l.booted = true
+	l.onTick()
+	return nil
+}
+
+// main is the function of a loop's goroutine. It calls pin() and boot(), sends their
+// first error or nil to the channel booted, and then runs the loop.
+func (l *Loop) main(booted chan<- error) {
+	err := l.pin()
+	if err == nil {
+		err = l.boot()
+	}
+	booted <- err
+	l.run()
+}
+
+// pin locks the goroutine to a thread, and the thread to a CPU of Config.CPUs. Linux
+// then takes new memory of the thread from the NUMA node of this CPU.
+func (l *Loop) pin() error {
+	if len(l.cfg.CPUs) == 0 {
+		return nil
+	}
+	runtime.LockOSThread()
+	return operr.Wrap("pin loop", pinThread(l.cfg.CPUs[l.index%len(l.cfg.CPUs)]))
 }

@@ -159,65 +159,6 @@ func (d *loopDevice) qpAttr(q *completionQueue, own bool) *verbs.QPInitAttr {
 	return attr
 }
 
-// complete passes a completion to its connection. If the connection is closed already,
-// the completion is counted and dropped.
-func (d *loopDevice) complete(wc *verbs.WC) {
-	id, l := wrID(wc.ID), d.loop
-	if d.sharedRecv != nil && !id.send() {
-		d.recvShared(wc)
-		return
-	}
-	switch c := l.conns.get(id); {
-	case c == nil:
-		l.stats.LateCompletions++
-	case id.send() && id.emptyRecv():
-		c.emptyRecvCompleted(wc)
-	case id.send():
-		c.sendCompleted(wc, id.slot())
-	default:
-		c.recvCompleted(wc, c.recvs.complete(id.slot()))
-	}
-}
-
-// completeInline passes a small message to its connection. The parameter data has the
-// bytes of the message.
-func (d *loopDevice) completeInline(wc *verbs.WC, data []byte) {
-	var c *Conn
-	if id := wrID(wc.ID); d.sharedRecv != nil && !id.send() {
-		c = d.sharedRecv.conns.get(wc.QPN)
-	} else {
-		c = d.loop.conns.get(id)
-	}
-	if c == nil {
-		d.loop.stats.LateCompletions++
-		return
-	}
-	c.recvInline(wc, data)
-}
-
-// recvShared handles a completion of the shared receive queue. It finds the connection
-// by the queue pair number.
-func (d *loopDevice) recvShared(wc *verbs.WC) {
-	b := d.slab.at(wrID(wc.ID).slot())
-	if b == nil || b.state != bufferPosted {
-		d.loop.stats.LateCompletions++
-		return
-	}
-	if c := d.sharedRecv.conns.get(wc.QPN); c != nil {
-		c.recvCompleted(wc, b)
-		return
-	}
-	d.loop.stats.LateCompletions++
-	d.stageShared(b)
-}
-
-// stageShared puts a buffer back into the shared receive queue.
-func (d *loopDevice) stageShared(b *Buffer) {
-	if err := d.sharedRecv.restage(b); err != nil {
-		d.fail(err)
-	}
-}
-
 // fail ends every connection of the device with err. New connections on the device fail
 // too.
 func (d *loopDevice) fail(err error) {

@@ -1,8 +1,14 @@
 package reactor
 
 import (
+	"iter"
 	"math/bits"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
+	"unicode"
 )
 
 // WakeCause is the reason why a sleep of a loop has ended.
@@ -106,4 +112,180 @@ type Stats struct {
 // countBatch counts a turn of the loop that found n completions on a device.
 func (s *Stats) countBatch(n int) {
 	s.Batches[min(bits.Len(uint(n))-1, len(s.Batches)-1)]++
+}
+
+// publishEvery is the time between two updates of the published counters of a loop that
+// is awake. The number is arbitrary.
+const publishEvery = time.Millisecond
+
+// publishedStats is a copy of the counters of a loop that other goroutines may read.
+type publishedStats struct {
+	when time.Duration // time of the copy, as Loop.clock.now
+
+	mu    sync.Mutex
+	stats Stats
+}
+
+// publish copies the counters to the field published. Unless force is true, it does so
+// only if the last copy is older than publishEvery.
+func (l *Loop) publish(force bool) {
+	if !force && l.clock.now-l.published.when < publishEvery {
+		return
+	}
+	l.published.when = l.clock.now
+	s := l.snapshot()
+	l.published.mu.Lock()
+	defer l.published.mu.Unlock()
+	l.published.stats = s
+}
+
+// snapshot returns the present counters: those in l.stats, and those of the clock, the
+// mailbox, the devices and the engine.
+func (l *Loop) snapshot() Stats {
+	s := l.stats
+	for _, d := range l.devices {
+		c := d.group.Stats()
+		s.Polls += c.Polls
+		s.EmptyPolls += c.EmptyPolls
+		s.Completions += c.Completions
+		s.Arms += c.Arms
+		s.Events += c.Events
+		s.Acks += c.Acks
+		s.Rescues += c.Rescues
+		s.BufferBytes += d.slab.bytes() + d.classes.bytes()
+		s.CQs += uint64(len(d.queues))
+	}
+	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spinning, l.clock.slept, l.clock.longest
+	s.Timers = uint64(l.timers.Len())
+	s.Conns = uint64(l.liveConns)
+	if l.index == 0 {
+		// Any goroutine may answer a connection request, so the engine counts the answers. The
+		// loop with index 0 adds them to its counters.
+		s.Accepts, s.Rejects = l.engine.accepts.Load(), l.engine.rejects.Load()
+	}
+	return s
+}
+
+// Stats returns the counters of the loop. They are up to about a millisecond old. While
+// the loop sleeps, they are those of the beginning of the sleep. Only Refused is always
+// up to date. Any goroutine may call Stats, also after the loop has ended.
+func (l *Loop) Stats() Stats {
+	l.published.mu.Lock()
+	defer l.published.mu.Unlock()
+	s := l.published.stats
+	s.Refused = l.mailbox.refused.Load()
+	return s
+}
+
+// A Stat is one counter of Stats, for a program that lists or exports all of them.
+type Stat struct {
+	// Name is the field's name in lower case, such as "empty_polls". For an element of
+	// Wakes, the name ends with the WakeCause, such as "wakes_post". For an element of
+	// Batches, it ends with the smallest number of completions, such as "batches_16".
+	Name  string
+	Help  string // what the counter counts
+	Unit  string // "bytes", "nanoseconds", or "" for a number
+	Gauge bool   // true if Value may decrease, as the number of open connections does
+	Value uint64
+}
+
+// All returns the counters in the order of the fields of Stats.
+func (s *Stats) All() iter.Seq[Stat] {
+	return func(yield func(Stat) bool) {
+		for _, c := range s.counters() {
+			if !yield(c.stat()) {
+				return
+			}
+		}
+	}
+}
+
+// Add adds the counters of o to s. A counter with the tag kind:"max" becomes the greater
+// of the two values.
+func (s *Stats) Add(o *Stats) {
+	others := o.counters()
+	for i, c := range s.counters() {
+		if other := others[i].value(); c.field.Tag.Get("kind") == "max" {
+			c.set(max(c.value(), other))
+		} else {
+			c.set(c.value() + other)
+		}
+	}
+}
+
+// A statCounter refers to a field of Stats, or to an element of an array field.
+type statCounter struct {
+	field   reflect.StructField
+	index   int // index in the array; 0 if the field is no array
+	content reflect.Value
+}
+
+// counters returns all counters of s, in the order of the fields. It uses reflection, so
+// new fields need not be listed.
+func (s *Stats) counters() (all []statCounter) {
+	fields := reflect.ValueOf(s).Elem()
+	for i := range fields.NumField() {
+		field, content := fields.Type().Field(i), fields.Field(i)
+		if field.Type.Kind() != reflect.Array {
+			all = append(all, statCounter{field: field, content: content})
+			continue
+		}
+		for k := range content.Len() {
+			all = append(all, statCounter{field, k, content.Index(k)})
+		}
+	}
+	return all
+}
+
+func (c *statCounter) isDuration() bool { return c.content.Type() == reflect.TypeFor[time.Duration]() }
+
+// value returns the value of the counter. A duration is in nanoseconds.
+func (c *statCounter) value() uint64 {
+	if c.isDuration() {
+		return uint64(c.content.Int())
+	}
+	return c.content.Uint()
+}
+
+// set sets the value of the counter.
+func (c *statCounter) set(n uint64) {
+	if c.isDuration() {
+		c.content.SetInt(int64(n))
+	} else {
+		c.content.SetUint(n)
+	}
+}
+
+// stat returns the description of the counter with its value.
+func (c *statCounter) stat() Stat {
+	tag := c.field.Tag
+	s := Stat{
+		Name: snakeCase(c.field.Name), Help: tag.Get("help"), Unit: tag.Get("unit"),
+		Gauge: tag.Get("kind") == "gauge", Value: c.value(),
+	}
+	if c.isDuration() {
+		s.Unit = "nanoseconds"
+	}
+	switch tag.Get("index") {
+	case "cause":
+		s.Name += "_" + WakeCause(c.index).String()
+	case "power":
+		s.Name += "_" + strconv.Itoa(1<<c.index)
+	}
+	return s
+}
+
+// snakeCase returns a field's name in lower case with "_" between its words: EmptyPolls
+// becomes empty_polls, and RNRErrors rnr_errors.
+func snakeCase(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		begins := i > 0 && unicode.IsUpper(rune(name[i])) &&
+			(unicode.IsLower(rune(name[i-1])) || i+2 < len(name) && unicode.IsLower(rune(name[i+1])))
+		if begins {
+			b.WriteByte('_')
+		}
+		b.WriteByte(name[i])
+	}
+	return strings.ToLower(b.String())
 }

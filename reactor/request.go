@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"errors"
 	"math"
 	"net/netip"
 	"sync/atomic"
@@ -208,3 +209,141 @@ func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.Mes
 
 // limitDepth returns want or limit, whichever is smaller.
 func limitDepth(want int, limit uint8) uint8 { return uint8(min(want, int(limit))) }
+
+// A decision says who has answered a connection request, or why the request has ended
+// without an answer.
+type decision uint32
+
+// The decisions. Only the first decision of a request counts.
+const (
+	undecided     decision = iota
+	byApplication          // the application has called Accept or Reject
+	byDeadline             // Config.DecisionTimeout has passed
+	byEngine               // the engine has rejected the request
+	byPeer                 // the peer has withdrawn the request
+	byRemoval              // the device of the request was removed
+)
+
+// err returns the error of a further answer to the request. If there is no decision yet,
+// err() returns nil.
+func (d decision) err() error {
+	switch d {
+	case byApplication:
+		return ErrDecided
+	case byDeadline:
+		return ErrExpired
+	case byEngine:
+		return ErrShutdown
+	case byPeer:
+		return verbs.ErrPeerGone
+	case byRemoval:
+		return ErrDeviceRemoved
+	}
+	return nil
+}
+
+// newRequest makes a ConnRequest from an event of type cm.ConnectRequest.
+func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
+	param := ev.Param
+	param.PrivateData = nil
+	data, limit, ok := ev.Param.PrivateData, uint32(0), false
+	if e.cfg.MaxLongMessage > 0 {
+		data, limit, ok = splitOffer(data, cm.MaxPrivateData(cm.TCP, cm.MessageConnect))
+	}
+	return &ConnRequest{
+		engine: e, listener: ev.Listener.Context().(*Listener), id: ev.ID,
+		local: ev.ID.LocalAddr(), remote: ev.ID.RemoteAddr(), device: ev.ID.Device(),
+		process: processOf(ev.ID), privateData: data, hasOffer: ok, longLimit: limit, param: param,
+	}
+}
+
+// handleRequest chooses a loop for a request and calls OnConnectRequest. If the
+// application does not answer at once, handleRequest sets the timer for
+// Config.DecisionTimeout.
+func (l *Loop) handleRequest(req *ConnRequest) {
+	if req.decisionErr() != nil {
+		// The engine is shutting down: acceptor.close has already rejected this request.
+		return
+	}
+	loop := l.engine.loopFor(req, l.clock.time())
+	if loop == nil {
+		l.rejectFull(req)
+		return
+	}
+	if req.decisionErr() != nil { // Config.Place has already rejected the request
+		return
+	}
+	req.loop.Store(loop)
+	l.onConnectRequest(req)
+	if req.decisionErr() != nil {
+		return
+	}
+	req.expiry.Owner = timerheap.Func(func() { l.expireRequest(req) })
+	l.setTimer(&req.expiry, l.cfg.DecisionTimeout)
+}
+
+// rejectFull rejects a request without asking the application, because all loops are
+// known to be full.
+func (l *Loop) rejectFull(req *ConnRequest) {
+	if !req.decide(byEngine) { // The request was answered by Config.Place or rejectShutdown.
+		return
+	}
+	l.stats.NoResources++
+	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
+	// does not record that error.
+	if err := l.engine.acceptor.rejectNoResources(req); !errors.Is(err, verbs.ErrPeerGone) {
+		l.recordError(err)
+	}
+}
+
+// expireRequest is called when Config.DecisionTimeout has passed. It rejects the
+// request, unless the request was answered.
+func (l *Loop) expireRequest(req *ConnRequest) {
+	if !req.decide(byDeadline) {
+		return
+	}
+	l.stats.Expired++
+	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
+	// does not record that error.
+	if err := l.engine.acceptor.reject(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
+		l.recordError(err)
+	}
+}
+
+// cancelRequest closes the ID of a request that has ended without an answer. If the
+// application has answered meanwhile, cancelRequest does nothing: the answer fails
+// because of ConnRequest.endedBy.
+func (l *Loop) cancelRequest(req *ConnRequest, endedBy decision) {
+	if !req.decide(endedBy) {
+		return
+	}
+	l.timers.Stop(&req.expiry)
+	l.recordError(req.id.Close())
+	l.engine.acceptor.removeRequest(req)
+}
+
+// A peerProcess holds the credentials of the peer's process, if they are known.
+type peerProcess struct {
+	credentials cm.Credentials
+	known       bool
+}
+
+// processOf returns the credentials of the process that is the peer of the ID.
+func processOf(id *cm.ID) (p peerProcess) {
+	p.credentials, p.known = id.Credentials()
+	return p
+}
+
+// Credentials returns the credentials of the process that requests the connection. If
+// they are not known, the second result is false. They are known only on the local path
+// of provider/soft. Source: unix(7), SO_PEERCRED.
+func (r *ConnRequest) Credentials() (cm.Credentials, bool) {
+	return r.process.credentials, r.process.known
+}
+
+// Credentials returns the credentials of the peer's process: see
+// ConnRequest.Credentials. For a dialing side, the peer is the process that listens. The
+// result stays the same after OnClose.
+func (c *Conn) Credentials() (cm.Credentials, bool) {
+	return c.process.credentials, c.process.known
+}

@@ -1,6 +1,8 @@
 package reactor_test
 
 import (
+	"net/netip"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -360,4 +363,74 @@ func TestAcceptOnAnEndedLoop(t *testing.T) {
 	require.NoError(t, server.Close())
 	require.EqualValues(t, 1, server.Stats().Rejects)
 	require.Zero(t, server.Stats().Accepts)
+}
+
+// TestRequestWithdrawn checks the error of an answer to a request that a newer request
+// has replaced. The server allows one half-open request only.
+func TestRequestWithdrawn(t *testing.T) {
+	port := freeWirePort(t)
+	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {
+		p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port, MaxHalfOpen: halfOpen})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		e, err := reactor.New(p, h, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { shutdown(t, e) })
+		require.NoError(t, e.Start())
+		return e
+	}
+	kept := make(chan *reactor.ConnRequest, 16)
+	server := open(1, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }})
+	ln, err := server.Listen(netip.MustParseAddrPort("127.71.1.1:0"), nil)
+	require.NoError(t, err)
+
+	opened := make(chan *reactor.Conn, 2)
+	first := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
+	require.NoError(t, first.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.2:0")}))
+	old := receive(t, kept)
+	require.Equal(t, 1, reactor.PendingRequests(server))
+
+	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
+	require.NoError(t, second.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
+	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
+		// The first client has repeated its request. The second client's request has not
+		// arrived yet.
+		old = req
+	}
+	await(t, func() bool { return old.Steer(old.Loop()) != nil })
+	require.ErrorIs(t, old.Accept(nil), verbs.ErrPeerGone)
+	require.ErrorIs(t, old.Reject(nil), verbs.ErrPeerGone)
+	await(t, func() bool { return reactor.PendingRequests(server) <= 1 })
+}
+
+// TestCredentials checks that each side of a local connection has its peer's
+// credentials, even after the close.
+func TestCredentials(t *testing.T) {
+	want := cm.Credentials{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	check := func(who interface {
+		Credentials() (cm.Credentials, bool)
+	}) {
+		c, known := who.Credentials()
+		assert.True(t, known)
+		assert.Equal(t, want, c)
+	}
+	closed := make(chan struct{})
+	server := start(t, &hooks{
+		request: func(req *reactor.ConnRequest) {
+			check(req)
+			assert.NoError(t, req.Accept(nil))
+		},
+		open: func(c *reactor.Conn) { check(c) },
+		close: func(c *reactor.Conn, _ error) {
+			check(c)
+			close(closed)
+		},
+	}, nil)
+	opened, _ := dialFor(t, server, nil)
+	c := receive(t, opened)
+	require.NoError(t, c.Loop().Post(func() {
+		check(c)
+		c.Close()
+	}))
+	<-closed
 }

@@ -3,6 +3,7 @@ package reactor
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
@@ -134,4 +135,92 @@ func (l *Loop) wait(timeout time.Duration) (w wakeup) {
 	l.recordError(err)
 	w.events, w.posted = n, l.poller.Woken()
 	return w
+}
+
+// maxEpollInterval is the longest time between two checks of epoll in a loop that does
+// not sleep, even if Config.EpollEvery turns take longer. Arbitrary.
+const maxEpollInterval = 200 * time.Microsecond
+
+// eventGap is how long a loop expects another event after a connection event. The events
+// of one connection, and the requests of a peer that opens many connections, usually
+// follow each other within this time. Arbitrary.
+const eventGap = time.Millisecond
+
+// An epollSchedule decides in which turns a loop that does not sleep checks epoll.
+type epollSchedule struct {
+	expectedUntil time.Duration // time until which another event is expected, by the loop's clock
+
+	turns    int           // number of turns since the last check
+	interval int           // number of turns after which the loop checks epoll
+	last     time.Duration // time of the last check, by the loop's clock
+	// Number of events that were fetched at the end of a sleep and are not handled yet.
+	fetched int
+}
+
+// checkSoon makes the next turn check epoll.
+func (s *epollSchedule) checkSoon() { s.interval = 1 }
+
+// due counts a turn, and reports whether this turn must check epoll.
+func (s *epollSchedule) due(now time.Duration) bool {
+	s.turns++
+	return s.turns >= s.interval || now-s.last >= maxEpollInterval
+}
+
+// checked records a check of epoll. The next check follows after the given number of
+// turns.
+func (s *epollSchedule) checked(now time.Duration, interval int) {
+	*s = epollSchedule{expectedUntil: s.expectedUntil, interval: interval, last: now}
+}
+
+// expectMore is called when a check of epoll has found a connection event. For the time
+// eventGap, another event is expected.
+func (s *epollSchedule) expectMore(now time.Duration) { s.expectedUntil = later(now, eventGap) }
+
+// expects reports whether an event is expected soon after the last connection event.
+func (s *epollSchedule) expects(now time.Duration) bool { return now < s.expectedUntil }
+
+// A Registration is a descriptor of the application that a loop watches. Its methods may
+// be called only on the goroutine of the loop.
+type Registration struct {
+	loop  *Loop
+	token poller.Token
+	call  func(poller.Readiness)
+}
+
+// A foreignSource is a Registration with the methods of the interface source. It calls
+// the function that was passed to Register.
+type foreignSource Registration
+
+func (s *foreignSource) wakeCause() WakeCause { return WakeByForeign }
+
+func (s *foreignSource) ready(r poller.Readiness) (work int) {
+	s.call(r)
+	return 1
+}
+
+// Register makes the loop watch a descriptor. While fd is in one of the given
+// states, the loop calls fn in its turns (level-triggered, see epoll(7)). Only the
+// goroutine of the loop may call Register. The errors are those of poller.Poller.Add.
+//
+// The application owns fd, and closes fd after Registration.Close.
+func (l *Loop) Register(fd int, interest poller.Interest, fn func(poller.Readiness)) (*Registration, error) {
+	r := &Registration{loop: l, call: fn}
+	token, err := l.watch(fd, interest, (*foreignSource)(r))
+	if err != nil {
+		return nil, operr.Wrap("register descriptor", err)
+	}
+	r.token = token
+	return r, nil
+}
+
+// Modify changes the interest of the registration. The errors are those of
+// poller.Poller.Modify; after Close the error matches poller.ErrToken.
+func (r *Registration) Modify(interest poller.Interest) error {
+	return operr.Wrap("modify registration", r.loop.poller.Modify(r.token, interest))
+}
+
+// Close ends the registration. The loop does not call the function again. A second Close
+// does nothing.
+func (r *Registration) Close() error {
+	return operr.Wrap("close registration", r.loop.unwatch((*foreignSource)(r)))
 }

@@ -1,10 +1,14 @@
 package reactor
 
 import (
+	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // TestSendFlowAgainstAModel compares sendFlow with a simple model, for random numbers of
@@ -128,3 +132,85 @@ func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 
 // size returns the number of slots.
 func (f *sendFlow) size() int { return int(f.mask) + 1 }
+
+// TestSendRequests checks that the ring begins small, and keeps the outstanding requests
+// when it grows and when their numbers wrap.
+func TestSendRequests(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for _, limit := range []int{1, 5, 63} {
+		f := newSendFlow(limit, 1, 0)
+		f.tail = math.MaxUint32 - 20
+		f.posted, f.head = f.tail, f.tail
+		var s sendRequests
+		var added, retired uint64
+		for range 1000 {
+			if rng.IntN(9) > 3 && f.outstanding() <= uint32(limit) {
+				slot, signaled := f.next(true)
+				*s.add(&f, slot) = sendRequest{tag: added}
+				f.accepted(signaled)
+				f.posted++
+				added++
+			} else if f.outstanding() > 0 {
+				require.Equal(t, retired, s.at(f.retire()).tag)
+				retired++
+			}
+			require.LessOrEqual(t, len(s.ring), max(initialRequests, 2*int(f.outstanding()), f.size()))
+		}
+		require.Greater(t, retired, uint64(100))
+	}
+	f := newSendFlow(63, 16, 0)
+	var s sendRequests
+	slot, _ := f.next(false)
+	s.add(&f, slot)
+	require.Len(t, s.ring, initialRequests)
+}
+
+// A fakeQP records the inline data and addresses of its requests. The field room limits
+// each PostSend.
+type fakeQP struct {
+	verbs.QP
+	room     int
+	recorded []string
+}
+
+var errNoRoom = errors.New("no room")
+
+func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
+	for _, wr := range wrs {
+		if n == s.room {
+			return n, errNoRoom
+		}
+		n++
+		s.recorded = append(s.recorded, string(wr.Inline))
+		for _, sge := range wr.SGEs {
+			s.recorded = append(s.recorded, string(rune('0'+sge.Addr)))
+		}
+	}
+	return n, nil
+}
+
+// TestSendBatch checks that requests in a batch do not change when others are added.
+// Refused requests stay in the batch.
+func TestSendBatch(t *testing.T) {
+	var batch sendBatch
+	stage := func(text string, addr uint64) {
+		wr := batch.addRequest()
+		wr.Inline, wr.SGEs = batch.copyBytes([]byte(text)), batch.sgeList(verbs.SGE{Addr: addr})
+	}
+	stage("first", 1)
+	stage("second", 2)
+	stage("third", 3)
+
+	qp := &fakeQP{room: 1}
+	n, err := batch.post(qp)
+	require.Equal(t, 1, n)
+	require.ErrorIs(t, err, errNoRoom)
+	require.Equal(t, []string{"first", "1"}, qp.recorded)
+
+	stage("fourth", 4)
+	qp = &fakeQP{room: 3}
+	n, err = batch.post(qp)
+	require.Equal(t, 3, n)
+	require.NoError(t, err)
+	require.Equal(t, []string{"second", "2", "third", "3", "fourth", "4"}, qp.recorded)
+}

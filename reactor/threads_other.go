@@ -13,3 +13,6 @@ var errPlatform = &verbs.FeatureError{Feature: "reactor", Reason: errors.New("no
 
 // pinThread returns an error, because pinning a thread is implemented on Linux only.
 func pinThread(int) error { return errPlatform }
+
+// ConfineRuntime returns an error, because it is implemented on Linux only.
+func ConfineRuntime([]int) error { return errPlatform }

@@ -1,0 +1,114 @@
+package reactor
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/poller"
+)
+
+// eventBudget is the largest number of events that a turn handles for one event channel
+// or device. A connection event may take long. The number is arbitrary.
+const eventBudget = 16
+
+// An eventSource is a Loop with the methods of the interface source. It handles the
+// events of the loop's cm.EventChannel.
+type eventSource Loop
+
+func (s *eventSource) wakeCause() WakeCause { return WakeByConnection }
+
+func (s *eventSource) ready(poller.Readiness) (work int) {
+	l := (*Loop)(s)
+	for work < eventBudget {
+		ev, ok, err := l.channel.Next()
+		if err != nil {
+			l.recordError(l.unwatch(s))
+			l.engine.fail(err)
+			return work
+		}
+		if !ok {
+			return work
+		}
+		work++
+		l.handleEvent(&ev)
+	}
+	return work
+}
+
+// handleEvent handles a connection event. It acknowledges the event first, because an ID
+// with an unacknowledged event can not be closed.
+func (l *Loop) handleEvent(ev *cm.Event) {
+	c, ok := ev.ID.Context().(*Conn)
+	typ, err := ev.Type, ev.Err
+	if ok && typ == cm.Established && c.dial != nil {
+		c.setNegotiated(ev)
+	}
+	l.recordError(ev.Ack())
+	if ok && c.state != stateClosed {
+		c.handleEvent(typ, err)
+	}
+}
+
+// handleEvent handles an event of the connection's ID. The parameter err is the error of
+// the event, or nil.
+func (c *Conn) handleEvent(typ cm.EventType, err error) {
+	switch typ {
+	case cm.AddrResolved:
+		if c.state == stateDialing {
+			c.failOpenOn(c.addrResolved())
+		}
+	case cm.RouteResolved:
+		if c.state == stateDialing {
+			c.failOpenOn(c.routeResolved())
+		}
+	case cm.Established:
+		c.enterOpen()
+	case cm.Disconnected:
+		c.onDisconnected(err)
+	case cm.DeviceRemoval:
+		c.deviceRemoved()
+	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
+		// An open connection gets cm.Unreachable when its peer's link-layer address
+		// changes. failOpenOn ignores open connections.
+		c.failOpenOn(err)
+	}
+}
+
+// failOpenOn ends the connection with err if the connection is still opening and err is
+// not nil.
+func (c *Conn) failOpenOn(err error) {
+	if err != nil && c.state < stateOpenFailed {
+		c.failOpen(err)
+	}
+}
+
+// onDisconnected handles cm.Disconnected. The error err is verbs.ErrPeerGone,
+// cm.ErrStale or nil. The CQ may still have earlier completions: see
+// stateAwaitingEmptyCQ.
+func (c *Conn) onDisconnected(err error) {
+	if c.queue != nil {
+		c.emptyPollsAtDisconnect = c.queue.emptyPolls
+	}
+	if c.state == stateConnecting && c.heldMessages.head != nil {
+		// The peer has sent messages, so the connection was established. OnOpen is
+		// called, and then OnMessage.
+		c.enterOpen()
+	}
+	c.closeReason.peerErr = firstError(err, ErrPeerClosed)
+	cause := c.closeReason.peerErr
+	if c.state == stateDraining {
+		// After Close, a disconnect of the peer is not an error. But it is an error if sends
+		// are not confirmed.
+		cause = nil
+		c.closeReason.unconfirmed = c.flow.outstanding() > 0 || c.longOutstanding() > 0
+	}
+	c.beginClose(cause)
+	c.scheduleAdvance()
+}
+
+// deviceRemoved handles cm.DeviceRemoval, which each connection of the device gets. The
+// first such event ends all connections of the device on this loop.
+func (c *Conn) deviceRemoved() {
+	c.beginClose(ErrDeviceRemoved)
+	if c.device != nil {
+		c.device.failRemoved(ErrDeviceRemoved)
+	}
+}

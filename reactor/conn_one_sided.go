@@ -1,0 +1,337 @@
+package reactor
+
+import (
+	"math"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Write writes the local memory to the peer's memory, without notifying the peer. The
+// peer executes later messages and READs of the connection after the WRITE (IBTA vol. 1,
+// 10.8.3.3, table 79). Source: ibv_post_send(3).
+//
+// The memory of the parameter local must not change until OnCompletion, or longer with
+// SendOptions.Quiet. If the peer forbids the access, the connection ends with
+// verbs.StatusRemAccessErr.
+//
+// The errors are those of Send, a *verbs.ParamError for a wrong option or a piece outside
+// its Region, verbs.ErrForeign for a Region of another engine, ErrClosed for a closed
+// Region, and the errors of Engine.Register if the device does not know the Region yet.
+func (c *Conn) Write(local Piece, remote Remote, o SendOptions) error {
+	return c.oneSided(verbs.OpWrite, &local, remote, 0, &o)
+}
+
+// WriteImm is Write with immediate data. When the memory is written, the peer's
+// OnMessage gets a Message with the immediate data. This consumes a receive buffer of
+// the peer. If the parameter local is the zero Piece, nothing is written, and the zero
+// Remote will do.
+func (c *Conn) WriteImm(local Piece, remote Remote, imm uint32, o SendOptions) error {
+	return c.oneSided(verbs.OpWriteImm, &local, remote, imm, &o)
+}
+
+// Read reads local.Length bytes of the peer's memory into the local memory. The errors,
+// and the rules for the memory of the parameter local, are those of Write. The Region
+// needs verbs.AccessLocalWrite. Later messages and WRITEs may be executed before the READ
+// has completed, unless they set SendOptions.Fence.
+func (c *Conn) Read(local Piece, remote Remote, o SendOptions) error {
+	return c.oneSided(verbs.OpRead, &local, remote, 0, &o)
+}
+
+// CompareSwap compares 8 bytes of the peer's memory with the parameter compare. If they
+// are equal, it replaces them by the parameter swap. This is one atomic operation.
+// OnCompletion gets the old value in Op.Value.
+//
+// The address is a multiple of 8. Values are in host byte order. Errors are as for
+// Write. Source: ibv_post_send(3).
+func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
+	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
+}
+
+// FetchAdd increases the 8 bytes of the peer's memory by the given value, as one atomic
+// operation. OnCompletion gets the old value in Op.Value. The address, the byte order
+// and the errors are as for CompareSwap.
+func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
+	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
+}
+
+// oneSided stages a WRITE, a WRITE with immediate or a READ.
+func (c *Conn) oneSided(code verbs.Opcode, local *Piece, remote Remote, imm uint32, o *SendOptions) error {
+	if err := o.checkOneSided(code); err != nil {
+		return err
+	}
+	if err := c.checkSend(0); err != nil {
+		return err
+	}
+	if code == verbs.OpWriteImm && c.longWindowFull() {
+		return c.wouldBlock()
+	}
+	at := len(c.batch.sges)
+	use, err := c.addPiece(code, local)
+	if err != nil {
+		return err
+	}
+	wr, r := c.acceptOp(code, o, o.reportOp())
+	wr.Imm = imm
+	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
+	if use != nil {
+		wr.SGEs = c.batch.sges[at:]
+		use.underWay++
+		r.use, r.bytes = use, uint32(local.Length)
+	}
+	return nil
+}
+
+// atomic stages an atomic operation, with a buffer of the slab for its result.
+func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o *SendOptions) error {
+	if err := o.checkOneSided(code); err != nil {
+		return err
+	}
+	if err := c.checkSend(0); err != nil {
+		return err
+	}
+	if remote.Addr%wordSize != 0 {
+		return operr.Wrap("atomic", &verbs.ParamError{
+			Field: "remote address", Value: int64(remote.Addr), Limit: wordSize, Reason: "not a multiple of 8",
+		})
+	}
+	b, err := c.device.slab.get()
+	if err != nil {
+		return operr.Wrap("atomic", err)
+	}
+	wr, r := c.acceptOp(code, o, reportAlways)
+	r.bytes, r.buffer = wordSize, b
+	b.state = bufferSending
+	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
+	wr.CompareAdd, wr.Swap = operand, swap
+	wr.SGEs = c.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: wordSize, LKey: b.sge[0].LKey})
+	return nil
+}
+
+// ReadV is Read with several pieces of local memory, at most Config.MaxPieces. The pieces
+// get consecutive bytes of the peer's memory. The slice local is not kept. A piece of a
+// Region that is larger than verbs.DeviceAttr.MaxMRSize may count as two pieces.
+func (c *Conn) ReadV(local []Piece, remote Remote, o SendOptions) error {
+	if err := o.checkOneSided(verbs.OpRead); err != nil {
+		return err
+	}
+	return c.vectored(verbs.OpRead, local, remote, &o, maxOperation)
+}
+
+// WriteV is Write with several pieces of local memory, as for ReadV. With
+// SendOptions.HasImm it is a WRITE with immediate data, as WriteImm.
+func (c *Conn) WriteV(local []Piece, remote Remote, o SendOptions) error {
+	if err := o.checkWrite(); err != nil {
+		return err
+	}
+	return c.vectored(o.writeCode(), local, remote, &o, maxOperation)
+}
+
+// SendV sends one message that consists of several pieces, without a copy. If the message
+// has more than Config.MaxMessage bytes, the Regions of its pieces need
+// verbs.AccessRemoteRead: see "Long messages" in the comment of the package. The memory
+// must not change until OnCompletion, or longer with SendOptions.Quiet. The slice is not
+// kept. The errors are those of Write.
+func (c *Conn) SendV(message []Piece, o SendOptions) error {
+	if err := o.checkQuiet(verbs.OpSend); err != nil {
+		return err
+	}
+	if err := o.checkImm(verbs.OpSend); err != nil {
+		return err
+	}
+	if err := c.checkInvalidate(&o); err != nil {
+		return err
+	}
+	if c.long != nil {
+		size := totalLength(message)
+		if err := c.checkMessage(size, &o); err != nil {
+			return err
+		}
+		if c.isLong(size) {
+			return c.sendLongPieces(message, &o)
+		}
+	}
+	return c.vectored(o.sendCode(), message, Remote{}, &o, uint64(c.loop.cfg.MaxMessage))
+}
+
+// WriteBytes writes a copy of b to the peer's memory. The length of b is at most 1 GiB.
+// If it is at most Config.MaxInline, the copy needs no registered memory. A copy of more
+// than Config.MaxMessage bytes is in a Buffer of LeaseSize. The caller may use b again
+// when WriteBytes returns. With SendOptions.HasImm the operation is a WRITE with
+// immediate data. The errors are those of Send and Write.
+func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
+	if err := o.checkWrite(); err != nil {
+		return err
+	}
+	if err := checkRange("length", len(b), 0, maxLease); err != nil {
+		return operr.Wrap("write", err)
+	}
+	if err := c.checkSend(0); err != nil {
+		return err
+	}
+	if o.HasImm && c.longWindowFull() {
+		return c.wouldBlock()
+	}
+	if len(b) <= c.maxInline {
+		wr, r := c.acceptWrite(remote, &o)
+		c.setInline(wr, r, b)
+		return nil
+	}
+	buf, err := c.copyToBuffer(b)
+	if err != nil {
+		return err
+	}
+	wr, r := c.acceptWrite(remote, &o)
+	c.setBuffer(wr, r, buf)
+	return nil
+}
+
+// acceptWrite stages a WRITE. The caller adds the payload.
+func (c *Conn) acceptWrite(remote Remote, o *SendOptions) (*verbs.SendWR, *sendRequest) {
+	wr, r := c.acceptOp(o.writeCode(), o, o.reportOp())
+	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
+	return wr, r
+}
+
+// vectored stages an operation with several pieces. The parameter limit is the largest
+// number of bytes.
+func (c *Conn) vectored(code verbs.Opcode, pieces []Piece, remote Remote, o *SendOptions, limit uint64) error {
+	if err := c.checkSend(0); err != nil {
+		return err
+	}
+	if isMessage(code) && c.longWindowFull() {
+		return c.wouldBlock()
+	}
+	at := len(c.batch.sges)
+	total, err := c.addPieces(code, pieces, limit)
+	if err != nil {
+		c.batch.sges = c.batch.sges[:at]
+		return err
+	}
+	wr, r := c.acceptOp(code, o, o.reportOp())
+	if !isSend(code) {
+		wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
+	}
+	wr.SGEs, r.bytes = c.batch.sges[at:], uint32(total)
+	c.countPieces(r, pieces)
+	return nil
+}
+
+// addPieces adds the scatter/gather elements of all pieces to the batch, and returns the
+// number of bytes. After an error the caller must remove the elements.
+func (c *Conn) addPieces(code verbs.Opcode, pieces []Piece, limit uint64) (total uint64, err error) {
+	at := len(c.batch.sges)
+	for i := range pieces {
+		if _, err = c.addPiece(code, &pieces[i]); err != nil {
+			return 0, err
+		}
+		total += uint64(pieces[i].Length)
+	}
+	if n := len(c.batch.sges) - at; n > c.maxSGE {
+		return 0, tooMany(code, "pieces", n, uint64(c.maxSGE))
+	}
+	if total > limit {
+		return 0, tooMany(code, "bytes", int(min(total, math.MaxInt)), limit)
+	}
+	return total, nil
+}
+
+// countPieces counts the pieces with bytes of an accepted operation, until it completes.
+func (c *Conn) countPieces(r *sendRequest, pieces []Piece) {
+	for i := range pieces {
+		if pieces[i].Length == 0 {
+			continue
+		}
+		u := &pieces[i].Region.uses[c.loop.index]
+		u.underWay++
+		if r.use == nil {
+			r.use = u
+			continue
+		}
+		c.uses.push(u)
+		r.more++
+	}
+}
+
+// A Piece is a part of a Region, for an operation of a connection. The zero value has no
+// bytes.
+type Piece struct {
+	Region *Region
+	Offset int // offset of the first byte in the Region, in bytes
+	Length int // length in bytes
+}
+
+// maxOperation is the largest number of bytes of one operation (IBTA vol. 1, 9.7.2).
+const maxOperation = 1 << 31
+
+// fits reports whether the piece has 1 to maxOperation bytes, all of which are in its
+// Region.
+func (p *Piece) fits() bool {
+	size := uint(len(p.Region.memory))
+	return p.Length > 0 && uint(p.Length) <= min(size, maxOperation) && uint(p.Offset) <= size-uint(p.Length)
+}
+
+// addPiece adds a scatter/gather element to the batch, for an operation with one piece.
+// It returns the use of the region, or nil for a piece without bytes. It is faster than
+// addPieces.
+func (c *Conn) addPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
+	if r, l := p.Region, c.loop; r != nil && r.engine == l.engine && p.fits() && (code != verbs.OpRead || r.access&verbs.AccessLocalWrite != 0) {
+		u := &r.uses[l.index]
+		if at := c.device.domain.index; !u.closed && at < len(u.onDevice) && u.onDevice[at].single {
+			use := &u.onDevice[at]
+			c.batch.sges = append(c.batch.sges, verbs.SGE{Addr: use.addr + uint64(p.Offset), Length: uint32(p.Length), LKey: use.lkey})
+			return u, nil
+		}
+	}
+	return c.addAnyPiece(code, p)
+}
+
+// addAnyPiece adds the scatter/gather elements of a piece to the batch. It returns the
+// use of the region, or nil for a piece without bytes.
+func (c *Conn) addAnyPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
+	if *p == (Piece{}) {
+		return nil, nil
+	}
+	if err := p.check(c, code); err != nil {
+		return nil, err
+	}
+	u, sges := &p.Region.uses[c.loop.index], c.batch.sges
+	reg, err := u.on(c.device.domain)
+	if err != nil {
+		return nil, operr.Wrap(opName(code), err)
+	}
+	if p.Length == 0 {
+		return nil, nil
+	}
+	all := reg.appendSGEs(sges, p.Offset, p.Length)
+	if n := len(all) - len(sges); n > c.maxSGE {
+		return nil, tooMany(code, "pieces", n, uint64(c.maxSGE))
+	}
+	c.batch.sges = all
+	return u, nil
+}
+
+// check returns an error if an operation of the connection can not use the piece.
+func (p *Piece) check(c *Conn, code verbs.Opcode) error {
+	r := p.Region
+	switch {
+	case r == nil || r.engine != c.loop.engine:
+		return errForeignRegion
+	case r.uses[c.loop.index].closed:
+		return errRegionClosed
+	}
+	err := r.checkRange(p.Offset, p.Length)
+	switch {
+	case err != nil:
+	case uint(p.Length) > maxOperation:
+		err = &verbs.ParamError{Field: "length", Value: int64(p.Length), Limit: maxOperation}
+	case code == verbs.OpRead && r.access&verbs.AccessLocalWrite == 0:
+		err = &verbs.ParamError{Field: "region", NotNumber: true, Reason: "a READ needs AccessLocalWrite"}
+	}
+	return operr.Wrap(opName(code), err)
+}
+
+// tooMany returns the error of an operation with too many pieces or bytes.
+func tooMany(code verbs.Opcode, field string, value int, limit uint64) error {
+	return operr.Wrap(opName(code), &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(limit)})
+}

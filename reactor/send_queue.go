@@ -1,0 +1,220 @@
+package reactor
+
+import "github.com/rdmaloop/rdmaloop/verbs"
+
+// A sendFlow counts the requests of a send queue. Accepted requests get running numbers,
+// modulo 2^32. A request's slot is its number modulo the size of the queue:
+//
+//	before tail          completed
+//	tail to posted-1     in flight: posted and not completed
+//	posted to head-1     staged: accepted and not posted
+type sendFlow struct {
+	limit       uint32 // number of requests of the application that may be outstanding
+	signalEvery uint32 // every signalEvery-th request is signaled
+	mask        uint32 // size of the queue minus one
+
+	tail        uint32 // running number of the oldest outstanding request
+	posted      uint32 // running number of the first request that is not posted yet
+	head        uint32 // running number of the next request
+	unsignaled  uint32 // number of requests accepted since the last signaled request
+	probes      uint32 // number of outstanding requests that are probes
+	internal    uint32 // number of outstanding requests that the library has made for long messages
+	writableDue bool   // true if a send was refused and OnWritable must be called
+}
+
+// newSendFlow makes a sendFlow with room for limit requests of the application, one probe
+// and the given number of internal requests. The parameter signalEvery is
+// Config.SignalEvery.
+func newSendFlow(limit, signalEvery, internal int) sendFlow {
+	size := uint32(1)
+	for size < uint32(limit+1+internal) {
+		size <<= 1
+	}
+	return sendFlow{limit: uint32(limit), signalEvery: uint32(signalEvery), mask: size - 1}
+}
+
+// outstanding returns the number of requests accepted and not completed.
+func (f *sendFlow) outstanding() uint32 { return f.head - f.tail }
+
+// ofApp returns the number of outstanding requests of the application.
+func (f *sendFlow) ofApp() uint32 { return f.outstanding() - f.probes - f.internal }
+
+// inFlight returns the number of requests posted and not completed.
+func (f *sendFlow) inFlight() uint32 { return f.posted - f.tail }
+
+// staged returns the number of requests accepted and not posted.
+func (f *sendFlow) staged() uint32 { return f.head - f.posted }
+
+// full reports whether there is no room for another request of the application.
+func (f *sendFlow) full() bool { return f.ofApp() >= f.limit }
+
+// next returns the slot of the next request, and whether to signal the request. The
+// request that fills the queue is signaled, because otherwise the queue would stay full.
+func (f *sendFlow) next(signal bool) (slot uint32, signaled bool) {
+	return f.head & f.mask, signal || f.unsignaled+1 >= f.signalEvery || f.ofApp()+1 >= f.limit
+}
+
+// accepted counts the request for which next() has returned a slot.
+func (f *sendFlow) accepted(signaled bool) {
+	f.head++
+	f.unsignaled++
+	if signaled {
+		f.unsignaled = 0
+	}
+}
+
+// covers returns how many requests the completion of this slot completes: the request in
+// the slot, and all before it. It returns zero if the request is not in flight.
+func (f *sendFlow) covers(slot uint32) uint32 {
+	n := (slot-f.tail)&f.mask + 1
+	if slot > f.mask || n > f.inFlight() {
+		return 0
+	}
+	return n
+}
+
+// retire removes the oldest request, which has completed, and returns its slot.
+func (f *sendFlow) retire() (slot uint32) {
+	slot = f.tail & f.mask
+	f.tail++
+	// If the retired request was only staged, posted is before tail now. A retired request
+	// must not be posted, so posted moves to tail.
+	if f.posted-f.tail > f.mask {
+		f.posted = f.tail
+	}
+	return slot
+}
+
+// writable reports whether OnWritable must be called: a send was refused, and at most
+// half of the allowed requests are outstanding.
+func (f *sendFlow) writable() bool {
+	if !f.writableDue || f.ofApp() > f.limit/2 {
+		return false
+	}
+	f.writableDue = false
+	return true
+}
+
+// A requestKind says how a completed send request is handled.
+type requestKind uint8
+
+// A message or another operation of the application has the kind requestOp if
+// OnCompletion may be called for it, and then all fields of its sendRequest are valid. A
+// message for which OnCompletion is never called has the kind requestPlain, and then no
+// other field is valid.
+const (
+	requestOp requestKind = iota
+	requestPlain
+	requestProbe        // the request is a keepalive probe
+	requestWindow       // the request binds or invalidates the window whose key is in bytes
+	requestAnnouncement // a control message that announces a long message
+	requestControl      // a control message of another type
+	requestLongRead     // a READ of a long message
+)
+
+// A sendRequest describes an outstanding send request.
+type sendRequest struct {
+	tag    uint64       // value for Op.Tag
+	buffer *Buffer      // buffer to release after the completion, or nil
+	use    *regionUse   // the request's use of a region until its completion, or nil
+	bytes  uint32       // value for Op.Bytes, or the key of a window
+	code   verbs.Opcode // value for Op.Code
+	kind   requestKind
+	report reportWhen
+	// Number of the request's uses of regions that are in Conn.uses. They end with the
+	// completion, as the field use does.
+	more uint8
+}
+
+// op returns the description of the operation for OnCompletion, without Op.Value.
+func (r *sendRequest) op() Op {
+	if r.kind == requestWindow {
+		return Op{Code: r.code, Tag: r.tag}
+	}
+	return Op{Code: r.code, Tag: r.tag, Bytes: r.bytes}
+}
+
+// reports reports whether OnCompletion is called for the result err.
+func (r *sendRequest) reports(err error) bool {
+	return r.report == reportAlways || r.report == reportFailure && err != nil
+}
+
+// sendRequests has the outstanding send requests of a connection, by their slots (see
+// sendFlow). It is a ring that grows with the number of outstanding requests, because
+// most connections of a program with many connections have few.
+type sendRequests struct {
+	ring []sendRequest // slots of requests; the length is 0 or a power of two
+}
+
+// initialRequests is the first length of the ring. Arbitrary.
+const initialRequests = 4
+
+// at returns the request in a slot. The slot must belong to an outstanding request.
+func (s *sendRequests) at(slot uint32) *sendRequest {
+	return &s.ring[slot&uint32(len(s.ring)-1)]
+}
+
+// add returns the place in the ring for a new request, whose slot is the result of
+// f.next. If the ring is full, add grows it first. The fields of the returned sendRequest
+// may still have the values of an earlier request.
+func (s *sendRequests) add(f *sendFlow, slot uint32) *sendRequest {
+	if f.outstanding() == uint32(len(s.ring)) {
+		s.grow(f)
+	}
+	return s.at(slot)
+}
+
+// grow doubles the ring, and keeps the outstanding requests.
+func (s *sendRequests) grow(f *sendFlow) {
+	old := *s
+	s.ring = make([]sendRequest, max(initialRequests, 2*len(old.ring)))
+	for i := f.tail; i != f.head; i++ {
+		*s.at(i & f.mask) = *old.at(i & f.mask)
+	}
+}
+
+// A sendBatch holds the unposted send requests of one connection. Its slices are reused.
+type sendBatch struct {
+	wrs   []verbs.SendWR
+	sges  []verbs.SGE // scatter/gather lists of the requests in wrs
+	bytes []byte      // memory for the inline data of the requests in wrs
+}
+
+// addRequest appends a request and returns it. The caller must set all fields, because
+// the memory is reused.
+func (s *sendBatch) addRequest() *verbs.SendWR {
+	n := len(s.wrs)
+	if n == cap(s.wrs) {
+		s.wrs = append(s.wrs, verbs.SendWR{})
+	}
+	s.wrs = s.wrs[:n+1]
+	return &s.wrs[n]
+}
+
+// copyBytes returns a copy of b for inline data, because the application may change b
+// before the request is posted.
+func (s *sendBatch) copyBytes(b []byte) []byte {
+	at := len(s.bytes)
+	s.bytes = append(s.bytes, b...)
+	return s.bytes[at:]
+}
+
+// sgeList returns a scatter/gather list whose only element is sge.
+func (s *sendBatch) sgeList(sge verbs.SGE) []verbs.SGE {
+	at := len(s.sges)
+	s.sges = append(s.sges, sge)
+	return s.sges[at:]
+}
+
+// post posts the requests to qp, and returns how many were posted. The others stay in
+// the batch after an error.
+func (s *sendBatch) post(qp verbs.QP) (n int, err error) {
+	if n, err = qp.PostSend(s.wrs); err != nil {
+		s.wrs = s.wrs[:copy(s.wrs, s.wrs[n:])]
+		return n, err
+	}
+	s.wrs = s.wrs[:0]
+	s.sges = s.sges[:0]
+	s.bytes = s.bytes[:0]
+	return n, nil
+}
