@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/longmsg"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -146,7 +147,7 @@ func (c *Conn) setNegotiated(ev *cm.Event) {
 	}
 	c.peerPrivate = ev.Param.PrivateData
 	if c.loop.cfg.MaxLongMessage > 0 {
-		user, limit, ok := splitOffer(c.peerPrivate, cm.MaxPrivateData(cm.TCP, cm.MessageAccept))
+		user, limit, ok := longmsg.SplitOffer(c.peerPrivate, cm.MaxPrivateData(cm.TCP, cm.MessageAccept))
 		if c.peerPrivate = user; ok {
 			c.agree(limit)
 		}

@@ -250,7 +250,7 @@ package reactor
 //	                             requests that are not posted yet
 //	Region                       region.go; a registration for each domain, a regionUse for
 //	                             each loop; window.go: parts for one peer
-//	longState                    long_*.go: long messages; long_format.go has the formats
+//	longState                    long_*.go: long messages; package longmsg has the formats
 //
 // # The states of one connection
 //

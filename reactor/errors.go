@@ -93,6 +93,32 @@ func (e *DialError) Error() string { return "dial " + e.Addr.String() + ": " + e
 // Unwrap returns Err.
 func (e *DialError) Unwrap() error { return e.Err }
 
+// A LongMessageError is the error of OnClose on a connection whose peer has announced a
+// long message that can not be received, or has violated the protocol for long messages.
+// It matches verbs.ErrProtocol, and Err if that is not nil.
+type LongMessageError struct {
+	Length uint64 // length of the message in bytes; 0 if it is not known
+	Reason string
+	Err    error // error of a READ, such as a *verbs.CompletionError, or nil
+}
+
+// Error returns the length, the reason and the text of Err.
+func (e *LongMessageError) Error() string {
+	text := fmt.Sprintf("long message of %d bytes: %s", e.Length, e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns verbs.ErrProtocol and Err.
+func (e *LongMessageError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{verbs.ErrProtocol}
+	}
+	return []error{verbs.ErrProtocol, e.Err}
+}
+
 // firstError returns the first of its two arguments that is not nil, or nil if both are
 // nil.
 func firstError(err, other error) error {

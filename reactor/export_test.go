@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/slots"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/longmsg"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -337,7 +338,7 @@ func LongNext(l *Loop) *Conn {
 func ReadsLong(c *Conn) bool { return c.long.memory.used > 0 }
 
 // FirstControlImm is the immediate data of the first control messages of a connection.
-const FirstControlImm = firstControlImm
+const FirstControlImm = longmsg.FirstImm
 
 // LongWindow is how many messages a peer may send after the beginning of the oldest long
 // message that the receiver still needs, including this one.
@@ -360,11 +361,11 @@ type Segment struct {
 
 // Announcement returns an encoded announcement.
 func Announcement(segments ...Segment) []byte {
-	m := control{kind: controlAnnounce}
+	m := longmsg.Control{Kind: longmsg.Announce}
 	for _, s := range segments {
-		m.add(segment{remote: s.Remote, length: s.Length})
+		m.Add(longmsg.Segment{Addr: s.Remote.Addr, RKey: s.Remote.RKey, Length: s.Length})
 	}
-	return m.appendTo(nil)
+	return m.AppendTo(nil)
 }
 
 // AgreesOnLong reports whether long messages are enabled on c.

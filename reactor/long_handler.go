@@ -32,7 +32,7 @@ func (m *LongMessage) Len() int { return m.receive.total }
 // Imm returns the immediate data of the message. If the message has none, the second
 // result is false.
 func (m *LongMessage) Imm() (imm uint32, ok bool) {
-	return m.receive.message.number, m.receive.message.hasImm
+	return m.receive.message.Number, m.receive.message.HasImm
 }
 
 // Accept makes the loop read the message into memory of the application. OnMessage then
@@ -92,8 +92,8 @@ func (p Part) Last() bool { return p.Offset+len(p.Data()) == p.Total }
 // deliverPart passes the part in b to OnPart.
 func (c *Conn) deliverPart(b *Buffer, offset int) {
 	l, r := c.loop, &c.long.receive
-	b.imm, b.flags, b.opcode = r.message.number, 0, verbs.WCRecv
-	if r.message.hasImm {
+	b.imm, b.flags, b.opcode = r.message.Number, 0, verbs.WCRecv
+	if r.message.HasImm {
 		b.flags = verbs.WCWithImm
 	}
 	c.stats.MessageBytes += uint64(b.length)

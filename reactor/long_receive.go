@@ -1,6 +1,9 @@
 package reactor
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"github.com/rdmaloop/rdmaloop/reactor/internal/longmsg"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // A longMode says how a long message is received.
 type longMode uint8
@@ -29,8 +32,8 @@ type longReceive struct {
 	imm     uint32 // immediate data of the control messages of the peer
 	depth   int    // largest number of outstanding READs
 	mode    longMode
-	message control // announcement of the message
-	total   int     // length of the message in bytes
+	message longmsg.Control // announcement of the message
+	total   int             // length of the message in bytes
 
 	at       int    // index of the segment with the next byte to read
 	offset   uint32 // offset of the next byte in its segment
@@ -54,7 +57,7 @@ type longReceive struct {
 	waiting  bufferList // messages that wait until the long message was delivered
 	waits    int        // length of the list waiting
 	finished uint32     // number of long messages that were read or discarded, modulo 2^32
-	doneDue  bool       // true if controlDone must be sent when the send queue has room
+	doneDue  bool       // true if longmsg.Done must be sent when the send queue has room
 }
 
 // A longRead is one outstanding READ.
@@ -77,10 +80,10 @@ func (c *Conn) takesMessage(b *Buffer) bool {
 	r := &c.long.receive
 	b.announcement = false
 	if b.opcode == verbs.WCRecv && b.flags&verbs.WCWithImm != 0 && b.imm == r.imm {
-		switch reason := c.long.scratch.decode(b.Bytes()); {
+		switch reason := c.long.scratch.Decode(b.Bytes()); {
 		case reason != "":
 			c.violated(0, reason)
-		case c.long.scratch.kind == controlAnnounce:
+		case c.long.scratch.Kind == longmsg.Announce:
 			b.announcement = true
 			c.takeAnnouncement(b)
 			return true
@@ -98,12 +101,12 @@ func (c *Conn) takesMessage(b *Buffer) bool {
 }
 
 // takeControl handles a control message that is not an announcement.
-func (c *Conn) takeControl(m *control) {
-	if m.kind == controlRename {
-		c.long.receive.imm = m.number
+func (c *Conn) takeControl(m *longmsg.Control) {
+	if m.Kind == longmsg.Rename {
+		c.long.receive.imm = m.Number
 		return
 	}
-	if reason := c.longDone(m.number); reason != "" {
+	if reason := c.longDone(m.Number); reason != "" {
 		c.violated(0, reason)
 	}
 }
@@ -137,7 +140,7 @@ func (c *Conn) takeAnnouncement(b *Buffer) {
 func (c *Conn) keepWaiting(b *Buffer) {
 	r := &c.long.receive
 	if r.waits == longWindow-1 {
-		c.violated(r.message.total, "the peer has sent too many messages behind it")
+		c.violated(r.message.Total, "the peer has sent too many messages behind it")
 		c.repost(b)
 		return
 	}
@@ -171,7 +174,7 @@ func (c *Conn) deliverWaiting() {
 			c.deliverNow(b)
 			continue
 		}
-		reason := c.long.scratch.decode(b.Bytes())
+		reason := c.long.scratch.Decode(b.Bytes())
 		c.repost(b)
 		if reason != "" { // The bytes of a valid announcement have changed.
 			c.violated(0, reason)
@@ -182,18 +185,18 @@ func (c *Conn) deliverWaiting() {
 }
 
 // beginLong begins to receive the long message that m announces. It copies m.
-func (c *Conn) beginLong(m *control) {
+func (c *Conn) beginLong(m *longmsg.Control) {
 	r := &c.long.receive
-	r.mode, r.message, r.total = longWhole, *m, int(min(m.total, maxLease+1))
+	r.mode, r.message, r.total = longWhole, *m, int(min(m.Total, maxLease+1))
 	r.at, r.offset, r.posted, r.received = 0, 0, 0, 0
 	switch {
 	case c.state > stateDraining:
 		return
-	case m.total > c.long.limit:
-		c.violated(m.total, "longer than this side accepts")
+	case m.Total > c.long.limit:
+		c.violated(m.Total, "longer than this side accepts")
 		return
 	case r.depth == 0:
-		c.violated(m.total, "this side can not have READs in flight")
+		c.violated(m.Total, "this side can not have READs in flight")
 		return
 	}
 	if h, ok := c.handler.(LongHandler); ok && c.state == stateOpen {
@@ -203,7 +206,7 @@ func (c *Conn) beginLong(m *control) {
 	case r.mode == longDiscarded:
 		c.endLong()
 	case c.state == stateOpen && r.mode == longWhole && c.device.bufferSize(r.total) > c.loop.cfg.LongConnBytes:
-		c.violated(r.message.total, "longer than Config.LongConnBytes, and the handler has not called Accept or Parts")
+		c.violated(r.message.Total, "longer than Config.LongConnBytes, and the handler has not called Accept or Parts")
 	default:
 		c.readLong()
 	}
@@ -254,8 +257,8 @@ func (c *Conn) endLong() {
 // deliverLong passes a whole long message to OnMessage.
 func (c *Conn) deliverLong(b *Buffer) {
 	m := &c.long.receive.message
-	b.imm, b.flags, b.opcode = m.number, 0, verbs.WCRecv
-	if m.hasImm {
+	b.imm, b.flags, b.opcode = m.Number, 0, verbs.WCRecv
+	if m.HasImm {
 		b.flags = verbs.WCWithImm
 	}
 	c.deliverNow(b)
@@ -279,12 +282,12 @@ func (c *Conn) endPiece() {
 	}
 }
 
-// sendDone sends controlDone. If the send queue has no room, retireInternal sends it
+// sendDone sends longmsg.Done. If the send queue has no room, retireInternal sends it
 // later.
 func (c *Conn) sendDone() {
 	r := &c.long.receive
 	if r.doneDue = c.flow.internal >= longSlots; !r.doneDue && c.state <= stateDraining {
-		c.sendControl(controlDone, r.finished)
+		c.sendControl(longmsg.Done, r.finished)
 	}
 }
 
@@ -321,8 +324,8 @@ func (c *Conn) readLong() {
 	}
 	r := &c.long.receive
 	for r.mode != longIdle && r.mode != longDiscarded && r.posted < r.total {
-		s := &r.message.segments[r.at]
-		limit := int(min(longPiece, s.length-r.offset))
+		s := &r.message.Segments[r.at]
+		limit := int(min(longPiece, s.Length-r.offset))
 		if r.mode == longParts {
 			limit = min(limit, longPart)
 		}
@@ -333,11 +336,11 @@ func (c *Conn) readLong() {
 		if n == 0 {
 			return
 		}
-		c.stageRead(Remote{Addr: s.remote.Addr + uint64(r.offset), RKey: s.remote.RKey}, sge)
+		c.stageRead(Remote{Addr: s.Addr + uint64(r.offset), RKey: s.RKey}, sge)
 		r.reads[r.started%maxLongReads] = longRead{length: n, buffer: buffer}
 		r.started++
 		r.posted += n
-		if r.offset += uint32(n); r.offset == s.length {
+		if r.offset += uint32(n); r.offset == s.Length {
 			r.at, r.offset = r.at+1, 0
 		}
 	}
@@ -431,6 +434,6 @@ func (c *Conn) retireInternal(q *sendRequest, err error) {
 func (c *Conn) longReadFailed(wc *verbs.WC) {
 	switch wc.Status {
 	case verbs.StatusRemAccessErr, verbs.StatusRemInvReqErr, verbs.StatusRemOpErr:
-		c.closeAfterViolation(&LongMessageError{Length: c.long.receive.message.total, Reason: "the announced memory can not be read", Err: wc.Err()})
+		c.closeAfterViolation(&LongMessageError{Length: c.long.receive.message.Total, Reason: "the announced memory can not be read", Err: wc.Err()})
 	}
 }

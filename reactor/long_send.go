@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/longmsg"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // checkMessage returns an error if a message of this size and with the options o can not
 // be sent now. If the message has the immediate data of control messages, checkMessage
-// first sends controlRename.
+// first sends longmsg.Rename.
 func (c *Conn) checkMessage(size int, o *SendOptions) error {
 	s := c.long
 	if s == nil || c.state != stateOpen {
@@ -35,7 +36,7 @@ func (c *Conn) checkMessage(size int, o *SendOptions) error {
 		return c.wouldBlock()
 	}
 	if rename {
-		c.sendControl(controlRename, s.send.imm+1)
+		c.sendControl(longmsg.Rename, s.send.imm+1)
 		s.send.imm++
 	}
 	return nil
@@ -43,10 +44,10 @@ func (c *Conn) checkMessage(size int, o *SendOptions) error {
 
 // sendControl sends a control message without segments. If there is no memory for it, the
 // connection ends.
-func (c *Conn) sendControl(kind controlKind, number uint32) {
+func (c *Conn) sendControl(kind longmsg.Kind, number uint32) {
 	s := c.long
-	s.scratch = control{kind: kind, number: number}
-	b := s.scratch.appendTo(s.encoded[:0])
+	s.scratch = longmsg.Control{Kind: kind, Number: number}
+	b := s.scratch.AppendTo(s.encoded[:0])
 	buf, err := c.controlBuffer(b)
 	if err != nil {
 		c.beginClose(err)
@@ -96,7 +97,7 @@ func (c *Conn) sendLongCopy(b []byte, o *SendOptions) error {
 // must not know the key of b. After an error b still belongs to the caller.
 func (c *Conn) sendLongBuffer(b *Buffer, o *SendOptions) error {
 	m := c.newAnnouncement(o)
-	m.add(segment{remote: Remote{Addr: b.chunk.mr.Addr(), RKey: b.chunk.mr.RKey()}, length: uint32(b.length)})
+	m.Add(longmsg.Segment{Addr: b.chunk.mr.Addr(), RKey: b.chunk.mr.RKey(), Length: uint32(b.length)})
 	sent, err := c.announce(o, o.reportMessage())
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func (c *Conn) sendLongPieces(pieces []Piece, o *SendOptions) error {
 }
 
 // addSegments adds the segments of a piece to an announcement.
-func (c *Conn) addSegments(m *control, p *Piece) error {
+func (c *Conn) addSegments(m *longmsg.Control, p *Piece) error {
 	if *p == (Piece{}) {
 		return nil
 	}
@@ -153,19 +154,19 @@ func (c *Conn) addSegments(m *control, p *Piece) error {
 		return operr.Wrap("send", err)
 	}
 	for offset, length := p.Offset, p.Length; length > 0; {
-		if m.count == maxSegments {
-			return tooMany(verbs.OpSend, "pieces", maxSegments+1, maxSegments)
+		if m.Count == longmsg.MaxSegments {
+			return tooMany(verbs.OpSend, "pieces", longmsg.MaxSegments+1, longmsg.MaxSegments)
 		}
 		part, at, n := reg.find(offset, length)
-		m.add(segment{remote: Remote{Addr: part.addr + uint64(at), RKey: part.rkey}, length: uint32(n)})
+		m.Add(longmsg.Segment{Addr: part.addr + uint64(at), RKey: part.rkey, Length: uint32(n)})
 		offset, length = offset+n, length-n
 	}
 	return nil
 }
 
 // newAnnouncement returns an announcement without segments, in longState.scratch.
-func (c *Conn) newAnnouncement(o *SendOptions) *control {
-	c.long.scratch = control{kind: controlAnnounce, hasImm: o.HasImm, number: o.Imm}
+func (c *Conn) newAnnouncement(o *SendOptions) *longmsg.Control {
+	c.long.scratch = longmsg.Control{Kind: longmsg.Announce, HasImm: o.HasImm, Number: o.Imm}
 	return &c.long.scratch
 }
 
@@ -173,12 +174,12 @@ func (c *Conn) newAnnouncement(o *SendOptions) *control {
 // the message. The caller adds the memory that the message uses to the description.
 func (c *Conn) announce(o *SendOptions, report reportWhen) (*longSend, error) {
 	s := c.long
-	b := s.scratch.appendTo(s.encoded[:0])
+	b := s.scratch.AppendTo(s.encoded[:0])
 	buf, err := c.controlBuffer(b)
 	if err != nil {
 		return nil, err
 	}
-	total := uint32(s.scratch.total)
+	total := uint32(s.scratch.Total)
 	sent := &s.send.ring[s.send.announced%longWindow]
 	*sent = longSend{op: Op{Code: o.sendCode(), Tag: o.Tag, Bytes: total}, number: s.send.count, report: report}
 	s.send.announced++
@@ -190,7 +191,7 @@ func (c *Conn) announce(o *SendOptions, report reportWhen) (*longSend, error) {
 	return sent, nil
 }
 
-// longDone handles controlDone of the peer: it completes long messages. The result is "",
+// longDone handles longmsg.Done of the peer: it completes long messages. The result is "",
 // or the reason why the number is wrong.
 func (c *Conn) longDone(number uint32) (reason string) {
 	s := &c.long.send

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/longmsg"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 )
 
 // A longState is the state of a connection with long messages. Conn.long is nil unless
-// both sides have sent an offer: see long_format.go.
+// both sides have sent an offer: see package longmsg.
 type longState struct {
 	conn    *Conn
 	limit   uint64 // length in bytes of the longest message that this side accepts
@@ -41,8 +42,8 @@ type longState struct {
 	shown   shownBuffers
 	// scratch has a control message that is sent or received. A local variable would be
 	// allocated on the heap.
-	scratch control
-	encoded [maxControl]byte // encoded form of scratch
+	scratch longmsg.Control
+	encoded [longmsg.MaxControl]byte // encoded form of scratch
 }
 
 // checkLong returns a *verbs.ParamError if the values for long messages do not fit
@@ -110,7 +111,7 @@ func (c *Config) longLimit(h ConnHandler) uint64 {
 func (c *Config) privateRoom(m cm.Message, immediatesOnly bool) int {
 	room := cm.MaxPrivateData(cm.TCP, m)
 	if c.MaxLongMessage > 0 && !immediatesOnly {
-		room -= offerSize
+		room -= longmsg.OfferSize
 	}
 	return room
 }
@@ -127,7 +128,7 @@ func (c *Conn) offer(data []byte, m cm.Message, depth uint8) []byte {
 	if depth == 0 {
 		limit = 0
 	}
-	return appendOffer(data, cm.MaxPrivateData(cm.TCP, m), uint32(limit))
+	return longmsg.AppendOffer(data, cm.MaxPrivateData(cm.TCP, m), uint32(limit))
 }
 
 // agree prepares the connection for long messages, after both sides have offered them.
@@ -139,7 +140,7 @@ func (c *Conn) agree(peerLimit uint32) {
 	}
 	c.long = &longState{conn: c, limit: c.loop.cfg.longLimit(c.handler)}
 	c.long.send.limit = uint64(peerLimit)
-	c.long.send.imm, c.long.receive.imm = firstControlImm, firstControlImm
+	c.long.send.imm, c.long.receive.imm = longmsg.FirstImm, longmsg.FirstImm
 	c.long.receive.depth = min(maxLongReads, int(c.param.InitiatorDepth))
 }
 
@@ -165,7 +166,7 @@ type longSend struct {
 	op     Op
 	number uint32 // value of longSends.count when the message was sent
 	report reportWhen
-	buffer *Buffer    // buffer to release after controlDone, or nil
+	buffer *Buffer    // buffer to release after longmsg.Done, or nil
 	use    *regionUse // use of a region that ends with the message, or nil
 	more   int        // number of elements of longSends.uses that also end with the message
 }

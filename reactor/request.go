@@ -9,6 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/longmsg"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -248,7 +249,7 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	param.PrivateData = nil
 	data, limit, ok := ev.Param.PrivateData, uint32(0), false
 	if e.cfg.MaxLongMessage > 0 {
-		data, limit, ok = splitOffer(data, cm.MaxPrivateData(cm.TCP, cm.MessageConnect))
+		data, limit, ok = longmsg.SplitOffer(data, cm.MaxPrivateData(cm.TCP, cm.MessageConnect))
 	}
 	return &ConnRequest{
 		engine: e, listener: ev.Listener.Context().(*Listener), id: ev.ID,

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Format of the protocol for long messages: see reactor/long_format.go.
+// Format of the protocol for long messages: see reactor/internal/longmsg.
 const (
 	longMagic    = 0x726C6D01
 	longFirstImm = 0x726C6D6C // immediate data of control messages
