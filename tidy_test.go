@@ -86,8 +86,10 @@ var arrows = map[string][]string{
 	"provider/rdmacore/internal/ccall": {},
 	"reactor": {
 		"verbs", "cq", "cm", "poller", "internal/operr", "internal/fdevent", "internal/slots", "internal/timerheap",
-		"reactor/internal/longmsg",
+		"reactor/internal/longmsg", "reactor/internal/memory",
 	},
+	"reactor/internal/memory":     {"verbs"},
+	"reactor/internal/memorytest": {"verbs"},
 	"reactor/internal/longmsg":    {},
 	"stream":                      {"verbs", "cm", "reactor", "internal/operr", "stream/internal/rsocket", "stream/internal/turns"},
 	"stream/internal/rsocket":     {},
@@ -132,7 +134,7 @@ var testArrows = map[string][]string{
 	"examples/kvread/server": {"examples/kvread/client", "internal/testutil/leak", "provider/soft"},
 }
 
-var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim", "provider/soft/internal/nettest", "internal/testutil/faultcq", "internal/testutil/onthread", "provider/providertest"}
+var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim", "provider/soft/internal/nettest", "internal/testutil/faultcq", "internal/testutil/onthread", "provider/providertest", "reactor/internal/memorytest"}
 
 // A source is one parsed file.
 type source struct {

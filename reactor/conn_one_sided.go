@@ -277,7 +277,7 @@ func (p *Piece) fits() bool {
 func (c *Conn) addPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 	if r, l := p.Region, c.loop; r != nil && r.engine == l.engine && p.fits() && (code != verbs.OpRead || r.access&verbs.AccessLocalWrite != 0) {
 		u := &r.uses[l.index]
-		if at := c.device.domain.index; !u.closed && at < len(u.onDevice) && u.onDevice[at].single {
+		if at := c.device.domain.Index; !u.closed && at < len(u.onDevice) && u.onDevice[at].single {
 			use := &u.onDevice[at]
 			c.batch.sges = append(c.batch.sges, verbs.SGE{Addr: use.addr + uint64(p.Offset), Length: uint32(p.Length), LKey: use.lkey})
 			return u, nil
@@ -303,7 +303,7 @@ func (c *Conn) addAnyPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 	if p.Length == 0 {
 		return nil, nil
 	}
-	all := reg.appendSGEs(sges, p.Offset, p.Length)
+	all := reg.AppendSGEs(sges, p.Offset, p.Length)
 	if n := len(all) - len(sges); n > c.maxSGE {
 		return nil, tooMany(code, "pieces", n, uint64(c.maxSGE))
 	}

@@ -255,7 +255,7 @@ func (c *Conn) makeQP() (err error) {
 			return err
 		}
 	}
-	if err := c.id.CreateQP(c.device.domain.pd, c.device.qpAttr(c.queue, !c.sharesRecv())); err != nil {
+	if err := c.id.CreateQP(c.device.domain.PD, c.device.qpAttr(c.queue, !c.sharesRecv())); err != nil {
 		return asNoResources(err)
 	}
 	c.qp = c.id.QP()

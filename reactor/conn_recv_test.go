@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memorytest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -29,7 +30,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	require.NoError(t, err)
 	l := &Loop{handler: h, cfg: cfg}
 	c := &Conn{loop: l, handler: h, qp: idleQP{}, state: stateConnecting}
-	c.device = &loopDevice{loop: l, slab: slab{pd: &fakePD{}, size: 64}}
+	c.device = &loopDevice{loop: l, slab: slab{pd: &memorytest.PD{}, size: 64}}
 	l.conns.add(c)
 	c.recvs = newRecvQueue(8, c.key)
 	for range 8 {
@@ -200,7 +201,7 @@ func TestKeepInlineMessageWithoutMemory(t *testing.T) {
 		_, err := c.device.slab.get()
 		require.NoError(t, err)
 	}
-	c.device.slab.pd = &fakePD{refuse: verbs.ErrNoResources}
+	c.device.slab.pd = &memorytest.PD{Refuse: verbs.ErrNoResources}
 	calls := 0
 	k.onMessage = func(m Message) {
 		calls++

@@ -239,8 +239,8 @@ package reactor
 //
 // The main types and their files:
 //
-//	Engine, domain, acceptor     engine.go, domain.go; acceptor.go and request.go:
-//	                             listeners, and requests that are not answered yet
+//	Engine, acceptor             engine.go; acceptor.go and request.go: listeners, and
+//	                             requests that are not answered yet
 //	Loop                         loop.go; turn.go and sleep.go have the order of the steps
 //	loopDevice                   loop_device.go: a device as one loop uses it, with its
 //	                             completionQueues, sharedRecv and slab
@@ -248,8 +248,9 @@ package reactor
 //	                             conn_recv.go, and conn_close.go with its states
 //	sendFlow, sendBatch          send_queue.go: the places of the send queue, and the
 //	                             requests that are not posted yet
-//	Region                       region.go; a registration for each domain, a regionUse for
-//	                             each loop; window.go: parts for one peer
+//	Region                       region.go; a memory.Registration for each memory.Domain
+//	                             (a protection domain), and a regionUse for each loop;
+//	                             window.go: parts for one peer
 //	longState                    long_*.go: long messages; package longmsg has the formats
 //
 // # The states of one connection

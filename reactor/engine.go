@@ -9,6 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -21,7 +22,7 @@ type Engine struct {
 	cfg      *Config
 	loops    []*Loop
 	acceptor *acceptor
-	domains  domains
+	domains  memory.Domains
 	regions  regionSet
 	qpOwners qpOwners
 	heap     *heapReturn

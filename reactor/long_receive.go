@@ -361,9 +361,9 @@ func (c *Conn) stageRead(remote Remote, sge verbs.SGE) {
 func (c *Conn) longTarget(limit int) (sge verbs.SGE, n int, buffer *Buffer) {
 	r := &c.long.receive
 	if r.mode == longInto {
-		reg := r.piece.Region.uses[c.loop.index].onDevice[c.device.domain.index].reg
-		part, at, n := reg.find(r.piece.Offset+r.posted, limit)
-		return verbs.SGE{Addr: part.addr + uint64(at), Length: uint32(n), LKey: part.lkey}, n, nil
+		reg := r.piece.Region.uses[c.loop.index].onDevice[c.device.domain.Index].reg
+		part, at, n := reg.Find(r.piece.Offset+r.posted, limit)
+		return verbs.SGE{Addr: part.Addr + uint64(at), Length: uint32(n), LKey: part.LKey}, n, nil
 	}
 	b, at := r.buffer, r.posted
 	switch {

@@ -157,8 +157,8 @@ func (c *Conn) addSegments(m *longmsg.Control, p *Piece) error {
 		if m.Count == longmsg.MaxSegments {
 			return tooMany(verbs.OpSend, "pieces", longmsg.MaxSegments+1, longmsg.MaxSegments)
 		}
-		part, at, n := reg.find(offset, length)
-		m.Add(longmsg.Segment{Addr: part.addr + uint64(at), RKey: part.rkey, Length: uint32(n)})
+		part, at, n := reg.Find(offset, length)
+		m.Add(longmsg.Segment{Addr: part.Addr + uint64(at), RKey: part.RKey, Length: uint32(n)})
 		offset, length = offset+n, length-n
 	}
 	return nil

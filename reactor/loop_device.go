@@ -8,6 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -16,7 +17,7 @@ import (
 type loopDevice struct {
 	loop       *Loop
 	dev        verbs.Device
-	domain     *domain
+	domain     *memory.Domain
 	group      *cq.Group
 	queues     []*completionQueue // open CQs; the first one stays open until the loop ends
 	next       int                // index in queues at which the next poll begins
@@ -79,11 +80,11 @@ func (d *loopDevice) open() (err error) {
 	if err := cfg.checkDevice(d.dev); err != nil {
 		return err
 	}
-	if d.domain, err = l.engine.domains.of(d.dev); err != nil {
+	if d.domain, err = l.engine.domains.Of(d.dev); err != nil {
 		return err
 	}
 	d.slab = slab{
-		device: d, pd: d.domain.pd, access: verbs.AccessLocalWrite,
+		device: d, pd: d.domain.PD, access: verbs.AccessLocalWrite,
 		size: cfg.MaxMessage, huge: cfg.HugePages, onGrow: d.startTrimTimer,
 	}
 	d.classes = sizeClasses{template: d.slab}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -29,8 +30,8 @@ type Region struct {
 
 	mu sync.Mutex // guards the fields below
 	// onDevice has the registrations of the region, one for each device that the engine has
-	// used. Its index is domain.index. An element may be nil.
-	onDevice []*registration
+	// used. Its index is domain.Index. An element may be nil.
+	onDevice []*memory.Registration
 	// closing is true after Close, after CloseFunc, and after the end of the engine.
 	closing bool
 	// openUses is the number of elements of uses that are not closed yet.
@@ -71,8 +72,8 @@ func (r *Region) Discard(offset, length int) error {
 		return operr.Wrap(op, ErrClosed)
 	}
 	for _, reg := range r.onDevice {
-		if reg != nil && reg.allocated {
-			if d, ok := reg.parts[0].mr.(verbs.Discarder); ok {
+		if reg != nil && reg.Allocated {
+			if d, ok := reg.Parts[0].MR.(verbs.Discarder); ok {
 				return d.Discard(offset, length)
 			}
 		}
@@ -92,7 +93,7 @@ func (r *Region) checkRange(offset, length int) error {
 }
 
 // on returns the registration for the device of a domain, and makes it if there is none.
-func (r *Region) on(d *domain) (*registration, error) {
+func (r *Region) on(d *memory.Domain) (*memory.Registration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
@@ -101,7 +102,7 @@ func (r *Region) on(d *domain) (*registration, error) {
 	if reg := r.existing(d); reg != nil {
 		return reg, nil
 	}
-	reg, err := register(d, r)
+	reg, err := memory.Register(d, r.memory, r.access, r.mayFault)
 	if err != nil {
 		return nil, err
 	}
@@ -111,19 +112,19 @@ func (r *Region) on(d *domain) (*registration, error) {
 
 // existing returns the registration for the device of a domain, or nil. The caller holds
 // the mutex.
-func (r *Region) existing(d *domain) *registration {
-	if d.index >= len(r.onDevice) {
+func (r *Region) existing(d *memory.Domain) *memory.Registration {
+	if d.Index >= len(r.onDevice) {
 		return nil
 	}
-	return r.onDevice[d.index]
+	return r.onDevice[d.Index]
 }
 
 // store stores the registration for the device of a domain. The caller holds the mutex.
-func (r *Region) store(d *domain, reg *registration) {
-	for len(r.onDevice) <= d.index {
+func (r *Region) store(d *memory.Domain, reg *memory.Registration) {
+	for len(r.onDevice) <= d.Index {
 		r.onDevice = append(r.onDevice, nil)
 	}
-	r.onDevice[d.index] = reg
+	r.onDevice[d.Index] = reg
 }
 
 // A regionUse is a Region as one loop uses it. Only the goroutine of the loop uses its
@@ -131,7 +132,7 @@ func (r *Region) store(d *domain, reg *registration) {
 type regionUse struct {
 	region   *Region
 	loop     *Loop
-	onDevice []deviceUse     // registrations that the loop has used; the index is domain.index
+	onDevice []deviceUse     // registrations that the loop has used; the index is domain.Index
 	underWay int             // number of pieces of outstanding operations and of windows
 	closed   bool            // true if the Region is closing and operations are refused
 	_        [cacheLine]byte // keeps the uses of two loops in different cache lines
@@ -139,26 +140,26 @@ type regionUse struct {
 
 // A deviceUse is the registration of a region on one device, as a loop knows it.
 type deviceUse struct {
-	reg    *registration // registration; nil if the loop has not used the device yet
-	single bool          // true if the registration has exactly one memory region
-	lkey   uint32        // local key of this memory region, if single is true
-	addr   uint64        // address of this memory region, if single is true
+	reg    *memory.Registration // registration; nil if the loop has not used the device yet
+	single bool                 // true if the registration has exactly one memory region
+	lkey   uint32               // local key of this memory region, if single is true
+	addr   uint64               // address of this memory region, if single is true
 }
 
 // on returns the registration for the device of a domain, as Region.on does. It needs no
 // lock if the loop has used the device before.
-func (u *regionUse) on(d *domain) (*registration, error) {
-	if d.index < len(u.onDevice) && u.onDevice[d.index].reg != nil {
-		return u.onDevice[d.index].reg, nil
+func (u *regionUse) on(d *memory.Domain) (*memory.Registration, error) {
+	if d.Index < len(u.onDevice) && u.onDevice[d.Index].reg != nil {
+		return u.onDevice[d.Index].reg, nil
 	}
 	reg, err := u.region.on(d)
 	if err != nil {
 		return nil, err
 	}
-	for len(u.onDevice) <= d.index {
+	for len(u.onDevice) <= d.Index {
 		u.onDevice = append(u.onDevice, deviceUse{})
 	}
-	u.onDevice[d.index] = deviceUse{reg: reg, single: len(reg.parts) == 1, lkey: reg.parts[0].lkey, addr: reg.parts[0].addr}
+	u.onDevice[d.Index] = deviceUse{reg: reg, single: len(reg.Parts) == 1, lkey: reg.Parts[0].LKey, addr: reg.Parts[0].Addr}
 	return reg, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -105,13 +106,13 @@ func (r *Region) endClosing() {
 func (r *Region) unregister() (err error) {
 	for _, allocated := range []bool{false, true} {
 		for _, reg := range r.onDevice {
-			if reg != nil && reg.allocated == allocated && err == nil {
-				err = reg.close()
+			if reg != nil && reg.Allocated == allocated && err == nil {
+				err = reg.Close()
 			}
 		}
 	}
 	if err == nil && r.mapped != nil {
-		err = unmap(r.mapped)
+		err = memory.Unmap(r.mapped)
 		r.mapped = nil
 	}
 	return err

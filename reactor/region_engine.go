@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -69,21 +70,21 @@ func (e *Engine) allocRegion(size int, access verbs.Access) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d == nil || size > largestPart(d.dev) {
+	if d == nil || size > memory.LargestPart(d.Dev) {
 		return e.mapRegion(size, access)
 	}
-	mr, err := d.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: e.cfg.HugePages})
+	mr, err := d.PD.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: e.cfg.HugePages})
 	if err != nil {
 		return nil, err
 	}
 	r := newRegion(e, mr.Bytes(), access)
-	r.store(d, &registration{parts: []regionPart{partOf(mr)}, partSize: size, allocated: true})
+	r.store(d, memory.OfAllocated(mr))
 	return r, nil
 }
 
 // mapRegion returns a Region with memory that no device has allocated.
 func (e *Engine) mapRegion(size int, access verbs.Access) (*Region, error) {
-	b, err := mapMemory(size)
+	b, err := memory.Map(size)
 	if err != nil {
 		return nil, err
 	}
@@ -94,22 +95,22 @@ func (e *Engine) mapRegion(size int, access verbs.Access) (*Region, error) {
 
 // firstDomain returns the domain of a device that the engine uses, or else of the first
 // device. It returns nil if the provider has no device.
-func (e *Engine) firstDomain() (*domain, error) {
-	if all := e.domains.all(); len(all) > 0 {
+func (e *Engine) firstDomain() (*memory.Domain, error) {
+	if all := e.domains.All(); len(all) > 0 {
 		return all[0], nil
 	}
 	devices, err := e.provider.Devices()
 	if err != nil || len(devices) == 0 {
 		return nil, err
 	}
-	return e.domains.of(devices[0])
+	return e.domains.Of(devices[0])
 }
 
 // domainOn returns the domain on a device that the application has named. If the device
 // belongs to another provider, the error is verbs.ErrForeign.
-func (e *Engine) domainOn(dev verbs.Device) (*domain, error) {
-	for _, d := range e.domains.all() {
-		if d.dev == dev {
+func (e *Engine) domainOn(dev verbs.Device) (*memory.Domain, error) {
+	for _, d := range e.domains.All() {
+		if d.Dev == dev {
 			return d, nil
 		}
 	}
@@ -120,7 +121,7 @@ func (e *Engine) domainOn(dev verbs.Device) (*domain, error) {
 	case !slices.Contains(devices, dev):
 		return nil, verbs.ErrForeign
 	}
-	return e.domains.of(dev)
+	return e.domains.Of(dev)
 }
 
 // addRegion adds a region to the engine, and registers it on all devices that the engine
@@ -132,7 +133,7 @@ func (e *Engine) addRegion(r *Region) error {
 		defer r.mu.Unlock()
 		return firstError(err, r.unregister())
 	}
-	for _, d := range e.domains.all() {
+	for _, d := range e.domains.All() {
 		if _, err = r.on(d); err != nil {
 			return firstError(err, r.cancel())
 		}
@@ -194,7 +195,7 @@ func (e *Engine) MapFile(fd int, offset int64, length int, access verbs.Access) 
 		return nil, operr.Wrap(op, &verbs.ParamError{Field: "offset", Value: offset, Reason: "negative"})
 	}
 	inPage := int(offset % int64(os.Getpagesize())) // mmap(2) needs a multiple of the page size.
-	mapped, err := mapFile(fd, offset-int64(inPage), inPage+length, access&verbs.AccessLocalWrite != 0)
+	mapped, err := memory.MapFile(fd, offset-int64(inPage), inPage+length, access&verbs.AccessLocalWrite != 0)
 	if err != nil {
 		return nil, operr.Wrap(op, err)
 	}

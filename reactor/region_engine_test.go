@@ -6,21 +6,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memorytest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Attr returns attributes of which only MaxMRSize is set.
-func (d *fakeDevice) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{MaxMRSize: 1 << 20} }
-
 // newFakeEngine returns an engine that was not started, and that uses two devices.
-func newFakeEngine(t *testing.T) (e *Engine, pds [2]*fakePD) {
+func newFakeEngine(t *testing.T) (e *Engine, pds [2]*memorytest.PD) {
 	e = &Engine{cfg: &Config{}}
 	e.loops = []*Loop{{engine: e}, {engine: e, index: 1}}
 	for i := range pds {
-		dev := &fakeDevice{}
-		_, err := e.domains.of(dev)
+		dev := &memorytest.Device{}
+		_, err := e.domains.Of(dev)
 		require.NoError(t, err)
-		pds[i] = dev.pds[0]
+		pds[i] = dev.PDs[0]
 	}
 	return e, pds
 }
@@ -33,22 +31,22 @@ func TestRegionOnSeveralDevices(t *testing.T) {
 	require.NoError(t, err)
 	allocated, err := e.Alloc(100, 0)
 	require.NoError(t, err)
-	require.Equal(t, [2]int{2, 2}, [2]int{pds[0].open, pds[1].open})
+	require.Equal(t, [2]int{2, 2}, [2]int{pds[0].Open, pds[1].Open})
 
-	later := &fakeDevice{}
-	d, err := e.domains.of(later)
+	later := &memorytest.Device{}
+	d, err := e.domains.Of(later)
 	require.NoError(t, err)
-	require.Zero(t, later.pds[0].open)
+	require.Zero(t, later.PDs[0].Open)
 	use := &registered.uses[1]
 	for range 2 {
 		reg, err := use.on(d)
 		require.NoError(t, err)
-		require.Len(t, reg.parts, 1)
-		require.Equal(t, 1, later.pds[0].open)
+		require.Len(t, reg.Parts, 1)
+		require.Equal(t, 1, later.PDs[0].Open)
 	}
 	require.NoError(t, allocated.Close())
 	require.NoError(t, registered.Close())
-	require.Equal(t, [3]int{}, [3]int{pds[0].open, pds[1].open, later.pds[0].open})
+	require.Equal(t, [3]int{}, [3]int{pds[0].Open, pds[1].Open, later.PDs[0].Open})
 	_, err = registered.on(d)
 	require.ErrorIs(t, err, ErrClosed)
 	require.Empty(t, e.regions.open)
@@ -58,7 +56,7 @@ func TestRegionOnSeveralDevices(t *testing.T) {
 // or on none.
 func TestRegionThatOneDeviceRefuses(t *testing.T) {
 	e, pds := newFakeEngine(t)
-	e.domains.open[1].pd = &pdWithLimit{fakePD: pds[1]}
+	e.domains.All()[1].PD = &memorytest.LimitedPD{PD: pds[1]}
 	for _, create := range []func() (*Region, error){
 		func() (*Region, error) { return e.Register(make([]byte, 100), 0) },
 		func() (*Region, error) { return e.Alloc(100, 0) },
@@ -66,7 +64,7 @@ func TestRegionThatOneDeviceRefuses(t *testing.T) {
 		_, err := create()
 		require.ErrorIs(t, err, verbs.ErrNoResources)
 	}
-	require.Zero(t, pds[0].open)
+	require.Zero(t, pds[0].Open)
 	require.Empty(t, e.regions.open)
 }
 
@@ -77,11 +75,11 @@ func TestRegionThatCanNotBeClosed(t *testing.T) {
 	r, err := e.Alloc(100, 0)
 	require.NoError(t, err)
 	bound := errors.New("bound")
-	pds[1].refuse = bound
+	pds[1].Refuse = bound
 	require.ErrorIs(t, r.Close(), bound)
 	require.ErrorIs(t, r.Close(), bound)
-	require.Equal(t, 1, pds[0].open, "the memory stays while a device uses it")
-	pds[1].refuse = nil
+	require.Equal(t, 1, pds[0].Open, "the memory stays while a device uses it")
+	pds[1].Refuse = nil
 	require.NoError(t, e.regions.closeAll())
-	require.Equal(t, [2]int{}, [2]int{pds[0].open, pds[1].open})
+	require.Equal(t, [2]int{}, [2]int{pds[0].Open, pds[1].Open})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -99,7 +100,7 @@ func (r *Region) RemoteOn(dev verbs.Device, offset, length int) ([]RemotePiece, 
 }
 
 // remote implements Remote and RemoteOn.
-func (r *Region) remote(d *domain, offset, length int) ([]RemotePiece, error) {
+func (r *Region) remote(d *memory.Domain, offset, length int) ([]RemotePiece, error) {
 	if err := r.checkRange(offset, length); err != nil {
 		return nil, err
 	}
@@ -107,5 +108,16 @@ func (r *Region) remote(d *domain, offset, length int) ([]RemotePiece, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reg.appendRemote(nil, offset, length), nil
+	return appendRemote(nil, reg, offset, length), nil
+}
+
+// appendRemote appends address, key and length of a part of a region to the list. A part
+// with several memory regions needs several elements.
+func appendRemote(list []RemotePiece, reg *memory.Registration, offset, length int) []RemotePiece {
+	for length > 0 {
+		p, at, n := reg.Find(offset, length)
+		list = append(list, RemotePiece{Remote: Remote{Addr: p.Addr + uint64(at), RKey: p.RKey}, Length: n})
+		offset, length = offset+n, length-n
+	}
+	return list
 }

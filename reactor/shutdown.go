@@ -231,5 +231,5 @@ func (e *Engine) ended(l *Loop) {
 
 // closeMemory closes the regions and the domains, when all loops have ended.
 func (e *Engine) closeMemory() error {
-	return firstError(e.regions.closeAll(), e.domains.close())
+	return firstError(e.regions.closeAll(), e.domains.Close())
 }

@@ -6,54 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memorytest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakePD is a protection domain whose memory is on the Go heap.
-type fakePD struct {
-	verbs.PD
-	refuse error // error that Alloc, Close, and Close of a region return
-	open   int   // number of regions that are open
-	closed bool
-}
-
-func (h *fakePD) Close() error {
-	h.closed = h.refuse == nil
-	return h.refuse
-}
-
-type fakeMR struct {
-	verbs.MR
-	pd     *fakePD
-	memory []byte
-}
-
-func (h *fakePD) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
-	if h.refuse != nil {
-		return nil, h.refuse
-	}
-	h.open++
-	return &fakeMR{pd: h, memory: make([]byte, attr.Size)}, nil
-}
-
-func (h *fakePD) Register(b []byte, _ verbs.Access) (verbs.MR, error) {
-	h.open++
-	return &fakeMR{pd: h, memory: b}, nil
-}
-
-func (m *fakeMR) RKey() uint32  { return 8 }
-func (m *fakeMR) Bytes() []byte { return m.memory }
-func (m *fakeMR) Addr() uint64  { return 1 << 20 }
-func (m *fakeMR) LKey() uint32  { return 7 }
-func (m *fakeMR) Close() error {
-	if m.pd.refuse == nil {
-		m.pd.open--
-	}
-	return m.pd.refuse
-}
-
 func TestSlabGrowsAndReuses(t *testing.T) {
-	pd := &fakePD{}
+	pd := &memorytest.PD{}
 	s := slab{pd: pd, size: 100}
 	var held []*Buffer
 	for range 3 * minChunk {
@@ -64,7 +22,7 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 		require.EqualValues(t, 100, b.sge[0].Length)
 		held = append(held, b)
 	}
-	require.Equal(t, 3, pd.open, "chunks of 64, 64 and 128 buffers")
+	require.Equal(t, 3, pd.Open, "chunks of 64, 64 and 128 buffers")
 	for i, b := range held {
 		b.memory[0], b.memory[99] = byte(i), byte(i)
 	}
@@ -78,16 +36,16 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 		_, err := s.get()
 		require.NoError(t, err)
 	}
-	require.Equal(t, 3, pd.open, "the released buffers are used again")
+	require.Equal(t, 3, pd.Open, "the released buffers are used again")
 	require.NoError(t, s.close())
-	require.Zero(t, pd.open)
+	require.Zero(t, pd.Open)
 	require.Zero(t, s.bytes())
 }
 
 // TestSlabBoundsTheBytesOfAChunk checks that a chunk has few buffers if they are large.
 func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {
-		s := slab{pd: &fakePD{}, size: size}
+		s := slab{pd: &memorytest.PD{}, size: size}
 		_, err := s.get()
 		require.NoError(t, err)
 		require.Equal(t, first, s.count, "%d bytes", size)
@@ -95,16 +53,16 @@ func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 }
 
 func TestSlabWithoutMemory(t *testing.T) {
-	pd := &fakePD{refuse: errors.New("no memory")}
+	pd := &memorytest.PD{Refuse: errors.New("no memory")}
 	s := slab{pd: pd, size: 100}
 	_, err := s.get()
-	require.ErrorIs(t, err, pd.refuse)
+	require.ErrorIs(t, err, pd.Refuse)
 }
 
 // TestKeepWithoutMemory checks that the receive queue lacks a kept buffer until the
 // release if there is no memory for another one.
 func TestKeepWithoutMemory(t *testing.T) {
-	pd := &fakePD{}
+	pd := &memorytest.PD{}
 	l := &Loop{}
 	c := &Conn{loop: l, state: stateOpen, device: &loopDevice{loop: l, slab: slab{pd: pd, size: 10}}}
 	c.recvs = newRecvQueue(minChunk, 0)
@@ -114,7 +72,7 @@ func TestKeepWithoutMemory(t *testing.T) {
 		c.recvs.stage(b)
 	}
 	c.recvs.posted = c.recvs.head // All buffers now count as posted.
-	pd.refuse = errors.New("no memory")
+	pd.Refuse = errors.New("no memory")
 
 	b := c.recvs.complete(0)
 	b.state, l.currentMessage = bufferDelivered, b

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memorytest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -48,10 +50,10 @@ func release(t *testing.T, held []*Buffer) {
 // TestSlabReturnsMemory checks that slab.trim() returns the memory of a chunk that was
 // not used since the last round. The first chunk stays.
 func TestSlabReturnsMemory(t *testing.T) {
-	pd := &fakePD{}
+	pd := &memorytest.PD{}
 	s := slab{pd: pd, size: 100}
 	held := getBuffers(t, &s, 10_000)
-	most, chunks := s.bytes(), pd.open
+	most, chunks := s.bytes(), pd.Open
 	trimRound(t, &s)
 	trimRound(t, &s)
 	require.Equal(t, most, s.bytes(), "all buffers are in use")
@@ -59,7 +61,7 @@ func TestSlabReturnsMemory(t *testing.T) {
 	release(t, held)
 	steps := trimRound(t, &s)
 	require.Equal(t, chunks, steps, "one call for each chunk except the first, and a last call that finds no chunk")
-	require.Equal(t, 1, pd.open)
+	require.Equal(t, 1, pd.Open)
 	require.EqualValues(t, minChunk*100, s.bytes())
 	require.Len(t, s.all, minChunk, "the slices shrink too")
 	for _, b := range held[minChunk:] {
@@ -68,34 +70,34 @@ func TestSlabReturnsMemory(t *testing.T) {
 	}
 	require.Nil(t, s.at(minChunk))
 	require.NoError(t, s.close())
-	require.Zero(t, pd.open)
+	require.Zero(t, pd.Open)
 }
 
 // TestSlabKeepsUsedChunks checks that slab.trim() keeps a chunk that was used between two
 // rounds.
 func TestSlabKeepsUsedChunks(t *testing.T) {
-	pd := &fakePD{}
+	pd := &memorytest.PD{}
 	s := slab{pd: pd, size: 100}
 	for range 3 {
 		release(t, getBuffers(t, &s, 3*minChunk))
 		trimRound(t, &s)
-		require.Equal(t, 3, pd.open)
+		require.Equal(t, 3, pd.Open)
 	}
 	trimRound(t, &s)
-	require.Equal(t, 1, pd.open)
+	require.Equal(t, 1, pd.Open)
 }
 
 // TestSlabReusesIndexes checks that a slab can grow again after slab.trim(). A chunk with
 // new memory keeps the indexes of its buffers.
 func TestSlabReusesIndexes(t *testing.T) {
-	pd := &fakePD{}
+	pd := &memorytest.PD{}
 	s := slab{pd: pd, size: 100}
 	held := getBuffers(t, &s, 1000)
 	last := held[999]
 	release(t, held[:999])
 	trimRound(t, &s)
 	trimRound(t, &s)
-	require.Equal(t, 2, pd.open, "the first chunk and the chunk in use are left")
+	require.Equal(t, 2, pd.Open, "the first chunk and the chunk in use are left")
 	require.Same(t, last, s.at(last.index))
 	require.Nil(t, s.at(minChunk))
 
@@ -110,7 +112,7 @@ func TestSlabReusesIndexes(t *testing.T) {
 // TestSlabPrefersFirstChunks checks that slab.get prefers the first chunks, so that the
 // last chunks become unused.
 func TestSlabPrefersFirstChunks(t *testing.T) {
-	pd := &fakePD{}
+	pd := &memorytest.PD{}
 	s := slab{pd: pd, size: 100}
 	held := getBuffers(t, &s, 4000)
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -132,36 +134,36 @@ func TestSlabPrefersFirstChunks(t *testing.T) {
 }
 
 func TestSlabCloseFails(t *testing.T) {
-	pd := &fakePD{}
+	pd := &memorytest.PD{}
 	s := slab{pd: pd, size: 100}
 	release(t, getBuffers(t, &s, 2*minChunk))
 	trimRound(t, &s)
-	pd.refuse = errors.New("busy")
+	pd.Refuse = errors.New("busy")
 	_, err := s.trim()
-	require.ErrorIs(t, err, pd.refuse)
-	require.Equal(t, 2, pd.open)
+	require.ErrorIs(t, err, pd.Refuse)
+	require.Equal(t, 2, pd.Open)
 	getBuffers(t, &s, 2*minChunk)
-	pd.refuse = nil
+	pd.Refuse = nil
 	require.NoError(t, s.close())
-	require.Zero(t, pd.open)
+	require.Zero(t, pd.Open)
 }
 
 // A pagedMR is a memory region that records its discarded pages.
 type pagedMR struct {
-	*fakeMR
+	*memorytest.MR
 	absent []bool // element i says whether page i was discarded
 	calls  int
 	refuse error
 }
 
 type pagedPD struct {
-	fakePD
+	memorytest.PD
 	mrs []*pagedMR
 }
 
 func (p *pagedPD) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
-	mr, err := p.fakePD.Alloc(attr)
-	m := &pagedMR{fakeMR: mr.(*fakeMR), absent: make([]bool, attr.Size/os.Getpagesize())}
+	mr, err := p.PD.Alloc(attr)
+	m := &pagedMR{MR: mr.(*memorytest.MR), absent: make([]bool, attr.Size/os.Getpagesize())}
 	p.mrs = append(p.mrs, m)
 	return m, err
 }
@@ -211,7 +213,7 @@ func TestSlabDiscardsPages(t *testing.T) {
 
 			require.NoError(t, held[minChunk].Release())
 			trimRound(t, &s)
-			require.Equal(t, 1, pd.open, "the memory of the unused chunk is returned")
+			require.Equal(t, 1, pd.Open, "the memory of the unused chunk is returned")
 		})
 	}
 }
@@ -283,14 +285,14 @@ func TestSlabDiscardFails(t *testing.T) {
 // TestLoopTrims checks that the loop calls loopDevice.trim() until unused memory is
 // freed.
 func TestLoopTrims(t *testing.T) {
-	pd := &fakePD{}
+	pd := &memorytest.PD{}
 	l := &Loop{cfg: &Config{}, clock: clock{origin: time.Now()}}
-	n := &loopDevice{loop: l, domain: &domain{pd: pd}, queues: make([]*completionQueue, 1)}
+	n := &loopDevice{loop: l, domain: &memory.Domain{PD: pd}, queues: make([]*completionQueue, 1)}
 	n.slab = slab{pd: pd, size: 100, onGrow: n.startTrimTimer}
 	n.queues[0] = &completionQueue{device: n}
 	release(t, getBuffers(t, &n.slab, 1000))
-	require.Greater(t, pd.open, 1)
-	for l.clock.now = 0; pd.open > 1; l.clock.now += trimPause {
+	require.Greater(t, pd.Open, 1)
+	for l.clock.now = 0; pd.Open > 1; l.clock.now += trimPause {
 		require.LessOrEqual(t, l.clock.now, 2*trimEvery+time.Second)
 		l.timers.Expire(l.clock.now)
 		l.clock.origin = time.Now().Add(-l.clock.now)

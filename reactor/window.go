@@ -98,7 +98,7 @@ func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
 	if err != nil {
 		return Remote{}, operr.Wrap("show memory", err)
 	}
-	part, at, n := reg.find(p.Offset, p.Length)
+	part, at, n := reg.Find(p.Offset, p.Length)
 	if n < p.Length {
 		return Remote{}, refuseShow("length", p.Length, n, "the registration ends before")
 	}
@@ -108,7 +108,7 @@ func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
 	}
 	c.windows.free, w.next = w.next, nil
 	w.state, w.use, w.key = windowShown, u, verbs.IncRKey(w.key)
-	w.bind = verbs.MWBind{MW: w.mw, MR: part.mr, Addr: part.addr + uint64(at), Length: uint64(p.Length), Access: access}
+	w.bind = verbs.MWBind{MW: w.mw, MR: part.MR, Addr: part.Addr + uint64(at), Length: uint64(p.Length), Access: access}
 	u.underWay++
 	wr := c.acceptWindow(w, verbs.OpBindMW, &SendOptions{}, reportNever)
 	wr.Bind = &w.bind
@@ -192,7 +192,7 @@ func (c *Conn) freeWindow() (*window, error) {
 			Field: "windows", Value: int64(limit) + 1, Limit: int64(limit), Reason: "Config.MaxWindows",
 		})
 	}
-	mw, err := c.device.domain.pd.AllocMW()
+	mw, err := c.device.domain.PD.AllocMW()
 	if err != nil {
 		return nil, asNoResources(err)
 	}
