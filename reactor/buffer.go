@@ -15,38 +15,64 @@ import (
 // Only the goroutine of the Buffer's loop may call the methods. Any goroutine may use
 // the bytes. When the loop ends, the memory is unmapped: see Handler.OnShutdown.
 type Buffer struct {
-	chunk  *chunk       // chunk to which the buffer belongs
-	memory []byte       // memory of the buffer; nil after it was returned to the system
-	length int          // length of the message in bytes, at most len(memory)
-	sge    [1]verbs.SGE // scatter/gather element for the whole memory
+	slot   *slot[Buffer] // slot of the pool that has this buffer; nil if the memory is no slot
+	memory []byte        // memory of the buffer; nil after it was returned to the system
+	length int           // length of the message in bytes, at most len(memory)
+	sge    [1]verbs.SGE  // scatter/gather element for the whole memory
 
 	imm    uint32         // immediate data or invalidated key in the completion of the message
 	flags  verbs.WCFlags  // flags in the completion of the message
 	opcode verbs.WCOpcode // opcode in the completion of the message
 
 	state bufferState
-	index uint32  // index in slab.all
-	next  *Buffer // next buffer in a free list or a bufferList
+	// detached is true if the buffer belongs to no receive queue any more, or never did.
+	detached     bool
+	announcement bool   // true if the message announces a long message
+	serial       uint32 // number of messages that were received inline, modulo 2^32
+
+	next *Buffer // next buffer in a bufferList
 	// kept is the copy that Message.Keep has made of the present message, or nil. The
 	// fields kept and serial change in Loop.inlineBuffer only.
-	kept   *Buffer
-	serial uint32 // number of messages that were received inline, modulo 2^32
+	kept *Buffer
 	// Connection whose receive queue lacks this buffer, or nil. Release returns the
 	// buffer to that queue.
 	refillFor *Conn
 
-	// detached is true if the buffer belongs to no receive queue any more, or never did.
-	detached     bool
-	announcement bool       // true if the message announces a long message
-	charged      *longState // connection whose longMemory counts the buffer, or nil
-	shownTo      *longState // connection whose peer knows the remote key of the buffer, or nil
+	charged *longState // connection whose longMemory counts the buffer, or nil
+	shownTo *longState // connection whose peer knows the remote key of the buffer, or nil
+}
+
+// attachBuffer gives the memory of a new slot to its buffer.
+func attachBuffer(t *slot[Buffer], memory []byte, sge verbs.SGE) {
+	b := &t.buffer
+	b.slot, b.memory, b.sge[0] = t, memory, sge
+}
+
+// detachBuffer takes the memory from a buffer, so that a program that uses the Buffer after
+// Release can not access memory that was returned to the system.
+func detachBuffer(b *Buffer) { b.memory, b.length, b.next = nil, 0, nil }
+
+// leased marks a buffer that was taken from the pool.
+func leased(t *slot[Buffer], err error) (*Buffer, error) {
+	if err != nil {
+		return nil, err
+	}
+	b := &t.buffer
+	b.state = bufferLeased
+	return b, nil
+}
+
+// free returns the buffer to the pool.
+func (b *Buffer) free() {
+	b.state, b.refillFor, b.detached = bufferFree, nil, false
+	b.slot.put()
 }
 
 // A bufferState says who uses a buffer, or where the buffer waits.
 type bufferState uint8
 
 const (
-	bufferFree      bufferState = iota // the buffer is in the free list of its chunk
+	bufferFree      bufferState = iota // the buffer is free, or in shownBuffers
 	bufferLeased                       // the application has the buffer
 	bufferPosted                       // the buffer is in a receive queue, or staged for one
 	bufferHeld                         // the buffer has a message that waits for OnOpen
@@ -83,7 +109,7 @@ func (b *Buffer) Release() error {
 	return nil
 }
 
-// recycle puts the buffer into the receive queue of refillFor, or else into the slab.
+// recycle puts the buffer into the receive queue of refillFor, or else into the pool.
 func (b *Buffer) recycle() {
 	if c := b.refillFor; c != nil {
 		b.refillFor = nil
@@ -94,7 +120,7 @@ func (b *Buffer) recycle() {
 		b.recycleLong()
 		return
 	}
-	b.chunk.slab.put(b)
+	b.free()
 }
 
 // setMessage stores the length, immediate data, flags and opcode of a received message.
@@ -161,7 +187,7 @@ func (m Message) Keep() *Buffer {
 		return nil
 	case b == &m.conn.loop.inlineBuffer:
 		return m.conn.keepInline()
-	case b.chunk == nil: // The application has given the memory to LongMessage.Accept.
+	case b.slot == nil: // The application has given the memory to LongMessage.Accept.
 		return nil
 	}
 	if !b.detached {
@@ -175,7 +201,7 @@ func (m Message) Keep() *Buffer {
 // the bytes of the copy.
 func (c *Conn) keepInline() *Buffer {
 	b := &c.loop.inlineBuffer
-	kept, err := c.device.slab.copyOf(b)
+	kept, err := c.device.copyOf(b)
 	if err != nil {
 		return nil
 	}

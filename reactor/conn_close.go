@@ -526,7 +526,7 @@ func (c *Conn) releaseResources() {
 		c.repost(b)
 	}
 	for b := c.recvs.take(); b != nil; b = c.recvs.take() {
-		c.device.slab.put(b)
+		b.free()
 	}
 	for c.flow.outstanding() > 0 {
 		r := c.requests.at(c.flow.retire())

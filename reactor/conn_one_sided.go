@@ -82,7 +82,7 @@ func (c *Conn) oneSided(code verbs.Opcode, local *Piece, remote Remote, imm uint
 	return nil
 }
 
-// atomic stages an atomic operation, with a buffer of the slab for its result.
+// atomic stages an atomic operation, with a buffer of the pool for its result.
 func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o *SendOptions) error {
 	if err := o.checkOneSided(code); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 			Field: "remote address", Value: int64(remote.Addr), Limit: wordSize, Reason: "not a multiple of 8",
 		})
 	}
-	b, err := c.device.slab.get()
+	b, err := c.device.smallBuffer()
 	if err != nil {
 		return operr.Wrap("atomic", err)
 	}

@@ -299,7 +299,7 @@ func (c *Conn) makeRecvQueue() error {
 	}
 	c.recvs = newRecvQueue(depth, c.key)
 	for range depth {
-		b, err := c.device.slab.get()
+		b, err := c.device.smallBuffer()
 		if err != nil {
 			return asNoResources(err)
 		}

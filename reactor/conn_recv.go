@@ -83,7 +83,7 @@ func (c *Conn) discardsMessages() bool {
 // replace stages another buffer in place of b, which the application keeps. If there is
 // no memory, the receive queue lacks a buffer until Buffer.Release stages b again.
 func (c *Conn) replace(b *Buffer) {
-	fresh, err := c.device.slab.get()
+	fresh, err := c.device.smallBuffer()
 	if err != nil {
 		b.refillFor = c
 		c.loop.stats.Unreplaced++
@@ -96,14 +96,14 @@ func (c *Conn) replace(b *Buffer) {
 // It posts the staged buffers when they are at least half of the queue's buffers.
 func (c *Conn) repost(b *Buffer) {
 	switch {
-	case b.chunk == nil: // b is Loop.inlineBuffer, which is in no queue.
+	case b.slot == nil: // b is Loop.inlineBuffer, which is in no queue.
 	case b.detached:
 		b.detached = false
 		b.recycle()
 	case c.sharesRecv():
 		c.device.stageShared(b)
 	case c.state > stateDraining, c.immediatesOnly:
-		c.device.slab.put(b)
+		b.free()
 	default:
 		c.recvs.stage(b)
 		c.markDirty()

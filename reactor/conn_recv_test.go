@@ -30,11 +30,11 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	require.NoError(t, err)
 	l := &Loop{handler: h, cfg: cfg}
 	c := &Conn{loop: l, handler: h, qp: idleQP{}, state: stateConnecting}
-	c.device = &loopDevice{loop: l, slab: slab{pd: &memorytest.PD{}, size: 64}}
+	c.device = newTestDevice(l, &memorytest.PD{}, 64)
 	l.conns.add(c)
 	c.recvs = newRecvQueue(8, c.key)
 	for range 8 {
-		b, err := c.device.slab.get()
+		b, err := c.device.smallBuffer()
 		require.NoError(t, err)
 		c.recvs.stage(b)
 	}
@@ -151,7 +151,7 @@ func TestInlineMessage(t *testing.T) {
 	c := newTestConn(t, k)
 	c.enterOpen()
 	free := func() (n int) {
-		for _, b := range c.device.slab.all {
+		for b := range c.device.pool.all() {
 			if b.state == bufferFree {
 				n++
 			}
@@ -197,11 +197,10 @@ func TestKeepInlineMessageWithoutMemory(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)
 	c.enterOpen()
-	for c.device.slab.current.free != nil {
-		_, err := c.device.slab.get()
-		require.NoError(t, err)
+	c.device.pool.pd = &memorytest.PD{Refuse: verbs.ErrNoResources}
+	for err := error(nil); err == nil; {
+		_, err = c.device.smallBuffer()
 	}
-	c.device.slab.pd = &memorytest.PD{Refuse: verbs.ErrNoResources}
 	calls := 0
 	k.onMessage = func(m Message) {
 		calls++

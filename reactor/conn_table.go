@@ -53,7 +53,7 @@ func (t *connTable) all() iter.Seq[*Conn] {
 }
 
 // A wrID is the id of a work request. For a shared receive queue it is the buffer's
-// index in slab.all. For other queues it has these parts, from the most significant bit:
+// index in the pool. For other queues it has these parts, from the most significant bit:
 //
 //   - 20 bits: the connection's index in connTable.
 //   - 20 bits: the index's generation. It differs from that of earlier connections with

@@ -243,7 +243,7 @@ package reactor
 //	                             requests that are not answered yet
 //	Loop                         loop.go; turn.go and sleep.go have the order of the steps
 //	loopDevice                   loop_device.go: a device as one loop uses it, with its
-//	                             completionQueues, sharedRecv and slab
+//	                             completionQueues, sharedRecv and pool of buffers
 //	Conn                         conn.go; conn_open.go, conn_send.go, conn_one_sided.go,
 //	                             conn_recv.go, and conn_close.go with its states
 //	sendFlow, sendBatch          send_queue.go: the places of the send queue, and the

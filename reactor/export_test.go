@@ -21,9 +21,9 @@ const (
 // Chunks returns the memory regions from which l takes its buffers.
 func Chunks(l *Loop) (mrs []verbs.MR) {
 	for _, d := range l.devices {
-		for _, c := range d.slab.chunks {
-			if c.mr != nil {
-				mrs = append(mrs, c.mr)
+		for b := range d.pool.all() {
+			if mr := b.slot.region(); !slices.Contains(mrs, mr) {
+				mrs = append(mrs, mr)
 			}
 		}
 	}
@@ -126,10 +126,10 @@ func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
 // FailAlloc makes allocations of memory for the buffers of l fail with err. The function
 // end() ends this fault.
 func FailAlloc(l *Loop, err error) (end func()) {
-	s := &l.devices[0].slab
-	pd := s.pd
-	s.pd = failingPD{pd, err}
-	return func() { s.pd = pd }
+	p := &l.devices[0].pool
+	pd := p.pd
+	p.pd = failingPD{pd, err}
+	return func() { p.pd = pd }
 }
 
 // A failingPD is a protection domain whose method Alloc fails with the field err.

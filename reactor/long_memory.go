@@ -2,7 +2,6 @@ package reactor
 
 import (
 	"container/list"
-	"math/bits"
 	"net/netip"
 	"os"
 )
@@ -138,21 +137,13 @@ func (r *longRow) released(p *longPeer) {
 	r.forgetUnused(p)
 }
 
-// bufferSize returns the size of the buffer that has room for n bytes.
-func (d *loopDevice) bufferSize(n int) int {
-	if n <= d.slab.size {
-		return d.slab.size
-	}
-	return 1 << bits.Len(uint(n-1))
-}
-
 // buffer returns a buffer for n bytes of a long message of the peer, in state
 // bufferLeased. The result is nil in two cases. If Config.LongConnBytes or
 // Config.LongLoopBytes does not allow the buffer now, the release of another buffer calls
 // Conn.readLong. If the system has no memory, the connection ends.
 func (s *longState) buffer(n int) *Buffer {
 	c, l := s.conn, s.conn.loop
-	size := c.device.bufferSize(n)
+	size := c.device.pool.sizeFor(n)
 	if s.memory.used+size > l.cfg.LongConnBytes {
 		s.memory.want = size
 		return nil
@@ -198,7 +189,7 @@ func (b *Buffer) recycleLong() {
 	if shownTo != nil {
 		shownTo.shown.put(b)
 	} else {
-		b.chunk.slab.put(b)
+		b.free()
 	}
 	if charged != nil {
 		charged.release(size)
@@ -274,14 +265,12 @@ func (s *shownBuffers) put(b *Buffer) {
 	s.bytes += len(b.memory)
 }
 
-// drop releases the memory of a free buffer that is the only one of its chunk. If the
-// device can not do that, the buffer is not used again.
+// drop releases the memory of a buffer. If the device can not do that, the buffer is not
+// used again.
 func (b *Buffer) drop() {
-	l := b.shownTo.conn.loop
+	c := b.shownTo.conn
 	b.shownTo = nil
-	if b.chunk.slab.at(b.index) == b { // the loop has not ended and released all memory
-		l.recordError(b.chunk.slab.freeChunk(b.chunk))
-	}
+	c.loop.recordError(c.device.pool.drop(b.slot))
 }
 
 // trim releases all buffers if no buffer was taken or added since the last call of trim.

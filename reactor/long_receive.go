@@ -51,7 +51,7 @@ type longReceive struct {
 	// memory for the message in the mode longInto
 	piece Piece
 	// alias is the Buffer of the message that OnMessage gets in the mode longInto. Its memory
-	// is piece. It belongs to no slab.
+	// is piece. It is in no slot.
 	alias Buffer
 
 	waiting  bufferList // messages that wait until the long message was delivered
@@ -145,8 +145,8 @@ func (c *Conn) keepWaiting(b *Buffer) {
 		return
 	}
 	announcement := b.announcement
-	if b.chunk == nil {
-		kept, err := c.device.slab.copyOf(b)
+	if b.slot == nil {
+		kept, err := c.device.copyOf(b)
 		if err != nil {
 			c.beginClose(asNoResources(err))
 			return
@@ -205,7 +205,7 @@ func (c *Conn) beginLong(m *longmsg.Control) {
 	switch {
 	case r.mode == longDiscarded:
 		c.endLong()
-	case c.state == stateOpen && r.mode == longWhole && c.device.bufferSize(r.total) > c.loop.cfg.LongConnBytes:
+	case c.state == stateOpen && r.mode == longWhole && c.device.pool.sizeFor(r.total) > c.loop.cfg.LongConnBytes:
 		c.violated(r.message.Total, "longer than Config.LongConnBytes, and the handler has not called Accept or Parts")
 	default:
 		c.readLong()

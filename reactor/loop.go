@@ -55,7 +55,7 @@ type Loop struct {
 	liveConns      int       // number of connections that are not in StateClosed
 	openingConns   int       // number of connections in a state before stateOpen
 	currentMessage *Buffer   // buffer of the message that was passed to OnMessage; nil outside OnMessage
-	// inlineBuffer describes the message that recvInline handles. It is not part of the slab,
+	// inlineBuffer describes the message that recvInline handles. It is in no slot,
 	// and its memory belongs to the completion queue.
 	inlineBuffer Buffer
 	// qpAttr has the attributes for a call of Modify. A local variable would be

@@ -21,13 +21,9 @@ type loopDevice struct {
 	group      *cq.Group
 	queues     []*completionQueue // open CQs; the first one stays open until the loop ends
 	next       int                // index in queues at which the next poll begins
-	slab       slab
-	classes    sizeClasses
+	pool       pool[Buffer]
 	sharedRecv *sharedRecv     // shared receive queue; nil if connections share no buffers
 	trimTimer  timerheap.Timer // timer that calls trim
-	// trimsClasses is true if the present round of trim has finished the field slab, and not
-	// yet the field classes.
-	trimsClasses bool
 	// lastWQEReports says whether connections wait for verbs.AsyncQPLastWQE.
 	lastWQEReports lastWQEReports
 	failure        error // error after which no more completions are expected, or nil
@@ -83,14 +79,15 @@ func (d *loopDevice) open() (err error) {
 	if d.domain, err = l.engine.domains.Of(d.dev); err != nil {
 		return err
 	}
-	d.slab = slab{
-		device: d, pd: d.domain.PD, access: verbs.AccessLocalWrite,
-		size: cfg.MaxMessage, huge: cfg.HugePages, onGrow: d.startTrimTimer,
-	}
-	d.classes = sizeClasses{template: d.slab}
+	large := verbs.AccessLocalWrite
 	if cfg.MaxLongMessage > 0 {
-		d.classes.template.access |= verbs.AccessRemoteRead
+		large |= verbs.AccessRemoteRead
 	}
+	d.pool.init(poolConfig[Buffer]{
+		pd: d.domain.PD, size: cfg.MaxMessage, access: verbs.AccessLocalWrite, largeAccess: large,
+		huge: cfg.HugePages, limit: 1 << slotBits, onGrow: d.startTrimTimer,
+		attach: attachBuffer, detach: detachBuffer,
+	})
 	d.group, err = cq.NewGroup(d.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),
 		Progress: verbs.ProgressManual,
@@ -200,8 +197,7 @@ func (d *loopDevice) close() (err error) {
 	if d.sharedRecv != nil {
 		err = firstError(err, d.sharedRecv.close())
 	}
-	err = firstError(err, d.slab.close())
-	err = firstError(err, d.classes.close())
+	err = firstError(err, d.pool.close())
 	for _, q := range d.queues {
 		err = firstError(err, q.queue.Close())
 	}
@@ -227,6 +223,27 @@ func (d *loopDevice) lease(n int) (*Buffer, error) {
 	}
 	b.length = 0
 	return b, nil
+}
+
+// smallBuffer returns a free buffer of Config.MaxMessage bytes, in state bufferLeased.
+func (d *loopDevice) smallBuffer() (*Buffer, error) { return leased(d.pool.get()) }
+
+// leaseSize returns a buffer of at least n bytes, in state bufferLeased. The parameter n is
+// at most maxLease.
+func (d *loopDevice) leaseSize(n int) (*Buffer, error) { return leased(d.pool.getSize(n)) }
+
+// maxLease is the size in bytes of the largest buffer that can be leased: 1 GiB.
+const maxLease = 1 << 30
+
+// copyOf returns a copy of the message in b, in a buffer in state bufferLeased.
+func (d *loopDevice) copyOf(b *Buffer) (*Buffer, error) {
+	to, err := d.smallBuffer()
+	if err != nil {
+		return nil, err
+	}
+	to.length = copy(to.memory, b.Bytes())
+	to.imm, to.flags, to.opcode = b.imm, b.flags, b.opcode
+	return to, nil
 }
 
 // consume makes a device with verbs.ProgressManual process everything that has arrived.

@@ -153,9 +153,9 @@ func (c *Conn) emptyRecvCompleted(wc *verbs.WC) {
 	c.recvInline(wc, nil)
 }
 
-// holdEmpty keeps a message without bytes until OnOpen, in a buffer of the slab.
+// holdEmpty keeps a message without bytes until OnOpen, in a buffer of the pool.
 func (c *Conn) holdEmpty(wc *verbs.WC) {
-	b, err := c.device.slab.get()
+	b, err := c.device.smallBuffer()
 	if err != nil {
 		c.beginClose(err)
 		return

@@ -10,10 +10,10 @@ import (
 const sharedRecvBatch = 64
 
 // A sharedRecv is the shared receive queue of a loopDevice. Its buffers complete in any
-// order. A work request's id is the index of its buffer in slab.all.
+// order. A work request's id is the index of its buffer in the pool.
 //
 // The queue is open while connections use it. It grows for each connection that needs
-// more buffers. If it has too many buffers, a buffer goes back to the slab when its
+// more buffers. If it has too many buffers, a buffer goes back to the pool when its
 // message was handled. Buffers that are posted can not be taken back. So a queue that no
 // connection uses is closed: see closeUnused.
 type sharedRecv struct {
@@ -86,7 +86,7 @@ func (s *sharedRecv) grow(n int) error {
 		return err
 	}
 	for ; n > 0; n-- {
-		b, err := d.slab.get()
+		b, err := d.smallBuffer()
 		if err != nil {
 			d.releaseShared(n)
 			return err
@@ -124,7 +124,7 @@ func (s *sharedRecv) remove(qpn uint32, c *Conn) {
 // stage adds a buffer, and posts the staged buffers if there are sharedRecvBatch of them.
 func (s *sharedRecv) stage(b *Buffer) error {
 	b.state = bufferPosted
-	s.wrs = append(s.wrs, verbs.RecvWR{ID: uint64(b.index), SGEs: b.sge[:]})
+	s.wrs = append(s.wrs, verbs.RecvWR{ID: uint64(b.slot.index), SGEs: b.sge[:]})
 	if len(s.wrs) < sharedRecvBatch {
 		return nil
 	}
@@ -132,14 +132,14 @@ func (s *sharedRecv) stage(b *Buffer) error {
 }
 
 // restage puts a buffer back into the queue after its message was handled. If the queue
-// has more buffers than it needs, the buffer goes to the slab instead.
+// has more buffers than it needs, the buffer goes to the pool instead.
 func (s *sharedRecv) restage(b *Buffer) error {
 	if s.size <= s.need {
 		return s.stage(b)
 	}
 	s.size--
 	s.device.releaseShared(1)
-	s.device.slab.put(b)
+	b.free()
 	return nil
 }
 
@@ -156,7 +156,7 @@ func (s *sharedRecv) post() error {
 }
 
 // closeUnused closes the queue if no connection uses it and all completions of its
-// buffers were polled. It returns the buffers to the slab.
+// buffers were polled. It returns the buffers to the pool.
 func (s *sharedRecv) closeUnused() error {
 	if s.srq == nil || s.conns.count > 0 {
 		return nil
@@ -170,13 +170,10 @@ func (s *sharedRecv) closeUnused() error {
 	if err := s.srq.Close(); err != nil {
 		return err
 	}
-	for _, b := range d.slab.all {
-		if b == nil {
-			continue
-		}
+	for b := range d.pool.all() {
 		b.refillFor = nil
 		if b.state == bufferPosted {
-			d.slab.put(b)
+			b.free()
 		}
 	}
 	d.releaseShared(s.size)
@@ -195,11 +192,12 @@ func (s *sharedRecv) close() error {
 // recvShared handles a completion of the shared receive queue. It finds the connection
 // by the queue pair number.
 func (d *loopDevice) recvShared(wc *verbs.WC) {
-	b := d.slab.at(wrID(wc.ID).slot())
-	if b == nil || b.state != bufferPosted {
+	t := d.pool.at(wrID(wc.ID).slot())
+	if t == nil || t.buffer.state != bufferPosted {
 		d.loop.stats.LateCompletions++
 		return
 	}
+	b := &t.buffer
 	if c := d.sharedRecv.conns.get(wc.QPN); c != nil {
 		c.recvCompleted(wc, b)
 		return

@@ -1,74 +1,136 @@
 package reactor
 
-import "math/bits"
+import (
+	"iter"
+	"math/bits"
 
-// maxLease is the size in bytes of the largest buffer that can be leased: 1 GiB.
-const maxLease = 1 << 30
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
-// sizeClasses has the buffers of a loopDevice that are larger than Config.MaxMessage. The
-// size of a class is a power of two. Each buffer has a memory region of its own, so that
-// its memory can be returned alone, and its remote key is valid for this buffer only.
-type sizeClasses struct {
-	template slab    // the classes are copies of template with other sizes
-	slabs    []*slab // index: binary logarithm of the size; an element may be nil
-	trimNext int     // index in slabs at which trim continues
+// A poolConfig says what the memory of a pool is, and who describes it.
+type poolConfig[B any] struct {
+	pd          verbs.PD
+	size        int          // size of the small slots in bytes
+	access      verbs.Access // access rights of the small slots
+	largeAccess verbs.Access // access rights of the other slots
+	huge        bool         // use huge pages
+	limit       int          // largest number of slots of one size
+	onGrow      func()       // called when the pool has more memory, or nil
+	// attach is called for a new slot, and gives its buffer the memory. detach takes the
+	// memory from the buffer, because it was returned to the system.
+	attach func(t *slot[B], memory []byte, sge verbs.SGE)
+	detach func(*B)
 }
 
-// get returns a free buffer of at least n bytes, in state bufferLeased. The parameter n
-// is at most maxLease.
-func (s *sizeClasses) get(n int) (*Buffer, error) {
+// A pool has the registered memory of one owner on one device. It has a slab of small
+// slots, and for larger ones a slab for each power of two. A large slot has a memory region
+// of its own, so that its memory can be returned alone, and its remote key is valid for
+// this slot only.
+type pool[B any] struct {
+	poolConfig[B]
+	small    slab[B]
+	large    []*slab[B] // index: binary logarithm of the size; an element may be nil
+	trimNext int        // slab at which trim continues: 0 means small, n large[n-1]
+}
+
+// init prepares the pool, whose zero value has no memory.
+func (p *pool[B]) init(c poolConfig[B]) {
+	p.poolConfig = c
+	p.small = slab[B]{pool: p, access: c.access, size: c.size}
+}
+
+// get returns a free small slot.
+func (p *pool[B]) get() (*slot[B], error) { return p.small.get() }
+
+// getSize returns a free slot with at least n bytes.
+func (p *pool[B]) getSize(n int) (*slot[B], error) {
+	if n <= p.size {
+		return p.small.get()
+	}
 	class := bits.Len(uint(n - 1))
-	for len(s.slabs) <= class {
-		s.slabs = append(s.slabs, nil)
+	for len(p.large) <= class {
+		p.large = append(p.large, nil)
 	}
-	if s.slabs[class] == nil {
-		of := s.template
-		of.size, of.single = 1<<class, true
-		s.slabs[class] = &of
+	if p.large[class] == nil {
+		p.large[class] = &slab[B]{pool: p, access: p.largeAccess, size: 1 << class, single: true}
 	}
-	return s.slabs[class].get()
+	return p.large[class].get()
 }
 
-// trim calls slab.trim for one class. It reports whether this round over all classes has
-// further steps.
-func (s *sizeClasses) trim() (more bool, err error) {
-	for s.trimNext < len(s.slabs) {
-		if of := s.slabs[s.trimNext]; of != nil {
-			if more, err := of.trim(); more {
+// sizeFor returns the size in bytes of a slot with at least n bytes.
+func (p *pool[B]) sizeFor(n int) int {
+	if n <= p.size {
+		return p.size
+	}
+	return 1 << bits.Len(uint(n-1))
+}
+
+// at returns the small slot with the given index. It returns nil if there is no such slot,
+// or if its memory was returned to the system.
+func (p *pool[B]) at(index uint32) *slot[B] { return p.small.at(index) }
+
+// all iterates over the buffers of the small slots.
+func (p *pool[B]) all() iter.Seq[*B] {
+	return func(yield func(*B) bool) {
+		for _, t := range p.small.all {
+			if t != nil && !yield(&t.buffer) {
+				return
+			}
+		}
+	}
+}
+
+// owns reports whether the slot belongs to the pool.
+func (p *pool[B]) owns(t *slot[B]) bool { return t.chunk.slab.pool == p }
+
+// drop releases the memory of a large slot that is in use. It does nothing after close.
+func (p *pool[B]) drop(t *slot[B]) error {
+	if s := t.chunk.slab; s.at(t.index) == t {
+		return s.freeChunk(t.chunk)
+	}
+	return nil
+}
+
+// trim closes or discards unused memory, one step in each call. The result more is true
+// until the round over all slabs is complete.
+func (p *pool[B]) trim() (more bool, err error) {
+	for p.trimNext <= len(p.large) {
+		s := &p.small
+		if p.trimNext > 0 {
+			s = p.large[p.trimNext-1]
+		}
+		if s != nil {
+			if more, err := s.trim(); more {
 				return true, err
 			}
 		}
-		s.trimNext++
+		p.trimNext++
 	}
-	s.trimNext = 0
+	p.trimNext = 0
 	return false, nil
 }
 
-// bytes returns the total size of all buffers in bytes.
-func (s *sizeClasses) bytes() (n uint64) {
-	for _, of := range s.slabs {
-		if of != nil {
-			n += of.bytes()
+// bytes returns the total size of all slots in bytes.
+func (p *pool[B]) bytes() uint64 {
+	n := p.small.bytes()
+	for _, s := range p.large {
+		if s != nil {
+			n += s.bytes()
 		}
 	}
 	return n
 }
 
-// close releases all memory. No buffer may be in use by the device.
-func (s *sizeClasses) close() (err error) {
-	for _, of := range s.slabs {
-		if of != nil {
-			err = firstError(err, of.close())
+// close releases all memory. No slot may be in use by the device.
+func (p *pool[B]) close() (err error) {
+	err = p.small.close()
+	for _, s := range p.large {
+		if s != nil {
+			if closeErr := s.close(); err == nil {
+				err = closeErr
+			}
 		}
 	}
-	s.slabs = nil
+	p.large = nil
 	return err
-}
-
-// leaseSize returns a buffer of at least n bytes, in state bufferLeased.
-func (d *loopDevice) leaseSize(n int) (*Buffer, error) {
-	if n <= d.slab.size {
-		return d.slab.get()
-	}
-	return d.classes.get(n)
 }

@@ -8,104 +8,106 @@ import (
 
 const (
 	cacheLine = 64
-	// A new chunk has as many buffers as all earlier chunks together, but at least
-	// minChunk and at most maxChunk buffers. Arbitrary.
+	// A new chunk has as many slots as all earlier chunks together, but at least minChunk
+	// and at most maxChunk slots. Arbitrary.
 	minChunk = 64
 	maxChunk = 4096
-	// chunkBytes is the largest size of a chunk with more than one buffer. Unmapping 16
-	// MiB stops the loop for about a millisecond.
+	// chunkBytes is the largest size of a chunk with more than one slot. Unmapping 16 MiB
+	// stops the loop for about a millisecond.
 	chunkBytes = 16 << 20
 )
 
-// A slab is registered memory, divided into buffers of one size. It grows by chunks.
-// trim returns unused memory to the system.
-type slab struct {
-	device *loopDevice // device to which the slab belongs; nil in tests
-	pd     verbs.PD
+// A slab is registered memory, divided into slots of one size. It grows by chunks. trim
+// returns unused memory to the system.
+type slab[B any] struct {
+	pool   *pool[B]
 	access verbs.Access // access rights of the memory
-	size   int          // size of a buffer in bytes
-	single bool         // true if each chunk has one buffer, and unused memory is not kept
-	huge   bool
-	onGrow func() // function that is called after each new chunk, or nil
+	size   int          // size in bytes of the memory of a slot
+	single bool         // true if each chunk has one slot, and unused memory is not kept
 
-	chunks []*chunk
-	// The buffers by their index. An element is nil if the memory of the buffer was
-	// returned to the system.
-	all   []*Buffer
-	count int // number of buffers that have memory
+	chunks []*chunk[B]
+	// The slots by their index. An element is nil if the memory of the slot was returned to
+	// the system.
+	all   []*slot[B]
+	count int // number of slots that have memory
 
-	// current is the chunk from which buffers are taken. If current is nil, pickChunk
-	// must choose a chunk.
-	current    *chunk
-	searchFrom int // index of the first chunk that may have a free buffer
+	// current is the chunk from which slots are taken. If current is nil, pickChunk must
+	// choose a chunk.
+	current    *chunk[B]
+	searchFrom int // index of the first chunk that may have a free slot
 
 	trimNext int // index of the chunk that trim checks next
 }
 
-// A chunk is one memory region, divided into buffers with consecutive indexes. A chunk
-// without memory keeps its indexes, and gets new memory when the slab grows again.
-type chunk struct {
-	slab    *slab
-	pos     int      // index of the chunk in slab.chunks
-	base    int      // index of the first buffer
-	count   int      // number of buffers of the chunk
-	mr      verbs.MR // memory of the chunk; nil if it was returned to the system
-	buffers []Buffer
+// A slot is a part of a slab: the buffer that describes a piece of its memory.
+type slot[B any] struct {
+	buffer B
+	chunk  *chunk[B]
+	index  uint32 // index in slab.all
+	// next is the position in the chunk of the next free slot, or noSlot. It is inUse if
+	// this slot is not free.
+	next uint32
+}
 
-	free *Buffer // list of the chunk's free buffers
-	used int     // number of the chunk's buffers that are not free
+const (
+	noSlot = 1<<32 - 1
+	inUse  = noSlot - 1
+)
+
+// A chunk is one memory region, divided into slots with consecutive indexes. A chunk
+// without memory keeps its indexes, and gets new memory when the slab grows again.
+type chunk[B any] struct {
+	slab  *slab[B]
+	pos   int      // index of the chunk in slab.chunks
+	base  int      // index of the first slot
+	count int      // number of slots of the chunk
+	mr    verbs.MR // memory of the chunk; nil if it was returned to the system
+	slots []slot[B]
+
+	free uint32 // position of the first free slot, or noSlot
+	used int    // number of the chunk's slots that are not free
 
 	usedSinceTrim bool // true if pickChunk has chosen the chunk since the last round of trim
-	// freeAtDiscard is the head of the list free at the last call of discard. If the head has
-	// changed, a buffer was released, and trim discards again.
-	freeAtDiscard *Buffer
-	// number of buffers that the steps of discard have checked so far
+	// freeAtDiscard is the head of the list free at the last call of discard, or noSlot. If
+	// the head has changed, a slot was released, and trim discards again.
+	freeAtDiscard uint32
+	// number of slots that the steps of discard have checked so far
 	scanned int
 }
 
-// get returns a free buffer, in state bufferLeased. If there is none, the slab grows.
-func (s *slab) get() (*Buffer, error) {
+// region returns the memory region to which the memory of the slot belongs.
+func (t *slot[B]) region() verbs.MR { return t.chunk.mr }
+
+// get returns a free slot. If there is none, the slab grows.
+func (s *slab[B]) get() (*slot[B], error) {
 	c := s.current
-	if c == nil || c.free == nil {
+	if c == nil || c.free == noSlot {
 		var err error
 		if c, err = s.pickChunk(); err != nil {
 			return nil, err
 		}
 	}
-	b := c.free
-	c.free, b.next = b.next, nil
+	t := &c.slots[c.free]
+	c.free, t.next = t.next, inUse
 	c.used++
-	b.state = bufferLeased
-	return b, nil
+	return t, nil
 }
 
-// copyOf returns a copy of the message in b, in a buffer in state bufferLeased.
-func (s *slab) copyOf(b *Buffer) (*Buffer, error) {
-	to, err := s.get()
-	if err != nil {
-		return nil, err
-	}
-	to.length = copy(to.memory, b.Bytes())
-	to.imm, to.flags, to.opcode = b.imm, b.flags, b.opcode
-	return to, nil
-}
-
-// put returns a buffer to the free list of its chunk.
-func (s *slab) put(b *Buffer) {
-	c := b.chunk
-	b.state, b.refillFor, b.detached = bufferFree, nil, false
-	b.next, c.free = c.free, b
+// put returns the slot to its slab.
+func (t *slot[B]) put() {
+	c := t.chunk
+	t.next, c.free = c.free, t.index-uint32(c.base)
 	c.used--
-	if c.pos < s.searchFrom {
+	if s := c.slab; c.pos < s.searchFrom {
 		s.searchFrom = c.pos
 	}
 }
 
-// pickChunk chooses the first chunk with a free buffer. If there is none, it makes a new
+// pickChunk chooses the first chunk with a free slot. If there is none, it makes a new
 // chunk. Because the first chunks are preferred, the last ones become unused, and trim
 // can release them.
-func (s *slab) pickChunk() (*chunk, error) {
-	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == nil {
+func (s *slab[B]) pickChunk() (*chunk[B], error) {
+	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == noSlot {
 		s.searchFrom++
 	}
 	if s.searchFrom == len(s.chunks) {
@@ -121,14 +123,14 @@ func (s *slab) pickChunk() (*chunk, error) {
 	return c, nil
 }
 
-// stride returns the distance in bytes between two buffers: their size, rounded up to a
+// stride returns the distance in bytes between two slots: their size, rounded up to a
 // multiple of the cache line.
-func (s *slab) stride() int { return (s.size + cacheLine - 1) &^ (cacheLine - 1) }
+func (s *slab[B]) stride() int { return (s.size + cacheLine - 1) &^ (cacheLine - 1) }
 
 // grow allocates the memory of a chunk and returns the chunk. It uses the first chunk
 // without memory. If there is none, it adds a chunk at the end.
-func (s *slab) grow() (*chunk, error) {
-	freed := slices.IndexFunc(s.chunks, func(c *chunk) bool { return c.mr == nil })
+func (s *slab[B]) grow() (*chunk[B], error) {
+	freed := slices.IndexFunc(s.chunks, func(c *chunk[B]) bool { return c.mr == nil })
 	if freed >= 0 {
 		return s.chunks[freed], s.allocChunk(s.chunks[freed])
 	}
@@ -136,60 +138,65 @@ func (s *slab) grow() (*chunk, error) {
 	if s.single {
 		count = 1
 	}
-	if len(s.all)+count > 1<<slotBits {
-		return nil, &verbs.ParamError{Field: "buffers", Value: int64(len(s.all) + count), Limit: 1 << slotBits}
+	if limit := s.pool.limit; len(s.all)+count > limit {
+		return nil, &verbs.ParamError{Field: "buffers", Value: int64(len(s.all) + count), Limit: int64(limit)}
 	}
-	c := &chunk{slab: s, pos: len(s.chunks), base: len(s.all), count: count}
+	c := &chunk[B]{slab: s, pos: len(s.chunks), base: len(s.all), count: count}
 	if err := s.allocChunk(c); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// allocChunk allocates the memory of a chunk and adds its buffers to the slab.
-func (s *slab) allocChunk(c *chunk) error {
+// allocChunk allocates the memory of a chunk and adds its slots to the slab.
+func (s *slab[B]) allocChunk(c *chunk[B]) error {
 	stride := s.stride()
-	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: c.count * stride, Access: s.access, HugePages: s.huge})
+	mr, err := s.pool.pd.Alloc(&verbs.AllocAttr{Size: c.count * stride, Access: s.access, HugePages: s.pool.huge})
 	if err != nil {
 		return err
 	}
 	if c.pos == len(s.chunks) {
 		s.chunks = append(s.chunks, c)
-		s.all = append(s.all, make([]*Buffer, c.count)...)
+		s.all = append(s.all, make([]*slot[B], c.count)...)
 	}
-	c.mr, c.buffers, c.used = mr, make([]Buffer, c.count), c.count
+	c.mr, c.slots, c.used = mr, make([]slot[B], c.count), 0
+	c.free, c.freeAtDiscard = noSlot, noSlot
 	for i := c.count - 1; i >= 0; i-- {
-		b, at := &c.buffers[i], i*stride
-		b.chunk, b.index = c, uint32(c.base+i)
-		b.memory = mr.Bytes()[at : at+s.size : at+s.size]
-		b.sge[0] = verbs.SGEOf(mr, at, s.size)
-		s.all[b.index] = b
-		s.put(b)
+		t, at := &c.slots[i], i*stride
+		t.chunk, t.index = c, uint32(c.base+i)
+		t.next, c.free = c.free, uint32(i)
+		s.all[t.index] = t
+		s.pool.attach(t, mr.Bytes()[at:at+s.size:at+s.size], verbs.SGEOf(mr, at, s.size))
+	}
+	if c.pos < s.searchFrom {
+		s.searchFrom = c.pos
 	}
 	s.count += c.count
-	if s.onGrow != nil {
-		s.onGrow()
+	if s.pool.onGrow != nil {
+		s.pool.onGrow()
 	}
 	return nil
 }
 
-// at returns the buffer with the given index. It returns nil if there is no such buffer,
-// or if its memory was returned to the system.
-func (s *slab) at(index uint32) *Buffer {
+// at returns the slot with the given index. It returns nil if there is no such slot, or
+// if its memory was returned to the system.
+func (s *slab[B]) at(index uint32) *slot[B] {
 	if int64(index) >= int64(len(s.all)) {
 		return nil
 	}
 	return s.all[index]
 }
 
-// bytes returns the total size of all buffers in bytes.
-func (s *slab) bytes() uint64 { return uint64(s.count) * uint64(s.size) }
+// bytes returns the total size of all slots in bytes.
+func (s *slab[B]) bytes() uint64 { return uint64(s.count) * uint64(s.size) }
 
-// close releases all memory. No buffer may be in use by the device.
-func (s *slab) close() (err error) {
+// close releases all memory. No slot may be in use by the device.
+func (s *slab[B]) close() (err error) {
 	for _, c := range s.chunks {
 		if c.mr != nil {
-			err = firstError(err, c.mr.Close())
+			if closeErr := c.mr.Close(); err == nil {
+				err = closeErr
+			}
 		}
 	}
 	s.chunks, s.all, s.count, s.current, s.searchFrom, s.trimNext = nil, nil, 0, nil, 0, 0

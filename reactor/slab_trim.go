@@ -8,9 +8,9 @@ import (
 
 // trim returns memory of chunks that pickChunk has not chosen since the last round:
 //
-//   - It closes the memory region of a chunk without buffers in use.
-//   - It discards the pages of free buffers in other chunks, if the provider can do
-//     that. The buffers can still be used.
+//   - It closes the memory region of a chunk without slots in use.
+//   - It discards the pages of free slots in other chunks, if the provider can do
+//     that. The slots can still be used.
 
 // maxDiscards is how many system calls one step of trim() may make to discard memory.
 // Each call takes up to about 10 µs. Arbitrary.
@@ -18,14 +18,14 @@ const maxDiscards = 64
 
 // trim closes or discards memory of one chunk. A round of calls visits every chunk. The
 // result more is true until the round is complete.
-func (s *slab) trim() (more bool, err error) {
+func (s *slab[B]) trim() (more bool, err error) {
 	s.current = nil // If current is nil, slab.get() calls pickChunk, which sets usedSinceTrim.
 	for s.trimNext < len(s.chunks) {
 		c := s.chunks[s.trimNext]
 		switch {
 		case c.mr == nil:
 		case c.usedSinceTrim:
-			c.usedSinceTrim, c.freeAtDiscard, c.scanned = false, nil, 0
+			c.usedSinceTrim, c.freeAtDiscard, c.scanned = false, noSlot, 0
 		case c.used == 0 && (c.pos > 0 || s.single):
 			s.trimNext++
 			return true, s.freeChunk(c)
@@ -46,27 +46,25 @@ func (s *slab) trim() (more bool, err error) {
 	return false, nil
 }
 
-// freeChunk closes the memory region of an unused chunk. Buffer.memory becomes nil, so a
-// program that uses a Buffer after Release can not access memory that was returned to the
-// system.
-func (s *slab) freeChunk(c *chunk) error {
+// freeChunk closes the memory region of an unused chunk, after pool.detach of its buffers.
+func (s *slab[B]) freeChunk(c *chunk[B]) error {
 	if err := c.mr.Close(); err != nil {
 		c.usedSinceTrim = true // A later round of trim() will try again.
 		return err
 	}
-	for i := range c.buffers {
-		b := &c.buffers[i]
-		b.memory, b.length, b.next = nil, 0, nil
-		s.all[b.index] = nil
+	for i := range c.slots {
+		t := &c.slots[i]
+		s.pool.detach(&t.buffer)
+		s.all[t.index] = nil
 	}
 	s.count -= c.count
-	c.mr, c.buffers, c.free, c.used, c.freeAtDiscard, c.scanned = nil, nil, nil, 0, nil, 0
+	c.mr, c.slots, c.free, c.used, c.freeAtDiscard, c.scanned = nil, nil, noSlot, 0, noSlot, 0
 	return nil
 }
 
 // dropFreedChunks removes the chunks without memory at the end of slab.chunks, and their
 // entries in slab.all.
-func (s *slab) dropFreedChunks() {
+func (s *slab[B]) dropFreedChunks() {
 	last := len(s.chunks)
 	for last > 0 && s.chunks[last-1].mr == nil {
 		last--
@@ -79,18 +77,18 @@ func (s *slab) dropFreedChunks() {
 	s.searchFrom = min(s.searchFrom, last)
 }
 
-// discard takes one step of discarding the pages of free buffers. A step makes at most
+// discard takes one step of discarding the pages of free slots. A step makes at most
 // maxDiscards system calls. The result is true when the chunk is finished.
-func (c *chunk) discard(memory verbs.Discarder) (done bool) {
+func (c *chunk[B]) discard(memory verbs.Discarder) (done bool) {
 	if c.scanned == 0 {
-		// When a buffer is released later, the head of the free list changes. Then a later
+		// When a slot is released later, the head of the free list changes. Then a later
 		// round discards again.
 		c.freeAtDiscard = c.free
 	}
 	stride, calls := c.slab.stride(), 0
 	for c.scanned < c.count && calls < maxDiscards {
 		begin := c.scanned
-		for c.scanned < c.count && c.buffers[c.scanned].state == bufferFree {
+		for c.scanned < c.count && c.slots[c.scanned].next != inUse {
 			c.scanned++
 		}
 		if c.scanned > begin {
@@ -101,7 +99,7 @@ func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 				c.scanned = c.count
 			}
 		}
-		for c.scanned < c.count && c.buffers[c.scanned].state != bufferFree {
+		for c.scanned < c.count && c.slots[c.scanned].next == inUse {
 			c.scanned++
 		}
 	}

@@ -6,18 +6,16 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/memorytest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // trimRound calls slab.trim until every chunk was checked. It returns the number of
 // calls.
-func trimRound(t *testing.T, s *slab) (steps int) {
+func trimRound(t *testing.T, s *slab[piece]) (steps int) {
 	t.Helper()
 	for {
 		more, err := s.trim()
@@ -30,7 +28,7 @@ func trimRound(t *testing.T, s *slab) (steps int) {
 }
 
 // getBuffers takes n buffers from the slab.
-func getBuffers(t *testing.T, s *slab, n int) (held []*Buffer) {
+func getBuffers(t *testing.T, s *slab[piece], n int) (held []*slot[piece]) {
 	t.Helper()
 	for range n {
 		b, err := s.get()
@@ -40,10 +38,10 @@ func getBuffers(t *testing.T, s *slab, n int) (held []*Buffer) {
 	return held
 }
 
-func release(t *testing.T, held []*Buffer) {
+func release(t *testing.T, held []*slot[piece]) {
 	t.Helper()
 	for _, b := range held {
-		require.NoError(t, b.Release())
+		b.put()
 	}
 }
 
@@ -51,22 +49,21 @@ func release(t *testing.T, held []*Buffer) {
 // not used since the last round. The first chunk stays.
 func TestSlabReturnsMemory(t *testing.T) {
 	pd := &memorytest.PD{}
-	s := slab{pd: pd, size: 100}
-	held := getBuffers(t, &s, 10_000)
+	s := &newTestPool(pd, 100).small
+	held := getBuffers(t, s, 10_000)
 	most, chunks := s.bytes(), pd.Open
-	trimRound(t, &s)
-	trimRound(t, &s)
+	trimRound(t, s)
+	trimRound(t, s)
 	require.Equal(t, most, s.bytes(), "all buffers are in use")
 
 	release(t, held)
-	steps := trimRound(t, &s)
+	steps := trimRound(t, s)
 	require.Equal(t, chunks, steps, "one call for each chunk except the first, and a last call that finds no chunk")
 	require.Equal(t, 1, pd.Open)
 	require.EqualValues(t, minChunk*100, s.bytes())
 	require.Len(t, s.all, minChunk, "the slices shrink too")
 	for _, b := range held[minChunk:] {
-		require.Empty(t, b.Bytes(), "a released buffer has no bytes")
-		require.ErrorIs(t, b.Release(), verbs.ErrState)
+		require.Nil(t, b.buffer.memory, "a released buffer has no bytes")
 	}
 	require.Nil(t, s.at(minChunk))
 	require.NoError(t, s.close())
@@ -77,13 +74,13 @@ func TestSlabReturnsMemory(t *testing.T) {
 // rounds.
 func TestSlabKeepsUsedChunks(t *testing.T) {
 	pd := &memorytest.PD{}
-	s := slab{pd: pd, size: 100}
+	s := &newTestPool(pd, 100).small
 	for range 3 {
-		release(t, getBuffers(t, &s, 3*minChunk))
-		trimRound(t, &s)
+		release(t, getBuffers(t, s, 3*minChunk))
+		trimRound(t, s)
 		require.Equal(t, 3, pd.Open)
 	}
-	trimRound(t, &s)
+	trimRound(t, s)
 	require.Equal(t, 1, pd.Open)
 }
 
@@ -91,18 +88,18 @@ func TestSlabKeepsUsedChunks(t *testing.T) {
 // new memory keeps the indexes of its buffers.
 func TestSlabReusesIndexes(t *testing.T) {
 	pd := &memorytest.PD{}
-	s := slab{pd: pd, size: 100}
-	held := getBuffers(t, &s, 1000)
+	s := &newTestPool(pd, 100).small
+	held := getBuffers(t, s, 1000)
 	last := held[999]
 	release(t, held[:999])
-	trimRound(t, &s)
-	trimRound(t, &s)
+	trimRound(t, s)
+	trimRound(t, s)
 	require.Equal(t, 2, pd.Open, "the first chunk and the chunk in use are left")
 	require.Same(t, last, s.at(last.index))
 	require.Nil(t, s.at(minChunk))
 
 	total := len(s.all)
-	held = getBuffers(t, &s, total-1)
+	held = getBuffers(t, s, total-1)
 	require.Len(t, s.all, total, "the buffers have no more indexes than before")
 	for _, b := range append(held, last) {
 		require.Same(t, b, s.at(b.index))
@@ -113,8 +110,8 @@ func TestSlabReusesIndexes(t *testing.T) {
 // last chunks become unused.
 func TestSlabPrefersFirstChunks(t *testing.T) {
 	pd := &memorytest.PD{}
-	s := slab{pd: pd, size: 100}
-	held := getBuffers(t, &s, 4000)
+	s := &newTestPool(pd, 100).small
+	held := getBuffers(t, s, 4000)
 	rng := rand.New(rand.NewPCG(3, 4))
 	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 	release(t, held[100:])
@@ -123,26 +120,26 @@ func TestSlabPrefersFirstChunks(t *testing.T) {
 	for range 20 {
 		for i := range held {
 			if rng.IntN(2) == 0 {
-				require.NoError(t, held[i].Release())
-				held[i] = getBuffers(t, &s, 1)[0]
+				held[i].put()
+				held[i] = getBuffers(t, s, 1)[0]
 			}
 		}
-		trimRound(t, &s)
+		trimRound(t, s)
 	}
-	trimRound(t, &s)
+	trimRound(t, s)
 	require.LessOrEqual(t, s.count, 4*minChunk, "100 buffers are in use")
 }
 
 func TestSlabCloseFails(t *testing.T) {
 	pd := &memorytest.PD{}
-	s := slab{pd: pd, size: 100}
-	release(t, getBuffers(t, &s, 2*minChunk))
-	trimRound(t, &s)
+	s := &newTestPool(pd, 100).small
+	release(t, getBuffers(t, s, 2*minChunk))
+	trimRound(t, s)
 	pd.Refuse = errors.New("busy")
 	_, err := s.trim()
 	require.ErrorIs(t, err, pd.Refuse)
 	require.Equal(t, 2, pd.Open)
-	getBuffers(t, &s, 2*minChunk)
+	getBuffers(t, s, 2*minChunk)
 	pd.Refuse = nil
 	require.NoError(t, s.close())
 	require.Zero(t, pd.Open)
@@ -196,23 +193,23 @@ func TestSlabDiscardsPages(t *testing.T) {
 	for name, size := range map[string]int{"a page": page, "three": 3 * page, "a quarter": page / 4} {
 		t.Run(name, func(t *testing.T) {
 			pd := &pagedPD{}
-			s := slab{pd: pd, size: size}
-			held := getBuffers(t, &s, 2*minChunk)
+			s := &newTestPool(pd, size).small
+			held := getBuffers(t, s, 2*minChunk)
 			second := pd.mrs[1]
 			pages := len(second.absent)
 			release(t, slices.Concat(held[:minChunk], held[minChunk+1:]))
-			trimRound(t, &s)
+			trimRound(t, s)
 			require.Equal(t, pages, second.present(), "the chunk was used before the first round")
-			trimRound(t, &s)
+			trimRound(t, s)
 			require.Equal(t, (size+page-1)/page, second.present(), "only the pages of the buffer in use are present")
 			require.Zero(t, pd.mrs[0].present(), "the unused first chunk stays, without pages")
 			calls := second.calls
-			trimRound(t, &s)
-			trimRound(t, &s)
+			trimRound(t, s)
+			trimRound(t, s)
 			require.Equal(t, calls, second.calls, "no buffer was used, so nothing is discarded again")
 
-			require.NoError(t, held[minChunk].Release())
-			trimRound(t, &s)
+			held[minChunk].put()
+			trimRound(t, s)
 			require.Equal(t, 1, pd.Open, "the memory of the unused chunk is returned")
 		})
 	}
@@ -222,14 +219,14 @@ func TestSlabDiscardsPages(t *testing.T) {
 // that were released after the previous round.
 func TestSlabDiscardsLaterReleases(t *testing.T) {
 	pd := &pagedPD{}
-	s := slab{pd: pd, size: os.Getpagesize()}
-	held := getBuffers(t, &s, minChunk)
+	s := &newTestPool(pd, os.Getpagesize()).small
+	held := getBuffers(t, s, minChunk)
 	release(t, held[:10])
-	trimRound(t, &s)
-	trimRound(t, &s)
+	trimRound(t, s)
+	trimRound(t, s)
 	require.Equal(t, minChunk-10, pd.mrs[0].present())
 	release(t, held[10:20])
-	trimRound(t, &s)
+	trimRound(t, s)
 	require.Equal(t, minChunk-20, pd.mrs[0].present())
 }
 
@@ -237,18 +234,18 @@ func TestSlabDiscardsLaterReleases(t *testing.T) {
 // maxDiscards times. Buffers that are taken between the steps keep their memory.
 func TestSlabDiscardsInSteps(t *testing.T) {
 	pd := &pagedPD{}
-	s := slab{pd: pd, size: os.Getpagesize()}
-	held := getBuffers(t, &s, maxChunk+minChunk)
+	s := &newTestPool(pd, os.Getpagesize()).small
+	held := getBuffers(t, s, maxChunk+minChunk)
 	// All buffers of this chunk are in use.
 	biggest := pd.mrs[len(pd.mrs)-2]
 	count := len(biggest.absent)
 	require.Greater(t, count, 4*maxDiscards)
 	for i, b := range held { // The loop releases every second buffer.
 		if i%2 == 0 {
-			require.NoError(t, b.Release())
+			b.put()
 		}
 	}
-	trimRound(t, &s)
+	trimRound(t, s)
 	before := biggest.calls
 	for more := true; more; {
 		var err error
@@ -261,41 +258,23 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 
 	release(t, held[1:2])
 	for range 2 {
-		trimRound(t, &s)
+		trimRound(t, s)
 	}
-	fresh := getBuffers(t, &s, 1)[0]
-	fresh.memory[0] = 1
-	trimRound(t, &s)
-	trimRound(t, &s)
-	require.EqualValues(t, 1, fresh.memory[0])
+	fresh := getBuffers(t, s, 1)[0]
+	fresh.buffer.memory[0] = 1
+	trimRound(t, s)
+	trimRound(t, s)
+	require.EqualValues(t, 1, fresh.buffer.memory[0])
 }
 
 // TestSlabDiscardFails checks that slab.trim() does not repeat a failed discard.
 func TestSlabDiscardFails(t *testing.T) {
 	pd := &pagedPD{}
-	s := slab{pd: pd, size: os.Getpagesize()}
-	release(t, getBuffers(t, &s, minChunk))
+	s := &newTestPool(pd, os.Getpagesize()).small
+	release(t, getBuffers(t, s, minChunk))
 	pd.mrs[0].refuse = errors.New("huge pages")
 	for range 5 {
-		trimRound(t, &s)
+		trimRound(t, s)
 	}
 	require.Equal(t, 1, pd.mrs[0].calls)
-}
-
-// TestLoopTrims checks that the loop calls loopDevice.trim() until unused memory is
-// freed.
-func TestLoopTrims(t *testing.T) {
-	pd := &memorytest.PD{}
-	l := &Loop{cfg: &Config{}, clock: clock{origin: time.Now()}}
-	n := &loopDevice{loop: l, domain: &memory.Domain{PD: pd}, queues: make([]*completionQueue, 1)}
-	n.slab = slab{pd: pd, size: 100, onGrow: n.startTrimTimer}
-	n.queues[0] = &completionQueue{device: n}
-	release(t, getBuffers(t, &n.slab, 1000))
-	require.Greater(t, pd.Open, 1)
-	for l.clock.now = 0; pd.Open > 1; l.clock.now += trimPause {
-		require.LessOrEqual(t, l.clock.now, 2*trimEvery+time.Second)
-		l.timers.Expire(l.clock.now)
-		l.clock.origin = time.Now().Add(-l.clock.now)
-	}
-	require.Equal(t, 1, l.timers.Len(), "the timer is set again")
 }

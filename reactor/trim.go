@@ -39,25 +39,17 @@ func (d *loopDevice) trim() {
 		d.loop.setTimer(&d.trimTimer, trimPause)
 		return
 	}
-	if d.trimQueues() || d.slab.count > 0 || d.classes.bytes() > 0 {
+	if d.trimQueues() || d.pool.bytes() > 0 {
 		d.startTrimTimer()
 	}
 }
 
-// trimBuffers releases unused memory of one slab. It reports whether this round over all
-// slabs has further steps.
+// trimBuffers releases unused memory of the pool. It reports whether this round has
+// further steps.
 func (d *loopDevice) trimBuffers() (more bool) {
-	if !d.trimsClasses {
-		more, err := d.slab.trim()
-		d.loop.recordError(err)
-		d.trimsClasses = !more
-		if more {
-			return true
-		}
-	}
-	more, err := d.classes.trim()
+	more, err := d.pool.trim()
 	d.loop.recordError(err)
-	if d.trimsClasses = more; more {
+	if more {
 		return true
 	}
 	for c := range d.loop.conns.all() {
