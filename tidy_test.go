@@ -86,10 +86,11 @@ var arrows = map[string][]string{
 	"provider/rdmacore/internal/ccall": {},
 	"reactor": {
 		"verbs", "cq", "cm", "poller", "internal/operr", "internal/fdevent", "internal/slots", "internal/timerheap",
-		"reactor/internal/longmsg", "reactor/internal/memory",
+		"reactor/internal/longmsg", "reactor/internal/memory", "reactor/internal/slab",
 	},
 	"reactor/internal/memory":     {"verbs"},
 	"reactor/internal/memorytest": {"verbs"},
+	"reactor/internal/slab":       {"verbs"},
 	"reactor/internal/longmsg":    {},
 	"stream":                      {"verbs", "cm", "reactor", "internal/operr", "stream/internal/rsocket", "stream/internal/turns"},
 	"stream/internal/rsocket":     {},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/slab"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -15,10 +16,10 @@ import (
 // Only the goroutine of the Buffer's loop may call the methods. Any goroutine may use
 // the bytes. When the loop ends, the memory is unmapped: see Handler.OnShutdown.
 type Buffer struct {
-	slot   *slot[Buffer] // slot of the pool that has this buffer; nil if the memory is no slot
-	memory []byte        // memory of the buffer; nil after it was returned to the system
-	length int           // length of the message in bytes, at most len(memory)
-	sge    [1]verbs.SGE  // scatter/gather element for the whole memory
+	slot   *slab.Slot[Buffer] // slot of the pool that has this buffer; nil if the memory is no slot
+	memory []byte             // memory of the buffer; nil after it was returned to the system
+	length int                // length of the message in bytes, at most len(memory)
+	sge    [1]verbs.SGE       // scatter/gather element for the whole memory
 
 	imm    uint32         // immediate data or invalidated key in the completion of the message
 	flags  verbs.WCFlags  // flags in the completion of the message
@@ -43,8 +44,8 @@ type Buffer struct {
 }
 
 // attachBuffer gives the memory of a new slot to its buffer.
-func attachBuffer(t *slot[Buffer], memory []byte, sge verbs.SGE) {
-	b := &t.buffer
+func attachBuffer(t *slab.Slot[Buffer], memory []byte, sge verbs.SGE) {
+	b := &t.Buffer
 	b.slot, b.memory, b.sge[0] = t, memory, sge
 }
 
@@ -53,11 +54,11 @@ func attachBuffer(t *slot[Buffer], memory []byte, sge verbs.SGE) {
 func detachBuffer(b *Buffer) { b.memory, b.length, b.next = nil, 0, nil }
 
 // leased marks a buffer that was taken from the pool.
-func leased(t *slot[Buffer], err error) (*Buffer, error) {
+func leased(t *slab.Slot[Buffer], err error) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &t.buffer
+	b := &t.Buffer
 	b.state = bufferLeased
 	return b, nil
 }
@@ -65,7 +66,7 @@ func leased(t *slot[Buffer], err error) (*Buffer, error) {
 // free returns the buffer to the pool.
 func (b *Buffer) free() {
 	b.state, b.refillFor, b.detached = bufferFree, nil, false
-	b.slot.put()
+	b.slot.Put()
 }
 
 // A bufferState says who uses a buffer, or where the buffer waits.

@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/reactor/internal/memorytest"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/slab"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // newTestDevice makes a loopDevice that has buffers of the given size.
 func newTestDevice(l *Loop, pd verbs.PD, size int) *loopDevice {
 	d := &loopDevice{loop: l}
-	d.pool.init(poolConfig[Buffer]{pd: pd, size: size, limit: 1 << slotBits, attach: attachBuffer, detach: detachBuffer})
+	d.pool.Init(slab.Config[Buffer]{PD: pd, Size: size, Limit: 1 << slotBits, Attach: attachBuffer, Detach: detachBuffer})
 	return d
 }
 

@@ -161,8 +161,8 @@ func (c *Conn) LeaseSize(n int) (*Buffer, error) {
 // lease returns an empty buffer of at least n bytes, in state bufferLeased. If n is above
 // Config.MaxMessage, lease may return a buffer whose remote key the peer already knows.
 func (c *Conn) lease(n int) (*Buffer, error) {
-	if c.long != nil && n > c.device.pool.size && n <= maxLease {
-		if b := c.long.shown.take(c.device.pool.sizeFor(n)); b != nil {
+	if c.long != nil && n > c.device.pool.Size && n <= maxLease {
+		if b := c.long.shown.take(c.device.pool.SizeFor(n)); b != nil {
 			b.length = 0
 			return b, nil
 		}

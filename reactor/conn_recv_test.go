@@ -151,7 +151,7 @@ func TestInlineMessage(t *testing.T) {
 	c := newTestConn(t, k)
 	c.enterOpen()
 	free := func() (n int) {
-		for b := range c.device.pool.all() {
+		for b := range c.device.pool.All() {
 			if b.state == bufferFree {
 				n++
 			}
@@ -197,7 +197,7 @@ func TestKeepInlineMessageWithoutMemory(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)
 	c.enterOpen()
-	c.device.pool.pd = &memorytest.PD{Refuse: verbs.ErrNoResources}
+	c.device.pool.PD = &memorytest.PD{Refuse: verbs.ErrNoResources}
 	for err := error(nil); err == nil; {
 		_, err = c.device.smallBuffer()
 	}

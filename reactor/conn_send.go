@@ -81,7 +81,7 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	if err := c.checkInvalidate(&o); err != nil {
 		return err
 	}
-	if buf == nil || !c.device.pool.owns(buf.slot) || buf.state != bufferLeased {
+	if buf == nil || !c.device.pool.Owns(buf.slot) || buf.state != bufferLeased {
 		return errForeignBuffer
 	}
 	if buf.shownTo != nil && buf.shownTo != c.long {

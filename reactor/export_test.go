@@ -21,8 +21,8 @@ const (
 // Chunks returns the memory regions from which l takes its buffers.
 func Chunks(l *Loop) (mrs []verbs.MR) {
 	for _, d := range l.devices {
-		for b := range d.pool.all() {
-			if mr := b.slot.region(); !slices.Contains(mrs, mr) {
+		for b := range d.pool.All() {
+			if mr := b.slot.Region(); !slices.Contains(mrs, mr) {
 				mrs = append(mrs, mr)
 			}
 		}
@@ -127,9 +127,9 @@ func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
 // end() ends this fault.
 func FailAlloc(l *Loop, err error) (end func()) {
 	p := &l.devices[0].pool
-	pd := p.pd
-	p.pd = failingPD{pd, err}
-	return func() { p.pd = pd }
+	pd := p.PD
+	p.PD = failingPD{pd, err}
+	return func() { p.PD = pd }
 }
 
 // A failingPD is a protection domain whose method Alloc fails with the field err.

@@ -143,7 +143,7 @@ func (r *longRow) released(p *longPeer) {
 // Conn.readLong. If the system has no memory, the connection ends.
 func (s *longState) buffer(n int) *Buffer {
 	c, l := s.conn, s.conn.loop
-	size := c.device.pool.sizeFor(n)
+	size := c.device.pool.SizeFor(n)
 	if s.memory.used+size > l.cfg.LongConnBytes {
 		s.memory.want = size
 		return nil
@@ -270,7 +270,7 @@ func (s *shownBuffers) put(b *Buffer) {
 func (b *Buffer) drop() {
 	c := b.shownTo.conn
 	b.shownTo = nil
-	c.loop.recordError(c.device.pool.drop(b.slot))
+	c.loop.recordError(c.device.pool.Drop(b.slot))
 }
 
 // trim releases all buffers if no buffer was taken or added since the last call of trim.

@@ -205,7 +205,7 @@ func (c *Conn) beginLong(m *longmsg.Control) {
 	switch {
 	case r.mode == longDiscarded:
 		c.endLong()
-	case c.state == stateOpen && r.mode == longWhole && c.device.pool.sizeFor(r.total) > c.loop.cfg.LongConnBytes:
+	case c.state == stateOpen && r.mode == longWhole && c.device.pool.SizeFor(r.total) > c.loop.cfg.LongConnBytes:
 		c.violated(r.message.Total, "longer than Config.LongConnBytes, and the handler has not called Accept or Parts")
 	default:
 		c.readLong()

@@ -97,7 +97,7 @@ func (c *Conn) sendLongCopy(b []byte, o *SendOptions) error {
 // must not know the key of b. After an error b still belongs to the caller.
 func (c *Conn) sendLongBuffer(b *Buffer, o *SendOptions) error {
 	m := c.newAnnouncement(o)
-	mr := b.slot.region()
+	mr := b.slot.Region()
 	m.Add(longmsg.Segment{Addr: mr.Addr(), RKey: mr.RKey(), Length: uint32(b.length)})
 	sent, err := c.announce(o, o.reportMessage())
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/slab"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -21,7 +22,7 @@ type loopDevice struct {
 	group      *cq.Group
 	queues     []*completionQueue // open CQs; the first one stays open until the loop ends
 	next       int                // index in queues at which the next poll begins
-	pool       pool[Buffer]
+	pool       slab.Pool[Buffer]
 	sharedRecv *sharedRecv     // shared receive queue; nil if connections share no buffers
 	trimTimer  timerheap.Timer // timer that calls trim
 	// lastWQEReports says whether connections wait for verbs.AsyncQPLastWQE.
@@ -83,10 +84,10 @@ func (d *loopDevice) open() (err error) {
 	if cfg.MaxLongMessage > 0 {
 		large |= verbs.AccessRemoteRead
 	}
-	d.pool.init(poolConfig[Buffer]{
-		pd: d.domain.PD, size: cfg.MaxMessage, access: verbs.AccessLocalWrite, largeAccess: large,
-		huge: cfg.HugePages, limit: 1 << slotBits, onGrow: d.startTrimTimer,
-		attach: attachBuffer, detach: detachBuffer,
+	d.pool.Init(slab.Config[Buffer]{
+		PD: d.domain.PD, Size: cfg.MaxMessage, Access: verbs.AccessLocalWrite, LargeAccess: large,
+		Huge: cfg.HugePages, Limit: 1 << slotBits, OnGrow: d.startTrimTimer,
+		Attach: attachBuffer, Detach: detachBuffer,
 	})
 	d.group, err = cq.NewGroup(d.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),
@@ -197,7 +198,7 @@ func (d *loopDevice) close() (err error) {
 	if d.sharedRecv != nil {
 		err = firstError(err, d.sharedRecv.close())
 	}
-	err = firstError(err, d.pool.close())
+	err = firstError(err, d.pool.Close())
 	for _, q := range d.queues {
 		err = firstError(err, q.queue.Close())
 	}
@@ -226,11 +227,11 @@ func (d *loopDevice) lease(n int) (*Buffer, error) {
 }
 
 // smallBuffer returns a free buffer of Config.MaxMessage bytes, in state bufferLeased.
-func (d *loopDevice) smallBuffer() (*Buffer, error) { return leased(d.pool.get()) }
+func (d *loopDevice) smallBuffer() (*Buffer, error) { return leased(d.pool.Get()) }
 
 // leaseSize returns a buffer of at least n bytes, in state bufferLeased. The parameter n is
 // at most maxLease.
-func (d *loopDevice) leaseSize(n int) (*Buffer, error) { return leased(d.pool.getSize(n)) }
+func (d *loopDevice) leaseSize(n int) (*Buffer, error) { return leased(d.pool.GetSize(n)) }
 
 // maxLease is the size in bytes of the largest buffer that can be leased: 1 GiB.
 const maxLease = 1 << 30

@@ -18,7 +18,7 @@ func TestLoopTrims(t *testing.T) {
 	l := &Loop{cfg: &Config{}, clock: clock{origin: time.Now()}}
 	n := newTestDevice(l, pd, 100)
 	n.domain, n.queues = &memory.Domain{PD: pd}, []*completionQueue{{device: n}}
-	n.pool.onGrow = n.startTrimTimer
+	n.pool.OnGrow = n.startTrimTimer
 	var held []*Buffer
 	for range 1000 {
 		b, err := n.smallBuffer()

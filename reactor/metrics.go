@@ -152,7 +152,7 @@ func (l *Loop) snapshot() Stats {
 		s.Events += c.Events
 		s.Acks += c.Acks
 		s.Rescues += c.Rescues
-		s.BufferBytes += d.pool.bytes()
+		s.BufferBytes += d.pool.Bytes()
 		s.CQs += uint64(len(d.queues))
 	}
 	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spinning, l.clock.slept, l.clock.longest

@@ -132,10 +132,10 @@ func (r *Region) store(d *memory.Domain, reg *memory.Registration) {
 type regionUse struct {
 	region   *Region
 	loop     *Loop
-	onDevice []deviceUse     // registrations that the loop has used; the index is domain.Index
-	underWay int             // number of pieces of outstanding operations and of windows
-	closed   bool            // true if the Region is closing and operations are refused
-	_        [cacheLine]byte // keeps the uses of two loops in different cache lines
+	onDevice []deviceUse // registrations that the loop has used; the index is domain.Index
+	underWay int         // number of pieces of outstanding operations and of windows
+	closed   bool        // true if the Region is closing and operations are refused
+	_        [64]byte    // keeps the uses of two loops in different cache lines
 }
 
 // A deviceUse is the registration of a region on one device, as a loop knows it.

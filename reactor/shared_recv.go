@@ -124,7 +124,7 @@ func (s *sharedRecv) remove(qpn uint32, c *Conn) {
 // stage adds a buffer, and posts the staged buffers if there are sharedRecvBatch of them.
 func (s *sharedRecv) stage(b *Buffer) error {
 	b.state = bufferPosted
-	s.wrs = append(s.wrs, verbs.RecvWR{ID: uint64(b.slot.index), SGEs: b.sge[:]})
+	s.wrs = append(s.wrs, verbs.RecvWR{ID: uint64(b.slot.Index), SGEs: b.sge[:]})
 	if len(s.wrs) < sharedRecvBatch {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (s *sharedRecv) closeUnused() error {
 	if err := s.srq.Close(); err != nil {
 		return err
 	}
-	for b := range d.pool.all() {
+	for b := range d.pool.All() {
 		b.refillFor = nil
 		if b.state == bufferPosted {
 			b.free()
@@ -192,12 +192,12 @@ func (s *sharedRecv) close() error {
 // recvShared handles a completion of the shared receive queue. It finds the connection
 // by the queue pair number.
 func (d *loopDevice) recvShared(wc *verbs.WC) {
-	t := d.pool.at(wrID(wc.ID).slot())
-	if t == nil || t.buffer.state != bufferPosted {
+	t := d.pool.At(wrID(wc.ID).slot())
+	if t == nil || t.Buffer.state != bufferPosted {
 		d.loop.stats.LateCompletions++
 		return
 	}
-	b := &t.buffer
+	b := &t.Buffer
 	if c := d.sharedRecv.conns.get(wc.QPN); c != nil {
 		c.recvCompleted(wc, b)
 		return

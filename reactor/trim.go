@@ -39,7 +39,7 @@ func (d *loopDevice) trim() {
 		d.loop.setTimer(&d.trimTimer, trimPause)
 		return
 	}
-	if d.trimQueues() || d.pool.bytes() > 0 {
+	if d.trimQueues() || d.pool.Bytes() > 0 {
 		d.startTrimTimer()
 	}
 }
@@ -47,7 +47,7 @@ func (d *loopDevice) trim() {
 // trimBuffers releases unused memory of the pool. It reports whether this round has
 // further steps.
 func (d *loopDevice) trimBuffers() (more bool) {
-	more, err := d.pool.trim()
+	more, err := d.pool.Trim()
 	d.loop.recordError(err)
 	if more {
 		return true

@@ -1,4 +1,4 @@
-package reactor
+package slab
 
 import (
 	"slices"
@@ -20,7 +20,7 @@ const (
 // A slab is registered memory, divided into slots of one size. It grows by chunks. trim
 // returns unused memory to the system.
 type slab[B any] struct {
-	pool   *pool[B]
+	pool   *Pool[B]
 	access verbs.Access // access rights of the memory
 	size   int          // size in bytes of the memory of a slot
 	single bool         // true if each chunk has one slot, and unused memory is not kept
@@ -28,7 +28,7 @@ type slab[B any] struct {
 	chunks []*chunk[B]
 	// The slots by their index. An element is nil if the memory of the slot was returned to
 	// the system.
-	all   []*slot[B]
+	all   []*Slot[B]
 	count int // number of slots that have memory
 
 	// current is the chunk from which slots are taken. If current is nil, pickChunk must
@@ -39,11 +39,11 @@ type slab[B any] struct {
 	trimNext int // index of the chunk that trim checks next
 }
 
-// A slot is a part of a slab: the buffer that describes a piece of its memory.
-type slot[B any] struct {
-	buffer B
+// A Slot is a part of a slab: the buffer that describes a piece of its memory.
+type Slot[B any] struct {
+	Buffer B
 	chunk  *chunk[B]
-	index  uint32 // index in slab.all
+	Index  uint32 // number of the slot in its slab
 	// next is the position in the chunk of the next free slot, or noSlot. It is inUse if
 	// this slot is not free.
 	next uint32
@@ -62,7 +62,7 @@ type chunk[B any] struct {
 	base  int      // index of the first slot
 	count int      // number of slots of the chunk
 	mr    verbs.MR // memory of the chunk; nil if it was returned to the system
-	slots []slot[B]
+	slots []Slot[B]
 
 	free uint32 // position of the first free slot, or noSlot
 	used int    // number of the chunk's slots that are not free
@@ -75,11 +75,11 @@ type chunk[B any] struct {
 	scanned int
 }
 
-// region returns the memory region to which the memory of the slot belongs.
-func (t *slot[B]) region() verbs.MR { return t.chunk.mr }
+// Region returns the memory region to which the memory of the slot belongs.
+func (t *Slot[B]) Region() verbs.MR { return t.chunk.mr }
 
 // get returns a free slot. If there is none, the slab grows.
-func (s *slab[B]) get() (*slot[B], error) {
+func (s *slab[B]) get() (*Slot[B], error) {
 	c := s.current
 	if c == nil || c.free == noSlot {
 		var err error
@@ -93,10 +93,10 @@ func (s *slab[B]) get() (*slot[B], error) {
 	return t, nil
 }
 
-// put returns the slot to its slab.
-func (t *slot[B]) put() {
+// Put returns the slot to its slab.
+func (t *Slot[B]) Put() {
 	c := t.chunk
-	t.next, c.free = c.free, t.index-uint32(c.base)
+	t.next, c.free = c.free, t.Index-uint32(c.base)
 	c.used--
 	if s := c.slab; c.pos < s.searchFrom {
 		s.searchFrom = c.pos
@@ -138,7 +138,7 @@ func (s *slab[B]) grow() (*chunk[B], error) {
 	if s.single {
 		count = 1
 	}
-	if limit := s.pool.limit; len(s.all)+count > limit {
+	if limit := s.pool.Limit; len(s.all)+count > limit {
 		return nil, &verbs.ParamError{Field: "buffers", Value: int64(len(s.all) + count), Limit: int64(limit)}
 	}
 	c := &chunk[B]{slab: s, pos: len(s.chunks), base: len(s.all), count: count}
@@ -151,36 +151,36 @@ func (s *slab[B]) grow() (*chunk[B], error) {
 // allocChunk allocates the memory of a chunk and adds its slots to the slab.
 func (s *slab[B]) allocChunk(c *chunk[B]) error {
 	stride := s.stride()
-	mr, err := s.pool.pd.Alloc(&verbs.AllocAttr{Size: c.count * stride, Access: s.access, HugePages: s.pool.huge})
+	mr, err := s.pool.PD.Alloc(&verbs.AllocAttr{Size: c.count * stride, Access: s.access, HugePages: s.pool.Huge})
 	if err != nil {
 		return err
 	}
 	if c.pos == len(s.chunks) {
 		s.chunks = append(s.chunks, c)
-		s.all = append(s.all, make([]*slot[B], c.count)...)
+		s.all = append(s.all, make([]*Slot[B], c.count)...)
 	}
-	c.mr, c.slots, c.used = mr, make([]slot[B], c.count), 0
+	c.mr, c.slots, c.used = mr, make([]Slot[B], c.count), 0
 	c.free, c.freeAtDiscard = noSlot, noSlot
 	for i := c.count - 1; i >= 0; i-- {
 		t, at := &c.slots[i], i*stride
-		t.chunk, t.index = c, uint32(c.base+i)
+		t.chunk, t.Index = c, uint32(c.base+i)
 		t.next, c.free = c.free, uint32(i)
-		s.all[t.index] = t
-		s.pool.attach(t, mr.Bytes()[at:at+s.size:at+s.size], verbs.SGEOf(mr, at, s.size))
+		s.all[t.Index] = t
+		s.pool.Attach(t, mr.Bytes()[at:at+s.size:at+s.size], verbs.SGEOf(mr, at, s.size))
 	}
 	if c.pos < s.searchFrom {
 		s.searchFrom = c.pos
 	}
 	s.count += c.count
-	if s.pool.onGrow != nil {
-		s.pool.onGrow()
+	if s.pool.OnGrow != nil {
+		s.pool.OnGrow()
 	}
 	return nil
 }
 
 // at returns the slot with the given index. It returns nil if there is no such slot, or
 // if its memory was returned to the system.
-func (s *slab[B]) at(index uint32) *slot[B] {
+func (s *slab[B]) at(index uint32) *Slot[B] {
 	if int64(index) >= int64(len(s.all)) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package reactor
+package slab
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func trimRound(t *testing.T, s *slab[piece]) (steps int) {
 }
 
 // getBuffers takes n buffers from the slab.
-func getBuffers(t *testing.T, s *slab[piece], n int) (held []*slot[piece]) {
+func getBuffers(t *testing.T, s *slab[piece], n int) (held []*Slot[piece]) {
 	t.Helper()
 	for range n {
 		b, err := s.get()
@@ -38,10 +38,10 @@ func getBuffers(t *testing.T, s *slab[piece], n int) (held []*slot[piece]) {
 	return held
 }
 
-func release(t *testing.T, held []*slot[piece]) {
+func release(t *testing.T, held []*Slot[piece]) {
 	t.Helper()
 	for _, b := range held {
-		b.put()
+		b.Put()
 	}
 }
 
@@ -63,7 +63,7 @@ func TestSlabReturnsMemory(t *testing.T) {
 	require.EqualValues(t, minChunk*100, s.bytes())
 	require.Len(t, s.all, minChunk, "the slices shrink too")
 	for _, b := range held[minChunk:] {
-		require.Nil(t, b.buffer.memory, "a released buffer has no bytes")
+		require.Nil(t, b.Buffer.memory, "a released buffer has no bytes")
 	}
 	require.Nil(t, s.at(minChunk))
 	require.NoError(t, s.close())
@@ -95,14 +95,14 @@ func TestSlabReusesIndexes(t *testing.T) {
 	trimRound(t, s)
 	trimRound(t, s)
 	require.Equal(t, 2, pd.Open, "the first chunk and the chunk in use are left")
-	require.Same(t, last, s.at(last.index))
+	require.Same(t, last, s.at(last.Index))
 	require.Nil(t, s.at(minChunk))
 
 	total := len(s.all)
 	held = getBuffers(t, s, total-1)
 	require.Len(t, s.all, total, "the buffers have no more indexes than before")
 	for _, b := range append(held, last) {
-		require.Same(t, b, s.at(b.index))
+		require.Same(t, b, s.at(b.Index))
 	}
 }
 
@@ -120,7 +120,7 @@ func TestSlabPrefersFirstChunks(t *testing.T) {
 	for range 20 {
 		for i := range held {
 			if rng.IntN(2) == 0 {
-				held[i].put()
+				held[i].Put()
 				held[i] = getBuffers(t, s, 1)[0]
 			}
 		}
@@ -208,7 +208,7 @@ func TestSlabDiscardsPages(t *testing.T) {
 			trimRound(t, s)
 			require.Equal(t, calls, second.calls, "no buffer was used, so nothing is discarded again")
 
-			held[minChunk].put()
+			held[minChunk].Put()
 			trimRound(t, s)
 			require.Equal(t, 1, pd.Open, "the memory of the unused chunk is returned")
 		})
@@ -242,7 +242,7 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 	require.Greater(t, count, 4*maxDiscards)
 	for i, b := range held { // The loop releases every second buffer.
 		if i%2 == 0 {
-			b.put()
+			b.Put()
 		}
 	}
 	trimRound(t, s)
@@ -261,10 +261,10 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 		trimRound(t, s)
 	}
 	fresh := getBuffers(t, s, 1)[0]
-	fresh.buffer.memory[0] = 1
+	fresh.Buffer.memory[0] = 1
 	trimRound(t, s)
 	trimRound(t, s)
-	require.EqualValues(t, 1, fresh.buffer.memory[0])
+	require.EqualValues(t, 1, fresh.Buffer.memory[0])
 }
 
 // TestSlabDiscardFails checks that slab.trim() does not repeat a failed discard.

@@ -1,4 +1,4 @@
-package reactor
+package slab
 
 import (
 	"slices"
@@ -46,7 +46,7 @@ func (s *slab[B]) trim() (more bool, err error) {
 	return false, nil
 }
 
-// freeChunk closes the memory region of an unused chunk, after pool.detach of its buffers.
+// freeChunk closes the memory region of an unused chunk, after pool.Detach of its buffers.
 func (s *slab[B]) freeChunk(c *chunk[B]) error {
 	if err := c.mr.Close(); err != nil {
 		c.usedSinceTrim = true // A later round of trim() will try again.
@@ -54,8 +54,8 @@ func (s *slab[B]) freeChunk(c *chunk[B]) error {
 	}
 	for i := range c.slots {
 		t := &c.slots[i]
-		s.pool.detach(&t.buffer)
-		s.all[t.index] = nil
+		s.pool.Detach(&t.Buffer)
+		s.all[t.Index] = nil
 	}
 	s.count -= c.count
 	c.mr, c.slots, c.free, c.used, c.freeAtDiscard, c.scanned = nil, nil, noSlot, 0, noSlot, 0

@@ -1,4 +1,4 @@
-package reactor
+package slab
 
 import (
 	"errors"
@@ -17,12 +17,12 @@ type piece struct {
 }
 
 // newTestPool makes a pool without a limit.
-func newTestPool(pd verbs.PD, size int) *pool[piece] {
-	p := &pool[piece]{}
-	p.init(poolConfig[piece]{
-		pd: pd, size: size, limit: 1 << 23,
-		attach: func(t *slot[piece], memory []byte, sge verbs.SGE) { t.buffer = piece{memory, sge} },
-		detach: func(b *piece) { b.memory = nil },
+func newTestPool(pd verbs.PD, size int) *Pool[piece] {
+	p := &Pool[piece]{}
+	p.Init(Config[piece]{
+		PD: pd, Size: size, Limit: 1 << 23,
+		Attach: func(t *Slot[piece], memory []byte, sge verbs.SGE) { t.Buffer = piece{memory, sge} },
+		Detach: func(b *piece) { b.memory = nil },
 	})
 	return p
 }
@@ -30,23 +30,23 @@ func newTestPool(pd verbs.PD, size int) *pool[piece] {
 func TestSlabGrowsAndReuses(t *testing.T) {
 	pd := &memorytest.PD{}
 	s := &newTestPool(pd, 100).small
-	var held []*slot[piece]
+	var held []*Slot[piece]
 	for range 3 * minChunk {
 		b, err := s.get()
 		require.NoError(t, err)
-		require.Len(t, b.buffer.memory, 100)
-		require.Zero(t, b.buffer.sge.Addr%cacheLine, "no two buffers share a cache line")
-		require.EqualValues(t, 100, b.buffer.sge.Length)
+		require.Len(t, b.Buffer.memory, 100)
+		require.Zero(t, b.Buffer.sge.Addr%cacheLine, "no two buffers share a cache line")
+		require.EqualValues(t, 100, b.Buffer.sge.Length)
 		held = append(held, b)
 	}
 	require.Equal(t, 3, pd.Open, "chunks of 64, 64 and 128 buffers")
 	for i, b := range held {
-		b.buffer.memory[0], b.buffer.memory[99] = byte(i), byte(i)
+		b.Buffer.memory[0], b.Buffer.memory[99] = byte(i), byte(i)
 	}
 	for i, b := range held {
-		require.Equal(t, []byte{byte(i), byte(i)}, []byte{b.buffer.memory[0], b.buffer.memory[99]}, "the buffers do not overlap")
-		require.Same(t, b, s.all[b.index])
-		b.put()
+		require.Equal(t, []byte{byte(i), byte(i)}, []byte{b.Buffer.memory[0], b.Buffer.memory[99]}, "the buffers do not overlap")
+		require.Same(t, b, s.all[b.Index])
+		b.Put()
 	}
 	for range len(held) {
 		_, err := s.get()
