@@ -18,3 +18,17 @@ func (q *Queue) Waiting() int {
 	defer q.lock.mu.Unlock()
 	return len(q.lock.waiting)
 }
+
+// Leader returns the Waiter of the goroutine that leads, or nil.
+func (l *Loop) Leader() *Waiter { return l.leader }
+
+// StandsIn reports whether the stand-in leads.
+func (l *Loop) StandsIn() bool { return l.leader == &l.standIn }
+
+// Followers returns how many goroutines follow.
+func (l *Loop) Followers() (n int) {
+	for w := l.followers.first; w != nil; w = w.next {
+		n++
+	}
+	return n
+}

@@ -1,7 +1,40 @@
+// Package turns lets several goroutines use one loop of package reactor, one at a time.
+//
+// A goroutine owns the loop from Lock to Unlock. The owner may run turns of the loop and
+// use its connections. If other goroutines wait for the loop, Unlock passes it to the one
+// that has waited longest.
+//
+// An owner that needs an event calls Sleep, and others may own the loop until the event.
+// One of the goroutines in Sleep leads: it waits until the descriptor of the loop is
+// readable, then owns the loop, runs turns, and wakes the goroutines whose events have
+// come. The others follow: each waits for a signal of its own. So a goroutine that sleeps
+// alone gets its events without a switch to another goroutine.
+//
+//	           outside
+//	       Lock  | ^  Unlock
+//	             v |
+//	            owner <---------------------------+
+//	              |                               |
+//	              | Sleep                         |
+//	nobody leads  |  another leads                |
+//	     +--------+--------+                      | its event,
+//	     v                 v                      | or its timeout
+//	   leader <-------- follower                  |
+//	     |   the leader    |                      |
+//	     |   has returned  |                      |
+//	     +-----------------+----------------------+
+//
+// While nobody is in Sleep, a goroutine of this package leads, the stand-in. A timer
+// starts it. When it gets an event while goroutines are in Sleep, it returns, and one of
+// them leads next.
+//
+// The descriptor reports work only while the loop is armed. A turn ends that. Arming
+// takes system calls, so Unlock arms the loop only if goroutines are in Sleep. Otherwise
+// a goroutine may soon run turns again. If nobody has run a turn for about two
+// milliseconds, the timer arms the loop.
 package turns
 
 import (
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -16,29 +49,33 @@ type Loop struct {
 	loop *reactor.Loop
 	lock queuedLock
 
-	// Only the owner uses the fields below, up to watch.
-	armed    bool    // true if the loop is armed, so that its descriptor reports work
-	turns    uint64  // number of turns that were run
-	sleepers int     // number of goroutines in Sleep
-	woken    *Waiter // list of the Waiters that leave() has to wake
-	err      error   // error that has ended the loop
+	// Only the owner uses the fields below.
+	armed bool   // true if the loop is armed, so that its descriptor reports work
+	turns uint64 // number of turns that were run
+	err   error  // error that has ended the loop
 
-	watch watchState
-	// fd is a duplicate of the loop's descriptor, for which the Go runtime waits.
-	fd *os.File
-	// watchers counts the goroutines of this package, and the timer while it is set.
-	watchers sync.WaitGroup
+	sleepers  int        // number of goroutines in Sleep
+	leader    *Waiter    // Waiter of the goroutine that leads or was chosen to lead, or nil
+	followers waiterList // goroutines that follow, in the order in which they have begun
+	signals   waiterList // goroutines that leave() has to signal
+	standIn   Waiter     // is the leader while the stand-in leads
+
+	events descriptor
+	idle   idleTimer
+	// background counts the goroutine of the timer, and the timer while it is set.
+	background sync.WaitGroup
 }
 
 // New takes over a loop that was made with reactor.NewLoop.
 func New(loop *reactor.Loop) (*Loop, error) {
-	fd, err := duplicate(loop.FD())
-	if err != nil {
+	l := &Loop{loop: loop}
+	var err error
+	if l.events, err = openDescriptor(loop.FD()); err != nil {
 		return nil, operr.Wrap("watch loop", err)
 	}
-	l := &Loop{loop: loop, fd: fd}
 	l.Lock()
-	l.watch.init(l)
+	l.idle.timer = time.AfterFunc(time.Hour, l.onIdleTimer)
+	l.idle.timer.Stop()
 	l.Unlock()
 	return l, nil
 }
@@ -50,7 +87,7 @@ func (l *Loop) Close() error {
 	err := l.loop.Close()
 	l.end(reactor.ErrClosed)
 	l.Unlock()
-	l.watchers.Wait()
+	l.background.Wait()
 	return err
 }
 
@@ -62,10 +99,10 @@ func (l *Loop) end(err error) {
 	}
 	l.err = err
 	_ = l.loop.Close() // The error err is more important.
-	if l.watch.timer.Stop() {
-		l.watchers.Done()
+	if l.idle.timer.Stop() {
+		l.background.Done()
 	}
-	_ = l.fd.Close() // The error does not matter, because the descriptor is a duplicate.
+	l.events.close()
 }
 
 // Reactor returns the loop of package reactor.
@@ -74,24 +111,22 @@ func (l *Loop) Reactor() *reactor.Loop { return l.loop }
 // Lock waits until the calling goroutine owns the loop.
 func (l *Loop) Lock() { l.lock.lock() }
 
-// Contended reports whether other goroutines wait until they own the loop.
-func (l *Loop) Contended() bool { return l.lock.contended() }
-
 // Unlock ends the ownership of the loop.
 func (l *Loop) Unlock() {
 	if l.sleepers > 0 {
 		l.settle()
 	}
-	l.ensureWatch()
+	l.ensureLeader()
 	l.leave()
 }
 
-// leave passes the loop to the next owner, and wakes the goroutines in the list woken.
+// leave passes the loop to the next owner, and then signals the goroutines in the list
+// signals, which so do not have to wait for the loop.
 func (l *Loop) leave() {
-	woken := l.woken
-	l.woken = nil
+	first := l.signals.first
+	l.signals = waiterList{}
 	l.lock.unlock()
-	wakeAll(woken)
+	signalAll(first)
 }
 
 // Changed must be called after a call that has given the loop a timer or a connection
@@ -115,7 +150,7 @@ func (l *Loop) Turn() (work int) {
 // settle runs turns until there is no work and the loop is armed. If other goroutines
 // wait for the loop, settle returns earlier, because each of them calls Unlock too.
 func (l *Loop) settle() {
-	for !l.armed && l.err == nil && !l.Contended() {
+	for !l.armed && l.err == nil && !l.lock.contended() {
 		if l.Turn() > 0 {
 			continue
 		}
@@ -135,7 +170,7 @@ const yieldEvery = 16
 // Spin runs turns until the function done returns true, or for about the time budget. The
 // caller owns the loop before and after, but other goroutines may own it in the meantime.
 // If other goroutines are in Sleep, or if the loop has ended, Spin does nothing: then the
-// watcher runs the turns, for all of them. The result is the last result of done.
+// leader runs the turns, for all of them. The result is the last result of done.
 func (l *Loop) Spin(done func() bool, budget time.Duration) bool {
 	var start time.Time
 	for turn := 1; !done(); turn++ {
@@ -143,7 +178,7 @@ func (l *Loop) Spin(done func() bool, budget time.Duration) bool {
 			return false
 		}
 		l.Turn()
-		if l.Contended() {
+		if l.lock.contended() {
 			l.leave()
 			l.Lock()
 		}

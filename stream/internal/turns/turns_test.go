@@ -1,6 +1,7 @@
 package turns_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -22,7 +23,8 @@ func newLoop(t *testing.T) *turns.Loop {
 	device, err := soft.Open(&soft.Config{Vectors: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, device.Close()) })
-	loop, err := reactor.NewLoop(device, reactor.BaseHandler{}, nil)
+	// The safety timeout would hide a wake-up that was lost.
+	loop, err := reactor.NewLoop(device, reactor.BaseHandler{}, &reactor.Config{SafetyTimeout: time.Hour})
 	require.NoError(t, err)
 	l, err := turns.New(loop)
 	require.NoError(t, err)
@@ -165,6 +167,124 @@ func TestSleepTimeout(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// await waits until the condition is true. The condition is called by an owner.
+func await(l *turns.Loop, condition func() bool) {
+	for done := false; !done; runtime.Gosched() {
+		l.Lock()
+		done = condition()
+		l.Unlock()
+	}
+}
+
+// sleep starts a goroutine that waits for one function of m. The result is closed when it
+// has returned.
+func (m *mailbox) sleep() <-chan struct{} {
+	returned := make(chan struct{})
+	go func() {
+		m.receive()
+		close(returned)
+	}()
+	return returned
+}
+
+// TestRoles checks which goroutine leads, and that goroutines in each role get events.
+func TestRoles(t *testing.T) {
+	l := newLoop(t)
+	newMailbox := func() *mailbox { return &mailbox{loop: l, waiter: turns.NewWaiter()} }
+	first, second, third := newMailbox(), newMailbox(), newMailbox()
+	requireRoles := func(leader *mailbox, followers int) {
+		t.Helper()
+		await(l, func() bool { return l.Leader() == leader.waiter && l.Followers() == followers })
+	}
+
+	firstReturned := first.sleep()
+	requireRoles(first, 0)
+	secondReturned := second.sleep()
+	requireRoles(first, 1)
+	thirdReturned := third.sleep()
+	requireRoles(first, 2)
+
+	third.post(t)
+	<-thirdReturned
+	requireRoles(first, 1)
+	first.post(t)
+	<-firstReturned
+	requireRoles(second, 0)
+	second.post(t)
+	<-secondReturned
+
+	await(l, l.StandsIn)
+	firstReturned = first.sleep()
+	await(l, func() bool { return l.StandsIn() && l.Followers() == 1 })
+	secondReturned = second.sleep()
+	await(l, func() bool { return l.StandsIn() && l.Followers() == 2 })
+	first.post(t)
+	<-firstReturned
+	requireRoles(second, 0)
+	second.post(t)
+	<-secondReturned
+	await(l, l.StandsIn)
+}
+
+// TestNoWakeUpIsLost lets few goroutines take all roles in quick succession: they are
+// woken by events of the loop, by other owners, and by timeouts, while owners run turns
+// and leave the loop unarmed. A wake-up that is lost, or a loop without a leader, makes a
+// goroutine wait for ever.
+func TestNoWakeUpIsLost(t *testing.T) {
+	for sleepers := 1; sleepers <= 3; sleepers++ {
+		t.Run(fmt.Sprint(sleepers, " sleepers"), func(t *testing.T) {
+			l := newLoop(t)
+			var group sync.WaitGroup
+			for seed := range uint64(sleepers) {
+				group.Go(func() { sleepOften(t, l, rand.New(rand.NewPCG(seed, 0))) })
+			}
+			group.Wait()
+		})
+	}
+}
+
+// sleepOften sleeps many times, and returns from each Sleep because of an event of the
+// loop, another owner, a timeout, or several of them at about the same time.
+func sleepOften(t *testing.T, l *turns.Loop, random *rand.Rand) {
+	m := &mailbox{loop: l, waiter: turns.NewWaiter()}
+	for range 1000 {
+		var causes sync.WaitGroup
+		soon := func(f func()) {
+			delay := time.Duration(random.IntN(60)) * time.Microsecond
+			causes.Go(func() { time.Sleep(delay); f() })
+		}
+		own := func(f func()) {
+			l.Lock()
+			defer l.Unlock()
+			f()
+		}
+		timeout := make(chan struct{})
+		event, owner, timed := random.IntN(2) == 0, random.IntN(4) == 0, random.IntN(4) == 0
+		if event {
+			soon(func() { m.post(t) })
+		}
+		if owner {
+			soon(func() { own(func() { m.posted++; l.Wake(m.waiter) }) })
+		}
+		if timed || !event && !owner {
+			soon(func() { close(timeout); own(func() { l.Recheck(m.waiter) }) })
+		}
+		if random.IntN(4) == 0 {
+			soon(func() { own(func() { l.Turn() }) }) // The loop is not armed afterwards.
+		}
+		if random.IntN(100) == 0 {
+			time.Sleep(3 * time.Millisecond) // The stand-in leads.
+		}
+		own(func() {
+			for m.posted == 0 && l.Sleep(m.waiter, timeout) {
+			}
+		})
+		causes.Wait()
+		await(l, func() bool { return !event || m.posted > 0 })
+		own(func() { m.posted = 0 })
+	}
 }
 
 // TestUnattendedLoop checks that the loop handles events while no goroutine sleeps or
