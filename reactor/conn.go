@@ -26,16 +26,11 @@ type Conn struct {
 	queue *completionQueue
 	key   wrID // index and generation of the connection; part of the ids of its work requests
 
-	closeReason closeReason
-	state       connState
-
-	dirty         bool // true if the connection is in Loop.dirty
-	advanceQueued bool // true if the connection is in Loop.closing, and waits for advance()
+	state connState
+	dirty bool // true if the connection is in Loop.dirty
 	// immediatesOnly is ListenOptions.ImmediatesOnly or DialOptions.ImmediatesOnly.
 	immediatesOnly bool
-	endedByApp     bool              // true if the application has called Close or Abort
-	doorbellDue    bool              // true if requests were sent inline after the last doorbell
-	deviceEvents   deviceEventsState // state of the wait for the events of the device
+	doorbellDue    bool // true if requests were sent inline after the last doorbell
 
 	flow         sendFlow
 	requests     sendRequests // outstanding send requests
@@ -56,15 +51,9 @@ type Conn struct {
 	keepalive    timerheap.Timer // timer that calls onKeepaliveTimer
 	liveness     liveness
 	openedAt     time.Duration // value of Loop.clock when OnOpen was called
-	// catchUp polls the CQ before a time limit ends the connection.
-	catchUp catchUp
+	closing      closing
 
-	long    *longState // state of long messages; nil if the sides have not agreed on them
-	lastWQE lastWQE    // state of the wait for verbs.AsyncQPLastWQE
-
-	// queue.emptyPolls at the time of cm.Disconnected. After the next empty poll, all
-	// completions from before cm.Disconnected are handled: see stateAwaitingEmptyCQ.
-	emptyPollsAtDisconnect uint64
+	long *longState // state of long messages; nil if the sides have not agreed on them
 
 	dialOptions *DialOptions // argument of Dial; nil on the accepting side
 	request     *ConnRequest // request that was accepted; nil on the dialing side
@@ -79,6 +68,40 @@ type Conn struct {
 	// DialOptions.Context or AcceptParams.Context.
 	context any
 	stats   ConnStats
+}
+
+// ConnState is the state of a connection. The comment of package reactor has a diagram of
+// the states and their transitions.
+type ConnState uint8
+
+// The states of a connection, in the order in which it passes through them. A connection
+// may skip states. All states except StateOpen and StateClosed have a time limit.
+const (
+	// StateDialing: the address and the route of the peer are being resolved.
+	StateDialing ConnState = iota
+	// StateConnecting: the connection has a queue pair, and this side has sent or accepted
+	// the connection request.
+	StateConnecting
+	// StateOpen: OnOpen was called. The state ends with Close, Abort, a failure or a
+	// disconnect of the peer.
+	StateOpen
+	// StateDraining: this side has called Close, and not all sends are confirmed.
+	StateDraining
+	// StateClosing: the reason for OnClose is known, and the queues are being flushed.
+	StateClosing
+	// StateDisconnecting: OnClose was called, and the peer has not disconnected yet.
+	StateDisconnecting
+	// StateClosed: all resources of the connection are released.
+	StateClosed
+)
+
+// String returns the name of the state, such as "open".
+func (s ConnState) String() string {
+	names := [...]string{"dialing", "connecting", "open", "draining", "closing", "disconnecting", "closed"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return "unknown connection state"
 }
 
 // ConnParams are the negotiated parameters of a connection, as they apply to this side.

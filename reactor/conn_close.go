@@ -9,40 +9,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// ConnState is the state of a connection. The comment of package reactor has a diagram of
-// the states and their transitions.
-type ConnState uint8
-
-// The states of a connection, in the order in which it passes through them. A connection
-// may skip states. All states except StateOpen and StateClosed have a time limit.
-const (
-	// StateDialing: the address and the route of the peer are being resolved.
-	StateDialing ConnState = iota
-	// StateConnecting: the connection has a queue pair, and this side has sent or accepted
-	// the connection request.
-	StateConnecting
-	// StateOpen: OnOpen was called. The state ends with Close, Abort, a failure or a
-	// disconnect of the peer.
-	StateOpen
-	// StateDraining: this side has called Close, and not all sends are confirmed.
-	StateDraining
-	// StateClosing: the reason for OnClose is known, and the queues are being flushed.
-	StateClosing
-	// StateDisconnecting: OnClose was called, and the peer has not disconnected yet.
-	StateDisconnecting
-	// StateClosed: all resources of the connection are released.
-	StateClosed
-)
-
-// String returns the name of the state, such as "open".
-func (s ConnState) String() string {
-	names := [...]string{"dialing", "connecting", "open", "draining", "closing", "disconnecting", "closed"}
-	if int(s) < len(names) {
-		return names[s]
-	}
-	return "unknown connection state"
-}
-
 // A connState is the state of a connection, as the loop sees it. The application sees a
 // ConnState: see coarse(). Conn.stateTimer measures the time limits.
 type connState uint8
@@ -78,8 +44,8 @@ const (
 	stateDraining
 
 	// stateCloseBegun: closeReason has the reason. Messages that were received are
-	// delivered, unless the application has called Close or Abort. The next call of
-	// advance() chooses one of the next three states.
+	// delivered, unless the application has called Close or Abort. The next step
+	// chooses one of the next three states.
 	stateCloseBegun
 
 	// stateAwaitingDisconnected: the connection waits for an event that may be the true
@@ -121,8 +87,9 @@ const (
 )
 
 // If the device has failed, the states from stateCloseBegun to stateFlushing end early:
-// the next call of advance() calls OnClose and enters stateDisconnecting. abortNow leads
-// from every state to stateClosed.
+// the next step calls OnClose and enters stateDisconnecting.
+
+const numConnStates = stateClosed + 1
 
 // coarse returns the ConnState to which s belongs.
 func (s connState) coarse() ConnState {
@@ -143,6 +110,216 @@ func (s connState) coarse() ConnState {
 	return StateClosed
 }
 
+// A connEvent is something that can change the state of a connection.
+type connEvent uint8
+
+const (
+	// eventQueuePair: the queue pair was made.
+	eventQueuePair connEvent = iota
+	// eventEstablished: cm.Established was received, or a message and then
+	// cm.Disconnected.
+	eventEstablished
+	// eventRefused: the connection can not open, and closing.reason has the reason.
+	eventRefused
+	// eventClose: the application has called Close. In stateOpen, eventTimeout is the same.
+	eventClose
+	// eventAbort: the application has called Abort, and closing.reason has the reason.
+	eventAbort
+	// eventReason: closing.reason has a reason.
+	eventReason
+	// eventStep: something that the state waits for has perhaps happened. scheduleStep
+	// makes the loop cause this event, outside of callbacks.
+	eventStep
+	// eventTimeout: the time limit of the state has passed.
+	eventTimeout
+	// eventGiveUp: the loop does not wait for the peer or the device. It replaces eventStep:
+	// see Conn.mustGiveUp.
+	eventGiveUp
+
+	numConnEvents
+)
+
+// An action is what an event does in a state.
+type action uint8
+
+const (
+	ignore action = iota // the event comes too early, too late, or has no effect
+
+	connect          // enter stateConnecting
+	open             // call OnOpen, and OnMessage for messages that have arrived
+	failToOpen       // call OnDialError or OnAcceptError
+	endOpening       // schedule failToOpen, because the event may come in a callback
+	failWhenKnown    // failToOpen, unless the true reason may still come
+	onOpenTimeout    // handle waiting events, and then endOpening if none has helped
+	giveUpOpening    // failToOpen, because of ErrShutdown if there is no other reason
+	drain            // confirm all sends
+	drainStep        // end if all sends are confirmed
+	onDrainTimeout   // handle waiting completions, and then end
+	end              // schedule closeStep, because the event may come in a callback
+	closeStep        // flush, and call OnClose when all is flushed
+	onCloseTimeout   // handle waiting completions, and then flush or call OnClose
+	awaitLastWQE     // if the peer has disconnected, destroy, or first wait for the last buffer
+	lastWQEStep      // destroy if no buffer is missing
+	onLastWQETimeout // destroy, and wait no more on this device
+	giveUp           // call OnClose, because of ErrShutdown if there is no other reason, and destroy
+	destroy          // release all resources
+)
+
+// A connStates is a set of states: bit s is set if the state s belongs to it.
+type connStates uint16
+
+func in(states ...connState) (set connStates) {
+	for _, s := range states {
+		set |= 1 << s
+	}
+	return set
+}
+
+func (set connStates) has(s connState) bool { return set>>s&1 == 1 }
+
+// A transition says what an event does in a state, and in which states the connection may
+// be afterwards. A callback that the action calls may cause further events.
+type transition struct {
+	action action
+	to     connStates
+}
+
+// transitions has the transition for each state and each event. An event without a
+// transition is ignored.
+var transitions = [numConnStates][numConnEvents]transition{
+	stateDialing: {
+		eventQueuePair: {connect, in(stateConnecting)},
+		eventRefused:   {failToOpen, in(stateClosed)},
+		eventReason:    {endOpening, in(stateOpenFailed)},
+		eventTimeout:   {onOpenTimeout, in(stateDialing, stateConnecting, stateOpenFailed, stateClosed)},
+		eventGiveUp:    {giveUpOpening, in(stateClosed)},
+	},
+	stateConnecting: {
+		eventEstablished: {open, in(stateOpen, stateOpenFailed)},
+		eventRefused:     {failToOpen, in(stateClosed)},
+		eventReason:      {endOpening, in(stateOpenFailed)},
+		eventTimeout:     {onOpenTimeout, in(stateConnecting, stateOpen, stateOpenFailed, stateClosed)},
+		eventGiveUp:      {giveUpOpening, in(stateClosed)},
+	},
+	stateOpenFailed: {
+		eventRefused: {failToOpen, in(stateClosed)},
+		eventStep:    {failWhenKnown, in(stateOpenFailed, stateClosed)},
+		eventTimeout: {failToOpen, in(stateClosed)},
+		eventGiveUp:  {giveUpOpening, in(stateClosed)},
+	},
+	stateOpen: {
+		eventClose:   {drain, in(stateDraining)},
+		eventAbort:   {end, in(stateCloseBegun)},
+		eventReason:  {end, in(stateCloseBegun)},
+		eventTimeout: {drain, in(stateDraining)},
+		eventGiveUp:  {giveUp, in(stateClosed)},
+	},
+	stateDraining: {
+		eventAbort:   {end, in(stateCloseBegun)},
+		eventReason:  {end, in(stateCloseBegun)},
+		eventStep:    {drainStep, in(stateDraining, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
+		eventTimeout: {onDrainTimeout, in(stateDraining, stateCloseBegun)},
+		eventGiveUp:  {giveUp, in(stateClosed)},
+	},
+	stateCloseBegun: {
+		eventStep:   {closeStep, in(stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
+		eventGiveUp: {giveUp, in(stateClosed)},
+	},
+	stateAwaitingDisconnected: {
+		eventStep:    {closeStep, in(stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
+		eventTimeout: {onCloseTimeout, in(stateAwaitingDisconnected, stateFlushing, stateDisconnecting)},
+		eventGiveUp:  {giveUp, in(stateClosed)},
+	},
+	stateAwaitingEmptyCQ: {
+		eventStep:    {closeStep, in(stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
+		eventTimeout: {onCloseTimeout, in(stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
+		eventGiveUp:  {giveUp, in(stateClosed)},
+	},
+	stateFlushing: {
+		eventStep:    {closeStep, in(stateFlushing, stateDisconnecting)},
+		eventTimeout: {onCloseTimeout, in(stateFlushing, stateDisconnecting)},
+		eventGiveUp:  {giveUp, in(stateClosed)},
+	},
+	stateDisconnecting: {
+		eventStep:    {awaitLastWQE, in(stateDisconnecting, stateAwaitingLastWQE, stateClosed)},
+		eventTimeout: {destroy, in(stateClosed)},
+		eventGiveUp:  {destroy, in(stateClosed)},
+	},
+	stateAwaitingLastWQE: {
+		eventStep:    {lastWQEStep, in(stateAwaitingLastWQE, stateClosed)},
+		eventTimeout: {onLastWQETimeout, in(stateClosed)},
+		eventGiveUp:  {destroy, in(stateClosed)},
+	},
+}
+
+// on handles an event. Only the functions that it calls change the state.
+func (c *Conn) on(e connEvent) {
+	switch transitions[c.state][e].action {
+	case connect:
+		c.enterSameLimit(stateConnecting)
+	case open:
+		c.open()
+	case failToOpen:
+		c.failToOpen()
+	case endOpening:
+		c.enter(stateOpenFailed)
+		c.scheduleStep()
+	case failWhenKnown:
+		if !c.awaitsDeviceEvents() {
+			c.failToOpen()
+		}
+	case onOpenTimeout:
+		c.onOpenTimeout()
+	case giveUpOpening:
+		c.closing.reason.setCause(ErrShutdown)
+		c.failToOpen()
+	case drain:
+		c.drain()
+	case drainStep:
+		c.drainStep()
+	case onDrainTimeout:
+		c.onDrainTimeout()
+	case end:
+		c.enter(stateCloseBegun)
+		c.scheduleStep()
+	case closeStep:
+		c.closeStep()
+	case onCloseTimeout:
+		c.onCloseTimeout()
+	case awaitLastWQE:
+		if c.peerDone() {
+			c.enterFor(stateAwaitingLastWQE, lastWQETimeout)
+			c.on(eventStep)
+		}
+	case lastWQEStep:
+		if !c.mayHoldSharedBuffer() {
+			c.destroy()
+		}
+	case onLastWQETimeout:
+		c.onLastWQETimeout()
+	case giveUp:
+		c.closing.reason.setCause(ErrShutdown)
+		c.reportClose()
+		c.destroy()
+	case destroy:
+		c.destroy()
+	}
+}
+
+// A closing is what a connection needs to end.
+type closing struct {
+	reason  closeReason
+	catchUp catchUp // polls the CQ before a time limit ends the connection
+	lastWQE lastWQE // state of the wait for verbs.AsyncQPLastWQE
+	// completionQueue.emptyPolls at the time of cm.Disconnected. After the next empty poll,
+	// all completions from before cm.Disconnected are handled: see stateAwaitingEmptyCQ.
+	emptyPollsAtDisconnect uint64
+
+	deviceEvents deviceEventsState // state of the wait for the events of the device
+	byApp        bool              // true if the application has called Close or Abort
+	queued       bool              // true if the connection is in Loop.closing
+}
+
 // Close closes the connection. Accepted messages and operations are still sent and
 // confirmed, within Config.DrainTimeout. From the call of Close on, only the callbacks
 // OnCompletion and OnClose are called.
@@ -151,21 +328,15 @@ func (s connState) coarse() ConnState {
 // Stats.Discarded; for an exception see DialOptions.ImmediatesOnly. If the connection is
 // closing already, the error matches ErrClosed.
 func (c *Conn) Close() error {
-	if c.state != stateOpen {
+	if transitions[c.state][eventClose].action == ignore {
 		return operr.Wrap("close", errClosing)
 	}
-	c.endedByApp = true
-	c.enter(stateDraining)
-	c.catchUp.reset()
-	if c.long != nil {
-		c.discardLong()
-	}
-	c.scheduleAdvance()
+	c.on(eventClose)
 	return nil
 }
 
 // stop closes an open connection because the engine stops. If the handler is a
-// StopHandler, it closes the connection, or onStateTimer does.
+// StopHandler, it closes the connection, or eventTimeout does.
 func (c *Conn) stop() {
 	h, ok := c.handler.(StopHandler)
 	if !ok {
@@ -182,37 +353,29 @@ func (c *Conn) stop() {
 //
 // Unless the state is StateOpen or StateDraining, the error matches ErrClosed.
 func (c *Conn) Abort(cause error) error {
-	if c.state != stateOpen && c.state != stateDraining {
+	if transitions[c.state][eventAbort].action == ignore {
 		return operr.Wrap("abort", errClosing)
 	}
 	if cause == nil {
 		cause = ErrAborted
 	}
-	c.endedByApp = true
-	c.beginClose(cause)
+	c.closing.byApp = true
+	c.closing.reason.setCause(cause)
+	c.on(eventAbort)
 	return nil
 }
 
-// beginClose begins to close a connection. OnClose gets the given cause, which is nil
-// after the application's Close. beginClose calls no callback.
-func (c *Conn) beginClose(cause error) {
-	c.closeReason.setCause(cause)
-	c.enterClosing()
+// endWith makes the connection end. OnClose gets the given cause, which is nil after the
+// application's Close. endWith calls no callback.
+func (c *Conn) endWith(cause error) {
+	c.closing.reason.setCause(cause)
+	c.on(eventReason)
 }
 
-// enterClosing makes a connection end, and schedules the next step. An open connection
-// enters stateCloseBegun. A connection that is still opening enters stateOpenFailed. A
-// second call does nothing.
-func (c *Conn) enterClosing() {
-	switch c.state {
-	case stateDialing, stateConnecting:
-		c.enter(stateOpenFailed)
-	case stateOpen, stateDraining:
-		c.enter(stateCloseBegun)
-	default:
-		return
-	}
-	c.scheduleAdvance()
+// refuse ends a connection that can not open because of err.
+func (c *Conn) refuse(err error) {
+	c.closing.reason.setCause(err)
+	c.on(eventRefused)
 }
 
 // fail records a failed request, begins to close the connection, and returns the
@@ -225,22 +388,31 @@ func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	case verbs.StatusRNRRetryExcErr:
 		c.loop.stats.RNRErrors++
 	}
-	err := c.closeReason.completionError(wc)
+	err := c.closing.reason.completionError(wc)
 	if keepalive && wc.Status == verbs.StatusRetryExcErr {
 		err = &CloseError{Cause: ErrKeepalive, First: err}
 	}
-	c.closeReason.requestFailed(err, wc.Status)
-	c.enterClosing()
+	c.closing.reason.requestFailed(err, wc.Status)
+	c.on(eventReason)
 	return err
 }
 
-// scheduleAdvance makes advanceClosing call advance(), in this turn of the loop or in the
-// next.
-func (c *Conn) scheduleAdvance() {
-	if !c.advanceQueued {
-		c.advanceQueued = true
+// scheduleStep makes the loop cause eventStep, in this turn or in the next.
+func (c *Conn) scheduleStep() {
+	if !c.closing.queued {
+		c.closing.queued = true
 		c.loop.closing.push(c)
 	}
+}
+
+// step is called by the loop after scheduleStep.
+func (c *Conn) step() {
+	c.closing.queued = false
+	if c.mustGiveUp() {
+		c.on(eventGiveUp)
+		return
+	}
+	c.on(eventStep)
 }
 
 const (
@@ -251,55 +423,6 @@ const (
 	// together. Arbitrary.
 	disconnectTimeout = 10 * time.Millisecond
 )
-
-// advance takes the next step of a connection that is closing or has failed to open,
-// unless the connection must still wait.
-func (c *Conn) advance() {
-	if c.state != stateClosed && c.mustAbort() {
-		c.abortNow()
-		return
-	}
-	switch c.state {
-	case stateOpenFailed:
-		if !c.awaitsDeviceEvents() {
-			c.failOpen(c.closeReason.cause)
-		}
-	case stateDraining:
-		c.drain()
-	case stateCloseBegun, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
-		c.close()
-	case stateDisconnecting:
-		if c.peerDone() {
-			c.enterFor(stateAwaitingLastWQE, lastWQETimeout)
-			c.advance()
-		}
-	case stateAwaitingLastWQE:
-		if !c.mayHoldSharedBuffer() {
-			c.destroy()
-		}
-	}
-}
-
-// onStateTimer is called when the time limit of the present state has passed. It takes
-// the step that leaves the state.
-func (c *Conn) onStateTimer() {
-	switch c.state {
-	case stateDialing, stateConnecting:
-		c.onOpenTimeout()
-	case stateOpen:
-		_ = c.Close() // The handler has not closed the connection after OnStop.
-	case stateDraining:
-		c.onDrainTimeout()
-	case stateOpenFailed:
-		c.failOpen(c.closeReason.cause)
-	case stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
-		c.onCloseTimeout()
-	case stateDisconnecting:
-		c.destroy()
-	case stateAwaitingLastWQE:
-		c.onLastWQETimeout()
-	}
-}
 
 // onOpenTimeout is called when opening has taken too long. The loop may have been
 // delayed, so onOpenTimeout first handles waiting connection events. One call handles
@@ -315,20 +438,31 @@ func (c *Conn) onOpenTimeout() {
 	case handled == eventBudget && c.openTimeouts > 0:
 		c.repeatTimeout()
 	default:
-		c.beginClose(fmt.Errorf("%w after %v", cm.ErrTimedOut, c.openTimeout()))
+		c.endWith(fmt.Errorf("%w after %v", cm.ErrTimedOut, c.openTimeout()))
 	}
 }
 
 // repeatTimeout makes the state's timer fire again, but not in this turn of the loop.
 func (c *Conn) repeatTimeout() { c.loop.timers.Set(&c.stateTimer, c.loop.clock.now+1) }
 
-// drain begins to close if every send is confirmed. Otherwise it posts a probe, whose
-// completion confirms unsignaled sends.
+// drain enters stateDraining because of the application.
 func (c *Conn) drain() {
+	c.closing.byApp = true
+	c.enter(stateDraining)
+	c.closing.catchUp.reset()
+	if c.long != nil {
+		c.discardLong()
+	}
+	c.scheduleStep()
+}
+
+// drainStep begins to close if every send is confirmed. Otherwise it posts a probe, whose
+// completion confirms unsignaled sends.
+func (c *Conn) drainStep() {
 	if c.flow.outstanding() == 0 && c.longOutstanding() == 0 {
-		c.closeReason.setCause(nil)
+		c.closing.reason.setCause(nil)
 		c.enter(stateCloseBegun)
-		c.close()
+		c.closeStep()
 		return
 	}
 	if !c.stateTimer.Running() {
@@ -343,14 +477,14 @@ func (c *Conn) drain() {
 // confirmations, because the loop may have been delayed.
 func (c *Conn) onDrainTimeout() {
 	unconfirmed := func() bool { return c.flow.outstanding() > 0 || c.longOutstanding() > 0 }
-	done := !unconfirmed() || c.catchUp.poll(c.queue)
+	done := !unconfirmed() || c.closing.catchUp.poll(c.queue)
 	switch {
 	case c.state != stateDraining || !unconfirmed():
 	case !done:
 		c.repeatTimeout()
 	default:
 		c.loop.stats.DrainTimeouts++
-		c.beginClose(ErrDrainTimeout)
+		c.endWith(ErrDrainTimeout)
 	}
 }
 
@@ -364,9 +498,9 @@ func (c *Conn) probe() {
 	r.kind = requestProbe
 }
 
-// close takes the next step in the states from stateCloseBegun to stateFlushing. If the
-// device was removed, close() calls OnClose at once, without disconnecting.
-func (c *Conn) close() {
+// closeStep takes the next step in the states from stateCloseBegun to stateFlushing. If the
+// device was removed, closeStep calls OnClose at once, without disconnecting.
+func (c *Conn) closeStep() {
 	if c.state < stateFlushing && !c.device.removed {
 		c.chooseCloseState()
 	}
@@ -376,17 +510,17 @@ func (c *Conn) close() {
 // chooseCloseState enters the next state of a closing connection. If the connection must
 // still wait, that is a waiting state. Otherwise it is stateFlushing.
 func (c *Conn) chooseCloseState() {
-	switch disconnected := c.closeReason.peerErr != nil; {
+	switch disconnected := c.closing.reason.peerErr != nil; {
 	case c.awaitsDeviceEvents():
 		c.await(stateAwaitingDisconnected)
 	case c.device.removed:
 		// The device was removed. awaitsDeviceEvents has fetched the event that reports this.
-	case !disconnected && c.closeReason.provisional():
+	case !disconnected && c.closing.reason.provisional():
 		c.await(stateAwaitingDisconnected)
-	case disconnected && c.queue.emptyPolls == c.emptyPollsAtDisconnect:
+	case disconnected && c.queue.emptyPolls == c.closing.emptyPollsAtDisconnect:
 		c.await(stateAwaitingEmptyCQ)
 		c.device.consume()
-		c.scheduleAdvance()
+		c.scheduleStep()
 	default:
 		c.enterFlushing()
 	}
@@ -396,7 +530,7 @@ func (c *Conn) chooseCloseState() {
 // time limit, disconnectTimeout. It begins when the connection leaves stateCloseBegun.
 func (c *Conn) await(s connState) {
 	if c.state == stateCloseBegun {
-		c.catchUp.reset()
+		c.closing.catchUp.reset()
 		c.loop.setTimer(&c.stateTimer, disconnectTimeout)
 		c.loop.epoll.checkSoon()
 	}
@@ -407,7 +541,7 @@ func (c *Conn) await(s connState) {
 // posts a probe, whose completion comes after all received messages.
 func (c *Conn) enterFlushing() {
 	c.enterFor(stateFlushing, flushTimeout)
-	c.catchUp.reset()
+	c.closing.catchUp.reset()
 	c.disconnect()
 	if c.flow.probes == 0 {
 		c.probe()
@@ -427,7 +561,7 @@ func (c *Conn) reportIfFlushed() {
 // stateAwaitingEmptyCQ or stateFlushing. It first handles waiting completions, because
 // the loop may have been delayed. Then it takes the next step.
 func (c *Conn) onCloseTimeout() {
-	if !c.device.removed && c.device.failure == nil && !c.catchUp.poll(c.queue) {
+	if !c.device.removed && c.device.failure == nil && !c.closing.catchUp.poll(c.queue) {
 		c.repeatTimeout()
 		return
 	}
@@ -453,19 +587,19 @@ func (c *Conn) disconnect() {
 // requests, and calls OnClose.
 func (c *Conn) reportClose() {
 	c.failOutstanding()
-	err := c.closeReason.closeError(c.stats.Failed > 0)
+	err := c.closing.reason.closeError(c.stats.Failed > 0)
 	c.loop.timers.Stop(&c.deadline)
 	c.loop.timers.Stop(&c.keepalive)
 	c.enterFor(stateDisconnecting, c.loop.cfg.DrainTimeout)
 	if c.peerDone() {
-		c.scheduleAdvance()
+		c.scheduleStep()
 	}
 	c.loop.onClose(c, err)
 }
 
 // peerDone reports whether cm.Disconnected was received, or may never come because the
 // device was removed.
-func (c *Conn) peerDone() bool { return c.closeReason.peerErr != nil || c.device.removed }
+func (c *Conn) peerDone() bool { return c.closing.reason.peerErr != nil || c.device.removed }
 
 // failOutstanding fails the requests that the device has not flushed. It first closes
 // the queue pair. After that the device no longer uses their buffers.
@@ -473,7 +607,7 @@ func (c *Conn) failOutstanding() {
 	if c.flow.inFlight() > 0 {
 		c.loop.recordError(c.id.CloseQP())
 	}
-	err := firstError(c.closeReason.cause, firstError(c.closeReason.peerErr, ErrPeerClosed))
+	err := firstError(c.closing.reason.cause, firstError(c.closing.reason.peerErr, ErrPeerClosed))
 	for c.flow.outstanding() > 0 {
 		c.retire(err)
 	}
@@ -482,10 +616,11 @@ func (c *Conn) failOutstanding() {
 	}
 }
 
-// failOpen ends a connection that has not opened. It calls OnAcceptError with err, or
-// OnDialError with a DialError that contains err.
-func (c *Conn) failOpen(err error) {
+// failToOpen ends a connection that has not opened. It calls OnAcceptError with the reason,
+// or OnDialError with a DialError that contains the reason.
+func (c *Conn) failToOpen() {
 	c.destroy()
+	err := c.closing.reason.cause
 	if c.request != nil {
 		c.loop.onAcceptError(c.request, err)
 	} else {

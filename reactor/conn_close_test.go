@@ -50,7 +50,7 @@ func TestStatesAfterSecondFailure(t *testing.T) {
 	inTurn(t, p.client, func() { reactor.FailRequest(c, verbs.StatusRetryExcErr) })
 	require.Equal(t, reactor.StateAwaitingDisconnected, reactor.InternalState(c))
 	inTurn(t, p.client, func() { reactor.InjectDeviceEvent(c, verbs.AsyncQPFatal) })
-	inTurn(t, p.client, func() { reactor.ScheduleAdvance(c) })
+	inTurn(t, p.client, func() { reactor.ScheduleStep(c) })
 	require.Greater(t, reactor.InternalState(c), reactor.StateAwaitingEmptyCQ)
 	p.closed(t)
 	var event *reactor.AsyncError

@@ -53,30 +53,30 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	switch typ {
 	case cm.AddrResolved:
 		if c.state == stateDialing {
-			c.failOpenOn(c.addrResolved())
+			c.refuseOn(c.addrResolved())
 		}
 	case cm.RouteResolved:
 		if c.state == stateDialing {
-			c.failOpenOn(c.routeResolved())
+			c.refuseOn(c.routeResolved())
 		}
 	case cm.Established:
-		c.enterOpen()
+		c.on(eventEstablished)
 	case cm.Disconnected:
 		c.onDisconnected(err)
 	case cm.DeviceRemoval:
 		c.deviceRemoved()
 	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
 		// An open connection gets cm.Unreachable when its peer's link-layer address
-		// changes. failOpenOn ignores open connections.
-		c.failOpenOn(err)
+		// changes. refuseOn ignores open connections.
+		c.refuseOn(err)
 	}
 }
 
-// failOpenOn ends the connection with err if the connection is still opening and err is
-// not nil.
-func (c *Conn) failOpenOn(err error) {
+// refuseOn ends the connection with err if the connection is still opening and err is not
+// nil.
+func (c *Conn) refuseOn(err error) {
 	if err != nil && c.state < stateOpenFailed {
-		c.failOpen(err)
+		c.refuse(err)
 	}
 }
 
@@ -85,29 +85,29 @@ func (c *Conn) failOpenOn(err error) {
 // stateAwaitingEmptyCQ.
 func (c *Conn) onDisconnected(err error) {
 	if c.queue != nil {
-		c.emptyPollsAtDisconnect = c.queue.emptyPolls
+		c.closing.emptyPollsAtDisconnect = c.queue.emptyPolls
 	}
 	if c.state == stateConnecting && c.heldMessages.head != nil {
 		// The peer has sent messages, so the connection was established. OnOpen is
 		// called, and then OnMessage.
-		c.enterOpen()
+		c.on(eventEstablished)
 	}
-	c.closeReason.peerErr = firstError(err, ErrPeerClosed)
-	cause := c.closeReason.peerErr
+	c.closing.reason.peerErr = firstError(err, ErrPeerClosed)
+	cause := c.closing.reason.peerErr
 	if c.state == stateDraining {
 		// After Close, a disconnect of the peer is not an error. But it is an error if sends
 		// are not confirmed.
 		cause = nil
-		c.closeReason.unconfirmed = c.flow.outstanding() > 0 || c.longOutstanding() > 0
+		c.closing.reason.unconfirmed = c.flow.outstanding() > 0 || c.longOutstanding() > 0
 	}
-	c.beginClose(cause)
-	c.scheduleAdvance()
+	c.endWith(cause)
+	c.scheduleStep()
 }
 
 // deviceRemoved handles cm.DeviceRemoval, which each connection of the device gets. The
 // first such event ends all connections of the device on this loop.
 func (c *Conn) deviceRemoved() {
-	c.beginClose(ErrDeviceRemoved)
+	c.endWith(ErrDeviceRemoved)
 	if c.device != nil {
 		c.device.failRemoved(ErrDeviceRemoved)
 	}

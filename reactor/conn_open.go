@@ -11,7 +11,7 @@ import (
 )
 
 // newConn makes a connection, adds it to the loop, and sets the time limit for opening.
-// It returns the connection even after an error, because Conn.failOpen needs it.
+// It returns the connection even after an error, because Conn.refuse needs it.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}
 	owner := (*connTimers)(c)
@@ -50,7 +50,7 @@ func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 		err = c.resolve()
 	}
 	if err != nil {
-		c.failOpen(err)
+		c.refuse(err)
 	}
 }
 
@@ -174,7 +174,7 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	}
 	if err != nil {
 		c.rejectNoRoom(err)
-		c.failOpen(err)
+		c.refuse(err)
 	}
 }
 
@@ -263,7 +263,7 @@ func (c *Conn) makeQP() (err error) {
 	c.inlineSender, _ = c.qp.(verbs.InlineSender)
 	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
 	c.qpNum = c.qp.Num()
-	c.enterSameLimit(stateConnecting)
+	c.on(eventQueuePair)
 	c.makeSendQueue()
 	return c.makeRecvQueue()
 }
@@ -310,14 +310,11 @@ func (c *Conn) makeRecvQueue() error {
 	return err
 }
 
-// enterOpen moves an established connection to stateOpen. It calls OnOpen, and then
-// OnMessage for the messages that have arrived.
-func (c *Conn) enterOpen() {
-	if c.state != stateConnecting {
-		return
-	}
+// open moves an established connection to stateOpen. It calls OnOpen, and then OnMessage
+// for the messages that have arrived.
+func (c *Conn) open() {
 	if err := c.setRNRTimer(); err != nil {
-		c.beginClose(err)
+		c.endWith(err)
 		return
 	}
 	if r, ok := c.qp.(verbs.InlineReceiver); ok {

@@ -9,18 +9,18 @@ import (
 // buffer matches, and recvCompleted ends the connection.
 func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	if b == nil {
-		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
 	if wc.Status != verbs.StatusSuccess {
 		c.fail(wc, false)
 		c.repost(b)
-		c.scheduleAdvance()
+		c.scheduleStep()
 		return
 	}
 	c.liveness.received(c.loop.clock.now)
 	if wc.Flags&verbs.WCWithInv != 0 && !c.givenBack(wc.Imm) {
-		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		c.repost(b)
 		return
 	}
@@ -77,7 +77,7 @@ func (c *Conn) deliverNow(b *Buffer) {
 // discardsMessages reports whether a connection that has left stateOpen discards received
 // messages. If it does not, OnMessage gets them.
 func (c *Conn) discardsMessages() bool {
-	return c.endedByApp && !c.immediatesOnly || c.state >= stateDisconnecting
+	return c.closing.byApp && !c.immediatesOnly || c.state >= stateDisconnecting
 }
 
 // replace stages another buffer in place of b, which the application keeps. If there is
@@ -124,6 +124,6 @@ func (c *Conn) postRecvs() {
 	}
 	c.loop.stats.RecvDoorbells += doorbells
 	if err != nil {
-		c.beginClose(err)
+		c.endWith(err)
 	}
 }

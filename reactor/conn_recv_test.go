@@ -59,7 +59,7 @@ func TestMessagesBeforeOpenAreHeld(t *testing.T) {
 	arrive(c, 0, "one", verbs.StatusSuccess)
 	arrive(c, 1, "two", verbs.StatusSuccess)
 	require.Empty(t, r.calls)
-	c.enterOpen()
+	c.on(eventEstablished)
 	arrive(c, 2, "three", verbs.StatusSuccess)
 	require.Equal(t, []string{"open", "one", "two", "three"}, r.calls)
 }
@@ -73,7 +73,7 @@ func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	c.onDisconnected(nil)
 	require.Equal(t, []string{"open", "one"}, r.calls)
 	require.Equal(t, StateClosing, c.State())
-	require.Equal(t, ErrPeerClosed, c.closeReason.cause)
+	require.Equal(t, ErrPeerClosed, c.closing.reason.cause)
 }
 
 // TestMessagesWhileClosing checks that messages are delivered after a failure or a close
@@ -83,7 +83,7 @@ func TestMessagesWhileClosing(t *testing.T) {
 		end       func(*Conn)
 		delivered bool
 	}{
-		"failure":     {func(c *Conn) { c.beginClose(ErrDeadline) }, true},
+		"failure":     {func(c *Conn) { c.endWith(ErrDeadline) }, true},
 		"peer closed": {func(c *Conn) { c.onDisconnected(nil) }, true},
 		"abort":       {func(c *Conn) { require.NoError(t, c.Abort(nil)) }, false},
 		"close":       {func(c *Conn) { require.NoError(t, c.Close()) }, false},
@@ -92,7 +92,7 @@ func TestMessagesWhileClosing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &recorder{}
 			c := newTestConn(t, r)
-			c.enterOpen()
+			c.on(eventEstablished)
 			test.end(c)
 			arrive(c, 0, "message", verbs.StatusSuccess)
 			if test.delivered {
@@ -110,7 +110,7 @@ func TestMessagesWhileClosing(t *testing.T) {
 func TestUnmatchedCompletions(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
-	c.enterOpen()
+	c.on(eventEstablished)
 	c.device.complete(&verbs.WC{ID: uint64(wrID(99) << indexShift)})
 	require.EqualValues(t, 1, c.loop.stats.LateCompletions)
 	require.Equal(t, StateOpen, c.State())
@@ -118,7 +118,7 @@ func TestUnmatchedCompletions(t *testing.T) {
 	arrive(c, 3, "out of order", verbs.StatusSuccess)
 	require.Equal(t, []string{"open"}, r.calls)
 	require.Equal(t, StateClosing, c.State())
-	require.ErrorIs(t, c.closeReason.cause, verbs.ErrProtocol)
+	require.ErrorIs(t, c.closing.reason.cause, verbs.ErrProtocol)
 }
 
 // TestReceivedLengthIsChecked checks that no message exceeds its buffer, whatever length
@@ -149,7 +149,7 @@ func arriveInline(c *Conn, data []byte) {
 func TestInlineMessage(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)
-	c.enterOpen()
+	c.on(eventEstablished)
 	free := func() (n int) {
 		for b := range c.device.pool.All() {
 			if b.state == bufferFree {
@@ -196,7 +196,7 @@ func TestInlineMessage(t *testing.T) {
 func TestKeepInlineMessageWithoutMemory(t *testing.T) {
 	k := &keeper{}
 	c := newTestConn(t, k)
-	c.enterOpen()
+	c.on(eventEstablished)
 	c.device.pool.PD = &memorytest.PD{Refuse: verbs.ErrNoResources}
 	for err := error(nil); err == nil; {
 		_, err = c.device.smallBuffer()

@@ -286,7 +286,7 @@ func (c *Conn) postSends() {
 	c.loop.stats.SendDoorbells++
 	c.loop.stats.SendRequests += uint64(n)
 	if err != nil {
-		c.beginClose(err)
+		c.endWith(err)
 	}
 }
 
@@ -295,7 +295,7 @@ func (c *Conn) postSends() {
 func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	n := c.flow.covers(slot)
 	if n == 0 {
-		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
 	for range n - 1 {
@@ -372,7 +372,7 @@ func (c *Conn) countResult(err error) {
 func (c *Conn) afterSent() {
 	switch {
 	case c.state != stateOpen:
-		c.scheduleAdvance()
+		c.scheduleStep()
 	case c.long != nil && c.long.send.windowFull():
 	case c.flow.writable():
 		c.loop.onWritable(c)

@@ -50,7 +50,7 @@ func (c *Conn) onKeepaliveTimer() {
 func (c *Conn) checkLiveness() error {
 	err := c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive)
 	if err == nil {
-		c.catchUp.reset()
+		c.closing.catchUp.reset()
 	}
 	return err
 }
@@ -58,7 +58,7 @@ func (c *Conn) checkLiveness() error {
 // checkLivenessAgain polls the CQ and repeats checkLiveness, because the loop may have
 // been delayed. If the error stays until Conn.catchUp is complete, the connection ends.
 func (c *Conn) checkLivenessAgain() (alive bool) {
-	done := c.catchUp.poll(c.queue)
+	done := c.closing.catchUp.poll(c.queue)
 	if c.state != stateOpen {
 		return false
 	}
@@ -67,7 +67,7 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 	case err == nil:
 		return true
 	case done:
-		c.beginClose(err)
+		c.endWith(err)
 	default:
 		c.loop.timers.Set(&c.keepalive, c.loop.clock.now)
 	}
@@ -116,9 +116,9 @@ func (o *connTimers) OnTimer(t *timerheap.Timer) {
 	c := (*Conn)(o)
 	switch t {
 	case &c.stateTimer:
-		c.onStateTimer()
+		c.on(eventTimeout)
 	case &c.deadline:
-		c.beginClose(ErrDeadline)
+		c.endWith(ErrDeadline)
 	default:
 		c.onKeepaliveTimer()
 	}

@@ -133,8 +133,8 @@ func (c *Conn) queuePairEvent(dev verbs.Device, kind verbs.AsyncEventType) {
 	switch {
 	case c.state == stateClosed:
 	case kind == verbs.AsyncQPFatal, kind == verbs.AsyncQPRequestError, kind == verbs.AsyncQPAccessError:
-		c.closeReason.deviceEvent(asyncError(dev, kind))
-		c.enterClosing()
+		c.closing.reason.deviceEvent(asyncError(dev, kind))
+		c.on(eventReason)
 	case kind == verbs.AsyncQPLastWQE:
 		c.onLastWQE()
 	}
@@ -157,18 +157,18 @@ const (
 
 // awaitsDeviceEvents reports whether the connection must wait for the events of its
 // device. The first call fetches or requests them. When requested events were handled,
-// advance() is called.
+// step is called.
 func (c *Conn) awaitsDeviceEvents() bool {
-	if c.deviceEvents == deviceEventsNotFetched && c.mayHaveDeviceEvent() {
+	if c.closing.deviceEvents == deviceEventsNotFetched && c.mayHaveDeviceEvent() {
 		c.fetchDeviceEvents()
 	}
-	return c.deviceEvents == deviceEventsAwaited
+	return c.closing.deviceEvents == deviceEventsAwaited
 }
 
 // mayHaveDeviceEvent reports whether the true reason for the end of the connection may be
 // an event of the device that was not fetched yet.
 func (c *Conn) mayHaveDeviceEvent() bool {
-	return c.closeReason.isEffect() && c.qp != nil && c.device.failure == nil && !c.device.removed &&
+	return c.closing.reason.isEffect() && c.qp != nil && c.device.failure == nil && !c.device.removed &&
 		c.qp.State() == verbs.StateError
 }
 
@@ -176,7 +176,7 @@ func (c *Conn) mayHaveDeviceEvent() bool {
 // watches the device, fetchDeviceEvents asks that loop to fetch the events. The other
 // loop posts the events to this loop, and then posts a function that ends the wait.
 func (c *Conn) fetchDeviceEvents() {
-	c.deviceEvents = deviceEventsFetched
+	c.closing.deviceEvents = deviceEventsFetched
 	s := c.loop.engine.asyncSourceOf(c.device.dev)
 	if s == nil {
 		return
@@ -185,20 +185,20 @@ func (c *Conn) fetchDeviceEvents() {
 		s.fetchAll()
 		return
 	}
-	c.deviceEvents = deviceEventsAwaited
+	c.closing.deviceEvents = deviceEventsAwaited
 	if c.state == stateOpenFailed {
 		c.loop.setTimer(&c.stateTimer, disconnectTimeout)
 	}
 	answer := func() {
-		c.deviceEvents = deviceEventsFetched
-		c.scheduleAdvance()
+		c.closing.deviceEvents = deviceEventsFetched
+		c.scheduleStep()
 	}
 	ask := func() {
 		s.fetchAll()
 		_ = c.loop.post("device events fetched", answer, true) // Loop.post() fails only if the loop has ended
 	}
 	if s.loop.post("fetch device events", ask, true) != nil { // post fails only if the other loop has ended.
-		c.deviceEvents = deviceEventsFetched
+		c.closing.deviceEvents = deviceEventsFetched
 	}
 }
 

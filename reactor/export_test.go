@@ -111,8 +111,8 @@ func Coarse(s connState) ConnState    { return s.coarse() }
 func StopStateTimer(c *Conn) { c.loop.timers.Stop(&c.stateTimer) }
 func EndStateTimer(c *Conn)  { c.repeatTimeout() }
 
-// ScheduleAdvance makes a closing connection take another step.
-func ScheduleAdvance(c *Conn) { c.scheduleAdvance() }
+// ScheduleStep makes a closing connection take another step.
+func ScheduleStep(c *Conn) { c.scheduleStep() }
 
 // InjectEvent makes c handle a connection event of the given type.
 func InjectEvent(c *Conn, typ cm.EventType) { c.handleEvent(typ, nil) }

@@ -162,7 +162,7 @@ func (s *longState) buffer(n int) *Buffer {
 	if b == nil {
 		var err error
 		if b, err = c.device.leaseSize(n); err != nil {
-			c.beginClose(asNoResources(err))
+			c.endWith(asNoResources(err))
 			return nil
 		}
 	}

@@ -119,8 +119,8 @@ func (c *Conn) violated(length uint64, reason string) {
 
 // closeAfterViolation ends the connection because of err, a violation of the protocol.
 func (c *Conn) closeAfterViolation(err *LongMessageError) {
-	c.closeReason.setViolation(err)
-	c.enterClosing()
+	c.closing.reason.setViolation(err)
+	c.on(eventReason)
 }
 
 // takeAnnouncement begins to receive the long message that b announces. If another long
@@ -148,7 +148,7 @@ func (c *Conn) keepWaiting(b *Buffer) {
 	if b.slot == nil {
 		kept, err := c.device.copyOf(b)
 		if err != nil {
-			c.beginClose(asNoResources(err))
+			c.endWith(asNoResources(err))
 			return
 		}
 		b = kept

@@ -50,7 +50,7 @@ func (c *Conn) sendControl(kind longmsg.Kind, number uint32) {
 	b := s.scratch.AppendTo(s.encoded[:0])
 	buf, err := c.controlBuffer(b)
 	if err != nil {
-		c.beginClose(err)
+		c.endWith(err)
 		return
 	}
 	wr, r := c.stage(verbs.OpSendImm, true)

@@ -48,7 +48,7 @@ type Loop struct {
 	devices        []*loopDevice
 	conns          connTable
 	dirty          []*Conn   // connections with requests to post
-	closing        connQueue // connections whose advance() must be called
+	closing        connQueue // connections whose step must be called
 	longUsed       int       // sum of longMemory.used of all connections, at most Config.LongLoopBytes
 	longRow        longRow   // connections that wait for memory for long messages
 	closingUses    int       // number of closed regionUses whose operations are still under way

@@ -186,8 +186,8 @@ func (d *loopDevice) closeConns(err error) {
 func (d *loopDevice) closeConnsOf(err error, affected func(*Conn) bool) {
 	for c := range d.loop.conns.all() {
 		if c.device == d && affected(c) {
-			c.beginClose(err)
-			c.scheduleAdvance()
+			c.endWith(err)
+			c.scheduleStep()
 		}
 	}
 }

@@ -133,17 +133,17 @@ func (q *emptyRecvs) complete() bool {
 // emptyRecvCompleted handles the completion of a receive without a buffer.
 func (c *Conn) emptyRecvCompleted(wc *verbs.WC) {
 	if !c.emptyRecvs.complete() {
-		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
 	if wc.Status != verbs.StatusSuccess {
 		c.fail(wc, false)
-		c.scheduleAdvance()
+		c.scheduleStep()
 		return
 	}
 	c.stageEmptyRecv()
 	if wc.Flags&verbs.WCWithInv != 0 && !c.givenBack(wc.Imm) {
-		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
 	if c.state < stateOpen {
@@ -157,7 +157,7 @@ func (c *Conn) emptyRecvCompleted(wc *verbs.WC) {
 func (c *Conn) holdEmpty(wc *verbs.WC) {
 	b, err := c.device.smallBuffer()
 	if err != nil {
-		c.beginClose(err)
+		c.endWith(err)
 		return
 	}
 	c.liveness.received(c.loop.clock.now)

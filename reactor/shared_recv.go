@@ -325,15 +325,15 @@ func (c *Conn) onLastWQE() {
 		return
 	}
 	c.device.lastWQEReports = lastWQEReported
-	c.lastWQE = lastWQE{reached: true, emptyPolls: c.queue.emptyPolls}
-	c.scheduleAdvance()
+	c.closing.lastWQE = lastWQE{reached: true, emptyPolls: c.queue.emptyPolls}
+	c.scheduleStep()
 }
 
 // onLastWQETimeout closes a connection that has waited too long for
 // verbs.AsyncQPLastWQE. If the device has never reported this event, the next
 // connections do not wait.
 func (c *Conn) onLastWQETimeout() {
-	if d := c.device; !c.lastWQE.reached && d.lastWQEReports == lastWQEUnknown {
+	if d := c.device; !c.closing.lastWQE.reached && d.lastWQEReports == lastWQEUnknown {
 		d.lastWQEReports = lastWQENever
 	}
 	c.destroy()
@@ -352,21 +352,21 @@ const (
 // mayHoldSharedBuffer reports whether the queue pair may still have a buffer of the
 // shared receive queue. The queue pair is in the error state. After
 // verbs.AsyncQPLastWQE the result is true until a poll has left the CQ empty. To prepare
-// this poll, mayHoldSharedBuffer calls loopDevice.consume and schedules a call of
-// advance().
+// this poll, mayHoldSharedBuffer calls loopDevice.consume and schedules a
+// step.
 func (c *Conn) mayHoldSharedBuffer() bool {
 	d := c.device
 	if !c.sharesRecv() || !d.awaitsLastWQE() || d.failure != nil {
 		return false
 	}
-	if !c.lastWQE.reached {
+	if !c.closing.lastWQE.reached {
 		return true
 	}
-	if c.queue.emptyPolls > c.lastWQE.emptyPolls {
+	if c.queue.emptyPolls > c.closing.lastWQE.emptyPolls {
 		return false
 	}
 	d.consume()
-	c.scheduleAdvance()
+	c.scheduleStep()
 	return true
 }
 

@@ -292,7 +292,7 @@ func TestQueuePairStaysOpenUntilLastWQE(t *testing.T) {
 	c := reactor.ConnsOf(s.server)[0]
 	s.drive(func() bool { return reactor.InternalState(c) == reactor.StateAwaitingLastWQE })
 	reactor.StopStateTimer(c)
-	reactor.ScheduleAdvance(c)
+	reactor.ScheduleStep(c)
 	turn := reactor.Turn(s.server)
 	s.drive(func() bool { return reactor.Turn(s.server) > turn+2 })
 	require.Equal(t, reactor.StateDisconnecting, c.State())

@@ -129,7 +129,7 @@ func (l *Loop) drain() {
 	for c := range l.conns.all() {
 		switch {
 		case c.state < stateOpen:
-			c.beginClose(ErrShutdown)
+			c.endWith(ErrShutdown)
 		case c.state == stateOpen:
 			c.stop()
 		}
@@ -143,7 +143,7 @@ func (l *Loop) dropSilent() {
 	l.enter(loopDroppingSilent)
 	for c := range l.conns.all() {
 		if c.isSilent() {
-			c.scheduleAdvance()
+			c.scheduleStep()
 		}
 	}
 }
@@ -160,30 +160,14 @@ func (c *Conn) isSilent() bool {
 func (l *Loop) abortConns() {
 	l.enter(loopAborting)
 	for c := range l.conns.all() {
-		c.scheduleAdvance()
+		c.scheduleStep()
 	}
 }
 
-// mustAbort reports whether the connection ends without waiting for the peer or the
+// mustGiveUp reports whether the connection ends without waiting for the peer or the
 // device.
-func (c *Conn) mustAbort() bool {
+func (c *Conn) mustGiveUp() bool {
 	return c.loop.state >= loopAborting || c.loop.state == loopDroppingSilent && c.isSilent()
-}
-
-// abortNow ends the connection without waiting for the peer or the device. If there is
-// no other reason yet, the reason is ErrShutdown.
-func (c *Conn) abortNow() {
-	c.beginClose(ErrShutdown)
-	switch {
-	case c.state < stateOpen:
-		c.failOpen(c.closeReason.cause)
-		return
-	case c.State() == StateClosing:
-		c.reportClose()
-	}
-	if c.state == stateDisconnecting || c.state == stateAwaitingLastWQE {
-		c.destroy()
-	}
 }
 
 // end ends the loop: it calls OnShutdown, and releases the loop's resources.

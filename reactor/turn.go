@@ -86,13 +86,11 @@ func (l *Loop) postStaged() {
 // up to 150 µs when it was measured, so the steps of a turn take about 5 ms at most.
 const closeBudget = 32
 
-// advanceClosing takes up to closeBudget connections from l.closing, and calls
-// Conn.advance for each of them. Conn.advance must not run inside a callback.
+// advanceClosing takes up to closeBudget connections from l.closing, and calls Conn.step
+// for each of them. Conn.step must not run inside a callback.
 func (l *Loop) advanceClosing() (work int) {
 	for n := min(l.closing.len(), closeBudget); work < n; work++ {
-		c := l.closing.pop()
-		c.advanceQueued = false
-		c.advance()
+		l.closing.pop().step()
 	}
 	return work
 }
