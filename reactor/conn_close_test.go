@@ -2,6 +2,7 @@ package reactor_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,6 +22,101 @@ func TestConnStatesAreOrdered(t *testing.T) {
 		last = reactor.Coarse(s)
 	}
 	require.Equal(t, reactor.StateClosed, last)
+}
+
+// TestTransitions causes each event in each state of a connection, with and without an
+// outstanding send. It checks the state afterwards, that an ignored event calls no callback,
+// and that a loop which closes then ends the connection, with one last callback.
+func TestTransitions(t *testing.T) {
+	for s := reactor.FirstConnState; s <= reactor.LastConnState; s++ {
+		for e := reactor.FirstConnEvent; e < reactor.NumConnEvents; e++ {
+			for _, sends := range []int{0, 1} {
+				t.Run(fmt.Sprintf("state %d, event %d, %d sends", s, e, sends), func(t *testing.T) {
+					n := &ends{}
+					c, l := inState(t, s, sends, n)
+					require.Equal(t, s, reactor.InternalState(c))
+					before := *n
+					reactor.CauseEvent(c, e)
+					after := reactor.InternalState(c)
+					if to, ignored := reactor.Transition(s, e); ignored {
+						require.Equal(t, s, after)
+						require.Equal(t, before, *n)
+					} else {
+						require.True(t, to(after), "state %d", after)
+					}
+					require.NoError(t, l.Close())
+					require.Equal(t, reactor.LastConnState, reactor.InternalState(c))
+					require.Equal(t, 1, n.refused+n.closed)
+					require.Equal(t, n.opened, n.closed)
+				})
+			}
+		}
+	}
+}
+
+// An ends counts callbacks of a connection.
+type ends struct{ opened, closed, refused int }
+
+// inState returns a connection in the given state, and its loop.
+func inState(t *testing.T, s any, sends int, n *ends) (*reactor.Conn, *reactor.Loop) {
+	client := &hooks{
+		open:      func(*reactor.Conn) { n.opened++ },
+		close:     func(*reactor.Conn, error) { n.closed++ },
+		dialError: func(*reactor.DialOptions, error) { n.refused++ },
+	}
+	opening := func() (*reactor.Conn, *reactor.Loop) {
+		server := newLoop(t, &hooks{request: func(*reactor.ConnRequest) {}}, nil)
+		ln, err := server.Engine().Listen(loopback, nil)
+		require.NoError(t, err)
+		l := newLoop(t, client, nil)
+		require.NoError(t, l.Dial(ln.Addr(), nil))
+		_, err = l.RunOnce(0)
+		require.NoError(t, err)
+		require.Len(t, reactor.ConnsOf(l), 1)
+		return reactor.ConnsOf(l)[0], l
+	}
+	switch s {
+	case reactor.FirstConnState:
+		return opening()
+	case reactor.InternalConnecting, reactor.StateOpenFailed:
+		c, l := opening()
+		drive(t, func() bool { return reactor.InternalState(c) == reactor.InternalConnecting }, l)
+		if s == reactor.StateOpenFailed {
+			reactor.RemoveDevice(c)
+		}
+		return c, l
+	}
+	p := connect(t, client, &hooks{}, nil)
+	c, l := p.dialed, p.client
+	for range sends {
+		require.NoError(t, c.SendWith([]byte("text"), reactor.SendOptions{Notify: true}))
+	}
+	alone := func(until any) {
+		drive(t, func() bool { return reactor.InternalState(c) == until }, l)
+	}
+	switch s {
+	case reactor.InternalDraining:
+		require.NoError(t, c.Close())
+	case reactor.StateCloseBegun:
+		require.NoError(t, c.Abort(nil))
+	case reactor.StateAwaitingDisconnected, reactor.StateAwaitingEmptyCQ:
+		inTurn(t, l, func() { reactor.FailRequest(c, verbs.StatusWRFlushErr) })
+		if s == reactor.StateAwaitingEmptyCQ {
+			inTurn(t, l, func() { reactor.InjectDisconnected(c, verbs.ErrPeerGone) })
+		}
+	case reactor.StateFlushing:
+		inTurn(t, l, func() { require.NoError(t, c.Abort(nil)) })
+	case reactor.InternalDisconnecting, reactor.StateAwaitingLastWQE:
+		require.NoError(t, c.Abort(nil))
+		alone(reactor.InternalDisconnecting)
+		if s == reactor.StateAwaitingLastWQE {
+			reactor.EnterAwaitingLastWQE(c)
+		}
+	case reactor.LastConnState:
+		require.NoError(t, c.Abort(nil))
+		p.drive(t, func() bool { return reactor.InternalState(c) == reactor.LastConnState })
+	}
+	return c, l
 }
 
 // TestStatesAfterFailedRequest checks the states of a connection after a failed request:

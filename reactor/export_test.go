@@ -91,7 +91,9 @@ func EndSleepByTimeout(l *Loop) { l.safetyWake = true }
 // Internal states of a connection. Several of them may belong to one ConnState.
 const (
 	FirstConnState            = stateDialing
+	InternalConnecting        = stateConnecting
 	StateOpenFailed           = stateOpenFailed
+	InternalDraining          = stateDraining
 	StateCloseBegun           = stateCloseBegun
 	StateAwaitingDisconnected = stateAwaitingDisconnected
 	StateAwaitingEmptyCQ      = stateAwaitingEmptyCQ
@@ -105,6 +107,31 @@ const (
 // internal state.
 func InternalState(c *Conn) connState { return c.state }
 func Coarse(s connState) ConnState    { return s.coarse() }
+
+// Events of a connection, see transitions.
+const (
+	FirstConnEvent = eventQueuePair
+	NumConnEvents  = numConnEvents
+)
+
+// CauseEvent makes c handle an event, after setting the reason that the event needs.
+func CauseEvent(c *Conn, e connEvent) {
+	switch e {
+	case eventRefused, eventAbort, eventReason:
+		c.closing.reason.setCause(ErrDeadline)
+	}
+	c.on(e)
+}
+
+// Transition returns in which states a connection may be after an event in the state s.
+// If the event is ignored, the second result is true.
+func Transition(s connState, e connEvent) (to func(connState) bool, ignored bool) {
+	t := transitions[s][e]
+	return t.to.has, t.action == ignore
+}
+
+// EnterAwaitingLastWQE moves c to StateAwaitingLastWQE.
+func EnterAwaitingLastWQE(c *Conn) { c.enterFor(stateAwaitingLastWQE, lastWQETimeout) }
 
 // StopStateTimer removes the time limit of the connection's state. EndStateTimer makes
 // this time limit pass before a later turn of the loop.
