@@ -24,25 +24,25 @@ func TestKeepWithoutMemory(t *testing.T) {
 	pd := &memorytest.PD{}
 	l := &Loop{}
 	c := &Conn{loop: l, state: stateOpen, device: newTestDevice(l, pd, 10)}
-	c.recvs = newRecvQueue(64, 0)
+	c.recvs.own = newRecvQueue(64, 0)
 	for range 64 {
 		b, err := c.device.smallBuffer()
 		require.NoError(t, err)
-		c.recvs.stage(b)
+		c.recvs.own.stage(b)
 	}
-	c.recvs.posted = c.recvs.head // All buffers now count as posted.
+	c.recvs.own.posted = c.recvs.own.head // All buffers now count as posted.
 	pd.Refuse = errors.New("no memory")
 
-	b := c.recvs.complete(0)
+	b := c.recvs.own.complete(0)
 	b.state, l.currentMessage = bufferDelivered, b
 	m := Message{conn: c, buffer: b}
 	require.Same(t, b, m.Keep())
 	require.Same(t, b, m.Keep())
 	l.currentMessage = nil
 	require.Nil(t, m.Keep(), "Keep returns nil after OnMessage has returned")
-	require.EqualValues(t, 64-1, c.recvs.head-c.recvs.tail)
+	require.EqualValues(t, 64-1, c.recvs.own.head-c.recvs.own.tail)
 	require.NoError(t, b.Release())
-	require.EqualValues(t, 64, c.recvs.head-c.recvs.tail)
+	require.EqualValues(t, 64, c.recvs.own.head-c.recvs.own.tail)
 	require.Equal(t, bufferPosted, b.state)
 }
 

@@ -250,7 +250,7 @@ func (d *loopDevice) complete(wc *verbs.WC) {
 	case id.send():
 		c.sendCompleted(wc, id.slot())
 	default:
-		c.recvCompleted(wc, c.recvs.complete(id.slot()))
+		c.recvCompleted(wc, c.recvs.own.complete(id.slot()))
 	}
 }
 

@@ -19,8 +19,6 @@ type Conn struct {
 	device  *loopDevice // device of the connection; nil until it is known
 	id      *cm.ID      // ID; nil until resolve() (dialing side) or moveID (accepting side) has set it
 	qp      verbs.QP    // queue pair; nil until makeQP has set it
-	// inlineSender is qp if it is a verbs.InlineSender, and else nil.
-	inlineSender verbs.InlineSender
 	// queue is the CQ of qp. It is nil until the connection has reserved places for its
 	// completions.
 	queue *completionQueue
@@ -30,17 +28,9 @@ type Conn struct {
 	dirty bool // true if the connection is in Loop.dirty
 	// immediatesOnly is ListenOptions.ImmediatesOnly or DialOptions.ImmediatesOnly.
 	immediatesOnly bool
-	doorbellDue    bool // true if requests were sent inline after the last doorbell
 
-	flow         sendFlow
-	requests     sendRequests // outstanding send requests
-	uses         useQueue     // each outstanding request's uses of regions, except the first
-	windows      windowSet    // parts of regions that are shown to the peer: see Show
-	maxSGE       int          // largest number of scatter/gather elements of a send request
-	batch        sendBatch
-	maxInline    int // size in bytes of the largest message that is sent inline
-	recvs        recvQueue
-	emptyRecvs   emptyRecvs // receives without buffers, if immediatesOnly is true
+	sends        sendQueue
+	recvs        recvSide
 	heldMessages bufferList // messages received before OnOpen
 
 	stateTimer timerheap.Timer // timer for the time limit of the present state: see connState
@@ -200,7 +190,7 @@ func (c *Conn) MaxInFlight() int { return c.loop.cfg.MaxInFlight }
 // InFlight returns how many operations of the application are outstanding. A long message
 // is outstanding until the peer has read it.
 func (c *Conn) InFlight() int {
-	n := int(c.flow.ofApp())
+	n := int(c.sends.flow.ofApp())
 	if c.long != nil {
 		n += c.long.send.outstanding() - c.long.send.announcing
 	}

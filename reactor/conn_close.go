@@ -459,7 +459,7 @@ func (c *Conn) drain() {
 // drainStep begins to close if every send is confirmed. Otherwise it posts a probe, whose
 // completion confirms unsignaled sends.
 func (c *Conn) drainStep() {
-	if c.flow.outstanding() == 0 && c.longOutstanding() == 0 {
+	if c.sends.flow.outstanding() == 0 && c.longOutstanding() == 0 {
 		c.closing.reason.setCause(nil)
 		c.enter(stateCloseBegun)
 		c.closeStep()
@@ -468,7 +468,7 @@ func (c *Conn) drainStep() {
 	if !c.stateTimer.Running() {
 		c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
 	}
-	if c.flow.probes == 0 && c.flow.outstanding() > 0 {
+	if c.sends.flow.probes == 0 && c.sends.flow.outstanding() > 0 {
 		c.probe()
 	}
 }
@@ -476,7 +476,7 @@ func (c *Conn) drainStep() {
 // onDrainTimeout is called at the time limit of stateDraining. It first handles waiting
 // confirmations, because the loop may have been delayed.
 func (c *Conn) onDrainTimeout() {
-	unconfirmed := func() bool { return c.flow.outstanding() > 0 || c.longOutstanding() > 0 }
+	unconfirmed := func() bool { return c.sends.flow.outstanding() > 0 || c.longOutstanding() > 0 }
 	done := !unconfirmed() || c.closing.catchUp.poll(c.queue)
 	switch {
 	case c.state != stateDraining || !unconfirmed():
@@ -491,8 +491,8 @@ func (c *Conn) onDrainTimeout() {
 // probe stages a WRITE of zero bytes, for which the peer needs no memory or receive
 // buffer (IBTA vol. 1, 9.7.2 and 9.3.3.1). The completion confirms all earlier requests.
 func (c *Conn) probe() {
-	c.liveness.probePosted(c.loop.clock.read(), c.flow.outstanding() == 0)
-	c.flow.probes++
+	c.liveness.probePosted(c.loop.clock.read(), c.sends.flow.outstanding() == 0)
+	c.sends.flow.probes++
 	wr, r := c.stage(verbs.OpWrite, true)
 	wr.RemoteAddr, wr.RKey = 0, 0
 	r.kind = requestProbe
@@ -543,7 +543,7 @@ func (c *Conn) enterFlushing() {
 	c.enterFor(stateFlushing, flushTimeout)
 	c.closing.catchUp.reset()
 	c.disconnect()
-	if c.flow.probes == 0 {
+	if c.sends.flow.probes == 0 {
 		c.probe()
 	}
 	c.postSends()
@@ -552,7 +552,7 @@ func (c *Conn) enterFlushing() {
 // reportIfFlushed calls reportClose if the queues are flushed, or if the device has
 // failed and no more completions will come.
 func (c *Conn) reportIfFlushed() {
-	if c.device.failure != nil || c.state == stateFlushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 && c.emptyRecvs.inFlight == 0 {
+	if c.device.failure != nil || c.state == stateFlushing && c.sends.flow.inFlight() == 0 && c.recvs.own.inFlight() == 0 && c.recvs.empty.inFlight == 0 {
 		c.reportClose()
 	}
 }
@@ -604,11 +604,11 @@ func (c *Conn) peerDone() bool { return c.closing.reason.peerErr != nil || c.dev
 // failOutstanding fails the requests that the device has not flushed. It first closes
 // the queue pair. After that the device no longer uses their buffers.
 func (c *Conn) failOutstanding() {
-	if c.flow.inFlight() > 0 {
+	if c.sends.flow.inFlight() > 0 {
 		c.loop.recordError(c.id.CloseQP())
 	}
 	err := firstError(c.closing.reason.cause, firstError(c.closing.reason.peerErr, ErrPeerClosed))
-	for c.flow.outstanding() > 0 {
+	for c.sends.flow.outstanding() > 0 {
 		c.retire(err)
 	}
 	if c.long != nil {
@@ -660,17 +660,17 @@ func (c *Conn) releaseResources() {
 	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {
 		c.repost(b)
 	}
-	for b := c.recvs.take(); b != nil; b = c.recvs.take() {
+	for b := c.recvs.own.take(); b != nil; b = c.recvs.own.take() {
 		b.free()
 	}
-	for c.flow.outstanding() > 0 {
-		r := c.requests.at(c.flow.retire())
+	for c.sends.flow.outstanding() > 0 {
+		r := c.sends.requests.at(c.sends.flow.retire())
 		if r.buffer != nil {
 			r.buffer.recycle()
 		}
 		if r.use != nil {
 			r.use.end()
-			c.uses.end(int(r.more))
+			c.sends.uses.end(int(r.more))
 		}
 	}
 	c.closeWindows()

@@ -98,7 +98,7 @@ func (c *Conn) onDisconnected(err error) {
 		// After Close, a disconnect of the peer is not an error. But it is an error if sends
 		// are not confirmed.
 		cause = nil
-		c.closing.reason.unconfirmed = c.flow.outstanding() > 0 || c.longOutstanding() > 0
+		c.closing.reason.unconfirmed = c.sends.flow.outstanding() > 0 || c.longOutstanding() > 0
 	}
 	c.endWith(cause)
 	c.scheduleStep()

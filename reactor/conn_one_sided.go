@@ -66,7 +66,7 @@ func (c *Conn) oneSided(code verbs.Opcode, local *Piece, remote Remote, imm uint
 	if code == verbs.OpWriteImm && c.longWindowFull() {
 		return c.wouldBlock()
 	}
-	at := len(c.batch.sges)
+	at := len(c.sends.batch.sges)
 	use, err := c.addPiece(code, local)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (c *Conn) oneSided(code verbs.Opcode, local *Piece, remote Remote, imm uint
 	wr.Imm = imm
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	if use != nil {
-		wr.SGEs = c.batch.sges[at:]
+		wr.SGEs = c.sends.batch.sges[at:]
 		use.underWay++
 		r.use, r.bytes = use, uint32(local.Length)
 	}
@@ -104,7 +104,7 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 	b.state = bufferSending
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	wr.CompareAdd, wr.Swap = operand, swap
-	wr.SGEs = c.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: wordSize, LKey: b.sge[0].LKey})
+	wr.SGEs = c.sends.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: wordSize, LKey: b.sge[0].LKey})
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 	if o.HasImm && c.longWindowFull() {
 		return c.wouldBlock()
 	}
-	if len(b) <= c.maxInline {
+	if len(b) <= c.sends.maxInline {
 		wr, r := c.acceptWrite(remote, &o)
 		c.setInline(wr, r, b)
 		return nil
@@ -202,17 +202,17 @@ func (c *Conn) vectored(code verbs.Opcode, pieces []Piece, remote Remote, o *Sen
 	if isMessage(code) && c.longWindowFull() {
 		return c.wouldBlock()
 	}
-	at := len(c.batch.sges)
+	at := len(c.sends.batch.sges)
 	total, err := c.addPieces(code, pieces, limit)
 	if err != nil {
-		c.batch.sges = c.batch.sges[:at]
+		c.sends.batch.sges = c.sends.batch.sges[:at]
 		return err
 	}
 	wr, r := c.acceptOp(code, o, o.reportOp())
 	if !isSend(code) {
 		wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	}
-	wr.SGEs, r.bytes = c.batch.sges[at:], uint32(total)
+	wr.SGEs, r.bytes = c.sends.batch.sges[at:], uint32(total)
 	c.countPieces(r, pieces)
 	return nil
 }
@@ -220,15 +220,15 @@ func (c *Conn) vectored(code verbs.Opcode, pieces []Piece, remote Remote, o *Sen
 // addPieces adds the scatter/gather elements of all pieces to the batch, and returns the
 // number of bytes. After an error the caller must remove the elements.
 func (c *Conn) addPieces(code verbs.Opcode, pieces []Piece, limit uint64) (total uint64, err error) {
-	at := len(c.batch.sges)
+	at := len(c.sends.batch.sges)
 	for i := range pieces {
 		if _, err = c.addPiece(code, &pieces[i]); err != nil {
 			return 0, err
 		}
 		total += uint64(pieces[i].Length)
 	}
-	if n := len(c.batch.sges) - at; n > c.maxSGE {
-		return 0, tooMany(code, "pieces", n, uint64(c.maxSGE))
+	if n := len(c.sends.batch.sges) - at; n > c.sends.maxSGE {
+		return 0, tooMany(code, "pieces", n, uint64(c.sends.maxSGE))
 	}
 	if total > limit {
 		return 0, tooMany(code, "bytes", int(min(total, math.MaxInt)), limit)
@@ -248,7 +248,7 @@ func (c *Conn) countPieces(r *sendRequest, pieces []Piece) {
 			r.use = u
 			continue
 		}
-		c.uses.push(u)
+		c.sends.uses.push(u)
 		r.more++
 	}
 }
@@ -279,7 +279,7 @@ func (c *Conn) addPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 		u := &r.uses[l.index]
 		if at := c.device.domain.Index; !u.closed && at < len(u.onDevice) && u.onDevice[at].single {
 			use := &u.onDevice[at]
-			c.batch.sges = append(c.batch.sges, verbs.SGE{Addr: use.addr + uint64(p.Offset), Length: uint32(p.Length), LKey: use.lkey})
+			c.sends.batch.sges = append(c.sends.batch.sges, verbs.SGE{Addr: use.addr + uint64(p.Offset), Length: uint32(p.Length), LKey: use.lkey})
 			return u, nil
 		}
 	}
@@ -295,7 +295,7 @@ func (c *Conn) addAnyPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 	if err := p.check(c, code); err != nil {
 		return nil, err
 	}
-	u, sges := &p.Region.uses[c.loop.index], c.batch.sges
+	u, sges := &p.Region.uses[c.loop.index], c.sends.batch.sges
 	reg, err := u.on(c.device.domain)
 	if err != nil {
 		return nil, operr.Wrap(opName(code), err)
@@ -304,10 +304,10 @@ func (c *Conn) addAnyPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 		return nil, nil
 	}
 	all := reg.AppendSGEs(sges, p.Offset, p.Length)
-	if n := len(all) - len(sges); n > c.maxSGE {
-		return nil, tooMany(code, "pieces", n, uint64(c.maxSGE))
+	if n := len(all) - len(sges); n > c.sends.maxSGE {
+		return nil, tooMany(code, "pieces", n, uint64(c.sends.maxSGE))
 	}
-	c.batch.sges = all
+	c.sends.batch.sges = all
 	return u, nil
 }
 

@@ -260,7 +260,7 @@ func (c *Conn) makeQP() (err error) {
 	}
 	c.qp = c.id.QP()
 	c.loop.engine.qpOwners.add(c.qp, c)
-	c.inlineSender, _ = c.qp.(verbs.InlineSender)
+	c.sends.direct, _ = c.qp.(verbs.InlineSender)
 	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
 	c.qpNum = c.qp.Num()
 	c.on(eventQueuePair)
@@ -271,9 +271,9 @@ func (c *Conn) makeQP() (err error) {
 // makeSendQueue sets the fields of the connection that describe its send queue.
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
-	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery, cfg.longSlots())
-	c.maxInline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
-	c.maxSGE = cfg.maxPieces(c.device.dev)
+	c.sends.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery, cfg.longSlots())
+	c.sends.maxInline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
+	c.sends.maxSGE = cfg.maxPieces(c.device.dev)
 }
 
 // sharesRecv reports whether the connection uses the shared receive queue.
@@ -292,20 +292,20 @@ func (c *Conn) makeRecvQueue() error {
 	}
 	depth := c.loop.cfg.ownRecvBuffers()
 	if c.immediatesOnly {
-		c.emptyRecvs = newEmptyRecvs(depth, c.key)
-		doorbells, err := c.emptyRecvs.post(c.qp)
+		c.recvs.empty = newEmptyRecvs(depth, c.key)
+		doorbells, err := c.recvs.empty.post(c.qp)
 		c.loop.stats.RecvDoorbells += doorbells
 		return err
 	}
-	c.recvs = newRecvQueue(depth, c.key)
+	c.recvs.own = newRecvQueue(depth, c.key)
 	for range depth {
 		b, err := c.device.smallBuffer()
 		if err != nil {
 			return asNoResources(err)
 		}
-		c.recvs.stage(b)
+		c.recvs.own.stage(b)
 	}
-	doorbells, err := c.recvs.post(c.qp)
+	doorbells, err := c.recvs.own.post(c.qp)
 	c.loop.stats.RecvDoorbells += doorbells
 	return err
 }

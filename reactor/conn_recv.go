@@ -105,9 +105,9 @@ func (c *Conn) repost(b *Buffer) {
 	case c.state > stateDraining, c.immediatesOnly:
 		b.free()
 	default:
-		c.recvs.stage(b)
+		c.recvs.own.stage(b)
 		c.markDirty()
-		if c.recvs.staged() >= c.recvs.inFlight() {
+		if c.recvs.own.staged() >= c.recvs.own.inFlight() {
 			c.postRecvs()
 		}
 	}
@@ -115,12 +115,12 @@ func (c *Conn) repost(b *Buffer) {
 
 // postRecvs posts the staged receives.
 func (c *Conn) postRecvs() {
-	if c.recvs.staged() == 0 && c.emptyRecvs.staged == 0 || c.state > stateDraining {
+	if c.recvs.own.staged() == 0 && c.recvs.empty.staged == 0 || c.state > stateDraining {
 		return
 	}
-	doorbells, err := c.recvs.post(c.qp)
+	doorbells, err := c.recvs.own.post(c.qp)
 	if c.immediatesOnly {
-		doorbells, err = c.emptyRecvs.post(c.qp)
+		doorbells, err = c.recvs.empty.post(c.qp)
 	}
 	c.loop.stats.RecvDoorbells += doorbells
 	if err != nil {

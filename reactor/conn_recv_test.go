@@ -32,11 +32,11 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	c := &Conn{loop: l, handler: h, qp: idleQP{}, state: stateConnecting}
 	c.device = newTestDevice(l, &memorytest.PD{}, 64)
 	l.conns.add(c)
-	c.recvs = newRecvQueue(8, c.key)
+	c.recvs.own = newRecvQueue(8, c.key)
 	for range 8 {
 		b, err := c.device.smallBuffer()
 		require.NoError(t, err)
-		c.recvs.stage(b)
+		c.recvs.own.stage(b)
 	}
 	c.post()
 	return c
@@ -45,7 +45,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 // arrive copies the text to the receive buffer in the given slot. Then it makes c handle
 // the completion of this buffer.
 func arrive(c *Conn, slot int, text string, status verbs.Status) {
-	copy(c.recvs.buffers[slot].memory, text)
+	copy(c.recvs.own.buffers[slot].memory, text)
 	c.device.complete(&verbs.WC{
 		ID: uint64(c.key | wrID(slot)), Status: status, Opcode: verbs.WCRecv, ByteLen: uint32(len(text)),
 	})
@@ -186,7 +186,7 @@ func TestInlineMessage(t *testing.T) {
 	require.Equal(t, before-1, free())
 	require.NoError(t, kept.Release())
 	require.Equal(t, before, free())
-	require.EqualValues(t, 8, c.recvs.inFlight())
+	require.EqualValues(t, 8, c.recvs.own.inFlight())
 	require.EqualValues(t, 2, c.stats.Messages)
 	require.EqualValues(t, 6, c.stats.MessageBytes)
 }

@@ -40,7 +40,7 @@ func (c *Conn) send(b []byte, o *SendOptions) error {
 	if c.isLong(len(b)) {
 		return c.sendLongCopy(b, o)
 	}
-	if len(b) <= c.maxInline {
+	if len(b) <= c.sends.maxInline {
 		if !c.sendDirect(b, o) {
 			c.sendInline(b, o)
 		}
@@ -128,7 +128,7 @@ func (c *Conn) checkSend(size int) error {
 			Field: "message", Value: int64(size), Limit: int64(c.loop.cfg.MaxMessage),
 			Reason: fmt.Sprintf("Config.MaxMessage is %d", c.loop.cfg.MaxMessage),
 		})
-	case c.flow.full():
+	case c.sends.flow.full():
 		return c.wouldBlock()
 	}
 	return nil
@@ -145,7 +145,7 @@ func (c *Conn) checkInvalidate(o *SendOptions) error {
 
 // wouldBlock counts a refused operation and returns its error. OnWritable must follow.
 func (c *Conn) wouldBlock() error {
-	c.flow.writableDue = true
+	c.sends.flow.writableDue = true
 	c.stats.QueueFull++
 	c.loop.stats.QueueFull++
 	return ErrWouldBlock
@@ -169,9 +169,9 @@ func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, report reportWhen) (*
 // stage adds a request without payload to the send queue. If the parameter signal is
 // true, the request is signaled; otherwise the sendFlow decides.
 func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *sendRequest) {
-	slot, signaled := c.flow.next(signal)
-	wr, r := c.batch.addRequest(), c.requests.add(&c.flow, slot)
-	c.flow.accepted(signaled)
+	slot, signaled := c.sends.flow.next(signal)
+	wr, r := c.sends.batch.addRequest(), c.sends.requests.add(&c.sends.flow, slot)
+	c.sends.flow.accepted(signaled)
 	wr.ID = uint64(c.key | sendBit | wrID(slot))
 	wr.Opcode, wr.Flags = code, 0
 	if signaled {
@@ -195,20 +195,20 @@ func (c *Conn) markDirty() {
 // sendDirect passes a message to the device at once, if the device accepts that and no
 // request is staged. The doorbell follows at the end of the turn.
 func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
-	if c.inlineSender == nil || o.HasImm || o.Invalidate != 0 || c.flow.staged() != 0 {
+	if c.sends.direct == nil || o.HasImm || o.Invalidate != 0 || c.sends.flow.staged() != 0 {
 		return false
 	}
-	slot, signaled := c.flow.next(o.Notify)
+	slot, signaled := c.sends.flow.next(o.Notify)
 	flags := o.flags()
 	if signaled {
 		flags |= verbs.SendSignaled
 	}
-	if !c.inlineSender.SendInline(uint64(c.key|sendBit|wrID(slot)), flags, b) {
+	if !c.sends.direct.SendInline(uint64(c.key|sendBit|wrID(slot)), flags, b) {
 		return false
 	}
-	r := c.requests.add(&c.flow, slot)
-	c.flow.accepted(signaled)
-	c.flow.posted++
+	r := c.sends.requests.add(&c.sends.flow, slot)
+	c.sends.flow.accepted(signaled)
+	c.sends.flow.posted++
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
 	c.loop.stats.SendRequests++
@@ -221,7 +221,7 @@ func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
 	} else {
 		r.kind = requestPlain
 	}
-	c.doorbellDue = true
+	c.sends.doorbellDue = true
 	c.markDirty()
 	return true
 }
@@ -238,7 +238,7 @@ func (c *Conn) setInline(wr *verbs.SendWR, r *sendRequest, b []byte) {
 	if len(b) == 0 {
 		return
 	}
-	wr.Inline = c.batch.copyBytes(b)
+	wr.Inline = c.sends.batch.copyBytes(b)
 	wr.Flags |= verbs.SendInline
 }
 
@@ -253,7 +253,7 @@ func (c *Conn) setBuffer(wr *verbs.SendWR, r *sendRequest, b *Buffer) {
 	r.bytes, r.buffer = uint32(b.length), b
 	b.state = bufferSending
 	if b.length > 0 {
-		wr.SGEs = c.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: uint32(b.length), LKey: b.sge[0].LKey})
+		wr.SGEs = c.sends.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: uint32(b.length), LKey: b.sge[0].LKey})
 	}
 }
 
@@ -272,17 +272,17 @@ func (c *Conn) post() {
 
 // postSends posts the staged send requests.
 func (c *Conn) postSends() {
-	if c.flow.staged() == 0 {
-		if c.doorbellDue {
-			c.doorbellDue = false
-			c.inlineSender.Doorbell()
+	if c.sends.flow.staged() == 0 {
+		if c.sends.doorbellDue {
+			c.sends.doorbellDue = false
+			c.sends.direct.Doorbell()
 			c.loop.stats.SendDoorbells++
 		}
 		return
 	}
-	c.doorbellDue = false
-	n, err := c.batch.post(c.qp)
-	c.flow.posted += uint32(n)
+	c.sends.doorbellDue = false
+	n, err := c.sends.batch.post(c.qp)
+	c.sends.flow.posted += uint32(n)
 	c.loop.stats.SendDoorbells++
 	c.loop.stats.SendRequests += uint64(n)
 	if err != nil {
@@ -293,7 +293,7 @@ func (c *Conn) postSends() {
 // sendCompleted handles the completion of the send in this slot. It also confirms all
 // earlier sends, because failed sends always have completions (IBTA vol. 1, 10.8.6).
 func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
-	n := c.flow.covers(slot)
+	n := c.sends.flow.covers(slot)
 	if n == 0 {
 		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
@@ -305,7 +305,7 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 		c.liveness.confirmed(c.loop.clock.now)
 		c.retire(nil)
 	} else {
-		kind := c.requests.at(slot).kind
+		kind := c.sends.requests.at(slot).kind
 		if kind == requestLongRead {
 			c.longReadFailed(wc)
 		}
@@ -317,13 +317,13 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 // retire completes the oldest request with err. It frees the slot before it calls
 // OnCompletion, so that OnCompletion can send.
 func (c *Conn) retire(err error) {
-	r := c.requests.at(c.flow.retire())
+	r := c.sends.requests.at(c.sends.flow.retire())
 	switch r.kind {
 	case requestPlain:
 		c.countResult(err)
 		return
 	case requestProbe:
-		c.flow.probes--
+		c.sends.flow.probes--
 		c.liveness.probeCompleted()
 		if c.loop.closingUses > 0 {
 			c.confirmQuiet()
@@ -341,7 +341,7 @@ func (c *Conn) retire(err error) {
 	if u := r.use; u != nil {
 		r.use = nil
 		u.end()
-		c.uses.end(int(r.more))
+		c.sends.uses.end(int(r.more))
 	}
 	if b := r.buffer; b != nil {
 		r.buffer = nil
@@ -374,7 +374,7 @@ func (c *Conn) afterSent() {
 	case c.state != stateOpen:
 		c.scheduleStep()
 	case c.long != nil && c.long.send.windowFull():
-	case c.flow.writable():
+	case c.sends.flow.writable():
 		c.loop.onWritable(c)
 	}
 }

@@ -235,7 +235,7 @@ func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.When() }
 // connections.
 func OutstandingProbes(l *Loop) (n uint32) {
 	for c := range l.conns.all() {
-		n += c.flow.probes
+		n += c.sends.flow.probes
 	}
 	return n
 }
@@ -374,10 +374,10 @@ const LongWindow = longWindow
 // SendControl sends b as a control message for long messages, even if b is not valid.
 func SendControl(c *Conn, b []byte) {
 	wr, r := c.stage(verbs.OpSendImm, true)
-	c.flow.internal++
+	c.sends.flow.internal++
 	wr.Imm = c.long.send.imm
 	r.kind = requestControl
-	wr.Inline, wr.Flags = c.batch.copyBytes(b), wr.Flags|verbs.SendInline
+	wr.Inline, wr.Flags = c.sends.batch.copyBytes(b), wr.Flags|verbs.SendInline
 }
 
 // A Segment is a segment of an announcement.

@@ -286,7 +286,7 @@ func (c *Conn) endPiece() {
 // later.
 func (c *Conn) sendDone() {
 	r := &c.long.receive
-	if r.doneDue = c.flow.internal >= longSlots; !r.doneDue && c.state <= stateDraining {
+	if r.doneDue = c.sends.flow.internal >= longSlots; !r.doneDue && c.state <= stateDraining {
 		c.sendControl(longmsg.Done, r.finished)
 	}
 }
@@ -329,7 +329,7 @@ func (c *Conn) readLong() {
 		if r.mode == longParts {
 			limit = min(limit, longPart)
 		}
-		if c.state > stateDraining || !r.mayRead(limit) || c.flow.internal >= longSlots {
+		if c.state > stateDraining || !r.mayRead(limit) || c.sends.flow.internal >= longSlots {
 			return
 		}
 		sge, n, buffer := c.longTarget(limit)
@@ -349,10 +349,10 @@ func (c *Conn) readLong() {
 // stageRead stages a READ of a long message.
 func (c *Conn) stageRead(remote Remote, sge verbs.SGE) {
 	wr, q := c.stage(verbs.OpRead, true)
-	c.flow.internal++
+	c.sends.flow.internal++
 	q.kind = requestLongRead
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
-	wr.SGEs = c.batch.sgeList(sge)
+	wr.SGEs = c.sends.batch.sgeList(sge)
 }
 
 // longTarget returns the memory for the next READ of at most limit bytes, and the number
@@ -417,7 +417,7 @@ func (c *Conn) retireInternal(q *sendRequest, err error) {
 		c.long.send.announcing--
 		return // retireLong reports the result
 	}
-	c.flow.internal--
+	c.sends.flow.internal--
 	if kind == requestLongRead {
 		c.longReadDone(err)
 	}

@@ -32,7 +32,7 @@ func (c *Conn) checkMessage(size int, o *SendOptions) error {
 		return err
 	}
 	rename := o.HasImm && o.Imm == s.send.imm
-	if s.send.windowFull() || rename && c.flow.internal >= longSlots {
+	if s.send.windowFull() || rename && c.sends.flow.internal >= longSlots {
 		return c.wouldBlock()
 	}
 	if rename {
@@ -56,14 +56,14 @@ func (c *Conn) sendControl(kind longmsg.Kind, number uint32) {
 	wr, r := c.stage(verbs.OpSendImm, true)
 	wr.Imm = s.send.imm
 	r.kind = requestControl
-	c.flow.internal++
+	c.sends.flow.internal++
 	c.setControl(wr, r, b, buf)
 }
 
 // controlBuffer returns a buffer with the encoded control message b, or nil if b is sent
 // inline.
 func (c *Conn) controlBuffer(b []byte) (*Buffer, error) {
-	if len(b) <= c.maxInline {
+	if len(b) <= c.sends.maxInline {
 		return nil, nil
 	}
 	return c.copyToBuffer(b)

@@ -5,6 +5,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// A recvSide has the receives of a connection that does not use the shared receive queue.
+type recvSide struct {
+	own   recvQueue
+	empty emptyRecvs // receives without buffers, if Conn.immediatesOnly is true
+}
+
 // A recvQueue is the receive queue of one connection. Buffers complete in the order of
 // posting (IBTA vol. 1, 10.8.3). A buffer's slot is its running number modulo the number
 // of slots.
@@ -132,7 +138,7 @@ func (q *emptyRecvs) complete() bool {
 
 // emptyRecvCompleted handles the completion of a receive without a buffer.
 func (c *Conn) emptyRecvCompleted(wc *verbs.WC) {
-	if !c.emptyRecvs.complete() {
+	if !c.recvs.empty.complete() {
 		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
@@ -172,9 +178,9 @@ func (c *Conn) stageEmptyRecv() {
 	if c.state > stateDraining {
 		return
 	}
-	c.emptyRecvs.staged++
+	c.recvs.empty.staged++
 	c.markDirty()
-	if c.emptyRecvs.staged >= c.emptyRecvs.inFlight {
+	if c.recvs.empty.staged >= c.recvs.empty.inFlight {
 		c.postRecvs()
 	}
 }

@@ -192,7 +192,7 @@ func (u *regionUse) close() {
 // confirmQuiet posts a probe if the last operations have no completion of their own. If a
 // probe is outstanding, its completion calls confirmQuiet again.
 func (c *Conn) confirmQuiet() {
-	if c.state == stateOpen && c.flow.unsignaled > 0 && c.flow.probes == 0 {
+	if c.state == stateOpen && c.sends.flow.unsignaled > 0 && c.sends.flow.probes == 0 {
 		c.probe()
 	}
 }

@@ -2,6 +2,21 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
+// A sendQueue is the send queue of a connection: its places, the outstanding requests, and
+// the requests that are not posted yet.
+type sendQueue struct {
+	flow      sendFlow
+	requests  sendRequests
+	batch     sendBatch
+	uses      useQueue  // each outstanding request's uses of regions, except the first
+	windows   windowSet // parts of regions that are shown to the peer: see Show
+	maxSGE    int       // largest number of scatter/gather elements of a request
+	maxInline int       // size in bytes of the largest message that is sent inline
+	// direct is the queue pair if it is a verbs.InlineSender, and else nil.
+	direct      verbs.InlineSender
+	doorbellDue bool // true if requests were sent inline after the last doorbell
+}
+
 // A sendFlow counts the requests of a send queue. Accepted requests get running numbers,
 // modulo 2^32. A request's slot is its number modulo the size of the queue:
 //
@@ -121,7 +136,7 @@ type sendRequest struct {
 	code   verbs.Opcode // value for Op.Code
 	kind   requestKind
 	report reportWhen
-	// Number of the request's uses of regions that are in Conn.uses. They end with the
+	// Number of the request's uses of regions that are in sendQueue.uses. They end with the
 	// completion, as the field use does.
 	more uint8
 }

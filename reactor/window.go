@@ -106,7 +106,7 @@ func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
 	if err != nil {
 		return Remote{}, operr.Wrap("show memory", err)
 	}
-	c.windows.free, w.next = w.next, nil
+	c.sends.windows.free, w.next = w.next, nil
 	w.state, w.use, w.key = windowShown, u, verbs.IncRKey(w.key)
 	w.bind = verbs.MWBind{MW: w.mw, MR: part.MR, Addr: part.Addr + uint64(at), Length: uint64(p.Length), Access: access}
 	u.underWay++
@@ -131,7 +131,7 @@ func (c *Conn) Hide(key uint32, o SendOptions) error {
 	if err := c.checkSend(0); err != nil {
 		return err
 	}
-	w := c.windows.get(key)
+	w := c.sends.windows.get(key)
 	if w == nil || w.state != windowShown {
 		return errNotShown
 	}
@@ -184,10 +184,10 @@ func (d *loopDevice) checkWindows() error {
 // freeWindow returns a free window, which is still on the free list. It makes a window if
 // there is none.
 func (c *Conn) freeWindow() (*window, error) {
-	if c.windows.free != nil {
-		return c.windows.free, nil
+	if c.sends.windows.free != nil {
+		return c.sends.windows.free, nil
 	}
-	if limit := c.loop.cfg.MaxWindows; len(c.windows.byIndex) >= limit {
+	if limit := c.loop.cfg.MaxWindows; len(c.sends.windows.byIndex) >= limit {
 		return nil, asNoResources(&verbs.ParamError{
 			Field: "windows", Value: int64(limit) + 1, Limit: int64(limit), Reason: "Config.MaxWindows",
 		})
@@ -196,7 +196,7 @@ func (c *Conn) freeWindow() (*window, error) {
 	if err != nil {
 		return nil, asNoResources(err)
 	}
-	return c.windows.add(mw), nil
+	return c.sends.windows.add(mw), nil
 }
 
 // acceptWindow stages a bind or a local invalidation. It stores the key of the window in
@@ -212,12 +212,12 @@ func (c *Conn) acceptWindow(w *window, code verbs.Opcode, o *SendOptions, report
 // windowRequestDone handles the end of a bind or a local invalidation with the given key.
 // After an error the connection ends, and closeWindows closes the window.
 func (c *Conn) windowRequestDone(code verbs.Opcode, key uint32, err error) {
-	w := c.windows.byIndex[key>>8]
+	w := c.sends.windows.byIndex[key>>8]
 	w.outstanding--
 	switch {
 	case err != nil:
 	case code == verbs.OpLocalInv:
-		c.windows.setFree(w)
+		c.sends.windows.setFree(w)
 	case w.outstanding == 0 && w.use != nil && w.use.closed:
 		c.closeWindow(w)
 	}
@@ -226,14 +226,14 @@ func (c *Conn) windowRequestDone(code verbs.Opcode, key uint32, err error) {
 // givenBack handles a key that the peer has invalidated. It reports whether the key was
 // shown.
 func (c *Conn) givenBack(key uint32) bool {
-	w := c.windows.get(key)
+	w := c.sends.windows.get(key)
 	if w == nil || w.state == windowFree {
 		return false
 	}
 	// In the state windowHiding, a local invalidation is outstanding. It will fail and end
 	// the connection.
 	if w.state == windowShown {
-		c.windows.setFree(w)
+		c.sends.windows.setFree(w)
 	}
 	return true
 }
@@ -242,7 +242,7 @@ func (c *Conn) givenBack(key uint32) bool {
 // invalid.
 func (c *Conn) closeWindow(w *window) {
 	c.loop.recordError(w.mw.Close())
-	delete(c.windows.byIndex, w.key>>8)
+	delete(c.sends.windows.byIndex, w.key>>8)
 	if use := w.use; use != nil {
 		w.use = nil
 		use.end()
@@ -252,7 +252,7 @@ func (c *Conn) closeWindow(w *window) {
 // closeWindowsOf closes the windows that show a region. Windows with an outstanding
 // request are closed when the request has completed.
 func (c *Conn) closeWindowsOf(u *regionUse) {
-	for _, w := range c.windows.byIndex {
+	for _, w := range c.sends.windows.byIndex {
 		if w.use == u && w.outstanding == 0 {
 			c.closeWindow(w)
 		}
@@ -261,8 +261,8 @@ func (c *Conn) closeWindowsOf(u *regionUse) {
 
 // closeWindows closes all windows after the queue pair was closed.
 func (c *Conn) closeWindows() {
-	for _, w := range c.windows.byIndex {
+	for _, w := range c.sends.windows.byIndex {
 		c.closeWindow(w)
 	}
-	c.windows = windowSet{}
+	c.sends.windows = windowSet{}
 }
