@@ -493,7 +493,7 @@ func (c *Conn) onDrainTimeout() {
 func (c *Conn) probe() {
 	c.liveness.probePosted(c.loop.clock.read(), c.sends.flow.outstanding() == 0)
 	c.sends.flow.probes++
-	wr, r := c.stage(verbs.OpWrite, true)
+	wr, r := c.stage(verbs.OpWrite)
 	wr.RemoteAddr, wr.RKey = 0, 0
 	r.kind = requestProbe
 }

@@ -144,10 +144,10 @@ func (c *Conn) SendV(message []Piece, o SendOptions) error {
 	}
 	if c.long != nil {
 		size := totalLength(message)
-		if err := c.checkMessage(size, &o); err != nil {
+		switch long, err := c.checkMessage(size, &o); {
+		case err != nil:
 			return err
-		}
-		if c.isLong(size) {
+		case long:
 			return c.sendLongPieces(message, &o)
 		}
 	}

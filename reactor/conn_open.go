@@ -324,7 +324,7 @@ func (c *Conn) open() {
 	c.loop.openingConns--
 	c.dial = nil
 	c.openedAt = c.loop.clock.now
-	c.liveness.confirmed(c.openedAt)
+	c.sends.confirmedAt = c.openedAt
 	c.startKeepalive()
 	c.loop.onOpen(c)
 	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {

@@ -18,7 +18,7 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 		c.scheduleStep()
 		return
 	}
-	c.liveness.received(c.loop.clock.now)
+	c.recvs.lastAt = c.loop.clock.now
 	if wc.Flags&verbs.WCWithInv != 0 && !c.givenBack(wc.Imm) {
 		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		c.repost(b)
@@ -38,7 +38,7 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 // recvInline handles a small message that was received without a buffer. The parameter
 // data has its bytes, and is valid until recvInline returns.
 func (c *Conn) recvInline(wc *verbs.WC, data []byte) {
-	c.liveness.received(c.loop.clock.now)
+	c.recvs.lastAt = c.loop.clock.now
 	b := &c.loop.inlineBuffer
 	b.memory, b.length = data, len(data)
 	b.imm, b.flags, b.opcode = wc.Imm, wc.Flags, wc.Opcode

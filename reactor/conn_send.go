@@ -34,16 +34,14 @@ func (c *Conn) SendWith(b []byte, o SendOptions) error {
 
 // send sends a copy of b with options that were checked.
 func (c *Conn) send(b []byte, o *SendOptions) error {
-	if err := c.checkMessage(len(b), o); err != nil {
+	long, err := c.checkMessage(len(b), o)
+	switch {
+	case err != nil:
 		return err
-	}
-	if c.isLong(len(b)) {
+	case long:
 		return c.sendLongCopy(b, o)
-	}
-	if len(b) <= c.sends.maxInline {
-		if !c.sendDirect(b, o) {
-			c.sendInline(b, o)
-		}
+	case len(b) <= c.sends.maxInline:
+		c.sendInline(b, o)
 		return nil
 	}
 	buf, err := c.copyToBuffer(b)
@@ -87,10 +85,11 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	if buf.shownTo != nil && buf.shownTo != c.long {
 		return c.sendCopyOf(buf, &o)
 	}
-	if err := c.checkMessage(buf.length, &o); err != nil {
+	long, err := c.checkMessage(buf.length, &o)
+	switch {
+	case err != nil:
 		return err
-	}
-	if c.isLong(buf.length) {
+	case long:
 		return c.sendLongBuffer(buf, &o)
 	}
 	c.sendBuffer(buf, &o)
@@ -116,6 +115,15 @@ func (c *Conn) Flush() {
 		c.postRecvs()
 	}
 	c.postSends()
+}
+
+// checkMessage returns an error if a message of this size and with the options o can not
+// be sent now. The result long is true if it is a long message.
+func (c *Conn) checkMessage(size int, o *SendOptions) (long bool, err error) {
+	if c.long != nil {
+		return c.checkWithLong(size, o)
+	}
+	return false, c.checkSend(size)
 }
 
 // checkSend returns an error if an operation with a message of this size can not begin.
@@ -151,33 +159,32 @@ func (c *Conn) wouldBlock() error {
 	return ErrWouldBlock
 }
 
-// acceptOp stages an operation and counts it as accepted. The caller sets the payload.
+// acceptOp accepts an operation and stages it. The caller sets the payload.
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, report reportWhen) (*verbs.SendWR, *sendRequest) {
-	c.stats.Accepted++
-	c.loop.stats.Accepted++
-	c.liveness.sent()
-	if c.long != nil && isMessage(code) {
-		c.long.send.count++
-	}
-	wr, r := c.stage(code, report == reportAlways)
-	wr.Flags |= o.flags()
+	p := c.sends.next(c.key, o.flags(), report == reportAlways)
+	wr := c.sends.batch.addRequest(p, code)
 	wr.Imm, wr.RKey = o.Imm, o.Invalidate
-	r.tag, r.report = o.Tag, report
+	r := c.accept(p, isMessage(code))
+	*r = sendRequest{code: code, tag: o.Tag, report: report}
 	return wr, r
 }
 
-// stage adds a request without payload to the send queue. If the parameter signal is
-// true, the request is signaled; otherwise the sendFlow decides.
-func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *sendRequest) {
-	slot, signaled := c.sends.flow.next(signal)
-	wr, r := c.sends.batch.addRequest(), c.sends.requests.add(&c.sends.flow, slot)
-	c.sends.flow.accepted(signaled)
-	wr.ID = uint64(c.key | sendBit | wrID(slot))
-	wr.Opcode, wr.Flags = code, 0
-	if signaled {
-		wr.Flags = verbs.SendSignaled
+// accept takes the place p for an operation of the application, and counts the operation.
+// The caller sets the fields of the result.
+func (c *Conn) accept(p place, message bool) *sendRequest {
+	c.stats.Accepted++
+	c.loop.stats.Accepted++
+	if message {
+		c.sends.messages++
 	}
-	wr.SGEs, wr.Inline = nil, nil
+	c.markDirty()
+	return c.sends.take(p)
+}
+
+// stage adds a signaled request of the library, without payload, to the send queue.
+func (c *Conn) stage(code verbs.Opcode) (*verbs.SendWR, *sendRequest) {
+	p := c.sends.next(c.key, 0, true)
+	wr, r := c.sends.batch.addRequest(p, code), c.sends.take(p)
 	*r = sendRequest{code: code}
 	c.markDirty()
 	return wr, r
@@ -192,54 +199,33 @@ func (c *Conn) markDirty() {
 	}
 }
 
-// sendDirect passes a message to the device at once, if the device accepts that and no
-// request is staged. The doorbell follows at the end of the turn.
-func (c *Conn) sendDirect(b []byte, o *SendOptions) bool {
-	if c.sends.direct == nil || o.HasImm || o.Invalidate != 0 || c.sends.flow.staged() != 0 {
-		return false
-	}
-	slot, signaled := c.sends.flow.next(o.Notify)
-	flags := o.flags()
-	if signaled {
-		flags |= verbs.SendSignaled
-	}
-	if !c.sends.direct.SendInline(uint64(c.key|sendBit|wrID(slot)), flags, b) {
-		return false
-	}
-	r := c.sends.requests.add(&c.sends.flow, slot)
-	c.sends.flow.accepted(signaled)
-	c.sends.flow.posted++
-	c.stats.Accepted++
-	c.loop.stats.Accepted++
-	c.loop.stats.SendRequests++
-	c.liveness.sent()
-	if c.long != nil {
-		c.long.send.count++
-	}
-	if o.Notify {
-		*r = sendRequest{code: verbs.OpSend, tag: o.Tag, bytes: uint32(len(b)), report: reportAlways}
-	} else {
-		r.kind = requestPlain
-	}
-	c.sends.doorbellDue = true
-	c.markDirty()
-	return true
-}
-
-// sendInline stages a message whose bytes are copied into the request.
+// sendInline sends a message whose bytes are copied: into the device at once, if the device
+// accepts that and no request is staged, and else into a staged request.
 func (c *Conn) sendInline(b []byte, o *SendOptions) {
-	wr, r := c.acceptOp(o.sendCode(), o, o.reportMessage())
-	c.setInline(wr, r, b)
+	p := c.sends.next(c.key, o.flags(), o.Notify)
+	code := o.sendCode()
+	direct := code == verbs.OpSend && c.sends.sendDirect(p, b)
+	if !direct {
+		wr := c.sends.batch.addRequest(p, code)
+		wr.Imm, wr.RKey = o.Imm, o.Invalidate
+		c.sends.batch.setInline(wr, b)
+	}
+	r := c.accept(p, true)
+	if direct {
+		c.sends.flow.posted++
+		c.loop.stats.SendRequests++
+	}
+	if !o.Notify {
+		r.kind = requestPlain
+		return
+	}
+	*r = sendRequest{code: code, tag: o.Tag, bytes: uint32(len(b)), report: reportAlways}
 }
 
 // setInline makes a copy of b the payload of a request.
 func (c *Conn) setInline(wr *verbs.SendWR, r *sendRequest, b []byte) {
 	r.bytes = uint32(len(b))
-	if len(b) == 0 {
-		return
-	}
-	wr.Inline = c.sends.batch.copyBytes(b)
-	wr.Flags |= verbs.SendInline
+	c.sends.batch.setInline(wr, b)
 }
 
 // sendBuffer stages a message that is in b.
@@ -270,19 +256,21 @@ func (c *Conn) post() {
 	c.postRecvs()
 }
 
-// postSends posts the staged send requests.
+// postSends posts the staged send requests, or rings the doorbell for requests that
+// sendDirect has passed to the device.
 func (c *Conn) postSends() {
-	if c.sends.flow.staged() == 0 {
-		if c.sends.doorbellDue {
-			c.sends.doorbellDue = false
-			c.sends.direct.Doorbell()
+	q := &c.sends
+	if q.flow.staged() == 0 {
+		if q.doorbellDue {
+			q.doorbellDue = false
+			q.direct.Doorbell()
 			c.loop.stats.SendDoorbells++
 		}
 		return
 	}
-	c.sends.doorbellDue = false
-	n, err := c.sends.batch.post(c.qp)
-	c.sends.flow.posted += uint32(n)
+	q.doorbellDue = false
+	n, err := q.batch.post(c.qp)
+	q.flow.posted += uint32(n)
 	c.loop.stats.SendDoorbells++
 	c.loop.stats.SendRequests += uint64(n)
 	if err != nil {
@@ -302,7 +290,7 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 		c.retire(nil)
 	}
 	if wc.Status == verbs.StatusSuccess {
-		c.liveness.confirmed(c.loop.clock.now)
+		c.sends.confirmedAt = c.loop.clock.now
 		c.retire(nil)
 	} else {
 		kind := c.sends.requests.at(slot).kind
@@ -373,7 +361,7 @@ func (c *Conn) afterSent() {
 	switch {
 	case c.state != stateOpen:
 		c.scheduleStep()
-	case c.long != nil && c.long.send.windowFull():
+	case c.longWindowFull():
 	case c.sends.flow.writable():
 		c.loop.onWritable(c)
 	}

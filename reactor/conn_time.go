@@ -22,8 +22,13 @@ func (c *Conn) SetDeadline(t time.Time) {
 // send or receive. Keepalive probes do not count. If d is zero or less, there is no
 // timeout.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
-	c.liveness.setIdleTimeout(d, c.loop.clock.read())
+	c.liveness.setIdleTimeout(d, c.loop.clock.read(), c.traffic())
 	c.startKeepalive()
+}
+
+// traffic returns what the connection has sent and received so far.
+func (c *Conn) traffic() traffic {
+	return traffic{accepted: c.stats.Accepted, receivedAt: c.recvs.lastAt, confirmedAt: c.sends.confirmedAt}
 }
 
 // onKeepaliveTimer ends the connection if it was idle for too long or its peer is dead.
@@ -33,7 +38,7 @@ func (c *Conn) onKeepaliveTimer() {
 		return
 	}
 	switch now := c.loop.clock.read(); {
-	case c.state != stateOpen || !c.liveness.probeDue(now, c.loop.cfg.Keepalive):
+	case c.state != stateOpen || !c.liveness.probeDue(now, c.loop.cfg.Keepalive, c.traffic()):
 	case !c.loop.mayProbe():
 		c.loop.timers.Set(&c.keepalive, now+c.loop.probeWait())
 		return
@@ -48,7 +53,7 @@ func (c *Conn) onKeepaliveTimer() {
 // checkLiveness returns the error of liveness.check for the present time. If there is no
 // error, checkLiveness resets Conn.catchUp, because no time limit has passed.
 func (c *Conn) checkLiveness() error {
-	err := c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive)
+	err := c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive, c.traffic())
 	if err == nil {
 		c.closing.catchUp.reset()
 	}
@@ -99,7 +104,7 @@ func (l *Loop) probeWait() time.Duration {
 
 // startKeepalive sets the timer for onKeepaliveTimer.
 func (c *Conn) startKeepalive() {
-	when, none := c.liveness.nextCheck(c.loop.cfg.Keepalive)
+	when, none := c.liveness.nextCheck(c.loop.cfg.Keepalive, c.traffic())
 	if none || c.state != stateOpen {
 		c.loop.timers.Stop(&c.keepalive)
 		return
@@ -131,11 +136,12 @@ type liveness struct {
 	idleTimeout time.Duration // the argument of SetIdleTimeout; 0 means no timeout
 	// lastActive is the time from which the idle timeout counts. After a send or
 	// receive, the next check() updates it.
-	lastActive       time.Duration
-	activeSinceCheck bool // true if something was sent or received since the last check
+	lastActive time.Duration
+	// The traffic at that time.
+	accepted   uint64
+	receivedAt time.Duration
 
-	lastFromPeer time.Duration // time of the last receive or confirmed send
-	probe        probeState
+	probe probeState
 	// lastProbe is the time from which the wait for the answer to a probe counts. At
 	// first this is the time at which the probe was posted. If Config.Keepalive passes
 	// without an answer, probeDue sets lastProbe to the present time.
@@ -157,20 +163,27 @@ const (
 	probeBehindSends
 )
 
-// sent records that the application has sent something.
-func (l *liveness) sent() { l.activeSinceCheck = true }
+// A traffic is what a connection has sent and received until now. The times are those of
+// the loop's clock.
+type traffic struct {
+	accepted    uint64        // ConnStats.Accepted
+	receivedAt  time.Duration // time of the last receive
+	confirmedAt time.Duration // time of the last confirmed request
+}
 
-// received records that a message was received.
-func (l *liveness) received(now time.Duration) { l.lastFromPeer, l.activeSinceCheck = now, true }
+// fromPeer returns the time at which the peer has last shown that it is alive.
+func (t traffic) fromPeer() time.Duration { return max(t.receivedAt, t.confirmedAt) }
 
-// confirmed records that the peer has confirmed a request.
-func (l *liveness) confirmed(now time.Duration) { l.lastFromPeer = now }
+// activeAt records that the connection is active now.
+func (l *liveness) activeAt(now time.Duration, t traffic) {
+	l.lastActive, l.accepted, l.receivedAt = now, t.accepted, t.receivedAt
+}
 
 // setIdleTimeout sets the idle timeout, which begins now. A timeout of zero or less means
 // that there is none.
-func (l *liveness) setIdleTimeout(timeout, now time.Duration) {
+func (l *liveness) setIdleTimeout(timeout, now time.Duration, t traffic) {
 	l.idleTimeout = max(0, timeout)
-	l.lastActive, l.activeSinceCheck = now, false
+	l.activeAt(now, t)
 }
 
 // probePosted records that a probe was posted. The parameter onlyRequest is true if no
@@ -187,9 +200,9 @@ func (l *liveness) probeCompleted() { l.probe = noProbe }
 
 // check returns ErrIdle after the idle timeout, ErrKeepalive if a probe was not answered
 // in time, and else nil. After activity since the last check, the idle timeout restarts.
-func (l *liveness) check(now, keepalive time.Duration) error {
-	if l.activeSinceCheck {
-		l.lastActive, l.activeSinceCheck = now, false
+func (l *liveness) check(now, keepalive time.Duration, t traffic) error {
+	if t.accepted != l.accepted || t.receivedAt != l.receivedAt {
+		l.activeAt(now, t)
 	}
 	switch {
 	case l.idleTimeout > 0 && now-l.lastActive >= l.idleTimeout:
@@ -203,12 +216,12 @@ func (l *liveness) check(now, keepalive time.Duration) error {
 // probeDue reports whether a probe must be posted now. It returns false while a probe is
 // outstanding. If this probe was not answered within Config.Keepalive, probeDue sets
 // l.lastProbe to now, so that nextCheck returns a later time.
-func (l *liveness) probeDue(now, keepalive time.Duration) bool {
+func (l *liveness) probeDue(now, keepalive time.Duration, t traffic) bool {
 	switch {
 	case keepalive == 0:
 		return false
 	case l.probe == noProbe:
-		return now-l.lastFromPeer >= keepalive
+		return now-t.fromPeer() >= keepalive
 	case now-l.lastProbe >= keepalive:
 		l.lastProbe = now
 	}
@@ -217,13 +230,13 @@ func (l *liveness) probeDue(now, keepalive time.Duration) bool {
 
 // nextCheck returns the time at which check() and probeDue must be called next. If no
 // call is necessary, the second result is true.
-func (l *liveness) nextCheck(keepalive time.Duration) (when time.Duration, none bool) {
+func (l *liveness) nextCheck(keepalive time.Duration, t traffic) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {
 		when, none = later(l.lastActive, l.idleTimeout), false
 	}
 	if keepalive > 0 {
-		next := l.lastFromPeer + keepalive
+		next := t.fromPeer() + keepalive
 		if l.probe != noProbe {
 			next = l.lastProbe + keepalive
 		}

@@ -373,7 +373,7 @@ const LongWindow = longWindow
 
 // SendControl sends b as a control message for long messages, even if b is not valid.
 func SendControl(c *Conn, b []byte) {
-	wr, r := c.stage(verbs.OpSendImm, true)
+	wr, r := c.stage(verbs.OpSendImm)
 	c.sends.flow.internal++
 	wr.Imm = c.long.send.imm
 	r.kind = requestControl

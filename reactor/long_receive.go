@@ -348,7 +348,7 @@ func (c *Conn) readLong() {
 
 // stageRead stages a READ of a long message.
 func (c *Conn) stageRead(remote Remote, sge verbs.SGE) {
-	wr, q := c.stage(verbs.OpRead, true)
+	wr, q := c.stage(verbs.OpRead)
 	c.sends.flow.internal++
 	q.kind = requestLongRead
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey

@@ -8,38 +8,35 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// checkMessage returns an error if a message of this size and with the options o can not
-// be sent now. If the message has the immediate data of control messages, checkMessage
-// first sends longmsg.Rename.
-func (c *Conn) checkMessage(size int, o *SendOptions) error {
+// checkWithLong is checkMessage for a connection with long messages. If the message has the
+// immediate data of control messages, checkWithLong first sends longmsg.Rename.
+func (c *Conn) checkWithLong(size int, o *SendOptions) (long bool, err error) {
 	s := c.long
-	if s == nil || c.state != stateOpen {
-		return c.checkSend(size)
-	}
-	if size > c.loop.cfg.MaxMessage {
+	long = size > c.loop.cfg.MaxMessage
+	if long && c.state == stateOpen {
 		if uint64(size) > s.send.limit {
-			return operr.Wrap("send", &verbs.ParamError{
+			return false, operr.Wrap("send", &verbs.ParamError{
 				Field: "message", Value: int64(size), Limit: int64(s.send.limit),
 				Reason: fmt.Sprintf("Config.MaxMessage is %d, and the peer accepts long messages of up to %d bytes", c.loop.cfg.MaxMessage, s.send.limit),
 			})
 		}
 		if o.Invalidate != 0 {
-			return optionRefused(verbs.OpSend, "Invalidate", "a long message invalidates no key")
+			return false, optionRefused(verbs.OpSend, "Invalidate", "a long message invalidates no key")
 		}
 		size = 0
 	}
 	if err := c.checkSend(size); err != nil {
-		return err
+		return false, err
 	}
 	rename := o.HasImm && o.Imm == s.send.imm
-	if s.send.windowFull() || rename && c.sends.flow.internal >= longSlots {
-		return c.wouldBlock()
+	if c.longWindowFull() || rename && c.sends.flow.internal >= longSlots {
+		return false, c.wouldBlock()
 	}
 	if rename {
 		c.sendControl(longmsg.Rename, s.send.imm+1)
 		s.send.imm++
 	}
-	return nil
+	return long, nil
 }
 
 // sendControl sends a control message without segments. If there is no memory for it, the
@@ -53,7 +50,7 @@ func (c *Conn) sendControl(kind longmsg.Kind, number uint32) {
 		c.endWith(err)
 		return
 	}
-	wr, r := c.stage(verbs.OpSendImm, true)
+	wr, r := c.stage(verbs.OpSendImm)
 	wr.Imm = s.send.imm
 	r.kind = requestControl
 	c.sends.flow.internal++
@@ -182,7 +179,7 @@ func (c *Conn) announce(o *SendOptions, report reportWhen) (*longSend, error) {
 	}
 	total := uint32(s.scratch.Total)
 	sent := &s.send.ring[s.send.announced%longWindow]
-	*sent = longSend{op: Op{Code: o.sendCode(), Tag: o.Tag, Bytes: total}, number: s.send.count, report: report}
+	*sent = longSend{op: Op{Code: o.sendCode(), Tag: o.Tag, Bytes: total}, number: c.sends.messages, report: report}
 	s.send.announced++
 	wr, r := c.acceptOp(verbs.OpSendImm, o, reportNever)
 	wr.Imm = s.send.imm

@@ -149,7 +149,6 @@ func (c *Conn) agree(peerLimit uint32) {
 type longSends struct {
 	limit uint64 // length in bytes of the longest message that the peer accepts
 	imm   uint32 // immediate data of the control messages of this side
-	count uint32 // number of messages sent, modulo 2^32
 
 	// Long messages are numbered from 0, modulo 2^32. The ring has those with the numbers
 	// from done to announced-1.
@@ -164,7 +163,7 @@ type longSends struct {
 // A longSend describes one long message.
 type longSend struct {
 	op     Op
-	number uint32 // value of longSends.count when the message was sent
+	number uint32 // value of sendQueue.messages when the message was sent
 	report reportWhen
 	buffer *Buffer    // buffer to release after longmsg.Done, or nil
 	use    *regionUse // use of a region that ends with the message, or nil
@@ -174,9 +173,10 @@ type longSend struct {
 // outstanding returns the number of long messages whose memory the peer needs.
 func (s *longSends) outstanding() int { return int(s.announced - s.done) }
 
-// windowFull reports whether longWindow forbids another message.
-func (s *longSends) windowFull() bool {
-	return s.outstanding() > 0 && s.count-s.ring[s.done%longWindow].number >= longWindow
+// windowFull reports whether longWindow forbids another message. The parameter messages is
+// sendQueue.messages.
+func (s *longSends) windowFull(messages uint32) bool {
+	return s.outstanding() > 0 && messages-s.ring[s.done%longWindow].number >= longWindow
 }
 
 // longOutstanding returns the number of long messages whose memory the peer needs.
@@ -188,7 +188,9 @@ func (c *Conn) longOutstanding() int {
 }
 
 // longWindowFull reports whether longWindow forbids another message of the connection.
-func (c *Conn) longWindowFull() bool { return c.long != nil && c.long.send.windowFull() }
+func (c *Conn) longWindowFull() bool {
+	return c.long != nil && c.long.send.windowFull(c.sends.messages)
+}
 
 // totalLength returns the number of bytes of the pieces. A negative length counts as 0,
 // and a sum that is too large as the largest int.
@@ -198,6 +200,3 @@ func totalLength(pieces []Piece) (n int) {
 	}
 	return n
 }
-
-// isLong reports whether a message of this size is sent as a long message.
-func (c *Conn) isLong(size int) bool { return size > c.loop.cfg.MaxMessage }

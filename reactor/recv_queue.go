@@ -1,14 +1,17 @@
 package reactor
 
 import (
+	"time"
+
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A recvSide has the receives of a connection that does not use the shared receive queue.
+// A recvSide has the receives of a connection.
 type recvSide struct {
-	own   recvQueue
-	empty emptyRecvs // receives without buffers, if Conn.immediatesOnly is true
+	own    recvQueue     // receives of a connection that does not use the shared receive queue
+	empty  emptyRecvs    // receives without buffers, if Conn.immediatesOnly is true
+	lastAt time.Duration // time of the last receive, by the loop's clock
 }
 
 // A recvQueue is the receive queue of one connection. Buffers complete in the order of
@@ -166,7 +169,7 @@ func (c *Conn) holdEmpty(wc *verbs.WC) {
 		c.endWith(err)
 		return
 	}
-	c.liveness.received(c.loop.clock.now)
+	c.recvs.lastAt = c.loop.clock.now
 	b.setMessage(wc)
 	b.state = bufferHeld
 	c.heldMessages.push(b)
