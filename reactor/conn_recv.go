@@ -127,3 +127,11 @@ func (c *Conn) postRecvs() {
 		c.endWith(err)
 	}
 }
+
+func (l *Loop) onMessage(c *Conn, b *Buffer) {
+	l.stats.Messages++
+	l.stats.MessageBytes += uint64(b.length)
+	t := l.callbackStart()
+	c.handler.OnMessage(c, Message{conn: c, buffer: b, serial: b.serial})
+	l.callbackEnd(t)
+}

@@ -366,3 +366,44 @@ func (c *Conn) afterSent() {
 		c.loop.onWritable(c)
 	}
 }
+
+// sendCode returns the opcode of a SEND with these options.
+func (o *SendOptions) sendCode() verbs.Opcode {
+	switch {
+	case o.HasImm:
+		return verbs.OpSendImm
+	case o.Invalidate != 0:
+		return verbs.OpSendInv
+	}
+	return verbs.OpSend
+}
+
+// flags returns the flags of a send request for the options Solicited and Fence.
+func (o *SendOptions) flags() verbs.SendFlags {
+	var f verbs.SendFlags
+	if o.Solicited {
+		f |= verbs.SendSolicited
+	}
+	if o.Fence {
+		f |= verbs.SendFence
+	}
+	return f
+}
+
+// reportMessage returns the reportWhen of a message that was copied or is in a Buffer.
+func (o *SendOptions) reportMessage() reportWhen {
+	if o.Notify {
+		return reportAlways
+	}
+	return reportNever
+}
+
+// isSend reports whether an operation is a SEND.
+func isSend(code verbs.Opcode) bool {
+	return code == verbs.OpSend || code == verbs.OpSendImm || code == verbs.OpSendInv
+}
+
+// isMessage reports whether the operation causes a call of OnMessage at the peer.
+func isMessage(code verbs.Opcode) bool {
+	return isSend(code) || code == verbs.OpWriteImm
+}

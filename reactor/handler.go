@@ -151,30 +151,6 @@ type StopHandler interface {
 // A method onX in this file calls OnX of Handler or ConnHandler and counts the call.
 // With Config.SlowCallback it also measures the duration.
 
-// callbackStart is called before a callback. It returns the present time if
-// Config.SlowCallback is set, and else 0.
-func (l *Loop) callbackStart() time.Duration {
-	if l.cfg.SlowCallback == 0 {
-		return 0
-	}
-	return l.clock.read()
-}
-
-// callbackEnd is called after a callback. If Config.SlowCallback is set, it updates
-// Stats.LongestCallback and Stats.SlowCallbacks. The parameter startTime is the result
-// of callbackStart.
-func (l *Loop) callbackEnd(startTime time.Duration) {
-	if l.cfg.SlowCallback == 0 {
-		return
-	}
-	l.clock.worked = true
-	took := l.clock.read() - startTime
-	l.stats.LongestCallback = max(l.stats.LongestCallback, took)
-	if took > l.cfg.SlowCallback {
-		l.stats.SlowCallbacks++
-	}
-}
-
 // onTick calls OnTick. If the result of OnTick is positive, onTick sets the timer for
 // the next call.
 func (l *Loop) onTick() {
@@ -211,14 +187,6 @@ func (l *Loop) onOpen(c *Conn) {
 	l.stats.Opened++
 	t := l.callbackStart()
 	c.handler.OnOpen(c)
-	l.callbackEnd(t)
-}
-
-func (l *Loop) onMessage(c *Conn, b *Buffer) {
-	l.stats.Messages++
-	l.stats.MessageBytes += uint64(b.length)
-	t := l.callbackStart()
-	c.handler.OnMessage(c, Message{conn: c, buffer: b, serial: b.serial})
 	l.callbackEnd(t)
 }
 

@@ -131,14 +131,6 @@ const (
 	reportAlways                    // for success and for a failure
 )
 
-// reportMessage returns the reportWhen of a message that was copied or is in a Buffer.
-func (o *SendOptions) reportMessage() reportWhen {
-	if o.Notify {
-		return reportAlways
-	}
-	return reportNever
-}
-
 // reportOp returns the reportWhen of all other operations.
 func (o *SendOptions) reportOp() reportWhen {
 	if o.Quiet {
@@ -170,43 +162,10 @@ func opName(code verbs.Opcode) string {
 	return "atomic"
 }
 
-// sendCode returns the opcode of a SEND with these options.
-func (o *SendOptions) sendCode() verbs.Opcode {
-	switch {
-	case o.HasImm:
-		return verbs.OpSendImm
-	case o.Invalidate != 0:
-		return verbs.OpSendInv
-	}
-	return verbs.OpSend
-}
-
-// isSend reports whether an operation is a SEND.
-func isSend(code verbs.Opcode) bool {
-	return code == verbs.OpSend || code == verbs.OpSendImm || code == verbs.OpSendInv
-}
-
 // writeCode returns the opcode of a WRITE with these options.
 func (o *SendOptions) writeCode() verbs.Opcode {
 	if o.HasImm {
 		return verbs.OpWriteImm
 	}
 	return verbs.OpWrite
-}
-
-// flags returns the flags of a send request for the options Solicited and Fence.
-func (o *SendOptions) flags() verbs.SendFlags {
-	var f verbs.SendFlags
-	if o.Solicited {
-		f |= verbs.SendSolicited
-	}
-	if o.Fence {
-		f |= verbs.SendFence
-	}
-	return f
-}
-
-// isMessage reports whether the operation causes a call of OnMessage at the peer.
-func isMessage(code verbs.Opcode) bool {
-	return isSend(code) || code == verbs.OpWriteImm
 }

@@ -1,5 +1,7 @@
 package reactor
 
+import "time"
+
 // turn runs one turn of the loop, the most urgent step first. Each step has a budget and
 // returns how much work it had.
 func (l *Loop) turn() (work int) {
@@ -137,4 +139,28 @@ func (l *Loop) callTurnFunc() (work int) {
 	l.callbackEnd(begin)
 	l.postStaged() // Answers must not wait for the other steps of the turn.
 	return 1
+}
+
+// callbackStart is called before a callback. It returns the present time if
+// Config.SlowCallback is set, and else 0.
+func (l *Loop) callbackStart() time.Duration {
+	if l.cfg.SlowCallback == 0 {
+		return 0
+	}
+	return l.clock.read()
+}
+
+// callbackEnd is called after a callback. If Config.SlowCallback is set, it updates
+// Stats.LongestCallback and Stats.SlowCallbacks. The parameter startTime is the result
+// of callbackStart.
+func (l *Loop) callbackEnd(startTime time.Duration) {
+	if l.cfg.SlowCallback == 0 {
+		return
+	}
+	l.clock.worked = true
+	took := l.clock.read() - startTime
+	l.stats.LongestCallback = max(l.stats.LongestCallback, took)
+	if took > l.cfg.SlowCallback {
+		l.stats.SlowCallbacks++
+	}
 }
