@@ -29,35 +29,31 @@ type Conn struct {
 	// immediatesOnly is ListenOptions.ImmediatesOnly or DialOptions.ImmediatesOnly.
 	immediatesOnly bool
 
-	sends        sendQueue
-	recvs        recvSide
-	heldMessages bufferList // messages received before OnOpen
+	opening *opening // what is needed to open the connection; nil after OnOpen
+	sends   sendQueue
+	recvs   recvSide
+	closing closing
+	long    *longState // state of long messages; nil if the sides have not agreed on them
 
 	stateTimer timerheap.Timer // timer for the time limit of the present state: see connState
-	// openTimeouts is how many times onOpenTimeout may still repeat the timeout. It is 0
-	// until the first call of onOpenTimeout sets it.
-	openTimeouts int
-	deadline     timerheap.Timer // timer for SetDeadline
-	keepalive    timerheap.Timer // timer that calls onKeepaliveTimer
-	liveness     liveness
-	openedAt     time.Duration // value of Loop.clock when OnOpen was called
-	closing      closing
-
-	long *longState // state of long messages; nil if the sides have not agreed on them
+	times      connTimes
 
 	dialOptions *DialOptions // argument of Dial; nil on the accepting side
-	request     *ConnRequest // request that was accepted; nil on the dialing side
-	dial        *dialRequest // arguments of Dial; nil on the accepting side and after OnOpen
-	param       ConnParams
-	qpNum       uint32 // number of qp; still valid after qp was closed
-	peerPrivate []byte // private data of the peer
-	local       netip.AddrPort
-	remote      netip.AddrPort
-	process     peerProcess
+	info        connInfo
 	// context is the value of the last call of SetContext. Before the first call it is
 	// DialOptions.Context or AcceptParams.Context.
 	context any
 	stats   ConnStats
+}
+
+// A connInfo describes a connection. It stays valid after OnClose.
+type connInfo struct {
+	local       netip.AddrPort
+	remote      netip.AddrPort
+	process     peerProcess
+	peerPrivate []byte // private data of the peer
+	param       ConnParams
+	qpNum       uint32 // number of the queue pair
 }
 
 // ConnState is the state of a connection. The comment of package reactor has a diagram of
@@ -128,21 +124,21 @@ func (c *Conn) Loop() *Loop { return c.loop }
 func (c *Conn) State() ConnState { return c.state.coarse() }
 
 // LocalAddr returns the address and the port of this side.
-func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
+func (c *Conn) LocalAddr() netip.AddrPort { return c.info.local }
 
 // RemoteAddr returns the address and the port of the peer.
-func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
+func (c *Conn) RemoteAddr() netip.AddrPort { return c.info.remote }
 
 // PeerPrivateData returns the private data of the peer's connection request or reply.
 // The data may be padded with zeros: see cm.ConnParam. The data belongs to the
 // connection, and stays valid after OnClose.
-func (c *Conn) PeerPrivateData() []byte { return c.peerPrivate }
+func (c *Conn) PeerPrivateData() []byte { return c.info.peerPrivate }
 
 // Param returns the negotiated parameters, as they apply to this side.
-func (c *Conn) Param() ConnParams { return c.param }
+func (c *Conn) Param() ConnParams { return c.info.param }
 
 // QPNum returns the number of this side's queue pair.
-func (c *Conn) QPNum() uint32 { return c.qpNum }
+func (c *Conn) QPNum() uint32 { return c.info.qpNum }
 
 // DialOptions returns the options of the Dial that made the connection, or nil if the
 // peer has dialed.

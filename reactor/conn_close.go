@@ -428,17 +428,14 @@ const (
 // delayed, so onOpenTimeout first handles waiting connection events. One call handles
 // only eventBudget events, so the timeout may be repeated.
 func (c *Conn) onOpenTimeout() {
-	if c.openTimeouts == 0 {
-		c.openTimeouts = c.loop.liveConns + 1
-	}
-	c.openTimeouts--
+	mayRepeat := c.opening.mayRepeat(c.loop.liveConns)
 	handled := (*eventSource)(c.loop).ready(0)
 	switch {
 	case c.state != stateDialing && c.state != stateConnecting:
-	case handled == eventBudget && c.openTimeouts > 0:
+	case handled == eventBudget && mayRepeat:
 		c.repeatTimeout()
 	default:
-		c.endWith(fmt.Errorf("%w after %v", cm.ErrTimedOut, c.openTimeout()))
+		c.endWith(fmt.Errorf("%w after %v", cm.ErrTimedOut, c.opening.limit(c.loop.cfg)))
 	}
 }
 
@@ -491,7 +488,7 @@ func (c *Conn) onDrainTimeout() {
 // probe stages a WRITE of zero bytes, for which the peer needs no memory or receive
 // buffer (IBTA vol. 1, 9.7.2 and 9.3.3.1). The completion confirms all earlier requests.
 func (c *Conn) probe() {
-	c.liveness.probePosted(c.loop.clock.read(), c.sends.flow.outstanding() == 0)
+	c.times.liveness.probePosted(c.loop.clock.read(), c.sends.flow.outstanding() == 0)
 	c.sends.flow.probes++
 	wr, r := c.stage(verbs.OpWrite)
 	wr.RemoteAddr, wr.RKey = 0, 0
@@ -588,8 +585,8 @@ func (c *Conn) disconnect() {
 func (c *Conn) reportClose() {
 	c.failOutstanding()
 	err := c.closing.reason.closeError(c.stats.Failed > 0)
-	c.loop.timers.Stop(&c.deadline)
-	c.loop.timers.Stop(&c.keepalive)
+	c.loop.timers.Stop(&c.times.deadline)
+	c.loop.timers.Stop(&c.times.keepalive)
 	c.enterFor(stateDisconnecting, c.loop.cfg.DrainTimeout)
 	if c.peerDone() {
 		c.scheduleStep()
@@ -621,10 +618,10 @@ func (c *Conn) failOutstanding() {
 func (c *Conn) failToOpen() {
 	c.destroy()
 	err := c.closing.reason.cause
-	if c.request != nil {
-		c.loop.onAcceptError(c.request, err)
+	if req := c.opening.request; req != nil {
+		c.loop.onAcceptError(req, err)
 	} else {
-		c.loop.onDialError(c, &DialError{Addr: c.remote, Err: err})
+		c.loop.onDialError(c, &DialError{Addr: c.info.remote, Err: err})
 	}
 }
 
@@ -657,8 +654,10 @@ func (c *Conn) destroy() {
 // releaseResources returns the buffers and the places on the CQ to the loopDevice, after
 // the queue pair was closed.
 func (c *Conn) releaseResources() {
-	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {
-		c.repost(b)
+	if o := c.opening; o != nil {
+		for b := o.held.pop(); b != nil; b = o.held.pop() {
+			c.repost(b)
+		}
 	}
 	for b := c.recvs.own.take(); b != nil; b = c.recvs.own.take() {
 		b.free()
@@ -678,7 +677,7 @@ func (c *Conn) releaseResources() {
 		c.loop.longRow.leave(c.long.memory.peer)
 	}
 	if c.sharesRecv() {
-		c.device.sharedRecv.remove(c.qpNum, c)
+		c.device.sharedRecv.remove(c.info.qpNum, c)
 	}
 	if c.queue != nil {
 		c.queue.release(c.places())

@@ -38,7 +38,7 @@ func (s *eventSource) ready(poller.Readiness) (work int) {
 func (l *Loop) handleEvent(ev *cm.Event) {
 	c, ok := ev.ID.Context().(*Conn)
 	typ, err := ev.Type, ev.Err
-	if ok && typ == cm.Established && c.dial != nil {
+	if ok && typ == cm.Established && c.opening != nil && c.opening.dial != nil {
 		c.setNegotiated(ev)
 	}
 	l.recordError(ev.Ack())
@@ -87,7 +87,7 @@ func (c *Conn) onDisconnected(err error) {
 	if c.queue != nil {
 		c.closing.emptyPollsAtDisconnect = c.queue.emptyPolls
 	}
-	if c.state == stateConnecting && c.heldMessages.head != nil {
+	if c.state == stateConnecting && c.opening.held.head != nil {
 		// The peer has sent messages, so the connection was established. OnOpen is
 		// called, and then OnMessage.
 		c.on(eventEstablished)

@@ -172,7 +172,7 @@ func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 	if o.HasImm && c.longWindowFull() {
 		return c.wouldBlock()
 	}
-	if len(b) <= c.sends.maxInline {
+	if len(b) <= int(c.sends.maxInline) {
 		wr, r := c.acceptWrite(remote, &o)
 		c.setInline(wr, r, b)
 		return nil
@@ -227,7 +227,7 @@ func (c *Conn) addPieces(code verbs.Opcode, pieces []Piece, limit uint64) (total
 		}
 		total += uint64(pieces[i].Length)
 	}
-	if n := len(c.sends.batch.sges) - at; n > c.sends.maxSGE {
+	if n := len(c.sends.batch.sges) - at; n > int(c.sends.maxSGE) {
 		return 0, tooMany(code, "pieces", n, uint64(c.sends.maxSGE))
 	}
 	if total > limit {
@@ -304,7 +304,7 @@ func (c *Conn) addAnyPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 		return nil, nil
 	}
 	all := reg.AppendSGEs(sges, p.Offset, p.Length)
-	if n := len(all) - len(sges); n > c.sends.maxSGE {
+	if n := len(all) - len(sges); n > int(c.sends.maxSGE) {
 		return nil, tooMany(code, "pieces", n, uint64(c.sends.maxSGE))
 	}
 	c.sends.batch.sges = all

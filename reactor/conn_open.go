@@ -3,6 +3,7 @@ package reactor
 import (
 	"bytes"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -10,16 +11,45 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// An opening is what a connection needs until OnOpen. It is part of the dialRequest or of
+// the ConnRequest.
+type opening struct {
+	dial    *dialRequest // arguments of Dial; nil on the accepting side
+	request *ConnRequest // request that was accepted; nil on the dialing side
+	held    bufferList   // messages that have arrived
+	// timeouts is how many times a timeout may still be repeated. It is 0 until the first
+	// timeout.
+	timeouts int
+}
+
+// limit returns how long the connection may take to open.
+func (o *opening) limit(cfg *Config) time.Duration {
+	if o.dial != nil {
+		return o.dial.options.Timeout
+	}
+	return cfg.ConnectTimeout
+}
+
+// mayRepeat counts a timeout, and reports whether it may be repeated. The parameter conns
+// is the number of connections whose events may wait.
+func (o *opening) mayRepeat(conns int) bool {
+	if o.timeouts == 0 {
+		o.timeouts = conns + 1
+	}
+	o.timeouts--
+	return o.timeouts > 0
+}
+
 // newConn makes a connection, adds it to the loop, and sets the time limit for opening.
 // It returns the connection even after an error, because Conn.refuse needs it.
-func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
-	c = &Conn{loop: l}
+func (l *Loop) newConn(o *opening) (c *Conn, err error) {
+	c = &Conn{loop: l, opening: o}
 	owner := (*connTimers)(c)
-	c.stateTimer.Owner, c.deadline.Owner, c.keepalive.Owner = owner, owner, owner
+	c.stateTimer.Owner, c.times.deadline.Owner, c.times.keepalive.Owner = owner, owner, owner
 	l.liveConns++
 	l.openingConns++
 	l.epoll.checkSoon()
-	c.enterFor(stateDialing, timeout)
+	c.enterFor(stateDialing, o.limit(l.cfg))
 	if !l.conns.add(c) {
 		err = tooManyConns(maxConns)
 	}
@@ -42,8 +72,9 @@ func tooManyConns(limit int) error {
 func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 	l.waitingDials.Add(-1)
 	l.stats.Dials++
-	c, err := l.newConn(request.options.Timeout)
-	c.dialOptions, c.dial, c.context, c.remote = o, request, request.options.Context, request.addr
+	request.opening.dial = request
+	c, err := l.newConn(&request.opening)
+	c.dialOptions, c.context, c.info.remote = o, request.options.Context, request.addr
 	c.handler = handlerOr(request.options.Handler, l.handler)
 	c.immediatesOnly = request.options.ImmediatesOnly
 	if err == nil {
@@ -60,28 +91,20 @@ func (c *Conn) resolve() (err error) {
 		return err
 	}
 	c.id.SetContext(c)
-	o := &c.dial.options
+	o := &c.opening.dial.options
 	if err := setOptions(c.id, o.TOS, o.ReuseAddr); err != nil {
 		return err
 	}
-	return c.id.ResolveAddr(o.LocalAddr, c.dial.addr, o.Timeout)
+	return c.id.ResolveAddr(o.LocalAddr, c.opening.dial.addr, o.Timeout)
 }
 
 // addrResolved handles cm.AddrResolved and begins to resolve the route. From this event
 // on the device is known.
 func (c *Conn) addrResolved() error {
-	if err := c.setTransportTimers(c.dial.options.AckTimeout); err != nil {
+	if err := c.setTransportTimers(c.opening.dial.options.AckTimeout); err != nil {
 		return err
 	}
-	return c.id.ResolveRoute(c.openTimeout())
-}
-
-// openTimeout returns how long the connection may take to open.
-func (c *Conn) openTimeout() time.Duration {
-	if c.dial != nil {
-		return c.dial.options.Timeout
-	}
-	return c.loop.cfg.ConnectTimeout
+	return c.id.ResolveRoute(c.opening.limit(c.loop.cfg))
 }
 
 // setTransportTimers sets the ACK timeout and the RNR timer for the queue pair of the
@@ -110,11 +133,11 @@ func (c *Conn) routeResolved() error {
 		return err
 	}
 	attr := c.device.dev.Attr()
-	param := c.dial.param
+	param := c.opening.dial.param
 	param.ResponderResources = min(param.ResponderResources, attr.MaxQPRdAtom)
 	param.InitiatorDepth = min(param.InitiatorDepth, attr.MaxQPInitRdAtom)
 	room := c.loop.cfg.privateRoom(cm.MessageConnect, c.immediatesOnly)
-	if err := c.makePrivateData(c.dial.options.PrivateDataFor, room, &param); err != nil {
+	if err := c.makePrivateData(c.opening.dial.options.PrivateDataFor, room, &param); err != nil {
 		return err
 	}
 	param.PrivateData = c.offer(param.PrivateData, cm.MessageConnect, param.InitiatorDepth)
@@ -138,28 +161,29 @@ func (c *Conn) makePrivateData(f PrivateDataFunc, room int, param *cm.MessagePar
 // setNegotiated stores the parameters and the private data of the peer's reply. The
 // dialing side calls it for cm.Established.
 func (c *Conn) setNegotiated(ev *cm.Event) {
-	c.param = ConnParams{
+	c.info.param = ConnParams{
 		ResponderResources: ev.Param.ResponderResources,
 		InitiatorDepth:     ev.Param.InitiatorDepth,
 		FlowControl:        ev.Param.FlowControl,
-		RetryCount:         c.dial.param.RetryCount,
+		RetryCount:         c.opening.dial.param.RetryCount,
 		RNRRetryCount:      ev.Param.RNRRetryCount,
 	}
-	c.peerPrivate = ev.Param.PrivateData
+	c.info.peerPrivate = ev.Param.PrivateData
 	if c.loop.cfg.MaxLongMessage > 0 {
-		user, limit, ok := longmsg.SplitOffer(c.peerPrivate, cm.MaxPrivateData(cm.TCP, cm.MessageAccept))
-		if c.peerPrivate = user; ok {
+		user, limit, ok := longmsg.SplitOffer(c.info.peerPrivate, cm.MaxPrivateData(cm.TCP, cm.MessageAccept))
+		if c.info.peerPrivate = user; ok {
 			c.agree(limit)
 		}
 	}
-	c.process = processOf(c.id)
+	c.info.process = processOf(c.id)
 }
 
 // startAccept makes the connection for a request that the application has accepted.
 func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
-	c, err := l.newConn(l.cfg.ConnectTimeout)
+	req.opening.request = req
+	c, err := l.newConn(&req.opening)
 	c.handler, c.immediatesOnly = req.listener.handler, req.listener.options.ImmediatesOnly
-	c.request, c.peerPrivate, c.process = req, req.privateData, req.process
+	c.info.peerPrivate, c.info.process = req.privateData, req.process
 	if err == nil {
 		err = c.moveID()
 	}
@@ -185,10 +209,10 @@ func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {
 		c.loop.stats.NoResources++
-		reject = c.request.id.RejectNoResources
+		reject = c.opening.request.id.RejectNoResources
 	}
 	if c.id == nil { // The ID was not moved to this loop, and belongs to the acceptor.
-		_ = c.loop.engine.acceptor.rejectWith(c.request, reject)
+		_ = c.loop.engine.acceptor.rejectWith(c.opening.request, reject)
 	} else {
 		_ = reject()
 	}
@@ -197,10 +221,10 @@ func (c *Conn) rejectNoRoom(cause error) {
 // moveID moves the ID of the request from the acceptor to the loop, before the ID gets a
 // queue pair.
 func (c *Conn) moveID() error {
-	if err := c.loop.engine.acceptor.moveID(c.request, c.loop.channel); err != nil {
+	if err := c.loop.engine.acceptor.moveID(c.opening.request, c.loop.channel); err != nil {
 		return err
 	}
-	c.id = c.request.id
+	c.id = c.opening.request.id
 	c.id.SetContext(c)
 	return nil
 }
@@ -210,30 +234,30 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	if err := c.makeQP(); err != nil {
 		return err
 	}
-	if err := c.setTransportTimers(c.request.listener.options.AckTimeout); err != nil {
+	if err := c.setTransportTimers(c.opening.request.listener.options.AckTimeout); err != nil {
 		return err
 	}
 	c.context = p.Context
-	param := c.request.acceptParam(p, c.device.dev.Attr())
-	if err := c.makePrivateData(p.PrivateDataFor, c.request.privateRoom(), &param); err != nil {
+	param := c.opening.request.acceptParam(p, c.device.dev.Attr())
+	if err := c.makePrivateData(p.PrivateDataFor, c.opening.request.privateRoom(), &param); err != nil {
 		return err
 	}
-	agreed := c.request.hasOffer && !c.immediatesOnly
+	agreed := c.opening.request.hasOffer && !c.immediatesOnly
 	if agreed {
 		param.PrivateData = c.offer(param.PrivateData, cm.MessageAccept, param.InitiatorDepth)
 	}
 	if err := c.id.Accept(connParam(&param)); err != nil {
 		return err
 	}
-	c.param = ConnParams{
+	c.info.param = ConnParams{
 		ResponderResources: param.ResponderResources,
 		InitiatorDepth:     param.InitiatorDepth,
 		FlowControl:        param.FlowControl,
-		RetryCount:         c.request.param.RetryCount,
-		RNRRetryCount:      c.request.param.RNRRetryCount,
+		RetryCount:         c.opening.request.param.RetryCount,
+		RNRRetryCount:      c.opening.request.param.RNRRetryCount,
 	}
 	if agreed {
-		c.agree(c.request.longLimit)
+		c.agree(c.opening.request.longLimit)
 	}
 	return nil
 }
@@ -261,8 +285,8 @@ func (c *Conn) makeQP() (err error) {
 	c.qp = c.id.QP()
 	c.loop.engine.qpOwners.add(c.qp, c)
 	c.sends.direct, _ = c.qp.(verbs.InlineSender)
-	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
-	c.qpNum = c.qp.Num()
+	c.info.local, c.info.remote = c.id.LocalAddr(), c.id.RemoteAddr()
+	c.info.qpNum = c.qp.Num()
 	c.on(eventQueuePair)
 	c.makeSendQueue()
 	return c.makeRecvQueue()
@@ -272,8 +296,8 @@ func (c *Conn) makeQP() (err error) {
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
 	c.sends.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery, cfg.longSlots())
-	c.sends.maxInline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
-	c.sends.maxSGE = cfg.maxPieces(c.device.dev)
+	c.sends.maxInline = int32(min(c.qp.Caps().MaxInline, cfg.MaxInline, math.MaxInt32))
+	c.sends.maxSGE = int32(min(cfg.maxPieces(c.device.dev), math.MaxInt32))
 }
 
 // sharesRecv reports whether the connection uses the shared receive queue.
@@ -287,7 +311,7 @@ func (c *Conn) places() int { return c.device.completionsPerConn(!c.sharesRecv()
 // the shared receive queue.
 func (c *Conn) makeRecvQueue() error {
 	if c.sharesRecv() {
-		c.device.sharedRecv.add(c.qpNum, c)
+		c.device.sharedRecv.add(c.info.qpNum, c)
 		return nil
 	}
 	depth := c.loop.cfg.ownRecvBuffers()
@@ -322,12 +346,13 @@ func (c *Conn) open() {
 	}
 	c.enter(stateOpen)
 	c.loop.openingConns--
-	c.dial = nil
-	c.openedAt = c.loop.clock.now
-	c.sends.confirmedAt = c.openedAt
+	held := c.opening.held
+	c.opening = nil
+	c.times.openedAt = c.loop.clock.now
+	c.sends.confirmedAt = c.times.openedAt
 	c.startKeepalive()
 	c.loop.onOpen(c)
-	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {
+	for b := held.pop(); b != nil; b = held.pop() {
 		c.deliver(b)
 	}
 }

@@ -29,7 +29,7 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	// OnOpen was called.
 	if c.state < stateOpen {
 		b.state = bufferHeld
-		c.heldMessages.push(b)
+		c.opening.held.push(b)
 		return
 	}
 	c.deliver(b)

@@ -29,7 +29,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
 	l := &Loop{handler: h, cfg: cfg}
-	c := &Conn{loop: l, handler: h, qp: idleQP{}, state: stateConnecting}
+	c := &Conn{loop: l, handler: h, qp: idleQP{}, state: stateConnecting, opening: &opening{}}
 	c.device = newTestDevice(l, &memorytest.PD{}, 64)
 	l.conns.add(c)
 	c.recvs.own = newRecvQueue(8, c.key)

@@ -40,7 +40,7 @@ func (c *Conn) send(b []byte, o *SendOptions) error {
 		return err
 	case long:
 		return c.sendLongCopy(b, o)
-	case len(b) <= c.sends.maxInline:
+	case len(b) <= int(c.sends.maxInline):
 		c.sendInline(b, o)
 		return nil
 	}
@@ -312,7 +312,7 @@ func (c *Conn) retire(err error) {
 		return
 	case requestProbe:
 		c.sends.flow.probes--
-		c.liveness.probeCompleted()
+		c.times.liveness.probeCompleted()
 		if c.loop.closingUses > 0 {
 			c.confirmQuiet()
 		}

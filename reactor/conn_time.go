@@ -6,15 +6,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 )
 
+// A connTimes has the time limits of an open connection that the application has set.
+type connTimes struct {
+	deadline  timerheap.Timer // timer for SetDeadline
+	keepalive timerheap.Timer // timer that calls onKeepaliveTimer
+	liveness  liveness
+	openedAt  time.Duration // value of Loop.clock when OnOpen was called
+}
+
 // SetDeadline makes the connection end with ErrDeadline at the time t. SetDeadline
 // replaces an earlier deadline. The zero time removes the deadline. SetDeadline has an
 // effect only in StateOpen and StateDraining.
 func (c *Conn) SetDeadline(t time.Time) {
 	switch {
 	case t.IsZero():
-		c.loop.timers.Stop(&c.deadline)
+		c.loop.timers.Stop(&c.times.deadline)
 	case c.state == stateOpen || c.state == stateDraining:
-		c.loop.setTimer(&c.deadline, time.Until(t))
+		c.loop.setTimer(&c.times.deadline, time.Until(t))
 	}
 }
 
@@ -22,7 +30,7 @@ func (c *Conn) SetDeadline(t time.Time) {
 // send or receive. Keepalive probes do not count. If d is zero or less, there is no
 // timeout.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
-	c.liveness.setIdleTimeout(d, c.loop.clock.read(), c.traffic())
+	c.times.liveness.setIdleTimeout(d, c.loop.clock.read(), c.traffic())
 	c.startKeepalive()
 }
 
@@ -38,9 +46,9 @@ func (c *Conn) onKeepaliveTimer() {
 		return
 	}
 	switch now := c.loop.clock.read(); {
-	case c.state != stateOpen || !c.liveness.probeDue(now, c.loop.cfg.Keepalive, c.traffic()):
+	case c.state != stateOpen || !c.times.liveness.probeDue(now, c.loop.cfg.Keepalive, c.traffic()):
 	case !c.loop.mayProbe():
-		c.loop.timers.Set(&c.keepalive, now+c.loop.probeWait())
+		c.loop.timers.Set(&c.times.keepalive, now+c.loop.probeWait())
 		return
 	default:
 		c.loop.stats.Keepalives++
@@ -53,7 +61,7 @@ func (c *Conn) onKeepaliveTimer() {
 // checkLiveness returns the error of liveness.check for the present time. If there is no
 // error, checkLiveness resets Conn.catchUp, because no time limit has passed.
 func (c *Conn) checkLiveness() error {
-	err := c.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive, c.traffic())
+	err := c.times.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive, c.traffic())
 	if err == nil {
 		c.closing.catchUp.reset()
 	}
@@ -74,7 +82,7 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 	case done:
 		c.endWith(err)
 	default:
-		c.loop.timers.Set(&c.keepalive, c.loop.clock.now)
+		c.loop.timers.Set(&c.times.keepalive, c.loop.clock.now)
 	}
 	return false
 }
@@ -104,12 +112,12 @@ func (l *Loop) probeWait() time.Duration {
 
 // startKeepalive sets the timer for onKeepaliveTimer.
 func (c *Conn) startKeepalive() {
-	when, none := c.liveness.nextCheck(c.loop.cfg.Keepalive, c.traffic())
+	when, none := c.times.liveness.nextCheck(c.loop.cfg.Keepalive, c.traffic())
 	if none || c.state != stateOpen {
-		c.loop.timers.Stop(&c.keepalive)
+		c.loop.timers.Stop(&c.times.keepalive)
 		return
 	}
-	c.loop.timers.Set(&c.keepalive, when)
+	c.loop.timers.Set(&c.times.keepalive, when)
 }
 
 // A connTimers is a Conn that implements timerheap.Owner. The method is not part of the
@@ -122,7 +130,7 @@ func (o *connTimers) OnTimer(t *timerheap.Timer) {
 	switch t {
 	case &c.stateTimer:
 		c.on(eventTimeout)
-	case &c.deadline:
+	case &c.times.deadline:
 		c.endWith(ErrDeadline)
 	default:
 		c.onKeepaliveTimer()

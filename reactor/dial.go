@@ -72,7 +72,8 @@ type PrivateDataFunc func(c *Conn) ([]byte, error)
 
 // A dialRequest has the arguments of Dial after they were checked.
 type dialRequest struct {
-	addr netip.AddrPort
+	opening opening
+	addr    netip.AddrPort
 	// Copy of the options. If DialOptions.Timeout was zero, the copy has
 	// Config.ConnectTimeout.
 	options DialOptions

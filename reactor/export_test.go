@@ -229,7 +229,7 @@ func CheckHeap(e *Engine) {
 func AbortConns(l *Loop) { l.abortConns() }
 
 // NextKeepaliveTime returns the time at which the keepalive of c is checked next.
-func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.When() }
+func NextKeepaliveTime(c *Conn) time.Duration { return c.times.keepalive.When() }
 
 // OutstandingProbes returns the number of outstanding keepalive probes on l's
 // connections.
@@ -347,9 +347,9 @@ func LongWaiting(l *Loop) (n int) {
 // addresses.
 func SameLongPeer(a, b *cm.Credentials, remoteA, remoteB netip.AddrPort) bool {
 	conn := func(who *cm.Credentials, remote netip.AddrPort) *Conn {
-		c := &Conn{remote: remote}
+		c := &Conn{info: connInfo{remote: remote}}
 		if who != nil {
-			c.process = peerProcess{*who, true}
+			c.info.process = peerProcess{*who, true}
 		}
 		return c
 	}

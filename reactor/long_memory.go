@@ -43,12 +43,12 @@ type longPeerKey struct {
 }
 
 func longPeerOf(c *Conn) longPeerKey {
-	if !c.process.known {
-		host := c.remote.Addr().Unmap()
+	if !c.info.process.known {
+		host := c.info.remote.Addr().Unmap()
 		network, _ := host.Prefix(min(64, host.BitLen())) // The length is valid for the address.
 		return longPeerKey{host: network}
 	}
-	who := c.process.credentials
+	who := c.info.process.credentials
 	key := longPeerKey{local: true, uid: who.UID}
 	switch {
 	case who.UID != 0 && int(who.UID) != os.Geteuid():

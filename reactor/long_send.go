@@ -60,7 +60,7 @@ func (c *Conn) sendControl(kind longmsg.Kind, number uint32) {
 // controlBuffer returns a buffer with the encoded control message b, or nil if b is sent
 // inline.
 func (c *Conn) controlBuffer(b []byte) (*Buffer, error) {
-	if len(b) <= c.sends.maxInline {
+	if len(b) <= int(c.sends.maxInline) {
 		return nil, nil
 	}
 	return c.copyToBuffer(b)

@@ -135,13 +135,13 @@ func (c *Conn) offer(data []byte, m cm.Message, depth uint8) []byte {
 // The parameter peerLimit is the length in bytes of the longest message that the peer
 // accepts.
 func (c *Conn) agree(peerLimit uint32) {
-	if c.param.ResponderResources == 0 {
+	if c.info.param.ResponderResources == 0 {
 		peerLimit = 0 // This side sends no long messages, because it allows the peer no READs.
 	}
 	c.long = &longState{conn: c, limit: c.loop.cfg.longLimit(c.handler)}
 	c.long.send.limit = uint64(peerLimit)
 	c.long.send.imm, c.long.receive.imm = longmsg.FirstImm, longmsg.FirstImm
-	c.long.receive.depth = min(maxLongReads, int(c.param.InitiatorDepth))
+	c.long.receive.depth = min(maxLongReads, int(c.info.param.InitiatorDepth))
 }
 
 // A longSends has the long messages that were sent, and whose memory the peer still

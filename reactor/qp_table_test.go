@@ -18,7 +18,7 @@ func TestQPTable(t *testing.T) {
 		// The table grows for a while and then becomes empty, three times.
 		qpn := rng.Uint32N(4000) << rng.IntN(3)
 		if limit := step % 20_000; rng.IntN(20_000) > limit {
-			c := &Conn{qpNum: qpn}
+			c := &Conn{info: connInfo{qpNum: qpn}}
 			table.put(qpn, c)
 			want[qpn] = c
 		} else {

@@ -172,7 +172,7 @@ func (c *Conn) holdEmpty(wc *verbs.WC) {
 	c.recvs.lastAt = c.loop.clock.now
 	b.setMessage(wc)
 	b.state = bufferHeld
-	c.heldMessages.push(b)
+	c.opening.held.push(b)
 }
 
 // stageEmptyRecv stages a request in place of a completed one. It posts the staged

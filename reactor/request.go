@@ -30,6 +30,7 @@ type ConnRequest struct {
 	longLimit   uint32 // length in bytes of the longest message that the peer accepts
 	param       cm.MessageParam
 
+	opening opening              // belongs to the loop of the connection, after Accept
 	context any                  // AcceptParams.Context, set by Accept
 	loop    atomic.Pointer[Loop] // loop that gets the connection; nil until loopFor has chosen it
 	decided atomic.Uint32        // who answers the request: a decision
@@ -346,5 +347,5 @@ func (r *ConnRequest) Credentials() (cm.Credentials, bool) {
 // ConnRequest.Credentials. For a dialing side, the peer is the process that listens. The
 // result stays the same after OnClose.
 func (c *Conn) Credentials() (cm.Credentials, bool) {
-	return c.process.credentials, c.process.known
+	return c.info.process.credentials, c.info.process.known
 }

@@ -14,8 +14,8 @@ type sendQueue struct {
 	batch     sendBatch
 	uses      useQueue  // each outstanding request's uses of regions, except the first
 	windows   windowSet // parts of regions that are shown to the peer: see Show
-	maxSGE    int       // largest number of scatter/gather elements of a request
-	maxInline int       // size in bytes of the largest message that is sent inline
+	maxSGE    int32     // largest number of scatter/gather elements of a request
+	maxInline int32     // size in bytes of the largest message that is sent inline
 	// direct is the queue pair if it is a verbs.InlineSender, and else nil.
 	direct      verbs.InlineSender
 	doorbellDue bool          // true if requests were sent inline after the last doorbell

@@ -152,7 +152,7 @@ func (l *Loop) dropSilent() {
 // confirmed nothing since OnOpen. Any host can open such a connection. The comparison of
 // the times is for the answer to a keepalive probe.
 func (c *Conn) isSilent() bool {
-	return c.request != nil && c.stats.Messages+c.stats.Confirmed == 0 && c.traffic().fromPeer() == c.openedAt
+	return c.dialOptions == nil && c.stats.Messages+c.stats.Confirmed == 0 && c.traffic().fromPeer() == c.times.openedAt
 }
 
 // abortConns makes the loop end all connections without waiting for their peers, up to
