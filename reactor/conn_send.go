@@ -34,13 +34,15 @@ func (c *Conn) SendWith(b []byte, o SendOptions) error {
 
 // send sends a copy of b with options that were checked.
 func (c *Conn) send(b []byte, o *SendOptions) error {
-	long, err := c.checkMessage(len(b), o)
-	switch {
-	case err != nil:
-		return err
-	case long:
-		return c.sendLongCopy(b, o)
-	case len(b) <= int(c.sends.maxInline):
+	if c.long != nil || !c.maySend(len(b)) {
+		switch long, err := c.checkMessage(len(b), o); {
+		case err != nil:
+			return err
+		case long:
+			return c.sendLongCopy(b, o)
+		}
+	}
+	if len(b) <= int(c.sends.maxInline) {
 		c.sendInline(b, o)
 		return nil
 	}
@@ -126,6 +128,12 @@ func (c *Conn) checkMessage(size int, o *SendOptions) (long bool, err error) {
 	return false, c.checkSend(size)
 }
 
+// maySend reports whether an operation with a message of this size can begin. Otherwise
+// checkSend returns the reason.
+func (c *Conn) maySend(size int) bool {
+	return c.state == stateOpen && size <= c.loop.cfg.MaxMessage && !c.sends.flow.full()
+}
+
 // checkSend returns an error if an operation with a message of this size can not begin.
 func (c *Conn) checkSend(size int) error {
 	switch {
@@ -161,34 +169,66 @@ func (c *Conn) wouldBlock() error {
 
 // acceptOp accepts an operation and stages it. The caller sets the payload.
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, report reportWhen) (*verbs.SendWR, *sendRequest) {
-	p := c.sends.next(c.key, o.flags(), report == reportAlways)
-	wr := c.sends.batch.addRequest(p, code)
+	slot, signaled := c.sends.flow.next(report == reportAlways)
+	wr := c.sends.batch.addRequest(c.requestID(slot), code, o.flags(signaled))
 	wr.Imm, wr.RKey = o.Imm, o.Invalidate
-	r := c.accept(p, isMessage(code))
+	r := c.accept(slot, signaled)
 	*r = sendRequest{code: code, tag: o.Tag, report: report}
+	if isMessage(code) {
+		c.sends.messages++
+	}
 	return wr, r
 }
 
-// accept takes the place p for an operation of the application, and counts the operation.
-// The caller sets the fields of the result.
-func (c *Conn) accept(p place, message bool) *sendRequest {
+// sendInline sends a message whose bytes are copied: into the device at once, if the device
+// accepts that and no request is staged, and else into a staged request. The doorbell
+// follows at the end of the turn.
+func (c *Conn) sendInline(b []byte, o *SendOptions) {
+	q := &c.sends
+	if q.direct == nil || o.HasImm || o.Invalidate != 0 || q.flow.staged() != 0 {
+		c.stageInline(b, o)
+		return
+	}
+	slot, signaled := q.flow.next(o.Notify)
+	if !q.direct.SendInline(c.requestID(slot), o.flags(signaled), b) {
+		c.stageInline(b, o)
+		return
+	}
+	r := c.accept(slot, signaled)
+	q.flow.posted++
+	q.messages++
+	q.unrung++
+	if o.Notify {
+		*r = sendRequest{code: verbs.OpSend, tag: o.Tag, bytes: uint32(len(b)), report: reportAlways}
+	} else {
+		r.kind = requestPlain
+	}
+}
+
+// accept takes the place that sendFlow.next has returned, for an operation of the
+// application, and counts the operation. The caller sets the fields of the result.
+func (c *Conn) accept(slot uint32, signaled bool) *sendRequest {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
-	if message {
-		c.sends.messages++
-	}
 	c.markDirty()
-	return c.sends.take(p)
+	r := c.sends.requests.add(&c.sends.flow, slot)
+	c.sends.flow.accepted(signaled)
+	return r
 }
 
 // stage adds a signaled request of the library, without payload, to the send queue.
 func (c *Conn) stage(code verbs.Opcode) (*verbs.SendWR, *sendRequest) {
-	p := c.sends.next(c.key, 0, true)
-	wr, r := c.sends.batch.addRequest(p, code), c.sends.take(p)
+	q := &c.sends
+	slot, _ := q.flow.next(true)
+	wr, r := q.batch.addRequest(c.requestID(slot), code, verbs.SendSignaled), q.requests.add(&q.flow, slot)
+	q.flow.accepted(true)
 	*r = sendRequest{code: code}
 	c.markDirty()
 	return wr, r
 }
+
+// requestID returns the id of the send request in a slot.
+func (c *Conn) requestID(slot uint32) uint64 { return uint64(c.key | sendBit | wrID(slot)) }
 
 // markDirty adds the connection to Loop.dirty, so that the next postStaged posts its
 // requests.
@@ -199,27 +239,10 @@ func (c *Conn) markDirty() {
 	}
 }
 
-// sendInline sends a message whose bytes are copied: into the device at once, if the device
-// accepts that and no request is staged, and else into a staged request.
-func (c *Conn) sendInline(b []byte, o *SendOptions) {
-	p := c.sends.next(c.key, o.flags(), o.Notify)
-	code := o.sendCode()
-	direct := code == verbs.OpSend && c.sends.sendDirect(p, b)
-	if !direct {
-		wr := c.sends.batch.addRequest(p, code)
-		wr.Imm, wr.RKey = o.Imm, o.Invalidate
-		c.sends.batch.setInline(wr, b)
-	}
-	r := c.accept(p, true)
-	if direct {
-		c.sends.flow.posted++
-		c.loop.stats.SendRequests++
-	}
-	if !o.Notify {
-		r.kind = requestPlain
-		return
-	}
-	*r = sendRequest{code: code, tag: o.Tag, bytes: uint32(len(b)), report: reportAlways}
+// stageInline stages a message whose bytes are copied into the request.
+func (c *Conn) stageInline(b []byte, o *SendOptions) {
+	wr, r := c.acceptOp(o.sendCode(), o, o.reportMessage())
+	c.setInline(wr, r, b)
 }
 
 // setInline makes a copy of b the payload of a request.
@@ -256,26 +279,31 @@ func (c *Conn) post() {
 	c.postRecvs()
 }
 
-// postSends posts the staged send requests, or rings the doorbell for requests that
-// sendDirect has passed to the device.
+// postSends posts the staged send requests, or rings the doorbell for requests that the
+// device has already.
 func (c *Conn) postSends() {
 	q := &c.sends
 	if q.flow.staged() == 0 {
-		if q.doorbellDue {
-			q.doorbellDue = false
+		if q.unrung > 0 {
 			q.direct.Doorbell()
-			c.loop.stats.SendDoorbells++
+			c.countPosted(0)
 		}
 		return
 	}
-	q.doorbellDue = false
 	n, err := q.batch.post(c.qp)
 	q.flow.posted += uint32(n)
-	c.loop.stats.SendDoorbells++
-	c.loop.stats.SendRequests += uint64(n)
+	c.countPosted(n)
 	if err != nil {
 		c.endWith(err)
 	}
+}
+
+// countPosted counts a doorbell for n posted requests, and for those that the device had
+// already.
+func (c *Conn) countPosted(n int) {
+	c.loop.stats.SendDoorbells++
+	c.loop.stats.SendRequests += uint64(n) + uint64(c.sends.unrung)
+	c.sends.unrung = 0
 }
 
 // sendCompleted handles the completion of the send in this slot. It also confirms all
@@ -379,8 +407,11 @@ func (o *SendOptions) sendCode() verbs.Opcode {
 }
 
 // flags returns the flags of a send request for the options Solicited and Fence.
-func (o *SendOptions) flags() verbs.SendFlags {
+func (o *SendOptions) flags(signaled bool) verbs.SendFlags {
 	var f verbs.SendFlags
+	if signaled {
+		f = verbs.SendSignaled
+	}
 	if o.Solicited {
 		f |= verbs.SendSolicited
 	}

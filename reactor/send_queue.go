@@ -18,44 +18,9 @@ type sendQueue struct {
 	maxInline int32     // size in bytes of the largest message that is sent inline
 	// direct is the queue pair if it is a verbs.InlineSender, and else nil.
 	direct      verbs.InlineSender
-	doorbellDue bool          // true if requests were sent inline after the last doorbell
+	unrung      uint32        // number of requests that the device has taken since the last doorbell
 	messages    uint32        // number of messages accepted, modulo 2^32
 	confirmedAt time.Duration // time of the last confirmation, by the loop's clock
-}
-
-// A place is a place of a send queue, with the id and the flags of a request.
-type place struct {
-	id    uint64
-	slot  uint32
-	flags verbs.SendFlags
-}
-
-// next returns the place of the next request, which has the given flags. If the parameter
-// signal is true, the request is signaled; otherwise the sendFlow decides.
-func (q *sendQueue) next(key wrID, flags verbs.SendFlags, signal bool) place {
-	slot, signaled := q.flow.next(signal)
-	if signaled {
-		flags |= verbs.SendSignaled
-	}
-	return place{id: uint64(key | sendBit | wrID(slot)), slot: slot, flags: flags}
-}
-
-// take takes the place that next has returned. The fields of the result may still have the
-// values of an earlier request.
-func (q *sendQueue) take(p place) *sendRequest {
-	r := q.requests.add(&q.flow, p.slot)
-	q.flow.accepted(p.flags&verbs.SendSignaled != 0)
-	return r
-}
-
-// sendDirect passes a message to the device at once, if the device accepts that and no
-// request is staged. The doorbell follows at the end of the turn.
-func (q *sendQueue) sendDirect(p place, b []byte) bool {
-	if q.direct == nil || q.flow.staged() != 0 || !q.direct.SendInline(p.id, p.flags, b) {
-		return false
-	}
-	q.doorbellDue = true
-	return true
 }
 
 // A sendFlow counts the requests of a send queue. Accepted requests get running numbers,
@@ -236,16 +201,16 @@ type sendBatch struct {
 	bytes []byte      // memory for the inline data of the requests in wrs
 }
 
-// addRequest appends a request for the place p, without payload. The fields that its opcode
-// does not need may have the values of an earlier request.
-func (s *sendBatch) addRequest(p place, code verbs.Opcode) *verbs.SendWR {
+// addRequest appends a request without payload. The fields that its opcode does not need may
+// have the values of an earlier request.
+func (s *sendBatch) addRequest(id uint64, code verbs.Opcode, flags verbs.SendFlags) *verbs.SendWR {
 	n := len(s.wrs)
 	if n == cap(s.wrs) {
 		s.wrs = append(s.wrs, verbs.SendWR{})
 	}
 	s.wrs = s.wrs[:n+1]
 	wr := &s.wrs[n]
-	wr.ID, wr.Opcode, wr.Flags = p.id, code, p.flags
+	wr.ID, wr.Opcode, wr.Flags = id, code, flags
 	wr.SGEs, wr.Inline = nil, nil
 	return wr
 }

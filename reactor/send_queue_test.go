@@ -194,7 +194,7 @@ func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
 func TestSendBatch(t *testing.T) {
 	var batch sendBatch
 	stage := func(text string, addr uint64) {
-		wr := batch.addRequest(place{}, verbs.OpSend)
+		wr := batch.addRequest(0, verbs.OpSend, 0)
 		wr.Inline, wr.SGEs = batch.copyBytes([]byte(text)), batch.sgeList(verbs.SGE{Addr: addr})
 	}
 	stage("first", 1)
