@@ -549,7 +549,7 @@ func (c *Conn) enterFlushing() {
 // reportIfFlushed calls reportClose if the queues are flushed, or if the device has
 // failed and no more completions will come.
 func (c *Conn) reportIfFlushed() {
-	if c.device.failure != nil || c.state == stateFlushing && c.sends.flow.inFlight() == 0 && c.recvs.own.inFlight() == 0 && c.recvs.empty.inFlight == 0 {
+	if c.device.failure != nil || c.state == stateFlushing && c.sends.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
 		c.reportClose()
 	}
 }
@@ -662,17 +662,8 @@ func (c *Conn) releaseResources() {
 	for b := c.recvs.own.take(); b != nil; b = c.recvs.own.take() {
 		b.free()
 	}
-	for c.sends.flow.outstanding() > 0 {
-		r := c.sends.requests.at(c.sends.flow.retire())
-		if r.buffer != nil {
-			r.buffer.recycle()
-		}
-		if r.use != nil {
-			r.use.end()
-			c.sends.uses.end(int(r.more))
-		}
-	}
-	c.closeWindows()
+	c.sends.release()
+	c.loop.recordError(c.sends.windows.closeAll())
 	if c.long != nil && c.long.memory.peer != nil {
 		c.loop.longRow.leave(c.long.memory.peer)
 	}

@@ -174,7 +174,7 @@ func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 	}
 	if len(b) <= int(c.sends.maxInline) {
 		wr, r := c.acceptWrite(remote, &o)
-		c.setInline(wr, r, b)
+		c.sends.setInline(wr, r, b)
 		return nil
 	}
 	buf, err := c.copyToBuffer(b)
@@ -182,7 +182,7 @@ func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 		return err
 	}
 	wr, r := c.acceptWrite(remote, &o)
-	c.setBuffer(wr, r, buf)
+	c.sends.setBuffer(wr, r, buf)
 	return nil
 }
 
@@ -242,14 +242,7 @@ func (c *Conn) countPieces(r *sendRequest, pieces []Piece) {
 		if pieces[i].Length == 0 {
 			continue
 		}
-		u := &pieces[i].Region.uses[c.loop.index]
-		u.underWay++
-		if r.use == nil {
-			r.use = u
-			continue
-		}
-		c.sends.uses.push(u)
-		r.more++
+		c.sends.addUse(r, &pieces[i].Region.uses[c.loop.index])
 	}
 }
 

@@ -19,7 +19,7 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 		return
 	}
 	c.recvs.lastAt = c.loop.clock.now
-	if wc.Flags&verbs.WCWithInv != 0 && !c.givenBack(wc.Imm) {
+	if wc.Flags&verbs.WCWithInv != 0 && !c.sends.windows.givenBack(wc.Imm) {
 		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		c.repost(b)
 		return
@@ -115,13 +115,10 @@ func (c *Conn) repost(b *Buffer) {
 
 // postRecvs posts the staged receives.
 func (c *Conn) postRecvs() {
-	if c.recvs.own.staged() == 0 && c.recvs.empty.staged == 0 || c.state > stateDraining {
+	if c.recvs.staged() == 0 || c.state > stateDraining {
 		return
 	}
-	doorbells, err := c.recvs.own.post(c.qp)
-	if c.immediatesOnly {
-		doorbells, err = c.recvs.empty.post(c.qp)
-	}
+	doorbells, err := c.recvs.post(c.qp)
 	c.loop.stats.RecvDoorbells += doorbells
 	if err != nil {
 		c.endWith(err)

@@ -218,13 +218,9 @@ func (c *Conn) accept(slot uint32, signaled bool) *sendRequest {
 
 // stage adds a signaled request of the library, without payload, to the send queue.
 func (c *Conn) stage(code verbs.Opcode) (*verbs.SendWR, *sendRequest) {
-	q := &c.sends
-	slot, _ := q.flow.next(true)
-	wr, r := q.batch.addRequest(c.requestID(slot), code, verbs.SendSignaled), q.requests.add(&q.flow, slot)
-	q.flow.accepted(true)
-	*r = sendRequest{code: code}
+	slot, _ := c.sends.flow.next(true)
 	c.markDirty()
-	return wr, r
+	return c.sends.stage(c.requestID(slot), slot, code)
 }
 
 // requestID returns the id of the send request in a slot.
@@ -242,28 +238,13 @@ func (c *Conn) markDirty() {
 // stageInline stages a message whose bytes are copied into the request.
 func (c *Conn) stageInline(b []byte, o *SendOptions) {
 	wr, r := c.acceptOp(o.sendCode(), o, o.reportMessage())
-	c.setInline(wr, r, b)
-}
-
-// setInline makes a copy of b the payload of a request.
-func (c *Conn) setInline(wr *verbs.SendWR, r *sendRequest, b []byte) {
-	r.bytes = uint32(len(b))
-	c.sends.batch.setInline(wr, b)
+	c.sends.setInline(wr, r, b)
 }
 
 // sendBuffer stages a message that is in b.
 func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
 	wr, r := c.acceptOp(o.sendCode(), o, o.reportMessage())
-	c.setBuffer(wr, r, b)
-}
-
-// setBuffer makes the message in b the payload of a request.
-func (c *Conn) setBuffer(wr *verbs.SendWR, r *sendRequest, b *Buffer) {
-	r.bytes, r.buffer = uint32(b.length), b
-	b.state = bufferSending
-	if b.length > 0 {
-		wr.SGEs = c.sends.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: uint32(b.length), LKey: b.sge[0].LKey})
-	}
+	c.sends.setBuffer(wr, r, b)
 }
 
 // post posts the staged requests: sends first, because the peer waits for them. With the
@@ -282,28 +263,12 @@ func (c *Conn) post() {
 // postSends posts the staged send requests, or rings the doorbell for requests that the
 // device has already.
 func (c *Conn) postSends() {
-	q := &c.sends
-	if q.flow.staged() == 0 {
-		if q.unrung > 0 {
-			q.direct.Doorbell()
-			c.countPosted(0)
-		}
-		return
-	}
-	n, err := q.batch.post(c.qp)
-	q.flow.posted += uint32(n)
-	c.countPosted(n)
+	doorbells, requests, err := c.sends.post(c.qp)
+	c.loop.stats.SendDoorbells += doorbells
+	c.loop.stats.SendRequests += requests
 	if err != nil {
 		c.endWith(err)
 	}
-}
-
-// countPosted counts a doorbell for n posted requests, and for those that the device had
-// already.
-func (c *Conn) countPosted(n int) {
-	c.loop.stats.SendDoorbells++
-	c.loop.stats.SendRequests += uint64(n) + uint64(c.sends.unrung)
-	c.sends.unrung = 0
 }
 
 // sendCompleted handles the completion of the send in this slot. It also confirms all
@@ -352,13 +317,9 @@ func (c *Conn) retire(err error) {
 	c.countResult(err)
 	op, notify := r.op(), r.reports(err)
 	if r.kind == requestWindow {
-		c.windowRequestDone(r.code, r.bytes, err)
+		c.loop.recordError(c.sends.windows.requestDone(r.code, r.bytes, err))
 	}
-	if u := r.use; u != nil {
-		r.use = nil
-		u.end()
-		c.sends.uses.end(int(r.more))
-	}
+	c.sends.endUses(r)
 	if b := r.buffer; b != nil {
 		r.buffer = nil
 		if op.Code.Atomic() {

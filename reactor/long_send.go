@@ -70,10 +70,10 @@ func (c *Conn) controlBuffer(b []byte) (*Buffer, error) {
 // buf is the result of controlBuffer for b.
 func (c *Conn) setControl(wr *verbs.SendWR, r *sendRequest, b []byte, buf *Buffer) {
 	if buf == nil {
-		c.setInline(wr, r, b)
+		c.sends.setInline(wr, r, b)
 		return
 	}
-	c.setBuffer(wr, r, buf)
+	c.sends.setBuffer(wr, r, buf)
 }
 
 // sendLongCopy sends a copy of b as a long message.

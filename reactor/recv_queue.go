@@ -14,6 +14,21 @@ type recvSide struct {
 	lastAt time.Duration // time of the last receive, by the loop's clock
 }
 
+// inFlight returns the number of receives posted and not completed.
+func (r *recvSide) inFlight() uint32 { return r.own.inFlight() + r.empty.inFlight }
+
+// staged returns the number of receives that wait to be posted.
+func (r *recvSide) staged() uint32 { return r.own.staged() + r.empty.staged }
+
+// post posts the staged receives to qp. The first result is the number of calls of PostRecv.
+// A connection has receives of one kind only.
+func (r *recvSide) post(qp verbs.QP) (doorbells uint64, err error) {
+	if r.empty.staged > 0 {
+		return r.empty.post(qp)
+	}
+	return r.own.post(qp)
+}
+
 // A recvQueue is the receive queue of one connection. Buffers complete in the order of
 // posting (IBTA vol. 1, 10.8.3). A buffer's slot is its running number modulo the number
 // of slots.
@@ -151,7 +166,7 @@ func (c *Conn) emptyRecvCompleted(wc *verbs.WC) {
 		return
 	}
 	c.stageEmptyRecv()
-	if wc.Flags&verbs.WCWithInv != 0 && !c.givenBack(wc.Imm) {
+	if wc.Flags&verbs.WCWithInv != 0 && !c.sends.windows.givenBack(wc.Imm) {
 		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}

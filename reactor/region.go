@@ -184,7 +184,7 @@ func (u *regionUse) close() {
 	}
 	u.loop.closingUses++
 	for c := range u.loop.conns.all() {
-		c.closeWindowsOf(u)
+		u.loop.recordError(c.sends.windows.closeOf(u))
 		c.confirmQuiet()
 	}
 }

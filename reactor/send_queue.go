@@ -23,6 +23,82 @@ type sendQueue struct {
 	confirmedAt time.Duration // time of the last confirmation, by the loop's clock
 }
 
+// stage adds a request of the library with the given id, for the slot that sendFlow.next has
+// returned. The request is signaled and has no payload.
+func (q *sendQueue) stage(id uint64, slot uint32, code verbs.Opcode) (*verbs.SendWR, *sendRequest) {
+	wr, r := q.batch.addRequest(id, code, verbs.SendSignaled), q.requests.add(&q.flow, slot)
+	q.flow.accepted(true)
+	*r = sendRequest{code: code}
+	return wr, r
+}
+
+// setInline makes a copy of b the payload of a request.
+func (q *sendQueue) setInline(wr *verbs.SendWR, r *sendRequest, b []byte) {
+	r.bytes = uint32(len(b))
+	if len(b) > 0 {
+		wr.Inline = q.batch.copyBytes(b)
+		wr.Flags |= verbs.SendInline
+	}
+}
+
+// setBuffer makes the message in b the payload of a request.
+func (q *sendQueue) setBuffer(wr *verbs.SendWR, r *sendRequest, b *Buffer) {
+	r.bytes, r.buffer = uint32(b.length), b
+	b.state = bufferSending
+	if b.length > 0 {
+		wr.SGEs = q.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: uint32(b.length), LKey: b.sge[0].LKey})
+	}
+}
+
+// addUse counts a use of a region, until the request completes.
+func (q *sendQueue) addUse(r *sendRequest, u *regionUse) {
+	u.underWay++
+	if r.use == nil {
+		r.use = u
+		return
+	}
+	q.uses.push(u)
+	r.more++
+}
+
+// endUses ends the uses of regions by the oldest request that has some.
+func (q *sendQueue) endUses(r *sendRequest) {
+	if u := r.use; u != nil {
+		r.use = nil
+		u.end()
+		q.uses.end(int(r.more))
+	}
+}
+
+// post posts the staged requests to qp, or rings the doorbell for requests that the device
+// has already. It returns the number of doorbells, and of requests that the device has got
+// since the last doorbell.
+func (q *sendQueue) post(qp verbs.QP) (doorbells, requests uint64, err error) {
+	requests, q.unrung = uint64(q.unrung), 0
+	if q.flow.staged() > 0 {
+		n, err := q.batch.post(qp)
+		q.flow.posted += uint32(n)
+		return 1, requests + uint64(n), err
+	}
+	if requests == 0 {
+		return 0, 0, nil
+	}
+	q.direct.Doorbell()
+	return 1, requests, nil
+}
+
+// release frees the buffers and the regions of the outstanding requests, after the queue
+// pair was closed.
+func (q *sendQueue) release() {
+	for q.flow.outstanding() > 0 {
+		r := q.requests.at(q.flow.retire())
+		if r.buffer != nil {
+			r.buffer.recycle()
+		}
+		q.endUses(r)
+	}
+}
+
 // A sendFlow counts the requests of a send queue. Accepted requests get running numbers,
 // modulo 2^32. A request's slot is its number modulo the size of the queue:
 //
@@ -213,14 +289,6 @@ func (s *sendBatch) addRequest(id uint64, code verbs.Opcode, flags verbs.SendFla
 	wr.ID, wr.Opcode, wr.Flags = id, code, flags
 	wr.SGEs, wr.Inline = nil, nil
 	return wr
-}
-
-// setInline makes a copy of b the payload of wr.
-func (s *sendBatch) setInline(wr *verbs.SendWR, b []byte) {
-	if len(b) > 0 {
-		wr.Inline = s.copyBytes(b)
-		wr.Flags |= verbs.SendInline
-	}
 }
 
 // copyBytes returns a copy of b for inline data, because the application may change b

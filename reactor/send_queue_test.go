@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/reactor/internal/memorytest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -213,4 +214,65 @@ func TestSendBatch(t *testing.T) {
 	require.Equal(t, 3, n)
 	require.NoError(t, err)
 	require.Equal(t, []string{"second", "2", "third", "3", "fourth", "4"}, qp.recorded)
+}
+
+// A directQP takes messages at once.
+type directQP struct {
+	fakeQP
+	doorbells int
+}
+
+func (q *directQP) SendInline(uint64, verbs.SendFlags, []byte) bool { return true }
+func (q *directQP) Doorbell()                                       { q.doorbells++ }
+
+// TestSendQueuePost checks when post rings a doorbell, and which requests it counts.
+func TestSendQueuePost(t *testing.T) {
+	qp := &directQP{fakeQP: fakeQP{room: 10}}
+	q := sendQueue{flow: newSendFlow(8, 4, 0), direct: qp}
+	post := func(doorbells, requests uint64) {
+		t.Helper()
+		gotDoorbells, gotRequests, err := q.post(qp)
+		require.NoError(t, err)
+		require.Equal(t, []uint64{doorbells, requests}, []uint64{gotDoorbells, gotRequests})
+	}
+	post(0, 0)
+	q.unrung = 2 // The device has taken two messages.
+	post(1, 2)
+	post(0, 0)
+	require.Equal(t, 1, qp.doorbells)
+	q.unrung = 1
+	slot, _ := q.flow.next(true)
+	q.stage(7, slot, verbs.OpWrite)
+	post(1, 2)
+	require.Equal(t, 1, qp.doorbells, "posting a request rings the doorbell")
+	require.Zero(t, q.flow.staged())
+}
+
+// TestSendQueueRelease checks that release frees what outstanding requests use, whether they
+// were posted or not.
+func TestSendQueueRelease(t *testing.T) {
+	d := newTestDevice(&Loop{}, &memorytest.PD{}, 64)
+	q := sendQueue{flow: newSendFlow(8, 4, 0)}
+	uses := make([]regionUse, 3)
+	var buffers []*Buffer
+	for range 3 {
+		slot, _ := q.flow.next(true)
+		wr, r := q.stage(uint64(slot), slot, verbs.OpSend)
+		b, err := d.smallBuffer()
+		require.NoError(t, err)
+		b.length = 5
+		q.setBuffer(wr, r, b)
+		require.EqualValues(t, 5, wr.SGEs[0].Length)
+		for i := range uses {
+			q.addUse(r, &uses[i])
+		}
+		buffers = append(buffers, b)
+	}
+	q.flow.posted += 2
+	q.release()
+	require.Zero(t, q.flow.outstanding())
+	for i := range uses {
+		require.Zero(t, uses[i].underWay)
+		require.Equal(t, bufferFree, buffers[i].state)
+	}
 }

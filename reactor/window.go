@@ -209,60 +209,64 @@ func (c *Conn) acceptWindow(w *window, code verbs.Opcode, o *SendOptions, report
 	return wr
 }
 
-// windowRequestDone handles the end of a bind or a local invalidation with the given key.
-// After an error the connection ends, and closeWindows closes the window.
-func (c *Conn) windowRequestDone(code verbs.Opcode, key uint32, err error) {
-	w := c.sends.windows.byIndex[key>>8]
+// requestDone handles the end of a bind or a local invalidation with the given key. The
+// parameter err is the result of the request. After an error the connection ends, and
+// closeAll closes the window.
+func (s *windowSet) requestDone(code verbs.Opcode, key uint32, err error) error {
+	w := s.byIndex[key>>8]
 	w.outstanding--
 	switch {
 	case err != nil:
 	case code == verbs.OpLocalInv:
-		c.sends.windows.setFree(w)
+		s.setFree(w)
 	case w.outstanding == 0 && w.use != nil && w.use.closed:
-		c.closeWindow(w)
+		return s.close(w)
 	}
+	return nil
 }
 
 // givenBack handles a key that the peer has invalidated. It reports whether the key was
 // shown.
-func (c *Conn) givenBack(key uint32) bool {
-	w := c.sends.windows.get(key)
+func (s *windowSet) givenBack(key uint32) bool {
+	w := s.get(key)
 	if w == nil || w.state == windowFree {
 		return false
 	}
 	// In the state windowHiding, a local invalidation is outstanding. It will fail and end
 	// the connection.
 	if w.state == windowShown {
-		c.sends.windows.setFree(w)
+		s.setFree(w)
 	}
 	return true
 }
 
-// closeWindow closes a window without an outstanding request. The device makes the key
-// invalid.
-func (c *Conn) closeWindow(w *window) {
-	c.loop.recordError(w.mw.Close())
-	delete(c.sends.windows.byIndex, w.key>>8)
+// close closes a window without an outstanding request. The device makes the key invalid.
+func (s *windowSet) close(w *window) error {
+	err := w.mw.Close()
+	delete(s.byIndex, w.key>>8)
 	if use := w.use; use != nil {
 		w.use = nil
 		use.end()
 	}
+	return err
 }
 
-// closeWindowsOf closes the windows that show a region. Windows with an outstanding
-// request are closed when the request has completed.
-func (c *Conn) closeWindowsOf(u *regionUse) {
-	for _, w := range c.sends.windows.byIndex {
+// closeOf closes the windows that show a region. Windows with an outstanding request are
+// closed when the request has completed.
+func (s *windowSet) closeOf(u *regionUse) (err error) {
+	for _, w := range s.byIndex {
 		if w.use == u && w.outstanding == 0 {
-			c.closeWindow(w)
+			err = firstError(err, s.close(w))
 		}
 	}
+	return err
 }
 
-// closeWindows closes all windows after the queue pair was closed.
-func (c *Conn) closeWindows() {
-	for _, w := range c.sends.windows.byIndex {
-		c.closeWindow(w)
+// closeAll closes all windows after the queue pair was closed.
+func (s *windowSet) closeAll() (err error) {
+	for _, w := range s.byIndex {
+		err = firstError(err, s.close(w))
 	}
-	c.sends.windows = windowSet{}
+	*s = windowSet{}
+	return err
 }
