@@ -239,19 +239,40 @@ package reactor
 //
 // The main types and their files:
 //
-//	Engine, acceptor             engine.go; acceptor.go and request.go: listeners, and
-//	                             requests that are not answered yet
-//	Loop                         loop.go; turn.go and sleep.go have the order of the steps
-//	loopDevice                   loop_device.go: a device as one loop uses it, with its
-//	                             completionQueues, sharedRecv and pool of buffers
-//	Conn                         conn.go; conn_open.go, conn_send.go, conn_one_sided.go,
-//	                             conn_recv.go, and conn_close.go with its states
-//	sendFlow, sendBatch          send_queue.go: the places of the send queue, and the
-//	                             requests that are not posted yet
-//	Region                       region.go; a memory.Registration for each memory.Domain
-//	                             (a protection domain), and a regionUse for each loop;
-//	                             window.go: parts for one peer
-//	longState                    long_*.go: long messages; package longmsg has the formats
+//	Engine, acceptor     engine.go; acceptor.go and request.go: listeners, and requests that
+//	                     are not answered yet
+//	Loop                 loop.go; turn.go and sleep.go have the order of the steps
+//	loopDevice           loop_device.go: a device as one loop uses it, with its
+//	                     completionQueues, sharedRecv and pool of buffers
+//	Conn                 conn.go; it consists of these parts:
+//	  opening            conn_open.go: what is needed until OnOpen
+//	  sendQueue          send_queue.go: places, requests, and what is not posted yet; window.go
+//	  recvSide           recv_queue.go: receives that other connections do not share
+//	  closing            conn_close.go has the states, the events and the table of the
+//	                     transitions; conn_reason.go finds the error for OnClose
+//	  longState          long_*.go: long messages, if both sides have them
+//	Region               region.go; a memory.Registration for each memory.Domain (a
+//	                     protection domain), and a regionUse for each loop
+//
+// What knows nothing of loops and connections is in internal packages: longmsg has the
+// formats of long messages, memory the registrations, slab the memory of buffers.
+//
+// # The way of a message
+//
+// A message of 64 bytes from Conn.Send to OnMessage, on the local path of package soft,
+// passes queue.go of package cq and these files:
+//
+//	conn_send.go         send: is there room? sendInline: the device takes the bytes
+//	send_queue.go        sendFlow.next, sendRequests.add: its place, and what to do when it
+//	                     is confirmed
+//	turn.go              postStaged: the doorbell, at the end of the turn
+//
+//	turn.go              pollCompletions
+//	completion_queue.go  poll, completeInline
+//	shared_recv.go       qpTable.get: which connection?
+//	conn_recv.go         recvInline, deliver, onMessage
+//
+// A connection with long messages leaves this way at one branch of send and of deliver.
 //
 // # The states of one connection
 //
