@@ -45,20 +45,3 @@ func TestKeepWithoutMemory(t *testing.T) {
 	require.EqualValues(t, 64, c.recvs.own.head-c.recvs.own.tail)
 	require.Equal(t, bufferPosted, b.state)
 }
-
-func TestRecvQueueTakesCompletionsInOrder(t *testing.T) {
-	q := newRecvQueue(3, wrID(5)<<indexShift)
-	buffers := make([]Buffer, 3)
-	for i := range buffers {
-		q.stage(&buffers[i])
-	}
-	require.Nil(t, q.complete(0), "the buffer is not posted yet")
-	q.posted = q.head
-	require.Nil(t, q.complete(1), "the slot does not have the oldest buffer")
-	require.Nil(t, q.complete(9))
-	require.Same(t, &buffers[0], q.complete(0))
-	require.Same(t, &buffers[1], q.take())
-	require.Same(t, &buffers[2], q.take())
-	require.Nil(t, q.take())
-	require.Zero(t, q.inFlight())
-}

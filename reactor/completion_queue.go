@@ -199,12 +199,13 @@ func (q *completionQueue) poll() int {
 // pollAgain polls the CQ a second time in a turn. It reports whether the CQ is empty
 // afterwards. It first calls cq.Group.Consume for devices with verbs.ProgressManual.
 func (q *completionQueue) pollAgain() (empty bool) {
-	if _, err := q.device.group.Consume(); err != nil {
-		q.device.fail(err)
+	d := q.device
+	if _, err := d.group.Consume(); err != nil {
+		d.fail(err)
 	}
 	before := q.emptyPolls
 	if found := q.poll(); found > 0 {
-		q.device.loop.stats.countBatch(found)
+		d.loop.stats.countBatch(found)
 	}
 	return q.emptyPolls != before
 }

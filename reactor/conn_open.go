@@ -132,12 +132,12 @@ func (c *Conn) routeResolved() error {
 	if err := c.makeQP(); err != nil {
 		return err
 	}
-	attr := c.device.dev.Attr()
-	param := c.opening.dial.param
+	dial, attr := c.opening.dial, c.device.dev.Attr()
+	param := dial.param
 	param.ResponderResources = min(param.ResponderResources, attr.MaxQPRdAtom)
 	param.InitiatorDepth = min(param.InitiatorDepth, attr.MaxQPInitRdAtom)
 	room := c.loop.cfg.privateRoom(cm.MessageConnect, c.immediatesOnly)
-	if err := c.makePrivateData(c.opening.dial.options.PrivateDataFor, room, &param); err != nil {
+	if err := c.makePrivateData(dial.options.PrivateDataFor, room, &param); err != nil {
 		return err
 	}
 	param.PrivateData = c.offer(param.PrivateData, cm.MessageConnect, param.InitiatorDepth)
@@ -206,13 +206,14 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 // sends no answer if the peer has given up, the device was removed, or the loop is
 // shutting down.
 func (c *Conn) rejectNoRoom(cause error) {
+	req := c.opening.request
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {
 		c.loop.stats.NoResources++
-		reject = c.opening.request.id.RejectNoResources
+		reject = req.id.RejectNoResources
 	}
 	if c.id == nil { // The ID was not moved to this loop, and belongs to the acceptor.
-		_ = c.loop.engine.acceptor.rejectWith(c.opening.request, reject)
+		_ = req.engine.acceptor.rejectWith(req, reject)
 	} else {
 		_ = reject()
 	}
@@ -221,28 +222,30 @@ func (c *Conn) rejectNoRoom(cause error) {
 // moveID moves the ID of the request from the acceptor to the loop, before the ID gets a
 // queue pair.
 func (c *Conn) moveID() error {
-	if err := c.loop.engine.acceptor.moveID(c.opening.request, c.loop.channel); err != nil {
+	req := c.opening.request
+	if err := req.engine.acceptor.moveID(req, c.loop.channel); err != nil {
 		return err
 	}
-	c.id = c.opening.request.id
+	c.id = req.id
 	c.id.SetContext(c)
 	return nil
 }
 
 // acceptRequest makes the queue pair and accepts the request.
 func (c *Conn) acceptRequest(p *AcceptParams) error {
+	req := c.opening.request
 	if err := c.makeQP(); err != nil {
 		return err
 	}
-	if err := c.setTransportTimers(c.opening.request.listener.options.AckTimeout); err != nil {
+	if err := c.setTransportTimers(req.listener.options.AckTimeout); err != nil {
 		return err
 	}
 	c.context = p.Context
-	param := c.opening.request.acceptParam(p, c.device.dev.Attr())
-	if err := c.makePrivateData(p.PrivateDataFor, c.opening.request.privateRoom(), &param); err != nil {
+	param := req.acceptParam(p, c.device.dev.Attr())
+	if err := c.makePrivateData(p.PrivateDataFor, req.privateRoom(), &param); err != nil {
 		return err
 	}
-	agreed := c.opening.request.hasOffer && !c.immediatesOnly
+	agreed := req.hasOffer && !c.immediatesOnly
 	if agreed {
 		param.PrivateData = c.offer(param.PrivateData, cm.MessageAccept, param.InitiatorDepth)
 	}
@@ -253,11 +256,11 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 		ResponderResources: param.ResponderResources,
 		InitiatorDepth:     param.InitiatorDepth,
 		FlowControl:        param.FlowControl,
-		RetryCount:         c.opening.request.param.RetryCount,
-		RNRRetryCount:      c.opening.request.param.RNRRetryCount,
+		RetryCount:         req.param.RetryCount,
+		RNRRetryCount:      req.param.RNRRetryCount,
 	}
 	if agreed {
-		c.agree(c.opening.request.longLimit)
+		c.agree(req.longLimit)
 	}
 	return nil
 }
@@ -279,7 +282,7 @@ func (c *Conn) makeQP() (err error) {
 			return err
 		}
 	}
-	if err := c.id.CreateQP(c.device.domain.PD, c.device.qpAttr(c.queue, !c.sharesRecv())); err != nil {
+	if err := c.id.CreateQP(c.device.pd(), c.device.qpAttr(c.queue, !c.sharesRecv())); err != nil {
 		return asNoResources(err)
 	}
 	c.qp = c.id.QP()

@@ -83,7 +83,7 @@ func (a *acceptor) listen(addr netip.AddrPort, o *ListenOptions) (*Listener, err
 		return nil, err
 	}
 	ln := &Listener{acceptor: a, id: id, options: *o, handler: handlerOr(o.Handler, a.engine.handler)}
-	if err := ln.open(addr); err != nil {
+	if err := ln.open(addr, a.engine.cfg.Backlog); err != nil {
 		return nil, firstError(err, id.Close())
 	}
 	a.listeners[ln] = struct{}{}
@@ -91,7 +91,7 @@ func (a *acceptor) listen(addr netip.AddrPort, o *ListenOptions) (*Listener, err
 }
 
 // open sets the options of the listener and begins to listen.
-func (ln *Listener) open(addr netip.AddrPort) error {
+func (ln *Listener) open(addr netip.AddrPort, backlog int) error {
 	ln.id.SetContext(ln)
 	if err := setOptions(ln.id, ln.options.TOS, ln.options.ReuseAddr); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (ln *Listener) open(addr netip.AddrPort) error {
 	if err := ln.id.Bind(addr); err != nil {
 		return err
 	}
-	if err := ln.id.Listen(ln.acceptor.engine.cfg.Backlog); err != nil {
+	if err := ln.id.Listen(backlog); err != nil {
 		return err
 	}
 	ln.addr = ln.id.LocalAddr()

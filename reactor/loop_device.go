@@ -85,7 +85,7 @@ func (d *loopDevice) open() (err error) {
 		large |= verbs.AccessRemoteRead
 	}
 	d.pool.Init(slab.Config[Buffer]{
-		PD: d.domain.PD, Size: cfg.MaxMessage, Access: verbs.AccessLocalWrite, LargeAccess: large,
+		PD: d.pd(), Size: cfg.MaxMessage, Access: verbs.AccessLocalWrite, LargeAccess: large,
 		Huge: cfg.HugePages, Limit: 1 << slotBits, OnGrow: d.startTrimTimer,
 		Attach: attachBuffer, Detach: detachBuffer,
 	})
@@ -136,6 +136,9 @@ func (d *loopDevice) sleep(timeout time.Duration) (completions, input bool) {
 	}
 	return completions, input
 }
+
+// pd returns the protection domain of the engine on the device.
+func (d *loopDevice) pd() verbs.PD { return d.domain.PD }
 
 // qpAttr returns the attributes of a queue pair whose send and receive CQ is q. The
 // parameter own says whether the queue pair has a receive queue of its own.

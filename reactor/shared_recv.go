@@ -66,7 +66,7 @@ func (s *sharedRecv) open() error {
 		return nil
 	}
 	d := s.device
-	srq, err := d.domain.PD.CreateSRQ(&verbs.SRQAttr{
+	srq, err := d.pd().CreateSRQ(&verbs.SRQAttr{
 		MaxWR: s.sizes.limit, MaxSGE: 1, CQ: d.queues[0].cq(), BuffersPerQP: d.loop.cfg.MinRecvBuffers,
 	})
 	if err == nil {

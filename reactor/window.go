@@ -192,7 +192,7 @@ func (c *Conn) freeWindow() (*window, error) {
 			Field: "windows", Value: int64(limit) + 1, Limit: int64(limit), Reason: "Config.MaxWindows",
 		})
 	}
-	mw, err := c.device.domain.PD.AllocMW()
+	mw, err := c.device.pd().AllocMW()
 	if err != nil {
 		return nil, asNoResources(err)
 	}
