@@ -28,10 +28,16 @@ func TestConnStatesAreOrdered(t *testing.T) {
 // outstanding send. It checks the state afterwards, that an ignored event calls no callback,
 // and that a loop which closes then ends the connection, with one last callback.
 func TestTransitions(t *testing.T) {
+	states := [...]string{
+		"dialing", "connecting", "open failed", "open", "draining", "close begun", "awaiting disconnected",
+		"awaiting empty CQ", "flushing", "disconnecting", "awaiting last WQE", "closed",
+	}
+	events := [reactor.NumConnEvents]string{"queue pair", "established", "refused", "close", "abort", "reason", "step", "timeout", "give up"}
+	require.Len(t, states, int(reactor.LastConnState)+1)
 	for s := reactor.FirstConnState; s <= reactor.LastConnState; s++ {
 		for e := reactor.FirstConnEvent; e < reactor.NumConnEvents; e++ {
 			for _, sends := range []int{0, 1} {
-				t.Run(fmt.Sprintf("state %d, event %d, %d sends", s, e, sends), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%d sends", states[s], events[e], sends), func(t *testing.T) {
 					n := &ends{}
 					c, l := inState(t, s, sends, n)
 					require.Equal(t, s, reactor.InternalState(c))
@@ -42,7 +48,7 @@ func TestTransitions(t *testing.T) {
 						require.Equal(t, s, after)
 						require.Equal(t, before, *n)
 					} else {
-						require.True(t, to(after), "state %d", after)
+						require.True(t, to(after), states[after])
 					}
 					require.NoError(t, l.Close())
 					require.Equal(t, reactor.LastConnState, reactor.InternalState(c))
