@@ -143,26 +143,26 @@ const (
 type action uint8
 
 const (
-	ignore action = iota // the event comes too early, too late, or has no effect
+	doNothing action = iota // the event comes too early, too late, or has no effect
 
-	connect          // enter stateConnecting
-	open             // call OnOpen, and OnMessage for messages that have arrived
-	failToOpen       // call OnDialError or OnAcceptError
-	endOpening       // schedule failToOpen, because the event may come in a callback
-	failWhenKnown    // failToOpen, unless the true reason may still come
-	onOpenTimeout    // handle waiting events, and then endOpening if none has helped
-	giveUpOpening    // failToOpen, because of ErrShutdown if there is no other reason
-	drain            // confirm all sends
-	drainStep        // end if all sends are confirmed
-	onDrainTimeout   // handle waiting completions, and then end
-	end              // schedule closeStep, because the event may come in a callback
-	closeStep        // flush, and call OnClose when all is flushed
-	onCloseTimeout   // handle waiting completions, and then flush or call OnClose
-	awaitLastWQE     // if the peer has disconnected, destroy, or first wait for the last buffer
-	lastWQEStep      // destroy if no buffer is missing
-	onLastWQETimeout // destroy, and wait no more on this device
-	giveUp           // call OnClose, because of ErrShutdown if there is no other reason, and destroy
-	destroy          // release all resources
+	doConnect       // enter stateConnecting
+	doOpen          // call OnOpen, and OnMessage for messages that have arrived
+	doFailToOpen    // call OnDialError or OnAcceptError
+	doEndOpening    // schedule doFailWhenKnown, because the event may come in a callback
+	doFailWhenKnown // doFailToOpen, unless the true reason may still come
+	doCheckOpening  // handle waiting events, and then doEndOpening if none has helped
+	doGiveUpOpening // doFailToOpen, because of ErrShutdown if there is no other reason
+	doDrain         // confirm all sends
+	doDrainStep     // end if all sends are confirmed
+	doCheckDrained  // handle waiting completions, and then end
+	doEnd           // schedule doCloseStep, because the event may come in a callback
+	doCloseStep     // flush, and call OnClose when all is flushed
+	doCheckClosed   // handle waiting completions, and then flush or call OnClose
+	doAwaitLastWQE  // if the peer has disconnected, doDestroy, or first wait for the last buffer
+	doLastWQEStep   // doDestroy if no buffer is missing
+	doMissLastWQE   // doDestroy, and wait no more on this device
+	doGiveUp        // call OnClose, because of ErrShutdown if there is no other reason, and doDestroy
+	doDestroy       // release all resources
 )
 
 // A connStates is a set of states: bit s is set if the state s belongs to it.
@@ -188,120 +188,120 @@ type transition struct {
 // transition is ignored.
 var transitions = [numConnStates][numConnEvents]transition{
 	stateDialing: {
-		eventQueuePair: {connect, in(stateConnecting)},
-		eventRefused:   {failToOpen, in(stateClosed)},
-		eventReason:    {endOpening, in(stateOpenFailed)},
-		eventTimeout:   {onOpenTimeout, in(stateDialing, stateConnecting, stateOpenFailed, stateClosed)},
-		eventGiveUp:    {giveUpOpening, in(stateClosed)},
+		eventQueuePair: {doConnect, in(stateConnecting)},
+		eventRefused:   {doFailToOpen, in(stateClosed)},
+		eventReason:    {doEndOpening, in(stateOpenFailed)},
+		eventTimeout:   {doCheckOpening, in(stateDialing, stateConnecting, stateOpenFailed, stateClosed)},
+		eventGiveUp:    {doGiveUpOpening, in(stateClosed)},
 	},
 	stateConnecting: {
-		eventEstablished: {open, in(stateOpen, stateOpenFailed)},
-		eventRefused:     {failToOpen, in(stateClosed)},
-		eventReason:      {endOpening, in(stateOpenFailed)},
-		eventTimeout:     {onOpenTimeout, in(stateConnecting, stateOpen, stateOpenFailed, stateClosed)},
-		eventGiveUp:      {giveUpOpening, in(stateClosed)},
+		eventEstablished: {doOpen, in(stateOpen, stateOpenFailed)},
+		eventRefused:     {doFailToOpen, in(stateClosed)},
+		eventReason:      {doEndOpening, in(stateOpenFailed)},
+		eventTimeout:     {doCheckOpening, in(stateConnecting, stateOpen, stateOpenFailed, stateClosed)},
+		eventGiveUp:      {doGiveUpOpening, in(stateClosed)},
 	},
 	stateOpenFailed: {
-		eventRefused: {failToOpen, in(stateClosed)},
-		eventStep:    {failWhenKnown, in(stateOpenFailed, stateClosed)},
-		eventTimeout: {failToOpen, in(stateClosed)},
-		eventGiveUp:  {giveUpOpening, in(stateClosed)},
+		eventRefused: {doFailToOpen, in(stateClosed)},
+		eventStep:    {doFailWhenKnown, in(stateOpenFailed, stateClosed)},
+		eventTimeout: {doFailToOpen, in(stateClosed)},
+		eventGiveUp:  {doGiveUpOpening, in(stateClosed)},
 	},
 	stateOpen: {
-		eventClose:   {drain, in(stateDraining)},
-		eventAbort:   {end, in(stateCloseBegun)},
-		eventReason:  {end, in(stateCloseBegun)},
-		eventTimeout: {drain, in(stateDraining)},
-		eventGiveUp:  {giveUp, in(stateClosed)},
+		eventClose:   {doDrain, in(stateDraining)},
+		eventAbort:   {doEnd, in(stateCloseBegun)},
+		eventReason:  {doEnd, in(stateCloseBegun)},
+		eventTimeout: {doDrain, in(stateDraining)},
+		eventGiveUp:  {doGiveUp, in(stateClosed)},
 	},
 	stateDraining: {
-		eventAbort:   {end, in(stateCloseBegun)},
-		eventReason:  {end, in(stateCloseBegun)},
-		eventStep:    {drainStep, in(stateDraining, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
-		eventTimeout: {onDrainTimeout, in(stateDraining, stateCloseBegun)},
-		eventGiveUp:  {giveUp, in(stateClosed)},
+		eventAbort:   {doEnd, in(stateCloseBegun)},
+		eventReason:  {doEnd, in(stateCloseBegun)},
+		eventStep:    {doDrainStep, in(stateDraining, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
+		eventTimeout: {doCheckDrained, in(stateDraining, stateCloseBegun)},
+		eventGiveUp:  {doGiveUp, in(stateClosed)},
 	},
 	stateCloseBegun: {
-		eventStep:   {closeStep, in(stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
-		eventGiveUp: {giveUp, in(stateClosed)},
+		eventStep:   {doCloseStep, in(stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
+		eventGiveUp: {doGiveUp, in(stateClosed)},
 	},
 	stateAwaitingDisconnected: {
-		eventStep:    {closeStep, in(stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
-		eventTimeout: {onCloseTimeout, in(stateAwaitingDisconnected, stateFlushing, stateDisconnecting)},
-		eventGiveUp:  {giveUp, in(stateClosed)},
+		eventStep:    {doCloseStep, in(stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
+		eventTimeout: {doCheckClosed, in(stateAwaitingDisconnected, stateFlushing, stateDisconnecting)},
+		eventGiveUp:  {doGiveUp, in(stateClosed)},
 	},
 	stateAwaitingEmptyCQ: {
-		eventStep:    {closeStep, in(stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
-		eventTimeout: {onCloseTimeout, in(stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
-		eventGiveUp:  {giveUp, in(stateClosed)},
+		eventStep:    {doCloseStep, in(stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
+		eventTimeout: {doCheckClosed, in(stateAwaitingEmptyCQ, stateFlushing, stateDisconnecting)},
+		eventGiveUp:  {doGiveUp, in(stateClosed)},
 	},
 	stateFlushing: {
-		eventStep:    {closeStep, in(stateFlushing, stateDisconnecting)},
-		eventTimeout: {onCloseTimeout, in(stateFlushing, stateDisconnecting)},
-		eventGiveUp:  {giveUp, in(stateClosed)},
+		eventStep:    {doCloseStep, in(stateFlushing, stateDisconnecting)},
+		eventTimeout: {doCheckClosed, in(stateFlushing, stateDisconnecting)},
+		eventGiveUp:  {doGiveUp, in(stateClosed)},
 	},
 	stateDisconnecting: {
-		eventStep:    {awaitLastWQE, in(stateDisconnecting, stateAwaitingLastWQE, stateClosed)},
-		eventTimeout: {destroy, in(stateClosed)},
-		eventGiveUp:  {destroy, in(stateClosed)},
+		eventStep:    {doAwaitLastWQE, in(stateDisconnecting, stateAwaitingLastWQE, stateClosed)},
+		eventTimeout: {doDestroy, in(stateClosed)},
+		eventGiveUp:  {doDestroy, in(stateClosed)},
 	},
 	stateAwaitingLastWQE: {
-		eventStep:    {lastWQEStep, in(stateAwaitingLastWQE, stateClosed)},
-		eventTimeout: {onLastWQETimeout, in(stateClosed)},
-		eventGiveUp:  {destroy, in(stateClosed)},
+		eventStep:    {doLastWQEStep, in(stateAwaitingLastWQE, stateClosed)},
+		eventTimeout: {doMissLastWQE, in(stateClosed)},
+		eventGiveUp:  {doDestroy, in(stateClosed)},
 	},
 }
 
 // on handles an event. Only the functions that it calls change the state.
 func (c *Conn) on(e connEvent) {
 	switch transitions[c.state][e].action {
-	case connect:
+	case doConnect:
 		c.enterSameLimit(stateConnecting)
-	case open:
+	case doOpen:
 		c.open()
-	case failToOpen:
+	case doFailToOpen:
 		c.failToOpen()
-	case endOpening:
+	case doEndOpening:
 		c.enter(stateOpenFailed)
 		c.scheduleStep()
-	case failWhenKnown:
+	case doFailWhenKnown:
 		if !c.awaitsDeviceEvents() {
 			c.failToOpen()
 		}
-	case onOpenTimeout:
+	case doCheckOpening:
 		c.onOpenTimeout()
-	case giveUpOpening:
+	case doGiveUpOpening:
 		c.closing.reason.setCause(ErrShutdown)
 		c.failToOpen()
-	case drain:
+	case doDrain:
 		c.drain()
-	case drainStep:
+	case doDrainStep:
 		c.drainStep()
-	case onDrainTimeout:
+	case doCheckDrained:
 		c.onDrainTimeout()
-	case end:
+	case doEnd:
 		c.enter(stateCloseBegun)
 		c.scheduleStep()
-	case closeStep:
+	case doCloseStep:
 		c.closeStep()
-	case onCloseTimeout:
+	case doCheckClosed:
 		c.onCloseTimeout()
-	case awaitLastWQE:
+	case doAwaitLastWQE:
 		if c.peerDone() {
 			c.enterFor(stateAwaitingLastWQE, lastWQETimeout)
 			c.on(eventStep)
 		}
-	case lastWQEStep:
+	case doLastWQEStep:
 		if !c.mayHoldSharedBuffer() {
 			c.destroy()
 		}
-	case onLastWQETimeout:
+	case doMissLastWQE:
 		c.onLastWQETimeout()
-	case giveUp:
+	case doGiveUp:
 		c.closing.reason.setCause(ErrShutdown)
 		c.reportClose()
 		c.destroy()
-	case destroy:
+	case doDestroy:
 		c.destroy()
 	}
 }
@@ -328,7 +328,7 @@ type closing struct {
 // Stats.Discarded; for an exception see DialOptions.ImmediatesOnly. If the connection is
 // closing already, the error matches ErrClosed.
 func (c *Conn) Close() error {
-	if transitions[c.state][eventClose].action == ignore {
+	if transitions[c.state][eventClose].action == doNothing {
 		return operr.Wrap("close", errClosing)
 	}
 	c.on(eventClose)
@@ -353,7 +353,7 @@ func (c *Conn) stop() {
 //
 // Unless the state is StateOpen or StateDraining, the error matches ErrClosed.
 func (c *Conn) Abort(cause error) error {
-	if transitions[c.state][eventAbort].action == ignore {
+	if transitions[c.state][eventAbort].action == doNothing {
 		return operr.Wrap("abort", errClosing)
 	}
 	if cause == nil {

@@ -127,7 +127,7 @@ func CauseEvent(c *Conn, e connEvent) {
 // If the event is ignored, the second result is true.
 func Transition(s connState, e connEvent) (to func(connState) bool, ignored bool) {
 	t := transitions[s][e]
-	return t.to.has, t.action == ignore
+	return t.to.has, t.action == doNothing
 }
 
 // EnterAwaitingLastWQE moves c to StateAwaitingLastWQE.
