@@ -144,7 +144,9 @@ func (ch *channel) drive() error {
 	jobs := ch.inbox.takeBatch()
 	for n := range jobs {
 		j := &jobs[n]
-		if j.target.onChannel(ch, j) {
+		if j.isNew() {
+			j.request.admit(ch, j)
+		} else if j.target.onChannel(ch, j) {
 			j.run(j)
 		}
 		*j = job{}

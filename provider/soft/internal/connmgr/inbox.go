@@ -65,7 +65,8 @@ type job struct {
 	kind   jobKind
 	target *jobTarget
 	// run is the function. It finds its arguments in the job. A function literal would be
-	// allocated on the heap if it used variables of its surrounding function.
+	// allocated on the heap if it used variables of its surrounding function. It is nil for
+	// a request to a listener.
 	run  func(*job)
 	conn *madConn // connection of the job; nil in a job of a listener
 	mad  wire.MAD // received datagram, in a job of enqueueMAD
@@ -74,12 +75,15 @@ type job struct {
 
 	source  netip.Addr       // source of the request; see access.SourceOf
 	class   requestClass     // class of the request
-	request *incomingRequest // new request; nil in the job for a copy of a request
+	request *incomingRequest // nil in the job for a copy of a request
 	// dropped is called if the queue of requests drops this job to make room for another
 	// source. It may be nil. The caller holds the locks of the inbox and of the
 	// multiplexer.
 	dropped func(*job)
 }
+
+// isNew reports whether the job is a request to a listener.
+func (j *job) isNew() bool { return j.request != nil && j.request.listener != nil }
 
 const (
 	// maxMessages is the largest number of queued jobs of the kind jobMessage. Further jobs

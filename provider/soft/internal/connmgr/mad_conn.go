@@ -73,7 +73,9 @@ func dialMAD(i *id, m message) error {
 		return err
 	}
 	c.port.openRequestPort(ch)
+	c.mux.mu.Lock()
 	c.register()
+	c.mux.mu.Unlock()
 	i.conn = c
 	if r, ok := m.(*reqMsg); ok {
 		c.largestMTU = c.port.mtuTo(c.remote)
@@ -88,11 +90,10 @@ func dialMAD(i *id, m message) error {
 // isLookup reports whether the madConn belongs to a SIDR request of the peer.
 func (c *madConn) isLookup() bool { return c.service != 0 }
 
-// register gives the connection a communication ID and adds it to the multiplexer.
+// register gives the connection a communication ID and adds it to the multiplexer. The
+// caller holds the multiplexer's lock.
 func (c *madConn) register() {
 	c.retransmit.init(c)
-	c.mux.mu.Lock()
-	defer c.mux.mu.Unlock()
 	c.ownID = c.mux.newID()
 	c.mux.conns[c.ownID] = c
 }
@@ -260,7 +261,7 @@ func (c *madConn) release() {
 	delete(c.mux.conns, c.ownID)
 	forget(c.mux.byPeer, peerKey{c.remote, c.peerGUID, c.peerID}, c)
 	forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
-	forget(c.mux.lookups, lookupKey{c.remote, c.peerID}, c)
+	forget(c.mux.lookups, peerKey{from: c.remote, number: c.peerID}, c)
 	c.mux.mu.Unlock()
 	c.bound.unbind(c.ch.m.Engine)
 	c.port.close(c.ch)

@@ -23,6 +23,11 @@ func (t *jobTarget) enqueue(j job) bool {
 func (t *jobTarget) onChannel(ch *channel, j *job) bool {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()
+	return t.onLockedChannel(ch, j)
+}
+
+// onLockedChannel does the work of onChannel. The caller holds the multiplexer's lock.
+func (t *jobTarget) onLockedChannel(ch *channel, j *job) bool {
 	if t.closed {
 		return false
 	}

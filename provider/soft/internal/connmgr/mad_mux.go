@@ -32,7 +32,7 @@ type madMux struct {
 	byPeer map[peerKey]*madConn // connections, by communication ID of the peer
 	// connections that have not ended, by queue pair of the peer
 	byQP      map[peerKey]*madConn
-	lookups   map[lookupKey]*madConn            // received SIDR requests whose IDs are not destroyed
+	lookups   map[peerKey]*madConn              // received SIDR requests whose IDs are not destroyed, by request ID
 	listeners map[wire.ServiceID][]*madListener // open listeners
 	sources   sourceCounts                      // counts of the connections of each source
 	proven    *provenSources
@@ -48,13 +48,6 @@ type peerKey struct {
 	number uint32
 }
 
-// A lookupKey identifies a received SIDR request by the peer's address and the request
-// ID, which the peer has chosen at random.
-type lookupKey struct {
-	from   netip.Addr
-	number uint32
-}
-
 func newMADMux(m *Manager, network madNetwork) *madMux {
 	return &madMux{
 		m: m, network: network, clock: time.Now,
@@ -64,7 +57,7 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 		conns:     make(map[uint32]*madConn),
 		byPeer:    make(map[peerKey]*madConn),
 		byQP:      make(map[peerKey]*madConn),
-		lookups:   make(map[lookupKey]*madConn),
+		lookups:   make(map[peerKey]*madConn),
 		listeners: make(map[wire.ServiceID][]*madListener),
 	}
 }
@@ -74,6 +67,11 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
+	return mux.openLocked(local, ch)
+}
+
+// openLocked does the work of open. The caller holds the multiplexer's lock.
+func (mux *madMux) openLocked(local netip.Addr, ch *channel) (*madPort, error) {
 	p := mux.ports[local]
 	if p == nil {
 		socket, err := mux.network.open(local)
@@ -108,6 +106,10 @@ func (p *madPort) closeUnwatched() {
 func (mux *madMux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
+	if !(lockedMux{mux}).Wants(p, from.From, from.To) {
+		mux.m.WireCounts.Inc(counters.CMRequestDropped)
+		return true
+	}
 	return mux.receiveLocked(p, from)
 }
 
@@ -138,10 +140,8 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 		return
 	}
 	switch m.Attribute() {
-	case wire.AttrREQ:
-		mux.onREQ(m, port, from)
-	case wire.AttrSIDRREQ:
-		mux.onSIDRREQ(m, port, from)
+	case wire.AttrREQ, wire.AttrSIDRREQ:
+		mux.onRequest(m, port, from)
 	case wire.AttrSIDRREP:
 		mux.toConn(m, firstID(m), port, from)
 	case wire.AttrREP:
@@ -251,11 +251,12 @@ func (mux *madMux) newID() uint32 {
 	}
 }
 
-// listenerFor returns the listener for requests to an address, or nil. The result
+// listenerFor returns the listener for requests to a local address, or nil. The result
 // otherAddr is true if the service has listeners only at other addresses.
-func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, otherAddr bool) {
+func (mux *madMux) listenerFor(service wire.ServiceID, to netip.Addr) (found *madListener, otherAddr bool) {
+	_, port, _ := service.Port()
 	sameService := mux.listeners[service]
-	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })
+	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(netip.AddrPortFrom(to, port)) })
 	if i < 0 {
 		return nil, len(sameService) > 0
 	}

@@ -86,12 +86,12 @@ func (c *madConn) serviceTimeout() uint8 {
 }
 
 // addHalfOpen adds a connection to the halfOpenTable of its listener. It returns false
-// if there is no room. In both cases it may evict another connection.
-func (c *madConn) addHalfOpen() bool {
-	c.mux.mu.Lock()
-	defer c.mux.mu.Unlock()
+// if there is no room. In both cases it may evict another connection. The parameter lookup
+// says whether the connection is for a SIDR request. The caller holds the multiplexer's
+// lock.
+func (c *madConn) addHalfOpen(lookup bool) bool {
 	table, source, now := &c.listener.halfOpen, access.SourceOf(c.remote), c.mux.clock()
-	victim, ok := table.room(source, !c.isLookup() && c.mux.sources.full(source), now)
+	victim, ok := table.room(source, !lookup && c.mux.sources.full(source), now)
 	if victim != nil {
 		table.remove(victim)
 		table.evicting++
@@ -107,7 +107,7 @@ func (c *madConn) addHalfOpen() bool {
 	c.half.c, c.half.proven = c, c.mux.proven.has(c.remote, now)
 	c.addr = addrHalfOpen
 	table.add(&c.half, source, now)
-	if !c.isLookup() {
+	if !lookup {
 		c.mux.sources.opened(source)
 	}
 	return true
