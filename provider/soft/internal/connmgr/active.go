@@ -59,7 +59,7 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.state = stateREQSent
 	i.timerLimit = ch.clock().Add(maxServiceTime)
 	i.startTimer(timeout)
-	if err := i.dial(m); err != nil {
+	if err := i.conn.dial(m); err != nil {
 		i.state = stateIdle
 		ch.timers.Stop(&i.timer)
 		return err

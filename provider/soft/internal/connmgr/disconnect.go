@@ -80,7 +80,7 @@ func (i *id) onDREQ() bool {
 // the queue pair.
 func (i *id) awaitNotices() {
 	ch := i.ch.Load()
-	if i.conn.awaitsNotices() && ch.clock().Before(i.timerLimit) {
+	if i.bound.awaitsNotices(i.m.Engine) && ch.clock().Before(i.timerLimit) {
 		i.startTimer(noticeInterval)
 		return
 	}

@@ -90,18 +90,18 @@ type QueuePair interface {
 	ReceiveAt(at netip.Addr) error
 }
 
-// A boundConn is the binding of one connection. The zero value has no binding.
-type boundConn struct {
+// A boundQP is the binding of the queue pair of one ID. The zero value has no binding.
+type boundQP struct {
 	qpn     uint32 // number of the queue pair; 0 before the first call of bind()
 	binding *Binding
 }
 
-func (b *boundConn) bind(e Engine, qpn uint32, to *Binding) error {
+func (b *boundQP) bind(e Engine, qpn uint32, to *Binding) error {
 	b.qpn, b.binding = qpn, to
 	return e.Bind(qpn, to)
 }
 
-func (b *boundConn) unbind(e Engine) {
+func (b *boundQP) unbind(e Engine) {
 	if b.binding != nil {
 		e.Unbind(b.qpn, b.binding)
 		b.binding = nil
@@ -109,13 +109,15 @@ func (b *boundConn) unbind(e Engine) {
 }
 
 // peerGone tells the bound queue pair that the peer's process has ended.
-func (b *boundConn) peerGone(e Engine) {
+func (b *boundQP) peerGone(e Engine) {
 	if b.binding != nil {
 		e.PeerGone(b.qpn, b.binding)
 	}
 }
 
-// awaitsNotices reports whether the bound queue pair waits for notices of the peer.
-func (b *boundConn) awaitsNotices(e Engine) bool {
-	return b.binding != nil && e.AwaitsNotices(b.qpn, b.binding)
+// awaitsNotices reports whether the bound queue pair waits for notices of the peer. Only
+// the local path has notices. One may wait for room in shared memory, so a DREQ may arrive
+// before notices that were sent earlier.
+func (b *boundQP) awaitsNotices(e Engine) bool {
+	return b.binding != nil && b.binding.End != nil && e.AwaitsNotices(b.qpn, b.binding)
 }

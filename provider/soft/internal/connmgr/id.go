@@ -30,11 +30,16 @@ type id struct {
 
 	reservation   hostport.Reservation
 	local, remote netip.AddrPort // addresses of this side and of the peer; invalid if unknown
-	bound         bool           // true if the ID has a local address that is not a wildcard
+	located       bool           // true if the ID has a local address that is not a wildcard
 	opts          options
 
-	conn   cmConn // connection to the peer; nil before the request, and for a listener
-	active bool   // true if this side has sent the request
+	// connection to the peer; nil before ResolveAddr has found its path, and for a listener
+	conn   cmConn
+	active bool // true if this side has sent the request
+	// credentials of the peer's process; valid if peerKnown is true
+	peer      cm.Credentials
+	peerKnown bool
+	bound     boundQP // the local queue pair and its binding
 	// notified is true after Notify has established the connection. An RTU that arrives
 	// later clears the field, and has no other effect.
 	notified bool
@@ -46,9 +51,7 @@ type id struct {
 	negotiated negotiation
 
 	listeners listeners // the listeners of a listening ID; empty for other IDs
-	// UDP port on which an active ID uses the wire path; nil for other IDs
-	madPort *madPort
-	backlog int // largest allowed value of pendingRequests of a listening ID
+	backlog   int       // largest allowed value of pendingRequests of a listening ID
 	// number of requests to a listening ID that the application has not fetched
 	pendingRequests int
 	// For the ID of a request that the application has not fetched: the listening ID.
@@ -224,7 +227,7 @@ func (i *id) peerGone() {
 	case stateREQReceived:
 		i.enter(stateWithdrawn)
 	case stateEstablished:
-		i.conn.peerVanished()
+		i.bound.peerGone(i.m.Engine)
 		i.enter(stateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: verbs.ErrPeerGone})
 	case stateDREQSent:
@@ -298,17 +301,22 @@ func (i *id) destroy(ch *channel) {
 	i.announceEnd()
 	i.listeners.close()
 	i.listeners = nil
+	i.closeConn()
+	i.reservation.Close()
+	i.state = stateEnded
+}
+
+// closeConn unbinds the queue pair and closes the connection, if there is one.
+func (i *id) closeConn() {
+	i.bound.unbind(i.m.Engine)
 	if i.conn != nil {
 		i.conn.close()
 		i.conn = nil
 	}
-	if i.madPort != nil {
-		i.madPort.close(ch)
-		i.madPort = nil
-	}
-	i.reservation.Close()
-	i.state = stateEnded
 }
+
+// identify records the credentials of the peer's process.
+func (i *id) identify(peer cm.Credentials) { i.peer, i.peerKnown = peer, true }
 
 // refuseUnfetched refuses the requests to this listener that the application has not
 // fetched.
@@ -347,7 +355,7 @@ func (i *id) announceEnd() {
 func (i *id) Device() verbs.Device {
 	ch := i.lock()
 	defer ch.unlock()
-	if !i.bound {
+	if !i.located {
 		return nil
 	}
 	return i.m.Device
@@ -358,7 +366,7 @@ func (i *id) Device() verbs.Device {
 func (i *id) Port() uint8 {
 	ch := i.lock()
 	defer ch.unlock()
-	if !i.bound {
+	if !i.located {
 		return 0
 	}
 	return PortNumber
@@ -376,10 +384,10 @@ func (i *id) LocalAddr() netip.AddrPort {
 func (i *id) Credentials() (cm.Credentials, bool) {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.conn == nil {
+	if i.conn == nil || !i.peerKnown {
 		return cm.Credentials{}, false
 	}
-	return i.conn.credentials()
+	return i.peer, true
 }
 
 // RemoteAddr implements cm.TransportID.

@@ -9,7 +9,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -54,9 +53,9 @@ type madConn struct {
 	// largestMTU is the path MTU of the first REQ that this side has sent, or 0 if this
 	// side has sent no REQ.
 	largestMTU verbs.MTU
-	bound      boundConn // the local queue pair and its binding
-	binding    Binding   // binding of the local queue pair, set by attach; bound points to it
-	lastTID    uint64    // transaction ID of the peer's last DREQ
+	qpn        uint32  // number of the local queue pair; 0 before attach
+	binding    Binding // binding of the local queue pair, set by attach
+	lastTID    uint64  // transaction ID of the peer's last DREQ
 
 	listener *madListener // listener that has received the request; nil on the active side
 	addrValidation
@@ -64,25 +63,31 @@ type madConn struct {
 	retransmit retransmitter
 }
 
-// dialMAD sends the request m to the remote address of the ID.
-func dialMAD(i *id, m message) error {
+// newMADConn makes the connection of an ID from a local address to a remote one. It opens
+// the UDP port, and fails if another process has it.
+func newMADConn(i *id, local, remote netip.Addr) (*madConn, error) {
 	ch := i.ch.Load()
-	c := &madConn{jobTarget: jobTarget{mux: ch.m.mux, ch: ch}, id: i, remote: hostport.WithoutZone(i.remote.Addr())}
+	c := &madConn{jobTarget: jobTarget{mux: ch.m.mux, ch: ch}, id: i, remote: remote}
+	c.retransmit.init(c)
 	var err error
-	if c.port, err = c.mux.open(hostport.WithoutZone(i.local.Addr()), ch); err != nil {
-		return err
+	if c.port, err = c.mux.open(local, ch); err != nil {
+		return nil, err
 	}
-	c.port.openRequestPort(ch)
+	return c, nil
+}
+
+// dial implements cmConn.
+func (c *madConn) dial(m message) error {
+	c.port.openRequestPort(c.ch)
 	c.mux.mu.Lock()
 	c.register()
 	c.mux.mu.Unlock()
-	i.conn = c
 	if r, ok := m.(*reqMsg); ok {
 		c.largestMTU = c.port.mtuTo(c.remote)
-		r.mtu, i.negotiated.mtu = c.largestMTU, c.largestMTU
+		r.mtu, c.id.negotiated.mtu = c.largestMTU, c.largestMTU
 		// The answer must arrive within requestTimeout. If the first answer is an MRA,
 		// onMRA extends this time.
-		i.startTimer(requestTimeout)
+		c.id.startTimer(requestTimeout)
 	}
 	return c.send(m)
 }
@@ -93,16 +98,15 @@ func (c *madConn) isLookup() bool { return c.service != 0 }
 // register gives the connection a communication ID and adds it to the multiplexer. The
 // caller holds the multiplexer's lock.
 func (c *madConn) register() {
-	c.retransmit.init(c)
 	c.ownID = c.mux.newID()
 	c.mux.conns[c.ownID] = c
 }
 
 // attach implements cmConn. It opens no socket, because the queue pair opens its own
 // socket.
-func (c *madConn) attach(qpn uint32) error {
-	c.binding = Binding{Flow: c.id.negotiated.flow, Hearer: c}
-	return c.bound.bind(c.ch.m.Engine, qpn, &c.binding)
+func (c *madConn) attach(qpn uint32) (*Binding, error) {
+	c.qpn, c.binding = qpn, Binding{Flow: c.id.negotiated.flow, Hearer: c}
+	return &c.binding, nil
 }
 
 // send implements cmConn. It retransmits requests, REPs, RTUs and DREQs.
@@ -188,20 +192,8 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r.Encode(mad, c.requestTID())
 }
 
-// peerVanished implements cmConn. It does nothing, because on the wire path this side
-// does not notice the end of the peer's process.
-func (c *madConn) peerVanished() {}
-
-// awaitsNotices implements cmConn. It returns false, because the wire path has no
-// notices.
-func (c *madConn) awaitsNotices() bool { return false }
-
-// usesDatagrams implements cmConn. It returns true.
-func (c *madConn) usesDatagrams() bool { return true }
-
-// credentials implements cmConn. It returns false, because credentials are unknown on the
-// wire path.
-func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
+// path implements cmConn.
+func (c *madConn) path() string { return WirePath }
 
 // stopDelivery implements cmConn. The madConn continues to answer retransmissions of the
 // peer. If the connection has ended, the peer may use its queue pair in another request.
@@ -263,7 +255,6 @@ func (c *madConn) release() {
 	forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
 	forget(c.mux.lookups, peerKey{from: c.remote, number: c.peerID}, c)
 	c.mux.mu.Unlock()
-	c.bound.unbind(c.ch.m.Engine)
 	c.port.close(c.ch)
 }
 

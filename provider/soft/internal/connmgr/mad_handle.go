@@ -185,7 +185,7 @@ func (c *madConn) onREJ(m *wire.MAD) {
 func (c *madConn) onDREQ(m *wire.MAD) {
 	var r wire.DREQ
 	r.Decode(m)
-	if !c.fromPeer(m) || r.RemoteQPN != c.bound.qpn {
+	if !c.fromPeer(m) || r.RemoteQPN != c.qpn {
 		return
 	}
 	c.lastTID = m.TID()

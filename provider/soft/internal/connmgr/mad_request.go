@@ -216,6 +216,7 @@ func (l *madListener) decide(ch *channel, j *job) (*madConn, message) {
 		return nil, nil
 	}
 	c := &madConn{jobTarget: jobTarget{mux: mux, ch: l.ch}, port: port, remote: req.peer.from, listener: l, addrValidation: addrValidation{received: 1}}
+	c.retransmit.init(c)
 	if !c.addHalfOpen(req.lookup) {
 		l.ch.leavePort(port)
 		return nil, nil

@@ -146,33 +146,27 @@ func (*drepMsg) kind() messageKind    { return kindDREP }
 func (*sidrReqMsg) kind() messageKind { return kindSIDRREQ }
 func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
 
-// A cmConn exchanges the messages of one ID with its peer. It passes received messages to
-// id.deliver, and reports the end of the peer to id.peerGone. Its methods are called with
-// the channel locked, and do not block.
+// A cmConn exchanges the messages of one ID with its peer over one path. It passes
+// received messages to id.deliver. Its methods are called with the channel locked, and do
+// not block.
 type cmConn interface {
-	// attach tells the engine how the queue pair qpn reaches the peer. It is called before
-	// the queue pair enters RTR, and before the REP is sent.
-	attach(qpn uint32) error
+	// path returns LocalPath or WirePath.
+	path() string
+	// dial sends a request. If it returns an error, it has sent nothing, and may be called
+	// again.
+	dial(request message) error
+	// attach returns the binding with which the queue pair qpn reaches the peer. It is called
+	// before the queue pair enters RTR, and before the REP is sent.
+	attach(qpn uint32) (*Binding, error)
 	// send sends a message. It returns verbs.ErrPeerGone if the peer has closed the
 	// connection.
 	send(m message) error
-	// usesDatagrams reports whether the messages are datagrams of the wire path.
-	usesDatagrams() bool
-	// peerVanished tells the queue pair that the process of the peer has ended without a
-	// DREQ.
-	peerVanished()
-	// awaitsNotices reports whether the queue pair still waits for notices that the peer has
-	// sent before its DREQ; see Engine.AwaitsNotices.
-	awaitsNotices() bool
-	// credentials returns the credentials of the peer's process, or false if they are
-	// not known.
-	credentials() (cm.Credentials, bool)
 	// stopDelivery ends the delivery of received messages to the ID. The ID can still send
 	// messages.
 	stopDelivery()
 	// move moves the connection to another channel. Both channels are locked.
 	move(to *channel) error
-	// close closes the connection without sending a message, and unbinds the queue pair.
+	// close closes the connection without sending a message.
 	close()
 }
 

@@ -62,11 +62,6 @@ func (i *id) move(src, dst *channel) error {
 	if err := i.listeners.move(dst); err != nil {
 		return err
 	}
-	if i.madPort != nil {
-		if err := movePort(i.madPort, src, dst); err != nil {
-			return err
-		}
-	}
 	src.timers.Move(&i.timer, &dst.timers)
 	i.ch.Store(dst)
 	for _, ev := range src.queue.extract(i) {

@@ -39,7 +39,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 		return nil
 	}
 	child.state, child.conn, child.parent = stateREQReceived, c, i
-	child.local, child.remote, child.bound, child.opts = to.dst, to.src, true, i.opts
+	child.local, child.remote, child.located, child.opts = to.dst, to.src, true, i.opts
 	if m, ok := m.(*reqMsg); ok {
 		child.negotiated.ackTimeout = child.ackTimeoutReceived(m.ackTimeout)
 		if m.tos > 0 {
@@ -90,8 +90,7 @@ func (i *id) requestWithdrawn() {
 		// In all other states, eviction has no effect.
 		return
 	}
-	i.conn.close()
-	i.conn = nil
+	i.closeConn()
 }
 
 // Accept implements cm.TransportID. If Accept returns an error, it has refused the

@@ -92,33 +92,24 @@ func (i *id) Serves() []cm.ServedAddr {
 	return i.listeners.serves()
 }
 
-// findPath chooses the path from src to dst. If the device has the local path, findPath
-// chooses the local path for addresses of this host. For all other addresses, it chooses
-// the wire path.
-func (i *id) findPath(ch *channel, src, dst netip.Addr) error {
+// findPath makes the connection over the path from src to dst. If the device has the local
+// path, findPath chooses the local path for addresses of this host. For all other
+// addresses, it chooses the wire path.
+func (i *id) findPath(ch *channel, src, dst netip.Addr) (cmConn, error) {
 	if i.m.Local {
-		if dst == src {
-			return nil
+		own, err := dst == src, error(nil)
+		if !own {
+			own, err = ch.isLocalAddr(dst)
 		}
-		if own, err := ch.isLocalAddr(dst); own || err != nil {
-			return err
+		switch {
+		case err != nil:
+			return nil, err
+		case own:
+			return newUnixConn(i), nil
 		}
 	}
 	if !i.m.Wire {
-		return &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
+		return nil, &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
 	}
-	port, err := ch.m.mux.open(hostport.WithoutZone(src), ch)
-	if err != nil {
-		return err
-	}
-	i.madPort = port
-	return nil
-}
-
-// dial sends the request m on the path that findPath has chosen.
-func (i *id) dial(m message) error {
-	if i.madPort != nil {
-		return dialMAD(i, m)
-	}
-	return dialUnix(i, m)
+	return newMADConn(i, hostport.WithoutZone(src), hostport.WithoutZone(dst))
 }

@@ -59,7 +59,11 @@ func (i *id) chooseQP(param *cm.MessageParam) {
 // its own queue pair to RTS.
 func (i *id) connectQP() error {
 	own := i.ownQP()
-	if err := i.conn.attach(i.qpn); err != nil || own == nil {
+	b, err := i.conn.attach(i.qpn)
+	if err == nil {
+		err = i.bound.bind(i.m.Engine, i.qpn, b)
+	}
+	if err != nil || own == nil {
 		return err
 	}
 	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
@@ -119,9 +123,9 @@ func (i *id) placeDatagramQP(q QueuePair) error {
 		return nil
 	}
 	at := hostport.WithoutZone(i.local.Addr())
-	requestOnWire := i.conn != nil && i.conn.usesDatagrams()
+	onWire := i.conn != nil && i.conn.path() == WirePath
 	switch {
-	case !i.m.Local || i.madPort != nil || requestOnWire:
+	case !i.m.Local || onWire:
 		return q.ReceiveAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
 		_ = q.ReceiveAt(at) // An error means that another process has the UDP port.

@@ -13,30 +13,27 @@ import (
 
 func TestPlaceDatagramQP(t *testing.T) {
 	own, loopback, none := netip.MustParseAddr("fe80::1"), netip.MustParseAddr("127.0.0.1"), netip.Addr{}
-	peer, port := netip.MustParseAddrPort("[fe80::2]:7"), &madPort{}
+	peer := netip.MustParseAddrPort("[fe80::2]:7")
 	for name, c := range map[string]struct {
 		wireOnly bool // true if the device has no local path
 		local    netip.Addr
 		remote   netip.AddrPort
-		port     *madPort // field madPort of the ID: not nil if the ID uses the wire path
 		conn     cmConn
 		at       netip.Addr // address that ReceiveAt must get
 		optional bool       // true if CreateQP must succeed even if ReceiveAt fails
 	}{
-		"wire path only":              {wireOnly: true, local: own, at: own},
-		"wire path only, on loopback": {wireOnly: true, local: loopback, at: loopback},
-		"resolved on the wire path":   {local: own, remote: peer, port: port, at: own},
-		"resolved on the local path":  {local: own, remote: peer, at: none},
-		"request on the wire path":    {local: own, remote: peer, conn: &madConn{}, at: own},
-		"request on the local path":   {local: own, remote: peer, conn: &unixConn{}, at: none},
-		"bound":                       {local: own, at: own, optional: true},
-		"bound to loopback":           {local: loopback, at: none},
-		"address with a zone":         {wireOnly: true, local: own.WithZone("eth0"), at: own},
+		"wire path only":               {wireOnly: true, local: own, at: own},
+		"wire path only, on loopback":  {wireOnly: true, local: loopback, at: loopback},
+		"connection on the wire path":  {local: own, remote: peer, conn: &madConn{}, at: own},
+		"connection on the local path": {local: own, remote: peer, conn: &unixConn{}, at: none},
+		"bound":                        {local: own, at: own, optional: true},
+		"bound to loopback":            {local: loopback, at: none},
+		"address with a zone":          {wireOnly: true, local: own.WithZone("eth0"), at: own},
 	} {
 		for _, fails := range []error{nil, cm.ErrAddrInUse} {
 			i := &id{
 				m: &Manager{Config: Config{Local: !c.wireOnly, Wire: true}}, ps: cm.UDP,
-				local: netip.AddrPortFrom(c.local, 1), remote: c.remote, madPort: c.port, conn: c.conn,
+				local: netip.AddrPortFrom(c.local, 1), remote: c.remote, conn: c.conn,
 			}
 			q := &fakeQP{receiveAtErr: fails}
 			err := i.placeDatagramQP(q)

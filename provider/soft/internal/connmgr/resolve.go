@@ -77,7 +77,7 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	i.reservation = port
 	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.Addr.Port)
 	if !port.Addr.Wildcard() {
-		i.bound = true
+		i.located = true
 	}
 	return nil
 }
@@ -110,13 +110,15 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 			return err
 		}
 	}
-	if err := i.findPath(ch, from.Addr(), dst.Addr()); err != nil {
+	conn, err := i.findPath(ch, from.Addr(), dst.Addr())
+	if err != nil {
 		i.raise(cm.TransportEvent{Type: cm.AddrError, Status: statusNoDevice, Err: err})
 		return nil
 	}
+	i.conn = conn
 	i.local = netip.AddrPortFrom(from.Addr(), i.local.Port())
 	i.remote = dst
-	i.bound = true
+	i.located = true
 	i.raise(cm.TransportEvent{Type: cm.AddrResolved})
 	return nil
 }

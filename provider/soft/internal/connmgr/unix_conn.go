@@ -26,16 +26,12 @@ type unixConn struct {
 	id *id
 	fd int // socket, which the unixConn owns; -1 if there is none
 
-	// credentials of the peer's process; valid if connected is true
-	peer      cm.Credentials
-	connected bool // true if fd is connected to the peer
-
-	bound   boundConn // the local queue pair and its binding
-	binding Binding   // binding of the local queue pair, set by attach; bound points to it
+	peer    cm.Credentials // credentials of the peer's process; zero before fd is connected
+	binding Binding        // binding of the local queue pair, set by attach
 
 	// state of the search for the listener; nil on the passive side, and when the search
 	// has ended
-	dial *localDial
+	dialing *localDial
 
 	// Descriptors that have arrived with a REP, or that will be sent with a REP.
 	passed []int
@@ -120,9 +116,9 @@ func checkPassed(m message, fds []int) error {
 	return nil
 }
 
-// attach implements cmConn. It binds the queue pair qpn to its end of the shared memory.
-// The passive side chooses this memory.
-func (c *unixConn) attach(qpn uint32) error {
+// attach implements cmConn. The binding has the end of the shared memory, which the
+// passive side chooses.
+func (c *unixConn) attach(qpn uint32) (*Binding, error) {
 	var end *shm.End
 	var err error
 	if c.id.active {
@@ -132,13 +128,10 @@ func (c *unixConn) attach(qpn uint32) error {
 		end, err = c.choose(qpn)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.binding = Binding{End: end}
-	if c.connected {
-		c.binding.Peer = access.LocalSource(c.peer.UID, c.peer.PID)
-	}
-	return c.bound.bind(c.ch.m.Engine, qpn, &c.binding)
+	c.binding = Binding{End: end, Peer: access.LocalSource(c.peer.UID, c.peer.PID)}
+	return &c.binding, nil
 }
 
 // key returns the key of this side's end of the memory shared with the peer. The
@@ -229,17 +222,8 @@ func (c *unixConn) closePassed() {
 	c.passed = nil
 }
 
-func (c *unixConn) peerVanished() { c.bound.peerGone(c.ch.m.Engine) }
-
-// awaitsNotices implements cmConn. A notice may wait for room in shared memory, so a
-// DREQ may arrive before notices that were sent earlier.
-func (c *unixConn) awaitsNotices() bool { return c.bound.awaitsNotices(c.ch.m.Engine) }
-
-// usesDatagrams implements cmConn. It returns false.
-func (c *unixConn) usesDatagrams() bool { return false }
-
-// credentials implements cmConn. It returns false until the socket is connected.
-func (c *unixConn) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
+// path implements cmConn.
+func (c *unixConn) path() string { return LocalPath }
 
 // takeSocket makes the caller the owner of the socket.
 func (c *unixConn) takeSocket() (fd int) {
@@ -248,8 +232,8 @@ func (c *unixConn) takeSocket() (fd int) {
 }
 
 func (c *unixConn) stopDelivery() {
-	if c.dial != nil {
-		c.ch.timers.Stop(&c.dial.retryTimer)
+	if c.dialing != nil {
+		c.ch.timers.Stop(&c.dialing.retryTimer)
 	}
 	c.ch.epoll.Remove(c.fd)
 }
@@ -261,8 +245,8 @@ func (c *unixConn) move(to *channel) error {
 		}
 		c.ch.epoll.Remove(c.fd)
 	}
-	if c.dial != nil {
-		c.ch.timers.Move(&c.dial.retryTimer, &to.timers)
+	if c.dialing != nil {
+		c.ch.timers.Move(&c.dialing.retryTimer, &to.timers)
 	}
 	c.ch = to
 	return nil
@@ -272,7 +256,6 @@ func (c *unixConn) close() {
 	c.stopDelivery()
 	c.closePassed()
 	c.unhold()
-	c.bound.unbind(c.ch.m.Engine)
 	if c.fd >= 0 {
 		_ = unix.Close(c.takeSocket())
 	}

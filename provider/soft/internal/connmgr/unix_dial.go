@@ -52,16 +52,19 @@ const (
 	userLookupRounds = 100
 )
 
-// dialUnix sends a request to the listener at the ID's remote address.
-func dialUnix(i *id, m message) error {
-	c := &unixConn{ch: i.ch.Load(), id: i, fd: i.reservation.Take()}
+// newUnixConn makes the connection of an ID to an address of this host.
+func newUnixConn(i *id) *unixConn { return &unixConn{ch: i.ch.Load(), id: i, fd: -1} }
+
+// dial implements cmConn. It takes the socket from the Reservation of the ID.
+func (c *unixConn) dial(m message) error {
+	c.fd = c.id.reservation.Take()
 	d := &localDial{c: c, request: m}
 	d.retryTimer.Owner = d
-	c.dial, i.conn = d, c
+	c.dialing = d
 	err := d.run()
 	if err != nil {
 		d.returnSocket()
-		i.conn = nil
+		c.dialing = nil
 	}
 	return err
 }
@@ -131,7 +134,7 @@ func (d *localDial) try(name string) error {
 		return err
 	}
 	if d.c.ch.m.Users.Allows(peer.UID) {
-		d.c.peer, d.c.connected = peer, true
+		d.c.peer = peer
 		return nil
 	}
 	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
@@ -194,10 +197,10 @@ func (d *localDial) skipForeignListeners() {
 func (d *localDial) sendRequest() error {
 	c := d.c
 	if err := c.ch.watch(c.fd, c); err != nil {
-		c.connected = false
 		return errors.Join(err, d.replaceSocket())
 	}
-	c.dial = nil
+	c.dialing = nil
+	c.id.identify(c.peer)
 	c.hold(d.request)
 	// An error means that the listener has closed the connection. The channel will notice
 	// that and call peerGone.

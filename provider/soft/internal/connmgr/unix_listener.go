@@ -124,7 +124,7 @@ func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
 		l.refuseNoResources(fd, cause)
 		return
 	}
-	c := &client{unixConn: unixConn{ch: l.ch, fd: fd, peer: peer, connected: true, admission: admitted}, listener: l}
+	c := &client{unixConn: unixConn{ch: l.ch, fd: fd, peer: peer, admission: admitted}, listener: l}
 	c.requestTimer.Owner = c
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
@@ -212,7 +212,9 @@ func (c *client) takeRequest(m message) {
 		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false))
 		return
 	}
-	c.id = c.listener.id.incoming(m, &c.unixConn)
+	if c.id = c.listener.id.incoming(m, &c.unixConn); c.id != nil {
+		c.id.identify(c.peer)
+	}
 }
 
 // hasToWait reports whether the client may not connect now because of its earlier access
