@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -21,7 +22,13 @@ func limitMappings(s *party, n int) {
 	limit := shm.NewMappingLimit(2*n, none, shm.ByteLimits{}, &s.p.dev.local)
 	d := s.p.dev
 	d.ends = shm.NewEnds(d.cfg.geometry(), limit, d.attr.NodeGUID)
-	d.bindings.ends, d.cm.Ends = d.ends, d.ends
+	d.bindings.ends = d.ends
+	// The event channel of the party belongs to the Manager with the other limit.
+	d.cm = connmgr.New(d.managerConfig(new(counters.Set)))
+	require.NoError(s.T, s.Channel.Close())
+	var err error
+	s.Channel, err = cm.OpenChannel(s.p)
+	require.NoError(s.T, err)
 }
 
 // newMaps returns a MappingLimit that is large enough for the tests.

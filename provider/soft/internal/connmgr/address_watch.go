@@ -21,7 +21,7 @@ type addressWatch struct {
 
 // watchAddresses opens an addressWatch for the listener l on the channel ch. This needs
 // no privilege.
-func watchAddresses(ch *channel, l *madListener) (*addressWatch, error) {
+func watchAddresses(ch *madChannel, l *madListener) (*addressWatch, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, addressWatchError(err)
@@ -68,22 +68,22 @@ func (w *addressWatch) OnReady(int, uint32) {
 }
 
 // move moves the watch to another channel. It does nothing if w is nil.
-func (w *addressWatch) move(from, to *channel) error {
+func (w *addressWatch) move(from, to *madChannel) error {
 	if w == nil {
 		return nil
 	}
 	if err := to.watch(w.fd, w); err != nil {
 		return err
 	}
-	from.epoll.Remove(w.fd)
+	from.unwatch(w.fd)
 	return nil
 }
 
-func (w *addressWatch) close(ch *channel) {
+func (w *addressWatch) close(ch *madChannel) {
 	if w == nil {
 		return
 	}
-	ch.epoll.Remove(w.fd)
+	ch.unwatch(w.fd)
 	_ = unix.Close(w.fd)
 }
 

@@ -24,11 +24,11 @@ import (
 // the Engine.
 type channel struct {
 	m *Manager
-	// epoll watches the sockets, alarm and the event of the inbox.
+	// epoll watches the sockets, alarm and the event of the waker.
 	epoll *fdevent.Dispatcher
 	alarm *fdevent.Timer // readable when a timer is due
 	clock func() time.Time
-	inbox inbox
+	waker waker
 
 	mu       sync.Mutex
 	closed   bool
@@ -36,30 +36,34 @@ type channel struct {
 	timers   timerheap.Heap
 	alarmSet bool // true if alarm is set to expire at alarmAt
 	alarmAt  time.Duration
-	// packet is the buffer in which messages of the local path are received. It is one byte
-	// longer than the longest valid message, so that longer packets are detected.
-	packet [maxMessage + 1]byte
 	// Argument of QueuePair.Modify. It is a field, because a local variable would be
 	// allocated on the heap.
 	attr       verbs.QPAttr
 	localAddrs hostport.LocalAddrCache
-	ports      portUsers
-	// orphans are the connections whose IDs were destroyed before the peer has answered their
-	// DREQ.
-	orphans map[*madConn]struct{}
+	worker     worker // part of the wire path; nil on a device without it
+}
+
+// A worker is the part of a channel that belongs to the wire path. The path is used by all
+// channels of a device, so that one channel receives messages for another one.
+type worker interface {
+	// work does the work that was queued for the channel when wake was called. It returns
+	// true if some of it is left. The channel is locked.
+	work() (more bool)
+	// close ends the work. The channel is locked.
+	close()
 }
 
 func openChannel(m *Manager) (*channel, error) {
 	if err := m.Engine.AddChannel(); err != nil {
 		return nil, err
 	}
-	ch := &channel{
-		m: m, clock: time.Now, orphans: make(map[*madConn]struct{}),
-	}
-	ch.initPorts()
+	ch := &channel{m: m, clock: time.Now}
 	if err := ch.open(); err != nil {
 		_ = ch.Close()
 		return nil, err
+	}
+	if m.wire != nil {
+		ch.worker = m.wire.serve(ch)
 	}
 	return ch, nil
 }
@@ -68,13 +72,13 @@ func (ch *channel) open() (err error) {
 	if ch.epoll, err = fdevent.NewDispatcher(); err != nil {
 		return err
 	}
-	if ch.inbox.event, err = fdevent.NewEvent(); err != nil {
+	if ch.waker.event, err = fdevent.NewEvent(); err != nil {
 		return err
 	}
 	if ch.alarm, err = fdevent.NewTimer(); err != nil {
 		return err
 	}
-	if err = ch.epoll.Attach(ch.inbox.event.FD(), unix.EPOLLIN); err != nil {
+	if err = ch.epoll.Attach(ch.waker.event.FD(), unix.EPOLLIN); err != nil {
 		return err
 	}
 	return ch.epoll.Attach(ch.alarm.FD(), unix.EPOLLIN)
@@ -91,14 +95,13 @@ func (ch *channel) Close() error {
 	if ch.closed {
 		return nil
 	}
-	for c := range ch.orphans {
-		c.release()
+	if ch.worker != nil {
+		ch.worker.close()
 	}
 	ch.closed = true
-	ch.closeUnusedPorts()
-	ch.inbox.close()
+	ch.waker.close()
 	ch.epoll.Close()
-	_, _ = ch.inbox.event.Close(), ch.alarm.Close()
+	_, _ = ch.waker.event.Close(), ch.alarm.Close()
 	ch.m.Engine.RemoveChannel()
 	return nil
 }
@@ -134,22 +137,15 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	return true, nil
 }
 
-// drive handles each readable descriptor once, and runs the jobs of the inbox and the
+// drive handles each readable descriptor once, does the work of the worker, and runs the
 // timers that are due. The caller holds the channel's lock.
 func (ch *channel) drive() error {
-	ch.inbox.begin()
+	ch.waker.begin()
 	if _, err := ch.epoll.Dispatch(0); err != nil {
 		return err
 	}
-	jobs := ch.inbox.takeBatch()
-	for n := range jobs {
-		j := &jobs[n]
-		if j.isNew() {
-			j.request.admit(ch, j)
-		} else if j.target.onChannel(ch, j) {
-			j.run(j)
-		}
-		*j = job{}
+	if ch.waker.takeWork() && ch.worker.work() {
+		ch.waker.wake()
 	}
 	ch.expire()
 	return nil
@@ -171,11 +167,19 @@ func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {
 	ch.timers.Set(t, ch.now()+after)
 }
 
-// unlock updates alarm and the event of the inbox, and then unlocks the channel. The
-// event stays readable while events or jobs are queued.
+func (ch *channel) stopTimer(t *timerheap.Timer) { ch.timers.Stop(t) }
+
+// moveTimer moves a timer to another channel. It stays stopped or keeps its time.
+func (ch *channel) moveTimer(t *timerheap.Timer, to *channel) { ch.timers.Move(t, &to.timers) }
+
+// wake makes the channel readable, so that it calls worker.work. Any goroutine may call it.
+func (ch *channel) wake() { ch.waker.wake() }
+
+// unlock updates alarm and the event of the waker, and then unlocks the channel. The event
+// stays readable while events or work are queued.
 func (ch *channel) unlock() {
 	if !ch.closed {
-		ch.inbox.signal(!ch.queue.empty())
+		ch.waker.end(!ch.queue.empty())
 		ch.setAlarm()
 	}
 	ch.mu.Unlock()
@@ -208,19 +212,90 @@ func (ch *channel) watch(fd int, h fdevent.Handler) error {
 	return ch.epoll.Add(fd, unix.EPOLLIN|unix.EPOLLRDHUP, h)
 }
 
+// watchErrors makes the channel call h when an error is queued at the descriptor, which
+// epoll always reports (epoll_ctl(2)).
+func (ch *channel) watchErrors(fd int, h fdevent.Handler) error { return ch.epoll.Add(fd, 0, h) }
+
+// unwatch undoes watch and watchErrors. It does nothing if the channel does not watch the
+// descriptor.
+func (ch *channel) unwatch(fd int) { ch.epoll.Remove(fd) }
+
+// watches reports whether the channel watches the descriptor.
+func (ch *channel) watches(fd int) bool { return ch.epoll.Handler(fd) != nil }
+
+// replaceHandler makes the channel call h for a descriptor that it watches already.
+func (ch *channel) replaceHandler(fd int, h fdevent.Handler) { ch.epoll.SetHandler(fd, h) }
+
 // isLocalAddr reports whether an address belongs to this host. Its errors are those of
 // hostport.OnThisHost.
 func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 	return ch.localAddrs.Contains(a, ch.now())
 }
 
-// acceptsFrom reports whether a request from an address may come over the wire path. A
-// device with both paths refuses such requests from this host, because processes of this
-// host must use the local path; see package udp, far_only.go.
-func (ch *channel) acceptsFrom(a netip.Addr) bool {
-	if !ch.m.Local || !ch.m.Wire {
-		return true
+// A waker makes a channel readable while events or work are queued. Any goroutine may
+// queue work.
+type waker struct {
+	event *fdevent.Event // watched by the epoll descriptor of the channel
+
+	mu       sync.Mutex
+	signaled bool // true if the event is readable
+	// driving is true between the calls of begin() and end(). During this time wake() does
+	// not make the event readable, which saves system calls. end() does so if work is left.
+	driving bool
+	work    bool // true if work is queued
+	closed  bool
+}
+
+// wake records that work is queued.
+func (w *waker) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.work = true
+	if !w.driving {
+		w.signal(true)
 	}
-	own, err := ch.isLocalAddr(a)
-	return err == nil && !own
+}
+
+// begin is called before the channel is driven.
+func (w *waker) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.driving = true
+}
+
+// takeWork reports whether work is queued, which the caller then does.
+func (w *waker) takeWork() (queued bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	queued, w.work = w.work, false
+	return queued
+}
+
+// end is called when the channel is unlocked. The parameter events says whether events are
+// queued.
+func (w *waker) end(events bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.driving = false
+	w.signal(events || w.work)
+}
+
+// signal makes the event readable, or not readable. The caller holds w.mu.
+func (w *waker) signal(on bool) {
+	switch {
+	case w.closed || on == w.signaled:
+		return
+	case on:
+		w.event.Signal()
+	default:
+		w.event.Drain()
+	}
+	w.signaled = on
+}
+
+// close makes the waker leave the event alone.
+func (w *waker) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -124,4 +125,27 @@ func TestEventQueueDrop(t *testing.T) {
 	require.True(t, q.empty())
 	require.Empty(t, q.events)
 	require.Equal(t, cm.TransportEvent{}, q.events[:1][0], "the queue has no reference to the IDs")
+}
+
+// New work does not make the event readable while the channel is driven. If work is left,
+// end() makes it readable.
+func TestWakerSignalsOnlyWhenNeeded(t *testing.T) {
+	event, err := fdevent.NewEvent()
+	require.NoError(t, err)
+	defer event.Close()
+	w := waker{event: event}
+	w.begin()
+	w.wake()
+	require.False(t, cmside.Readable(t, event.FD()))
+	require.True(t, w.takeWork())
+	w.wake()
+	require.False(t, cmside.Readable(t, event.FD()))
+	w.end(false)
+	require.True(t, cmside.Readable(t, event.FD()))
+
+	require.True(t, w.takeWork())
+	w.end(false)
+	require.False(t, cmside.Readable(t, event.FD()))
+	w.wake()
+	require.True(t, cmside.Readable(t, event.FD()), "the goroutine of the channel may sleep")
 }

@@ -4,26 +4,17 @@ package connmgr
 
 import (
 	"net/netip"
-	"sync"
 
-	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
 // An inbox is the job queue of a channel. Any goroutine may add jobs. The channel runs
-// them in its method Next. The event makes the channel readable while jobs or events are
-// queued.
+// them in its method Next. The multiplexer's lock guards an inbox.
 //
 // Each kind of job has its own queue, so a flood of requests does not delay the datagrams
 // of connections. See requestQueue for requests of several sources.
 type inbox struct {
-	mu       sync.Mutex
-	event    *fdevent.Event // watched by the epoll descriptor of the channel
-	signaled bool           // true if the event is readable
-	// draining is true between the calls of begin() and signal(). During this time add()
-	// does not make the event readable.
-	draining bool
-	closed   bool
+	closed bool
 	// jobs has the jobs of all kinds except jobRequest.
 	jobs     [jobRequest][]job
 	requests requestQueue
@@ -77,8 +68,7 @@ type job struct {
 	class   requestClass     // class of the request
 	request *incomingRequest // nil in the job for a copy of a request
 	// dropped is called if the queue of requests drops this job to make room for another
-	// source. It may be nil. The caller holds the locks of the inbox and of the
-	// multiplexer.
+	// source. It may be nil. The caller holds the multiplexer's lock.
 	dropped func(*job)
 }
 
@@ -96,41 +86,21 @@ const (
 	requestBatch = 16
 )
 
-// add queues a job. The job runs with the channel locked. If the queue is full or
-// closed, add() returns false.
+// add queues a job. If the queue is full or closed, add() returns false.
 func (b *inbox) add(j job) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	switch {
 	case b.closed, j.kind == jobMessage && len(b.jobs[jobMessage]) >= maxMessages:
 		return false
 	case j.kind == jobRequest:
-		if !b.requests.add(j) {
-			return false
-		}
-	default:
-		b.jobs[j.kind] = append(b.jobs[j.kind], j)
+		return b.requests.add(j)
 	}
-	if !b.draining {
-		b.signalLocked(true)
-	}
+	b.jobs[j.kind] = append(b.jobs[j.kind], j)
 	return true
-}
-
-// begin is called before the channel runs its jobs. From this call to signal(), add()
-// does not signal the event, which saves system calls. signal() makes the event readable
-// if jobs are left.
-func (b *inbox) begin() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.draining = true
 }
 
 // takeBatch removes jobs from the queues and returns them: at most requestBatch requests,
 // and all jobs of the other kinds. The result is valid until the next call.
 func (b *inbox) takeBatch() []job {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	clear(b.batch)
 	b.batch = b.batch[:0]
 	for kind, jobs := range b.jobs {
@@ -145,8 +115,6 @@ func (b *inbox) takeBatch() []job {
 // room reports whether add() would queue a request of a source and a class. It also
 // returns how many requests of the source wait.
 func (b *inbox) room(source netip.Addr, class requestClass) (waiting int, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	waiting, ok = b.requests.room(source, class)
 	return waiting, ok && !b.closed
 }
@@ -158,32 +126,5 @@ func (b *inbox) waiting() (n int) {
 	return n + b.requests.total
 }
 
-// signal is called when the channel is unlocked. It makes the event readable if jobs or
-// events are queued. Otherwise it makes the event not readable.
-func (b *inbox) signal(events bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.draining = false
-	if !b.closed {
-		b.signalLocked(events || b.waiting() > 0)
-	}
-}
-
-func (b *inbox) signalLocked(on bool) {
-	switch {
-	case on == b.signaled:
-		return
-	case on:
-		b.event.Signal()
-	default:
-		b.event.Drain()
-	}
-	b.signaled = on
-}
-
-// close drops all jobs. After close, the inbox does not use the event.
-func (b *inbox) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed, b.jobs, b.requests = true, [jobRequest][]job{}, requestQueue{}
-}
+// close drops all jobs.
+func (b *inbox) close() { b.closed, b.jobs, b.requests = true, [jobRequest][]job{}, requestQueue{} }

@@ -6,18 +6,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/rdmaloop/rdmaloop/internal/fdevent"
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 )
 
 // The jobs of connections run before requests, and are not dropped when there are too
 // many requests.
 func TestInboxPriorities(t *testing.T) {
-	event, err := fdevent.NewEvent()
-	require.NoError(t, err)
-	defer event.Close()
-	b := inbox{event: event}
+	var b inbox
 	var done []jobKind
 	newJob := func(kind jobKind) job { return job{kind: kind, run: func(*job) { done = append(done, kind) }} }
 	taken := 0
@@ -53,27 +47,4 @@ func TestInboxPriorities(t *testing.T) {
 		taken -= len(round())
 	}
 	require.Equal(t, 2*requestBatch, taken)
-}
-
-// New jobs do not make the event readable while the channel runs its jobs. If jobs are
-// left, signal() makes it readable.
-func TestInboxSignalsOnlyWhenNeeded(t *testing.T) {
-	event, err := fdevent.NewEvent()
-	require.NoError(t, err)
-	defer event.Close()
-	b := inbox{event: event}
-	b.begin()
-	require.True(t, b.add(job{kind: jobMessage}))
-	require.False(t, cmside.Readable(t, event.FD()))
-	require.Len(t, b.takeBatch(), 1)
-	require.True(t, b.add(job{kind: jobMessage}))
-	require.False(t, cmside.Readable(t, event.FD()))
-	b.signal(false)
-	require.True(t, cmside.Readable(t, event.FD()))
-
-	require.Len(t, b.takeBatch(), 1)
-	b.signal(false)
-	require.False(t, cmside.Readable(t, event.FD()))
-	require.True(t, b.add(job{kind: jobMessage}))
-	require.True(t, cmside.Readable(t, event.FD()), "the goroutine of the channel may sleep")
 }

@@ -56,14 +56,14 @@ func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	return changed
 }
 
-func (a *madAddr) close(ch *channel) {
+func (a *madAddr) close(ch *madChannel) {
 	if a.port != nil {
 		a.port.closeNow(ch)
 		a.port = nil
 	}
 }
 
-func (as madAddrs) close(ch *channel) {
+func (as madAddrs) close(ch *madChannel) {
 	for _, a := range as {
 		a.close(ch)
 	}
@@ -90,7 +90,7 @@ func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 			continue
 		}
 		addr := prefix.Addr()
-		local := addr.IsLoopback() && l.ch.m.Local
+		local := addr.IsLoopback() && l.mux.AlsoLocal
 		if !addr.IsLinkLocalUnicast() && !local && l.addr.Covers(netip.AddrPortFrom(addr, l.addr.Port)) {
 			addrs = append(addrs, addr)
 		}

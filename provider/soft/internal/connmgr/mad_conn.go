@@ -63,14 +63,12 @@ type madConn struct {
 	retransmit retransmitter
 }
 
-// newMADConn makes the connection of an ID from a local address to a remote one. It opens
-// the UDP port, and fails if another process has it.
-func newMADConn(i *id, local, remote netip.Addr) (*madConn, error) {
-	ch := i.ch.Load()
-	c := &madConn{jobTarget: jobTarget{mux: ch.m.mux, ch: ch}, id: i, remote: remote}
+// connect implements transport. It opens the UDP port, and fails if another process has it.
+func (mux *madMux) connect(i *id, local, remote netip.Addr) (cmConn, error) {
+	c := &madConn{jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.ch.Load())}, id: i, remote: remote}
 	c.retransmit.init(c)
 	var err error
-	if c.port, err = c.mux.open(local, ch); err != nil {
+	if c.port, err = mux.open(local, c.ch); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -131,7 +129,7 @@ func (c *madConn) transmit(m *wire.MAD) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	if !c.maySend(0) {
-		c.mux.m.WireCounts.Inc(counters.CMAnswerDropped)
+		c.mux.Counts.Inc(counters.CMAnswerDropped)
 		return
 	}
 	c.sent++
@@ -145,9 +143,9 @@ func (c *madConn) transmit(m *wire.MAD) {
 func (c *madConn) encode(mad *wire.MAD, m message) {
 	switch m := m.(type) {
 	case *reqMsg:
-		encodeREQ(mad, m, c.mux.m.limits.NodeGUID, c.ownID)
+		encodeREQ(mad, m, c.mux.Attr.NodeGUID, c.ownID)
 	case *repMsg:
-		encodeREP(mad, m, &c.mux.m.limits, c.ownID, c.peerID)
+		encodeREP(mad, m, &c.mux.Attr, c.ownID, c.peerID)
 	case *rtuMsg:
 		r := wire.RTU{LocalID: c.ownID, RemoteID: c.peerID}
 		r.Encode(mad, c.requestTID())
@@ -185,7 +183,7 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	case m.reason == cm.RejectTimeout:
 		// This side does not know the peer's communication ID. The peer finds its
 		// request by the GUID of this side (IBTA vol. 1, 12.6.7.3).
-		binary.BigEndian.PutUint64(r.Info[:], c.mux.m.limits.NodeGUID)
+		binary.BigEndian.PutUint64(r.Info[:], c.mux.Attr.NodeGUID)
 		r.InfoLength = 8
 	}
 	copy(r.PrivateData[:], m.private)
@@ -208,11 +206,11 @@ func (c *madConn) stopDelivery() {
 }
 
 func (c *madConn) move(to *channel) error {
-	if err := movePort(c.port, c.ch, to); err != nil {
+	dst := c.mux.channelOf(to)
+	if err := movePort(c.port, c.ch, dst); err != nil {
 		return err
 	}
-	from := c.setChannel(to)
-	from.timers.Move(&c.retransmit.timer, &to.timers)
+	c.setChannel(dst).moveTimer(&c.retransmit.timer, to)
 	return nil
 }
 

@@ -27,7 +27,7 @@ func TestWireCMForgedRejects(t *testing.T) {
 		p = c
 	}
 	timeout := wire.REJ{LocalID: a.ownID, Reason: uint16(cm.RejectTimeout), Rejected: wire.AnsweredOther, InfoLength: 8}
-	binary.BigEndian.PutUint64(timeout.Info[:], w.client.m.mux.m.limits.NodeGUID)
+	binary.BigEndian.PutUint64(timeout.Info[:], w.client.m.mux.Attr.NodeGUID)
 	var m wire.MAD
 	for _, forged := range []struct {
 		rej      wire.REJ

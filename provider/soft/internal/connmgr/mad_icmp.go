@@ -108,7 +108,7 @@ func isRequest(m *wire.MAD) bool {
 
 // openRequestPort opens the requestSocket of the port, and makes the channel watch it.
 // Without a requestSocket, requests are sent from the madSocket.
-func (p *madPort) openRequestPort(ch *channel) {
+func (p *madPort) openRequestPort(mc *madChannel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
 	if p.requests.Load() == nil {
@@ -116,15 +116,14 @@ func (p *madPort) openRequestPort(ch *channel) {
 			p.requests.Store(&requestPort{p, socket})
 		}
 	}
-	ch.watchRequests(p)
+	mc.watchRequests(p)
 }
 
 // watchRequests makes the channel watch the requestSocket of a port, if the port has one.
-func (ch *channel) watchRequests(p *madPort) {
-	if a := p.requests.Load(); a != nil && ch.epoll.Handler(a.socket.fd) == nil {
-		// The events are 0, because epoll always reports errors (epoll_ctl(2)). If Add
-		// fails, ICMP errors are not read, and a request to a closed port times out.
-		_ = ch.epoll.Add(a.socket.fd, 0, a)
+func (mc *madChannel) watchRequests(p *madPort) {
+	if a := p.requests.Load(); a != nil && !mc.watches(a.socket.fd) {
+		// After an error, ICMP errors are not read, and a request to a closed port times out.
+		_ = mc.watchErrors(a.socket.fd, a)
 	}
 }
 

@@ -6,8 +6,8 @@ package connmgr
 // channel to which the ID belongs at that time.
 type jobTarget struct {
 	mux    *madMux
-	ch     *channel // channel of the ID; written with the multiplexer's lock held
-	closed bool     // true after closeTarget(); guarded by the multiplexer's lock
+	ch     *madChannel // channel of the ID; written with the multiplexer's lock held
+	closed bool        // true after closeTarget(); guarded by the multiplexer's lock
 }
 
 // enqueue queues a job of the target. The job will run with the channel locked. If there
@@ -15,26 +15,26 @@ type jobTarget struct {
 // multiplexer's lock.
 func (t *jobTarget) enqueue(j job) bool {
 	j.target = t
-	return t.ch.inbox.add(j)
+	return t.ch.add(j)
 }
 
 // onChannel reports whether the job j may run on the locked channel ch. If the ID has
 // moved to another channel, onChannel queues the job on that channel and returns false.
-func (t *jobTarget) onChannel(ch *channel, j *job) bool {
+func (t *jobTarget) onChannel(ch *madChannel, j *job) bool {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()
 	return t.onLockedChannel(ch, j)
 }
 
 // onLockedChannel does the work of onChannel. The caller holds the multiplexer's lock.
-func (t *jobTarget) onLockedChannel(ch *channel, j *job) bool {
+func (t *jobTarget) onLockedChannel(ch *madChannel, j *job) bool {
 	if t.closed {
 		return false
 	}
 	if t.ch == ch {
 		return true
 	}
-	if !t.ch.inbox.add(*j) && j.dropped != nil {
+	if !t.ch.add(*j) && j.dropped != nil {
 		j.dropped(j)
 	}
 	return false
@@ -42,7 +42,7 @@ func (t *jobTarget) onLockedChannel(ch *channel, j *job) bool {
 
 // setChannel records that the ID has moved to the channel to. It returns the old channel.
 // The caller holds the locks of both channels.
-func (t *jobTarget) setChannel(to *channel) (from *channel) {
+func (t *jobTarget) setChannel(to *madChannel) (from *madChannel) {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()
 	from, t.ch = t.ch, to

@@ -28,14 +28,12 @@ type madListener struct {
 	halfOpen halfOpenTable // half-open connections; guarded by the multiplexer's lock
 }
 
-// openMADListener opens the listener of an ID. If the ID is bound to a wildcard, it
-// listens at the addresses of all interfaces. An error for an address is stored in the
-// field addrs.
-func openMADListener(i *id) *madListener {
-	ch := i.ch.Load()
+// listen implements transport. If the ID is bound to a wildcard, it listens at the
+// addresses of all interfaces. An error for an address is stored in the field addrs.
+func (mux *madMux) listen(i *id) (listener, error) {
 	l := &madListener{
-		jobTarget: jobTarget{mux: ch.m.mux, ch: ch}, id: i, addr: i.reservation.Addr, accepting: true,
-		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(ch.m.MaxHalfOpen, ch.m.MaxHalfOpenPerAddress),
+		jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.ch.Load())}, id: i, addr: i.reservation.Addr, accepting: true,
+		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(mux.MaxHalfOpen, mux.MaxHalfOpenPerAddress),
 		service: wire.NewServiceID(uint16(i.ps), i.reservation.Addr.Port),
 	}
 	if l.addr.Wildcard() {
@@ -43,17 +41,18 @@ func openMADListener(i *id) *madListener {
 	} else {
 		l.addrs.add(l, l.addr.Addr)
 	}
-	l.mux.mu.Lock()
-	defer l.mux.mu.Unlock()
-	l.mux.listeners[l.service] = append(l.mux.listeners[l.service], l)
-	return l
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	mux.listeners[l.service] = append(mux.listeners[l.service], l)
+	return l, nil
 }
 
 // setAccepting implements listener. While the listener does not accept, it drops REQs,
 // but not SIDR_REQs.
 func (l *madListener) setAccepting(accept bool) { l.accepting = accept }
 
-func (l *madListener) move(to *channel) error {
+func (l *madListener) move(ch *channel) error {
+	to := l.mux.channelOf(ch)
 	if err := l.watch.move(l.ch, to); err != nil {
 		return err
 	}

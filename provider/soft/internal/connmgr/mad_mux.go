@@ -11,10 +11,32 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
+
+// A madConfig has the settings of a madMux, and the parts of the device that it uses. All
+// fields must be set.
+type madConfig struct {
+	Attr      verbs.DeviceAttr // attributes of the device
+	AlsoLocal bool             // true if the device has the local path too
+	// Largest number of half-open connections and SIDR requests of one listener, and the
+	// largest number of them from one source address.
+	MaxHalfOpen, MaxHalfOpenPerAddress int
+	// Largest number of connections that one source address may have, counted over all
+	// listeners.
+	MaxConnsPerAddress int
+	Port               uint16     // UDP port of the wire path on this host and on all peers
+	Ports              *udp.Ports // UDP ports of the device
+	// limit of access errors; requests of a source above the limit are refused
+	Errors *access.ErrorLimit
+	Counts *counters.Set // counters of the wire path
+	// Counters of the local path. They count requests that had to use that path.
+	LocalCounts *counters.Set
+}
 
 // A madMux is the multiplexer of a device. It passes received management datagrams to
 // connections and listeners: it adds jobs to the inboxes of their channels.
@@ -22,14 +44,15 @@ import (
 // A goroutine that holds the lock of the madMux must not lock a channel or call the
 // engine.
 type madMux struct {
-	m       *Manager
+	madConfig
 	network madNetwork
 	clock   func() time.Time
 
-	mu     sync.Mutex
-	ports  map[netip.Addr]*madPort
-	conns  map[uint32]*madConn  // connections and SIDR requests, by communication ID of this side
-	byPeer map[peerKey]*madConn // connections, by communication ID of the peer
+	mu       sync.Mutex
+	channels map[*channel]*madChannel // open channels of the device
+	ports    map[netip.Addr]*madPort
+	conns    map[uint32]*madConn  // connections and SIDR requests, by communication ID of this side
+	byPeer   map[peerKey]*madConn // connections, by communication ID of the peer
 	// connections that have not ended, by queue pair of the peer
 	byQP      map[peerKey]*madConn
 	lookups   map[peerKey]*madConn              // received SIDR requests whose IDs are not destroyed, by request ID
@@ -48,11 +71,12 @@ type peerKey struct {
 	number uint32
 }
 
-func newMADMux(m *Manager, network madNetwork) *madMux {
+func newMADMux(cfg *madConfig) *madMux {
 	return &madMux{
-		m: m, network: network, clock: time.Now,
-		sources: newSourceCounts(m.MaxConnsPerAddress),
+		madConfig: *cfg, network: &udpMADs{cfg.Ports, cfg.Port, cfg.Counts}, clock: time.Now,
+		sources: newSourceCounts(cfg.MaxConnsPerAddress),
 		proven:  newProvenSources(), refused: newRefusedRequests(), limit: newAnswerLimit(),
+		channels:  make(map[*channel]*madChannel),
 		ports:     make(map[netip.Addr]*madPort),
 		conns:     make(map[uint32]*madConn),
 		byPeer:    make(map[peerKey]*madConn),
@@ -64,14 +88,14 @@ func newMADMux(m *Manager, network madNetwork) *madMux {
 
 // open opens the UDP port at a local address, unless the port is already open. It adds
 // one user of the channel ch to the port.
-func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
+func (mux *madMux) open(local netip.Addr, ch *madChannel) (*madPort, error) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	return mux.openLocked(local, ch)
 }
 
 // openLocked does the work of open. The caller holds the multiplexer's lock.
-func (mux *madMux) openLocked(local netip.Addr, ch *channel) (*madPort, error) {
+func (mux *madMux) openLocked(local netip.Addr, ch *madChannel) (*madPort, error) {
 	p := mux.ports[local]
 	if p == nil {
 		socket, err := mux.network.open(local)
@@ -107,7 +131,7 @@ func (mux *madMux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	if !(lockedMux{mux}).Wants(p, from.From, from.To) {
-		mux.m.WireCounts.Inc(counters.CMRequestDropped)
+		mux.Counts.Inc(counters.CMRequestDropped)
 		return true
 	}
 	return mux.receiveLocked(p, from)
@@ -220,7 +244,7 @@ func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.A
 func (mux *madMux) mayAnswer(to netip.Addr) bool {
 	ok := mux.limit.allow(to, mux.clock())
 	if !ok {
-		mux.m.WireCounts.Inc(counters.CMAnswerDropped)
+		mux.Counts.Inc(counters.CMAnswerDropped)
 	}
 	return ok
 }

@@ -166,12 +166,12 @@ func runDrop(j *job) { j.request.drop() }
 // holds the multiplexer's lock.
 func (req *incomingRequest) drop() {
 	delete(req.listener.waiting, req)
-	req.listener.mux.m.WireCounts.Inc(counters.CMRequestDropped)
+	req.listener.mux.Counts.Inc(counters.CMRequestDropped)
 }
 
 // admit makes an ID for the request of the job j, which runs on the channel ch, unless the
 // request is refused or dropped.
-func (req *incomingRequest) admit(ch *channel, j *job) {
+func (req *incomingRequest) admit(ch *madChannel, j *job) {
 	l := req.listener
 	c, m := l.decide(ch, j)
 	if c == nil {
@@ -196,7 +196,7 @@ func (req *incomingRequest) admit(ch *channel, j *job) {
 //   - The path MTU is too large for the interface or the route.
 //   - There is no room in the table of half-open connections. A victim of the request is
 //     evicted; see halfOpenTable.room.
-func (l *madListener) decide(ch *channel, j *job) (*madConn, message) {
+func (l *madListener) decide(ch *madChannel, j *job) (*madConn, message) {
 	req, mux := j.request, l.mux
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -280,14 +280,14 @@ func (l *madListener) allows(req *incomingRequest, m message) bool {
 	r, isREQ := m.(*reqMsg)
 	switch {
 	case isREQ && mux.sources.fullForGood(access.SourceOf(from)):
-		mux.m.WireCounts.Inc(counters.CMAddressFull)
+		mux.Counts.Inc(counters.CMAddressFull)
 		mux.refuse(req, cm.RejectNoResources, 0)
-	case isREQ && mux.m.Errors.Refuses(access.RemoteSource(from)):
+	case isREQ && mux.Errors.Refuses(access.RemoteSource(from)):
 		mux.refuse(req, cm.RejectNoResources, 0)
 	case isREQ && !l.accepting:
-		mux.m.WireCounts.Inc(counters.CMRequestDropped)
+		mux.Counts.Inc(counters.CMRequestDropped)
 	case !l.ch.acceptsFrom(from):
-		mux.m.LocalCounts.Inc(counters.RcvdUserErr)
+		mux.LocalCounts.Inc(counters.RcvdUserErr)
 	case isREQ && r.mtu > req.port.mtuTo(from):
 		mux.refuse(req, cm.RejectInvalidMTU, 0)
 	default:

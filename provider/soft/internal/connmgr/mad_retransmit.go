@@ -76,7 +76,7 @@ func (r *retransmitter) schedule(d time.Duration) {
 	ch.startTimer(&r.timer, d)
 }
 
-func (r *retransmitter) stop() { r.c.ch.timers.Stop(&r.timer) }
+func (r *retransmitter) stop() { r.c.ch.stopTimer(&r.timer) }
 
 // OnTimer implements timerheap.Owner. It retransmits the message, and starts the timer
 // for the next retransmission, if there is one.

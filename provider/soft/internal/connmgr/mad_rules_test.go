@@ -322,8 +322,8 @@ func TestWireCMFlood(t *testing.T) {
 	require.Len(t, mux.conns, backlog)
 	require.Len(t, mux.byPeer, backlog)
 	require.Len(t, mux.byQP, backlog)
-	require.LessOrEqual(t, s.server.tc.inbox.requests.total, maxRequests)
-	for s.server.tc.inbox.waiting() > 0 {
+	require.LessOrEqual(t, s.server.wire().inbox.requests.total, maxRequests)
+	for s.server.wire().inbox.waiting() > 0 {
 		s.settle()
 	}
 	for range backlog {
@@ -371,7 +371,7 @@ func TestNoRequestToThisHost(t *testing.T) {
 	id := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
 	// A device with the local path treats the loopback address serverAddr as an address
 	// of this host.
-	w.client.m.Local = true
+	w.client.m.mux.AlsoLocal = true
 	w.await(w.client)
 	ev := w.client.Want(cm.Rejected, id)
 	require.ErrorContains(t, ev.Err, errLocalOnly.Error())

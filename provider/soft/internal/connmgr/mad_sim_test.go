@@ -63,6 +63,9 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 	return w
 }
 
+// wire returns the part of the party's channel that belongs to the wire path.
+func (s *party) wire() *madChannel { return s.m.mux.channelOf(s.tc) }
+
 // simMADs is the madNetwork of a party in a madSim.
 type simMADs struct {
 	w     *madSim

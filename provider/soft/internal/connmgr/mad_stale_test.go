@@ -78,9 +78,9 @@ func TestWireCMStaleOrphan(t *testing.T) {
 	l := s.listen(cm.TCP, 0)
 	passive, r, _ := s.established(l)
 	s.server.End(passive)
-	require.Len(t, s.server.tc.orphans, 1)
+	require.Len(t, s.server.wire().orphans, 1)
 	require.Equal(t, cm.RejectStale, s.resendREQ(r))
-	require.Empty(t, s.server.tc.orphans)
+	require.Empty(t, s.server.wire().orphans)
 	require.Zero(t, s.resendREQ(r))
 	s.server.Request(l)
 }

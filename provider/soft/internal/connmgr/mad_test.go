@@ -270,7 +270,7 @@ func TestWireCMDestroyEstablished(t *testing.T) {
 	require.NoError(t, passive.Disconnect())
 	w.want(w.server, cm.TimewaitExit, passive)
 	w.quiet()
-	require.Empty(t, w.client.tc.orphans)
+	require.Empty(t, w.client.wire().orphans)
 }
 
 // The DREQ of a destroyed ID is retransmitted for a limited time.
@@ -279,9 +279,9 @@ func TestWireCMOrphansEnd(t *testing.T) {
 	active, _ := w.connected()
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
 	w.client.End(active)
-	require.Len(t, w.client.tc.orphans, 1)
+	require.Len(t, w.client.wire().orphans, 1)
 	w.quiet()
-	require.Empty(t, w.client.tc.orphans)
+	require.Empty(t, w.client.wire().orphans)
 }
 
 // Closing a channel ends its orphans.
@@ -292,14 +292,15 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	other, err := cm.OpenChannel(w.client)
 	require.NoError(t, err)
 	tc := w.client.tc
+	orphans := w.client.wire().orphans
 	w.client.tc, tc.clock = home, home.clock
 	require.NoError(t, active.Migrate(other))
 	w.lose(wire.AttrDREQ, 1)
 	w.client.End(active)
-	require.Len(t, tc.orphans, 1)
+	require.Len(t, orphans, 1)
 	require.Equal(t, []netip.Addr{clientAddr}, w.client.m.Ports.Addrs())
 	require.NoError(t, other.Close())
-	require.Empty(t, tc.orphans)
+	require.Empty(t, orphans)
 	require.Empty(t, w.client.m.mux.conns)
 	w.quiet()
 	require.Empty(t, w.client.m.Ports.Addrs(), "the UDP port is free")

@@ -98,10 +98,10 @@ func (c *madConn) addHalfOpen(lookup bool) bool {
 		old := victim.c
 		old.addr = addrEvicting
 		old.enqueue(job{kind: jobInternal, conn: old, run: func(j *job) { j.conn.evict() }})
-		c.mux.m.WireCounts.Inc(counters.CMRequestEvicted)
+		c.mux.Counts.Inc(counters.CMRequestEvicted)
 	}
 	if !ok {
-		c.mux.m.WireCounts.Inc(counters.CMRequestDropped)
+		c.mux.Counts.Inc(counters.CMRequestDropped)
 		return false
 	}
 	c.half.c, c.half.proven = c, c.mux.proven.has(c.remote, now)

@@ -104,7 +104,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	require.Equal(t, map[string]sourceConns{clientAddr.String(): {1, 1}}, connCounts(s.server))
 	s.server.End(passive)
 	s.server.tc.mu.Lock()
-	for c := range s.server.tc.orphans {
+	for c := range s.server.wire().orphans {
 		c.release()
 	}
 	s.server.tc.unlock()
@@ -215,7 +215,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	require.Equal(t, requests-most, events)
 }
 
-func (w *madSim) counter(id counters.ID) uint64 { return w.server.m.mux.m.WireCounts[id].Load() }
+func (w *madSim) counter(id counters.ID) uint64 { return w.server.m.mux.Counts[id].Load() }
 
 // listenerOf returns the server's madListener that belongs to the listening ID l.
 func (w *madSim) listenerOf(l *cm.ID) *madListener {

@@ -62,22 +62,30 @@ type Manager struct {
 	Config
 	limits verbs.DeviceAttr // attributes of the device
 	mux    *madMux
+	// transports of the paths that the device uses; nil for a path that it does not use
+	local transport
+	wire  wireTransport
 }
 
 // New returns the Manager of a device. A Manager need not be closed, but each event
 // channel that it has opened must be closed.
 func New(cfg *Config) *Manager {
 	m := &Manager{Config: *cfg, limits: cfg.Device.Attr()}
-	m.mux = newMADMux(m, &udpMADs{cfg.Ports, cfg.WirePort, cfg.WireCounts})
+	if cfg.Local {
+		m.local = newUnixTransport(&unixConfig{
+			GUID: m.limits.NodeGUID, Shards: cfg.Shards, AlsoWire: cfg.Wire,
+			Users: cfg.Users, UserLimit: cfg.UserLimit, Errors: cfg.Errors, Spare: cfg.Spare, Ends: cfg.Ends, Counts: cfg.LocalCounts,
+		})
+	}
+	if cfg.Wire {
+		m.mux = newMADMux(&madConfig{
+			Attr: m.limits, AlsoLocal: cfg.Local,
+			MaxHalfOpen: cfg.MaxHalfOpen, MaxHalfOpenPerAddress: cfg.MaxHalfOpenPerAddress, MaxConnsPerAddress: cfg.MaxConnsPerAddress,
+			Port: cfg.WirePort, Ports: cfg.Ports, Errors: cfg.Errors, Counts: cfg.WireCounts, LocalCounts: cfg.LocalCounts,
+		})
+		m.wire = m.mux
+	}
 	return m
-}
-
-// shardOf returns the number of the shard to which a queue pair belongs.
-func (m *Manager) shardOf(qpn uint32) uint32 { return qpn % m.Shards }
-
-// shardID returns the identity of the shard to which a queue pair belongs.
-func (m *Manager) shardID(qpn uint32) shm.ShardID {
-	return shm.ShardID{Device: m.limits.NodeGUID, Number: m.shardOf(qpn)}
 }
 
 // OpenChannel implements cm.Transport. It opens an event channel.

@@ -44,23 +44,48 @@ func (ls listeners) close() {
 	}
 }
 
+// A transport makes the connections and listeners of one path. The channel of the ID is
+// locked.
+type transport interface {
+	// connect makes the connection of an ID from a local address to a remote one. It sends
+	// nothing.
+	connect(i *id, local, remote netip.Addr) (cmConn, error)
+	// listen opens the listener of an ID at the addresses of its Reservation.
+	listen(i *id) (listener, error)
+}
+
+// A wireTransport is the transport of the wire path.
+type wireTransport interface {
+	transport
+	// serve returns the worker of a new channel.
+	serve(ch *channel) worker
+}
+
 // openListeners opens a listener on each path of the device. The listener on the local
 // path is opened last, because its socket can not stop listening if a later step fails
 // (listen(2)).
 func (i *id) openListeners() error {
+	var err error
 	if i.m.Wire && !(i.m.Local && i.reservation.Addr.Addr.IsLoopback()) {
-		i.listeners = append(i.listeners, openMADListener(i))
+		err = i.addListener(i.m.wire)
 	}
-	err := i.checkServed()
+	if err == nil {
+		err = i.checkServed()
+	}
 	if err == nil && i.m.Local {
-		var l *unixListener
-		if l, err = openUnixListener(i, i.reservation.FD); err == nil {
-			i.listeners = append(i.listeners, l)
-		}
+		err = i.addListener(i.m.local)
 	}
 	if err != nil {
 		i.listeners.close()
 		i.listeners = nil
+	}
+	return err
+}
+
+func (i *id) addListener(on transport) error {
+	l, err := on.listen(i)
+	if err == nil {
+		i.listeners = append(i.listeners, l)
 	}
 	return err
 }
@@ -105,11 +130,11 @@ func (i *id) findPath(ch *channel, src, dst netip.Addr) (cmConn, error) {
 		case err != nil:
 			return nil, err
 		case own:
-			return newUnixConn(i), nil
+			return i.m.local.connect(i, src, dst)
 		}
 	}
 	if !i.m.Wire {
 		return nil, &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
 	}
-	return newMADConn(i, hostport.WithoutZone(src), hostport.WithoutZone(dst))
+	return i.m.wire.connect(i, hostport.WithoutZone(src), hostport.WithoutZone(dst))
 }

@@ -23,89 +23,89 @@ type portUsers struct {
 // connection has ended. Arbitrary.
 const unusedPortTime = time.Second
 
-func (ch *channel) initPorts() {
-	ch.ports.users = make(map[*madPort]int)
-	ch.ports.timer.Owner = timerheap.Func(ch.closeUnusedPorts)
+func (mc *madChannel) initPorts() {
+	mc.ports.users = make(map[*madPort]int)
+	mc.ports.timer.Owner = timerheap.Func(mc.closeUnusedPorts)
 }
 
 // usePort adds one user to the port. If the channel does not watch the port yet, usePort
 // makes the channel watch it. The caller holds the locks of the channel and of the
 // multiplexer.
-func (ch *channel) usePort(p *madPort) error {
-	if _, watched := ch.ports.users[p]; !watched {
+func (mc *madChannel) usePort(p *madPort) error {
+	if _, watched := mc.ports.users[p]; !watched {
 		if fd := p.fd(); fd >= 0 {
-			if err := ch.watch(fd, p); err != nil {
+			if err := mc.watch(fd, p); err != nil {
 				return err
 			}
 		}
 		p.channels++
 	}
-	ch.ports.users[p]++
-	ch.watchRequests(p)
+	mc.ports.users[p]++
+	mc.watchRequests(p)
 	return nil
 }
 
 // leavePort removes one user of the port. If it was the last user, the port stays open
 // for unusedPortTime, unless the channel is closed. The caller holds the locks of the
 // channel and of the multiplexer.
-func (ch *channel) leavePort(p *madPort) {
-	ch.ports.users[p]--
+func (mc *madChannel) leavePort(p *madPort) {
+	mc.ports.users[p]--
 	switch {
-	case ch.ports.users[p] > 0:
-	case ch.closed:
-		ch.unwatchPort(p)
-	case !ch.ports.timer.Running():
-		ch.startTimer(&ch.ports.timer, unusedPortTime)
+	case mc.ports.users[p] > 0:
+	case mc.closed:
+		mc.unwatchPort(p)
+	case !mc.ports.timer.Running():
+		mc.startTimer(&mc.ports.timer, unusedPortTime)
 	}
 }
 
 // closeUnusedPorts makes the channel stop watching the ports without users. The caller
 // holds the lock of the channel.
-func (ch *channel) closeUnusedPorts() {
-	ch.m.mux.mu.Lock()
-	defer ch.m.mux.mu.Unlock()
-	for p, users := range ch.ports.users {
+func (mc *madChannel) closeUnusedPorts() {
+	mc.mux.mu.Lock()
+	defer mc.mux.mu.Unlock()
+	for p, users := range mc.ports.users {
 		if users == 0 {
-			ch.unwatchPort(p)
+			mc.unwatchPort(p)
 		}
 	}
 }
 
 // unwatchPort makes the channel stop watching a port. It closes the port if no other
 // channel watches it. The caller holds the locks of the channel and of the multiplexer.
-func (ch *channel) unwatchPort(p *madPort) {
-	delete(ch.ports.users, p)
+func (mc *madChannel) unwatchPort(p *madPort) {
+	delete(mc.ports.users, p)
 	if fd := p.fd(); fd >= 0 {
-		ch.epoll.Remove(fd)
+		mc.unwatch(fd)
 	}
 	if a := p.requests.Load(); a != nil {
-		ch.epoll.Remove(a.socket.fd)
+		mc.unwatch(a.socket.fd)
 	}
 	p.channels--
 	p.closeUnwatched()
 }
 
-// close removes one user of the channel ch from the port; see leavePort.
-func (p *madPort) close(ch *channel) {
+// close removes one user of the channel from the port; see leavePort.
+func (p *madPort) close(mc *madChannel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
-	ch.leavePort(p)
+	mc.leavePort(p)
 }
 
-// closeNow removes one user of the channel ch from the port. If it was the last user, the
+// closeNow removes one user of the channel from the port. If it was the last user, the
 // channel stops watching the port at once, so that another process can open the port.
-func (p *madPort) closeNow(ch *channel) {
+func (p *madPort) closeNow(mc *madChannel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
-	ch.leavePort(p)
-	if users, watched := ch.ports.users[p]; watched && users == 0 {
-		ch.unwatchPort(p)
+	mc.leavePort(p)
+	if users, watched := mc.ports.users[p]; watched && users == 0 {
+		mc.unwatchPort(p)
 	}
 }
 
 // movePort moves one user of a port from the channel src to the channel dst. The caller
 // holds the locks of both channels.
-func movePort(p *madPort, src, dst *channel) error {
+func movePort(p *madPort, src, dst *madChannel) error {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
 	if err := dst.usePort(p); err != nil {

@@ -3,15 +3,60 @@
 package connmgr
 
 import (
+	"net/netip"
+
 	"github.com/rdmaloop/rdmaloop/internal/fdevent"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
+
+// A unixConfig has the settings of a unixTransport, and the parts of the device that it
+// uses. All fields must be set.
+type unixConfig struct {
+	GUID uint64 // node GUID of the device
+	// Shards is the number of shards of the device. The queue pair with the number n
+	// belongs to the shard with the number n % Shards.
+	Shards   uint32
+	AlsoWire bool // true if the device has the wire path too
+
+	Users     access.Users      // users of this host whose processes may be peers
+	UserLimit *access.UserLimit // limit of the connections of each user
+	// limit of access errors; requests of a source above the limit are refused
+	Errors *access.ErrorLimit
+	// descriptors kept open, to be closed when the process has no free ones
+	Spare  *unixsock.SpareDescriptors
+	Ends   *shm.Ends // shared memory of the connections
+	Counts *counters.Set
+}
+
+// A unixTransport is the transport of the local path. Its connections use Unix sockets.
+type unixTransport struct{ unixConfig }
+
+func newUnixTransport(cfg *unixConfig) *unixTransport { return &unixTransport{*cfg} }
+
+// connect implements transport. The path of a unixConn depends on the ID only.
+func (t *unixTransport) connect(i *id, _, _ netip.Addr) (cmConn, error) {
+	return &unixConn{t: t, ch: i.ch.Load(), id: i, fd: -1}, nil
+}
+
+// listen implements transport.
+func (t *unixTransport) listen(i *id) (listener, error) { return openUnixListener(t, i) }
+
+// shardOf returns the number of the shard to which a queue pair belongs.
+func (t *unixTransport) shardOf(qpn uint32) uint32 { return qpn % t.Shards }
+
+// shardID returns the identity of the shard to which a queue pair belongs.
+func (t *unixTransport) shardID(qpn uint32) shm.ShardID {
+	return shm.ShardID{Device: t.GUID, Number: t.shardOf(qpn)}
+}
 
 // An admission is the permission of a client to connect to a listener. The client counts
 // as a connection of its user until the admission is released. The field spare
 // reserves a descriptor for the doorbell of the connection.
 type admission struct {
-	m   *Manager // manager of the listener; nil for the zero value
+	t   *unixTransport // nil for the zero value
 	uid uint32
 	// open descriptor in reserve for the doorbell; nil after useSpare has closed it
 	spare *fdevent.Event
@@ -20,16 +65,16 @@ type admission struct {
 // admit returns an admission for a client of the user uid. If the user has too many
 // connections, or if no descriptor is free, admit returns false. The result refused is
 // then the counter for the reason.
-func (m *Manager) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
-	if !m.UserLimit.Acquire(uid) {
+func (t *unixTransport) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
+	if !t.UserLimit.Acquire(uid) {
 		return admission{}, counters.UserLimitErr, false
 	}
-	if m.Spare.Fill() {
+	if t.Spare.Fill() {
 		if spare, err := fdevent.NewEvent(); err == nil {
-			return admission{m: m, uid: uid, spare: spare}, 0, true
+			return admission{t: t, uid: uid, spare: spare}, 0, true
 		}
 	}
-	m.UserLimit.Release(uid)
+	t.UserLimit.Release(uid)
 	return admission{}, counters.NoDescriptorsErr, false
 }
 
@@ -40,9 +85,9 @@ func (c *admission) useSpare() {
 }
 
 func (c *admission) release() {
-	if c.m != nil {
+	if c.t != nil {
 		c.useSpare()
-		c.m.UserLimit.Release(c.uid)
-		c.m = nil
+		c.t.UserLimit.Release(c.uid)
+		c.t = nil
 	}
 }

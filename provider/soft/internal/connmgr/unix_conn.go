@@ -21,6 +21,7 @@ import (
 // with a REP that names new shared memory: one of the memory and one of the doorbell. The
 // socket stays open as long as the ID exists.
 type unixConn struct {
+	t  *unixTransport
 	ch *channel
 	// ID of the connection; nil on the passive side until the request has arrived
 	id *id
@@ -75,11 +76,14 @@ func (c *unixConn) receive() (message, error) {
 	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {
 		maxFDs = passedCount
 	}
-	n, fds, err := unixsock.Receive(c.fd, c.ch.packet[:], maxFDs)
+	// The buffer is one byte longer than the longest valid message, so that longer packets
+	// are detected.
+	var packet [maxMessage + 1]byte
+	n, fds, err := unixsock.Receive(c.fd, packet[:], maxFDs)
 	if err != nil {
 		return nil, err
 	}
-	m, err := decode(c.ch.packet[:n])
+	m, err := decode(packet[:n])
 	if err == nil {
 		err = checkPassed(m, fds)
 	}
@@ -137,7 +141,7 @@ func (c *unixConn) attach(qpn uint32) (*Binding, error) {
 // key returns the key of this side's end of the memory shared with the peer. The
 // parameter qpn is the number of the local queue pair.
 func (c *unixConn) key(qpn uint32) shm.EndKey {
-	return shm.EndKey{Process: c.process(), Other: c.peerShared.shard, Own: c.ch.m.shardOf(qpn)}
+	return shm.EndKey{Process: c.process(), Other: c.peerShared.shard, Own: c.t.shardOf(qpn)}
 }
 
 func (c *unixConn) process() shm.Process {
@@ -150,10 +154,10 @@ func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
 	if chosen.passed {
 		fds := c.passed
 		c.passed = nil
-		end, err := c.ch.m.Ends.Open(c.key(qpn), chosen.segment, fds[passedSegment], fds[passedDoorbell])
+		end, err := c.t.Ends.Open(c.key(qpn), chosen.segment, fds[passedSegment], fds[passedDoorbell])
 		return end, resource.Wrap(err)
 	}
-	end := c.ch.m.Ends.Find(c.key(qpn), chosen.segment, int(1-chosen.side))
+	end := c.t.Ends.Find(c.key(qpn), chosen.segment, int(1-chosen.side))
 	if end == nil {
 		return nil, fmt.Errorf("%w: REP with an unknown segment", verbs.ErrProtocol)
 	}
@@ -166,8 +170,8 @@ func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
 // descriptors, choose closes the spare ones.
 func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 	c.admission.useSpare()
-	ends := c.ch.m.Ends
-	err = c.ch.m.Spare.Retry(func() error {
+	ends := c.t.Ends
+	err = c.t.Spare.Retry(func() error {
 		if end, err = ends.Choose(c.key(qpn)); err != nil {
 			return err
 		}
@@ -177,7 +181,7 @@ func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 		return err
 	})
 	if resource.NoDescriptors(err) {
-		c.ch.m.LocalCounts.Inc(counters.NoDescriptorsErr)
+		c.t.Counts.Inc(counters.NoDescriptorsErr)
 	}
 	if err != nil {
 		return nil, resource.Wrap(err)
@@ -195,7 +199,7 @@ func (c *unixConn) send(m message) error {
 		return unixsock.Send(c.fd, encodeTo(packet[:], m), nil)
 	}
 	defer c.closePassed()
-	rep.shared = sharedMemory{shard: c.ch.m.shardID(rep.qpn), segment: c.chosen.ID, side: uint8(c.chosen.Side), passed: len(c.passed) > 0}
+	rep.shared = sharedMemory{shard: c.t.shardID(rep.qpn), segment: c.chosen.ID, side: uint8(c.chosen.Side), passed: len(c.passed) > 0}
 	return unixsock.Send(c.fd, encodeTo(packet[:], m), c.passed)
 }
 
@@ -204,16 +208,16 @@ func (c *unixConn) send(m message) error {
 // called.
 func (c *unixConn) hold(request message) {
 	if m, ok := request.(*reqMsg); ok {
-		m.shared.shard = c.ch.m.shardID(m.qpn)
-		c.ownShard, c.holds = c.ch.m.shardOf(m.qpn), true
-		c.ch.m.Ends.Hold(c.process(), c.ownShard)
+		m.shared.shard = c.t.shardID(m.qpn)
+		c.ownShard, c.holds = c.t.shardOf(m.qpn), true
+		c.t.Ends.Hold(c.process(), c.ownShard)
 	}
 }
 
 func (c *unixConn) unhold() {
 	if c.holds {
 		c.holds = false
-		c.ch.m.Ends.Unhold(c.process(), c.ownShard)
+		c.t.Ends.Unhold(c.process(), c.ownShard)
 	}
 }
 
@@ -233,20 +237,20 @@ func (c *unixConn) takeSocket() (fd int) {
 
 func (c *unixConn) stopDelivery() {
 	if c.dialing != nil {
-		c.ch.timers.Stop(&c.dialing.retryTimer)
+		c.ch.stopTimer(&c.dialing.retryTimer)
 	}
-	c.ch.epoll.Remove(c.fd)
+	c.ch.unwatch(c.fd)
 }
 
 func (c *unixConn) move(to *channel) error {
-	if c.ch.epoll.Handler(c.fd) != nil {
+	if c.ch.watches(c.fd) {
 		if err := to.watch(c.fd, c); err != nil {
 			return err
 		}
-		c.ch.epoll.Remove(c.fd)
+		c.ch.unwatch(c.fd)
 	}
 	if c.dialing != nil {
-		c.ch.timers.Move(&c.dialing.retryTimer, &to.timers)
+		c.ch.moveTimer(&c.dialing.retryTimer, to)
 	}
 	c.ch = to
 	return nil

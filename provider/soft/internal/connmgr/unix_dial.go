@@ -52,9 +52,6 @@ const (
 	userLookupRounds = 100
 )
 
-// newUnixConn makes the connection of an ID to an address of this host.
-func newUnixConn(i *id) *unixConn { return &unixConn{ch: i.ch.Load(), id: i, fd: -1} }
-
 // dial implements cmConn. It takes the socket from the Reservation of the ID.
 func (c *unixConn) dial(m message) error {
 	c.fd = c.id.reservation.Take()
@@ -133,7 +130,7 @@ func (d *localDial) try(name string) error {
 	if err != nil {
 		return err
 	}
-	if d.c.ch.m.Users.Allows(peer.UID) {
+	if d.c.t.Users.Allows(peer.UID) {
 		d.c.peer = peer
 		return nil
 	}
@@ -174,7 +171,7 @@ func (d *localDial) replaceSocket() error {
 
 // skip makes the dial no longer try the name with the index n.
 func (d *localDial) skip(n int, holder *cm.UserError) {
-	d.c.ch.m.LocalCounts.Inc(counters.SkippedUserErr)
+	d.c.t.Counts.Inc(counters.SkippedUserErr)
 	d.skipped[n] = true
 	if d.skippedUser == nil {
 		d.skippedUser = holder
@@ -187,7 +184,7 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 func (d *localDial) skipForeignListeners() {
 	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
-		if known && !d.skipped[n] && !d.c.ch.m.Users.Allows(uid) {
+		if known && !d.skipped[n] && !d.c.t.Users.Allows(uid) {
 			d.skip(n, &cm.UserError{UID: uid, Name: s.Name()})
 		}
 	}
@@ -215,7 +212,7 @@ func (d *localDial) cause() error {
 		return d.skippedUser
 	case d.denied != nil:
 		return d.denied
-	case d.c.ch.m.Wire:
+	case d.c.t.AlsoWire:
 		return errLocalOnly
 	}
 	return nil

@@ -38,7 +38,7 @@ func TestForeignConnects(t *testing.T) {
 	clock := useClock(s)
 	clock.now = s.m.Start
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
-	s.m.Users = access.Users{} // allows no user
+	s.m.local.(*unixTransport).Users = access.Users{} // allows no user
 	connect := func(n int) (reasons int) {
 		var peers []*rawPeer
 		for range n {

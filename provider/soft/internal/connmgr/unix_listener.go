@@ -20,6 +20,7 @@ import (
 // not sent their request. Any process can connect. Therefore the number of clients is
 // limited, and so is the time that each client has for its request.
 type unixListener struct {
+	t         *unixTransport
 	ch        *channel
 	id        *id
 	fd        int  // listening socket, owned by the Reservation of the ID
@@ -65,17 +66,18 @@ const (
 	userRefusalsPerSecond = 64
 )
 
-func openUnixListener(i *id, fd int) (*unixListener, error) {
-	l := &unixListener{ch: i.ch.Load(), id: i, fd: fd, accepting: true}
+func openUnixListener(t *unixTransport, i *id) (*unixListener, error) {
+	fd := i.reservation.FD
+	l := &unixListener{t: t, ch: i.ch.Load(), id: i, fd: fd, accepting: true}
 	l.pauseTimer.Owner = timerheap.Func(func() { l.watchSocket() })
 	if err := l.ch.watch(fd, l); err != nil {
 		return nil, err
 	}
 	if err := unix.Listen(fd, systemBacklog); err != nil {
-		l.ch.epoll.Remove(fd)
+		l.ch.unwatch(fd)
 		return nil, err
 	}
-	l.ch.m.Spare.AddListener()
+	l.t.Spare.AddListener()
 	return l, nil
 }
 
@@ -86,15 +88,15 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 // does not take the place of a client. Otherwise the clients in the backlog would wait
 // for a turn of the loop for every acceptBatch such processes.
 func (l *unixListener) OnReady(int, uint32) {
-	defer l.ch.m.Spare.Fill()
+	defer l.t.Spare.Fill()
 	for clients, foreign := 0, 0; clients < acceptBatch && foreign < foreignBatch && l.accepting; {
-		fd, err := l.ch.m.Spare.Accept(l.fd)
+		fd, err := l.t.Spare.Accept(l.fd)
 		if err != nil {
 			l.pauseAccepting(err)
 			return
 		}
 		peer, err := unixsock.PeerCredentials(fd)
-		if err != nil || !l.ch.m.Users.Allows(peer.UID) {
+		if err != nil || !l.t.Users.Allows(peer.UID) {
 			foreign++
 			l.refuseUser(fd)
 			continue
@@ -110,7 +112,7 @@ func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
 	}
-	l.ch.epoll.Remove(l.fd)
+	l.ch.unwatch(l.fd)
 	l.startPause()
 }
 
@@ -119,12 +121,12 @@ func (l *unixListener) startPause() { l.ch.startTimer(&l.pauseTimer, pauseTime) 
 // acceptClient makes a client of the accepted socket fd, or refuses it. If there are too
 // many clients, it closes one of the others.
 func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
-	admitted, cause, ok := l.ch.m.admit(peer.UID)
+	admitted, cause, ok := l.t.admit(peer.UID)
 	if !ok {
 		l.refuseNoResources(fd, cause)
 		return
 	}
-	c := &client{unixConn: unixConn{ch: l.ch, fd: fd, peer: peer, admission: admitted}, listener: l}
+	c := &client{unixConn: unixConn{t: l.t, ch: l.ch, fd: fd, peer: peer, admission: admitted}, listener: l}
 	c.requestTimer.Owner = c
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
@@ -133,7 +135,7 @@ func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
 		return
 	}
 	if len(l.clients) >= maxClients {
-		l.ch.m.LocalCounts.Inc(counters.SilentClientErr)
+		l.t.Counts.Inc(counters.SilentClientErr)
 		l.oldestOfBusiest(peer.UID).refuse()
 	}
 	l.clients = append(l.clients, c)
@@ -144,8 +146,7 @@ func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
 // refuseNoResources refuses a client with the reason RejectNoResources, without reading
 // its request. It adds 1 to the counter in the parameter cause.
 func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
-	m := l.ch.m
-	m.LocalCounts.Inc(cause)
+	l.t.Counts.Inc(cause)
 	refusal := message(&rejMsg{reason: cm.RejectNoResources})
 	if l.id.ps == cm.UDP {
 		refusal = &sidrRepMsg{status: cm.SIDRNoQP}
@@ -153,7 +154,7 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	// An error means that the client has closed its socket.
 	_ = unixsock.Send(fd, encode(refusal), nil)
 	_ = unix.Close(fd)
-	m.Spare.Fill()
+	l.t.Spare.Fill()
 }
 
 // oldestOfBusiest returns the client to close when a client of the user newUID needs
@@ -167,7 +168,7 @@ func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 // refuseUser refuses a process whose user is not allowed. It does not read the request.
 // The process gets a message with the reason, unless there are too many of them.
 func (l *unixListener) refuseUser(fd int) {
-	l.ch.m.LocalCounts.Inc(counters.RcvdUserErr)
+	l.t.Counts.Inc(counters.RcvdUserErr)
 	if now := int64(l.ch.now()); l.userRefusals.allows(now, userRefusalsPerSecond) {
 		l.userRefusals.use(now, userRefusalsPerSecond)
 		// An error means that the process has closed its socket.
@@ -198,7 +199,7 @@ func (c *client) OnReady(int, uint32) {
 		c.close()
 		return
 	}
-	c.ch.epoll.SetHandler(c.fd, &c.unixConn)
+	c.ch.replaceHandler(c.fd, &c.unixConn)
 }
 
 // takeRequest makes an ID for the request m, or refuses the request.
@@ -220,7 +221,7 @@ func (c *client) takeRequest(m message) {
 // hasToWait reports whether the client may not connect now because of its earlier access
 // errors; see access.ErrorLimit. SIDR requests are not limited.
 func (c *client) hasToWait() bool {
-	return c.listener.id.ps == cm.TCP && c.ch.m.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
+	return c.listener.id.ps == cm.TCP && c.t.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
 }
 
 // OnTimer implements timerheap.Owner. It closes the client, because the request has not
@@ -233,7 +234,7 @@ func (c *client) refuse() {
 }
 
 func (c *client) remove() {
-	c.ch.timers.Stop(&c.requestTimer)
+	c.ch.stopTimer(&c.requestTimer)
 	l := c.listener
 	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
@@ -277,11 +278,11 @@ func (l *unixListener) watchSocket() {
 }
 
 func (l *unixListener) unwatch() {
-	l.ch.timers.Stop(&l.pauseTimer)
-	l.ch.epoll.Remove(l.fd)
+	l.ch.stopTimer(&l.pauseTimer)
+	l.ch.unwatch(l.fd)
 	for _, c := range l.clients {
-		l.ch.timers.Stop(&c.requestTimer)
-		l.ch.epoll.Remove(c.fd)
+		l.ch.stopTimer(&c.requestTimer)
+		l.ch.unwatch(c.fd)
 	}
 }
 
@@ -301,7 +302,7 @@ func (l *unixListener) move(to *channel) error {
 // backlog of the socket are refused when the ID closes the socket.
 func (l *unixListener) close() {
 	l.unwatch()
-	l.ch.m.Spare.RemoveListener()
+	l.t.Spare.RemoveListener()
 	for len(l.clients) > 0 {
 		l.clients[0].refuse()
 	}

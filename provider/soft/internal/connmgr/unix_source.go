@@ -114,7 +114,7 @@ func (c *client) refuseSource(err error) {
 	if !errors.Is(err, verbs.ErrProtocol) {
 		reason = cm.RejectNoResources
 	}
-	c.ch.m.LocalCounts.Inc(cause)
+	c.t.Counts.Inc(cause)
 	// If send fails, the client has closed its socket.
 	_ = c.send(c.listener.id.refusal(reason, nil, false))
 }
