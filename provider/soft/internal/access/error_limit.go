@@ -176,3 +176,18 @@ func (a *ErrorLimit) Refuses(s Source) bool {
 	a.counts.Inc(counters.AccessRefused)
 	return true
 }
+
+// A Rate limits events per second. Its value is the theoretical arrival time of the next
+// event (ITU-T I.371, annex A), in nanoseconds since a time that the user chooses. As many
+// events as in a second may come in a burst.
+type Rate int64
+
+// Allows reports whether an event may happen at the time now.
+func (r *Rate) Allows(now, perSecond int64) bool {
+	return int64(*r)-now <= int64(time.Second)-int64(time.Second)/perSecond
+}
+
+// Use counts an event.
+func (r *Rate) Use(now, perSecond int64) {
+	*r = Rate(max(int64(*r), now) + int64(time.Second)/perSecond)
+}

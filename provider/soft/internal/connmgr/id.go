@@ -315,9 +315,6 @@ func (i *id) closeConn() {
 	}
 }
 
-// identify records the credentials of the peer's process.
-func (i *id) identify(peer cm.Credentials) { i.peer, i.peerKnown = peer, true }
-
 // refuseUnfetched refuses the requests to this listener that the application has not
 // fetched.
 func (i *id) refuseUnfetched(ch *channel) {

@@ -115,7 +115,7 @@ func (l *madListener) followAddresses() {
 func (l *madListener) addressesChanged() {
 	addrs, err := l.interfaceAddrs()
 	if err == nil && l.addrs.set(l, addrs) {
-		l.id.raise(cm.TransportEvent{Type: cm.AddrChange})
+		l.id.AddressesChanged()
 	}
 }
 

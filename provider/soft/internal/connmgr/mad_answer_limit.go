@@ -6,20 +6,22 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 )
 
 // An answerLimit limits the rate of the REJs, SIDR_REPs and DREPs that are sent to
 // unknown peers. Without it, forged datagrams could make this host send many answers to
 // another host.
 //
-// Sources share a fixed number of answerRates. A keyed hash of the source selects its
+// Sources share a fixed number of rates. A keyed hash of the source selects its
 // rate.
 type answerLimit struct {
 	seed maphash.Seed
 	// time of the first call of allow(); zero of the times in the rates
 	start   time.Time
-	total   answerRate
-	sources [answerBuckets]answerRate
+	total   access.Rate
+	sources [answerBuckets]access.Rate
 }
 
 // Limits of the rates. All numbers are arbitrary.
@@ -35,17 +37,13 @@ const (
 	answerBuckets = 4096
 )
 
-// An answerRate limits the answers per second. Its value is the theoretical arrival time
-// of the next answer (ITU-T I.371, annex A), in nanoseconds since answerLimit.start.
-type answerRate int64
-
 func newAnswerLimit() *answerLimit { return &answerLimit{seed: maphash.MakeSeed()} }
 
 // exhausted reports whether allow would return false.
 func (l *answerLimit) exhausted(to netip.Addr, at time.Time) bool {
 	now := int64(at.Sub(l.start))
 	own := &l.sources[hashSource(l.seed, to)%answerBuckets]
-	return !l.start.IsZero() && !(own.allows(now, answersPerAddress) && l.total.allows(now, answersPerSecond))
+	return !l.start.IsZero() && !(own.Allows(now, answersPerAddress) && l.total.Allows(now, answersPerSecond))
 }
 
 // allow reports whether an answer may be sent to an address at the given time. If so, it
@@ -58,18 +56,10 @@ func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
 	// affect it.
 	now := int64(at.Sub(l.start))
 	own := &l.sources[hashSource(l.seed, to)%answerBuckets]
-	if !own.allows(now, answersPerAddress) || !l.total.allows(now, answersPerSecond) {
+	if !own.Allows(now, answersPerAddress) || !l.total.Allows(now, answersPerSecond) {
 		return false
 	}
-	own.use(now, answersPerAddress)
-	l.total.use(now, answersPerSecond)
+	own.Use(now, answersPerAddress)
+	l.total.Use(now, answersPerSecond)
 	return true
-}
-
-func (r *answerRate) allows(now, perSecond int64) bool {
-	return int64(*r)-now <= int64(time.Second)-int64(time.Second)/perSecond
-}
-
-func (r *answerRate) use(now, perSecond int64) {
-	*r = answerRate(max(int64(*r), now) + int64(time.Second)/perSecond)
 }

@@ -15,6 +15,7 @@ type madChannel struct {
 	// orphans are the connections whose IDs were destroyed before the peer has answered their
 	// DREQ.
 	orphans map[*madConn]struct{}
+	closed  bool // true after close()
 }
 
 // serve implements wireTransport.
@@ -71,6 +72,7 @@ func (mc *madChannel) close() {
 	for c := range mc.orphans {
 		c.release()
 	}
+	mc.closed = true
 	mc.closeUnusedPorts()
 	mc.mux.mu.Lock()
 	defer mc.mux.mu.Unlock()

@@ -51,7 +51,7 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 			TrafficClass: m.tos, HopLimit: udp.DefaultHopLimit, AckTimeout: m.ackTimeout,
 		},
 	}
-	copy(m.endpoints.header(r.PrivateData[:]), m.private)
+	copy(encodeEndpointsMAD(r.PrivateData[:], &m.endpoints), m.private)
 	r.Encode(mad, tid(own))
 }
 
@@ -59,10 +59,10 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 // is the communication ID of the side that has sent the message.
 func tid(own uint32) uint64 { return uint64(own) }
 
-// header writes the addresses to the start of the private data of a request, as the RDMA
+// encodeEndpointsMAD writes the addresses to the start of the private data of a request, as the RDMA
 // IP CM Service requires (IBTA annex A11). It returns the rest of the private data, which
 // is for the application.
-func (e *endpoints) header(private []byte) []byte {
+func encodeEndpointsMAD(private []byte, e *endpoints) []byte {
 	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: hostport.WithoutZone(e.src.Addr()), Dst: hostport.WithoutZone(e.dst.Addr())}
 	return h.Encode(private)
 }
@@ -91,26 +91,25 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	case r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN:
 		return nil, cm.RejectNoQP
 	}
-	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
+	e, private, ok := parseEndpointsMAD(r.PrivateData[:], port, from, to)
 	if !ok {
 		// The addresses in the private data are wrong. The kernel also refuses such a
 		// REQ with RejectConsumer.
 		return nil, cm.RejectConsumer
 	}
-	m.private = bytes.Clone(private)
+	m.endpoints, m.private = e, bytes.Clone(private)
 	return m, 0
 }
 
-// parse reads the addresses from the private data of a request, and returns the rest of
-// the private data. It returns false if the addresses differ from those of the datagram.
-func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (rest []byte, ok bool) {
+// parseEndpointsMAD reads the addresses from the private data of a request. It also returns
+// the rest of the private data. It returns false if the addresses differ from those of the datagram.
+func parseEndpointsMAD(private []byte, port uint16, from, to netip.Addr) (e endpoints, rest []byte, ok bool) {
 	var h wire.CMAHeader
 	rest, err := h.Decode(private)
 	if err != nil || h.Src != from || h.Dst != to {
-		return nil, false
+		return endpoints{}, nil, false
 	}
-	e.src, e.dst = netip.AddrPortFrom(from, h.SrcPort), netip.AddrPortFrom(to, port)
-	return rest, true
+	return endpoints{src: netip.AddrPortFrom(from, h.SrcPort), dst: netip.AddrPortFrom(to, port)}, rest, true
 }
 
 // encodeREP writes the REP m to mad. The parameters own and peer are the communication
@@ -148,7 +147,7 @@ func parseREJ(r *wire.REJ) *rejMsg {
 
 func encodeSIDRREQ(mad *wire.MAD, m *sidrReqMsg, own uint32) {
 	r := wire.SIDRREQ{RequestID: own, PKey: wire.DefaultPKey, ServiceID: wire.NewServiceID(uint16(cm.UDP), m.dst.Port())}
-	copy(m.endpoints.header(r.PrivateData[:]), m.private)
+	copy(encodeEndpointsMAD(r.PrivateData[:], &m.endpoints), m.private)
 	r.Encode(mad, tid(own))
 }
 
@@ -159,11 +158,11 @@ func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*sidrReqMsg, cm.SIDRSta
 		return nil, cm.SIDRUnsupported
 	}
 	m := &sidrReqMsg{}
-	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
+	e, private, ok := parseEndpointsMAD(r.PrivateData[:], port, from, to)
 	if !ok {
 		return nil, cm.SIDRReject
 	}
-	m.private = bytes.Clone(private)
+	m.endpoints, m.private = e, bytes.Clone(private)
 	return m, cm.SIDROK
 }
 

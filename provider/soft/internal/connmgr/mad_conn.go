@@ -65,7 +65,7 @@ type madConn struct {
 
 // connect implements transport. It opens the UDP port, and fails if another process has it.
 func (mux *madMux) connect(i *id, local, remote netip.Addr) (cmConn, error) {
-	c := &madConn{jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.ch.Load())}, id: i, remote: remote}
+	c := &madConn{jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, remote: remote}
 	c.retransmit.init(c)
 	var err error
 	if c.port, err = mux.open(local, c.ch); err != nil {
@@ -82,7 +82,8 @@ func (c *madConn) dial(m message) error {
 	c.mux.mu.Unlock()
 	if r, ok := m.(*reqMsg); ok {
 		c.largestMTU = c.port.mtuTo(c.remote)
-		r.mtu, c.id.negotiated.mtu = c.largestMTU, c.largestMTU
+		r.mtu = c.largestMTU
+		c.id.SetPathMTU(r.mtu)
 		// The answer must arrive within requestTimeout. If the first answer is an MRA,
 		// onMRA extends this time.
 		c.id.startTimer(requestTimeout)
@@ -103,7 +104,7 @@ func (c *madConn) register() {
 // attach implements cmConn. It opens no socket, because the queue pair opens its own
 // socket.
 func (c *madConn) attach(qpn uint32) (*Binding, error) {
-	c.qpn, c.binding = qpn, Binding{Flow: c.id.negotiated.flow, Hearer: c}
+	c.qpn, c.binding = qpn, Binding{Flow: c.id.Flow(), Hearer: c}
 	return &c.binding, nil
 }
 
@@ -175,10 +176,10 @@ func (c *madConn) requestTID() uint64 {
 func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
 	switch {
-	case c.id.state == stateREQReceived:
+	case c.id.State() == stateREQReceived:
 		// The peer does not know the communication ID of this side yet.
 		r.LocalID, r.Rejected = 0, wire.AnsweredREQ
-	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
+	case c.id.State() == stateREPReceived || c.id.State() == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
 		// This side does not know the peer's communication ID. The peer finds its
@@ -200,7 +201,7 @@ func (c *madConn) stopDelivery() {
 	c.retransmit.stop()
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
-	if c.id.state >= stateWithdrawn {
+	if c.id.State() >= stateWithdrawn {
 		forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
 	}
 }

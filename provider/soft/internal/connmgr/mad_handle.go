@@ -89,7 +89,7 @@ func (c *madConn) onMRA(m *wire.MAD) {
 	}
 	switch attr := c.retransmit.mad.Attribute(); {
 	case r.Received == wire.AnsweredREQ && attr == wire.AttrREQ && c.retransmit.running():
-	case r.Received == wire.AnsweredREP && attr == wire.AttrREP && c.id.state == stateREPSent && c.fromPeer(m):
+	case r.Received == wire.AnsweredREP && attr == wire.AttrREP && c.id.State() == stateREPSent && c.fromPeer(m):
 	default:
 		return
 	}
@@ -106,16 +106,16 @@ func (c *madConn) onREP(m *wire.MAD) {
 	duplicate := c.peerID == r.LocalID
 	switch {
 	case c.state == madOrphan:
-	case c.id.state == stateREQSent && c.id.ps == cm.TCP && c.acceptREP(&r):
+	case c.id.State() == stateREQSent && c.id.PortSpace() == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
-		if c.id.state == stateEstablished {
+		if c.id.State() == stateEstablished {
 			c.retransmit.startRTU() // deliver() has stopped the retransmission of the REQ.
 		}
-	case duplicate && c.retransmit.hasRTU() && c.id.state == stateEstablished:
+	case duplicate && c.retransmit.hasRTU() && c.id.State() == stateEstablished:
 		c.retransmit.sendNow()
-	case duplicate && c.id.state == stateREPReceived:
+	case duplicate && c.id.State() == stateREPReceived:
 		c.sendMRA(wire.AnsweredREP)
-	case c.id.state == stateEnded && !duplicate:
+	case c.id.State() == stateEnded && !duplicate:
 		c.mux.mu.Lock()
 		c.mux.reject(c.port, c.remote, m, wire.AnsweredREP, cm.RejectInvalidCommID)
 		c.mux.mu.Unlock()
@@ -162,7 +162,7 @@ func (c *madConn) sendMRA(what wire.Answered) {
 func (c *madConn) onREJ(m *wire.MAD) {
 	var r wire.REJ
 	r.Decode(m)
-	if c.state != madOrphan && c.id.ps == cm.UDP {
+	if c.state != madOrphan && c.id.PortSpace() == cm.UDP {
 		return
 	}
 	switch {
@@ -170,7 +170,7 @@ func (c *madConn) onREJ(m *wire.MAD) {
 		// The peer has sent messages with its communication ID, so a REJ without this ID
 		// comes from another sender.
 		return
-	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.state >= stateEstablished):
+	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.State() >= stateEstablished):
 		// A REJ without the communication ID of this side is from another sender, because the
 		// peer knows this ID.
 		return
@@ -189,7 +189,7 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 		return
 	}
 	c.lastTID = m.TID()
-	if c.state == madOrphan || c.id.state == stateEnded || c.id.state == stateDREQSent {
+	if c.state == madOrphan || c.id.State() == stateEnded || c.id.State() == stateDREQSent {
 		// Without an answer, the peer would retransmit its DREQ.
 		var answer wire.MAD
 		c.encode(&answer, &drepMsg{})
@@ -211,10 +211,10 @@ func (c *madConn) DataHeard() {
 func (c *madConn) peerSentData() {
 	switch {
 	case c.state == madOrphan:
-	case c.id.state == stateREPSent:
+	case c.id.State() == stateREPSent:
 		c.validate()
 		c.deliver(&rtuMsg{})
-	case c.retransmit.hasRTU() && c.id.state == stateEstablished:
+	case c.retransmit.hasRTU() && c.id.State() == stateEstablished:
 		c.retransmit.stop()
 	default:
 		// Notify has established the connection without validating the address.

@@ -227,8 +227,8 @@ func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted [
 // answered, onPortUnreachable ends the request.
 func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
 	m := &c.retransmit.mad
-	waits := c.state != madOrphan && c.id.state == stateREQSent && isRequest(m)
+	waits := c.state != madOrphan && c.id.State() == stateREQSent && isRequest(m)
 	if waits && q == (quotedMAD{m.Attribute(), m.TID(), c.ownID}) {
-		c.id.unreachable(statusRefused, fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
+		c.id.Refused(fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
 	}
 }

@@ -32,9 +32,9 @@ type madListener struct {
 // addresses of all interfaces. An error for an address is stored in the field addrs.
 func (mux *madMux) listen(i *id) (listener, error) {
 	l := &madListener{
-		jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.ch.Load())}, id: i, addr: i.reservation.Addr, accepting: true,
+		jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, addr: i.Reservation().Addr, accepting: true,
 		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(mux.MaxHalfOpen, mux.MaxHalfOpenPerAddress),
-		service: wire.NewServiceID(uint16(i.ps), i.reservation.Addr.Port),
+		service: wire.NewServiceID(uint16(i.PortSpace()), i.Reservation().Addr.Port),
 	}
 	if l.addr.Wildcard() {
 		l.followAddresses()

@@ -17,7 +17,7 @@ import (
 // connection.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
 	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.state != madOrphan &&
-		c.id.state == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
+		c.id.State() == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
 // retryWithSmallerMTU handles a REJ that refuses the path MTU: it sends another REQ and
@@ -25,14 +25,14 @@ func (c *madConn) refusesMTU(r *wire.REJ) bool {
 // one. retryWithSmallerMTU returns false for another REJ, and if there is no smaller
 // path MTU.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
-	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
+	if !c.refusesMTU(refusal) || c.id.PathMTU() <= minPathMTU {
 		return false
 	}
-	mtu := c.id.negotiated.mtu - 1
+	mtu := c.id.PathMTU() - 1
 	if named := verbs.MTU(refusal.Info[0]); refusal.InfoLength == 1 && named >= minPathMTU && named < mtu {
 		mtu = named
 	}
-	c.id.negotiated.mtu = mtu
+	c.id.SetPathMTU(mtu)
 	var r wire.REQ
 	r.Decode(&c.retransmit.mad)
 	c.changeID()
@@ -63,7 +63,7 @@ func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
 	switch {
 	case c.refusesMTU(r):
-		m.cause = &cm.MTUError{Largest: c.largestMTU, Smallest: c.id.negotiated.mtu}
+		m.cause = &cm.MTUError{Largest: c.largestMTU, Smallest: c.id.PathMTU()}
 	case m.reason == cm.RejectInvalidServiceID && c.remote == c.port.local:
 		m.cause = errOwnPort
 	}

@@ -307,13 +307,13 @@ func (c *madConn) duplicateREQ() {
 // request, answerDuplicate repeats the answer. Otherwise answerDuplicate answers a REQ
 // with an MRA, and does not answer a SIDR_REQ.
 func (c *madConn) answerDuplicate() {
-	if c.state == madOrphan || c.id.active {
+	if c.state == madOrphan || c.id.Active() {
 		return
 	}
 	switch attr := c.retransmit.mad.Attribute(); {
-	case c.id.state == stateREQReceived && c.id.ps == cm.TCP:
+	case c.id.State() == stateREQReceived && c.id.PortSpace() == cm.TCP:
 		c.sendMRA(wire.AnsweredREQ)
-	case c.id.state == stateREPSent:
+	case c.id.State() == stateREPSent:
 		c.retransmit.sendNow()
 		c.retransmit.resume()
 	case attr == wire.AttrREJ, attr == wire.AttrSIDRREP:

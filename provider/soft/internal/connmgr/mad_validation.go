@@ -124,9 +124,9 @@ func (c *madConn) evict() {
 	case !chosen:
 	case c.state == madOrphan:
 		c.release()
-	case c.id.state == stateDREQReceived || c.id.state == stateEnded:
+	case c.id.State() == stateDREQReceived || c.id.State() == stateEnded:
 		c.spare()
-	case c.id.state == stateEstablished:
+	case c.id.State() == stateEstablished:
 		// The application has called Notify, because data of the peer has arrived. So the address
 		// is valid.
 		c.validate()

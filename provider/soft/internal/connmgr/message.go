@@ -14,22 +14,7 @@ import (
 // A message is a message of connection management, on the local path or on the wire path
 // (IBTA vol. 1, 12.6 and 12.11). It is a pointer to one of the types below. Unless a
 // comment says otherwise, the fields describe the sender.
-type message interface{ kind() messageKind }
-
-// messageKind is the type of a message. Its value is the attribute of the MAD minus 0x10
-// (IBTA vol. 1, 16.7.2).
-type messageKind uint8
-
-const (
-	kindREQ     messageKind = 0
-	kindREJ     messageKind = 2
-	kindREP     messageKind = 3
-	kindRTU     messageKind = 4
-	kindDREQ    messageKind = 5
-	kindDREP    messageKind = 6
-	kindSIDRREQ messageKind = 7
-	kindSIDRREP messageKind = 8
-)
+type message interface{ isMessage() }
 
 // endpoints are the addresses and ports of both sides of a connection or SIDR request.
 type endpoints struct {
@@ -137,14 +122,14 @@ type sidrRepMsg struct {
 	userRefused bool
 }
 
-func (*reqMsg) kind() messageKind     { return kindREQ }
-func (*repMsg) kind() messageKind     { return kindREP }
-func (*rtuMsg) kind() messageKind     { return kindRTU }
-func (*rejMsg) kind() messageKind     { return kindREJ }
-func (*dreqMsg) kind() messageKind    { return kindDREQ }
-func (*drepMsg) kind() messageKind    { return kindDREP }
-func (*sidrReqMsg) kind() messageKind { return kindSIDRREQ }
-func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
+func (*reqMsg) isMessage()     {}
+func (*repMsg) isMessage()     {}
+func (*rtuMsg) isMessage()     {}
+func (*rejMsg) isMessage()     {}
+func (*dreqMsg) isMessage()    {}
+func (*drepMsg) isMessage()    {}
+func (*sidrReqMsg) isMessage() {}
+func (*sidrRepMsg) isMessage() {}
 
 // A cmConn exchanges the messages of one ID with its peer over one path. It passes
 // received messages to id.deliver. Its methods are called with the channel locked, and do

@@ -66,13 +66,13 @@ type wireTransport interface {
 // (listen(2)).
 func (i *id) openListeners() error {
 	var err error
-	if i.m.Wire && !(i.m.Local && i.reservation.Addr.Addr.IsLoopback()) {
+	if i.m.wire != nil && !(i.m.local != nil && i.reservation.Addr.Addr.IsLoopback()) {
 		err = i.addListener(i.m.wire)
 	}
 	if err == nil {
 		err = i.checkServed()
 	}
-	if err == nil && i.m.Local {
+	if err == nil && i.m.local != nil {
 		err = i.addListener(i.m.local)
 	}
 	if err != nil {
@@ -103,7 +103,7 @@ func (i *id) checkServed() error {
 			missing = fmt.Errorf("%s path at %v: %w", s.Path, s.Addr, s.Err)
 		}
 	}
-	if i.m.ListenOnAll || !i.m.Local && served == 0 {
+	if i.m.ListenOnAll || i.m.local == nil && served == 0 {
 		return missing
 	}
 	return nil
@@ -121,7 +121,7 @@ func (i *id) Serves() []cm.ServedAddr {
 // path, findPath chooses the local path for addresses of this host. For all other
 // addresses, it chooses the wire path.
 func (i *id) findPath(ch *channel, src, dst netip.Addr) (cmConn, error) {
-	if i.m.Local {
+	if i.m.local != nil {
 		own, err := dst == src, error(nil)
 		if !own {
 			own, err = ch.isLocalAddr(dst)
@@ -133,8 +133,57 @@ func (i *id) findPath(ch *channel, src, dst netip.Addr) (cmConn, error) {
 			return i.m.local.connect(i, src, dst)
 		}
 	}
-	if !i.m.Wire {
+	if i.m.wire == nil {
 		return nil, &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
 	}
 	return i.m.wire.connect(i, hostport.WithoutZone(src), hostport.WithoutZone(dst))
 }
+
+// The methods below are those that transports call, with the channel of the ID locked.
+
+// Channel returns the channel of the ID.
+func (i *id) Channel() *channel { return i.ch.Load() }
+
+// PortSpace returns the port space of the ID.
+func (i *id) PortSpace() cm.PortSpace { return i.ps }
+
+// State returns the state of the connection or SIDR request.
+func (i *id) State() idState { return i.state }
+
+// Active reports whether this side has sent the request.
+func (i *id) Active() bool { return i.active }
+
+// Endpoints returns the addresses of this side and of the peer.
+func (i *id) Endpoints() endpoints { return endpoints{src: i.local, dst: i.remote} }
+
+// Reservation returns the reservation of the local port.
+func (i *id) Reservation() *hostport.Reservation { return &i.reservation }
+
+// PathMTU returns the path MTU that both sides have agreed on, or that this side has
+// proposed. SetPathMTU sets it.
+func (i *id) PathMTU() verbs.MTU { return i.negotiated.mtu }
+
+// SetPathMTU sets the path MTU.
+func (i *id) SetPathMTU(mtu verbs.MTU) { i.negotiated.mtu = mtu }
+
+// Flow returns the end-to-end flow control of the connection.
+func (i *id) Flow() CreditFlow { return i.negotiated.flow }
+
+// SetPeer records the credentials of the peer's process.
+func (i *id) SetPeer(peer cm.Credentials) { i.peer, i.peerKnown = peer, true }
+
+// AddressesChanged tells the application of a listening ID that the addresses of the
+// listener have changed.
+func (i *id) AddressesChanged() { i.raise(cm.TransportEvent{Type: cm.AddrChange}) }
+
+// SetupFailed ends a connection that lacks resources of this process, instead of the REP
+// that has arrived.
+func (i *id) SetupFailed(err error) { i.setupFailed(err, &repMsg{}) }
+
+// Refused ends a request with the event Unreachable, because the peer's host has refused
+// the request. The parameter cause is the field Err of the event.
+func (i *id) Refused(cause error) { i.unreachable(statusRefused, cause) }
+
+// Refusal returns the message with which the system refuses a request to this listening
+// ID.
+func (i *id) Refusal(reason cm.RejectReason) message { return i.refusal(reason, nil, false) }

@@ -125,7 +125,7 @@ func (i *id) placeDatagramQP(q QueuePair) error {
 	at := hostport.WithoutZone(i.local.Addr())
 	onWire := i.conn != nil && i.conn.path() == WirePath
 	switch {
-	case !i.m.Local || onWire:
+	case i.m.local == nil || onWire:
 		return q.ReceiveAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
 		_ = q.ReceiveAt(at) // An error means that another process has the UDP port.

@@ -31,8 +31,12 @@ func TestPlaceDatagramQP(t *testing.T) {
 		"address with a zone":          {wireOnly: true, local: own.WithZone("eth0"), at: own},
 	} {
 		for _, fails := range []error{nil, cm.ErrAddrInUse} {
+			m := &Manager{wire: &madMux{}}
+			if !c.wireOnly {
+				m.local = &unixTransport{}
+			}
 			i := &id{
-				m: &Manager{Config: Config{Local: !c.wireOnly, Wire: true}}, ps: cm.UDP,
+				m: m, ps: cm.UDP,
 				local: netip.AddrPortFrom(c.local, 1), remote: c.remote, conn: c.conn,
 			}
 			q := &fakeQP{receiveAtErr: fails}

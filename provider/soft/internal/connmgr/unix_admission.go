@@ -38,7 +38,7 @@ func newUnixTransport(cfg *unixConfig) *unixTransport { return &unixTransport{*c
 
 // connect implements transport. The path of a unixConn depends on the ID only.
 func (t *unixTransport) connect(i *id, _, _ netip.Addr) (cmConn, error) {
-	return &unixConn{t: t, ch: i.ch.Load(), id: i, fd: -1}, nil
+	return &unixConn{t: t, ch: i.Channel(), id: i, fd: -1}, nil
 }
 
 // listen implements transport.

@@ -34,6 +34,41 @@ const (
 	maxMessage = headerSize + 196
 )
 
+// messageKind is the type of a message. Its value is the attribute of the MAD minus 0x10
+// (IBTA vol. 1, 16.7.2).
+type messageKind uint8
+
+const (
+	kindREQ     messageKind = 0
+	kindREJ     messageKind = 2
+	kindREP     messageKind = 3
+	kindRTU     messageKind = 4
+	kindDREQ    messageKind = 5
+	kindDREP    messageKind = 6
+	kindSIDRREQ messageKind = 7
+	kindSIDRREP messageKind = 8
+)
+
+func kindOf(m message) messageKind {
+	switch m.(type) {
+	case *reqMsg:
+		return kindREQ
+	case *rejMsg:
+		return kindREJ
+	case *repMsg:
+		return kindREP
+	case *rtuMsg:
+		return kindRTU
+	case *dreqMsg:
+		return kindDREQ
+	case *drepMsg:
+		return kindDREP
+	case *sidrReqMsg:
+		return kindSIDRREQ
+	}
+	return kindSIDRREP
+}
+
 // Bits of the field flags in a message on the local path.
 const (
 	flagFlowControl = 1 << iota
@@ -50,25 +85,25 @@ func encode(m message) []byte { return encodeTo(make([]byte, maxMessage), m) }
 func encodeTo(b []byte, m message) []byte {
 	b = b[:headerSize]
 	clear(b)
-	b[0], b[1] = codecVersion, byte(m.kind())
+	b[0], b[1] = codecVersion, byte(kindOf(m))
 	var private []byte
 	switch m := m.(type) {
 	case *reqMsg:
-		m.endpoints.encode(b)
-		m.qpParams.encode(b)
-		m.shared.encode(b)
+		encodeEndpoints(b, &m.endpoints)
+		encodeQPParams(b, &m.qpParams)
+		encodeShared(b, &m.shared)
 		b[22] = m.retry
 		private = m.private
 	case *repMsg:
-		m.qpParams.encode(b)
-		m.shared.encode(b)
+		encodeQPParams(b, &m.qpParams)
+		encodeShared(b, &m.shared)
 		private = m.private
 	case *rejMsg:
 		b[2] = flag(m.byApplication, flagByApplication) | flag(m.userRefused, flagUser)
 		binary.LittleEndian.PutUint16(b[4:], uint16(m.reason))
 		private = m.private
 	case *sidrReqMsg:
-		m.endpoints.encode(b)
+		encodeEndpoints(b, &m.endpoints)
 		private = m.private
 	case *sidrRepMsg:
 		b[2] = flag(m.byApplication, flagByApplication) | flag(m.userRefused, flagUser)
@@ -89,7 +124,7 @@ func flag(set bool, bit byte) byte {
 	return 0
 }
 
-func (e *endpoints) encode(b []byte) {
+func encodeEndpoints(b []byte, e *endpoints) {
 	binary.LittleEndian.PutUint16(b[24:], e.src.Port())
 	binary.LittleEndian.PutUint16(b[26:], e.dst.Port())
 	src, dst := e.src.Addr().As16(), e.dst.Addr().As16()
@@ -97,14 +132,14 @@ func (e *endpoints) encode(b []byte) {
 	copy(b[44:], dst[:])
 }
 
-func (p *qpParams) encode(b []byte) {
+func encodeQPParams(b []byte, p *qpParams) {
 	b[2] = flag(p.flowControl, flagFlowControl) | flag(p.srq, flagSRQ)
 	binary.LittleEndian.PutUint32(b[8:], p.qpn)
 	binary.LittleEndian.PutUint32(b[12:], p.psn)
 	b[20], b[21], b[23] = p.responderResources, p.initiatorDepth, p.rnrRetry
 }
 
-func (s *sharedMemory) encode(b []byte) {
+func encodeShared(b []byte, s *sharedMemory) {
 	b[2] |= flag(s.passed, flagPassed)
 	binary.LittleEndian.PutUint64(b[64:], s.shard.Device)
 	binary.LittleEndian.PutUint32(b[72:], s.shard.Number)
@@ -143,10 +178,10 @@ func parse(b []byte) (message, error) {
 	switch kind := messageKind(b[1]); kind {
 	case kindREQ:
 		m := &reqMsg{endpoints: parseEndpoints(b), qpParams: parseQPParams(b), retry: b[22], private: private, shared: parseShared(b)}
-		return m, m.check()
+		return m, checkREQ(m)
 	case kindREP:
 		m := &repMsg{qpParams: parseQPParams(b), private: private, shared: parseShared(b)}
-		return m, cmp.Or(m.qpParams.check(), m.shared.checkReply(), checkPrivate(private, cm.TCP, cm.MessageAccept))
+		return m, cmp.Or(checkQPParams(&m.qpParams), checkReplyShared(&m.shared), checkPrivate(private, cm.TCP, cm.MessageAccept))
 	case kindRTU:
 		return &rtuMsg{}, nil
 	case kindREJ:
@@ -158,13 +193,13 @@ func parse(b []byte) (message, error) {
 		return &drepMsg{}, nil
 	case kindSIDRREQ:
 		m := &sidrReqMsg{parseEndpoints(b), private}
-		return m, cmp.Or(m.endpoints.check(), checkPrivate(private, cm.UDP, cm.MessageConnect))
+		return m, cmp.Or(checkEndpoints(&m.endpoints), checkPrivate(private, cm.UDP, cm.MessageConnect))
 	case kindSIDRREP:
 		m := &sidrRepMsg{
 			status: cm.SIDRStatus(b[3]), byApplication: byApplication, private: private, userRefused: user,
 			qpn: binary.LittleEndian.Uint32(b[8:]), qkey: binary.LittleEndian.Uint32(b[16:]),
 		}
-		return m, m.check()
+		return m, checkSIDRREP(m)
 	default:
 		return nil, malformed("kind", uint64(kind))
 	}
@@ -193,7 +228,7 @@ func parseShared(b []byte) sharedMemory {
 	}
 }
 
-func (m *reqMsg) check() error {
+func checkREQ(m *reqMsg) error {
 	if m.retry > verbs.MaxRetry {
 		return malformed("retry count", uint64(m.retry))
 	}
@@ -203,12 +238,12 @@ func (m *reqMsg) check() error {
 	if m.shared.shard.Number >= shm.MaxShards {
 		return malformed("number of a loop", uint64(m.shared.shard.Number))
 	}
-	return cmp.Or(m.endpoints.check(), m.qpParams.check(), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
+	return cmp.Or(checkEndpoints(&m.endpoints), checkQPParams(&m.qpParams), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
 }
 
-// checkReply checks the fields side and passed in a REP. If passed is true, the sender
+// checkReplyShared checks the fields side and passed in a REP. If passed is true, the sender
 // has made the segment, so its side must be 1.
-func (s *sharedMemory) checkReply() error {
+func checkReplyShared(s *sharedMemory) error {
 	if s.side > 1 || s.passed && s.side != 1 {
 		return malformed("side of the segment", uint64(s.side))
 	}
@@ -218,14 +253,14 @@ func (s *sharedMemory) checkReply() error {
 	return nil
 }
 
-func (m *sidrRepMsg) check() error {
+func checkSIDRREP(m *sidrRepMsg) error {
 	if m.qpn > verbs.MaxQPNum {
 		return malformed("queue pair number", uint64(m.qpn))
 	}
 	return checkPrivate(m.private, cm.UDP, cm.MessageAccept)
 }
 
-func (e *endpoints) check() error {
+func checkEndpoints(e *endpoints) error {
 	src, dst := e.src.Addr(), e.dst.Addr()
 	if src.IsUnspecified() || dst.IsUnspecified() || src.Is4() != dst.Is4() {
 		return fmt.Errorf("%w: request from %v to %v, which are unspecified or of different families", verbs.ErrProtocol, src, dst)
@@ -233,7 +268,7 @@ func (e *endpoints) check() error {
 	return nil
 }
 
-func (p *qpParams) check() error {
+func checkQPParams(p *qpParams) error {
 	switch {
 	case p.qpn > verbs.MaxQPNum:
 		return malformed("queue pair number", uint64(p.qpn))

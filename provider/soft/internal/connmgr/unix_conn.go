@@ -62,7 +62,7 @@ func (c *unixConn) OnReady(int, uint32) {
 	case errors.Is(err, verbs.ErrNoResources):
 		// The REP came with descriptors, but this process has no free descriptors to receive
 		// them. So the queue pair can not be connected.
-		c.id.setupFailed(err, &repMsg{})
+		c.id.SetupFailed(err)
 	case err != nil || !c.id.deliver(m):
 		c.stopDelivery()
 		c.id.peerGone()
@@ -73,7 +73,7 @@ func (c *unixConn) OnReady(int, uint32) {
 // c.passed.
 func (c *unixConn) receive() (message, error) {
 	maxFDs := 0
-	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {
+	if c.id != nil && c.id.State() == stateREQSent && c.id.PortSpace() == cm.TCP {
 		maxFDs = passedCount
 	}
 	// The buffer is one byte longer than the longest valid message, so that longer packets
@@ -125,7 +125,7 @@ func checkPassed(m message, fds []int) error {
 func (c *unixConn) attach(qpn uint32) (*Binding, error) {
 	var end *shm.End
 	var err error
-	if c.id.active {
+	if c.id.Active() {
 		end, err = c.chosenByPeer(qpn)
 		c.unhold()
 	} else {

@@ -54,7 +54,7 @@ const (
 
 // dial implements cmConn. It takes the socket from the Reservation of the ID.
 func (c *unixConn) dial(m message) error {
-	c.fd = c.id.reservation.Take()
+	c.fd = c.id.Reservation().Take()
 	d := &localDial{c: c, request: m}
 	d.retryTimer.Owner = d
 	c.dialing = d
@@ -78,14 +78,14 @@ func (d *localDial) OnTimer(*timerheap.Timer) {
 // does nothing if the unixConn owns no socket.
 func (d *localDial) returnSocket() {
 	if d.c.fd >= 0 {
-		d.c.id.reservation.FD = d.c.takeSocket()
+		d.c.id.Reservation().FD = d.c.takeSocket()
 	}
 }
 
 // run tries each name once. If run returns an error, the dial has failed.
 func (d *localDial) run() error {
 	busy := false
-	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
+	for n, s := range hostport.Targets(d.c.id.PortSpace(), d.c.id.Endpoints().dst) {
 		if d.skipped[n] {
 			continue
 		}
@@ -149,7 +149,7 @@ func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil
 	}
-	s := d.c.id.reservation.Addr
+	s := d.c.id.Reservation().Addr
 	d.c.fd, err = unixsock.Bind(s.Name())
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = hostport.ExplainClash(s.Clash(s))
@@ -182,7 +182,7 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 // allowed. It gets the users from the kernel, because a listener with a full backlog
 // accepts no connection.
 func (d *localDial) skipForeignListeners() {
-	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
+	for n, s := range hostport.Targets(d.c.id.PortSpace(), d.c.id.Endpoints().dst) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
 		if known && !d.skipped[n] && !d.c.t.Users.Allows(uid) {
 			d.skip(n, &cm.UserError{UID: uid, Name: s.Name()})
@@ -197,7 +197,7 @@ func (d *localDial) sendRequest() error {
 		return errors.Join(err, d.replaceSocket())
 	}
 	c.dialing = nil
-	c.id.identify(c.peer)
+	c.id.SetPeer(c.peer)
 	c.hold(d.request)
 	// An error means that the listener has closed the connection. The channel will notice
 	// that and call peerGone.

@@ -28,7 +28,7 @@ type unixListener struct {
 	// clients that have not sent their request, the oldest first
 	clients []*client
 	// userRefusals limits the messages that tell a process that its user is not allowed.
-	userRefusals answerRate
+	userRefusals access.Rate
 	// pauseTimer runs while the listener accepts no clients because descriptors were lacking.
 	pauseTimer timerheap.Timer
 }
@@ -67,8 +67,8 @@ const (
 )
 
 func openUnixListener(t *unixTransport, i *id) (*unixListener, error) {
-	fd := i.reservation.FD
-	l := &unixListener{t: t, ch: i.ch.Load(), id: i, fd: fd, accepting: true}
+	fd := i.Reservation().FD
+	l := &unixListener{t: t, ch: i.Channel(), id: i, fd: fd, accepting: true}
 	l.pauseTimer.Owner = timerheap.Func(func() { l.watchSocket() })
 	if err := l.ch.watch(fd, l); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
 func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	l.t.Counts.Inc(cause)
 	refusal := message(&rejMsg{reason: cm.RejectNoResources})
-	if l.id.ps == cm.UDP {
+	if l.id.PortSpace() == cm.UDP {
 		refusal = &sidrRepMsg{status: cm.SIDRNoQP}
 	}
 	// An error means that the client has closed its socket.
@@ -169,8 +169,8 @@ func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 // The process gets a message with the reason, unless there are too many of them.
 func (l *unixListener) refuseUser(fd int) {
 	l.t.Counts.Inc(counters.RcvdUserErr)
-	if now := int64(l.ch.now()); l.userRefusals.allows(now, userRefusalsPerSecond) {
-		l.userRefusals.use(now, userRefusalsPerSecond)
+	if now := int64(l.ch.now()); l.userRefusals.Allows(now, userRefusalsPerSecond) {
+		l.userRefusals.Use(now, userRefusalsPerSecond)
 		// An error means that the process has closed its socket.
 		_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
 	}
@@ -178,7 +178,7 @@ func (l *unixListener) refuseUser(fd int) {
 }
 
 func (l *unixListener) userRefusal() message {
-	if l.id.ps == cm.UDP {
+	if l.id.PortSpace() == cm.UDP {
 		return &sidrRepMsg{status: cm.SIDRReject, userRefused: true}
 	}
 	return &rejMsg{reason: cm.RejectConsumer, userRefused: true}
@@ -210,18 +210,18 @@ func (c *client) takeRequest(m message) {
 	}
 	if c.hasToWait() {
 		// An error means that the client has closed its socket.
-		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false))
+		_ = c.send(c.listener.id.Refusal(cm.RejectNoResources))
 		return
 	}
 	if c.id = c.listener.id.incoming(m, &c.unixConn); c.id != nil {
-		c.id.identify(c.peer)
+		c.id.SetPeer(c.peer)
 	}
 }
 
 // hasToWait reports whether the client may not connect now because of its earlier access
 // errors; see access.ErrorLimit. SIDR requests are not limited.
 func (c *client) hasToWait() bool {
-	return c.listener.id.ps == cm.TCP && c.t.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
+	return c.listener.id.PortSpace() == cm.TCP && c.t.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
 }
 
 // OnTimer implements timerheap.Owner. It closes the client, because the request has not
@@ -255,7 +255,7 @@ func (l *unixListener) setAccepting(accept bool) {
 
 // serves implements listener. It returns the local address of the ID.
 func (l *unixListener) serves() []cm.ServedAddr {
-	return []cm.ServedAddr{{Path: LocalPath, Addr: l.id.local}}
+	return []cm.ServedAddr{{Path: LocalPath, Addr: l.id.Endpoints().src}}
 }
 
 func (l *unixListener) watch() {

@@ -62,14 +62,14 @@ func (c *client) checkSource(m message) error {
 		}
 	}
 	name, _ := unixsock.PeerName(c.fd)
-	s, ok := hostport.ParseBindAddr(c.listener.id.ps, name)
+	s, ok := hostport.ParseBindAddr(c.listener.id.PortSpace(), name)
 	if !ok || !s.Covers(e.src) {
 		return fmt.Errorf("%w: request with the source address %v from the socket %q", verbs.ErrProtocol, e.src, name)
 	}
 	if s.Shared == 0 {
 		return nil
 	}
-	held, err := heldByOthers(c.listener.id.ps, e.src, c.peer.UID)
+	held, err := heldByOthers(c.listener.id.PortSpace(), e.src, c.peer.UID)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the holder of %v is not known: %w", e.src, err)
@@ -116,5 +116,5 @@ func (c *client) refuseSource(err error) {
 	}
 	c.t.Counts.Inc(cause)
 	// If send fails, the client has closed its socket.
-	_ = c.send(c.listener.id.refusal(reason, nil, false))
+	_ = c.send(c.listener.id.Refusal(reason))
 }
