@@ -30,7 +30,7 @@ func watchAddresses(ch *madChannel, l *madListener) (*addressWatch, error) {
 	n := &addressWatch{fd: fd, listener: l}
 	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
 	if err == nil {
-		err = ch.watch(fd, n)
+		err = ch.Watch(fd, n)
 	}
 	if err != nil {
 		_ = unix.Close(fd)
@@ -72,10 +72,10 @@ func (w *addressWatch) move(from, to *madChannel) error {
 	if w == nil {
 		return nil
 	}
-	if err := to.watch(w.fd, w); err != nil {
+	if err := to.Watch(w.fd, w); err != nil {
 		return err
 	}
-	from.unwatch(w.fd)
+	from.Unwatch(w.fd)
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (w *addressWatch) close(ch *madChannel) {
 	if w == nil {
 		return
 	}
-	ch.unwatch(w.fd)
+	ch.Unwatch(w.fd)
 	_ = unix.Close(w.fd)
 }
 

@@ -153,7 +153,7 @@ func TestResolveErrors(t *testing.T) {
 	id := s.ID(cm.TCP)
 	require.NoError(t, resolve(id, "127.0.0.1:0", "203.0.113.7:7"))
 	ev := s.Want(cm.AddrError, id)
-	require.Equal(t, statusNoDevice, ev.Status)
+	require.Equal(t, StatusNoDevice, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)
 	require.ErrorIs(t, ev.Err, verbs.ErrNotSupported)
 

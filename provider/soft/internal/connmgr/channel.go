@@ -16,13 +16,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A channel implements cm.TransportChannel. Its method Next reads the sockets and runs
+// A Channel implements cm.TransportChannel. Its method Next reads the sockets and runs
 // the timers of the channel's IDs.
 //
 // The lock of a channel guards its IDs. To lock two channels, a goroutine locks the
 // channel with the lower epoll descriptor first. A goroutine that holds the lock may call
 // the Engine.
-type channel struct {
+type Channel struct {
 	m *Manager
 	// epoll watches the sockets, alarm and the event of the waker.
 	epoll *fdevent.Dispatcher
@@ -40,35 +40,35 @@ type channel struct {
 	// allocated on the heap.
 	attr       verbs.QPAttr
 	localAddrs hostport.LocalAddrCache
-	worker     worker // part of the wire path; nil on a device without it
+	worker     Worker // part of the wire path; nil on a device without it
 }
 
-// A worker is the part of a channel that belongs to the wire path. The path is used by all
+// A Worker is the part of a channel that belongs to the wire path. The path is used by all
 // channels of a device, so that one channel receives messages for another one.
-type worker interface {
-	// work does the work that was queued for the channel when wake was called. It returns
+type Worker interface {
+	// Work does the work that was queued for the channel when Wake was called. It returns
 	// true if some of it is left. The channel is locked.
-	work() (more bool)
-	// close ends the work. The channel is locked.
-	close()
+	Work() (more bool)
+	// Close ends the work. The channel is locked.
+	Close()
 }
 
-func openChannel(m *Manager) (*channel, error) {
+func openChannel(m *Manager) (*Channel, error) {
 	if err := m.Engine.AddChannel(); err != nil {
 		return nil, err
 	}
-	ch := &channel{m: m, clock: time.Now}
+	ch := &Channel{m: m, clock: time.Now}
 	if err := ch.open(); err != nil {
 		_ = ch.Close()
 		return nil, err
 	}
 	if m.wire != nil {
-		ch.worker = m.wire.serve(ch)
+		ch.worker = m.wire.Serve(ch)
 	}
 	return ch, nil
 }
 
-func (ch *channel) open() (err error) {
+func (ch *Channel) open() (err error) {
 	if ch.epoll, err = fdevent.NewDispatcher(); err != nil {
 		return err
 	}
@@ -85,18 +85,18 @@ func (ch *channel) open() (err error) {
 }
 
 // FD implements cm.TransportChannel. It returns an epoll descriptor.
-func (ch *channel) FD() int { return ch.epoll.FD() }
+func (ch *Channel) FD() int { return ch.epoll.FD() }
 
 // Close implements cm.TransportChannel. It closes the descriptors and releases the
 // orphans. A second call does nothing.
-func (ch *channel) Close() error {
+func (ch *Channel) Close() error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.closed {
 		return nil
 	}
 	if ch.worker != nil {
-		ch.worker.close()
+		ch.worker.Close()
 	}
 	ch.closed = true
 	ch.waker.close()
@@ -107,7 +107,7 @@ func (ch *channel) Close() error {
 }
 
 // NewID implements cm.TransportChannel.
-func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
+func (ch *Channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.closed {
@@ -117,7 +117,7 @@ func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 }
 
 // Next implements cm.TransportChannel. It calls drive() only when no event is queued.
-func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
+func (ch *Channel) Next(ev *cm.TransportEvent) (bool, error) {
 	ch.mu.Lock()
 	defer ch.unlock()
 	if ch.closed {
@@ -132,19 +132,19 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 		return false, nil
 	}
 	if ev.Type == cm.ConnectRequest {
-		ev.ID.(*id).requestFetched()
+		ev.ID.(*ID).requestFetched()
 	}
 	return true, nil
 }
 
 // drive handles each readable descriptor once, does the work of the worker, and runs the
 // timers that are due. The caller holds the channel's lock.
-func (ch *channel) drive() error {
+func (ch *Channel) drive() error {
 	ch.waker.begin()
 	if _, err := ch.epoll.Dispatch(0); err != nil {
 		return err
 	}
-	if ch.waker.takeWork() && ch.worker.work() {
+	if ch.waker.takeWork() && ch.worker.Work() {
 		ch.waker.wake()
 	}
 	ch.expire()
@@ -152,32 +152,34 @@ func (ch *channel) drive() error {
 }
 
 // expire runs the timers that are due at the present time.
-func (ch *channel) expire() {
+func (ch *Channel) expire() {
 	if ch.timers.Len() > 0 {
-		ch.timers.Expire(ch.now())
+		ch.timers.Expire(ch.Now())
 	}
 }
 
-// now returns the time since Config.Start. The timers of all channels use this clock.
-func (ch *channel) now() time.Duration { return ch.sinceStart(ch.clock()) }
+// Now returns the time since Config.Start. The timers of all channels use this clock.
+func (ch *Channel) Now() time.Duration { return ch.sinceStart(ch.clock()) }
 
-func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.m.Start) }
+func (ch *Channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.m.Start) }
 
-func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {
-	ch.timers.Set(t, ch.now()+after)
+// StartTimer starts a timer that expires after the given time.
+func (ch *Channel) StartTimer(t *timerheap.Timer, after time.Duration) {
+	ch.timers.Set(t, ch.Now()+after)
 }
 
-func (ch *channel) stopTimer(t *timerheap.Timer) { ch.timers.Stop(t) }
+// StopTimer stops a timer. It may be stopped already.
+func (ch *Channel) StopTimer(t *timerheap.Timer) { ch.timers.Stop(t) }
 
-// moveTimer moves a timer to another channel. It stays stopped or keeps its time.
-func (ch *channel) moveTimer(t *timerheap.Timer, to *channel) { ch.timers.Move(t, &to.timers) }
+// MoveTimer moves a timer to another channel. It stays stopped or keeps its time.
+func (ch *Channel) MoveTimer(t *timerheap.Timer, to *Channel) { ch.timers.Move(t, &to.timers) }
 
-// wake makes the channel readable, so that it calls worker.work. Any goroutine may call it.
-func (ch *channel) wake() { ch.waker.wake() }
+// Wake makes the channel readable, so that it calls Worker.Work. Any goroutine may call it.
+func (ch *Channel) Wake() { ch.waker.wake() }
 
 // unlock updates alarm and the event of the waker, and then unlocks the channel. The event
 // stays readable while events or work are queued.
-func (ch *channel) unlock() {
+func (ch *Channel) unlock() {
 	if !ch.closed {
 		ch.waker.end(!ch.queue.empty())
 		ch.setAlarm()
@@ -187,11 +189,11 @@ func (ch *channel) unlock() {
 
 // setAlarm sets alarm to the time at which the next timer is due. If alarm is set to an
 // earlier time, setAlarm does not change it. This saves a system call.
-func (ch *channel) setAlarm() {
+func (ch *Channel) setAlarm() {
 	if ch.timers.Len() == 0 && !ch.alarmSet {
 		return
 	}
-	now := ch.now()
+	now := ch.Now()
 	expired := ch.alarmSet && now >= ch.alarmAt
 	next, any := ch.timers.Next()
 	switch {
@@ -206,30 +208,30 @@ func (ch *channel) setAlarm() {
 	}
 }
 
-// watch makes the channel call h when the descriptor is readable or the peer has closed
+// Watch makes the channel call h when the descriptor is readable or the peer has closed
 // the connection.
-func (ch *channel) watch(fd int, h fdevent.Handler) error {
+func (ch *Channel) Watch(fd int, h fdevent.Handler) error {
 	return ch.epoll.Add(fd, unix.EPOLLIN|unix.EPOLLRDHUP, h)
 }
 
-// watchErrors makes the channel call h when an error is queued at the descriptor, which
+// WatchErrors makes the channel call h when an error is queued at the descriptor, which
 // epoll always reports (epoll_ctl(2)).
-func (ch *channel) watchErrors(fd int, h fdevent.Handler) error { return ch.epoll.Add(fd, 0, h) }
+func (ch *Channel) WatchErrors(fd int, h fdevent.Handler) error { return ch.epoll.Add(fd, 0, h) }
 
-// unwatch undoes watch and watchErrors. It does nothing if the channel does not watch the
+// Unwatch undoes Watch and WatchErrors. It does nothing if the channel does not watch the
 // descriptor.
-func (ch *channel) unwatch(fd int) { ch.epoll.Remove(fd) }
+func (ch *Channel) Unwatch(fd int) { ch.epoll.Remove(fd) }
 
-// watches reports whether the channel watches the descriptor.
-func (ch *channel) watches(fd int) bool { return ch.epoll.Handler(fd) != nil }
+// Watches reports whether the channel watches the descriptor.
+func (ch *Channel) Watches(fd int) bool { return ch.epoll.Handler(fd) != nil }
 
-// replaceHandler makes the channel call h for a descriptor that it watches already.
-func (ch *channel) replaceHandler(fd int, h fdevent.Handler) { ch.epoll.SetHandler(fd, h) }
+// ReplaceHandler makes the channel call h for a descriptor that it watches already.
+func (ch *Channel) ReplaceHandler(fd int, h fdevent.Handler) { ch.epoll.SetHandler(fd, h) }
 
-// isLocalAddr reports whether an address belongs to this host. Its errors are those of
+// IsLocalAddr reports whether an address belongs to this host. Its errors are those of
 // hostport.OnThisHost.
-func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
-	return ch.localAddrs.Contains(a, ch.now())
+func (ch *Channel) IsLocalAddr(a netip.Addr) (bool, error) {
+	return ch.localAddrs.Contains(a, ch.Now())
 }
 
 // A waker makes a channel readable while events or work are queued. Any goroutine may

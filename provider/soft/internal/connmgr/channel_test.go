@@ -80,9 +80,9 @@ func TestChannelClose(t *testing.T) {
 
 func TestEventQueue(t *testing.T) {
 	var q eventQueue
-	a, b := &id{}, &id{}
+	a, b := &ID{}, &ID{}
 	for n := range 6 {
-		q.push(cm.TransportEvent{Status: n, ID: []*id{a, b}[n%2]})
+		q.push(cm.TransportEvent{Status: n, ID: []*ID{a, b}[n%2]})
 	}
 	q.push(cm.TransportEvent{Status: 6, ID: b, Listener: a})
 	var ev cm.TransportEvent
@@ -104,7 +104,7 @@ func TestEventQueue(t *testing.T) {
 // When all events in the queue belong to destroyed IDs, the queue is cleared.
 func TestEventQueueDrop(t *testing.T) {
 	var q eventQueue
-	ids := []*id{{}, {}, {}}
+	ids := []*ID{{}, {}, {}}
 	for n := range 9 {
 		q.push(cm.TransportEvent{Status: n, ID: ids[n%3]})
 	}

@@ -65,7 +65,7 @@ func requireQP(t *testing.T, qp verbs.QP, want wantQP) {
 	require.Equal(t, want.retry, attr.RetryCount)
 	require.Equal(t, want.rnrRetry, attr.RNRRetry)
 	require.Equal(t, want.peer.QP().Num(), attr.DestQPN)
-	require.EqualValues(t, packetLifetime+1, attr.Timeout)
+	require.EqualValues(t, PacketLifetime+1, attr.Timeout)
 	require.EqualValues(t, cm.DefaultMinRNRTimer, attr.MinRNRTimer)
 	require.NotZero(t, attr.Access&verbs.AccessRemoteWrite)
 	require.Equal(t, want.served > 0, attr.Access&verbs.AccessRemoteRead != 0)

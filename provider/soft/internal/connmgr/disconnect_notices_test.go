@@ -34,10 +34,10 @@ func newDisconnectedParty(t *testing.T) *disconnectedParty {
 // its DREQ have arrived.
 func TestDREQAwaitsNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
-	p.clock.advance(noticeInterval)
+	p.clock.advance(NoticeInterval)
 	p.server.Quiet()
 	p.server.dev.setAwaitsNotices(false)
-	p.clock.advance(noticeInterval - 1)
+	p.clock.advance(NoticeInterval - 1)
 	p.server.Quiet()
 	p.clock.advance(1)
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
@@ -47,14 +47,14 @@ func TestDREQAwaitsNotices(t *testing.T) {
 	require.Zero(t, p.client.Want(cm.Disconnected, p.active).Status)
 }
 
-// If the notices do not arrive, the application gets Disconnected after noticeLimit.
+// If the notices do not arrive, the application gets Disconnected after NoticeLimit.
 func TestDREQAwaitsNoticesInVain(t *testing.T) {
 	p := newDisconnectedParty(t)
-	for passed := noticeInterval; passed < noticeLimit; passed += noticeInterval {
-		p.clock.advance(noticeInterval)
+	for passed := NoticeInterval; passed < NoticeLimit; passed += NoticeInterval {
+		p.clock.advance(NoticeInterval)
 		p.server.Quiet()
 	}
-	p.clock.advance(noticeInterval)
+	p.clock.advance(NoticeInterval)
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 }
 
@@ -65,7 +65,7 @@ func TestDisconnectAwaitingNotices(t *testing.T) {
 	require.Zero(t, p.server.Want(cm.Disconnected, p.passive).Status)
 	p.server.Want(cm.TimewaitExit, p.passive)
 	require.Zero(t, p.client.Want(cm.Disconnected, p.active).Status)
-	p.clock.advance(noticeLimit)
+	p.clock.advance(NoticeLimit)
 	p.server.Quiet()
 }
 
@@ -74,7 +74,7 @@ func TestDestroyAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.server.End(p.passive)
 	require.Zero(t, p.client.Want(cm.Disconnected, p.active).Status)
-	p.clock.advance(noticeLimit)
+	p.clock.advance(NoticeLimit)
 	p.server.Quiet()
 }
 
@@ -83,10 +83,10 @@ func TestDestroyAwaitingNotices(t *testing.T) {
 func TestPeerDestroysIDBeforeNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.client.End(p.active)
-	p.clock.advance(noticeInterval)
+	p.clock.advance(NoticeInterval)
 	p.server.Quiet()
 	p.server.dev.setAwaitsNotices(false)
-	p.clock.advance(noticeInterval)
+	p.clock.advance(NoticeInterval)
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 }
 
@@ -97,7 +97,7 @@ func TestMigrateAwaitingNotices(t *testing.T) {
 	other.tc.clock = p.server.tc.clock
 	require.NoError(t, p.passive.Migrate(other.Channel))
 	p.server.dev.setAwaitsNotices(false)
-	p.clock.advance(noticeInterval)
+	p.clock.advance(NoticeInterval)
 	require.NoError(t, other.Want(cm.Disconnected, p.passive).Err)
 	p.server.Quiet()
 	other.End(p.passive)

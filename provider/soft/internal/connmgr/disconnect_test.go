@@ -91,11 +91,11 @@ func TestDisconnectUnanswered(t *testing.T) {
 	active, passive := connected(t, client, server)
 	require.NoError(t, active.Disconnect())
 	server.Want(cm.Disconnected, passive)
-	clock.advance(requestTimeout - 1)
+	clock.advance(RequestTimeout - 1)
 	client.Quiet()
 	clock.advance(1)
 	ev := client.Want(cm.Disconnected, active)
-	require.Equal(t, statusTimedOut, ev.Status)
+	require.Equal(t, StatusTimedOut, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 }
 
@@ -125,7 +125,7 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	passive, _ := server.Request(l)
 	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	client.send(encode(&dreqMsg{}))
+	client.send(encode(&DREQ{}))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 	require.NoError(t, passive.Disconnect())
 	server.Want(cm.TimewaitExit, passive)
@@ -142,7 +142,7 @@ func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
 	require.NoError(t, passive.Disconnect())
-	client.send(encode(&dreqMsg{}))
+	client.send(encode(&DREQ{}))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 	// The server sends the DREP before it gets the event TimewaitExit.
 	server.Want(cm.TimewaitExit, passive)

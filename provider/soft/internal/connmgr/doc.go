@@ -18,8 +18,8 @@
 //
 // # IDs and paths
 //
-// An id is the state machine of one side of a connection. It exchanges messages with the
-// peer through the interface cmConn. A listening id receives requests through the
+// An ID is the state machine of one side of a connection. It exchanges messages with the
+// peer through the interface Conn. A listening ID receives requests through the
 // interface listener. Each path has its own implementation of the two interfaces:
 //
 //   - On the local path, unixConn and unixListener use Unix sockets (unix_*.go). A
@@ -28,6 +28,6 @@
 //   - On the wire path, madConn and madListener use the management datagrams of the
 //     InfiniBand specification (mad_*.go). Datagrams may be lost, duplicated, reordered
 //     or forged. The madMux of the manager passes received datagrams to connections and
-//     listeners. A madConn retransmits messages and drops duplicates, so an id gets each
+//     listeners. A madConn retransmits messages and drops duplicates, so an ID gets each
 //     message once.
 package connmgr

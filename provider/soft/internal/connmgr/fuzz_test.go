@@ -43,10 +43,10 @@ func FuzzConversation(f *testing.F) {
 
 type conversation struct {
 	t        *testing.T
-	ch       *channel
+	ch       *Channel
 	listener cm.TransportID
 	client   int
-	messages []message
+	messages []Message
 	id       cm.TransportID
 	ended    int
 }
@@ -54,7 +54,7 @@ type conversation struct {
 func newConversation(t *testing.T, m *Manager) *conversation {
 	tc, err := m.OpenChannel()
 	require.NoError(t, err)
-	c := &conversation{t: t, ch: tc.(*channel)}
+	c := &conversation{t: t, ch: tc.(*Channel)}
 	c.listener, err = tc.NewID(cm.TCP)
 	require.NoError(t, err)
 	require.NoError(t, c.listener.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
@@ -64,10 +64,10 @@ func newConversation(t *testing.T, m *Manager) *conversation {
 	c.client = port.Take()
 	at := c.listener.LocalAddr()
 	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: hostport.NewBindAddr(cm.TCP, at, false).Name()}))
-	ends := endpoints{netip.AddrPortFrom(at.Addr(), port.Addr.Port), at}
-	c.messages = []message{
-		&reqMsg{endpoints: ends}, &repMsg{}, &rejMsg{reason: cm.RejectConsumer}, &rtuMsg{},
-		&dreqMsg{}, &drepMsg{}, &sidrReqMsg{endpoints: ends}, &sidrRepMsg{},
+	ends := Endpoints{netip.AddrPortFrom(at.Addr(), port.Addr.Port), at}
+	c.messages = []Message{
+		&REQ{Endpoints: ends}, &REP{}, &REJ{Reason: cm.RejectConsumer}, &RTU{},
+		&DREQ{}, &DREP{}, &SIDRREQ{Endpoints: ends}, &SIDRREP{},
 	}
 	return c
 }

@@ -60,8 +60,8 @@ func (r *rawPeer) send(packet []byte, fds ...int) {
 	require.NoError(r.t, unixsock.Send(r.fd, packet, fds))
 }
 
-func (r *rawPeer) request(l *cm.ID) *reqMsg {
-	return &reqMsg{endpoints: endpoints{r.src, l.LocalAddr()}, qpParams: qpParams{qpn: 5}, retry: 7, private: []byte{}}
+func (r *rawPeer) request(l *cm.ID) *REQ {
+	return &REQ{Endpoints: Endpoints{r.src, l.LocalAddr()}, QPParams: QPParams{QPN: 5}, Retry: 7, Private: []byte{}}
 }
 
 // closedByPeer reports whether the other side has closed its socket.
@@ -85,19 +85,19 @@ func TestHostileClients(t *testing.T) {
 		"too long":   func(r *rawPeer, l *cm.ID) { r.send(append(good(r, l), make([]byte, maxMessage)...)) },
 		"closes":     func(r *rawPeer, _ *cm.ID) { _ = unix.Shutdown(r.fd, unix.SHUT_WR) },
 		"descriptor": func(r *rawPeer, l *cm.ID) { r.send(good(r, l), pipe[0]) },
-		"reply":      func(r *rawPeer, _ *cm.ID) { r.send(encode(&repMsg{})) },
-		"disconnect": func(r *rawPeer, _ *cm.ID) { r.send(encode(&dreqMsg{})) },
+		"reply":      func(r *rawPeer, _ *cm.ID) { r.send(encode(&REP{})) },
+		"disconnect": func(r *rawPeer, _ *cm.ID) { r.send(encode(&DREQ{})) },
 		"lookup": func(r *rawPeer, l *cm.ID) {
-			r.send(encode(&sidrReqMsg{endpoints: r.request(l).endpoints}))
+			r.send(encode(&SIDRREQ{Endpoints: r.request(l).Endpoints}))
 		},
 		"another address": func(r *rawPeer, l *cm.ID) {
 			m := r.request(l)
-			m.dst = at("127.0.0.2", l)
+			m.Dst = at("127.0.0.2", l)
 			r.send(encode(m))
 		},
 		"another port": func(r *rawPeer, l *cm.ID) {
 			m := r.request(l)
-			m.dst = netip.AddrPortFrom(m.dst.Addr(), m.dst.Port()^1)
+			m.Dst = netip.AddrPortFrom(m.Dst.Addr(), m.Dst.Port()^1)
 			r.send(encode(m))
 		},
 	} {
@@ -148,7 +148,7 @@ func TestHostileRequester(t *testing.T) {
 	attacker.send(encode(attacker.request(l)))
 	passive, _ := server.Request(l)
 	server.CreateQP(passive)
-	attacker.send(encode(&rtuMsg{})) // The RTU is invalid because the server has sent no REP.
+	attacker.send(encode(&RTU{})) // The RTU is invalid because the server has sent no REP.
 	server.Quiet()
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	attacker.close()
@@ -158,9 +158,9 @@ func TestHostileRequester(t *testing.T) {
 func TestHostileConnected(t *testing.T) {
 	for name, packet := range map[string][]byte{
 		"garbage":      []byte("x"),
-		"second ready": encode(&rtuMsg{}),
-		"answer":       encode(&drepMsg{}),
-		"reply":        encode(&repMsg{}),
+		"second ready": encode(&RTU{}),
+		"answer":       encode(&DREP{}),
+		"reply":        encode(&REP{}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newParty(t)
@@ -170,7 +170,7 @@ func TestHostileConnected(t *testing.T) {
 			passive, _ := server.Request(l)
 			server.CreateQP(passive)
 			require.NoError(t, passive.Accept(nil))
-			attacker.send(encode(&rtuMsg{}))
+			attacker.send(encode(&RTU{}))
 			server.Want(cm.Established, passive)
 			attacker.send(packet)
 			require.Zero(t, server.Want(cm.Disconnected, passive).Status)
@@ -197,8 +197,8 @@ func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() 
 
 // newSegment returns a REP that names a new segment. It must be sent together with the
 // descriptors of the segment.
-func newSegment() *repMsg {
-	return &repMsg{private: []byte("trust me"), shared: sharedMemory{side: 1, passed: true}}
+func newSegment() *REP {
+	return &REP{Private: []byte("trust me"), Shared: SharedMemory{Side: 1, Passed: true}}
 }
 
 func replyDescriptors(t *testing.T) (segment, doorbell int) {
@@ -221,7 +221,7 @@ func TestHostileServers(t *testing.T) {
 		"request": func(_ *testing.T, r *rawPeer) {
 			r.send(encode(someMessages()[0]))
 		},
-		"ready":          func(_ *testing.T, r *rawPeer) { r.send(encode(&rtuMsg{})) },
+		"ready":          func(_ *testing.T, r *rawPeer) { r.send(encode(&RTU{})) },
 		"no descriptors": func(_ *testing.T, r *rawPeer) { r.send(encode(newSegment())) },
 		"too few": func(t *testing.T, r *rawPeer) {
 			seg, _ := replyDescriptors(t)
@@ -248,7 +248,7 @@ func TestHostileServers(t *testing.T) {
 		},
 		"descriptors with a reject": func(t *testing.T, r *rawPeer) {
 			_, doorbell := replyDescriptors(t)
-			r.send(encode(&rejMsg{reason: cm.RejectConsumer, byApplication: true}), doorbell)
+			r.send(encode(&REJ{Reason: cm.RejectConsumer, ByApplication: true}), doorbell)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestHostileSegment(t *testing.T) {
 		defer unix.Close(memory)
 		attacker.send(encode(newSegment()), memory, doorbell)
 		ev := client.Want(cm.ConnectError, id)
-		require.Equal(t, statusSetupFailed, ev.Status)
+		require.Equal(t, StatusSetupFailed, ev.Status)
 		require.ErrorIs(t, ev.Err, shm.ErrSegment)
 		require.Equal(t, verbs.StateError, id.QP().State())
 
@@ -293,7 +293,7 @@ func TestHostileSegment(t *testing.T) {
 		require.NoError(t, err)
 		m, err := decode(packet[:n])
 		require.NoError(t, err)
-		require.Equal(t, &rejMsg{reason: cm.RejectConsumer, private: []byte{}}, m)
+		require.Equal(t, &REJ{Reason: cm.RejectConsumer, Private: []byte{}}, m)
 		attacker.close()
 		port.Close()
 	})

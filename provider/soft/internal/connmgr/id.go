@@ -13,19 +13,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An id implements cm.TransportID. It is a listener, or one side of a connection or of a
+// An ID implements cm.TransportID. It is a listener, or one side of a connection or of a
 // SIDR request. The lock of the id's channel guards the id. Package cm makes sure that
 // the application calls the methods in a valid order.
-type id struct {
-	ch    atomic.Pointer[channel]
+type ID struct {
+	ch    atomic.Pointer[Channel]
 	m     *Manager // manager of the channel
 	ps    cm.PortSpace
-	state idState
-	// timer limits the wait for the next message of the peer. In stateDREQArrived it
+	state State
+	// timer limits the wait for the next message of the peer. In StateDREQArrived it
 	// runs between two calls of awaitNotices.
 	timer timerheap.Timer
-	// timerLimit is the latest time to which extendTimer moves the timer. In
-	// stateDREQArrived it is the time at which the wait for notices ends.
+	// timerLimit is the latest time to which ExtendTimer moves the timer. In
+	// StateDREQArrived it is the time at which the wait for notices ends.
 	timerLimit time.Time
 
 	reservation   hostport.Reservation
@@ -34,7 +34,7 @@ type id struct {
 	opts          options
 
 	// connection to the peer; nil before ResolveAddr has found its path, and for a listener
-	conn   cmConn
+	conn   Conn
 	active bool // true if this side has sent the request
 	// credentials of the peer's process; valid if peerKnown is true
 	peer      cm.Credentials
@@ -56,7 +56,7 @@ type id struct {
 	pendingRequests int
 	// For the ID of a request that the application has not fetched: the listening ID.
 	// Otherwise nil.
-	parent *id
+	parent *ID
 
 	queued  int  // number of this ID's events in the channel's queue
 	dropped bool // true after the ID was destroyed; pop() then skips its events
@@ -74,84 +74,84 @@ type options struct {
 
 // Values of the field Status of events.
 const (
-	statusSetupFailed = -1 // status of the event ConnectError (rdma_get_cm_event(3))
+	StatusSetupFailed = -1 // status of the event ConnectError (rdma_get_cm_event(3))
 
 	// The statuses below are negated error numbers of Linux.
-	statusNoDevice = -19  // -ENODEV
-	statusTimedOut = -110 // -ETIMEDOUT
-	statusRefused  = -111 // -ECONNREFUSED
+	StatusNoDevice = -19  // -ENODEV
+	StatusTimedOut = -110 // -ETIMEDOUT
+	StatusRefused  = -111 // -ECONNREFUSED
 )
 
-// idState is the state of a connection or a SIDR request (IBTA vol. 1, 12.9.7 and 12.11).
+// State is the state of a connection or a SIDR request (IBTA vol. 1, 12.9.7 and 12.11).
 // The order of the states matters, because the code compares them.
 //
-// Destroy leads to stateEnded from every state. A connection becomes stale when its peer
+// Destroy leads to StateEnded from every state. A connection becomes stale when its peer
 // uses the same queue pair in another request. A stale connection changes its state: from
-// stateREQReceived to stateWithdrawn, from stateDREQSent to stateEnded, and from
-// stateREPReceived, stateREPSent or stateEstablished to stateDREQReceived.
-type idState uint8
+// StateREQReceived to StateWithdrawn, from StateDREQSent to StateEnded, and from
+// StateREPReceived, StateREPSent or StateEstablished to StateDREQReceived.
+type State uint8
 
 const (
-	// stateIdle means that the ID has neither sent nor received a request. A listener stays
-	// in this state. Connect leads to stateREQSent.
-	stateIdle idState = iota
-	// stateREQSent means that the active side has sent a REQ or a SIDR_REQ. The timer limits
-	// the wait for the answer. A REP leads to stateEstablished, or to stateREPReceived if the
-	// ID has no queue pair. A SIDR_REP leads to stateEnded, and so does every failure.
-	stateREQSent
-	// stateREPReceived means that the active side has received a REP, and that the
-	// application has to connect its own queue pair. Establish leads to stateEstablished.
-	// Reject, a REJ and the end of the peer's process lead to stateEnded. A DREQ leads to
-	// stateDREQArrived.
-	stateREPReceived
-	// stateREQReceived means that the passive side has received a REQ or a SIDR_REQ and has
-	// not answered. Accept of a REQ leads to stateREPSent. Accept of a SIDR_REQ leads to
-	// stateEnded, and so do Reject, an error of Accept, and eviction. A cancelled request
-	// leads to stateWithdrawn.
-	stateREQReceived
-	// stateREPSent means that the passive side has sent a REP. The timer limits the wait for
-	// the RTU. The RTU or a call of Notify leads to stateEstablished. A DREQ leads to
-	// stateDREQArrived. A REJ, the timeout, the end of the peer's process and eviction lead
-	// to stateEnded.
-	stateREPSent
-	// stateEstablished means that the connection is open. Disconnect leads to
-	// stateDREQSent. A DREQ or a REJ leads to stateDREQArrived. The end of the peer's
-	// process leads to stateDREQReceived.
-	stateEstablished
-	// stateDREQSent means that this side has sent a DREQ. The timer limits the wait for
+	// StateIdle means that the ID has neither sent nor received a request. A listener stays
+	// in this state. Connect leads to StateREQSent.
+	StateIdle State = iota
+	// StateREQSent means that the active side has sent a REQ or a SIDR_REQ. The timer limits
+	// the wait for the answer. A REP leads to StateEstablished, or to StateREPReceived if the
+	// ID has no queue pair. A SIDR_REP leads to StateEnded, and so does every failure.
+	StateREQSent
+	// StateREPReceived means that the active side has received a REP, and that the
+	// application has to connect its own queue pair. Establish leads to StateEstablished.
+	// Reject, a REJ and the end of the peer's process lead to StateEnded. A DREQ leads to
+	// StateDREQArrived.
+	StateREPReceived
+	// StateREQReceived means that the passive side has received a REQ or a SIDR_REQ and has
+	// not answered. Accept of a REQ leads to StateREPSent. Accept of a SIDR_REQ leads to
+	// StateEnded, and so do Reject, an error of Accept, and eviction. A cancelled request
+	// leads to StateWithdrawn.
+	StateREQReceived
+	// StateREPSent means that the passive side has sent a REP. The timer limits the wait for
+	// the RTU. The RTU or a call of Notify leads to StateEstablished. A DREQ leads to
+	// StateDREQArrived. A REJ, the timeout, the end of the peer's process and eviction lead
+	// to StateEnded.
+	StateREPSent
+	// StateEstablished means that the connection is open. Disconnect leads to
+	// StateDREQSent. A DREQ or a REJ leads to StateDREQArrived. The end of the peer's
+	// process leads to StateDREQReceived.
+	StateEstablished
+	// StateDREQSent means that this side has sent a DREQ. The timer limits the wait for
 	// the DREP. The DREP, a DREQ, a REJ, the timeout, the end of the peer's process and
-	// eviction lead to stateEnded.
-	stateDREQSent
-	// stateDREQArrived means that a DREQ has arrived before notices that the peer has
+	// eviction lead to StateEnded.
+	StateDREQSent
+	// StateDREQArrived means that a DREQ has arrived before notices that the peer has
 	// sent earlier. A notice says which requests of this side the peer has executed. The
 	// application has not been told of the DREQ.
 	//
 	// The timer makes this side look for the notices repeatedly. When they have arrived,
-	// and at the latest after noticeLimit, the state changes to stateDREQReceived.
-	// Disconnect sends a DREP, and leads to stateEnded.
-	stateDREQArrived
-	// stateDREQReceived means that the peer has disconnected, or that its process has ended.
+	// and at the latest after NoticeLimit, the state changes to StateDREQReceived.
+	// Disconnect sends a DREP, and leads to StateEnded.
+	StateDREQArrived
+	// StateDREQReceived means that the peer has disconnected, or that its process has ended.
 	// The application gets the event Disconnected. Disconnect sends a DREP, and leads to
-	// stateEnded.
-	stateDREQReceived
-	// stateWithdrawn means that a request was not answered and is no longer valid: the peer
+	// StateEnded.
+	StateDREQReceived
+	// StateWithdrawn means that a request was not answered and is no longer valid: the peer
 	// has cancelled it, has used its queue pair in another request, or its process has ended.
-	// Accept and Reject return an error. Destroy and eviction lead to stateEnded.
-	stateWithdrawn
-	// stateEnded means that the connection or SIDR request has ended. No further message is
+	// Accept and Reject return an error. Destroy and eviction lead to StateEnded.
+	StateWithdrawn
+	// StateEnded means that the connection or SIDR request has ended. No further message is
 	// expected.
-	stateEnded
+	StateEnded
 )
 
-func newID(ch *channel, ps cm.PortSpace) *id {
-	i := &id{m: ch.m, ps: ps, reservation: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
+func newID(ch *Channel, ps cm.PortSpace) *ID {
+	i := &ID{m: ch.m, ps: ps, reservation: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
 	i.ch.Store(ch)
 	i.timer.Owner = i
 	return i
 }
 
 // lock locks the channel of the ID and returns it. The caller unlocks it.
-func (i *id) lock() *channel {
+func (i *ID) lock() *Channel {
 	for {
 		ch := i.ch.Load()
 		ch.mu.Lock()
@@ -163,21 +163,21 @@ func (i *id) lock() *channel {
 }
 
 // raise queues an event about the ID on its channel.
-func (i *id) raise(ev cm.TransportEvent) {
+func (i *ID) raise(ev cm.TransportEvent) {
 	ev.ID = i
 	ch := i.ch.Load()
 	ch.queue.push(ev)
 }
 
-// startTimer starts the timer of the present state. The timer expires after the given
+// StartTimer starts the timer of the present state. The timer expires after the given
 // time.
-func (i *id) startTimer(within time.Duration) {
+func (i *ID) StartTimer(within time.Duration) {
 	ch := i.ch.Load()
-	ch.startTimer(&i.timer, within)
+	ch.StartTimer(&i.timer, within)
 }
 
-// extendTimer makes the timer expire after the given time, but not later than timerLimit.
-func (i *id) extendTimer(within time.Duration) {
+// ExtendTimer makes the timer expire after the given time, but not later than timerLimit.
+func (i *ID) ExtendTimer(within time.Duration) {
 	ch := i.ch.Load()
 	at := ch.clock().Add(within)
 	if at.After(i.timerLimit) {
@@ -186,81 +186,81 @@ func (i *id) extendTimer(within time.Duration) {
 	ch.timers.Set(&i.timer, ch.sinceStart(at))
 }
 
-// enter changes the state and stops the timer. From stateDREQArrived on, the ID gets no
+// enter changes the state and stops the timer. From StateDREQArrived on, the ID gets no
 // more messages of the peer.
-func (i *id) enter(p idState) {
+func (i *ID) enter(p State) {
 	i.state = p
 	ch := i.ch.Load()
 	ch.timers.Stop(&i.timer)
-	if p >= stateDREQArrived {
-		i.conn.stopDelivery()
+	if p >= StateDREQArrived {
+		i.conn.StopDelivery()
 	}
 }
 
-// deliver handles a message of the peer. It returns false if the present state does not
+// Deliver handles a message of the peer. It returns false if the present state does not
 // allow the message.
-func (i *id) deliver(m message) bool {
+func (i *ID) Deliver(m Message) bool {
 	switch m := m.(type) {
-	case *repMsg:
+	case *REP:
 		return i.onREP(m)
-	case *rtuMsg:
+	case *RTU:
 		return i.onRTU()
-	case *rejMsg:
+	case *REJ:
 		return i.onREJ(m)
-	case *dreqMsg:
+	case *DREQ:
 		return i.onDREQ()
-	case *drepMsg:
+	case *DREP:
 		return i.onDREP()
-	case *sidrRepMsg:
+	case *SIDRREP:
 		return i.onSIDRREP(m)
 	}
 	return false
 }
 
-// peerGone ends the connection after the peer has closed its socket or has sent an
+// PeerGone ends the connection after the peer has closed its socket or has sent an
 // invalid message. The application gets the same events as it would get from the kernel's
 // CM.
-func (i *id) peerGone() {
+func (i *ID) PeerGone() {
 	switch i.state {
-	case stateREQSent, stateREPReceived, stateREPSent:
-		i.requestRejected(&rejMsg{reason: cm.RejectConsumer})
-	case stateREQReceived:
-		i.enter(stateWithdrawn)
-	case stateEstablished:
+	case StateREQSent, StateREPReceived, StateREPSent:
+		i.requestRejected(&REJ{Reason: cm.RejectConsumer})
+	case StateREQReceived:
+		i.enter(StateWithdrawn)
+	case StateEstablished:
 		i.bound.peerGone(i.m.Engine)
-		i.enter(stateDREQReceived)
+		i.enter(StateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: verbs.ErrPeerGone})
-	case stateDREQSent:
+	case StateDREQSent:
 		i.disconnected(0)
 	}
 }
 
-// OnTimer implements timerheap.Owner. In stateDREQArrived it calls awaitNotices. In the
+// OnTimer implements timerheap.Owner. In StateDREQArrived it calls awaitNotices. In the
 // other states, a message of the peer has not arrived in time, so OnTimer ends the
 // connection or request.
-func (i *id) OnTimer(*timerheap.Timer) {
+func (i *ID) OnTimer(*timerheap.Timer) {
 	switch i.state {
-	case stateREQSent:
+	case StateREQSent:
 		i.cancelRequest()
-		i.unreachable(statusTimedOut, nil)
-	case stateREPSent:
-		i.unreachable(statusTimedOut, nil)
-	case stateDREQSent:
-		i.disconnected(statusTimedOut)
-	case stateDREQArrived:
+		i.unreachable(StatusTimedOut, nil)
+	case StateREPSent:
+		i.unreachable(StatusTimedOut, nil)
+	case StateDREQSent:
+		i.disconnected(StatusTimedOut)
+	case StateDREQArrived:
 		i.awaitNotices()
 	}
 }
 
 // unreachable ends the connection or request with the event Unreachable.
-func (i *id) unreachable(status int, cause error) {
+func (i *ID) unreachable(status int, cause error) {
 	i.fail(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
 }
 
 // fail ends the connection or request with the event ev. If the ID has a queue pair for a
 // connection, fail moves it to the error state.
-func (i *id) fail(ev cm.TransportEvent) {
-	i.enter(stateEnded)
+func (i *ID) fail(ev cm.TransportEvent) {
+	i.enter(StateEnded)
 	i.failQP()
 	i.raise(ev)
 }
@@ -268,31 +268,31 @@ func (i *id) fail(ev cm.TransportEvent) {
 // disconnected ends a connection after its DREQ was answered or has timed out. It queues
 // the event Disconnected. It also queues TimewaitExit at once, because no packet is in
 // flight.
-func (i *id) disconnected(status int) {
-	i.enter(stateEnded)
+func (i *ID) disconnected(status int) {
+	i.enter(StateEnded)
 	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})
 	i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
 }
 
 // cancelRequest cancels a connection request with a REJ. It does nothing for a SIDR
 // request, because the protocol has no message to cancel one (IBTA vol. 1, 12.11).
-func (i *id) cancelRequest() {
+func (i *ID) cancelRequest() {
 	if i.ps == cm.TCP {
-		_ = i.conn.send(&rejMsg{reason: cm.RejectTimeout})
+		_ = i.conn.Send(&REJ{Reason: cm.RejectTimeout})
 	}
 }
 
 // Destroy implements cm.TransportID. It tells the peer that this side ends, releases the
 // resources of the ID, and drops its queued events. A listener refuses the requests that
 // the application has not fetched.
-func (i *id) Destroy() error {
+func (i *ID) Destroy() error {
 	ch := i.lock()
 	defer ch.unlock()
 	i.destroy(ch)
 	return nil
 }
 
-func (i *id) destroy(ch *channel) {
+func (i *ID) destroy(ch *Channel) {
 	if i.pendingRequests > 0 {
 		i.refuseUnfetched(ch)
 	}
@@ -303,23 +303,23 @@ func (i *id) destroy(ch *channel) {
 	i.listeners = nil
 	i.closeConn()
 	i.reservation.Close()
-	i.state = stateEnded
+	i.state = StateEnded
 }
 
 // closeConn unbinds the queue pair and closes the connection, if there is one.
-func (i *id) closeConn() {
+func (i *ID) closeConn() {
 	i.bound.unbind(i.m.Engine)
 	if i.conn != nil {
-		i.conn.close()
+		i.conn.Close()
 		i.conn = nil
 	}
 }
 
 // refuseUnfetched refuses the requests to this listener that the application has not
 // fetched.
-func (i *id) refuseUnfetched(ch *channel) {
+func (i *ID) refuseUnfetched(ch *Channel) {
 	for _, ev := range ch.queue.extract(i) {
-		if child := ev.ID.(*id); child != i {
+		if child := ev.ID.(*ID); child != i {
 			child.destroy(ch)
 		}
 	}
@@ -327,29 +327,29 @@ func (i *id) refuseUnfetched(ch *channel) {
 
 // announceEnd sends the message with which this side ends the connection or request. It
 // ignores errors, because the peer may already have closed the connection.
-func (i *id) announceEnd() {
-	var last message
+func (i *ID) announceEnd() {
+	var last Message
 	switch i.state {
-	case stateREQSent:
+	case StateREQSent:
 		i.cancelRequest()
 		return
-	case stateREQReceived:
+	case StateREQReceived:
 		last = i.refusal(cm.RejectConsumer, nil, false)
-	case stateREPReceived, stateREPSent:
-		last = &rejMsg{reason: cm.RejectConsumer}
-	case stateEstablished:
-		last = &dreqMsg{}
-	case stateDREQArrived, stateDREQReceived:
-		last = &drepMsg{}
+	case StateREPReceived, StateREPSent:
+		last = &REJ{Reason: cm.RejectConsumer}
+	case StateEstablished:
+		last = &DREQ{}
+	case StateDREQArrived, StateDREQReceived:
+		last = &DREP{}
 	default:
 		return
 	}
-	_ = i.conn.send(last)
+	_ = i.conn.Send(last)
 }
 
 // Device implements cm.TransportID. It returns nil if the ID has no local address, or
 // only a wildcard.
-func (i *id) Device() verbs.Device {
+func (i *ID) Device() verbs.Device {
 	ch := i.lock()
 	defer ch.unlock()
 	if !i.located {
@@ -360,7 +360,7 @@ func (i *id) Device() verbs.Device {
 
 // Port implements cm.TransportID. It returns 0 if the ID has no local address, or only a
 // wildcard.
-func (i *id) Port() uint8 {
+func (i *ID) Port() uint8 {
 	ch := i.lock()
 	defer ch.unlock()
 	if !i.located {
@@ -370,7 +370,7 @@ func (i *id) Port() uint8 {
 }
 
 // LocalAddr implements cm.TransportID.
-func (i *id) LocalAddr() netip.AddrPort {
+func (i *ID) LocalAddr() netip.AddrPort {
 	ch := i.lock()
 	defer ch.unlock()
 	return i.local
@@ -378,7 +378,7 @@ func (i *id) LocalAddr() netip.AddrPort {
 
 // Credentials implements cm.CredentialsReader. It returns the credentials of the peer's
 // process, or false if they are unknown.
-func (i *id) Credentials() (cm.Credentials, bool) {
+func (i *ID) Credentials() (cm.Credentials, bool) {
 	ch := i.lock()
 	defer ch.unlock()
 	if i.conn == nil || !i.peerKnown {
@@ -388,7 +388,7 @@ func (i *id) Credentials() (cm.Credentials, bool) {
 }
 
 // RemoteAddr implements cm.TransportID.
-func (i *id) RemoteAddr() netip.AddrPort {
+func (i *ID) RemoteAddr() netip.AddrPort {
 	ch := i.lock()
 	defer ch.unlock()
 	return i.remote

@@ -189,7 +189,7 @@ func TestBacklogRefusesLookups(t *testing.T) {
 	client.WantUnreachable(first, cm.SIDRReject, true, nil)
 }
 
-func handlersOf(ch *channel) (all []fdevent.Handler) {
+func handlersOf(ch *Channel) (all []fdevent.Handler) {
 	// The limit is larger than the number of any descriptor in a test.
 	for fd := range 1 << 12 {
 		if h := ch.epoll.Handler(fd); h != nil {
@@ -234,11 +234,11 @@ func TestSystemBacklog(t *testing.T) {
 	server.Quiet()
 
 	// All clients time out, because the server answers no request.
-	clock.advance(maxServiceTime)
+	clock.advance(MaxServiceTime)
 	for range 3 {
 		ev := client.Next()
 		require.Equal(t, cm.Unreachable, ev.Type)
-		require.Equal(t, statusTimedOut, ev.Status)
+		require.Equal(t, StatusTimedOut, ev.Status)
 		require.NoError(t, ev.Ack())
 	}
 }

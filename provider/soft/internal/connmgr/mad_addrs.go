@@ -119,9 +119,9 @@ func (l *madListener) addressesChanged() {
 	}
 }
 
-// serves implements listener. If the host's addresses can not be watched, the result has
+// Serves implements Listener. If the host's addresses can not be watched, the result has
 // one additional element, with the address of the ID and the error of watching.
-func (l *madListener) serves() (served []cm.ServedAddr) {
+func (l *madListener) Serves() (served []cm.ServedAddr) {
 	for _, a := range l.addrs {
 		served = append(served, l.served(a.addr, a.err))
 	}

@@ -5,10 +5,10 @@ package connmgr
 import "net/netip"
 
 // A madChannel is the part of an event channel that belongs to the wire path: it
-// implements worker. The lock of the channel guards it, and the multiplexer's lock guards
+// implements Worker. The lock of the channel guards it, and the multiplexer's lock guards
 // the inbox.
 type madChannel struct {
-	*channel
+	*Channel
 	mux   *madMux
 	inbox inbox
 	ports portUsers
@@ -18,9 +18,9 @@ type madChannel struct {
 	closed  bool // true after close()
 }
 
-// serve implements wireTransport.
-func (mux *madMux) serve(ch *channel) worker {
-	mc := &madChannel{channel: ch, mux: mux, orphans: make(map[*madConn]struct{})}
+// Serve implements WireTransport.
+func (mux *madMux) Serve(ch *Channel) Worker {
+	mc := &madChannel{Channel: ch, mux: mux, orphans: make(map[*madConn]struct{})}
 	mc.initPorts()
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -29,7 +29,7 @@ func (mux *madMux) serve(ch *channel) worker {
 }
 
 // channelOf returns the part of a channel that belongs to the wire path.
-func (mux *madMux) channelOf(ch *channel) *madChannel {
+func (mux *madMux) channelOf(ch *Channel) *madChannel {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	return mux.channels[ch]
@@ -41,12 +41,12 @@ func (mc *madChannel) add(j job) bool {
 	if !mc.inbox.add(j) {
 		return false
 	}
-	mc.wake()
+	mc.Wake()
 	return true
 }
 
-// work implements worker. It runs jobs of the inbox.
-func (mc *madChannel) work() (more bool) {
+// Work implements Worker. It runs jobs of the inbox.
+func (mc *madChannel) Work() (more bool) {
 	jobs, more := mc.takeBatch()
 	for n := range jobs {
 		j := &jobs[n]
@@ -67,8 +67,8 @@ func (mc *madChannel) takeBatch() (jobs []job, more bool) {
 	return jobs, mc.inbox.waiting() > 0
 }
 
-// close implements worker. It releases the orphans.
-func (mc *madChannel) close() {
+// Close implements Worker. It releases the orphans.
+func (mc *madChannel) Close() {
 	for c := range mc.orphans {
 		c.release()
 	}
@@ -77,7 +77,7 @@ func (mc *madChannel) close() {
 	mc.mux.mu.Lock()
 	defer mc.mux.mu.Unlock()
 	mc.inbox.close()
-	delete(mc.mux.channels, mc.channel)
+	delete(mc.mux.channels, mc.Channel)
 }
 
 // acceptsFrom reports whether a request may come from an address. A device with both paths
@@ -87,6 +87,6 @@ func (mc *madChannel) acceptsFrom(a netip.Addr) bool {
 	if !mc.mux.AlsoLocal {
 		return true
 	}
-	own, err := mc.isLocalAddr(a)
+	own, err := mc.IsLocalAddr(a)
 	return err == nil && !own
 }

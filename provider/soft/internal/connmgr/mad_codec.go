@@ -37,21 +37,21 @@ const minPathMTU = verbs.MTU256
 
 // encodeREQ writes the REQ m to mad. The parameters guid and own are the node GUID and
 // the communication ID of this side.
-func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
+func encodeREQ(mad *wire.MAD, m *REQ, guid uint64, own uint32) {
 	r := wire.REQ{
-		LocalID: own, ServiceID: wire.NewServiceID(uint16(cm.TCP), m.dst.Port()), CAGUID: guid,
-		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
-		ResponderResources: m.responderResources, InitiatorDepth: m.initiatorDepth,
-		RetryCount: m.retry, RNRRetry: m.rnrRetry,
+		LocalID: own, ServiceID: wire.NewServiceID(uint16(cm.TCP), m.Dst.Port()), CAGUID: guid,
+		QPN: m.QPN, StartPSN: psn.New(m.PSN), SRQ: m.SRQ, FlowControl: m.FlowControl,
+		ResponderResources: m.ResponderResources, InitiatorDepth: m.InitiatorDepth,
+		RetryCount: m.Retry, RNRRetry: m.RNRRetry,
 		RemoteTimeout: responseTimeout, LocalTimeout: responseTimeout, MaxCMRetries: maxCMRetries,
-		PKey: wire.DefaultPKey, MTU: uint8(m.mtu),
+		PKey: wire.DefaultPKey, MTU: uint8(m.MTU),
 		Primary: wire.Path{
 			LocalLID: noLID, RemoteLID: noLID,
-			LocalGID: wire.NewGID(m.src.Addr()), RemoteGID: wire.NewGID(m.dst.Addr()),
-			TrafficClass: m.tos, HopLimit: udp.DefaultHopLimit, AckTimeout: m.ackTimeout,
+			LocalGID: wire.NewGID(m.Src.Addr()), RemoteGID: wire.NewGID(m.Dst.Addr()),
+			TrafficClass: m.TOS, HopLimit: udp.DefaultHopLimit, AckTimeout: m.AckTimeout,
 		},
 	}
-	copy(encodeEndpointsMAD(r.PrivateData[:], &m.endpoints), m.private)
+	copy(encodeEndpointsMAD(r.PrivateData[:], &m.Endpoints), m.Private)
 	r.Encode(mad, tid(own))
 }
 
@@ -62,22 +62,22 @@ func tid(own uint32) uint64 { return uint64(own) }
 // encodeEndpointsMAD writes the addresses to the start of the private data of a request, as the RDMA
 // IP CM Service requires (IBTA annex A11). It returns the rest of the private data, which
 // is for the application.
-func encodeEndpointsMAD(private []byte, e *endpoints) []byte {
-	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: hostport.WithoutZone(e.src.Addr()), Dst: hostport.WithoutZone(e.dst.Addr())}
+func encodeEndpointsMAD(private []byte, e *Endpoints) []byte {
+	h := wire.CMAHeader{SrcPort: e.Src.Port(), Src: hostport.WithoutZone(e.Src.Addr()), Dst: hostport.WithoutZone(e.Dst.Addr())}
 	return h.Encode(private)
 }
 
 // parseREQ decodes a REQ, or returns the reason to refuse it. The addresses in the REQ
 // must be the addresses of the datagram: from and to.
-func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
+func parseREQ(r *wire.REQ, from, to netip.Addr) (*REQ, cm.RejectReason) {
 	ps, port, ok := r.ServiceID.Port()
-	m := &reqMsg{
-		qpParams: qpParams{
-			qpn: r.QPN, psn: uint32(r.StartPSN), srq: r.SRQ,
-			responderResources: r.ResponderResources, initiatorDepth: r.InitiatorDepth,
-			rnrRetry: r.RNRRetry, flowControl: r.FlowControl,
+	m := &REQ{
+		QPParams: QPParams{
+			QPN: r.QPN, PSN: uint32(r.StartPSN), SRQ: r.SRQ,
+			ResponderResources: r.ResponderResources, InitiatorDepth: r.InitiatorDepth,
+			RNRRetry: r.RNRRetry, FlowControl: r.FlowControl,
 		},
-		retry: r.RetryCount, mtu: verbs.MTU(r.MTU), ackTimeout: r.Primary.AckTimeout, tos: r.Primary.TrafficClass,
+		Retry: r.RetryCount, MTU: verbs.MTU(r.MTU), AckTimeout: r.Primary.AckTimeout, TOS: r.Primary.TrafficClass,
 	}
 	switch {
 	case !ok || cm.PortSpace(ps) != cm.TCP:
@@ -86,7 +86,7 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 		return nil, cm.RejectInvalidTransport
 	case r.Primary.LocalGID.Addr() != from || r.Primary.RemoteGID.Addr() != to:
 		return nil, cm.RejectInvalidGID
-	case m.mtu < minPathMTU || m.mtu > verbs.MTU4096:
+	case m.MTU < minPathMTU || m.MTU > verbs.MTU4096:
 		return nil, cm.RejectInvalidMTU
 	case r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN:
 		return nil, cm.RejectNoQP
@@ -97,85 +97,85 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 		// REQ with RejectConsumer.
 		return nil, cm.RejectConsumer
 	}
-	m.endpoints, m.private = e, bytes.Clone(private)
+	m.Endpoints, m.Private = e, bytes.Clone(private)
 	return m, 0
 }
 
 // parseEndpointsMAD reads the addresses from the private data of a request. It also returns
 // the rest of the private data. It returns false if the addresses differ from those of the datagram.
-func parseEndpointsMAD(private []byte, port uint16, from, to netip.Addr) (e endpoints, rest []byte, ok bool) {
+func parseEndpointsMAD(private []byte, port uint16, from, to netip.Addr) (e Endpoints, rest []byte, ok bool) {
 	var h wire.CMAHeader
 	rest, err := h.Decode(private)
 	if err != nil || h.Src != from || h.Dst != to {
-		return endpoints{}, nil, false
+		return Endpoints{}, nil, false
 	}
-	return endpoints{src: netip.AddrPortFrom(from, h.SrcPort), dst: netip.AddrPortFrom(to, port)}, rest, true
+	return Endpoints{Src: netip.AddrPortFrom(from, h.SrcPort), Dst: netip.AddrPortFrom(to, port)}, rest, true
 }
 
 // encodeREP writes the REP m to mad. The parameters own and peer are the communication
 // IDs of this side and of the peer.
-func encodeREP(mad *wire.MAD, m *repMsg, device *verbs.DeviceAttr, own, peer uint32) {
+func encodeREP(mad *wire.MAD, m *REP, device *verbs.DeviceAttr, own, peer uint32) {
 	r := wire.REP{
 		LocalID: own, RemoteID: peer, CAGUID: device.NodeGUID,
-		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
-		ResponderResources: m.responderResources, InitiatorDepth: m.initiatorDepth, RNRRetry: m.rnrRetry,
-		TargetAckDelay: max(device.LocalCAAckDelay, targetAckDelay),
+		QPN: m.QPN, StartPSN: psn.New(m.PSN), SRQ: m.SRQ, FlowControl: m.FlowControl,
+		ResponderResources: m.ResponderResources, InitiatorDepth: m.InitiatorDepth, RNRRetry: m.RNRRetry,
+		TargetAckDelay: max(device.LocalCAAckDelay, TargetAckDelay),
 	}
-	copy(r.PrivateData[:], m.private)
+	copy(r.PrivateData[:], m.Private)
 	r.Encode(mad, tid(peer))
 }
 
-func parseREP(r *wire.REP) *repMsg {
-	return &repMsg{
-		qpParams: qpParams{
-			qpn: r.QPN, psn: uint32(r.StartPSN), srq: r.SRQ,
-			responderResources: r.ResponderResources, initiatorDepth: r.InitiatorDepth,
-			rnrRetry: r.RNRRetry, flowControl: r.FlowControl,
+func parseREP(r *wire.REP) *REP {
+	return &REP{
+		QPParams: QPParams{
+			QPN: r.QPN, PSN: uint32(r.StartPSN), SRQ: r.SRQ,
+			ResponderResources: r.ResponderResources, InitiatorDepth: r.InitiatorDepth,
+			RNRRetry: r.RNRRetry, FlowControl: r.FlowControl,
 		},
-		private: bytes.Clone(r.PrivateData[:]), ackDelay: r.TargetAckDelay,
+		Private: bytes.Clone(r.PrivateData[:]), AckDelay: r.TargetAckDelay,
 	}
 }
 
 // parseREJ decodes a REJ. A REJ with the reason RejectConsumer comes from the peer's
 // application if its private data is not all zero. Otherwise it comes from the peer's
 // system.
-func parseREJ(r *wire.REJ) *rejMsg {
+func parseREJ(r *wire.REJ) *REJ {
 	reason := cm.RejectReason(r.Reason)
 	hasPrivate := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
-	return &rejMsg{reason: reason, byApplication: reason == cm.RejectConsumer && hasPrivate, private: bytes.Clone(r.PrivateData[:])}
+	return &REJ{Reason: reason, ByApplication: reason == cm.RejectConsumer && hasPrivate, Private: bytes.Clone(r.PrivateData[:])}
 }
 
-func encodeSIDRREQ(mad *wire.MAD, m *sidrReqMsg, own uint32) {
-	r := wire.SIDRREQ{RequestID: own, PKey: wire.DefaultPKey, ServiceID: wire.NewServiceID(uint16(cm.UDP), m.dst.Port())}
-	copy(encodeEndpointsMAD(r.PrivateData[:], &m.endpoints), m.private)
+func encodeSIDRREQ(mad *wire.MAD, m *SIDRREQ, own uint32) {
+	r := wire.SIDRREQ{RequestID: own, PKey: wire.DefaultPKey, ServiceID: wire.NewServiceID(uint16(cm.UDP), m.Dst.Port())}
+	copy(encodeEndpointsMAD(r.PrivateData[:], &m.Endpoints), m.Private)
 	r.Encode(mad, tid(own))
 }
 
 // parseSIDRREQ decodes a SIDR_REQ, or returns the status of the refusal.
-func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*sidrReqMsg, cm.SIDRStatus) {
+func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*SIDRREQ, cm.SIDRStatus) {
 	ps, port, ok := r.ServiceID.Port()
 	if !ok || cm.PortSpace(ps) != cm.UDP {
 		return nil, cm.SIDRUnsupported
 	}
-	m := &sidrReqMsg{}
+	m := &SIDRREQ{}
 	e, private, ok := parseEndpointsMAD(r.PrivateData[:], port, from, to)
 	if !ok {
 		return nil, cm.SIDRReject
 	}
-	m.endpoints, m.private = e, bytes.Clone(private)
+	m.Endpoints, m.Private = e, bytes.Clone(private)
 	return m, cm.SIDROK
 }
 
-func encodeSIDRREP(mad *wire.MAD, m *sidrRepMsg, service wire.ServiceID, peer uint32) {
-	r := wire.SIDRREP{RequestID: peer, Status: uint8(m.status), QPN: m.qpn, QKey: m.qkey, ServiceID: service}
-	copy(r.PrivateData[:], m.private)
+func encodeSIDRREP(mad *wire.MAD, m *SIDRREP, service wire.ServiceID, peer uint32) {
+	r := wire.SIDRREP{RequestID: peer, Status: uint8(m.Status), QPN: m.QPN, QKey: m.QKey, ServiceID: service}
+	copy(r.PrivateData[:], m.Private)
 	r.Encode(mad, tid(peer))
 }
 
-func parseSIDRREP(r *wire.SIDRREP) *sidrRepMsg {
-	m := &sidrRepMsg{status: cm.SIDRStatus(r.Status), qpn: r.QPN, qkey: r.QKey, private: bytes.Clone(r.PrivateData[:])}
-	hasPrivate := len(bytes.TrimRight(m.private, "\x00")) > 0
-	m.byApplication = m.status == cm.SIDRReject && hasPrivate
+func parseSIDRREP(r *wire.SIDRREP) *SIDRREP {
+	m := &SIDRREP{Status: cm.SIDRStatus(r.Status), QPN: r.QPN, QKey: r.QKey, Private: bytes.Clone(r.PrivateData[:])}
+	hasPrivate := len(bytes.TrimRight(m.Private, "\x00")) > 0
+	m.ByApplication = m.Status == cm.SIDRReject && hasPrivate
 	return m
 }
 

@@ -17,7 +17,7 @@ import (
 type madConnState uint8
 
 const (
-	// madDelivering is the first state. The ID gets the messages of the peer. stopDelivery()
+	// madDelivering is the first state. The ID gets the messages of the peer. StopDelivery()
 	// leads to madAnswering. If a DREQ is unanswered, close() leads to madOrphan. Otherwise
 	// close() releases the madConn.
 	madDelivering madConnState = iota
@@ -26,7 +26,7 @@ const (
 	// madConn.
 	madAnswering
 	// madOrphan means that the ID was destroyed before the peer has answered a DREQ. The
-	// madConn is in channel.orphans and retransmits the DREQ. It is released when the answer
+	// madConn is in madChannel.orphans and retransmits the DREQ. It is released when the answer
 	// arrives, and at the latest after the last retransmission.
 	madOrphan
 )
@@ -41,7 +41,7 @@ type madConn struct {
 	state  madConnState
 	port   *madPort   // UDP port of this side
 	remote netip.Addr // address of the peer
-	id     *id        // ID of the connection; nil in the state madOrphan
+	id     *ID        // ID of the connection; nil in the state madOrphan
 
 	ownID uint32 // communication ID of this side, or request ID of its SIDR_REQ
 	// communication ID of the peer, or request ID of its SIDR_REQ; 0 if unknown
@@ -63,8 +63,8 @@ type madConn struct {
 	retransmit retransmitter
 }
 
-// connect implements transport. It opens the UDP port, and fails if another process has it.
-func (mux *madMux) connect(i *id, local, remote netip.Addr) (cmConn, error) {
+// Connect implements Transport. It opens the UDP port, and fails if another process has it.
+func (mux *madMux) Connect(i *ID, local, remote netip.Addr) (Conn, error) {
 	c := &madConn{jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, remote: remote}
 	c.retransmit.init(c)
 	var err error
@@ -74,21 +74,21 @@ func (mux *madMux) connect(i *id, local, remote netip.Addr) (cmConn, error) {
 	return c, nil
 }
 
-// dial implements cmConn.
-func (c *madConn) dial(m message) error {
+// Dial implements Conn.
+func (c *madConn) Dial(m Message) error {
 	c.port.openRequestPort(c.ch)
 	c.mux.mu.Lock()
 	c.register()
 	c.mux.mu.Unlock()
-	if r, ok := m.(*reqMsg); ok {
+	if r, ok := m.(*REQ); ok {
 		c.largestMTU = c.port.mtuTo(c.remote)
-		r.mtu = c.largestMTU
-		c.id.SetPathMTU(r.mtu)
-		// The answer must arrive within requestTimeout. If the first answer is an MRA,
+		r.MTU = c.largestMTU
+		c.id.SetPathMTU(r.MTU)
+		// The answer must arrive within RequestTimeout. If the first answer is an MRA,
 		// onMRA extends this time.
-		c.id.startTimer(requestTimeout)
+		c.id.StartTimer(RequestTimeout)
 	}
-	return c.send(m)
+	return c.Send(m)
 }
 
 // isLookup reports whether the madConn belongs to a SIDR request of the peer.
@@ -101,24 +101,24 @@ func (c *madConn) register() {
 	c.mux.conns[c.ownID] = c
 }
 
-// attach implements cmConn. It opens no socket, because the queue pair opens its own
+// Attach implements Conn. It opens no socket, because the queue pair opens its own
 // socket.
-func (c *madConn) attach(qpn uint32) (*Binding, error) {
+func (c *madConn) Attach(qpn uint32) (*Binding, error) {
 	c.qpn, c.binding = qpn, Binding{Flow: c.id.Flow(), Hearer: c}
 	return &c.binding, nil
 }
 
-// send implements cmConn. It retransmits requests, REPs, RTUs and DREQs.
-func (c *madConn) send(m message) error {
+// Send implements Conn. It retransmits requests, REPs, RTUs and DREQs.
+func (c *madConn) Send(m Message) error {
 	c.retransmit.stop()
 	c.encode(&c.retransmit.mad, m)
 	c.retransmit.sendNow()
 	switch m.(type) {
-	case *reqMsg, *sidrReqMsg:
+	case *REQ, *SIDRREQ:
 		c.retransmit.start(requestRetransmits)
-	case *repMsg, *dreqMsg:
+	case *REP, *DREQ:
 		c.retransmit.start(0)
-	case *rtuMsg:
+	case *RTU:
 		c.retransmit.startRTU()
 	}
 	return nil
@@ -141,26 +141,26 @@ func (c *madConn) transmit(m *wire.MAD) {
 	c.port.send(m, c.remote)
 }
 
-func (c *madConn) encode(mad *wire.MAD, m message) {
+func (c *madConn) encode(mad *wire.MAD, m Message) {
 	switch m := m.(type) {
-	case *reqMsg:
+	case *REQ:
 		encodeREQ(mad, m, c.mux.Attr.NodeGUID, c.ownID)
-	case *repMsg:
+	case *REP:
 		encodeREP(mad, m, &c.mux.Attr, c.ownID, c.peerID)
-	case *rtuMsg:
+	case *RTU:
 		r := wire.RTU{LocalID: c.ownID, RemoteID: c.peerID}
 		r.Encode(mad, c.requestTID())
-	case *rejMsg:
+	case *REJ:
 		c.encodeREJ(mad, m)
-	case *dreqMsg:
+	case *DREQ:
 		r := wire.DREQ{LocalID: c.ownID, RemoteID: c.peerID, RemoteQPN: c.peerQPN}
 		r.Encode(mad, tid(c.ownID))
-	case *drepMsg:
+	case *DREP:
 		r := wire.DREP{LocalID: c.ownID, RemoteID: c.peerID}
 		r.Encode(mad, c.lastTID)
-	case *sidrReqMsg:
+	case *SIDRREQ:
 		encodeSIDRREQ(mad, m, c.ownID)
-	case *sidrRepMsg:
+	case *SIDRREP:
 		encodeSIDRREP(mad, m, c.service, c.peerID)
 	}
 }
@@ -173,51 +173,51 @@ func (c *madConn) requestTID() uint64 {
 	return tid(c.ownID)
 }
 
-func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
-	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
+func (c *madConn) encodeREJ(mad *wire.MAD, m *REJ) {
+	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.Reason)}
 	switch {
-	case c.id.State() == stateREQReceived:
+	case c.id.State() == StateREQReceived:
 		// The peer does not know the communication ID of this side yet.
 		r.LocalID, r.Rejected = 0, wire.AnsweredREQ
-	case c.id.State() == stateREPReceived || c.id.State() == stateREQSent && c.peerID != 0:
+	case c.id.State() == StateREPReceived || c.id.State() == StateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
-	case m.reason == cm.RejectTimeout:
+	case m.Reason == cm.RejectTimeout:
 		// This side does not know the peer's communication ID. The peer finds its
 		// request by the GUID of this side (IBTA vol. 1, 12.6.7.3).
 		binary.BigEndian.PutUint64(r.Info[:], c.mux.Attr.NodeGUID)
 		r.InfoLength = 8
 	}
-	copy(r.PrivateData[:], m.private)
+	copy(r.PrivateData[:], m.Private)
 	r.Encode(mad, c.requestTID())
 }
 
-// path implements cmConn.
-func (c *madConn) path() string { return WirePath }
+// Path implements Conn.
+func (c *madConn) Path() string { return WirePath }
 
-// stopDelivery implements cmConn. The madConn continues to answer retransmissions of the
+// StopDelivery implements Conn. The madConn continues to answer retransmissions of the
 // peer. If the connection has ended, the peer may use its queue pair in another request.
-func (c *madConn) stopDelivery() {
+func (c *madConn) StopDelivery() {
 	c.state = madAnswering
 	c.retransmit.stop()
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
-	if c.id.State() >= stateWithdrawn {
+	if c.id.State() >= StateWithdrawn {
 		forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
 	}
 }
 
-func (c *madConn) move(to *channel) error {
+func (c *madConn) Move(to *Channel) error {
 	dst := c.mux.channelOf(to)
 	if err := movePort(c.port, c.ch, dst); err != nil {
 		return err
 	}
-	c.setChannel(dst).moveTimer(&c.retransmit.timer, to)
+	c.setChannel(dst).MoveTimer(&c.retransmit.timer, to)
 	return nil
 }
 
-// close implements cmConn. If the peer has not answered a DREQ, the madConn becomes an
+// Close implements Conn. If the peer has not answered a DREQ, the madConn becomes an
 // orphan. Otherwise it is released.
-func (c *madConn) close() {
+func (c *madConn) Close() {
 	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
 		c.state, c.id = madOrphan, nil
 		c.retransmit.remaining = orphanRetransmits
@@ -264,4 +264,4 @@ func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
 	}
 }
 
-var _ cmConn = (*madConn)(nil)
+var _ Conn = (*madConn)(nil)

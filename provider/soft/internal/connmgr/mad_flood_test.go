@@ -45,9 +45,9 @@ func newFloodSim(t *testing.T) *floodSim {
 func (f *floodSim) sendREQ(source netip.Addr) {
 	f.requests++
 	var m wire.MAD
-	encodeREQ(&m, &reqMsg{
-		endpoints: endpoints{netip.AddrPortFrom(source, 40000), f.l.LocalAddr()},
-		qpParams:  qpParams{qpn: uint32(f.requests)%0xffff00 + 2}, retry: 7, mtu: 3,
+	encodeREQ(&m, &REQ{
+		Endpoints: Endpoints{netip.AddrPortFrom(source, 40000), f.l.LocalAddr()},
+		QPParams:  QPParams{QPN: uint32(f.requests)%0xffff00 + 2}, Retry: 7, MTU: 3,
 	}, 0x1122334455667788, uint32(f.requests))
 	f.inject(&m, source, serverAddr)
 }

@@ -51,8 +51,8 @@ func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m
 
 // deliver passes a message to the ID. If the ID accepts the message, the retransmission
 // stops. In the state madOrphan, any message except an RTU ends the connection.
-func (c *madConn) deliver(m message) {
-	_, isRTU := m.(*rtuMsg)
+func (c *madConn) deliver(m Message) {
+	_, isRTU := m.(*RTU)
 	switch c.state {
 	case madAnswering:
 		return
@@ -63,16 +63,16 @@ func (c *madConn) deliver(m message) {
 		return
 	}
 	// An RTU answers a REP. It does not answer a DREQ.
-	if c.id.deliver(m) && (!isRTU || c.retransmit.mad.Attribute() == wire.AttrREP) {
+	if c.id.Deliver(m) && (!isRTU || c.retransmit.mad.Attribute() == wire.AttrREP) {
 		c.retransmit.stop()
 	}
 }
 
 // onConfirmation handles an RTU or a DREP.
 func (c *madConn) onConfirmation(m *wire.MAD) {
-	confirmation := message(&rtuMsg{})
+	confirmation := Message(&RTU{})
 	if m.Attribute() == wire.AttrDREP {
-		confirmation = &drepMsg{}
+		confirmation = &DREP{}
 	}
 	if c.fromPeer(m) {
 		c.deliver(confirmation)
@@ -89,13 +89,13 @@ func (c *madConn) onMRA(m *wire.MAD) {
 	}
 	switch attr := c.retransmit.mad.Attribute(); {
 	case r.Received == wire.AnsweredREQ && attr == wire.AttrREQ && c.retransmit.running():
-	case r.Received == wire.AnsweredREP && attr == wire.AttrREP && c.id.State() == stateREPSent && c.fromPeer(m):
+	case r.Received == wire.AnsweredREP && attr == wire.AttrREP && c.id.State() == StateREPSent && c.fromPeer(m):
 	default:
 		return
 	}
 	wait := codeTime(r.ServiceTimeout) + maxInterval
 	c.retransmit.schedule(wait)
-	c.id.extendTimer(wait + requestTimeout)
+	c.id.ExtendTimer(wait + RequestTimeout)
 }
 
 // onREP handles a REP or a copy of a REP. The peer retransmits its REP until the RTU
@@ -106,16 +106,16 @@ func (c *madConn) onREP(m *wire.MAD) {
 	duplicate := c.peerID == r.LocalID
 	switch {
 	case c.state == madOrphan:
-	case c.id.State() == stateREQSent && c.id.PortSpace() == cm.TCP && c.acceptREP(&r):
+	case c.id.State() == StateREQSent && c.id.PortSpace() == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
-		if c.id.State() == stateEstablished {
+		if c.id.State() == StateEstablished {
 			c.retransmit.startRTU() // deliver() has stopped the retransmission of the REQ.
 		}
-	case duplicate && c.retransmit.hasRTU() && c.id.State() == stateEstablished:
+	case duplicate && c.retransmit.hasRTU() && c.id.State() == StateEstablished:
 		c.retransmit.sendNow()
-	case duplicate && c.id.State() == stateREPReceived:
+	case duplicate && c.id.State() == StateREPReceived:
 		c.sendMRA(wire.AnsweredREP)
-	case c.id.State() == stateEnded && !duplicate:
+	case c.id.State() == StateEnded && !duplicate:
 		c.mux.mu.Lock()
 		c.mux.reject(c.port, c.remote, m, wire.AnsweredREP, cm.RejectInvalidCommID)
 		c.mux.mu.Unlock()
@@ -170,7 +170,7 @@ func (c *madConn) onREJ(m *wire.MAD) {
 		// The peer has sent messages with its communication ID, so a REJ without this ID
 		// comes from another sender.
 		return
-	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.State() >= stateEstablished):
+	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.State() >= StateEstablished):
 		// A REJ without the communication ID of this side is from another sender, because the
 		// peer knows this ID.
 		return
@@ -189,13 +189,13 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 		return
 	}
 	c.lastTID = m.TID()
-	if c.state == madOrphan || c.id.State() == stateEnded || c.id.State() == stateDREQSent {
+	if c.state == madOrphan || c.id.State() == StateEnded || c.id.State() == StateDREQSent {
 		// Without an answer, the peer would retransmit its DREQ.
 		var answer wire.MAD
-		c.encode(&answer, &drepMsg{})
+		c.encode(&answer, &DREP{})
 		c.transmit(&answer)
 	}
-	c.deliver(&dreqMsg{})
+	c.deliver(&DREQ{})
 }
 
 // DataHeard implements DataHearer. The first data of the peer proves that the peer is
@@ -211,10 +211,10 @@ func (c *madConn) DataHeard() {
 func (c *madConn) peerSentData() {
 	switch {
 	case c.state == madOrphan:
-	case c.id.State() == stateREPSent:
+	case c.id.State() == StateREPSent:
 		c.validate()
-		c.deliver(&rtuMsg{})
-	case c.retransmit.hasRTU() && c.id.State() == stateEstablished:
+		c.deliver(&RTU{})
+	case c.retransmit.hasRTU() && c.id.State() == StateEstablished:
 		c.retransmit.stop()
 	default:
 		// Notify has established the connection without validating the address.

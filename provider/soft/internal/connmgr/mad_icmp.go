@@ -121,9 +121,9 @@ func (p *madPort) openRequestPort(mc *madChannel) {
 
 // watchRequests makes the channel watch the requestSocket of a port, if the port has one.
 func (mc *madChannel) watchRequests(p *madPort) {
-	if a := p.requests.Load(); a != nil && !mc.watches(a.socket.fd) {
+	if a := p.requests.Load(); a != nil && !mc.Watches(a.socket.fd) {
 		// After an error, ICMP errors are not read, and a request to a closed port times out.
-		_ = mc.watchErrors(a.socket.fd, a)
+		_ = mc.WatchErrors(a.socket.fd, a)
 	}
 }
 
@@ -227,7 +227,7 @@ func (mux *madMux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted [
 // answered, onPortUnreachable ends the request.
 func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
 	m := &c.retransmit.mad
-	waits := c.state != madOrphan && c.id.State() == stateREQSent && isRequest(m)
+	waits := c.state != madOrphan && c.id.State() == StateREQSent && isRequest(m)
 	if waits && q == (quotedMAD{m.Attribute(), m.TID(), c.ownID}) {
 		c.id.Refused(fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
 	}

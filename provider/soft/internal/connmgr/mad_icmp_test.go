@@ -23,7 +23,7 @@ import (
 func wantPortUnreachable(s *party, id *cm.ID) {
 	s.T.Helper()
 	ev := s.Want(cm.Unreachable, id)
-	require.Equal(s.T, statusRefused, ev.Status)
+	require.Equal(s.T, StatusRefused, ev.Status)
 	require.ErrorIs(s.T, ev.Err, unix.ECONNREFUSED)
 	require.ErrorIs(s.T, ev.Err, cm.ErrRefused)
 	require.NotErrorIs(s.T, ev.Err, cm.ErrTimedOut)
@@ -46,7 +46,7 @@ func unreadable(t *testing.T, fd int) {
 // timeout.
 func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
-	require.Less(t, safety, sidrTimeout)
+	require.Less(t, safety, SIDRTimeout)
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
 	// The two requests use the same socket. The ICMP error of the first request arrives
 	// before the second request is sent.

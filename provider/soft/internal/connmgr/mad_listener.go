@@ -14,7 +14,7 @@ import (
 // has no room for a request, it drops the request, and the peer retransmits the request.
 type madListener struct {
 	jobTarget
-	id      *id
+	id      *ID
 	addr    hostport.BindAddr
 	service wire.ServiceID
 	addrs   madAddrs
@@ -28,9 +28,9 @@ type madListener struct {
 	halfOpen halfOpenTable // half-open connections; guarded by the multiplexer's lock
 }
 
-// listen implements transport. If the ID is bound to a wildcard, it listens at the
+// Listen implements Transport. If the ID is bound to a wildcard, it listens at the
 // addresses of all interfaces. An error for an address is stored in the field addrs.
-func (mux *madMux) listen(i *id) (listener, error) {
+func (mux *madMux) Listen(i *ID) (Listener, error) {
 	l := &madListener{
 		jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, addr: i.Reservation().Addr, accepting: true,
 		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(mux.MaxHalfOpen, mux.MaxHalfOpenPerAddress),
@@ -47,11 +47,11 @@ func (mux *madMux) listen(i *id) (listener, error) {
 	return l, nil
 }
 
-// setAccepting implements listener. While the listener does not accept, it drops REQs,
+// SetAccepting implements Listener. While the listener does not accept, it drops REQs,
 // but not SIDR_REQs.
-func (l *madListener) setAccepting(accept bool) { l.accepting = accept }
+func (l *madListener) SetAccepting(accept bool) { l.accepting = accept }
 
-func (l *madListener) move(ch *channel) error {
+func (l *madListener) Move(ch *Channel) error {
 	to := l.mux.channelOf(ch)
 	if err := l.watch.move(l.ch, to); err != nil {
 		return err
@@ -71,9 +71,9 @@ func (l *madListener) move(ch *channel) error {
 	return nil
 }
 
-// close implements listener. It refuses the requests that the application has not fetched
+// Close implements Listener. It refuses the requests that the application has not fetched
 // (rdma_destroy_id(3)).
-func (l *madListener) close() {
+func (l *madListener) Close() {
 	for _, p := range l.addrs.ports() {
 		p.drain()
 	}
@@ -94,4 +94,4 @@ func (l *madListener) close() {
 	l.addrs.close(l.ch)
 }
 
-var _ listener = (*madListener)(nil)
+var _ Listener = (*madListener)(nil)

@@ -59,8 +59,8 @@ func TestWireCMLookupUnanswered(t *testing.T) {
 	w.lose(wire.AttrSIDRREQ, 1000)
 	began := w.clock.now
 	active := w.connecting(cm.UDP, w.listen(cm.UDP, 0).LocalAddr(), nil)
-	require.Equal(t, statusTimedOut, w.want(w.client, cm.Unreachable, active).Status)
-	require.Equal(t, sidrTimeout, w.clock.now.Sub(began))
+	require.Equal(t, StatusTimedOut, w.want(w.client, cm.Unreachable, active).Status)
+	require.Equal(t, SIDRTimeout, w.clock.now.Sub(began))
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 	w.quiet()
 	require.NotContains(t, w.sent, wire.AttrREJ, "the protocol has no REJ for a lookup")

@@ -17,7 +17,7 @@ import (
 // connection.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
 	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.state != madOrphan &&
-		c.id.State() == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
+		c.id.State() == StateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
 // retryWithSmallerMTU handles a REJ that refuses the path MTU: it sends another REQ and
@@ -59,13 +59,13 @@ var errOwnPort = errors.New("this device itself has the UDP port of that address
 
 // refusal decodes a REJ. It sets the field cause of the result to nil, to errOwnPort, or
 // to an error that names the path MTUs that were tried.
-func (c *madConn) refusal(r *wire.REJ) *rejMsg {
+func (c *madConn) refusal(r *wire.REJ) *REJ {
 	m := parseREJ(r)
 	switch {
 	case c.refusesMTU(r):
-		m.cause = &cm.MTUError{Largest: c.largestMTU, Smallest: c.id.PathMTU()}
-	case m.reason == cm.RejectInvalidServiceID && c.remote == c.port.local:
-		m.cause = errOwnPort
+		m.Cause = &cm.MTUError{Largest: c.largestMTU, Smallest: c.id.PathMTU()}
+	case m.Reason == cm.RejectInvalidServiceID && c.remote == c.port.local:
+		m.Cause = errOwnPort
 	}
 	return m
 }

@@ -49,7 +49,7 @@ type madMux struct {
 	clock   func() time.Time
 
 	mu       sync.Mutex
-	channels map[*channel]*madChannel // open channels of the device
+	channels map[*Channel]*madChannel // open channels of the device
 	ports    map[netip.Addr]*madPort
 	conns    map[uint32]*madConn  // connections and SIDR requests, by communication ID of this side
 	byPeer   map[peerKey]*madConn // connections, by communication ID of the peer
@@ -76,7 +76,7 @@ func newMADMux(cfg *madConfig) *madMux {
 		madConfig: *cfg, network: &udpMADs{cfg.Ports, cfg.Port, cfg.Counts}, clock: time.Now,
 		sources: newSourceCounts(cfg.MaxConnsPerAddress),
 		proven:  newProvenSources(), refused: newRefusedRequests(), limit: newAnswerLimit(),
-		channels:  make(map[*channel]*madChannel),
+		channels:  make(map[*Channel]*madChannel),
 		ports:     make(map[netip.Addr]*madPort),
 		conns:     make(map[uint32]*madConn),
 		byPeer:    make(map[peerKey]*madConn),
@@ -125,9 +125,9 @@ func (p *madPort) closeUnwatched() {
 	}
 }
 
-// receive handles a packet that was sent to queue pair 1. It returns false if the packet
+// Receive handles a packet that was sent to queue pair 1. It returns false if the packet
 // is invalid (IBTA vol. 1, 9.6.1.4, 13.5.1).
-func (mux *madMux) receive(p wire.Packet, from *udp.Header) (taken bool) {
+func (mux *madMux) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	if !(lockedMux{mux}).Wants(p, from.From, from.To) {

@@ -43,12 +43,12 @@ func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
 	return &r.buckets[hashSource(r.seed, key.from)%refusedBuckets]
 }
 
-// add stores the answer to a refused request. The answer expires after requestTimeout,
+// add stores the answer to a refused request. The answer expires after RequestTimeout,
 // when the peer no longer retransmits the request. The number in the parameter key is
 // the peer's communication ID.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p := r.bucket(key)
-	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}
+	refused := refusedRequest{key: key, until: now.Add(RequestTimeout), answer: *answer}
 	if len(p.requests) < refusedPerBucket {
 		p.requests = append(p.requests, refused)
 		return

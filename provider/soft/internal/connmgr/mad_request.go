@@ -177,7 +177,7 @@ func (req *incomingRequest) admit(ch *madChannel, j *job) {
 	if c == nil {
 		return
 	}
-	if c.id = l.id.incoming(m, c); c.id == nil {
+	if c.id = l.id.Incoming(m, c); c.id == nil {
 		c.release()
 	}
 }
@@ -191,12 +191,12 @@ func (req *incomingRequest) admit(ch *madChannel, j *job) {
 //   - The request is invalid, or a copy of it was refused before; see parse.
 //   - The source has too many connections that can not be evicted, or its earlier access
 //     errors make it wait; see access.ErrorLimit.
-//   - The backlog is full. This holds for a SIDR_REQ only in id.incoming, which answers it.
+//   - The backlog is full. This holds for a SIDR_REQ only in ID.Incoming, which answers it.
 //   - The source is this host, so the request has to use the local path.
 //   - The path MTU is too large for the interface or the route.
 //   - There is no room in the table of half-open connections. A victim of the request is
 //     evicted; see halfOpenTable.room.
-func (l *madListener) decide(ch *madChannel, j *job) (*madConn, message) {
+func (l *madListener) decide(ch *madChannel, j *job) (*madConn, Message) {
 	req, mux := j.request, l.mux
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -235,7 +235,7 @@ func (l *madListener) decide(ch *madChannel, j *job) (*madConn, message) {
 
 // parse decodes a request. If it is invalid, or a copy of a refused one, parse answers it
 // and returns nil. The caller holds the multiplexer's lock.
-func (mux *madMux) parse(req *incomingRequest) message {
+func (mux *madMux) parse(req *incomingRequest) Message {
 	if req.lookup {
 		var r wire.SIDRREQ
 		r.Decode(&req.mad)
@@ -268,16 +268,16 @@ func (mux *madMux) refuse(req *incomingRequest, reason cm.RejectReason, status c
 		return
 	}
 	var out wire.MAD
-	encodeSIDRREP(&out, &sidrRepMsg{status: status}, req.service, req.peer.number)
+	encodeSIDRREP(&out, &SIDRREP{Status: status}, req.service, req.peer.number)
 	mux.answer(req.port, req.peer.from, &out)
 }
 
 // allows reports whether the listener accepts the request m of a source. If not, it
 // refuses or drops the request. Finding the route takes several system calls, so it comes
 // last.
-func (l *madListener) allows(req *incomingRequest, m message) bool {
+func (l *madListener) allows(req *incomingRequest, m Message) bool {
 	mux, from := l.mux, req.peer.from
-	r, isREQ := m.(*reqMsg)
+	r, isREQ := m.(*REQ)
 	switch {
 	case isREQ && mux.sources.fullForGood(access.SourceOf(from)):
 		mux.Counts.Inc(counters.CMAddressFull)
@@ -288,7 +288,7 @@ func (l *madListener) allows(req *incomingRequest, m message) bool {
 		mux.Counts.Inc(counters.CMRequestDropped)
 	case !l.ch.acceptsFrom(from):
 		mux.LocalCounts.Inc(counters.RcvdUserErr)
-	case isREQ && r.mtu > req.port.mtuTo(from):
+	case isREQ && r.MTU > req.port.mtuTo(from):
 		mux.refuse(req, cm.RejectInvalidMTU, 0)
 	default:
 		return true
@@ -311,9 +311,9 @@ func (c *madConn) answerDuplicate() {
 		return
 	}
 	switch attr := c.retransmit.mad.Attribute(); {
-	case c.id.State() == stateREQReceived && c.id.PortSpace() == cm.TCP:
+	case c.id.State() == StateREQReceived && c.id.PortSpace() == cm.TCP:
 		c.sendMRA(wire.AnsweredREQ)
-	case c.id.State() == stateREPSent:
+	case c.id.State() == StateREPSent:
 		c.retransmit.sendNow()
 		c.retransmit.resume()
 	case attr == wire.AttrREJ, attr == wire.AttrSIDRREP:
@@ -349,7 +349,7 @@ func (c *madConn) stale() {
 		// The peer will not answer the DREQ of this orphan.
 		c.release()
 	case madDelivering:
-		c.id.connectionStale()
+		c.id.Stale()
 	}
 }
 

@@ -73,10 +73,10 @@ func (r *retransmitter) resume() {
 
 func (r *retransmitter) schedule(d time.Duration) {
 	ch := r.c.ch
-	ch.startTimer(&r.timer, d)
+	ch.StartTimer(&r.timer, d)
 }
 
-func (r *retransmitter) stop() { r.c.ch.stopTimer(&r.timer) }
+func (r *retransmitter) stop() { r.c.ch.StopTimer(&r.timer) }
 
 // OnTimer implements timerheap.Owner. It retransmits the message, and starts the timer
 // for the next retransmission, if there is one.
@@ -97,7 +97,7 @@ func (r *retransmitter) OnTimer(*timerheap.Timer) {
 	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
 		// The peer's address now belongs to this host, where a process of another user could
 		// receive the retransmission.
-		r.c.id.noListener(errLocalOnly)
+		r.c.id.NoListener(ErrLocalOnly)
 		return
 	}
 	r.remaining--

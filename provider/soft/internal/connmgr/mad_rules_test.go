@@ -51,10 +51,10 @@ func (s *madPeer) req(port uint16) *wire.REQ { return s.reqFrom(clientAddr, port
 // reqFrom returns a valid REQ from an address to a port of the server.
 func (s *madPeer) reqFrom(from netip.Addr, port uint16) *wire.REQ {
 	var m wire.MAD
-	encodeREQ(&m, &reqMsg{
-		endpoints: endpoints{netip.AddrPortFrom(from, 40000), netip.AddrPortFrom(serverAddr, port)},
-		qpParams:  qpParams{qpn: 0x123, psn: 0xabcdef, responderResources: 4, initiatorDepth: 5, rnrRetry: 6},
-		retry:     7, mtu: verbs.MTU1024, ackTimeout: 19,
+	encodeREQ(&m, &REQ{
+		Endpoints: Endpoints{netip.AddrPortFrom(from, 40000), netip.AddrPortFrom(serverAddr, port)},
+		QPParams:  QPParams{QPN: 0x123, PSN: 0xabcdef, ResponderResources: 4, InitiatorDepth: 5, RNRRetry: 6},
+		Retry:     7, MTU: verbs.MTU1024, AckTimeout: 19,
 	}, 0x1122334455667788, 0x99aabbcc)
 	var r wire.REQ
 	r.Decode(&m)
@@ -374,7 +374,7 @@ func TestNoRequestToThisHost(t *testing.T) {
 	w.client.m.mux.AlsoLocal = true
 	w.await(w.client)
 	ev := w.client.Want(cm.Rejected, id)
-	require.ErrorContains(t, ev.Err, errLocalOnly.Error())
+	require.ErrorContains(t, ev.Err, ErrLocalOnly.Error())
 	require.Len(t, w.sent, 1, "nothing was sent after the first request")
 	w.quiet()
 }

@@ -107,7 +107,7 @@ func TestWireCMUnreachable(t *testing.T) {
 	active := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
 	ev := w.want(w.client, cm.Unreachable, active)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
-	require.Equal(t, requestTimeout, w.clock.now.Sub(began))
+	require.Equal(t, RequestTimeout, w.clock.now.Sub(began))
 	require.Less(t, len(w.sent), 40)
 	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1], "the request is cancelled")
 	w.quiet()
@@ -122,7 +122,7 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 	began := w.clock.now
 	w.accept(passive, nil)
 	w.want(w.server, cm.Unreachable, passive)
-	require.Equal(t, rtuTimeout, w.clock.now.Sub(began))
+	require.Equal(t, RTUTimeout, w.clock.now.Sub(began))
 }
 
 // The server answers copies of a REQ with MRAs. So the client does not time out, even if
@@ -144,7 +144,7 @@ func TestWireCMSlowAccept(t *testing.T) {
 	require.Contains(t, w.sent, wire.AttrMRA)
 }
 
-// If the server's application never answers, the client times out after maxServiceTime,
+// If the server's application never answers, the client times out after MaxServiceTime,
 // as with the kernel's CM.
 func TestWireCMNeverAnswered(t *testing.T) {
 	w := newMADSim(t)
@@ -153,10 +153,10 @@ func TestWireCMNeverAnswered(t *testing.T) {
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
 	ev := w.want(w.client, cm.Unreachable, active)
-	require.Equal(t, statusTimedOut, ev.Status)
+	require.Equal(t, StatusTimedOut, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
-	require.Equal(t, maxServiceTime, w.clock.now.Sub(began))
-	require.Less(t, maxServiceTime, 17*time.Minute)
+	require.Equal(t, MaxServiceTime, w.clock.now.Sub(began))
+	require.Less(t, MaxServiceTime, 17*time.Minute)
 	require.Contains(t, w.sent, wire.AttrMRA)
 	w.server.CreateQP(passive)
 	w.settle()
@@ -165,7 +165,7 @@ func TestWireCMNeverAnswered(t *testing.T) {
 }
 
 // If the client answers the REP only with MRAs, the server times out after
-// maxServiceTime.
+// MaxServiceTime.
 func TestWireCMRTUNeverSent(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -187,7 +187,7 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 		s.settle()
 	}
 	s.server.Want(cm.Unreachable, passive)
-	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
+	require.Equal(t, MaxServiceTime, s.clock.now.Sub(began))
 }
 
 // In the binding of each side, the field Flow says which of the two sides use flow

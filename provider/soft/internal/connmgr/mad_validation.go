@@ -124,14 +124,14 @@ func (c *madConn) evict() {
 	case !chosen:
 	case c.state == madOrphan:
 		c.release()
-	case c.id.State() == stateDREQReceived || c.id.State() == stateEnded:
+	case c.id.State() == StateDREQReceived || c.id.State() == StateEnded:
 		c.spare()
-	case c.id.State() == stateEstablished:
+	case c.id.State() == StateEstablished:
 		// The application has called Notify, because data of the peer has arrived. So the address
 		// is valid.
 		c.validate()
 	default:
-		c.id.requestWithdrawn()
+		c.id.Withdraw()
 	}
 }
 

@@ -310,7 +310,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 		kept += len(s.server.m.mux.refused.buckets[i].requests)
 	}
 	require.Equal(t, refusedPerBucket, kept, "one source has one bucket")
-	s.clock.now = s.clock.now.Add(2 * requestTimeout)
+	s.clock.now = s.clock.now.Add(2 * RequestTimeout)
 	require.Empty(t, s.sendREQ(s.numberedREQ(l, 10*refusedPerBucket*refusedBuckets)), "the entry has expired")
 	s.server.Request(l)
 }

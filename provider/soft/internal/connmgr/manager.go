@@ -63,8 +63,8 @@ type Manager struct {
 	limits verbs.DeviceAttr // attributes of the device
 	mux    *madMux
 	// transports of the paths that the device uses; nil for a path that it does not use
-	local transport
-	wire  wireTransport
+	local Transport
+	wire  WireTransport
 }
 
 // New returns the Manager of a device. A Manager need not be closed, but each event
@@ -101,7 +101,7 @@ func (m *Manager) OpenChannel() (cm.TransportChannel, error) {
 // connection management messages of other hosts. Receive does not keep the packet. It
 // returns false if the packet is invalid, for example because of a wrong Q_Key.
 func (m *Manager) Receive(p wire.Packet, from *udp.Header) (taken bool) {
-	return m.mux.receive(p, from)
+	return m.mux.Receive(p, from)
 }
 
 var _ cm.Transport = (*Manager)(nil)

@@ -10,8 +10,8 @@ import (
 // Migrate implements cm.TransportID. It moves the ID with its socket, its timer and its
 // queued events. For a listener, it also moves the requests that the application has not
 // fetched.
-func (i *id) Migrate(to cm.TransportChannel) error {
-	dst, ok := to.(*channel)
+func (i *ID) Migrate(to cm.TransportChannel) error {
+	dst, ok := to.(*Channel)
 	if !ok {
 		return verbs.ErrForeign
 	}
@@ -32,7 +32,7 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 
 // lockBoth locks the channel of the ID and the channel dst. The channel with the lower
 // epoll descriptor is locked first. lockBoth returns the channel of the ID.
-func (i *id) lockBoth(dst *channel) (src *channel) {
+func (i *ID) lockBoth(dst *Channel) (src *Channel) {
 	for {
 		src = i.ch.Load()
 		first, second := src, dst
@@ -53,9 +53,9 @@ func (i *id) lockBoth(dst *channel) (src *channel) {
 	}
 }
 
-func (i *id) move(src, dst *channel) error {
+func (i *ID) move(src, dst *Channel) error {
 	if i.conn != nil {
-		if err := i.conn.move(dst); err != nil {
+		if err := i.conn.Move(dst); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (i *id) move(src, dst *channel) error {
 	src.timers.Move(&i.timer, &dst.timers)
 	i.ch.Store(dst)
 	for _, ev := range src.queue.extract(i) {
-		if child := ev.ID.(*id); child != i {
+		if child := ev.ID.(*ID); child != i {
 			if err := child.move(src, dst); err != nil {
 				child.destroy(src)
 				i.pendingRequests--

@@ -108,9 +108,9 @@ func TestMigrateTimer(t *testing.T) {
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	id := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	require.NoError(t, id.Migrate(other.Channel))
-	clock.advance(maxServiceTime)
+	clock.advance(MaxServiceTime)
 	client.Quiet()
-	require.Equal(t, statusTimedOut, other.Want(cm.Unreachable, id).Status)
+	require.Equal(t, StatusTimedOut, other.Want(cm.Unreachable, id).Status)
 }
 
 func TestMigrateRefused(t *testing.T) {
@@ -131,7 +131,7 @@ func TestMigrateRefused(t *testing.T) {
 func TestMigrateConcurrently(t *testing.T) {
 	s := newParty(t)
 	channels := [2]*party{s, newSibling(s)}
-	ids := make([]*id, 4)
+	ids := make([]*ID, 4)
 	for i := range ids {
 		ids[i] = newID(channels[i%2].tc, cm.TCP)
 	}

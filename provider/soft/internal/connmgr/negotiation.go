@@ -31,44 +31,44 @@ type negotiation struct {
 // setPeer sets the parameters that come from the peer. The queue pair serves at most
 // maxResources incoming READs and atomics, and has at most maxDepth outgoing ones in
 // flight.
-func (n *negotiation) setPeer(peer *qpParams, maxResources, maxDepth uint8) {
-	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
-	n.resources = min(peer.initiatorDepth, maxResources)
-	n.depth = min(peer.responderResources, maxDepth)
-	n.rnrRetry = peer.rnrRetry
+func (n *negotiation) setPeer(peer *QPParams, maxResources, maxDepth uint8) {
+	n.peerQPN, n.peerPSN = peer.QPN, peer.PSN
+	n.resources = min(peer.InitiatorDepth, maxResources)
+	n.depth = min(peer.ResponderResources, maxDepth)
+	n.rnrRetry = peer.RNRRetry
 	// A queue pair with a shared receive queue never advertises receive buffers.
-	n.flow.Receives = peer.flowControl && !peer.srq
+	n.flow.Receives = peer.FlowControl && !peer.SRQ
 }
 
 // param returns the parameters of a message as they appear in the receiver's event. The
 // receiver's responder resources are the sender's initiator depth, and vice versa.
-func (p *qpParams) param() cm.MessageParam {
+func (p *QPParams) param() cm.MessageParam {
 	return cm.MessageParam{
-		ResponderResources: p.initiatorDepth,
-		InitiatorDepth:     p.responderResources,
-		FlowControl:        p.flowControl,
-		RNRRetryCount:      p.rnrRetry,
-		SRQ:                p.srq,
-		QPNum:              p.qpn,
+		ResponderResources: p.InitiatorDepth,
+		InitiatorDepth:     p.ResponderResources,
+		FlowControl:        p.FlowControl,
+		RNRRetryCount:      p.RNRRetry,
+		SRQ:                p.SRQ,
+		QPNum:              p.QPN,
 	}
 }
 
 // localParams returns the parameters of the local queue pair that are sent to the peer.
-func (i *id) localParams(param *cm.MessageParam) qpParams {
-	return qpParams{
-		qpn:                i.qpn,
-		psn:                i.negotiated.psn,
-		srq:                param.SRQ,
-		responderResources: param.ResponderResources,
-		initiatorDepth:     param.InitiatorDepth,
-		rnrRetry:           param.RNRRetryCount,
-		flowControl:        param.FlowControl,
+func (i *ID) localParams(param *cm.MessageParam) QPParams {
+	return QPParams{
+		QPN:                i.qpn,
+		PSN:                i.negotiated.psn,
+		SRQ:                param.SRQ,
+		ResponderResources: param.ResponderResources,
+		InitiatorDepth:     param.InitiatorDepth,
+		RNRRetry:           param.RNRRetryCount,
+		FlowControl:        param.FlowControl,
 	}
 }
 
 // initQPAttr returns the attributes with which a queue pair enters INIT, RTR or RTS.
 // Package cm never calls it for another state.
-func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
+func (i *ID) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	attr := verbs.QPAttr{State: state}
 	var mask verbs.QPAttrMask
 	var err error
@@ -100,7 +100,7 @@ func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 
 // rtrAttr sets the attributes for RTR. The access rights depend on the responder
 // resources, which the negotiation sets.
-func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
+func (i *ID) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	var err error
 	if attr.AH, err = i.route(); err != nil {
 		return 0, err
@@ -117,7 +117,7 @@ func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 		verbs.AttrMaxDestRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrAccess, nil
 }
 
-func (i *id) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
+func (i *ID) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	attr.SQPSN = i.negotiated.peerPSN
 	attr.Timeout = i.negotiated.ackTimeout
 	if i.opts.ackTimeoutSet {
@@ -139,7 +139,7 @@ func (n *negotiation) access() verbs.Access {
 }
 
 // route returns the address vector to the peer.
-func (i *id) route() (verbs.AHAttr, error) {
+func (i *ID) route() (verbs.AHAttr, error) {
 	source, err := i.m.Engine.SourceIndex(i.local.Addr())
 	return verbs.AHAttr{
 		DestGID:      verbs.GIDFromAddr(i.remote.Addr()),

@@ -16,9 +16,9 @@ import (
 // lowered to the limits of this side.
 func TestNegotiationLimits(t *testing.T) {
 	var mine negotiation
-	mine.setPeer(&qpParams{qpn: 5, psn: 6, responderResources: 200, initiatorDepth: 200, rnrRetry: 3}, 16, 8)
+	mine.setPeer(&QPParams{QPN: 5, PSN: 6, ResponderResources: 200, InitiatorDepth: 200, RNRRetry: 3}, 16, 8)
 	require.Equal(t, negotiation{peerQPN: 5, peerPSN: 6, resources: 16, depth: 8, rnrRetry: 3}, mine)
-	mine.setPeer(&qpParams{responderResources: 2, initiatorDepth: 1}, 16, 8)
+	mine.setPeer(&QPParams{ResponderResources: 2, InitiatorDepth: 1}, 16, 8)
 	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
 }
 

@@ -126,9 +126,9 @@ func TestNotifyHostile(t *testing.T) {
 	passive := server.accepted(l)
 	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
 	server.Want(cm.Established, passive)
-	attacker.send(encode(&rtuMsg{}))
+	attacker.send(encode(&RTU{}))
 	server.Quiet()
-	attacker.send(encode(&rtuMsg{}))
+	attacker.send(encode(&RTU{}))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 	attacker.close()
 }

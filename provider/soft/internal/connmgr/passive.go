@@ -10,46 +10,46 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// incoming makes an ID for a request to the listening ID i, and queues the event
-// ConnectRequest. The new ID owns the connection c. If incoming() refuses the request, it
+// Incoming makes an ID for a request to the listening ID i, and queues the event
+// ConnectRequest. The new ID owns the connection c. If Incoming() refuses the request, it
 // returns nil.
-func (i *id) incoming(m message, c cmConn) *id {
+func (i *ID) Incoming(m Message, c Conn) *ID {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
 	ev := cm.TransportEvent{Type: cm.ConnectRequest, ID: child, Listener: i}
-	var to endpoints
+	var to Endpoints
 	switch m := m.(type) {
-	case *reqMsg:
+	case *REQ:
 		if i.ps != cm.TCP {
 			return nil
 		}
-		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.qpParams.param()
-		ev.Param.RetryCount = m.retry
-		child.negotiated.setPeer(&m.qpParams, i.m.limits.MaxQPRdAtom, i.m.limits.MaxQPInitRdAtom)
-		child.negotiated.retry = m.retry // The active side chooses one retry count for both sides.
+		to, ev.PrivateData, ev.Param = m.Endpoints, m.Private, m.QPParams.param()
+		ev.Param.RetryCount = m.Retry
+		child.negotiated.setPeer(&m.QPParams, i.m.limits.MaxQPRdAtom, i.m.limits.MaxQPInitRdAtom)
+		child.negotiated.retry = m.Retry // The active side chooses one retry count for both sides.
 		child.negotiated.psn = random.Uint32() & verbs.MaxPSN
-		child.negotiated.mtu = m.mtu
-	case *sidrReqMsg:
+		child.negotiated.mtu = m.MTU
+	case *SIDRREQ:
 		if i.ps != cm.UDP {
 			return nil
 		}
-		to, ev.PrivateData = m.endpoints, m.private
+		to, ev.PrivateData = m.Endpoints, m.Private
 	}
-	if !i.reservation.Addr.Covers(to.dst) {
+	if !i.reservation.Addr.Covers(to.Dst) {
 		return nil
 	}
-	child.state, child.conn, child.parent = stateREQReceived, c, i
-	child.local, child.remote, child.located, child.opts = to.dst, to.src, true, i.opts
-	if m, ok := m.(*reqMsg); ok {
-		child.negotiated.ackTimeout = child.ackTimeoutReceived(m.ackTimeout)
-		if m.tos > 0 {
-			child.opts.tos = m.tos // Both directions use the same type of service.
+	child.state, child.conn, child.parent = StateREQReceived, c, i
+	child.local, child.remote, child.located, child.opts = to.Dst, to.Src, true, i.opts
+	if m, ok := m.(*REQ); ok {
+		child.negotiated.ackTimeout = child.ackTimeoutReceived(m.AckTimeout)
+		if m.TOS > 0 {
+			child.opts.tos = m.TOS // Both directions use the same type of service.
 		}
 	}
 	if i.pendingRequests >= i.backlog {
 		// This is a SIDR request, because connection requests wait or are dropped while
 		// the backlog is full. The kernel refuses a SIDR request with the same status.
-		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
+		_ = c.Send(child.refusal(cm.RejectConsumer, nil, false))
 		return nil
 	}
 	ch.queue.push(ev)
@@ -61,31 +61,31 @@ func (i *id) incoming(m message, c cmConn) *id {
 
 // requestFetched removes the request i from the backlog of its listener. The backlog then
 // has room, so the listener accepts requests again.
-func (i *id) requestFetched() {
+func (i *ID) requestFetched() {
 	l := i.parent
 	i.parent = nil
 	l.pendingRequests--
 	l.listeners.setAccepting(true)
 }
 
-// requestWithdrawn ends the passive side of an evicted connection. If the application has
+// Withdraw ends the passive side of an evicted connection. If the application has
 // fetched the request, it gets an event.
-func (i *id) requestWithdrawn() {
+func (i *ID) Withdraw() {
 	ch := i.ch.Load()
 	switch i.state {
-	case stateREQReceived, stateWithdrawn:
+	case StateREQReceived, StateWithdrawn:
 		if i.parent != nil {
-			i.enter(stateEnded)
+			i.enter(StateEnded)
 			ch.queue.extract(i)
 			i.requestFetched()
 			break
 		}
-		i.unreachable(statusTimedOut, nil)
-	case stateREPSent:
-		_ = i.conn.send(&rejMsg{reason: cm.RejectNoResources})
-		i.unreachable(statusTimedOut, nil)
-	case stateDREQSent:
-		i.disconnected(statusTimedOut)
+		i.unreachable(StatusTimedOut, nil)
+	case StateREPSent:
+		_ = i.conn.Send(&REJ{Reason: cm.RejectNoResources})
+		i.unreachable(StatusTimedOut, nil)
+	case StateDREQSent:
+		i.disconnected(StatusTimedOut)
 	default:
 		// In all other states, eviction has no effect.
 		return
@@ -96,10 +96,10 @@ func (i *id) requestWithdrawn() {
 // Accept implements cm.TransportID. If Accept returns an error, it has refused the
 // request and moved the queue pair to the error state. The error verbs.ErrPeerGone means
 // that the request is no longer valid.
-func (i *id) Accept(param *cm.MessageParam) error {
+func (i *ID) Accept(param *cm.MessageParam) error {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.state != stateREQReceived {
+	if i.state != StateREQReceived {
 		i.failQP()
 		return verbs.ErrPeerGone
 	}
@@ -112,59 +112,59 @@ func (i *id) Accept(param *cm.MessageParam) error {
 	if err := i.connectQP(); err != nil {
 		return i.acceptFailed(err)
 	}
-	if err := i.conn.send(&repMsg{qpParams: i.localParams(param), private: bytes.Clone(param.PrivateData)}); err != nil {
+	if err := i.conn.Send(&REP{QPParams: i.localParams(param), Private: bytes.Clone(param.PrivateData)}); err != nil {
 		return i.acceptFailed(err)
 	}
-	i.enter(stateREPSent)
-	i.timerLimit = ch.clock().Add(maxServiceTime)
-	i.startTimer(rtuTimeout)
+	i.enter(StateREPSent)
+	i.timerLimit = ch.clock().Add(MaxServiceTime)
+	i.StartTimer(RTUTimeout)
 	return nil
 }
 
 // acceptFailed refuses a request after the error err of Accept, and moves the queue pair
 // to the error state. It returns verbs.ErrPeerGone if the client has closed the
 // connection, and otherwise err.
-func (i *id) acceptFailed(err error) error {
-	if gone := i.conn.send(&rejMsg{reason: cm.RejectNoResources}); gone != nil {
+func (i *ID) acceptFailed(err error) error {
+	if gone := i.conn.Send(&REJ{Reason: cm.RejectNoResources}); gone != nil {
 		err = gone
 	}
-	i.enter(stateEnded)
+	i.enter(StateEnded)
 	i.failQP()
 	return err
 }
 
 // Reject implements cm.TransportID. It refuses a REQ, a SIDR_REQ or a REP.
-func (i *id) Reject(reason cm.RejectReason, private []byte) error {
+func (i *ID) Reject(reason cm.RejectReason, private []byte) error {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.state != stateREQReceived && i.state != stateREPReceived {
+	if i.state != StateREQReceived && i.state != StateREPReceived {
 		return verbs.ErrPeerGone
 	}
-	err := i.conn.send(i.refusal(reason, bytes.Clone(private), reason == cm.RejectConsumer))
-	i.enter(stateEnded)
+	err := i.conn.Send(i.refusal(reason, bytes.Clone(private), reason == cm.RejectConsumer))
+	i.enter(StateEnded)
 	i.failQP()
 	return err
 }
 
 // refusal returns the message that refuses a request: a REJ with the reason for a REQ,
 // and a SIDR_REP with a status for a SIDR_REQ (IBTA vol. 1, 12.11.2).
-func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
+func (i *ID) refusal(reason cm.RejectReason, private []byte, byApplication bool) Message {
 	if i.ps == cm.TCP {
-		return &rejMsg{reason: reason, byApplication: byApplication, private: private}
+		return &REJ{Reason: reason, ByApplication: byApplication, Private: private}
 	}
 	status := cm.SIDRReject
 	if reason == cm.RejectNoResources {
 		status = cm.SIDRNoQP
 	}
-	return &sidrRepMsg{status: status, byApplication: byApplication, private: private}
+	return &SIDRREP{Status: status, ByApplication: byApplication, Private: private}
 }
 
 // onRTU handles an RTU, which confirms the REP. If Notify has established the
 // connection, the first RTU only clears i.notified. onRTU returns false if the state
 // does not allow an RTU.
-func (i *id) onRTU() bool {
+func (i *ID) onRTU() bool {
 	switch {
-	case i.state == stateREPSent:
+	case i.state == StateREPSent:
 		i.replyConfirmed()
 	case i.notified:
 		i.notified = false
@@ -176,21 +176,21 @@ func (i *id) onRTU() bool {
 
 // Notify implements cm.TransportID. The application calls it when data has arrived before
 // the RTU. The data proves that the peer has received the REP.
-func (i *id) Notify(verbs.AsyncEventType) error {
+func (i *ID) Notify(verbs.AsyncEventType) error {
 	ch := i.lock()
 	defer ch.unlock()
 	switch i.state {
-	case stateREPSent:
+	case StateREPSent:
 		i.notified = true
 		i.replyConfirmed()
 		return nil
-	case stateEstablished:
+	case StateEstablished:
 		return verbs.ErrState
 	}
 	return verbs.ErrPeerGone
 }
 
-func (i *id) replyConfirmed() {
-	i.enter(stateEstablished)
+func (i *ID) replyConfirmed() {
+	i.enter(StateEstablished)
 	i.raise(cm.TransportEvent{Type: cm.Established})
 }

@@ -13,17 +13,17 @@ import (
 )
 
 // listeners are the listeners of one listening ID: at most one for each path.
-type listeners []listener
+type listeners []Listener
 
 func (ls listeners) setAccepting(yes bool) {
 	for _, l := range ls {
-		l.setAccepting(yes)
+		l.SetAccepting(yes)
 	}
 }
 
-func (ls listeners) move(to *channel) error {
+func (ls listeners) move(to *Channel) error {
 	for _, l := range ls {
-		if err := l.move(to); err != nil {
+		if err := l.Move(to); err != nil {
 			return err
 		}
 	}
@@ -33,38 +33,38 @@ func (ls listeners) move(to *channel) error {
 // serves returns the addresses of all listeners, the local path first.
 func (ls listeners) serves() (served []cm.ServedAddr) {
 	for _, l := range slices.Backward(ls) {
-		served = append(served, l.serves()...)
+		served = append(served, l.Serves()...)
 	}
 	return served
 }
 
 func (ls listeners) close() {
 	for _, l := range ls {
-		l.close()
+		l.Close()
 	}
 }
 
-// A transport makes the connections and listeners of one path. The channel of the ID is
+// A Transport makes the connections and listeners of one path. The channel of the ID is
 // locked.
-type transport interface {
-	// connect makes the connection of an ID from a local address to a remote one. It sends
+type Transport interface {
+	// Connect makes the connection of an ID from a local address to a remote one. It sends
 	// nothing.
-	connect(i *id, local, remote netip.Addr) (cmConn, error)
-	// listen opens the listener of an ID at the addresses of its Reservation.
-	listen(i *id) (listener, error)
+	Connect(i *ID, local, remote netip.Addr) (Conn, error)
+	// Listen opens the listener of an ID at the addresses of its Reservation.
+	Listen(i *ID) (Listener, error)
 }
 
-// A wireTransport is the transport of the wire path.
-type wireTransport interface {
-	transport
-	// serve returns the worker of a new channel.
-	serve(ch *channel) worker
+// A WireTransport is the transport of the wire path.
+type WireTransport interface {
+	Transport
+	// Serve returns the worker of a new channel.
+	Serve(ch *Channel) Worker
 }
 
 // openListeners opens a listener on each path of the device. The listener on the local
 // path is opened last, because its socket can not stop listening if a later step fails
 // (listen(2)).
-func (i *id) openListeners() error {
+func (i *ID) openListeners() error {
 	var err error
 	if i.m.wire != nil && !(i.m.local != nil && i.reservation.Addr.Addr.IsLoopback()) {
 		err = i.addListener(i.m.wire)
@@ -82,8 +82,8 @@ func (i *id) openListeners() error {
 	return err
 }
 
-func (i *id) addListener(on transport) error {
-	l, err := on.listen(i)
+func (i *ID) addListener(on Transport) error {
+	l, err := on.Listen(i)
 	if err == nil {
 		i.listeners = append(i.listeners, l)
 	}
@@ -93,7 +93,7 @@ func (i *id) addListener(on transport) error {
 // checkServed returns an error if too few addresses of the wire path are open. With
 // Config.ListenOnAll, all must be open. On a device without local path, at least one must
 // be open.
-func (i *id) checkServed() error {
+func (i *ID) checkServed() error {
 	var missing error
 	served := 0
 	for _, s := range i.listeners.serves() {
@@ -111,7 +111,7 @@ func (i *id) checkServed() error {
 
 // Serves implements cm.ServesReader. It returns the addresses of a listening ID. The
 // field Err of an address says why the address could not be opened.
-func (i *id) Serves() []cm.ServedAddr {
+func (i *ID) Serves() []cm.ServedAddr {
 	ch := i.lock()
 	defer ch.unlock()
 	return i.listeners.serves()
@@ -120,70 +120,70 @@ func (i *id) Serves() []cm.ServedAddr {
 // findPath makes the connection over the path from src to dst. If the device has the local
 // path, findPath chooses the local path for addresses of this host. For all other
 // addresses, it chooses the wire path.
-func (i *id) findPath(ch *channel, src, dst netip.Addr) (cmConn, error) {
+func (i *ID) findPath(ch *Channel, src, dst netip.Addr) (Conn, error) {
 	if i.m.local != nil {
 		own, err := dst == src, error(nil)
 		if !own {
-			own, err = ch.isLocalAddr(dst)
+			own, err = ch.IsLocalAddr(dst)
 		}
 		switch {
 		case err != nil:
 			return nil, err
 		case own:
-			return i.m.local.connect(i, src, dst)
+			return i.m.local.Connect(i, src, dst)
 		}
 	}
 	if i.m.wire == nil {
 		return nil, &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
 	}
-	return i.m.wire.connect(i, hostport.WithoutZone(src), hostport.WithoutZone(dst))
+	return i.m.wire.Connect(i, hostport.WithoutZone(src), hostport.WithoutZone(dst))
 }
 
 // The methods below are those that transports call, with the channel of the ID locked.
 
 // Channel returns the channel of the ID.
-func (i *id) Channel() *channel { return i.ch.Load() }
+func (i *ID) Channel() *Channel { return i.ch.Load() }
 
 // PortSpace returns the port space of the ID.
-func (i *id) PortSpace() cm.PortSpace { return i.ps }
+func (i *ID) PortSpace() cm.PortSpace { return i.ps }
 
 // State returns the state of the connection or SIDR request.
-func (i *id) State() idState { return i.state }
+func (i *ID) State() State { return i.state }
 
 // Active reports whether this side has sent the request.
-func (i *id) Active() bool { return i.active }
+func (i *ID) Active() bool { return i.active }
 
 // Endpoints returns the addresses of this side and of the peer.
-func (i *id) Endpoints() endpoints { return endpoints{src: i.local, dst: i.remote} }
+func (i *ID) Endpoints() Endpoints { return Endpoints{Src: i.local, Dst: i.remote} }
 
 // Reservation returns the reservation of the local port.
-func (i *id) Reservation() *hostport.Reservation { return &i.reservation }
+func (i *ID) Reservation() *hostport.Reservation { return &i.reservation }
 
 // PathMTU returns the path MTU that both sides have agreed on, or that this side has
 // proposed. SetPathMTU sets it.
-func (i *id) PathMTU() verbs.MTU { return i.negotiated.mtu }
+func (i *ID) PathMTU() verbs.MTU { return i.negotiated.mtu }
 
 // SetPathMTU sets the path MTU.
-func (i *id) SetPathMTU(mtu verbs.MTU) { i.negotiated.mtu = mtu }
+func (i *ID) SetPathMTU(mtu verbs.MTU) { i.negotiated.mtu = mtu }
 
 // Flow returns the end-to-end flow control of the connection.
-func (i *id) Flow() CreditFlow { return i.negotiated.flow }
+func (i *ID) Flow() CreditFlow { return i.negotiated.flow }
 
 // SetPeer records the credentials of the peer's process.
-func (i *id) SetPeer(peer cm.Credentials) { i.peer, i.peerKnown = peer, true }
+func (i *ID) SetPeer(peer cm.Credentials) { i.peer, i.peerKnown = peer, true }
 
 // AddressesChanged tells the application of a listening ID that the addresses of the
 // listener have changed.
-func (i *id) AddressesChanged() { i.raise(cm.TransportEvent{Type: cm.AddrChange}) }
+func (i *ID) AddressesChanged() { i.raise(cm.TransportEvent{Type: cm.AddrChange}) }
 
 // SetupFailed ends a connection that lacks resources of this process, instead of the REP
 // that has arrived.
-func (i *id) SetupFailed(err error) { i.setupFailed(err, &repMsg{}) }
+func (i *ID) SetupFailed(err error) { i.setupFailed(err, &REP{}) }
 
 // Refused ends a request with the event Unreachable, because the peer's host has refused
 // the request. The parameter cause is the field Err of the event.
-func (i *id) Refused(cause error) { i.unreachable(statusRefused, cause) }
+func (i *ID) Refused(cause error) { i.unreachable(StatusRefused, cause) }
 
 // Refusal returns the message with which the system refuses a request to this listening
 // ID.
-func (i *id) Refusal(reason cm.RejectReason) message { return i.refusal(reason, nil, false) }
+func (i *ID) Refusal(reason cm.RejectReason) Message { return i.refusal(reason, nil, false) }

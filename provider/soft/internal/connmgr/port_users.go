@@ -34,7 +34,7 @@ func (mc *madChannel) initPorts() {
 func (mc *madChannel) usePort(p *madPort) error {
 	if _, watched := mc.ports.users[p]; !watched {
 		if fd := p.fd(); fd >= 0 {
-			if err := mc.watch(fd, p); err != nil {
+			if err := mc.Watch(fd, p); err != nil {
 				return err
 			}
 		}
@@ -55,7 +55,7 @@ func (mc *madChannel) leavePort(p *madPort) {
 	case mc.closed:
 		mc.unwatchPort(p)
 	case !mc.ports.timer.Running():
-		mc.startTimer(&mc.ports.timer, unusedPortTime)
+		mc.StartTimer(&mc.ports.timer, unusedPortTime)
 	}
 }
 
@@ -76,10 +76,10 @@ func (mc *madChannel) closeUnusedPorts() {
 func (mc *madChannel) unwatchPort(p *madPort) {
 	delete(mc.ports.users, p)
 	if fd := p.fd(); fd >= 0 {
-		mc.unwatch(fd)
+		mc.Unwatch(fd)
 	}
 	if a := p.requests.Load(); a != nil {
-		mc.unwatch(a.socket.fd)
+		mc.Unwatch(a.socket.fd)
 	}
 	p.channels--
 	p.closeUnwatched()

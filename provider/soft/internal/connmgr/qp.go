@@ -12,7 +12,7 @@ import (
 
 // CreateQP implements cm.TransportID. It moves an RC queue pair to INIT, and a UD queue
 // pair to RTS. Package cm has already checked the arguments.
-func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
+func (i *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	ch := i.lock()
 	defer ch.unlock()
 	created, err := pd.CreateQP(attr)
@@ -38,7 +38,7 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 
 // ownQP returns the queue pair that CreateQP has made. It returns nil if CreateQP was not
 // called, or if the queue pair is closed.
-func (i *id) ownQP() QueuePair {
+func (i *ID) ownQP() QueuePair {
 	if i.lastQP != nil && i.lastQP.Closed() {
 		i.lastQP = nil
 	}
@@ -47,7 +47,7 @@ func (i *id) ownQP() QueuePair {
 
 // chooseQP sets the field qpn to the number of ownQP. If ownQP returns nil, it sets qpn
 // to the number in param.
-func (i *id) chooseQP(param *cm.MessageParam) {
+func (i *ID) chooseQP(param *cm.MessageParam) {
 	i.qpn = param.QPNum
 	if own := i.ownQP(); own != nil {
 		i.qpn = own.Num()
@@ -57,9 +57,9 @@ func (i *id) chooseQP(param *cm.MessageParam) {
 // connectQP tells the engine how the local queue pair reaches its peer. If CreateQP has
 // made the queue pair, connectQP also moves it to RTS. Otherwise the application moves
 // its own queue pair to RTS.
-func (i *id) connectQP() error {
+func (i *ID) connectQP() error {
 	own := i.ownQP()
-	b, err := i.conn.attach(i.qpn)
+	b, err := i.conn.Attach(i.qpn)
 	if err == nil {
 		err = i.bound.bind(i.m.Engine, i.qpn, b)
 	}
@@ -70,7 +70,7 @@ func (i *id) connectQP() error {
 }
 
 // qpToRTS moves a queue pair to the states from first to last, one after another.
-func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
+func (i *ID) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 	attr := &i.ch.Load().attr
 	for state := first; state <= last; state++ {
 		var mask verbs.QPAttrMask
@@ -87,14 +87,14 @@ func (i *id) qpToRTS(qp verbs.QP, first, last verbs.QPState) error {
 
 // failQP moves the queue pair of a failed connection to the error state. It does not
 // change a UD queue pair.
-func (i *id) failQP() {
+func (i *ID) failQP() {
 	if i.ps == cm.TCP {
 		i.flushQP()
 	}
 }
 
 // flushQP moves the ID's own queue pair, if it has one, to the error state.
-func (i *id) flushQP() {
+func (i *ID) flushQP() {
 	if own := i.ownQP(); own != nil {
 		attr := &i.ch.Load().attr
 		*attr = verbs.QPAttr{State: verbs.StateError}
@@ -105,7 +105,7 @@ func (i *id) flushQP() {
 // InitQPAttr implements cm.TransportID. The application needs it for a queue pair that
 // CreateQP has not made (rdma_init_qp_attr(3)). On the passive side it may be called
 // before Accept.
-func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
+func (i *ID) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	ch := i.lock()
 	defer ch.unlock()
 	return i.initQPAttr(state)
@@ -118,12 +118,12 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 //   - The queue pair also receives at the ID's address if the ID has no remote address,
 //     and its own address is not a loopback address.
 //   - Otherwise the queue pair receives none, because its peers use the local path.
-func (i *id) placeDatagramQP(q QueuePair) error {
+func (i *ID) placeDatagramQP(q QueuePair) error {
 	if i.ps != cm.UDP {
 		return nil
 	}
 	at := hostport.WithoutZone(i.local.Addr())
-	onWire := i.conn != nil && i.conn.path() == WirePath
+	onWire := i.conn != nil && i.conn.Path() == WirePath
 	switch {
 	case i.m.local == nil || onWire:
 		return q.ReceiveAt(at)

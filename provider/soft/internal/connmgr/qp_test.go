@@ -18,7 +18,7 @@ func TestPlaceDatagramQP(t *testing.T) {
 		wireOnly bool // true if the device has no local path
 		local    netip.Addr
 		remote   netip.AddrPort
-		conn     cmConn
+		conn     Conn
 		at       netip.Addr // address that ReceiveAt must get
 		optional bool       // true if CreateQP must succeed even if ReceiveAt fails
 	}{
@@ -35,7 +35,7 @@ func TestPlaceDatagramQP(t *testing.T) {
 			if !c.wireOnly {
 				m.local = &unixTransport{}
 			}
-			i := &id{
+			i := &ID{
 				m: m, ps: cm.UDP,
 				local: netip.AddrPortFrom(c.local, 1), remote: c.remote, conn: c.conn,
 			}

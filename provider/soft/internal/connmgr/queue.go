@@ -24,8 +24,8 @@ func (q *eventQueue) push(ev cm.TransportEvent) {
 // listener. The parameter n is 1 or -1.
 func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	q.pending += n
-	ev.ID.(*id).queued += n
-	if l, ok := ev.Listener.(*id); ok {
+	ev.ID.(*ID).queued += n
+	if l, ok := ev.Listener.(*ID); ok {
 		l.queued += n
 	}
 }
@@ -37,7 +37,7 @@ func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 		*ev = q.events[q.head]
 		q.events[q.head] = cm.TransportEvent{}
 		q.head++
-		if !ev.ID.(*id).dropped {
+		if !ev.ID.(*ID).dropped {
 			q.count(ev, -1)
 			q.resetIfEmpty()
 			return true
@@ -56,7 +56,7 @@ func (q *eventQueue) resetIfEmpty() {
 
 // extract removes the events of an ID from the queue and returns them. For a listening
 // ID, the result includes the events of its requests.
-func (q *eventQueue) extract(of *id) []cm.TransportEvent {
+func (q *eventQueue) extract(of *ID) []cm.TransportEvent {
 	if of.queued == 0 {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 
 // drop marks an ID as destroyed, so that pop() skips its events. A listening ID must have
 // no requests in the queue.
-func (q *eventQueue) drop(of *id) {
+func (q *eventQueue) drop(of *ID) {
 	q.pending -= of.queued
 	of.queued, of.dropped = 0, true
 	q.resetIfEmpty()

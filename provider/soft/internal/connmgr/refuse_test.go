@@ -161,7 +161,7 @@ func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server
 	client.Quiet()
 	clock.advance(1)
 	ev := client.Want(cm.Unreachable, active)
-	require.Equal(t, statusTimedOut, ev.Status)
+	require.Equal(t, StatusTimedOut, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 	server.CreateQP(passive)
 	server.Quiet()
@@ -169,7 +169,7 @@ func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server
 }
 
 func TestConnectTimesOut(t *testing.T) {
-	_, server, active, passive := timeOut(t, cm.TCP, maxServiceTime)
+	_, server, active, passive := timeOut(t, cm.TCP, MaxServiceTime)
 	require.Equal(t, verbs.StateError, active.QP().State())
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	require.Equal(t, verbs.StateError, passive.QP().State())
@@ -179,7 +179,7 @@ func TestConnectTimesOut(t *testing.T) {
 // A SIDR request that times out changes the state of no queue pair. The client ignores
 // an answer that arrives later.
 func TestLookupTimesOut(t *testing.T) {
-	client, server, active, passive := timeOut(t, cm.UDP, sidrTimeout)
+	client, server, active, passive := timeOut(t, cm.UDP, SIDRTimeout)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 	require.NoError(t, passive.Accept(nil))
 	require.Equal(t, verbs.StateRTS, passive.QP().State())
@@ -206,8 +206,8 @@ func TestAcceptTimesOut(t *testing.T) {
 	passive, _ := server.Request(l)
 	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	clock.advance(rtuTimeout)
+	clock.advance(RTUTimeout)
 	ev := server.Want(cm.Unreachable, passive)
-	require.Equal(t, statusTimedOut, ev.Status)
+	require.Equal(t, StatusTimedOut, ev.Status)
 	require.Equal(t, verbs.StateError, passive.QP().State())
 }

@@ -14,7 +14,7 @@ import (
 
 // SetOption implements cm.TransportID. If the ID is bound, the options AFONLY and
 // REUSEADDR also rename the socket that reserves the ID's port.
-func (i *id) SetOption(option cm.Option, value int) error {
+func (i *ID) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
 	switch option {
@@ -36,7 +36,7 @@ func (i *id) SetOption(option cm.Option, value int) error {
 
 // setReuse sets or clears REUSEADDR. An ID that shares its port continues to share it
 // when the option is cleared.
-func (i *id) setReuse(on bool) error {
+func (i *ID) setReuse(on bool) error {
 	if on && i.local.IsValid() {
 		if err := i.reservation.Share(); err != nil {
 			return hostport.ExplainClash(err)
@@ -46,7 +46,7 @@ func (i *id) setReuse(on bool) error {
 	return nil
 }
 
-func (i *id) setAFOnly(on bool) error {
+func (i *ID) setAFOnly(on bool) error {
 	if i.local.IsValid() {
 		if err := i.reservation.Restrict(on); err != nil {
 			return hostport.ExplainClash(err)
@@ -57,7 +57,7 @@ func (i *id) setAFOnly(on bool) error {
 }
 
 // Bind implements cm.TransportID. It reserves the port of the address.
-func (i *id) Bind(addr netip.AddrPort) error {
+func (i *ID) Bind(addr netip.AddrPort) error {
 	ch := i.lock()
 	defer ch.unlock()
 	if err := hostport.CheckOwn(addr.Addr()); err != nil {
@@ -66,7 +66,7 @@ func (i *id) Bind(addr netip.AddrPort) error {
 	return i.bind(ch, addr)
 }
 
-func (i *id) bind(ch *channel, addr netip.AddrPort) error {
+func (i *ID) bind(ch *Channel, addr netip.AddrPort) error {
 	if i.local.IsValid() {
 		return verbs.ErrState
 	}
@@ -85,7 +85,7 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 // Listen implements cm.TransportID. The backlog is the largest number of requests that
 // the application has not fetched. When the backlog is full, connection requests get no
 // answer, and SIDR requests are refused.
-func (i *id) Listen(backlog int) error {
+func (i *ID) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()
 	if err := i.reservation.Claim(); err != nil {
@@ -98,7 +98,7 @@ func (i *id) Listen(backlog int) error {
 // ResolveAddr implements cm.TransportID. It queues the event AddrResolved. If the device
 // has no path to the address, or if another process has the UDP port, it queues AddrError
 // instead.
-func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
+func (i *ID) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()
 	from, err := i.source(ch, src, dst)
@@ -112,7 +112,7 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	}
 	conn, err := i.findPath(ch, from.Addr(), dst.Addr())
 	if err != nil {
-		i.raise(cm.TransportEvent{Type: cm.AddrError, Status: statusNoDevice, Err: err})
+		i.raise(cm.TransportEvent{Type: cm.AddrError, Status: StatusNoDevice, Err: err})
 		return nil
 	}
 	i.conn = conn
@@ -125,7 +125,7 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 
 // source returns the address from which the ID sends to dst: the bound address if there
 // is one, else src if it is specified, and else an address that the system chooses.
-func (i *id) source(ch *channel, src, dst netip.AddrPort) (netip.AddrPort, error) {
+func (i *ID) source(ch *Channel, src, dst netip.AddrPort) (netip.AddrPort, error) {
 	bound := i.local.IsValid()
 	if bound {
 		src = i.local
@@ -137,15 +137,15 @@ func (i *id) source(ch *channel, src, dst netip.AddrPort) (netip.AddrPort, error
 	case specified && bound:
 		return src, nil
 	case specified:
-		return src, ch.localAddrs.CheckOwn(src.Addr(), ch.now())
+		return src, ch.localAddrs.CheckOwn(src.Addr(), ch.Now())
 	}
-	addr, err := ch.localAddrs.SourceFor(dst.Addr(), ch.now())
+	addr, err := ch.localAddrs.SourceFor(dst.Addr(), ch.Now())
 	return netip.AddrPortFrom(addr, src.Port()), err
 }
 
 // ResolveRoute implements cm.TransportID. ResolveAddr has already found the route, so
 // ResolveRoute only queues the event RouteResolved.
-func (i *id) ResolveRoute(time.Duration) error {
+func (i *ID) ResolveRoute(time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()
 	i.raise(cm.TransportEvent{Type: cm.RouteResolved})

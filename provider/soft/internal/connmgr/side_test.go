@@ -31,7 +31,7 @@ type party struct {
 	*cmside.Side
 	m   *Manager
 	dev *fakeDevice
-	tc  *channel // event channel of the party
+	tc  *Channel // event channel of the party
 }
 
 func newParty(t *testing.T) *party {
@@ -115,7 +115,7 @@ func (s *party) requireNothingLeft(t *testing.T) {
 // OpenChannel implements cm.Transport. It opens a channel and stores it in tc.
 func (s *party) OpenChannel() (cm.TransportChannel, error) {
 	tc, err := s.m.OpenChannel()
-	s.tc, _ = tc.(*channel)
+	s.tc, _ = tc.(*Channel)
 	return tc, err
 }
 

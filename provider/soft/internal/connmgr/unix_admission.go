@@ -36,13 +36,13 @@ type unixTransport struct{ unixConfig }
 
 func newUnixTransport(cfg *unixConfig) *unixTransport { return &unixTransport{*cfg} }
 
-// connect implements transport. The path of a unixConn depends on the ID only.
-func (t *unixTransport) connect(i *id, _, _ netip.Addr) (cmConn, error) {
+// Connect implements Transport. The path of a unixConn depends on the ID only.
+func (t *unixTransport) Connect(i *ID, _, _ netip.Addr) (Conn, error) {
 	return &unixConn{t: t, ch: i.Channel(), id: i, fd: -1}, nil
 }
 
-// listen implements transport.
-func (t *unixTransport) listen(i *id) (listener, error) { return openUnixListener(t, i) }
+// Listen implements Transport.
+func (t *unixTransport) Listen(i *ID) (Listener, error) { return openUnixListener(t, i) }
 
 // shardOf returns the number of the shard to which a queue pair belongs.
 func (t *unixTransport) shardOf(qpn uint32) uint32 { return qpn % t.Shards }

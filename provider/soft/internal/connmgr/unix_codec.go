@@ -49,21 +49,21 @@ const (
 	kindSIDRREP messageKind = 8
 )
 
-func kindOf(m message) messageKind {
+func kindOf(m Message) messageKind {
 	switch m.(type) {
-	case *reqMsg:
+	case *REQ:
 		return kindREQ
-	case *rejMsg:
+	case *REJ:
 		return kindREJ
-	case *repMsg:
+	case *REP:
 		return kindREP
-	case *rtuMsg:
+	case *RTU:
 		return kindRTU
-	case *dreqMsg:
+	case *DREQ:
 		return kindDREQ
-	case *drepMsg:
+	case *DREP:
 		return kindDREP
-	case *sidrReqMsg:
+	case *SIDRREQ:
 		return kindSIDRREQ
 	}
 	return kindSIDRREP
@@ -78,39 +78,39 @@ const (
 	flagPassed
 )
 
-func encode(m message) []byte { return encodeTo(make([]byte, maxMessage), m) }
+func encode(m Message) []byte { return encodeTo(make([]byte, maxMessage), m) }
 
 // encodeTo encodes a message into the memory b. The capacity of b must be at least
 // maxMessage bytes. See encode.
-func encodeTo(b []byte, m message) []byte {
+func encodeTo(b []byte, m Message) []byte {
 	b = b[:headerSize]
 	clear(b)
 	b[0], b[1] = codecVersion, byte(kindOf(m))
 	var private []byte
 	switch m := m.(type) {
-	case *reqMsg:
-		encodeEndpoints(b, &m.endpoints)
-		encodeQPParams(b, &m.qpParams)
-		encodeShared(b, &m.shared)
-		b[22] = m.retry
-		private = m.private
-	case *repMsg:
-		encodeQPParams(b, &m.qpParams)
-		encodeShared(b, &m.shared)
-		private = m.private
-	case *rejMsg:
-		b[2] = flag(m.byApplication, flagByApplication) | flag(m.userRefused, flagUser)
-		binary.LittleEndian.PutUint16(b[4:], uint16(m.reason))
-		private = m.private
-	case *sidrReqMsg:
-		encodeEndpoints(b, &m.endpoints)
-		private = m.private
-	case *sidrRepMsg:
-		b[2] = flag(m.byApplication, flagByApplication) | flag(m.userRefused, flagUser)
-		b[3] = byte(m.status)
-		binary.LittleEndian.PutUint32(b[8:], m.qpn)
-		binary.LittleEndian.PutUint32(b[16:], m.qkey)
-		private = m.private
+	case *REQ:
+		encodeEndpoints(b, &m.Endpoints)
+		encodeQPParams(b, &m.QPParams)
+		encodeShared(b, &m.Shared)
+		b[22] = m.Retry
+		private = m.Private
+	case *REP:
+		encodeQPParams(b, &m.QPParams)
+		encodeShared(b, &m.Shared)
+		private = m.Private
+	case *REJ:
+		b[2] = flag(m.ByApplication, flagByApplication) | flag(m.UserRefused, flagUser)
+		binary.LittleEndian.PutUint16(b[4:], uint16(m.Reason))
+		private = m.Private
+	case *SIDRREQ:
+		encodeEndpoints(b, &m.Endpoints)
+		private = m.Private
+	case *SIDRREP:
+		b[2] = flag(m.ByApplication, flagByApplication) | flag(m.UserRefused, flagUser)
+		b[3] = byte(m.Status)
+		binary.LittleEndian.PutUint32(b[8:], m.QPN)
+		binary.LittleEndian.PutUint32(b[16:], m.QKey)
+		private = m.Private
 	}
 	binary.LittleEndian.PutUint16(b[6:], uint16(len(private)))
 	return append(b, private...)
@@ -124,33 +124,33 @@ func flag(set bool, bit byte) byte {
 	return 0
 }
 
-func encodeEndpoints(b []byte, e *endpoints) {
-	binary.LittleEndian.PutUint16(b[24:], e.src.Port())
-	binary.LittleEndian.PutUint16(b[26:], e.dst.Port())
-	src, dst := e.src.Addr().As16(), e.dst.Addr().As16()
+func encodeEndpoints(b []byte, e *Endpoints) {
+	binary.LittleEndian.PutUint16(b[24:], e.Src.Port())
+	binary.LittleEndian.PutUint16(b[26:], e.Dst.Port())
+	src, dst := e.Src.Addr().As16(), e.Dst.Addr().As16()
 	copy(b[28:], src[:])
 	copy(b[44:], dst[:])
 }
 
-func encodeQPParams(b []byte, p *qpParams) {
-	b[2] = flag(p.flowControl, flagFlowControl) | flag(p.srq, flagSRQ)
-	binary.LittleEndian.PutUint32(b[8:], p.qpn)
-	binary.LittleEndian.PutUint32(b[12:], p.psn)
-	b[20], b[21], b[23] = p.responderResources, p.initiatorDepth, p.rnrRetry
+func encodeQPParams(b []byte, p *QPParams) {
+	b[2] = flag(p.FlowControl, flagFlowControl) | flag(p.SRQ, flagSRQ)
+	binary.LittleEndian.PutUint32(b[8:], p.QPN)
+	binary.LittleEndian.PutUint32(b[12:], p.PSN)
+	b[20], b[21], b[23] = p.ResponderResources, p.InitiatorDepth, p.RNRRetry
 }
 
-func encodeShared(b []byte, s *sharedMemory) {
-	b[2] |= flag(s.passed, flagPassed)
-	binary.LittleEndian.PutUint64(b[64:], s.shard.Device)
-	binary.LittleEndian.PutUint32(b[72:], s.shard.Number)
-	b[76] = s.side
-	binary.LittleEndian.PutUint64(b[80:], s.segment)
+func encodeShared(b []byte, s *SharedMemory) {
+	b[2] |= flag(s.Passed, flagPassed)
+	binary.LittleEndian.PutUint64(b[64:], s.Shard.Device)
+	binary.LittleEndian.PutUint32(b[72:], s.Shard.Number)
+	b[76] = s.Side
+	binary.LittleEndian.PutUint64(b[80:], s.Segment)
 }
 
 // decode decodes a packet. It checks all fields, because any process may have sent the
 // packet. It does not check whether the ID expects such a message. Its errors match
 // verbs.ErrProtocol. The result does not refer to the memory of b.
-func decode(b []byte) (message, error) {
+func decode(b []byte) (Message, error) {
 	if len(b) < headerSize || b[0] != codecVersion {
 		return nil, fmt.Errorf("%w: message of %d bytes without a header of version %d", verbs.ErrProtocol, len(b), codecVersion)
 	}
@@ -172,32 +172,32 @@ func malformed(field string, value uint64) error {
 }
 
 // parse decodes a packet and checks the fields of its message type.
-func parse(b []byte) (message, error) {
+func parse(b []byte) (Message, error) {
 	private := bytes.Clone(b[headerSize:])
 	byApplication, user := b[2]&flagByApplication != 0, b[2]&flagUser != 0
 	switch kind := messageKind(b[1]); kind {
 	case kindREQ:
-		m := &reqMsg{endpoints: parseEndpoints(b), qpParams: parseQPParams(b), retry: b[22], private: private, shared: parseShared(b)}
+		m := &REQ{Endpoints: parseEndpoints(b), QPParams: parseQPParams(b), Retry: b[22], Private: private, Shared: parseShared(b)}
 		return m, checkREQ(m)
 	case kindREP:
-		m := &repMsg{qpParams: parseQPParams(b), private: private, shared: parseShared(b)}
-		return m, cmp.Or(checkQPParams(&m.qpParams), checkReplyShared(&m.shared), checkPrivate(private, cm.TCP, cm.MessageAccept))
+		m := &REP{QPParams: parseQPParams(b), Private: private, Shared: parseShared(b)}
+		return m, cmp.Or(checkQPParams(&m.QPParams), checkReplyShared(&m.Shared), checkPrivate(private, cm.TCP, cm.MessageAccept))
 	case kindRTU:
-		return &rtuMsg{}, nil
+		return &RTU{}, nil
 	case kindREJ:
 		reason := cm.RejectReason(binary.LittleEndian.Uint16(b[4:]))
-		return &rejMsg{reason: reason, byApplication: byApplication, private: private, userRefused: user}, checkPrivate(private, cm.TCP, cm.MessageReject)
+		return &REJ{Reason: reason, ByApplication: byApplication, Private: private, UserRefused: user}, checkPrivate(private, cm.TCP, cm.MessageReject)
 	case kindDREQ:
-		return &dreqMsg{}, nil
+		return &DREQ{}, nil
 	case kindDREP:
-		return &drepMsg{}, nil
+		return &DREP{}, nil
 	case kindSIDRREQ:
-		m := &sidrReqMsg{parseEndpoints(b), private}
-		return m, cmp.Or(checkEndpoints(&m.endpoints), checkPrivate(private, cm.UDP, cm.MessageConnect))
+		m := &SIDRREQ{parseEndpoints(b), private}
+		return m, cmp.Or(checkEndpoints(&m.Endpoints), checkPrivate(private, cm.UDP, cm.MessageConnect))
 	case kindSIDRREP:
-		m := &sidrRepMsg{
-			status: cm.SIDRStatus(b[3]), byApplication: byApplication, private: private, userRefused: user,
-			qpn: binary.LittleEndian.Uint32(b[8:]), qkey: binary.LittleEndian.Uint32(b[16:]),
+		m := &SIDRREP{
+			Status: cm.SIDRStatus(b[3]), ByApplication: byApplication, Private: private, UserRefused: user,
+			QPN: binary.LittleEndian.Uint32(b[8:]), QKey: binary.LittleEndian.Uint32(b[16:]),
 		}
 		return m, checkSIDRREP(m)
 	default:
@@ -205,77 +205,77 @@ func parse(b []byte) (message, error) {
 	}
 }
 
-func parseEndpoints(b []byte) endpoints {
+func parseEndpoints(b []byte) Endpoints {
 	at := func(addr, port []byte) netip.AddrPort {
 		ip := netip.AddrFrom16([16]byte(addr)).Unmap()
 		return netip.AddrPortFrom(ip, binary.LittleEndian.Uint16(port))
 	}
-	return endpoints{src: at(b[28:44], b[24:]), dst: at(b[44:60], b[26:])}
+	return Endpoints{Src: at(b[28:44], b[24:]), Dst: at(b[44:60], b[26:])}
 }
 
-func parseQPParams(b []byte) qpParams {
-	return qpParams{
-		qpn: binary.LittleEndian.Uint32(b[8:]), psn: binary.LittleEndian.Uint32(b[12:]),
-		srq: b[2]&flagSRQ != 0, flowControl: b[2]&flagFlowControl != 0,
-		responderResources: b[20], initiatorDepth: b[21], rnrRetry: b[23],
-	}
-}
-
-func parseShared(b []byte) sharedMemory {
-	return sharedMemory{
-		shard: shm.ShardID{Device: binary.LittleEndian.Uint64(b[64:]), Number: binary.LittleEndian.Uint32(b[72:])},
-		side:  b[76], segment: binary.LittleEndian.Uint64(b[80:]), passed: b[2]&flagPassed != 0,
+func parseQPParams(b []byte) QPParams {
+	return QPParams{
+		QPN: binary.LittleEndian.Uint32(b[8:]), PSN: binary.LittleEndian.Uint32(b[12:]),
+		SRQ: b[2]&flagSRQ != 0, FlowControl: b[2]&flagFlowControl != 0,
+		ResponderResources: b[20], InitiatorDepth: b[21], RNRRetry: b[23],
 	}
 }
 
-func checkREQ(m *reqMsg) error {
-	if m.retry > verbs.MaxRetry {
-		return malformed("retry count", uint64(m.retry))
+func parseShared(b []byte) SharedMemory {
+	return SharedMemory{
+		Shard: shm.ShardID{Device: binary.LittleEndian.Uint64(b[64:]), Number: binary.LittleEndian.Uint32(b[72:])},
+		Side:  b[76], Segment: binary.LittleEndian.Uint64(b[80:]), Passed: b[2]&flagPassed != 0,
 	}
-	if m.shared != (sharedMemory{shard: m.shared.shard}) {
-		return malformed("segment", m.shared.segment)
+}
+
+func checkREQ(m *REQ) error {
+	if m.Retry > verbs.MaxRetry {
+		return malformed("retry count", uint64(m.Retry))
 	}
-	if m.shared.shard.Number >= shm.MaxShards {
-		return malformed("number of a loop", uint64(m.shared.shard.Number))
+	if m.Shared != (SharedMemory{Shard: m.Shared.Shard}) {
+		return malformed("segment", m.Shared.Segment)
 	}
-	return cmp.Or(checkEndpoints(&m.endpoints), checkQPParams(&m.qpParams), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
+	if m.Shared.Shard.Number >= shm.MaxShards {
+		return malformed("number of a loop", uint64(m.Shared.Shard.Number))
+	}
+	return cmp.Or(checkEndpoints(&m.Endpoints), checkQPParams(&m.QPParams), checkPrivate(m.Private, cm.TCP, cm.MessageConnect))
 }
 
 // checkReplyShared checks the fields side and passed in a REP. If passed is true, the sender
 // has made the segment, so its side must be 1.
-func checkReplyShared(s *sharedMemory) error {
-	if s.side > 1 || s.passed && s.side != 1 {
-		return malformed("side of the segment", uint64(s.side))
+func checkReplyShared(s *SharedMemory) error {
+	if s.Side > 1 || s.Passed && s.Side != 1 {
+		return malformed("side of the segment", uint64(s.Side))
 	}
-	if s.shard.Number >= shm.MaxShards {
-		return malformed("number of a loop", uint64(s.shard.Number))
+	if s.Shard.Number >= shm.MaxShards {
+		return malformed("number of a loop", uint64(s.Shard.Number))
 	}
 	return nil
 }
 
-func checkSIDRREP(m *sidrRepMsg) error {
-	if m.qpn > verbs.MaxQPNum {
-		return malformed("queue pair number", uint64(m.qpn))
+func checkSIDRREP(m *SIDRREP) error {
+	if m.QPN > verbs.MaxQPNum {
+		return malformed("queue pair number", uint64(m.QPN))
 	}
-	return checkPrivate(m.private, cm.UDP, cm.MessageAccept)
+	return checkPrivate(m.Private, cm.UDP, cm.MessageAccept)
 }
 
-func checkEndpoints(e *endpoints) error {
-	src, dst := e.src.Addr(), e.dst.Addr()
+func checkEndpoints(e *Endpoints) error {
+	src, dst := e.Src.Addr(), e.Dst.Addr()
 	if src.IsUnspecified() || dst.IsUnspecified() || src.Is4() != dst.Is4() {
 		return fmt.Errorf("%w: request from %v to %v, which are unspecified or of different families", verbs.ErrProtocol, src, dst)
 	}
 	return nil
 }
 
-func checkQPParams(p *qpParams) error {
+func checkQPParams(p *QPParams) error {
 	switch {
-	case p.qpn > verbs.MaxQPNum:
-		return malformed("queue pair number", uint64(p.qpn))
-	case p.psn > verbs.MaxPSN:
-		return malformed("PSN", uint64(p.psn))
-	case p.rnrRetry > verbs.MaxRetry:
-		return malformed("RNR retry count", uint64(p.rnrRetry))
+	case p.QPN > verbs.MaxQPNum:
+		return malformed("queue pair number", uint64(p.QPN))
+	case p.PSN > verbs.MaxPSN:
+		return malformed("PSN", uint64(p.PSN))
+	case p.RNRRetry > verbs.MaxRetry:
+		return malformed("RNR retry count", uint64(p.RNRRetry))
 	}
 	return nil
 }

@@ -15,23 +15,23 @@ import (
 )
 
 // someMessages returns at least one message of each type. All fields are set.
-func someMessages() []message {
+func someMessages() []Message {
 	fill := func(n int) []byte { return bytes.Repeat([]byte{0xa5}, n) }
-	ends := endpoints{netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddrPort("127.0.0.2:7471")}
-	ends6 := endpoints{netip.MustParseAddrPort("[::1]:1"), netip.MustParseAddrPort("[fd00::2]:65535")}
-	own := qpParams{qpn: verbs.MaxQPNum, psn: 0x123456, srq: true, responderResources: 16, initiatorDepth: 255, rnrRetry: 7, flowControl: true}
-	return []message{
-		&reqMsg{endpoints: ends, qpParams: own, retry: 7, private: fill(56), shared: sharedMemory{shard: shm.ShardID{Device: 1 << 40, Number: 3}}},
-		&reqMsg{endpoints: ends6, private: []byte{}},
-		&repMsg{qpParams: own, private: fill(196), shared: sharedMemory{shm.ShardID{Device: 1<<64 - 1, Number: shm.MaxShards - 1}, 1 << 63, 1, true}},
-		&repMsg{private: []byte{}, shared: sharedMemory{segment: 5}},
-		&rtuMsg{},
-		&rejMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148), userRefused: true},
-		&rejMsg{reason: cm.RejectReason(65535), private: []byte{}},
-		&dreqMsg{},
-		&drepMsg{},
-		&sidrReqMsg{ends, fill(180)},
-		&sidrRepMsg{cm.SIDRReject, 5, cm.DefaultQKey, true, fill(136), true},
+	ends := Endpoints{netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddrPort("127.0.0.2:7471")}
+	ends6 := Endpoints{netip.MustParseAddrPort("[::1]:1"), netip.MustParseAddrPort("[fd00::2]:65535")}
+	own := QPParams{QPN: verbs.MaxQPNum, PSN: 0x123456, SRQ: true, ResponderResources: 16, InitiatorDepth: 255, RNRRetry: 7, FlowControl: true}
+	return []Message{
+		&REQ{Endpoints: ends, QPParams: own, Retry: 7, Private: fill(56), Shared: SharedMemory{Shard: shm.ShardID{Device: 1 << 40, Number: 3}}},
+		&REQ{Endpoints: ends6, Private: []byte{}},
+		&REP{QPParams: own, Private: fill(196), Shared: SharedMemory{shm.ShardID{Device: 1<<64 - 1, Number: shm.MaxShards - 1}, 1 << 63, 1, true}},
+		&REP{Private: []byte{}, Shared: SharedMemory{Segment: 5}},
+		&RTU{},
+		&REJ{Reason: cm.RejectConsumer, ByApplication: true, Private: fill(148), UserRefused: true},
+		&REJ{Reason: cm.RejectReason(65535), Private: []byte{}},
+		&DREQ{},
+		&DREP{},
+		&SIDRREQ{ends, fill(180)},
+		&SIDRREP{cm.SIDRReject, 5, cm.DefaultQKey, true, fill(136), true},
 	}
 }
 
@@ -57,7 +57,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"length too small":        set(6, 55),
 		"length too large":        set(6, 57),
 		"cut private data":        request()[:len(request())-1],
-		"too much private data":   encode(&reqMsg{endpoints: someMessages()[0].(*reqMsg).endpoints, private: make([]byte, 57)}),
+		"too much private data":   encode(&REQ{Endpoints: someMessages()[0].(*REQ).Endpoints, Private: make([]byte, 57)}),
 		"queue pair number":       set(8, 0, 0, 0, 1),
 		"PSN":                     set(12, 0, 0, 0, 1),
 		"retry count":             set(22, 8),
@@ -67,16 +67,16 @@ func TestDecodeRefuses(t *testing.T) {
 		"an unused byte":          set(77, 1),
 		"segment in a request":    set(80, 1),
 		"side in a request":       set(76, 1),
-		"side of a segment":       encode(&repMsg{shared: sharedMemory{side: 2}}),
-		"side of a new segment":   encode(&repMsg{shared: sharedMemory{passed: true}}),
+		"side of a segment":       encode(&REP{Shared: SharedMemory{Side: 2}}),
+		"side of a new segment":   encode(&REP{Shared: SharedMemory{Passed: true}}),
 		"loop of a request":       set(72, 0, 8),
-		"loop of a reply":         encode(&repMsg{shared: sharedMemory{shard: shm.ShardID{Number: shm.MaxShards}}}),
-		"reply":                   encode(&repMsg{private: make([]byte, 197)}),
-		"reject":                  encode(&rejMsg{private: make([]byte, 149)}),
-		"lookup":                  encode(&sidrReqMsg{someMessages()[0].(*reqMsg).endpoints, make([]byte, 181)}),
-		"lookup reply":            encode(&sidrRepMsg{private: make([]byte, 137)}),
-		"lookup reply number":     encode(&sidrRepMsg{qpn: verbs.MaxQPNum + 1}),
-		"ready with data":         append(encode(&rtuMsg{}), 0),
+		"loop of a reply":         encode(&REP{Shared: SharedMemory{Shard: shm.ShardID{Number: shm.MaxShards}}}),
+		"reply":                   encode(&REP{Private: make([]byte, 197)}),
+		"reject":                  encode(&REJ{Private: make([]byte, 149)}),
+		"lookup":                  encode(&SIDRREQ{someMessages()[0].(*REQ).Endpoints, make([]byte, 181)}),
+		"lookup reply":            encode(&SIDRREP{Private: make([]byte, 137)}),
+		"lookup reply number":     encode(&SIDRREP{QPN: verbs.MaxQPNum + 1}),
+		"ready with data":         append(encode(&RTU{}), 0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := decode(b)

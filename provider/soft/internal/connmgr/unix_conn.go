@@ -22,9 +22,9 @@ import (
 // socket stays open as long as the ID exists.
 type unixConn struct {
 	t  *unixTransport
-	ch *channel
+	ch *Channel
 	// ID of the connection; nil on the passive side until the request has arrived
-	id *id
+	id *ID
 	fd int // socket, which the unixConn owns; -1 if there is none
 
 	peer    cm.Credentials // credentials of the peer's process; zero before fd is connected
@@ -37,7 +37,7 @@ type unixConn struct {
 	// Descriptors that have arrived with a REP, or that will be sent with a REP.
 	passed []int
 	// description of the shared memory in the peer's REQ or REP
-	peerShared sharedMemory
+	peerShared SharedMemory
 	chosen     *shm.End // shared memory that this side has chosen for its REP, or nil
 	// ownShard is the shard of the queue pair that this side's REQ names. It is valid while
 	// holds is true; see hold.
@@ -63,17 +63,17 @@ func (c *unixConn) OnReady(int, uint32) {
 		// The REP came with descriptors, but this process has no free descriptors to receive
 		// them. So the queue pair can not be connected.
 		c.id.SetupFailed(err)
-	case err != nil || !c.id.deliver(m):
-		c.stopDelivery()
-		c.id.peerGone()
+	case err != nil || !c.id.Deliver(m):
+		c.StopDelivery()
+		c.id.PeerGone()
 	}
 }
 
 // receive receives one message. Only a REP may come with descriptors. They are stored in
 // c.passed.
-func (c *unixConn) receive() (message, error) {
+func (c *unixConn) receive() (Message, error) {
 	maxFDs := 0
-	if c.id != nil && c.id.State() == stateREQSent && c.id.PortSpace() == cm.TCP {
+	if c.id != nil && c.id.State() == StateREQSent && c.id.PortSpace() == cm.TCP {
 		maxFDs = passedCount
 	}
 	// The buffer is one byte longer than the longest valid message, so that longer packets
@@ -95,10 +95,10 @@ func (c *unixConn) receive() (message, error) {
 		c.passed = fds
 	}
 	switch m := m.(type) {
-	case *reqMsg:
-		c.peerShared = m.shared
-	case *repMsg:
-		c.peerShared = m.shared
+	case *REQ:
+		c.peerShared = m.Shared
+	case *REP:
+		c.peerShared = m.Shared
 	}
 	return m, nil
 }
@@ -106,9 +106,9 @@ func (c *unixConn) receive() (message, error) {
 // checkPassed checks the number of descriptors that came with a message. The second
 // descriptor of a REP must be a doorbell. The first one is checked when the shared
 // memory is opened.
-func checkPassed(m message, fds []int) error {
+func checkPassed(m Message, fds []int) error {
 	want := 0
-	if rep, ok := m.(*repMsg); ok && rep.shared.passed {
+	if rep, ok := m.(*REP); ok && rep.Shared.Passed {
 		want = passedCount
 	}
 	if len(fds) != want {
@@ -120,9 +120,9 @@ func checkPassed(m message, fds []int) error {
 	return nil
 }
 
-// attach implements cmConn. The binding has the end of the shared memory, which the
+// Attach implements Conn. The binding has the end of the shared memory, which the
 // passive side chooses.
-func (c *unixConn) attach(qpn uint32) (*Binding, error) {
+func (c *unixConn) Attach(qpn uint32) (*Binding, error) {
 	var end *shm.End
 	var err error
 	if c.id.Active() {
@@ -141,7 +141,7 @@ func (c *unixConn) attach(qpn uint32) (*Binding, error) {
 // key returns the key of this side's end of the memory shared with the peer. The
 // parameter qpn is the number of the local queue pair.
 func (c *unixConn) key(qpn uint32) shm.EndKey {
-	return shm.EndKey{Process: c.process(), Other: c.peerShared.shard, Own: c.t.shardOf(qpn)}
+	return shm.EndKey{Process: c.process(), Other: c.peerShared.Shard, Own: c.t.shardOf(qpn)}
 }
 
 func (c *unixConn) process() shm.Process {
@@ -151,13 +151,13 @@ func (c *unixConn) process() shm.Process {
 // chosenByPeer returns this side's end of the shared memory that the peer's REP names.
 func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
 	chosen := &c.peerShared
-	if chosen.passed {
+	if chosen.Passed {
 		fds := c.passed
 		c.passed = nil
-		end, err := c.t.Ends.Open(c.key(qpn), chosen.segment, fds[passedSegment], fds[passedDoorbell])
+		end, err := c.t.Ends.Open(c.key(qpn), chosen.Segment, fds[passedSegment], fds[passedDoorbell])
 		return end, resource.Wrap(err)
 	}
-	end := c.t.Ends.Find(c.key(qpn), chosen.segment, int(1-chosen.side))
+	end := c.t.Ends.Find(c.key(qpn), chosen.Segment, int(1-chosen.Side))
 	if end == nil {
 		return nil, fmt.Errorf("%w: REP with an unknown segment", verbs.ErrProtocol)
 	}
@@ -190,26 +190,26 @@ func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 	return end, nil
 }
 
-// send implements cmConn. It writes the chosen segment into a REP, and sends the
+// Send implements Conn. It writes the chosen segment into a REP, and sends the
 // descriptors in c.passed with it.
-func (c *unixConn) send(m message) error {
+func (c *unixConn) Send(m Message) error {
 	var packet [maxMessage]byte
-	rep, ok := m.(*repMsg)
+	rep, ok := m.(*REP)
 	if !ok {
 		return unixsock.Send(c.fd, encodeTo(packet[:], m), nil)
 	}
 	defer c.closePassed()
-	rep.shared = sharedMemory{shard: c.t.shardID(rep.qpn), segment: c.chosen.ID, side: uint8(c.chosen.Side), passed: len(c.passed) > 0}
+	rep.Shared = SharedMemory{Shard: c.t.shardID(rep.QPN), Segment: c.chosen.ID, Side: uint8(c.chosen.Side), Passed: len(c.passed) > 0}
 	return unixsock.Send(c.fd, encodeTo(packet[:], m), c.passed)
 }
 
 // hold is called before the REQ is sent. The peer's REP may choose any memory that this
 // side shares with the peer's process, so hold keeps all of it open until unhold is
 // called.
-func (c *unixConn) hold(request message) {
-	if m, ok := request.(*reqMsg); ok {
-		m.shared.shard = c.t.shardID(m.qpn)
-		c.ownShard, c.holds = c.t.shardOf(m.qpn), true
+func (c *unixConn) hold(request Message) {
+	if m, ok := request.(*REQ); ok {
+		m.Shared.Shard = c.t.shardID(m.QPN)
+		c.ownShard, c.holds = c.t.shardOf(m.QPN), true
 		c.t.Ends.Hold(c.process(), c.ownShard)
 	}
 }
@@ -226,8 +226,8 @@ func (c *unixConn) closePassed() {
 	c.passed = nil
 }
 
-// path implements cmConn.
-func (c *unixConn) path() string { return LocalPath }
+// Path implements Conn.
+func (c *unixConn) Path() string { return LocalPath }
 
 // takeSocket makes the caller the owner of the socket.
 func (c *unixConn) takeSocket() (fd int) {
@@ -235,29 +235,29 @@ func (c *unixConn) takeSocket() (fd int) {
 	return fd
 }
 
-func (c *unixConn) stopDelivery() {
+func (c *unixConn) StopDelivery() {
 	if c.dialing != nil {
-		c.ch.stopTimer(&c.dialing.retryTimer)
+		c.ch.StopTimer(&c.dialing.retryTimer)
 	}
-	c.ch.unwatch(c.fd)
+	c.ch.Unwatch(c.fd)
 }
 
-func (c *unixConn) move(to *channel) error {
-	if c.ch.watches(c.fd) {
-		if err := to.watch(c.fd, c); err != nil {
+func (c *unixConn) Move(to *Channel) error {
+	if c.ch.Watches(c.fd) {
+		if err := to.Watch(c.fd, c); err != nil {
 			return err
 		}
-		c.ch.unwatch(c.fd)
+		c.ch.Unwatch(c.fd)
 	}
 	if c.dialing != nil {
-		c.ch.moveTimer(&c.dialing.retryTimer, to)
+		c.ch.MoveTimer(&c.dialing.retryTimer, to)
 	}
 	c.ch = to
 	return nil
 }
 
-func (c *unixConn) close() {
-	c.stopDelivery()
+func (c *unixConn) Close() {
+	c.StopDelivery()
 	c.closePassed()
 	c.unhold()
 	if c.fd >= 0 {

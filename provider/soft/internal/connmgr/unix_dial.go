@@ -26,7 +26,7 @@ import (
 // dial. If the dial fails, the socket returns to the Reservation of the ID.
 type localDial struct {
 	c       *unixConn
-	request message
+	request Message
 	// retryTimer runs after a try in which the backlog of a listener was full. When it
 	// expires, all names are tried again.
 	retryTimer timerheap.Timer
@@ -52,8 +52,8 @@ const (
 	userLookupRounds = 100
 )
 
-// dial implements cmConn. It takes the socket from the Reservation of the ID.
-func (c *unixConn) dial(m message) error {
+// Dial implements Conn. It takes the socket from the Reservation of the ID.
+func (c *unixConn) Dial(m Message) error {
 	c.fd = c.id.Reservation().Take()
 	d := &localDial{c: c, request: m}
 	d.retryTimer.Owner = d
@@ -70,7 +70,7 @@ func (c *unixConn) dial(m message) error {
 func (d *localDial) OnTimer(*timerheap.Timer) {
 	if err := d.run(); err != nil {
 		d.returnSocket()
-		d.c.id.dialFailed(err)
+		d.c.id.DialFailed(err)
 	}
 }
 
@@ -85,7 +85,7 @@ func (d *localDial) returnSocket() {
 // run tries each name once. If run returns an error, the dial has failed.
 func (d *localDial) run() error {
 	busy := false
-	for n, s := range hostport.Targets(d.c.id.PortSpace(), d.c.id.Endpoints().dst) {
+	for n, s := range hostport.Targets(d.c.id.PortSpace(), d.c.id.Endpoints().Dst) {
 		if d.skipped[n] {
 			continue
 		}
@@ -108,11 +108,11 @@ func (d *localDial) run() error {
 		d.skipForeignListeners()
 	}
 	if busy {
-		d.c.ch.startTimer(&d.retryTimer, redialInterval)
+		d.c.ch.StartTimer(&d.retryTimer, redialInterval)
 		return nil
 	}
 	d.returnSocket()
-	d.c.id.noListener(d.cause())
+	d.c.id.NoListener(d.cause())
 	return nil
 }
 
@@ -182,7 +182,7 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 // allowed. It gets the users from the kernel, because a listener with a full backlog
 // accepts no connection.
 func (d *localDial) skipForeignListeners() {
-	for n, s := range hostport.Targets(d.c.id.PortSpace(), d.c.id.Endpoints().dst) {
+	for n, s := range hostport.Targets(d.c.id.PortSpace(), d.c.id.Endpoints().Dst) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
 		if known && !d.skipped[n] && !d.c.t.Users.Allows(uid) {
 			d.skip(n, &cm.UserError{UID: uid, Name: s.Name()})
@@ -193,15 +193,15 @@ func (d *localDial) skipForeignListeners() {
 // sendRequest sends the request on the connected socket, and ends the search.
 func (d *localDial) sendRequest() error {
 	c := d.c
-	if err := c.ch.watch(c.fd, c); err != nil {
+	if err := c.ch.Watch(c.fd, c); err != nil {
 		return errors.Join(err, d.replaceSocket())
 	}
 	c.dialing = nil
 	c.id.SetPeer(c.peer)
 	c.hold(d.request)
 	// An error means that the listener has closed the connection. The channel will notice
-	// that and call peerGone.
-	_ = c.send(d.request)
+	// that and call PeerGone.
+	_ = c.Send(d.request)
 	return nil
 }
 
@@ -213,7 +213,7 @@ func (d *localDial) cause() error {
 	case d.denied != nil:
 		return d.denied
 	case d.c.t.AlsoWire:
-		return errLocalOnly
+		return ErrLocalOnly
 	}
 	return nil
 }

@@ -218,7 +218,7 @@ func TestCredentialsOfPeer(t *testing.T) {
 
 // descriptorsOf returns the descriptors that are closed when an ID is destroyed. A
 // descriptor that would be closed twice appears twice.
-func descriptorsOf(i *id) (fds []int) {
+func descriptorsOf(i *ID) (fds []int) {
 	all := []int{i.reservation.FD, i.reservation.Marker}
 	if c, ok := i.conn.(*unixConn); ok {
 		all = append(append(all, c.fd), c.passed...)
@@ -233,14 +233,14 @@ func descriptorsOf(i *id) (fds []int) {
 
 // resolvedWithoutListener returns an ID that has resolved an address where no process
 // listens. The Reservation reserves this address.
-func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostport.Reservation) {
+func resolvedWithoutListener(t *testing.T) (client *party, i *ID, listener hostport.Reservation) {
 	client = newParty(t)
 	listener, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false, hostport.EphemeralPorts)
 	require.NoError(t, err)
 	t.Cleanup(listener.Close)
 	made, err := client.tc.NewID(cm.TCP)
 	require.NoError(t, err)
-	i = made.(*id)
+	i = made.(*ID)
 	require.NoError(t, i.ResolveAddr(netip.MustParseAddrPort("127.9.1.2:0"), netip.AddrPortFrom(listener.Addr.Addr, listener.Addr.Port), safety))
 	wantTransportEvent(t, client, cm.AddrResolved)
 	return client, i, listener

@@ -21,10 +21,10 @@ import (
 // limited, and so is the time that each client has for its request.
 type unixListener struct {
 	t         *unixTransport
-	ch        *channel
-	id        *id
+	ch        *Channel
+	id        *ID
 	fd        int  // listening socket, owned by the Reservation of the ID
-	accepting bool // false while requests have to wait; see setAccepting
+	accepting bool // false while requests have to wait; see SetAccepting
 	// clients that have not sent their request, the oldest first
 	clients []*client
 	// userRefusals limits the messages that tell a process that its user is not allowed.
@@ -66,15 +66,15 @@ const (
 	userRefusalsPerSecond = 64
 )
 
-func openUnixListener(t *unixTransport, i *id) (*unixListener, error) {
+func openUnixListener(t *unixTransport, i *ID) (*unixListener, error) {
 	fd := i.Reservation().FD
 	l := &unixListener{t: t, ch: i.Channel(), id: i, fd: fd, accepting: true}
 	l.pauseTimer.Owner = timerheap.Func(func() { l.watchSocket() })
-	if err := l.ch.watch(fd, l); err != nil {
+	if err := l.ch.Watch(fd, l); err != nil {
 		return nil, err
 	}
 	if err := unix.Listen(fd, systemBacklog); err != nil {
-		l.ch.unwatch(fd)
+		l.ch.Unwatch(fd)
 		return nil, err
 	}
 	l.t.Spare.AddListener()
@@ -112,11 +112,11 @@ func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
 	}
-	l.ch.unwatch(l.fd)
+	l.ch.Unwatch(l.fd)
 	l.startPause()
 }
 
-func (l *unixListener) startPause() { l.ch.startTimer(&l.pauseTimer, pauseTime) }
+func (l *unixListener) startPause() { l.ch.StartTimer(&l.pauseTimer, pauseTime) }
 
 // acceptClient makes a client of the accepted socket fd, or refuses it. If there are too
 // many clients, it closes one of the others.
@@ -128,7 +128,7 @@ func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
 	}
 	c := &client{unixConn: unixConn{t: l.t, ch: l.ch, fd: fd, peer: peer, admission: admitted}, listener: l}
 	c.requestTimer.Owner = c
-	if l.ch.watch(fd, c) != nil {
+	if l.ch.Watch(fd, c) != nil {
 		c.admission.release()
 		// The channel can not watch any more descriptors.
 		l.refuseNoResources(fd, counters.NoDescriptorsErr)
@@ -139,7 +139,7 @@ func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
 		l.oldestOfBusiest(peer.UID).refuse()
 	}
 	l.clients = append(l.clients, c)
-	l.ch.startTimer(&c.requestTimer, clientTimeout)
+	l.ch.StartTimer(&c.requestTimer, clientTimeout)
 	c.OnReady(c.fd, unix.EPOLLIN) // Usually the request has already arrived.
 }
 
@@ -147,9 +147,9 @@ func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
 // its request. It adds 1 to the counter in the parameter cause.
 func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	l.t.Counts.Inc(cause)
-	refusal := message(&rejMsg{reason: cm.RejectNoResources})
+	refusal := Message(&REJ{Reason: cm.RejectNoResources})
 	if l.id.PortSpace() == cm.UDP {
-		refusal = &sidrRepMsg{status: cm.SIDRNoQP}
+		refusal = &SIDRREP{Status: cm.SIDRNoQP}
 	}
 	// An error means that the client has closed its socket.
 	_ = unixsock.Send(fd, encode(refusal), nil)
@@ -169,7 +169,7 @@ func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 // The process gets a message with the reason, unless there are too many of them.
 func (l *unixListener) refuseUser(fd int) {
 	l.t.Counts.Inc(counters.RcvdUserErr)
-	if now := int64(l.ch.now()); l.userRefusals.Allows(now, userRefusalsPerSecond) {
+	if now := int64(l.ch.Now()); l.userRefusals.Allows(now, userRefusalsPerSecond) {
 		l.userRefusals.Use(now, userRefusalsPerSecond)
 		// An error means that the process has closed its socket.
 		_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
@@ -177,11 +177,11 @@ func (l *unixListener) refuseUser(fd int) {
 	_ = unix.Close(fd)
 }
 
-func (l *unixListener) userRefusal() message {
+func (l *unixListener) userRefusal() Message {
 	if l.id.PortSpace() == cm.UDP {
-		return &sidrRepMsg{status: cm.SIDRReject, userRefused: true}
+		return &SIDRREP{Status: cm.SIDRReject, UserRefused: true}
 	}
-	return &rejMsg{reason: cm.RejectConsumer, userRefused: true}
+	return &REJ{Reason: cm.RejectConsumer, UserRefused: true}
 }
 
 // OnReady implements fdevent.Handler. It receives the request and makes an ID for it.
@@ -196,24 +196,24 @@ func (c *client) OnReady(int, uint32) {
 		c.takeRequest(m)
 	}
 	if c.id == nil {
-		c.close()
+		c.Close()
 		return
 	}
-	c.ch.replaceHandler(c.fd, &c.unixConn)
+	c.ch.ReplaceHandler(c.fd, &c.unixConn)
 }
 
 // takeRequest makes an ID for the request m, or refuses the request.
-func (c *client) takeRequest(m message) {
+func (c *client) takeRequest(m Message) {
 	if err := c.checkSource(m); err != nil {
 		c.refuseSource(err)
 		return
 	}
 	if c.hasToWait() {
 		// An error means that the client has closed its socket.
-		_ = c.send(c.listener.id.Refusal(cm.RejectNoResources))
+		_ = c.Send(c.listener.id.Refusal(cm.RejectNoResources))
 		return
 	}
-	if c.id = c.listener.id.incoming(m, &c.unixConn); c.id != nil {
+	if c.id = c.listener.id.Incoming(m, &c.unixConn); c.id != nil {
 		c.id.SetPeer(c.peer)
 	}
 }
@@ -230,18 +230,18 @@ func (c *client) OnTimer(*timerheap.Timer) { c.refuse() }
 
 func (c *client) refuse() {
 	c.remove()
-	c.close()
+	c.Close()
 }
 
 func (c *client) remove() {
-	c.ch.stopTimer(&c.requestTimer)
+	c.ch.StopTimer(&c.requestTimer)
 	l := c.listener
 	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
 
-// setAccepting implements listener. While the listener does not accept, clients wait and
+// SetAccepting implements Listener. While the listener does not accept, clients wait and
 // do not time out.
-func (l *unixListener) setAccepting(accept bool) {
+func (l *unixListener) SetAccepting(accept bool) {
 	if accept == l.accepting {
 		return
 	}
@@ -253,40 +253,40 @@ func (l *unixListener) setAccepting(accept bool) {
 	}
 }
 
-// serves implements listener. It returns the local address of the ID.
-func (l *unixListener) serves() []cm.ServedAddr {
-	return []cm.ServedAddr{{Path: LocalPath, Addr: l.id.Endpoints().src}}
+// Serves implements Listener. It returns the local address of the ID.
+func (l *unixListener) Serves() []cm.ServedAddr {
+	return []cm.ServedAddr{{Path: LocalPath, Addr: l.id.Endpoints().Src}}
 }
 
 func (l *unixListener) watch() {
 	l.watchSocket()
 	for _, c := range slices.Clone(l.clients) {
-		if l.ch.watch(c.fd, c) != nil {
+		if l.ch.Watch(c.fd, c) != nil {
 			c.refuse()
 			continue
 		}
-		l.ch.startTimer(&c.requestTimer, clientTimeout)
+		l.ch.StartTimer(&c.requestTimer, clientTimeout)
 	}
 }
 
 // watchSocket makes the channel watch the listening socket. If that fails, it is tried
 // again after pauseTime.
 func (l *unixListener) watchSocket() {
-	if l.ch.watch(l.fd, l) != nil {
+	if l.ch.Watch(l.fd, l) != nil {
 		l.startPause()
 	}
 }
 
 func (l *unixListener) unwatch() {
-	l.ch.stopTimer(&l.pauseTimer)
-	l.ch.unwatch(l.fd)
+	l.ch.StopTimer(&l.pauseTimer)
+	l.ch.Unwatch(l.fd)
 	for _, c := range l.clients {
-		l.ch.stopTimer(&c.requestTimer)
-		l.ch.unwatch(c.fd)
+		l.ch.StopTimer(&c.requestTimer)
+		l.ch.Unwatch(c.fd)
 	}
 }
 
-func (l *unixListener) move(to *channel) error {
+func (l *unixListener) Move(to *Channel) error {
 	l.unwatch()
 	l.ch = to
 	for _, c := range l.clients {
@@ -298,9 +298,9 @@ func (l *unixListener) move(to *channel) error {
 	return nil
 }
 
-// close implements listener. It closes the clients that were accepted. The clients in the
+// Close implements Listener. It closes the clients that were accepted. The clients in the
 // backlog of the socket are refused when the ID closes the socket.
-func (l *unixListener) close() {
+func (l *unixListener) Close() {
 	l.unwatch()
 	l.t.Spare.RemoveListener()
 	for len(l.clients) > 0 {
@@ -308,5 +308,5 @@ func (l *unixListener) close() {
 	}
 }
 
-var _ listener = (*unixListener)(nil)
-var _ cmConn = (*unixConn)(nil)
+var _ Listener = (*unixListener)(nil)
+var _ Conn = (*unixConn)(nil)

@@ -34,47 +34,47 @@ import (
 
 // addresses returns the source and destination address of a request. If m is not a
 // request, addresses returns false.
-func addresses(m message) (endpoints, bool) {
+func addresses(m Message) (Endpoints, bool) {
 	switch m := m.(type) {
-	case *reqMsg:
-		return m.endpoints, true
-	case *sidrReqMsg:
-		return m.endpoints, true
+	case *REQ:
+		return m.Endpoints, true
+	case *SIDRREQ:
+		return m.Endpoints, true
 	}
-	return endpoints{}, false
+	return Endpoints{}, false
 }
 
 // checkSource checks the addresses of a request against the client's socket. If an
 // address is wrong, the error matches verbs.ErrProtocol. Any other error means that the
 // check was not possible.
-func (c *client) checkSource(m message) error {
+func (c *client) checkSource(m Message) error {
 	e, ok := addresses(m)
 	if !ok {
 		return nil
 	}
-	for _, a := range []netip.Addr{e.src.Addr(), e.dst.Addr()} {
-		own, err := c.ch.isLocalAddr(a)
+	for _, a := range []netip.Addr{e.Src.Addr(), e.Dst.Addr()} {
+		own, err := c.ch.IsLocalAddr(a)
 		switch {
 		case err != nil:
 			return err
 		case !own:
-			return fmt.Errorf("%w: request from %v to %v, which are not both of this host", verbs.ErrProtocol, e.src, e.dst)
+			return fmt.Errorf("%w: request from %v to %v, which are not both of this host", verbs.ErrProtocol, e.Src, e.Dst)
 		}
 	}
 	name, _ := unixsock.PeerName(c.fd)
 	s, ok := hostport.ParseBindAddr(c.listener.id.PortSpace(), name)
-	if !ok || !s.Covers(e.src) {
-		return fmt.Errorf("%w: request with the source address %v from the socket %q", verbs.ErrProtocol, e.src, name)
+	if !ok || !s.Covers(e.Src) {
+		return fmt.Errorf("%w: request with the source address %v from the socket %q", verbs.ErrProtocol, e.Src, name)
 	}
 	if s.Shared == 0 {
 		return nil
 	}
-	held, err := heldByOthers(c.listener.id.PortSpace(), e.src, c.peer.UID)
+	held, err := heldByOthers(c.listener.id.PortSpace(), e.Src, c.peer.UID)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the holder of %v is not known: %w", e.src, err)
+		return fmt.Errorf("the holder of %v is not known: %w", e.Src, err)
 	case held:
-		return fmt.Errorf("%w: request with the source address %v, which another process holds", verbs.ErrProtocol, e.src)
+		return fmt.Errorf("%w: request with the source address %v, which another process holds", verbs.ErrProtocol, e.Src)
 	}
 	return nil
 }
@@ -116,5 +116,5 @@ func (c *client) refuseSource(err error) {
 	}
 	c.t.Counts.Inc(cause)
 	// If send fails, the client has closed its socket.
-	_ = c.send(c.listener.id.Refusal(reason))
+	_ = c.Send(c.listener.id.Refusal(reason))
 }

@@ -35,14 +35,14 @@ func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 
 func (r *rawPeer) ask(l *cm.ID, dst netip.AddrPort) {
 	r.t.Helper()
-	var m message = &sidrReqMsg{endpoints: endpoints{r.src, dst}}
+	var m Message = &SIDRREQ{Endpoints: Endpoints{r.src, dst}}
 	if l.PortSpace() == cm.TCP {
-		m = &reqMsg{endpoints: endpoints{r.src, dst}, qpParams: qpParams{qpn: 5}}
+		m = &REQ{Endpoints: Endpoints{r.src, dst}, QPParams: QPParams{QPN: 5}}
 	}
 	r.send(encode(m))
 }
 
-func (r *rawPeer) answer() message {
+func (r *rawPeer) answer() Message {
 	r.t.Helper()
 	var packet [maxMessage]byte
 	n, _, err := unixsock.Receive(r.fd, packet[:], 0)
@@ -58,9 +58,9 @@ func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 	server.Quiet()
 	require.Equal(t, before+1, server.counted()["rcvd_address_err"])
 	if ps == cm.TCP {
-		require.Equal(t, &rejMsg{reason: cm.RejectInvalidGID, private: []byte{}}, r.answer())
+		require.Equal(t, &REJ{Reason: cm.RejectInvalidGID, Private: []byte{}}, r.answer())
 	} else {
-		require.Equal(t, &sidrRepMsg{status: cm.SIDRReject, private: []byte{}}, r.answer())
+		require.Equal(t, &SIDRREP{Status: cm.SIDRReject, Private: []byte{}}, r.answer())
 	}
 	require.True(t, r.closedByPeer())
 	require.Empty(t, unixListenerOf(server).clients)
@@ -178,9 +178,9 @@ func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counte
 	t.Helper()
 	server.Quiet()
 	if ps == cm.TCP {
-		require.Equal(t, &rejMsg{reason: cm.RejectNoResources, private: []byte{}}, r.answer())
+		require.Equal(t, &REJ{Reason: cm.RejectNoResources, Private: []byte{}}, r.answer())
 	} else {
-		require.Equal(t, &sidrRepMsg{status: cm.SIDRNoQP, private: []byte{}}, r.answer())
+		require.Equal(t, &SIDRREP{Status: cm.SIDRNoQP, Private: []byte{}}, r.answer())
 	}
 	require.Equal(t, counted{counter: 1}, server.counted())
 }
@@ -306,7 +306,7 @@ func peerUnknownHost(t *testing.T, _ string) {
 	s := newParty(t)
 	a := netip.MustParseAddr("203.0.113.7")
 	peerproc.ExhaustDescriptors(t)
-	_, err := s.tc.isLocalAddr(a)
+	_, err := s.tc.IsLocalAddr(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	peerproc.Say("done")
 	peerproc.Linger()
