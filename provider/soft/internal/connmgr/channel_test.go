@@ -61,7 +61,7 @@ func TestChannelAlarm(t *testing.T) {
 		}
 	}
 	// The timerfd may be set although no timer is running.
-	require.Zero(t, client.tc.timers.Len())
+	requireNoTimer(t, client.tc)
 }
 
 func TestChannelClose(t *testing.T) {

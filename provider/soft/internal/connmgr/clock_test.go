@@ -12,7 +12,7 @@ type fakeClock struct{ now time.Time }
 // useClock makes a fakeClock the clock of the party's channel, and returns it.
 func useClock(s *party) *fakeClock {
 	c := &fakeClock{now: time.Unix(1_000_000, 0)}
-	s.tc.clock = func() time.Time { return c.now }
+	s.tc.Probe().SetClock(func() time.Time { return c.now })
 	return c
 }
 

@@ -94,7 +94,7 @@ func TestPeerDestroysIDBeforeNotices(t *testing.T) {
 func TestMigrateAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	other := newSibling(p.server)
-	other.tc.clock = p.server.tc.clock
+	other.tc.Probe().SetClock(p.server.tc.Probe().Clock())
 	require.NoError(t, p.passive.Migrate(other.Channel))
 	p.server.dev.setAwaitsNotices(false)
 	p.clock.advance(NoticeInterval)

@@ -129,7 +129,7 @@ func (c *conversation) end() {
 	require.NoError(c.t, c.listener.Destroy())
 	_ = unix.Close(c.client)
 	require.Empty(c.t, handlersOf(c.ch))
-	require.Zero(c.t, c.ch.timers.Len())
-	require.True(c.t, c.ch.queue.empty())
+	requireNoTimer(c.t, c.ch)
+	require.Empty(c.t, c.ch.Probe().Queued())
 	require.NoError(c.t, c.ch.Close())
 }

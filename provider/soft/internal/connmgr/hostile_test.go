@@ -137,7 +137,7 @@ func TestSilentClients(t *testing.T) {
 		require.True(t, r.closedByPeer())
 		r.close()
 	}
-	require.Zero(t, server.tc.timers.Len())
+	requireNoTimer(t, server.tc)
 }
 
 // If a client sends a second message that is invalid, the server ends the connection.

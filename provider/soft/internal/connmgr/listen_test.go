@@ -168,12 +168,12 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 	g := unixListenerOf(server)
 	// The listener has received two requests. The application has fetched one of them.
 	server.Request(l)
-	require.Equal(t, 1, g.id.pendingRequests)
+	require.Equal(t, 1, server.tc.Probe().Unfetched(g.id))
 	require.True(t, g.accepting)
 	server.Request(l)
 	server.Request(l)
 	server.Request(l)
-	require.Zero(t, g.id.pendingRequests)
+	require.Zero(t, server.tc.Probe().Unfetched(g.id))
 	server.Quiet()
 }
 
@@ -192,7 +192,7 @@ func TestBacklogRefusesLookups(t *testing.T) {
 func handlersOf(ch *Channel) (all []fdevent.Handler) {
 	// The limit is larger than the number of any descriptor in a test.
 	for fd := range 1 << 12 {
-		if h := ch.epoll.Handler(fd); h != nil {
+		if h := ch.Probe().Handler(fd); h != nil {
 			all = append(all, h)
 		}
 	}

@@ -60,7 +60,7 @@ func (f *floodSim) tick(d time.Duration) {
 		f.deliverOne()
 	}
 	f.drive()
-	for !f.server.tc.queue.empty() {
+	for len(f.server.tc.Probe().Queued()) > 0 {
 		f.serve(f.server.Next())
 	}
 }
@@ -93,7 +93,7 @@ func (f *floodSim) serve(ev *cm.Event) {
 func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
 	began := f.clock.now
-	for f.client.tc.queue.empty() {
+	for len(f.client.tc.Probe().Queued()) == 0 {
 		require.Less(f.t, f.clock.now.Sub(began), time.Minute)
 		flood()
 		f.tick(time.Millisecond)
@@ -121,7 +121,8 @@ func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	require.Len(f.t, mux.byPeer, n)
 	require.Len(f.t, mux.byQP, n)
 	require.LessOrEqual(f.t, len(mux.sources.conns), n)
-	require.LessOrEqual(f.t, f.server.tc.timers.Len(), n)
+	timers, _ := f.server.tc.Probe().Timers()
+	require.LessOrEqual(f.t, timers, n)
 	half := &f.listenerOf(f.l).halfOpen
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
 }

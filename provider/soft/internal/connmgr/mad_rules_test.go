@@ -354,7 +354,7 @@ func FuzzWireCM(f *testing.F) {
 		binary.BigEndian.PutUint16(m[16:], attr)
 		copy(m[wire.MADDataOffset:], data)
 		s.send(&m)
-		for !s.server.tc.queue.empty() {
+		for len(s.server.tc.Probe().Queued()) > 0 {
 			ev := s.server.Next()
 			require.Equal(t, cm.ConnectRequest, ev.Type)
 			require.NoError(t, ev.Ack())

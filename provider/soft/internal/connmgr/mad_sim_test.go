@@ -52,8 +52,8 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 	w.client, w.server = openParty(t, cfg), openParty(t, cfg)
 	for _, s := range []*party{w.client, w.server} {
 		s.m.mux.network = &simMADs{w, s.m.Ports}
-		s.tc.clock = func() time.Time { return w.clock.now }
-		s.m.mux.clock = s.tc.clock
+		s.tc.Probe().SetClock(func() time.Time { return w.clock.now })
+		s.m.mux.clock = s.tc.Probe().Clock()
 	}
 	t.Cleanup(func() {
 		// The DREQs of closed IDs are retransmitted until their timers stop.
@@ -156,9 +156,7 @@ func (w *madSim) settle() {
 
 func (w *madSim) drive() {
 	for _, s := range []*party{w.client, w.server} {
-		s.tc.mu.Lock()
-		require.NoError(w.t, s.tc.drive())
-		s.tc.unlock()
+		require.NoError(w.t, s.tc.Probe().Drive())
 	}
 }
 
@@ -167,7 +165,7 @@ func (w *madSim) drive() {
 func (w *madSim) advance() bool {
 	var next time.Time
 	for _, s := range []*party{w.client, w.server} {
-		if when, ok := s.tc.timers.Next(); ok {
+		if running, when := s.tc.Probe().Timers(); running > 0 {
 			if at := s.m.Start.Add(when); next.IsZero() || at.Before(next) {
 				next = at
 			}
@@ -192,7 +190,7 @@ func (w *madSim) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
 func (w *madSim) await(s *party) {
 	w.t.Helper()
 	for range 10_000 {
-		if w.settle(); !s.tc.queue.empty() {
+		if w.settle(); len(s.tc.Probe().Queued()) > 0 {
 			return
 		}
 		require.True(w.t, w.advance(), "no timer is running")

@@ -180,7 +180,7 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	var m wire.MAD
 	mra.Encode(&m, 1)
 	for range 100 {
-		if s.send(&m); !s.server.tc.queue.empty() {
+		if s.send(&m); len(s.server.tc.Probe().Queued()) > 0 {
 			break
 		}
 		require.True(t, s.advance())
@@ -293,7 +293,8 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	require.NoError(t, err)
 	tc := w.client.tc
 	orphans := w.client.wire().orphans
-	w.client.tc, tc.clock = home, home.clock
+	w.client.tc = home
+	tc.Probe().SetClock(home.Probe().Clock())
 	require.NoError(t, active.Migrate(other))
 	w.lose(wire.AttrDREQ, 1)
 	w.client.End(active)
@@ -326,7 +327,7 @@ func TestWireCMMigrate(t *testing.T) {
 	w.settle() // The request is queued.
 	other, err := cm.OpenChannel(w.server)
 	require.NoError(t, err)
-	w.server.tc.clock = func() time.Time { return w.clock.now }
+	w.server.tc.Probe().SetClock(func() time.Time { return w.clock.now })
 	require.NoError(t, l.Migrate(other))
 	before := w.server.Channel
 	w.server.Channel = other

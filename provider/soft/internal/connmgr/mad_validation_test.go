@@ -103,11 +103,11 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	require.Zero(t, c.listener.halfOpen.total)
 	require.Equal(t, map[string]sourceConns{clientAddr.String(): {1, 1}}, connCounts(s.server))
 	s.server.End(passive)
-	s.server.tc.mu.Lock()
-	for c := range s.server.wire().orphans {
-		c.release()
-	}
-	s.server.tc.unlock()
+	s.server.tc.Probe().Locked(func() {
+		for c := range s.server.m.mux.channels[s.server.tc].orphans {
+			c.release()
+		}
+	})
 	require.Empty(t, connCounts(s.server))
 }
 
@@ -150,7 +150,7 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Len(t, mux.conns, 3)
 	require.Equal(t, verbs.StateError, accepted.QP().State())
 	queued := func() (n int) {
-		for _, ev := range s.server.tc.queue.events {
+		for _, ev := range s.server.tc.Probe().Queued() {
 			if ev.Type == cm.ConnectRequest {
 				n++
 			}
@@ -192,7 +192,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		r := s.numberedREQ(l, n)
 		s.sendREQ(r)
 		s.settle()
-		for !s.server.tc.queue.empty() {
+		for len(s.server.tc.Probe().Queued()) > 0 {
 			ev := s.server.Next()
 			id, typ := ev.ID, ev.Type
 			require.NoError(t, ev.Ack())
@@ -280,7 +280,7 @@ func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	s.sendREQ(last)
 	require.Len(t, mux.conns, most)
 	require.NotNil(t, mux.byPeer[peerKey{clientAddr, last.CAGUID, last.LocalID}])
-	for !s.server.tc.queue.empty() {
+	for len(s.server.tc.Probe().Queued()) > 0 {
 		ev := s.server.Next()
 		s.server.EndLater(ev.ID)
 		require.NoError(t, ev.Ack())

@@ -80,7 +80,7 @@ func TestMigrateListener(t *testing.T) {
 	first := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	second := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	kept, _ := server.Request(l)
-	require.False(t, server.tc.queue.empty(), "one request waits to be fetched")
+	require.NotEmpty(t, server.tc.Probe().Queued(), "one request waits to be fetched")
 
 	require.NoError(t, l.Migrate(other.Channel))
 	moved, _ := other.Request(l)
@@ -104,7 +104,7 @@ func TestMigrateTimer(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(client)
 	clock := useClock(other)
-	client.tc.clock = other.tc.clock
+	client.tc.Probe().SetClock(other.tc.Probe().Clock())
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	id := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	require.NoError(t, id.Migrate(other.Channel))
@@ -115,7 +115,8 @@ func TestMigrateTimer(t *testing.T) {
 
 func TestMigrateRefused(t *testing.T) {
 	s, foreign := newParty(t), newParty(t)
-	id := newID(s.tc, cm.TCP)
+	id, err := s.tc.NewID(cm.TCP)
+	require.NoError(t, err)
 	require.ErrorIs(t, id.Migrate(foreign.tc), verbs.ErrForeign)
 	require.ErrorIs(t, id.Migrate(nil), verbs.ErrForeign)
 	require.NoError(t, id.Migrate(s.tc))
@@ -131,9 +132,11 @@ func TestMigrateRefused(t *testing.T) {
 func TestMigrateConcurrently(t *testing.T) {
 	s := newParty(t)
 	channels := [2]*party{s, newSibling(s)}
-	ids := make([]*ID, 4)
+	ids := make([]cm.TransportID, 4)
 	for i := range ids {
-		ids[i] = newID(channels[i%2].tc, cm.TCP)
+		var err error
+		ids[i], err = channels[i%2].tc.NewID(cm.TCP)
+		require.NoError(t, err)
 	}
 	var work sync.WaitGroup
 	for i, id := range ids {

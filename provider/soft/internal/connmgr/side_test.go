@@ -119,6 +119,13 @@ func (s *party) OpenChannel() (cm.TransportChannel, error) {
 	return tc, err
 }
 
+// requireNoTimer requires that no timer of a channel is running.
+func requireNoTimer(t *testing.T, ch *Channel) {
+	t.Helper()
+	running, _ := ch.Probe().Timers()
+	require.Zero(t, running)
+}
+
 // awaitCount waits until a counter has at least the given value. If an event arrives
 // before the counter has this value, the test fails.
 func (s *party) awaitCount(name string, value uint64) {

@@ -292,7 +292,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")
 		require.NoError(t, i.Destroy())
 		require.Empty(t, descriptorsOf(i))
-		require.Zero(t, client.tc.timers.Len())
+		requireNoTimer(t, client.tc)
 	})
 }
 

@@ -18,9 +18,7 @@ import (
 // drive handles the readable descriptors once.
 func (s *party) drive(t *testing.T) {
 	t.Helper()
-	s.tc.mu.Lock()
-	defer s.tc.unlock()
-	require.NoError(t, s.tc.drive())
+	require.NoError(t, s.tc.Probe().Drive())
 }
 
 // reason reports whether the peer has sent a message.
@@ -58,7 +56,7 @@ func TestForeignConnects(t *testing.T) {
 			r.close()
 		}
 		require.Empty(t, unixListenerOf(s).clients)
-		require.Zero(t, s.tc.timers.Len())
+		requireNoTimer(t, s.tc)
 		return reasons
 	}
 	require.Equal(t, userRefusalsPerSecond, connect(foreignBatch+10))

@@ -49,7 +49,7 @@ func TestListenerRefusesUser(t *testing.T) {
 	require.Equal(t, "refused", line())
 	s.Quiet()
 	require.Equal(t, counted{"rcvd_user_err": 2}, s.counted())
-	require.Zero(t, s.tc.timers.Len())
+	requireNoTimer(t, s.tc)
 	kill()
 	require.NoError(t, lookups.Close())
 }
