@@ -20,7 +20,7 @@ import (
 // of the ID first, and has count ports.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
-	s.m.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
+	s.M.FreePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
 }
 
 // The tests below expect certain ports to be free, so they use addresses that no other

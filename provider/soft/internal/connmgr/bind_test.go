@@ -31,7 +31,7 @@ func TestBindPorts(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, int(id.LocalAddr().Port()), ports.Low)
 	require.LessOrEqual(t, int(id.LocalAddr().Port()), ports.High)
-	require.Same(t, s.dev, id.Device())
+	require.Same(t, s.Dev, id.Device())
 
 	// An ID that is bound to a wildcard has no device.
 	wild := s.ID(cm.TCP)

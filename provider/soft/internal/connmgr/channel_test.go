@@ -61,17 +61,17 @@ func TestChannelAlarm(t *testing.T) {
 		}
 	}
 	// The timerfd may be set although no timer is running.
-	requireNoTimer(t, client.tc)
+	RequireNoTimer(t, client.TC)
 }
 
 func TestChannelClose(t *testing.T) {
 	s := newParty(t)
-	tc, err := s.m.OpenChannel()
+	tc, err := s.M.OpenChannel()
 	require.NoError(t, err)
-	require.Equal(t, 2, s.dev.channels)
+	require.Equal(t, 2, s.Dev.Channels)
 	require.NoError(t, tc.Close())
 	require.NoError(t, tc.Close())
-	require.Equal(t, 1, s.dev.channels)
+	require.Equal(t, 1, s.Dev.Channels)
 	_, err = tc.NewID(cm.TCP)
 	require.ErrorIs(t, err, verbs.ErrClosed)
 	_, err = tc.Next(new(cm.TransportEvent))

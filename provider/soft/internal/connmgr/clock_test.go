@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A fakeClock is the clock of a channel in a test. Its time changes only in advance().
-type fakeClock struct{ now time.Time }
+// A Clock is the clock of a channel in a test. Its time changes only in Advance().
+type Clock struct{ Now time.Time }
 
-// useClock makes a fakeClock the clock of the party's channel, and returns it.
-func useClock(s *party) *fakeClock {
-	c := &fakeClock{now: time.Unix(1_000_000, 0)}
-	s.tc.Probe().SetClock(func() time.Time { return c.now })
+// UseClock makes a Clock the clock of the party's channel, and returns it.
+func UseClock(s *party) *Clock {
+	c := &Clock{Now: time.Unix(1_000_000, 0)}
+	s.TC.Probe().SetClock(func() time.Time { return c.Now })
 	return c
 }
 
-func (c *fakeClock) advance(d time.Duration) { c.now = c.now.Add(d) }
+func (c *Clock) Advance(d time.Duration) { c.Now = c.Now.Add(d) }

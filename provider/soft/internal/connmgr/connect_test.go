@@ -29,7 +29,7 @@ func TestConnect(t *testing.T) {
 	require.Equal(t, l.LocalAddr(), passive.LocalAddr())
 	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
 	require.Equal(t, passive.LocalAddr(), active.RemoteAddr())
-	require.Same(t, server.dev, passive.Device())
+	require.Same(t, server.Dev, passive.Device())
 	require.EqualValues(t, 1, passive.Port())
 
 	server.CreateQP(passive)
@@ -47,27 +47,27 @@ func TestConnect(t *testing.T) {
 	ev = server.Want(cm.Established, passive)
 	require.Zero(t, ev.Param)
 
-	requireQP(t, active.QP(), wantQP{served: 1, outstanding: 4, retry: 6, rnrRetry: 7, peer: passive})
-	requireQP(t, passive.QP(), wantQP{served: 4, outstanding: 1, retry: 6, rnrRetry: 2, peer: active})
+	RequireQP(t, active.QP(), WantQP{Served: 1, Outstanding: 4, Retry: 6, RNRRetry: 7, Peer: passive})
+	RequireQP(t, passive.QP(), WantQP{Served: 4, Outstanding: 1, Retry: 6, RNRRetry: 2, Peer: active})
 }
 
-type wantQP struct {
-	served, outstanding, retry, rnrRetry uint8
-	peer                                 *cm.ID
+type WantQP struct {
+	Served, Outstanding, Retry, RNRRetry uint8
+	Peer                                 *cm.ID
 }
 
-func requireQP(t *testing.T, qp verbs.QP, want wantQP) {
+func RequireQP(t *testing.T, qp verbs.QP, want WantQP) {
 	t.Helper()
 	attr, err := qp.Query()
 	require.NoError(t, err)
-	require.Equal(t, want.served, attr.MaxDestRdAtomic)
-	require.Equal(t, want.outstanding, attr.MaxRdAtomic)
-	require.Equal(t, want.retry, attr.RetryCount)
-	require.Equal(t, want.rnrRetry, attr.RNRRetry)
-	require.Equal(t, want.peer.QP().Num(), attr.DestQPN)
+	require.Equal(t, want.Served, attr.MaxDestRdAtomic)
+	require.Equal(t, want.Outstanding, attr.MaxRdAtomic)
+	require.Equal(t, want.Retry, attr.RetryCount)
+	require.Equal(t, want.RNRRetry, attr.RNRRetry)
+	require.Equal(t, want.Peer.QP().Num(), attr.DestQPN)
 	require.EqualValues(t, PacketLifetime+1, attr.Timeout)
 	require.EqualValues(t, cm.DefaultMinRNRTimer, attr.MinRNRTimer)
 	require.NotZero(t, attr.Access&verbs.AccessRemoteWrite)
-	require.Equal(t, want.served > 0, attr.Access&verbs.AccessRemoteRead != 0)
-	require.Equal(t, want.served > 0, attr.Access&verbs.AccessRemoteAtomic != 0)
+	require.Equal(t, want.Served > 0, attr.Access&verbs.AccessRemoteRead != 0)
+	require.Equal(t, want.Served > 0, attr.Access&verbs.AccessRemoteAtomic != 0)
 }

@@ -16,15 +16,15 @@ import (
 type disconnectedParty struct {
 	client, server  *party
 	active, passive *cm.ID
-	clock           *fakeClock
+	clock           *Clock
 }
 
 func newDisconnectedParty(t *testing.T) *disconnectedParty {
 	t.Helper()
 	p := &disconnectedParty{client: newParty(t), server: newParty(t)}
-	p.clock = useClock(p.server)
+	p.clock = UseClock(p.server)
 	p.active, p.passive = connected(t, p.client, p.server)
-	p.server.dev.setAwaitsNotices(true)
+	p.server.Dev.SetAwaitsNotices(true)
 	require.NoError(t, p.active.Disconnect())
 	p.server.Quiet()
 	return p
@@ -34,12 +34,12 @@ func newDisconnectedParty(t *testing.T) *disconnectedParty {
 // its DREQ have arrived.
 func TestDREQAwaitsNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
-	p.clock.advance(NoticeInterval)
+	p.clock.Advance(NoticeInterval)
 	p.server.Quiet()
-	p.server.dev.setAwaitsNotices(false)
-	p.clock.advance(NoticeInterval - 1)
+	p.server.Dev.SetAwaitsNotices(false)
+	p.clock.Advance(NoticeInterval - 1)
 	p.server.Quiet()
-	p.clock.advance(1)
+	p.clock.Advance(1)
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 	require.Equal(t, verbs.StateRTS, p.passive.QP().State())
 	require.NoError(t, p.passive.Disconnect())
@@ -51,10 +51,10 @@ func TestDREQAwaitsNotices(t *testing.T) {
 func TestDREQAwaitsNoticesInVain(t *testing.T) {
 	p := newDisconnectedParty(t)
 	for passed := NoticeInterval; passed < NoticeLimit; passed += NoticeInterval {
-		p.clock.advance(NoticeInterval)
+		p.clock.Advance(NoticeInterval)
 		p.server.Quiet()
 	}
-	p.clock.advance(NoticeInterval)
+	p.clock.Advance(NoticeInterval)
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 }
 
@@ -65,7 +65,7 @@ func TestDisconnectAwaitingNotices(t *testing.T) {
 	require.Zero(t, p.server.Want(cm.Disconnected, p.passive).Status)
 	p.server.Want(cm.TimewaitExit, p.passive)
 	require.Zero(t, p.client.Want(cm.Disconnected, p.active).Status)
-	p.clock.advance(NoticeLimit)
+	p.clock.Advance(NoticeLimit)
 	p.server.Quiet()
 }
 
@@ -74,7 +74,7 @@ func TestDestroyAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.server.End(p.passive)
 	require.Zero(t, p.client.Want(cm.Disconnected, p.active).Status)
-	p.clock.advance(NoticeLimit)
+	p.clock.Advance(NoticeLimit)
 	p.server.Quiet()
 }
 
@@ -83,10 +83,10 @@ func TestDestroyAwaitingNotices(t *testing.T) {
 func TestPeerDestroysIDBeforeNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	p.client.End(p.active)
-	p.clock.advance(NoticeInterval)
+	p.clock.Advance(NoticeInterval)
 	p.server.Quiet()
-	p.server.dev.setAwaitsNotices(false)
-	p.clock.advance(NoticeInterval)
+	p.server.Dev.SetAwaitsNotices(false)
+	p.clock.Advance(NoticeInterval)
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 }
 
@@ -94,10 +94,10 @@ func TestPeerDestroysIDBeforeNotices(t *testing.T) {
 func TestMigrateAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
 	other := newSibling(p.server)
-	other.tc.Probe().SetClock(p.server.tc.Probe().Clock())
+	other.TC.Probe().SetClock(p.server.TC.Probe().Clock())
 	require.NoError(t, p.passive.Migrate(other.Channel))
-	p.server.dev.setAwaitsNotices(false)
-	p.clock.advance(NoticeInterval)
+	p.server.Dev.SetAwaitsNotices(false)
+	p.clock.Advance(NoticeInterval)
 	require.NoError(t, other.Want(cm.Disconnected, p.passive).Err)
 	p.server.Quiet()
 	other.End(p.passive)

@@ -87,13 +87,13 @@ func TestDestroyAnswersDisconnect(t *testing.T) {
 // A DREQ that the peer does not answer times out.
 func TestDisconnectUnanswered(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	clock := useClock(client)
+	clock := UseClock(client)
 	active, passive := connected(t, client, server)
 	require.NoError(t, active.Disconnect())
 	server.Want(cm.Disconnected, passive)
-	clock.advance(RequestTimeout - 1)
+	clock.Advance(RequestTimeout - 1)
 	client.Quiet()
-	clock.advance(1)
+	clock.Advance(1)
 	ev := client.Want(cm.Disconnected, active)
 	require.Equal(t, StatusTimedOut, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)

@@ -18,7 +18,7 @@ func TestAcceptWithoutBinding(t *testing.T) {
 	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := server.Request(l)
 	qp := server.CreateQP(passive)
-	server.dev.bindErr = verbs.ErrNoResources
+	server.Dev.BindErr = verbs.ErrNoResources
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrNoResources)
 	require.Equal(t, verbs.StateError, qp.State())
 	client.WantRejected(active, cm.RejectNoResources, false, nil)
@@ -35,7 +35,7 @@ func TestREPWithoutBinding(t *testing.T) {
 	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := server.Request(l)
 	server.CreateQP(passive)
-	client.dev.bindErr = verbs.ErrNoResources
+	client.Dev.BindErr = verbs.ErrNoResources
 	require.NoError(t, passive.Accept(nil))
 	ev := client.Want(cm.ConnectError, active)
 	require.ErrorIs(t, ev.Err, verbs.ErrNoResources)

@@ -14,87 +14,87 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeDevice is a device with an Engine, for tests of connection management. Its queue
+// A Device is a device with an Engine, for tests of connection management. Its queue
 // pairs transfer no data.
-type fakeDevice struct {
-	// nil, because the tests call only methods that fakeDevice itself defines
+type Device struct {
+	// nil, because the tests call only methods that Device itself defines
 	verbs.Device
 	attr verbs.DeviceAttr
 
 	mu       sync.Mutex
-	channels int // number of open event channels
+	Channels int // number of open event channels
 	lastQPN  uint32
-	qps      map[uint32]*fakeQP // open queue pairs by number
+	qps      map[uint32]*QP // open queue pairs by number
 	// bindings that were passed to Bind but not yet to Unbind, by queue pair number
-	bound   map[uint32]*Binding
-	bindErr error // error that Bind returns, or nil
+	Bound   map[uint32]*Binding
+	BindErr error // error that Bind returns, or nil
 	// result of AwaitsNotices for queue pairs with a binding
 	awaitsNotices bool
 }
 
-func newFakeDevice() *fakeDevice {
-	return &fakeDevice{
+func NewDevice() *Device {
+	return &Device{
 		attr: verbs.DeviceAttr{
 			NodeGUID: rand.Uint64(), MaxQPRdAtom: 128, MaxQPInitRdAtom: 128, LocalCAAckDelay: 15,
 		},
-		lastQPN: rand.Uint32() & 0xffff, qps: make(map[uint32]*fakeQP), bound: make(map[uint32]*Binding),
+		lastQPN: rand.Uint32() & 0xffff, qps: make(map[uint32]*QP), Bound: make(map[uint32]*Binding),
 	}
 }
 
-func (d *fakeDevice) Attr() verbs.DeviceAttr { return d.attr }
+func (d *Device) Attr() verbs.DeviceAttr { return d.attr }
 
-func (d *fakeDevice) AllocPD() (verbs.PD, error) { return &fakePD{dev: d}, nil }
+func (d *Device) AllocPD() (verbs.PD, error) { return &fakePD{dev: d}, nil }
 
-func (d *fakeDevice) CreateCQ(*verbs.CQAttr) (verbs.CQ, error) { return fakeCQ{}, nil }
+func (d *Device) CreateCQ(*verbs.CQAttr) (verbs.CQ, error) { return fakeCQ{}, nil }
 
-func (d *fakeDevice) AddChannel() error {
+func (d *Device) AddChannel() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.channels++
+	d.Channels++
 	return nil
 }
 
-func (d *fakeDevice) RemoveChannel() {
+func (d *Device) RemoveChannel() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.channels--
+	d.Channels--
 }
 
-func (d *fakeDevice) SourceIndex(netip.Addr) (int, error) { return 0, nil }
+func (d *Device) SourceIndex(netip.Addr) (int, error) { return 0, nil }
 
-func (d *fakeDevice) Bind(qpn uint32, b *Binding) error {
+func (d *Device) Bind(qpn uint32, b *Binding) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.bindErr != nil {
+	if d.BindErr != nil {
 		if b.End != nil {
 			b.End.Release()
 		}
-		return d.bindErr
+		return d.BindErr
 	}
 	d.unbind(qpn)
-	d.bound[qpn] = b
+	d.Bound[qpn] = b
 	return nil
 }
 
-func (d *fakeDevice) Unbind(qpn uint32, b *Binding) {
+func (d *Device) Unbind(qpn uint32, b *Binding) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.bound[qpn] == b {
+	if d.Bound[qpn] == b {
 		d.unbind(qpn)
 	}
 }
 
 // unbind removes the binding of a queue pair, if there is one. If the queue pair has not
 // taken the binding's End, unbind releases the End.
-func (d *fakeDevice) unbind(qpn uint32) {
-	b := d.bound[qpn]
-	delete(d.bound, qpn)
+func (d *Device) unbind(qpn uint32) {
+	b := d.Bound[qpn]
+	delete(d.Bound, qpn)
 	if q := d.qps[qpn]; b != nil && b.End != nil && (q == nil || q.taken != b) {
 		b.End.Release()
 	}
 }
 
-func (d *fakeDevice) PeerGone(qpn uint32, b *Binding) {
+func (d *Device) PeerGone(qpn uint32, b *Binding) {
 	d.mu.Lock()
 	q := d.qps[qpn]
 	d.mu.Unlock()
@@ -103,29 +103,29 @@ func (d *fakeDevice) PeerGone(qpn uint32, b *Binding) {
 	}
 }
 
-func (d *fakeDevice) AwaitsNotices(qpn uint32, b *Binding) bool {
+func (d *Device) AwaitsNotices(qpn uint32, b *Binding) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.awaitsNotices && d.bound[qpn] == b
+	return d.awaitsNotices && d.Bound[qpn] == b
 }
 
-func (d *fakeDevice) setAwaitsNotices(awaits bool) {
+func (d *Device) SetAwaitsNotices(awaits bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.awaitsNotices = awaits
 }
 
-// binding returns the binding of a queue pair, or nil.
-func (d *fakeDevice) binding(q verbs.QP) *Binding {
+// Binding returns the Binding of a queue pair, or nil.
+func (d *Device) Binding(q verbs.QP) *Binding {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.bound[q.Num()]
+	return d.Bound[q.Num()]
 }
 
-// A fakePD makes the queue pairs of a fakeDevice.
+// A fakePD makes the queue pairs of a Device.
 type fakePD struct {
 	verbs.PD
-	dev *fakeDevice
+	dev *Device
 }
 
 func (p *fakePD) Device() verbs.Device { return p.dev }
@@ -135,7 +135,7 @@ func (p *fakePD) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lastQPN++
-	q := &fakeQP{dev: d, num: d.lastQPN + 2, typ: attr.Type}
+	q := &QP{dev: d, num: d.lastQPN + 2, typ: attr.Type}
 	d.qps[q.num] = q
 	return q, nil
 }
@@ -146,10 +146,10 @@ type fakeCQ struct{ verbs.CQ }
 
 func (fakeCQ) Close() error { return nil }
 
-// A fakeQP is a queue pair without a data path. It implements QueuePair.
-type fakeQP struct {
+// A QP is a queue pair without a data path. It implements QueuePair.
+type QP struct {
 	verbs.QP
-	dev *fakeDevice
+	dev *Device
 	num uint32
 	typ verbs.QPType
 
@@ -162,31 +162,31 @@ type fakeQP struct {
 	receiveAtErr error // error that ReceiveAt returns, or nil
 }
 
-func (q *fakeQP) Num() uint32 { return q.num }
+func (q *QP) Num() uint32 { return q.num }
 
-func (q *fakeQP) Type() verbs.QPType { return q.typ }
+func (q *QP) Type() verbs.QPType { return q.typ }
 
-func (q *fakeQP) State() verbs.QPState {
+func (q *QP) State() verbs.QPState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.attr.State
 }
 
-func (q *fakeQP) setState(to verbs.QPState) {
+func (q *QP) setState(to verbs.QPState) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.attr.State = to
 }
 
-func (q *fakeQP) Query() (verbs.QPAttr, error) {
+func (q *QP) Query() (verbs.QPAttr, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.attr, nil
 }
 
 // Modify implements verbs.QP. A queue pair that enters RTR takes the End of its binding.
-func (q *fakeQP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
-	b := q.dev.binding(q)
+func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
+	b := q.dev.Binding(q)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -202,7 +202,7 @@ func (q *fakeQP) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-func (q *fakeQP) set(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
+func (q *QP) set(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	a := &q.attr
 	for bit, assign := range map[verbs.QPAttrMask]func(){
 		verbs.AttrState:           func() { a.State = attr.State },
@@ -227,7 +227,7 @@ func (q *fakeQP) set(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	}
 }
 
-func (q *fakeQP) Close() error {
+func (q *QP) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -238,29 +238,29 @@ func (q *fakeQP) Close() error {
 	defer q.dev.mu.Unlock()
 	if q.taken != nil {
 		q.taken.End.Release()
-		if q.dev.bound[q.num] == q.taken {
-			delete(q.dev.bound, q.num)
+		if q.dev.Bound[q.num] == q.taken {
+			delete(q.dev.Bound, q.num)
 		}
 	}
 	return nil
 }
 
-func (q *fakeQP) Closed() bool {
+func (q *QP) Closed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.closed
 }
 
-func (q *fakeQP) ReceiveAt(at netip.Addr) error {
+func (q *QP) ReceiveAt(at netip.Addr) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.receivingAt = append(q.receivingAt, at)
 	return q.receiveAtErr
 }
 
-// exchange simulates a message between two connected queue pairs. Like a device, it calls
+// Exchange simulates a message between two connected queue pairs. Like a device, it calls
 // DataHeard on the receiving side.
-func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs.QP) {
+func Exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs.QP) {
 	t.Helper()
 	sends, err := sender.Query()
 	require.NoError(t, err)
@@ -271,19 +271,19 @@ func exchange(t *testing.T, _ *party, sender verbs.QP, to *party, receiver verbs
 	require.Equal(t, receiver.Num(), sends.DestQPN)
 	require.Equal(t, sender.Num(), receives.DestQPN)
 	require.Equal(t, sends.SQPSN, receives.RQPSN)
-	if b := to.dev.binding(receiver); b != nil && b.Hearer != nil {
+	if b := to.Dev.Binding(receiver); b != nil && b.Hearer != nil {
 		b.Hearer.DataHeard()
 	}
 }
 
-// A counted maps the names of counters to their values. Counters with the value 0 are
+// A Counted maps the names of counters to their values. Counters with the value 0 are
 // omitted.
-type counted map[string]uint64
+type Counted map[string]uint64
 
-// counted returns the counters of the party that are not zero.
-func (s *party) counted() counted {
-	got := counted{}
-	for _, c := range counters.Sum([]*counters.Set{s.m.LocalCounts, s.m.WireCounts}) {
+// Counted returns the counters of the party that are not zero.
+func (s *party) Counted() Counted {
+	got := Counted{}
+	for _, c := range counters.Sum([]*counters.Set{s.M.LocalCounts, s.M.WireCounts}) {
 		if c.Value > 0 {
 			got[c.Name] = c.Value
 		}
@@ -292,6 +292,6 @@ func (s *party) counted() counted {
 }
 
 var (
-	_ Engine    = (*fakeDevice)(nil)
-	_ QueuePair = (*fakeQP)(nil)
+	_ Engine    = (*Device)(nil)
+	_ QueuePair = (*QP)(nil)
 )

@@ -25,10 +25,10 @@ func FuzzConversation(f *testing.F) {
 	f.Add([]byte{request, next, accept, 0x85, ready, next, 0x85, leave, ready, next})
 	f.Add([]byte{0x09, next, request, next, accept, 0x0a, next, 0x84})
 	f.Add([]byte{request, next, accept, ready, next, next, 0x05, next})
-	s := &party{dev: newFakeDevice()}
-	s.m = New(completeConfig(&Config{}, s.dev, nil))
+	s := &party{Dev: NewDevice()}
+	s.M = New(completeConfig(&Config{}, s.Dev, nil))
 	f.Fuzz(func(t *testing.T, script []byte) {
-		c := newConversation(t, s.m)
+		c := newConversation(t, s.M)
 		for _, step := range script {
 			if step&0x80 != 0 {
 				c.act(step & 0x7f)
@@ -37,7 +37,7 @@ func FuzzConversation(f *testing.F) {
 			}
 		}
 		c.end()
-		s.requireNothingLeft(t)
+		s.RequireNothingLeft(t)
 	})
 }
 
@@ -129,7 +129,7 @@ func (c *conversation) end() {
 	require.NoError(c.t, c.listener.Destroy())
 	_ = unix.Close(c.client)
 	require.Empty(c.t, handlersOf(c.ch))
-	requireNoTimer(c.t, c.ch)
+	RequireNoTimer(c.t, c.ch)
 	require.Empty(c.t, c.ch.Probe().Queued())
 	require.NoError(c.t, c.ch.Close())
 }

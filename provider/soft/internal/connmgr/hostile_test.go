@@ -117,7 +117,7 @@ func TestHostileClients(t *testing.T) {
 
 func TestSilentClients(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	clock := useClock(server)
+	clock := UseClock(server)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	silent := make([]*rawPeer, maxClients+1)
 	for i := range silent {
@@ -131,13 +131,13 @@ func TestSilentClients(t *testing.T) {
 	reaches(client, server, l, l.LocalAddr())
 	require.True(t, silent[1].closedByPeer())
 
-	clock.advance(clientTimeout)
+	clock.Advance(clientTimeout)
 	server.Quiet()
 	for _, r := range silent {
 		require.True(t, r.closedByPeer())
 		r.close()
 	}
-	requireNoTimer(t, server.tc)
+	RequireNoTimer(t, server.TC)
 }
 
 // If a client sends a second message that is invalid, the server ends the connection.

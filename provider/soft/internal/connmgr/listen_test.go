@@ -43,7 +43,7 @@ func TestListenOnAddresses(t *testing.T) {
 	reaches(client, server, one, one.LocalAddr())
 	reaches(client, server, two, two.LocalAddr())
 	refuses(client, at("127.0.0.3", one))
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		other := server.Listen(ps, "127.0.0.9:0", 0)
 		reaches(client, server, other, other.LocalAddr())
 	})
@@ -168,12 +168,12 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 	g := unixListenerOf(server)
 	// The listener has received two requests. The application has fetched one of them.
 	server.Request(l)
-	require.Equal(t, 1, server.tc.Probe().Unfetched(g.id))
+	require.Equal(t, 1, server.TC.Probe().Unfetched(g.id))
 	require.True(t, g.accepting)
 	server.Request(l)
 	server.Request(l)
 	server.Request(l)
-	require.Zero(t, server.tc.Probe().Unfetched(g.id))
+	require.Zero(t, server.TC.Probe().Unfetched(g.id))
 	server.Quiet()
 }
 
@@ -201,7 +201,7 @@ func handlersOf(ch *Channel) (all []fdevent.Handler) {
 
 // unixListenerOf returns the only unixListener of the party.
 func unixListenerOf(s *party) *unixListener {
-	for _, src := range handlersOf(s.tc) {
+	for _, src := range handlersOf(s.TC) {
 		if g, ok := src.(*unixListener); ok {
 			return g
 		}
@@ -213,7 +213,7 @@ func unixListenerOf(s *party) *unixListener {
 // the listener accepts the client.
 func TestSystemBacklog(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	clock := useClock(client)
+	clock := UseClock(client)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 8)
 	require.NoError(t, unix.Listen(unixListenerOf(server).fd, 0))
 	first := client.Connecting(cm.TCP, l.LocalAddr(), nil)
@@ -226,7 +226,7 @@ func TestSystemBacklog(t *testing.T) {
 	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
 	server.Quiet()
 
-	clock.advance(redialInterval)
+	clock.Advance(redialInterval)
 	client.Quiet()
 	passive, ev := server.Request(l)
 	require.Contains(t, []netip.AddrPort{second.LocalAddr(), third.LocalAddr()}, passive.RemoteAddr())
@@ -234,7 +234,7 @@ func TestSystemBacklog(t *testing.T) {
 	server.Quiet()
 
 	// All clients time out, because the server answers no request.
-	clock.advance(MaxServiceTime)
+	clock.Advance(MaxServiceTime)
 	for range 3 {
 		ev := client.Next()
 		require.Equal(t, cm.Unreachable, ev.Type)
@@ -247,7 +247,7 @@ func TestSystemBacklog(t *testing.T) {
 // accepts the client that has waited.
 func TestOutOfDescriptors(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	clock := useClock(server)
+	clock := UseClock(server)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 
@@ -261,7 +261,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	require.True(t, paused, "the listener does not watch its socket")
 
-	clock.advance(pauseTime)
+	clock.Advance(pauseTime)
 	server.Quiet() // The channel watches the listening socket again.
 	passive, _ := server.Request(l)
 	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())

@@ -14,7 +14,7 @@ import (
 
 // A listener that closes refuses the requests in the inbox of its channel.
 func TestWireCMListenerCloses(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
 		l := w.listen(ps, 8)
 		var ids [2]*cm.ID
@@ -23,7 +23,7 @@ func TestWireCMListenerCloses(t *testing.T) {
 		ids[1] = w.connecting(ps, l.LocalAddr(), nil)
 		// Two jobs are queued in the inbox: one for the request of ids[1], and one for a copy of
 		// the request of ids[0], which was already fetched.
-		w.clock.advance(firstInterval)
+		w.clock.Advance(firstInterval)
 		w.client.Quiet() // The client retransmits both requests.
 		for w.deliverOne() {
 		}
@@ -42,13 +42,13 @@ func TestWireCMListenerCloses(t *testing.T) {
 		// The fetched request can still be accepted.
 		w.accept(fetched, nil)
 		w.want(w.client, cm.Established, ids[0])
-		require.Empty(t, w.server.m.mux.listeners)
+		require.Empty(t, w.server.M.mux.listeners)
 	})
 }
 
 // A listener that closes refuses the requests in the receive buffer of its socket.
 func TestWireCMListenerClosesUnread(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.Listen(ps, "127.9.3.2:0", 0)
@@ -58,7 +58,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 			ids[i] = client.ConnectingFrom(ps, "127.9.3.1", l.LocalAddr())
 		}
 		require.NoError(t, l.Close())
-		require.Empty(t, server.m.Ports.Addrs(), "the UDP port is free")
+		require.Empty(t, server.M.Ports.Addrs(), "the UDP port is free")
 		for range ids {
 			ev := client.Next()
 			require.Contains(t, ids, ev.ID)
@@ -79,7 +79,7 @@ func TestWireCMWaitingRequests(t *testing.T) {
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	w.deliverOne()
-	listener := w.server.m.mux.listeners[wire.NewServiceID(uint16(cm.TCP), l.LocalAddr().Port())][0]
+	listener := w.server.M.mux.listeners[wire.NewServiceID(uint16(cm.TCP), l.LocalAddr().Port())][0]
 	require.Len(t, listener.waiting, 1)
 	w.drive()
 	require.Empty(t, listener.waiting)

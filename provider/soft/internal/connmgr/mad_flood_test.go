@@ -55,12 +55,12 @@ func (f *floodSim) sendREQ(source netip.Addr) {
 // tick advances the clock by d, and lets the server handle the datagrams that have
 // arrived.
 func (f *floodSim) tick(d time.Duration) {
-	f.clock.now = f.clock.now.Add(d)
+	f.clock.Now = f.clock.Now.Add(d)
 	for range len(f.inFlight) {
 		f.deliverOne()
 	}
 	f.drive()
-	for len(f.server.tc.Probe().Queued()) > 0 {
+	for len(f.server.TC.Probe().Queued()) > 0 {
 		f.serve(f.server.Next())
 	}
 }
@@ -92,14 +92,14 @@ func (f *floodSim) serve(ev *cm.Event) {
 // be of the given type. It returns the time that has passed.
 func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
-	began := f.clock.now
-	for len(f.client.tc.Probe().Queued()) == 0 {
-		require.Less(f.t, f.clock.now.Sub(began), time.Minute)
+	began := f.clock.Now
+	for len(f.client.TC.Probe().Queued()) == 0 {
+		require.Less(f.t, f.clock.Now.Sub(began), time.Minute)
 		flood()
 		f.tick(time.Millisecond)
 	}
 	f.client.Want(typ, id)
-	return f.clock.now.Sub(began)
+	return f.clock.Now.Sub(began)
 }
 
 // heapInUse collects the garbage, and then returns the bytes in use on the heap.
@@ -121,7 +121,7 @@ func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	require.Len(f.t, mux.byPeer, n)
 	require.Len(f.t, mux.byQP, n)
 	require.LessOrEqual(f.t, len(mux.sources.conns), n)
-	timers, _ := f.server.tc.Probe().Timers()
+	timers, _ := f.server.TC.Probe().Timers()
 	require.LessOrEqual(f.t, timers, n)
 	half := &f.listenerOf(f.l).halfOpen
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
@@ -136,7 +136,7 @@ func TestWireCMFloodOfSources(t *testing.T) {
 		requests /= 3
 	}
 	f := newFloodSim(t)
-	mux := f.server.m.mux
+	mux := f.server.M.mux
 	before, peak := heapInUse(), 0
 	flood := func() {
 		for range perTick {
@@ -222,14 +222,14 @@ func testFloodUnread(t *testing.T, sources, seconds, limit int) {
 	for range 600 {
 		f.tick(100 * time.Millisecond)
 	}
-	f.wantNoOtherRecords(f.server.m.mux)
+	f.wantNoOtherRecords(f.server.M.mux)
 }
 
 // A client connects within 5 ms during a flood from few sources. The server drops most
 // requests of the flood.
 func TestWireCMFloodOfFewSources(t *testing.T) {
 	f := newFloodSim(t)
-	mux := f.server.m.mux
+	mux := f.server.M.mux
 	flood := func() {
 		for range 10 {
 			f.sendREQ(testSource(f.requests % 250))

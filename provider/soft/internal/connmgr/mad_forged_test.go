@@ -20,14 +20,14 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
 	var a, p *madConn
-	for _, c := range w.client.m.mux.conns {
+	for _, c := range w.client.M.mux.conns {
 		a = c
 	}
-	for _, c := range w.server.m.mux.conns {
+	for _, c := range w.server.M.mux.conns {
 		p = c
 	}
 	timeout := wire.REJ{LocalID: a.ownID, Reason: uint16(cm.RejectTimeout), Rejected: wire.AnsweredOther, InfoLength: 8}
-	binary.BigEndian.PutUint64(timeout.Info[:], w.client.m.mux.Attr.NodeGUID)
+	binary.BigEndian.PutUint64(timeout.Info[:], w.client.M.mux.Attr.NodeGUID)
 	var m wire.MAD
 	for _, forged := range []struct {
 		rej      wire.REJ
@@ -44,7 +44,7 @@ func TestWireCMForgedRejects(t *testing.T) {
 		w.client.Quiet()
 		w.server.Quiet()
 	}
-	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	Exchange(t, w.client, active.QP(), w.server, passive.QP())
 	(&wire.REJ{RemoteID: p.ownID, LocalID: a.ownID, Reason: uint16(cm.RejectConsumer)}).Encode(&m, 1)
 	w.inject(&m, clientAddr, serverAddr)
 	w.want(w.server, cm.Disconnected, passive)
@@ -78,7 +78,7 @@ func lateRTU(t *testing.T, leave func(*madPeer, *cm.ID)) {
 	(&wire.RTU{LocalID: s.req(l.LocalAddr().Port()).LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
 	s.send(&m)
 	before := len(s.sent)
-	s.clock.now = s.clock.now.Add(firstInterval)
+	s.clock.Now = s.clock.Now.Add(firstInterval)
 	s.settle()
 	require.Contains(t, s.sent[before:], wire.AttrDREQ)
 }

@@ -53,13 +53,13 @@ func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	for range 2 {
 		wantPortUnreachable(s, s.ConnectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.Quiet()
-		unreadable(t, s.tc.FD())
+		unreadable(t, s.TC.FD())
 	}
-	require.Zero(t, s.counted()["send_err"])
+	require.Zero(t, s.Counted()["send_err"])
 }
 
 func TestDialClosedPort(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "127.9.2.1", "127.9.2.2") })
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "127.9.2.1", "127.9.2.2") })
 }
 
 // The test adds the two IPv6 addresses that it needs, in a network namespace of its own.
@@ -67,7 +67,7 @@ func TestDialClosedPortIPv6(t *testing.T) { peerproc.InNetworkNamespace(t, "clos
 
 func peerClosedPortIPv6(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "fd00::1", "fd00::2")
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "fd00::1", "fd00::2") })
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "fd00::1", "fd00::2") })
 }
 
 // A requestSocket sends requests to several peers. An ICMP error from one peer ends only
@@ -87,14 +87,14 @@ func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	late, _ := server.Request(l)
 	for range 10 {
 		wantPortUnreachable(client, client.ConnectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7")))
-		exchange(t, client, open.QP(), server, passive.QP())
+		Exchange(t, client, open.QP(), server, passive.QP())
 	}
 	server.CreateQP(late)
 	require.NoError(t, late.Accept(nil))
 	client.Want(cm.Established, waiting)
 	server.Want(cm.Established, late)
-	exchange(t, client, waiting.QP(), server, late.QP())
-	require.Zero(t, client.counted()["send_err"])
+	Exchange(t, client, waiting.QP(), server, late.QP())
+	require.Zero(t, client.Counted()["send_err"])
 	cmside.Disconnect(client.Side, open, server.Side, passive)
 	cmside.Disconnect(client.Side, waiting, server.Side, late)
 	client.Quiet()
@@ -119,17 +119,17 @@ func TestPortUnreachableAfterMigrate(t *testing.T) {
 // descriptor readable.
 func TestRequestSocketReceivesNothing(t *testing.T) {
 	s := openParty(t, &Config{Wire: true, WirePort: cmside.FreePort(t)})
-	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.m.WirePort)))
+	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.M.WirePort)))
 	require.NoError(t, err)
 	defer silent.Close()
 	id := s.ConnectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
-	asking := s.m.mux.ports[id.LocalAddr().Addr()].requests.Load().socket
+	asking := s.M.mux.ports[id.LocalAddr().Addr()].requests.Load().socket
 	for range 1000 {
 		_, err = silent.WriteToUDPAddrPort(make([]byte, 1000), asking.local)
 		require.NoError(t, err)
 	}
 	s.Quiet()
-	unreadable(t, s.tc.FD())
+	unreadable(t, s.TC.FD())
 	n, _, err := unix.Recvfrom(asking.fd, make([]byte, 2000), unix.MSG_DONTWAIT)
 	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
 }
@@ -138,7 +138,7 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 // request to dst is unreachable. The parameter quoted is the part of the request that the
 // error quotes.
 func (w *madSim) refused(dst netip.Addr, quoted []byte) {
-	mux := w.client.m.mux
+	mux := w.client.M.mux
 	mux.mu.Lock()
 	mux.onPortUnreachable(mux.ports[clientAddr], netip.AddrPortFrom(dst, 4791), quoted)
 	mux.mu.Unlock()
@@ -184,7 +184,7 @@ func TestForgedPortUnreachable(t *testing.T) {
 	w.refused(serverAddr, quoted(&request))
 	w.refused(serverAddr, nil)
 	w.client.Quiet()
-	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	Exchange(t, w.client, active.QP(), w.server, passive.QP())
 	w.disconnected(active, passive)
 	w.quiet()
 }

@@ -34,7 +34,7 @@ func TestWireCMLookup(t *testing.T) {
 // A REJ with private data comes from the peer's application. A REJ without private data
 // comes from the peer's system.
 func TestWireCMRefused(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
 		l := w.listen(ps, 0)
 		for _, private := range []string{"", "no"} {
@@ -57,10 +57,10 @@ func TestWireCMLookupNoListener(t *testing.T) {
 func TestWireCMLookupUnanswered(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrSIDRREQ, 1000)
-	began := w.clock.now
+	began := w.clock.Now
 	active := w.connecting(cm.UDP, w.listen(cm.UDP, 0).LocalAddr(), nil)
 	require.Equal(t, StatusTimedOut, w.want(w.client, cm.Unreachable, active).Status)
-	require.Equal(t, SIDRTimeout, w.clock.now.Sub(began))
+	require.Equal(t, SIDRTimeout, w.clock.Now.Sub(began))
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 	w.quiet()
 	require.NotContains(t, w.sent, wire.AttrREJ, "the protocol has no REJ for a lookup")
@@ -88,7 +88,7 @@ func TestWireCMLookupIgnoresREJ(t *testing.T) {
 	l := w.listen(cm.UDP, 0)
 	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
 	var own uint32
-	for own = range w.client.m.mux.conns {
+	for own = range w.client.M.mux.conns {
 	}
 	passive, _ := w.request(l)
 	var m wire.MAD
@@ -132,7 +132,7 @@ func TestWireCMExternal(t *testing.T) {
 	cmside.Drive(t, active, mine, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
 	require.NoError(t, active.Establish())
 	w.want(w.server, cm.Established, passive)
-	exchange(t, w.client, mine, w.server, theirs)
+	Exchange(t, w.client, mine, w.server, theirs)
 	w.disconnected(active, passive)
 	w.quiet()
 }

@@ -34,7 +34,7 @@ func (w *madSim) requests() func() []wire.REQ {
 func TestWireCMSmallerMTU(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
-	w.server.m.mux.ports[serverAddr].mtu = verbs.MTU512
+	w.server.M.mux.ports[serverAddr].mtu = verbs.MTU512
 	requests := w.requests()
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
@@ -52,8 +52,8 @@ func TestWireCMSmallerMTU(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, verbs.MTU512, attr.PathMTU)
 	}
-	exchange(t, w.client, active.QP(), w.server, passive.QP())
-	require.Len(t, w.client.m.mux.conns, 1)
+	Exchange(t, w.client, active.QP(), w.server, passive.QP())
+	require.Len(t, w.client.M.mux.conns, 1)
 	w.disconnected(active, passive)
 	w.quiet()
 }
@@ -92,7 +92,7 @@ func TestWireCMRouteMTU(t *testing.T) {
 func TestWireCMSmallerMTULost(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
-	w.server.m.mux.ports[serverAddr].mtu = verbs.MTU2048
+	w.server.M.mux.ports[serverAddr].mtu = verbs.MTU2048
 	requests := 0
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
 		if m.Attribute() == wire.AttrREQ {

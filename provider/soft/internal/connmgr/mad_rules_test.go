@@ -113,7 +113,7 @@ func TestWireCMRefusals(t *testing.T) {
 			s.server.Quiet()
 		})
 	}
-	require.Empty(t, s.server.m.mux.conns, "refused requests leave no connection")
+	require.Empty(t, s.server.M.mux.conns, "refused requests leave no connection")
 }
 
 // If a listener has the port only at another address, the REQ is refused with
@@ -133,7 +133,7 @@ func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 func TestWireCMPathTooLong(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
-	s.server.m.mux.ports[serverAddr].mtu = verbs.MTU512
+	s.server.M.mux.ports[serverAddr].mtu = verbs.MTU512
 	answers := s.sendREQ(s.req(l.LocalAddr().Port()))
 	s.requireREJ(answers, cm.RejectInvalidMTU)
 	var r wire.REJ
@@ -318,7 +318,7 @@ func TestWireCMFlood(t *testing.T) {
 			s.settle()
 		}
 	}
-	mux := s.server.m.mux
+	mux := s.server.M.mux
 	require.Len(t, mux.conns, backlog)
 	require.Len(t, mux.byPeer, backlog)
 	require.Len(t, mux.byQP, backlog)
@@ -354,7 +354,7 @@ func FuzzWireCM(f *testing.F) {
 		binary.BigEndian.PutUint16(m[16:], attr)
 		copy(m[wire.MADDataOffset:], data)
 		s.send(&m)
-		for len(s.server.tc.Probe().Queued()) > 0 {
+		for len(s.server.TC.Probe().Queued()) > 0 {
 			ev := s.server.Next()
 			require.Equal(t, cm.ConnectRequest, ev.Type)
 			require.NoError(t, ev.Ack())
@@ -371,7 +371,7 @@ func TestNoRequestToThisHost(t *testing.T) {
 	id := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
 	// A device with the local path treats the loopback address serverAddr as an address
 	// of this host.
-	w.client.m.mux.AlsoLocal = true
+	w.client.M.mux.AlsoLocal = true
 	w.await(w.client)
 	ev := w.client.Want(cm.Rejected, id)
 	require.ErrorContains(t, ev.Err, ErrLocalOnly.Error())

@@ -21,7 +21,7 @@ import (
 type madSim struct {
 	t              *testing.T
 	client, server *party
-	clock          *fakeClock
+	clock          *Clock
 	inFlight       []simDatagram    // datagrams that have not arrived, the oldest first
 	sent           []wire.Attribute // types of all sent datagrams, in order
 	// copies returns how many copies of a sent datagram arrive. If copies is nil, one copy
@@ -44,16 +44,16 @@ var (
 
 func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 	t.Helper()
-	w := &madSim{t: t, clock: &fakeClock{now: time.Unix(1_000_000, 0)}}
+	w := &madSim{t: t, clock: &Clock{Now: time.Unix(1_000_000, 0)}}
 	cfg := &Config{Wire: true, WirePort: cmside.FreePort(t)}
 	for _, f := range change {
 		f(cfg)
 	}
 	w.client, w.server = openParty(t, cfg), openParty(t, cfg)
 	for _, s := range []*party{w.client, w.server} {
-		s.m.mux.network = &simMADs{w, s.m.Ports}
-		s.tc.Probe().SetClock(func() time.Time { return w.clock.now })
-		s.m.mux.clock = s.tc.Probe().Clock()
+		s.M.mux.network = &simMADs{w, s.M.Ports}
+		s.TC.Probe().SetClock(func() time.Time { return w.clock.Now })
+		s.M.mux.clock = s.TC.Probe().Clock()
 	}
 	t.Cleanup(func() {
 		// The DREQs of closed IDs are retransmitted until their timers stop.
@@ -64,7 +64,7 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 }
 
 // wire returns the part of the party's channel that belongs to the wire path.
-func (s *party) wire() *madChannel { return s.m.mux.channelOf(s.tc) }
+func (s *party) wire() *madChannel { return s.M.mux.channelOf(s.TC) }
 
 // simMADs is the madNetwork of a party in a madSim.
 type simMADs struct {
@@ -137,12 +137,12 @@ func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 		at = w.server
 	}
 	p := madPacket(make([]byte, madBufSize), m, 0)
-	at.m.mux.mu.Lock()
-	defer at.m.mux.mu.Unlock()
-	if mux := (lockedMux{at.m.mux}); mux.Wants(p, src, dst) {
+	at.M.mux.mu.Lock()
+	defer at.M.mux.mu.Unlock()
+	if mux := (lockedMux{at.M.mux}); mux.Wants(p, src, dst) {
 		mux.Receive(p, &udp.Header{From: src, To: dst})
 	} else {
-		at.m.WireCounts.Inc(counters.CMRequestUnread)
+		at.M.WireCounts.Inc(counters.CMRequestUnread)
 	}
 }
 
@@ -156,7 +156,7 @@ func (w *madSim) settle() {
 
 func (w *madSim) drive() {
 	for _, s := range []*party{w.client, w.server} {
-		require.NoError(w.t, s.tc.Probe().Drive())
+		require.NoError(w.t, s.TC.Probe().Drive())
 	}
 }
 
@@ -165,8 +165,8 @@ func (w *madSim) drive() {
 func (w *madSim) advance() bool {
 	var next time.Time
 	for _, s := range []*party{w.client, w.server} {
-		if running, when := s.tc.Probe().Timers(); running > 0 {
-			if at := s.m.Start.Add(when); next.IsZero() || at.Before(next) {
+		if running, when := s.TC.Probe().Timers(); running > 0 {
+			if at := s.M.Start.Add(when); next.IsZero() || at.Before(next) {
 				next = at
 			}
 		}
@@ -174,7 +174,7 @@ func (w *madSim) advance() bool {
 	if next.IsZero() {
 		return false
 	}
-	w.clock.now = next
+	w.clock.Now = next
 	return true
 }
 
@@ -190,7 +190,7 @@ func (w *madSim) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
 func (w *madSim) await(s *party) {
 	w.t.Helper()
 	for range 10_000 {
-		if w.settle(); len(s.tc.Probe().Queued()) > 0 {
+		if w.settle(); len(s.TC.Probe().Queued()) > 0 {
 			return
 		}
 		require.True(w.t, w.advance(), "no timer is running")

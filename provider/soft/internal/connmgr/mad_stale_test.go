@@ -151,7 +151,7 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
-	mux := w.client.m.mux
+	mux := w.client.M.mux
 	connect := func(to netip.Addr) (*cm.ID, *madConn) {
 		id := w.connecting(cm.TCP, netip.AddrPortFrom(to, 7), nil)
 		for _, c := range mux.conns {

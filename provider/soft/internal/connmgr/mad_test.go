@@ -37,8 +37,8 @@ func TestWireCMConnect(t *testing.T) {
 	ev = w.want(w.client, cm.Established, active)
 	require.Equal(t, padded("welcome", 196), ev.Param.PrivateData)
 	w.want(w.server, cm.Established, passive)
-	requireQP(t, active.QP(), wantQP{served: 1, outstanding: 4, retry: 6, rnrRetry: 7, peer: passive})
-	requireQP(t, passive.QP(), wantQP{served: 4, outstanding: 1, retry: 6, rnrRetry: 2, peer: active})
+	RequireQP(t, active.QP(), WantQP{Served: 1, Outstanding: 4, Retry: 6, RNRRetry: 7, Peer: passive})
+	RequireQP(t, passive.QP(), WantQP{Served: 4, Outstanding: 1, Retry: 6, RNRRetry: 2, Peer: active})
 
 	mine, err := active.QP().Query()
 	require.NoError(t, err)
@@ -50,8 +50,8 @@ func TestWireCMConnect(t *testing.T) {
 	require.Equal(t, verbs.GIDFromAddr(serverAddr), mine.AH.DestGID)
 	require.Equal(t, verbs.GIDFromAddr(clientAddr), theirs.AH.DestGID)
 
-	exchange(t, w.client, active.QP(), w.server, passive.QP())
-	exchange(t, w.server, passive.QP(), w.client, active.QP())
+	Exchange(t, w.client, active.QP(), w.server, passive.QP())
+	Exchange(t, w.server, passive.QP(), w.client, active.QP())
 	w.disconnected(active, passive)
 	w.quiet()
 	require.Equal(t, []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU, wire.AttrDREQ, wire.AttrDREP}, w.sent)
@@ -103,11 +103,11 @@ func TestWireCMSeeds(t *testing.T) {
 func TestWireCMUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
-	began := w.clock.now
+	began := w.clock.Now
 	active := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
 	ev := w.want(w.client, cm.Unreachable, active)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
-	require.Equal(t, RequestTimeout, w.clock.now.Sub(began))
+	require.Equal(t, RequestTimeout, w.clock.Now.Sub(began))
 	require.Less(t, len(w.sent), 40)
 	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1], "the request is cancelled")
 	w.quiet()
@@ -119,10 +119,10 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 	w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
-	began := w.clock.now
+	began := w.clock.Now
 	w.accept(passive, nil)
 	w.want(w.server, cm.Unreachable, passive)
-	require.Equal(t, RTUTimeout, w.clock.now.Sub(began))
+	require.Equal(t, RTUTimeout, w.clock.Now.Sub(began))
 }
 
 // The server answers copies of a REQ with MRAs. So the client does not time out, even if
@@ -132,7 +132,7 @@ func TestWireCMSlowAccept(t *testing.T) {
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
-	for began := w.clock.now; w.clock.now.Sub(began) < 10*time.Minute; {
+	for began := w.clock.Now; w.clock.Now.Sub(began) < 10*time.Minute; {
 		require.True(t, w.advance())
 		w.settle()
 		w.client.Quiet()
@@ -149,13 +149,13 @@ func TestWireCMSlowAccept(t *testing.T) {
 func TestWireCMNeverAnswered(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
-	began := w.clock.now
+	began := w.clock.Now
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
 	ev := w.want(w.client, cm.Unreachable, active)
 	require.Equal(t, StatusTimedOut, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
-	require.Equal(t, MaxServiceTime, w.clock.now.Sub(began))
+	require.Equal(t, MaxServiceTime, w.clock.Now.Sub(began))
 	require.Less(t, MaxServiceTime, 17*time.Minute)
 	require.Contains(t, w.sent, wire.AttrMRA)
 	w.server.CreateQP(passive)
@@ -172,7 +172,7 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	r := s.req(l.LocalAddr().Port())
 	s.sendREQ(r)
 	passive, _ := s.server.Request(l)
-	began := s.clock.now
+	began := s.clock.Now
 	s.accept(passive, nil)
 	var rep wire.REP
 	rep.Decode(&s.received[len(s.received)-1])
@@ -180,14 +180,14 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	var m wire.MAD
 	mra.Encode(&m, 1)
 	for range 100 {
-		if s.send(&m); len(s.server.tc.Probe().Queued()) > 0 {
+		if s.send(&m); len(s.server.TC.Probe().Queued()) > 0 {
 			break
 		}
 		require.True(t, s.advance())
 		s.settle()
 	}
 	s.server.Want(cm.Unreachable, passive)
-	require.Equal(t, MaxServiceTime, s.clock.now.Sub(began))
+	require.Equal(t, MaxServiceTime, s.clock.Now.Sub(began))
 }
 
 // In the binding of each side, the field Flow says which of the two sides use flow
@@ -201,8 +201,8 @@ func TestWireCMFlowControl(t *testing.T) {
 		w.accept(passive, &cm.ConnParam{FlowControl: said[1]})
 		w.want(w.client, cm.Established, active)
 		w.want(w.server, cm.Established, passive)
-		require.Equal(t, CreditFlow{Sends: said[0], Receives: said[1]}, w.client.dev.binding(active.QP()).Flow)
-		require.Equal(t, CreditFlow{Sends: said[1], Receives: said[0]}, w.server.dev.binding(passive.QP()).Flow)
+		require.Equal(t, CreditFlow{Sends: said[0], Receives: said[1]}, w.client.Dev.Binding(active.QP()).Flow)
+		require.Equal(t, CreditFlow{Sends: said[1], Receives: said[0]}, w.server.Dev.Binding(passive.QP()).Flow)
 	}
 }
 
@@ -215,10 +215,10 @@ func TestWireCMDataConfirmsReply(t *testing.T) {
 	w.lose(wire.AttrRTU, 1)
 	w.accept(passive, nil)
 	w.want(w.client, cm.Established, active)
-	began := w.clock.now
-	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	began := w.clock.Now
+	Exchange(t, w.client, active.QP(), w.server, passive.QP())
 	w.server.Want(cm.Established, passive)
-	require.Equal(t, began, w.clock.now)
+	require.Equal(t, began, w.clock.Now)
 }
 
 // A client that destroys its ID before the server has answered cancels its request.
@@ -256,7 +256,7 @@ func TestWireCMTypeOfService(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, tos, attr.AH.TrafficClass)
 	}
-	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	Exchange(t, w.client, active.QP(), w.server, passive.QP())
 	w.disconnected(active, passive)
 }
 
@@ -288,23 +288,23 @@ func TestWireCMOrphansEnd(t *testing.T) {
 func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
-	home := w.client.tc
+	home := w.client.TC
 	other, err := cm.OpenChannel(w.client)
 	require.NoError(t, err)
-	tc := w.client.tc
+	tc := w.client.TC
 	orphans := w.client.wire().orphans
-	w.client.tc = home
+	w.client.TC = home
 	tc.Probe().SetClock(home.Probe().Clock())
 	require.NoError(t, active.Migrate(other))
 	w.lose(wire.AttrDREQ, 1)
 	w.client.End(active)
 	require.Len(t, orphans, 1)
-	require.Equal(t, []netip.Addr{clientAddr}, w.client.m.Ports.Addrs())
+	require.Equal(t, []netip.Addr{clientAddr}, w.client.M.Ports.Addrs())
 	require.NoError(t, other.Close())
 	require.Empty(t, orphans)
-	require.Empty(t, w.client.m.mux.conns)
+	require.Empty(t, w.client.M.mux.conns)
 	w.quiet()
-	require.Empty(t, w.client.m.Ports.Addrs(), "the UDP port is free")
+	require.Empty(t, w.client.M.Ports.Addrs(), "the UDP port is free")
 	w.server.End(passive)
 }
 
@@ -327,7 +327,7 @@ func TestWireCMMigrate(t *testing.T) {
 	w.settle() // The request is queued.
 	other, err := cm.OpenChannel(w.server)
 	require.NoError(t, err)
-	w.server.tc.Probe().SetClock(func() time.Time { return w.clock.now })
+	w.server.TC.Probe().SetClock(func() time.Time { return w.clock.Now })
 	require.NoError(t, l.Migrate(other))
 	before := w.server.Channel
 	w.server.Channel = other

@@ -50,9 +50,9 @@ func TestWireCMAmplification(t *testing.T) {
 		return n
 	}
 	require.Equal(t, 1, sent())
-	for s.clock.now = s.clock.now.Add(4 * time.Second); sent() < 2; s.settle() {
+	for s.clock.Now = s.clock.Now.Add(4 * time.Second); sent() < 2; s.settle() {
 	}
-	s.clock.now = s.clock.now.Add(4 * time.Second)
+	s.clock.Now = s.clock.Now.Add(4 * time.Second)
 	s.settle()
 	require.Equal(t, 2, sent(), "one message is reserved for a refusal")
 
@@ -60,7 +60,7 @@ func TestWireCMAmplification(t *testing.T) {
 		before := sent()
 		require.NotEmpty(t, s.sendREQ(r), "a copy is answered at once")
 		for range 10 {
-			s.clock.now = s.clock.now.Add(time.Second)
+			s.clock.Now = s.clock.Now.Add(time.Second)
 			s.settle()
 		}
 		require.Greater(t, sent(), before+1, "the answer is retransmitted")
@@ -81,7 +81,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	s.accept(passive, nil)
 	var rep wire.REP
 	rep.Decode(&s.received[len(s.received)-1])
-	c := s.server.m.mux.conns[rep.LocalID]
+	c := s.server.M.mux.conns[rep.LocalID]
 	r := s.req(l.LocalAddr().Port())
 	var m wire.MAD
 	for _, rtu := range []wire.RTU{
@@ -103,8 +103,8 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	require.Zero(t, c.listener.halfOpen.total)
 	require.Equal(t, map[string]sourceConns{clientAddr.String(): {1, 1}}, connCounts(s.server))
 	s.server.End(passive)
-	s.server.tc.Probe().Locked(func() {
-		for c := range s.server.m.mux.channels[s.server.tc].orphans {
+	s.server.TC.Probe().Locked(func() {
+		for c := range s.server.M.mux.channels[s.server.TC].orphans {
 			c.release()
 		}
 	})
@@ -113,7 +113,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 
 func connCounts(p *party) map[string]sourceConns {
 	all := make(map[string]sourceConns)
-	for source, n := range p.m.mux.sources.conns {
+	for source, n := range p.M.mux.sources.conns {
 		all[source.String()] = n
 	}
 	return all
@@ -129,7 +129,7 @@ func TestWireCMEvicts(t *testing.T) {
 	s.accept(accepted, nil)
 	fetched := s.requestFrom(l, 1)
 	s.sendREQ(s.numberedREQ(l, 2)) // The application does not fetch this request.
-	mux := s.server.m.mux
+	mux := s.server.M.mux
 	require.Len(t, mux.conns, 3)
 
 	other := otherAddr
@@ -150,7 +150,7 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Len(t, mux.conns, 3)
 	require.Equal(t, verbs.StateError, accepted.QP().State())
 	queued := func() (n int) {
-		for _, ev := range s.server.tc.Probe().Queued() {
+		for _, ev := range s.server.TC.Probe().Queued() {
 			if ev.Type == cm.ConnectRequest {
 				n++
 			}
@@ -185,14 +185,14 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
 	l := s.listen(cm.TCP, 0)
-	mux := s.server.m.mux
+	mux := s.server.M.mux
 	events := 0
 	for n := range uint32(requests) {
-		s.clock.now = s.clock.now.Add(2 * graceTime)
+		s.clock.Now = s.clock.Now.Add(2 * graceTime)
 		r := s.numberedREQ(l, n)
 		s.sendREQ(r)
 		s.settle()
-		for len(s.server.tc.Probe().Queued()) > 0 {
+		for len(s.server.TC.Probe().Queued()) > 0 {
 			ev := s.server.Next()
 			id, typ := ev.ID, ev.Type
 			require.NoError(t, ev.Ack())
@@ -215,11 +215,11 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	require.Equal(t, requests-most, events)
 }
 
-func (w *madSim) counter(id counters.ID) uint64 { return w.server.m.mux.Counts[id].Load() }
+func (w *madSim) counter(id counters.ID) uint64 { return w.server.M.mux.Counts[id].Load() }
 
 // listenerOf returns the server's madListener that belongs to the listening ID l.
 func (w *madSim) listenerOf(l *cm.ID) *madListener {
-	mux := w.server.m.mux
+	mux := w.server.M.mux
 	return mux.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
@@ -259,7 +259,7 @@ func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	const most = 3
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = most })
 	first, second := s.listen(cm.TCP, 0), s.listen(cm.TCP, 0)
-	mux := s.server.m.mux
+	mux := s.server.M.mux
 	for n := range uint32(4) {
 		for i, l := range []*cm.ID{first, second} {
 			var m wire.MAD
@@ -272,7 +272,7 @@ func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	require.Equal(t, map[string]sourceConns{clientAddr.String(): {open: most}}, connCounts(s.server))
 	require.Equal(t, uint64(8-most), s.counter(counters.CMRequestDropped))
 
-	s.clock.now = s.clock.now.Add(2 * graceTime)
+	s.clock.Now = s.clock.Now.Add(2 * graceTime)
 	last := s.numberedREQ(first, 6)
 	s.sendREQ(last)
 	s.settle() // This call evicts the oldest connection.
@@ -280,7 +280,7 @@ func TestWireCMBurstAboveAddressLimit(t *testing.T) {
 	s.sendREQ(last)
 	require.Len(t, mux.conns, most)
 	require.NotNil(t, mux.byPeer[peerKey{clientAddr, last.CAGUID, last.LocalID}])
-	for len(s.server.tc.Probe().Queued()) > 0 {
+	for len(s.server.TC.Probe().Queued()) > 0 {
 		ev := s.server.Next()
 		s.server.EndLater(ev.ID)
 		require.NoError(t, ev.Ack())
@@ -297,7 +297,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.End(passive)
 	require.Equal(t, []wire.MAD{first}, s.sendREQ(s.numberedREQ(l, 0)))
 	s.server.Quiet()
-	require.Empty(t, s.server.m.mux.conns)
+	require.Empty(t, s.server.M.mux.conns)
 
 	// Later refused requests replace the first one in refusedRequests.
 	for n := range uint32(10 * refusedPerBucket * refusedBuckets) {
@@ -306,11 +306,11 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 		s.server.End(other)
 	}
 	kept := 0
-	for i := range s.server.m.mux.refused.buckets {
-		kept += len(s.server.m.mux.refused.buckets[i].requests)
+	for i := range s.server.M.mux.refused.buckets {
+		kept += len(s.server.M.mux.refused.buckets[i].requests)
 	}
 	require.Equal(t, refusedPerBucket, kept, "one source has one bucket")
-	s.clock.now = s.clock.now.Add(2 * RequestTimeout)
+	s.clock.Now = s.clock.Now.Add(2 * RequestTimeout)
 	require.Empty(t, s.sendREQ(s.numberedREQ(l, 10*refusedPerBucket*refusedBuckets)), "the entry has expired")
 	s.server.Request(l)
 }
@@ -340,7 +340,7 @@ func TestWireCMAnswerRateIsLimited(t *testing.T) {
 		},
 	}
 	for name, message := range ask {
-		s.clock.now = s.clock.now.Add(time.Minute)
+		s.clock.Now = s.clock.Now.Add(time.Minute)
 		answers := 0
 		for n := range uint32(4 * answersPerAddress) {
 			m := message(n + 1)

@@ -18,11 +18,11 @@ import (
 func newSibling(s *party) *party {
 	s.T.Helper()
 	side := *s.Side
-	o := party{Side: &side, m: s.m, dev: s.dev, tc: s.tc}
+	o := party{Side: &side, M: s.M, Dev: s.Dev, TC: s.TC}
 	var err error
 	o.Channel, err = cm.OpenChannel(s)
 	require.NoError(s.T, err)
-	o.tc, s.tc = s.tc, o.tc
+	o.TC, s.TC = s.TC, o.TC
 	s.T.Cleanup(func() {
 		if !s.T.Failed() {
 			require.NoError(s.T, o.Channel.Close())
@@ -49,7 +49,7 @@ func TestMigrateChild(t *testing.T) {
 	require.NoError(t, passive.Migrate(server.Channel))
 	require.NoError(t, passive.Disconnect())
 	server.Want(cm.TimewaitExit, passive)
-	require.Empty(t, handlersOf(other.tc))
+	require.Empty(t, handlersOf(other.TC))
 }
 
 // An ID that migrates takes its queued events to the other channel.
@@ -80,7 +80,7 @@ func TestMigrateListener(t *testing.T) {
 	first := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	second := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	kept, _ := server.Request(l)
-	require.NotEmpty(t, server.tc.Probe().Queued(), "one request waits to be fetched")
+	require.NotEmpty(t, server.TC.Probe().Queued(), "one request waits to be fetched")
 
 	require.NoError(t, l.Migrate(other.Channel))
 	moved, _ := other.Request(l)
@@ -103,24 +103,24 @@ func TestMigrateListener(t *testing.T) {
 func TestMigrateTimer(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(client)
-	clock := useClock(other)
-	client.tc.Probe().SetClock(other.tc.Probe().Clock())
+	clock := UseClock(other)
+	client.TC.Probe().SetClock(other.TC.Probe().Clock())
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	id := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	require.NoError(t, id.Migrate(other.Channel))
-	clock.advance(MaxServiceTime)
+	clock.Advance(MaxServiceTime)
 	client.Quiet()
 	require.Equal(t, StatusTimedOut, other.Want(cm.Unreachable, id).Status)
 }
 
 func TestMigrateRefused(t *testing.T) {
 	s, foreign := newParty(t), newParty(t)
-	id, err := s.tc.NewID(cm.TCP)
+	id, err := s.TC.NewID(cm.TCP)
 	require.NoError(t, err)
-	require.ErrorIs(t, id.Migrate(foreign.tc), verbs.ErrForeign)
+	require.ErrorIs(t, id.Migrate(foreign.TC), verbs.ErrForeign)
 	require.ErrorIs(t, id.Migrate(nil), verbs.ErrForeign)
-	require.NoError(t, id.Migrate(s.tc))
-	closed, err := s.m.OpenChannel()
+	require.NoError(t, id.Migrate(s.TC))
+	closed, err := s.M.OpenChannel()
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
 	require.ErrorIs(t, id.Migrate(closed), verbs.ErrClosed)
@@ -135,14 +135,14 @@ func TestMigrateConcurrently(t *testing.T) {
 	ids := make([]cm.TransportID, 4)
 	for i := range ids {
 		var err error
-		ids[i], err = channels[i%2].tc.NewID(cm.TCP)
+		ids[i], err = channels[i%2].TC.NewID(cm.TCP)
 		require.NoError(t, err)
 	}
 	var work sync.WaitGroup
 	for i, id := range ids {
 		work.Go(func() {
 			for n := range 200 {
-				if err := id.Migrate(channels[(i+n)%2].tc); err != nil {
+				if err := id.Migrate(channels[(i+n)%2].TC); err != nil {
 					t.Error(err)
 				}
 				_ = id.ResolveRoute(safety)
@@ -153,7 +153,7 @@ func TestMigrateConcurrently(t *testing.T) {
 		work.Go(func() {
 			var ev cm.TransportEvent
 			for range 400 {
-				if _, err := c.tc.Next(&ev); err != nil {
+				if _, err := c.TC.Next(&ev); err != nil {
 					t.Error(err)
 				}
 			}

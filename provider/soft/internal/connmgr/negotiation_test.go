@@ -42,9 +42,9 @@ func TestREPAboveTheOffer(t *testing.T) {
 		ev := s.want(s.client, cm.Established, active)
 		require.EqualValues(t, max(0, offer.ResponderResources), ev.Param.ResponderResources)
 		require.EqualValues(t, max(0, offer.InitiatorDepth), ev.Param.InitiatorDepth)
-		requireQP(t, active.QP(), wantQP{
-			served: uint8(max(0, offer.ResponderResources)), outstanding: uint8(max(0, offer.InitiatorDepth)),
-			retry: 7, rnrRetry: 7, peer: passive,
+		RequireQP(t, active.QP(), WantQP{
+			Served: uint8(max(0, offer.ResponderResources)), Outstanding: uint8(max(0, offer.InitiatorDepth)),
+			Retry: 7, RNRRetry: 7, Peer: passive,
 		})
 	}
 }
@@ -58,8 +58,8 @@ func TestAccessFollowsResources(t *testing.T) {
 	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(&cm.ConnParam{ResponderResources: 2, InitiatorDepth: -1}))
 	client.Want(cm.Established, active)
-	requireQP(t, active.QP(), wantQP{outstanding: 2, retry: 7, rnrRetry: 7, peer: passive})
-	requireQP(t, passive.QP(), wantQP{served: 2, retry: 7, rnrRetry: 7, peer: active})
+	RequireQP(t, active.QP(), WantQP{Outstanding: 2, Retry: 7, RNRRetry: 7, Peer: passive})
+	RequireQP(t, passive.QP(), WantQP{Served: 2, Retry: 7, RNRRetry: 7, Peer: active})
 }
 
 func TestOptionsReachQP(t *testing.T) {

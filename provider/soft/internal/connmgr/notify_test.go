@@ -41,8 +41,8 @@ func TestNotify(t *testing.T) {
 	// Want makes the client's channel read the REP and send the RTU.
 	client.Want(cm.Established, active)
 	server.Quiet()
-	exchange(t, client, active.QP(), server, passive.QP())
-	exchange(t, server, passive.QP(), client, active.QP())
+	Exchange(t, client, active.QP(), server, passive.QP())
+	Exchange(t, server, passive.QP(), client, active.QP())
 	require.NoError(t, active.Disconnect())
 	server.Want(cm.Disconnected, passive)
 }

@@ -13,10 +13,10 @@ import (
 func TestUnusedPort(t *testing.T) {
 	w := newMADSim(t)
 	w.connectedBefore()
-	client := w.client.m.mux
+	client := w.client.M.mux
 	port := client.ports[clientAddr]
 	require.NotNil(t, port)
-	w.clock.advance(unusedPortTime - 1)
+	w.clock.Advance(unusedPortTime - 1)
 	w.drive()
 	require.Same(t, port, client.ports[clientAddr])
 
@@ -27,7 +27,7 @@ func TestUnusedPort(t *testing.T) {
 	w.client.End(active)
 	w.quiet()
 	require.Empty(t, client.ports)
-	require.Empty(t, w.client.m.Ports.Addrs(), "the UDP port is free")
+	require.Empty(t, w.client.M.Ports.Addrs(), "the UDP port is free")
 }
 
 // connectedBefore opens a connection and closes both of its IDs.

@@ -29,7 +29,7 @@ func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 // Private data of each length arrives with the contents that it had at the time of the
 // call. Events of other messages have no private data.
 func TestPrivateData(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for i := range 3 {
 			client, server := newParty(t), newParty(t)
 			l := server.Listen(ps, "127.0.0.1:0", 0)

@@ -39,7 +39,7 @@ func TestPlaceDatagramQP(t *testing.T) {
 				m: m, ps: cm.UDP,
 				local: netip.AddrPortFrom(c.local, 1), remote: c.remote, conn: c.conn,
 			}
-			q := &fakeQP{receiveAtErr: fails}
+			q := &QP{receiveAtErr: fails}
 			err := i.placeDatagramQP(q)
 			require.Equal(t, []netip.Addr{c.at}, q.receivingAt, name)
 			if c.optional {

@@ -13,14 +13,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func eachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
+func EachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		t.Run(ps.String(), func(t *testing.T) { test(t, ps) })
 	}
 }
 
 func TestNoListener(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
 		bound := s.ID(ps) // This ID does not listen.
 		require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
@@ -39,7 +39,7 @@ func TestNoListener(t *testing.T) {
 }
 
 func TestReject(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, n := range sizes(ps, cm.MessageReject) {
 			s := newParty(t)
 			l := s.Listen(ps, "127.0.0.1:0", 0)
@@ -52,7 +52,7 @@ func TestReject(t *testing.T) {
 }
 
 func TestRejectNoResources(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
 		l := s.Listen(ps, "127.0.0.1:0", 0)
 		active := s.Connecting(ps, l.LocalAddr(), nil)
@@ -65,7 +65,7 @@ func TestRejectNoResources(t *testing.T) {
 // If the server closes the ID of a request that it has not answered, the request is
 // refused. The client's event says that the system has refused, not the application.
 func TestDestroyUnanswered(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
 		l := s.Listen(ps, "127.0.0.1:0", 0)
 		active := s.Connecting(ps, l.LocalAddr(), nil)
@@ -78,7 +78,7 @@ func TestDestroyUnanswered(t *testing.T) {
 // A listener that is closed refuses the requests that its application has not fetched,
 // and also the clients in the backlog of its socket.
 func TestListenerCloses(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client, server := newParty(t), newParty(t)
 		l := server.Listen(ps, "127.0.0.1:0", 2)
 		var fetched *cm.ID
@@ -153,13 +153,13 @@ func TestClientLeavesAccepted(t *testing.T) {
 func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server *party, active, passive *cm.ID) {
 	t.Helper()
 	client, server = newParty(t), newParty(t)
-	clock := useClock(client)
+	clock := UseClock(client)
 	l := server.Listen(ps, "127.0.0.1:0", 0)
 	active = client.Connecting(ps, l.LocalAddr(), nil)
 	passive, _ = server.Request(l)
-	clock.advance(limit - 1)
+	clock.Advance(limit - 1)
 	client.Quiet()
-	clock.advance(1)
+	clock.Advance(1)
 	ev := client.Want(cm.Unreachable, active)
 	require.Equal(t, StatusTimedOut, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
@@ -200,13 +200,13 @@ func TestLookupListenerVanishes(t *testing.T) {
 
 func TestAcceptTimesOut(t *testing.T) {
 	client, server := newParty(t), newParty(t)
-	clock := useClock(server)
+	clock := UseClock(server)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := server.Request(l)
 	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	clock.advance(RTUTimeout)
+	clock.Advance(RTUTimeout)
 	ev := server.Want(cm.Unreachable, passive)
 	require.Equal(t, StatusTimedOut, ev.Status)
 	require.Equal(t, verbs.StateError, passive.QP().State())

@@ -29,9 +29,9 @@ const safety = cmside.Safety
 // A party is one side of a connection. It has a Manager and a fake device.
 type party struct {
 	*cmside.Side
-	m   *Manager
-	dev *fakeDevice
-	tc  *Channel // event channel of the party
+	M   *Manager
+	Dev *Device
+	TC  *Channel // event channel of the party
 }
 
 func newParty(t *testing.T) *party {
@@ -50,14 +50,14 @@ func newHostParty(t *testing.T) *party {
 func openParty(t *testing.T, cfg *Config, allowed ...uint32) *party {
 	t.Helper()
 	leak.Watch(t)
-	s := &party{dev: newFakeDevice()}
-	s.m = New(completeConfig(cfg, s.dev, allowed))
+	s := &party{Dev: NewDevice()}
+	s.M = New(completeConfig(cfg, s.Dev, allowed))
 	t.Cleanup(func() {
 		if !t.Failed() {
-			s.requireNothingLeft(t)
+			s.RequireNothingLeft(t)
 		}
 	})
-	s.Side = cmside.Open(t, s, s.dev)
+	s.Side = cmside.Open(t, s, s.Dev)
 	return s
 }
 
@@ -70,7 +70,7 @@ var testGeometry = shm.Geometry{
 }
 
 // completeConfig returns a copy of cfg in which zero fields have their defaults.
-func completeConfig(cfg *Config, dev *fakeDevice, allowed []uint32) *Config {
+func completeConfig(cfg *Config, dev *Device, allowed []uint32) *Config {
 	c := *cfg
 	c.Device, c.Engine, c.Start = dev, dev, time.Now()
 	if !c.Local && !c.Wire {
@@ -103,34 +103,34 @@ func newEnds(guid uint64) *shm.Ends {
 	return shm.NewEnds(testGeometry, shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, shm.ByteLimits{}, new(counters.Set)), guid)
 }
 
-// requireNothingLeft requires that a party that was closed has no binding, no open
+// RequireNothingLeft requires that a party that was closed has no binding, no open
 // channel and no counted connection.
-func (s *party) requireNothingLeft(t *testing.T) {
+func (s *party) RequireNothingLeft(t *testing.T) {
 	t.Helper()
-	require.Zero(t, s.dev.channels)
-	require.Empty(t, s.dev.bound)
-	require.Empty(t, s.m.UserLimit.Counts())
+	require.Zero(t, s.Dev.Channels)
+	require.Empty(t, s.Dev.Bound)
+	require.Empty(t, s.M.UserLimit.Counts())
 }
 
 // OpenChannel implements cm.Transport. It opens a channel and stores it in tc.
 func (s *party) OpenChannel() (cm.TransportChannel, error) {
-	tc, err := s.m.OpenChannel()
-	s.tc, _ = tc.(*Channel)
+	tc, err := s.M.OpenChannel()
+	s.TC, _ = tc.(*Channel)
 	return tc, err
 }
 
-// requireNoTimer requires that no timer of a channel is running.
-func requireNoTimer(t *testing.T, ch *Channel) {
+// RequireNoTimer requires that no timer of a channel is running.
+func RequireNoTimer(t *testing.T, ch *Channel) {
 	t.Helper()
 	running, _ := ch.Probe().Timers()
 	require.Zero(t, running)
 }
 
-// awaitCount waits until a counter has at least the given value. If an event arrives
+// AwaitCount waits until a counter has at least the given value. If an event arrives
 // before the counter has this value, the test fails.
-func (s *party) awaitCount(name string, value uint64) {
+func (s *party) AwaitCount(name string, value uint64) {
 	s.T.Helper()
-	for s.counted()[name] < value {
+	for s.Counted()[name] < value {
 		cmside.AwaitReadable(s.T, s.Channel.FD())
 		s.Quiet()
 	}

@@ -108,9 +108,9 @@ func TestWireCMOutage(t *testing.T) {
 		var start time.Time
 		w.copies = func(m *wire.MAD, _ netip.Addr) int {
 			if start.IsZero() && m.Attribute() == first {
-				start = w.clock.now
+				start = w.clock.Now
 			}
-			if !start.IsZero() && w.clock.now.Sub(start) < outage {
+			if !start.IsZero() && w.clock.Now.Sub(start) < outage {
 				return 0
 			}
 			return 1
@@ -120,8 +120,8 @@ func TestWireCMOutage(t *testing.T) {
 		passive, _ := w.request(l)
 		w.accept(passive, nil)
 		w.want(w.client, cm.Established, active)
-		require.LessOrEqual(t, w.clock.now.Sub(start), outage+requestInterval)
+		require.LessOrEqual(t, w.clock.Now.Sub(start), outage+requestInterval)
 		w.want(w.server, cm.Established, passive)
-		require.LessOrEqual(t, w.clock.now.Sub(start), outage+maxInterval)
+		require.LessOrEqual(t, w.clock.Now.Sub(start), outage+maxInterval)
 	}
 }

@@ -103,7 +103,7 @@ func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passi
 // connects to the server on the wildcard.
 func TestDialSkipsForeignListener(t *testing.T) {
 	peerproc.NeedsRoot(t)
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client, server := newParty(t), newParty(t)
 		l := server.Listen(ps, "0.0.0.0:0", 0)
 		dst, name := squatted(l)
@@ -113,7 +113,7 @@ func TestDialSkipsForeignListener(t *testing.T) {
 		active := client.Connecting(ps, dst, &cm.ConnParam{PrivateData: []byte("secret")})
 		require.Equal(t, "0 bytes", line())
 		wantConnected(client, active, server, l)
-		require.Equal(t, counted{"skipped_user_err": 1}, client.counted())
+		require.Equal(t, Counted{"skipped_user_err": 1}, client.Counted())
 		require.ErrorIs(t, client.ID(ps).Bind(active.LocalAddr()), cm.ErrAddrInUse, "the port is still the client's")
 	})
 }
@@ -122,7 +122,7 @@ func TestDialSkipsForeignListener(t *testing.T) {
 // name of the socket.
 func TestDialFindsForeignListenerOnly(t *testing.T) {
 	peerproc.NeedsRoot(t)
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client := newParty(t)
 		dst := netip.MustParseAddrPort("127.0.0.1:7471")
 		name := hostport.NewBindAddr(ps, dst, false).Name()
@@ -147,7 +147,7 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 func TestDialSkipsForeignQueue(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client, server := newParty(t), newParty(t)
-	clock := useClock(client)
+	clock := UseClock(client)
 	l := server.Listen(cm.TCP, "0.0.0.0:0", 0)
 	dst, name := squatted(l)
 	line, kill := peerproc.Start(t, "squat-full", name)
@@ -159,14 +159,14 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 	client.Connecting(cm.TCP, dst, nil)
 	for range userLookupRounds {
 		client.Quiet()
-		clock.advance(redialInterval)
+		clock.Advance(redialInterval)
 	}
 	ev := client.Next()
 	var user *cm.UserError
 	require.ErrorAs(t, ev.Err, &user)
 	require.Equal(t, cm.UserError{UID: peerproc.User, Name: name}, *user)
 	require.NoError(t, ev.Ack())
-	require.Equal(t, counted{"skipped_user_err": 1}, client.counted())
+	require.Equal(t, Counted{"skipped_user_err": 1}, client.Counted())
 }
 
 // The client skips a name if the socket with that name does not listen.
@@ -238,7 +238,7 @@ func resolvedWithoutListener(t *testing.T) (client *party, i *ID, listener hostp
 	listener, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false, hostport.EphemeralPorts)
 	require.NoError(t, err)
 	t.Cleanup(listener.Close)
-	made, err := client.tc.NewID(cm.TCP)
+	made, err := client.TC.NewID(cm.TCP)
 	require.NoError(t, err)
 	i = made.(*ID)
 	require.NoError(t, i.ResolveAddr(netip.MustParseAddrPort("127.9.1.2:0"), netip.AddrPortFrom(listener.Addr.Addr, listener.Addr.Port), safety))
@@ -251,7 +251,7 @@ func resolvedWithoutListener(t *testing.T) (client *party, i *ID, listener hostp
 func wantTransportEvent(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	t.Helper()
 	var ev cm.TransportEvent
-	ok, err := s.tc.Next(&ev)
+	ok, err := s.TC.Next(&ev)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, typ, ev.Type)
@@ -274,7 +274,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 	})
 	t.Run("after a wait", func(t *testing.T) {
 		client, i, listener := resolvedWithoutListener(t)
-		clock := useClock(client)
+		clock := UseClock(client)
 		require.NoError(t, unix.Listen(listener.FD, 0))
 		first, err := unixsock.New()
 		require.NoError(t, err)
@@ -285,19 +285,19 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		client.Quiet()
 		listener.Close()
 		require.NoError(t, unix.Close(first))
-		clock.advance(redialInterval)
+		clock.Advance(redialInterval)
 		wantTransportEvent(t, client, cm.Rejected)
 		require.Equal(t, before, descriptorsOf(i))
 		_, err = unixsock.Bind(i.reservation.Addr.Name())
 		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")
 		require.NoError(t, i.Destroy())
 		require.Empty(t, descriptorsOf(i))
-		requireNoTimer(t, client.tc)
+		RequireNoTimer(t, client.TC)
 	})
 }
 
 // If a security module refuses the connection, the dial returns its error.
 func TestDialTellsDenial(t *testing.T) {
-	d := &localDial{c: &unixConn{ch: newParty(t).tc}, denied: unix.EACCES}
+	d := &localDial{c: &unixConn{ch: newParty(t).TC}, denied: unix.EACCES}
 	require.ErrorIs(t, d.cause(), unix.EACCES)
 }

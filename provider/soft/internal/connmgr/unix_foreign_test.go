@@ -18,7 +18,7 @@ import (
 // drive handles the readable descriptors once.
 func (s *party) drive(t *testing.T) {
 	t.Helper()
-	require.NoError(t, s.tc.Probe().Drive())
+	require.NoError(t, s.TC.Probe().Drive())
 }
 
 // reason reports whether the peer has sent a message.
@@ -33,10 +33,10 @@ func (r *rawPeer) reason() bool {
 // refused in one turn.
 func TestForeignConnects(t *testing.T) {
 	s := newParty(t)
-	clock := useClock(s)
-	clock.now = s.m.Start
+	clock := UseClock(s)
+	clock.Now = s.M.Start
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
-	s.m.local.(*unixTransport).Users = access.Users{} // allows no user
+	s.M.local.(*unixTransport).Users = access.Users{} // allows no user
 	connect := func(n int) (reasons int) {
 		var peers []*rawPeer
 		for range n {
@@ -56,14 +56,14 @@ func TestForeignConnects(t *testing.T) {
 			r.close()
 		}
 		require.Empty(t, unixListenerOf(s).clients)
-		requireNoTimer(t, s.tc)
+		RequireNoTimer(t, s.TC)
 		return reasons
 	}
 	require.Equal(t, userRefusalsPerSecond, connect(foreignBatch+10))
 	require.Zero(t, connect(10))
-	clock.advance(100 * time.Millisecond)
+	clock.Advance(100 * time.Millisecond)
 	require.Equal(t, userRefusalsPerSecond/10, connect(foreignBatch))
-	require.Equal(t, counted{"rcvd_user_err": 2*foreignBatch + 20}, s.counted())
+	require.Equal(t, Counted{"rcvd_user_err": 2*foreignBatch + 20}, s.Counted())
 }
 
 // asUser runs fn on a thread of another user.

@@ -54,9 +54,9 @@ func (r *rawPeer) answer() Message {
 
 func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 	t.Helper()
-	before := server.counted()["rcvd_address_err"]
+	before := server.Counted()["rcvd_address_err"]
 	server.Quiet()
-	require.Equal(t, before+1, server.counted()["rcvd_address_err"])
+	require.Equal(t, before+1, server.Counted()["rcvd_address_err"])
 	if ps == cm.TCP {
 		require.Equal(t, &REJ{Reason: cm.RejectInvalidGID, Private: []byte{}}, r.answer())
 	} else {
@@ -70,7 +70,7 @@ func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 // The listener refuses a request if the name of the client's socket does not reserve the
 // source address in the request.
 func TestForgedSource(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		own, other := "@rdmaloop/1/"+ps.String(), "@rdmaloop/1/udp"
 		if ps == cm.UDP {
 			other = "@rdmaloop/1/tcp"
@@ -102,7 +102,7 @@ func TestForgedSource(t *testing.T) {
 
 // The listener refuses a request whose destination is an address of another host.
 func TestForgedDestination(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		server := newParty(t)
 		l := server.Listen(ps, "0.0.0.0:0", 0)
 		r := dialNamed(t, l, "@rdmaloop/1/"+ps.String()+"/127.0.0.1/22", "127.0.0.1:22")
@@ -115,7 +115,7 @@ func TestForgedDestination(t *testing.T) {
 // port, either for the source address or for a wildcard that covers it. The client may
 // share the port with other sockets.
 func TestSource(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {
 			server := newParty(t)
 			l := server.Listen(ps, "127.0.0.1:0", 0)
@@ -124,7 +124,7 @@ func TestSource(t *testing.T) {
 			passive, _ := server.Request(l)
 			require.Equal(t, r.src, passive.RemoteAddr())
 			r.close()
-			require.Empty(t, server.counted())
+			require.Empty(t, server.Counted())
 		}
 	})
 }
@@ -182,13 +182,13 @@ func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counte
 	} else {
 		require.Equal(t, &SIDRREP{Status: cm.SIDRNoQP, Private: []byte{}}, r.answer())
 	}
-	require.Equal(t, counted{counter: 1}, server.counted())
+	require.Equal(t, Counted{counter: 1}, server.Counted())
 }
 
 // A client that shares its source port is refused if another process listens on this
 // port with a full backlog. The user of that process is not known.
 func TestSharedSourceOfBusyListener(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+	EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		name := "@rdmaloop/1/" + ps.String() + "/127.0.0.1/7471"
 		busy, err := unixsock.Bind(name)
 		require.NoError(t, err)
@@ -306,7 +306,7 @@ func peerUnknownHost(t *testing.T, _ string) {
 	s := newParty(t)
 	a := netip.MustParseAddr("203.0.113.7")
 	peerproc.ExhaustDescriptors(t)
-	_, err := s.tc.IsLocalAddr(a)
+	_, err := s.TC.IsLocalAddr(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	peerproc.Say("done")
 	peerproc.Linger()

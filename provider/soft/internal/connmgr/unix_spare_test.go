@@ -21,7 +21,7 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	peerproc.ExhaustDescriptors(t)
 	requireSpare(t, s)
 	looked := 0
-	for _, w := range handlersOf(s.tc) {
+	for _, w := range handlersOf(s.TC) {
 		if g, ok := w.(*unixListener); ok {
 			g.OnReady(g.fd, unix.EPOLLIN)
 			looked++
@@ -47,5 +47,5 @@ func requireSpare(t *testing.T, s *party) {
 	t.Helper()
 	_, err := fdevent.NewEvent()
 	require.ErrorIs(t, err, unix.EMFILE)
-	require.True(t, s.m.Spare.Fill())
+	require.True(t, s.M.Spare.Fill())
 }

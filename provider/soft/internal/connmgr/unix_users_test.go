@@ -45,11 +45,11 @@ func TestListenerRefusesUser(t *testing.T) {
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
 	lookups := s.Listen(cm.UDP, l.LocalAddr().String(), 0)
 	line, kill := peerproc.Start(t, "refused", l.LocalAddr().String())
-	s.awaitCount("rcvd_user_err", 2)
+	s.AwaitCount("rcvd_user_err", 2)
 	require.Equal(t, "refused", line())
 	s.Quiet()
-	require.Equal(t, counted{"rcvd_user_err": 2}, s.counted())
-	requireNoTimer(t, s.tc)
+	require.Equal(t, Counted{"rcvd_user_err": 2}, s.Counted())
+	RequireNoTimer(t, s.TC)
 	kill()
 	require.NoError(t, lookups.Close())
 }
@@ -61,7 +61,7 @@ func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
 	l := s.Listen(cm.TCP, "127.0.0.1:0", 0)
 	peerproc.Say(l.LocalAddr().String())
-	s.awaitCount("rcvd_user_err", 1)
+	s.AwaitCount("rcvd_user_err", 1)
 	s.Connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
 	ev := s.Next()
 	var user *cm.UserError
