@@ -17,7 +17,7 @@ in_modules = @for module in $(MODULES); do echo "cd $$module; $(1)"; (cd $$modul
 # Runs go test in each of the MODULES, and prints what took longest.
 tests      = $(GO) run ./internal/testrun -go '$(GO)' -dirs '$(MODULES)' -- -timeout $(TIMEOUT)
 
-NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/shm ./provider/soft/internal/udp ./reactor ./verbs/...
+NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/madcm ./provider/soft/internal/unixcm ./provider/soft/internal/shm ./provider/soft/internal/udp ./reactor ./verbs/...
 
 .PHONY: help test test-full test-long check deps lint race nocgo narrow cross cross-all stub \
 	whole test-vm test-vm-full test-vm-long test-gnet test-stream-loss hostile soak fuzz microbench instructions

@@ -58,8 +58,8 @@ var arrows = map[string][]string{
 		"internal/wire",
 		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
 		"provider/soft/internal/fragment", "provider/soft/internal/hostport",
-		"provider/soft/internal/netlink", "provider/soft/internal/random", "provider/soft/internal/resource", "provider/soft/internal/shm",
-		"provider/soft/internal/udp", "provider/soft/internal/unixsock",
+		"provider/soft/internal/madcm", "provider/soft/internal/netlink", "provider/soft/internal/random", "provider/soft/internal/resource",
+		"provider/soft/internal/shm", "provider/soft/internal/udp", "provider/soft/internal/unixcm", "provider/soft/internal/unixsock",
 	},
 
 	"provider/soft/internal/netlink":  {},
@@ -75,10 +75,24 @@ var arrows = map[string][]string{
 	"provider/soft/internal/unixsock": {"verbs", "cm", "internal/fdevent", "provider/soft/internal/netlink", "provider/soft/internal/resource"},
 	"provider/soft/internal/hostport": {"verbs", "cm", "provider/soft/internal/netlink", "provider/soft/internal/resource", "provider/soft/internal/unixsock"},
 	"provider/soft/internal/connmgr": {
-		"verbs", "cm", "internal/fdevent", "internal/operr", "internal/psn", "internal/timerheap", "internal/wire",
-		"provider/soft/internal/access", "provider/soft/internal/counters",
+		"verbs", "cm", "internal/fdevent", "internal/operr", "internal/timerheap",
+		"provider/soft/internal/access",
 		"provider/soft/internal/hostport", "provider/soft/internal/random", "provider/soft/internal/resource",
-		"provider/soft/internal/shm", "provider/soft/internal/udp", "provider/soft/internal/unixsock",
+		"provider/soft/internal/shm", "provider/soft/internal/udp",
+	},
+	"provider/soft/internal/connmgr/cmtest": {
+		"verbs", "cm", "internal/testutil/cmside", "internal/testutil/leak", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
+	},
+	"provider/soft/internal/unixcm": {
+		"verbs", "cm", "internal/fdevent", "internal/timerheap",
+		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
+		"provider/soft/internal/hostport", "provider/soft/internal/resource",
+		"provider/soft/internal/shm", "provider/soft/internal/unixsock",
+	},
+	"provider/soft/internal/madcm": {
+		"verbs", "cm", "internal/fdevent", "internal/psn", "internal/timerheap", "internal/wire",
+		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
+		"provider/soft/internal/hostport", "provider/soft/internal/random", "provider/soft/internal/udp",
 	},
 	"provider/soft/internal/udp": {"verbs", "cm", "internal/fdevent", "internal/wire", "internal/psn", "provider/soft/internal/counters", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
 
@@ -130,12 +144,18 @@ var testArrows = map[string][]string{
 	"provider/soft":         slices.Concat([]string{"reactor", "stream"}, testSupport),
 	"gnetrdma":              slices.Concat([]string{"gnetrdma/internal/gnetsuite", "provider/soft"}, testSupport),
 
+	"provider/soft/internal/unixcm": slices.Concat([]string{"internal/wire", "provider/soft/internal/madcm", "provider/soft/internal/udp"}, testSupport),
+
 	"examples/nvmeof/target": {"cm", "examples/nvmeof/initiator", "provider", "provider/soft"},
 	"examples/kvread/client": {"internal/testutil/leak", "provider/soft"},
 	"examples/kvread/server": {"examples/kvread/client", "internal/testutil/leak", "provider/soft"},
 }
 
-var testSupport = []string{"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim", "provider/soft/internal/nettest", "internal/testutil/faultcq", "internal/testutil/onthread", "provider/providertest", "reactor/internal/memorytest"}
+var testSupport = []string{
+	"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim",
+	"provider/soft/internal/connmgr/cmtest", "provider/soft/internal/nettest", "internal/testutil/faultcq",
+	"internal/testutil/onthread", "provider/providertest", "reactor/internal/memorytest",
+}
 
 // A source is one parsed file.
 type source struct {

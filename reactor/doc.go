@@ -277,7 +277,7 @@ package reactor
 // # The states of one connection
 //
 // Three packages have a state for one connection, because they learn of a change at
-// different times: provider/soft (idState in connmgr) when a message is sent or
+// different times: provider/soft (State in connmgr) when a message is sent or
 // received, cm (State) when a method is called or an event is fetched, and this package
 // (connState) when the loop handles an event, a completion or a timer, or when a method
 // is called. The callback that reports a change follows the change. Each row has the

@@ -13,7 +13,7 @@ import (
 )
 
 // Protocol of the local path. A message is one packet of a SOCK_SEQPACKET socket. Its
-// layout is in provider/soft/internal/connmgr/unix_codec.go.
+// layout is in provider/soft/internal/unixcm/codec.go.
 const (
 	localHeader  = 88
 	localVersion = 2

@@ -154,7 +154,7 @@ func TestFlood(t *testing.T) {
 	t.Logf("%+v; of %d requests %d have arrived, and the server has dropped %d unread", did, did.Sent, arrived, unread)
 	dialed := uint64(churn.opened())
 	churn.finish()
-	// The bound of TestWireCMFloodUnread of package connmgr: the sources renew the half-open
+	// The bound of TestWireCMFloodUnread of package madcm: the sources renew the half-open
 	// connections once a second, and a queue of requests was filled when the flood began.
 	const halfOpen, queued = 512, 1024
 	require.LessOrEqual(t, read, (seconds+1)*halfOpen+queued+3*dialed, "the server reads too many requests")

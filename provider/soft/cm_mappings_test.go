@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -24,7 +23,7 @@ func limitMappings(s *party, n int) {
 	d.ends = shm.NewEnds(d.cfg.geometry(), limit, d.attr.NodeGUID)
 	d.bindings.ends = d.ends
 	// The event channel of the party belongs to the Manager with the other limit.
-	d.cm = connmgr.New(d.managerConfig(new(counters.Set)))
+	d.cm = d.newManager(new(counters.Set))
 	require.NoError(s.T, s.Channel.Close())
 	var err error
 	s.Channel, err = cm.OpenChannel(s.p)

@@ -19,10 +19,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/madcm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixcm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -60,6 +62,7 @@ type device struct {
 	udp       *udp.Ports
 	gids      gidTable
 	cm        *connmgr.Manager // connection management of the device
+	mads      *madcm.Mux       // its wire path; nil on a device without wire path
 	maps      *shm.MappingLimit
 	regions   *shm.RegionLimit
 	ends      *shm.Ends
@@ -129,23 +132,33 @@ func newDevice(cfg *Config) (*device, error) {
 	d.bindings = newBindings(d.ends, cfg.slots())
 	d.allCounts = []*counters.Set{wireCM, &d.local}
 	d.access = access.NewErrorLimit(&d.local)
-	d.cm = connmgr.New(d.managerConfig(wireCM))
+	d.cm = d.newManager(wireCM)
 	return d, nil
 }
 
-// managerConfig returns the configuration of connection management. The parameter wireCM
-// has the counters that connection management uses on the wire path.
-func (d *device) managerConfig(wireCM *counters.Set) *connmgr.Config {
-	return &connmgr.Config{
-		Device: d, Engine: qpEngine{d}, Start: d.start,
-		Local: d.cfg.Path != PathWire, Wire: d.cfg.Path != PathLocal, ListenOnAll: d.cfg.ListenOnAll,
-		MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,
-		MaxConnsPerAddress: d.cfg.MaxConnsPerAddress,
-		WirePort:           d.cfg.WirePort, Shards: d.cfg.slots(),
-		Users: d.users, UserLimit: d.connLimit, Errors: d.access, Spare: &d.spare, Ends: d.ends, Ports: d.udp,
-		FreePorts:   sync.OnceValues(hostport.EphemeralPorts),
-		LocalCounts: &d.local, WireCounts: wireCM,
+// newManager makes the connection management of the device. The parameter wireCM has the
+// counters that connection management uses on the wire path.
+func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
+	cfg := &connmgr.Config{
+		Device: d, Engine: qpEngine{d}, Start: d.start, ListenOnAll: d.cfg.ListenOnAll,
+		FreePorts: sync.OnceValues(hostport.EphemeralPorts),
 	}
+	if d.cfg.Path != PathWire {
+		cfg.Local = unixcm.New(&unixcm.Config{
+			GUID: d.attr.NodeGUID, Shards: d.cfg.slots(), AlsoWire: d.cfg.Path != PathLocal,
+			Users: d.users, UserLimit: d.connLimit, Errors: d.access, Spare: &d.spare, Ends: d.ends, Counts: &d.local,
+		})
+	}
+	if d.cfg.Path != PathLocal {
+		d.mads = madcm.New(&madcm.Config{
+			Attr: d.attr, AlsoLocal: d.cfg.Path != PathWire,
+			MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,
+			MaxConnsPerAddress: d.cfg.MaxConnsPerAddress,
+			Port:               d.cfg.WirePort, Ports: d.udp, Errors: d.access, Counts: wireCM, LocalCounts: &d.local,
+		})
+		cfg.Wire = d.mads
+	}
+	return connmgr.New(cfg)
 }
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {

@@ -17,7 +17,7 @@ import (
 // directs them to another socket.
 func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
-		return s.dev.cm.Receive(p, from)
+		return s.dev.mads != nil && s.dev.mads.Receive(p, from)
 	}
 	return s.demux.receive(p, from)
 }

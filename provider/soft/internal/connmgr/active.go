@@ -40,7 +40,7 @@ func (i *ID) Connect(param *cm.MessageParam) error {
 	defer ch.unlock()
 	to := Endpoints{Src: i.local, Dst: i.remote}
 	if i.ps == cm.UDP {
-		return i.request(ch, &SIDRREQ{to, bytes.Clone(param.PrivateData)}, SIDRTimeout)
+		return i.request(ch, &SIDRREQ{Endpoints: to, Private: bytes.Clone(param.PrivateData)}, SIDRTimeout)
 	}
 	i.chooseQP(param)
 	i.negotiated.psn = random.Uint32() & verbs.MaxPSN

@@ -62,8 +62,8 @@ func openChannel(m *Manager) (*Channel, error) {
 		_ = ch.Close()
 		return nil, err
 	}
-	if m.wire != nil {
-		ch.worker = m.wire.Serve(ch)
+	if m.Wire != nil {
+		ch.worker = m.Wire.Serve(ch)
 	}
 	return ch, nil
 }

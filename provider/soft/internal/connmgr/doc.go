@@ -12,22 +12,21 @@
 // # Channels
 //
 // The package starts no goroutines. All work is done in calls of the application. The
-// method Next of a channel reads its sockets, runs the jobs in its inbox, and runs the
-// timers that are due. If a channel receives a message for an ID of another channel, it
-// queues a job in the inbox of the other channel. The lock of a channel guards its IDs.
+// method Next of a channel reads its sockets, lets the wire path do the work that other
+// channels have received for it (Worker), and runs the timers that are due. The lock of a
+// channel guards its IDs.
 //
 // # IDs and paths
 //
 // An ID is the state machine of one side of a connection. It exchanges messages with the
-// peer through the interface Conn. A listening ID receives requests through the
-// interface listener. Each path has its own implementation of the two interfaces:
-//
-//   - On the local path, unixConn and unixListener use Unix sockets (unix_*.go). A
-//     message is one packet of a socket. The kernel reports the user of the peer, and
-//     closes the socket when the peer's process ends.
-//   - On the wire path, madConn and madListener use the management datagrams of the
-//     InfiniBand specification (mad_*.go). Datagrams may be lost, duplicated, reordered
-//     or forged. The madMux of the manager passes received datagrams to connections and
-//     listeners. A madConn retransmits messages and drops duplicates, so an ID gets each
-//     message once.
+// peer through the interface Conn. A listening ID receives requests through the interface
+// Listener. Each path has a Transport, which makes them: package unixcm for the local
+// path, and package madcm for the wire path. Both packages import this one, and neither
+// knows the other.
 package connmgr
+
+// Names of the paths in cm.ServedAddr and in the configuration.
+const (
+	LocalPath = "local"
+	WirePath  = "wire"
+)

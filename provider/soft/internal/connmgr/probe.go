@@ -13,7 +13,7 @@ import (
 type Probe struct{ ch *Channel }
 
 // Probe returns the Probe of the channel.
-func (ch *Channel) Probe() Probe { return Probe{ch} }
+func (ch *Channel) Probe() Probe { return Probe{ch: ch} }
 
 // SetClock replaces the clock of the timers.
 func (p Probe) SetClock(clock func() time.Time) { p.ch.clock = clock }
@@ -57,3 +57,6 @@ func (p Probe) Handler(fd int) fdevent.Handler { return p.ch.epoll.Handler(fd) }
 // Unfetched returns the number of requests to a listening ID that the application has not
 // fetched.
 func (p Probe) Unfetched(id *ID) int { return id.pendingRequests }
+
+// Conn returns the connection of an ID, or nil.
+func (p Probe) Conn(id *ID) Conn { return id.conn }

@@ -125,7 +125,7 @@ func (i *ID) placeDatagramQP(q QueuePair) error {
 	at := hostport.WithoutZone(i.local.Addr())
 	onWire := i.conn != nil && i.conn.Path() == WirePath
 	switch {
-	case i.m.local == nil || onWire:
+	case i.m.Local == nil || onWire:
 		return q.ReceiveAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
 		_ = q.ReceiveAt(at) // An error means that another process has the UDP port.

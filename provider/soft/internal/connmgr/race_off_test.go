@@ -1,5 +1,0 @@
-//go:build linux && !race
-
-package connmgr
-
-const seedDivisor = 1

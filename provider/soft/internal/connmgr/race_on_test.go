@@ -1,7 +1,0 @@
-//go:build linux && race
-
-package connmgr
-
-// seedDivisor divides the number of requests in a simulated flood, because the race
-// detector makes the simulation ten times slower.
-const seedDivisor = 10

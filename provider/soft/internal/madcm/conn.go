@@ -1,0 +1,268 @@
+//go:build linux
+
+package madcm
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// madConnState is the state of a madConn. Every state ends when release() is called.
+// After release(), no timer of the madConn expires, and none of its jobs runs.
+type madConnState uint8
+
+const (
+	// madDelivering is the first state. The ID gets the messages of the peer. StopDelivery()
+	// leads to madAnswering. If a DREQ is unanswered, close() leads to madOrphan. Otherwise
+	// close() releases the madConn.
+	madDelivering madConnState = iota
+	// madAnswering means that the ID expects no further message. The madConn itself
+	// retransmits nothing, but answers retransmissions of the peer. close() releases the
+	// madConn.
+	madAnswering
+	// madOrphan means that the ID was destroyed before the peer has answered a DREQ. The
+	// madConn is in madChannel.orphans and retransmits the DREQ. It is released when the answer
+	// arrives, and at the latest after the last retransmission.
+	madOrphan
+)
+
+// A madConn exchanges the messages of one ID as datagrams. It retransmits messages until
+// they are answered, and drops duplicates of received messages.
+//
+// The lock of the channel guards a madConn. The multiplexer's lock guards the embedded
+// addrValidation. A field that the multiplexer reads is written with both locks held.
+type madConn struct {
+	jobTarget
+	state  madConnState
+	port   *madPort    // UDP port of this side
+	remote netip.Addr  // address of the peer
+	id     *connmgr.ID // ID of the connection; nil in the state madOrphan
+
+	ownID uint32 // communication ID of this side, or request ID of its SIDR_REQ
+	// communication ID of the peer, or request ID of its SIDR_REQ; 0 if unknown
+	peerID uint32
+	// service ID in a SIDR request of the peer; 0 for other requests
+	service  wire.ServiceID
+	peerGUID uint64 // node GUID of the peer
+	peerQPN  uint32 // number of the peer's queue pair
+	// largestMTU is the path MTU of the first REQ that this side has sent, or 0 if this
+	// side has sent no REQ.
+	largestMTU verbs.MTU
+	qpn        uint32          // number of the local queue pair; 0 before attach
+	binding    connmgr.Binding // binding of the local queue pair, set by attach
+	lastTID    uint64          // transaction ID of the peer's last DREQ
+
+	listener *madListener // listener that has received the request; nil on the active side
+	addrValidation
+
+	retransmit retransmitter
+}
+
+// Connect implements Transport. It opens the UDP port, and fails if another process has it.
+func (mux *Mux) Connect(i *connmgr.ID, local, remote netip.Addr) (connmgr.Conn, error) {
+	c := &madConn{jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, remote: remote}
+	c.retransmit.init(c)
+	var err error
+	if c.port, err = mux.open(local, c.ch); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Dial implements Conn.
+func (c *madConn) Dial(m connmgr.Message) error {
+	c.port.openRequestPort(c.ch)
+	c.mux.mu.Lock()
+	c.register()
+	c.mux.mu.Unlock()
+	if r, ok := m.(*connmgr.REQ); ok {
+		c.largestMTU = c.port.mtuTo(c.remote)
+		r.MTU = c.largestMTU
+		c.id.SetPathMTU(r.MTU)
+		// The answer must arrive within RequestTimeout. If the first answer is an MRA,
+		// onMRA extends this time.
+		c.id.StartTimer(connmgr.RequestTimeout)
+	}
+	return c.Send(m)
+}
+
+// isLookup reports whether the madConn belongs to a SIDR request of the peer.
+func (c *madConn) isLookup() bool { return c.service != 0 }
+
+// register gives the connection a communication ID and adds it to the multiplexer. The
+// caller holds the multiplexer's lock.
+func (c *madConn) register() {
+	c.ownID = c.mux.newID()
+	c.mux.conns[c.ownID] = c
+}
+
+// Attach implements Conn. It opens no socket, because the queue pair opens its own
+// socket.
+func (c *madConn) Attach(qpn uint32) (*connmgr.Binding, error) {
+	c.qpn, c.binding = qpn, connmgr.Binding{Flow: c.id.Flow(), Hearer: c}
+	return &c.binding, nil
+}
+
+// Send implements Conn. It retransmits requests, REPs, RTUs and DREQs.
+func (c *madConn) Send(m connmgr.Message) error {
+	c.retransmit.stop()
+	c.encode(&c.retransmit.mad, m)
+	c.retransmit.sendNow()
+	switch m.(type) {
+	case *connmgr.REQ, *connmgr.SIDRREQ:
+		c.retransmit.start(requestRetransmits)
+	case *connmgr.REP, *connmgr.DREQ:
+		c.retransmit.start(0)
+	case *connmgr.RTU:
+		c.retransmit.startRTU()
+	}
+	return nil
+}
+
+// transmit sends a datagram. If maySend allows no more messages to the peer, transmit
+// drops the datagram.
+func (c *madConn) transmit(m *wire.MAD) {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	if !c.maySend(0) {
+		c.mux.Counts.Inc(counters.CMAnswerDropped)
+		return
+	}
+	c.sent++
+	if a := c.port.requests.Load(); a != nil && isRequest(m) {
+		a.socket.send(m, c.remote)
+		return
+	}
+	c.port.send(m, c.remote)
+}
+
+func (c *madConn) encode(mad *wire.MAD, m connmgr.Message) {
+	switch m := m.(type) {
+	case *connmgr.REQ:
+		encodeREQ(mad, m, c.mux.Attr.NodeGUID, c.ownID)
+	case *connmgr.REP:
+		encodeREP(mad, m, &c.mux.Attr, c.ownID, c.peerID)
+	case *connmgr.RTU:
+		r := wire.RTU{LocalID: c.ownID, RemoteID: c.peerID}
+		r.Encode(mad, c.requestTID())
+	case *connmgr.REJ:
+		c.encodeREJ(mad, m)
+	case *connmgr.DREQ:
+		r := wire.DREQ{LocalID: c.ownID, RemoteID: c.peerID, RemoteQPN: c.peerQPN}
+		r.Encode(mad, tid(c.ownID))
+	case *connmgr.DREP:
+		r := wire.DREP{LocalID: c.ownID, RemoteID: c.peerID}
+		r.Encode(mad, c.lastTID)
+	case *connmgr.SIDRREQ:
+		encodeSIDRREQ(mad, m, c.ownID)
+	case *connmgr.SIDRREP:
+		encodeSIDRREP(mad, m, c.service, c.peerID)
+	}
+}
+
+// requestTID returns the transaction ID of the request with which this connection began.
+func (c *madConn) requestTID() uint64 {
+	if c.listener != nil {
+		return tid(c.peerID)
+	}
+	return tid(c.ownID)
+}
+
+func (c *madConn) encodeREJ(mad *wire.MAD, m *connmgr.REJ) {
+	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.Reason)}
+	switch {
+	case c.id.State() == connmgr.StateREQReceived:
+		// The peer does not know the communication ID of this side yet.
+		r.LocalID, r.Rejected = 0, wire.AnsweredREQ
+	case c.id.State() == connmgr.StateREPReceived || c.id.State() == connmgr.StateREQSent && c.peerID != 0:
+		r.Rejected = wire.AnsweredREP
+	case m.Reason == cm.RejectTimeout:
+		// This side does not know the peer's communication ID. The peer finds its
+		// request by the GUID of this side (IBTA vol. 1, 12.6.7.3).
+		binary.BigEndian.PutUint64(r.Info[:], c.mux.Attr.NodeGUID)
+		r.InfoLength = 8
+	}
+	copy(r.PrivateData[:], m.Private)
+	r.Encode(mad, c.requestTID())
+}
+
+// Path implements Conn.
+func (c *madConn) Path() string { return connmgr.WirePath }
+
+// StopDelivery implements Conn. The madConn continues to answer retransmissions of the
+// peer. If the connection has ended, the peer may use its queue pair in another request.
+func (c *madConn) StopDelivery() {
+	c.state = madAnswering
+	c.retransmit.stop()
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	if c.id.State() >= connmgr.StateWithdrawn {
+		forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
+	}
+}
+
+func (c *madConn) Move(to *connmgr.Channel) error {
+	dst := c.mux.channelOf(to)
+	if err := movePort(c.port, c.ch, dst); err != nil {
+		return err
+	}
+	c.setChannel(dst).MoveTimer(&c.retransmit.timer, to)
+	return nil
+}
+
+// Close implements Conn. If the peer has not answered a DREQ, the madConn becomes an
+// orphan. Otherwise it is released.
+func (c *madConn) Close() {
+	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
+		c.state, c.id = madOrphan, nil
+		c.retransmit.remaining = orphanRetransmits
+		c.ch.orphans[c] = struct{}{}
+		return
+	}
+	c.rememberRefusal()
+	c.release()
+}
+
+// rememberRefusal stores the REJ if the request was refused; see refusedRequests.
+func (c *madConn) rememberRefusal() {
+	if c.listener == nil || c.retransmit.mad.Attribute() != wire.AttrREJ {
+		return
+	}
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.mux.refused.add(peerKey{c.remote, c.peerGUID, c.peerID}, &c.retransmit.mad, c.mux.clock())
+}
+
+// maxOrphans is the largest number of orphans of a channel. They take about 3 MiB
+// together. The number is arbitrary.
+const maxOrphans = 4096
+
+// release ends the connection and removes it from the multiplexer.
+func (c *madConn) release() {
+	c.retransmit.stop()
+	delete(c.ch.orphans, c)
+	c.mux.mu.Lock()
+	c.closeTarget()
+	c.releaseAddr()
+	delete(c.mux.conns, c.ownID)
+	forget(c.mux.byPeer, peerKey{c.remote, c.peerGUID, c.peerID}, c)
+	forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
+	forget(c.mux.lookups, peerKey{from: c.remote, number: c.peerID}, c)
+	c.mux.mu.Unlock()
+	c.port.close(c.ch)
+}
+
+// forget deletes a key from a map if its value is the connection c.
+func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
+	if of[key] == c {
+		delete(of, key)
+	}
+}
+
+var _ connmgr.Conn = (*madConn)(nil)

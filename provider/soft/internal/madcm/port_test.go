@@ -1,0 +1,52 @@
+//go:build linux
+
+package madcm
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestPathMTU(t *testing.T) {
+	for bytes, want := range map[int]verbs.MTU{
+		0: verbs.MTU256, 1280: verbs.MTU1024, 1500: verbs.MTU1024, 4191: verbs.MTU2048, 4192: verbs.MTU4096, 1 << 16: verbs.MTU4096,
+	} {
+		require.Equal(t, want, pathMTU(bytes), "%d", bytes)
+	}
+}
+
+func TestInterfaceMTU(t *testing.T) {
+	require.GreaterOrEqual(t, interfaceMTU(netip.MustParseAddr("127.9.1.1")), 1<<15)
+	require.GreaterOrEqual(t, interfaceMTU(netip.MustParseAddr("::1")), 1<<15)
+	require.Zero(t, interfaceMTU(netip.MustParseAddr("203.0.113.1")), "not an address of this host")
+}
+
+// A filledSocket is a madSocket in which datagrams wait.
+type filledSocket struct {
+	madSocket
+	waiting int
+}
+
+func (s *filledSocket) receive(udp.GSISink) int {
+	n := min(s.waiting, madBatch)
+	s.waiting -= n
+	return n
+}
+
+// During a flood, many more datagrams are read from a socket than requests are handled.
+func TestOnReadyReadsManyDatagrams(t *testing.T) {
+	require.GreaterOrEqual(t, madRounds*madBatch, 16*requestBatch)
+	for before, after := range map[int]int{
+		1: 0, madBatch: 0, 3*madBatch + 1: 0, madRounds*madBatch + 5: 5,
+	} {
+		s := &filledSocket{waiting: before}
+		p := &madPort{madSocket: s, mux: new(Mux)}
+		p.OnReady(0, 0)
+		require.Equal(t, after, s.waiting, "%d datagrams before", before)
+	}
+}

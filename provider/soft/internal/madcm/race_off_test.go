@@ -1,0 +1,5 @@
+//go:build linux && !race
+
+package madcm
+
+const seedDivisor = 1

@@ -1,0 +1,95 @@
+//go:build linux
+
+package unixcm
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+)
+
+// A Config has the settings of a Transport, and the parts of the device that it
+// uses. All fields must be set.
+type Config struct {
+	GUID uint64 // node GUID of the device
+	// Shards is the number of shards of the device. The queue pair with the number n
+	// belongs to the shard with the number n % Shards.
+	Shards   uint32
+	AlsoWire bool // true if the device has the wire path too
+
+	Users     access.Users      // users of this host whose processes may be peers
+	UserLimit *access.UserLimit // limit of the connections of each user
+	// limit of access errors; requests of a source above the limit are refused
+	Errors *access.ErrorLimit
+	// descriptors kept open, to be closed when the process has no free ones
+	Spare  *unixsock.SpareDescriptors
+	Ends   *shm.Ends // shared memory of the connections
+	Counts *counters.Set
+}
+
+// A Transport is the transport of the local path. Its connections use Unix sockets.
+type Transport struct{ Config }
+
+// New returns the local path of a device.
+func New(cfg *Config) *Transport { return &Transport{*cfg} }
+
+// Connect implements Transport. The path of a unixConn depends on the ID only.
+func (t *Transport) Connect(i *connmgr.ID, _, _ netip.Addr) (connmgr.Conn, error) {
+	return &unixConn{t: t, ch: i.Channel(), id: i, fd: -1}, nil
+}
+
+// Listen implements Transport.
+func (t *Transport) Listen(i *connmgr.ID) (connmgr.Listener, error) { return openUnixListener(t, i) }
+
+// shardOf returns the number of the shard to which a queue pair belongs.
+func (t *Transport) shardOf(qpn uint32) uint32 { return qpn % t.Shards }
+
+// shardID returns the identity of the shard to which a queue pair belongs.
+func (t *Transport) shardID(qpn uint32) shm.ShardID {
+	return shm.ShardID{Device: t.GUID, Number: t.shardOf(qpn)}
+}
+
+// An admission is the permission of a client to connect to a listener. The client counts
+// as a connection of its user until the admission is released. The field spare
+// reserves a descriptor for the doorbell of the connection.
+type admission struct {
+	t   *Transport // nil for the zero value
+	uid uint32
+	// open descriptor in reserve for the doorbell; nil after useSpare has closed it
+	spare *fdevent.Event
+}
+
+// admit returns an admission for a client of the user uid. If the user has too many
+// connections, or if no descriptor is free, admit returns false. The result refused is
+// then the counter for the reason.
+func (t *Transport) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
+	if !t.UserLimit.Acquire(uid) {
+		return admission{}, counters.UserLimitErr, false
+	}
+	if t.Spare.Fill() {
+		if spare, err := fdevent.NewEvent(); err == nil {
+			return admission{t: t, uid: uid, spare: spare}, 0, true
+		}
+	}
+	t.UserLimit.Release(uid)
+	return admission{}, counters.NoDescriptorsErr, false
+}
+
+// useSpare closes the descriptor in reserve, so that the doorbell can be opened.
+func (c *admission) useSpare() {
+	_ = c.spare.Close()
+	c.spare = nil
+}
+
+func (c *admission) release() {
+	if c.t != nil {
+		c.useSpare()
+		c.t.UserLimit.Release(c.uid)
+		c.t = nil
+	}
+}

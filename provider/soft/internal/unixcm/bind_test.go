@@ -1,0 +1,179 @@
+//go:build linux
+
+package unixcm
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/nettest"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// at returns an address with the port to which the parameter port is bound.
+func at(addr string, port *cm.ID) netip.AddrPort {
+	return netip.AddrPortFrom(netip.MustParseAddr(addr), port.LocalAddr().Port())
+}
+
+func TestBindPorts(t *testing.T) {
+	s := newParty(t)
+	id := s.ID(cm.TCP)
+	require.NoError(t, id.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	ports, err := hostport.EphemeralPorts()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, int(id.LocalAddr().Port()), ports.Low)
+	require.LessOrEqual(t, int(id.LocalAddr().Port()), ports.High)
+	require.Same(t, s.Dev, id.Device())
+
+	// An ID that is bound to a wildcard has no device.
+	wild := s.ID(cm.TCP)
+	require.NoError(t, wild.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
+	require.Nil(t, wild.Device())
+
+	// TCP and UDP are independent port spaces.
+	require.NoError(t, s.ID(cm.UDP).Bind(id.LocalAddr()))
+	// IDs and TCP sockets have separate ports. So this Bind succeeds even if a TCP socket
+	// has port 22.
+	require.NoError(t, s.ID(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
+}
+
+// needAddr skips the test if one of the addresses does not exist on this host.
+func needAddr(t *testing.T, addrs ...string) {
+	t.Helper()
+	for _, a := range addrs {
+		if a == "::1" && !nettest.IsLocal(t, netip.IPv6Loopback()) {
+			t.Skip("this host has no ::1")
+		}
+	}
+}
+
+func TestBindClashes(t *testing.T) {
+	for _, c := range []struct {
+		first, second string
+		want          error
+	}{
+		{"127.0.0.1", "127.0.0.1", cm.ErrAddrInUse},
+		{"127.0.0.1", "127.0.0.2", nil},
+		{"::1", "::1", cm.ErrAddrInUse},
+		{"::1", "127.0.0.1", nil},
+		{"127.0.0.1", "0.0.0.0", cm.ErrAddrNotAvailable},
+		{"0.0.0.0", "127.0.0.1", cm.ErrAddrNotAvailable},
+		{"0.0.0.0", "0.0.0.0", cm.ErrAddrNotAvailable},
+		{"0.0.0.0", "::", cm.ErrAddrNotAvailable},
+		{"::", "127.0.0.1", cm.ErrAddrNotAvailable},
+		{"::", "::1", cm.ErrAddrNotAvailable},
+		{"0.0.0.0", "::1", nil},
+	} {
+		t.Run(c.first+" "+c.second, func(t *testing.T) {
+			needAddr(t, c.first, c.second)
+			s := newParty(t)
+			first, second := s.ID(cm.TCP), s.ID(cm.TCP)
+			require.NoError(t, first.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.first), 0)))
+			require.ErrorIs(t, second.Bind(at(c.second, first)), c.want)
+			if c.want != nil {
+				// The failed Bind has reserved no port, so Bind can be called again.
+				require.NoError(t, second.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.second), 0)))
+			}
+		})
+	}
+}
+
+func TestBindAFOnly(t *testing.T) {
+	s := newParty(t)
+	six, four := s.ID(cm.TCP), s.ID(cm.TCP)
+	require.NoError(t, six.SetAFOnly(true))
+	require.NoError(t, six.Bind(netip.MustParseAddrPort("[::]:0")))
+	require.NoError(t, four.Bind(at("0.0.0.0", six)))
+	require.ErrorIs(t, s.ID(cm.TCP).Bind(at("::", six)), cm.ErrAddrNotAvailable)
+}
+
+func TestBindForeignAddresses(t *testing.T) {
+	s := newParty(t)
+	require.False(t, nettest.IsLocal(t, netip.MustParseAddr("224.0.0.1")))
+	for _, addr := range []string{"203.0.113.7", "255.255.255.255", "0.0.0.1", "2001:db8::1"} {
+		id := s.ID(cm.TCP)
+		require.ErrorIs(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)), cm.ErrAddrNotAvailable, addr)
+	}
+}
+
+func TestReuseAddr(t *testing.T) {
+	s := newParty(t)
+	sharing := func() *cm.ID {
+		id := s.ID(cm.TCP)
+		require.NoError(t, id.SetReuseAddr(true))
+		return id
+	}
+	first, second, third := sharing(), sharing(), sharing()
+	require.NoError(t, first.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	require.NoError(t, second.Bind(first.LocalAddr()))
+	require.NoError(t, third.Bind(at("0.0.0.0", first)))
+
+	// An ID without REUSEADDR can not bind the shared address.
+	require.ErrorIs(t, s.ID(cm.TCP).Bind(first.LocalAddr()), cm.ErrAddrNotAvailable, "the third ID is bound to a wildcard")
+
+	// Only one of several IDs that share a port can listen.
+	require.NoError(t, first.Listen(1))
+	require.ErrorIs(t, second.Listen(1), cm.ErrAddrInUse)
+	require.ErrorIs(t, third.Listen(1), cm.ErrAddrNotAvailable)
+	require.ErrorIs(t, sharing().Bind(first.LocalAddr()), cm.ErrAddrInUse)
+
+	// An ID can connect from a shared port.
+	other := s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	s.Resolve(second, other.LocalAddr())
+	s.CreateQP(second)
+	require.NoError(t, second.Connect(nil))
+	_, ev := s.Request(other)
+	require.Equal(t, first.LocalAddr(), ev.ID.RemoteAddr())
+}
+
+func TestResolveErrors(t *testing.T) {
+	s := makeParty(false).open(t)
+	resolve := func(id *cm.ID, src, dst string) error {
+		var from netip.AddrPort
+		if src != "" {
+			from = netip.MustParseAddrPort(src)
+		}
+		return id.ResolveAddr(from, netip.MustParseAddrPort(dst), time.Second)
+	}
+
+	// ResolveAddr fails if there is no route, or if the source belongs to another host.
+	require.ErrorIs(t, resolve(s.ID(cm.TCP), "203.0.113.1:0", "127.0.0.1:7"), cm.ErrAddrNotAvailable)
+	require.Error(t, resolve(s.ID(cm.TCP), "127.0.0.1:0", "[::1]:7"))
+
+	// If no route leads to the peer on the wire path, ResolveAddr succeeds, and the
+	// event AddrError has the error.
+	id := s.ID(cm.TCP)
+	require.NoError(t, resolve(id, "127.0.0.1:0", "203.0.113.7:7"))
+	ev := s.Want(cm.AddrError, id)
+	require.Equal(t, connmgr.StatusNoDevice, ev.Status)
+	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)
+	require.ErrorIs(t, ev.Err, verbs.ErrNotSupported)
+
+	// ResolveAddr can be called again after the event AddrError.
+	require.NoError(t, resolve(id, "", "127.0.0.1:7"))
+	s.Want(cm.AddrResolved, id)
+}
+
+func TestLowPortNeedsPrivilege(t *testing.T) {
+	out, err := peerproc.Command("low-port", "").Output()
+	require.NoError(t, err)
+	require.Equal(t, "permission denied\n", string(out))
+}
+
+// peerLowPort tries to reserve a port below 1024 without capabilities (capabilities(7)).
+// It prints a line if permission is denied.
+func peerLowPort(*testing.T, string) {
+	_, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false, nil)
+	if errors.Is(err, os.ErrPermission) {
+		os.Stdout.WriteString("permission denied\n")
+	}
+}

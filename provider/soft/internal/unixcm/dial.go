@@ -1,0 +1,220 @@
+//go:build linux
+
+package unixcm
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+)
+
+// A localDial sends a request to a listener on this host. The socket of the listener can
+// have one of several names. The dial tries each name, and sends the request to the
+// first listener whose user is allowed. If there is no such listener, the application
+// gets an event.
+//
+// The listener checks the source port of the request. Therefore the dial connects the
+// socket whose name reserves the port of the ID. The unixConn owns the socket during the
+// dial. If the dial fails, the socket returns to the Reservation of the ID.
+type localDial struct {
+	c       *unixConn
+	request connmgr.Message
+	// retryTimer runs after a try in which the backlog of a listener was full. When it
+	// expires, all names are tried again.
+	retryTimer timerheap.Timer
+	rounds     int // number of rounds in which all names were tried
+
+	// True for each name whose listener belongs to a user who is not allowed. Such a
+	// name is not tried again. The indices are those of hostport.Targets.
+	skipped [hostport.MaxTargets]bool
+	// User who listens on the first skipped name, or nil.
+	skippedUser *cm.UserError
+	// Error of a connection that a security module has refused, or nil.
+	denied error
+}
+
+const (
+	// A dial tries the socket names of all listeners that may serve the address. If a backlog
+	// is full (connect(2), EAGAIN), redialInterval is the time before the next round. The
+	// number is arbitrary.
+	redialInterval = 5 * time.Millisecond
+	// userLookupRounds is the number of rounds through all names after which the dial
+	// asks the kernel for the users of the listeners. These rounds take half a second.
+	// To ask is slow on a host with many Unix sockets. The number is arbitrary.
+	userLookupRounds = 100
+)
+
+// Dial implements Conn. It takes the socket from the Reservation of the ID.
+func (c *unixConn) Dial(m connmgr.Message) error {
+	c.fd = c.id.Reservation().Take()
+	d := &localDial{c: c, request: m}
+	d.retryTimer.Owner = d
+	c.dialing = d
+	err := d.run()
+	if err != nil {
+		d.returnSocket()
+		c.dialing = nil
+	}
+	return err
+}
+
+// OnTimer implements timerheap.Owner. It tries all names again.
+func (d *localDial) OnTimer(*timerheap.Timer) {
+	if err := d.run(); err != nil {
+		d.returnSocket()
+		d.c.id.DialFailed(err)
+	}
+}
+
+// returnSocket transfers the socket from the unixConn to the Reservation of the ID. It
+// does nothing if the unixConn owns no socket.
+func (d *localDial) returnSocket() {
+	if d.c.fd >= 0 {
+		d.c.id.Reservation().FD = d.c.takeSocket()
+	}
+}
+
+// run tries each name once. If run returns an error, the dial has failed.
+func (d *localDial) run() error {
+	busy := false
+	for n, s := range hostport.Targets(d.c.id.PortSpace(), d.c.id.Endpoints().Dst) {
+		if d.skipped[n] {
+			continue
+		}
+		err := d.try(s.Name())
+		var foreign *cm.UserError
+		switch {
+		case err == nil:
+			return d.sendRequest()
+		case errors.As(err, &foreign):
+			d.skip(n, foreign)
+		case errors.Is(err, unix.EAGAIN):
+			busy = true
+		case !isNoListener(err):
+			return err
+		case !errors.Is(err, unix.ECONNREFUSED):
+			d.denied = err
+		}
+	}
+	if d.rounds++; d.rounds == userLookupRounds {
+		d.skipForeignListeners()
+	}
+	if busy {
+		d.c.ch.StartTimer(&d.retryTimer, redialInterval)
+		return nil
+	}
+	d.returnSocket()
+	d.c.id.NoListener(d.cause())
+	return nil
+}
+
+// try connects to the listener with a name. If the user of the listener is not allowed,
+// try sends nothing and returns a *cm.UserError.
+func (d *localDial) try(name string) error {
+	if err := d.openSocket(); err != nil {
+		return err
+	}
+	fd := d.c.fd
+	if err := unixsock.Connect(fd, name); err != nil {
+		return err
+	}
+	peer, err := unixsock.PeerCredentials(fd)
+	if err != nil {
+		return err
+	}
+	if d.c.t.Users.Allows(peer.UID) {
+		d.c.peer = peer
+		return nil
+	}
+	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
+}
+
+// isNoListener reports whether an error of connect(2) means that no process listens on a
+// name, or that a security module has refused the connection.
+func isNoListener(err error) bool {
+	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+}
+
+// openSocket opens a socket with the name that reserves the ID's port. It does nothing if
+// the unixConn already owns a socket.
+func (d *localDial) openSocket() (err error) {
+	if d.c.fd >= 0 {
+		return nil
+	}
+	s := d.c.id.Reservation().Addr
+	d.c.fd, err = unixsock.Bind(s.Name())
+	if errors.Is(err, unix.EADDRINUSE) {
+		err = hostport.ExplainClash(s.Clash(s))
+	}
+	return err
+}
+
+// replaceSocket closes the connected socket and makes a new one with the same name. It
+// is called if the user of the listener is not allowed. If another process takes the
+// name first, the dial fails.
+//
+// ForkLock ensures that no new child process keeps the old socket open.
+func (d *localDial) replaceSocket() error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	_ = unix.Close(d.c.takeSocket())
+	return d.openSocket()
+}
+
+// skip makes the dial no longer try the name with the index n.
+func (d *localDial) skip(n int, holder *cm.UserError) {
+	d.c.t.Counts.Inc(counters.SkippedUserErr)
+	d.skipped[n] = true
+	if d.skippedUser == nil {
+		d.skippedUser = holder
+	}
+}
+
+// skipForeignListeners skips each name whose listener belongs to a user who is not
+// allowed. It gets the users from the kernel, because a listener with a full backlog
+// accepts no connection.
+func (d *localDial) skipForeignListeners() {
+	for n, s := range hostport.Targets(d.c.id.PortSpace(), d.c.id.Endpoints().Dst) {
+		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
+		if known && !d.skipped[n] && !d.c.t.Users.Allows(uid) {
+			d.skip(n, &cm.UserError{UID: uid, Name: s.Name()})
+		}
+	}
+}
+
+// sendRequest sends the request on the connected socket, and ends the search.
+func (d *localDial) sendRequest() error {
+	c := d.c
+	if err := c.ch.Watch(c.fd, c); err != nil {
+		return errors.Join(err, d.replaceSocket())
+	}
+	c.dialing = nil
+	c.id.SetPeer(c.peer)
+	c.hold(d.request)
+	// An error means that the listener has closed the connection. The channel will notice
+	// that and call PeerGone.
+	_ = c.Send(d.request)
+	return nil
+}
+
+// cause returns an additional explanation why the dial has found no listener, or nil.
+func (d *localDial) cause() error {
+	switch {
+	case d.skippedUser != nil:
+		return d.skippedUser
+	case d.denied != nil:
+		return d.denied
+	case d.c.t.AlsoWire:
+		return connmgr.ErrLocalOnly
+	}
+	return nil
+}

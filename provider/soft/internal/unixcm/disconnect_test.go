@@ -1,0 +1,166 @@
+//go:build linux
+
+package unixcm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr/cmtest"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestDisconnect(t *testing.T) {
+	for name, leave := range map[string]func(active, passive *cm.ID) (first, second *cm.ID){
+		"by the active side":  func(a, p *cm.ID) (first, second *cm.ID) { return a, p },
+		"by the passive side": func(a, p *cm.ID) (first, second *cm.ID) { return p, a },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newParty(t)
+			first, second := leave(connected(t, s, s))
+			require.NoError(t, first.Disconnect())
+			require.Equal(t, verbs.StateError, first.QP().State(), "the queue pair is flushed at once")
+
+			require.NoError(t, s.Want(cm.Disconnected, second).Err)
+			s.Quiet() // The side that has sent the DREQ gets no event before the DREP.
+			require.NoError(t, second.Disconnect())
+			require.Equal(t, verbs.StateError, second.QP().State())
+			s.Want(cm.TimewaitExit, second)
+
+			require.NoError(t, s.Want(cm.Disconnected, first).Err)
+			s.Want(cm.TimewaitExit, first)
+			s.Quiet()
+		})
+	}
+}
+
+// The event Disconnected does not change the state of the queue pair
+// (rdma_disconnect(3)).
+func TestDisconnectedLeavesQP(t *testing.T) {
+	s := newParty(t)
+	active, passive := connected(t, s, s)
+	require.NoError(t, active.Disconnect())
+	s.Want(cm.Disconnected, passive)
+	attr, err := passive.QP().Query()
+	require.NoError(t, err)
+	require.Equal(t, verbs.StateRTS, attr.State)
+}
+
+func TestDisconnectByBoth(t *testing.T) {
+	s := newParty(t)
+	active, passive := connected(t, s, s)
+	require.NoError(t, active.Disconnect())
+	require.NoError(t, passive.Disconnect())
+	seen := map[*cm.ID][]cm.EventType{}
+	for range 4 {
+		ev := s.Next()
+		require.Zero(t, ev.Status)
+		seen[ev.ID] = append(seen[ev.ID], ev.Type)
+		require.NoError(t, ev.Ack())
+	}
+	each := []cm.EventType{cm.Disconnected, cm.TimewaitExit}
+	require.Equal(t, map[*cm.ID][]cm.EventType{active: each, passive: each}, seen)
+	s.Quiet()
+}
+
+// If an established ID is destroyed, it sends a DREQ.
+func TestDestroyEstablished(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	active, passive := connected(t, client, server)
+	client.End(active)
+	ev := server.Want(cm.Disconnected, passive)
+	require.Zero(t, ev.Status)
+	require.NoError(t, passive.Disconnect())
+	server.Want(cm.TimewaitExit, passive)
+}
+
+func TestDestroyAnswersDisconnect(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	active, passive := connected(t, client, server)
+	require.NoError(t, active.Disconnect())
+	server.Want(cm.Disconnected, passive)
+	server.End(passive)
+	require.Zero(t, client.Want(cm.Disconnected, active).Status)
+}
+
+// A DREQ that the peer does not answer times out.
+func TestDisconnectUnanswered(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	clock := cmtest.UseClock(client.TC)
+	active, passive := connected(t, client, server)
+	require.NoError(t, active.Disconnect())
+	server.Want(cm.Disconnected, passive)
+	clock.Advance(connmgr.RequestTimeout - 1)
+	client.Quiet()
+	clock.Advance(1)
+	ev := client.Want(cm.Disconnected, active)
+	require.Equal(t, connmgr.StatusTimedOut, ev.Status)
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+}
+
+// If the passive side is destroyed before the RTU arrives, it sends a REJ. For an active
+// side that has sent a DREQ, this REJ has the same effect as a DREP.
+func TestDisconnectCrossesReject(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.Want(cm.Established, active)
+	require.NoError(t, active.Disconnect())
+	server.End(passive)
+	require.Zero(t, client.Want(cm.Disconnected, active).Status)
+	client.Want(cm.TimewaitExit, active)
+}
+
+// If the DREQ arrives before the RTU, the passive side gets Disconnected without
+// Established.
+func TestDisconnectedWithoutEstablished(t *testing.T) {
+	server := newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	client := dialRaw(t, l)
+	client.send(encode(client.request(l)))
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.send(encode(&connmgr.DREQ{}))
+	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
+	require.NoError(t, passive.Disconnect())
+	server.Want(cm.TimewaitExit, passive)
+	client.close()
+}
+
+// If the passive side has called Disconnect before the RTU, it answers a DREQ at once.
+func TestDREQAfterEarlyDisconnect(t *testing.T) {
+	server := newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	client := dialRaw(t, l)
+	client.send(encode(client.request(l)))
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	require.NoError(t, passive.Disconnect())
+	client.send(encode(&connmgr.DREQ{}))
+	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
+	// The server sends the DREP before it gets the event TimewaitExit.
+	server.Want(cm.TimewaitExit, passive)
+	client.close()
+}
+
+// If the passive side is destroyed before the RTU arrives, the active side gets
+// Disconnected.
+func TestDestroyAccepted(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.Connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.Request(l)
+	server.CreateQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.Want(cm.Established, active)
+	server.End(passive)
+	require.Zero(t, client.Want(cm.Disconnected, active).Status)
+}

@@ -1,0 +1,313 @@
+//go:build linux
+
+package unixcm
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+)
+
+// A unixListener is the listening socket of an ID, together with the clients that have
+// not sent their request. Any process can connect. Therefore the number of clients is
+// limited, and so is the time that each client has for its request.
+type unixListener struct {
+	t         *Transport
+	ch        *connmgr.Channel
+	id        *connmgr.ID
+	fd        int  // listening socket, owned by the Reservation of the ID
+	accepting bool // false while requests have to wait; see SetAccepting
+	// clients that have not sent their request, the oldest first
+	clients []*client
+	// userRefusals limits the messages that tell a process that its user is not allowed.
+	userRefusals access.Rate
+	// pauseTimer runs while the listener accepts no clients because descriptors were lacking.
+	pauseTimer timerheap.Timer
+}
+
+// A client is an accepted socket whose request has not arrived.
+type client struct {
+	unixConn
+	listener     *unixListener
+	requestTimer timerheap.Timer // timer that ends the wait for the request
+}
+
+const (
+	// systemBacklog is the backlog of the listening socket. The kernel lowers it to
+	// net.core.somaxconn (listen(2)).
+	systemBacklog = 4096
+	// maxClients is the largest number of clients that have not sent a request. Each of them
+	// uses a descriptor. The number is arbitrary.
+	maxClients = 64
+	// clientTimeout is the longest wait for a client's request. Clients of this package send
+	// it at once. The number is arbitrary.
+	clientTimeout = 5 * time.Second
+	// pauseTime is the time for which a listener accepts no clients after an error of
+	// accept(2), such as a lack of descriptors. Arbitrary.
+	pauseTime = 100 * time.Millisecond
+	// acceptBatch is the largest number of clients that one call of OnReady accepts. The
+	// number is arbitrary.
+	acceptBatch = 64
+	// foreignBatch is the largest number of processes that one call of OnReady refuses in
+	// addition, because of their user. It is larger than acceptBatch, because they take
+	// little time, and clients wait behind them in the backlog. Arbitrary.
+	foreignBatch = 256
+	// userRefusalsPerSecond is the largest number of messages about a user who is not
+	// allowed, in one second and in a burst. A message takes more than a third of the time
+	// of a refusal. Arbitrary.
+	userRefusalsPerSecond = 64
+)
+
+func openUnixListener(t *Transport, i *connmgr.ID) (*unixListener, error) {
+	fd := i.Reservation().FD
+	l := &unixListener{t: t, ch: i.Channel(), id: i, fd: fd, accepting: true}
+	l.pauseTimer.Owner = timerheap.Func(func() { l.watchSocket() })
+	if err := l.ch.Watch(fd, l); err != nil {
+		return nil, err
+	}
+	if err := unix.Listen(fd, systemBacklog); err != nil {
+		l.ch.Unwatch(fd)
+		return nil, err
+	}
+	l.t.Spare.AddListener()
+	return l, nil
+}
+
+// OnReady implements fdevent.Handler. It accepts clients. Spare descriptors that were
+// closed to accept a client are opened again at the end.
+//
+// A process whose user is not allowed is refused before anything is allocated for it, and
+// does not take the place of a client. Otherwise the clients in the backlog would wait
+// for a turn of the loop for every acceptBatch such processes.
+func (l *unixListener) OnReady(int, uint32) {
+	defer l.t.Spare.Fill()
+	for clients, foreign := 0, 0; clients < acceptBatch && foreign < foreignBatch && l.accepting; {
+		fd, err := l.t.Spare.Accept(l.fd)
+		if err != nil {
+			l.pauseAccepting(err)
+			return
+		}
+		peer, err := unixsock.PeerCredentials(fd)
+		if err != nil || !l.t.Users.Allows(peer.UID) {
+			foreign++
+			l.refuseUser(fd)
+			continue
+		}
+		clients++
+		l.acceptClient(fd, peer)
+	}
+}
+
+// pauseAccepting handles an error of accept(2). After an error such as EMFILE, the
+// listening socket stays readable. The channel therefore does not watch it for pauseTime.
+func (l *unixListener) pauseAccepting(err error) {
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
+		return
+	}
+	l.ch.Unwatch(l.fd)
+	l.startPause()
+}
+
+func (l *unixListener) startPause() { l.ch.StartTimer(&l.pauseTimer, pauseTime) }
+
+// acceptClient makes a client of the accepted socket fd, or refuses it. If there are too
+// many clients, it closes one of the others.
+func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
+	admitted, cause, ok := l.t.admit(peer.UID)
+	if !ok {
+		l.refuseNoResources(fd, cause)
+		return
+	}
+	c := &client{unixConn: unixConn{t: l.t, ch: l.ch, fd: fd, peer: peer, admission: admitted}, listener: l}
+	c.requestTimer.Owner = c
+	if l.ch.Watch(fd, c) != nil {
+		c.admission.release()
+		// The channel can not watch any more descriptors.
+		l.refuseNoResources(fd, counters.NoDescriptorsErr)
+		return
+	}
+	if len(l.clients) >= maxClients {
+		l.t.Counts.Inc(counters.SilentClientErr)
+		l.oldestOfBusiest(peer.UID).refuse()
+	}
+	l.clients = append(l.clients, c)
+	l.ch.StartTimer(&c.requestTimer, clientTimeout)
+	c.OnReady(c.fd, unix.EPOLLIN) // Usually the request has already arrived.
+}
+
+// refuseNoResources refuses a client with the reason RejectNoResources, without reading
+// its request. It adds 1 to the counter in the parameter cause.
+func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
+	l.t.Counts.Inc(cause)
+	refusal := connmgr.Message(&connmgr.REJ{Reason: cm.RejectNoResources})
+	if l.id.PortSpace() == cm.UDP {
+		refusal = &connmgr.SIDRREP{Status: cm.SIDRNoQP}
+	}
+	// An error means that the client has closed its socket.
+	_ = unixsock.Send(fd, encode(refusal), nil)
+	_ = unix.Close(fd)
+	l.t.Spare.Fill()
+}
+
+// oldestOfBusiest returns the client to close when a client of the user newUID needs
+// room. It is the oldest client of the user with most clients. The new client counts
+// too.
+func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
+	return access.LeastUsedOfBusiest(slices.Values(l.clients), newUID,
+		func(c *client) uint32 { return c.peer.UID }, func(_, _ *client) bool { return false })
+}
+
+// refuseUser refuses a process whose user is not allowed. It does not read the request.
+// The process gets a message with the reason, unless there are too many of them.
+func (l *unixListener) refuseUser(fd int) {
+	l.t.Counts.Inc(counters.RcvdUserErr)
+	if now := int64(l.ch.Now()); l.userRefusals.Allows(now, userRefusalsPerSecond) {
+		l.userRefusals.Use(now, userRefusalsPerSecond)
+		// An error means that the process has closed its socket.
+		_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
+	}
+	_ = unix.Close(fd)
+}
+
+func (l *unixListener) userRefusal() connmgr.Message {
+	if l.id.PortSpace() == cm.UDP {
+		return &connmgr.SIDRREP{Status: cm.SIDRReject, UserRefused: true}
+	}
+	return &connmgr.REJ{Reason: cm.RejectConsumer, UserRefused: true}
+}
+
+// OnReady implements fdevent.Handler. It receives the request and makes an ID for it.
+// The ID then owns the unixConn.
+func (c *client) OnReady(int, uint32) {
+	m, err := c.receive()
+	if errors.Is(err, unix.EAGAIN) {
+		return
+	}
+	c.remove()
+	if err == nil {
+		c.takeRequest(m)
+	}
+	if c.id == nil {
+		c.Close()
+		return
+	}
+	c.ch.ReplaceHandler(c.fd, &c.unixConn)
+}
+
+// takeRequest makes an ID for the request m, or refuses the request.
+func (c *client) takeRequest(m connmgr.Message) {
+	if err := c.checkSource(m); err != nil {
+		c.refuseSource(err)
+		return
+	}
+	if c.hasToWait() {
+		// An error means that the client has closed its socket.
+		_ = c.Send(c.listener.id.Refusal(cm.RejectNoResources))
+		return
+	}
+	if c.id = c.listener.id.Incoming(m, &c.unixConn); c.id != nil {
+		c.id.SetPeer(c.peer)
+	}
+}
+
+// hasToWait reports whether the client may not connect now because of its earlier access
+// errors; see access.ErrorLimit. SIDR requests are not limited.
+func (c *client) hasToWait() bool {
+	return c.listener.id.PortSpace() == cm.TCP && c.t.Errors.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
+}
+
+// OnTimer implements timerheap.Owner. It closes the client, because the request has not
+// arrived in time.
+func (c *client) OnTimer(*timerheap.Timer) { c.refuse() }
+
+func (c *client) refuse() {
+	c.remove()
+	c.Close()
+}
+
+func (c *client) remove() {
+	c.ch.StopTimer(&c.requestTimer)
+	l := c.listener
+	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
+}
+
+// SetAccepting implements Listener. While the listener does not accept, clients wait and
+// do not time out.
+func (l *unixListener) SetAccepting(accept bool) {
+	if accept == l.accepting {
+		return
+	}
+	l.accepting = accept
+	if accept {
+		l.watch()
+	} else {
+		l.unwatch()
+	}
+}
+
+// Serves implements Listener. It returns the local address of the ID.
+func (l *unixListener) Serves() []cm.ServedAddr {
+	return []cm.ServedAddr{{Path: connmgr.LocalPath, Addr: l.id.Endpoints().Src}}
+}
+
+func (l *unixListener) watch() {
+	l.watchSocket()
+	for _, c := range slices.Clone(l.clients) {
+		if l.ch.Watch(c.fd, c) != nil {
+			c.refuse()
+			continue
+		}
+		l.ch.StartTimer(&c.requestTimer, clientTimeout)
+	}
+}
+
+// watchSocket makes the channel watch the listening socket. If that fails, it is tried
+// again after pauseTime.
+func (l *unixListener) watchSocket() {
+	if l.ch.Watch(l.fd, l) != nil {
+		l.startPause()
+	}
+}
+
+func (l *unixListener) unwatch() {
+	l.ch.StopTimer(&l.pauseTimer)
+	l.ch.Unwatch(l.fd)
+	for _, c := range l.clients {
+		l.ch.StopTimer(&c.requestTimer)
+		l.ch.Unwatch(c.fd)
+	}
+}
+
+func (l *unixListener) Move(to *connmgr.Channel) error {
+	l.unwatch()
+	l.ch = to
+	for _, c := range l.clients {
+		c.ch = to
+	}
+	if l.accepting {
+		l.watch()
+	}
+	return nil
+}
+
+// Close implements Listener. It closes the clients that were accepted. The clients in the
+// backlog of the socket are refused when the ID closes the socket.
+func (l *unixListener) Close() {
+	l.unwatch()
+	l.t.Spare.RemoveListener()
+	for len(l.clients) > 0 {
+		l.clients[0].refuse()
+	}
+}
+
+var _ connmgr.Listener = (*unixListener)(nil)
+var _ connmgr.Conn = (*unixConn)(nil)
