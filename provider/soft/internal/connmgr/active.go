@@ -177,3 +177,21 @@ func (i *ID) NoListener(cause error) {
 func (i *ID) DialFailed(err error) {
 	i.fail(cm.TransportEvent{Type: cm.ConnectError, Status: StatusSetupFailed, Err: err})
 }
+
+// onSIDRREP handles the answer to a SIDR request. Even if the answer is a refusal,
+// onSIDRREP does not change the local queue pair.
+func (i *ID) onSIDRREP(m *SIDRREP) bool {
+	if i.state != StateREQSent || i.ps != cm.UDP {
+		return false
+	}
+	i.enter(StateEnded)
+	if m.Status != cm.SIDROK {
+		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.Status), Err: userRefused(m.UserRefused), ByApplication: m.ByApplication, PrivateData: m.Private})
+		return true
+	}
+	// If route() fails, the address vector has the GID index 0.
+	route, _ := i.route()
+	to := cm.UDParam{AH: route, QPN: m.QPN, QKey: m.QKey}
+	i.raise(cm.TransportEvent{Type: cm.Established, UD: to, PrivateData: m.Private})
+	return true
+}

@@ -131,44 +131,6 @@ func (*DREP) isMessage()    {}
 func (*SIDRREQ) isMessage() {}
 func (*SIDRREP) isMessage() {}
 
-// A Conn exchanges the messages of one ID with its peer over one path. It passes
-// received messages to ID.Deliver. Its methods are called with the channel locked, and do
-// not block.
-type Conn interface {
-	// Path returns LocalPath or WirePath.
-	Path() string
-	// Dial sends a request. If it returns an error, it has sent nothing, and may be called
-	// again.
-	Dial(request Message) error
-	// Attach returns the binding with which the queue pair qpn reaches the peer. It is called
-	// before the queue pair enters RTR, and before the REP is sent.
-	Attach(qpn uint32) (*Binding, error)
-	// Send sends a message. It returns verbs.ErrPeerGone if the peer has closed the
-	// connection.
-	Send(m Message) error
-	// StopDelivery ends the delivery of received messages to the ID. The ID can still send
-	// messages.
-	StopDelivery()
-	// Move moves the connection to another channel. Both channels are locked.
-	Move(to *Channel) error
-	// Close closes the connection without sending a message.
-	Close()
-}
-
-// A Listener passes the requests of one path to ID.Incoming. Its methods are called with
-// the channel locked, and do not block.
-type Listener interface {
-	// SetAccepting sets whether the listener accepts requests. While the listener does not
-	// accept requests, requests on the local path wait, and REQs on the wire path are
-	// dropped.
-	SetAccepting(accept bool)
-	// Serves returns the addresses of the listener. The field Err of an address says why the
-	// address could not be opened.
-	Serves() []cm.ServedAddr
-	Move(to *Channel) error
-	Close()
-}
-
 // userRefused returns a *cm.UserError with the user of this process. It returns nil if
 // the parameter refused is false.
 func userRefused(refused bool) error {

@@ -4,6 +4,7 @@ package connmgr
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
@@ -193,4 +194,17 @@ func (i *ID) Notify(verbs.AsyncEventType) error {
 func (i *ID) replyConfirmed() {
 	i.enter(StateEstablished)
 	i.raise(cm.TransportEvent{Type: cm.Established})
+}
+
+// acceptLookup accepts a SIDR request. It sends the queue pair number and the Q_Key to
+// the active side.
+func (i *ID) acceptLookup(param *cm.MessageParam) error {
+	i.chooseQP(param)
+	reply := &SIDRREP{QPN: i.qpn, QKey: cm.DefaultQKey, Private: bytes.Clone(param.PrivateData)}
+	if i.ownQP() == nil {
+		reply.QKey = cmp.Or(param.QKey, cm.DefaultQKey)
+	}
+	err := i.conn.Send(reply)
+	i.enter(StateEnded)
+	return err
 }

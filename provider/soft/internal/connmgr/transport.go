@@ -12,6 +12,71 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// A Transport makes the connections and listeners of one path. The channel of the ID is
+// locked.
+type Transport interface {
+	// Connect makes the connection of an ID from a local address to a remote one. It sends
+	// nothing.
+	Connect(i *ID, local, remote netip.Addr) (Conn, error)
+	// Listen opens the listener of an ID at the addresses of its Reservation.
+	Listen(i *ID) (Listener, error)
+}
+
+// A WireTransport is the transport of the wire path.
+type WireTransport interface {
+	Transport
+	// Serve returns the worker of a new channel.
+	Serve(ch *Channel) Worker
+}
+
+// A Worker is the part of a channel that belongs to the wire path. The path is used by all
+// channels of a device, so that one channel receives messages for another one.
+type Worker interface {
+	// Work does the work that was queued for the channel when Wake was called. It returns
+	// true if some of it is left. The channel is locked.
+	Work() (more bool)
+	// Close ends the work. The channel is locked.
+	Close()
+}
+
+// A Conn exchanges the messages of one ID with its peer over one path. It passes
+// received messages to ID.Deliver. Its methods are called with the channel locked, and do
+// not block.
+type Conn interface {
+	// Path returns LocalPath or WirePath.
+	Path() string
+	// Dial sends a request. If it returns an error, it has sent nothing, and may be called
+	// again.
+	Dial(request Message) error
+	// Attach returns the binding with which the queue pair qpn reaches the peer. It is called
+	// before the queue pair enters RTR, and before the REP is sent.
+	Attach(qpn uint32) (*Binding, error)
+	// Send sends a message. It returns verbs.ErrPeerGone if the peer has closed the
+	// connection.
+	Send(m Message) error
+	// StopDelivery ends the delivery of received messages to the ID. The ID can still send
+	// messages.
+	StopDelivery()
+	// Move moves the connection to another channel. Both channels are locked.
+	Move(to *Channel) error
+	// Close closes the connection without sending a message.
+	Close()
+}
+
+// A Listener passes the requests of one path to ID.Incoming. Its methods are called with
+// the channel locked, and do not block.
+type Listener interface {
+	// SetAccepting sets whether the listener accepts requests. While the listener does not
+	// accept requests, requests on the local path wait, and REQs on the wire path are
+	// dropped.
+	SetAccepting(accept bool)
+	// Serves returns the addresses of the listener. The field Err of an address says why the
+	// address could not be opened.
+	Serves() []cm.ServedAddr
+	Move(to *Channel) error
+	Close()
+}
+
 // listeners are the listeners of one listening ID: at most one for each path.
 type listeners []Listener
 
@@ -42,23 +107,6 @@ func (ls listeners) close() {
 	for _, l := range ls {
 		l.Close()
 	}
-}
-
-// A Transport makes the connections and listeners of one path. The channel of the ID is
-// locked.
-type Transport interface {
-	// Connect makes the connection of an ID from a local address to a remote one. It sends
-	// nothing.
-	Connect(i *ID, local, remote netip.Addr) (Conn, error)
-	// Listen opens the listener of an ID at the addresses of its Reservation.
-	Listen(i *ID) (Listener, error)
-}
-
-// A WireTransport is the transport of the wire path.
-type WireTransport interface {
-	Transport
-	// Serve returns the worker of a new channel.
-	Serve(ch *Channel) Worker
 }
 
 // openListeners opens a listener on each path of the device. The listener on the local

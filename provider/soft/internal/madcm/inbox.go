@@ -3,10 +3,100 @@
 package madcm
 
 import (
+	"container/heap"
+	"container/list"
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 )
+
+// A madChannel is the part of an event channel that belongs to the wire path: it
+// implements Worker. The lock of the channel guards it, and the multiplexer's lock guards
+// the inbox.
+type madChannel struct {
+	*connmgr.Channel
+	mux   *Mux
+	inbox inbox
+	ports portUsers
+	// orphans are the connections whose IDs were destroyed before the peer has answered their
+	// DREQ.
+	orphans map[*madConn]struct{}
+	closed  bool // true after close()
+}
+
+// Serve implements WireTransport.
+func (mux *Mux) Serve(ch *connmgr.Channel) connmgr.Worker {
+	mc := &madChannel{Channel: ch, mux: mux, orphans: make(map[*madConn]struct{})}
+	mc.initPorts()
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	mux.channels[ch] = mc
+	return mc
+}
+
+// channelOf returns the part of a channel that belongs to the wire path.
+func (mux *Mux) channelOf(ch *connmgr.Channel) *madChannel {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	return mux.channels[ch]
+}
+
+// add queues a job. The job runs with the channel locked. If the queue is full or closed,
+// add returns false. The caller holds the multiplexer's lock.
+func (mc *madChannel) add(j job) bool {
+	if !mc.inbox.add(j) {
+		return false
+	}
+	mc.Wake()
+	return true
+}
+
+// Work implements Worker. It runs jobs of the inbox.
+func (mc *madChannel) Work() (more bool) {
+	jobs, more := mc.takeBatch()
+	for n := range jobs {
+		j := &jobs[n]
+		if j.isNew() {
+			j.request.admit(mc, j)
+		} else if j.target.onChannel(mc, j) {
+			j.run(j)
+		}
+		*j = job{}
+	}
+	return more
+}
+
+func (mc *madChannel) takeBatch() (jobs []job, more bool) {
+	mc.mux.mu.Lock()
+	defer mc.mux.mu.Unlock()
+	jobs = mc.inbox.takeBatch()
+	return jobs, mc.inbox.waiting() > 0
+}
+
+// Close implements Worker. It releases the orphans.
+func (mc *madChannel) Close() {
+	for c := range mc.orphans {
+		c.release()
+	}
+	mc.closed = true
+	mc.closeUnusedPorts()
+	mc.mux.mu.Lock()
+	defer mc.mux.mu.Unlock()
+	mc.inbox.close()
+	delete(mc.mux.channels, mc.Channel)
+}
+
+// acceptsFrom reports whether a request may come from an address. A device with both paths
+// refuses requests of this host on the wire path, because processes of this host must use
+// the local path; see package udp, far_only.go.
+func (mc *madChannel) acceptsFrom(a netip.Addr) bool {
+	if !mc.mux.AlsoLocal {
+		return true
+	}
+	own, err := mc.IsLocalAddr(a)
+	return err == nil && !own
+}
 
 // An inbox is the job queue of a channel. Any goroutine may add jobs. The channel runs
 // them in its method Next. The multiplexer's lock guards an inbox.
@@ -128,3 +218,254 @@ func (b *inbox) waiting() (n int) {
 
 // close drops all jobs.
 func (b *inbox) close() { b.closed, b.jobs, b.requests = true, [jobRequest][]job{}, requestQueue{} }
+
+// A jobTarget is the part of a madConn or madListener that queues jobs. A job runs on the
+// channel to which the ID belongs at that time.
+type jobTarget struct {
+	mux    *Mux
+	ch     *madChannel // channel of the ID; written with the multiplexer's lock held
+	closed bool        // true after closeTarget(); guarded by the multiplexer's lock
+}
+
+// enqueue queues a job of the target. The job will run with the channel locked. If there
+// are too many jobs, the job is dropped and enqueue returns false. The caller holds the
+// multiplexer's lock.
+func (t *jobTarget) enqueue(j job) bool {
+	j.target = t
+	return t.ch.add(j)
+}
+
+// onChannel reports whether the job j may run on the locked channel ch. If the ID has
+// moved to another channel, onChannel queues the job on that channel and returns false.
+func (t *jobTarget) onChannel(ch *madChannel, j *job) bool {
+	t.mux.mu.Lock()
+	defer t.mux.mu.Unlock()
+	return t.onLockedChannel(ch, j)
+}
+
+// onLockedChannel does the work of onChannel. The caller holds the multiplexer's lock.
+func (t *jobTarget) onLockedChannel(ch *madChannel, j *job) bool {
+	if t.closed {
+		return false
+	}
+	if t.ch == ch {
+		return true
+	}
+	if !t.ch.add(*j) && j.dropped != nil {
+		j.dropped(j)
+	}
+	return false
+}
+
+// setChannel records that the ID has moved to the channel to. It returns the old channel.
+// The caller holds the locks of both channels.
+func (t *jobTarget) setChannel(to *madChannel) (from *madChannel) {
+	t.mux.mu.Lock()
+	defer t.mux.mu.Unlock()
+	from, t.ch = t.ch, to
+	return from
+}
+
+// closeTarget makes the channels drop all jobs of the target, including jobs that are
+// already queued. The caller holds the multiplexer's lock.
+func (t *jobTarget) closeTarget() { t.closed = true }
+
+// maxRequests is the largest number of jobs in a requestQueue. Arbitrary.
+const maxRequests = 1024
+
+// classOrders has the order in which take() looks for a job in the classes. Two of four
+// jobs go to the highest class, and one to each of the others, so that a flood in one
+// class does not stop another one.
+var classOrders = [...][requestClasses]requestClass{
+	{requestOpen, requestNew, requestProven},
+	{requestProven, requestNew, requestOpen},
+	{requestNew, requestProven, requestOpen},
+	{requestProven, requestNew, requestOpen},
+}
+
+// A requestQueue has the queued jobs for requests. Each source has a queue of its own.
+// In a class, take() takes one job from each queue in turn. So a source with few requests
+// is not delayed by another source with many requests.
+type requestQueue struct {
+	sources map[netip.Addr]*requestSource // sources with jobs, by requestSource.key
+	// Sources with jobs as *requestSource, by class; take() takes the next job of a class
+	// from the first one.
+	turns   [requestClasses]list.List
+	busiest busyHeap[*requestSource] // sources with jobs; the source with the most jobs is first
+	total   int                      // number of jobs
+	spare   *requestSource           // memory for the next source without jobs; may be nil
+}
+
+// A requestSource has the jobs of one source; see access.SourceOf.
+type requestSource struct {
+	key   netip.Addr
+	jobs  []job         // jobs of the source, the oldest first; never empty
+	class requestClass  // class of the oldest job, or requestOpen after the first turn
+	turn  *list.Element // element of this source in requestQueue.turns
+	index int           // index of this source in requestQueue.busiest
+}
+
+// add queues a job for its source. If the queue is full, add drops another job, or
+// returns false.
+func (q *requestQueue) add(j job) bool {
+	s := q.sources[j.source]
+	if q.total >= maxRequests && !q.displace(s, j.class) {
+		return false
+	}
+	if s == nil {
+		if s, q.spare = q.spare, nil; s == nil {
+			s = new(requestSource)
+		}
+		s.key, s.jobs = j.source, append(s.jobs, j)
+		if q.sources == nil {
+			q.sources = make(map[netip.Addr]*requestSource)
+		}
+		q.sources[s.key] = s
+		q.wait(s, j.class)
+		heap.Push(&q.busiest, s)
+	} else {
+		s.jobs = append(s.jobs, j)
+		heap.Fix(&q.busiest, s.index)
+	}
+	q.total++
+	return true
+}
+
+// wait puts a source at the end of its class.
+func (q *requestQueue) wait(s *requestSource, class requestClass) {
+	s.class = class
+	s.turn = q.turns[class].PushBack(s)
+}
+
+// room reports whether add() would queue a job of a source and a class. It also returns
+// how many jobs the source has.
+func (q *requestQueue) room(source netip.Addr, class requestClass) (jobs int, ok bool) {
+	s := q.sources[source]
+	return s.count(), q.total < maxRequests || q.victim(s, class) != nil
+}
+
+// count returns the number of jobs of a source, which may be nil.
+func (s *requestSource) count() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.jobs)
+}
+
+// victim returns the source whose newest job is dropped to make room in a full queue for
+// a job of s, or nil. The parameter s is nil for a source without jobs. The victim is the
+// source with the most jobs, if it has more than s would have with the new job. Otherwise
+// the first job of a proven source displaces the newest source of the class requestNew.
+func (q *requestQueue) victim(s *requestSource, class requestClass) *requestSource {
+	if busiest := q.busiest[0]; busiest.count() > s.count()+1 {
+		return busiest
+	}
+	if newest := q.turns[requestNew].Back(); newest != nil && s == nil && class == requestProven {
+		return newest.Value.(*requestSource)
+	}
+	return nil
+}
+
+// displace drops the newest job of the victim, to make room for a job of s. If there is
+// no victim, displace returns false.
+func (q *requestQueue) displace(s *requestSource, class requestClass) bool {
+	victim := q.victim(s, class)
+	if victim == nil {
+		return false
+	}
+	last := len(victim.jobs) - 1
+	if j := &victim.jobs[last]; j.dropped != nil {
+		j.dropped(j)
+	}
+	victim.jobs[last] = job{}
+	q.total--
+	if last == 0 {
+		q.remove(victim)
+		return true
+	}
+	victim.jobs = victim.jobs[:last]
+	heap.Fix(&q.busiest, victim.index)
+	return true
+}
+
+// take removes up to n jobs from the queue. It appends them to its parameter to, and
+// returns the result.
+func (q *requestQueue) take(to []job, n int) []job {
+	for n = min(n, q.total); n > 0; n-- {
+		s := q.next(n)
+		to = append(to, s.jobs[0])
+		q.total--
+		s.jobs[0] = job{}
+		if len(s.jobs) == 1 {
+			q.remove(s)
+			continue
+		}
+		s.jobs = s.jobs[1:]
+		q.turns[s.class].Remove(s.turn)
+		q.wait(s, requestOpen)
+		heap.Fix(&q.busiest, s.index)
+	}
+	return to
+}
+
+// next returns the source of the next job. The parameter n is the number of jobs that
+// take() still has to take.
+func (q *requestQueue) next(n int) *requestSource {
+	for _, class := range classOrders[n%len(classOrders)] {
+		if first := q.turns[class].Front(); first != nil {
+			return first.Value.(*requestSource)
+		}
+	}
+	panic("connmgr: an empty queue has a job")
+}
+
+// remove removes a source whose last job was taken or dropped, and keeps its memory.
+func (q *requestQueue) remove(s *requestSource) {
+	heap.Remove(&q.busiest, s.index)
+	q.turns[s.class].Remove(s.turn)
+	delete(q.sources, s.key)
+	s.jobs, q.spare = s.jobs[:0], s
+}
+
+func (s *requestSource) busierThan(other *requestSource) bool { return len(s.jobs) > len(other.jobs) }
+
+func (s *requestSource) heapIndex() *int { return &s.index }
+
+// A busySource is an element of a busyHeap.
+type busySource[S any] interface {
+	// busierThan reports whether this source is before another one in the heap.
+	busierThan(other S) bool
+	// heapIndex points to the index of this source in the heap.
+	heapIndex() *int
+}
+
+// A busyHeap orders sources, the busiest first. It implements heap.Interface.
+type busyHeap[S busySource[S]] []S
+
+// Len implements heap.Interface.
+func (h busyHeap[S]) Len() int { return len(h) }
+
+// Less implements heap.Interface.
+func (h busyHeap[S]) Less(i, j int) bool { return h[i].busierThan(h[j]) }
+
+// Swap implements heap.Interface.
+func (h busyHeap[S]) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	*h[i].heapIndex(), *h[j].heapIndex() = i, j
+}
+
+// Push implements heap.Interface.
+func (h *busyHeap[S]) Push(x any) {
+	s := x.(S)
+	*s.heapIndex() = len(*h)
+	*h = append(*h, s)
+}
+
+// Pop implements heap.Interface.
+func (h *busyHeap[S]) Pop() any {
+	last := len(*h) - 1
+	s := (*h)[last]
+	(*h)[last] = *new(S)
+	*h = (*h)[:last]
+	return s
+}

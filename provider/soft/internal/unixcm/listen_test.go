@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/fdevent"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr/cmtest"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/nettest"
@@ -267,4 +268,61 @@ func TestOutOfDescriptors(t *testing.T) {
 	server.Quiet() // The channel watches the listening socket again.
 	passive, _ := server.Request(l)
 	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
+}
+
+// When too many clients have sent no request, the listener closes the oldest client of
+// the user with the most clients.
+func TestBusiestUsersOldestIsClosed(t *testing.T) {
+	g := &unixListener{}
+	add := func(uid uint32) *client {
+		c := &client{unixConn: unixConn{peer: cm.Credentials{UID: uid}}}
+		g.clients = append(g.clients, c)
+		return c
+	}
+	first := add(1)
+	busy := add(2)
+	add(3)
+	require.Same(t, first, g.oldestOfBusiest(4), "all users have one client")
+	add(2)
+	require.Same(t, busy, g.oldestOfBusiest(4))
+	require.Same(t, first, g.oldestOfBusiest(1), "both users have two clients with the new one")
+	add(3)
+	require.Same(t, g.clients[2], g.oldestOfBusiest(3))
+}
+
+// peerNoDescriptors runs in a process without free descriptors. It calls OnReady of a
+// listener that has no client waiting.
+func peerNoDescriptors(t *testing.T, _ string) {
+	s := newParty(t)
+	s.Listen(cm.TCP, "127.0.0.1:0", 0)
+	peerproc.ExhaustDescriptors(t)
+	requireSpare(t, s)
+	looked := 0
+	for _, w := range handlersOf(s.TC) {
+		if g, ok := w.(*unixListener); ok {
+			g.OnReady(g.fd, unix.EPOLLIN)
+			looked++
+		}
+	}
+	require.Equal(t, 1, looked)
+	requireSpare(t, s)
+	peerproc.Say("done")
+	peerproc.Linger()
+}
+
+// If no descriptor is free, the process closes its spare descriptors to accept a client.
+// OnReady opens them again when no other client waits.
+func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
+	line, kill := peerproc.Start(t, "no-descriptors", "")
+	require.Equal(t, "done", line())
+	kill()
+}
+
+// requireSpare requires that this process has no free descriptor, and that all spare
+// descriptors of the party are open.
+func requireSpare(t *testing.T, s *party) {
+	t.Helper()
+	_, err := fdevent.NewEvent()
+	require.ErrorIs(t, err, unix.EMFILE)
+	require.True(t, s.unix.Spare.Fill())
 }
