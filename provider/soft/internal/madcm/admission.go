@@ -53,13 +53,13 @@ func keyOf(m *wire.MAD, from netip.Addr) requestKey {
 type incomingRequest struct {
 	requestKey
 	mad      wire.MAD
-	port     *madPort     // UDP port at which the request has arrived
-	listener *madListener // listener that gets the request; nil if it concerns a connection
+	port     *port     // UDP port at which the request has arrived
+	listener *listener // listener that gets the request; nil if it concerns a connection
 }
 
 // copied returns the connection that an earlier copy of the request has made, or nil. The
 // caller holds the multiplexer's lock.
-func (mux *Mux) copied(k *requestKey) *madConn {
+func (mux *Mux) copied(k *requestKey) *conn {
 	if k.lookup {
 		return mux.lookups[k.peer]
 	}
@@ -68,7 +68,7 @@ func (mux *Mux) copied(k *requestKey) *madConn {
 
 // concerned returns the connection that a request concerns, or nil: the request is a copy
 // of the connection's request, or names its queue pair.
-func (mux *Mux) concerned(k *requestKey) *madConn {
+func (mux *Mux) concerned(k *requestKey) *conn {
 	if c := mux.copied(k); c != nil || k.lookup {
 		return c
 	}
@@ -103,7 +103,7 @@ func (mux *Mux) hasRoom(k *requestKey, to netip.Addr) bool {
 
 // onRequest passes a REQ or a SIDR_REQ to the connection that it concerns, or to the
 // listener. If there is neither, it refuses the request.
-func (mux *Mux) onRequest(m *wire.MAD, port *madPort, from netip.Addr) {
+func (mux *Mux) onRequest(m *wire.MAD, port *port, from netip.Addr) {
 	k := keyOf(m, from)
 	if c := mux.copied(&k); c != nil {
 		c.duplicateREQ()
@@ -132,7 +132,7 @@ func (mux *Mux) onRequest(m *wire.MAD, port *madPort, from netip.Addr) {
 
 // wait queues a request in the inbox of the listener's channel. The caller holds the
 // multiplexer's lock, and hasRoom has found room.
-func (l *madListener) wait(req *incomingRequest) {
+func (l *listener) wait(req *incomingRequest) {
 	source := access.SourceOf(req.peer.from)
 	req.listener = l
 	l.waiting[req] = struct{}{}
@@ -143,7 +143,7 @@ func (l *madListener) wait(req *incomingRequest) {
 
 // class returns the class of a request of a source. The caller holds the multiplexer's
 // lock.
-func (l *madListener) class(source netip.Addr) requestClass {
+func (l *listener) class(source netip.Addr) requestClass {
 	switch {
 	case l.halfOpen.sources[source] != nil:
 		return requestOpen
@@ -155,7 +155,7 @@ func (l *madListener) class(source netip.Addr) requestClass {
 
 // hasRoom reports whether a request of a source may wait. The caller holds the
 // multiplexer's lock.
-func (l *madListener) hasRoom(source netip.Addr, lookup bool) bool {
+func (l *listener) hasRoom(source netip.Addr, lookup bool) bool {
 	waiting, ok := l.ch.inbox.room(source, l.class(source))
 	if !ok {
 		return false
@@ -174,7 +174,7 @@ func (req *incomingRequest) drop() {
 
 // admit makes an ID for the request of the job j, which runs on the channel ch, unless the
 // request is refused or dropped.
-func (req *incomingRequest) admit(ch *madChannel, j *job) {
+func (req *incomingRequest) admit(ch *channel, j *job) {
 	l := req.listener
 	c, m := l.decide(ch, j)
 	if c == nil {
@@ -199,7 +199,7 @@ func (req *incomingRequest) admit(ch *madChannel, j *job) {
 //   - The path MTU is too large for the interface or the route.
 //   - There is no room in the table of half-open connections. A victim of the request is
 //     evicted; see halfOpenTable.room.
-func (l *madListener) decide(ch *madChannel, j *job) (*madConn, connmgr.Message) {
+func (l *listener) decide(ch *channel, j *job) (*conn, connmgr.Message) {
 	req, mux := j.request, l.mux
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -218,7 +218,7 @@ func (l *madListener) decide(ch *madChannel, j *job) (*madConn, connmgr.Message)
 	if err != nil {
 		return nil, nil
 	}
-	c := &madConn{jobTarget: jobTarget{mux: mux, ch: l.ch}, port: port, remote: req.peer.from, listener: l, addrValidation: addrValidation{received: 1}}
+	c := &conn{jobTarget: jobTarget{mux: mux, ch: l.ch}, port: port, remote: req.peer.from, listener: l, addrValidation: addrValidation{received: 1}}
 	c.retransmit.init(c)
 	if !c.addHalfOpen(req.lookup) {
 		l.ch.leavePort(port)
@@ -278,7 +278,7 @@ func (mux *Mux) refuse(req *incomingRequest, reason cm.RejectReason, status cm.S
 // allows reports whether the listener accepts the request m of a source. If not, it
 // refuses or drops the request. Finding the route takes several system calls, so it comes
 // last.
-func (l *madListener) allows(req *incomingRequest, m connmgr.Message) bool {
+func (l *listener) allows(req *incomingRequest, m connmgr.Message) bool {
 	mux, from := l.mux, req.peer.from
 	r, isREQ := m.(*connmgr.REQ)
 	switch {
@@ -301,7 +301,7 @@ func (l *madListener) allows(req *incomingRequest, m connmgr.Message) bool {
 
 // duplicateREQ handles a copy of a request. Each copy raises the number of messages that
 // may be sent to a half-open peer; see maySend.
-func (c *madConn) duplicateREQ() {
+func (c *conn) duplicateREQ() {
 	c.received++
 	c.enqueueRequest(func(j *job) { j.conn.answerDuplicate() })
 }
@@ -309,8 +309,8 @@ func (c *madConn) duplicateREQ() {
 // answerDuplicate answers a copy of a request. If this side has already answered the
 // request, answerDuplicate repeats the answer. Otherwise answerDuplicate answers a REQ
 // with an MRA, and does not answer a SIDR_REQ.
-func (c *madConn) answerDuplicate() {
-	if c.state == madOrphan || c.id.Active() {
+func (c *conn) answerDuplicate() {
+	if c.state == connOrphan || c.id.Active() {
 		return
 	}
 	switch attr := c.retransmit.mad.Attribute(); {
@@ -329,7 +329,7 @@ func runReused(j *job) { j.conn.reused(j.request) }
 // reused handles a REQ that names the queue pair of this connection, and is no copy of its
 // request (IBTA vol. 1, 12.9.8.3.1). If the REQ is valid, the connection ends as stale, so
 // that a later request of the peer can succeed.
-func (c *madConn) reused(req *incomingRequest) {
+func (c *conn) reused(req *incomingRequest) {
 	c.mux.mu.Lock()
 	valid := c.mux.parse(req) != nil
 	if valid {
@@ -346,12 +346,12 @@ func runStale(j *job) { j.conn.stale() }
 
 // stale ends a connection because its peer has used the same queue pair in another
 // request. A host that can send from the peer's address can forge such a request.
-func (c *madConn) stale() {
+func (c *conn) stale() {
 	switch c.state {
-	case madOrphan:
+	case connOrphan:
 		// The peer will not answer the DREQ of this orphan.
 		c.release()
-	case madDelivering:
+	case connDelivering:
 		c.id.Stale()
 	}
 }

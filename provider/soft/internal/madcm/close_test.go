@@ -74,7 +74,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 	})
 }
 
-// A request stays in madListener.waiting until the channel handles it.
+// A request stays in listener.waiting until the channel handles it.
 func TestWireCMWaitingRequests(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

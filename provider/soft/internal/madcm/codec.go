@@ -180,9 +180,9 @@ func parseSIDRREP(r *wire.SIDRREP) *connmgr.SIDRREP {
 	return m
 }
 
-// madPacket builds the packet of a MAD in the buffer b. The packet goes from queue pair 1
+// packetOf builds the packet of a MAD in the buffer b. The packet goes from queue pair 1
 // to queue pair 1 (IBTA vol. 1, 13.5.1).
-func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
+func packetOf(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 	p := wire.Build(b, wire.UDSendOnly, wire.MADSize)
 	p.BTH().SetDestQP(wire.GSIQPN)
 	p.BTH().SetPSN(num)

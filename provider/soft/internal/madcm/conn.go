@@ -15,36 +15,36 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// madConnState is the state of a madConn. Every state ends when release() is called.
-// After release(), no timer of the madConn expires, and none of its jobs runs.
-type madConnState uint8
+// connState is the state of a conn. Every state ends when release() is called.
+// After release(), no timer of the conn expires, and none of its jobs runs.
+type connState uint8
 
 const (
-	// madDelivering is the first state. The ID gets the messages of the peer. StopDelivery()
-	// leads to madAnswering. If a DREQ is unanswered, close() leads to madOrphan. Otherwise
-	// close() releases the madConn.
-	madDelivering madConnState = iota
-	// madAnswering means that the ID expects no further message. The madConn itself
+	// connDelivering is the first state. The ID gets the messages of the peer. StopDelivery()
+	// leads to connAnswering. If a DREQ is unanswered, close() leads to connOrphan. Otherwise
+	// close() releases the conn.
+	connDelivering connState = iota
+	// connAnswering means that the ID expects no further message. The conn itself
 	// retransmits nothing, but answers retransmissions of the peer. close() releases the
-	// madConn.
-	madAnswering
-	// madOrphan means that the ID was destroyed before the peer has answered a DREQ. The
-	// madConn is in madChannel.orphans and retransmits the DREQ. It is released when the answer
+	// conn.
+	connAnswering
+	// connOrphan means that the ID was destroyed before the peer has answered a DREQ. The
+	// conn is in channel.orphans and retransmits the DREQ. It is released when the answer
 	// arrives, and at the latest after the last retransmission.
-	madOrphan
+	connOrphan
 )
 
-// A madConn exchanges the messages of one ID as datagrams. It retransmits messages until
+// A conn exchanges the messages of one ID as datagrams. It retransmits messages until
 // they are answered, and drops duplicates of received messages.
 //
-// The lock of the channel guards a madConn. The multiplexer's lock guards the embedded
+// The lock of the channel guards a conn. The multiplexer's lock guards the embedded
 // addrValidation. A field that the multiplexer reads is written with both locks held.
-type madConn struct {
+type conn struct {
 	jobTarget
-	state  madConnState
-	port   *madPort    // UDP port of this side
+	state  connState
+	port   *port       // UDP port of this side
 	remote netip.Addr  // address of the peer
-	id     *connmgr.ID // ID of the connection; nil in the state madOrphan
+	id     *connmgr.ID // ID of the connection; nil in the state connOrphan
 
 	ownID uint32 // communication ID of this side, or request ID of its SIDR_REQ
 	// communication ID of the peer, or request ID of its SIDR_REQ; 0 if unknown
@@ -60,7 +60,7 @@ type madConn struct {
 	binding    connmgr.Binding // binding of the local queue pair, set by attach
 	lastTID    uint64          // transaction ID of the peer's last DREQ
 
-	listener *madListener // listener that has received the request; nil on the active side
+	listener *listener // listener that has received the request; nil on the active side
 	addrValidation
 
 	retransmit retransmitter
@@ -68,7 +68,7 @@ type madConn struct {
 
 // Connect implements Transport. It opens the UDP port, and fails if another process has it.
 func (mux *Mux) Connect(i *connmgr.ID, local, remote netip.Addr) (connmgr.Conn, error) {
-	c := &madConn{jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, remote: remote}
+	c := &conn{jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, remote: remote}
 	c.retransmit.init(c)
 	var err error
 	if c.port, err = mux.open(local, c.ch); err != nil {
@@ -78,7 +78,7 @@ func (mux *Mux) Connect(i *connmgr.ID, local, remote netip.Addr) (connmgr.Conn, 
 }
 
 // Dial implements Conn.
-func (c *madConn) Dial(m connmgr.Message) error {
+func (c *conn) Dial(m connmgr.Message) error {
 	c.port.openRequestPort(c.ch)
 	c.mux.mu.Lock()
 	c.register()
@@ -94,25 +94,25 @@ func (c *madConn) Dial(m connmgr.Message) error {
 	return c.Send(m)
 }
 
-// isLookup reports whether the madConn belongs to a SIDR request of the peer.
-func (c *madConn) isLookup() bool { return c.service != 0 }
+// isLookup reports whether the conn belongs to a SIDR request of the peer.
+func (c *conn) isLookup() bool { return c.service != 0 }
 
 // register gives the connection a communication ID and adds it to the multiplexer. The
 // caller holds the multiplexer's lock.
-func (c *madConn) register() {
+func (c *conn) register() {
 	c.ownID = c.mux.newID()
 	c.mux.conns[c.ownID] = c
 }
 
 // Attach implements Conn. It opens no socket, because the queue pair opens its own
 // socket.
-func (c *madConn) Attach(qpn uint32) (*connmgr.Binding, error) {
+func (c *conn) Attach(qpn uint32) (*connmgr.Binding, error) {
 	c.qpn, c.binding = qpn, connmgr.Binding{Flow: c.id.Flow(), Hearer: c}
 	return &c.binding, nil
 }
 
 // Send implements Conn. It retransmits requests, REPs, RTUs and DREQs.
-func (c *madConn) Send(m connmgr.Message) error {
+func (c *conn) Send(m connmgr.Message) error {
 	c.retransmit.stop()
 	c.encode(&c.retransmit.mad, m)
 	c.retransmit.sendNow()
@@ -129,7 +129,7 @@ func (c *madConn) Send(m connmgr.Message) error {
 
 // transmit sends a datagram. If maySend allows no more messages to the peer, transmit
 // drops the datagram.
-func (c *madConn) transmit(m *wire.MAD) {
+func (c *conn) transmit(m *wire.MAD) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	if !c.maySend(0) {
@@ -144,7 +144,7 @@ func (c *madConn) transmit(m *wire.MAD) {
 	c.port.send(m, c.remote)
 }
 
-func (c *madConn) encode(mad *wire.MAD, m connmgr.Message) {
+func (c *conn) encode(mad *wire.MAD, m connmgr.Message) {
 	switch m := m.(type) {
 	case *connmgr.REQ:
 		encodeREQ(mad, m, c.mux.Attr.NodeGUID, c.ownID)
@@ -169,14 +169,14 @@ func (c *madConn) encode(mad *wire.MAD, m connmgr.Message) {
 }
 
 // requestTID returns the transaction ID of the request with which this connection began.
-func (c *madConn) requestTID() uint64 {
+func (c *conn) requestTID() uint64 {
 	if c.listener != nil {
 		return tid(c.peerID)
 	}
 	return tid(c.ownID)
 }
 
-func (c *madConn) encodeREJ(mad *wire.MAD, m *connmgr.REJ) {
+func (c *conn) encodeREJ(mad *wire.MAD, m *connmgr.REJ) {
 	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.Reason)}
 	switch {
 	case c.id.State() == connmgr.StateREQReceived:
@@ -195,12 +195,12 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *connmgr.REJ) {
 }
 
 // Path implements Conn.
-func (c *madConn) Path() string { return connmgr.WirePath }
+func (c *conn) Path() string { return connmgr.WirePath }
 
-// StopDelivery implements Conn. The madConn continues to answer retransmissions of the
+// StopDelivery implements Conn. The conn continues to answer retransmissions of the
 // peer. If the connection has ended, the peer may use its queue pair in another request.
-func (c *madConn) StopDelivery() {
-	c.state = madAnswering
+func (c *conn) StopDelivery() {
+	c.state = connAnswering
 	c.retransmit.stop()
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -209,7 +209,7 @@ func (c *madConn) StopDelivery() {
 	}
 }
 
-func (c *madConn) Move(to *connmgr.Channel) error {
+func (c *conn) Move(to *connmgr.Channel) error {
 	dst := c.mux.channelOf(to)
 	if err := movePort(c.port, c.ch, dst); err != nil {
 		return err
@@ -218,11 +218,11 @@ func (c *madConn) Move(to *connmgr.Channel) error {
 	return nil
 }
 
-// Close implements Conn. If the peer has not answered a DREQ, the madConn becomes an
+// Close implements Conn. If the peer has not answered a DREQ, the conn becomes an
 // orphan. Otherwise it is released.
-func (c *madConn) Close() {
+func (c *conn) Close() {
 	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
-		c.state, c.id = madOrphan, nil
+		c.state, c.id = connOrphan, nil
 		c.retransmit.remaining = orphanRetransmits
 		c.ch.orphans[c] = struct{}{}
 		return
@@ -232,7 +232,7 @@ func (c *madConn) Close() {
 }
 
 // rememberRefusal stores the REJ if the request was refused; see refusedRequests.
-func (c *madConn) rememberRefusal() {
+func (c *conn) rememberRefusal() {
 	if c.listener == nil || c.retransmit.mad.Attribute() != wire.AttrREJ {
 		return
 	}
@@ -246,7 +246,7 @@ func (c *madConn) rememberRefusal() {
 const maxOrphans = 4096
 
 // release ends the connection and removes it from the multiplexer.
-func (c *madConn) release() {
+func (c *conn) release() {
 	c.retransmit.stop()
 	delete(c.ch.orphans, c)
 	c.mux.mu.Lock()
@@ -261,13 +261,13 @@ func (c *madConn) release() {
 }
 
 // forget deletes a key from a map if its value is the connection c.
-func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
+func forget[K comparable](of map[K]*conn, key K, c *conn) {
 	if of[key] == c {
 		delete(of, key)
 	}
 }
 
-var _ connmgr.Conn = (*madConn)(nil)
+var _ connmgr.Conn = (*conn)(nil)
 
 // The interval between two retransmissions doubles from firstInterval up to maxInterval.
 //
@@ -289,7 +289,7 @@ const (
 // A retransmitter retransmits the last message of a connection until it is answered. The
 // lock of the connection's channel guards it.
 type retransmitter struct {
-	c         *madConn
+	c         *conn
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
 	remaining int           // number of further retransmissions; negative if not limited
@@ -299,7 +299,7 @@ type retransmitter struct {
 	timer         timerheap.Timer
 }
 
-func (r *retransmitter) init(c *madConn) {
+func (r *retransmitter) init(c *conn) {
 	r.c = c
 	r.timer.Owner = r
 }
@@ -341,13 +341,13 @@ func (r *retransmitter) stop() { r.c.ch.StopTimer(&r.timer) }
 // for the next retransmission, if there is one.
 func (r *retransmitter) OnTimer(*timerheap.Timer) {
 	if r.remaining == 0 {
-		if r.c.state == madOrphan {
+		if r.c.state == connOrphan {
 			r.c.release()
 		}
 		return
 	}
 	if !r.c.mayRetransmit() {
-		if r.c.state == madOrphan {
+		if r.c.state == connOrphan {
 			// The orphan ends here, because resume() is never called for an orphan.
 			r.c.release()
 		}

@@ -32,12 +32,12 @@ type requestSocket struct {
 	peerPort uint16    // UDP port of all peers
 	psn      psn.Value // packet sequence number of the next request
 	counts   *counters.Set
-	packet   [madBufSize]byte // buffer for the request that is sent
+	packet   [packetSize]byte // buffer for the request that is sent
 	flow     wire.Flow        // addresses and ports of the request that is sent
 	name     hostport.SockaddrBuf
 }
 
-func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
+func (n *udpNetwork) openRequests(local netip.Addr) (*requestSocket, error) {
 	fd, err := udp.OpenSender(local)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ const sendTries = 4
 func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	clear(s.packet[:])
 	s.flow = wire.Flow{}
-	p := madPacket(s.packet[:], m, s.psn)
+	p := packetOf(s.packet[:], m, s.psn)
 	s.psn = s.psn.Add(1)
 	peer := netip.AddrPortFrom(to, s.peerPort)
 	s.flow.Set(s.local, peer)
@@ -96,9 +96,9 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 }
 
 // A requestPort reads the ICMP errors of a requestSocket, and passes them to the
-// connections of a madPort.
+// connections of a port.
 type requestPort struct {
-	port   *madPort
+	port   *port
 	socket *requestSocket
 }
 
@@ -108,8 +108,8 @@ func isRequest(m *wire.MAD) bool {
 }
 
 // openRequestPort opens the requestSocket of the port, and makes the channel watch it.
-// Without a requestSocket, requests are sent from the madSocket.
-func (p *madPort) openRequestPort(mc *madChannel) {
+// Without a requestSocket, requests are sent from the socket.
+func (p *port) openRequestPort(mc *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
 	if p.requests.Load() == nil {
@@ -121,7 +121,7 @@ func (p *madPort) openRequestPort(mc *madChannel) {
 }
 
 // watchRequests makes the channel watch the requestSocket of a port, if the port has one.
-func (mc *madChannel) watchRequests(p *madPort) {
+func (mc *channel) watchRequests(p *port) {
 	if a := p.requests.Load(); a != nil && !mc.Watches(a.socket.fd) {
 		// After an error, ICMP errors are not read, and a request to a closed port times out.
 		_ = mc.WatchErrors(a.socket.fd, a)
@@ -145,7 +145,7 @@ const errorBatch = 64
 // handle() with the destination of the request and the part of the request that the error
 // quotes.
 func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
-	var quoted [madBufSize]byte
+	var quoted [packetSize]byte
 	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
@@ -213,7 +213,7 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 
 // onPortUnreachable handles an ICMP error about a request to dst. A forged error has no
 // effect unless it quotes an unanswered request.
-func (mux *Mux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted []byte) {
+func (mux *Mux) onPortUnreachable(port *port, dst netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {
 		return
@@ -226,9 +226,9 @@ func (mux *Mux) onPortUnreachable(port *madPort, dst netip.AddrPort, quoted []by
 // onPortUnreachable handles an ICMP error that says that no process has the peer's UDP
 // port. If the error quotes the request of this connection, and if the peer has not
 // answered, onPortUnreachable ends the request.
-func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
+func (c *conn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
 	m := &c.retransmit.mad
-	waits := c.state != madOrphan && c.id.State() == connmgr.StateREQSent && isRequest(m)
+	waits := c.state != connOrphan && c.id.State() == connmgr.StateREQSent && isRequest(m)
 	if waits && q == (quotedMAD{m.Attribute(), m.TID(), c.ownID}) {
 		c.id.Refused(fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
 	}

@@ -148,7 +148,7 @@ func (w *madSim) refused(dst netip.Addr, quoted []byte) {
 }
 
 // quoted returns the part of a message that an ICMP error quotes.
-func quoted(m *wire.MAD) []byte { return madPacket(make([]byte, madBufSize), m, 0).Bytes() }
+func quoted(m *wire.MAD) []byte { return packetOf(make([]byte, packetSize), m, 0).Bytes() }
 
 // An ICMP error ends only the request that it quotes.
 func TestForgedPortUnreachable(t *testing.T) {

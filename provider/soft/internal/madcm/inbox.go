@@ -11,23 +11,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 )
 
-// A madChannel is the part of an event channel that belongs to the wire path: it
+// A channel is the part of an event channel that belongs to the wire path: it
 // implements Worker. The lock of the channel guards it, and the multiplexer's lock guards
 // the inbox.
-type madChannel struct {
+type channel struct {
 	*connmgr.Channel
 	mux   *Mux
 	inbox inbox
 	ports portUsers
 	// orphans are the connections whose IDs were destroyed before the peer has answered their
 	// DREQ.
-	orphans map[*madConn]struct{}
+	orphans map[*conn]struct{}
 	closed  bool // true after close()
 }
 
 // Serve implements WireTransport.
 func (mux *Mux) Serve(ch *connmgr.Channel) connmgr.Worker {
-	mc := &madChannel{Channel: ch, mux: mux, orphans: make(map[*madConn]struct{})}
+	mc := &channel{Channel: ch, mux: mux, orphans: make(map[*conn]struct{})}
 	mc.initPorts()
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -36,7 +36,7 @@ func (mux *Mux) Serve(ch *connmgr.Channel) connmgr.Worker {
 }
 
 // channelOf returns the part of a channel that belongs to the wire path.
-func (mux *Mux) channelOf(ch *connmgr.Channel) *madChannel {
+func (mux *Mux) channelOf(ch *connmgr.Channel) *channel {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	return mux.channels[ch]
@@ -44,7 +44,7 @@ func (mux *Mux) channelOf(ch *connmgr.Channel) *madChannel {
 
 // add queues a job. The job runs with the channel locked. If the queue is full or closed,
 // add returns false. The caller holds the multiplexer's lock.
-func (mc *madChannel) add(j job) bool {
+func (mc *channel) add(j job) bool {
 	if !mc.inbox.add(j) {
 		return false
 	}
@@ -53,7 +53,7 @@ func (mc *madChannel) add(j job) bool {
 }
 
 // Work implements Worker. It runs jobs of the inbox.
-func (mc *madChannel) Work() (more bool) {
+func (mc *channel) Work() (more bool) {
 	jobs, more := mc.takeBatch()
 	for n := range jobs {
 		j := &jobs[n]
@@ -67,7 +67,7 @@ func (mc *madChannel) Work() (more bool) {
 	return more
 }
 
-func (mc *madChannel) takeBatch() (jobs []job, more bool) {
+func (mc *channel) takeBatch() (jobs []job, more bool) {
 	mc.mux.mu.Lock()
 	defer mc.mux.mu.Unlock()
 	jobs = mc.inbox.takeBatch()
@@ -75,7 +75,7 @@ func (mc *madChannel) takeBatch() (jobs []job, more bool) {
 }
 
 // Close implements Worker. It releases the orphans.
-func (mc *madChannel) Close() {
+func (mc *channel) Close() {
 	for c := range mc.orphans {
 		c.release()
 	}
@@ -90,7 +90,7 @@ func (mc *madChannel) Close() {
 // acceptsFrom reports whether a request may come from an address. A device with both paths
 // refuses requests of this host on the wire path, because processes of this host must use
 // the local path; see package udp, far_only.go.
-func (mc *madChannel) acceptsFrom(a netip.Addr) bool {
+func (mc *channel) acceptsFrom(a netip.Addr) bool {
 	if !mc.mux.AlsoLocal {
 		return true
 	}
@@ -149,7 +149,7 @@ type job struct {
 	// allocated on the heap if it used variables of its surrounding function. It is nil for
 	// a request to a listener.
 	run  func(*job)
-	conn *madConn // connection of the job; nil in a job of a listener
+	conn *conn    // connection of the job; nil in a job of a listener
 	mad  wire.MAD // received datagram, in a job of enqueueMAD
 
 	// The fields below are set only for a jobRequest.
@@ -171,7 +171,7 @@ const (
 	// Arbitrary.
 	maxMessages = 1024
 	// requestBatch is the largest number of requests that takeBatch() returns. Between two
-	// calls of takeBatch(), madPort.OnReady can read many more datagrams than that. So a
+	// calls of takeBatch(), port.OnReady can read many more datagrams than that. So a
 	// flood of requests does not fill the socket.
 	requestBatch = 16
 )
@@ -219,12 +219,12 @@ func (b *inbox) waiting() (n int) {
 // close drops all jobs.
 func (b *inbox) close() { b.closed, b.jobs, b.requests = true, [jobRequest][]job{}, requestQueue{} }
 
-// A jobTarget is the part of a madConn or madListener that queues jobs. A job runs on the
+// A jobTarget is the part of a conn or listener that queues jobs. A job runs on the
 // channel to which the ID belongs at that time.
 type jobTarget struct {
 	mux    *Mux
-	ch     *madChannel // channel of the ID; written with the multiplexer's lock held
-	closed bool        // true after closeTarget(); guarded by the multiplexer's lock
+	ch     *channel // channel of the ID; written with the multiplexer's lock held
+	closed bool     // true after closeTarget(); guarded by the multiplexer's lock
 }
 
 // enqueue queues a job of the target. The job will run with the channel locked. If there
@@ -237,14 +237,14 @@ func (t *jobTarget) enqueue(j job) bool {
 
 // onChannel reports whether the job j may run on the locked channel ch. If the ID has
 // moved to another channel, onChannel queues the job on that channel and returns false.
-func (t *jobTarget) onChannel(ch *madChannel, j *job) bool {
+func (t *jobTarget) onChannel(ch *channel, j *job) bool {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()
 	return t.onLockedChannel(ch, j)
 }
 
 // onLockedChannel does the work of onChannel. The caller holds the multiplexer's lock.
-func (t *jobTarget) onLockedChannel(ch *madChannel, j *job) bool {
+func (t *jobTarget) onLockedChannel(ch *channel, j *job) bool {
 	if t.closed {
 		return false
 	}
@@ -259,7 +259,7 @@ func (t *jobTarget) onLockedChannel(ch *madChannel, j *job) bool {
 
 // setChannel records that the ID has moved to the channel to. It returns the old channel.
 // The caller holds the locks of both channels.
-func (t *jobTarget) setChannel(to *madChannel) (from *madChannel) {
+func (t *jobTarget) setChannel(to *channel) (from *channel) {
 	t.mux.mu.Lock()
 	defer t.mux.mu.Unlock()
 	from, t.ch = t.ch, to

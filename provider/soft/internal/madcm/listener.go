@@ -18,14 +18,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A madListener receives the requests to a listening ID on the wire path. If the listener
+// A listener receives the requests to a listening ID on the wire path. If the listener
 // has no room for a request, it drops the request, and the peer retransmits the request.
-type madListener struct {
+type listener struct {
 	jobTarget
 	id      *connmgr.ID
 	addr    hostport.BindAddr
 	service wire.ServiceID
-	addrs   madAddrs
+	addrs   listenAddrs
 	// watches the host's addresses; nil unless the ID is bound to a wildcard
 	watch *addressWatch
 	// error of watching the host's addresses, or nil
@@ -39,7 +39,7 @@ type madListener struct {
 // Listen implements Transport. If the ID is bound to a wildcard, it listens at the
 // addresses of all interfaces. An error for an address is stored in the field addrs.
 func (mux *Mux) Listen(i *connmgr.ID) (connmgr.Listener, error) {
-	l := &madListener{
+	l := &listener{
 		jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, addr: i.Reservation().Addr, accepting: true,
 		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(mux.MaxHalfOpen, mux.MaxHalfOpenPerAddress),
 		service: wire.NewServiceID(uint16(i.PortSpace()), i.Reservation().Addr.Port),
@@ -57,9 +57,9 @@ func (mux *Mux) Listen(i *connmgr.ID) (connmgr.Listener, error) {
 
 // SetAccepting implements Listener. While the listener does not accept, it drops REQs,
 // but not SIDR_REQs.
-func (l *madListener) SetAccepting(accept bool) { l.accepting = accept }
+func (l *listener) SetAccepting(accept bool) { l.accepting = accept }
 
-func (l *madListener) Move(ch *connmgr.Channel) error {
+func (l *listener) Move(ch *connmgr.Channel) error {
 	to := l.mux.channelOf(ch)
 	if err := l.watch.move(l.ch, to); err != nil {
 		return err
@@ -81,13 +81,13 @@ func (l *madListener) Move(ch *connmgr.Channel) error {
 
 // Close implements Listener. It refuses the requests that the application has not fetched
 // (rdma_destroy_id(3)).
-func (l *madListener) Close() {
+func (l *listener) Close() {
 	for _, p := range l.addrs.ports() {
 		p.drain()
 	}
 	l.mux.mu.Lock()
 	l.closeTarget()
-	rest := slices.DeleteFunc(l.mux.listeners[l.service], func(o *madListener) bool { return o == l })
+	rest := slices.DeleteFunc(l.mux.listeners[l.service], func(o *listener) bool { return o == l })
 	if l.mux.listeners[l.service] = rest; len(rest) == 0 {
 		delete(l.mux.listeners, l.service)
 	}
@@ -102,42 +102,42 @@ func (l *madListener) Close() {
 	l.addrs.close(l.ch)
 }
 
-var _ connmgr.Listener = (*madListener)(nil)
+var _ connmgr.Listener = (*listener)(nil)
 
-// A madAddr is an address at which a listener receives requests on the wire path.
-type madAddr struct {
+// A listenAddr is an address at which a listener receives requests on the wire path.
+type listenAddr struct {
 	addr netip.Addr
-	port *madPort // UDP port at the address; nil if it could not be opened
-	err  error    // error of opening the UDP port, or nil
+	port *port // UDP port at the address; nil if it could not be opened
+	err  error // error of opening the UDP port, or nil
 }
 
-// madAddrs are the addresses of one listener. The lock of the listener's channel guards
+// listenAddrs are the addresses of one listener. The lock of the listener's channel guards
 // them.
-type madAddrs []*madAddr
+type listenAddrs []*listenAddr
 
 // add adds an address and opens its UDP port. If the port can not be opened, the field
-// err of the new madAddr has the error.
-func (as *madAddrs) add(l *madListener, addr netip.Addr) {
-	a := &madAddr{addr: addr}
+// err of the new listenAddr has the error.
+func (as *listenAddrs) add(l *listener, addr netip.Addr) {
+	a := &listenAddr{addr: addr}
 	a.open(l)
 	*as = append(*as, a)
 }
 
-func (a *madAddr) open(l *madListener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
+func (a *listenAddr) open(l *listener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
 
 // set replaces the addresses of the listener. It closes the UDP ports of removed
 // addresses and opens the UDP ports of new ones. It also tries again to open ports that
 // could not be opened before. The result is true if anything has changed.
-func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
+func (as *listenAddrs) set(l *listener, addrs []netip.Addr) (changed bool) {
 	for _, a := range *as {
 		if !slices.Contains(addrs, a.addr) {
 			a.close(l.ch)
 			changed = true
 		}
 	}
-	*as = slices.DeleteFunc(*as, func(a *madAddr) bool { return !slices.Contains(addrs, a.addr) })
+	*as = slices.DeleteFunc(*as, func(a *listenAddr) bool { return !slices.Contains(addrs, a.addr) })
 	for _, addr := range addrs {
-		i := slices.IndexFunc(*as, func(a *madAddr) bool { return a.addr == addr })
+		i := slices.IndexFunc(*as, func(a *listenAddr) bool { return a.addr == addr })
 		switch {
 		case i < 0:
 			as.add(l, addr)
@@ -150,21 +150,21 @@ func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	return changed
 }
 
-func (a *madAddr) close(ch *madChannel) {
+func (a *listenAddr) close(ch *channel) {
 	if a.port != nil {
 		a.port.closeNow(ch)
 		a.port = nil
 	}
 }
 
-func (as madAddrs) close(ch *madChannel) {
+func (as listenAddrs) close(ch *channel) {
 	for _, a := range as {
 		a.close(ch)
 	}
 }
 
 // ports returns the open UDP ports.
-func (as madAddrs) ports() (open []*madPort) {
+func (as listenAddrs) ports() (open []*port) {
 	for _, a := range as {
 		if a.port != nil {
 			open = append(open, a.port)
@@ -176,7 +176,7 @@ func (as madAddrs) ports() (open []*madPort) {
 // interfaceAddrs returns the addresses of this host at which a listener on a wildcard
 // receives requests. It omits link-local addresses. If the device has the local path, it
 // omits loopback addresses too.
-func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
+func (l *listener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
 		prefix, err := netip.ParsePrefix(a.String())
@@ -194,7 +194,7 @@ func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 
 // followAddresses opens the listener at the present addresses of the host, and begins to
 // watch for changes of the addresses.
-func (l *madListener) followAddresses() {
+func (l *listener) followAddresses() {
 	// No change is missed, because the watch starts before the addresses are listed.
 	l.watch, l.watchErr = watchAddresses(l.ch, l)
 	addrs, err := l.interfaceAddrs()
@@ -206,7 +206,7 @@ func (l *madListener) followAddresses() {
 
 // addressesChanged updates the addresses of the listener. If they have changed, the
 // application gets the event AddrChange.
-func (l *madListener) addressesChanged() {
+func (l *listener) addressesChanged() {
 	addrs, err := l.interfaceAddrs()
 	if err == nil && l.addrs.set(l, addrs) {
 		l.id.AddressesChanged()
@@ -215,7 +215,7 @@ func (l *madListener) addressesChanged() {
 
 // Serves implements Listener. If the host's addresses can not be watched, the result has
 // one additional element, with the address of the ID and the error of watching.
-func (l *madListener) Serves() (served []cm.ServedAddr) {
+func (l *listener) Serves() (served []cm.ServedAddr) {
 	for _, a := range l.addrs {
 		served = append(served, l.served(a.addr, a.err))
 	}
@@ -225,7 +225,7 @@ func (l *madListener) Serves() (served []cm.ServedAddr) {
 	return served
 }
 
-func (l *madListener) served(addr netip.Addr, err error) cm.ServedAddr {
+func (l *listener) served(addr netip.Addr, err error) cm.ServedAddr {
 	return cm.ServedAddr{Path: connmgr.WirePath, Addr: netip.AddrPortFrom(addr, l.addr.Port), Err: err}
 }
 
@@ -234,12 +234,12 @@ func (l *madListener) served(addr netip.Addr, err error) cm.ServedAddr {
 type addressWatch struct {
 	fd int
 	// listener whose addresses are watched; changes call its method addressesChanged
-	listener *madListener
+	listener *listener
 }
 
 // watchAddresses opens an addressWatch for the listener l on the channel ch. This needs
 // no privilege.
-func watchAddresses(ch *madChannel, l *madListener) (*addressWatch, error) {
+func watchAddresses(ch *channel, l *listener) (*addressWatch, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, addressWatchError(err)
@@ -286,7 +286,7 @@ func (w *addressWatch) OnReady(int, uint32) {
 }
 
 // move moves the watch to another channel. It does nothing if w is nil.
-func (w *addressWatch) move(from, to *madChannel) error {
+func (w *addressWatch) move(from, to *channel) error {
 	if w == nil {
 		return nil
 	}
@@ -297,7 +297,7 @@ func (w *addressWatch) move(from, to *madChannel) error {
 	return nil
 }
 
-func (w *addressWatch) close(ch *madChannel) {
+func (w *addressWatch) close(ch *channel) {
 	if w == nil {
 		return
 	}

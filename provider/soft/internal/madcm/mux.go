@@ -52,19 +52,19 @@ type Config struct {
 // engine.
 type Mux struct {
 	Config
-	network madNetwork
+	network network
 	clock   func() time.Time
 
 	mu       sync.Mutex
-	channels map[*connmgr.Channel]*madChannel // open channels of the device
-	ports    map[netip.Addr]*madPort
-	conns    map[uint32]*madConn  // connections and SIDR requests, by communication ID of this side
-	byPeer   map[peerKey]*madConn // connections, by communication ID of the peer
+	channels map[*connmgr.Channel]*channel // open channels of the device
+	ports    map[netip.Addr]*port
+	conns    map[uint32]*conn  // connections and SIDR requests, by communication ID of this side
+	byPeer   map[peerKey]*conn // connections, by communication ID of the peer
 	// connections that have not ended, by queue pair of the peer
-	byQP      map[peerKey]*madConn
-	lookups   map[peerKey]*madConn              // received SIDR requests whose IDs are not destroyed, by request ID
-	listeners map[wire.ServiceID][]*madListener // open listeners
-	sources   sourceCounts                      // counts of the connections of each source
+	byQP      map[peerKey]*conn
+	lookups   map[peerKey]*conn              // received SIDR requests whose IDs are not destroyed, by request ID
+	listeners map[wire.ServiceID][]*listener // open listeners
+	sources   sourceCounts                   // counts of the connections of each source
 	proven    *provenSources
 	refused   *refusedRequests
 	limit     *answerLimit
@@ -81,36 +81,36 @@ type peerKey struct {
 // New returns the wire path of a device.
 func New(cfg *Config) *Mux {
 	return &Mux{
-		Config: *cfg, network: &udpMADs{cfg.Ports, cfg.Port, cfg.Counts}, clock: time.Now,
+		Config: *cfg, network: &udpNetwork{cfg.Ports, cfg.Port, cfg.Counts}, clock: time.Now,
 		sources: newSourceCounts(cfg.MaxConnsPerAddress),
 		proven:  newProvenSources(), refused: newRefusedRequests(), limit: newAnswerLimit(),
-		channels:  make(map[*connmgr.Channel]*madChannel),
-		ports:     make(map[netip.Addr]*madPort),
-		conns:     make(map[uint32]*madConn),
-		byPeer:    make(map[peerKey]*madConn),
-		byQP:      make(map[peerKey]*madConn),
-		lookups:   make(map[peerKey]*madConn),
-		listeners: make(map[wire.ServiceID][]*madListener),
+		channels:  make(map[*connmgr.Channel]*channel),
+		ports:     make(map[netip.Addr]*port),
+		conns:     make(map[uint32]*conn),
+		byPeer:    make(map[peerKey]*conn),
+		byQP:      make(map[peerKey]*conn),
+		lookups:   make(map[peerKey]*conn),
+		listeners: make(map[wire.ServiceID][]*listener),
 	}
 }
 
 // open opens the UDP port at a local address, unless the port is already open. It adds
 // one user of the channel ch to the port.
-func (mux *Mux) open(local netip.Addr, ch *madChannel) (*madPort, error) {
+func (mux *Mux) open(local netip.Addr, ch *channel) (*port, error) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	return mux.openLocked(local, ch)
 }
 
 // openLocked does the work of open. The caller holds the multiplexer's lock.
-func (mux *Mux) openLocked(local netip.Addr, ch *madChannel) (*madPort, error) {
+func (mux *Mux) openLocked(local netip.Addr, ch *channel) (*port, error) {
 	p := mux.ports[local]
 	if p == nil {
 		socket, err := mux.network.open(local)
 		if err != nil {
 			return nil, err
 		}
-		p = &madPort{madSocket: socket, mux: mux, local: local, mtu: pathMTU(interfaceMTU(local))}
+		p = &port{socket: socket, mux: mux, local: local, mtu: pathMTU(interfaceMTU(local))}
 		mux.ports[local] = p
 	}
 	if err := ch.usePort(p); err != nil {
@@ -122,12 +122,12 @@ func (mux *Mux) openLocked(local netip.Addr, ch *madChannel) (*madPort, error) {
 
 // closeUnwatched closes the port if no channel watches it. The caller holds the
 // multiplexer's lock.
-func (p *madPort) closeUnwatched() {
+func (p *port) closeUnwatched() {
 	if p.channels > 0 {
 		return
 	}
 	delete(p.mux.ports, p.local)
-	p.madSocket.close()
+	p.socket.close()
 	if a := p.requests.Load(); a != nil {
 		a.socket.close()
 	}
@@ -203,7 +203,7 @@ func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDat
 
 // toConn passes a MAD to the connection with the communication ID id. It returns false if
 // the connection does not exist, or uses another port or peer.
-func (mux *Mux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
+func (mux *Mux) toConn(m *wire.MAD, id uint32, port *port, from netip.Addr) bool {
 	c := mux.conns[id]
 	if c == nil || c.port != port || c.remote != from {
 		return false
@@ -215,7 +215,7 @@ func (mux *Mux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) b
 // onREJ passes a REJ to its connection. If the peer does not know the communication ID
 // of this side, the REJ identifies the connection by the GUID and the communication ID
 // of the peer (IBTA vol. 1, 12.6.7.3).
-func (mux *Mux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
+func (mux *Mux) onREJ(m *wire.MAD, port *port, from netip.Addr) {
 	if mux.toConn(m, secondID(m), port, from) {
 		return
 	}
@@ -232,7 +232,7 @@ func (mux *Mux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 
 // reject answers the message m, which belongs to no connection, with a REJ. The parameter
 // what is the type of the message.
-func (mux *Mux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
+func (mux *Mux) reject(port *port, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
 	if !mux.mayAnswer(to) {
 		return
 	}
@@ -261,14 +261,14 @@ func (mux *Mux) mayAnswer(to netip.Addr) bool {
 
 // answer sends an answer to a message that belongs to no connection, unless the
 // answerLimit forbids it.
-func (mux *Mux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
+func (mux *Mux) answer(port *port, to netip.Addr, m *wire.MAD) {
 	if mux.mayAnswer(to) {
 		port.send(m, to)
 	}
 }
 
 // sendDREP answers the DREQ of an unknown connection.
-func (mux *Mux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
+func (mux *Mux) sendDREP(port *port, to netip.Addr, m *wire.MAD) {
 	r := wire.DREP{LocalID: secondID(m), RemoteID: firstID(m)}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
@@ -287,33 +287,33 @@ func (mux *Mux) newID() uint32 {
 
 // listenerFor returns the listener for requests to a local address, or nil. The result
 // otherAddr is true if the service has listeners only at other addresses.
-func (mux *Mux) listenerFor(service wire.ServiceID, to netip.Addr) (found *madListener, otherAddr bool) {
+func (mux *Mux) listenerFor(service wire.ServiceID, to netip.Addr) (found *listener, otherAddr bool) {
 	_, port, _ := service.Port()
 	sameService := mux.listeners[service]
-	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(netip.AddrPortFrom(to, port)) })
+	i := slices.IndexFunc(sameService, func(l *listener) bool { return l.addr.Covers(netip.AddrPortFrom(to, port)) })
 	if i < 0 {
 		return nil, len(sameService) > 0
 	}
 	return sameService[i], false
 }
 
-// A madNetwork opens the sockets for management datagrams. The network is UDP or a
+// A network opens the sockets for management datagrams. The network is UDP or a
 // simulation.
-type madNetwork interface {
+type network interface {
 	// open opens the socket of a local address.
-	open(local netip.Addr) (madSocket, error)
+	open(local netip.Addr) (socket, error)
 	// openRequests opens a requestSocket at a local address. If it returns nil, requests are
-	// sent from the madSocket.
+	// sent from the socket.
 	openRequests(local netip.Addr) (*requestSocket, error)
 }
 
-// A madSocket sends and receives management datagrams at a local address. Only one
+// A socket sends and receives management datagrams at a local address. Only one
 // goroutine at a time may use it.
-type madSocket interface {
+type socket interface {
 	// fd returns a descriptor that is readable when datagrams have arrived. A simulation
 	// returns -1.
 	fd() int
-	// receive passes received datagrams to a udp.GSISink, at most madBatch, and returns their
+	// receive passes received datagrams to a udp.GSISink, at most readBatch, and returns their
 	// number. It does not block.
 	receive(to udp.GSISink) int
 	// send sends a datagram. If an error occurs, the datagram is lost.
@@ -324,63 +324,63 @@ type madSocket interface {
 	close()
 }
 
-// udpMADs is the madNetwork that uses UDP. Its sockets are those of udp.Ports.
-type udpMADs struct {
+// udpNetwork is the network that uses UDP. Its sockets are those of udp.Ports.
+type udpNetwork struct {
 	ports  *udp.Ports
 	port   uint16 // UDP port of all peers
 	counts *counters.Set
 }
 
-func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
-	socket, err := n.ports.OpenGSI(local, madBatch, madBufSize, n.counts)
+func (n *udpNetwork) open(local netip.Addr) (socket, error) {
+	socket, err := n.ports.OpenGSI(local, readBatch, packetSize, n.counts)
 	if err != nil {
 		return nil, err
 	}
-	return &udpMADSocket{socket: socket}, nil
+	return &udpSocket{socket: socket}, nil
 }
 
 const (
-	// madBatch is the largest number of datagrams that one call of receive() reads.
-	madBatch = 32
-	// madRounds is the largest number of calls of receive() in one call of OnReady. OnReady
+	// readBatch is the largest number of datagrams that one call of receive() reads.
+	readBatch = 32
+	// readRounds is the largest number of calls of receive() in one call of OnReady. OnReady
 	// reads many datagrams at once, because reading is much cheaper than handling a
 	// request; see requestBatch.
-	madRounds = 16
-	// madBufSize is the size of a buffer for a packet with a MAD.
-	madBufSize = 320
-	// madDrainRounds is the largest number of calls of receive() that drain() makes.
-	madDrainRounds = 64
+	readRounds = 16
+	// packetSize is the size of a buffer for a packet with a MAD.
+	packetSize = 320
+	// drainRounds is the largest number of calls of receive() that drain() makes.
+	drainRounds = 64
 )
 
-type udpMADSocket struct {
+type udpSocket struct {
 	socket *udp.GSISocket
 	psn    psn.Value
 }
 
-func (s *udpMADSocket) fd() int { return s.socket.FD() }
-func (s *udpMADSocket) close()  { s.socket.Close() }
+func (s *udpSocket) fd() int { return s.socket.FD() }
+func (s *udpSocket) close()  { s.socket.Close() }
 
-func (s *udpMADSocket) receive(to udp.GSISink) int { return s.socket.Receive(to) }
+func (s *udpSocket) receive(to udp.GSISink) int { return s.socket.Receive(to) }
 
-// send implements madSocket. The packet sequence number increases with each datagram
+// send implements socket. The packet sequence number increases with each datagram
 // (IBTA vol. 1, 9.8.2.1).
-func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
+func (s *udpSocket) send(m *wire.MAD, to netip.Addr) {
 	b := s.socket.Buffer()
 	if b == nil {
 		return
 	}
-	s.socket.Send(madPacket(b, m, s.psn), to)
+	s.socket.Send(packetOf(b, m, s.psn), to)
 	s.psn = s.psn.Add(1)
 }
 
-// routeMTU implements madSocket.
-func (s *udpMADSocket) routeMTU(to netip.Addr) int {
+// routeMTU implements socket.
+func (s *udpSocket) routeMTU(to netip.Addr) int {
 	return hostport.RouteMTU(s.socket.Local().Addr(), to)
 }
 
-// A madPort is a UDP port at a local address, opened for connection management.
-type madPort struct {
-	madSocket
+// A port is a UDP port at a local address, opened for connection management.
+type port struct {
+	socket
 	mux   *Mux
 	local netip.Addr
 	mtu   verbs.MTU // path MTU of the interface of the address; see mtuTo
@@ -408,7 +408,7 @@ func pathMTU(bytes int) verbs.MTU {
 // mtuTo returns the largest path MTU that this side can use to a remote address. The
 // limit is the MTU of the interface or the MTU of the route, whichever is smaller. The
 // two sides may negotiate a smaller path MTU; see retryWithSmallerMTU.
-func (p *madPort) mtuTo(remote netip.Addr) verbs.MTU {
+func (p *port) mtuTo(remote netip.Addr) verbs.MTU {
 	bytes := p.routeMTU(remote)
 	if bytes == 0 {
 		return p.mtu
@@ -436,33 +436,33 @@ func interfaceMTU(local netip.Addr) int {
 }
 
 // OnReady implements fdevent.Handler.
-func (p *madPort) OnReady(int, uint32) {
-	for range madRounds {
-		if p.receiveBatch() < madBatch {
+func (p *port) OnReady(int, uint32) {
+	for range readRounds {
+		if p.receiveBatch() < readBatch {
 			return
 		}
 	}
 }
 
-// receiveBatch handles up to madBatch datagrams that have arrived, and returns their
+// receiveBatch handles up to readBatch datagrams that have arrived, and returns their
 // number.
-func (p *madPort) receiveBatch() int {
+func (p *port) receiveBatch() int {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
-	return p.madSocket.receive(lockedMux{p.mux})
+	return p.socket.receive(lockedMux{p.mux})
 }
 
-// drain handles all datagrams that have arrived, up to madDrainRounds * madBatch = 2,048.
+// drain handles all datagrams that have arrived, up to drainRounds * readBatch = 2,048.
 // A socket with the default buffer size holds fewer datagrams.
-func (p *madPort) drain() {
-	for range madDrainRounds {
+func (p *port) drain() {
+	for range drainRounds {
 		if p.receiveBatch() == 0 {
 			return
 		}
 	}
 }
 
-var _ fdevent.Handler = (*madPort)(nil)
+var _ fdevent.Handler = (*port)(nil)
 
 // A portUsers has the UDP ports that a channel watches. Connections and listeners of the
 // channel are the users of a port. The locks of the channel and of the multiplexer guard
@@ -471,23 +471,23 @@ var _ fdevent.Handler = (*madPort)(nil)
 // A port without users stays open for up to unusedPortTime, because opening and closing
 // it for each connection takes many system calls.
 type portUsers struct {
-	users map[*madPort]int // number of users of each port
-	timer timerheap.Timer  // timer for closing the ports without users
+	users map[*port]int   // number of users of each port
+	timer timerheap.Timer // timer for closing the ports without users
 }
 
 // unusedPortTime is how long a channel keeps a UDP port open at most after the last
 // connection has ended. Arbitrary.
 const unusedPortTime = time.Second
 
-func (mc *madChannel) initPorts() {
-	mc.ports.users = make(map[*madPort]int)
+func (mc *channel) initPorts() {
+	mc.ports.users = make(map[*port]int)
 	mc.ports.timer.Owner = timerheap.Func(mc.closeUnusedPorts)
 }
 
 // usePort adds one user to the port. If the channel does not watch the port yet, usePort
 // makes the channel watch it. The caller holds the locks of the channel and of the
 // multiplexer.
-func (mc *madChannel) usePort(p *madPort) error {
+func (mc *channel) usePort(p *port) error {
 	if _, watched := mc.ports.users[p]; !watched {
 		if fd := p.fd(); fd >= 0 {
 			if err := mc.Watch(fd, p); err != nil {
@@ -504,7 +504,7 @@ func (mc *madChannel) usePort(p *madPort) error {
 // leavePort removes one user of the port. If it was the last user, the port stays open
 // for unusedPortTime, unless the channel is closed. The caller holds the locks of the
 // channel and of the multiplexer.
-func (mc *madChannel) leavePort(p *madPort) {
+func (mc *channel) leavePort(p *port) {
 	mc.ports.users[p]--
 	switch {
 	case mc.ports.users[p] > 0:
@@ -517,7 +517,7 @@ func (mc *madChannel) leavePort(p *madPort) {
 
 // closeUnusedPorts makes the channel stop watching the ports without users. The caller
 // holds the lock of the channel.
-func (mc *madChannel) closeUnusedPorts() {
+func (mc *channel) closeUnusedPorts() {
 	mc.mux.mu.Lock()
 	defer mc.mux.mu.Unlock()
 	for p, users := range mc.ports.users {
@@ -529,7 +529,7 @@ func (mc *madChannel) closeUnusedPorts() {
 
 // unwatchPort makes the channel stop watching a port. It closes the port if no other
 // channel watches it. The caller holds the locks of the channel and of the multiplexer.
-func (mc *madChannel) unwatchPort(p *madPort) {
+func (mc *channel) unwatchPort(p *port) {
 	delete(mc.ports.users, p)
 	if fd := p.fd(); fd >= 0 {
 		mc.Unwatch(fd)
@@ -542,7 +542,7 @@ func (mc *madChannel) unwatchPort(p *madPort) {
 }
 
 // close removes one user of the channel from the port; see leavePort.
-func (p *madPort) close(mc *madChannel) {
+func (p *port) close(mc *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
 	mc.leavePort(p)
@@ -550,7 +550,7 @@ func (p *madPort) close(mc *madChannel) {
 
 // closeNow removes one user of the channel from the port. If it was the last user, the
 // channel stops watching the port at once, so that another process can open the port.
-func (p *madPort) closeNow(mc *madChannel) {
+func (p *port) closeNow(mc *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
 	mc.leavePort(p)
@@ -561,7 +561,7 @@ func (p *madPort) closeNow(mc *madChannel) {
 
 // movePort moves one user of a port from the channel src to the channel dst. The caller
 // holds the locks of both channels.
-func movePort(p *madPort, src, dst *madChannel) error {
+func movePort(p *port, src, dst *channel) error {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
 	if err := dst.usePort(p); err != nil {

@@ -26,26 +26,26 @@ func TestInterfaceMTU(t *testing.T) {
 	require.Zero(t, interfaceMTU(netip.MustParseAddr("203.0.113.1")), "not an address of this host")
 }
 
-// A filledSocket is a madSocket in which datagrams wait.
+// A filledSocket is a socket in which datagrams wait.
 type filledSocket struct {
-	madSocket
+	socket
 	waiting int
 }
 
 func (s *filledSocket) receive(udp.GSISink) int {
-	n := min(s.waiting, madBatch)
+	n := min(s.waiting, readBatch)
 	s.waiting -= n
 	return n
 }
 
 // During a flood, many more datagrams are read from a socket than requests are handled.
 func TestOnReadyReadsManyDatagrams(t *testing.T) {
-	require.GreaterOrEqual(t, madRounds*madBatch, 16*requestBatch)
+	require.GreaterOrEqual(t, readRounds*readBatch, 16*requestBatch)
 	for before, after := range map[int]int{
-		1: 0, madBatch: 0, 3*madBatch + 1: 0, madRounds*madBatch + 5: 5,
+		1: 0, readBatch: 0, 3*readBatch + 1: 0, readRounds*readBatch + 5: 5,
 	} {
 		s := &filledSocket{waiting: before}
-		p := &madPort{madSocket: s, mux: new(Mux)}
+		p := &port{socket: s, mux: new(Mux)}
 		p.OnReady(0, 0)
 		require.Equal(t, after, s.waiting, "%d datagrams before", before)
 	}

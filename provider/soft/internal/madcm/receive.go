@@ -15,20 +15,20 @@ import (
 // enqueueMAD queues a job that calls handleMAD for a datagram. The caller holds the
 // multiplexer's lock. It can not call handleMAD directly, because handleMAD takes the
 // same lock.
-func (c *madConn) enqueueMAD(m *wire.MAD) {
+func (c *conn) enqueueMAD(m *wire.MAD) {
 	c.received++
 	c.enqueue(job{kind: jobMessage, conn: c, mad: *m, run: func(j *job) { j.conn.handleMAD(&j.mad) }})
 }
 
 // enqueueRequest queues the job of a request that belongs to this connection. The caller
 // holds the multiplexer's lock.
-func (c *madConn) enqueueRequest(run func(*job)) {
+func (c *conn) enqueueRequest(run func(*job)) {
 	c.enqueue(job{kind: jobRequest, conn: c, source: access.SourceOf(c.remote), run: run})
 }
 
 // handleMAD handles a datagram after the multiplexer has checked its address and
 // communication ID. It drops messages that the state does not allow.
-func (c *madConn) handleMAD(m *wire.MAD) {
+func (c *conn) handleMAD(m *wire.MAD) {
 	if c.fromPeer(m) && secondID(m) == c.ownID {
 		c.validate()
 	}
@@ -51,16 +51,16 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 }
 
 // fromPeer reports whether the sender's communication ID in the datagram is c.peerID.
-func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
+func (c *conn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
 
 // deliver passes a message to the ID. If the ID accepts the message, the retransmission
-// stops. In the state madOrphan, any message except an RTU ends the connection.
-func (c *madConn) deliver(m connmgr.Message) {
+// stops. In the state connOrphan, any message except an RTU ends the connection.
+func (c *conn) deliver(m connmgr.Message) {
 	_, isRTU := m.(*connmgr.RTU)
 	switch c.state {
-	case madAnswering:
+	case connAnswering:
 		return
-	case madOrphan:
+	case connOrphan:
 		if !isRTU {
 			c.release()
 		}
@@ -73,7 +73,7 @@ func (c *madConn) deliver(m connmgr.Message) {
 }
 
 // onConfirmation handles an RTU or a DREP.
-func (c *madConn) onConfirmation(m *wire.MAD) {
+func (c *conn) onConfirmation(m *wire.MAD) {
 	confirmation := connmgr.Message(&connmgr.RTU{})
 	if m.Attribute() == wire.AttrDREP {
 		confirmation = &connmgr.DREP{}
@@ -85,10 +85,10 @@ func (c *madConn) onConfirmation(m *wire.MAD) {
 
 // onMRA handles an MRA. The MRA says that the peer has got the message, and that the
 // peer's application needs more time (IBTA vol. 1, 12.6.6).
-func (c *madConn) onMRA(m *wire.MAD) {
+func (c *conn) onMRA(m *wire.MAD) {
 	var r wire.MRA
 	r.Decode(m)
-	if c.state == madOrphan {
+	if c.state == connOrphan {
 		return
 	}
 	switch attr := c.retransmit.mad.Attribute(); {
@@ -104,12 +104,12 @@ func (c *madConn) onMRA(m *wire.MAD) {
 
 // onREP handles a REP or a copy of a REP. The peer retransmits its REP until the RTU
 // arrives.
-func (c *madConn) onREP(m *wire.MAD) {
+func (c *conn) onREP(m *wire.MAD) {
 	var r wire.REP
 	r.Decode(m)
 	duplicate := c.peerID == r.LocalID
 	switch {
-	case c.state == madOrphan:
+	case c.state == connOrphan:
 	case c.id.State() == connmgr.StateREQSent && c.id.PortSpace() == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
 		if c.id.State() == connmgr.StateEstablished {
@@ -127,7 +127,7 @@ func (c *madConn) onREP(m *wire.MAD) {
 }
 
 // acceptREP checks a REP and calls recordPeer. It returns false if the REP is invalid.
-func (c *madConn) acceptREP(r *wire.REP) bool {
+func (c *conn) acceptREP(r *wire.REP) bool {
 	if r.LocalID == 0 || r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN {
 		return false
 	}
@@ -137,7 +137,7 @@ func (c *madConn) acceptREP(r *wire.REP) bool {
 // recordPeer records the GUID, the communication ID and the queue pair of the peer. It
 // returns false if another connection already has the same communication ID of the peer.
 // Another connection with the same queue pair of the peer ends as stale.
-func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
+func (c *conn) recordPeer(guid uint64, id, qpn uint32) bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	peer, queuePair := peerKey{c.remote, guid, id}, peerKey{c.remote, guid, qpn}
@@ -155,7 +155,7 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 
 // sendMRA tells the peer that its message has arrived, and that the application of this
 // side needs more time.
-func (c *madConn) sendMRA(what wire.Answered) {
+func (c *conn) sendMRA(what wire.Answered) {
 	r := wire.MRA{LocalID: c.ownID, RemoteID: c.peerID, Received: what, ServiceTimeout: c.serviceTimeout()}
 	var m wire.MAD
 	r.Encode(&m, c.requestTID())
@@ -163,10 +163,10 @@ func (c *madConn) sendMRA(what wire.Answered) {
 }
 
 // onREJ handles a REJ: the peer refuses a message or cancels its request.
-func (c *madConn) onREJ(m *wire.MAD) {
+func (c *conn) onREJ(m *wire.MAD) {
 	var r wire.REJ
 	r.Decode(m)
-	if c.state != madOrphan && c.id.PortSpace() == cm.UDP {
+	if c.state != connOrphan && c.id.PortSpace() == cm.UDP {
 		return
 	}
 	switch {
@@ -174,7 +174,7 @@ func (c *madConn) onREJ(m *wire.MAD) {
 		// The peer has sent messages with its communication ID, so a REJ without this ID
 		// comes from another sender.
 		return
-	case r.RemoteID != c.ownID && (c.state == madOrphan || c.id.State() >= connmgr.StateEstablished):
+	case r.RemoteID != c.ownID && (c.state == connOrphan || c.id.State() >= connmgr.StateEstablished):
 		// A REJ without the communication ID of this side is from another sender, because the
 		// peer knows this ID.
 		return
@@ -186,14 +186,14 @@ func (c *madConn) onREJ(m *wire.MAD) {
 
 // onDREQ handles a DREQ for the local queue pair. It answers at once if the connection
 // has ended, or if this side has sent a DREQ too.
-func (c *madConn) onDREQ(m *wire.MAD) {
+func (c *conn) onDREQ(m *wire.MAD) {
 	var r wire.DREQ
 	r.Decode(m)
 	if !c.fromPeer(m) || r.RemoteQPN != c.qpn {
 		return
 	}
 	c.lastTID = m.TID()
-	if c.state == madOrphan || c.id.State() == connmgr.StateEnded || c.id.State() == connmgr.StateDREQSent {
+	if c.state == connOrphan || c.id.State() == connmgr.StateEnded || c.id.State() == connmgr.StateDREQSent {
 		// Without an answer, the peer would retransmit its DREQ.
 		var answer wire.MAD
 		c.encode(&answer, &connmgr.DREP{})
@@ -204,7 +204,7 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 
 // DataHeard implements DataHearer. The first data of the peer proves that the peer is
 // connected (IBTA vol. 1, 12.9.7.2).
-func (c *madConn) DataHeard() {
+func (c *conn) DataHeard() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	c.enqueue(job{kind: jobInternal, conn: c, run: func(j *job) { j.conn.peerSentData() }})
@@ -212,9 +212,9 @@ func (c *madConn) DataHeard() {
 
 // peerSentData handles the first data of the peer. On the passive side, the data confirms
 // the REP. On the active side, it confirms the RTU.
-func (c *madConn) peerSentData() {
+func (c *conn) peerSentData() {
 	switch {
-	case c.state == madOrphan:
+	case c.state == connOrphan:
 	case c.id.State() == connmgr.StateREPSent:
 		c.validate()
 		c.deliver(&connmgr.RTU{})
@@ -231,8 +231,8 @@ func (c *madConn) peerSentData() {
 
 // refusesMTU reports whether a REJ refuses the path MTU in the last REQ of this
 // connection.
-func (c *madConn) refusesMTU(r *wire.REJ) bool {
-	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.state != madOrphan &&
+func (c *conn) refusesMTU(r *wire.REJ) bool {
+	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.state != connOrphan &&
 		c.id.State() == connmgr.StateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
@@ -240,7 +240,7 @@ func (c *madConn) refusesMTU(r *wire.REJ) bool {
 // returns true. This REQ has the path MTU that the REJ names, or else the next smaller
 // one. retryWithSmallerMTU returns false for another REJ, and if there is no smaller
 // path MTU.
-func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
+func (c *conn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.PathMTU() <= minPathMTU {
 		return false
 	}
@@ -261,7 +261,7 @@ func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 }
 
 // changeID gives the connection a new communication ID.
-func (c *madConn) changeID() {
+func (c *conn) changeID() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	delete(c.mux.conns, c.ownID)
@@ -275,7 +275,7 @@ var errOwnPort = errors.New("this device itself has the UDP port of that address
 
 // refusal decodes a REJ. It sets the field cause of the result to nil, to errOwnPort, or
 // to an error that names the path MTUs that were tried.
-func (c *madConn) refusal(r *wire.REJ) *connmgr.REJ {
+func (c *conn) refusal(r *wire.REJ) *connmgr.REJ {
 	m := parseREJ(r)
 	switch {
 	case c.refusesMTU(r):

@@ -386,7 +386,7 @@ func TestNoRequestToThisHost(t *testing.T) {
 func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
-	var a, p *madConn
+	var a, p *conn
 	for _, c := range w.client.mux.conns {
 		a = c
 	}

@@ -65,17 +65,17 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 }
 
 // wire returns the part of the party's channel that belongs to the wire path.
-func (s *party) wire() *madChannel { return s.mux.channelOf(s.TC) }
+func (s *party) wire() *channel { return s.mux.channelOf(s.TC) }
 
-// simMADs is the madNetwork of a party in a madSim.
+// simMADs is the network of a party in a madSim.
 type simMADs struct {
 	w     *madSim
 	ports *udp.Ports
 }
 
-func (n *simMADs) open(local netip.Addr) (madSocket, error) {
+func (n *simMADs) open(local netip.Addr) (socket, error) {
 	// The data path also receives at this address, so the simulation opens the UDP port.
-	socket, err := n.ports.OpenGSI(local, 1, madBufSize, new(counters.Set))
+	socket, err := n.ports.OpenGSI(local, 1, packetSize, new(counters.Set))
 	return &simSocket{n.w, socket}, err
 }
 
@@ -137,7 +137,7 @@ func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	if dst == serverAddr {
 		at = w.server
 	}
-	p := madPacket(make([]byte, madBufSize), m, 0)
+	p := packetOf(make([]byte, packetSize), m, 0)
 	at.mux.mu.Lock()
 	defer at.mux.mu.Unlock()
 	if mux := (lockedMux{at.mux}); mux.Wants(p, src, dst) {

@@ -17,7 +17,7 @@ import (
 // A halfOpen is the entry of a connection or SIDR request in a halfOpenTable. The address
 // of the peer may be forged. The multiplexer's lock guards the entry.
 type halfOpen struct {
-	c      *madConn
+	c      *conn
 	proven bool            // true if the source was in provenSources when the request arrived
 	since  time.Time       // time at which the request arrived
 	source *halfOpenSource // source of the request; nil if the halfOpen is in no table
@@ -228,7 +228,7 @@ type addrState uint8
 
 const (
 	// addrAssumed means that the address needs no validation. It is the first state of every
-	// madConn. The active side stays in it, because its application has chosen the address.
+	// conn. The active side stays in it, because its application has chosen the address.
 	// On the passive side, addHalfOpen leads to addrHalfOpen.
 	addrAssumed addrState = iota
 	// addrHalfOpen means that the address may be forged. The connection is in the
@@ -246,7 +246,7 @@ const (
 	// addrValidated means that the address is not forged. The connection is counted in
 	// sourceConns.validated.
 	addrValidated
-	// addrReleased is the last state. The madConn was released, and is no longer counted
+	// addrReleased is the last state. The conn was released, and is no longer counted
 	// anywhere. release() leads here from every state.
 	addrReleased
 )
@@ -271,7 +271,7 @@ func (v *addrValidation) maySend(reserve int) bool {
 
 // mayRetransmit reports whether the last message may be retransmitted now. It keeps one
 // message in reserve, because this side may have to send a REJ.
-func (c *madConn) mayRetransmit() bool {
+func (c *conn) mayRetransmit() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	return c.maySend(1)
@@ -279,7 +279,7 @@ func (c *madConn) mayRetransmit() bool {
 
 // serviceTimeout returns the code of the service timeout in an MRA. For a half-open peer,
 // the first timeouts are short: 4.3 s and 17 s.
-func (c *madConn) serviceTimeout() uint8 {
+func (c *conn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	if c.trusted() {
@@ -292,7 +292,7 @@ func (c *madConn) serviceTimeout() uint8 {
 // if there is no room. In both cases it may evict another connection. The parameter lookup
 // says whether the connection is for a SIDR request. The caller holds the multiplexer's
 // lock.
-func (c *madConn) addHalfOpen(lookup bool) bool {
+func (c *conn) addHalfOpen(lookup bool) bool {
 	table, source, now := &c.listener.halfOpen, access.SourceOf(c.remote), c.mux.clock()
 	victim, ok := table.room(source, !lookup && c.mux.sources.full(source), now)
 	if victim != nil {
@@ -319,13 +319,13 @@ func (c *madConn) addHalfOpen(lookup bool) bool {
 // evict ends a connection that was chosen for eviction. It does not end the connection
 // in three cases: the address of the peer is validated by now, the connection has ended,
 // or the application has called Notify.
-func (c *madConn) evict() {
+func (c *conn) evict() {
 	c.mux.mu.Lock()
 	chosen := c.addr == addrEvicting
 	c.mux.mu.Unlock()
 	switch {
 	case !chosen:
-	case c.state == madOrphan:
+	case c.state == connOrphan:
 		c.release()
 	case c.id.State() == connmgr.StateDREQReceived || c.id.State() == connmgr.StateEnded:
 		c.spare()
@@ -339,7 +339,7 @@ func (c *madConn) evict() {
 }
 
 // spare records that the connection had ended before evict() was called.
-func (c *madConn) spare() {
+func (c *conn) spare() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	c.endHalfOpen()
@@ -347,7 +347,7 @@ func (c *madConn) spare() {
 }
 
 // validate records that the peer's address is not forged.
-func (c *madConn) validate() {
+func (c *conn) validate() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	switch c.addr {
@@ -363,7 +363,7 @@ func (c *madConn) validate() {
 
 // releaseAddr removes a released connection from all counts. The caller holds the
 // multiplexer's lock.
-func (c *madConn) releaseAddr() {
+func (c *conn) releaseAddr() {
 	c.endHalfOpen()
 	if c.addr != addrAssumed && !c.isLookup() {
 		c.mux.sources.released(access.SourceOf(c.remote), c.addr == addrValidated)
@@ -373,7 +373,7 @@ func (c *madConn) releaseAddr() {
 
 // endHalfOpen removes a connection from the halfOpenTable of its listener. The caller
 // holds the multiplexer's lock, and must set a new state.
-func (c *madConn) endHalfOpen() {
+func (c *conn) endHalfOpen() {
 	switch c.addr {
 	case addrHalfOpen:
 		c.listener.halfOpen.remove(&c.half)

@@ -152,7 +152,7 @@ func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
 	mux := w.client.mux
-	connect := func(to netip.Addr) (*cm.ID, *madConn) {
+	connect := func(to netip.Addr) (*cm.ID, *conn) {
 		id := w.connecting(cm.TCP, netip.AddrPortFrom(to, 7), nil)
 		for _, c := range mux.conns {
 			if c.remote == to && c.peerID == 0 {
@@ -161,7 +161,7 @@ func TestWireCMReplyNamesAnother(t *testing.T) {
 		}
 		return nil, nil
 	}
-	reply := func(c *madConn, id, qpn uint32) {
+	reply := func(c *conn, id, qpn uint32) {
 		rep := wire.REP{LocalID: id, RemoteID: c.ownID, CAGUID: 7, QPN: qpn}
 		var m wire.MAD
 		rep.Encode(&m, 1)

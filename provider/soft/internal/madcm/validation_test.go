@@ -219,8 +219,8 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 
 func (w *madSim) counter(id counters.ID) uint64 { return w.server.mux.Counts[id].Load() }
 
-// listenerOf returns the server's madListener that belongs to the listening ID l.
-func (w *madSim) listenerOf(l *cm.ID) *madListener {
+// listenerOf returns the server's listener that belongs to the listening ID l.
+func (w *madSim) listenerOf(l *cm.ID) *listener {
 	mux := w.server.mux
 	return mux.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }

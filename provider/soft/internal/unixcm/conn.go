@@ -18,15 +18,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A unixConn exchanges the messages of one ID over a Unix socket. Two descriptors come
+// A conn exchanges the messages of one ID over a Unix socket. Two descriptors come
 // with a REP that names new shared memory: one of the memory and one of the doorbell. The
 // socket stays open as long as the ID exists.
-type unixConn struct {
+type conn struct {
 	t  *Transport
 	ch *connmgr.Channel
 	// ID of the connection; nil on the passive side until the request has arrived
 	id *connmgr.ID
-	fd int // socket, which the unixConn owns; -1 if there is none
+	fd int // socket, which the conn owns; -1 if there is none
 
 	peer    cm.Credentials  // credentials of the peer's process; zero before fd is connected
 	binding connmgr.Binding // binding of the local queue pair, set by attach
@@ -56,7 +56,7 @@ const (
 )
 
 // OnReady implements fdevent.Handler. It receives and handles one message.
-func (c *unixConn) OnReady(int, uint32) {
+func (c *conn) OnReady(int, uint32) {
 	m, err := c.receive()
 	switch {
 	case errors.Is(err, unix.EAGAIN):
@@ -72,7 +72,7 @@ func (c *unixConn) OnReady(int, uint32) {
 
 // receive receives one message. Only a REP may come with descriptors. They are stored in
 // c.passed.
-func (c *unixConn) receive() (connmgr.Message, error) {
+func (c *conn) receive() (connmgr.Message, error) {
 	maxFDs := 0
 	if c.id != nil && c.id.State() == connmgr.StateREQSent && c.id.PortSpace() == cm.TCP {
 		maxFDs = passedCount
@@ -123,7 +123,7 @@ func checkPassed(m connmgr.Message, fds []int) error {
 
 // Attach implements Conn. The binding has the end of the shared memory, which the
 // passive side chooses.
-func (c *unixConn) Attach(qpn uint32) (*connmgr.Binding, error) {
+func (c *conn) Attach(qpn uint32) (*connmgr.Binding, error) {
 	var end *shm.End
 	var err error
 	if c.id.Active() {
@@ -141,16 +141,16 @@ func (c *unixConn) Attach(qpn uint32) (*connmgr.Binding, error) {
 
 // key returns the key of this side's end of the memory shared with the peer. The
 // parameter qpn is the number of the local queue pair.
-func (c *unixConn) key(qpn uint32) shm.EndKey {
+func (c *conn) key(qpn uint32) shm.EndKey {
 	return shm.EndKey{Process: c.process(), Other: c.peerShared.Shard, Own: c.t.shardOf(qpn)}
 }
 
-func (c *unixConn) process() shm.Process {
+func (c *conn) process() shm.Process {
 	return shm.Process{UID: c.peer.UID, PID: int32(c.peer.PID)}
 }
 
 // chosenByPeer returns this side's end of the shared memory that the peer's REP names.
-func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
+func (c *conn) chosenByPeer(qpn uint32) (*shm.End, error) {
 	chosen := &c.peerShared
 	if chosen.Passed {
 		fds := c.passed
@@ -169,7 +169,7 @@ func (c *unixConn) chosenByPeer(qpn uint32) (*shm.End, error) {
 // two shards share, or makes new memory. If the peer may not have opened this memory,
 // choose stores descriptors of it in c.passed. If the process has too few free
 // descriptors, choose closes the spare ones.
-func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
+func (c *conn) choose(qpn uint32) (end *shm.End, err error) {
 	c.admission.useSpare()
 	ends := c.t.Ends
 	err = c.t.Spare.Retry(func() error {
@@ -193,7 +193,7 @@ func (c *unixConn) choose(qpn uint32) (end *shm.End, err error) {
 
 // Send implements Conn. It writes the chosen segment into a REP, and sends the
 // descriptors in c.passed with it.
-func (c *unixConn) Send(m connmgr.Message) error {
+func (c *conn) Send(m connmgr.Message) error {
 	var packet [maxMessage]byte
 	rep, ok := m.(*connmgr.REP)
 	if !ok {
@@ -207,7 +207,7 @@ func (c *unixConn) Send(m connmgr.Message) error {
 // hold is called before the REQ is sent. The peer's REP may choose any memory that this
 // side shares with the peer's process, so hold keeps all of it open until unhold is
 // called.
-func (c *unixConn) hold(request connmgr.Message) {
+func (c *conn) hold(request connmgr.Message) {
 	if m, ok := request.(*connmgr.REQ); ok {
 		m.Shared.Shard = c.t.shardID(m.QPN)
 		c.ownShard, c.holds = c.t.shardOf(m.QPN), true
@@ -215,35 +215,35 @@ func (c *unixConn) hold(request connmgr.Message) {
 	}
 }
 
-func (c *unixConn) unhold() {
+func (c *conn) unhold() {
 	if c.holds {
 		c.holds = false
 		c.t.Ends.Unhold(c.process(), c.ownShard)
 	}
 }
 
-func (c *unixConn) closePassed() {
+func (c *conn) closePassed() {
 	unixsock.CloseAll(c.passed)
 	c.passed = nil
 }
 
 // Path implements Conn.
-func (c *unixConn) Path() string { return connmgr.LocalPath }
+func (c *conn) Path() string { return connmgr.LocalPath }
 
 // takeSocket makes the caller the owner of the socket.
-func (c *unixConn) takeSocket() (fd int) {
+func (c *conn) takeSocket() (fd int) {
 	fd, c.fd = c.fd, -1
 	return fd
 }
 
-func (c *unixConn) StopDelivery() {
+func (c *conn) StopDelivery() {
 	if c.dialing != nil {
 		c.ch.StopTimer(&c.dialing.retryTimer)
 	}
 	c.ch.Unwatch(c.fd)
 }
 
-func (c *unixConn) Move(to *connmgr.Channel) error {
+func (c *conn) Move(to *connmgr.Channel) error {
 	if c.ch.Watches(c.fd) {
 		if err := to.Watch(c.fd, c); err != nil {
 			return err
@@ -257,7 +257,7 @@ func (c *unixConn) Move(to *connmgr.Channel) error {
 	return nil
 }
 
-func (c *unixConn) Close() {
+func (c *conn) Close() {
 	c.StopDelivery()
 	c.closePassed()
 	c.unhold()

@@ -23,10 +23,10 @@ import (
 // gets an event.
 //
 // The listener checks the source port of the request. Therefore the dial connects the
-// socket whose name reserves the port of the ID. The unixConn owns the socket during the
+// socket whose name reserves the port of the ID. The conn owns the socket during the
 // dial. If the dial fails, the socket returns to the Reservation of the ID.
 type localDial struct {
-	c       *unixConn
+	c       *conn
 	request connmgr.Message
 	// retryTimer runs after a try in which the backlog of a listener was full. When it
 	// expires, all names are tried again.
@@ -54,7 +54,7 @@ const (
 )
 
 // Dial implements Conn. It takes the socket from the Reservation of the ID.
-func (c *unixConn) Dial(m connmgr.Message) error {
+func (c *conn) Dial(m connmgr.Message) error {
 	c.fd = c.id.Reservation().Take()
 	d := &localDial{c: c, request: m}
 	d.retryTimer.Owner = d
@@ -75,8 +75,8 @@ func (d *localDial) OnTimer(*timerheap.Timer) {
 	}
 }
 
-// returnSocket transfers the socket from the unixConn to the Reservation of the ID. It
-// does nothing if the unixConn owns no socket.
+// returnSocket transfers the socket from the conn to the Reservation of the ID. It
+// does nothing if the conn owns no socket.
 func (d *localDial) returnSocket() {
 	if d.c.fd >= 0 {
 		d.c.id.Reservation().FD = d.c.takeSocket()
@@ -145,7 +145,7 @@ func isNoListener(err error) bool {
 }
 
 // openSocket opens a socket with the name that reserves the ID's port. It does nothing if
-// the unixConn already owns a socket.
+// the conn already owns a socket.
 func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil

@@ -222,7 +222,7 @@ func TestCredentialsOfPeer(t *testing.T) {
 // descriptor that would be closed twice appears twice.
 func descriptorsOf(i *connmgr.ID) (fds []int) {
 	all := []int{i.Reservation().FD, i.Reservation().Marker}
-	if c, ok := i.Channel().Probe().Conn(i).(*unixConn); ok {
+	if c, ok := i.Channel().Probe().Conn(i).(*conn); ok {
 		all = append(append(all, c.fd), c.passed...)
 	}
 	for _, fd := range all {
@@ -300,6 +300,6 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 
 // If a security module refuses the connection, the dial returns its error.
 func TestDialTellsDenial(t *testing.T) {
-	d := &localDial{c: &unixConn{ch: newParty(t).TC}, denied: unix.EACCES}
+	d := &localDial{c: &conn{ch: newParty(t).TC}, denied: unix.EACCES}
 	require.ErrorIs(t, d.cause(), unix.EACCES)
 }

@@ -56,7 +56,7 @@ func TestForeignConnects(t *testing.T) {
 			require.True(t, r.reason() || r.closedByPeer())
 			r.close()
 		}
-		require.Empty(t, unixListenerOf(s).clients)
+		require.Empty(t, listenerOf(s).clients)
 		cmtest.RequireNoTimer(t, s.TC)
 		return reasons
 	}
@@ -96,7 +96,7 @@ func TestForeignConnectsTakeNoTurn(t *testing.T) {
 	require.Len(t, foreign, 3*acceptBatch)
 	client := dialRaw(t, l)
 	s.drive(t)
-	require.Len(t, unixListenerOf(s).clients, 1)
+	require.Len(t, listenerOf(s).clients, 1)
 	for _, r := range append(foreign, client) {
 		r.close()
 	}

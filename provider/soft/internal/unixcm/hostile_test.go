@@ -110,7 +110,7 @@ func TestHostileClients(t *testing.T) {
 			attack(attacker, l)
 			server.Quiet()
 			require.True(t, attacker.closedByPeer())
-			require.Empty(t, unixListenerOf(server).clients)
+			require.Empty(t, listenerOf(server).clients)
 			reaches(client, server, l, l.LocalAddr())
 			attacker.close()
 		})

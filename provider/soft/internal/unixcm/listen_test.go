@@ -168,7 +168,7 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 	for range 4 {
 		client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	}
-	g := unixListenerOf(server)
+	g := listenerOf(server)
 	// The listener has received two requests. The application has fetched one of them.
 	server.Request(l)
 	require.Equal(t, 1, server.TC.Probe().Unfetched(g.id))
@@ -202,10 +202,10 @@ func handlersOf(ch *connmgr.Channel) (all []fdevent.Handler) {
 	return all
 }
 
-// unixListenerOf returns the only unixListener of the party.
-func unixListenerOf(s *party) *unixListener {
+// listenerOf returns the only listener of the party.
+func listenerOf(s *party) *listener {
 	for _, src := range handlersOf(s.TC) {
-		if g, ok := src.(*unixListener); ok {
+		if g, ok := src.(*listener); ok {
 			return g
 		}
 	}
@@ -218,7 +218,7 @@ func TestSystemBacklog(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := cmtest.UseClock(client.TC)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 8)
-	require.NoError(t, unix.Listen(unixListenerOf(server).fd, 0))
+	require.NoError(t, unix.Listen(listenerOf(server).fd, 0))
 	first := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	lent := []byte("hello")
 	second := client.Connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
@@ -260,7 +260,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	none.Cur = 0
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
 	server.Quiet()
-	paused := unixListenerOf(server) == nil
+	paused := listenerOf(server) == nil
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	require.True(t, paused, "the listener does not watch its socket")
 
@@ -273,9 +273,9 @@ func TestOutOfDescriptors(t *testing.T) {
 // When too many clients have sent no request, the listener closes the oldest client of
 // the user with the most clients.
 func TestBusiestUsersOldestIsClosed(t *testing.T) {
-	g := &unixListener{}
+	g := &listener{}
 	add := func(uid uint32) *client {
-		c := &client{unixConn: unixConn{peer: cm.Credentials{UID: uid}}}
+		c := &client{conn: conn{peer: cm.Credentials{UID: uid}}}
 		g.clients = append(g.clients, c)
 		return c
 	}
@@ -299,7 +299,7 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	requireSpare(t, s)
 	looked := 0
 	for _, w := range handlersOf(s.TC) {
-		if g, ok := w.(*unixListener); ok {
+		if g, ok := w.(*listener); ok {
 			g.OnReady(g.fd, unix.EPOLLIN)
 			looked++
 		}

@@ -22,10 +22,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A unixListener is the listening socket of an ID, together with the clients that have
+// A listener is the listening socket of an ID, together with the clients that have
 // not sent their request. Any process can connect. Therefore the number of clients is
 // limited, and so is the time that each client has for its request.
-type unixListener struct {
+type listener struct {
 	t         *Transport
 	ch        *connmgr.Channel
 	id        *connmgr.ID
@@ -41,8 +41,8 @@ type unixListener struct {
 
 // A client is an accepted socket whose request has not arrived.
 type client struct {
-	unixConn
-	listener     *unixListener
+	conn
+	listener     *listener
 	requestTimer timerheap.Timer // timer that ends the wait for the request
 }
 
@@ -72,9 +72,9 @@ const (
 	userRefusalsPerSecond = 64
 )
 
-func openUnixListener(t *Transport, i *connmgr.ID) (*unixListener, error) {
+func openUnixListener(t *Transport, i *connmgr.ID) (*listener, error) {
 	fd := i.Reservation().FD
-	l := &unixListener{t: t, ch: i.Channel(), id: i, fd: fd, accepting: true}
+	l := &listener{t: t, ch: i.Channel(), id: i, fd: fd, accepting: true}
 	l.pauseTimer.Owner = timerheap.Func(func() { l.watchSocket() })
 	if err := l.ch.Watch(fd, l); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func openUnixListener(t *Transport, i *connmgr.ID) (*unixListener, error) {
 // A process whose user is not allowed is refused before anything is allocated for it, and
 // does not take the place of a client. Otherwise the clients in the backlog would wait
 // for a turn of the loop for every acceptBatch such processes.
-func (l *unixListener) OnReady(int, uint32) {
+func (l *listener) OnReady(int, uint32) {
 	defer l.t.Spare.Fill()
 	for clients, foreign := 0, 0; clients < acceptBatch && foreign < foreignBatch && l.accepting; {
 		fd, err := l.t.Spare.Accept(l.fd)
@@ -114,7 +114,7 @@ func (l *unixListener) OnReady(int, uint32) {
 
 // pauseAccepting handles an error of accept(2). After an error such as EMFILE, the
 // listening socket stays readable. The channel therefore does not watch it for pauseTime.
-func (l *unixListener) pauseAccepting(err error) {
+func (l *listener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
 	}
@@ -122,17 +122,17 @@ func (l *unixListener) pauseAccepting(err error) {
 	l.startPause()
 }
 
-func (l *unixListener) startPause() { l.ch.StartTimer(&l.pauseTimer, pauseTime) }
+func (l *listener) startPause() { l.ch.StartTimer(&l.pauseTimer, pauseTime) }
 
 // acceptClient makes a client of the accepted socket fd, or refuses it. If there are too
 // many clients, it closes one of the others.
-func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
+func (l *listener) acceptClient(fd int, peer cm.Credentials) {
 	admitted, cause, ok := l.t.admit(peer.UID)
 	if !ok {
 		l.refuseNoResources(fd, cause)
 		return
 	}
-	c := &client{unixConn: unixConn{t: l.t, ch: l.ch, fd: fd, peer: peer, admission: admitted}, listener: l}
+	c := &client{conn: conn{t: l.t, ch: l.ch, fd: fd, peer: peer, admission: admitted}, listener: l}
 	c.requestTimer.Owner = c
 	if l.ch.Watch(fd, c) != nil {
 		c.admission.release()
@@ -151,7 +151,7 @@ func (l *unixListener) acceptClient(fd int, peer cm.Credentials) {
 
 // refuseNoResources refuses a client with the reason RejectNoResources, without reading
 // its request. It adds 1 to the counter in the parameter cause.
-func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
+func (l *listener) refuseNoResources(fd int, cause counters.ID) {
 	l.t.Counts.Inc(cause)
 	refusal := connmgr.Message(&connmgr.REJ{Reason: cm.RejectNoResources})
 	if l.id.PortSpace() == cm.UDP {
@@ -166,14 +166,14 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 // oldestOfBusiest returns the client to close when a client of the user newUID needs
 // room. It is the oldest client of the user with most clients. The new client counts
 // too.
-func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
+func (l *listener) oldestOfBusiest(newUID uint32) *client {
 	return access.LeastUsedOfBusiest(slices.Values(l.clients), newUID,
 		func(c *client) uint32 { return c.peer.UID }, func(_, _ *client) bool { return false })
 }
 
 // refuseUser refuses a process whose user is not allowed. It does not read the request.
 // The process gets a message with the reason, unless there are too many of them.
-func (l *unixListener) refuseUser(fd int) {
+func (l *listener) refuseUser(fd int) {
 	l.t.Counts.Inc(counters.RcvdUserErr)
 	if now := int64(l.ch.Now()); l.userRefusals.Allows(now, userRefusalsPerSecond) {
 		l.userRefusals.Use(now, userRefusalsPerSecond)
@@ -183,7 +183,7 @@ func (l *unixListener) refuseUser(fd int) {
 	_ = unix.Close(fd)
 }
 
-func (l *unixListener) userRefusal() connmgr.Message {
+func (l *listener) userRefusal() connmgr.Message {
 	if l.id.PortSpace() == cm.UDP {
 		return &connmgr.SIDRREP{Status: cm.SIDRReject, UserRefused: true}
 	}
@@ -191,7 +191,7 @@ func (l *unixListener) userRefusal() connmgr.Message {
 }
 
 // OnReady implements fdevent.Handler. It receives the request and makes an ID for it.
-// The ID then owns the unixConn.
+// The ID then owns the conn.
 func (c *client) OnReady(int, uint32) {
 	m, err := c.receive()
 	if errors.Is(err, unix.EAGAIN) {
@@ -205,7 +205,7 @@ func (c *client) OnReady(int, uint32) {
 		c.Close()
 		return
 	}
-	c.ch.ReplaceHandler(c.fd, &c.unixConn)
+	c.ch.ReplaceHandler(c.fd, &c.conn)
 }
 
 // takeRequest makes an ID for the request m, or refuses the request.
@@ -219,7 +219,7 @@ func (c *client) takeRequest(m connmgr.Message) {
 		_ = c.Send(c.listener.id.Refusal(cm.RejectNoResources))
 		return
 	}
-	if c.id = c.listener.id.Incoming(m, &c.unixConn); c.id != nil {
+	if c.id = c.listener.id.Incoming(m, &c.conn); c.id != nil {
 		c.id.SetPeer(c.peer)
 	}
 }
@@ -247,7 +247,7 @@ func (c *client) remove() {
 
 // SetAccepting implements Listener. While the listener does not accept, clients wait and
 // do not time out.
-func (l *unixListener) SetAccepting(accept bool) {
+func (l *listener) SetAccepting(accept bool) {
 	if accept == l.accepting {
 		return
 	}
@@ -260,11 +260,11 @@ func (l *unixListener) SetAccepting(accept bool) {
 }
 
 // Serves implements Listener. It returns the local address of the ID.
-func (l *unixListener) Serves() []cm.ServedAddr {
+func (l *listener) Serves() []cm.ServedAddr {
 	return []cm.ServedAddr{{Path: connmgr.LocalPath, Addr: l.id.Endpoints().Src}}
 }
 
-func (l *unixListener) watch() {
+func (l *listener) watch() {
 	l.watchSocket()
 	for _, c := range slices.Clone(l.clients) {
 		if l.ch.Watch(c.fd, c) != nil {
@@ -277,13 +277,13 @@ func (l *unixListener) watch() {
 
 // watchSocket makes the channel watch the listening socket. If that fails, it is tried
 // again after pauseTime.
-func (l *unixListener) watchSocket() {
+func (l *listener) watchSocket() {
 	if l.ch.Watch(l.fd, l) != nil {
 		l.startPause()
 	}
 }
 
-func (l *unixListener) unwatch() {
+func (l *listener) unwatch() {
 	l.ch.StopTimer(&l.pauseTimer)
 	l.ch.Unwatch(l.fd)
 	for _, c := range l.clients {
@@ -292,7 +292,7 @@ func (l *unixListener) unwatch() {
 	}
 }
 
-func (l *unixListener) Move(to *connmgr.Channel) error {
+func (l *listener) Move(to *connmgr.Channel) error {
 	l.unwatch()
 	l.ch = to
 	for _, c := range l.clients {
@@ -306,7 +306,7 @@ func (l *unixListener) Move(to *connmgr.Channel) error {
 
 // Close implements Listener. It closes the clients that were accepted. The clients in the
 // backlog of the socket are refused when the ID closes the socket.
-func (l *unixListener) Close() {
+func (l *listener) Close() {
 	l.unwatch()
 	l.t.Spare.RemoveListener()
 	for len(l.clients) > 0 {
@@ -314,8 +314,8 @@ func (l *unixListener) Close() {
 	}
 }
 
-var _ connmgr.Listener = (*unixListener)(nil)
-var _ connmgr.Conn = (*unixConn)(nil)
+var _ connmgr.Listener = (*listener)(nil)
+var _ connmgr.Conn = (*conn)(nil)
 
 // The client chooses the addresses in a request. checkSource compares them with the
 // client's socket:

@@ -199,7 +199,7 @@ func TestDestroyDropsEvents(t *testing.T) {
 func TestChannelAlarm(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 8)
-	require.NoError(t, unix.Listen(unixListenerOf(server).fd, 0))
+	require.NoError(t, unix.Listen(listenerOf(server).fd, 0))
 	first := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	second := client.Connecting(cm.TCP, l.LocalAddr(), nil)
 	for _, id := range []*cm.ID{first, second} {

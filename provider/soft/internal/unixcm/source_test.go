@@ -65,7 +65,7 @@ func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 		require.Equal(t, &connmgr.SIDRREP{Status: cm.SIDRReject, Private: []byte{}}, r.answer())
 	}
 	require.True(t, r.closedByPeer())
-	require.Empty(t, unixListenerOf(server).clients)
+	require.Empty(t, listenerOf(server).clients)
 	r.close()
 }
 

@@ -38,9 +38,9 @@ type Transport struct{ Config }
 // New returns the local path of a device.
 func New(cfg *Config) *Transport { return &Transport{*cfg} }
 
-// Connect implements Transport. The path of a unixConn depends on the ID only.
+// Connect implements Transport. The path of a conn depends on the ID only.
 func (t *Transport) Connect(i *connmgr.ID, _, _ netip.Addr) (connmgr.Conn, error) {
-	return &unixConn{t: t, ch: i.Channel(), id: i, fd: -1}, nil
+	return &conn{t: t, ch: i.Channel(), id: i, fd: -1}, nil
 }
 
 // Listen implements Transport.
