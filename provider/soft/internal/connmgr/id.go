@@ -188,11 +188,11 @@ func (i *ID) ExtendTimer(within time.Duration) {
 
 // enter changes the state and stops the timer. From StateDREQArrived on, the ID gets no
 // more messages of the peer.
-func (i *ID) enter(p State) {
-	i.state = p
+func (i *ID) enter(to State) {
+	i.state = to
 	ch := i.ch.Load()
 	ch.timers.Stop(&i.timer)
-	if p >= StateDREQArrived {
+	if to >= StateDREQArrived {
 		i.conn.StopDelivery()
 	}
 }

@@ -396,22 +396,22 @@ func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
 // when the peer no longer retransmits the request. The number in the parameter key is
 // the peer's communication ID.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
-	p := r.bucket(key)
+	b := r.bucket(key)
 	refused := refusedRequest{key: key, until: now.Add(connmgr.RequestTimeout), answer: *answer}
-	if len(p.requests) < refusedPerBucket {
-		p.requests = append(p.requests, refused)
+	if len(b.requests) < refusedPerBucket {
+		b.requests = append(b.requests, refused)
 		return
 	}
-	p.requests[p.next] = refused
-	p.next = (p.next + 1) % refusedPerBucket
+	b.requests[b.next] = refused
+	b.next = (b.next + 1) % refusedPerBucket
 }
 
 // answer returns the stored answer to a request, or nil.
 func (r *refusedRequests) answer(key peerKey, now time.Time) *wire.MAD {
-	p := r.bucket(key)
-	for i := range p.requests {
-		if q := &p.requests[i]; q.key == key && now.Before(q.until) {
-			return &q.answer
+	b := r.bucket(key)
+	for i := range b.requests {
+		if refused := &b.requests[i]; refused.key == key && now.Before(refused.until) {
+			return &refused.answer
 		}
 	}
 	return nil

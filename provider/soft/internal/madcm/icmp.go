@@ -109,7 +109,7 @@ func isRequest(m *wire.MAD) bool {
 
 // openRequestPort opens the requestSocket of the port, and makes the channel watch it.
 // Without a requestSocket, requests are sent from the socket.
-func (p *port) openRequestPort(mc *channel) {
+func (p *port) openRequestPort(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
 	if p.requests.Load() == nil {
@@ -117,14 +117,14 @@ func (p *port) openRequestPort(mc *channel) {
 			p.requests.Store(&requestPort{p, socket})
 		}
 	}
-	mc.watchRequests(p)
+	ch.watchRequests(p)
 }
 
 // watchRequests makes the channel watch the requestSocket of a port, if the port has one.
-func (mc *channel) watchRequests(p *port) {
-	if a := p.requests.Load(); a != nil && !mc.Watches(a.socket.fd) {
+func (ch *channel) watchRequests(p *port) {
+	if a := p.requests.Load(); a != nil && !ch.Watches(a.socket.fd) {
 		// After an error, ICMP errors are not read, and a request to a closed port times out.
-		_ = mc.WatchErrors(a.socket.fd, a)
+		_ = ch.WatchErrors(a.socket.fd, a)
 	}
 }
 

@@ -26,13 +26,13 @@ type channel struct {
 }
 
 // Serve implements WireTransport.
-func (mux *Mux) Serve(ch *connmgr.Channel) connmgr.Worker {
-	mc := &channel{Channel: ch, mux: mux, orphans: make(map[*conn]struct{})}
-	mc.initPorts()
+func (mux *Mux) Serve(of *connmgr.Channel) connmgr.Worker {
+	ch := &channel{Channel: of, mux: mux, orphans: make(map[*conn]struct{})}
+	ch.initPorts()
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
-	mux.channels[ch] = mc
-	return mc
+	mux.channels[of] = ch
+	return ch
 }
 
 // channelOf returns the part of a channel that belongs to the wire path.
@@ -44,22 +44,22 @@ func (mux *Mux) channelOf(ch *connmgr.Channel) *channel {
 
 // add queues a job. The job runs with the channel locked. If the queue is full or closed,
 // add returns false. The caller holds the multiplexer's lock.
-func (mc *channel) add(j job) bool {
-	if !mc.inbox.add(j) {
+func (ch *channel) add(j job) bool {
+	if !ch.inbox.add(j) {
 		return false
 	}
-	mc.Wake()
+	ch.Wake()
 	return true
 }
 
 // Work implements Worker. It runs jobs of the inbox.
-func (mc *channel) Work() (more bool) {
-	jobs, more := mc.takeBatch()
+func (ch *channel) Work() (more bool) {
+	jobs, more := ch.takeBatch()
 	for n := range jobs {
 		j := &jobs[n]
 		if j.isNew() {
-			j.request.admit(mc, j)
-		} else if j.target.onChannel(mc, j) {
+			j.request.admit(ch, j)
+		} else if j.target.onChannel(ch, j) {
 			j.run(j)
 		}
 		*j = job{}
@@ -67,34 +67,34 @@ func (mc *channel) Work() (more bool) {
 	return more
 }
 
-func (mc *channel) takeBatch() (jobs []job, more bool) {
-	mc.mux.mu.Lock()
-	defer mc.mux.mu.Unlock()
-	jobs = mc.inbox.takeBatch()
-	return jobs, mc.inbox.waiting() > 0
+func (ch *channel) takeBatch() (jobs []job, more bool) {
+	ch.mux.mu.Lock()
+	defer ch.mux.mu.Unlock()
+	jobs = ch.inbox.takeBatch()
+	return jobs, ch.inbox.waiting() > 0
 }
 
 // Close implements Worker. It releases the orphans.
-func (mc *channel) Close() {
-	for c := range mc.orphans {
+func (ch *channel) Close() {
+	for c := range ch.orphans {
 		c.release()
 	}
-	mc.closed = true
-	mc.closeUnusedPorts()
-	mc.mux.mu.Lock()
-	defer mc.mux.mu.Unlock()
-	mc.inbox.close()
-	delete(mc.mux.channels, mc.Channel)
+	ch.closed = true
+	ch.closeUnusedPorts()
+	ch.mux.mu.Lock()
+	defer ch.mux.mu.Unlock()
+	ch.inbox.close()
+	delete(ch.mux.channels, ch.Channel)
 }
 
 // acceptsFrom reports whether a request may come from an address. A device with both paths
 // refuses requests of this host on the wire path, because processes of this host must use
 // the local path; see package udp, far_only.go.
-func (mc *channel) acceptsFrom(a netip.Addr) bool {
-	if !mc.mux.AlsoLocal {
+func (ch *channel) acceptsFrom(a netip.Addr) bool {
+	if !ch.mux.AlsoLocal {
 		return true
 	}
-	own, err := mc.IsLocalAddr(a)
+	own, err := ch.IsLocalAddr(a)
 	return err == nil && !own
 }
 
@@ -177,47 +177,47 @@ const (
 )
 
 // add queues a job. If the queue is full or closed, add() returns false.
-func (b *inbox) add(j job) bool {
+func (in *inbox) add(j job) bool {
 	switch {
-	case b.closed, j.kind == jobMessage && len(b.jobs[jobMessage]) >= maxMessages:
+	case in.closed, j.kind == jobMessage && len(in.jobs[jobMessage]) >= maxMessages:
 		return false
 	case j.kind == jobRequest:
-		return b.requests.add(j)
+		return in.requests.add(j)
 	}
-	b.jobs[j.kind] = append(b.jobs[j.kind], j)
+	in.jobs[j.kind] = append(in.jobs[j.kind], j)
 	return true
 }
 
 // takeBatch removes jobs from the queues and returns them: at most requestBatch requests,
 // and all jobs of the other kinds. The result is valid until the next call.
-func (b *inbox) takeBatch() []job {
-	clear(b.batch)
-	b.batch = b.batch[:0]
-	for kind, jobs := range b.jobs {
-		b.batch = append(b.batch, jobs...)
+func (in *inbox) takeBatch() []job {
+	clear(in.batch)
+	in.batch = in.batch[:0]
+	for kind, jobs := range in.jobs {
+		in.batch = append(in.batch, jobs...)
 		clear(jobs)
-		b.jobs[kind] = jobs[:0]
+		in.jobs[kind] = jobs[:0]
 	}
-	b.batch = b.requests.take(b.batch, requestBatch)
-	return b.batch
+	in.batch = in.requests.take(in.batch, requestBatch)
+	return in.batch
 }
 
 // room reports whether add() would queue a request of a source and a class. It also
 // returns how many requests of the source wait.
-func (b *inbox) room(source netip.Addr, class requestClass) (waiting int, ok bool) {
-	waiting, ok = b.requests.room(source, class)
-	return waiting, ok && !b.closed
+func (in *inbox) room(source netip.Addr, class requestClass) (waiting int, ok bool) {
+	waiting, ok = in.requests.room(source, class)
+	return waiting, ok && !in.closed
 }
 
-func (b *inbox) waiting() (n int) {
-	for _, jobs := range b.jobs {
+func (in *inbox) waiting() (n int) {
+	for _, jobs := range in.jobs {
 		n += len(jobs)
 	}
-	return n + b.requests.total
+	return n + in.requests.total
 }
 
 // close drops all jobs.
-func (b *inbox) close() { b.closed, b.jobs, b.requests = true, [jobRequest][]job{}, requestQueue{} }
+func (in *inbox) close() { in.closed, in.jobs, in.requests = true, [jobRequest][]job{}, requestQueue{} }
 
 // A jobTarget is the part of a conn or listener that queues jobs. A job runs on the
 // channel to which the ID belongs at that time.

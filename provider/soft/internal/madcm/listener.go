@@ -245,16 +245,16 @@ func watchAddresses(ch *channel, l *listener) (*addressWatch, error) {
 		return nil, addressWatchError(err)
 	}
 	const groups = unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR
-	n := &addressWatch{fd: fd, listener: l}
+	w := &addressWatch{fd: fd, listener: l}
 	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
 	if err == nil {
-		err = ch.Watch(fd, n)
+		err = ch.Watch(fd, w)
 	}
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, addressWatchError(err)
 	}
-	return n, nil
+	return w, nil
 }
 
 func addressWatchError(err error) error {

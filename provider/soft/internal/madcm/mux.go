@@ -479,83 +479,83 @@ type portUsers struct {
 // connection has ended. Arbitrary.
 const unusedPortTime = time.Second
 
-func (mc *channel) initPorts() {
-	mc.ports.users = make(map[*port]int)
-	mc.ports.timer.Owner = timerheap.Func(mc.closeUnusedPorts)
+func (ch *channel) initPorts() {
+	ch.ports.users = make(map[*port]int)
+	ch.ports.timer.Owner = timerheap.Func(ch.closeUnusedPorts)
 }
 
 // usePort adds one user to the port. If the channel does not watch the port yet, usePort
 // makes the channel watch it. The caller holds the locks of the channel and of the
 // multiplexer.
-func (mc *channel) usePort(p *port) error {
-	if _, watched := mc.ports.users[p]; !watched {
+func (ch *channel) usePort(p *port) error {
+	if _, watched := ch.ports.users[p]; !watched {
 		if fd := p.fd(); fd >= 0 {
-			if err := mc.Watch(fd, p); err != nil {
+			if err := ch.Watch(fd, p); err != nil {
 				return err
 			}
 		}
 		p.channels++
 	}
-	mc.ports.users[p]++
-	mc.watchRequests(p)
+	ch.ports.users[p]++
+	ch.watchRequests(p)
 	return nil
 }
 
 // leavePort removes one user of the port. If it was the last user, the port stays open
 // for unusedPortTime, unless the channel is closed. The caller holds the locks of the
 // channel and of the multiplexer.
-func (mc *channel) leavePort(p *port) {
-	mc.ports.users[p]--
+func (ch *channel) leavePort(p *port) {
+	ch.ports.users[p]--
 	switch {
-	case mc.ports.users[p] > 0:
-	case mc.closed:
-		mc.unwatchPort(p)
-	case !mc.ports.timer.Running():
-		mc.StartTimer(&mc.ports.timer, unusedPortTime)
+	case ch.ports.users[p] > 0:
+	case ch.closed:
+		ch.unwatchPort(p)
+	case !ch.ports.timer.Running():
+		ch.StartTimer(&ch.ports.timer, unusedPortTime)
 	}
 }
 
 // closeUnusedPorts makes the channel stop watching the ports without users. The caller
 // holds the lock of the channel.
-func (mc *channel) closeUnusedPorts() {
-	mc.mux.mu.Lock()
-	defer mc.mux.mu.Unlock()
-	for p, users := range mc.ports.users {
+func (ch *channel) closeUnusedPorts() {
+	ch.mux.mu.Lock()
+	defer ch.mux.mu.Unlock()
+	for p, users := range ch.ports.users {
 		if users == 0 {
-			mc.unwatchPort(p)
+			ch.unwatchPort(p)
 		}
 	}
 }
 
 // unwatchPort makes the channel stop watching a port. It closes the port if no other
 // channel watches it. The caller holds the locks of the channel and of the multiplexer.
-func (mc *channel) unwatchPort(p *port) {
-	delete(mc.ports.users, p)
+func (ch *channel) unwatchPort(p *port) {
+	delete(ch.ports.users, p)
 	if fd := p.fd(); fd >= 0 {
-		mc.Unwatch(fd)
+		ch.Unwatch(fd)
 	}
 	if a := p.requests.Load(); a != nil {
-		mc.Unwatch(a.socket.fd)
+		ch.Unwatch(a.socket.fd)
 	}
 	p.channels--
 	p.closeUnwatched()
 }
 
 // close removes one user of the channel from the port; see leavePort.
-func (p *port) close(mc *channel) {
+func (p *port) close(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
-	mc.leavePort(p)
+	ch.leavePort(p)
 }
 
 // closeNow removes one user of the channel from the port. If it was the last user, the
 // channel stops watching the port at once, so that another process can open the port.
-func (p *port) closeNow(mc *channel) {
+func (p *port) closeNow(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
-	mc.leavePort(p)
-	if users, watched := mc.ports.users[p]; watched && users == 0 {
-		mc.unwatchPort(p)
+	ch.leavePort(p)
+	if users, watched := ch.ports.users[p]; watched && users == 0 {
+		ch.unwatchPort(p)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 // socket whose name reserves the port of the ID. The conn owns the socket during the
 // dial. If the dial fails, the socket returns to the Reservation of the ID.
 type localDial struct {
-	c       *conn
+	*conn   // connection that looks for its listener
 	request connmgr.Message
 	// retryTimer runs after a try in which the backlog of a listener was full. When it
 	// expires, all names are tried again.
@@ -56,7 +56,7 @@ const (
 // Dial implements Conn. It takes the socket from the Reservation of the ID.
 func (c *conn) Dial(m connmgr.Message) error {
 	c.fd = c.id.Reservation().Take()
-	d := &localDial{c: c, request: m}
+	d := &localDial{conn: c, request: m}
 	d.retryTimer.Owner = d
 	c.dialing = d
 	err := d.run()
@@ -71,22 +71,22 @@ func (c *conn) Dial(m connmgr.Message) error {
 func (d *localDial) OnTimer(*timerheap.Timer) {
 	if err := d.run(); err != nil {
 		d.returnSocket()
-		d.c.id.DialFailed(err)
+		d.id.DialFailed(err)
 	}
 }
 
 // returnSocket transfers the socket from the conn to the Reservation of the ID. It
 // does nothing if the conn owns no socket.
 func (d *localDial) returnSocket() {
-	if d.c.fd >= 0 {
-		d.c.id.Reservation().FD = d.c.takeSocket()
+	if d.fd >= 0 {
+		d.id.Reservation().FD = d.takeSocket()
 	}
 }
 
 // run tries each name once. If run returns an error, the dial has failed.
 func (d *localDial) run() error {
 	busy := false
-	for n, s := range hostport.Targets(d.c.id.PortSpace(), d.c.id.Endpoints().Dst) {
+	for n, s := range hostport.Targets(d.id.PortSpace(), d.id.Endpoints().Dst) {
 		if d.skipped[n] {
 			continue
 		}
@@ -109,11 +109,11 @@ func (d *localDial) run() error {
 		d.skipForeignListeners()
 	}
 	if busy {
-		d.c.ch.StartTimer(&d.retryTimer, redialInterval)
+		d.ch.StartTimer(&d.retryTimer, redialInterval)
 		return nil
 	}
 	d.returnSocket()
-	d.c.id.NoListener(d.cause())
+	d.id.NoListener(d.cause())
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (d *localDial) try(name string) error {
 	if err := d.openSocket(); err != nil {
 		return err
 	}
-	fd := d.c.fd
+	fd := d.fd
 	if err := unixsock.Connect(fd, name); err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (d *localDial) try(name string) error {
 	if err != nil {
 		return err
 	}
-	if d.c.t.Users.Allows(peer.UID) {
-		d.c.peer = peer
+	if d.t.Users.Allows(peer.UID) {
+		d.peer = peer
 		return nil
 	}
 	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
@@ -147,11 +147,11 @@ func isNoListener(err error) bool {
 // openSocket opens a socket with the name that reserves the ID's port. It does nothing if
 // the conn already owns a socket.
 func (d *localDial) openSocket() (err error) {
-	if d.c.fd >= 0 {
+	if d.fd >= 0 {
 		return nil
 	}
-	s := d.c.id.Reservation().Addr
-	d.c.fd, err = unixsock.Bind(s.Name())
+	s := d.id.Reservation().Addr
+	d.fd, err = unixsock.Bind(s.Name())
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = hostport.ExplainClash(s.Clash(s))
 	}
@@ -166,13 +166,13 @@ func (d *localDial) openSocket() (err error) {
 func (d *localDial) replaceSocket() error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	_ = unix.Close(d.c.takeSocket())
+	_ = unix.Close(d.takeSocket())
 	return d.openSocket()
 }
 
 // skip makes the dial no longer try the name with the index n.
 func (d *localDial) skip(n int, holder *cm.UserError) {
-	d.c.t.Counts.Inc(counters.SkippedUserErr)
+	d.t.Counts.Inc(counters.SkippedUserErr)
 	d.skipped[n] = true
 	if d.skippedUser == nil {
 		d.skippedUser = holder
@@ -183,9 +183,9 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 // allowed. It gets the users from the kernel, because a listener with a full backlog
 // accepts no connection.
 func (d *localDial) skipForeignListeners() {
-	for n, s := range hostport.Targets(d.c.id.PortSpace(), d.c.id.Endpoints().Dst) {
+	for n, s := range hostport.Targets(d.id.PortSpace(), d.id.Endpoints().Dst) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
-		if known && !d.skipped[n] && !d.c.t.Users.Allows(uid) {
+		if known && !d.skipped[n] && !d.t.Users.Allows(uid) {
 			d.skip(n, &cm.UserError{UID: uid, Name: s.Name()})
 		}
 	}
@@ -193,7 +193,7 @@ func (d *localDial) skipForeignListeners() {
 
 // sendRequest sends the request on the connected socket, and ends the search.
 func (d *localDial) sendRequest() error {
-	c := d.c
+	c := d.conn
 	if err := c.ch.Watch(c.fd, c); err != nil {
 		return errors.Join(err, d.replaceSocket())
 	}
@@ -213,7 +213,7 @@ func (d *localDial) cause() error {
 		return d.skippedUser
 	case d.denied != nil:
 		return d.denied
-	case d.c.t.AlsoWire:
+	case d.t.AlsoWire:
 		return connmgr.ErrLocalOnly
 	}
 	return nil

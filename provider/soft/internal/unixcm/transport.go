@@ -67,7 +67,7 @@ type admission struct {
 // admit returns an admission for a client of the user uid. If the user has too many
 // connections, or if no descriptor is free, admit returns false. The result refused is
 // then the counter for the reason.
-func (t *Transport) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
+func (t *Transport) admit(uid uint32) (a admission, refused counters.ID, ok bool) {
 	if !t.UserLimit.Acquire(uid) {
 		return admission{}, counters.UserLimitErr, false
 	}
@@ -81,15 +81,15 @@ func (t *Transport) admit(uid uint32) (c admission, refused counters.ID, ok bool
 }
 
 // useSpare closes the descriptor in reserve, so that the doorbell can be opened.
-func (c *admission) useSpare() {
-	_ = c.spare.Close()
-	c.spare = nil
+func (a *admission) useSpare() {
+	_ = a.spare.Close()
+	a.spare = nil
 }
 
-func (c *admission) release() {
-	if c.t != nil {
-		c.useSpare()
-		c.t.UserLimit.Release(c.uid)
-		c.t = nil
+func (a *admission) release() {
+	if a.t != nil {
+		a.useSpare()
+		a.t.UserLimit.Release(a.uid)
+		a.t = nil
 	}
 }
