@@ -2,6 +2,48 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
+// The states of one connection
+//
+// Three packages have a state for one connection, because they learn of a change at
+// different times: provider/soft (State of its package connmgr) when a message is sent or
+// received, this package (State) when a method is called or an event is fetched, and
+// reactor (connState) when a loop handles an event, a completion or a timer, or when a
+// method is called. The callback that reports a change follows the change. Each row has the
+// states after a step. The dialing side:
+//
+//	step                        message  provider/soft  cm                 reactor
+//	Dial                                 idle           resolving address  dialing
+//	AddrResolved is fetched              idle           resolving route    dialing
+//	RouteResolved is fetched    REQ ->   REQ sent       connecting         connecting
+//	the REP arrives             RTU ->   established    connecting         connecting
+//	Established is fetched               established    established        open
+//
+// The accepting side:
+//
+//	the REQ arrives                      REQ received   -                  -
+//	ConnectRequest is fetched            REQ received   requested          -
+//	Accept, the ID moves                 REQ received   requested          dialing
+//	the queue pair is made      REP ->   REP sent       accepted           connecting
+//	the RTU arrives, or data             established    accepted           connecting
+//	Established is fetched               established    established        open
+//
+// This side closes the connection:
+//
+//	Close                                established    established        draining
+//	all sends are confirmed     DREQ ->  DREQ sent      disconnecting      flushing
+//	the queues are flushed               DREQ sent      disconnecting      disconnecting
+//	the DREP arrives                     ended          disconnecting      disconnecting
+//	Disconnected is fetched              ended          closed             closed
+//
+// The peer closes the connection:
+//
+//	the DREQ arrives                     DREQ arrived   established        open
+//	the notices have arrived             DREQ received  established        open
+//	Disconnected is fetched              DREQ received  disconnected       awaiting empty CQ
+//	the CQ was polled empty     DREP ->  ended          disconnected       flushing
+//	the queues are flushed               ended          disconnected       disconnecting
+//	next step of the loop                ended          closed             closed
+
 // State is the state of an ID. An event changes the state when Next returns the event.
 // An ID connects only once.
 type State uint8

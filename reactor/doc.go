@@ -274,40 +274,8 @@ package reactor
 //
 // A connection with long messages leaves this way at one branch of send and of deliver.
 //
-// # The states of one connection
-//
-// Three packages have a state for one connection, because they learn of a change at
-// different times: provider/soft (State in connmgr) when a message is sent or
-// received, cm (State) when a method is called or an event is fetched, and this package
-// (connState) when the loop handles an event, a completion or a timer, or when a method
-// is called. The callback that reports a change follows the change. Each row has the
-// states after a step. ARCHITECTURE.md has the rows of the accepting side. The dialing
-// side:
-//
-//	step                      message     soft           cm                 reactor
-//	Dial                                  idle           resolving address  dialing
-//	AddrResolved is fetched               idle           resolving route    dialing
-//	RouteResolved is fetched  REQ ->      REQ sent       connecting         connecting
-//	the reply arrives         <- REP,     established    connecting         connecting
-//	                          RTU ->
-//	Established is fetched                established    established        open
-//
-// This side closes the connection:
-//
-//	Close                                 established    established        draining
-//	all sends are confirmed   DREQ ->     DREQ sent      disconnecting      flushing
-//	the queues are flushed                DREQ sent      disconnecting      disconnecting
-//	the answer arrives        <- DREP     ended          disconnecting      disconnecting
-//	Disconnected is fetched               ended          closed             closed
-//
-// The peer closes the connection:
-//
-//	the request arrives       <- DREQ     DREQ arrived   established        open
-//	the notices have arrived              DREQ received  established        open
-//	Disconnected is fetched               DREQ received  disconnected       awaiting empty CQ
-//	the CQ was polled empty   DREP ->     ended          disconnected       flushing
-//	the queues are flushed                ended          disconnected       disconnecting
-//	next step of the loop                 ended          closed             closed
+// cm/state.go has a table of the states that one connection has in provider/soft, in cm
+// and here (connState), after each step of opening and closing.
 //
 // # A long message
 //

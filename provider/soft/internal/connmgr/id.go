@@ -83,7 +83,8 @@ const (
 )
 
 // State is the state of a connection or a SIDR request (IBTA vol. 1, 12.9.7 and 12.11).
-// The order of the states matters, because the code compares them.
+// The order of the states matters, because the code compares them. The application sees a
+// cm.State, which changes later, when it fetches the event; cm/state.go has a table of both.
 //
 // Destroy leads to StateEnded from every state. A connection becomes stale when its peer
 // uses the same queue pair in another request. A stale connection changes its state: from
@@ -142,6 +143,13 @@ const (
 	// expected.
 	StateEnded
 )
+
+var stateNames = [...]string{
+	"idle", "REQ sent", "REP received", "REQ received", "REP sent", "established",
+	"DREQ sent", "DREQ arrived", "DREQ received", "withdrawn", "ended",
+}
+
+func (s State) String() string { return stateNames[s] }
 
 func newID(ch *Channel, ps cm.PortSpace) *ID {
 	i := &ID{m: ch.m, ps: ps, reservation: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
