@@ -65,24 +65,6 @@ func (id *ID) allows(c call) (State, error) {
 	return to, nil
 }
 
-// applyEvent changes the state for an event, and returns the old state. If the old state
-// does not allow the event, nothing changes.
-func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	oldState = id.state
-	if id.state, ok = follow(eventRules, t, id.ps, oldState); !ok {
-		return oldState, false
-	}
-	id.unacked++
-	if oldState == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
-		// The caller called Disconnect before the connection was established. Perhaps
-		// that call sent nothing to the peer, so disconnect now.
-		_ = id.t.Disconnect()
-	}
-	return oldState, true
-}
-
 func (id *ID) acked() {
 	id.mu.Lock()
 	defer id.mu.Unlock()
