@@ -194,3 +194,8 @@ func packetOf(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 // setMTUInfo writes the largest path MTU of this side to a REJ, as one byte with the same
 // code as in a REQ.
 func setMTUInfo(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }
+
+// isRequest reports whether a message is a REQ or a SIDR_REQ.
+func isRequest(m *wire.MAD) bool {
+	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
+}

@@ -102,11 +102,6 @@ type requestPort struct {
 	socket *requestSocket
 }
 
-// isRequest reports whether a message is a REQ or a SIDR_REQ.
-func isRequest(m *wire.MAD) bool {
-	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
-}
-
 // openRequestPort opens the requestSocket of the port, and makes the channel watch it.
 // Without a requestSocket, requests are sent from the socket.
 func (p *port) openRequestPort(ch *channel) {
