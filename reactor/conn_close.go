@@ -448,7 +448,7 @@ func (c *Conn) drain() {
 	c.enter(stateDraining)
 	c.closing.catchUp.reset()
 	if c.long != nil {
-		c.discardLong()
+		c.long.discard()
 	}
 	c.scheduleStep()
 }
@@ -609,7 +609,7 @@ func (c *Conn) failOutstanding() {
 		c.retire(err)
 	}
 	if c.long != nil {
-		c.failLong(err)
+		c.long.fail(err)
 	}
 }
 

@@ -148,7 +148,7 @@ func (c *Conn) SendV(message []Piece, o SendOptions) error {
 		case err != nil:
 			return err
 		case long:
-			return c.sendLongPieces(message, &o)
+			return c.long.sendPieces(message, &o)
 		}
 	}
 	return c.vectored(o.sendCode(), message, Remote{}, &o, uint64(c.loop.cfg.MaxMessage))

@@ -51,7 +51,7 @@ func (c *Conn) recvInline(wc *verbs.WC, data []byte) {
 // deliver passes one message to OnMessage, and stages its buffer for posting unless the
 // application keeps it. A message behind a long message waits.
 func (c *Conn) deliver(b *Buffer) {
-	if c.long == nil || !c.takesMessage(b) {
+	if c.long == nil || !c.long.takes(b) {
 		c.deliverNow(b)
 	}
 }

@@ -39,7 +39,7 @@ func (c *Conn) send(b []byte, o *SendOptions) error {
 		case err != nil:
 			return err
 		case long:
-			return c.sendLongCopy(b, o)
+			return c.long.sendCopy(b, o)
 		}
 	}
 	if len(b) <= int(c.sends.maxInline) {
@@ -92,7 +92,7 @@ func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	case err != nil:
 		return err
 	case long:
-		return c.sendLongBuffer(buf, &o)
+		return c.long.sendBuffer(buf, &o)
 	}
 	c.sendBuffer(buf, &o)
 	return nil
@@ -123,7 +123,7 @@ func (c *Conn) Flush() {
 // be sent now. The result long is true if it is a long message.
 func (c *Conn) checkMessage(size int, o *SendOptions) (long bool, err error) {
 	if c.long != nil {
-		return c.checkWithLong(size, o)
+		return c.long.check(size, o)
 	}
 	return false, c.checkSend(size)
 }
@@ -288,7 +288,7 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	} else {
 		kind := c.sends.requests.at(slot).kind
 		if kind == requestLongRead {
-			c.longReadFailed(wc)
+			c.long.readFailed(wc)
 		}
 		c.retire(c.fail(wc, kind == requestProbe && c.state == stateOpen))
 	}
@@ -311,7 +311,7 @@ func (c *Conn) retire(err error) {
 		}
 		return
 	case requestAnnouncement, requestControl, requestLongRead:
-		c.retireInternal(r, err)
+		c.long.retireInternal(r, err)
 		return
 	}
 	c.countResult(err)

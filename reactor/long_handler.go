@@ -90,8 +90,9 @@ type Part struct {
 func (p Part) Last() bool { return p.Offset+len(p.Data()) == p.Total }
 
 // deliverPart passes the part in b to OnPart.
-func (c *Conn) deliverPart(b *Buffer, offset int) {
-	l, r := c.loop, &c.long.receive
+func (s *longState) deliverPart(b *Buffer, offset int) {
+	c := s.conn
+	l, r := c.loop, &s.receive
 	b.imm, b.flags, b.opcode = r.message.Number, 0, verbs.WCRecv
 	if r.message.HasImm {
 		b.flags = verbs.WCWithImm

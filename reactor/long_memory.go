@@ -140,7 +140,7 @@ func (r *longRow) released(p *longPeer) {
 // buffer returns a buffer for n bytes of a long message of the peer, in state
 // bufferLeased. The result is nil in two cases. If Config.LongConnBytes or
 // Config.LongLoopBytes does not allow the buffer now, the release of another buffer calls
-// Conn.readLong. If the system has no memory, the connection ends.
+// longState.read. If the system has no memory, the connection ends.
 func (s *longState) buffer(n int) *Buffer {
 	c, l := s.conn, s.conn.loop
 	size := c.device.pool.SizeFor(n)
@@ -205,7 +205,7 @@ func (s *longState) release(size int) {
 	l.longUsed -= size
 	l.longRow.released(s.memory.peer)
 	if s.memory.want > 0 && s.memory.place == nil {
-		s.conn.readLong()
+		s.read()
 	}
 	l.serveLongRow()
 }
@@ -220,7 +220,7 @@ func (l *Loop) serveLongRow() {
 		}
 		row.remove(c)
 		m.granted = true
-		c.readLong()
+		c.long.read()
 		m.granted = false
 	}
 }

@@ -74,21 +74,21 @@ func (r *longReceive) mayRead(n int) bool {
 	return r.outstanding() < r.depth && r.posted-r.received+n <= longUnderWay
 }
 
-// takesMessage handles a message that was received on a connection with long messages. If
+// takes handles a message that was received on a connection with long messages. If
 // it reports false, the message is for the application, and may be delivered now.
-func (c *Conn) takesMessage(b *Buffer) bool {
-	r := &c.long.receive
+func (s *longState) takes(b *Buffer) bool {
+	c, r := s.conn, &s.receive
 	b.announcement = false
 	if b.opcode == verbs.WCRecv && b.flags&verbs.WCWithImm != 0 && b.imm == r.imm {
-		switch reason := c.long.scratch.Decode(b.Bytes()); {
+		switch reason := s.scratch.Decode(b.Bytes()); {
 		case reason != "":
-			c.violated(0, reason)
-		case c.long.scratch.Kind == longmsg.Announce:
+			s.violated(0, reason)
+		case s.scratch.Kind == longmsg.Announce:
 			b.announcement = true
-			c.takeAnnouncement(b)
+			s.takeAnnouncement(b)
 			return true
 		default:
-			c.takeControl(&c.long.scratch)
+			s.takeControl(&s.scratch)
 		}
 		c.repost(b)
 		return true
@@ -96,51 +96,53 @@ func (c *Conn) takesMessage(b *Buffer) bool {
 	if r.mode == longIdle || c.state != stateOpen && c.discardsMessages() {
 		return false
 	}
-	c.keepWaiting(b)
+	s.keepWaiting(b)
 	return true
 }
 
 // takeControl handles a control message that is not an announcement.
-func (c *Conn) takeControl(m *longmsg.Control) {
+func (s *longState) takeControl(m *longmsg.Control) {
 	if m.Kind == longmsg.Rename {
-		c.long.receive.imm = m.Number
+		s.receive.imm = m.Number
 		return
 	}
-	if reason := c.longDone(m.Number); reason != "" {
-		c.violated(0, reason)
+	if reason := s.done(m.Number); reason != "" {
+		s.violated(0, reason)
 	}
 }
 
 // violated ends the connection because the peer has violated the protocol. The length is
 // that of the long message, or 0.
-func (c *Conn) violated(length uint64, reason string) {
-	c.closeAfterViolation(&LongMessageError{Length: length, Reason: reason})
+func (s *longState) violated(length uint64, reason string) {
+	s.closeAfterViolation(&LongMessageError{Length: length, Reason: reason})
 }
 
 // closeAfterViolation ends the connection because of err, a violation of the protocol.
-func (c *Conn) closeAfterViolation(err *LongMessageError) {
+func (s *longState) closeAfterViolation(err *LongMessageError) {
+	c := s.conn
 	c.closing.reason.setViolation(err)
 	c.on(eventReason)
 }
 
 // takeAnnouncement begins to receive the long message that b announces. If another long
 // message is being received, b waits.
-func (c *Conn) takeAnnouncement(b *Buffer) {
-	if c.long.receive.mode != longIdle {
-		c.keepWaiting(b)
+func (s *longState) takeAnnouncement(b *Buffer) {
+	c := s.conn
+	if s.receive.mode != longIdle {
+		s.keepWaiting(b)
 		return
 	}
-	c.beginLong(&c.long.scratch)
+	s.begin(&s.scratch)
 	c.repost(b)
-	c.deliverWaiting()
+	s.deliverWaiting()
 }
 
 // keepWaiting lets a message wait until the long message before it was delivered. Another
 // buffer takes the place of b in the receive queue.
-func (c *Conn) keepWaiting(b *Buffer) {
-	r := &c.long.receive
+func (s *longState) keepWaiting(b *Buffer) {
+	c, r := s.conn, &s.receive
 	if r.waits == longWindow-1 {
-		c.violated(r.message.Total, "the peer has sent too many messages behind it")
+		s.violated(r.message.Total, "the peer has sent too many messages behind it")
 		c.repost(b)
 		return
 	}
@@ -162,8 +164,8 @@ func (c *Conn) keepWaiting(b *Buffer) {
 
 // deliverWaiting delivers the messages that wait, up to the next long message that is
 // still being received.
-func (c *Conn) deliverWaiting() {
-	r := &c.long.receive
+func (s *longState) deliverWaiting() {
+	c, r := s.conn, &s.receive
 	for r.mode == longIdle {
 		b := r.waiting.pop()
 		if b == nil {
@@ -174,29 +176,29 @@ func (c *Conn) deliverWaiting() {
 			c.deliverNow(b)
 			continue
 		}
-		reason := c.long.scratch.Decode(b.Bytes())
+		reason := s.scratch.Decode(b.Bytes())
 		c.repost(b)
 		if reason != "" { // The bytes of a valid announcement have changed.
-			c.violated(0, reason)
+			s.violated(0, reason)
 			return
 		}
-		c.beginLong(&c.long.scratch)
+		s.begin(&s.scratch)
 	}
 }
 
-// beginLong begins to receive the long message that m announces. It copies m.
-func (c *Conn) beginLong(m *longmsg.Control) {
-	r := &c.long.receive
+// begin begins to receive the long message that m announces. It copies m.
+func (s *longState) begin(m *longmsg.Control) {
+	c, r := s.conn, &s.receive
 	r.mode, r.message, r.total = longWhole, *m, int(min(m.Total, maxLease+1))
 	r.at, r.offset, r.posted, r.received = 0, 0, 0, 0
 	switch {
 	case c.state > stateDraining:
 		return
-	case m.Total > c.long.limit:
-		c.violated(m.Total, "longer than this side accepts")
+	case m.Total > s.limit:
+		s.violated(m.Total, "longer than this side accepts")
 		return
 	case r.depth == 0:
-		c.violated(m.Total, "this side can not have READs in flight")
+		s.violated(m.Total, "this side can not have READs in flight")
 		return
 	}
 	if h, ok := c.handler.(LongHandler); ok && c.state == stateOpen {
@@ -204,40 +206,40 @@ func (c *Conn) beginLong(m *longmsg.Control) {
 	}
 	switch {
 	case r.mode == longDiscarded:
-		c.endLong()
+		s.end()
 	case c.state == stateOpen && r.mode == longWhole && c.device.pool.SizeFor(r.total) > c.loop.cfg.LongConnBytes:
-		c.violated(r.message.Total, "longer than Config.LongConnBytes, and the handler has not called Accept or Parts")
+		s.violated(r.message.Total, "longer than Config.LongConnBytes, and the handler has not called Accept or Parts")
 	default:
-		c.readLong()
+		s.read()
 	}
 }
 
-// discardLong drops the long message that is being received, because the application has
+// discard drops the long message that is being received, because the application has
 // called Close.
-func (c *Conn) discardLong() {
-	r := &c.long.receive
+func (s *longState) discard() {
+	r := &s.receive
 	if r.mode == longIdle {
 		return
 	}
 	r.mode = longDiscarded
 	if r.outstanding() == 0 {
-		c.endLong()
-		c.deliverWaiting()
+		s.end()
+		s.deliverWaiting()
 	}
 }
 
-// endLong tells the sender that its memory is not needed any more, and delivers the
+// end tells the sender that its memory is not needed any more, and delivers the
 // message unless it was delivered in parts or is discarded.
-func (c *Conn) endLong() {
-	r := &c.long.receive
+func (s *longState) end() {
+	c, r := s.conn, &s.receive
 	mode, b := r.mode, r.buffer
 	r.mode, r.buffer = longIdle, nil
 	r.finished++
-	c.sendDone()
+	s.sendDone()
 	switch mode {
 	case longDiscarded:
 		c.loop.stats.Discarded++
-		c.releaseTarget(b)
+		s.releaseTarget(b)
 	case longParts:
 		c.stats.Messages++
 		c.loop.stats.Messages++
@@ -246,17 +248,18 @@ func (c *Conn) endLong() {
 		b = &r.alias
 		b.memory = p.Region.memory[p.Offset : p.Offset+r.total : p.Offset+r.total]
 		b.length = r.total
-		c.deliverLong(b)
+		s.deliver(b)
 		b.memory, b.length = nil, 0
-		c.endPiece()
+		s.endPiece()
 	default:
-		c.deliverLong(b)
+		s.deliver(b)
 	}
 }
 
-// deliverLong passes a whole long message to OnMessage.
-func (c *Conn) deliverLong(b *Buffer) {
-	m := &c.long.receive.message
+// deliver passes a whole long message to OnMessage.
+func (s *longState) deliver(b *Buffer) {
+	c := s.conn
+	m := &s.receive.message
 	b.imm, b.flags, b.opcode = m.Number, 0, verbs.WCRecv
 	if m.HasImm {
 		b.flags = verbs.WCWithImm
@@ -266,16 +269,16 @@ func (c *Conn) deliverLong(b *Buffer) {
 
 // releaseTarget releases the memory of a long message that is not delivered. The
 // parameter b is the buffer of longWhole, or nil.
-func (c *Conn) releaseTarget(b *Buffer) {
+func (s *longState) releaseTarget(b *Buffer) {
 	if b != nil {
 		b.recycle()
 	}
-	c.endPiece()
+	s.endPiece()
 }
 
 // endPiece ends the use of the Region of the mode longInto, if there is one.
-func (c *Conn) endPiece() {
-	r := &c.long.receive
+func (s *longState) endPiece() {
+	c, r := s.conn, &s.receive
 	if r.piece.Region != nil {
 		r.piece.Region.uses[c.loop.index].end()
 		r.piece = Piece{}
@@ -284,19 +287,19 @@ func (c *Conn) endPiece() {
 
 // sendDone sends longmsg.Done. If the send queue has no room, retireInternal sends it
 // later.
-func (c *Conn) sendDone() {
-	r := &c.long.receive
+func (s *longState) sendDone() {
+	c, r := s.conn, &s.receive
 	if r.doneDue = c.sends.flow.internal >= longSlots; !r.doneDue && c.state <= stateDraining {
-		c.sendControl(longmsg.Done, r.finished)
+		s.sendControl(longmsg.Done, r.finished)
 	}
 }
 
-// failLong ends all long messages of a connection that has ended: it completes those of
+// fail ends all long messages of a connection that has ended: it completes those of
 // this side with err, and drops those of the peer. No READ is outstanding.
-func (c *Conn) failLong(err error) {
-	s := c.long
+func (s *longState) fail(err error) {
+	c := s.conn
 	for s.send.outstanding() > 0 {
-		c.retireLong(err)
+		s.retire(err)
 	}
 	r := &s.receive
 	if r.mode != longIdle {
@@ -305,7 +308,7 @@ func (c *Conn) failLong(err error) {
 	r.mode = longIdle
 	b := r.buffer
 	r.buffer = nil
-	c.releaseTarget(b)
+	s.releaseTarget(b)
 	for b := r.waiting.pop(); b != nil; b = r.waiting.pop() {
 		c.loop.stats.Discarded++
 		c.repost(b)
@@ -316,38 +319,40 @@ func (c *Conn) failLong(err error) {
 	c.loop.serveLongRow()
 }
 
-// readLong posts as many READs for the current long message as the limits allow. It
+// read posts as many READs for the current long message as the limits allow. It
 // delivers no message, so it may be called during a callback.
-func (c *Conn) readLong() {
+func (s *longState) read() {
+	c := s.conn
 	if c.state == stateDraining {
-		c.discardLong()
+		s.discard()
 	}
-	r := &c.long.receive
+	r := &s.receive
 	for r.mode != longIdle && r.mode != longDiscarded && r.posted < r.total {
-		s := &r.message.Segments[r.at]
-		limit := int(min(longPiece, s.Length-r.offset))
+		seg := &r.message.Segments[r.at]
+		limit := int(min(longPiece, seg.Length-r.offset))
 		if r.mode == longParts {
 			limit = min(limit, longPart)
 		}
 		if c.state > stateDraining || !r.mayRead(limit) || c.sends.flow.internal >= longSlots {
 			return
 		}
-		sge, n, buffer := c.longTarget(limit)
+		sge, n, buffer := s.target(limit)
 		if n == 0 {
 			return
 		}
-		c.stageRead(Remote{Addr: s.Addr + uint64(r.offset), RKey: s.RKey}, sge)
+		s.stageRead(Remote{Addr: seg.Addr + uint64(r.offset), RKey: seg.RKey}, sge)
 		r.reads[r.started%maxLongReads] = longRead{length: n, buffer: buffer}
 		r.started++
 		r.posted += n
-		if r.offset += uint32(n); r.offset == s.Length {
+		if r.offset += uint32(n); r.offset == seg.Length {
 			r.at, r.offset = r.at+1, 0
 		}
 	}
 }
 
 // stageRead stages a READ of a long message.
-func (c *Conn) stageRead(remote Remote, sge verbs.SGE) {
+func (s *longState) stageRead(remote Remote, sge verbs.SGE) {
+	c := s.conn
 	wr, q := c.stage(verbs.OpRead)
 	c.sends.flow.internal++
 	q.kind = requestLongRead
@@ -355,11 +360,11 @@ func (c *Conn) stageRead(remote Remote, sge verbs.SGE) {
 	wr.SGEs = c.sends.batch.sgeList(sge)
 }
 
-// longTarget returns the memory for the next READ of at most limit bytes, and the number
+// target returns the memory for the next READ of at most limit bytes, and the number
 // of bytes. In the mode longParts it also returns the buffer. If there is no memory now,
 // the number is 0.
-func (c *Conn) longTarget(limit int) (sge verbs.SGE, n int, buffer *Buffer) {
-	r := &c.long.receive
+func (s *longState) target(limit int) (sge verbs.SGE, n int, buffer *Buffer) {
+	c, r := s.conn, &s.receive
 	if r.mode == longInto {
 		reg := r.piece.Region.uses[c.loop.index].onDevice[c.device.domain.Index].reg
 		part, at, n := reg.Find(r.piece.Offset+r.posted, limit)
@@ -368,12 +373,12 @@ func (c *Conn) longTarget(limit int) (sge verbs.SGE, n int, buffer *Buffer) {
 	b, at := r.buffer, r.posted
 	switch {
 	case r.mode == longParts:
-		if buffer = c.long.buffer(limit); buffer == nil {
+		if buffer = s.buffer(limit); buffer == nil {
 			return sge, 0, nil
 		}
 		b, at = buffer, 0
 	case b == nil:
-		if b = c.long.buffer(r.total); b == nil {
+		if b = s.buffer(r.total); b == nil {
 			return sge, 0, nil
 		}
 		r.buffer = b
@@ -381,9 +386,9 @@ func (c *Conn) longTarget(limit int) (sge verbs.SGE, n int, buffer *Buffer) {
 	return verbs.SGE{Addr: b.sge[0].Addr + uint64(at), Length: uint32(limit), LKey: b.sge[0].LKey}, limit, buffer
 }
 
-// longReadDone handles the completion of the oldest READ of a long message.
-func (c *Conn) longReadDone(err error) {
-	r := &c.long.receive
+// readDone handles the completion of the oldest READ of a long message.
+func (s *longState) readDone(err error) {
+	c, r := s.conn, &s.receive
 	read := r.reads[r.completed%maxLongReads]
 	r.reads[r.completed%maxLongReads] = longRead{}
 	r.completed++
@@ -392,48 +397,49 @@ func (c *Conn) longReadDone(err error) {
 			read.buffer.recycle()
 		}
 		if err == nil {
-			c.discardLong()
+			s.discard()
 		}
 		return
 	}
 	if read.buffer != nil {
-		c.deliverPart(read.buffer, r.received)
+		s.deliverPart(read.buffer, r.received)
 	}
 	if r.received += read.length; r.received == r.total && r.mode != longIdle {
-		c.endLong()
-		c.deliverWaiting()
+		s.end()
+		s.deliverWaiting()
 	}
 }
 
 // retireInternal handles the completion of a READ or a control message of the library.
 // The parameter err is the result of the request.
-func (c *Conn) retireInternal(q *sendRequest, err error) {
+func (s *longState) retireInternal(q *sendRequest, err error) {
+	c := s.conn
 	kind, b := q.kind, q.buffer
 	q.buffer = nil
 	if b != nil {
 		b.recycle()
 	}
 	if kind == requestAnnouncement {
-		c.long.send.announcing--
-		return // retireLong reports the result
+		s.send.announcing--
+		return // retire reports the result
 	}
 	c.sends.flow.internal--
 	if kind == requestLongRead {
-		c.longReadDone(err)
+		s.readDone(err)
 	}
 	if err == nil && c.state <= stateDraining {
-		if c.long.receive.doneDue {
-			c.sendDone()
+		if s.receive.doneDue {
+			s.sendDone()
 		}
-		c.readLong()
+		s.read()
 	}
 }
 
-// longReadFailed sets the reason for the end of the connection when a READ of a long
+// readFailed sets the reason for the end of the connection when a READ of a long
 // message has failed because of what the peer has announced.
-func (c *Conn) longReadFailed(wc *verbs.WC) {
+func (s *longState) readFailed(wc *verbs.WC) {
 	switch wc.Status {
 	case verbs.StatusRemAccessErr, verbs.StatusRemInvReqErr, verbs.StatusRemOpErr:
-		c.closeAfterViolation(&LongMessageError{Length: c.long.receive.message.Total, Reason: "the announced memory can not be read", Err: wc.Err()})
+		s.closeAfterViolation(&LongMessageError{Length: s.receive.message.Total, Reason: "the announced memory can not be read", Err: wc.Err()})
 	}
 }

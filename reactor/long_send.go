@@ -8,10 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// checkWithLong is checkMessage for a connection with long messages. If the message has the
-// immediate data of control messages, checkWithLong first sends longmsg.Rename.
-func (c *Conn) checkWithLong(size int, o *SendOptions) (long bool, err error) {
-	s := c.long
+// check is checkMessage for a connection with long messages. If the message has the
+// immediate data of control messages, check first sends longmsg.Rename.
+func (s *longState) check(size int, o *SendOptions) (long bool, err error) {
+	c := s.conn
 	long = size > c.loop.cfg.MaxMessage
 	if long && c.state == stateOpen {
 		if uint64(size) > s.send.limit {
@@ -33,7 +33,7 @@ func (c *Conn) checkWithLong(size int, o *SendOptions) (long bool, err error) {
 		return false, c.wouldBlock()
 	}
 	if rename {
-		c.sendControl(longmsg.Rename, s.send.imm+1)
+		s.sendControl(longmsg.Rename, s.send.imm+1)
 		s.send.imm++
 	}
 	return long, nil
@@ -41,11 +41,11 @@ func (c *Conn) checkWithLong(size int, o *SendOptions) (long bool, err error) {
 
 // sendControl sends a control message without segments. If there is no memory for it, the
 // connection ends.
-func (c *Conn) sendControl(kind longmsg.Kind, number uint32) {
-	s := c.long
+func (s *longState) sendControl(kind longmsg.Kind, number uint32) {
+	c := s.conn
 	s.scratch = longmsg.Control{Kind: kind, Number: number}
 	b := s.scratch.AppendTo(s.encoded[:0])
-	buf, err := c.controlBuffer(b)
+	buf, err := s.controlBuffer(b)
 	if err != nil {
 		c.endWith(err)
 		return
@@ -54,12 +54,13 @@ func (c *Conn) sendControl(kind longmsg.Kind, number uint32) {
 	wr.Imm = s.send.imm
 	r.kind = requestControl
 	c.sends.flow.internal++
-	c.setControl(wr, r, b, buf)
+	s.setControl(wr, r, b, buf)
 }
 
 // controlBuffer returns a buffer with the encoded control message b, or nil if b is sent
 // inline.
-func (c *Conn) controlBuffer(b []byte) (*Buffer, error) {
+func (s *longState) controlBuffer(b []byte) (*Buffer, error) {
+	c := s.conn
 	if len(b) <= int(c.sends.maxInline) {
 		return nil, nil
 	}
@@ -68,7 +69,8 @@ func (c *Conn) controlBuffer(b []byte) (*Buffer, error) {
 
 // setControl makes an encoded control message the payload of a request. The parameter
 // buf is the result of controlBuffer for b.
-func (c *Conn) setControl(wr *verbs.SendWR, r *sendRequest, b []byte, buf *Buffer) {
+func (s *longState) setControl(wr *verbs.SendWR, r *sendRequest, b []byte, buf *Buffer) {
+	c := s.conn
 	if buf == nil {
 		c.sends.setInline(wr, r, b)
 		return
@@ -76,47 +78,49 @@ func (c *Conn) setControl(wr *verbs.SendWR, r *sendRequest, b []byte, buf *Buffe
 	c.sends.setBuffer(wr, r, buf)
 }
 
-// sendLongCopy sends a copy of b as a long message.
-func (c *Conn) sendLongCopy(b []byte, o *SendOptions) error {
+// sendCopy sends a copy of b as a long message.
+func (s *longState) sendCopy(b []byte, o *SendOptions) error {
+	c := s.conn
 	buf, err := c.lease(len(b))
 	if err != nil {
 		return operr.Wrap("send", err)
 	}
 	buf.length = copy(buf.memory, b)
-	if err := c.sendLongBuffer(buf, o); err != nil {
+	if err := s.sendBuffer(buf, o); err != nil {
 		buf.recycle()
 		return err
 	}
 	return nil
 }
 
-// sendLongBuffer sends the message in b as a long message. The peers of other connections
+// sendBuffer sends the message in b as a long message. The peers of other connections
 // must not know the key of b. After an error b still belongs to the caller.
-func (c *Conn) sendLongBuffer(b *Buffer, o *SendOptions) error {
-	m := c.newAnnouncement(o)
+func (s *longState) sendBuffer(b *Buffer, o *SendOptions) error {
+	m := s.newAnnouncement(o)
 	mr := b.slot.Region()
 	m.Add(longmsg.Segment{Addr: mr.Addr(), RKey: mr.RKey(), Length: uint32(b.length)})
-	sent, err := c.announce(o, o.reportMessage())
+	sent, err := s.announce(o, o.reportMessage())
 	if err != nil {
 		return err
 	}
-	b.shownTo, b.state = c.long, bufferSending
+	b.shownTo, b.state = s, bufferSending
 	sent.buffer = b
 	return nil
 }
 
-// sendLongPieces sends a message that consists of pieces as a long message.
-func (c *Conn) sendLongPieces(pieces []Piece, o *SendOptions) error {
+// sendPieces sends a message that consists of pieces as a long message.
+func (s *longState) sendPieces(pieces []Piece, o *SendOptions) error {
+	c := s.conn
 	if o.Quiet {
 		return optionRefused(verbs.OpSend, "Quiet", "the completion of a long message does not follow the order of the others")
 	}
-	m := c.newAnnouncement(o)
+	m := s.newAnnouncement(o)
 	for i := range pieces {
-		if err := c.addSegments(m, &pieces[i]); err != nil {
+		if err := s.addSegments(m, &pieces[i]); err != nil {
 			return err
 		}
 	}
-	sent, err := c.announce(o, reportAlways)
+	sent, err := s.announce(o, reportAlways)
 	if err != nil {
 		return err
 	}
@@ -130,14 +134,15 @@ func (c *Conn) sendLongPieces(pieces []Piece, o *SendOptions) error {
 			sent.use = u
 			continue
 		}
-		c.long.send.uses.push(u)
+		s.send.uses.push(u)
 		sent.more++
 	}
 	return nil
 }
 
 // addSegments adds the segments of a piece to an announcement.
-func (c *Conn) addSegments(m *longmsg.Control, p *Piece) error {
+func (s *longState) addSegments(m *longmsg.Control, p *Piece) error {
+	c := s.conn
 	if *p == (Piece{}) {
 		return nil
 	}
@@ -163,17 +168,17 @@ func (c *Conn) addSegments(m *longmsg.Control, p *Piece) error {
 }
 
 // newAnnouncement returns an announcement without segments, in longState.scratch.
-func (c *Conn) newAnnouncement(o *SendOptions) *longmsg.Control {
-	c.long.scratch = longmsg.Control{Kind: longmsg.Announce, HasImm: o.HasImm, Number: o.Imm}
-	return &c.long.scratch
+func (s *longState) newAnnouncement(o *SendOptions) *longmsg.Control {
+	s.scratch = longmsg.Control{Kind: longmsg.Announce, HasImm: o.HasImm, Number: o.Imm}
+	return &s.scratch
 }
 
 // announce sends the announcement in longState.scratch, and returns the description of
 // the message. The caller adds the memory that the message uses to the description.
-func (c *Conn) announce(o *SendOptions, report reportWhen) (*longSend, error) {
-	s := c.long
+func (s *longState) announce(o *SendOptions, report reportWhen) (*longSend, error) {
+	c := s.conn
 	b := s.scratch.AppendTo(s.encoded[:0])
-	buf, err := c.controlBuffer(b)
+	buf, err := s.controlBuffer(b)
 	if err != nil {
 		return nil, err
 	}
@@ -185,34 +190,36 @@ func (c *Conn) announce(o *SendOptions, report reportWhen) (*longSend, error) {
 	wr.Imm = s.send.imm
 	r.kind = requestAnnouncement
 	s.send.announcing++
-	c.setControl(wr, r, b, buf)
+	s.setControl(wr, r, b, buf)
 	return sent, nil
 }
 
-// longDone handles longmsg.Done of the peer: it completes long messages. The result is "",
+// done handles longmsg.Done of the peer: it completes long messages. The result is "",
 // or the reason why the number is wrong.
-func (c *Conn) longDone(number uint32) (reason string) {
-	s := &c.long.send
-	if n := number - s.done; n == 0 || n > uint32(s.outstanding()) {
+func (s *longState) done(number uint32) (reason string) {
+	c := s.conn
+	q := &s.send
+	if n := number - q.done; n == 0 || n > uint32(q.outstanding()) {
 		return "the peer has confirmed a long message that was not sent"
 	}
-	for s.done != number {
-		c.retireLong(nil)
+	for q.done != number {
+		s.retire(nil)
 	}
 	c.afterSent()
 	return ""
 }
 
-// retireLong completes the oldest long message with err.
-func (c *Conn) retireLong(err error) {
-	s := &c.long.send
-	sent := s.ring[s.done%longWindow]
-	s.ring[s.done%longWindow] = longSend{}
-	s.done++
+// retire completes the oldest long message with err.
+func (s *longState) retire(err error) {
+	c := s.conn
+	q := &s.send
+	sent := q.ring[q.done%longWindow]
+	q.ring[q.done%longWindow] = longSend{}
+	q.done++
 	c.countResult(err)
 	if sent.use != nil {
 		sent.use.end()
-		s.uses.end(sent.more)
+		q.uses.end(sent.more)
 	}
 	if sent.buffer != nil {
 		sent.buffer.recycle()
