@@ -353,9 +353,9 @@ func (s *longState) read() {
 // stageRead stages a READ of a long message.
 func (s *longState) stageRead(remote Remote, sge verbs.SGE) {
 	c := s.conn
-	wr, q := c.stage(verbs.OpRead)
+	wr, r := c.stage(verbs.OpRead)
 	c.sends.flow.internal++
-	q.kind = requestLongRead
+	r.kind = requestLongRead
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	wr.SGEs = c.sends.batch.sgeList(sge)
 }
@@ -412,10 +412,10 @@ func (s *longState) readDone(err error) {
 
 // retireInternal handles the completion of a READ or a control message of the library.
 // The parameter err is the result of the request.
-func (s *longState) retireInternal(q *sendRequest, err error) {
+func (s *longState) retireInternal(r *sendRequest, err error) {
 	c := s.conn
-	kind, b := q.kind, q.buffer
-	q.buffer = nil
+	kind, b := r.kind, r.buffer
+	r.buffer = nil
 	if b != nil {
 		b.recycle()
 	}
