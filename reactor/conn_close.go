@@ -28,9 +28,9 @@ const (
 	// stateOpenFailed.
 	stateConnecting
 
-	// stateOpenFailed: opening has failed with the error in closeReason. The connection
+	// stateOpenFailed: opening has failed with the error in closing.reason. The connection
 	// may wait for the events of its device, for at most disconnectTimeout. Then
-	// failOpen calls OnDialError or OnAcceptError.
+	// failToOpen calls OnDialError or OnAcceptError.
 	stateOpenFailed
 
 	// stateOpen: OnOpen was called, and the application may send. Close leads to
@@ -43,7 +43,7 @@ const (
 	// Config.DrainTimeout leads to stateCloseBegun.
 	stateDraining
 
-	// stateCloseBegun: closeReason has the reason. Messages that were received are
+	// stateCloseBegun: closing.reason has the reason. Messages that were received are
 	// delivered, unless the application has called Close or Abort. The next step
 	// chooses one of the next three states.
 	stateCloseBegun

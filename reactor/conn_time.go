@@ -59,7 +59,7 @@ func (c *Conn) onKeepaliveTimer() {
 }
 
 // checkLiveness returns the error of liveness.check for the present time. If there is no
-// error, checkLiveness resets Conn.catchUp, because no time limit has passed.
+// error, checkLiveness resets closing.catchUp, because no time limit has passed.
 func (c *Conn) checkLiveness() error {
 	err := c.times.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive, c.traffic())
 	if err == nil {
@@ -69,7 +69,7 @@ func (c *Conn) checkLiveness() error {
 }
 
 // checkLivenessAgain polls the CQ and repeats checkLiveness, because the loop may have
-// been delayed. If the error stays until Conn.catchUp is complete, the connection ends.
+// been delayed. If the error stays until closing.catchUp is complete, the connection ends.
 func (c *Conn) checkLivenessAgain() (alive bool) {
 	done := c.closing.catchUp.poll(c.queue)
 	if c.state != stateOpen {
