@@ -219,7 +219,7 @@ func (l *listener) decide(ch *channel, j *job) (*conn, connmgr.Message) {
 		return nil, nil
 	}
 	c := &conn{jobTarget: jobTarget{mux: mux, ch: l.ch}, port: port, remote: req.peer.from, listener: l, addrValidation: addrValidation{received: 1}}
-	c.retransmit.init(c)
+	c.retransmit.timer.Owner = c
 	if !c.addHalfOpen(req.lookup) {
 		l.ch.leavePort(port)
 		return nil, nil
@@ -317,10 +317,10 @@ func (c *conn) answerDuplicate() {
 	case c.id.State() == connmgr.StateREQReceived && c.id.PortSpace() == cm.TCP:
 		c.sendMRA(wire.AnsweredREQ)
 	case c.id.State() == connmgr.StateREPSent:
-		c.retransmit.sendNow()
-		c.retransmit.resume()
+		c.repeat()
+		c.resumeRetransmission()
 	case attr == wire.AttrREJ, attr == wire.AttrSIDRREP:
-		c.retransmit.sendNow()
+		c.repeat()
 	}
 }
 

@@ -69,7 +69,7 @@ type conn struct {
 // Connect implements Transport. It opens the UDP port, and fails if another process has it.
 func (mux *Mux) Connect(i *connmgr.ID, local, remote netip.Addr) (connmgr.Conn, error) {
 	c := &conn{jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, remote: remote}
-	c.retransmit.init(c)
+	c.retransmit.timer.Owner = c
 	var err error
 	if c.port, err = mux.open(local, c.ch); err != nil {
 		return nil, err
@@ -113,16 +113,16 @@ func (c *conn) Attach(qpn uint32) (*connmgr.Binding, error) {
 
 // Send implements Conn. It retransmits requests, REPs, RTUs and DREQs.
 func (c *conn) Send(m connmgr.Message) error {
-	c.retransmit.stop()
+	c.stopRetransmission()
 	c.encode(&c.retransmit.mad, m)
-	c.retransmit.sendNow()
+	c.repeat()
 	switch m.(type) {
 	case *connmgr.REQ, *connmgr.SIDRREQ:
-		c.retransmit.start(requestRetransmits)
+		c.retransmitRequest()
 	case *connmgr.REP, *connmgr.DREQ:
-		c.retransmit.start(0)
+		c.retransmitOther()
 	case *connmgr.RTU:
-		c.retransmit.startRTU()
+		c.retransmitRTU()
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (c *conn) Path() string { return connmgr.WirePath }
 // peer. If the connection has ended, the peer may use its queue pair in another request.
 func (c *conn) StopDelivery() {
 	c.state = connAnswering
-	c.retransmit.stop()
+	c.stopRetransmission()
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	if c.id.State() >= connmgr.StateWithdrawn {
@@ -247,7 +247,7 @@ const maxOrphans = 4096
 
 // release ends the connection and removes it from the multiplexer.
 func (c *conn) release() {
-	c.retransmit.stop()
+	c.stopRetransmission()
 	delete(c.ch.orphans, c)
 	c.mux.mu.Lock()
 	c.closeTarget()
@@ -286,91 +286,86 @@ const (
 	rtuRetransmits = 8
 )
 
-// A retransmitter retransmits the last message of a connection until it is answered. The
-// lock of the connection's channel guards it.
+// A retransmitter has the last message of a connection, and the timer that retransmits it
+// until it is answered. The lock of the connection's channel guards it.
 type retransmitter struct {
-	c         *conn
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
 	remaining int           // number of further retransmissions; negative if not limited
 	// Number of further intervals that are at most requestInterval. Later intervals are
 	// at most maxInterval.
 	fastRemaining int
-	timer         timerheap.Timer
-}
-
-func (r *retransmitter) init(c *conn) {
-	r.c = c
-	r.timer.Owner = r
+	timer         timerheap.Timer // timer of the connection's channel
 }
 
 func (r *retransmitter) hasRTU() bool { return r.mad.Attribute() == wire.AttrRTU }
 
 func (r *retransmitter) running() bool { return r.timer.Running() }
 
-// start starts the timer that retransmits the message. The parameter fast is the initial
-// value of fastRemaining.
-func (r *retransmitter) start(fast int) {
-	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, fast
-	r.schedule(r.interval)
+// begin prepares the first interval. The parameter fast is the initial value of
+// fastRemaining. The parameter most is the largest number of retransmissions; it is
+// negative if they are not limited.
+func (r *retransmitter) begin(fast, most int) time.Duration {
+	r.interval, r.remaining, r.fastRemaining = firstInterval, most, fast
+	return r.interval
 }
 
-// startRTU starts to retransmit an RTU, at most rtuRetransmits times.
-func (r *retransmitter) startRTU() {
-	r.start(0)
-	r.remaining = rtuRetransmits
-}
-
-// resume starts the timer if it has stopped at the limit for half-open peers. It is
-// called when a copy of the peer's request has arrived, because each copy raises that
-// limit.
-func (r *retransmitter) resume() {
-	if !r.running() {
-		r.schedule(r.interval)
-	}
-}
-
-func (r *retransmitter) schedule(d time.Duration) {
-	ch := r.c.ch
-	ch.StartTimer(&r.timer, d)
-}
-
-func (r *retransmitter) stop() { r.c.ch.StopTimer(&r.timer) }
-
-// OnTimer implements timerheap.Owner. It retransmits the message, and starts the timer
-// for the next retransmission, if there is one.
-func (r *retransmitter) OnTimer(*timerheap.Timer) {
-	if r.remaining == 0 {
-		if r.c.state == connOrphan {
-			r.c.release()
-		}
-		return
-	}
-	if !r.c.mayRetransmit() {
-		if r.c.state == connOrphan {
-			// The orphan ends here, because resume() is never called for an orphan.
-			r.c.release()
-		}
-		return // The next call of resume() starts the timer again.
-	}
-	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
-		// The peer's address now belongs to this host, where a process of another user could
-		// receive the retransmission.
-		r.c.id.NoListener(connmgr.ErrLocalOnly)
-		return
-	}
+// next counts a retransmission and returns the time until the next one.
+func (r *retransmitter) next() time.Duration {
 	r.remaining--
-	r.sendNow()
 	most := maxInterval
 	if r.fastRemaining > 0 {
 		r.fastRemaining--
 		most = requestInterval
 	}
 	r.interval = min(2*r.interval, most)
-	r.schedule(r.interval)
+	return r.interval
 }
 
-func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
+// retransmitRequest starts to retransmit a request, retransmitRTU an RTU, and
+// retransmitOther another message.
+
+func (c *conn) retransmitRequest() { c.retransmitAfter(c.retransmit.begin(requestRetransmits, -1)) }
+
+func (c *conn) retransmitRTU() { c.retransmitAfter(c.retransmit.begin(0, rtuRetransmits)) }
+
+func (c *conn) retransmitOther() { c.retransmitAfter(c.retransmit.begin(0, -1)) }
+
+// resumeRetransmission starts the timer if it has stopped at the limit for half-open peers.
+// It is called when a copy of the peer's request has arrived, because each copy raises that
+// limit.
+func (c *conn) resumeRetransmission() {
+	if !c.retransmit.running() {
+		c.retransmitAfter(c.retransmit.interval)
+	}
+}
+
+func (c *conn) retransmitAfter(d time.Duration) { c.ch.StartTimer(&c.retransmit.timer, d) }
+
+func (c *conn) stopRetransmission() { c.ch.StopTimer(&c.retransmit.timer) }
+
+// repeat sends the last message again.
+func (c *conn) repeat() { c.transmit(&c.retransmit.mad) }
+
+// OnTimer implements timerheap.Owner. It retransmits the last message, and starts the timer
+// for the next retransmission, if there is one.
+func (c *conn) OnTimer(*timerheap.Timer) {
+	switch {
+	case c.retransmit.remaining == 0 || !c.mayRetransmit():
+		// An orphan ends here. For any other connection, the next call of
+		// resumeRetransmission starts the timer again.
+		if c.state == connOrphan {
+			c.release()
+		}
+	case isRequest(&c.retransmit.mad) && !c.ch.acceptsFrom(c.remote):
+		// The peer's address now belongs to this host, where a process of another user could
+		// receive the retransmission.
+		c.id.NoListener(connmgr.ErrLocalOnly)
+	default:
+		c.repeat()
+		c.retransmitAfter(c.retransmit.next())
+	}
+}
 
 // codeTime returns the time that a five-bit code means: 4.096 µs * 2^code (IBTA vol. 1,
 // 12.6.5). The code 0 has no special meaning.

@@ -68,7 +68,7 @@ func (c *conn) deliver(m connmgr.Message) {
 	}
 	// An RTU answers a REP. It does not answer a DREQ.
 	if c.id.Deliver(m) && (!isRTU || c.retransmit.mad.Attribute() == wire.AttrREP) {
-		c.retransmit.stop()
+		c.stopRetransmission()
 	}
 }
 
@@ -98,7 +98,7 @@ func (c *conn) onMRA(m *wire.MAD) {
 		return
 	}
 	wait := codeTime(r.ServiceTimeout) + maxInterval
-	c.retransmit.schedule(wait)
+	c.retransmitAfter(wait)
 	c.id.ExtendTimer(wait + connmgr.RequestTimeout)
 }
 
@@ -113,10 +113,10 @@ func (c *conn) onREP(m *wire.MAD) {
 	case c.id.State() == connmgr.StateREQSent && c.id.PortSpace() == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
 		if c.id.State() == connmgr.StateEstablished {
-			c.retransmit.startRTU() // deliver() has stopped the retransmission of the REQ.
+			c.retransmitRTU() // deliver() has stopped the retransmission of the REQ.
 		}
 	case duplicate && c.retransmit.hasRTU() && c.id.State() == connmgr.StateEstablished:
-		c.retransmit.sendNow()
+		c.repeat()
 	case duplicate && c.id.State() == connmgr.StateREPReceived:
 		c.sendMRA(wire.AnsweredREP)
 	case c.id.State() == connmgr.StateEnded && !duplicate:
@@ -219,7 +219,7 @@ func (c *conn) peerSentData() {
 		c.validate()
 		c.deliver(&connmgr.RTU{})
 	case c.retransmit.hasRTU() && c.id.State() == connmgr.StateEstablished:
-		c.retransmit.stop()
+		c.stopRetransmission()
 	default:
 		// Notify has established the connection without validating the address.
 		c.validate()
@@ -253,10 +253,10 @@ func (c *conn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	r.Decode(&c.retransmit.mad)
 	c.changeID()
 	r.LocalID, r.MTU = c.ownID, uint8(mtu)
-	c.retransmit.stop()
+	c.stopRetransmission()
 	r.Encode(&c.retransmit.mad, tid(c.ownID))
-	c.retransmit.sendNow()
-	c.retransmit.start(requestRetransmits)
+	c.repeat()
+	c.retransmitRequest()
 	return true
 }
 
