@@ -9,7 +9,7 @@ SEED     ?= 0
 SYSTEMS  := darwin freebsd windows
 # The directories of the modules in go.work. Only commands in the root use go.work: each
 # module is tested with the versions that its users get.
-MODULES   = $(shell GOWORK=$(CURDIR)/go.work $(GO) list -m -f '{{.Dir}}')
+MODULES   = $(or $(shell GOWORK=$(CURDIR)/go.work $(GO) list -m -f '{{.Dir}}'),$(error go list -m names no module))
 export GOWORK = off
 
 # Runs a command in each of the MODULES.

@@ -31,8 +31,9 @@ fuzz() {
 targets=0
 for module in ${MODULES:-.}; do
 	cd "$module"
-	for package in $("$GO" list ./...); do
-		listed=$("$GO" test -list '^Fuzz' "$package") # a separate command, so that a failure ends the script
+	packages=$("$GO" list ./...) # a separate command, so that a failure ends the script
+	for package in $packages; do
+		listed=$("$GO" test -list '^Fuzz' "$package")
 		for target in $(echo "$listed" | grep '^Fuzz' || true); do
 			echo "fuzz: $package $target"
 			fuzz "$package" "$target"
