@@ -14,8 +14,9 @@ export GOWORK = off
 
 # Runs a command in each of the MODULES.
 in_modules = @for module in $(MODULES); do echo "cd $$module; $(1)"; (cd $$module && $(1)) || exit 1; done
-# Runs go test in each of the MODULES, and prints what took longest.
-tests      = $(GO) run ./internal/testrun -go '$(GO)' -dirs '$(MODULES)' -- -timeout $(TIMEOUT)
+# Runs go test in the directories $(1), and prints what was skipped and what took longest.
+tests_in   = $(GO) run ./internal/testrun -go '$(GO)' -dirs "$(1)" -- -timeout $(TIMEOUT)
+tests      = $(call tests_in,$(MODULES))
 
 NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/madcm ./provider/soft/internal/unixcm ./provider/soft/internal/shm ./provider/soft/internal/udp ./reactor ./verbs/...
 
@@ -79,7 +80,7 @@ nocgo:
 		CGO_ENABLED=1 $(GO) list -race -f '$(FILES)' ./... | sort >$$dir/with && \
 		CGO_ENABLED=0 $(GO) list -f '$(FILES)' ./... | sort >$$dir/without && \
 		packages=$$(comm -13 $$dir/with $$dir/without | cut -d ' ' -f 1) || exit 1; \
-		test -z "$$packages" || { cd $(CURDIR) && CGO_ENABLED=0 $(GO) run ./internal/testrun -go '$(GO)' -dirs $$module -- -timeout $(TIMEOUT) -short $$packages; } || exit 1; \
+		test -z "$$packages" || { cd $(CURDIR) && CGO_ENABLED=0 $(call tests_in,$$module) -short $$packages; } || exit 1; \
 	done
 
 # An amd64 processor can run programs for 386, unless the kernel does not support it. Another
@@ -88,7 +89,7 @@ narrow:
 	$(call in_modules,CGO_ENABLED=0 GOARCH=386 $(GO) vet ./...)
 	@if out=$$(CGO_ENABLED=0 GOARCH=386 $(GO) test -run '^$$' ./verbs 2>&1); then \
 		echo "CGO_ENABLED=0 GOARCH=386 $(GO) test"; \
-		CGO_ENABLED=0 GOARCH=386 $(GO) run ./internal/testrun -go '$(GO)' -- -timeout $(TIMEOUT) -short $(NARROW); \
+		CGO_ENABLED=0 GOARCH=386 $(call tests_in,.) -short $(NARROW); \
 	elif echo "$$out" | grep -q 'exec format error'; then \
 		echo "narrow: this kernel runs no programs for 386; they were only built"; \
 	else \
@@ -115,15 +116,15 @@ stub:
 		{ echo "stub: headers are missing. On Debian: apt-get install gcc libc6-dev libibverbs-dev librdmacm-dev"; exit 1; }
 	$(GO) vet -tags rdmacore ./provider/...
 	$(GO) -C bench vet -tags rdmacore ./rdmacore
-	CGO_ENABLED=1 $(GO) test -tags rdmacore -timeout $(TIMEOUT) ./provider/rdmacore/...
-	CGO_ENABLED=1 $(GO) -C bench test -tags rdmacore -timeout $(TIMEOUT) ./rdmacore
+	@CGO_ENABLED=1 $(call tests_in,.) -tags rdmacore ./provider/rdmacore/...
+	@CGO_ENABLED=1 $(call tests_in,bench) -tags rdmacore ./rdmacore
 
 # Every test, with the long ones, once, each benchmark once, and a soak test with the race
 # detector.
 whole:
 	@$(tests) -count=1 ./...
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
-	CGO_ENABLED=1 $(GO) -C internal/hostile test -race -count=1 -timeout $(TIMEOUT) ./soak
+	@CGO_ENABLED=1 $(call tests_in,internal/hostile) -race -count=1 ./soak
 
 # A virtual machine with Soft-RoCE, built from Debian packages; see internal/vm.
 test-vm:
@@ -138,7 +139,7 @@ test-vm-long:
 # All tests of gnet that are about streams, with package gnetrdma; the other tests run a
 # part of them.
 test-gnet:
-	@$(GO) run ./internal/testrun -go '$(GO)' -- -count 1 -timeout $(TIMEOUT) -run TestGnetSuite ./gnetrdma -all-gnet-tests
+	@$(call tests_in,.) -count=1 -run TestGnetSuite ./gnetrdma -all-gnet-tests
 
 # 1 GiB in each direction of a stream at once, while each side loses 5 % of its packets.
 test-stream-loss:
@@ -147,7 +148,7 @@ test-stream-loss:
 # Attacks on a server from other processes; see internal/hostile. As root it also attacks
 # as another user. The other tests run the short ones.
 hostile:
-	$(GO) -C internal/hostile test -count 1 -timeout $(TIMEOUT) -v .
+	@$(call tests_in,internal/hostile) -count=1 .
 
 # SEED repeats the attacks of an earlier run; 0 chooses new attacks each time.
 soak:
