@@ -119,11 +119,10 @@ stub:
 	@CGO_ENABLED=1 $(call tests_in,.) -tags rdmacore ./provider/rdmacore/...
 	@CGO_ENABLED=1 $(call tests_in,bench) -tags rdmacore ./rdmacore
 
-# Every test, with the long ones, once, each benchmark once, and a soak test with the race
+# Every test, with the long ones, and each benchmark once, and a soak test with the race
 # detector.
 whole:
-	@$(tests) -count=1 ./...
-	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
+	@$(tests) -count=1 -bench . -benchtime 1x ./...
 	@CGO_ENABLED=1 $(call tests_in,internal/hostile) -race -count=1 ./soak
 
 # A virtual machine with Soft-RoCE, built from Debian packages; see internal/vm.
