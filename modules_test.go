@@ -1,11 +1,11 @@
 package rdmaloop_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -56,13 +56,30 @@ func TestWorkspace(t *testing.T) {
 
 // TestRequirements checks which modules a user of this one gets into his build list.
 func TestRequirements(t *testing.T) {
-	text, err := os.ReadFile("go.mod")
-	require.NoError(t, err)
-	var direct []string
-	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(text), -1) {
-		direct = append(direct, m[1])
+	var mod struct {
+		Require []struct {
+			Path     string
+			Indirect bool
+		}
 	}
-	require.Equal(t, []string{"github.com/panjf2000/gnet/v2", "github.com/stretchr/testify", "go.uber.org/goleak", "golang.org/x/sys"}, direct)
+	require.NoError(t, json.Unmarshal([]byte(goCommand(t, ".", "off", "mod", "edit", "-json")), &mod))
+	required := map[bool][]string{}
+	for _, m := range mod.Require {
+		required[m.Indirect] = append(required[m.Indirect], m.Path)
+	}
+	require.ElementsMatch(t, []string{"github.com/panjf2000/gnet/v2", "github.com/stretchr/testify", "go.uber.org/goleak", "golang.org/x/sys"}, required[false])
+	// What these four need themselves.
+	require.ElementsMatch(t, []string{
+		"github.com/davecgh/go-spew",
+		"github.com/panjf2000/ants/v2",
+		"github.com/pmezard/go-difflib",
+		"github.com/valyala/bytebufferpool",
+		"go.uber.org/multierr",
+		"go.uber.org/zap",
+		"golang.org/x/sync",
+		"gopkg.in/natefinch/lumberjack.v2",
+		"gopkg.in/yaml.v3",
+	}, required[true])
 }
 
 // TestLeanProgram builds a program that imports reactor and provider/soft, outside of the
