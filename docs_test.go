@@ -1,10 +1,12 @@
 package rdmaloop_test
 
 import (
+	"bytes"
 	"cmp"
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -56,4 +58,31 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 	require.Greater(t, min(links, commands), 50)
+}
+
+// TestDocumentSizes checks that documents, and the first program that a user reads, stay
+// short.
+func TestDocumentSizes(t *testing.T) {
+	for pattern, most := range map[string]int{
+		"ARCHITECTURE.md":     220,
+		"CONTRIBUTING.md":     80,
+		"CHANGELOG.md":        80,
+		"bench/README.md":     200,
+		"docs/performance.md": 300,
+		"examples/echo/*.go":  600, // without tests
+	} {
+		names, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		lines := 0
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			lines += bytes.Count(text, []byte("\n"))
+		}
+		require.Positive(t, lines, pattern)
+		require.LessOrEqual(t, lines, most, pattern)
+	}
 }

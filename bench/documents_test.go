@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"regexp"
 	"strconv"
@@ -31,14 +30,5 @@ func TestGoalTable(t *testing.T) {
 		}
 		require.InDelta(t, g.limit, n[2], 1e-9, g.name())
 		require.Equal(t, g.verdict(n[0], n[1]), cells[3], g.name())
-	}
-}
-
-// TestDocumentSizes checks that the documents about speed stay short.
-func TestDocumentSizes(t *testing.T) {
-	for name, most := range map[string]int{"README.md": 200, "../docs/performance.md": 300} {
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
-		require.LessOrEqual(t, bytes.Count(text, []byte("\n")), most, name)
 	}
 }
