@@ -251,16 +251,6 @@ func wrongOrder() []longViolation {
 	}
 }
 
-// LongViolationKinds returns how many violations of RoleLongViolator there are, by the
-// kind of the error with which a connection must end at the server.
-func LongViolationKinds() map[string]uint64 {
-	n := make(map[string]uint64)
-	for _, v := range longViolations() {
-		n[v.kind]++
-	}
-	return n
-}
-
 // violateLong opens one connection in each round and violates the protocol for long
 // messages. Attack.Refused counts the connections that the server has ended.
 func violateLong(a *attacker) error {

@@ -205,16 +205,6 @@ func streamViolations() []streamViolation {
 	}
 }
 
-// StreamViolationKinds returns how many violations of RoleStreamViolator there are, by
-// the kind of the error with which a stream must end at the server.
-func StreamViolationKinds() map[string]uint64 {
-	n := make(map[string]uint64)
-	for _, v := range streamViolations() {
-		n[v.kind]++
-	}
-	return n
-}
-
 // violateStreams opens one stream in each round and violates the protocol. Attack.Refused
 // counts the streams that the server has ended.
 func violateStreams(a *attacker) error {

@@ -43,7 +43,8 @@ const (
 	SyndromeNAK    SyndromeKind = 0b011
 )
 
-// A NAKCode is the reason of a NAK. Values without a name are reserved.
+// A NAKCode is the reason of a NAK. The value 4 is for reliable datagrams only, and larger
+// ones are reserved.
 type NAKCode uint8
 
 // Reasons for which a responder sends a NAK.
@@ -53,8 +54,6 @@ const (
 	NAKInvalidRequest    NAKCode = 1
 	NAKRemoteAccess      NAKCode = 2
 	NAKRemoteOperational NAKCode = 3
-	// Used only by reliable datagrams, never by a reliable connection.
-	NAKInvalidRD NAKCode = 4
 )
 
 // AckNoCredits is the ACK of a responder without end-to-end flow control.

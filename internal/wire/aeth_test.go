@@ -44,7 +44,7 @@ func TestSyndrome(t *testing.T) {
 		{wire.NAK(wire.NAKInvalidRequest), 0x61, wire.SyndromeNAK, "NAK: invalid request"},
 		{wire.NAK(wire.NAKRemoteAccess), 0x62, wire.SyndromeNAK, "NAK: remote access error"},
 		{wire.NAK(wire.NAKRemoteOperational), 0x63, wire.SyndromeNAK, "NAK: remote operational error"},
-		{wire.NAK(wire.NAKInvalidRD), 0x64, wire.SyndromeNAK, "NAK: invalid RD request"},
+		{wire.NAK(4), 0x64, wire.SyndromeNAK, "NAK: invalid RD request"},
 		{wire.Syndrome(0x65), 0x65, wire.SyndromeNAK, "NAK: reserved code 5"},
 		{wire.Syndrome(0x41), 0x41, 0b010, "reserved syndrome 0x41"},
 		{wire.Syndrome(0xff), 0xff, 0b111, "reserved syndrome 0xff"},

@@ -23,9 +23,6 @@ func (h *AtomicETH) Addr() uint64 { return binary.BigEndian.Uint64(h[0:]) }
 // RKey returns the key of the memory region.
 func (h *AtomicETH) RKey() uint32 { return binary.BigEndian.Uint32(h[8:]) }
 
-// SwapAdd returns the value to swap in, or to add.
-func (h *AtomicETH) SwapAdd() uint64 { return binary.BigEndian.Uint64(h[12:]) }
-
 // Compare returns the value to compare with. A fetch-and-add ignores it.
 func (h *AtomicETH) Compare() uint64 { return binary.BigEndian.Uint64(h[20:]) }
 

@@ -14,7 +14,6 @@ func TestAtomicETH(t *testing.T) {
 	require.Equal(t, unhex(t, "0123456789abcdef deadbeef 1111111122222222 3333333344444444"), h[:])
 	require.Equal(t, uint64(0x0123456789abcdef), h.Addr())
 	require.Equal(t, uint32(0xdeadbeef), h.RKey())
-	require.Equal(t, uint64(0x1111111122222222), h.SwapAdd())
 	require.Equal(t, uint64(0x3333333344444444), h.Compare())
 }
 

@@ -45,12 +45,6 @@ func (h *BTH) Solicited() bool { return h[1]&0x80 != 0 }
 // SetSolicited sets the solicited event bit.
 func (h *BTH) SetSolicited(on bool) { setBit(&h[1], 0x80, on) }
 
-// MigReq returns the migration bit. Only path migration uses it.
-func (h *BTH) MigReq() bool { return h[1]&0x40 != 0 }
-
-// SetMigReq sets the migration bit.
-func (h *BTH) SetMigReq(on bool) { setBit(&h[1], 0x40, on) }
-
 // PadCount returns the number of bytes between the payload and the ICRC, 0 to 3.
 func (h *BTH) PadCount() int { return int(h[1] >> 4 & 3) }
 

@@ -13,7 +13,6 @@ func TestBTH(t *testing.T) {
 	h := captured(t, vectorSend).decoded(t).BTH()
 	require.Equal(t, wire.SendOnly, h.Opcode())
 	require.True(t, h.Solicited())
-	require.False(t, h.MigReq())
 	require.Equal(t, 2, h.PadCount())
 	require.Zero(t, h.Version())
 	require.Equal(t, uint16(wire.DefaultPKey), h.PKey())
@@ -32,7 +31,6 @@ func TestBTHSetters(t *testing.T) {
 	}{
 		{"solicited", func(h *wire.BTH) { h.SetSolicited(true) }, "008000000000000000000000", "008000000000000000000000"},
 		{"not solicited", func(h *wire.BTH) { h.SetSolicited(false) }, "008000000000000000000000", "000000000000000000000000"},
-		{"MigReq", func(h *wire.BTH) { h.SetMigReq(true) }, "004000000000000000000000", "004000000000000000000000"},
 		{"P_Key", func(h *wire.BTH) { h.SetPKey(0x1234) }, "0000ffff0000000000000000", "000012340000000000000000"},
 		{"destination", func(h *wire.BTH) { h.SetDestQP(0xff123456) }, "0000000000ffffff00000000", "000000000012345600000000"},
 		{"AckReq", func(h *wire.BTH) { h.SetAckReq(true) }, "000000000000000080000000", "000000000000000080000000"},
@@ -57,12 +55,10 @@ func TestBTHBits(t *testing.T) {
 	var h wire.BTH
 	h[1] = 0xff
 	require.True(t, h.Solicited())
-	require.True(t, h.MigReq())
 	require.Equal(t, 3, h.PadCount())
 	require.Equal(t, uint8(15), h.Version())
 	h[1] = 0x10
 	require.False(t, h.Solicited())
-	require.False(t, h.MigReq())
 	require.Equal(t, 1, h.PadCount())
 	require.Zero(t, h.Version())
 }

@@ -63,7 +63,7 @@ var bits = sample{
 	name: "bits", ip6: true, op: wire.SendMiddle, data: "payloads",
 	fill: func(p wire.Packet) {
 		p.BTH().SetSolicited(true)
-		p.BTH().SetMigReq(true)
+		p.BTH()[1] |= 0x40 // MigReq
 		p.BTH().SetAckReq(true)
 		p.BTH().SetPKey(0x7fff)
 	},

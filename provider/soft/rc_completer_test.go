@@ -41,7 +41,7 @@ func TestWireIgnoredResponses(t *testing.T) {
 		"late sequence NAK":                       p.nak(wire.NAKSequence, 0),
 		"late RNR NAK":                            p.syndrome(wire.RNRNAK(1), 0),
 		"reserved syndrome":                       p.syndrome(reserved, 2),
-		"NAK of RD":                               p.nak(wire.NAKInvalidRD, 2),
+		"NAK of RD":                               p.nak(4, 2),
 		"reserved NAK":                            p.nak(31, 2),
 		"READ response to a SEND":                 p.response(wire.ReadResponseOnly, 2, 1),
 		"atomic response to a SEND":               p.response(wire.AtomicAcknowledge, 2, 0),

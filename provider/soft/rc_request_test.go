@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -112,11 +113,11 @@ func TestWireOutstandingReadsAndFence(t *testing.T) {
 	p.post(4, verbs.OpSend, 1, verbs.SendFence)
 	p.wantRequest("the first of two", wire.ReadRequest, 0)
 	add := p.wantRequest("the second of two", wire.FetchAdd, 1)
-	require.EqualValues(t, 3, add.AtomicETH().SwapAdd())
+	require.EqualValues(t, 3, binary.BigEndian.Uint64(add.AtomicETH()[12:]))
 	p.wantQuiet("MaxRdAtomic requests are outstanding")
 	p.send(p.response(wire.ReadResponseOnly, 0, 1))
 	swap := p.wantRequest("one response has arrived", wire.CompareSwap, 2)
-	require.Equal(t, []uint64{0x10000, 7, 4, 3}, []uint64{swap.AtomicETH().Addr(), uint64(swap.AtomicETH().RKey()), swap.AtomicETH().SwapAdd(), swap.AtomicETH().Compare()})
+	require.Equal(t, []uint64{0x10000, 7, 4, 3}, []uint64{swap.AtomicETH().Addr(), uint64(swap.AtomicETH().RKey()), binary.BigEndian.Uint64(swap.AtomicETH()[12:]), swap.AtomicETH().Compare()})
 	p.wantQuiet("the fence waits for all READs and atomics")
 	p.send(p.response(wire.AtomicAcknowledge, 1, 0))
 	p.wantQuiet("the fence waits for the last atomic")

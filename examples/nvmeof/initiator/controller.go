@@ -103,15 +103,6 @@ func (c *Controller) Property(ctx context.Context, offset uint32, size int) (uin
 	return resp.Result, nil
 }
 
-// Identify returns a structure of the command Identify. The caller owns it.
-func (c *Controller) Identify(ctx context.Context, cns uint8, namespace uint32) ([]byte, error) {
-	r := &Request{Data: reactor.Piece{Region: c.memory, Length: nvme.IdentifySize}}
-	r.Command[0], r.Command[nvme.IdentifyCNSAt] = nvme.AdminIdentify, cns
-	binary.LittleEndian.PutUint32(r.Command[4:], namespace)
-	_, err := c.Admin.Do(ctx, r)
-	return append([]byte(nil), c.memory.Bytes()[:nvme.IdentifySize]...), err
-}
-
 // Log returns n bytes of a log page. The caller owns them.
 func (c *Controller) Log(ctx context.Context, id uint8, offset uint64, n int) ([]byte, error) {
 	r := &Request{Data: reactor.Piece{Region: c.memory, Length: n}}

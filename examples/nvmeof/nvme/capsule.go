@@ -8,10 +8,6 @@ const (
 	ResponseSize = 16 // size of a response capsule
 )
 
-// MaxQueueSize is the largest number of commands in flight on one queue. The protocol has
-// a field of 16 bits for this number minus 1.
-const MaxQueueSize = 1 << 16
-
 // Command is a command of 64 bytes: a submission queue entry. It aliases the bytes of the
 // capsule. Source: Base, 3.3.3.1.
 type Command []byte

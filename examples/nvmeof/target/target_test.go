@@ -307,23 +307,32 @@ func TestErrorsOfCommands(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 }
 
+// identify returns a structure of the command Identify, and the status.
+func (f *fixture) identify(c *initiator.Controller, cns uint8, namespace uint32) ([]byte, nvme.Status) {
+	r := &initiator.Request{Data: reactor.Piece{Region: f.memory, Length: nvme.IdentifySize}}
+	r.Command[0], r.Command[nvme.IdentifyCNSAt] = nvme.AdminIdentify, cns
+	binary.LittleEndian.PutUint32(r.Command[4:], namespace)
+	status := f.do(c.Admin, r)
+	return bytes.Clone(f.memory.Bytes()[:nvme.IdentifySize]), status
+}
+
 func TestIdentify(t *testing.T) {
 	f := start(t, soft.PathLocal, nil)
 	c := f.connect(0)
-	b, err := c.Identify(t.Context(), nvme.IdentifyController, 0)
-	require.NoError(t, err)
+	b, status := f.identify(c, nvme.IdentifyController, 0)
+	require.Equal(t, nvme.Success, status)
 	require.Equal(t, c.ID, binary.LittleEndian.Uint16(b[78:]))
 	require.Equal(t, subsystem, strings.TrimRight(string(b[768:1024]), "\x00"))
-	b, err = c.Identify(t.Context(), nvme.IdentifyActive, 0)
-	require.NoError(t, err)
+	b, status = f.identify(c, nvme.IdentifyActive, 0)
+	require.Equal(t, nvme.Success, status)
 	require.Equal(t, []byte{1, 0, 0, 0, 0}, b[:5])
-	b, err = c.Identify(t.Context(), nvme.IdentifyNamespace, 1)
-	require.NoError(t, err)
+	b, status = f.identify(c, nvme.IdentifyNamespace, 1)
+	require.Equal(t, nvme.Success, status)
 	require.Equal(t, uint64(diskSize/blockSize), binary.LittleEndian.Uint64(b))
 	require.Equal(t, byte(9), b[130])
-	_, err = c.Identify(t.Context(), nvme.IdentifyDescriptors, 2)
-	require.ErrorIs(t, err, nvme.InvalidNamespace.Final())
-	_, err = c.Log(t.Context(), nvme.LogEffects, 0, nvme.LogEffectsSize)
+	_, status = f.identify(c, nvme.IdentifyDescriptors, 2)
+	require.Equal(t, nvme.InvalidNamespace.Final(), status)
+	_, err := c.Log(t.Context(), nvme.LogEffects, 0, nvme.LogEffectsSize)
 	require.NoError(t, err)
 	require.NoError(t, c.Close(t.Context()))
 }
