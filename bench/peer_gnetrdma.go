@@ -40,7 +40,7 @@ func serveGnetRDMA(s *spec) (server, error) {
 		return nil, err
 	}
 	// A handler of gnet does not learn the port that Run has chosen. So it gets one below
-	// those that clients are given, which no other run of bench has.
+	// those that clients are given, which another run of bench seldom has.
 	at := netip.AddrPortFrom(host.Addr(), uint16(10_000+os.Getpid()%20_000))
 	g := &gnetServer{spec: s, ready: make(chan error, 2), addr: at.String()}
 	go func() {
