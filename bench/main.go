@@ -1,5 +1,5 @@
 // Command bench compares rdmaloop with other networking libraries, and with programs
-// that use none. See README.md.
+// that use none, on Linux. See README.md.
 package main
 
 import (

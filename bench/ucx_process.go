@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -108,4 +109,13 @@ func freePort() (string, error) {
 	}
 	defer probe.Close()
 	return strconv.Itoa(probe.Addr().(*net.TCPAddr).Port), nil
+}
+
+// switches returns the number of context switches of a process that has exited.
+func switches(p *os.ProcessState) uint64 {
+	used, ok := p.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return uint64(used.Nvcsw + used.Nivcsw)
 }
