@@ -125,9 +125,10 @@ var arrows = map[string][]string{
 	"examples/kvread/message":     {"reactor"},
 	"examples/kvread/pages":       {},
 	"examples/kvread/server":      {"cm", "examples/kvread/message", "reactor", "verbs"},
-	"bench":                       append([]string{"examples/latency"}, public...),
+	"bench":                       append([]string{"bench/pin", "examples/latency"}, public...),
 	"bench/memory":                public,
-	"bench/rdmacore":              public,
+	"bench/pin":                   {},
+	"bench/rdmacore":              append([]string{"bench/pin", "examples/latency"}, public...),
 }
 
 var public = []string{"verbs", "poller", "cq", "cm", "reactor", "stream", "gnetrdma", "provider", "provider/soft", "provider/rdmacore"}

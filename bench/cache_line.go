@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/bench/pin"
 )
 
 const (
@@ -61,7 +63,7 @@ func cacheLineTime() float64 {
 func onProcessor(cpu int, f func()) {
 	go func() {
 		runtime.LockOSThread()
-		pinThread(cpu)
+		pin.Thread(cpu)
 		f()
 	}()
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/bench/pin"
 	"github.com/rdmaloop/rdmaloop/examples/latency"
 )
 
@@ -50,7 +51,7 @@ func startProcess(ctx context.Context, role string, s *spec) (*process, error) {
 		return nil, err
 	}
 	d.stdin, d.orders, d.notes = stdin, json.NewEncoder(stdin), json.NewDecoder(stdout)
-	if err := startPinned(d.cmd, s.CPUs...); err != nil {
+	if err := pin.Start(d.cmd, s.CPUs...); err != nil {
 		return nil, err
 	}
 	return d, d.orders.Encode(s)

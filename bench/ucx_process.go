@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/bench/pin"
 )
 
 // A ucxProgram runs ucx_perftest for a batch, as server and as client.
@@ -33,7 +35,7 @@ func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, e
 	p := &ucxProgram{program, batch, port}
 	clientCPU, serverCPU := processors()
 	server := p.command(ctx)
-	if err := startPinned(server, serverCPU); err != nil {
+	if err := pin.Start(server, serverCPU); err != nil {
 		return nil, err
 	}
 	client, output, err := p.runClient(ctx, clientCPU)
@@ -67,7 +69,7 @@ func (p *ucxProgram) runClient(ctx context.Context, cpu int) (client *exec.Cmd, 
 		var out bytes.Buffer
 		client = p.command(ctx, "-v", "-f", "127.0.0.1")
 		client.Stdout, client.Stderr = &out, &out
-		if err = startPinned(client, cpu); err == nil {
+		if err = pin.Start(client, cpu); err == nil {
 			err = client.Wait()
 		}
 		switch {

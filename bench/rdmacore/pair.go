@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/bench/pin"
+	"github.com/rdmaloop/rdmaloop/examples/latency"
 )
 
 // The sides of a measurement. The server starts first.
@@ -30,9 +32,9 @@ const measureTimeout = time.Minute
 func measure(ctx context.Context, s *spec) (chunks []uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	cpus, err := twoCPUs()
-	if err != nil {
-		return nil, err
+	cpus := latency.AllowedCPUs()
+	if len(cpus) < 2 {
+		return nil, errors.New("two processors are needed, because both processes poll")
 	}
 	files, err := sharedFiles()
 	if err != nil {
@@ -104,7 +106,7 @@ func startChild(ctx context.Context, s *spec, side, cpu int, memory, socket *os.
 	c.cmd.ExtraFiles = []*os.File{memory, socket}
 	// While the loop polls, the Go runtime may need a second thread.
 	c.cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
-	return c, startOn(c.cmd, cpu)
+	return c, pin.Start(c.cmd, cpu)
 }
 
 func (c *child) wait() error {
@@ -112,37 +114,4 @@ func (c *child) wait() error {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(c.stderr.String()))
 	}
 	return nil
-}
-
-// twoCPUs returns two processors on which this process may run.
-func twoCPUs() (cpus []int, err error) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, err
-	}
-	for cpu := 0; len(cpus) < min(set.Count(), 2); cpu++ {
-		if set.IsSet(cpu) {
-			cpus = append(cpus, cpu)
-		}
-	}
-	if len(cpus) < 2 {
-		return nil, errors.New("two processors are needed, because both processes poll")
-	}
-	return cpus, nil
-}
-
-// startOn starts a program that runs only on the given processor.
-func startOn(cmd *exec.Cmd, cpu int) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var before, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return err
-	}
-	one.Set(cpu)
-	err := unix.SchedSetaffinity(0, &one)
-	if err == nil {
-		err = cmd.Start()
-	}
-	return errors.Join(err, unix.SchedSetaffinity(0, &before))
 }

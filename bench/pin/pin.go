@@ -1,4 +1,5 @@
-package main
+// Package pin lets threads and programs run on chosen processors. See sched_setaffinity(2).
+package pin
 
 import (
 	"errors"
@@ -8,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinThread pins the calling thread to a processor, if the kernel allows that.
-func pinThread(cpu int) {
+// Thread pins the calling thread to a processor, if the kernel allows that.
+func Thread(cpu int) {
 	var one unix.CPUSet
 	one.Set(cpu)
 	_ = unix.SchedSetaffinity(0, &one)
 }
 
-// startPinned starts a program on the given processors, or on any if there are none. A
+// Start starts a program on the given processors, or on any if there are none. A
 // pinned program also gets a timer slack of 1 ns (PR_SET_TIMERSLACK(2const)).
-func startPinned(cmd *exec.Cmd, cpus ...int) error {
+func Start(cmd *exec.Cmd, cpus ...int) error {
 	if len(cpus) == 0 {
 		return cmd.Start()
 	}
