@@ -120,8 +120,8 @@ type gnetSender struct {
 	message []byte
 }
 
-func (l *gnetSender) send(n uint64) error {
-	putNumber(l.message, n)
-	_, err := l.conn.Write(l.message)
+func (g *gnetSender) send(n uint64) error {
+	putNumber(g.message, n)
+	_, err := g.conn.Write(g.message)
 	return err
 }

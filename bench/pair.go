@@ -39,43 +39,43 @@ func startProcess(ctx context.Context, role string, s *spec) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &process{role: role, cmd: exec.CommandContext(ctx, program)}
-	d.cmd.Env = append(os.Environ(), roleEnv+"="+role, childProcs(s.loops()))
-	d.cmd.Stderr = &d.stderr
-	stdin, err := d.cmd.StdinPipe()
+	p := &process{role: role, cmd: exec.CommandContext(ctx, program)}
+	p.cmd.Env = append(os.Environ(), roleEnv+"="+role, childProcs(s.loops()))
+	p.cmd.Stderr = &p.stderr
+	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	stdout, err := d.cmd.StdoutPipe()
+	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	d.stdin, d.orders, d.notes = stdin, json.NewEncoder(stdin), json.NewDecoder(stdout)
-	if err := pin.Start(d.cmd, s.CPUs...); err != nil {
+	p.stdin, p.orders, p.notes = stdin, json.NewEncoder(stdin), json.NewDecoder(stdout)
+	if err := pin.Start(p.cmd, s.CPUs...); err != nil {
 		return nil, err
 	}
-	return d, d.orders.Encode(s)
+	return p, p.orders.Encode(s)
 }
 
 // proceed lets the process take its next step.
-func (d *process) proceed() error { return d.orders.Encode(struct{}{}) }
+func (p *process) proceed() error { return p.orders.Encode(struct{}{}) }
 
-func (d *process) note() (n note, err error) {
-	if err = d.notes.Decode(&n); err != nil {
-		err = fmt.Errorf("%s: %w", d.role, err)
+func (p *process) note() (n note, err error) {
+	if err = p.notes.Decode(&n); err != nil {
+		err = fmt.Errorf("%s: %w", p.role, err)
 	}
 	return n, err
 }
 
 // stop closes the input of the process, and waits until it has exited. If the process
 // has failed, the error contains its standard error.
-func (d *process) stop() error {
-	d.stdin.Close()
-	err := d.cmd.Wait()
+func (p *process) stop() error {
+	p.stdin.Close()
+	err := p.cmd.Wait()
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: %s", d.role, err, strings.TrimSpace(d.stderr.String()))
+	return fmt.Errorf("%s: %w: %s", p.role, err, strings.TrimSpace(p.stderr.String()))
 }
 
 // A snapshot has the usage of all processes of a measurement at one moment.

@@ -92,20 +92,20 @@ type rdmaSender struct {
 
 // newSender creates the sender of a connection. The first call allocates the local
 // memory of one-sided operations.
-func (cl *rdmaClient) newSender(c *reactor.Conn) (l *rdmaSender, err error) {
+func (cl *rdmaClient) newSender(c *reactor.Conn) (r *rdmaSender, err error) {
 	s := cl.driver.spec
-	l = &rdmaSender{conn: c, spec: s}
+	r = &rdmaSender{conn: c, spec: s}
 	if s.oneSided() {
 		if cl.memory == nil {
 			cl.memory, err = c.Loop().Engine().Alloc(s.Size*s.InFlight, verbs.AccessAll)
 		}
-		l.memory = cl.memory
-		return l, errors.Join(err, l.remote.UnmarshalBinary(c.PeerPrivateData()))
+		r.memory = cl.memory
+		return r, errors.Join(err, r.remote.UnmarshalBinary(c.PeerPrivateData()))
 	}
 	if s.Size <= copyLimit {
-		l.copyBuffer = make([]byte, s.Size)
+		r.copyBuffer = make([]byte, s.Size)
 	}
-	return l, nil
+	return r, nil
 }
 
 func (r *rdmaSender) send(n uint64) error {

@@ -86,9 +86,9 @@ func TestInterruptWhileConnecting(t *testing.T) {
 // A corruptingServer changes one byte of each echo.
 type corruptingServer struct{ server }
 
-func (l *corruptingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
+func (s *corruptingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	msg.Data()[17] ^= 1
-	l.server.OnMessage(c, msg)
+	s.server.OnMessage(c, msg)
 }
 
 func TestDamageIsReported(t *testing.T) {
@@ -101,7 +101,7 @@ func TestDamageIsReported(t *testing.T) {
 // A closingServer closes the connection instead of sending an echo.
 type closingServer struct{ server }
 
-func (q *closingServer) OnMessage(c *reactor.Conn, _ reactor.Message) { c.Close() }
+func (s *closingServer) OnMessage(c *reactor.Conn, _ reactor.Message) { c.Close() }
 
 func TestLossIsReported(t *testing.T) {
 	client := program(t, "-json", "-count", "10", "-connect", listen(t, &closingServer{server{stderr: t.Output()}}))
