@@ -42,7 +42,7 @@ func main() {
 // test makes a guest and runs the cases.
 func test(ctx context.Context, cases []testCase, limit time.Duration, accel string, out io.Writer) error {
 	start := time.Now()
-	if err := needTools(ctx); err != nil {
+	if err := needTools(); err != nil {
 		return err
 	}
 	base, err := prepareBase(ctx)
