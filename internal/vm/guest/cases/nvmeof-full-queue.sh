@@ -4,7 +4,7 @@
 # again, so that no command is answered. On its own device the kernel receives them all the
 # same, and finds a receive buffer for each.
 fill_queues() {
-	$serve_target -size 64M -workers 1
+	$serve_target -size 64M
 	nvme_connect $target 2
 	nvme_connect $target 2 duplicate_connect
 	until grep -qx live /sys/class/nvme/nvme1/state; do usleep 20000; done
