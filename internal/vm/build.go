@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -56,4 +58,22 @@ func buildPrograms(ctx context.Context, dir string, cases []testCase) (tree, err
 		files[path.Join("go", program.name)] = data
 	}
 	return files, nil
+}
+
+// writeInitrd writes the guest's archive to a file. It has the base, the Go programs, the
+// scripts and the cases.
+func writeInitrd(name string, b base, programs tree, cases []testCase) error {
+	files := maps.Clone(programs)
+	if err := addGuest(files, cases); err != nil {
+		return err
+	}
+	archive, err := os.ReadFile(b.archive())
+	if err != nil {
+		return err
+	}
+	out := bytes.NewBuffer(archive)
+	if err := files.writeTo(out); err != nil {
+		return err
+	}
+	return os.WriteFile(name, out.Bytes(), 0o644)
 }

@@ -81,12 +81,46 @@ func readCases(files fs.FS) (cases []testCase, err error) {
 	return cases, nil
 }
 
-// uses reports whether a script or a function of lib.sh contains the text.
+// addGuest adds the scripts init and lib.sh and the requested cases.
+func addGuest(files tree, cases []testCase) (err error) {
+	for _, name := range []string{"init", "lib.sh"} {
+		if files[name], err = guest.ReadFile("guest/" + name); err != nil {
+			return err
+		}
+	}
+	for _, c := range cases {
+		files["cases/"+c.name+".sh"] = c.script
+	}
+	return nil
+}
+
+// A definition is a function of lib.sh, or a variable.
+var definition = regexp.MustCompile(`(?ms)^(\w+)(\(\) \{\n.*?^\}|=.*?$)`)
+
+// uses reports whether a case, or what the cases use of lib.sh, contains the text.
 func uses(cases []testCase, text string) bool {
 	library, err := guest.ReadFile("guest/lib.sh")
 	if err != nil {
 		panic(err) // This can not happen, because the file is embedded.
 	}
-	return bytes.Contains(library, []byte(text)) ||
-		slices.ContainsFunc(cases, func(c testCase) bool { return bytes.Contains(c.script, []byte(text)) })
+	var used []byte
+	for _, c := range cases {
+		used = append(used, c.script...)
+	}
+	unused := definition.FindAllStringSubmatch(string(library), -1)
+	for before := -1; before < len(used); {
+		before = len(used)
+		unused = slices.DeleteFunc(unused, func(d []string) bool {
+			reference := `\b` + d[1] + `\b`
+			if strings.HasPrefix(d[2], "=") {
+				reference = `\$\{?` + d[1] + `\b`
+			}
+			found := regexp.MustCompile(reference).Match(used)
+			if found {
+				used = append(used, d[2]...)
+			}
+			return found
+		})
+	}
+	return bytes.Contains(used, []byte(text))
 }

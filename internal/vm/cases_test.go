@@ -58,13 +58,39 @@ func TestReadCases(t *testing.T) {
 	require.Equal(t, []testCase{{"a", long, []byte("# class: long\ntrue\n")}}, cases)
 }
 
-// TestPrograms checks that every program is used by a case, and a case that needs few
-// programs does not make others be built.
+// TestPrograms checks that every program is used by a case, and that only the programs are
+// built that a case needs, by itself or by functions and variables of lib.sh.
 func TestPrograms(t *testing.T) {
 	all, err := readCases(guest)
 	require.NoError(t, err)
 	for _, program := range goPrograms {
 		require.True(t, uses(all, "/go/"+program.name), program.name)
 	}
-	require.False(t, uses(all[:0], "/go/stream.test"))
+	for name, want := range map[string][]string{
+		"rping":        nil,
+		"rping_to_go":  {"interop"},
+		"echo_busy":    {"echo"},
+		"nvmeof-sync":  {"nvmeof"}, // by on_both_devices
+		"wire-traffic": {"pairtest.test"},
+	} {
+		cases, err := selectCases("", "^"+name+"$")
+		require.NoError(t, err)
+		var used []string
+		for _, program := range goPrograms {
+			if uses(cases, "/go/"+program.name) {
+				used = append(used, program.name)
+			}
+		}
+		require.Equal(t, want, used, name)
+	}
+}
+
+// TestGuestFiles checks that addGuest adds exactly the requested cases.
+func TestGuestFiles(t *testing.T) {
+	files := tree{}
+	require.NoError(t, addGuest(files, []testCase{{"rping", quick, []byte("true")}}))
+	require.Contains(t, files, "init")
+	require.Contains(t, files, "lib.sh")
+	require.Equal(t, "true", string(files["cases/rping.sh"]))
+	require.NotContains(t, files, "cases/device.sh")
 }
