@@ -53,7 +53,8 @@ func readiness(bits uint32) (r Readiness) {
 	return r
 }
 
-// A Token identifies a registration until Remove. It is never zero and never used again.
+// A Token identifies a registration until Remove. It is never zero, and not used again for
+// 1<<32 - 2 registrations.
 type Token uint64
 
 // An Event reports that a registered descriptor was ready at the time of Wait.
