@@ -113,13 +113,5 @@ func difference(before, after figure) []string {
 	if (is > was) == after.moreIsBetter {
 		verdict = "better"
 	}
-	return []string{after.name, number3(was), number3(is), test.FormatDelta(was, is), verdict, fmt.Sprintf("%.3f", test.P)}
-}
-
-// number3 formats a number with three digits.
-func number3(n float64) string {
-	if n < 100 {
-		return formatRatio(n)
-	}
-	return formatSI(n)
+	return []string{after.name, formatSI(was), formatSI(is), test.FormatDelta(was, is), verdict, fmt.Sprintf("%.3f", test.P)}
 }

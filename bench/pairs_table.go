@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 const pairNotes = `
@@ -45,12 +44,7 @@ func printPairs(w io.Writer, rows []PairRow) error {
 
 // markdown writes a table in Markdown. Its columns are aligned as text, too.
 func markdown(b *strings.Builder, grid [][]string) {
-	widths := make([]int, len(grid[0]))
-	for _, cells := range grid {
-		for i, cell := range cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
+	widths := columnWidths(grid)
 	rule := make([]string, len(widths))
 	for i, width := range widths {
 		rule[i] = strings.Repeat("-", width)

@@ -102,14 +102,20 @@ func printGroup(b *strings.Builder, rows []Row) {
 	align(b, grid)
 }
 
-// align writes a table. The first column is aligned left, the other columns right.
-func align(b *strings.Builder, grid [][]string) {
+// columnWidths returns the number of characters of the longest cell of each column.
+func columnWidths(grid [][]string) []int {
 	widths := make([]int, len(grid[0]))
 	for _, cells := range grid {
 		for i, cell := range cells {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+	return widths
+}
+
+// align writes a table. The first column is aligned left, the other columns right.
+func align(b *strings.Builder, grid [][]string) {
+	widths := columnWidths(grid)
 	for _, cells := range grid {
 		fmt.Fprintf(b, "%-*s", widths[0], cells[0])
 		for i, cell := range cells[1:] {
@@ -178,25 +184,23 @@ func perMessage(r Row, n float64) string {
 	return fmt.Sprintf("%.2f", n)
 }
 
-func formatRatio(ratio float64) string {
+// formatRatio formats a number with three digits.
+func formatRatio(n float64) string {
 	switch {
-	case ratio <= 0:
+	case n <= 0:
 		return ""
-	case ratio < 0.1:
-		return fmt.Sprintf("%.3f", ratio)
-	case ratio >= 100:
-		return fmt.Sprintf("%.0f", ratio)
-	case ratio >= 10:
-		return fmt.Sprintf("%.1f", ratio)
+	case n < 0.1:
+		return fmt.Sprintf("%.3f", n)
+	case n < 9.995:
+		return fmt.Sprintf("%.2f", n)
+	case n < 99.95:
+		return fmt.Sprintf("%.1f", n)
 	}
-	return fmt.Sprintf("%.2f", ratio)
+	return fmt.Sprintf("%.0f", n)
 }
 
 // formatSI formats a number with three digits and the suffix k, M or G.
 func formatSI(n float64) string {
-	if n <= 0 {
-		return ""
-	}
 	unit := ""
 	for _, next := range []string{"k", "M", "G"} {
 		if n < 999.5 {
@@ -204,12 +208,5 @@ func formatSI(n float64) string {
 		}
 		n, unit = n/1e3, next
 	}
-	digits := 2
-	switch {
-	case n >= 99.95:
-		digits = 0
-	case n >= 9.995:
-		digits = 1
-	}
-	return fmt.Sprintf("%.*f%s", digits, n, unit)
+	return formatRatio(n) + unit
 }

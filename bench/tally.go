@@ -25,14 +25,8 @@ type result struct {
 }
 
 func (t *tally) result() *result {
-	r := &result{Msgs: t.Msgs, Elapsed: t.Elapsed}
-	if t.Times.TotalCount() > 0 {
-		r.P50 = float64(t.Times.ValueAtPercentile(50))
-		r.P99 = float64(t.Times.ValueAtPercentile(99))
-		r.P999 = float64(t.Times.ValueAtPercentile(99.9))
-		r.Max = float64(t.Times.Max())
-	}
-	return r
+	p := t.Times.Percentiles()
+	return &result{float64(p.P50), float64(p.P99), float64(p.P999), float64(p.Max), t.Msgs, t.Elapsed}
 }
 
 // plus returns the result of two clients together. The messages are added. Of the other
