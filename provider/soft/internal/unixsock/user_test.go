@@ -3,6 +3,7 @@
 package unixsock
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -45,7 +46,7 @@ func FuzzDiagAnswer(f *testing.F) {
 }
 
 func TestUserOfName(t *testing.T) {
-	const name = "@rdmaloop/test/user"
+	name := fmt.Sprintf("@rdmaloop/test/user/%d", os.Getpid())
 	_, err := ListenerUser(name)
 	require.ErrorIs(t, err, unix.ECONNREFUSED)
 
