@@ -4,8 +4,11 @@ package unixcm
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,9 +45,11 @@ func TestBindPorts(t *testing.T) {
 
 	// TCP and UDP are independent port spaces.
 	require.NoError(t, s.ID(cm.UDP).Bind(id.LocalAddr()))
-	// IDs and TCP sockets have separate ports. So this Bind succeeds even if a TCP socket
-	// has port 22.
-	require.NoError(t, s.ID(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
+	// IDs and TCP sockets have separate ports.
+	tcp, err := net.Listen("tcp", "127.0.0.33:0")
+	require.NoError(t, err)
+	defer tcp.Close()
+	require.NoError(t, s.ID(cm.TCP).Bind(tcp.Addr().(*net.TCPAddr).AddrPort()))
 }
 
 // needAddr skips the test if one of the addresses does not exist on this host.
@@ -179,6 +184,15 @@ func peerLowPort(*testing.T, string) {
 	}
 }
 
+// testPort and the next one are ports of names that the tests bind. Another run of the tests
+// has other ports.
+var testPort = uint16(10_000 + os.Getpid()%5_000*2)
+
+// withTestPorts replaces PORT by testPort, and NEXT by the one after it.
+func withTestPorts(s string) string {
+	return strings.NewReplacer("PORT", fmt.Sprint(testPort), "NEXT", fmt.Sprint(testPort+1)).Replace(s)
+}
+
 func requireHolder(t *testing.T, err error, want cm.HolderError) {
 	t.Helper()
 	var holder *cm.HolderError
@@ -190,7 +204,7 @@ func requireHolder(t *testing.T, err error, want cm.HolderError) {
 // If another process has the address, the error of Bind names the user of this process.
 func TestBindTellsHolder(t *testing.T) {
 	peerproc.NeedsRoot(t)
-	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
+	name := withTestPorts("@rdmaloop/1/tcp/127.0.0.1/PORT")
 	for role, other := range map[string]string{"squat-accepting": "127.0.0.1", "squat-bound": "127.0.0.1", "squat-full": "0.0.0.0"} {
 		t.Run(role, func(t *testing.T) {
 			line, kill := peerproc.Start(t, role, name)
@@ -202,7 +216,7 @@ func TestBindTellsHolder(t *testing.T) {
 			}
 			s := newParty(t)
 			id := s.ID(cm.TCP)
-			requireHolder(t, id.Bind(netip.MustParseAddrPort(other+":7472")), want)
+			requireHolder(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(other), testPort)), want)
 		})
 	}
 }
@@ -211,11 +225,11 @@ func TestBindTellsHolder(t *testing.T) {
 // process.
 func TestListenTellsHolder(t *testing.T) {
 	peerproc.NeedsRoot(t)
-	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
+	name := withTestPorts("@rdmaloop/1/tcp/127.0.0.1/PORT")
 	s := newParty(t)
 	id := s.ID(cm.TCP)
 	require.NoError(t, id.SetReuseAddr(true))
-	require.NoError(t, id.Bind(netip.MustParseAddrPort("127.0.0.1:7472")))
+	require.NoError(t, id.Bind(netip.MustParseAddrPort(withTestPorts("127.0.0.1:PORT"))))
 	line, kill := peerproc.Start(t, "squat-accepting", name)
 	defer kill()
 	require.Equal(t, "squatting", line())
@@ -225,12 +239,12 @@ func TestListenTellsHolder(t *testing.T) {
 // A wildcard is reserved with a second socket, the marker, which is a datagram socket.
 // The error of Bind names the user of the marker.
 func TestBindTellsHolderOfMarker(t *testing.T) {
-	const name = "@rdmaloop/1/tcp/*4/7472"
+	name := withTestPorts("@rdmaloop/1/tcp/*4/PORT")
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
 	id := newParty(t).ID(cm.TCP)
-	requireHolder(t, id.Bind(netip.MustParseAddrPort("0.0.0.0:7472")),
+	requireHolder(t, id.Bind(netip.MustParseAddrPort(withTestPorts("0.0.0.0:PORT"))),
 		cm.HolderError{Err: cm.ErrAddrNotAvailable, Name: name, UID: uint32(os.Geteuid()), Known: true})
 }

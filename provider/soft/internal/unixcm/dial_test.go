@@ -126,7 +126,7 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	cmtest.EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client := newParty(t)
-		dst := netip.MustParseAddrPort("127.0.0.1:7471")
+		dst := netip.MustParseAddrPort(withTestPorts("127.0.0.1:PORT"))
 		name := hostport.NewBindAddr(ps, dst, false).Name()
 		line, kill := peerproc.Start(t, "squat-accepting", name)
 		defer kill()

@@ -21,15 +21,15 @@ import (
 
 // dialNamed connects a new socket to the listener l. If the parameter name is not empty,
 // the socket is bound to that name first. The parameter src is the source address in the
-// requests of the rawPeer.
+// requests of the rawPeer. Both are passed to withTestPorts.
 func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	t.Helper()
 	fd, err := unixsock.New()
 	require.NoError(t, err)
 	r := newRawPeer(t, fd)
-	r.src = netip.MustParseAddrPort(src)
+	r.src = netip.MustParseAddrPort(withTestPorts(src))
 	if name != "" {
-		require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
+		require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: withTestPorts(name)}))
 	}
 	r.connect(l)
 	return r
@@ -78,18 +78,18 @@ func TestForgedSource(t *testing.T) {
 			other = "@rdmaloop/1/tcp"
 		}
 		for name, c := range map[string]struct{ name, src string }{
-			"an address of another host":        {own + "/203.0.113.7/22", "203.0.113.7:22"},
-			"another host, and no name":         {"", "203.0.113.7:22"},
-			"a broadcast address":               {own + "/255.255.255.255/22", "255.255.255.255:22"},
-			"no name":                           {"", "127.0.0.1:22"},
-			"another port":                      {own + "/127.0.0.1/23", "127.0.0.1:22"},
-			"another address":                   {own + "/127.0.0.2/22", "127.0.0.1:22"},
-			"the wildcard of another family":    {own + "/*6only/22", "127.0.0.1:22"},
-			"another port space":                {other + "/127.0.0.1/22", "127.0.0.1:22"},
-			"a name of another kind":            {"@elsewhere", "127.0.0.1:22"},
-			"the name with a zero byte":         {own + "/127.0.0.1/22\x00", "127.0.0.1:22"},
-			"the name, a zero byte, and more":   {own + "/127.0.0.1/22\x00/shared/2", "127.0.0.1:22"},
-			"a shared wildcard of another port": {own + "/*4/23/shared/9", "127.0.0.1:22"},
+			"an address of another host":        {own + "/203.0.113.7/PORT", "203.0.113.7:PORT"},
+			"another host, and no name":         {"", "203.0.113.7:PORT"},
+			"a broadcast address":               {own + "/255.255.255.255/PORT", "255.255.255.255:PORT"},
+			"no name":                           {"", "127.0.0.1:PORT"},
+			"another port":                      {own + "/127.0.0.1/NEXT", "127.0.0.1:PORT"},
+			"another address":                   {own + "/127.0.0.2/PORT", "127.0.0.1:PORT"},
+			"the wildcard of another family":    {own + "/*6only/PORT", "127.0.0.1:PORT"},
+			"another port space":                {other + "/127.0.0.1/PORT", "127.0.0.1:PORT"},
+			"a name of another kind":            {"@elsewhere/PORT", "127.0.0.1:PORT"},
+			"the name with a zero byte":         {own + "/127.0.0.1/PORT\x00", "127.0.0.1:PORT"},
+			"the name, a zero byte, and more":   {own + "/127.0.0.1/PORT\x00/shared/2", "127.0.0.1:PORT"},
+			"a shared wildcard of another port": {own + "/*4/NEXT/shared/9", "127.0.0.1:PORT"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				server := newParty(t)
@@ -107,7 +107,7 @@ func TestForgedDestination(t *testing.T) {
 	cmtest.EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		server := newParty(t)
 		l := server.Listen(ps, "0.0.0.0:0", 0)
-		r := dialNamed(t, l, "@rdmaloop/1/"+ps.String()+"/127.0.0.1/22", "127.0.0.1:22")
+		r := dialNamed(t, l, "@rdmaloop/1/"+ps.String()+"/127.0.0.1/PORT", "127.0.0.1:PORT")
 		r.ask(l, netip.AddrPortFrom(netip.MustParseAddr("203.0.113.7"), l.LocalAddr().Port()))
 		wantForgery(t, server, r, ps)
 	})
@@ -118,10 +118,10 @@ func TestForgedDestination(t *testing.T) {
 // share the port with other sockets.
 func TestSource(t *testing.T) {
 	cmtest.EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
-		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {
+		for _, name := range []string{"127.0.0.1/PORT", "*4/PORT", "*6/PORT", "127.0.0.1/PORT/shared/9", "*4/PORT/shared/9", "*6/PORT/shared/9"} {
 			server := newParty(t)
 			l := server.Listen(ps, "127.0.0.1:0", 0)
-			r := dialNamed(t, l, "@rdmaloop/1/"+ps.String()+"/"+name, "127.0.0.1:22")
+			r := dialNamed(t, l, "@rdmaloop/1/"+ps.String()+"/"+name, "127.0.0.1:PORT")
 			r.ask(l, l.LocalAddr())
 			passive, _ := server.Request(l)
 			require.Equal(t, r.src, passive.RemoteAddr())
@@ -136,7 +136,7 @@ func TestSource(t *testing.T) {
 // port. There is one exception: the other socket listens, and belongs to the client's
 // user.
 func TestSharedSource(t *testing.T) {
-	const src = "127.0.0.1:7471"
+	const src = "127.0.0.1:PORT"
 	for _, c := range []struct {
 		name   string
 		holder string
@@ -144,31 +144,31 @@ func TestSharedSource(t *testing.T) {
 		want   bool
 	}{
 		{"nobody holds the port", "", false, true},
-		{"an ID of the address", "@rdmaloop/1/tcp/127.0.0.1/7471", false, false},
-		{"an ID of the wildcard", "@rdmaloop/1/tcp/*4/7471", false, false},
-		{"a listener of the same user", "@rdmaloop/1/tcp/127.0.0.1/7471", true, true},
-		{"a listener of the same user on the wildcard", "@rdmaloop/1/tcp/*6/7471", true, true},
-		{"an ID of another address", "@rdmaloop/1/tcp/127.0.0.2/7471", false, true},
+		{"an ID of the address", "@rdmaloop/1/tcp/127.0.0.1/PORT", false, false},
+		{"an ID of the wildcard", "@rdmaloop/1/tcp/*4/PORT", false, false},
+		{"a listener of the same user", "@rdmaloop/1/tcp/127.0.0.1/PORT", true, true},
+		{"a listener of the same user on the wildcard", "@rdmaloop/1/tcp/*6/PORT", true, true},
+		{"an ID of another address", "@rdmaloop/1/tcp/127.0.0.2/PORT", false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := newParty(t)
 			l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 			if c.holder != "" {
-				fd, err := unixsock.Bind(c.holder)
+				fd, err := unixsock.Bind(withTestPorts(c.holder))
 				require.NoError(t, err)
 				defer unix.Close(fd)
 				if c.listen {
 					require.NoError(t, unix.Listen(fd, 1))
 				}
 			}
-			r := dialNamed(t, l, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", src)
+			r := dialNamed(t, l, "@rdmaloop/1/tcp/127.0.0.1/PORT/shared/9", src)
 			r.ask(l, l.LocalAddr())
 			if !c.want {
 				wantForgery(t, server, r, cm.TCP)
 				return
 			}
 			passive, _ := server.Request(l)
-			require.Equal(t, src, passive.RemoteAddr().String())
+			require.Equal(t, withTestPorts(src), passive.RemoteAddr().String())
 			r.close()
 		})
 	}
@@ -191,7 +191,7 @@ func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counte
 // port with a full backlog. The user of that process is not known.
 func TestSharedSourceOfBusyListener(t *testing.T) {
 	cmtest.EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
-		name := "@rdmaloop/1/" + ps.String() + "/127.0.0.1/7471"
+		name := withTestPorts("@rdmaloop/1/" + ps.String() + "/127.0.0.1/PORT")
 		busy, err := unixsock.Bind(name)
 		require.NoError(t, err)
 		defer unix.Close(busy)
@@ -206,7 +206,7 @@ func TestSharedSourceOfBusyListener(t *testing.T) {
 
 		server := newParty(t)
 		l := server.Listen(ps, "127.0.0.1:0", 0)
-		r := dialNamed(t, l, name+"/shared/9", "127.0.0.1:7471")
+		r := dialNamed(t, l, name+"/shared/9", "127.0.0.1:PORT")
 		r.ask(l, l.LocalAddr())
 		wantNoRoom(t, server, r, ps, "rcvd_address_err")
 		r.close()
@@ -216,12 +216,12 @@ func TestSharedSourceOfBusyListener(t *testing.T) {
 // peerUncheckedSource runs a server that has enough descriptors to admit a client, but
 // not enough to check the source address of its request.
 func peerUncheckedSource(t *testing.T, address string) {
-	ps, name, src := cm.TCP, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", "127.0.0.1:7471"
+	ps, name, src := cm.TCP, "@rdmaloop/1/tcp/127.0.0.1/PORT/shared/9", "127.0.0.1:PORT"
 	switch address {
 	case "UDP":
-		ps, name = cm.UDP, "@rdmaloop/1/udp/127.0.0.1/7471/shared/9"
+		ps, name = cm.UDP, "@rdmaloop/1/udp/127.0.0.1/PORT/shared/9"
 	case "host":
-		name, src = "@rdmaloop/1/tcp/203.0.113.7/22", "203.0.113.7:22"
+		name, src = "@rdmaloop/1/tcp/203.0.113.7/PORT", "203.0.113.7:PORT"
 	}
 	server := newParty(t)
 	l := server.Listen(ps, "127.0.0.1:0", 0)
@@ -255,10 +255,10 @@ func TestSharedSourceOfForeignListener(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	server := newParty(t)
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
-	line, kill := peerproc.Start(t, "squat-accepting", "@rdmaloop/1/tcp/127.0.0.1/7471")
+	line, kill := peerproc.Start(t, "squat-accepting", withTestPorts("@rdmaloop/1/tcp/127.0.0.1/PORT"))
 	defer kill()
 	require.Equal(t, "squatting", line())
-	r := dialNamed(t, l, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", "127.0.0.1:7471")
+	r := dialNamed(t, l, "@rdmaloop/1/tcp/127.0.0.1/PORT/shared/9", "127.0.0.1:PORT")
 	r.ask(l, l.LocalAddr())
 	wantForgery(t, server, r, cm.TCP)
 }
@@ -267,7 +267,7 @@ func TestSharedSourceOfForeignListener(t *testing.T) {
 func TestPeerName(t *testing.T) {
 	pair := func(bind string) (accepted int) {
 		t.Helper()
-		at := &unix.SockaddrUnix{Name: "@rdmaloop/test/peer-name"}
+		at := &unix.SockaddrUnix{Name: withTestPorts("@rdmaloop/test/peer-name/PORT")}
 		listener, err := unixsock.Bind(at.Name)
 		require.NoError(t, err)
 		defer unix.Close(listener)
@@ -287,8 +287,8 @@ func TestPeerName(t *testing.T) {
 		bind, want string
 		ok         bool
 	}{
-		{"@rdmaloop/test/client", "@rdmaloop/test/client", true},
-		{"@a\x00", "@a\x00", true},
+		{withTestPorts("@PORT"), withTestPorts("@PORT"), true},
+		{withTestPorts("@PORT\x00"), withTestPorts("@PORT\x00"), true},
 		{"", "", false},
 		{filepath.Join(t.TempDir(), "@socket"), "", false},
 	} {
