@@ -33,6 +33,7 @@ const (
 var arrows = map[string][]string{
 	".":                          {},
 	"internal/*":                 {},
+	"internal/testutil/freeport": {},
 	"internal/testutil/cmside":   {"cm", "verbs"},
 	"internal/testutil/peerproc": {"internal/fdevent"},
 	"internal/testutil/pairtest": {"provider", "provider/soft", "reactor", "stream", "cm", "verbs"},
@@ -147,12 +148,12 @@ var testArrows = map[string][]string{
 
 	"provider/soft/internal/unixcm": slices.Concat([]string{"internal/wire", "provider/soft/internal/madcm", "provider/soft/internal/udp"}, testSupport),
 
-	"examples/nvmeof/target": {"cm", "examples/nvmeof/initiator", "provider", "provider/soft"},
+	"examples/nvmeof/target": {"cm", "examples/nvmeof/initiator", "internal/testutil/freeport", "provider", "provider/soft"},
 	"examples/kvread/client": {"internal/testutil/leak", "provider/soft"},
-	"examples/kvread/server": {"examples/kvread/client", "internal/testutil/leak", "provider/soft"},
+	"examples/kvread/server": {"examples/kvread/client", "internal/testutil/freeport", "internal/testutil/leak", "provider/soft"},
 }
 
-var testSupport = []string{
+var testSupport = []string{"internal/testutil/freeport",
 	"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim",
 	"provider/soft/internal/connmgr/cmtest", "provider/soft/internal/nettest", "internal/testutil/faultcq",
 	"internal/testutil/onthread", "provider/providertest", "reactor/internal/memorytest",

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/nettest"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/stream"
@@ -37,7 +38,7 @@ func TestConn(t *testing.T) {
 		})
 	})
 	t.Run("wire", func(t *testing.T) {
-		port := freeWirePort(t)
+		port := freeport.UDP(t)
 		testConn(t, server, client, func() (cm.Provider, error) {
 			return soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
 		})
@@ -65,12 +66,4 @@ func testConn(t *testing.T, serverAddr, clientAddr netip.Addr, open func() (cm.P
 		c2, err = ln.Accept()
 		return c1, c2, func() { c1.Close(); c2.Close() }, err
 	})
-}
-
-// freeWirePort returns a UDP port that no socket uses.
-func freeWirePort(t testing.TB) uint16 {
-	c, err := net.ListenUDP("udp", nil)
-	require.NoError(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }

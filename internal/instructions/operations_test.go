@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream"
@@ -84,7 +84,7 @@ type pair struct {
 
 // openLoops opens both devices and loops.
 func (p *pair) openLoops(path soft.Path, client, server reactor.Handler) {
-	port := cmside.FreePort(p.t)
+	port := freeport.UDP(p.t)
 	open := func(h reactor.Handler) *reactor.Loop {
 		dev, err := soft.Open(&soft.Config{Vectors: 1, Path: path, WirePort: port})
 		require.NoError(p.t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -57,7 +58,7 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 // After too many wrong keys on the wire path, the server refuses connections of the
 // client's host until maxWait has passed.
 func TestGuessingKeysOnTheWire(t *testing.T) {
-	port := cmside.FreePort(t)
+	port := freeport.UDP(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	now := time.Unix(1_000_000, 0)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -135,7 +136,7 @@ func TestCloseInsteadOfEstablish(t *testing.T) {
 // On the wire path an RTU may be lost, so the first message also establishes the
 // connection. This client never calls Establish, which would send the RTU.
 func TestDataInsteadOfRTU(t *testing.T) {
-	port := cmside.FreePort(t)
+	port := freeport.UDP(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	l := server.Listen(cm.TCP, "127.9.1.1:0", 0)

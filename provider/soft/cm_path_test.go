@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -49,7 +50,7 @@ func TestPaths(t *testing.T) {
 		{"wire to wire", PathWire, PathWire, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			port := cmside.FreePort(t)
+			port := freeport.UDP(t)
 			client := openParty(t, &Config{Vectors: 1, Path: test.client, WirePort: port})
 			server := openParty(t, &Config{Vectors: 1, Path: test.server, WirePort: port})
 			l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
@@ -74,7 +75,7 @@ func TestPaths(t *testing.T) {
 // PathAuto, the error names the reason.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
-		port := cmside.FreePort(t)
+		port := freeport.UDP(t)
 		client := openParty(t, &Config{Vectors: 1, Path: path, WirePort: port})
 		server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 		l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
@@ -90,7 +91,7 @@ func TestPathWireOnThisHost(t *testing.T) {
 
 // A device with PathWire can not dial its own address. The error names the reason.
 func TestPathWireToOwnAddress(t *testing.T) {
-	port := cmside.FreePort(t)
+	port := freeport.UDP(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	server := openParty(t, &Config{Vectors: 1, WirePort: port})
 	l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
@@ -104,7 +105,7 @@ func TestPathWireToOwnAddress(t *testing.T) {
 // Only one device of a host can use the wire path at an address and UDP port. Another
 // one gets an error.
 func TestPathWireTaken(t *testing.T) {
-	port := cmside.FreePort(t)
+	port := freeport.UDP(t)
 	first := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	second := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	l := first.Listen(cm.TCP, "127.9.1.1:0", 0)
@@ -126,7 +127,7 @@ func TestPathWireTaken(t *testing.T) {
 // A wildcard listener on the wire path accepts requests at the addresses of all
 // interfaces.
 func TestPathWireWildcard(t *testing.T) {
-	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)})
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freeport.UDP(t)})
 	l := s.Listen(cm.TCP, "0.0.0.0:0", 0)
 	active := s.Connecting(cm.TCP, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port()), nil)
 	passive, _ := s.Request(l)
@@ -141,7 +142,7 @@ func TestPathWireWildcard(t *testing.T) {
 // and which sides advertise receive buffers.
 func TestWireConnectionParameters(t *testing.T) {
 	const tos = 0x68
-	port := cmside.FreePort(t)
+	port := freeport.UDP(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	for _, said := range [][2]bool{{true, false}, {false, true}} {
@@ -168,7 +169,7 @@ func TestWireConnectionParameters(t *testing.T) {
 
 // DataHeard is called for a packet with the peer's first PSN, and for no other packet.
 func TestFirstDataNeedsItsPSN(t *testing.T) {
-	port := cmside.FreePort(t)
+	port := freeport.UDP(t)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	l := s.Listen(cm.TCP, "127.9.1.1:0", 0)
 	active, _ := connectTo(s, s, l)

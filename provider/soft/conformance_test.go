@@ -4,13 +4,13 @@ package soft_test
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/providertest"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
@@ -21,23 +21,13 @@ func TestConformanceWire(t *testing.T) {
 	for vectors := 1; vectors <= 2; vectors++ {
 		t.Run(fmt.Sprintf("%d vectors", vectors), func(t *testing.T) {
 			open := func(t *testing.T) cm.Provider {
-				provider, err := soft.Open(&soft.Config{Vectors: vectors, Path: soft.PathWire, WirePort: freeUDPPort(t)})
+				provider, err := soft.Open(&soft.Config{Vectors: vectors, Path: soft.PathWire, WirePort: freeport.UDP(t)})
 				require.NoError(t, err)
 				return provider
 			}
 			providertest.Run(t, open, providertest.Options{Addr: netip.MustParseAddr("127.0.0.1")})
 		})
 	}
-}
-
-// freeUDPPort returns a UDP port that no local address uses. It does not reserve the
-// port.
-func freeUDPPort(t *testing.T) uint16 {
-	t.Helper()
-	c, err := net.ListenUDP("udp", nil)
-	require.NoError(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
 // TestConformance runs the conformance suite on the local path: with both ends on one

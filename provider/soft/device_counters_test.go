@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/netsim"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
@@ -206,7 +206,7 @@ type counterRig struct {
 func newCounterRig(t *testing.T) *counterRig {
 	from, home := netip.MustParseAddr("127.9.0.1"), netip.MustParseAddr("127.9.0.3")
 	c := &counterRig{t: t, route: udp.Route{Local: home, Remote: home}}
-	c.dev = openDevice(t, &Config{Vectors: 1, Path: PathWire, WirePort: cmside.FreePort(t)})
+	c.dev = openDevice(t, &Config{Vectors: 1, Path: PathWire, WirePort: freeport.UDP(t)})
 	var err error
 	c.shard, err = c.dev.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -24,7 +24,7 @@ type wireBench struct {
 // newWireBench connects n pairs of queue pairs. All queue pairs of a shard share the CQ
 // of the first one.
 func newWireBench(b *testing.B, n int) *wireBench {
-	d := openDevice(b, &Config{Vectors: 2, Path: PathWire, WirePort: cmside.FreePort(b)})
+	d := openDevice(b, &Config{Vectors: 2, Path: PathWire, WirePort: freeport.UDP(b)})
 	w := &wireBench{b: b}
 	local := netip.MustParseAddr("127.0.0.1")
 	aim := func(attr *verbs.QPAttr) {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/netsim"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -233,7 +233,7 @@ func TestStreamOverLoss(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			var now time.Duration
 			bytesOf := func(seed uint64) randomBytes { return newRandomBytes(seed, *streamBytes) }
-			port := cmside.FreePort(t)
+			port := freeport.UDP(t)
 			at := func(addr string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(addr), port) }
 			one, two := at("127.0.0.1"), at("127.0.0.2")
 			server := newLossySide(t, &now, one, two, seed, bytesOf(1), bytesOf(2))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -94,7 +94,7 @@ func (e *end) datagram(to verbs.AH, peer *end) verbs.SendWR {
 func TestDatagramsKeepToThePath(t *testing.T) {
 	elsewhere := &verbs.AHAttr{DestGID: verbs.GIDFromAddr(netip.MustParseAddr("203.0.113.1")), Port: 1}
 	for path, want := range map[Path]bool{PathLocal: false, PathAuto: true, PathWire: true} {
-		e := newEnd(t, openDevice(t, &Config{Vectors: 1, Path: path, WirePort: cmside.FreePort(t)}), 0, verbs.ProgressManual)
+		e := newEnd(t, openDevice(t, &Config{Vectors: 1, Path: path, WirePort: freeport.UDP(t)}), 0, verbs.ProgressManual)
 		a, err := e.pd.CreateAH(elsewhere)
 		if !want {
 			require.ErrorIs(t, err, verbs.ErrNotSupported)
@@ -118,7 +118,7 @@ func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 // An ID's queue pair opens a UDP port only at the address that other hosts use to reach
 // it.
 func TestDatagramsPlaced(t *testing.T) {
-	s := openParty(t, &Config{Vectors: 1, WirePort: cmside.FreePort(t)})
+	s := openParty(t, &Config{Vectors: 1, WirePort: freeport.UDP(t)})
 	l := s.Listen(cm.UDP, "127.9.1.1:0", 1)
 	active := s.Connecting(cm.UDP, l.LocalAddr(), nil)
 	require.Empty(t, receivingAddrs(active), "the peer is on this host")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
@@ -42,7 +43,7 @@ func peerRouteMTU(t *testing.T, _ string) {
 // queue pairs. If refused is true, the server first refuses the path MTU of the client.
 func connectedMTU(t *testing.T, from, to netip.Addr, refused bool) verbs.MTU {
 	t.Helper()
-	port := cmside.FreePort(t)
+	port := freeport.UDP(t)
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	l := server.Listen(cm.TCP, netip.AddrPortFrom(to, 0).String(), 0)

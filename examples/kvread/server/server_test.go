@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/examples/kvread/client"
 	"github.com/rdmaloop/rdmaloop/examples/kvread/server"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
@@ -43,7 +43,7 @@ func start(t *testing.T, path soft.Path, limit time.Duration) *fixture {
 }
 
 func startWith(t *testing.T, path soft.Path, limit time.Duration, options bbolt.Options) *fixture {
-	f := &fixture{T: t, path: path, port: freeWirePort(t), next: netip.MustParseAddr("127.77.1.2")}
+	f := &fixture{T: t, path: path, port: freeport.UDP(t), next: netip.MustParseAddr("127.77.1.2")}
 	var err error
 	f.store, err = server.Open(filepath.Join(t.TempDir(), "store"), options)
 	require.NoError(t, err)
@@ -57,14 +57,6 @@ func startWith(t *testing.T, path soft.Path, limit time.Duration, options bbolt.
 		require.NoError(t, f.store.DB.Close())
 	})
 	return f
-}
-
-// freeWirePort returns a UDP port that no socket uses.
-func freeWirePort(t *testing.T) uint16 {
-	c, err := net.ListenUDP("udp", nil)
-	require.NoError(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
 // open opens a soft provider, for the server or for a client.

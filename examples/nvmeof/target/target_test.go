@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"runtime"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/initiator"
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/target"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -119,7 +119,7 @@ type fixture struct {
 }
 
 func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {
-	f := &fixture{T: t, disk: &memoryDisk{bytes: make([]byte, diskSize)}, wirePort: freeWirePort(t)}
+	f := &fixture{T: t, disk: &memoryDisk{bytes: make([]byte, diskSize)}, wirePort: freeport.UDP(t)}
 	cfg := &target.Config{Memory: 4 << 20, Workers: 4, Subsystems: []*target.Subsystem{{
 		NQN: subsystem, Hosts: []string{hostNQN},
 		Namespaces: []target.Namespace{{Disk: f.disk, BlockSize: blockSize}},
@@ -145,14 +145,6 @@ func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {
 	f.memory, err = f.host.Alloc(4 << 20)
 	require.NoError(t, err)
 	return f
-}
-
-// freeWirePort returns a UDP port that no socket uses.
-func freeWirePort(t *testing.T) uint16 {
-	c, err := net.ListenUDP("udp", nil)
-	require.NoError(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
 func (f *fixture) open(path soft.Path, vectors int) *soft.Provider {

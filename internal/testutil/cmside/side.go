@@ -3,7 +3,6 @@
 package cmside
 
 import (
-	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -209,15 +208,6 @@ func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
 	server.Want(cm.TimewaitExit, passive)
 	client.Want(cm.Disconnected, active)
 	client.Want(cm.TimewaitExit, active)
-}
-
-// FreePort returns a UDP port that is free on all addresses of the host.
-func FreePort(t testing.TB) uint16 {
-	t.Helper()
-	c, err := net.ListenUDP("udp", nil)
-	require.NoError(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
 // Readable reports whether a descriptor is readable now.

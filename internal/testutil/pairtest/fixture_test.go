@@ -2,7 +2,6 @@ package pairtest_test
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -45,7 +45,7 @@ type event struct {
 
 // TestPairInProcess runs both sides in this process.
 func TestPairInProcess(t *testing.T) {
-	p, err := soft.Open(&soft.Config{Vectors: 2, Path: soft.PathWire, WirePort: freeUDPPort(t)})
+	p, err := soft.Open(&soft.Config{Vectors: 2, Path: soft.PathWire, WirePort: freeport.UDP(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	passive := newFixture(t, p, 0)
@@ -62,14 +62,6 @@ func TestPairInProcess(t *testing.T) {
 			sc.passive(passive.newPeer(t))
 		})
 	})
-}
-
-// freeUDPPort returns a UDP port that no socket uses.
-func freeUDPPort(t *testing.T) uint16 {
-	c, err := net.ListenUDP("udp", nil)
-	require.NoError(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
 // Environment variables that choose a process's device and side.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr/cmtest"
 )
@@ -50,7 +50,7 @@ func TestWireCMListenerCloses(t *testing.T) {
 // A listener that closes refuses the requests in the receive buffer of its socket.
 func TestWireCMListenerClosesUnread(t *testing.T) {
 	cmtest.EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
-		cfg := &Config{Port: cmside.FreePort(t)}
+		cfg := &Config{Port: freeport.UDP(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.Listen(ps, "127.9.3.2:0", 0)
 		// One call of receive() returns fewer than 40 requests.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
@@ -49,7 +50,7 @@ func unreadable(t *testing.T, fd int) {
 func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
 	require.Less(t, safety, connmgr.SIDRTimeout)
-	s := openParty(t, &Config{Port: cmside.FreePort(t)})
+	s := openParty(t, &Config{Port: freeport.UDP(t)})
 	// The two requests use the same socket. The ICMP error of the first request arrives
 	// before the second request is sent.
 	for range 2 {
@@ -75,7 +76,7 @@ func peerClosedPortIPv6(t *testing.T, _ string) {
 // A requestSocket sends requests to several peers. An ICMP error from one peer ends only
 // the request to this peer.
 func TestPortUnreachableAffectsOneRequest(t *testing.T) {
-	cfg := &Config{Port: cmside.FreePort(t)}
+	cfg := &Config{Port: freeport.UDP(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
 	l := server.Listen(cm.TCP, "127.9.2.3:0", 0)
 	open := client.ConnectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
@@ -105,7 +106,7 @@ func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 
 // After the ID has migrated, its new channel handles the ICMP error.
 func TestPortUnreachableAfterMigrate(t *testing.T) {
-	s := openParty(t, &Config{Port: cmside.FreePort(t)})
+	s := openParty(t, &Config{Port: freeport.UDP(t)})
 	id := s.ConnectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
 	other, err := cm.OpenChannel(s.Party)
 	require.NoError(t, err)
@@ -120,7 +121,7 @@ func TestPortUnreachableAfterMigrate(t *testing.T) {
 // A datagram that is sent to the port of a requestSocket does not make the channel's
 // descriptor readable.
 func TestRequestSocketReceivesNothing(t *testing.T) {
-	s := openParty(t, &Config{Port: cmside.FreePort(t)})
+	s := openParty(t, &Config{Port: freeport.UDP(t)})
 	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.mux.Port)))
 	require.NoError(t, err)
 	defer silent.Close()

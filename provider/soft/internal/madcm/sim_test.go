@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr/cmtest"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
@@ -46,7 +46,7 @@ var (
 func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 	t.Helper()
 	w := &madSim{t: t, clock: &cmtest.Clock{Now: time.Unix(1_000_000, 0)}}
-	cfg := &Config{Port: cmside.FreePort(t)}
+	cfg := &Config{Port: freeport.UDP(t)}
 	for _, f := range change {
 		f(cfg)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
@@ -29,7 +30,7 @@ type directRig struct {
 }
 
 func newDirectRig(t *testing.T, addr string) *directRig {
-	r := &directRig{t: t, owner: newTestOwner(t), ports: testPorts(freePort(t), testSlots), loop: newLoopback(t), got: &basket{}}
+	r := &directRig{t: t, owner: newTestOwner(t), ports: testPorts(freeport.UDP(t), testSlots), loop: newLoopback(t), got: &basket{}}
 	home := netip.MustParseAddr(addr)
 	r.conn = NewConn(&Config{Ports: r.ports, Shards: 1, Sink: r.got, Watcher: r.owner, Counts: new(counters.Set)})
 	r.route = Route{Local: home, Remote: home}

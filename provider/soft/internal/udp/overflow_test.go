@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
@@ -269,7 +270,7 @@ func TestOverflowIsBounded(t *testing.T) {
 // sockets.
 func TestOverflowLeavesPlacesForOtherShards(t *testing.T) {
 	const vectors = 64
-	ports := testPorts(freePort(t), 2*vectors)
+	ports := testPorts(freeport.UDP(t), 2*vectors)
 	port, err := ports.acquire(netip.MustParseAddr("127.9.0.1"))
 	require.NoError(t, err)
 	defer port.release()

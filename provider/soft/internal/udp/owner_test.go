@@ -3,7 +3,6 @@
 package udp
 
 import (
-	"net"
 	"net/netip"
 	"testing"
 
@@ -97,13 +96,4 @@ func (c *connRig) drive() {
 		c.handleReady()
 		c.conn.PollOverflow()
 	}
-}
-
-// freePort returns a UDP port that no local address uses.
-func freePort(t testing.TB) uint16 {
-	t.Helper()
-	c, err := net.ListenUDP("udp", nil)
-	require.NoError(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
@@ -48,7 +49,7 @@ type rig struct {
 
 func newRig(t testing.TB, from, to string) *rig {
 	t.Helper()
-	port := freePort(t)
+	port := freeport.UDP(t)
 	out, src := openTestSocket(t, from, port)
 	in, dst := openTestSocket(t, to, port)
 	return joinRig(t, out, src, in, dst)
@@ -57,7 +58,7 @@ func newRig(t testing.TB, from, to string) *rig {
 // oneSocket returns a rig with one socket for both directions.
 func oneSocket(t testing.TB, addr string) *rig {
 	t.Helper()
-	fd, at := openTestSocket(t, addr, freePort(t))
+	fd, at := openTestSocket(t, addr, freeport.UDP(t))
 	return joinRig(t, fd, at, fd, at)
 }
 
@@ -271,7 +272,7 @@ func (c *counter) Receive(wire.Packet, *Header) bool {
 // arrive at connection management.
 func TestSteer(t *testing.T) {
 	const slots = 6
-	ports := testPorts(freePort(t), slots)
+	ports := testPorts(freeport.UDP(t), slots)
 	local := netip.MustParseAddr("127.9.0.1")
 	port, err := ports.acquire(local)
 	require.NoError(t, err)
@@ -332,7 +333,7 @@ func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
 // Only one device can have a UDP port of an address. The error for another device says
 // what to do.
 func TestPortTaken(t *testing.T) {
-	mine, theirs := testPorts(freePort(t), 2), testPorts(0, 2)
+	mine, theirs := testPorts(freeport.UDP(t), 2), testPorts(0, 2)
 	theirs.udpPort = mine.udpPort
 	local := netip.MustParseAddr("127.9.0.1")
 	port, err := mine.acquire(local)
