@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -44,7 +45,7 @@ func newOpener(t testing.TB, path soft.Path) (open func()) {
 	done := func(*reactor.Conn, error) { closed++ }
 	port, at := uint16(0), netip.MustParseAddrPort("127.0.0.1:0")
 	if path == soft.PathWire {
-		port, at = freeWirePort(t), netip.MustParseAddrPort("127.0.0.2:0")
+		port, at = freeport.UDP(t), netip.MustParseAddrPort("127.0.0.2:0")
 	}
 	server := pathLoop(t, path, port, &hooks{close: done, message: echo(t)})
 	client := pathLoop(t, path, port, &hooks{close: done,

@@ -1,25 +1,17 @@
 package reactor_test
 
 import (
-	"net"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
-
-// freeWirePort returns a UDP port to which no socket is bound now.
-func freeWirePort(t testing.TB) uint16 {
-	c, err := net.ListenUDP("udp", nil)
-	require.NoError(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-}
 
 // wireLoop makes a loop on a device with only the wire path. The test calls RunOnce.
 func wireLoop(t testing.TB, h reactor.Handler, port uint16) *reactor.Loop {
@@ -42,7 +34,7 @@ func wireLoopWith(t testing.TB, h reactor.Handler, port uint16, cfg *reactor.Con
 // TestKeepaliveOnWirePath checks that the default keepalive time ends a connection whose
 // peer on the wire path stops answering.
 func TestKeepaliveOnWirePath(t *testing.T) {
-	port := freeWirePort(t)
+	port := freeport.UDP(t)
 	var accepted *reactor.Conn
 	var end error
 	closes := 0

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -13,7 +14,7 @@ import (
 // TestSmallMessagesOnWirePath checks that small messages take no receive buffers, and a
 // longer message takes one.
 func TestSmallMessagesOnWirePath(t *testing.T) {
-	port := freeWirePort(t)
+	port := freeport.UDP(t)
 	var got []int
 	server := wireLoop(t, &hooks{message: func(_ *reactor.Conn, m reactor.Message) { got = append(got, len(m.Data())) }}, port)
 	var conn *reactor.Conn

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -32,7 +33,7 @@ const longPeersSize = 1 << 20
 func newLongPeers(t *testing.T, conns, loopBytes int) *longPeers {
 	p := &longPeers{t: t, otherAddress: netip.MustParseAddrPort("127.0.0.3:0")}
 	cfg := &reactor.Config{MaxLongMessage: longPeersSize, LongLoopBytes: loopBytes}
-	port := freeWirePort(t)
+	port := freeport.UDP(t)
 	p.server = wireLoopWith(t, &hooks{
 		open: func(c *reactor.Conn) {
 			if c.RemoteAddr().Addr() != p.otherAddress.Addr() {

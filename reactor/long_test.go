@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -30,7 +31,7 @@ func onEachPath(t *testing.T, test func(t *testing.T, connect func(client, serve
 // connectWire is the function connect for the wire path.
 func connectWire(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
-	port := freeWirePort(t)
+	port := freeport.UDP(t)
 	p := &pair{localAddr: netip.MustParseAddrPort("127.0.0.2:0")}
 	watch(client, &p.dialed, &p.dialCloseErr, &p.dialCloses)
 	watch(server, &p.accepted, &p.acceptCloseErr, &p.acceptCloses)

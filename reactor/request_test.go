@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -368,7 +369,7 @@ func TestAcceptOnAnEndedLoop(t *testing.T) {
 // TestRequestWithdrawn checks the error of an answer to a request that a newer request
 // has replaced. The server allows one half-open request only.
 func TestRequestWithdrawn(t *testing.T) {
-	port := freeWirePort(t)
+	port := freeport.UDP(t)
 	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {
 		p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port, MaxHalfOpen: halfOpen})
 		require.NoError(t, err)

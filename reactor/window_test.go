@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -23,7 +24,7 @@ const (
 func onBothPaths(t *testing.T, test func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair)) {
 	for _, path := range []soft.Path{soft.PathLocal, soft.PathWire} {
 		t.Run(path.String(), func(t *testing.T) {
-			port := freeWirePort(t)
+			port := freeport.UDP(t)
 			open := func(h *hooks, cfg *reactor.Config) *reactor.Loop {
 				p, err := soft.Open(&soft.Config{Vectors: 1, Path: path, WirePort: port})
 				require.NoError(t, err)

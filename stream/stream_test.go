@@ -3,7 +3,6 @@ package stream_test
 import (
 	"bytes"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream"
@@ -98,16 +98,8 @@ type path struct {
 func onPaths(t *testing.T, test func(t *testing.T, p path)) {
 	t.Run("local", func(t *testing.T) { test(t, path{soft: soft.Config{Path: soft.PathLocal}}) })
 	t.Run("wire", func(t *testing.T) {
-		test(t, path{soft.Config{Path: soft.PathWire, WirePort: freeWirePort(t)}, netip.MustParseAddrPort("127.0.0.2:0")})
+		test(t, path{soft.Config{Path: soft.PathWire, WirePort: freeport.UDP(t)}, netip.MustParseAddrPort("127.0.0.2:0")})
 	})
-}
-
-// freeWirePort returns a UDP port that no socket uses.
-func freeWirePort(t testing.TB) uint16 {
-	c, err := net.ListenUDP("udp", nil)
-	require.NoError(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
 // newLoop makes a loop with a device of its own, which the test runs with RunOnce.
