@@ -1,6 +1,7 @@
 package gnetrdma
 
 import (
+	"errors"
 	"hash/crc32"
 	"math"
 	"runtime"
@@ -122,3 +123,12 @@ func placeByAddr(r *reactor.ConnRequest) *reactor.Loop {
 	sum := crc32.ChecksumIEEE([]byte(r.RemoteAddr().String()))
 	return e.Loop(int(sum % uint32(e.NumLoops())))
 }
+
+var (
+	// ErrOutboundFull means that more output waited for the peer than Config.MaxOutbound.
+	ErrOutboundFull = errors.New("gnetrdma: the peer does not read, and too much output waits")
+	// ErrInboundFull means that the handler left more bytes unread than Config.MaxInbound.
+	ErrInboundFull = errors.New("gnetrdma: the handler has left too many bytes unread")
+	// ErrNotStarted means that Client.Start was not called before Client.Dial.
+	ErrNotStarted = errors.New("gnetrdma: the client was not started")
+)

@@ -1,12 +1,17 @@
 package gnetrdma
 
 import (
+	"errors"
+	"io"
 	"net"
+	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
 
+	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream"
 )
 
@@ -64,6 +69,66 @@ func newConn(e *engine) *conn {
 	c.writeDeadline.init(c, c.writeExpired)
 	return c
 }
+
+// callbacks is the stream.Handler of the connections of one listener, or of those that
+// were dialed. The context of a Stream is its conn.
+type callbacks struct {
+	engine *engine
+	addr   net.Addr // address of the listener, or nil
+}
+
+// OnRequest accepts the request, unless the engine is stopping.
+func (h *callbacks) OnRequest(r *stream.Request) {
+	if h.engine.stopping.Load() {
+		_ = r.Reject(nil) // It fails if the peer has given up.
+		return
+	}
+	_ = r.Accept(&stream.AcceptOptions{Context: newConn(h.engine)}) // It fails if the peer has given up.
+}
+
+// OnAcceptError does nothing, because the handler does not know the connection.
+func (h *callbacks) OnAcceptError(*stream.Request, error) {}
+
+// OnListenError stops the engine, because it can not accept connections any more.
+func (h *callbacks) OnListenError(_ *reactor.Listener, err error) { h.engine.fail(err) }
+
+// OnDialError passes the error to the caller of Dial.
+func (h *callbacks) OnDialError(o *stream.DialOptions, err error) {
+	o.Context.(*conn).finishDial(err)
+}
+
+// OnOpen passes the connection to the handler.
+func (h *callbacks) OnOpen(s *stream.Stream) { connOf(s).opened(s, h.addr) }
+
+// OnData passes the bytes to the handler.
+func (h *callbacks) OnData(s *stream.Stream) { connOf(s).receive() }
+
+// OnEnd closes the connection when the handler has got all bytes. gnet does the same when
+// a peer has ended its writing direction.
+func (h *callbacks) OnEnd(s *stream.Stream) { connOf(s).receive() }
+
+// OnWritable sends output that waits.
+func (h *callbacks) OnWritable(s *stream.Stream) {
+	c := connOf(s)
+	_ = c.flush() // After an error the connection is closed, or OnClose follows.
+	c.receive()
+}
+
+// OnClose ends the connection for the handler, if that has not happened yet.
+func (h *callbacks) OnClose(s *stream.Stream, err error) {
+	c := connOf(s)
+	if c.state == connOpening {
+		return // The loop was closing its connections when the stream opened.
+	}
+	// A reset also matches ErrPeerClosed, if the peer has ended the connection of the stream.
+	if reset := new(stream.ResetError); errors.Is(err, stream.ErrPeerClosed) && !errors.As(err, &reset) {
+		err = io.EOF // as in gnet
+	}
+	c.streamClosed(err)
+}
+
+// connOf returns the conn of a stream.
+func connOf(s *stream.Stream) *conn { return s.Context().(*conn) }
 
 // opened is called when the stream is open. The parameter local is the address of the
 // listener, or nil for a connection that was dialed.
@@ -203,4 +268,128 @@ func (c *conn) Close() error { return c.CloseWithCallback(nil) }
 // CloseWithCallback is Close. The loop calls the callback after OnClose.
 func (c *conn) CloseWithCallback(callback gnet.AsyncCallback) error {
 	return c.loop.enqueue(task{kind: closeTask, c: c, callback: callback})
+}
+
+// A deadline calls a function of a connection when a time has passed. Any goroutine may
+// set it.
+type deadline struct {
+	c       *conn
+	expired func()
+	at      atomic.Int64 // the deadline in nanoseconds since engine.epoch; 0 means none
+	// armed is the time at which the loop next checks the deadline, in nanoseconds since
+	// engine.epoch; 0 means that no check is planned. A deadline that is later than the
+	// planned check needs no call to the loop.
+	armed atomic.Int64
+	timer *reactor.Timer // only the goroutine of the loop uses it
+}
+
+func (d *deadline) init(c *conn, expired func()) { d.c, d.expired = c, expired }
+
+// set sets the deadline. The zero time means none. A time that is more than 292 years
+// away, the largest time.Duration, counts as 292 years away.
+func (d *deadline) set(t time.Time) error {
+	if t.IsZero() {
+		d.at.Store(0)
+		return nil
+	}
+	at := max(int64(t.Sub(d.c.engine.epoch)), 1) // Sub limits its result to a time.Duration.
+	d.at.Store(at)
+	if armed := d.armed.Load(); armed != 0 && armed <= at {
+		return nil
+	}
+	return d.c.loop.enqueue(task{run: d.check})
+}
+
+// check runs on the loop. It calls expired if the deadline has passed, and otherwise
+// makes sure that check runs again then.
+func (d *deadline) check() {
+	d.stop()
+	at := d.at.Load()
+	if at == 0 || d.c.state != connOpen {
+		return
+	}
+	left := time.Duration(at) - time.Since(d.c.engine.epoch)
+	if left <= 0 {
+		d.expired()
+		return
+	}
+	d.armed.Store(at)
+	d.timer = d.c.loop.reactor.After(left, d.check)
+}
+
+// passed reports whether there is a deadline and it has passed.
+func (d *deadline) passed() bool {
+	at := d.at.Load()
+	return at != 0 && int64(time.Since(d.c.engine.epoch)) >= at
+}
+
+// stop stops the timer.
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	d.armed.Store(0)
+}
+
+// SetDeadline is SetReadDeadline and SetWriteDeadline with the same time.
+func (c *conn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err // The engine has ended, and SetWriteDeadline would return the same error.
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// SetReadDeadline closes the connection at t, and OnClose gets os.ErrDeadlineExceeded. A
+// handler that expects a message from time to time sets a later deadline in OnTraffic.
+// The zero time means no deadline. Any goroutine may call it.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.readDeadline.set(t) }
+
+// SetWriteDeadline closes the connection at t, or at the next write after t, if output
+// has to wait for the peer then. OnClose gets os.ErrDeadlineExceeded. The zero time means
+// no deadline. Any goroutine may call it.
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.writeDeadline.set(t) }
+
+// readExpired is called when the read deadline has passed.
+func (c *conn) readExpired() {
+	_ = c.close(os.ErrDeadlineExceeded) // close has done what OnClose asked for.
+}
+
+// writeExpired is called when the write deadline has passed.
+func (c *conn) writeExpired() {
+	if c.output.len() > 0 {
+		_ = c.abort(os.ErrDeadlineExceeded) // abort has done what OnClose asked for.
+	}
+}
+
+// Fd returns -1, because a connection has no descriptor.
+func (c *conn) Fd() int { return -1 }
+
+// Dup is not supported.
+func (c *conn) Dup() (int, error) { return -1, gneterrors.ErrUnsupportedOp }
+
+// SetReadBuffer is not supported: see Config.Buffers.
+func (c *conn) SetReadBuffer(int) error { return gneterrors.ErrUnsupportedOp }
+
+// SetWriteBuffer is not supported: see Config.Buffers.
+func (c *conn) SetWriteBuffer(int) error { return gneterrors.ErrUnsupportedOp }
+
+// SetLinger is not supported: see reactor.Config.DrainTimeout.
+func (c *conn) SetLinger(int) error { return gneterrors.ErrUnsupportedOp }
+
+// SetNoDelay does nothing for true. False is not supported, because small messages are
+// never delayed.
+func (c *conn) SetNoDelay(noDelay bool) error {
+	if noDelay {
+		return nil
+	}
+	return gneterrors.ErrUnsupportedOp
+}
+
+// SetKeepAlivePeriod is not supported: see reactor.Config.Keepalive.
+func (c *conn) SetKeepAlivePeriod(time.Duration) error { return gneterrors.ErrUnsupportedOp }
+
+// SetKeepAlive is not supported: see reactor.Config.Keepalive.
+func (c *conn) SetKeepAlive(bool, time.Duration, time.Duration, int) error {
+	return gneterrors.ErrUnsupportedOp
 }

@@ -1,10 +1,18 @@
 package gnetrdma
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/panjf2000/gnet/v2"
 )
@@ -100,4 +108,205 @@ func (e *engine) serve(addrs []string, opts []gnet.Option) error {
 		return errors.Join(err, b.err, e.discard())
 	}
 	return errors.Join(err, e.end())
+}
+
+// A bridge is the handler of the engine of gnet that runs beside the loops for RDMA. It
+// passes the callbacks to the handler of the program, and starts and stops the loops for
+// RDMA.
+type bridge struct {
+	gnet.EventHandler
+	engine  *engine
+	gnet    gnet.Engine
+	private *privateAddr // address that keeps gnet running; nil if gnet has addresses of the program
+
+	mu    sync.Mutex
+	state bridgeState
+	err   error // why the loops could not be started
+}
+
+type bridgeState uint8
+
+const (
+	// bridgeWaiting: gnet has not called OnTick yet. The method start leads to
+	// bridgeRunning, unless the loops for RDMA can not be started. The method stop leads to
+	// bridgeStopped.
+	bridgeWaiting bridgeState = iota
+	// bridgeRunning: the loops for RDMA were started. This state is the last one, because
+	// the method stop only closes their connections.
+	bridgeRunning
+	// bridgeStopped: gnet has stopped, so the loops for RDMA must not be started any more.
+	// This state is the last one.
+	bridgeStopped
+)
+
+// idleTick is the time between two calls of OnTick if the program has not asked for them.
+const idleTick = 24 * time.Hour
+
+// OnBoot calls OnBoot of the handler.
+func (b *bridge) OnBoot(eng gnet.Engine) gnet.Action {
+	b.gnet = eng
+	b.engine.stop = func() {
+		stopped, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = eng.Stop(stopped) // With this context, Stop begins to stop and does not wait.
+	}
+	engines.Store(eng, b.engine)
+	return b.EventHandler.OnBoot(eng)
+}
+
+// OnTick is called when gnet has started its loops. Only then may a callback use the
+// gnet.Engine, so only then the loops for RDMA are started.
+func (b *bridge) OnTick() (time.Duration, gnet.Action) {
+	if !b.start() {
+		return idleTick, gnet.Shutdown
+	}
+	if !b.engine.options.Ticker {
+		return idleTick, gnet.None
+	}
+	return b.EventHandler.OnTick()
+}
+
+// start starts the loops for RDMA at the first call. It returns true if they run.
+func (b *bridge) start() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state == bridgeWaiting {
+		if b.err = b.engine.start(); b.err == nil {
+			b.state = bridgeRunning
+		}
+	}
+	return b.state == bridgeRunning
+}
+
+// stop prevents the start of the loops for RDMA. If they were started, it closes their
+// connections and returns true.
+func (b *bridge) stop() (started bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != bridgeRunning {
+		b.state = bridgeStopped
+		return false
+	}
+	b.engine.closeConns()
+	return true
+}
+
+// OnShutdown closes the connections of RDMA, and tells the handler. The comment of
+// gnet.EventHandler promises this order.
+func (b *bridge) OnShutdown(eng gnet.Engine) {
+	b.stop()
+	b.EventHandler.OnShutdown(eng)
+}
+
+// OnOpen passes the call to the handler of the program. It closes connections to the
+// private address.
+func (b *bridge) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
+	if b.private.has(c) {
+		return nil, gnet.Close
+	}
+	return b.EventHandler.OnOpen(c)
+}
+
+// OnTraffic passes the call to the handler of the program, unless the bytes were sent to
+// the private address.
+func (b *bridge) OnTraffic(c gnet.Conn) gnet.Action {
+	if b.private.has(c) {
+		return gnet.Close
+	}
+	return b.EventHandler.OnTraffic(c)
+}
+
+// OnClose passes the call to the handler of the program, unless the connection is one to
+// the private address.
+func (b *bridge) OnClose(c gnet.Conn, err error) gnet.Action {
+	if b.private.has(c) {
+		return gnet.None
+	}
+	return b.EventHandler.OnClose(c, err)
+}
+
+// A privateAddr is an address at which gnet listens if the program has only addresses of
+// RDMA. A gnet.Engine needs a listener, or its methods return an error. The handler of
+// the program gets no callbacks for the private address.
+//
+// The address is a Unix socket in a directory that only this user may search. It can not
+// be an abstract Unix socket, because gnet removes the character @ from addresses. If
+// the Unix socket can not be made, the address is a port for UDP of 127.0.0.1 that the
+// system chooses. Other users of the host can send to it, and gnet discards what they
+// send. UDP has no connections, so they can not use up descriptors.
+type privateAddr struct {
+	network string // "unix" or "udp"
+	addr    string // path of the Unix socket, or IP address and port
+	dir     string // directory of the Unix socket; empty for UDP
+	noUnix  error  // reason why there is no Unix socket, or nil
+}
+
+// newPrivateAddr chooses a private address. The caller calls remove when gnet has
+// stopped.
+func newPrivateAddr() *privateAddr {
+	a, err := newUnixAddr()
+	if err != nil {
+		return &privateAddr{network: "udp", addr: "127.0.0.1:0", noUnix: err}
+	}
+	return a
+}
+
+// newUnixAddr makes a directory, and returns the address of a Unix socket in it.
+func newUnixAddr() (*privateAddr, error) {
+	dir, err := os.MkdirTemp("", "gnetrdma") // Only this user may search it.
+	if err != nil {
+		return nil, err
+	}
+	a := &privateAddr{network: "unix", dir: dir}
+	if dir, err = filepath.Abs(dir); err == nil {
+		a.dir, a.addr = dir, filepath.Join(dir, "socket")
+		err = checkSocketPath(a.addr)
+	}
+	if err != nil {
+		a.remove()
+		return nil, err
+	}
+	return a, nil
+}
+
+// checkSocketPath returns an error if gnet can not listen at a path: gnet would
+// understand another path, the path is too long, or the file system has no sockets.
+func checkSocketPath(path string) error {
+	u, err := url.Parse("unix://" + strings.ReplaceAll(path, "%", "%25")) // as gnet does
+	if err != nil {
+		return err
+	}
+	if u.Path != path {
+		// gnet removes the file or directory at the path that it understands.
+		return fmt.Errorf("gnet takes the path %q for %q", path, u.Path)
+	}
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	return ln.Close() // removes the socket
+}
+
+// String returns the address in the form that gnet.Rotate expects.
+func (a *privateAddr) String() string { return a.network + "://" + a.addr }
+
+// has reports whether c belongs to the private address. A nil a has no connections.
+func (a *privateAddr) has(c gnet.Conn) bool {
+	return a != nil && c.LocalAddr().Network() == a.network && c.LocalAddr().String() == a.addr
+}
+
+// explain adds the purpose of the address to an error of gnet.Rotate. If the error is
+// nil, it returns nil.
+func (a *privateAddr) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("gnetrdma: gnet needs a listener besides those of RDMA, and fails at %v: %w", a, errors.Join(err, a.noUnix))
+}
+
+// remove removes the directory of the Unix socket.
+func (a *privateAddr) remove() {
+	if a.dir != "" {
+		_ = os.RemoveAll(a.dir) // The system removes it some time if this fails.
+	}
 }

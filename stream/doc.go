@@ -21,9 +21,12 @@ package stream
 
 // How the package is built, for those who change it.
 //
-// A Stream is one connection of package reactor; read.go, write.go and end.go have its
-// two directions and their ends. What does not need a connection is in
+// What an application calls comes first: open.go (Listen, Dial and their options) and
+// handler.go. A Stream is one connection of package reactor: stream.go has its memory
+// and its two directions, end.go how they end. What does not need a connection is in
 // internal/rsocket: the Hello in the private data, the Message in an immediate, the
-// Receiver and the Sender. A Network has one loop, which the goroutines that wait run
-// in turn: see internal/turns. A Conn is a Stream of a Network as a net.Conn; conn_*.go
-// has the calls that block.
+// Receiver and the Sender.
+//
+// network.go and listener.go do the same for package net. A Network has one loop, which
+// the goroutines that wait run in turn: see internal/turns. A Conn is a Stream of a
+// Network as a net.Conn: conn.go has the calls that block, and wait.go how they wait.

@@ -36,6 +36,26 @@ func (o outState) over() bool { return o >= outClosing }
 // connOver reports whether the reactor.Conn is closing or has ended.
 func (o outState) connOver() bool { return o >= outClosed }
 
+// An inState says whether the peer may still write.
+type inState uint8
+
+const (
+	// inOpen: the peer may write. A stream begins in this state.
+	inOpen inState = iota
+	// inEnded: the peer has ended its writing direction, with the message Shutdown.
+	inEnded
+	// inClosed: the peer has closed the stream, with the message Disconnect. Its queue pair
+	// may confirm nothing any more.
+	inClosed
+	// inCrossed: the peer has closed the stream as in inClosed, after this side has called
+	// Close.
+	inCrossed
+)
+
+// Ended reports whether the peer has ended its writing direction. Bytes that have arrived
+// before can still be read.
+func (s *Stream) Ended() bool { return s.reading != inOpen }
+
 // CloseWrite ends the writing direction. The peer gets all bytes that were written, and
 // then OnEnd or its equivalent. This side can still read. The error of a second call, and
 // of a call after the end of the stream, matches ErrClosed.
@@ -138,6 +158,15 @@ func (s *Stream) peerEnded(state inState) {
 	}
 	if s.reading == inClosed && !s.writing.connOver() || s.writing == outEnded {
 		s.closeConn() // Both directions have ended.
+	}
+}
+
+// receivedAtEnd handles a message after this side has closed the stream. The peer may
+// have closed it at the same time. The queue pair of such a peer may confirm nothing any
+// more, so the connection then ends with an error, which closeResult does not pass on.
+func (s *Stream) receivedAtEnd(imm uint32) {
+	if m, err := rsocket.Decode(imm); err == nil && m.Kind == rsocket.Disconnect {
+		s.reading = inCrossed
 	}
 }
 

@@ -1,12 +1,17 @@
 package stream
 
 import (
+	"context"
+	"net"
+	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream/internal/turns"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A Network opens streams as a net.Conn, and listens for them. It has one loop, and the
@@ -25,6 +30,59 @@ type Network struct {
 	conns      map[*Conn]struct{}     // connections for which OnClose was not called
 	open       sync.WaitGroup         // counts the elements of conns
 	background sync.WaitGroup         // counts the goroutines of inBackground
+}
+
+// A NetworkConfig configures a Network. The zero value means the defaults.
+type NetworkConfig struct {
+	// Buffers are the sizes of the buffers of each connection.
+	Buffers Buffers
+	// SpinBudget is how long a Read or Write that must wait polls the loop before it sleeps.
+	// Polling makes round trips much shorter, but it uses a processor. A goroutine does not
+	// poll while other goroutines sleep in a Read or Write. After polls without success it
+	// polls for a shorter time. Zero means 200 µs. Negative means no polling.
+	SpinBudget time.Duration
+	// LocalAddr is the address from which Dial connects. The zero value means that the
+	// provider chooses it.
+	LocalAddr netip.Addr
+	// Backlog is how many open connections of a Listener may wait for Accept. Further
+	// requests are rejected. Requests that were accepted before, and whose connections open
+	// when there is no room any more, end with a reset. Zero means 128. A negative value is
+	// an error.
+	Backlog int
+	// CloseTimeout is how long Conn.Close waits until the peer has received everything.
+	// Zero means 5s. A negative value is an error.
+	CloseTimeout time.Duration
+	// Reactor configures the loop. NumLoops and CPUs must be zero. If MaxInFlight is zero,
+	// it means 256. CloseTimeout replaces DrainTimeout.
+	Reactor reactor.Config
+}
+
+// Defaults of NetworkConfig. They are arbitrary. defaultSpinBudget is longer than the
+// round trip of a program that answers at once, on every path.
+const (
+	defaultSpinBudget   = 200 * time.Microsecond
+	defaultBacklog      = 128
+	defaultCloseTimeout = 5 * time.Second
+	defaultInFlight     = 256
+)
+
+// setDefaults replaces zero values by the defaults, and checks the others.
+func (c *NetworkConfig) setDefaults() (err error) {
+	if c.Buffers, err = c.Buffers.withDefaults(defaultConnBuffer); err != nil {
+		return err
+	}
+	if c.Backlog < 0 {
+		return &verbs.ParamError{Field: "Backlog", Value: int64(c.Backlog)}
+	}
+	if c.CloseTimeout < 0 {
+		return &verbs.ParamError{Field: "CloseTimeout", Value: int64(c.CloseTimeout)}
+	}
+	c.SpinBudget = orDefault(c.SpinBudget, defaultSpinBudget)
+	c.Backlog = orDefault(c.Backlog, defaultBacklog)
+	c.CloseTimeout = orDefault(c.CloseTimeout, defaultCloseTimeout)
+	c.Reactor.DrainTimeout = c.CloseTimeout
+	c.Reactor.MaxInFlight = orDefault(c.Reactor.MaxInFlight, defaultInFlight)
+	return nil
 }
 
 // New makes a Network for the devices of the provider p. The caller closes the Network,
@@ -54,6 +112,117 @@ func New(p cm.Provider, cfg *NetworkConfig) (*Network, error) {
 	}
 	return n, nil
 }
+
+// Dial is DialContext without a context.
+func (n *Network) Dial(network, address string) (net.Conn, error) {
+	return n.DialContext(context.Background(), network, address)
+}
+
+// DialContext opens a stream to an address, such as "192.0.2.1:7471" or "host:7471". The
+// network is "tcp", "tcp4", "tcp6" or "rdma", so that DialContext can be used in place of
+// net.Dialer.DialContext. If a name has several addresses, they are tried in turn. The
+// error is a *net.OpError.
+func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	addrs, err := resolve(ctx, network, address)
+	if err != nil {
+		return nil, opError("dial", nil, nil, err)
+	}
+	for _, addr := range addrs {
+		var c *Conn
+		if c, err = n.dial(ctx, addr); err == nil {
+			return c, nil
+		}
+		err = opError("dial", nil, Addr{addr}, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
+// dial opens a stream to one address.
+func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) {
+	if addr.Addr().IsUnspecified() {
+		addr = netip.AddrPortFrom(loopbackLike(addr.Addr()), addr.Port()) // as package net does
+	}
+	n.loop.Lock()
+	defer n.loop.Unlock()
+	c := newConn(n)
+	o := &DialOptions{Buffers: n.cfg.Buffers, Context: c}
+	if end, ok := ctx.Deadline(); ok {
+		// When Dial returns early, the connection attempt must not go on for long.
+		o.Timeout = max(time.Until(end), time.Millisecond)
+	}
+	if n.cfg.LocalAddr.IsValid() {
+		o.LocalAddr = netip.AddrPortFrom(n.cfg.LocalAddr, 0)
+	}
+	if err := Dial(n.loop.Reactor().Engine(), addr, callbacks{}, o); err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() {
+		n.loop.Lock()
+		defer n.loop.Unlock()
+		n.loop.Recheck(c.opened)
+	})()
+	if !n.loop.Sleep(c.opened, ctx.Done()) {
+		c.cancel()
+		return nil, ctx.Err()
+	}
+	if c.state == connFailed {
+		return nil, c.endError
+	}
+	return c, nil // The peer may have closed the connection already.
+}
+
+// loopbackLike returns the loopback address of the family of ip.
+func loopbackLike(ip netip.Addr) netip.Addr {
+	if ip.Is4() {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return netip.IPv6Loopback()
+}
+
+// resolve returns the addresses that a call of DialContext or Listen names.
+func resolve(ctx context.Context, network, address string) ([]netip.AddrPort, error) {
+	ipNetwork, ok := map[string]string{"tcp": "ip", "rdma": "ip", "tcp4": "ip4", "tcp6": "ip6"}[network]
+	if !ok {
+		return nil, net.UnknownNetworkError(network)
+	}
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
+	if err != nil {
+		return nil, err
+	}
+	if host == "" {
+		return []netip.AddrPort{netip.AddrPortFrom(unspecified(network), uint16(port))}, nil
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, ipNetwork, host)
+	if err != nil {
+		return nil, err
+	}
+	addrs := make([]netip.AddrPort, len(ips))
+	for i, ip := range ips {
+		addrs[i] = netip.AddrPortFrom(ip.Unmap(), uint16(port))
+	}
+	return addrs, nil
+}
+
+// unspecified returns the address for an empty host name.
+func unspecified(network string) netip.Addr {
+	if network == "tcp4" {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}
+
+// An Addr is the address of a listener or of one end of a Conn.
+type Addr struct{ netip.AddrPort }
+
+// Network returns "rdma".
+func (Addr) Network() string { return "rdma" }
 
 // Close closes all listeners and connections, and ends the loop. It waits until the peers
 // have received everything, at most for NetworkConfig.CloseTimeout. The result is the
@@ -92,6 +261,30 @@ func (n *Network) inBackground(f func()) {
 	}
 }
 
+// add records an open connection. It returns false if the Network is closed.
+func (n *Network) add(c *Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if isClosed(n.closed) {
+		return false
+	}
+	n.conns[c] = struct{}{}
+	n.open.Add(1)
+	return true
+}
+
+func (n *Network) remove(c *Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.conns[c]; ok {
+		delete(n.conns, c)
+		n.open.Done()
+	}
+}
+
+// Stats returns the counters of the loop. Any goroutine may call it.
+func (n *Network) Stats() reactor.Stats { return n.loop.Reactor().Stats() }
+
 // A loopHandler is the reactor.Handler of the loop of a Network.
 type loopHandler struct {
 	reactor.BaseHandler
@@ -116,26 +309,64 @@ func keys[K comparable](m map[K]struct{}) []K {
 	return list
 }
 
-// add records an open connection. It returns false if the Network is closed.
-func (n *Network) add(c *Conn) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if isClosed(n.closed) {
-		return false
-	}
-	n.conns[c] = struct{}{}
-	n.open.Add(1)
-	return true
+// callbacks is the Handler of the connections of a Network. The context of a Stream is
+// its Conn.
+type callbacks struct {
+	BaseHandler
+	listener *Listener // listener of accepted connections, or nil
 }
 
-func (n *Network) remove(c *Conn) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if _, ok := n.conns[c]; ok {
-		delete(n.conns, c)
-		n.open.Done()
+// OnRequest accepts the request if the listener has room for the connection. Connections
+// that are being opened take no room, because their peers may never confirm the reply.
+func (h callbacks) OnRequest(r *Request) {
+	ln := h.listener
+	if len(ln.accepted) == cap(ln.accepted) || isClosed(ln.closed) {
+		_ = r.Reject(nil) // Reject fails if the peer has given up the request.
+		return
+	}
+	_ = r.Accept(&AcceptOptions{Context: newConn(ln.network)}) // If Accept fails, no connection opens.
+}
+
+// OnListenError makes Accept return the error.
+func (h callbacks) OnListenError(_ *reactor.Listener, err error) { h.listener.fail(err) }
+
+// OnOpen passes the connection to Dial or Accept. If the listener has no room for it, the
+// connection ends.
+func (h callbacks) OnOpen(s *Stream) {
+	c := connOf(s)
+	opened := c.open(s)
+	if h.listener == nil {
+		c.loop.Wake(c.opened)
+		return
+	}
+	if !opened {
+		return // The Network is closing.
+	}
+	select {
+	case h.listener.accepted <- c:
+	default: // More connections were being opened than the listener has room for.
+		_ = s.Abort(nil) // Abort fails if the connection is ending already.
+		return
+	}
+	if isClosed(h.listener.closed) {
+		c.network.inBackground(h.listener.closeAccepted)
 	}
 }
 
-// Stats returns the counters of the loop. Any goroutine may call it.
-func (n *Network) Stats() reactor.Stats { return n.loop.Reactor().Stats() }
+// OnDialError ends the wait of Dial.
+func (callbacks) OnDialError(o *DialOptions, err error) { o.Context.(*Conn).dialFailed(err) }
+
+// OnData ends the wait of a Read.
+func (callbacks) OnData(s *Stream) { connOf(s).wakeReader() }
+
+// OnEnd ends the wait of a Read.
+func (callbacks) OnEnd(s *Stream) { connOf(s).wakeReader() }
+
+// OnWritable ends the wait of a Write.
+func (callbacks) OnWritable(s *Stream) { connOf(s).wakeWriter() }
+
+// OnClose ends all waits.
+func (callbacks) OnClose(s *Stream, err error) { connOf(s).end(err) }
+
+// connOf returns the Conn of a stream of a Network.
+func connOf(s *Stream) *Conn { return s.context.(*Conn) }

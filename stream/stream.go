@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
@@ -41,6 +43,30 @@ type Stream struct {
 func newStream(h Handler, b Buffers, context any) *Stream {
 	return &Stream{handler: h, buffers: b, context: context}
 }
+
+// Conn returns the connection of the stream, for its addresses, parameters, counters,
+// deadline and idle timeout. The application must not send or close with it.
+func (s *Stream) Conn() *reactor.Conn { return s.conn }
+
+// Loop returns the loop to which the stream belongs.
+func (s *Stream) Loop() *reactor.Loop { return s.conn.Loop() }
+
+// LocalAddr returns the address and the port of this side.
+func (s *Stream) LocalAddr() netip.AddrPort { return s.conn.LocalAddr() }
+
+// RemoteAddr returns the address and the port of the peer.
+func (s *Stream) RemoteAddr() netip.AddrPort { return s.conn.RemoteAddr() }
+
+// Context returns the value that SetContext has stored. Before SetContext it returns
+// AcceptOptions.Context or DialOptions.Context.
+func (s *Stream) Context() any { return s.context }
+
+// SetContext stores a value for the application.
+func (s *Stream) SetContext(v any) { s.context = v }
+
+// PeerPrivateData returns the private data of the peer's application. It may be padded
+// with zeros.
+func (s *Stream) PeerPrivateData() []byte { return s.private }
 
 // privateData returns the function that makes the private data of this side: the Hello,
 // and then the private data of the application.
@@ -100,26 +126,254 @@ func (s *Stream) release() {
 	}
 }
 
-// Conn returns the connection of the stream, for its addresses, parameters, counters,
-// deadline and idle timeout. The application must not send or close with it.
-func (s *Stream) Conn() *reactor.Conn { return s.conn }
+// A connHandler passes the callbacks of an open connection to its stream. The acceptor
+// and the dialer embed it.
+type connHandler struct{ reactor.BaseConnHandler }
 
-// Loop returns the loop to which the stream belongs.
-func (s *Stream) Loop() *reactor.Loop { return s.conn.Loop() }
+var _ reactor.StopHandler = connHandler{}
 
-// LocalAddr returns the address and the port of this side.
-func (s *Stream) LocalAddr() netip.AddrPort { return s.conn.LocalAddr() }
+// OnMessage handles a message of the peer.
+func (connHandler) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	if s := streamOf(c); s.in != nil { // otherwise the connection is ending
+		s.received(msg)
+	}
+}
 
-// RemoteAddr returns the address and the port of the peer.
-func (s *Stream) RemoteAddr() netip.AddrPort { return s.conn.RemoteAddr() }
+// OnCompletion handles the completion of a message of this side.
+func (connHandler) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
+	streamOf(c).completed(op, err)
+}
 
-// Context returns the value that SetContext has stored. Before SetContext it returns
-// AcceptOptions.Context or DialOptions.Context.
-func (s *Stream) Context() any { return s.context }
+// OnClose ends the stream.
+func (connHandler) OnClose(c *reactor.Conn, err error) {
+	s := streamOf(c)
+	s.enterOver()
+	s.handler.OnClose(s, s.closeResult(err))
+	s.in.Clear()
+	s.release()
+}
 
-// SetContext stores a value for the application.
-func (s *Stream) SetContext(v any) { s.context = v }
+// OnStop closes the stream when the engine stops, so that the peer gets the end of the
+// stream and not a reset.
+func (connHandler) OnStop(c *reactor.Conn) {
+	_ = streamOf(c).Close() // It fails if the stream is closing.
+}
 
-// PeerPrivateData returns the private data of the peer's application. It may be padded
-// with zeros.
-func (s *Stream) PeerPrivateData() []byte { return s.private }
+// streamOf returns the stream of a connection.
+func streamOf(c *reactor.Conn) *Stream { return c.Context().(*Stream) }
+
+// received handles a message of the peer.
+func (s *Stream) received(msg reactor.Message) {
+	imm, ok := msg.Imm()
+	if s.writing.over() {
+		s.receivedAtEnd(imm)
+		return
+	}
+	if !ok || !msg.IsWriteImm() {
+		s.fail(fmt.Errorf("%w: a message without immediate data", ErrProtocol))
+		return
+	}
+	m, err := rsocket.Decode(imm)
+	if err == nil {
+		err = s.take(m)
+	}
+	if err != nil {
+		s.fail(err)
+	}
+}
+
+// take handles a decoded message.
+func (s *Stream) take(m rsocket.Message) error {
+	switch m.Kind {
+	case rsocket.Data:
+		if s.reading != inOpen {
+			return fmt.Errorf("%w: data after the end of the stream", ErrProtocol)
+		}
+		if err := s.in.Data(m.Value); err != nil {
+			return err
+		}
+		s.handler.OnData(s)
+	case rsocket.Credit:
+		if err := s.out.Credit(m.Value); err != nil {
+			return err
+		}
+		s.writable()
+	case rsocket.Mapping:
+		return fmt.Errorf("%w: a mapping, but this side has no memory for mappings", ErrProtocol)
+	case rsocket.Shutdown:
+		s.peerEnded(inEnded)
+	case rsocket.Disconnect:
+		s.peerEnded(inClosed)
+	}
+	return nil
+}
+
+// Len returns the number of bytes that have arrived and were not discarded.
+func (s *Stream) Len() int { return s.in.Len() }
+
+// Bytes returns bytes that have arrived, the oldest first. If they wrap around the end of
+// the ring, the result is shorter than Len: Discard makes the others available. The slice
+// is in the ring. It is valid until Discard, and at most until OnClose returns. A peer
+// that violates the protocol can change the bytes in the meantime.
+func (s *Stream) Bytes() []byte { return s.in.Bytes() }
+
+// Discard removes the first n bytes, at most Len, and returns how many it has removed.
+// The peer may then write to their memory.
+func (s *Stream) Discard(n int) int {
+	n = max(0, min(n, s.in.Len()))
+	s.in.Read(n)
+	s.sendOffers()
+	return n
+}
+
+// Read copies bytes that have arrived to b, removes them, and returns their number. The
+// number is 0 if no bytes have arrived.
+func (s *Stream) Read(b []byte) (n int) {
+	for n < len(b) && s.in.Len() > 0 {
+		part := copy(b[n:], s.in.Bytes())
+		s.in.Read(part)
+		n += part
+	}
+	s.sendOffers()
+	return n
+}
+
+// sendOffers sends the credit messages that are due, which let the peer write more.
+func (s *Stream) sendOffers() {
+	if s.reading != inOpen || s.writing.over() {
+		return // The peer writes no more, or this side sends no more messages.
+	}
+	for s.controls < controlPlaces {
+		o, ok := s.in.Offer()
+		if !ok {
+			return
+		}
+		var payload []byte
+		if o.HasSegment {
+			payload = o.Segment[:]
+		}
+		s.sendControl(payload, reactor.Remote{Addr: o.To.Addr, RKey: o.To.Key}, o.Message)
+	}
+}
+
+// maxSegment is the size in bytes of the longest data message. Longer messages would
+// reach the reader later, because the reader learns of a message when it is complete.
+// Arbitrary.
+const maxSegment = 64 << 10
+
+// A sentBytes counts the bytes that were written and are not confirmed.
+type sentBytes struct {
+	total     uint64 // bytes that were written
+	confirmed uint64 // bytes of which the peer has confirmed the receipt
+	// reported is the value of total after the last data message whose completion is
+	// reported.
+	reported uint64
+	// unreported is the number of data messages after the last one whose completion is
+	// reported.
+	unreported int
+	blocked    bool // true if Write has returned ErrWouldBlock and OnWritable must follow
+}
+
+// unconfirmed returns the number of bytes that are not confirmed.
+func (b *sentBytes) unconfirmed() int { return int(b.total - b.confirmed) }
+
+// Write writes a copy of b to the stream. The bytes are sent at the end of the loop's
+// turn, or by Flush. The result is the number of bytes that were written. If it is less
+// than len(b), the error is or matches:
+//
+//   - ErrWouldBlock: the peer has to read first, or too many bytes are not confirmed.
+//     OnWritable follows.
+//   - ErrClosed: this side has ended its writing direction, or the stream has ended.
+//   - ErrPeerClosed: the peer has closed the stream.
+//   - syscall.Errno: there is no memory for the copy.
+func (s *Stream) Write(b []byte) (n int, err error) {
+	if err := s.writeError(); err != nil {
+		return 0, err
+	}
+	for n < len(b) {
+		to := s.out.Next()
+		size := min(len(b)-n, int(min(to.Length, maxSegment)), s.room())
+		if size == 0 {
+			s.sent.blocked = true
+			return n, ErrWouldBlock
+		}
+		if err := s.sendData(b[n:n+size], reactor.Remote{Addr: to.Addr, RKey: to.Key}); err != nil {
+			return n, err
+		}
+		n += size
+	}
+	return n, nil
+}
+
+// Flush sends what was written at once, instead of at the end of the loop's turn.
+func (s *Stream) Flush() { s.conn.Flush() }
+
+// room returns how many bytes may be written before the peer confirms earlier ones.
+func (s *Stream) room() int {
+	if s.conn.InFlight()-s.controls >= s.dataPlaces() {
+		return 0
+	}
+	return s.buffers.Send - s.sent.unconfirmed()
+}
+
+// dataPlaces returns how many data messages may be outstanding.
+func (s *Stream) dataPlaces() int { return s.conn.MaxInFlight() - controlPlaces }
+
+// sendData sends one data message. Its completion is reported if a quarter of the bytes
+// or messages that may be outstanding was sent since the last message with a reported
+// completion.
+func (s *Stream) sendData(b []byte, to reactor.Remote) error {
+	o := reactor.SendOptions{HasImm: true, Imm: rsocket.Message{Kind: rsocket.Data, Value: uint32(len(b))}.Imm()}
+	end := s.sent.total + uint64(len(b))
+	o.Tag = end
+	o.Quiet = int(end-s.sent.reported) < (s.buffers.Send+3)/4 && s.sent.unreported < s.dataPlaces()/4
+	if err := s.conn.WriteBytes(b, to, o); err != nil {
+		return err
+	}
+	s.out.Sent(len(b))
+	s.sent.total = end
+	s.sent.unreported++
+	if !o.Quiet {
+		s.sent.reported, s.sent.unreported = end, 0
+	}
+	return nil
+}
+
+// controlTag is a bit in the tag of messages that are no data. The other bits are the
+// value of sentBytes.total when the message was sent.
+const controlTag = 1 << 63
+
+// sendControl sends a message that is no data. The caller checks that there is a place.
+// If there is no memory for the message, sendControl ends the stream.
+func (s *Stream) sendControl(payload []byte, to reactor.Remote, m rsocket.Message) {
+	o := reactor.SendOptions{HasImm: true, Imm: m.Imm(), Tag: controlTag | s.sent.total}
+	switch err := s.conn.WriteBytes(payload, to, o); {
+	case err == nil:
+		s.controls++
+	case !errors.Is(err, ErrClosed): // After ErrClosed, OnClose reports why the connection ends.
+		s.fail(err)
+	}
+}
+
+// completed handles the completion of a message.
+func (s *Stream) completed(op reactor.Op, err error) {
+	if err != nil {
+		return // OnClose follows.
+	}
+	s.sent.confirmed = op.Tag &^ controlTag
+	if op.Tag&controlTag != 0 {
+		s.controls--
+		s.sendOffers()
+		s.sendEnd()
+	}
+	s.writable()
+}
+
+// writable calls OnWritable if Write has returned ErrWouldBlock and more can be written
+// now.
+func (s *Stream) writable() {
+	if s.sent.blocked && s.writing == outOpen && s.out.Next().Length > 0 && s.room() > 0 {
+		s.sent.blocked = false
+		s.handler.OnWritable(s)
+	}
+}

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"net"
+	"sync"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/stream/internal/turns"
@@ -50,4 +52,95 @@ func (s *spinTime) failed(slept time.Duration) {
 	case s.budget < minSpin:
 		s.budget = 0
 	}
+}
+
+// A deadline is a time until which calls may block. Any goroutine may call its methods.
+type deadline struct {
+	mu     sync.Mutex
+	timer  *time.Timer   // timer that closes passed, or nil
+	passed chan struct{} // closed when the deadline has passed
+	notify func()        // called when the deadline has passed, on a goroutine of its own
+}
+
+func newDeadline(notify func()) deadline {
+	return deadline{passed: make(chan struct{}), notify: notify}
+}
+
+// set replaces the deadline. The zero time means no deadline.
+func (d *deadline) set(t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil && !d.timer.Stop() {
+		<-d.passed // The timer has fired, and its function closes the channel.
+	}
+	d.timer = nil
+	if isClosed(d.passed) {
+		d.passed = make(chan struct{})
+	}
+	switch left := time.Until(t); {
+	case t.IsZero():
+	case left <= 0:
+		close(d.passed)
+	default:
+		passed := d.passed
+		d.timer = time.AfterFunc(left, func() {
+			close(passed)
+			d.notify()
+		})
+	}
+}
+
+// wait returns a channel that is closed when the present deadline has passed.
+func (d *deadline) wait() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.passed
+}
+
+// isClosed reports whether the channel is closed. No value is ever sent to the channel.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// recheck makes a waiting goroutine check its deadline.
+func (c *Conn) recheck(w *waiter) {
+	c.loop.Lock()
+	defer c.loop.Unlock()
+	c.loop.Recheck(w.Waiter)
+}
+
+// SetDeadline is SetReadDeadline and SetWriteDeadline with the same time.
+func (c *Conn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// SetReadDeadline sets the time at which present and later calls of Read fail with an
+// error that matches os.ErrDeadlineExceeded. The zero time means no deadline. After Close
+// the error matches net.ErrClosed.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	return c.setDeadline(&c.readDeadline, &c.readable, t)
+}
+
+// SetWriteDeadline is SetReadDeadline for Write.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	return c.setDeadline(&c.writeDeadline, &c.writable, t)
+}
+
+func (c *Conn) setDeadline(d *deadline, w *waiter, t time.Time) error {
+	c.loop.Lock()
+	defer c.loop.Unlock()
+	if c.state.closed() {
+		return c.opError("set", net.ErrClosed)
+	}
+	d.set(t)
+	c.loop.Recheck(w.Waiter)
+	return nil
 }

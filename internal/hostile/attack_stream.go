@@ -20,7 +20,7 @@ const (
 )
 
 // A streamHello is the private data with which a side describes its memory: see
-// stream/internal/rsocket/hello.go.
+// stream/internal/rsocket/message.go.
 type streamHello struct {
 	credits                uint16
 	table, first           reactor.Remote
