@@ -230,18 +230,13 @@ func (c *Conn) tryWrite(b []byte) (n int, err error) {
 		return 0, c.endError
 	}
 	n, err = c.stream.Write(b)
-	if c.stream.writing == outOpen && errors.Is(err, ErrClosed) {
-		// The connection has failed. OnClose follows and has the reason.
-		c.stream.sent.blocked = true
-		err = ErrWouldBlock
-	}
 	c.stream.Flush()
-	return n, err
+	return n, c.stream.untilClose(err)
 }
 
 // canWrite reports whether tryWrite would not return ErrWouldBlock.
 func (c *Conn) canWrite() bool {
-	return !c.stream.sent.blocked || c.state.ended() || c.state.closed() || isClosed(c.writable.timeout)
+	return !c.stream.blocked || c.state.ended() || c.state.closed() || isClosed(c.writable.timeout)
 }
 
 // wakeWriter ends the wait of a Write.
@@ -283,7 +278,7 @@ func (c *Conn) Close() error {
 		c.state = connClosed
 	} else {
 		c.state = connClosing
-		c.stream.Conn().SetDeadline(time.Now().Add(c.network.cfg.CloseTimeout))
+		c.stream.Conn().SetDeadline(c.network.closeDeadline())
 		_ = c.stream.Close() // Stream.Close fails if the connection is closing already.
 		c.stream.Flush()
 		c.loop.Changed()

@@ -49,10 +49,7 @@ func (n *Network) Listen(network, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, opError("listen", nil, Addr{addrs[0]}, err)
 	}
-	n.mu.Lock()
-	n.listeners[ln] = struct{}{}
-	n.mu.Unlock()
-	if isClosed(n.closed) { // Network.Close may have run before n.listeners had the listener.
+	if !n.addListener(ln) {
 		_ = ln.Close()
 		return nil, opError("listen", nil, Addr{addrs[0]}, net.ErrClosed)
 	}
@@ -111,9 +108,7 @@ func (ln *Listener) leaveOpen(to listenerState, err error) (before listenerState
 		close(ln.closed)
 	}
 	ln.mu.Unlock()
-	ln.network.mu.Lock()
-	delete(ln.network.listeners, ln)
-	ln.network.mu.Unlock()
+	ln.network.removeListener(ln)
 	return before
 }
 

@@ -282,8 +282,38 @@ func (n *Network) remove(c *Conn) {
 	}
 }
 
+// addListener records an open listener. It returns false if the Network is closed.
+func (n *Network) addListener(ln *Listener) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if isClosed(n.closed) {
+		return false
+	}
+	n.listeners[ln] = struct{}{}
+	return true
+}
+
+func (n *Network) removeListener(ln *Listener) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.listeners, ln)
+}
+
+// closeDeadline returns the time at which a Close that begins now gives up.
+func (n *Network) closeDeadline() time.Time { return time.Now().Add(n.cfg.CloseTimeout) }
+
 // Stats returns the counters of the loop. Any goroutine may call it.
 func (n *Network) Stats() reactor.Stats { return n.loop.Reactor().Stats() }
+
+// failListeners makes the calls of Accept fail.
+func (n *Network) failListeners(err error) {
+	n.mu.Lock()
+	listeners := keys(n.listeners)
+	n.mu.Unlock()
+	for _, ln := range listeners {
+		ln.fail(err)
+	}
+}
 
 // A loopHandler is the reactor.Handler of the loop of a Network.
 type loopHandler struct {
@@ -292,14 +322,7 @@ type loopHandler struct {
 }
 
 // OnShutdown makes the calls of Accept fail.
-func (h loopHandler) OnShutdown(*reactor.Loop) {
-	h.network.mu.Lock()
-	listeners := keys(h.network.listeners)
-	h.network.mu.Unlock()
-	for _, ln := range listeners {
-		ln.fail(reactor.ErrShutdown)
-	}
-}
+func (h loopHandler) OnShutdown(*reactor.Loop) { h.network.failListeners(reactor.ErrShutdown) }
 
 func keys[K comparable](m map[K]struct{}) []K {
 	list := make([]K, 0, len(m))

@@ -32,6 +32,7 @@ type Stream struct {
 	reading inState
 	writing outState
 	sent    sentBytes
+	blocked bool // true if Write has returned ErrWouldBlock and OnWritable must follow
 	// controls is the number of messages other than data messages that have not completed, at
 	// most controlPlaces.
 	controls int
@@ -261,7 +262,8 @@ func (s *Stream) sendOffers() {
 // Arbitrary.
 const maxSegment = 64 << 10
 
-// A sentBytes counts the bytes that were written and are not confirmed.
+// A sentBytes counts the bytes that were written and are not confirmed, and decides which
+// data messages report their completion.
 type sentBytes struct {
 	total     uint64 // bytes that were written
 	confirmed uint64 // bytes of which the peer has confirmed the receipt
@@ -271,11 +273,26 @@ type sentBytes struct {
 	// unreported is the number of data messages after the last one whose completion is
 	// reported.
 	unreported int
-	blocked    bool // true if Write has returned ErrWouldBlock and OnWritable must follow
 }
 
 // unconfirmed returns the number of bytes that are not confirmed.
-func (b *sentBytes) unconfirmed() int { return int(b.total - b.confirmed) }
+func (s *sentBytes) unconfirmed() int { return int(s.total - s.confirmed) }
+
+// quiet reports whether the completion of the next data message, of n bytes, need not be
+// reported. It is reported if a quarter of the bytes or messages that may be outstanding
+// was sent since the last message with a reported completion.
+func (s *sentBytes) quiet(n, maxBytes, maxMessages int) bool {
+	return int(s.total-s.reported)+n < (maxBytes+3)/4 && s.unreported < maxMessages/4
+}
+
+// add records a data message of n bytes.
+func (s *sentBytes) add(n int, quiet bool) {
+	s.total += uint64(n)
+	s.unreported++
+	if !quiet {
+		s.reported, s.unreported = s.total, 0
+	}
+}
 
 // Write writes a copy of b to the stream. The bytes are sent at the end of the loop's
 // turn, or by Flush. The result is the number of bytes that were written. If it is less
@@ -294,7 +311,7 @@ func (s *Stream) Write(b []byte) (n int, err error) {
 		to := s.out.Next()
 		size := min(len(b)-n, int(min(to.Length, maxSegment)), s.room())
 		if size == 0 {
-			s.sent.blocked = true
+			s.blocked = true
 			return n, ErrWouldBlock
 		}
 		if err := s.sendData(b[n:n+size], reactor.Remote{Addr: to.Addr, RKey: to.Key}); err != nil {
@@ -319,23 +336,17 @@ func (s *Stream) room() int {
 // dataPlaces returns how many data messages may be outstanding.
 func (s *Stream) dataPlaces() int { return s.conn.MaxInFlight() - controlPlaces }
 
-// sendData sends one data message. Its completion is reported if a quarter of the bytes
-// or messages that may be outstanding was sent since the last message with a reported
-// completion.
+// sendData sends one data message.
 func (s *Stream) sendData(b []byte, to reactor.Remote) error {
-	o := reactor.SendOptions{HasImm: true, Imm: rsocket.Message{Kind: rsocket.Data, Value: uint32(len(b))}.Imm()}
-	end := s.sent.total + uint64(len(b))
-	o.Tag = end
-	o.Quiet = int(end-s.sent.reported) < (s.buffers.Send+3)/4 && s.sent.unreported < s.dataPlaces()/4
+	o := reactor.SendOptions{
+		HasImm: true, Imm: rsocket.Message{Kind: rsocket.Data, Value: uint32(len(b))}.Imm(),
+		Tag: s.sent.total + uint64(len(b)), Quiet: s.sent.quiet(len(b), s.buffers.Send, s.dataPlaces()),
+	}
 	if err := s.conn.WriteBytes(b, to, o); err != nil {
 		return err
 	}
 	s.out.Sent(len(b))
-	s.sent.total = end
-	s.sent.unreported++
-	if !o.Quiet {
-		s.sent.reported, s.sent.unreported = end, 0
-	}
+	s.sent.add(len(b), o.Quiet)
 	return nil
 }
 
@@ -355,6 +366,16 @@ func (s *Stream) sendControl(payload []byte, to reactor.Remote, m rsocket.Messag
 	}
 }
 
+// untilClose returns ErrWouldBlock in place of an error of Write which means that the
+// connection has failed. OnClose follows and has the reason.
+func (s *Stream) untilClose(err error) error {
+	if s.writing == outOpen && errors.Is(err, ErrClosed) {
+		s.blocked = true
+		return ErrWouldBlock
+	}
+	return err
+}
+
 // completed handles the completion of a message.
 func (s *Stream) completed(op reactor.Op, err error) {
 	if err != nil {
@@ -372,8 +393,8 @@ func (s *Stream) completed(op reactor.Op, err error) {
 // writable calls OnWritable if Write has returned ErrWouldBlock and more can be written
 // now.
 func (s *Stream) writable() {
-	if s.sent.blocked && s.writing == outOpen && s.out.Next().Length > 0 && s.room() > 0 {
-		s.sent.blocked = false
+	if s.blocked && s.writing == outOpen && s.out.Next().Length > 0 && s.room() > 0 {
+		s.blocked = false
 		s.handler.OnWritable(s)
 	}
 }
