@@ -32,3 +32,6 @@ func (l *Loop) Followers() (n int) {
 	}
 	return n
 }
+
+// Armed reports whether the loop is armed.
+func (l *Loop) Armed() bool { return l.armed }

@@ -16,15 +16,16 @@ type Waiter struct {
 type waiterState uint8
 
 const (
-	// waiterAwake: the goroutine is not in Sleep, or owns the loop and is about to lead, to
-	// follow or to return.
+	// waiterAwake: the goroutine is not in Sleep. The methods lead and follow lead to the
+	// states of the same names.
 	waiterAwake waiterState = iota
 	// waiterFollows: the goroutine waits for its signal. Wake leads to waiterWoken,
-	// ensureLeader to waiterLeads, and the timeout to waiterAwake.
+	// ensureLeader to waiterLeads, and the return of Sleep after the timeout to waiterAwake.
 	waiterFollows
 	// waiterLeads: Loop.leader is this Waiter. The goroutine runs turns or waits for the
 	// descriptor, or ensureLeader has chosen it and it does not own the loop yet. Wake leads
-	// to waiterWoken, and the timeout or the end of the loop to waiterAwake.
+	// to waiterWoken, the end of the loop to waiterFollows, and the return of Sleep after the
+	// timeout to waiterAwake.
 	waiterLeads
 	// waiterWoken: Wake was called. The goroutine leaves Sleep when it owns the loop, and
 	// enters waiterAwake. Until then it can still be Loop.leader, and so nobody else leads.
@@ -60,7 +61,6 @@ func (l *Loop) lead(w *Waiter, timeout <-chan struct{}) {
 		l.awaitEvent()
 	}
 	l.leader = nil
-	w.leaveRole()
 }
 
 // awaitEvent lets others own the loop until its descriptor is readable, or until
@@ -95,14 +95,6 @@ func (l *Loop) follow(w *Waiter, timeout <-chan struct{}) {
 	}
 	if l.leader == w {
 		l.leader = nil // As the owner it can lead now, or leave that to others.
-	}
-	w.leaveRole()
-}
-
-// leaveRole keeps only what Sleep returns.
-func (w *Waiter) leaveRole() {
-	if w.state != waiterWoken {
-		w.state = waiterAwake
 	}
 }
 
@@ -184,10 +176,10 @@ func (l *Loop) standInAsLeader() {
 	l.leader = nil
 }
 
-// A waiterList is a list of Waiters, each of which is in one list at most.
-type waiterList struct{ first, last *Waiter }
+// A waiterQueue has Waiters, each of which is in one queue at most.
+type waiterQueue struct{ first, last *Waiter }
 
-func (q *waiterList) add(w *Waiter) {
+func (q *waiterQueue) add(w *Waiter) {
 	w.prev, w.next = q.last, nil
 	if q.last == nil {
 		q.first = w
@@ -197,7 +189,7 @@ func (q *waiterList) add(w *Waiter) {
 	q.last = w
 }
 
-func (q *waiterList) remove(w *Waiter) {
+func (q *waiterQueue) remove(w *Waiter) {
 	if w.prev == nil {
 		q.first = w.next
 	} else {
@@ -210,7 +202,7 @@ func (q *waiterList) remove(w *Waiter) {
 	}
 }
 
-// signalAll signals the goroutines of a list. The caller does not own the loop.
+// signalAll signals the goroutines of a queue that begins with w. The caller does not own the loop.
 func signalAll(w *Waiter) {
 	for w != nil {
 		next := w.next // After the signal, the goroutine may use w again.

@@ -54,11 +54,11 @@ type Loop struct {
 	turns uint64 // number of turns that were run
 	err   error  // error that has ended the loop
 
-	sleepers  int        // number of goroutines in Sleep
-	leader    *Waiter    // Waiter of the goroutine that leads or was chosen to lead, or nil
-	followers waiterList // goroutines that follow, in the order in which they have begun
-	signals   waiterList // goroutines that leave() has to signal
-	standIn   Waiter     // is the leader while the stand-in leads
+	sleepers  int         // number of goroutines in Sleep
+	leader    *Waiter     // Waiter of the goroutine that leads or was chosen to lead, or nil
+	followers waiterQueue // goroutines that follow, in the order in which they have begun
+	signals   waiterQueue // goroutines that leave() has to signal
+	standIn   Waiter      // is the leader while the stand-in leads
 
 	events descriptor
 	idle   idleTimer
@@ -120,11 +120,11 @@ func (l *Loop) Unlock() {
 	l.leave()
 }
 
-// leave passes the loop to the next owner, and then signals the goroutines in the list
-// signals, which so do not have to wait for the loop.
+// leave passes the loop to the next owner, and then signals the goroutines in
+// l.signals, which so do not have to wait for the loop.
 func (l *Loop) leave() {
 	first := l.signals.first
-	l.signals = waiterList{}
+	l.signals = waiterQueue{}
 	l.lock.unlock()
 	signalAll(first)
 }

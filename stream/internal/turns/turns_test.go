@@ -206,6 +206,13 @@ func TestRoles(t *testing.T) {
 	thirdReturned := third.sleep()
 	requireRoles(first, 2)
 
+	l.Lock()
+	l.Turn() // Now the loop is not armed.
+	l.Unlock()
+	l.Lock()
+	require.True(t, l.Armed(), "the leader gets no events")
+	l.Unlock()
+
 	third.post(t)
 	<-thirdReturned
 	requireRoles(first, 1)
