@@ -26,8 +26,8 @@ func (e qpEngine) RemoveChannel() { e.dev.remove(objEventChannel) }
 // SourceIndex implements connmgr.Engine. It finds the address in the table of GIDs.
 func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
 
-// Bind implements connmgr.Engine. If the binding has an End, Bind first calls rebind of
-// the queue pair.
+// Bind implements connmgr.Engine. If the binding has an End, and the queue pair has a path
+// already, Bind first calls rebind of the path.
 func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
@@ -43,14 +43,14 @@ func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 // Unbind implements connmgr.Engine. It removes the binding from the table of the device.
 func (e qpEngine) Unbind(qpn uint32, b *connmgr.Binding) { e.dev.bindings.remove(qpn, b) }
 
-// PeerGone implements connmgr.Engine. It calls peerGone of the queue pair.
+// PeerGone implements connmgr.Engine. It calls peerGone of the path.
 func (e qpEngine) PeerGone(qpn uint32, b *connmgr.Binding) {
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
 		q.peerGone(b.End)
 	}
 }
 
-// AwaitsNotices implements connmgr.Engine. It calls awaitsNotices of the queue pair.
+// AwaitsNotices implements connmgr.Engine. It calls awaitsNotices of the path.
 func (e qpEngine) AwaitsNotices(qpn uint32, b *connmgr.Binding) bool {
 	q := e.dev.qp(qpn)
 	return q != nil && b.End != nil && q.awaitsNotices(b.End)
@@ -63,48 +63,54 @@ func (d *device) qp(num uint32) *qp {
 	return d.qps[num]
 }
 
-// rebind passes the End of a binding to the path; see path.rebind. If taken is true, the
-// caller no longer owns the End.
+// rebind passes the End of a binding to the local path; see shmConn.rebind. If taken is
+// true, the caller no longer owns the End.
 func (q *qp) rebind(b *connmgr.Binding) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
-	if q.path == nil {
+	c := q.shard.localConn(q.num)
+	if c == nil {
 		return false, nil
 	}
-	moved, taken, err := q.path.rebind(&localEnd{End: b.End, peer: b.Peer})
+	moved, err := c.rebind(&localEnd{End: b.End, peer: b.Peer})
 	if moved != nil {
-		q.path = moved
+		q.useLocal(moved)
 		moved.transmit()
 	}
-	return taken, err
+	return true, err
 }
 
-// peerGone tells the path that the peer's process has ended unexpectedly.
+// peerGone tells the path that the peer's process has ended unexpectedly. The parameter
+// end is the End whose connection to that process has ended. A path that uses another End
+// is not told.
 func (q *qp) peerGone(end *shm.End) {
 	q.shard.enter()
 	defer q.shard.leave()
-	if q.path != nil {
-		q.path.peerGone(end)
+	if c := q.shard.connOver(end, q.num); c != nil {
+		c.peerGone()
 	}
 }
 
+// awaitsNotices returns false if the path does not use the given End.
 func (q *qp) awaitsNotices(end *shm.End) bool {
 	q.shard.enter()
 	defer q.shard.leave()
-	return q.path != nil && q.path.awaitsNotices(end)
+	c := q.shard.connOver(end, q.num)
+	return c != nil && c.awaitsNotices()
 }
 
 // Closed implements connmgr.QueuePair. It reports whether Close was called.
 func (q *qp) Closed() bool { return q.closed.Load() }
 
-// ReceiveAt implements connmgr.QueuePair. It passes the address to the path.
+// ReceiveAt implements connmgr.QueuePair. It passes the address to the path of a UD queue
+// pair.
 func (q *qp) ReceiveAt(at netip.Addr) error {
 	q.shard.enter()
 	defer q.shard.leave()
-	if q.path == nil {
+	if q.ud == nil {
 		return nil
 	}
-	return q.path.receiveAt(at)
+	return q.ud.receiveAt(at)
 }
 
 var (

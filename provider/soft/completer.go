@@ -163,7 +163,9 @@ func (q *qp) OnTimer(t *timerheap.Timer) {
 func (q *qp) onRNRTimer() {
 	q.rnr.fired()
 	if q.path != nil && (q.state == verbs.StateRTS || q.state == verbs.StateSQD) {
-		q.path.resend()
+		if q.wire != nil {
+			q.wire.resend()
+		}
 		q.path.transmit()
 	}
 }

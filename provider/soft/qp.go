@@ -42,6 +42,11 @@ type qp struct {
 	wasConnected bool
 	// path to the peer; nil for an RC queue pair that has not entered RTR
 	path path
+	// the same path; each field is nil if the path is of another kind
+	rc    reliablePath
+	local localPath
+	wire  wirePath
+	ud    datagramPath
 }
 
 var (
@@ -101,8 +106,8 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 func (q *qp) register() error {
 	claim, attach := func(uint32) error { return nil }, func() error { return nil }
 	if q.typ == verbs.QPTypeUD {
-		p := &udPath{q: q}
-		q.path, claim, attach = p, p.claim, p.attach
+		q.ud = &udPath{q: q}
+		q.path, claim, attach = q.ud, q.ud.claim, q.ud.attach
 	}
 	if err := q.dev.register(q, claim); err != nil {
 		return err
@@ -260,8 +265,8 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	n, err := q.rq.post(wrs)
 	if q.state == verbs.StateError {
 		q.flushReceives()
-	} else if q.path != nil {
-		q.path.receivesPosted()
+	} else if q.wire != nil {
+		q.wire.receivesPosted()
 	}
 	return n, err
 }
@@ -319,13 +324,14 @@ func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, err
 }
 
-// SendInline implements verbs.InlineSender. It returns false in automatic progress, and
-// if the message has to wait.
+// SendInline implements verbs.InlineSender. It returns false in automatic progress, if the
+// message has to wait, and on the wire path. That path would have to keep a copy of the
+// data, because the packet may be lost.
 func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	if !q.shard.auto {
 		q.makeRoom()
 	}
-	if q.shard.auto || q.state != verbs.StateRTS || q.hasUnsent() || q.rnr.waiting || q.sq.full() ||
+	if q.shard.auto || q.local == nil || q.state != verbs.StateRTS || q.hasUnsent() || q.rnr.waiting || q.sq.full() ||
 		len(data) > q.caps.MaxInline || flags&verbs.SendFence != 0 {
 		return false
 	}
@@ -333,7 +339,7 @@ func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	if q.signalAll {
 		flags |= verbs.SendSignaled
 	}
-	seq, ok := q.path.sendInline(flags, data)
+	seq, ok := q.local.sendInline(flags, data)
 	if !ok {
 		return false
 	}
@@ -360,9 +366,9 @@ func (q *qp) enqueue(wr *verbs.SendWR) error {
 		return err
 	}
 	q.makeRoom()
-	if q.sq.full() && q.isServing() {
+	if q.sq.full() && q.local != nil && q.isServing() {
 		// Acknowledgements of the peer may have arrived. They complete requests.
-		q.path.takeAcks()
+		q.local.takeAcks()
 	}
 	if q.sq.full() {
 		return verbs.ErrQueueFull
@@ -384,8 +390,8 @@ func (q *qp) Close() error {
 	// buffers are still returned.
 	q.sq.destroyed = true
 	q.rq.destroyed = true
-	if q.path != nil {
-		q.path.detach()
+	if q.ud != nil {
+		q.ud.detach()
 	}
 	q.pd.refs.Add(-1)
 	q.sendCQ.refs--

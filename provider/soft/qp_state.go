@@ -41,20 +41,18 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	q.setAttrs(attr, mask)
 	q.enterState(from, to)
-	if q.path != nil {
-		q.path.attributesChanged()
+	if q.local != nil {
+		q.local.attributesChanged()
 	}
 	return nil
 }
 
 // preparePath makes the path usable for a queue pair that enters RTR.
 func (q *qp) preparePath(attr *verbs.QPAttr) error {
-	if q.typ == verbs.QPTypeRC {
-		if err := q.connect(attr); err != nil {
-			return err
-		}
+	if q.ud != nil {
+		return q.ud.ready()
 	}
-	return q.path.ready()
+	return q.connect(attr)
 }
 
 // checkDepths checks the attributes that the device limits.
@@ -103,11 +101,11 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.reset()
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
-		if q.path != nil {
+		if q.local != nil {
 			// Acknowledged requests complete with success. Slots that have arrived must
 			// be processed first, because acknowledgements may depend on them.
-			q.path.consumeArrived()
-			q.path.takeAcks()
+			q.local.consumeArrived()
+			q.local.takeAcks()
 		}
 		q.enterError()
 	case verbs.StateSQD:
@@ -140,8 +138,8 @@ func (q *qp) enterError() {
 	q.state = verbs.StateError
 	q.rnr.timer.stop()
 	q.partial.timer.stop()
-	if q.path != nil {
-		q.path.stopResponding()
+	if q.rc != nil {
+		q.rc.stopResponding()
 	}
 	q.flushSends()
 	q.flushReceives()
@@ -191,8 +189,12 @@ func (q *qp) flushReceives() {
 func (q *qp) reset() {
 	q.rnr.timer.stop()
 	q.leavePartial()
-	if q.path != nil && !q.path.reset() {
-		q.path = nil
+	if q.ud != nil {
+		q.ud.clear()
+	} else if q.rc != nil {
+		q.rc.stopResponding()
+		q.rc.detach()
+		q.path, q.rc, q.local, q.wire = nil, nil, nil, nil
 	}
 	q.state = verbs.StateReset
 	q.sq.reset()
@@ -225,9 +227,11 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 		end.Release()
 		return err
 	}
-	q.path = c
+	q.useLocal(c)
 	return nil
 }
+
+func (q *qp) useLocal(p localPath) { q.path, q.rc, q.local = p, p, p }
 
 // overWire reports whether an RC queue pair uses the wire path. Config.Path or the
 // queue pair's binding may choose the path. If neither does, the queue pair uses the wire
@@ -253,6 +257,6 @@ func (q *qp) connectWire(attr *verbs.QPAttr) error {
 	if err != nil {
 		return err
 	}
-	q.path = c
+	q.path, q.rc, q.wire = c, c, c
 	return nil
 }

@@ -4,12 +4,10 @@ package soft
 
 import (
 	"math/bits"
-	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -131,10 +129,6 @@ func (c *rcConn) resend() {
 	c.goBack()
 }
 
-// takeAcks implements path. It does nothing, because receive() processes
-// acknowledgements.
-func (c *rcConn) takeAcks() bool { return false }
-
 // acked implements path.
 func (c *rcConn) acked() uint64 { return c.req.ackedEnd }
 
@@ -154,16 +148,6 @@ func (c *rcConn) stopResponding() {
 	c.demux.flush()
 }
 
-// ready implements path. It does nothing, because an rcConn is usable from the start.
-func (c *rcConn) ready() error { return nil }
-
-// reset implements path. It ends the connection; the next RTR makes a new one.
-func (c *rcConn) reset() (usable bool) {
-	c.stopResponding()
-	c.detach()
-	return false
-}
-
 // stopSending stops the timers of the requester, and removes the connection from the
 // congestion control of the peer's address. It also drops the packets that are held.
 func (c *rcConn) stopSending() {
@@ -181,22 +165,6 @@ func (c *rcConn) detach() {
 	c.demux.detach(c.q.num)
 	c.demux.conn.Close(&c.to)
 }
-
-// rebind implements path. It does nothing, because the wire path has no shared memory.
-func (*rcConn) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
-
-// attributesChanged implements path.
-func (*rcConn) attributesChanged() {}
-
-// peerGone implements path. It does nothing, because the wire path has no shared memory.
-func (*rcConn) peerGone(*shm.End) {}
-
-// awaitsNotices implements path. The wire path has no notices.
-func (*rcConn) awaitsNotices(*shm.End) bool { return false }
-
-// receiveAt implements path. Only UD queue pairs use this method, so it does nothing
-// here.
-func (*rcConn) receiveAt(netip.Addr) error { return nil }
 
 // newPacket returns a packet with space for the payload. The caller fills the packet,
 // and calls push(). If the packetConn has no room, newPacket returns false.
@@ -220,4 +188,4 @@ func (c *rcConn) packetCount(total uint32) uint64 {
 	return max(1, (uint64(total)+uint64(c.mtu)-1)>>c.mtuShift)
 }
 
-var _ path = (*rcConn)(nil)
+var _ wirePath = (*rcConn)(nil)

@@ -58,10 +58,6 @@ func (c *rcConn) execute(p wire.Packet) {
 // accessSource implements path. It returns the peer's IP address.
 func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
 
-// consumeArrived implements path. It does nothing, because the shard has processed all
-// packets that have arrived.
-func (*rcConn) consumeArrived() {}
-
 // abort implements path. The next call of shard.drive() sends a NAK and calls
 // requestFailed.
 func (c *rcConn) abort(a outcome) {

@@ -169,10 +169,6 @@ func (c *rcConn) windowAllows(n uint64) bool {
 	return c.cong.allows(n)
 }
 
-// sendInline implements path. It always returns false. It would have to keep a copy of
-// the data, because the packet may be lost.
-func (*rcConn) sendInline(verbs.SendFlags, []byte) (seq uint64, ok bool) { return 0, false }
-
 // wantsAck reports whether a packet of n sequences needs the AckReq bit. These packets
 // need the bit:
 //

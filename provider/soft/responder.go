@@ -393,7 +393,7 @@ func (q *qp) requestFailed(a outcome) {
 // blame calls count for the source of the peer. The caller then makes the queue pair
 // enter the error state, and in this state nothing is counted.
 func (q *qp) blame(count func(access.Source)) {
-	if source, ok := q.path.accessSource(); ok && q.state != verbs.StateError {
+	if source, ok := q.rc.accessSource(); ok && q.state != verbs.StateError {
 		count(source)
 	}
 }

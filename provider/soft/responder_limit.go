@@ -98,7 +98,7 @@ func (q *qp) mayBegin() bool {
 	p, b := &q.partial, &q.srq.partial
 	if p.share == nil {
 		// Queue pairs of this process have the zero value in common.
-		source, _ := q.path.accessSource()
+		source, _ := q.rc.accessSource()
 		p.share = b.join(source)
 	}
 	if b.allows(p.share, int(q.srq.rq.most), q.srq.refs) {
@@ -174,7 +174,9 @@ func (q *qp) onPartialTimer() {
 		return
 	}
 	started := q.partial.started
-	q.path.consumeArrived() // This may end the message, and begin another one.
+	if q.local != nil {
+		q.local.consumeArrived() // This may end the message, and begin another one.
+	}
 	switch {
 	case q.partial.state == partialNone:
 	case q.partial.stalls(started, q.responder.offset):
@@ -188,7 +190,7 @@ func (q *qp) onPartialTimer() {
 // endStalled ends the connection of a stalled message.
 func (q *qp) endStalled() {
 	q.shard.counts.Inc(counters.PartialExpired)
-	q.path.abort(q.failReceive(verbs.StatusRespTimeoutErr, outcomeOperationError))
+	q.rc.abort(q.failReceive(verbs.StatusRespTimeoutErr, outcomeOperationError))
 }
 
 // leavePartial ends the use of the share when the queue pair loses its path.

@@ -4,7 +4,6 @@ package soft
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
@@ -105,9 +104,6 @@ func newSHMConn(q *qp, end *localEnd, peer uint32) (*shmConn, error) {
 	return c, nil
 }
 
-// ready implements path. It does nothing, because the connection is usable already.
-func (c *shmConn) ready() error { return nil }
-
 // stopResponding implements path. It tells the peer that later requests are not
 // executed.
 func (c *shmConn) stopResponding() {
@@ -131,13 +127,6 @@ func (c *shmConn) stoppedServing() uint32 {
 	return c.p.in.Head
 }
 
-// reset implements path. It ends the connection; the next RTR makes a new one.
-func (c *shmConn) reset() (usable bool) {
-	c.stopResponding()
-	c.detach()
-	return false
-}
-
 // detach implements path. If the peer has not taken the shm.End that was offered to it,
 // detach releases this shm.End.
 func (c *shmConn) detach() {
@@ -147,53 +136,45 @@ func (c *shmConn) detach() {
 	c.p.remove(c)
 }
 
-// rebind implements path. It returns a new shmConn that uses the given end. The present
-// shmConn stays in use if it uses this end already, or if the peer has taken the other
-// end of its memory. In these cases rebind releases the given end and returns nil.
-func (c *shmConn) rebind(end *localEnd) (moved path, taken bool, err error) {
+// rebind is called when connection management binds an End to a queue pair that already
+// has a local path. This device may have made shared memory for that path. If the peer has
+// not taken its End of this memory, nothing was sent over the path yet. In this case rebind
+// returns a new path that uses the bound End, and the queue pair sends all its requests over
+// the new path. Otherwise moved is nil, and rebind releases the bound End.
+func (c *shmConn) rebind(end *localEnd) (moved *shmConn, err error) {
 	if end.End == c.p.end || !c.q.dev.bindings.drop(c.q.num, c.dest.QPN()) {
 		end.Release()
-		return nil, true, nil
+		return nil, nil
 	}
-	to, err := newSHMConn(c.q, end, c.dest.QPN())
-	if err != nil {
+	if moved, err = newSHMConn(c.q, end, c.dest.QPN()); err != nil {
 		end.Release()
-		return nil, true, err
+		return nil, err
 	}
 	c.detach()
-	return to, true, nil
+	return moved, nil
 }
 
-// peerGone implements path. It processes what the peer has published, and then acts as
-// if the peer's process had ended.
-func (c *shmConn) peerGone(end *shm.End) {
-	if c.p.end != end {
-		return
-	}
+// peerGone is called when the peer's process has ended without closing the connection. It
+// processes what the peer has published, and then acts as if the process had ended.
+func (c *shmConn) peerGone() {
 	c.p.drain()
 	if c.q.isServing() && c.state != peerStopped {
 		c.q.onRetriesExceeded()
 	}
 }
 
-// awaitsNotices implements path. When the peer refuses a request or its queue pair stops,
-// the peer sends a notice. The notice may have to wait for room in the ring. Only the
-// notice says which requests were not executed.
-func (c *shmConn) awaitsNotices(end *shm.End) bool {
-	if c.p.end != end || !c.q.outstanding() {
+// awaitsNotices first processes all slots that have arrived. It then reports whether
+// requests of this side are still outstanding and the peer has announced notices that have
+// not arrived. When the peer refuses a request or its queue pair stops, the peer sends a
+// notice. The notice may have to wait for room in the ring. Only the notice says which
+// requests were not executed.
+func (c *shmConn) awaitsNotices() bool {
+	if !c.q.outstanding() {
 		return false
 	}
 	c.p.drain()
 	return c.p.state == sharingOpen && c.state == peerReady && c.q.outstanding() && !c.peerUnchanged()
 }
-
-// receiveAt implements path. Only UD queue pairs use this method, so it does nothing
-// here.
-func (*shmConn) receiveAt(netip.Addr) error { return nil }
-
-// receivesPosted implements path. It does nothing. A peer whose request was refused
-// repeats the request when its RNR timer fires.
-func (c *shmConn) receivesPosted() {}
 
 // consumeArrived implements path.
 func (c *shmConn) consumeArrived() { c.p.drain() }
@@ -204,4 +185,4 @@ func (c *shmConn) accessSource() (access.Source, bool) {
 	return c.source, c.source != access.Source{}
 }
 
-var _ path = (*shmConn)(nil)
+var _ localPath = (*shmConn)(nil)

@@ -114,6 +114,24 @@ func (s *shard) shmPeer(end *shm.End) (*shmPeer, error) {
 	return p, nil
 }
 
+// localConn returns the connection of a queue pair on the local path, or nil.
+func (s *shard) localConn(num uint32) *shmConn {
+	for _, p := range s.peers {
+		if c := p.conns.byNum[num]; c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// connOver is like localConn, for a connection that uses the given End.
+func (s *shard) connOver(end *shm.End, num uint32) *shmConn {
+	if p := s.peers[end]; p != nil {
+		return p.conns.byNum[num]
+	}
+	return nil
+}
+
 func newSHMPeer(s *shard, end *shm.End) (*shmPeer, error) {
 	p := &shmPeer{shard: s, end: end}
 	var out, in shm.Ring

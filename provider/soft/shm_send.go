@@ -214,10 +214,6 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	return c.q.gather(dst, w, w.shm.sent)
 }
 
-// resend implements path. It has nothing to do: the RNR NAK has already made the refused
-// requests unsent, so transmit sends them.
-func (c *shmConn) resend() {}
-
 // takeAcks implements path. It completes the requests that the peer has executed.
 func (c *shmConn) takeAcks() bool {
 	// Notices come first, because they say which requests were not executed.

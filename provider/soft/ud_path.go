@@ -6,8 +6,6 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -25,8 +23,7 @@ type udPath struct {
 	closed    bool // true after detach()
 }
 
-// claim binds the socket name of a queue pair number. It fails if the number is taken on
-// this host.
+// claim implements datagramPath. It binds the socket name of a queue pair number.
 func (p *udPath) claim(num uint32) (err error) {
 	if p.q.dev.cfg.Path != PathWire {
 		p.local, err = newUDLocal(p.q, num)
@@ -34,7 +31,7 @@ func (p *udPath) claim(num uint32) (err error) {
 	return err
 }
 
-// attach makes the shard deliver arriving datagrams to the queue pair.
+// attach implements datagramPath.
 func (p *udPath) attach() error {
 	if p.q.dev.cfg.Path != PathLocal {
 		p.wire = newUDWire(p.q)
@@ -46,16 +43,13 @@ func (p *udPath) attach() error {
 	return nil
 }
 
-// ready implements path. It opens the sockets for receiving on the wire path.
+// ready implements datagramPath. It opens the sockets for receiving on the wire path.
 func (p *udPath) ready() error {
 	if p.wire == nil {
 		return nil
 	}
 	return p.wire.listenAtAll()
 }
-
-// sendInline implements path. It does nothing.
-func (p *udPath) sendInline(verbs.SendFlags, []byte) (uint64, bool) { return 0, false }
 
 // transmit implements path. If the wire path has no room, sendDue sends the rest.
 func (p *udPath) transmit() {
@@ -110,46 +104,10 @@ func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	return p.local.sendOne(w, to), true
 }
 
-// resend implements path. It does nothing, because UD has no RNR NAKs.
-func (p *udPath) resend() {}
-
-// takeAcks implements path. It does nothing, because UD has no acknowledgements.
-func (p *udPath) takeAcks() bool { return false }
-
 // acked implements path. A datagram that was sent counts as acknowledged.
 func (p *udPath) acked() uint64 { return p.seq }
 
-// abort implements path. It does nothing: a UD message has one fragment, so it is never
-// incomplete.
-func (p *udPath) abort(outcome) {}
-
-// awaitsNotices implements path. UD has no notices.
-func (*udPath) awaitsNotices(*shm.End) bool { return false }
-
-// consumeArrived implements path. It does nothing, because UD has no incomplete messages.
-func (*udPath) consumeArrived() {}
-
-// accessSource implements path. UD has no remote keys, so a peer can not cause access
-// errors, and there is no source to count them for.
-func (p *udPath) accessSource() (access.Source, bool) { return access.Source{}, false }
-
-// stopResponding implements path. It does nothing, because UD has no responses.
-func (p *udPath) stopResponding() {}
-
-// receivesPosted implements path. It does nothing, because no sender waits for receive
-// buffers.
-func (p *udPath) receivesPosted() {}
-
-// rebind implements path. It leaves the End to the caller, because UD has no connections.
-func (*udPath) rebind(*localEnd) (moved path, taken bool, err error) { return nil, false, nil }
-
-// attributesChanged implements path.
-func (*udPath) attributesChanged() {}
-
-// peerGone implements path. It does nothing, because UD has no connections.
-func (*udPath) peerGone(*shm.End) {}
-
-// receiveAt implements path. It passes the address to the wire path, if there is one.
+// receiveAt implements datagramPath. It passes the address to the wire path, if there is one.
 func (p *udPath) receiveAt(at netip.Addr) error {
 	if p.wire == nil {
 		return nil
@@ -157,12 +115,11 @@ func (p *udPath) receiveAt(at netip.Addr) error {
 	return p.wire.receiveAt(at)
 }
 
-// reset implements path. It drops and counts datagrams that wait on the local path.
-func (p *udPath) reset() (usable bool) {
+// clear implements datagramPath. It drops and counts datagrams that wait on the local path.
+func (p *udPath) clear() {
 	if p.local != nil {
 		p.local.clear()
 	}
-	return true
 }
 
 // detach implements path. It closes all sockets and routes.
@@ -177,6 +134,6 @@ func (p *udPath) detach() {
 }
 
 var _ interface {
-	path
+	datagramPath
 	wireQP
 } = (*udPath)(nil)
