@@ -6,7 +6,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
@@ -43,14 +42,6 @@ type boundQP struct {
 // An endKey identifies a shm.End that one queue pair offers to another. The field maker
 // is the number of the queue pair that offers it, and taker that of the other.
 type endKey struct{ taker, maker uint32 }
-
-// A localEnd is the End that a connection uses.
-type localEnd struct {
-	*shm.End
-	// source under which access errors of the peer are counted; zero if the peer is this
-	// process
-	peer access.Source
-}
 
 func newBindings(ends *shm.Ends, shards uint32) *bindings {
 	return &bindings{

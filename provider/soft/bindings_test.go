@@ -128,7 +128,7 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 
 // renumber gives the queue pair another number.
 func (e *end) renumber(num uint32) {
-	d := e.qp.dev
+	d := deviceOf(e.qp)
 	d.unregister(e.qp)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,11 +143,11 @@ func TestEqualNumbersOnTheLocalPath(t *testing.T) {
 	a := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
 	b := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
 	b.renumber(a.qp.num)
-	dev := a.qp.dev
+	dev := deviceOf(a.qp)
 	mine, theirs, err := dev.ends.UsePair(a.qp.shard.slot, b.qp.shard.slot)
 	require.NoError(t, err)
 	require.NoError(t, qpEngine{dev}.Bind(a.qp.num, &connmgr.Binding{End: mine}))
-	require.NoError(t, qpEngine{b.qp.dev}.Bind(b.qp.num, &connmgr.Binding{End: theirs}))
+	require.NoError(t, qpEngine{deviceOf(b.qp)}.Bind(b.qp.num, &connmgr.Binding{End: theirs}))
 	a.connect(b, nil)
 	b.connect(a, nil)
 	b.recv(5, 0, 100)

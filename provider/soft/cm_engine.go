@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
 // maxEventChannels is the largest number of event channels of a device. Arbitrary.
@@ -32,7 +31,7 @@ func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.qp(qpn); q != nil && b.End != nil {
 		var err error
-		if taken, err = q.rebind(b); err != nil {
+		if taken, err = e.rebind(q, b); err != nil {
 			return err
 		}
 	}
@@ -43,32 +42,12 @@ func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 // Unbind implements connmgr.Engine. It removes the binding from the table of the device.
 func (e qpEngine) Unbind(qpn uint32, b *connmgr.Binding) { e.dev.bindings.remove(qpn, b) }
 
-// PeerGone implements connmgr.Engine. It calls peerGone of the path.
-func (e qpEngine) PeerGone(qpn uint32, b *connmgr.Binding) {
-	if q := e.dev.qp(qpn); q != nil && b.End != nil {
-		q.peerGone(b.End)
-	}
-}
-
-// AwaitsNotices implements connmgr.Engine. It calls awaitsNotices of the path.
-func (e qpEngine) AwaitsNotices(qpn uint32, b *connmgr.Binding) bool {
-	q := e.dev.qp(qpn)
-	return q != nil && b.End != nil && q.awaitsNotices(b.End)
-}
-
-// qp returns the open queue pair with a number, or nil.
-func (d *device) qp(num uint32) *qp {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.qps[num]
-}
-
-// rebind passes the End of a binding to the local path; see shmConn.rebind. If taken is
-// true, the caller no longer owns the End.
-func (q *qp) rebind(b *connmgr.Binding) (taken bool, err error) {
+// rebind passes the End of a binding to the local path of a queue pair; see
+// shmConn.rebind. If taken is true, the caller no longer owns the End.
+func (e qpEngine) rebind(q *qp, b *connmgr.Binding) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
-	c := q.shard.localConn(q.num)
+	c := e.dev.waysOf(q.shard).local.conn(q.num)
 	if c == nil {
 		return false, nil
 	}
@@ -80,37 +59,31 @@ func (q *qp) rebind(b *connmgr.Binding) (taken bool, err error) {
 	return true, err
 }
 
-// peerGone tells the path that the peer's process has ended unexpectedly. The parameter
-// end is the End whose connection to that process has ended. A path that uses another End
-// is not told.
-func (q *qp) peerGone(end *shm.End) {
-	q.shard.enter()
-	defer q.shard.leave()
-	if c := q.shard.connOver(end, q.num); c != nil {
-		c.peerGone()
-	}
+// PeerGone implements connmgr.Engine. It tells the local path of the queue pair, if the
+// path uses the End whose connection to the peer's process has ended.
+func (e qpEngine) PeerGone(qpn uint32, b *connmgr.Binding) {
+	e.withConn(qpn, b, (*shmConn).peerGone)
 }
 
-// awaitsNotices returns false if the path does not use the given End.
-func (q *qp) awaitsNotices(end *shm.End) bool {
-	q.shard.enter()
-	defer q.shard.leave()
-	c := q.shard.connOver(end, q.num)
-	return c != nil && c.awaitsNotices()
+// AwaitsNotices implements connmgr.Engine. It asks the local path of the queue pair, and
+// returns false if the path does not use the End of the binding.
+func (e qpEngine) AwaitsNotices(qpn uint32, b *connmgr.Binding) (awaits bool) {
+	e.withConn(qpn, b, func(c *shmConn) { awaits = c.awaitsNotices() })
+	return awaits
 }
 
-// Closed implements connmgr.QueuePair. It reports whether Close was called.
-func (q *qp) Closed() bool { return q.closed.Load() }
-
-// ReceiveAt implements connmgr.QueuePair. It passes the address to the path of a UD queue
-// pair.
-func (q *qp) ReceiveAt(at netip.Addr) error {
+// withConn calls the function do for the local path of a queue pair, if the path uses the
+// End of the binding.
+func (e qpEngine) withConn(qpn uint32, b *connmgr.Binding, do func(*shmConn)) {
+	q := e.dev.qp(qpn)
+	if q == nil || b.End == nil {
+		return
+	}
 	q.shard.enter()
 	defer q.shard.leave()
-	if q.ud == nil {
-		return nil
+	if c := e.dev.waysOf(q.shard).local.connOver(b.End, qpn); c != nil {
+		do(c)
 	}
-	return q.ud.receiveAt(at)
 }
 
 var (

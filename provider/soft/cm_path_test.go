@@ -161,7 +161,7 @@ func TestWireConnectionParameters(t *testing.T) {
 		for i, id := range []*cm.ID{active, passive} {
 			conn := id.QP().(*qp).path.(*rcConn)
 			require.EqualValues(t, tos, conn.to.TrafficClass)
-			require.Equal(t, connmgr.CreditFlow{Sends: said[i], Receives: said[1-i]}, conn.credits.CreditFlow)
+			require.Equal(t, creditFlow{Sends: said[i], Receives: said[1-i]}, conn.credits.creditFlow)
 		}
 		cmside.Disconnect(client.Side, active, server.Side, passive)
 	}

@@ -12,7 +12,7 @@ import (
 // compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress,
 // its descriptor is also readable when the shard has other work.
 type compChannel struct {
-	dev      *device
+	engine   *engine
 	shard    *shard
 	vector   int
 	progress verbs.Progress
@@ -28,33 +28,33 @@ type compChannel struct {
 }
 
 // CreateCompChannel implements verbs.Device.
-func (d *device) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
+func (e *engine) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
 	if attr == nil {
 		attr = &verbs.CompChannelAttr{}
 	}
-	c, err := d.createCompChannel(attr)
+	c, err := e.createCompChannel(attr)
 	if err != nil {
 		return nil, operr.Wrap("create completion channel", err)
 	}
 	return c, nil
 }
 
-func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, error) {
-	s, err := d.shard(attr.Vector, attr.Progress)
+func (e *engine) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, error) {
+	s, err := e.shard(attr.Vector, attr.Progress)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.add(objChannel, "completion channels", maxCQ); err != nil {
+	if err := e.add(objChannel, "completion channels", maxCQ); err != nil {
 		return nil, err
 	}
-	c := &compChannel{dev: d, shard: s, vector: attr.Vector, progress: attr.Progress}
+	c := &compChannel{engine: e, shard: s, vector: attr.Vector, progress: attr.Progress}
 	if attr.Progress == verbs.ProgressAuto {
 		c.event, err = fdevent.NewEvent()
 	} else {
-		err = d.claimShard(s)
+		err = e.claimShard(s)
 	}
 	if err != nil {
-		d.remove(objChannel)
+		e.remove(objChannel)
 		return nil, resource.Wrap(err)
 	}
 	return c, nil
@@ -162,8 +162,8 @@ func (c *compChannel) Close() error {
 		_ = c.event.Close()
 	} else {
 		c.leaveJoin()
-		c.dev.releaseShard(c.shard)
+		c.engine.releaseShard(c.shard)
 	}
-	c.dev.remove(objChannel)
+	c.engine.remove(objChannel)
 	return nil
 }

@@ -44,7 +44,7 @@ func (q *qp) retire(acked uint64) {
 	}
 	if q.state == verbs.StateSQD && !q.drained && !q.sq.outstanding() {
 		q.drained = true
-		q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncSQDrained, QP: q})
+		q.engine.async.push(verbs.AsyncEvent{Type: verbs.AsyncSQDrained, QP: q})
 	}
 }
 

@@ -160,8 +160,8 @@ func TestParkedConnDrains(t *testing.T) {
 	b.recv(1, 0, 64)
 	a.post(verbs.SendWR{Opcode: verbs.OpSend})
 	l := a.qp.path.(*shmConn).p
-	require.True(t, l.armDoorbell())
-	a.qp.shard.polls.remove(l)
+	require.True(t, l.arm())
+	a.qp.shard.polls.remove(&l.schedule)
 	modifyToSQD(t, a)
 	b.wait(1)
 	b.pollForTimers()

@@ -237,10 +237,6 @@ func (c *Config) setWireLimits() error {
 // remainder of a queue pair number divided by slots is the number of the shard.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor returns a queue pair number that belongs to the shard with the number slot.
-// The random number num chooses among the possible numbers.
-func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
-
 // geometry returns the layout of the memory that two shards share.
 func (c *Config) geometry() shm.Geometry {
 	return shm.Geometry{Slots: uint32(c.RingSlots), Bytes: uint32(c.RingBytes)}

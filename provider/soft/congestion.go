@@ -36,14 +36,14 @@ type congestion struct {
 }
 
 // acquireCongestion returns the congestion of a peer address for a new connection to it.
-func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
-	g := s.congestions[addr]
+func (t *rcConns) acquireCongestion(addr netip.Addr) *congestion {
+	g := t.congestions[addr]
 	if g == nil {
 		g = &congestion{addr: addr, window: initialWindow, sharedPart: initialWindow}
-		if s.congestions == nil {
-			s.congestions = make(map[netip.Addr]*congestion)
+		if t.congestions == nil {
+			t.congestions = make(map[netip.Addr]*congestion)
 		}
-		s.congestions[addr] = g
+		t.congestions[addr] = g
 	}
 	g.conns++
 	return g
@@ -51,9 +51,9 @@ func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 
 // releaseCongestion undoes acquireCongestion for one connection. After the last
 // connection of an address, it deletes the congestion.
-func (s *qpDemux) releaseCongestion(g *congestion) {
+func (t *rcConns) releaseCongestion(g *congestion) {
 	if g.conns--; g.conns == 0 {
-		delete(s.congestions, g.addr)
+		delete(t.congestions, g.addr)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // newTestCongestion returns a congestion that has no connections.
 func newTestCongestion() *congestion {
-	p := (&qpDemux{}).acquireCongestion(scriptAddr)
+	p := (&rcConns{}).acquireCongestion(scriptAddr)
 	p.conns = 0
 	return p
 }
@@ -262,7 +262,7 @@ func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
 	peer := p.conn.cong.shared
 	other := &rcConn{q: p.conn.q, demux: p.conn.demux, to: p.conn.to}
-	other.cong.shared = p.conn.demux.acquireCongestion(scriptAddr)
+	other.cong.shared = p.conn.all.acquireCongestion(scriptAddr)
 	require.Same(t, peer, other.cong.shared)
 	require.Equal(t, 2, peer.conns)
 
@@ -289,8 +289,8 @@ func TestWireSharedWindow(t *testing.T) {
 	p.conn.cong.leave()
 	require.Zero(t, peer.inFlight)
 	require.Empty(t, peer.waiting)
-	p.conn.demux.releaseCongestion(other.cong.shared)
-	require.Same(t, peer, p.conn.demux.congestions[scriptAddr])
+	p.conn.all.releaseCongestion(other.cong.shared)
+	require.Same(t, peer, p.conn.all.congestions[scriptAddr])
 	require.Equal(t, 1, peer.conns)
 }
 

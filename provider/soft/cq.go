@@ -13,7 +13,7 @@ import (
 
 // cq implements verbs.CQ. It belongs to its shard.
 type cq struct {
-	dev    *device
+	engine *engine
 	shard  *shard
 	vector int
 	chn    *compChannel
@@ -70,26 +70,26 @@ const (
 )
 
 // CreateCQ implements verbs.Device.
-func (d *device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
-	c, err := d.createCQ(attr)
+func (e *engine) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+	c, err := e.createCQ(attr)
 	if err != nil {
 		return nil, operr.Wrap("create CQ", err)
 	}
 	return c, nil
 }
 
-func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
+func (e *engine) createCQ(attr *verbs.CQAttr) (*cq, error) {
 	if attr == nil {
 		return nil, errNilAttr
 	}
 	if err := checkCQDepth(attr.Depth); err != nil {
 		return nil, err
 	}
-	c := &cq{dev: d, cookie: attr.Cookie, vector: attr.Vector}
+	c := &cq{engine: e, cookie: attr.Cookie, vector: attr.Vector}
 	progress := attr.Progress
 	if attr.Channel != nil {
 		chn, ok := attr.Channel.(*compChannel)
-		if !ok || chn.dev != d {
+		if !ok || chn.engine != e {
 			return nil, verbs.ErrForeign
 		}
 		if chn.vector != attr.Vector || chn.progress != progress {
@@ -97,11 +97,11 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 		}
 		c.chn = chn
 	}
-	shard, err := d.shard(attr.Vector, progress)
+	shard, err := e.shard(attr.Vector, progress)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.add(objCQ, "completion queues", maxCQ); err != nil {
+	if err := e.add(objCQ, "completion queues", maxCQ); err != nil {
 		return nil, err
 	}
 	c.shard, c.depth = shard, attr.Depth
@@ -109,7 +109,7 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 	c.resize(min(ceilPow2(attr.Depth), initialCQEs))
 	if c.chn != nil {
 		if err := c.chn.attach(c); err != nil {
-			d.remove(objCQ)
+			e.remove(objCQ)
 			return nil, err
 		}
 	}
@@ -327,7 +327,7 @@ func (c *cq) Close() error {
 	if c.chn != nil {
 		c.chn.detach(c)
 	}
-	c.dev.remove(objCQ)
-	c.dev.async.forget(c)
+	c.engine.remove(objCQ)
+	c.engine.async.forget(c)
 	return nil
 }

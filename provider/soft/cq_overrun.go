@@ -15,7 +15,7 @@ func (c *cq) overflow() {
 		return
 	}
 	c.overrun = true
-	c.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncCQError, CQ: c})
+	c.engine.async.push(verbs.AsyncEvent{Type: verbs.AsyncCQError, CQ: c})
 	c.failTimer.start(0)
 	c.fire()
 }
@@ -32,22 +32,10 @@ func (c *cq) failNow() {
 // failQPs fails the queue pairs of an overrun CQ. Their flushed requests have no
 // completions.
 func (c *cq) failQPs() {
-	for _, q := range c.dev.qpsOn(c) {
+	for _, q := range c.engine.qpsOn(c) {
 		if q.state != verbs.StateReset && q.state != verbs.StateError {
-			c.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: q})
+			c.engine.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: q})
 			q.enterError()
 		}
 	}
-}
-
-// qpsOn returns the queue pairs that use a CQ.
-func (d *device) qpsOn(c *cq) (on []*qp) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, q := range d.qps {
-		if q.sendCQ == c || q.recvCQ == c {
-			on = append(on, q)
-		}
-	}
-	return on
 }

@@ -10,6 +10,9 @@ import (
 
 // This file has the UD parts of the requester and the responder.
 
+// datagramMTU is the largest payload of a datagram in bytes.
+const datagramMTU = 4096
+
 // checkDatagram checks a UD request before it is queued.
 func checkDatagram(wr *verbs.SendWR) error {
 	if wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpSendImm {
@@ -30,11 +33,14 @@ func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:
 		return verbs.StatusLocLenErr
-	case w.ud.ah.(*ah).pd != q.pd:
+	case w.handle().pd != q.pd:
 		return verbs.StatusLocQPOpErr
 	}
 	return verbs.StatusSuccess
 }
+
+// handle returns the address handle of a UD request; see checkDatagram.
+func (w *wqe) handle() *ah { return w.ud.ah.(*ah) }
 
 // A datagram is a received UD message.
 type datagram struct {

@@ -89,7 +89,7 @@ func TestCountersOfTheRequester(t *testing.T) {
 			p.post(2, verbs.OpSend, 1)
 			p.post(3, verbs.OpRead, scriptMTU+1)
 			test.run(p)
-			require.Equal(t, test.want, countsOf(t, p.e.qp.dev))
+			require.Equal(t, test.want, countsOf(t, deviceOf(p.e.qp)))
 		})
 	}
 }
@@ -126,7 +126,7 @@ func TestCountersOfTheResponder(t *testing.T) {
 			p := newScript(t)
 			p.e.recv(1, 0, 1)
 			test.run(p)
-			require.Equal(t, test.want, countsOf(t, p.e.qp.dev))
+			require.Equal(t, test.want, countsOf(t, deviceOf(p.e.qp)))
 		})
 	}
 }
@@ -219,7 +219,7 @@ func newCounterRig(t *testing.T) *counterRig {
 	require.NoError(t, err)
 	c.flow.Set(local, c.addr())
 	require.NoError(t, c.shard.udp.Open(&c.route))
-	c.qpn = c.dev.cfg.numberFor(c.shard.slot, 0x1000)
+	c.qpn = c.dev.numberFor(c.shard.slot, 0x1000)
 	c.shard.demux.attach(c.qpn, &c.end)
 	return c
 }

@@ -288,7 +288,7 @@ func TestSendInlineRefuses(t *testing.T) {
 			require.Equal(t, tail, x.qp.sq.tail)
 			x.qp.Doorbell()
 			if x.qp.closed.Load() {
-				require.Zero(t, x.qp.shard.polls.active[0].conns.len())
+				require.Zero(t, x.qp.shard.polls.active[0].conn.(*shmPeer).conns.len())
 			}
 		})
 	}

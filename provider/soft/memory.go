@@ -19,22 +19,22 @@ import (
 
 // pd implements verbs.PD.
 type pd struct {
-	dev    *device
+	engine *engine
 	num    uint32       // random number of the domain; see shm.RegionInfo
 	refs   atomic.Int64 // number of open MRs, QPs, SRQs and AHs of the domain
 	closed atomic.Bool
 }
 
 // AllocPD implements verbs.Device.
-func (d *device) AllocPD() (verbs.PD, error) {
-	if err := d.add(objPD, "protection domains", maxPD); err != nil {
+func (e *engine) AllocPD() (verbs.PD, error) {
+	if err := e.add(objPD, "protection domains", maxPD); err != nil {
 		return nil, operr.Wrap("alloc PD", err)
 	}
-	return &pd{dev: d, num: random.Uint32()}, nil
+	return &pd{engine: e, num: random.Uint32()}, nil
 }
 
 // Device implements verbs.PD.
-func (p *pd) Device() verbs.Device { return p.dev }
+func (p *pd) Device() verbs.Device { return p.engine.host }
 
 // Close implements verbs.PD.
 func (p *pd) Close() error {
@@ -45,7 +45,7 @@ func (p *pd) Close() error {
 		return operr.Wrap("close PD", fmt.Errorf("%w: MRs, QPs, SRQs or AHs of the PD are open", verbs.ErrBusy))
 	}
 	if !p.closed.Swap(true) {
-		p.dev.remove(objPD)
+		p.engine.remove(objPD)
 	}
 	return nil
 }
@@ -53,12 +53,12 @@ func (p *pd) Close() error {
 // errNilAttr is the error of a call whose attributes are nil.
 var errNilAttr = &verbs.ParamError{Field: "attributes", NotNumber: true, Reason: "missing"}
 
-// checkDevice checks that the domain is open and belongs to a device.
-func (p *pd) checkDevice(dev *device) error {
+// checkEngine checks that the domain is open and belongs to an engine.
+func (p *pd) checkEngine(e *engine) error {
 	if p.closed.Load() {
 		return verbs.ErrClosed
 	}
-	if p.dev != dev {
+	if p.engine != e {
 		return verbs.ErrForeign
 	}
 	return nil
@@ -108,7 +108,7 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	if err := attr.Access.Check(); err != nil {
 		return nil, operr.Wrap("alloc MR", err)
 	}
-	memory, err := p.dev.allocate(attr)
+	memory, err := p.engine.allocate(attr)
 	if err != nil {
 		return nil, operr.Wrap("alloc MR", resource.Wrap(err))
 	}
@@ -152,7 +152,7 @@ func (p *pd) newMR(m *mr) (*mr, error) {
 		return nil, verbs.ErrClosed
 	}
 	m.pd, m.base = p, addressOf(m.buf)
-	if err := p.dev.mrs.insert(m); err != nil {
+	if err := p.engine.mrs.insert(m); err != nil {
 		return nil, err
 	}
 	p.refs.Add(1)
@@ -182,7 +182,7 @@ func (m *mr) Access() verbs.Access { return m.access }
 
 // Close implements verbs.MR.
 func (m *mr) Close() error {
-	if open, err := m.pd.dev.mrs.close(m); !open {
+	if open, err := m.pd.engine.mrs.close(m); !open {
 		return operr.Wrap("close MR", err)
 	}
 	if m.memory.region != nil {
@@ -194,7 +194,7 @@ func (m *mr) Close() error {
 	}
 	// A shard may also be copying data for a work request of the application. The field
 	// inUse does not count these copies.
-	m.pd.dev.waitForShards()
+	m.pd.engine.waitForShards()
 	m.pd.refs.Add(-1)
 	return operr.Wrap("close MR", m.memory.free())
 }
@@ -246,7 +246,7 @@ func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 // sgeMemory returns the region and the memory of an SGE. It returns nil if the region
 // does not exist or does not allow the access.
 func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) (*mr, []byte) {
-	m := p.dev.mrs.find(sge.LKey)
+	m := p.engine.mrs.find(sge.LKey)
 	if m == nil || m.pd != p || m.access&access != access {
 		return nil, nil
 	}

@@ -27,15 +27,15 @@ const regionDescriptors = 8
 // can map it. It is private if no peer may access the region, if the configuration says
 // so, or if there are too many shared regions. Memory of huge pages is always private,
 // because an access to a missing huge page of a memfd raises SIGBUS.
-func (d *device) allocate(attr *verbs.AllocAttr) (ownedMemory, error) {
+func (e *engine) allocate(attr *verbs.AllocAttr) (ownedMemory, error) {
 	const remote = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 	if attr.HugePages {
 		if buf, err := mapHuge(attr.Size); err == nil {
 			return ownedMemory{mapped: buf, huge: true}, nil
 		}
 	}
-	if attr.Access&remote != 0 && !d.cfg.PrivateRegions && d.cfg.Path != PathWire {
-		if r, err := shm.NewRegion(attr.Size, attr.Access, d.regions); err == nil {
+	if attr.Access&remote != 0 && e.regions != nil {
+		if r, err := shm.NewRegion(attr.Size, attr.Access, e.regions); err == nil {
 			return ownedMemory{region: r}, nil
 		}
 	}

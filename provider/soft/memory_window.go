@@ -37,7 +37,7 @@ func (p *pd) AllocMW() (verbs.MW, error) {
 	if p.closed.Load() {
 		return nil, operr.Wrap("alloc MW", verbs.ErrClosed)
 	}
-	key, err := p.dev.mrs.newWindowKey()
+	key, err := p.engine.mrs.newWindowKey()
 	if err != nil {
 		return nil, operr.Wrap("alloc MW", err)
 	}
@@ -55,7 +55,7 @@ func (w *mw) RKey() uint32 { return w.key.Load() }
 
 // Close implements verbs.MW.
 func (w *mw) Close() error {
-	t := &w.pd.dev.mrs
+	t := &w.pd.engine.mrs
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w.closed {

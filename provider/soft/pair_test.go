@@ -132,3 +132,6 @@ func (e *end) wait(n int, others ...*end) []verbs.WC {
 	require.FailNow(e.t, "completions have not arrived", "%d of %d", len(got), n)
 	return nil
 }
+
+// deviceOf returns the device of a queue pair.
+func deviceOf(q *qp) *device { return q.engine.host.(*device) }

@@ -52,8 +52,21 @@ const (
 	pollIdle
 )
 
-// A pollEntry is the entry of a connection in the schedule. The zero value is parked.
+// A poller is a connection that a shard polls.
+type poller interface {
+	// poll does what is possible without waiting. It returns false if there was no work.
+	poll() bool
+	// isIdle reports whether there is no work.
+	isIdle() bool
+	// arm asks the peer to ring the doorbell, so that the shard does not have to poll. If
+	// there is work already, arm returns false.
+	arm() bool
+}
+
+// A pollEntry is the entry of a connection in the schedule. Before use, conn must be set;
+// the entry is then parked.
 type pollEntry struct {
+	conn     poller
 	state    pollState
 	index    int    // index in pollSchedule.active or pollSchedule.idle
 	lastWork uint32 // value of pollSchedule.drives in the last call in which there was work
@@ -62,9 +75,9 @@ type pollEntry struct {
 // A pollSchedule decides what each call of drive polls. It counts calls, because reading
 // the clock is expensive.
 type pollSchedule struct {
-	drives uint32     // number of calls of drive so far; wraps
-	active []*shmPeer // connections that each call of drive polls
-	idle   []*shmPeer // connections of which each call of drive polls one, in turn
+	drives uint32       // number of calls of drive so far; wraps
+	active []*pollEntry // connections that each call of drive polls
+	idle   []*pollEntry // connections of which each call of drive polls one, in turn
 	// index of the idle connection that was polled last
 	nextIdle int
 }
@@ -95,8 +108,8 @@ func (p *pollSchedule) epoll(epollOnly, wireInUse bool) bool {
 	return p.drives%epollEvery == 0 || epollOnly && (p.drives%epollEveryUD == 0 || len(p.active) == 0 && wireInUse)
 }
 
-// nextIdleConn returns the next idle connection in turn. There must be one.
-func (p *pollSchedule) nextIdleConn() *shmPeer {
+// nextIdleEntry returns the next idle connection in turn. There must be one.
+func (p *pollSchedule) nextIdleEntry() *pollEntry {
 	if p.nextIdle++; p.nextIdle >= len(p.idle) {
 		p.nextIdle = 0
 	}
@@ -104,82 +117,78 @@ func (p *pollSchedule) nextIdleConn() *shmPeer {
 }
 
 // worked records that a connection had work in this call of drive.
-func (p *pollSchedule) worked(c *shmPeer) { c.schedule.lastWork = p.drives }
+func (p *pollSchedule) worked(e *pollEntry) { e.lastWork = p.drives }
 
 // activate makes a connection active, as if it just had work.
-func (p *pollSchedule) activate(c *shmPeer) {
-	p.worked(c)
-	if c.schedule.state != pollActive {
-		p.move(c, pollActive)
+func (p *pollSchedule) activate(e *pollEntry) {
+	p.worked(e)
+	if e.state != pollActive {
+		p.move(e, pollActive)
 	}
 }
 
 // rests reports whether a connection had no work for more than idleAfter calls of drive.
-func (p *pollSchedule) rests(c *shmPeer) bool { return p.drives-c.schedule.lastWork > idleAfter }
+func (p *pollSchedule) rests(e *pollEntry) bool { return p.drives-e.lastWork > idleAfter }
 
-func (p *pollSchedule) makeIdle(c *shmPeer) { p.move(c, pollIdle) }
+func (p *pollSchedule) makeIdle(e *pollEntry) { p.move(e, pollIdle) }
 
 // remove takes a connection off the lists; see pollParked.
-func (p *pollSchedule) remove(c *shmPeer) { p.move(c, pollParked) }
+func (p *pollSchedule) remove(e *pollEntry) { p.move(e, pollParked) }
 
 // crowded reports whether more than maxPolledIdle connections are polled.
 func (p *pollSchedule) crowded() bool { return len(p.active)+len(p.idle) > maxPolledIdle }
 
-// armForSleep prepares for a sleep of the owner. For each connection on the lists it
-// calls the function arm, which asks the peer to ring the doorbell. If a connection has
-// work, arm returns false, and so does armForSleep. While more than maxPolledIdle
+// armForSleep prepares for a sleep of the owner. It arms the connections on the lists. If
+// a connection has work, armForSleep returns false. While more than maxPolledIdle
 // connections are polled, armForSleep parks the connections that it has armed.
-func (p *pollSchedule) armForSleep(arm func(*shmPeer) bool) bool {
-	return p.armList(p.idle, arm) && p.armList(p.active, arm)
-}
+func (p *pollSchedule) armForSleep() bool { return p.armList(p.idle) && p.armList(p.active) }
 
-func (p *pollSchedule) armList(conns []*shmPeer, arm func(*shmPeer) bool) bool {
-	for _, c := range slices.Backward(conns) {
-		if !arm(c) {
+func (p *pollSchedule) armList(entries []*pollEntry) bool {
+	for _, e := range slices.Backward(entries) {
+		if !e.conn.arm() {
 			return false
 		}
 		if p.crowded() {
-			p.remove(c)
+			p.remove(e)
 		}
 	}
 	return true
 }
 
 // parkUnused parks connections that had no work for more than parkAfter calls of drive,
-// while more than maxPolledIdle connections are polled. It first calls the function arm,
-// which asks the peer to ring the doorbell. If the connection has work, arm returns
-// false, and the connection is not parked.
-func (p *pollSchedule) parkUnused(arm func(*shmPeer) bool) {
+// while more than maxPolledIdle connections are polled. It arms them first. A connection
+// with work is not parked.
+func (p *pollSchedule) parkUnused() {
 	if !p.crowded() {
 		return
 	}
-	for _, conns := range [][]*shmPeer{p.idle, p.active} {
-		for _, c := range slices.Backward(conns) {
-			if p.crowded() && p.drives-c.schedule.lastWork > parkAfter && arm(c) {
-				p.remove(c)
+	for _, entries := range [][]*pollEntry{p.idle, p.active} {
+		for _, e := range slices.Backward(entries) {
+			if p.crowded() && p.drives-e.lastWork > parkAfter && e.conn.arm() {
+				p.remove(e)
 			}
 		}
 	}
 }
 
 // move moves a connection to the list of another state.
-func (p *pollSchedule) move(c *shmPeer, to pollState) {
-	if from := p.list(c.schedule.state); from != nil {
+func (p *pollSchedule) move(e *pollEntry, to pollState) {
+	if from := p.list(e.state); from != nil {
 		last := len(*from) - 1
 		moved := (*from)[last]
-		(*from)[c.schedule.index], moved.schedule.index = moved, c.schedule.index
+		(*from)[e.index], moved.index = moved, e.index
 		(*from)[last] = nil
 		*from = (*from)[:last]
 	}
-	c.schedule.state = to
+	e.state = to
 	if list := p.list(to); list != nil {
-		c.schedule.index = len(*list)
-		*list = append(*list, c)
+		e.index = len(*list)
+		*list = append(*list, e)
 	}
 }
 
 // list returns the list of a state, or nil for pollParked.
-func (p *pollSchedule) list(s pollState) *[]*shmPeer {
+func (p *pollSchedule) list(s pollState) *[]*pollEntry {
 	switch s {
 	case pollActive:
 		return &p.active

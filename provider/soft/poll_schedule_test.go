@@ -8,15 +8,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newSchedule returns a schedule with n active connections without queue pairs.
-func newSchedule(n int) (*pollSchedule, []*shmPeer) {
+// A testPoller is a connection whose method arm calls the function armed.
+type testPoller struct {
+	entry pollEntry
+	armed func(c *testPoller) bool
+}
+
+func (c *testPoller) poll() bool   { return false }
+func (c *testPoller) isIdle() bool { return true }
+func (c *testPoller) arm() bool    { return c.armed(c) }
+
+// newSchedule returns a schedule with n active connections.
+func newSchedule(n int) (*pollSchedule, []*testPoller) {
 	p := new(pollSchedule)
-	conns := make([]*shmPeer, n)
+	conns := make([]*testPoller, n)
 	for i := range conns {
-		conns[i] = new(shmPeer)
-		p.activate(conns[i])
+		conns[i] = new(testPoller)
+		conns[i].entry.conn = conns[i]
+		p.activate(&conns[i].entry)
 	}
 	return p, conns
+}
+
+// setArm sets the function armed of all connections.
+func setArm(conns []*testPoller, armed func(*testPoller) bool) {
+	for _, c := range conns {
+		c.armed = armed
+	}
 }
 
 // count simulates n calls of drive, and returns in how many of them due() is true.
@@ -60,29 +78,29 @@ func TestPollScheduleWithActiveConn(t *testing.T) {
 
 func TestPollScheduleRests(t *testing.T) {
 	p, conns := newSchedule(1)
-	require.Zero(t, p.count(idleAfter, func() bool { return p.rests(conns[0]) }))
+	require.Zero(t, p.count(idleAfter, func() bool { return p.rests(&conns[0].entry) }))
 	p.begin()
-	require.True(t, p.rests(conns[0]))
-	p.worked(conns[0])
-	require.False(t, p.rests(conns[0]))
+	require.True(t, p.rests(&conns[0].entry))
+	p.worked(&conns[0].entry)
+	require.False(t, p.rests(&conns[0].entry))
 }
 
 // Each connection is on the list of its state only. A parked connection is on no list.
 func TestPollScheduleMoves(t *testing.T) {
 	p, conns := newSchedule(5)
 	for _, c := range conns[:3] {
-		p.makeIdle(c)
+		p.makeIdle(&c.entry)
 	}
-	p.remove(conns[0])
-	p.remove(conns[4])
-	p.remove(conns[4])
-	p.activate(conns[1])
-	p.activate(conns[3])
-	require.ElementsMatch(t, []*shmPeer{conns[1], conns[3]}, p.active)
-	require.ElementsMatch(t, []*shmPeer{conns[2]}, p.idle)
-	for _, list := range [][]*shmPeer{p.active, p.idle} {
-		for i, c := range list {
-			require.Equal(t, i, c.schedule.index)
+	p.remove(&conns[0].entry)
+	p.remove(&conns[4].entry)
+	p.remove(&conns[4].entry)
+	p.activate(&conns[1].entry)
+	p.activate(&conns[3].entry)
+	require.ElementsMatch(t, []*pollEntry{&conns[1].entry, &conns[3].entry}, p.active)
+	require.ElementsMatch(t, []*pollEntry{&conns[2].entry}, p.idle)
+	for _, list := range [][]*pollEntry{p.active, p.idle} {
+		for i, e := range list {
+			require.Equal(t, i, e.index)
 		}
 	}
 }
@@ -90,34 +108,35 @@ func TestPollScheduleMoves(t *testing.T) {
 func TestPollScheduleIdleInTurn(t *testing.T) {
 	p, conns := newSchedule(3)
 	for _, c := range conns {
-		p.makeIdle(c)
+		p.makeIdle(&c.entry)
 	}
-	var seen []*shmPeer
+	var seen []*testPoller
 	for range 3 {
-		seen = append(seen, p.nextIdleConn())
+		seen = append(seen, p.nextIdleEntry().conn.(*testPoller))
 	}
 	require.ElementsMatch(t, conns, seen)
-	p.remove(p.nextIdleConn())
-	p.remove(p.nextIdleConn())
-	require.Same(t, p.nextIdleConn(), p.nextIdleConn(), "only one idle connection is left")
+	p.remove(p.nextIdleEntry())
+	p.remove(p.nextIdleEntry())
+	require.Same(t, p.nextIdleEntry(), p.nextIdleEntry(), "only one idle connection is left")
 }
 
 // armForSleep arms the doorbells of the connections on the lists, idle ones first. It
 // stops at a connection with work. It leaves maxPolledIdle connections on the lists.
 func TestPollScheduleArmsForSleep(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
-	p.makeIdle(conns[0])
-	var asked []*shmPeer
-	arm := func(c *shmPeer) bool {
+	p.makeIdle(&conns[0].entry)
+	var asked []*testPoller
+	setArm(conns, func(c *testPoller) bool {
 		asked = append(asked, c)
 		return c != conns[2]
-	}
-	require.False(t, p.armForSleep(arm))
-	require.Equal(t, conns[0], asked[0], "idle connections come first")
-	require.Equal(t, conns[2], asked[len(asked)-1])
+	})
+	require.False(t, p.armForSleep())
+	require.Same(t, conns[0], asked[0], "idle connections come first")
+	require.Same(t, conns[2], asked[len(asked)-1])
 	require.Len(t, p.active, maxPolledIdle)
-	require.Equal(t, pollActive, conns[2].schedule.state)
-	require.True(t, p.armForSleep(func(*shmPeer) bool { return true }))
+	require.Equal(t, pollActive, conns[2].entry.state)
+	setArm(conns, func(*testPoller) bool { return true })
+	require.True(t, p.armForSleep())
 	require.Len(t, p.active, maxPolledIdle)
 }
 
@@ -125,20 +144,22 @@ func TestPollScheduleArmsForSleep(t *testing.T) {
 // that had no work for more than parkAfter calls of drive.
 func TestPollScheduleParksUnused(t *testing.T) {
 	p, conns := newSchedule(maxPolledIdle + 3)
-	always := func(*shmPeer) bool { return true }
+	setArm(conns, func(*testPoller) bool { return true })
 	p.drives += parkAfter
-	p.parkUnused(always)
+	p.parkUnused()
 	require.Len(t, p.active, len(conns), "the connections have not been idle for long enough")
 	p.begin()
 	for _, c := range conns[2:] {
-		p.worked(c)
+		p.worked(&c.entry)
 	}
-	p.parkUnused(func(*shmPeer) bool { return false })
+	setArm(conns, func(*testPoller) bool { return false })
+	p.parkUnused()
 	require.Len(t, p.active, len(conns), "connections with work are not parked")
-	p.parkUnused(always)
+	setArm(conns, func(*testPoller) bool { return true })
+	p.parkUnused()
 	require.Len(t, p.active, len(conns)-2)
 	p.drives += parkAfter + 1
-	p.parkUnused(always)
+	p.parkUnused()
 	require.Len(t, p.active, maxPolledIdle)
 	require.False(t, p.crowded())
 }

@@ -4,16 +4,18 @@ package soft
 
 import (
 	"errors"
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // qp implements verbs.QP. It belongs to its shard. The methods shard.enter and
 // shard.leave guard the field state and the fields after it.
 type qp struct {
-	dev       *device
+	engine    *engine
 	pd        *pd
 	shard     *shard
 	num       uint32
@@ -53,7 +55,6 @@ var (
 	_ verbs.QP             = (*qp)(nil)
 	_ verbs.InlineSender   = (*qp)(nil)
 	_ verbs.InlineReceiver = (*qp)(nil)
-	_ engine               = (*qp)(nil)
 )
 
 // CreateQP implements verbs.PD.
@@ -83,7 +84,7 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	if sendCQ.shard != recvCQ.shard {
 		return nil, &verbs.ParamError{Field: "vector", Value: int64(recvCQ.vector), Limit: int64(sendCQ.vector), Reason: "both CQs of a queue pair must have the same vector and progress"}
 	}
-	q := &qp{dev: p.dev, pd: p, shard: sendCQ.shard, typ: attr.Type, sendCQ: sendCQ, recvCQ: recvCQ, caps: attr.Caps, signalAll: attr.SignalAll}
+	q := &qp{engine: p.engine, pd: p, shard: sendCQ.shard, typ: attr.Type, sendCQ: sendCQ, recvCQ: recvCQ, caps: attr.Caps, signalAll: attr.SignalAll}
 	if err := q.attachSRQ(attr.SRQ); err != nil {
 		return nil, err
 	}
@@ -106,14 +107,14 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 func (q *qp) register() error {
 	claim, attach := func(uint32) error { return nil }, func() error { return nil }
 	if q.typ == verbs.QPTypeUD {
-		q.ud = &udPath{q: q}
+		q.ud = q.engine.host.newDatagramPath(q)
 		q.path, claim, attach = q.ud, q.ud.claim, q.ud.attach
 	}
-	if err := q.dev.register(q, claim); err != nil {
+	if err := q.engine.register(q, claim); err != nil {
 		return err
 	}
 	if err := q.attachToShard(attach); err != nil {
-		q.dev.unregister(q)
+		q.engine.unregister(q)
 		return err
 	}
 	return nil
@@ -163,7 +164,7 @@ func (p *pd) checkCQ(c verbs.CQ) (*cq, error) {
 	if own.closed.Load() {
 		return nil, verbs.ErrClosed
 	}
-	return own, p.checkDevice(own.dev)
+	return own, p.checkEngine(own.engine)
 }
 
 func (q *qp) attachSRQ(s verbs.SRQ) error {
@@ -214,6 +215,9 @@ func (q *qp) Type() verbs.QPType { return q.typ }
 
 // PD implements verbs.QP.
 func (q *qp) PD() verbs.PD { return q.pd }
+
+// counts returns the counters of the shard.
+func (q *qp) counts() *counters.Set { return q.shard.counts }
 
 // Caps implements verbs.QP.
 func (q *qp) Caps() verbs.QPCaps { return q.caps }
@@ -399,7 +403,21 @@ func (q *qp) Close() error {
 	if q.srq != nil {
 		q.srq.refs--
 	}
-	q.dev.unregister(q)
-	q.dev.async.forget(q)
+	q.engine.unregister(q)
+	q.engine.async.forget(q)
 	return nil
+}
+
+// Closed implements connmgr.QueuePair. It reports whether Close was called.
+func (q *qp) Closed() bool { return q.closed.Load() }
+
+// ReceiveAt implements connmgr.QueuePair. It passes the address to the path of a UD queue
+// pair.
+func (q *qp) ReceiveAt(at netip.Addr) error {
+	q.shard.enter()
+	defer q.shard.leave()
+	if q.ud == nil {
+		return nil
+	}
+	return q.ud.receiveAt(at)
 }

@@ -3,7 +3,6 @@
 package soft
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
@@ -17,8 +16,6 @@ type qpDemux struct {
 	conn packetConn
 	qps  map[uint32]wireQP // queue pairs by number
 	due  []wireQP          // queue pairs that have something to send
-	// congestion control of the RC connections, by peer address
-	congestions map[netip.Addr]*congestion
 	// true during sendAll, which sends acknowledgements without delay
 	flushAll bool
 	// true if packets were queued after the last flush
@@ -29,18 +26,17 @@ type qpDemux struct {
 	// answer
 	asked bool
 	pace  turnPace
-	held  heldPackets
 	polls uint32 // number of polls of the sockets that have ended; wraps
 }
 
 // receive delivers a packet to its queue pair. It returns false if the partition or the
 // queue pair number is wrong (IBTA vol. 1, 9.6.1). The caller has checked the ICRC.
-func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
+func (d *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	bth := p.BTH()
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
 		return false
 	}
-	q := s.qps[bth.DestQP()]
+	q := d.qps[bth.DestQP()]
 	if q != nil {
 		q.receive(p, from)
 	}
@@ -49,78 +45,82 @@ func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 
 // sendDue sends the packets that are due. Acknowledgements may wait for a later call;
 // see ackDelay.
-func (s *qpDemux) sendDue() {
-	s.flushed = false
-	if !s.idle() {
-		s.sendListed()
+func (d *qpDemux) sendDue() {
+	d.flushed = false
+	if !d.idle() {
+		d.sendListed()
 	}
 }
 
 // answer is called after packets were received, if asked is true. Unless the owner's
 // turns are short, it sends what is due, so that the peer gets its acknowledgements
 // before the owner's callbacks run.
-func (s *qpDemux) answer(clock func() time.Duration) {
-	s.asked = false
-	if !s.pace.next(clock) {
-		s.sendListed()
+func (d *qpDemux) answer(clock func() time.Duration) {
+	d.asked = false
+	if !d.pace.next(clock) {
+		d.sendListed()
 	}
 }
 
-func (s *qpDemux) push(to *udp.Route, p wire.Packet) {
-	s.unflushed = true
-	s.conn.Push(to, p)
+func (d *qpDemux) push(to *udp.Route, p wire.Packet) {
+	d.unflushed = true
+	d.conn.Push(to, p)
 }
 
 // flushFirst sends the queued packets, but only in its first call after sendDue. After
 // that, packets wait for the next sendDue, so that one system call can send the packets
 // of many connections.
-func (s *qpDemux) flushFirst() {
-	if s.unflushed && !s.flushed {
-		s.flushed = true
-		s.flush()
+func (d *qpDemux) flushFirst() {
+	if d.unflushed && !d.flushed {
+		d.flushed = true
+		d.flush()
 	}
 }
 
-func (s *qpDemux) flush() {
-	s.unflushed = false
-	s.conn.Flush()
+func (d *qpDemux) flush() {
+	d.unflushed = false
+	d.conn.Flush()
 }
 
 // idle reports whether there is nothing to send.
-func (s *qpDemux) idle() bool { return len(s.due) == 0 && !s.unflushed }
+func (d *qpDemux) idle() bool { return len(d.due) == 0 && !d.unflushed }
 
-// sendListed lets the queue pairs in s.due send. Queue pairs with unsent packets stay in
-// s.due. The compiler can inline qpDemux.sendDue because sendListed is a separate
+// sendListed lets the queue pairs in d.due send. Queue pairs with unsent packets stay in
+// d.due. The compiler can inline qpDemux.sendDue because sendListed is a separate
 // function.
-func (s *qpDemux) sendListed() {
+func (d *qpDemux) sendListed() {
 	n := 0
-	// The calls of q.sendDue may append to s.due, so len(s.due) is read in each round.
-	for i := 0; i < len(s.due); i++ {
-		if q := s.due[i]; !q.sendDue() {
-			s.due[n] = q
+	// The calls of q.sendDue may append to d.due, so len(d.due) is read in each round.
+	for i := 0; i < len(d.due); i++ {
+		if q := d.due[i]; !q.sendDue() {
+			d.due[n] = q
 			n++
 		}
 	}
-	clear(s.due[n:])
-	s.due = s.due[:n]
-	s.flush()
+	clear(d.due[n:])
+	d.due = d.due[:n]
+	d.flush()
 }
 
 // sendAll is called before the owner may sleep. It sends what is due, and also the
 // delayed acknowledgements. It returns false if something is left.
-func (s *qpDemux) sendAll() bool {
-	s.flushAll = true
-	s.sendDue()
-	s.flushAll = false
-	return len(s.due) == 0
+func (d *qpDemux) sendAll() bool {
+	d.flushAll = true
+	d.sendDue()
+	d.flushAll = false
+	return len(d.due) == 0
 }
 
 // attach registers a queue pair for the packets with its number.
-func (s *qpDemux) attach(num uint32, q wireQP) {
-	if s.qps == nil {
-		s.qps = make(map[uint32]wireQP)
+func (d *qpDemux) attach(num uint32, q wireQP) {
+	if d.qps == nil {
+		d.qps = make(map[uint32]wireQP)
 	}
-	s.qps[num] = q
+	d.qps[num] = q
 }
 
-func (s *qpDemux) detach(num uint32) { delete(s.qps, num) }
+// schedule makes sure that sendDue of a queue pair is called, in the next call of
+// shard.drive() or before the owner sleeps.
+func (d *qpDemux) schedule(q wireQP) { d.due = append(d.due, q) }
+
+func (d *qpDemux) detach(num uint32) { delete(d.qps, num) }

@@ -3,10 +3,7 @@
 package soft
 
 import (
-	"net/netip"
-
 	"github.com/rdmaloop/rdmaloop/internal/operr"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -52,7 +49,7 @@ func (q *qp) preparePath(attr *verbs.QPAttr) error {
 	if q.ud != nil {
 		return q.ud.ready()
 	}
-	return q.connect(attr)
+	return q.engine.host.connect(q, attr)
 }
 
 // checkDepths checks the attributes that the device limits.
@@ -65,6 +62,16 @@ func checkDepths(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	if mask&verbs.AttrPort != 0 {
 		return checkPort(attr.Port)
+	}
+	return nil
+}
+
+// portNumber is the number of the only port.
+const portNumber = 1
+
+func checkPort(num uint8) error {
+	if num != portNumber {
+		return &verbs.ParamError{Field: "port", Value: int64(num), Limit: 1, Reason: "the device has one port, with number 1"}
 	}
 	return nil
 }
@@ -146,7 +153,7 @@ func (q *qp) enterError() {
 	if q.srq != nil {
 		// The event says that the queue pair takes no more buffers of the SRQ
 		// (ibv_get_async_event(3)).
-		q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPLastWQE, QP: q})
+		q.engine.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPLastWQE, QP: q})
 	}
 }
 
@@ -155,12 +162,12 @@ func (q *qp) enterError() {
 // queue pair raises one such event until RESET, whatever the peer sends.
 func (q *qp) raise(event verbs.AsyncEventType) {
 	if q.state != verbs.StateError {
-		q.dev.async.push(verbs.AsyncEvent{Type: event, QP: q})
+		q.engine.async.push(verbs.AsyncEvent{Type: event, QP: q})
 	}
 }
 
 // countViolation counts a violation of the protocol by the peer.
-func (q *qp) countViolation() { q.blame(q.dev.access.CountViolation) }
+func (q *qp) countViolation() { q.blame(q.engine.access.CountViolation) }
 
 // flushSends completes all requests of the send queue with verbs.StatusWRFlushErr.
 func (q *qp) flushSends() {
@@ -209,54 +216,7 @@ func (q *qp) reset() {
 	q.unbindWindows()
 }
 
-// connect makes the path of an RC queue pair that enters RTR.
-func (q *qp) connect(attr *verbs.QPAttr) error {
-	wire, err := q.overWire(attr.AH.DestGID.Addr())
-	switch {
-	case err != nil:
-		return err
-	case wire:
-		return q.connectWire(attr)
-	}
-	end, err := q.dev.bindings.take(q.num, attr.DestQPN)
-	if err != nil {
-		return err
-	}
-	c, err := newSHMConn(q, end, attr.DestQPN)
-	if err != nil {
-		end.Release()
-		return err
-	}
-	q.useLocal(c)
-	return nil
-}
-
+// useLocal and useWire set the path of an RC queue pair.
 func (q *qp) useLocal(p localPath) { q.path, q.rc, q.local = p, p, p }
 
-// overWire reports whether an RC queue pair uses the wire path. Config.Path or the
-// queue pair's binding may choose the path. If neither does, the queue pair uses the wire
-// path if the peer's address does not belong to this host.
-func (q *qp) overWire(peer netip.Addr) (bool, error) {
-	local, wire := q.dev.bindings.path(q.num)
-	switch {
-	case q.dev.cfg.Path == PathLocal || local:
-		return false, nil
-	case q.dev.cfg.Path == PathWire || wire:
-		return true, nil
-	}
-	own, err := hostport.OnThisHost(peer)
-	return !own && err == nil, err
-}
-
-func (q *qp) connectWire(attr *verbs.QPAttr) error {
-	to, err := q.dev.routeOf(&attr.AH)
-	if err != nil {
-		return err
-	}
-	c, err := newRCConn(q, to, attr)
-	if err != nil {
-		return err
-	}
-	q.path, q.rc, q.wire = c, c, c
-	return nil
-}
+func (q *qp) useWire(p wirePath) { q.path, q.rc, q.wire = p, p, p }

@@ -17,7 +17,7 @@ func (q *qp) checkLocalRequest(wr *verbs.SendWR) error {
 	if !ok || !isRegion || w.pd != q.pd || m.pd != q.pd {
 		return verbs.ErrForeign
 	}
-	t := &q.dev.mrs
+	t := &q.engine.mrs
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w.closed || m.closed.Load() {
@@ -40,7 +40,7 @@ func (q *qp) bind(r *bindRequest, key uint32) bool {
 	if off > size || r.length > size-off {
 		return false
 	}
-	return q.dev.mrs.bind(&mr{
+	return q.engine.mrs.bind(&mr{
 		buf: m.buf[off : off+r.length : off+r.length], base: r.addr, key: key, access: r.access, mayFault: m.mayFault,
 		window: &binding{r.window, m, q},
 	})
@@ -49,7 +49,7 @@ func (q *qp) bind(r *bindRequest, key uint32) bool {
 // invalidate unbinds the window with a key. It returns false unless the window is bound
 // to this queue pair.
 func (q *qp) invalidate(key uint32) bool {
-	t := &q.dev.mrs
+	t := &q.engine.mrs
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.find(key)
@@ -65,7 +65,7 @@ func (q *qp) unbindWindows() {
 	if q.windows == nil {
 		return
 	}
-	t := &q.dev.mrs
+	t := &q.engine.mrs
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for w := range q.windows {
@@ -77,7 +77,7 @@ func (q *qp) unbindWindows() {
 // that the request may access. It returns nil if the request is not allowed. The memory
 // stays mapped until release() is called.
 func (q *qp) acquireRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {
-	m := q.dev.mrs.find(key)
+	m := q.engine.mrs.find(key)
 	if m == nil || m.pd != q.pd && !m.shownTo(q) || m.access&access != access {
 		return nil, nil
 	}

@@ -132,7 +132,7 @@ func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	case code != wire.NAKSequence:
 		c.q.onNAK(nakOutcomes[code])
 	default:
-		c.q.shard.counts.Inc(counters.RcvdSeqErr)
+		c.q.counts().Inc(counters.RcvdSeqErr)
 		if c.retry.state != recoveryResend && c.countRetry() {
 			c.onLoss()
 		}

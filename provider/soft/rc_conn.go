@@ -4,6 +4,7 @@ package soft
 
 import (
 	"math/bits"
+	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
@@ -12,10 +13,28 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// rcConns has what the RC connections in packets of a shard share. It belongs to the shard.
+type rcConns struct {
+	shard *shard
+	demux *qpDemux
+	heard func(qpn uint32) // reports the first packet of a peer
+	// congestion control, by peer address
+	congestions map[netip.Addr]*congestion
+	held        heldPackets
+}
+
+// newRCConns returns the state of a shard without connections. The function heard tells
+// connection management that the first packet of a queue pair's peer has arrived; see
+// connmgr.DataHearer.
+func newRCConns(s *shard, heard func(qpn uint32)) *rcConns {
+	return &rcConns{shard: s, demux: &s.demux, heard: heard}
+}
+
 // rcConn is the wire path of an RC queue pair. It belongs to the shard. It numbers
 // packets with sequences of 64 bits, which do not wrap; see nearestSeq.
 type rcConn struct {
 	q         *qp
+	all       *rcConns
 	demux     *qpDemux
 	to        udp.Route
 	mtu       uint32 // path MTU in bytes, a power of two
@@ -33,16 +52,17 @@ type rcConn struct {
 }
 
 // newRCConn makes the wire path of a queue pair that enters RTR.
-func newRCConn(q *qp, to udp.Route, attr *verbs.QPAttr) (*rcConn, error) {
+func newRCConn(all *rcConns, q *qp, to udp.Route, flow creditFlow, attr *verbs.QPAttr) (*rcConn, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
-	c := &rcConn{q: q, demux: &q.shard.demux, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
+	c := &rcConn{q: q, all: all, demux: all.demux, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
 	c.retry.timer.init(q.shard, c)
 	c.resp.init(attr)
-	c.credits.init(flowOf(q), q.shard, c)
+	flow.Sends = flow.Sends && !q.sharesReceives() // A side with an SRQ does not advertise its buffers.
+	c.credits.init(flow, q.shard, c)
 	if err := c.demux.conn.Open(&c.to); err != nil {
 		return nil, err
 	}
-	c.cong.join(c.demux.acquireCongestion(to.Remote), c)
+	c.cong.join(all.acquireCongestion(to.Remote), c)
 	c.demux.attach(q.num, c)
 	return c, nil
 }
@@ -81,7 +101,7 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
 		c.peerSent = true
-		c.q.dev.bindings.dataHeard(c.q.num)
+		c.all.heard(c.q.num)
 	}
 }
 
@@ -113,7 +133,7 @@ func (c *rcConn) send() (done bool) {
 func (c *rcConn) schedule() {
 	if !c.scheduled {
 		c.scheduled = true
-		c.demux.due = append(c.demux.due, c)
+		c.demux.schedule(c)
 	}
 }
 
@@ -151,7 +171,7 @@ func (c *rcConn) stopResponding() {
 // stopSending stops the timers of the requester, and removes the connection from the
 // congestion control of the peer's address. It also drops the packets that are held.
 func (c *rcConn) stopSending() {
-	c.demux.held.drop(c)
+	c.all.held.drop(c)
 	c.retry.timer.stop()
 	c.credits.stop()
 	c.cong.leave()
@@ -161,7 +181,7 @@ func (c *rcConn) stopSending() {
 func (c *rcConn) detach() {
 	c.closed = true
 	c.stopSending()
-	c.demux.releaseCongestion(c.cong.shared)
+	c.all.releaseCongestion(c.cong.shared)
 	c.demux.detach(c.q.num)
 	c.demux.conn.Close(&c.to)
 }

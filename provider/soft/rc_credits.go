@@ -8,7 +8,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -32,12 +31,18 @@ const (
 	creditProbeAllowed
 )
 
+// A creditFlow says which sides of a connection use end-to-end flow control.
+type creditFlow struct {
+	Sends    bool // this side advertises its receive buffers
+	Receives bool // the peer advertises its receive buffers
+}
+
 // rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). Messages are numbered
 // from 1. Each ACK tells the requester how many messages are complete, and how many
 // further receive buffers are posted. The sum of these two is the number of the last
 // message that may be sent.
 type rcCredits struct {
-	connmgr.CreditFlow
+	creditFlow
 	messagesSent uint64 // number of the last message that this side has sent
 	limit        uint64 // number of the last message for which the peer has advertised a buffer
 	probe        creditProbe
@@ -46,8 +51,8 @@ type rcCredits struct {
 }
 
 // init prepares the credits and the timer of a connection.
-func (r *rcCredits) init(flow connmgr.CreditFlow, s *shard, owner timerheap.Owner) {
-	r.CreditFlow, r.probe = flow, creditProbeAllowed
+func (r *rcCredits) init(flow creditFlow, s *shard, owner timerheap.Owner) {
+	r.creditFlow, r.probe = flow, creditProbeAllowed
 	r.timer.init(s, owner)
 }
 
@@ -142,14 +147,6 @@ func (c *rcConn) messageCount(w *wqe) uint64 {
 		return 1
 	}
 	return (c.packetCount(w.total) + readPiece - 1) / readPiece
-}
-
-// flowOf returns which sides of a connection use end-to-end flow control. A side with an
-// SRQ does not advertise its buffers.
-func flowOf(q *qp) connmgr.CreditFlow {
-	flow := q.dev.bindings.flow(q.num)
-	flow.Sends = flow.Sends && !q.sharesReceives()
-	return flow
 }
 
 func (c *rcConn) onCreditTimer() {

@@ -11,7 +11,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/netsim"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -178,7 +177,7 @@ func newTestShard() *shard { return &shard{clock: func() time.Duration { return 
 // advertisement. The result wqe is a SEND that lacks a credit.
 func newRCCredits() (*rcCredits, *wqe) {
 	r := new(rcCredits)
-	r.init(connmgr.CreditFlow{Sends: true, Receives: true}, newTestShard(), timerheap.Func(r.probeAllowed))
+	r.init(creditFlow{Sends: true, Receives: true}, newTestShard(), timerheap.Func(r.probeAllowed))
 	return r, &wqe{op: verbs.OpSend, rc: rcRequest{messageNumber: 1}}
 }
 

@@ -47,7 +47,7 @@ func (c *rcConn) execute(p wire.Packet) {
 	switch a {
 	case outcomeAck:
 	case outcomeRNR:
-		c.q.shard.counts.RNRSent()
+		c.q.counts().RNRSent()
 		c.resp.scheduleNAK(wire.RNRNAK(c.q.rnrTimer()))
 		c.schedule()
 	default:
@@ -149,7 +149,7 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 // duplicate answers a request that was already executed (IBTA vol. 1, 9.7.4.2). A READ
 // gets the present contents of the memory, and an atomic its first result.
 func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
-	c.q.shard.counts.Inc(counters.DuplicateRequest)
+	c.q.counts().Inc(counters.DuplicateRequest)
 	if c.resp.onDuplicate(seq) {
 		// The repeated response did not arrive. Perhaps the network path has changed.
 		c.demux.conn.OnTimeout(&c.to)

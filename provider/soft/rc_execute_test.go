@@ -17,7 +17,7 @@ import (
 func (p *script) wantAsync(want verbs.AsyncEventType) {
 	p.t.Helper()
 	var ev verbs.AsyncEvent
-	ok, err := p.e.qp.dev.NextAsync(&ev)
+	ok, err := deviceOf(p.e.qp).NextAsync(&ev)
 	require.NoError(p.t, err)
 	require.True(p.t, ok)
 	require.Equal(p.t, want, ev.Type)

@@ -90,25 +90,25 @@ func (c *rcConn) onSequenceGap(p wire.Packet, seq uint64) {
 		c.scheduleGapNAK()
 	}
 	if c.resp.awaitsMissing() {
-		c.demux.held.hold(c, seq, p)
+		c.all.held.hold(c, seq, p)
 	}
 }
 
 // executeMissing executes the expected packet, which has arrived after later ones, and
 // then the packets that were held.
 func (c *rcConn) executeMissing(p wire.Packet) {
-	c.q.shard.counts.Inc(counters.RcvdReordered)
+	c.q.counts().Inc(counters.RcvdReordered)
 	for ok := true; ok; {
 		c.resp.onExpected()
 		c.execute(p)
 		if c.resp.nakState != nakNone || !c.q.isServing() {
 			// The packet was not executed, so the peer sends it and all later ones again.
-			c.demux.held.drop(c)
+			c.all.held.drop(c)
 			return
 		}
-		p, ok = c.demux.held.take(c, c.resp.expected)
+		p, ok = c.all.held.take(c, c.resp.expected)
 	}
-	if c.demux.held.holds(c) { // A further packet is missing.
+	if c.all.held.holds(c) { // A further packet is missing.
 		c.scheduleGapNAK()
 	}
 }

@@ -35,7 +35,7 @@ func (p *script) wantCounts(reordered, naks int) {
 	counts := p.e.qp.shard.counts
 	require.EqualValues(p.t, reordered, counts[counters.RcvdReordered].Load())
 	require.EqualValues(p.t, naks, counts[counters.OutOfSeqRequest].Load())
-	require.Empty(p.t, p.conn.demux.held.list)
+	require.Empty(p.t, p.conn.all.held.list)
 }
 
 // Packets that overtake others before the queue pair answers are executed in order, and
@@ -131,7 +131,7 @@ func TestWireHeldPacketsAreBounded(t *testing.T) {
 		p.deliver(p.sends(seq + 1)...)
 		p.deliver(p.sends(1<<22 + seq)...)
 	}
-	require.Len(t, p.conn.demux.held.list, maxHeldPackets)
+	require.Len(t, p.conn.all.held.list, maxHeldPackets)
 	p.conn.demux.sendDue()
 	p.wantSyndrome("packet 0 is missing", wire.NAK(wire.NAKSequence), 0)
 	p.wantCounts(0, 1)
@@ -148,7 +148,7 @@ func TestWireHeldPacketsOfEndedQP(t *testing.T) {
 // Losses are frequent on a busy host, so holding packets allocates nothing after a while.
 func TestHeldPacketsDoNotAllocate(t *testing.T) {
 	p := newScript(t)
-	h := &p.conn.demux.held
+	h := &p.conn.all.held
 	pkt := p.request(wire.SendOnly, 1, scriptMTU)
 	run := func() {
 		for seq := range uint64(maxHeldPackets) {

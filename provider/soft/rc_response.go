@@ -126,8 +126,8 @@ func (c *rcConn) sendNAK(seq uint64) bool {
 		return false
 	}
 	if c.resp.awaitsMissing() {
-		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
-		c.demux.held.drop(c)
+		c.q.counts().Inc(counters.OutOfSeqRequest)
+		c.all.held.drop(c)
 	}
 	c.resp.nakState = nakSent
 	c.acks.cancel()

@@ -140,7 +140,7 @@ func (c *rcConn) onLoss() {
 
 // retransmit counts a loss, and goes back to the oldest unacknowledged packet.
 func (c *rcConn) retransmit(to recovery) {
-	c.q.shard.counts.Inc(counters.CompleterRetryErr)
+	c.q.counts().Inc(counters.CompleterRetryErr)
 	// PeerSocket may be out of date. Packets may then reach a wrong shard of the peer. So
 	// PeerSocket is set to 0, which means unknown.
 	c.to.PeerSocket = 0
@@ -212,7 +212,7 @@ func (c *rcConn) onAckTimeout() {
 	if !c.countRetry() {
 		return
 	}
-	c.q.shard.counts.Inc(counters.LocalAckTimeoutErr)
+	c.q.counts().Inc(counters.LocalAckTimeoutErr)
 	if !c.q.outstanding() {
 		c.startRetransmitTimer()
 		return

@@ -127,3 +127,6 @@ func sizeOf(sges []verbs.SGE) uint32 {
 	}
 	return uint32(min(n, math.MaxUint32))
 }
+
+// clampUint32 converts n to a uint32. A larger n becomes the largest uint32.
+func clampUint32(n int) uint32 { return uint32(min(uint64(n), math.MaxUint32)) }

@@ -351,6 +351,13 @@ func compareAndSwap(word *atomic.Uint64, compare, swap uint64) (old uint64) {
 	}
 }
 
+// A grant is what a queue pair allows the peer's queue pair. Its zero value allows
+// nothing.
+type grant struct {
+	domain uint32 // number of the protection domain
+	access verbs.Access
+}
+
 // grants returns what the queue pair allows its peer.
 func (q *qp) grants() grant {
 	if !q.isServing() {
@@ -366,7 +373,7 @@ func (q *qp) grants() grant {
 // passRegion sends the descriptor of a region of the domain to the peer. It returns false
 // if the peer can not map the region.
 func (q *qp) passRegion(key uint32, doorbell int) bool {
-	m := q.dev.mrs.find(key)
+	m := q.engine.mrs.find(key)
 	if m == nil || m.pd != q.pd || m.memory.region == nil || !m.acquire() {
 		return false
 	}
@@ -383,7 +390,7 @@ func (q *qp) requestFailed(a outcome) {
 		q.countViolation()
 	case outcomeAccessError:
 		event = verbs.AsyncQPAccessError
-		q.blame(q.dev.access.CountError)
+		q.blame(q.engine.access.CountError)
 	}
 	// Another outcome is a fault of this side, such as missing memory.
 	q.raise(event)

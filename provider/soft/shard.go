@@ -12,7 +12,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -24,7 +23,7 @@ import (
 // the owner, and nothing is locked. In automatic progress a goroutine of the shard
 // drives it too, and each call takes mu.
 type shard struct {
-	dev         *device
+	engine      *engine
 	auto        bool
 	clock       func() time.Duration // function that returns the time since the device was opened
 	timeOfDrive time.Duration        // time that driveTime returns; valid if timeRead is true
@@ -49,31 +48,26 @@ type shard struct {
 	slot  uint32 // number of the shard; see shardKey.slot
 
 	polls         pollSchedule
-	peers         map[*shm.End]*shmPeer // memory shared with other shards
-	unusedPeers   int                   // number of peers without connections
-	armed         int                   // number of CQs that are armed
-	events        int                   // number of queued events of channels in manual progress
-	datagrams     int                   // number of UD queue pairs on the local path
-	udQueuedBytes int                   // bytes of UD datagrams that wait for a socket; see maxShardQueue
+	armed         int // number of CQs that are armed
+	events        int // number of queued events of channels in manual progress
+	epollOnly     int // number of listening sockets that only epoll polls
 	timers        timerheap.Heap
 	unusedSockets timer         // timer for udp.Conn.CloseUnused
 	alarmAt       time.Duration // time for which alarm is set; 0 if not set
 	draining      bool          // true if a timer is due, and the sockets are read before it fires
 	backlog       bool          // true if the last poll of a CQ has left completions in it
-	doorbellBuf   [64]byte      // buffer for bytes read from doorbells
 	counts        *counters.Set
 
 	closed bool
 	done   chan struct{} // closed when the goroutine of the shard has ended
 }
 
-func newShard(d *device, key shardKey) (*shard, error) {
+func newShard(e *engine, key shardKey) (*shard, error) {
 	auto := key.progress == verbs.ProgressAuto
 	s := &shard{
-		dev: d, slot: key.slot(), auto: auto, clock: d.now, counts: new(counters.Set),
-		peers: make(map[*shm.End]*shmPeer),
+		engine: e, slot: key.slot(), auto: auto, clock: e.clock, counts: new(counters.Set),
 	}
-	s.udp = udp.NewConn(&udp.Config{Ports: d.udp, Slot: s.slot, Shards: d.cfg.Vectors, Sink: s, Watcher: s, Counts: s.counts})
+	s.udp = udp.NewConn(&udp.Config{Ports: e.ports, Slot: s.slot, Shards: e.vectors, Sink: s, Watcher: s, Counts: s.counts})
 	s.unusedSockets.init(s, timerheap.Func(s.udp.CloseUnused))
 	s.demux.conn = s.udp
 	if err := s.open(); err != nil {
@@ -134,7 +128,7 @@ func (s *shard) beforeSleep() {
 // there is work already, prepareSleep makes event readable. The parameter wireDone is
 // false if the wire path has work.
 func (s *shard) prepareSleep(wireDone bool) {
-	if !wireDone || !s.polls.armForSleep((*shmPeer).armDoorbell) {
+	if !wireDone || !s.polls.armForSleep() {
 		s.signal()
 		return
 	}
@@ -153,7 +147,7 @@ func (s *shard) drive() {
 	// Packets are sent first, because the peer may be waiting for them.
 	s.demux.sendDue()
 	for i := 0; i < len(s.polls.active); i++ {
-		s.polls.active[i].poll()
+		s.polls.active[i].conn.poll()
 	}
 	if len(s.polls.idle) > 0 {
 		s.pollOneIdle()
@@ -173,9 +167,9 @@ func (s *shard) driveRare() {
 	if s.timers.Len() > 0 && (s.draining || s.polls.timers(wireInUse)) {
 		s.fireTimers()
 	}
-	if s.polls.epoll(s.datagrams+s.udp.OverflowSockets() > 0, wireInUse) {
+	if s.polls.epoll(s.epollOnly+s.udp.OverflowSockets() > 0, wireInUse) {
 		s.handleReady()
-		s.polls.parkUnused((*shmPeer).armDoorbell)
+		s.polls.parkUnused()
 	}
 	if s.demux.asked {
 		s.demux.answer(s.clock)
@@ -240,9 +234,9 @@ func (s *shard) setAlarm() {
 
 // pollOneIdle polls the next connection of the idle list.
 func (s *shard) pollOneIdle() {
-	if c := s.polls.nextIdleConn(); !c.isIdle() {
-		s.polls.activate(c)
-		c.poll()
+	if e := s.polls.nextIdleEntry(); !e.conn.isIdle() {
+		s.polls.activate(e)
+		e.conn.poll()
 	}
 }
 
@@ -274,8 +268,8 @@ func (s *shard) run() {
 	}
 }
 
-// close ends the shard. All its objects must be closed already.
-func (s *shard) close() {
+// stop ends the calls of the shard. All its objects must be closed already.
+func (s *shard) stop() {
 	s.enter()
 	s.closed = true
 	s.signal()
@@ -283,11 +277,10 @@ func (s *shard) close() {
 	if s.done != nil {
 		<-s.done
 	}
-	for _, p := range s.peers {
-		if !p.drop(true) {
-			p.close()
-		}
-	}
+}
+
+// close closes the descriptors of the shard, which was stopped.
+func (s *shard) close() {
 	s.udp.CloseUnused()
 	s.closeFDs()
 }

@@ -36,7 +36,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 		_, err := b.cq.Poll(b.wc) // This call executes and acknowledges the WRITE.
 		require.NoError(t, err)
 		conns[i] = a.qp.path.(*shmConn).p
-		require.Less(t, n, len(conns[i].shard.doorbellBuf), "pendingRings counts the visits up to this number")
+		require.Less(t, n, len(conns[i].all.doorbellBuf), "pendingRings counts the visits up to this number")
 	}
 	require.NoError(t, s.cq.Arm(false))
 	for range n {

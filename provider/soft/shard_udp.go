@@ -17,7 +17,7 @@ import (
 // directs them to another socket.
 func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
-		return s.dev.mads != nil && s.dev.mads.Receive(p, from)
+		return s.engine.host.receiveMAD(p, from)
 	}
 	return s.demux.receive(p, from)
 }
@@ -32,6 +32,9 @@ func (s *shard) Rewatch(fd int, events uint32) { s.epoll.Modify(fd, events) }
 
 // Unwatch implements udp.Watcher.
 func (s *shard) Unwatch(fd int) { s.epoll.Remove(fd) }
+
+// addEpollOnly changes the number of listening sockets that only epoll polls.
+func (s *shard) addEpollOnly(n int) { s.epollOnly += n }
 
 // Signal implements udp.Watcher. The owner then drives the shard before it sleeps.
 func (s *shard) Signal() { s.signal() }

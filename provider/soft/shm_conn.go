@@ -83,9 +83,17 @@ type response struct {
 	old  uint64      // result of an atomic, which is the old value of the memory
 }
 
+// A localEnd is the End that a connection uses.
+type localEnd struct {
+	*shm.End
+	// source under which access errors of the peer are counted; zero if the peer is this
+	// process
+	peer access.Source
+}
+
 // newSHMConn makes the path of a queue pair. If it succeeds, the path owns the end.
-func newSHMConn(q *qp, end *localEnd, peer uint32) (*shmConn, error) {
-	p, err := q.shard.shmPeer(end.End)
+func newSHMConn(all *shmPeers, q *qp, end *localEnd, peer uint32) (*shmConn, error) {
+	p, err := all.peer(end.End)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +140,7 @@ func (c *shmConn) stoppedServing() uint32 {
 func (c *shmConn) detach() {
 	c.serving = false
 	c.answer.timer.stop()
-	c.q.dev.bindings.drop(c.q.num, c.dest.QPN())
+	c.p.all.withdraw(c.q.num, c.dest.QPN())
 	c.p.remove(c)
 }
 
@@ -142,11 +150,11 @@ func (c *shmConn) detach() {
 // returns a new path that uses the bound End, and the queue pair sends all its requests over
 // the new path. Otherwise moved is nil, and rebind releases the bound End.
 func (c *shmConn) rebind(end *localEnd) (moved *shmConn, err error) {
-	if end.End == c.p.end || !c.q.dev.bindings.drop(c.q.num, c.dest.QPN()) {
+	if end.End == c.p.end || !c.p.all.withdraw(c.q.num, c.dest.QPN()) {
 		end.Release()
 		return nil, nil
 	}
-	if moved, err = newSHMConn(c.q, end, c.dest.QPN()); err != nil {
+	if moved, err = newSHMConn(c.p.all, c.q, end, c.dest.QPN()); err != nil {
 		end.Release()
 		return nil, err
 	}

@@ -19,13 +19,6 @@ import (
 // takes about 0.1 ms. Arbitrary.
 const maxDirect = 1 << 20
 
-// A grant is what a queue pair allows the peer's queue pair. Its zero value allows
-// nothing.
-type grant struct {
-	domain uint32 // number of the protection domain
-	access verbs.Access
-}
-
 // directAccess is the access right that a request needs, by opcode. It is 0 for requests
 // that only the responder can execute. A WRITE with immediate data is such a request,
 // because it takes a receive buffer.

@@ -84,7 +84,7 @@ func TestAwaitsNotices(t *testing.T) {
 	require.Equal(t, 2, y.qp.path.(*shmConn).p.notices.len(), "the ring to x is full")
 
 	awaits := func(e *end) bool {
-		return qpEngine{e.qp.dev}.AwaitsNotices(e.qp.num, &connmgr.Binding{End: e.qp.path.(*shmConn).p.end})
+		return qpEngine{deviceOf(e.qp)}.AwaitsNotices(e.qp.num, &connmgr.Binding{End: e.qp.path.(*shmConn).p.end})
 	}
 	require.False(t, awaits(a), "no request of a is outstanding")
 	for range 10 {

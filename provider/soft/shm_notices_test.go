@@ -103,7 +103,7 @@ func TestNoConnectionWhileNoticesWait(t *testing.T) {
 		p.notify(notice{op: shm.ReadyToo, to: 1})
 	}
 	c, other := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
-	_, err := newSHMConn(c.qp, &localEnd{End: p.end}, other.qp.num)
+	_, err := newSHMConn(p.all, c.qp, &localEnd{End: p.end}, other.qp.num)
 	require.ErrorIs(t, err, verbs.ErrProtocol)
 	for p.notices.len() > 0 {
 		b.pollN(1)

@@ -72,7 +72,7 @@ func (p *shmPeer) notify(n notice) (number uint64) {
 	if p.state != sharingOpen {
 		return 0
 	}
-	p.shard.polls.activate(p) // Polling finds out when the ring has room.
+	p.activate() // Polling finds out when the ring has room.
 	number = p.notices.push(n)
 	p.sendNotices()
 	p.flush()

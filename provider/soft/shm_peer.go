@@ -45,6 +45,72 @@ const (
 	sharingBroken
 )
 
+// A shmConfig says what all local paths of a device share.
+type shmConfig struct {
+	ends *shm.Ends
+	maps *shm.MappingLimit
+	// sharesWith reports whether this process and one of the user may map regions of each
+	// other.
+	sharesWith func(uid uint32) bool
+	// withdraw releases the End that the queue pair own has offered to the queue pair peer.
+	// It returns false if there is none, usually because the peer has taken it.
+	withdraw func(own, peer uint32) bool
+}
+
+// shmPeers has the memory that a shard shares with other shards. It belongs to the shard.
+type shmPeers struct {
+	*shmConfig
+	shard       *shard
+	byEnd       map[*shm.End]*shmPeer
+	unused      int      // number of peers without connections
+	doorbellBuf [64]byte // buffer for bytes read from doorbells
+}
+
+func newSHMPeers(s *shard, cfg *shmConfig) *shmPeers {
+	return &shmPeers{shmConfig: cfg, shard: s, byEnd: make(map[*shm.End]*shmPeer)}
+}
+
+// peer returns the shmPeer of an end. It makes one if there is none.
+func (t *shmPeers) peer(end *shm.End) (*shmPeer, error) {
+	if p := t.byEnd[end]; p != nil {
+		return p, nil
+	}
+	p, err := newSHMPeer(t, end)
+	if err != nil {
+		return nil, err
+	}
+	t.byEnd[end] = p
+	end.Adopt()
+	return p, nil
+}
+
+// conn returns the connection of a queue pair, or nil.
+func (t *shmPeers) conn(num uint32) *shmConn {
+	for _, p := range t.byEnd {
+		if c := p.conns.byNum[num]; c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// connOver is like conn, for a connection that uses the given End.
+func (t *shmPeers) connOver(end *shm.End, num uint32) *shmConn {
+	if p := t.byEnd[end]; p != nil {
+		return p.conns.byNum[num]
+	}
+	return nil
+}
+
+// close ends all sharing when the shard has stopped. There are no connections left.
+func (t *shmPeers) close() {
+	for _, p := range t.byEnd {
+		if !p.drop(true) {
+			p.close()
+		}
+	}
+}
+
 // A shmPeer is the memory that this shard shares with another one. It has a ring of
 // slots in each direction. All connections on the local path between the two shards use
 // these rings. A shmPeer belongs to its shard.
@@ -56,6 +122,7 @@ const (
 // The shard polls active and idle peers. A peer that is not polled rings the doorbell.
 // Before the owner may sleep, the shard asks all peers to ring.
 type shmPeer struct {
+	all   *shmPeers
 	shard *shard
 	end   *shm.End
 	own   *shm.ControlBlock // control block that this side writes
@@ -100,51 +167,21 @@ type shmPeer struct {
 	unusedTimer  timer // timer for dropUnused(); runs while the shmPeer has no connections
 }
 
-// shmPeer returns the shmPeer of an end. It makes one if there is none.
-func (s *shard) shmPeer(end *shm.End) (*shmPeer, error) {
-	if p := s.peers[end]; p != nil {
-		return p, nil
-	}
-	p, err := newSHMPeer(s, end)
-	if err != nil {
-		return nil, err
-	}
-	s.peers[end] = p
-	end.Adopt()
-	return p, nil
-}
-
-// localConn returns the connection of a queue pair on the local path, or nil.
-func (s *shard) localConn(num uint32) *shmConn {
-	for _, p := range s.peers {
-		if c := p.conns.byNum[num]; c != nil {
-			return c
-		}
-	}
-	return nil
-}
-
-// connOver is like localConn, for a connection that uses the given End.
-func (s *shard) connOver(end *shm.End, num uint32) *shmConn {
-	if p := s.peers[end]; p != nil {
-		return p.conns.byNum[num]
-	}
-	return nil
-}
-
-func newSHMPeer(s *shard, end *shm.End) (*shmPeer, error) {
-	p := &shmPeer{shard: s, end: end}
+func newSHMPeer(all *shmPeers, end *shm.End) (*shmPeer, error) {
+	s := all.shard
+	p := &shmPeer{all: all, shard: s, end: end}
+	p.schedule.conn = p
 	var out, in shm.Ring
 	p.own, out = end.Segment.Carve(end.Side)
 	p.peer, in = end.Segment.Carve(1 - end.Side)
 	p.out, p.in = shm.NewProducer(out), shm.Consumer{Ring: in}
-	if err := s.epoll.Add(end.Doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, p); err != nil {
+	if err := s.Watch(end.Doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, p); err != nil {
 		return nil, err
 	}
 	p.unusedTimer.init(s, timerheap.Func(p.dropUnused))
-	p.regions.init(s, end.Peer())
-	p.sharesRegions = !s.dev.cfg.PrivateRegions && s.dev.users.IsOwn(end.Peer().UID)
-	s.polls.activate(p)
+	p.regions.init(s, all.maps.For(end.Peer()))
+	p.sharesRegions = all.sharesWith(end.Peer().UID)
+	s.polls.activate(&p.schedule)
 	return p, nil
 }
 
@@ -152,10 +189,10 @@ func newSHMPeer(s *shard, end *shm.End) (*shmPeer, error) {
 func (p *shmPeer) add(c *shmConn) {
 	if p.conns.len() == 0 && p.unusedTimer.Running() {
 		p.unusedTimer.stop()
-		p.shard.unusedPeers--
+		p.all.unused--
 	}
 	p.conns.add(c)
-	p.shard.polls.activate(p)
+	p.activate()
 	p.notify(notice{op: shm.Ready, to: c.dest, imm: uint32(c.accepts)})
 }
 
@@ -171,18 +208,17 @@ func (p *shmPeer) remove(c *shmConn) {
 	if p.conns.len() > 0 {
 		return
 	}
-	s := p.shard
-	if (p.state != sharingOpen || s.unusedPeers >= maxUnused) && p.drop(s.unusedPeers >= maxHeld) {
+	if (p.state != sharingOpen || p.all.unused >= maxUnused) && p.drop(p.all.unused >= maxHeld) {
 		return
 	}
-	s.unusedPeers++
+	p.all.unused++
 	p.unusedTimer.start(unusedTime)
 }
 
 // dropUnused ends the sharing if no connection needs it. It is called by unusedTimer.
 func (p *shmPeer) dropUnused() {
 	if p.drop(false) {
-		p.shard.unusedPeers--
+		p.all.unused--
 	} else {
 		p.unusedTimer.start(unusedTime)
 	}
@@ -193,7 +229,7 @@ func (p *shmPeer) dropUnused() {
 // even then, and the connection of such a REP fails.
 func (p *shmPeer) drop(force bool) bool {
 	p.acknowledge() // Afterwards no acknowledgement can be sent to the peer.
-	if !p.shard.dev.ends.Drop(p.end, force) {
+	if !p.all.ends.Drop(p.end, force) {
 		return false
 	}
 	p.close()
@@ -203,9 +239,9 @@ func (p *shmPeer) drop(force bool) bool {
 // close ends the sharing. All connections must have been removed.
 func (p *shmPeer) close() {
 	p.unusedTimer.stop()
-	p.shard.polls.remove(p)
-	p.shard.epoll.Remove(p.end.Doorbell)
-	delete(p.shard.peers, p.end)
+	p.shard.polls.remove(&p.schedule)
+	p.shard.Unwatch(p.end.Doorbell)
+	delete(p.all.byEnd, p.end)
 	p.regions.close()
 	p.end.Close()
 }
@@ -213,23 +249,26 @@ func (p *shmPeer) close() {
 // OnReady is called when the peer has rung or closed the doorbell.
 func (p *shmPeer) OnReady(_ int, events uint32) {
 	p.wakeFor = shm.WakeNone
-	p.shard.polls.activate(p)
+	p.activate()
 	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		p.onHangUp()
 	}
 }
 
-// poll processes slots of the peer, and sends what can be sent. It returns false if
+// activate makes the shard poll the peer in each call of drive.
+func (p *shmPeer) activate() { p.shard.polls.activate(&p.schedule) }
+
+// poll implements poller. It processes slots of the peer, and sends what can be sent. It returns false if
 // there was no work. After idleAfter such calls the peer becomes idle.
 func (p *shmPeer) poll() bool {
 	polls := &p.shard.polls
 	if p.state != sharingOpen {
 		p.endConns()
-		polls.remove(p)
+		polls.remove(&p.schedule)
 		return true
 	}
-	if polls.rests(p) && p.isIdle() {
-		polls.makeIdle(p)
+	if polls.rests(&p.schedule) && p.isIdle() {
+		polls.makeIdle(&p.schedule)
 		return false
 	}
 	work := p.in.Ready() && p.receive()
@@ -237,7 +276,7 @@ func (p *shmPeer) poll() bool {
 		work = p.takeAcks() || work
 	}
 	if work {
-		polls.worked(p)
+		polls.worked(&p.schedule)
 		if p.wakeFor != shm.WakeNone {
 			p.wakeFor = shm.WakeNone
 			p.own.WakeFor.Store(shm.WakeNone)
@@ -323,11 +362,11 @@ func (p *shmPeer) acknowledge() {
 // onHangUp is called when the peer has closed the doorbell. It first processes what the
 // peer has published.
 func (p *shmPeer) onHangUp() {
-	p.shard.epoll.Remove(p.end.Doorbell)
+	p.shard.Unwatch(p.end.Doorbell)
 	p.drain()
 	if p.state == sharingOpen {
 		p.state = sharingEnded
-		p.shard.dev.ends.Forget(p.end)
+		p.all.ends.Forget(p.end)
 	}
 	p.endConns()
 	if p.unusedTimer.Running() {
@@ -378,9 +417,9 @@ func (p *shmPeer) protocolError() {
 			c.q.countViolation()
 			break
 		}
-		p.shard.dev.ends.Forget(p.end)
+		p.all.ends.Forget(p.end)
 		p.end.HangUp()
-		p.shard.polls.activate(p)
+		p.activate()
 		p.endConns()
 	}
 }

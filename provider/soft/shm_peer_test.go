@@ -14,9 +14,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// peersOf returns the shared memory of a shard.
+func peersOf(s *shard) *shmPeers { return s.engine.host.(*device).waysOf(s).local }
+
 // newNeighbors makes a second pair of connected ends on the shards of the first pair.
 func newNeighbors(t testing.TB, x, y *end) (a, b *end) {
-	d := x.qp.dev
+	d := deviceOf(x.qp)
 	a, b = newEnd(t, d, x.cq.(*cq).vector, verbs.ProgressManual), newEnd(t, d, y.cq.(*cq).vector, verbs.ProgressManual)
 	a.connect(b, nil)
 	b.connect(a, nil)
@@ -38,8 +41,8 @@ func TestConnectionsShareMemory(t *testing.T) {
 	for _, s := range []*party{client, server} {
 		sh := shardOf(s)
 		sh.enter()
-		require.Len(t, sh.peers, 1)
-		for _, p := range sh.peers {
+		require.Len(t, peersOf(sh).byEnd, 1)
+		for _, p := range peersOf(sh).byEnd {
 			require.Equal(t, 1+more, p.conns.len())
 		}
 		sh.leave()
@@ -69,12 +72,12 @@ func TestUnusedMemoryIsKept(t *testing.T) {
 
 	sh := shardOf(client)
 	sh.enter()
-	require.Equal(t, 1, sh.unusedPeers)
+	require.Equal(t, 1, peersOf(sh).unused)
 	clock := sh.clock
 	sh.clock = func() time.Duration { return clock() + unusedTime }
 	sh.fireTimers()
-	require.Empty(t, sh.peers)
-	require.Zero(t, sh.unusedPeers)
+	require.Empty(t, peersOf(sh).byEnd)
+	require.Zero(t, peersOf(sh).unused)
 	sh.leave()
 	active, _ = connect()
 	require.NotSame(t, first, endOf(active))
@@ -99,10 +102,10 @@ func TestUnusedMemoryIsLimited(t *testing.T) {
 		b.connect(a, nil)
 		require.NoError(t, a.qp.Close())
 		require.NoError(t, b.qp.Close())
-		require.LessOrEqual(t, len(s.peers), maxUnused)
-		require.Equal(t, s.unusedPeers, len(s.peers))
+		require.LessOrEqual(t, len(peersOf(s).byEnd), maxUnused)
+		require.Equal(t, peersOf(s).unused, len(peersOf(s).byEnd))
 	}
-	require.Len(t, s.peers, maxUnused)
+	require.Len(t, peersOf(s).byEnd, maxUnused)
 }
 
 // A queue pair without receive buffers does not delay other queue pairs of its shard.

@@ -171,7 +171,7 @@ func (c *shmConn) execute(s *shm.Slot) {
 	case outcomeRNR:
 		c.q.forgetWrite()
 		c.nextAttempt()
-		c.q.shard.counts.RNRSent()
+		c.q.counts().RNRSent()
 		c.refuse(c.p.in.Head, shm.RNRNAK(c.q.rnrTimer()))
 	default:
 		c.abort(a)

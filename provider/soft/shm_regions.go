@@ -52,8 +52,8 @@ type remoteRegions struct {
 	sweeps  timer      // timer for sweep(); runs while there are regions
 }
 
-func (t *remoteRegions) init(s *shard, owner shm.Process) {
-	t.maps = s.dev.maps.For(owner)
+func (t *remoteRegions) init(s *shard, maps shm.Mapper) {
+	t.maps = maps
 	t.sweeps.init(s, timerheap.Func(t.sweep))
 }
 

@@ -16,7 +16,7 @@ import (
 func (c *shmConn) transmit() {
 	// From now on this side polls for acknowledgements. The peer may not ring the doorbell
 	// for them.
-	c.p.shard.polls.activate(c.p)
+	c.p.activate()
 	if c.state == peerUnknown {
 		// The ring may have a slot in which the peer says that it is ready.
 		c.p.receive()

@@ -6,10 +6,10 @@ import "github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 
 // This file has the doorbells of the local path.
 
-// armDoorbell asks the peer to ring the doorbell at its next slot. If this side waits
+// arm implements poller. It asks the peer to ring the doorbell at its next slot. If this side waits
 // for acknowledgements, it also asks for a ring at the next acknowledgement. If there is
-// work already, armDoorbell returns false.
-func (p *shmPeer) armDoorbell() bool {
+// work already, arm returns false.
+func (p *shmPeer) arm() bool {
 	if p.state != sharingOpen {
 		return false
 	}
@@ -38,15 +38,15 @@ func (p *shmPeer) armDoorbell() bool {
 }
 
 // reserveRing makes sure that the doorbell's socket has room for one more byte. The peer
-// writes at most one byte after each call of armDoorbell. reserveRing reads the bytes
+// writes at most one byte after each call of arm. reserveRing reads the bytes
 // only when there may be enough of them to fill doorbellBuf. Fewer unread bytes do no
 // harm, because with EPOLLET epoll reports only new bytes (epoll(7)). The peer sends the
 // descriptor of a region with such a byte. While this side waits for a descriptor,
 // reserveRing reads nothing.
 func (p *shmPeer) reserveRing() {
-	if p.pendingRings++; p.pendingRings >= len(p.shard.doorbellBuf) && p.regions.asked == 0 {
+	if p.pendingRings++; p.pendingRings >= len(p.all.doorbellBuf) && p.regions.asked == 0 {
 		p.pendingRings = 0
-		shm.DrainDoorbell(p.end.Doorbell, p.shard.doorbellBuf[:])
+		shm.DrainDoorbell(p.end.Doorbell, p.all.doorbellBuf[:])
 	}
 }
 

@@ -100,7 +100,7 @@ func (s *srq) pop(into *rqe) bool {
 func (s *srq) checkLimit() {
 	if s.limit > 0 && s.rq.len() < s.limit {
 		s.limit = 0
-		s.pd.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncSRQLimit, SRQ: s})
+		s.pd.engine.async.push(verbs.AsyncEvent{Type: verbs.AsyncSRQLimit, SRQ: s})
 	}
 }
 
@@ -116,6 +116,6 @@ func (s *srq) Close() error {
 	}
 	s.closed = true
 	s.pd.refs.Add(-1)
-	s.pd.dev.async.forget(s)
+	s.pd.engine.async.forget(s)
 	return nil
 }

@@ -271,7 +271,7 @@ func TestStreamOverLoss(t *testing.T) {
 
 // counter returns a counter of the device by its name.
 func (s *lossySide) counter(name string) uint64 {
-	list, err := s.shard.dev.Counters(1)
+	list, err := s.shard.engine.host.(*device).Counters(1)
 	require.NoError(s.t, err)
 	for _, c := range list {
 		if c.Name == name {

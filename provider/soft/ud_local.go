@@ -27,7 +27,6 @@ import (
 // The sender chooses the queue pair number and the GID itself, as on a network.
 const (
 	datagramHeader = 44
-	datagramMTU    = 4096
 	datagramImm    = 1  // flag of a datagram with immediate data
 	datagramSol    = 2  // flag of a datagram that is a solicited event
 	datagramHops   = 64 // hop limit in the GRH of received datagrams
@@ -49,6 +48,7 @@ const (
 
 // A udLocal is the local path of a UD queue pair. It belongs to the shard.
 type udLocal struct {
+	all      *udSockets
 	q        *qp
 	state    udLocalState
 	listener int    // descriptor of the listening socket
@@ -76,7 +76,7 @@ func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatU
 
 // newUDLocal makes the local path of the UD queue pair num. It fails if the number is
 // taken on this host.
-func newUDLocal(q *qp, num uint32) (*udLocal, error) {
+func newUDLocal(all *udSockets, q *qp, num uint32) (*udLocal, error) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	if err != nil {
 		return nil, fmt.Errorf("queue pair number %#x: %w", num, err)
@@ -86,7 +86,7 @@ func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 		return nil, err
 	}
 	p := &udLocal{
-		q: q, state: udBound, listener: fd,
+		all: all, q: q, state: udBound, listener: fd,
 		out: make([]byte, datagramHeader+datagramMTU), in: make([]byte, datagramHeader+datagramMTU+1),
 		dests: make(map[uint32]*udLocalDest), sources: make(map[int]*udLocalSource),
 	}
@@ -95,11 +95,11 @@ func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 }
 
 func (u *udLocal) attach() error {
-	if err := u.q.shard.epoll.Add(u.listener, unix.EPOLLIN, u); err != nil {
+	if err := u.all.shard.Watch(u.listener, unix.EPOLLIN, u); err != nil {
 		return err
 	}
-	u.q.shard.datagrams++
-	u.q.dev.spare.AddListener()
+	u.all.shard.addEpollOnly(1)
+	u.all.spare.AddListener()
 	u.state = udAttached
 	return nil
 }
@@ -118,9 +118,9 @@ func (u *udLocal) detach() {
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
 		for u.accept() {
 		}
-		u.q.shard.epoll.Remove(u.listener)
-		u.q.shard.datagrams--
-		u.q.dev.spare.RemoveListener()
+		u.all.shard.Unwatch(u.listener)
+		u.all.shard.addEpollOnly(-1)
+		u.all.spare.RemoveListener()
 	}
 	u.acceptTimer.stop()
 	for _, src := range u.sources {
@@ -138,7 +138,7 @@ func (u *udLocal) clear() {
 
 // countDropped counts n dropped datagrams. Their requests complete with success, because
 // datagrams may be lost.
-func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.Add(counters.DatagramUnsent, n) }
+func (u *udLocal) countDropped(n uint64) { u.q.counts().Add(counters.DatagramUnsent, n) }
 
 // sendOne sends the datagram of the request w. If the receiver's socket has no room, the
 // datagram is queued or dropped. The request succeeds even if the datagram is dropped.

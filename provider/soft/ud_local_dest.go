@@ -133,7 +133,7 @@ func (d *udLocalDest) connect() bool {
 		err = d.local.connectSocket(fd, d.qpn)
 	}
 	switch {
-	case err == nil && d.local.q.shard.epoll.Add(fd, 0, d) == nil:
+	case err == nil && d.local.all.shard.Watch(fd, 0, d) == nil:
 		d.fd, d.state, d.tries = fd, udDestOpen, 0
 		return true
 	case err == nil:
@@ -144,7 +144,7 @@ func (d *udLocalDest) connect() bool {
 		d.tries++
 		return true
 	case errors.Is(err, errPeerUser):
-		d.local.q.shard.counts.Inc(counters.DatagramUserRefused)
+		d.local.q.counts().Inc(counters.DatagramUserRefused)
 	}
 	d.remove()
 	return false
@@ -156,7 +156,7 @@ func (u *udLocal) connectSocket(fd int, qpn uint32) error {
 	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(qpn)})
 	if err == nil {
 		peer, unknown := unixsock.PeerCredentials(fd)
-		if unknown != nil || !u.q.dev.users.Allows(peer.UID) {
+		if unknown != nil || !u.all.users.Allows(peer.UID) {
 			err = errPeerUser
 		}
 	}
@@ -183,20 +183,20 @@ func (d *udLocalDest) send(b []byte) {
 		d.local.countDropped(1)
 		return
 	}
-	s := d.local.q.shard
-	if size := queuedSize(b); d.queue.size()+size > maxDatagramQueue || s.udQueuedBytes+size > maxShardQueue {
+	all := d.local.all
+	if size := queuedSize(b); d.queue.size()+size > maxDatagramQueue || all.queued+size > maxShardQueue {
 		d.local.countDropped(1)
 		return
 	}
 	if d.state == udDestOpen {
 		d.awaitRoom()
 	}
-	s.udQueuedBytes += d.queue.push(b)
+	all.queued += d.queue.push(b)
 }
 
 func (d *udLocalDest) awaitRoom() {
 	d.state = udDestFull
-	d.local.q.shard.epoll.Modify(d.fd, unix.EPOLLOUT)
+	d.local.all.shard.Rewatch(d.fd, unix.EPOLLOUT)
 }
 
 // connected reports whether there is a connection.
@@ -225,13 +225,13 @@ func (d *udLocalDest) transmit(b []byte) bool {
 // or udDestFull.
 func (d *udLocalDest) flush() {
 	for d.connected() && !d.queue.empty() && d.transmit(d.queue.first()) {
-		d.local.q.shard.udQueuedBytes -= d.queue.pop()
+		d.local.all.queued -= d.queue.pop()
 	}
 	switch {
 	case !d.connected():
 	case d.queue.empty():
 		d.state = udDestOpen
-		d.local.q.shard.epoll.Modify(d.fd, 0)
+		d.local.all.shard.Rewatch(d.fd, 0)
 	default:
 		d.awaitRoom()
 	}
@@ -256,7 +256,7 @@ func (d *udLocalDest) OnReady(_ int, events uint32) {
 // changes the state.
 func (d *udLocalDest) disconnect() {
 	if d.fd >= 0 {
-		d.local.q.shard.epoll.Remove(d.fd)
+		d.local.all.shard.Unwatch(d.fd)
 		_ = unix.Close(d.fd)
 		d.fd = -1
 	}
@@ -267,7 +267,7 @@ func (d *udLocalDest) remove() {
 	d.disconnect()
 	d.retryTimer.stop()
 	d.local.countDropped(uint64(d.queue.count))
-	d.local.q.shard.udQueuedBytes -= d.queue.clear()
+	d.local.all.queued -= d.queue.clear()
 	delete(d.local.dests, d.qpn)
 	d.state = udDestRemoved
 }

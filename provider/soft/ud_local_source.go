@@ -38,7 +38,7 @@ type udLocalSource struct {
 // OnReady accepts connections. SpareDescriptors.Accept may close the spare descriptors,
 // so OnReady opens them again.
 func (u *udLocal) OnReady(int, uint32) {
-	defer u.q.dev.spare.Fill()
+	defer u.all.spare.Fill()
 	for range datagramBudget {
 		if !u.accept() {
 			return
@@ -48,7 +48,7 @@ func (u *udLocal) OnReady(int, uint32) {
 
 // accept accepts one connection, and reports whether more may be waiting.
 func (u *udLocal) accept() bool {
-	fd, err := u.q.dev.spare.Accept(u.listener)
+	fd, err := u.all.spare.Accept(u.listener)
 	if err == nil {
 		u.admit(fd)
 		return true
@@ -57,14 +57,14 @@ func (u *udLocal) accept() bool {
 		// The connection stays in the backlog, so the listening socket stays readable. If
 		// epoll watched this socket, each epoll_wait would return at once. So the socket
 		// is removed from epoll until acceptTimer fires.
-		u.q.shard.epoll.Remove(u.listener)
+		u.all.shard.Unwatch(u.listener)
 		u.acceptTimer.start(acceptRetry)
 	}
 	return false
 }
 
 func (u *udLocal) acceptAgain() {
-	if u.q.shard.epoll.Add(u.listener, unix.EPOLLIN, u) != nil {
+	if u.all.shard.Watch(u.listener, unix.EPOLLIN, u) != nil {
 		u.acceptTimer.start(acceptRetry)
 	}
 }
@@ -73,15 +73,15 @@ func (u *udLocal) acceptAgain() {
 // reached, admit() closes the connection after reading.
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
-	if err != nil || !u.q.dev.users.Allows(peer.UID) {
-		u.q.shard.counts.Inc(counters.DatagramUserRefused)
+	if err != nil || !u.all.users.Allows(peer.UID) {
+		u.q.counts().Inc(counters.DatagramUserRefused)
 		_ = unix.Close(fd)
-		u.q.dev.spare.Fill()
+		u.all.spare.Fill()
 		return
 	}
 	src := &udLocalSource{local: u, fd: fd, uid: peer.UID, lastUse: u.uses}
 	if cause, ok := src.enter(); !ok {
-		u.q.shard.counts.Inc(cause)
+		u.q.counts().Inc(cause)
 		src.finish()
 		return
 	}
@@ -92,14 +92,14 @@ func (u *udLocal) admit(fd int) {
 // an old connection. If that is not possible, ok is false, and refused is the counter to
 // increment.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
-	p, conns := src.local, src.local.q.dev.connLimit
+	p, conns := src.local, src.local.all.limit
 	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
 		return counters.UserLimitErr, false
 	}
 	if len(p.sources) >= maxDatagramSources {
 		p.evictionCandidate(src.uid).finish()
 	}
-	if !p.fillSpare(src.uid) || p.q.shard.epoll.Add(src.fd, unix.EPOLLIN, src) != nil {
+	if !p.fillSpare(src.uid) || p.all.shard.Watch(src.fd, unix.EPOLLIN, src) != nil {
 		conns.Release(src.uid)
 		return counters.NoDescriptorsErr, false
 	}
@@ -111,7 +111,7 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 // returns false if spare descriptors are still missing.
 func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
-		if u.q.dev.spare.Fill() {
+		if u.all.spare.Fill() {
 			return true
 		}
 		src := u.evictionCandidate(newUser)
@@ -120,7 +120,7 @@ func (u *udLocal) fillSpare(newUser uint32) bool {
 		}
 		src.finish()
 	}
-	return u.q.dev.spare.Fill()
+	return u.all.spare.Fill()
 }
 
 // closeLeastRecentlyUsed closes one connection of a user: the one that was idle for the
@@ -190,8 +190,8 @@ func (src *udLocalSource) close() {
 	}
 	if p := src.local; p.sources[src.fd] == src {
 		delete(p.sources, src.fd)
-		p.q.shard.epoll.Remove(src.fd)
-		p.q.dev.connLimit.Release(src.uid)
+		p.all.shard.Unwatch(src.fd)
+		p.all.limit.Release(src.uid)
 	}
 	_ = unix.Close(src.fd)
 	src.fd = -1

@@ -166,7 +166,7 @@ func TestEvictionCandidate(t *testing.T) {
 // allowed.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
-	p, dev := udLocalOf(e), e.qp.dev
+	p, dev := udLocalOf(e), deviceOf(e.qp)
 	peerproc.Say(fmt.Sprint(e.qp.num))
 	e.receiveFrom(3)
 	peerproc.ExhaustDescriptors(t)

@@ -94,7 +94,7 @@ func TestDatagramQueueBounded(t *testing.T) {
 	a.sendNumbered(to, nonReading, 0, n, datagramMTU-4)
 	dest := a.qp.path.(*udPath).local.dests[nonReading]
 	require.LessOrEqual(t, dest.queue.size(), maxDatagramQueue)
-	require.Equal(t, dest.queue.size(), a.qp.shard.udQueuedBytes)
+	require.Equal(t, dest.queue.size(), udLocalOf(a).all.queued)
 
 	b.recv(1, 0, 100)
 	a.sendNumbered(to, b.qp.num, 7, 1, 0)
@@ -108,7 +108,7 @@ func TestDatagramQueueBounded(t *testing.T) {
 		require.EqualValues(t, i, num, "the first datagrams are kept")
 	}
 	require.True(t, dest.queue.empty())
-	require.Zero(t, a.qp.shard.udQueuedBytes)
+	require.Zero(t, udLocalOf(a).all.queued)
 	a.sendNumbered(to, nonReading, 8, 1, 0)
 	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "the queue has room again")
 }
@@ -138,15 +138,15 @@ func TestDatagramQueuesBounded(t *testing.T) {
 		nonReadingQP(t, a.qp.num^0x800000^i<<8)
 		a.sendNumbered(to, a.qp.num^0x800000^i<<8, 0, each, datagramMTU-4)
 	}
-	require.LessOrEqual(t, a.qp.shard.udQueuedBytes, maxShardQueue)
-	require.Greater(t, a.qp.shard.udQueuedBytes, maxShardQueue-maxDatagramQueue)
+	require.LessOrEqual(t, udLocalOf(a).all.queued, maxShardQueue)
+	require.Greater(t, udLocalOf(a).all.queued, maxShardQueue-maxDatagramQueue)
 	waiting := 0
 	for _, dest := range a.qp.path.(*udPath).local.dests {
 		waiting += dest.queue.count
 	}
 	before := countsOf(t, d)["datagram_unsent"]
 	require.NoError(t, a.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
-	require.Zero(t, a.qp.shard.udQueuedBytes)
+	require.Zero(t, udLocalOf(a).all.queued)
 	require.EqualValues(t, waiting, countsOf(t, d)["datagram_unsent"]-before, "a reset queue pair counts what it drops")
 }
 

@@ -6,35 +6,62 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
+
+// A udConfig says what all UD queue pairs of a device share.
+type udConfig struct {
+	hasLocal, hasWire bool // paths that the device has
+	users             access.Users
+	limit             *access.UserLimit // limit of the connections of each user
+	spare             *unixsock.SpareDescriptors
+	addrs             func() ([]verbs.GID, error) // function that returns the addresses of this host
+}
+
+// both reports whether the device has both paths. A datagram from this host must then use
+// the local path.
+func (c *udConfig) both() bool { return c.hasLocal && c.hasWire }
+
+// udSockets has what the UD queue pairs of a shard share. It belongs to the shard.
+type udSockets struct {
+	*udConfig
+	shard  *shard
+	queued int // bytes of datagrams that wait for a Unix socket; see maxShardQueue
+}
+
+func newUDSockets(s *shard, cfg *udConfig) *udSockets { return &udSockets{udConfig: cfg, shard: s} }
 
 // udPath is the path of a UD queue pair. The address handle of each datagram selects the
 // local path or the wire path. A udPath belongs to the shard.
 type udPath struct {
-	q *qp
+	q   *qp
+	all *udSockets
 	// number of datagrams sent so far; also the path sequence of the next datagram
 	seq   uint64
-	local *udLocal // local path; nil if Config.Path is PathWire
-	wire  *udWire  // wire path; nil if Config.Path is PathLocal
+	local *udLocal // local path; nil if the device has only the wire path
+	wire  *udWire  // wire path; nil if the device has only the local path
 
 	scheduled bool // true while the queue pair is in qpDemux.due
 	closed    bool // true after detach()
 }
 
+func newUDPath(all *udSockets, q *qp) *udPath { return &udPath{all: all, q: q} }
+
 // claim implements datagramPath. It binds the socket name of a queue pair number.
 func (p *udPath) claim(num uint32) (err error) {
-	if p.q.dev.cfg.Path != PathWire {
-		p.local, err = newUDLocal(p.q, num)
+	if p.all.hasLocal {
+		p.local, err = newUDLocal(p.all, p.q, num)
 	}
 	return err
 }
 
 // attach implements datagramPath.
 func (p *udPath) attach() error {
-	if p.q.dev.cfg.Path != PathLocal {
-		p.wire = newUDWire(p.q)
+	if p.all.hasWire {
+		p.wire = newUDWire(p.all, p.q)
 		p.wire.demux.attach(p.q.num, p)
 	}
 	if p.local != nil {
@@ -55,7 +82,7 @@ func (p *udPath) ready() error {
 func (p *udPath) transmit() {
 	if !p.send() && !p.scheduled {
 		p.scheduled = true
-		p.wire.demux.due = append(p.wire.demux.due, p)
+		p.wire.demux.schedule(p)
 	}
 	if p.wire != nil {
 		p.wire.demux.flush()
@@ -97,7 +124,7 @@ func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	if flaw := p.q.checkQueuedDatagram(w); flaw != verbs.StatusSuccess {
 		return flaw, true
 	}
-	to := w.ud.ah.(*ah)
+	to := w.handle()
 	if to.overWire() {
 		return p.wire.sendOne(w, to, p.seq)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -21,6 +20,7 @@ const maxUDRoutes = 1024
 // udWire is the wire path of a UD queue pair. It belongs to the shard.
 type udWire struct {
 	localAddrs hostport.LocalAddrCache // addresses of this host, whose datagrams are refused
+	all        *udSockets
 	q          *qp
 	demux      *qpDemux
 	routes     map[udp.Route]*udp.Route
@@ -29,8 +29,8 @@ type udWire struct {
 	hasAddress  bool // true after receiveAt; listenAtAll then does nothing
 }
 
-func newUDWire(q *qp) *udWire {
-	return &udWire{q: q, demux: &q.shard.demux, routes: make(map[udp.Route]*udp.Route)}
+func newUDWire(all *udSockets, q *qp) *udWire {
+	return &udWire{all: all, q: q, demux: &q.shard.demux, routes: make(map[udp.Route]*udp.Route)}
 }
 
 // sendOne sends the request w as a datagram with the sequence seq. If the packetConn has
@@ -110,18 +110,18 @@ func (u *udWire) receiveAt(at netip.Addr) error {
 }
 
 // listenAtAll makes the queue pair receive at all addresses of this host. It does
-// nothing after a call of receiveAt. With PathAuto, it leaves out loopback and link-local
+// nothing after a call of receiveAt. If the device has both paths, it leaves out loopback and link-local
 // addresses, and ignores an error of listenAt.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
 	}
-	port, err := u.q.dev.Port(connmgr.PortNumber)
+	gids, err := u.all.addrs()
 	if err != nil {
 		return err
 	}
-	both := u.q.dev.cfg.Path == PathAuto
-	for _, gid := range port.GIDs {
+	both := u.all.both()
+	for _, gid := range gids {
 		addr := gid.Addr()
 		if both && (addr.IsLoopback() || addr.IsLinkLocalUnicast()) {
 			continue
@@ -136,18 +136,18 @@ func (u *udWire) listenAtAll() error {
 	return err
 }
 
-// receive implements wireQP. With PathAuto it refuses packets from addresses of this
-// host.
+// receive implements wireQP. If the device has both paths, it refuses packets from
+// addresses of this host.
 func (u *udWire) receive(pkt wire.Packet, from *udp.Header) {
 	op := pkt.Opcode()
 	if op.Transport() != wire.UD {
 		return
 	}
-	if u.q.dev.cfg.Path == PathAuto {
+	if u.all.both() {
 		// A process of this host has to use the local path, where its user is checked.
 		own, err := u.localAddrs.Contains(from.From, u.q.shard.driveTime())
 		if own || err != nil {
-			u.q.shard.counts.Inc(counters.RcvdUserErr)
+			u.q.counts().Inc(counters.RcvdUserErr)
 			return
 		}
 	}

@@ -129,7 +129,8 @@ func TestUDWireFromThisHost(t *testing.T) {
 		{PathAuto, s.host(b).addr, 1},
 		{PathWire, netip.MustParseAddr("::1"), 1},
 	} {
-		s.dev.cfg.Path = c.path
+		all := a.qp.path.(*udPath).all
+		all.hasLocal, all.hasWire = c.path != PathWire, c.path != PathLocal
 		a.recv(1, 0, 100)
 		a.qp.shard.demux.receive(pkt, &udp.Header{From: c.from, To: s.host(a).addr})
 		require.Len(t, a.drainCQ(), c.taken, "%v from %v", c.path, c.from)

@@ -26,9 +26,9 @@ func TestOwnFaultsAreNoViolations(t *testing.T) {
 		}
 	}
 	fail(outcomeOperationError)
-	require.False(t, q.dev.access.Refuses(source))
+	require.False(t, q.engine.access.Refuses(source))
 	fail(outcomeInvalidRequest)
-	require.True(t, q.dev.access.Refuses(source))
+	require.True(t, q.engine.access.Refuses(source))
 }
 
 // An invalid value in shared memory ends all connections that use it, and is one
@@ -45,5 +45,5 @@ func TestInvalidMemoryIsOneViolation(t *testing.T) {
 	}
 	p.protocolError()
 	require.Equal(t, verbs.StateError, x.qp.State())
-	require.False(t, x.qp.dev.access.Refuses(source))
+	require.False(t, x.qp.engine.access.Refuses(source))
 }

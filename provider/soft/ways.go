@@ -1,0 +1,179 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// This file has what the engine asks its device: the ways to a peer.
+
+// ways has what the connections of one shard share, for each way to a peer.
+type ways struct {
+	wire      *rcConns
+	local     *shmPeers
+	datagrams *udSockets
+}
+
+// addShard implements host.
+func (d *device) addShard(s *shard) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ways[s.slot] = &ways{
+		wire:  newRCConns(s, d.bindings.dataHeard),
+		local: newSHMPeers(s, &shmConfig{ends: d.ends, maps: d.maps, sharesWith: d.sharesRegionsWith, withdraw: d.bindings.drop}),
+		datagrams: newUDSockets(s, &udConfig{
+			hasLocal: d.cfg.Path != PathWire, hasWire: d.cfg.Path != PathLocal,
+			users: d.users, limit: d.connLimit, spare: &d.spare, addrs: d.gids.all,
+		}),
+	}
+	d.allCounts = append(d.allCounts, s.counts)
+}
+
+func (d *device) waysOf(s *shard) *ways {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ways[s.slot]
+}
+
+// sharesRegionsWith reports whether this process and one of the given user may map
+// regions of each other; see Config.PrivateRegions.
+func (d *device) sharesRegionsWith(uid uint32) bool {
+	return !d.cfg.PrivateRegions && d.users.IsOwn(uid)
+}
+
+// receiveMAD implements host.
+func (d *device) receiveMAD(p wire.Packet, from *udp.Header) (taken bool) {
+	return d.mads != nil && d.mads.Receive(p, from)
+}
+
+// newDatagramPath implements host.
+func (d *device) newDatagramPath(q *qp) datagramPath {
+	return newUDPath(d.waysOf(q.shard).datagrams, q)
+}
+
+// connect implements host.
+func (d *device) connect(q *qp, attr *verbs.QPAttr) error {
+	overWire, err := d.overWire(q.num, &attr.AH)
+	switch {
+	case err != nil:
+		return err
+	case overWire:
+		return d.connectWire(q, attr)
+	}
+	end, err := d.bindings.take(q.num, attr.DestQPN)
+	if err != nil {
+		return err
+	}
+	c, err := newSHMConn(d.waysOf(q.shard).local, q, end, attr.DestQPN)
+	if err != nil {
+		end.Release()
+		return err
+	}
+	q.useLocal(c)
+	return nil
+}
+
+func (d *device) connectWire(q *qp, attr *verbs.QPAttr) error {
+	to, err := d.routeOf(&attr.AH)
+	if err != nil {
+		return err
+	}
+	flow := d.bindings.flow(q.num)
+	c, err := newRCConn(d.waysOf(q.shard).wire, q, to, creditFlow(flow), attr)
+	if err != nil {
+		return err
+	}
+	q.useWire(c)
+	return nil
+}
+
+// overWire reports whether an RC queue pair uses the wire path. Config.Path or the
+// queue pair's binding may choose the path. If neither does, the queue pair uses the wire
+// path if the peer's address does not belong to this host.
+func (d *device) overWire(qpn uint32, peer *verbs.AHAttr) (bool, error) {
+	local, wire := d.bindings.path(qpn)
+	switch {
+	case d.cfg.Path == PathLocal || local:
+		return false, nil
+	case d.cfg.Path == PathWire || wire:
+		return true, nil
+	}
+	own, err := hostport.OnThisHost(peer.DestGID.Addr())
+	return !own && err == nil, err
+}
+
+// resolve implements host. Datagrams on the local path have no route, but only a source
+// address.
+func (d *device) resolve(attr *verbs.AHAttr) (to destination, err error) {
+	if err := d.checkAH(attr); err != nil {
+		return to, err
+	}
+	addr := attr.DestGID.Addr()
+	if d.cfg.Path != PathWire {
+		own, err := hostport.OnThisHost(addr)
+		switch {
+		case err != nil:
+			return to, err
+		case own:
+			to.source, err = d.sourceOf(attr)
+			return to, err
+		}
+	}
+	if d.cfg.Path == PathLocal {
+		return to, &verbs.FeatureError{Feature: "datagrams to " + addr.String(), Reason: errNotThisHost}
+	}
+	to.to, err = d.routeOf(attr)
+	return to, err
+}
+
+// routeOf returns the route of an address vector. The route starts at the host address
+// with the index attr.SourceIndex.
+func (d *device) routeOf(attr *verbs.AHAttr) (udp.Route, error) {
+	local, err := d.gids.at(attr.SourceIndex)
+	if err != nil {
+		return udp.Route{}, err
+	}
+	return udp.Route{
+		Local: local, Remote: attr.DestGID.Addr(),
+		TrafficClass: attr.TrafficClass, HopLimit: attr.HopLimit,
+	}, nil
+}
+
+// sourceOf returns the source address of datagrams on the local path. If SourceIndex does
+// not exist, sourceOf returns the destination address, which is on this host too.
+func (d *device) sourceOf(attr *verbs.AHAttr) (verbs.GID, error) {
+	addr, err := d.gids.at(attr.SourceIndex)
+	var none *verbs.ParamError
+	if errors.As(err, &none) {
+		return attr.DestGID, nil
+	}
+	return verbs.GIDFromAddr(addr), err
+}
+
+func (d *device) checkAH(attr *verbs.AHAttr) error {
+	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
+		// Port 1, GID index 0 and flow label 0 are the usual values, and are valid. d.Port is
+		// not called for them. It is slow, because it reads the addresses of the host from the
+		// kernel.
+		return nil
+	}
+	port, err := d.Port(attr.Port)
+	if err != nil {
+		return err
+	}
+	if attr.SourceIndex < 0 || attr.SourceIndex >= len(port.GIDs) {
+		return &verbs.ParamError{Field: "source GID index", Value: int64(attr.SourceIndex), Limit: int64(len(port.GIDs) - 1), Reason: "out of range"}
+	}
+	if attr.FlowLabel >= 1<<20 {
+		return &verbs.ParamError{Field: "flow label", Value: int64(attr.FlowLabel), Limit: 1<<20 - 1}
+	}
+	return nil
+}
+
+var errNotThisHost = errors.New("not an address of this host, and the device has only the local path")
