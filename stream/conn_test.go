@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -219,16 +220,22 @@ func TestBacklog(t *testing.T) {
 	require.NoError(t, err)
 	client := newNetwork(t, path{}, stream.NetworkConfig{})
 	dial := func() (net.Conn, error) { return client.Dial("tcp", ln.Addr().String()) }
-	c, err := dial()
-	require.NoError(t, err)
-	_, err = dial()
-	require.NoError(t, err)
+	// A connection opens at the listener after Dial has returned.
+	dialAndWait := func(waiting int) net.Conn {
+		c, err := dial()
+		require.NoError(t, err)
+		for stream.Waiting(ln.(*stream.Listener)) < waiting {
+			runtime.Gosched()
+		}
+		return c
+	}
+	c := dialAndWait(1)
+	dialAndWait(2)
 	_, err = dial()
 	require.ErrorContains(t, err, "refused by the application")
 	_, err = ln.Accept()
 	require.NoError(t, err)
-	third, err := dial()
-	require.NoError(t, err)
+	third := dialAndWait(2)
 	require.NoError(t, ln.Close())
 	require.ErrorIs(t, ln.Close(), net.ErrClosed)
 	_, err = ln.Accept()

@@ -9,3 +9,6 @@ func FailListener(ln *Listener, err error) {
 
 // StopLoop stops the engine of a Network, as an error of the engine does.
 func StopLoop(n *Network) { n.loop.Reactor().Engine().Stop() }
+
+// Waiting returns how many connections wait for Accept.
+func Waiting(ln *Listener) int { return len(ln.accepted) }
