@@ -1,7 +1,9 @@
 package rdmaloop_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -19,10 +21,33 @@ import (
 // echo is the Handler of the server. It sends every message back.
 type echo struct{ reactor.BaseHandler }
 
+// A backlog has the answers of a connection that wait for room in the send queue.
+type backlog struct{ answers [][]byte }
+
+func (echo) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
+
 func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	if err := c.Send(msg.Data()); err != nil {
-		c.Abort(err) // the peer sends but does not read the answers
+	b := c.Context().(*backlog)
+	if len(b.answers) > 0 || !send(c, msg.Data()) {
+		b.answers = append(b.answers, bytes.Clone(msg.Data()))
 	}
+}
+
+// OnWritable is called when half of the send queue is free again.
+func (echo) OnWritable(c *reactor.Conn) {
+	b := c.Context().(*backlog)
+	for len(b.answers) > 0 && send(c, b.answers[0]) {
+		b.answers = b.answers[1:]
+	}
+}
+
+// send reports whether the send queue had room for the message.
+func send(c *reactor.Conn, message []byte) bool {
+	err := c.Send(message)
+	if err != nil && !errors.Is(err, reactor.ErrWouldBlock) {
+		c.Abort(err)
+	}
+	return err == nil
 }
 
 // asker is the ConnHandler of the client. It sends a message and waits for the answer.

@@ -3,11 +3,14 @@ package reactor_test
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -34,6 +37,24 @@ func TestEcho(t *testing.T) {
 			}, cfg)
 			require.NoError(t, client.Dial(listen(t, server), nil))
 			require.EqualValues(t, count, receive(t, done))
+		})
+	}
+}
+
+// TestEchoServer checks that the server of the examples answers every message of a client
+// that limits itself by its send queue only, although the server's send queue fills up.
+func TestEchoServer(t *testing.T) {
+	for _, path := range []soft.Path{soft.PathLocal, soft.PathWire} {
+		t.Run(path.String(), func(t *testing.T) {
+			const count = 20_000
+			port, client := freeport.UDP(t), &flooder{left: count, total: make(chan int, 1)}
+			server, dialing := pathLoop(t, path, port, echoServer{}), pathLoop(t, path, port, client)
+			ln, err := server.Engine().Listen(loopback, nil)
+			require.NoError(t, err)
+			require.NoError(t, dialing.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
+			drive(t, func() bool { return len(client.total) > 0 }, dialing, server)
+			require.Equal(t, count, <-client.total)
+			require.NotZero(t, server.Stats().QueueFull)
 		})
 	}
 }

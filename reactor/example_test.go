@@ -87,6 +87,44 @@ func (s *sender) send(c *reactor.Conn) {
 	c.Close()
 }
 
+// This example shows a server whose answers wait for room in the send queue: echoServer.
+// The client sends what its own send queue takes, and reads every answer at once.
+func ExampleConn_Send_answers() {
+	addr, end := serve(echoServer{})
+	defer end()
+	client := &flooder{left: 10_000, total: make(chan int, 1)}
+	engine, endClient := run(client)
+	defer endClient()
+	check(engine.Dial(addr, nil))
+	fmt.Println("answers:", <-client.total)
+	// Output: answers: 10000
+}
+
+// A flooder sends messages as fast as it can, and counts the answers.
+type flooder struct {
+	dialer
+	left, unanswered, answers int
+	total                     chan int
+}
+
+func (f *flooder) OnOpen(c *reactor.Conn)     { f.send(c) }
+func (f *flooder) OnWritable(c *reactor.Conn) { f.send(c) }
+
+func (f *flooder) send(c *reactor.Conn) {
+	for ; f.left > 0 && c.Send([]byte("ping")) == nil; f.left-- {
+		f.unanswered++
+	}
+}
+
+func (f *flooder) OnMessage(c *reactor.Conn, _ reactor.Message) {
+	f.answers++
+	if f.unanswered--; f.left == 0 && f.unanswered == 0 {
+		c.Close()
+	}
+}
+
+func (f *flooder) OnClose(*reactor.Conn, error) { f.total <- f.answers }
+
 // A counter counts received messages until the connection closes.
 type counter struct {
 	reactor.BaseHandler
@@ -129,11 +167,45 @@ func sendBuffer(c *reactor.Conn, buf *reactor.Buffer) {
 	}
 }
 
+// echoServer sends every message back. When the send queue is full, it keeps the messages
+// until there is room.
 type echoServer struct{ reactor.BaseHandler }
 
+// A backlog has the kept messages of a connection, oldest first.
+type backlog struct{ held []*reactor.Buffer }
+
+func (echoServer) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
+
 func (echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	if err := c.Send(msg.Data()); err != nil {
-		c.Abort(err)
+	b := c.Context().(*backlog)
+	if len(b.held) == 0 {
+		err := c.Send(msg.Data())
+		if err == nil {
+			return
+		} else if !errors.Is(err, reactor.ErrWouldBlock) {
+			c.Abort(err)
+			return
+		}
+	}
+	if buf := msg.Keep(); buf != nil {
+		b.held = append(b.held, buf)
+	} else {
+		c.Abort(errors.New("no memory to keep the message"))
+	}
+}
+
+// OnWritable sends the kept messages without copying.
+func (echoServer) OnWritable(c *reactor.Conn) {
+	b := c.Context().(*backlog)
+	for len(b.held) > 0 && c.SendBuffer(b.held[0]) == nil {
+		b.held = b.held[1:]
+	}
+}
+
+// OnClose releases the messages that were not sent.
+func (echoServer) OnClose(c *reactor.Conn, _ error) {
+	for _, buf := range c.Context().(*backlog).held {
+		check(buf.Release())
 	}
 }
 
