@@ -57,6 +57,9 @@ type Config struct {
 	// MaxInFlight is how many operations one connection may have outstanding. Zero means
 	// 63. The loop requests a send queue with one more entry, for a probe. If
 	// MaxLongMessage is set, it requests 16 further entries for long messages.
+	//
+	// A send is outstanding until a completion confirms it, so an answer may be outstanding
+	// longer than its request: see "Sending" in the comment of the package.
 	MaxInFlight int
 	// MaxMessage is the size in bytes of a receive buffer and of the longest message that
 	// is not a long message: see MaxLongMessage.

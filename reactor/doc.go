@@ -5,9 +5,19 @@
 //
 //	type echo struct{ reactor.BaseHandler }
 //
+//	func (echo) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
+//
 //	func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
-//		if err := c.Send(msg.Data()); err != nil {
-//			c.Abort(err) // Send fails if the peer sends but does not receive the answers
+//		b := c.Context().(*backlog) // the answers that wait for room in the send queue
+//		if len(b.answers) > 0 || errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
+//			b.answers = append(b.answers, bytes.Clone(msg.Data()))
+//		}
+//	}
+//
+//	func (echo) OnWritable(c *reactor.Conn) { // half of the send queue is free again
+//		b := c.Context().(*backlog)
+//		for len(b.answers) > 0 && c.Send(b.answers[0]) == nil {
+//			b.answers = b.answers[1:]
 //		}
 //	}
 //
@@ -117,6 +127,19 @@
 // confirms all earlier sends. So on an idle connection, the buffers of the last few
 // sends may stay in use.
 //
+// A peer that reads every answer at once can fill the queue, too. With n requests of the
+// peer outstanding, n answers that it has read may not be confirmed here when its next n
+// requests arrive, and up to SignalEvery-1 answers before them have no completion of
+// their own. So on the local path the answers need
+//
+//	2n + SignalEvery - 1
+//
+// places of MaxInFlight: the default of 63, where SignalEvery is 16, is enough for 24
+// requests, but not for 25. On the wire path an acknowledgement may be late or lost, and no
+// number is always enough. So a server keeps what Send has refused, as the example at
+// the top does. If it does not trust its peers it limits what it keeps, because a peer
+// may send and never confirm an answer.
+//
 // # One-sided operations
 //
 // Write, WriteImm, Read, CompareSwap and FetchAdd access memory of the peer. The peer has
@@ -220,7 +243,7 @@
 // The files of this package whose names begin with "example_" have examples, which the
 // tests run:
 //
-//	Conn.Send           a full send queue
+//	Conn.Send           a full send queue, and answers that wait for room in it
 //	Conn.SendBuffer     sending without a copy
 //	Conn.Show           lending memory to a peer
 //	Conn.Write          one-sided operations
