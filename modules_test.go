@@ -54,6 +54,31 @@ func TestWorkspace(t *testing.T) {
 	}
 }
 
+// TestWorkspaceSums checks that go.work.sum has all sums that the go command adds to it when
+// it loads the list of all modules, as go doc does.
+func TestWorkspaceSums(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"go.*", "*/go.*", "*/*/go.*"} {
+		files, err := filepath.Glob(name)
+		require.NoError(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, file), text, 0o600))
+		}
+	}
+	before, err := os.ReadFile("go.work.sum")
+	require.NoError(t, err)
+	cmd := exec.Command("go", "list", "-m", "all")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=", "GOFLAGS=")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	after, err := os.ReadFile(filepath.Join(dir, "go.work.sum"))
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+}
+
 // TestRequirements checks which modules a user of this one gets into his build list.
 func TestRequirements(t *testing.T) {
 	var mod struct {
