@@ -52,6 +52,16 @@ func TestCloseReason(t *testing.T) {
 	}
 }
 
+// TestCloseErrorText checks that the text of an error after the end of the peer's process does
+// not say that retries were used up.
+func TestCloseErrorText(t *testing.T) {
+	first := &verbs.CompletionError{Status: verbs.StatusRetryExcErr, QPN: 7}
+	gone := &CloseError{Cause: verbs.ErrPeerGone, First: first}
+	require.EqualError(t, gone, "peer gone")
+	require.ErrorIs(t, gone, first)
+	require.EqualError(t, &CloseError{Cause: ErrPeerClosed, First: first}, ErrPeerClosed.Error()+": "+first.Error())
+}
+
 func TestCloseReasonSharesFlushError(t *testing.T) {
 	var e closeReason
 	flush, access := verbs.WC{Status: verbs.StatusWRFlushErr, QPN: 7}, verbs.WC{Status: verbs.StatusRemAccessErr}

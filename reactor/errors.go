@@ -75,8 +75,15 @@ type CloseError struct {
 	First error // error of the first failed request; it matches *verbs.CompletionError
 }
 
-// Error returns the texts of both errors.
-func (e *CloseError) Error() string { return e.Cause.Error() + ": " + e.First.Error() }
+// Error returns the texts of both errors. After verbs.ErrPeerGone it leaves out First, whose
+// status says that the retries were used up, although the end of the process was noticed
+// before.
+func (e *CloseError) Error() string {
+	if errors.Is(e.Cause, verbs.ErrPeerGone) {
+		return e.Cause.Error()
+	}
+	return e.Cause.Error() + ": " + e.First.Error()
+}
 
 // Unwrap returns Cause and First.
 func (e *CloseError) Unwrap() []error { return []error{e.Cause, e.First} }
