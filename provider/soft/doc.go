@@ -21,6 +21,18 @@
 // transport in UDP (RoCEv2). Config.Path restricts a device to one of the paths. A
 // program uses both in the same way.
 //
+// The two ends of a local connection need the same version of its messages and of the
+// layout of its memory. These are private to this package, and any release may change
+// them, so the programs of a host should be built from the same release. A dial to another
+// version fails before the connection is open: with a *cm.RejectError that has the reason
+// cm.RejectConsumer and is not ByApplication, or with the error "not a usable shared
+// segment". The wire path follows the specification of RoCEv2, so its ends may have
+// different versions.
+//
+// Two containers of a host use the local path if they share a network namespace, because
+// abstract sockets belong to it. The user ID of a process in another user namespace is that
+// to which this namespace maps it; see Config.AllowedUsers.
+//
 // By default only processes of the same user and of root can be peers on the local path;
 // see Config.AllowedUsers. On the wire path the user of a peer is not known; see Trust
 // below.
@@ -55,7 +67,13 @@
 //     this process has mapped the region; see Regions above. With verbs.ProgressManual
 //     the operation waits while that process does not poll its CQ, and fails as above if
 //     that takes too long.
-//   - A connection on the local path takes one descriptor in each process.
+//   - A connection on the local path takes one descriptor in each process. A program with
+//     thousands of them needs a larger limit (ulimit -n).
+//   - Tested are Linux 6.1 and 6.18. The local path needs sealed memfds (Linux 3.17). What
+//     follows is used if the kernel has it: several packets in one call (UDP_SEGMENT, 4.18;
+//     UDP_GRO, 5.0), mapping regions without remote write access (5.1), finding the user of
+//     a listener with a full backlog (5.3), and sleeping for less than 1 ms (epoll_pwait2,
+//     5.11).
 //   - The device has congestion control of its own, which reacts to lost packets. It does
 //     not have DCQCN or path migration.
 //
