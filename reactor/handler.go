@@ -69,11 +69,19 @@ type ConnHandler interface {
 	// CloseError. err is or matches:
 	//
 	//   - nil: this side has closed, and the peer has confirmed everything.
-	//   - ErrPeerClosed: the peer has closed or aborted.
-	//   - verbs.ErrPeerGone: the peer's process has ended.
+	//   - ErrPeerClosed: the peer has closed or aborted, or its kernel has disconnected
+	//     because the process has ended.
+	//   - verbs.ErrPeerGone: the peer's process has ended, on the local path of
+	//     provider/soft. On its wire path such a peer is silent: see the next two.
+	//   - *verbs.CompletionError: a request has failed. With StatusRetryExcErr the peer is
+	//     silent: by default 8.6 s after an unconfirmed send (Config.AckTimeout, RetryCount).
+	//   - ErrKeepalive: the peer is silent on an idle connection: by default after about
+	//     39 s (Config.Keepalive, and the retries of the probe).
+	//   - ErrDrainTimeout: after Close, the peer has not confirmed all sends in time.
+	//   - ErrDeadline, ErrIdle: see Conn.SetDeadline and Conn.SetIdleTimeout.
 	//   - cm.ErrStale: the peer does not know the connection any more.
 	//   - verbs.ErrProtocol: the peer has sent an invalid or forbidden request.
-	//   - *verbs.CompletionError, or another error of this package.
+	//   - another error of this package, such as ErrShutdown or ErrDeviceRemoved.
 	OnClose(c *Conn, err error)
 
 	// OnDialError is called when a Dial that returned nil did not lead to a connection.
