@@ -113,8 +113,8 @@ func start(opts *options, h reactor.Handler) (n *node, err error) {
 		NumLoops: opts.Loops,
 		CPUs:     opts.cpus,
 		Idle:     opts.idle,
-		// An echo may arrive before the completion of its send. Then the next message is
-		// sent while the first one still needs its place. So each needs two places.
+		// An echo may arrive before the completion of its send, so each message may need two
+		// places; see reactor.Config. An echo without a place waits in the backlog.
 		MaxInFlight: 2 * opts.InFlight,
 		MaxMessage:  max(opts.Size, 1),
 	})
