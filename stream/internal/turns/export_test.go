@@ -19,6 +19,12 @@ func (q *Queue) Waiting() int {
 	return len(q.lock.waiting)
 }
 
+// TryLock takes the loop if nobody owns it.
+func (l *Loop) TryLock() bool { return l.lock.tryLock() }
+
+// Sleepers returns how many goroutines are in Sleep.
+func (l *Loop) Sleepers() int { return l.sleepers }
+
 // Leader returns the Waiter of the goroutine that leads, or nil.
 func (l *Loop) Leader() *Waiter { return l.leader }
 
