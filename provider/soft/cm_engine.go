@@ -47,7 +47,7 @@ func (e qpEngine) Unbind(qpn uint32, b *connmgr.Binding) { e.dev.bindings.remove
 func (e qpEngine) rebind(q *qp, b *connmgr.Binding) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
-	c := e.dev.waysOf(q.shard).local.conn(q.num)
+	c := e.dev.waysOf(q.shard).local.conn(q.Num())
 	if c == nil {
 		return false, nil
 	}

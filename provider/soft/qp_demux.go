@@ -52,7 +52,17 @@ func (d *qpDemux) sendDue() {
 	}
 }
 
-// answer is called after packets were received, if asked is true. Unless the owner's
+// polled is called after each poll of the sockets.
+func (d *qpDemux) polled() { d.polls++ }
+
+// ask is called when a request that asks for an acknowledgement was executed.
+func (d *qpDemux) ask() { d.asked = true }
+
+// mayDelayAcks reports whether acknowledgements may wait for a later call of sendDue: the
+// owner's turns are short, and the owner does not sleep next.
+func (d *qpDemux) mayDelayAcks() bool { return d.pace.short && !d.flushAll }
+
+// answer is called after packets were received, if answersDue returns true. Unless the owner's
 // turns are short, it sends what is due, so that the peer gets its acknowledgements
 // before the owner's callbacks run.
 func (d *qpDemux) answer(clock func() time.Duration) {
@@ -61,6 +71,12 @@ func (d *qpDemux) answer(clock func() time.Duration) {
 		d.sendListed()
 	}
 }
+
+// answersDue reports whether ask was called after the last call of answer.
+func (d *qpDemux) answersDue() bool { return d.asked }
+
+// newDemux returns a demux without queue pairs that sends with conn.
+func newDemux(conn packetConn) qpDemux { return qpDemux{conn: conn} }
 
 func (d *qpDemux) push(to *udp.Route, p wire.Packet) {
 	d.unflushed = true

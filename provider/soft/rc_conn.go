@@ -63,7 +63,7 @@ func newRCConn(all *rcConns, q *qp, to udp.Route, flow creditFlow, attr *verbs.Q
 		return nil, err
 	}
 	c.cong.join(all.acquireCongestion(to.Remote), c)
-	c.demux.attach(q.num, c)
+	c.demux.attach(q.Num(), c)
 	return c, nil
 }
 
@@ -101,7 +101,7 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == c.resp.psn(c.resp.expected) {
 		c.peerSent = true
-		c.all.heard(c.q.num)
+		c.all.heard(c.q.Num())
 	}
 }
 
@@ -182,7 +182,7 @@ func (c *rcConn) detach() {
 	c.closed = true
 	c.stopSending()
 	c.all.releaseCongestion(c.cong.shared)
-	c.demux.detach(c.q.num)
+	c.demux.detach(c.q.Num())
 	c.demux.conn.Close(&c.to)
 }
 

@@ -97,7 +97,7 @@ func (c *rcConn) executedData(bth *wire.BTH, last bool) {
 	c.resp.executedData(last)
 	if bth.AckReq() {
 		c.acks.schedule()
-		c.demux.asked = true
+		c.demux.ask()
 		c.schedule()
 	}
 }

@@ -40,7 +40,7 @@ func (c *rcConn) sendResponses() (done bool) {
 // shard.drive(). It is sent at once if the owner's turns are long, the owner may sleep,
 // or the peer needs credits.
 func (c *rcConn) delaysAck() bool {
-	return c.acks.delay(c.resp.dataEnd) && c.demux.pace.short && !c.demux.flushAll && c.credits.enough(c.resp.msn)
+	return c.acks.delay(c.resp.dataEnd) && c.demux.mayDelayAcks() && c.credits.enough(c.resp.msn)
 }
 
 // sendResponse sends the next packet of a response, or a NAK if the memory is not

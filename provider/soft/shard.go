@@ -69,7 +69,7 @@ func newShard(e *engine, key shardKey) (*shard, error) {
 	}
 	s.udp = udp.NewConn(&udp.Config{Ports: e.ports, Slot: s.slot, Shards: e.vectors, Sink: s, Watcher: s, Counts: s.counts})
 	s.unusedSockets.init(s, timerheap.Func(s.udp.CloseUnused))
-	s.demux.conn = s.udp
+	s.demux = newDemux(s.udp)
 	if err := s.open(); err != nil {
 		s.closeFDs()
 		return nil, resource.Wrap(err)
@@ -162,7 +162,7 @@ func (s *shard) driveRare() {
 	wireInUse := s.udp.InUse()
 	if wireInUse {
 		s.udp.Poll(len(s.polls.active) == 0 && s.armed == 0 && !s.auto)
-		s.demux.polls++
+		s.demux.polled()
 	}
 	if s.timers.Len() > 0 && (s.draining || s.polls.timers(wireInUse)) {
 		s.fireTimers()
@@ -171,7 +171,7 @@ func (s *shard) driveRare() {
 		s.handleReady()
 		s.polls.parkUnused()
 	}
-	if s.demux.asked {
+	if s.demux.answersDue() {
 		s.demux.answer(s.clock)
 	}
 }

@@ -140,7 +140,7 @@ func (c *shmConn) stoppedServing() uint32 {
 func (c *shmConn) detach() {
 	c.serving = false
 	c.answer.timer.stop()
-	c.p.all.withdraw(c.q.num, c.dest.QPN())
+	c.p.all.withdraw(c.q.Num(), c.dest.QPN())
 	c.p.remove(c)
 }
 
@@ -150,7 +150,7 @@ func (c *shmConn) detach() {
 // returns a new path that uses the bound End, and the queue pair sends all its requests over
 // the new path. Otherwise moved is nil, and rebind releases the bound End.
 func (c *shmConn) rebind(end *localEnd) (moved *shmConn, err error) {
-	if end.End == c.p.end || !c.p.all.withdraw(c.q.num, c.dest.QPN()) {
+	if end.End == c.p.end || !c.p.all.withdraw(c.q.Num(), c.dest.QPN()) {
 		end.Release()
 		return nil, nil
 	}

@@ -26,7 +26,7 @@ func (t *shmConns) find(num uint32) *shmConn {
 		return nil
 	}
 	at := t.slotOf(num)
-	if c := t.found[at]; c != nil && c.q.num == num {
+	if c := t.found[at]; c != nil && c.q.Num() == num {
 		return c
 	}
 	c := t.byNum[num]
@@ -42,15 +42,15 @@ func (t *shmConns) add(c *shmConn) {
 	if t.byNum == nil {
 		t.byNum = make(map[uint32]*shmConn)
 	}
-	t.byNum[c.q.num] = c
+	t.byNum[c.q.Num()] = c
 	if 2*len(t.byNum) > len(t.found) && len(t.found) < 1<<16 {
 		t.found = make([]*shmConn, max(minFound, 2*len(t.found)))
 	}
 }
 
 func (t *shmConns) remove(c *shmConn) {
-	delete(t.byNum, c.q.num)
+	delete(t.byNum, c.q.Num())
 	if len(t.found) > 0 {
-		t.found[t.slotOf(c.q.num)] = nil
+		t.found[t.slotOf(c.q.Num())] = nil
 	}
 }

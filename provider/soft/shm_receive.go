@@ -133,7 +133,7 @@ func (c *shmConn) answerReady(to shm.Dest) {
 		return
 	}
 	c.answeredTo = to
-	c.p.notify(notice{op: shm.ReadyToo, to: c.dest, imm: uint32(shm.NewDest(c.q.num, c.first)), value: to.Attempt()})
+	c.p.notify(notice{op: shm.ReadyToo, to: c.dest, imm: uint32(shm.NewDest(c.q.Num(), c.first)), value: to.Attempt()})
 }
 
 // takeRefusal processes a slot in which the peer says which requests it has not
@@ -191,7 +191,7 @@ func (c *shmConn) refuse(at uint32, nak shm.NAK) {
 // nextAttempt is called when a request is refused with an RNR NAK. The connection then
 // drops all requests until the peer repeats the refused one.
 func (c *shmConn) nextAttempt() {
-	c.accepts = shm.NewDest(c.q.num, c.q.nextAttempt())
+	c.accepts = shm.NewDest(c.q.Num(), c.q.nextAttempt())
 }
 
 // abort implements path. The peer must get the responses to earlier requests before the

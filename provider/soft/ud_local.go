@@ -146,7 +146,7 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	b := u.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
 	binary.BigEndian.PutUint32(b, w.ud.qkey)
-	binary.BigEndian.PutUint32(b[4:], u.q.num)
+	binary.BigEndian.PutUint32(b[4:], u.q.Num())
 	if w.op == verbs.OpSendImm {
 		b[4] |= datagramImm
 		binary.BigEndian.PutUint32(b[8:], w.imm)
@@ -155,7 +155,8 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 		b[4] |= datagramSol
 	}
 	copy(b[12:], to.source[:])
-	copy(b[28:], to.attr.DestGID[:])
+	dest := to.Attr().DestGID
+	copy(b[28:], dest[:])
 	if !u.q.gather(b[datagramHeader:], w, 0) {
 		return verbs.StatusLocProtErr
 	}

@@ -62,7 +62,7 @@ func (p *udPath) claim(num uint32) (err error) {
 func (p *udPath) attach() error {
 	if p.all.hasWire {
 		p.wire = newUDWire(p.all, p.q)
-		p.wire.demux.attach(p.q.num, p)
+		p.wire.demux.attach(p.q.Num(), p)
 	}
 	if p.local != nil {
 		return p.local.attach()

@@ -56,7 +56,7 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 	bth.SetDestQP(w.ud.qpn)
 	bth.SetPSN(psnOf(psn.Value(u.q.attributes().SQPSN), seq))
 	bth.SetSolicited(w.flags&verbs.SendSolicited != 0)
-	pkt.DETH().Set(w.ud.qkey, u.q.num)
+	pkt.DETH().Set(w.ud.qkey, u.q.Num())
 	if h := pkt.ImmDt(); h != nil {
 		h.Set(w.imm)
 	}
@@ -163,7 +163,7 @@ func (u *udWire) receive(pkt wire.Packet, from *udp.Header) {
 }
 
 func (u *udWire) detach() {
-	u.demux.detach(u.q.num)
+	u.demux.detach(u.q.Num())
 	u.closeRoutes()
 	for _, home := range u.reachableAt {
 		u.demux.conn.Close(home)

@@ -59,14 +59,14 @@ func (d *device) newDatagramPath(q *qp) datagramPath {
 
 // connect implements host.
 func (d *device) connect(q *qp, attr *verbs.QPAttr) error {
-	overWire, err := d.overWire(q.num, &attr.AH)
+	overWire, err := d.overWire(q.Num(), &attr.AH)
 	switch {
 	case err != nil:
 		return err
 	case overWire:
 		return d.connectWire(q, attr)
 	}
-	end, err := d.bindings.take(q.num, attr.DestQPN)
+	end, err := d.bindings.take(q.Num(), attr.DestQPN)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (d *device) connectWire(q *qp, attr *verbs.QPAttr) error {
 	if err != nil {
 		return err
 	}
-	flow := d.bindings.flow(q.num)
+	flow := d.bindings.flow(q.Num())
 	c, err := newRCConn(d.waysOf(q.shard).wire, q, to, creditFlow(flow), attr)
 	if err != nil {
 		return err
