@@ -44,7 +44,8 @@ func BenchmarkSendReceive(b *testing.B) {
 // BenchmarkWriteDirectly posts a WRITE, which the requester executes itself, and polls
 // its completion.
 func BenchmarkWriteDirectly(b *testing.B) {
-	x, y := newDirectPair(b, directConfig())
+	x, y := newPair(b, openDevice(b, &Config{Vectors: 2, Path: PathLocal}), verbs.ProgressManual)
+	x.share(y)
 	writes := []verbs.SendWR{x.remote(verbs.OpWrite, y, 64)}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -53,24 +54,13 @@ func BenchmarkWriteDirectly(b *testing.B) {
 	}
 }
 
-// BenchmarkPostRecv posts one receive buffer and removes it from the receive queue.
-func BenchmarkPostRecv(b *testing.B) {
-	d := openDevice(b, &Config{Vectors: 2})
-	x, _ := newPair(b, d, verbs.ProgressManual)
-	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(x.mr, 0, 4096)}}}
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = x.qp.PostRecv(recvs)
-		x.qp.popReceive(&x.qp.buffer)
-		x.qp.rq.held--
-	}
-}
-
 // BenchmarkRing publishes one slot in a ring, reads it and releases it.
 func BenchmarkRing(b *testing.B) {
-	d := openDevice(b, &Config{Vectors: 2})
-	x, y := newPair(b, d, verbs.ProgressManual)
-	out, in := &x.qp.path.(*shmConn).p.out, &y.qp.path.(*shmConn).p.in
+	mine, peer := newEnds(b)
+	_, ring := mine.Segment.Carve(mine.Side)
+	out := shm.NewProducer(ring)
+	_, ring = peer.Segment.Carve(mine.Side)
+	in := shm.Consumer{Ring: ring}
 	message := make([]byte, 64)
 	f := shm.Slot{Fragment: fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 64}}
 	var r shm.Slot
@@ -87,15 +77,21 @@ func BenchmarkRing(b *testing.B) {
 	}
 }
 
+// newEnds returns both ends of shared memory with the default sizes.
+func newEnds(b *testing.B) (mine, peer *shm.End) {
+	cfg, err := (&Config{}).withDefaults()
+	require.NoError(b, err)
+	mine, peer, err = shm.NewEnds(cfg.geometry(), newMaps(), 0).UsePair(0, 1)
+	require.NoError(b, err)
+	b.Cleanup(mine.Release)
+	b.Cleanup(peer.Release)
+	return mine, peer
+}
+
 // BenchmarkDoorbell rings a doorbell and reads the byte from its socket. No wake-up is
 // measured.
 func BenchmarkDoorbell(b *testing.B) {
-	cfg, err := (&Config{}).withDefaults()
-	require.NoError(b, err)
-	mine, peer, err := shm.NewEnds(cfg.geometry(), newMaps(), 0).UsePair(0, 1)
-	require.NoError(b, err)
-	defer mine.Release()
-	defer peer.Release()
+	mine, peer := newEnds(b)
 	var buf [64]byte
 	b.ReportAllocs()
 	for b.Loop() {

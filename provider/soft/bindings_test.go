@@ -126,28 +126,34 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 	require.Equal(t, before, peerproc.OpenDescriptors(t))
 }
 
-// renumber gives the queue pair another number.
-func (e *end) renumber(num uint32) {
-	d := deviceOf(e.qp)
-	d.unregister(e.qp)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e.qp.num = num
-	d.qps[num] = e.qp
+// newEqualEnds returns an end of each device. Both have the same queue pair number.
+func newEqualEnds(t *testing.T, one, other *device) (a, b *end) {
+	ends := make(map[uint32]*end)
+	first, second := newEnd(t, one, 0, verbs.ProgressManual), newEnd(t, other, 0, verbs.ProgressManual)
+	// There are 2^23 numbers, so 20,000 queue pairs of each device have an equal number with
+	// the probability 1 - e^-47.
+	for range 20_000 {
+		a = first.more(1, nil)[0]
+		ends[a.qp.Num()] = a
+		b = second.more(1, nil)[0]
+		if a = ends[b.qp.Num()]; a != nil {
+			return a, b
+		}
+	}
+	require.FailNow(t, "no equal numbers")
+	return nil, nil
 }
 
 // Two queue pairs of different devices can have the same number. Connection management
 // can connect them with bindings. Without a binding such a connection is refused,
 // because it looks like a queue pair that is connected to itself.
 func TestEqualNumbersOnTheLocalPath(t *testing.T) {
-	a := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
-	b := newEnd(t, openDevice(t, localConfig()), 0, verbs.ProgressManual)
-	b.renumber(a.qp.num)
+	a, b := newEqualEnds(t, openDevice(t, &Config{Vectors: 1, Path: PathLocal}), openDevice(t, &Config{Vectors: 1, Path: PathLocal}))
 	dev := deviceOf(a.qp)
 	mine, theirs, err := dev.ends.UsePair(a.qp.shard.slot, b.qp.shard.slot)
 	require.NoError(t, err)
-	require.NoError(t, qpEngine{dev}.Bind(a.qp.num, &connmgr.Binding{End: mine}))
-	require.NoError(t, qpEngine{deviceOf(b.qp)}.Bind(b.qp.num, &connmgr.Binding{End: theirs}))
+	require.NoError(t, qpEngine{dev}.Bind(a.qp.Num(), &connmgr.Binding{End: mine}))
+	require.NoError(t, qpEngine{deviceOf(b.qp)}.Bind(b.qp.Num(), &connmgr.Binding{End: theirs}))
 	a.connect(b, nil)
 	b.connect(a, nil)
 	b.recv(5, 0, 100)
@@ -158,13 +164,6 @@ func TestEqualNumbersOnTheLocalPath(t *testing.T) {
 	_, err = dev.bindings.take(7, 7)
 	var refused *verbs.FeatureError
 	require.ErrorAs(t, err, &refused)
-}
-
-// A queue pair can be connected to a queue pair of another host with the same number.
-func TestEqualNumbersOnTheWirePath(t *testing.T) {
-	s := newSim(t, 1, quietNet)
-	a, b := s.newEnd(), s.newEnd()
-	a.connect(a, func(attr *verbs.QPAttr) { attr.AH.DestGID = verbs.GIDFromAddr(s.host(b).addr) })
 }
 
 // A hearer calls a function for connmgr.DataHearer.

@@ -27,14 +27,3 @@ func TestCloseNamesOpenObjects(t *testing.T) {
 	require.NoError(t, pd.Close())
 	require.NoError(t, p.Close())
 }
-
-// Posting to a receive queue of length 0 fails with a *verbs.ParamError.
-// verbs.ErrQueueFull would mean that the caller can try again later.
-func TestPostToReceiveQueueOfLengthZero(t *testing.T) {
-	q := newRecvQueue(0, 1)
-	_, err := q.post([]verbs.RecvWR{{ID: 1}})
-	require.NotErrorIs(t, err, verbs.ErrQueueFull)
-	var param *verbs.ParamError
-	require.ErrorAs(t, err, &param)
-	require.ErrorContains(t, err, "MaxRecvWR of the QP is 0")
-}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -22,15 +21,6 @@ import (
 // askCount is the private data of a request that asks for the counter
 // no_descriptors_err. The server answers with a REJ that has the value as private data.
 const askCount = "how many?"
-
-// requireSpare checks that this process can open no more descriptors, and that the
-// device has all its spare descriptors.
-func requireSpare(t *testing.T, d *device) {
-	t.Helper()
-	_, err := fdevent.NewEvent()
-	require.ErrorIs(t, err, unix.EMFILE)
-	require.True(t, d.spare.Fill())
-}
 
 // When a call fails with EMFILE or ENFILE, resource.Retry calls a function to make room.
 // If the function succeeds, the call is repeated.

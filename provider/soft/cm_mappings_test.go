@@ -109,11 +109,3 @@ func TestPairOutOfMappings(t *testing.T) {
 		require.ErrorIs(t, err, verbs.ErrNoResources)
 	}
 }
-
-// shardOf returns the only shard of a party's device.
-func shardOf(s *party) *shard {
-	for _, sh := range s.p.dev.shards {
-		return sh
-	}
-	return nil
-}

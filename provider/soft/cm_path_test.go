@@ -4,6 +4,7 @@ package soft
 
 import (
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,9 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
-	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
 // connectFrom sends a connection request from the source address src to the listener l.
@@ -32,8 +31,10 @@ func (s *party) connectFrom(src string, l *cm.ID) *cm.ID {
 
 // overUDP reports whether an ID has an RC queue pair on the wire path.
 func overUDP(id *cm.ID) bool {
-	_, ok := id.QP().(*qp).path.(*rcConn)
-	return ok
+	q := id.QP().(*qp)
+	q.shard.enter()
+	defer q.shard.leave()
+	return deviceOf(q).waysOf(q.shard).local.conn(q.Num()) == nil
 }
 
 // TestPaths connects two devices with various values of Config.Path. It checks the path,
@@ -159,39 +160,23 @@ func TestWireConnectionParameters(t *testing.T) {
 		client.Want(cm.Established, active)
 		server.Want(cm.Established, passive)
 		for i, id := range []*cm.ID{active, passive} {
-			conn := id.QP().(*qp).path.(*rcConn)
-			require.EqualValues(t, tos, conn.to.TrafficClass)
-			require.Equal(t, creditFlow{Sends: said[i], Receives: said[1-i]}, conn.credits.creditFlow)
+			attr, err := id.QP().Query()
+			require.NoError(t, err)
+			require.EqualValues(t, tos, attr.AH.TrafficClass)
+			require.Equal(t, connmgr.CreditFlow{Sends: said[i], Receives: said[1-i]}, deviceOf(id.QP()).bindings.flow(id.QP().Num()))
 		}
 		cmside.Disconnect(client.Side, active, server.Side, passive)
 	}
 }
 
-// DataHeard is called for a packet with the peer's first PSN, and for no other packet.
-func TestFirstDataNeedsItsPSN(t *testing.T) {
-	port := freeport.UDP(t)
-	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+// Connection management hears of the first packet of the peer, once.
+func TestFirstDataIsHeard(t *testing.T) {
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freeport.UDP(t)})
 	l := s.Listen(cm.TCP, "127.9.1.1:0", 0)
-	active, _ := connectTo(s, s, l)
-	q := active.QP().(*qp)
-	conn := q.path.(*rcConn)
-	heard := 0
-	s.p.dev.bindings.add(q.num, &connmgr.Binding{Hearer: hearer(func() { heard++ })}, false)
-	b := make([]byte, wire.MaxPacket)
-	receive := func(num uint32) {
-		p := wire.Build(b, wire.WriteOnly, 0)
-		p.BTH().SetDestQP(q.num)
-		p.BTH().SetPSN(psnOf(conn.resp.base, conn.resp.expected+uint64(num)))
-		q.shard.enter()
-		conn.receive(p, &udp.Header{From: conn.to.Remote, To: conn.to.Local})
-		q.shard.leave()
-	}
-	for num := uint32(1); num < 1<<23; num *= 2 {
-		receive(num)
-		receive(1<<24 - num)
-		require.Zero(t, heard)
-	}
-	receive(0)
-	receive(0)
-	require.Equal(t, 1, heard)
+	active, passive := connectTo(s, s, l)
+	var heard atomic.Int32
+	s.p.dev.bindings.add(passive.QP().Num(), &connmgr.Binding{Hearer: hearer(func() { heard.Add(1) })}, false)
+	works(t, s, active.QP())
+	works(t, s, active.QP())
+	require.EqualValues(t, 1, heard.Load())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 const safety = cmside.Safety
@@ -60,3 +61,15 @@ func connectTo(client, server *party, l *cm.ID) (active, passive *cm.ID) {
 	client.T.Helper()
 	return cmside.Connect(client.Side, server.Side, l)
 }
+
+// deviceOf returns the device of a queue pair.
+func deviceOf(q verbs.QP) *device { return q.PD().Device().(*device) }
+
+func openDevice(t testing.TB, cfg *Config) *device {
+	p, err := Open(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p.dev
+}
+
+func localConfig() *Config { return &Config{Vectors: 1, Path: PathLocal} }

@@ -15,20 +15,14 @@ import (
 
 // A closed queue pair can be garbage collected while its CQ is open.
 func TestClosedQueuePairsAreCollected(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	keep := newEnd(t, d, 0, verbs.ProgressManual)
+	const safety = 30 * time.Second
+	keep := newFakeEnd(t, newFakeHost(t, 1), nil)
 	collected := make(chan struct{})
 	func() {
-		a, b := newPair(t, d, verbs.ProgressManual)
-		q, err := a.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: keep.cq, RecvCQ: keep.cq, Caps: verbs.QPCaps{MaxSendWR: 8}})
-		require.NoError(t, err)
-		require.NoError(t, q.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-		_, err = q.PostSend([]verbs.SendWR{{ID: 1}, {ID: 2}})
-		require.NoError(t, err)
-		keep.wait(2)
+		q := keep.flushed(2)
+		require.Len(t, keep.poll(2), 2)
 		require.NoError(t, q.Close())
-		runtime.AddCleanup(q.(*qp), func(done chan struct{}) { close(done) }, collected)
-		_ = b
+		runtime.AddCleanup(q, func(done chan struct{}) { close(done) }, collected)
 	}()
 	for limit := time.Now().Add(safety); time.Now().Before(limit); runtime.Gosched() {
 		runtime.GC()
@@ -55,22 +49,18 @@ func TestCopyWCIsWhole(t *testing.T) {
 // A poll first returns completions from the ring. New completions that do not fit the
 // caller's slice stay in the ring.
 func TestPollKeepsTheOrder(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
+	e := newFakeEnd(t, newFakeHost(t, 1), nil)
+	p := e.connect()
 	const messages = 7
 	for i := range uint64(messages) {
-		b.recv(i, 0, 8)
-	}
-	for i := range uint64(messages) {
-		a.post(verbs.SendWR{ID: i, Opcode: verbs.OpSend})
+		e.recv(i, 8)
+		p.arrive(whole, 0)
 	}
 	next := uint64(0)
 	for _, room := range []int{1, 0, 2, 3, 4} {
-		dst := make([]verbs.WC, room)
-		n, err := b.cq.Poll(dst)
-		require.NoError(t, err)
-		require.Equal(t, min(room, messages-int(next)), n)
-		for _, wc := range dst[:n] {
+		got := e.poll(room)
+		require.Len(t, got, min(room, messages-int(next)))
+		for _, wc := range got {
 			require.Equal(t, next, wc.ID)
 			next++
 		}
@@ -110,34 +100,20 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	require.Zero(t, from.held)
 }
 
-// addFlushed adds n completions with StatusWRFlushErr to the CQ. They belong to a new
-// queue pair, which addFlushed returns.
-func (e *end) addFlushed(n int) verbs.QP {
-	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})
-	require.NoError(e.t, err)
-	require.NoError(e.t, q.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-	_, err = q.PostSend(make([]verbs.SendWR, n))
-	require.NoError(e.t, err)
-	return q
-}
-
 // Poll skips the completions of a destroyed queue pair. It returns older and newer
 // completions of other queue pairs.
 func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a := newEnd(t, d, 0, verbs.ProgressManual)
-	before := a.addFlushed(2)
-	destroyed := a.addFlushed(64)
-	after := a.addFlushed(3)
+	a := newFakeEnd(t, newFakeHost(t, 1), nil)
+	before := a.flushed(2)
+	destroyed := a.flushed(64)
+	after := a.flushed(3)
 	require.NoError(t, destroyed.Close())
-	var wcs [4]verbs.WC
-	n, err := a.cq.Poll(wcs[:])
-	require.NoError(t, err)
-	require.Equal(t, len(wcs), n)
-	for i, q := range []verbs.QP{before, before, after, after} {
+	wcs := a.poll(4)
+	require.Len(t, wcs, 4)
+	for i, q := range []*qp{before, before, after, after} {
 		require.Equal(t, q.Num(), wcs[i].QPN)
 	}
-	a.wait(1)
+	require.Len(t, a.poll(4), 1)
 	require.NoError(t, before.Close())
 	require.NoError(t, after.Close())
 }
@@ -145,18 +121,14 @@ func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 // Some polls call shard.drive() even if the CQ always has completions. Otherwise arrived
 // messages could wait forever.
 func TestPollDrivesWithFullRing(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
-	q := a.addFlushed(256)
-	a.recv(1, 0, 8)
-	b.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-	confirmed := 0
-	for polls := 0; confirmed == 0; polls++ {
-		require.Less(t, polls, 100, "the other end waits until the CQ is empty")
-		a.wait(1)
-		n, err := b.cq.Poll(b.wc)
-		require.NoError(t, err)
-		confirmed += n
+	a := newFakeEnd(t, newFakeHost(t, 1), nil)
+	p := a.connect()
+	q := a.flushed(256)
+	a.recv(1, 8)
+	p.arrive(whole, 8)
+	for polls := 0; !p.isIdle(); polls++ {
+		require.Less(t, polls, 100, "the message waits until the CQ is empty")
+		require.Len(t, a.poll(1), 1)
 	}
 	require.NoError(t, q.Close())
 }

@@ -13,11 +13,11 @@ import (
 // TestNoFreeQPNumber checks that CreateQP fails if all queue pair numbers of a
 // completion vector are in use.
 func TestNoFreeQPNumber(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 1024})
-	e := newEnd(t, d, 0, verbs.ProgressManual)
+	d := newFakeHost(t, 1024)
+	e := newFakeEnd(t, d, nil)
 	other := &qp{}
 	d.mu.Lock()
-	for num := e.qp.shard.slot; num <= verbs.MaxQPNum; num += d.cfg.slots() {
+	for num := e.qp.shard.slot; num <= verbs.MaxQPNum; num += shardsOf(d.vectors) {
 		if d.qps[num] == nil {
 			d.qps[num] = other
 		}

@@ -36,7 +36,9 @@ func TestWireAckWithoutReply(t *testing.T) {
 // newShortTurns makes a script whose owner has had short turns.
 func newShortTurns(t *testing.T) *script {
 	p := newScript(t)
-	p.conn.demux.pace.short = true
+	for range paceTurns {
+		p.conn.demux.answer(func() time.Duration { return 0 })
+	}
 	return p
 }
 
@@ -99,7 +101,7 @@ func (p *script) takeTurn(first uint64, messages int, callback time.Duration) (i
 		}
 	}))
 	arrival.start(0)
-	p.e.qp.shard.polls.drives = clockEveryLocal - 1 // so that the next call of drive checks timers
+	checkAllNext(p.e.qp.shard)
 	for got := 0; got == 0; {
 		got = len(p.e.drainCQ())
 		require.Contains(p.t, []int{0, messages}, got)
@@ -155,29 +157,6 @@ func TestWireAckFollowsTurns(t *testing.T) {
 	inTime, acks = turns(2*paceTurns, 5*time.Millisecond)
 	require.Equal(t, 2*paceTurns, inTime)
 	require.Equal(t, 2*paceTurns, acks)
-}
-
-func TestTurnPace(t *testing.T) {
-	var p turnPace
-	now, readings := time.Hour, 0
-	turns := func(n int, each time.Duration) (short bool) {
-		for range n {
-			now += each
-			short = p.next(func() time.Duration { readings++; return now })
-		}
-		return short
-	}
-	require.False(t, turns(paceTurns, 0), "no earlier reading")
-	require.False(t, turns(paceTurns-1, 0))
-	require.True(t, turns(1, 0))
-	require.True(t, turns(paceTurns, maxShortTurn-1))
-	turns(1, paceTurns*maxShortTurn)
-	require.True(t, turns(paceTurns-1, 0), "one long turn")
-	require.True(t, turns(paceTurns, 0))
-	require.True(t, turns(paceTurns, maxShortTurn))
-	require.False(t, turns(paceTurns, maxShortTurn))
-	require.True(t, turns(paceTurns, 0))
-	require.Equal(t, 8, readings)
 }
 
 func TestAckDelayStates(t *testing.T) {

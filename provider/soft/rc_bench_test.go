@@ -24,9 +24,9 @@ type wireBench struct {
 // newWireBench connects n pairs of queue pairs. All queue pairs of a shard share the CQ
 // of the first one.
 func newWireBench(b *testing.B, n int) *wireBench {
-	d := openDevice(b, &Config{Vectors: 2, Path: PathWire, WirePort: freeport.UDP(b)})
 	w := &wireBench{b: b}
 	local := netip.MustParseAddr("127.0.0.1")
+	d := newPacketDeviceAt(b, 2, local, freeport.UDP(b))
 	aim := func(attr *verbs.QPAttr) {
 		attr.AH.DestGID, attr.Timeout = verbs.GIDFromAddr(local), 18
 	}
@@ -39,7 +39,7 @@ func newWireBench(b *testing.B, n int) *wireBench {
 	return w
 }
 
-func (w *wireBench) newEnd(d *device, vector int, others []*end) *end {
+func (w *wireBench) newEnd(d *testDevice, vector int, others []*end) *end {
 	if len(others) == 0 {
 		return newEndOn(w.b, d, &verbs.CQAttr{Depth: 1 << 16, Vector: vector, Progress: verbs.ProgressManual})
 	}

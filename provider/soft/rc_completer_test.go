@@ -190,7 +190,8 @@ func TestWireNoRetransmissionAfterFailure(t *testing.T) {
 	p.conn.cong.recoveryEnd, g.window = 0, 100
 	p.post(1, verbs.OpSend, 1)
 	p.post(2, verbs.OpRead, scriptMTU)
-	p.e.qp.sq.at(0).status = verbs.StatusLocProtErr
+	oldest, _ := p.e.qp.oldestRequest()
+	oldest.status = verbs.StatusLocProtErr
 	p.send(p.ack(1))
 	require.Equal(t, verbs.StateError, p.e.qp.State())
 	require.EqualValues(t, 100, g.window)
@@ -214,7 +215,7 @@ func TestWireNAKs(t *testing.T) {
 		p = newScript(t)
 		p.post(1, verbs.OpSend, 1)
 		p.post(2, verbs.OpWrite, 3*scriptMTU)
-		p.e.qp.attr.RetryCount = 0
+		p.e.qp.attributes().RetryCount = 0
 		p.out = nil
 		p.send(p.nak(code, 2))
 		got := p.e.drainCQ()

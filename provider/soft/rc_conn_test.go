@@ -55,9 +55,13 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 				require.EqualValues(t, 77, got[0].Imm)
 			}
 		}
-		// WRITE and READ have used no receive buffers. So two buffers are left, which the
-		// test removes.
-		b.qp.rq.head = b.qp.rq.tail
+		// WRITE and READ have used no receive buffers. So two buffers are left, which two
+		// SENDs take.
+		for range 2 {
+			a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
+		}
+		s.settle()
+		require.Len(t, b.drainCQ(), 2)
 	}
 }
 
@@ -70,7 +74,7 @@ func TestWireResetDropsResponses(t *testing.T) {
 	p.e.connect(p.e, scriptAttr)
 	p.e.pollForTimers()
 	p.wantQuiet("the READ belonged to the earlier connection")
-	p.conn = p.e.qp.path.(*rcConn)
+	p.conn = rcConnOf(p.e.qp)
 	p.e.recv(2, 0, 10)
 	p.send(withAckReq(p.request(wire.SendOnly, 0, 1)))
 	p.wantSyndrome("the new connection counts from its first PSN", wire.AckNoCredits, 0)
@@ -126,4 +130,28 @@ func TestWireClosedWithDueResponse(t *testing.T) {
 	p.deliver(p.read(0, 0, 10), withAckReq(p.request(wire.SendOnly, 1, 1)))
 	fail(p)
 	p.wantQuiet("")
+}
+
+// A queue pair can be connected to a queue pair of another host with the same number.
+func TestEqualNumbersOnTheWirePath(t *testing.T) {
+	s := newSim(t, 1, quietNet)
+	a, b := s.newEnd(), s.newEnd()
+	a.connect(a, func(attr *verbs.QPAttr) { attr.AH.DestGID = verbs.GIDFromAddr(s.host(b).addr) })
+}
+
+// The function heard is called for a packet with the peer's first PSN, and for no other
+// packet.
+func TestFirstDataNeedsItsPSN(t *testing.T) {
+	p := newScript(t)
+	heard := 0
+	p.conn.all.heard = func(uint32) { heard++ }
+	receive := func(num uint32) { p.arrive(p.packet(wire.WriteOnly, theirBase.Add(int(num)), 0)) }
+	for num := uint32(1); num < 1<<23; num *= 2 {
+		receive(num)
+		receive(1<<24 - num)
+		require.Zero(t, heard)
+	}
+	receive(0)
+	receive(0)
+	require.Equal(t, 1, heard)
 }

@@ -145,7 +145,7 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 		s := newSim(t, seed, netsim.Config{Drop: float64(seed%5) / 50, Delay: 1000})
 		a, b := s.newEnd(), s.newEnd()
 		s.join(a, b, func(attr *verbs.QPAttr) { attr.RNRRetry = 0 })
-		a.qp.path.(*rcConn).credits.Receives, b.qp.path.(*rcConn).credits.Sends = true, true
+		rcConnOf(a.qp).credits.Receives, rcConnOf(b.qp).credits.Sends = true, true
 		for id := range uint64(messages) / 2 {
 			a.post(verbs.SendWR{ID: id, Flags: verbs.SendSignaled, Opcode: verbs.OpSend})
 		}
@@ -169,16 +169,29 @@ func TestWireCreditsAvoidRNR(t *testing.T) {
 	}
 }
 
-// newTestShard returns a shard whose clock is at 0. Tests fire its timers with
+// newConnShard returns a shard with the given clock. Tests fire its timers with
 // timers.Expire.
-func newTestShard() *shard { return &shard{clock: func() time.Duration { return 0 }} }
+func newConnShard(t *testing.T, clock func() time.Duration) *shard {
+	s, err := newPacketDevice(t, 1).shard(0, verbs.ProgressManual)
+	require.NoError(t, err)
+	s.clock = clock
+	return s
+}
 
 // newRCCredits returns the credits of a connection with flow control, before any
-// advertisement. The result wqe is a SEND that lacks a credit.
-func newRCCredits() (*rcCredits, *wqe) {
-	r := new(rcCredits)
-	r.init(creditFlow{Sends: true, Receives: true}, newTestShard(), timerheap.Func(r.probeAllowed))
-	return r, &wqe{op: verbs.OpSend, rc: rcRequest{messageNumber: 1}}
+// advertisement, and their shard, whose clock is at 0. The result w is a SEND that lacks a
+// credit.
+func newRCCredits(t *testing.T) (r *rcCredits, w *wqe, s *shard) {
+	r, s = new(rcCredits), newConnShard(t, func() time.Duration { return 0 })
+	r.init(creditFlow{Sends: true, Receives: true}, s, timerheap.Func(r.probeAllowed))
+	return r, sendAt(0, 1), s
+}
+
+// sendAt returns a SEND with a first sequence and a message number.
+func sendAt(firstSeq, number uint64) *wqe {
+	w := &wqe{op: verbs.OpSend}
+	w.rc.firstSeq, w.rc.messageNumber = firstSeq, number
+	return w
 }
 
 // advertisement returns an AETH. It says that the peer has executed msn messages. The
@@ -192,14 +205,14 @@ func advertisement(s wire.Syndrome, msn uint64) *wire.AETH {
 // A requester without credits sends one message at once, as a probe. It sends another
 // probe after each probeDelay in which no advertisement has arrived.
 func TestRCCreditsProbe(t *testing.T) {
-	r, w := newRCCredits()
-	timers := &r.timer.shard.timers
+	r, w, s := newRCCredits(t)
+	timers := &s.timers
 	require.True(t, r.lacks(w))
 	require.True(t, r.allows(w, &rcRequester{}), "the first message is a probe")
 	r.probeSent()
 	require.False(t, r.allows(w, &rcRequester{seq: 1, sentEnd: 1}))
 	require.Equal(t, creditProbeNone, r.probe, "the acknowledgement of an earlier packet will have an advertisement")
-	at, w := &rcRequester{ackedEnd: 1, seq: 1, sentEnd: 1}, &wqe{op: verbs.OpSend, rc: rcRequest{firstSeq: 1, messageNumber: 2}}
+	at, w := &rcRequester{ackedEnd: 1, seq: 1, sentEnd: 1}, sendAt(1, 2)
 	require.False(t, r.allows(w, at))
 	require.Equal(t, creditProbeWait, r.probe)
 	timers.Expire(probeDelay - 1)
@@ -211,7 +224,7 @@ func TestRCCreditsProbe(t *testing.T) {
 
 // An advertisement ends the wait for the next probe.
 func TestRCCreditsUpdate(t *testing.T) {
-	r, w := newRCCredits()
+	r, w, _ := newRCCredits(t)
 	r.probeSent()
 	require.False(t, r.allows(w, &rcRequester{}))
 	r.messagesSent = 3
@@ -223,20 +236,23 @@ func TestRCCreditsUpdate(t *testing.T) {
 	require.False(t, r.lacks(w))
 	require.False(t, r.update(advertisement(wire.Ack(1), 3)), "an old advertisement")
 	require.True(t, r.update(advertisement(wire.AckNoCredits, 3)))
-	require.False(t, r.lacks(&wqe{op: verbs.OpSend, rc: rcRequest{messageNumber: 100}}), "the credits are infinite")
+	require.False(t, r.lacks(sendAt(0, 100)), "the credits are infinite")
 }
 
 // A requester without credits may still send some packets. Which packets these are
 // depends on the operation, and on the packet's position in the request.
 func TestRCCreditsPositions(t *testing.T) {
-	send := &wqe{op: verbs.OpSend, rc: rcRequest{firstSeq: 4, messageNumber: 1}}
-	imm := &wqe{op: verbs.OpWriteImm, rc: rcRequest{firstSeq: 4, messageNumber: 1}}
+	send := sendAt(4, 1)
+	imm := sendAt(4, 1)
+	imm.op = verbs.OpWriteImm
+	write := sendAt(0, 1)
+	write.op = verbs.OpWrite
 	for name, c := range map[string]struct {
 		w    *wqe
 		at   rcRequester
 		want bool
 	}{
-		"a WRITE takes no buffer":                        {&wqe{op: verbs.OpWrite, rc: rcRequest{messageNumber: 1}}, rcRequester{seq: 4, sentEnd: 4}, true},
+		"a WRITE takes no buffer":                        {write, rcRequester{seq: 4, sentEnd: 4}, true},
 		"the packet was sent before":                     {send, rcRequester{ackedEnd: 4, seq: 5, sentEnd: 6}, true},
 		"the first packet is not acknowledged":           {send, rcRequester{ackedEnd: 4, seq: 5, sentEnd: 5}, false},
 		"the first packet is acknowledged":               {send, rcRequester{ackedEnd: 5, seq: 5, sentEnd: 5}, true},
@@ -244,13 +260,13 @@ func TestRCCreditsPositions(t *testing.T) {
 		"an earlier message is not acknowledged":         {imm, rcRequester{ackedEnd: 3, seq: 4, sentEnd: 4}, false},
 		"the probe is allowed, all else is acknowledged": {send, rcRequester{ackedEnd: 4, seq: 4, sentEnd: 4}, true},
 	} {
-		r, _ := newRCCredits()
+		r, _, _ := newRCCredits(t)
 		require.Equal(t, c.want, r.allows(c.w, &c.at), name)
 	}
 }
 
 func TestRCCreditsAdvertise(t *testing.T) {
-	r, _ := newRCCredits()
+	r, _, _ := newRCCredits(t)
 	require.True(t, r.usedUp(0))
 	require.Equal(t, wire.Ack(3), r.advertise(5, 3))
 	require.False(t, r.usedUp(7))

@@ -17,7 +17,7 @@ import (
 func (p *script) wantAsync(want verbs.AsyncEventType) {
 	p.t.Helper()
 	var ev verbs.AsyncEvent
-	ok, err := deviceOf(p.e.qp).NextAsync(&ev)
+	ok, err := p.dev.NextAsync(&ev)
 	require.NoError(p.t, err)
 	require.True(p.t, ok)
 	require.Equal(p.t, want, ev.Type)
@@ -132,7 +132,7 @@ func TestWireForeignPacketsAreDropped(t *testing.T) {
 	good := func() wire.Packet { return withAckReq(p.request(wire.SendOnly, 0, 1)) }
 	wrongKey, wrongQP := good(), good()
 	wrongKey.BTH().SetPKey(0x8001)
-	wrongQP.BTH().SetDestQP(p.e.qp.num + 1)
+	wrongQP.BTH().SetDestQP(p.e.qp.Num() + 1)
 	p.send(wrongKey, wrongQP, p.packet(wire.UDSendOnly, theirBase, 1), p.packet(wire.CNP, 0, 0))
 	p.e.qp.shard.demux.receive(good(), &udp.Header{From: netip.MustParseAddr("fd00::98"), To: ownAddr})
 	p.e.qp.shard.demux.sendDue()

@@ -176,11 +176,11 @@ func TestWireDrainedQueueRepeats(t *testing.T) {
 	p.send(p.nak(wire.NAKSequence, 1))
 	p.wantRequest("the lost packet is sent again", wire.SendLast, 1)
 	var ev verbs.AsyncEvent
-	ok, err := deviceOf(p.e.qp).NextAsync(&ev)
+	ok, err := p.dev.NextAsync(&ev)
 	require.NoError(t, err)
 	require.False(t, ok)
 	p.send(p.ack(1))
-	ok, err = deviceOf(p.e.qp).NextAsync(&ev)
+	ok, err = p.dev.NextAsync(&ev)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, verbs.AsyncSQDrained, ev.Type)

@@ -38,8 +38,8 @@ func TestRCRequesterCountsSinceAckRequest(t *testing.T) {
 
 func TestRCRequesterReads(t *testing.T) {
 	r := rcRequester{ackedEnd: 4, readsInFlight: 1}
-	require.EqualValues(t, 4, r.responseFrom(&wqe{rc: rcRequest{firstSeq: 2}}), "a part of the response has arrived")
-	require.EqualValues(t, 6, r.responseFrom(&wqe{rc: rcRequest{firstSeq: 6}}))
+	require.EqualValues(t, 4, r.responseFrom(sendAt(2, 0)), "a part of the response has arrived")
+	require.EqualValues(t, 6, r.responseFrom(sendAt(6, 0)))
 	r.readDone()
 	r.readDone()
 	require.Zero(t, r.readsInFlight, "the second response was that of a request before goBack")

@@ -60,7 +60,7 @@ func TestWireReadRepeatedEarly(t *testing.T) {
 	p.out = nil
 	p.send(p.read(1, scriptMTU, (respondBudget+1)*scriptMTU))
 	p.wantResponse("the response begins at the requested packet", wire.ReadResponseFirst, 1)
-	for len(p.e.qp.shard.demux.due) > 0 {
+	for !p.e.qp.shard.demux.idle() {
 		p.e.qp.shard.demux.sendDue()
 	}
 	p.wantCount(respondBudget)
@@ -74,13 +74,13 @@ func TestWireReadResponsesArePaced(t *testing.T) {
 	p.send(p.read(0, 0, n*scriptMTU), withAckReq(p.request(wire.SendOnly, n, 1)))
 	for want := respondBudget; want < n; want += respondBudget {
 		p.wantCount(want)
-		require.Len(t, p.e.qp.shard.demux.due, 1, "the rest of the response is due")
+		require.False(t, p.e.qp.shard.demux.idle(), "the rest of the response is due")
 		p.e.qp.shard.demux.sendDue()
 	}
 	p.wantCount(n + 1)
 	p.out = p.out[n:]
 	p.wantSyndrome("the ACK follows the response", wire.AckNoCredits, n)
-	require.Empty(t, p.e.qp.shard.demux.due)
+	require.True(t, p.e.qp.shard.demux.idle())
 }
 
 // If a request ends the queue pair, the responses of all earlier requests are sent

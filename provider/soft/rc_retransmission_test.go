@@ -99,7 +99,7 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	}
 	p.send(p.ack(5))
 	p.wantDone("all packets are acknowledged", verbs.StatusSuccess, 1)
-	require.Empty(t, p.e.qp.shard.demux.due)
+	require.True(t, p.e.qp.shard.demux.idle())
 	p.advance(2 * scriptTimeout)
 	require.Zero(t, p.e.qp.shard.timers.Len(), "no timer is running")
 }
@@ -293,23 +293,22 @@ func TestWireNoTailProbeWithoutRetries(t *testing.T) {
 }
 
 // newRetransmission returns a retransmission and a pointer to the time of its clock.
-func newRetransmission() (r *retransmission, now *time.Duration) {
-	s, r := newTestShard(), new(retransmission)
-	now = new(time.Duration)
-	s.clock = func() time.Duration { return *now }
+func newRetransmission(t *testing.T) (r *retransmission, s *shard, now *time.Duration) {
+	now, r = new(time.Duration), new(retransmission)
+	s = newConnShard(t, func() time.Duration { return *now })
 	r.timer.init(s, timerheap.Func(func() {}))
-	return r, now
+	return r, s, now
 }
 
 // If there is no progress, the timer expires after the ACK timeout, at the fourth check.
 func TestRetransmissionTimer(t *testing.T) {
 	const code = 10 // code of an ACK timeout of 4.2 ms
-	r, now := newRetransmission()
+	r, s, now := newRetransmission(t)
 	r.start(code)
 	for _, want := range []timerAction{timerWait, timerWait, timerWait, timerExpired} {
 		*now += checkPeriod(code)
 		require.Equal(t, *now, r.timer.When())
-		r.timer.shard.timers.Expire(*now)
+		s.timers.Expire(*now)
 		require.Equal(t, want, r.onTimer(code))
 	}
 	require.False(t, r.timer.Running())

@@ -20,6 +20,7 @@ import (
 // peer, and checks the packets of the queue pair. Sequences count from 0.
 type script struct {
 	t        testing.TB
+	dev      *testDevice
 	e        *end
 	conn     *rcConn
 	now      time.Duration
@@ -52,9 +53,8 @@ func scriptAttr(attr *verbs.QPAttr) {
 }
 
 func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
-	d := openDevice(t, &Config{Vectors: 1})
-	d.cfg.Path = PathWire
-	p := &script{t: t, room: -1}
+	d := newPacketDevice(t, 1)
+	p := &script{t: t, dev: d, room: -1}
 	sh, err := d.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)
 	sh.demux.conn = p
@@ -66,7 +66,7 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 			f(attr)
 		}
 	})
-	p.conn = p.e.qp.path.(*rcConn)
+	p.conn = rcConnOf(p.e.qp)
 	// Congestion control is off in these tests: the window is large, and losses do not
 	// reduce it.
 	p.conn.cong.shared.window, p.conn.cong.recoveryEnd = maxWindow, math.MaxUint64
@@ -101,7 +101,7 @@ func (p *script) Push(_ *udp.Route, pkt wire.Packet) {
 // packet makes a packet for the queue pair, with a payload of the given length.
 func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Packet {
 	pkt := wire.Build(make([]byte, op.Size(payload)), op, payload)
-	pkt.BTH().SetDestQP(p.e.qp.num)
+	pkt.BTH().SetDestQP(p.e.qp.Num())
 	pkt.BTH().SetPSN(number)
 	for i := range pkt.Payload() {
 		pkt.Payload()[i] = byte(i + int(number))

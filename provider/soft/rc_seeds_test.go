@@ -102,7 +102,7 @@ func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 		c.attr(r, attr)
 	})
 	for i, side := range sides {
-		l, peer := side.e.qp.path.(*rcConn), sides[1-i].e.qp.path.(*rcConn)
+		l, peer := rcConnOf(side.e.qp), rcConnOf(sides[1-i].e.qp)
 		// Like rxe, a peer may agree to flow control and then advertise no credits.
 		peer.credits.Receives = seed>>i&1 != 0
 		l.credits.Sends = peer.credits.Receives && seed>>(2+i)&1 == 0

@@ -58,7 +58,7 @@ func (n *neighbours) run() time.Duration {
 		for _, e := range []*end{n.honest[0], n.second[0]} {
 			for _, wc := range e.drainCQ() {
 				require.Equal(n.t, verbs.StatusSuccess, wc.Status)
-				if wc.QPN == n.honest[0].qp.num {
+				if wc.QPN == n.honest[0].qp.Num() {
 					done++
 				} else {
 					n.started--
@@ -82,7 +82,7 @@ func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	n := newNeighbours(t)
 	seen, faked := 0, 0
 	n.lose = func(p wire.Packet) bool {
-		if p.BTH().DestQP() != n.second[1].qp.num {
+		if p.BTH().DestQP() != n.second[1].qp.Num() {
 			return false
 		}
 		seen++
@@ -104,7 +104,7 @@ func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)
 		for _, e := range []*end{n.honest[0], n.second[0]} {
-			l := e.qp.path.(*rcConn)
+			l := rcConnOf(e.qp)
 			l.cong.ssthresh = l.cong.shared.window
 		}
 		return n
@@ -113,7 +113,7 @@ func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 
 	n := narrow()
 	n.late = func(p wire.Packet) time.Duration {
-		if p.BTH().DestQP() == n.second[0].qp.num {
+		if p.BTH().DestQP() == n.second[0].qp.Num() {
 			return 10 * time.Millisecond
 		}
 		return 0

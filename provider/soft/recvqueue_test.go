@@ -47,3 +47,28 @@ func TestRecvQueueGrows(t *testing.T) {
 	require.EqualValues(t, 1000, posted-taken)
 	require.ErrorIs(t, q.push(&verbs.RecvWR{}), verbs.ErrQueueFull)
 }
+
+// Posting to a receive queue of length 0 fails with a *verbs.ParamError.
+// verbs.ErrQueueFull would mean that the caller can try again later.
+func TestPostToReceiveQueueOfLengthZero(t *testing.T) {
+	q := newRecvQueue(0, 1)
+	_, err := q.post([]verbs.RecvWR{{ID: 1}})
+	require.NotErrorIs(t, err, verbs.ErrQueueFull)
+	var param *verbs.ParamError
+	require.ErrorAs(t, err, &param)
+	require.ErrorContains(t, err, "MaxRecvWR of the QP is 0")
+}
+
+// BenchmarkPostRecv posts one receive buffer and removes it from the receive queue.
+func BenchmarkPostRecv(b *testing.B) {
+	e := newFakeEnd(b, newFakeHost(b, 1), nil)
+	e.connect()
+	q := e.qp
+	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{{Length: 4096}}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = q.PostRecv(recvs)
+		q.popReceive(&q.buffer)
+		q.rq.held--
+	}
+}

@@ -9,51 +9,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
-	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newHalfSenders returns sharedBuffers victims with a shared receive queue, and an
-// attacker for each, on the local path. The function source returns the source of each
-// attacker.
-func newHalfSenders(t *testing.T, source func(i int) access.Source) (queue *srq, victims, attackers []*end, now *time.Duration) {
-	d := openDevice(t, &Config{Vectors: 2})
-	shard, err := d.shard(0, verbs.ProgressManual)
-	require.NoError(t, err)
-	now = new(time.Duration)
-	shard.clock = func() time.Duration { return *now }
-	queue, victims = newSharedEnds(newEnd(t, d, 0, verbs.ProgressManual), sharedBuffers)
+// newHalfSenders returns sharedBuffers queue pairs with a shared receive queue. The test
+// plays their peers. The function source returns the source of each peer.
+func newHalfSenders(t *testing.T, source func(i int) access.Source) (queue *srq, victims []*fakeEnd, peers []*fakePath, now *time.Duration) {
+	h := newFakeHost(t, 1)
+	queue, victims = newSharedEnds(newFakeEnd(t, h, nil), sharedBuffers)
 	for i, victim := range victims {
-		attacker := newEnd(t, d, 1, verbs.ProgressManual)
-		attacker.connect(victim, nil)
-		victim.connect(attacker, nil)
-		becomeReady(attacker, victim)
-		victim.qp.path.(*shmConn).source = source(i)
-		attackers = append(attackers, attacker)
+		peer := victim.connect()
+		peer.source = source(i)
+		peers = append(peers, peer)
 	}
-	return queue, victims, attackers, now
+	return queue, victims, peers, &h.now
 }
 
-// oneSource is the source of all attackers in a test.
+// oneSource is the source of all peers in a test.
 func oneSource(int) access.Source { return access.LocalSource(77, 0) }
 
-// whole is a message of one fragment.
-var whole = fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 1}
-
-// nextAttempt makes the next request of e the first one after an RNR NAK; see shm.Dest.
-func (e *end) nextAttempt() {
-	dest := &e.qp.path.(*shmConn).dest
-	*dest = dest.Next()
-}
+// whole has the flags of a message of one fragment.
+const whole = fragment.First | fragment.Last
 
 // sendHalf sends the first byte of a message.
-func (e *end) sendHalf() {
-	publishFrame(e, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
-}
+func sendHalf(p *fakePath) { p.arrive(fragment.First, 1) }
 
 // Many connections of one source send only the first byte of a message. Their messages
 // hold the share of the source, and the others get an RNR NAK. A message of one fragment
@@ -64,14 +46,13 @@ func TestHalfSentMessagesHoldAShare(t *testing.T) {
 	queue, victims, attackers, now := newHalfSenders(t, oneSource)
 	cq, shard := victims[0], victims[0].qp.shard
 	for _, attacker := range attackers {
-		attacker.sendHalf()
+		sendHalf(attacker)
 	}
-	require.Empty(t, cq.pollN(3))
+	require.Empty(t, cq.poll(sharedBuffers))
 	require.Equal(t, sharedBuffers-share, queue.rq.len())
 	require.EqualValues(t, sharedBuffers-share, shard.counts[counters.PartialRefused].Load())
-	attackers[share].nextAttempt()
-	publishFrame(attackers[share], whole)
-	require.Len(t, cq.pollN(3), 1, "a whole message has a buffer")
+	attackers[share].arrive(whole, 1)
+	require.Len(t, cq.poll(sharedBuffers), 1, "a whole message has a buffer")
 	queue.fill(t, cq.mr)
 
 	limit := victims[0].qp.partialLimit()
@@ -79,48 +60,25 @@ func TestHalfSentMessagesHoldAShare(t *testing.T) {
 	require.Greater(t, limit, verbs.AckTimeout(attr.Timeout)*time.Duration(attr.RetryCount+1))
 	*now += time.Hour
 	shard.fireTimers()
-	require.Len(t, cq.pollN(3), 0, "nothing is refused, so nobody waits for the buffers")
+	require.Empty(t, cq.poll(sharedBuffers), "nothing is refused, so nobody waits for the buffers")
 	require.Len(t, queue.partial.stalled, share)
 
 	for i := range share {
-		// The connection was refused, so its next request has the next attempt number.
 		other := attackers[share+1+i]
-		other.nextAttempt()
-		other.sendHalf()
-		got := cq.pollN(3)
+		sendHalf(other)
+		got := cq.poll(sharedBuffers)
 		require.Len(t, got, 1, "one message gives its buffer back")
 		require.Equal(t, verbs.StatusRespTimeoutErr, got[0].Status)
 		require.EqualValues(t, 7, got[0].ID)
 		require.Len(t, queue.partial.stalled, share-1-i)
-		other.nextAttempt()
-		other.sendHalf()
-		require.Empty(t, cq.pollN(3), "now the message has a buffer")
+		sendHalf(other)
+		require.Empty(t, cq.poll(sharedBuffers), "now the message has a buffer")
 		require.Equal(t, share, queue.partial.held)
 	}
 	require.EqualValues(t, share, shard.counts[counters.PartialExpired].Load())
 	for _, victim := range victims[2*share+1:] {
 		require.Equal(t, verbs.StateRTS, victim.qp.State(), "no other connection ends")
 	}
-	for _, e := range attackers {
-		e.pollN(1)
-	}
-}
-
-// On the local path too, the RNR NAK of a refusal has a longer time than MinRNRTimer.
-func TestRefusalMakesTheSenderWait(t *testing.T) {
-	const share = sharedBuffers / partialShares
-	_, victims, attackers, _ := newHalfSenders(t, oneSource)
-	for _, attacker := range attackers[:share] {
-		attacker.sendHalf()
-	}
-	sender := attackers[share]
-	sender.qp.shard.clock = func() time.Duration { return 0 }
-	sender.post(verbs.SendWR{Opcode: verbs.OpSend, SGEs: []verbs.SGE{verbs.SGEOf(sender.mr, 0, 20_000)}})
-	victims[0].pollN(3)
-	sender.pollN(1)
-	require.True(t, sender.qp.rnr.waiting)
-	code := victims[share].qp.attr.MinRNRTimer
-	require.Equal(t, verbs.RNRDelay(code+rnrCodeStep), sender.qp.rnr.timer.When())
 }
 
 // Many sources take all buffers with half-sent messages. A message that finds no buffer
@@ -129,77 +87,58 @@ func TestNoBufferEndsAStalledMessage(t *testing.T) {
 	queue, victims, attackers, now := newHalfSenders(t, func(i int) access.Source { return access.LocalSource(uint32(100+i), 0) })
 	cq := victims[0]
 	for _, attacker := range attackers[:sharedBuffers-1] {
-		attacker.sendHalf()
+		sendHalf(attacker)
 	}
-	cq.pollN(3)
+	cq.poll(sharedBuffers)
 	require.Equal(t, 1, queue.rq.len())
 	honest := attackers[sharedBuffers-1]
-	publishFrame(honest, whole)
-	require.Len(t, cq.pollN(3), 1)
+	honest.arrive(whole, 1)
+	require.Len(t, cq.poll(sharedBuffers), 1)
 	*now += maxPartialLimit - 1
-	publishFrame(honest, whole)
-	require.Empty(t, cq.pollN(3), "the messages have not stalled yet, so this one is refused")
+	honest.arrive(whole, 1)
+	require.Empty(t, cq.poll(sharedBuffers), "the messages have not stalled yet, so this one is refused")
 	*now++
-	publishFrame(honest, whole)
 	queue.shard.fireTimers()
 	require.Len(t, queue.partial.stalled, sharedBuffers-1, "messages of another connection are no progress")
 	first := queue.partial.stalled[0]
-	honest.nextAttempt()
-	publishFrame(honest, whole)
-	got := cq.pollN(3)
+	honest.arrive(whole, 1)
+	got := cq.poll(sharedBuffers)
 	require.Len(t, got, 1)
 	require.Equal(t, verbs.StatusRespTimeoutErr, got[0].Status)
 	require.Equal(t, verbs.StateError, first.state)
 	queue.fill(t, cq.mr)
-	honest.nextAttempt()
-	publishFrame(honest, whole)
-	got = cq.pollN(3)
+	honest.arrive(whole, 1)
+	got = cq.poll(sharedBuffers)
 	require.Len(t, got, 1)
 	require.Equal(t, verbs.StatusSuccess, got[0].Status)
-	for _, e := range attackers {
-		e.pollN(1)
-	}
 }
 
 // A slow message completes if partialProgress bytes of it arrive in each time limit, also
-// if others wait for its buffer. Bytes that are still in the ring count too.
+// if others wait for its buffer. Bytes that were not delivered yet count too.
 func TestSlowMessagesComplete(t *testing.T) {
 	queue, victims, senders, now := newHalfSenders(t, oneSource)
 	victim, sender, other := victims[0], senders[0], senders[1]
 	for queue.rq.pop(new(rqe)) { // This leaves one buffer, which is large.
 	}
 	queue.rq.held = 0
-	_, err := queue.PostRecv([]verbs.RecvWR{{ID: 1, SGEs: []verbs.SGE{verbs.SGEOf(victim.mr, 0, 1<<20)}}})
+	_, err := queue.PostRecv([]verbs.RecvWR{{ID: 1, SGEs: []verbs.SGE{verbs.SGEOf(victim.mr, 0, fakeEndSize)}}})
 	require.NoError(t, err)
-	out := &sender.qp.path.(*shmConn).p.out
-	send := func(flags fragment.Flags, n int) {
-		dst, inArea, ok := out.Reserve(uint32(n))
-		require.True(t, ok)
-		require.Len(t, dst, n)
-		if inArea {
-			flags |= shm.FlagArea
-		}
-		publishFrame(sender, fragment.Fragment{Op: fragment.Send, Flags: flags, Length: uint32(n)})
-	}
-	refused := func() {
-		publishFrame(other, whole)
-		other.nextAttempt()
-	}
-	send(fragment.First, partialProgress)
-	refused()
-	require.Empty(t, victim.pollN(3))
+	sender.arrive(fragment.First, partialProgress)
+	other.arrive(whole, 1)
+	require.Empty(t, victim.poll(sharedBuffers))
 	for range 20 {
 		*now += victim.qp.partialLimit()
-		send(0, partialProgress)
-		// The timer has expired, and a fragment is in the ring. The shard processes the
-		// timer first.
+		sender.arrive(0, partialProgress)
+		// The timer has expired, and a fragment was not delivered yet. The shard processes
+		// the timer first.
 		queue.shard.fireTimers()
-		refused()
-		require.Empty(t, victim.pollN(3))
+		require.Empty(t, queue.partial.stalled)
+		other.arrive(whole, 1)
+		require.Empty(t, victim.poll(sharedBuffers))
 	}
 	*now += victim.qp.partialLimit() / 2
-	send(fragment.Last, 1)
-	got := victim.pollN(3)
+	sender.arrive(fragment.Last, 1)
+	got := victim.poll(sharedBuffers)
 	require.Len(t, got, 1)
 	require.Equal(t, verbs.StatusSuccess, got[0].Status)
 	require.EqualValues(t, 21*partialProgress+1, got[0].ByteLen)
@@ -209,9 +148,6 @@ func TestSlowMessagesComplete(t *testing.T) {
 	require.Equal(t, verbs.StateRTS, victim.qp.State())
 	require.False(t, victim.qp.partial.timer.Running(), "there is no incomplete message")
 	require.Zero(t, queue.partial.held)
-	for _, e := range senders {
-		e.pollN(1)
-	}
 }
 
 // A message of which fewer than partialProgress bytes arrive within the time limit has
@@ -219,36 +155,35 @@ func TestSlowMessagesComplete(t *testing.T) {
 func TestTricklingMessagesStall(t *testing.T) {
 	queue, victims, senders, now := newHalfSenders(t, oneSource)
 	victim, sender := victims[0], senders[0]
-	sender.sendHalf()
-	victim.pollN(3)
+	sendHalf(sender)
+	victim.poll(sharedBuffers)
 	for range 4 {
 		for range 4 {
 			require.Empty(t, queue.partial.stalled)
 			*now += victim.qp.partialLimit()/4 + 1
-			publishFrame(sender, fragment.Fragment{Op: fragment.Send, Length: 1})
-			victim.pollN(3)
+			sender.arrive(0, 1)
+			victim.poll(sharedBuffers)
 			queue.shard.fireTimers()
 		}
 		require.Equal(t, []*qp{victim.qp}, queue.partial.stalled)
-		publishFrame(sender, fragment.Fragment{Op: fragment.Send, Length: 1})
-		victim.pollN(3)
+		sender.arrive(0, 1)
+		victim.poll(sharedBuffers)
 	}
 	*now += victim.qp.partialLimit()
 	queue.shard.fireTimers()
-	publishFrame(sender, fragment.Fragment{Op: fragment.Send, Flags: fragment.Last, Length: 1})
-	require.Len(t, victim.pollN(3), 1, "a stalled message can complete")
+	sender.arrive(fragment.Last, 1)
+	require.Len(t, victim.poll(sharedBuffers), 1, "a stalled message can complete")
 	require.Empty(t, queue.partial.stalled)
 	require.Zero(t, queue.partial.held)
-	sender.pollN(1)
 }
 
 // A queue pair that is reset or closed gives back its share.
 func TestResetEndsTheShare(t *testing.T) {
 	queue, victims, attackers, now := newHalfSenders(t, oneSource)
 	for i := range 3 {
-		attackers[i].sendHalf()
+		sendHalf(attackers[i])
 	}
-	victims[0].pollN(3)
+	victims[0].poll(sharedBuffers)
 	require.Equal(t, 3, queue.partial.shares[oneSource(0)].refs)
 	*now += maxPartialLimit
 	queue.shard.fireTimers()
@@ -261,21 +196,6 @@ func TestResetEndsTheShare(t *testing.T) {
 	require.Equal(t, 1, queue.partial.shares[oneSource(0)].refs, "a queue pair in the error state keeps its path")
 	require.NoError(t, victims[2].qp.Close())
 	require.Empty(t, queue.partial.shares)
-	for _, e := range attackers {
-		e.pollN(1)
-	}
-}
-
-// Nobody waits for a buffer of the queue pair's own receive queue. So the connection of a
-// message that has stalled in it does not end.
-func TestWireHalfSentMessage(t *testing.T) {
-	p := newScript(t)
-	p.e.recv(1, 0, 4096)
-	p.send(p.request(wire.SendFirst, 0, scriptMTU))
-	p.advance(24 * time.Hour)
-	p.wantQuiet("nobody waits for the buffer")
-	p.send(p.request(wire.SendLast, 1, 1))
-	p.wantDone("the message is complete", verbs.StatusSuccess, 1)
 }
 
 // Each refusal in a row makes the time in the RNR NAK about four times as long.
@@ -296,16 +216,6 @@ func TestRNRTimerOfRefusals(t *testing.T) {
 			require.GreaterOrEqual(t, verbs.RNRDelay(q.rnrTimer()), verbs.RNRDelay(code))
 		}
 	}
-}
-
-// A FIRST or MIDDLE packet must fill the path MTU (IBTA vol. 1, 9.7.4.1.6). A shorter
-// packet is an invalid request and takes no receive buffer.
-func TestWireShortFirstPacket(t *testing.T) {
-	p := newScript(t)
-	p.e.recv(1, 0, 4096)
-	p.send(p.request(wire.SendFirst, 0, 1))
-	p.wantSyndrome("the packet is too short", wire.NAK(wire.NAKInvalidRequest), 0)
-	p.wantDone("", verbs.StatusWRFlushErr, 1)
 }
 
 // The time limit for incomplete messages is longer than all retries of a sender take, but
@@ -330,7 +240,7 @@ func TestPartialLimit(t *testing.T) {
 // call of watch().
 func TestPartialMessageStalls(t *testing.T) {
 	var p partialMessage
-	p.timer.init(newTestShard(), timerheap.Func(func() {}))
+	p.timer.init(stillShard(), timerheap.Func(func() {}))
 	p.messages++
 	p.watch(100, time.Second)
 	require.Equal(t, time.Second, p.timer.When())

@@ -37,10 +37,9 @@ func TestResponderMessageOrder(t *testing.T) {
 		"rest of a complete WRITE": {
 			[]step{{fragment.Write, first, messageWrite}, {fragment.Write, last, messageNone}}, step{fragment.Write, last, messageNone}, 0},
 	} {
-		d := openDevice(t, &Config{Vectors: 1})
-		e := newEnd(t, d, 0, verbs.ProgressManual)
+		e := newFakeEnd(t, newFakeHost(t, 1), nil)
 		e.qp.attr.Access, e.qp.attr.MaxDestRdAtomic, e.qp.state = verbs.AccessAll, 1, verbs.StateInit
-		e.recv(1, 0, 100)
+		e.recv(1, 100)
 		deliver := func(s step) (a outcome) {
 			f := &fragment.Fragment{Op: s.op, Flags: s.flags, Addr: e.mr.Addr(), Key: e.mr.RKey(), Total: 8, Payload: make([]byte, 4)}
 			if s.op == fragment.Read {
@@ -56,7 +55,7 @@ func TestResponderMessageOrder(t *testing.T) {
 		}
 		require.Equal(t, outcomeInvalidRequest, deliver(c.invalid), name)
 		failed := 0
-		for _, wc := range e.drainCQ() {
+		for _, wc := range e.poll(4) {
 			if wc.Status == verbs.StatusRemInvReqErr {
 				failed++
 			}
@@ -68,18 +67,17 @@ func TestResponderMessageOrder(t *testing.T) {
 // If the memory of a WRITE with immediate data is no longer accessible, the receive
 // buffer completes with an error.
 func TestResponderWriteImmWithoutMemory(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 1})
-	e := newEnd(t, d, 0, verbs.ProgressManual)
+	e := newFakeEnd(t, newFakeHost(t, 1), nil)
 	e.qp.attr.Access, e.qp.state = verbs.AccessAll, verbs.StateInit
 	f := &fragment.Fragment{Op: fragment.Write, Flags: fragment.First, Addr: e.mr.Addr(), Key: e.mr.RKey(), Total: 8, Payload: make([]byte, 4)}
 	require.Equal(t, outcomeAck, e.qp.deliver(f))
 	f.Flags = fragment.Last | fragment.Imm
 	require.Equal(t, outcomeRNR, e.qp.deliver(f), "there is no receive buffer")
 	require.Equal(t, messageWrite, e.qp.message)
-	e.recv(7, 0, 100)
+	e.recv(7, 100)
 	e.qp.writeLeft.key++
 	require.Equal(t, outcomeAccessError, e.qp.deliver(f))
-	got := e.drainCQ()
+	got := e.poll(4)
 	require.Len(t, got, 1)
 	require.Equal(t, verbs.StatusLocAccessErr, got[0].Status)
 	require.EqualValues(t, 7, got[0].ID)

@@ -14,7 +14,7 @@ import (
 func TestRNRRetry(t *testing.T) {
 	const code = 12
 	for left, retries := range map[uint8]int{0: 0, 2: 2, verbs.RNRRetryForever: 20} {
-		s, r := newTestShard(), rnrRetry{retriesLeft: left}
+		s, r := stillShard(), rnrRetry{retriesLeft: left}
 		r.timer.init(s, timerheap.Func(r.fired))
 		for range retries {
 			require.True(t, r.refused(code), "%d", left)

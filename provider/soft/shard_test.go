@@ -4,15 +4,29 @@ package soft
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
+
+// newFakeSleeper returns an end whose CQ has a completion channel.
+func newFakeSleeper(t *testing.T, h *fakeHost) (*fakeEnd, verbs.CompChannel) {
+	chn, err := h.CreateCompChannel(&verbs.CompChannelAttr{Progress: verbs.ProgressManual})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, chn.Close()) })
+	return newFakeEnd(t, h, chn), chn
+}
 
 // While a CQ is armed, each method call prepares for sleep. But n calls together arm at
 // most 2n doorbells.
@@ -25,25 +39,21 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 }
 
 // prepareForSleep makes n connections with work, arms the CQ, and calls QP.State n times.
-// The results are the numbers of calls of reserveRing and of writes to the eventfd.
+// The results are the numbers of calls of poller.arm and of writes to the eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
-	d := openDevice(t, &Config{Vectors: 2})
-	s := newSleeper(t, d, 0, verbs.ProgressManual)
-	conns := make([]*shmPeer, n)
-	for i := range conns {
-		a, b := newPair(t, d, verbs.ProgressManual)
-		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
-		_, err := b.cq.Poll(b.wc) // This call executes and acknowledges the WRITE.
-		require.NoError(t, err)
-		conns[i] = a.qp.path.(*shmConn).p
-		require.Less(t, n, len(conns[i].all.doorbellBuf), "pendingRings counts the visits up to this number")
+	h := newFakeHost(t, 1)
+	s, _ := newFakeSleeper(t, h)
+	paths := make([]*fakePath, n)
+	for i := range paths {
+		paths[i] = newFakeEnd(t, h, nil).connect()
+		paths[i].arrive(whole, 0)
 	}
 	require.NoError(t, s.cq.Arm(false))
 	for range n {
 		s.qp.State()
 	}
-	for _, c := range conns {
-		visits += c.pendingRings
+	for _, p := range paths {
+		visits += p.arms
 	}
 	var count [8]byte
 	_, err := unix.Read(s.qp.shard.event.FD(), count[:])
@@ -53,8 +63,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 
 // One call of drive reads the clock at most once, even for many packets.
 func TestDriveTimeReadsClockOnce(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 1})
-	s := newEnd(t, d, 0, verbs.ProgressManual).qp.shard
+	s := newFakeEnd(t, newFakeHost(t, 1), nil).qp.shard
 	var readings time.Duration
 	s.clock = func() time.Duration {
 		readings++
@@ -69,38 +78,68 @@ func TestDriveTimeReadsClockOnce(t *testing.T) {
 	require.EqualValues(t, 3, s.driveTime(), "the owner may have slept before descriptors were ready")
 }
 
+// A packetCounter is a queue pair on the wire path that only counts packets.
+type packetCounter int
+
+func (c *packetCounter) receive(wire.Packet, *udp.Header) { *c++ }
+func (c *packetCounter) sendDue() bool                    { return true }
+
+// sendPackets sends n packets over UDP to a new queue pair of the shard, which counts them.
+func sendPackets(t *testing.T, s *shard, port uint16, n int) *packetCounter {
+	from, home := netip.MustParseAddr("127.9.0.1"), netip.MustParseAddr("127.9.0.3")
+	route := &udp.Route{Local: home, Remote: home}
+	require.NoError(t, s.udp.Open(route))
+	t.Cleanup(func() { s.udp.Close(route) })
+	got, num := new(packetCounter), s.engine.numberFor(s.slot, 0x1000)
+	s.demux.attach(num, got)
+	t.Cleanup(func() { s.demux.detach(num) })
+
+	fd, err := hostport.UDPSocket(from)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	require.NoError(t, unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO))
+	require.NoError(t, unix.Bind(fd, hostport.Sockaddr(from, 0)))
+	local, err := hostport.LocalAddr(fd)
+	require.NoError(t, err)
+	var flow wire.Flow
+	flow.Set(local, netip.AddrPortFrom(home, port))
+	p := wire.Build(make([]byte, wire.SendOnly.Size(64)), wire.SendOnly, 64)
+	p.BTH().SetDestQP(num)
+	p.BTH().SetPSN(psn.New(1))
+	flow.Seal(p, 0)
+	for range n {
+		require.NoError(t, unix.Sendto(fd, p.Bytes(), 0, hostport.Sockaddr(home, int(port))))
+	}
+	return got
+}
+
 // A timer fires only after the packets that have arrived were processed. Each call of
 // drive processes a part of them.
 func TestTimersWaitForPackets(t *testing.T) {
 	// One call of drive reads fewer packets than this. The socket can hold all of them.
 	const packets = 150
-	c := newCounterRig(t)
-	for range packets {
-		c.sendRaw(c.packet(c.qpn))
-	}
+	port := freeport.UDP(t)
+	shard := newFakeEnd(t, newFakeHostAt(t, 1, port), nil).qp.shard
+	got := sendPackets(t, shard, port, packets)
 	fired := false
 	var timer timer
-	timer.init(c.shard, timerheap.Func(func() {
-		require.Equal(t, packets, c.end.got)
+	timer.init(shard, timerheap.Func(func() {
+		require.EqualValues(t, packets, *got)
 		fired = true
 	}))
 	timer.start(0)
-	c.shard.fireTimers()
-	require.Less(t, c.end.got, packets)
+	shard.fireTimers()
+	require.Less(t, int(*got), packets)
 	for calls := 0; !fired; calls++ {
 		require.Less(t, calls, packets)
-		c.shard.driveRare()
+		shard.driveRare()
 	}
 }
 
 // Next does not receive more packets while the CQ still has completions and is not
 // armed.
 func TestNextDoesNotDriveWithBacklog(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	chn, err := d.CreateCompChannel(&verbs.CompChannelAttr{Vector: 1, Progress: verbs.ProgressManual})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, chn.Close()) })
-	e := newEndOn(t, d, &verbs.CQAttr{Depth: 1024, Vector: 1, Progress: verbs.ProgressManual, Channel: chn})
+	e, chn := newFakeSleeper(t, newFakeHost(t, 1))
 	s := e.qp.shard
 	driven := func() bool {
 		before := s.polls.drives
@@ -108,13 +147,10 @@ func TestNextDoesNotDriveWithBacklog(t *testing.T) {
 		require.NoError(t, err)
 		return s.polls.drives > before
 	}
-	poll := func(want int) {
-		n, err := e.cq.Poll(e.wc)
-		require.NoError(t, err)
-		require.Equal(t, want, n)
-	}
-	q := e.addFlushed(len(e.wc) + 1)
-	poll(len(e.wc))
+	const batch = 64
+	poll := func(want int) { require.Len(t, e.poll(batch), want) }
+	q := e.flushed(batch + 1)
+	poll(batch)
 	require.False(t, driven())
 	require.NoError(t, e.cq.Arm(false))
 	require.True(t, driven(), "the owner waits for an event")

@@ -26,9 +26,8 @@ var (
 // newAnswerPair makes a connected pair on the local path. The first result waits: it
 // moves the clock of a forward in steps, polls a after each step, and returns the
 // completions.
-func newAnswerPair(t *testing.T, cfg *Config) (wait func(time.Duration) []verbs.WC, a, b *end) {
-	cfg.Vectors = 2
-	d := openDevice(t, cfg)
+func newAnswerPair(t *testing.T, cfg memoryConfig) (wait func(time.Duration) []verbs.WC, a, b *end) {
+	d := newMemoryDevice(t, cfg)
 	a, b = newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	short := func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = answerTimeout, answerRetries }
 	a.connect(b, short)
@@ -36,11 +35,11 @@ func newAnswerPair(t *testing.T, cfg *Config) (wait func(time.Duration) []verbs.
 	becomeReady(a, b)
 	b.pollForTimers()
 	a.pollForTimers() // takes the acknowledgement of the notices, which would count as progress
-	return a.waiter(), a, b
+	return waiterFor(a), a, b
 }
 
-// waiter stops the clock of an end. The result is as the first one of newAnswerPair.
-func (e *end) waiter() func(time.Duration) []verbs.WC {
+// waiterFor stops the clock of an end. The result is as the first one of newAnswerPair.
+func waiterFor(e *end) func(time.Duration) []verbs.WC {
 	advance := e.stopClock()
 	return func(d time.Duration) (got []verbs.WC) {
 		for ; d > 0; d -= answerStep {
@@ -66,7 +65,7 @@ func TestSilentPeerEndsConnection(t *testing.T) {
 		"atomic": {Opcode: verbs.OpFetchAdd},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wait, a, b := newAnswerPair(t, new(Config))
+			wait, a, b := newAnswerPair(t, memoryConfig{})
 			wr.SGEs, wr.RemoteAddr, wr.RKey = []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, b.mr.Addr(), b.mr.RKey()
 			a.post(wr)
 			a.post(verbs.SendWR{Opcode: verbs.OpWrite})
@@ -80,7 +79,7 @@ func TestSilentPeerEndsConnection(t *testing.T) {
 // The first message of a turn goes into the ring at once. The timer begins with the
 // doorbell.
 func TestSilentPeerAfterSendInline(t *testing.T) {
-	wait, a, _ := newAnswerPair(t, new(Config))
+	wait, a, _ := newAnswerPair(t, memoryConfig{})
 	require.True(t, a.qp.SendInline(1, 0, []byte("x")))
 	a.qp.Doorbell()
 	require.Equal(t, []verbs.Status{verbs.StatusRetryExcErr}, statusesOf(wait(answerLimit)))
@@ -88,8 +87,8 @@ func TestSilentPeerAfterSendInline(t *testing.T) {
 
 // A peer that acknowledges a READ and keeps the response back is silent.
 func TestPeerKeepsResponseBack(t *testing.T) {
-	wait, a, b := newAnswerPair(t, new(Config))
-	p := b.qp.path.(*shmConn).p
+	wait, a, b := newAnswerPair(t, memoryConfig{})
+	p := connOf(b).p
 	a.post(verbs.SendWR{Opcode: verbs.OpRead, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 	for range answerRetries {
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite})
@@ -112,7 +111,7 @@ func acknowledgeUnexecuted(t *testing.T, p *shmPeer) {
 
 // A peer whose loop runs and that has no receive buffer is not silent.
 func TestPeerWithoutBuffersIsNotSilent(t *testing.T) {
-	wait, a, b := newAnswerPair(t, new(Config))
+	wait, a, b := newAnswerPair(t, memoryConfig{})
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	for range 3 * answerChecks * (answerRetries + 1) {
 		b.pollForTimers()
@@ -131,7 +130,7 @@ func TestRNRTimerBeyondLimit(t *testing.T) {
 	a.connect(b, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = answerTimeout, answerRetries })
 	b.connect(a, func(attr *verbs.QPAttr) { attr.MinRNRTimer = code })
 	becomeReady(a, b)
-	wait := a.waiter()
+	wait := waiterFor(a)
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	b.pollForTimers()
 	b.recv(1, 0, 64)
@@ -146,7 +145,7 @@ func TestRNRTimerBeyondLimit(t *testing.T) {
 func TestShortStopsCostNothing(t *testing.T) {
 	const size = endSize
 	for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWrite, verbs.OpRead} {
-		wait, a, b := newAnswerPair(t, &Config{RingBytes: 64 << 10, PrivateRegions: true})
+		wait, a, b := newAnswerPair(t, memoryConfig{bytes: 64 << 10, private: true})
 		b.recv(1, 0, size)
 		a.post(verbs.SendWR{ID: 1, Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 		stops := 0
@@ -165,7 +164,7 @@ func TestShortStopsCostNothing(t *testing.T) {
 func TestLateReadyIsProgress(t *testing.T) {
 	a, b := newEndsOnLocalPath(t)
 	a.connect(b, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = answerTimeout, answerRetries })
-	wait := a.waiter()
+	wait := waiterFor(a)
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
 	require.Empty(t, wait(answerLimit-answerStep))
 	b.connect(a, nil)
@@ -175,8 +174,7 @@ func TestLateReadyIsProgress(t *testing.T) {
 
 // If both processes were stopped, the peer has as much time as otherwise.
 func TestStopOfBothSidesCostsNothing(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{})
 	advance := a.stopClock()
 	b.recv(1, 0, 64)
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
@@ -191,13 +189,12 @@ func TestStopOfBothSidesCostsNothing(t *testing.T) {
 // If the ring is full of requests of others, a connection can send nothing to a silent
 // peer. It fails all the same, with an error for its own request.
 func TestSilentPeerWithFullRing(t *testing.T) {
-	cfg := localConfig()
-	cfg.RingSlots = 8
-	wait, x, y := newAnswerPair(t, cfg)
+	const slots = 8
+	wait, x, y := newAnswerPair(t, memoryConfig{slots: slots})
 	a, _ := newNeighbors(t, x, y)
 	y.pollForTimers()
 	x.pollForTimers()
-	for range cfg.RingSlots {
+	for range slots {
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite})
 	}
 	x.post(verbs.SendWR{ID: 7, Opcode: verbs.OpWrite})
@@ -213,20 +210,20 @@ func TestInfiniteAckTimeoutOnLocalPath(t *testing.T) {
 	a.connect(b, func(attr *verbs.QPAttr) { attr.Timeout = 0 })
 	b.connect(a, nil)
 	becomeReady(a, b)
-	wait := a.waiter()
+	wait := waiterFor(a)
 	a.post(verbs.SendWR{Opcode: verbs.OpWrite})
 	require.Empty(t, wait(100*answerLimit))
 	require.Zero(t, a.qp.shard.timers.Len())
 }
 
 func newEndsOnLocalPath(t *testing.T) (a, b *end) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	return newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 }
 
 // When everything is answered, the next check is the last one. So an idle loop sleeps.
 func TestAnswerTimerStops(t *testing.T) {
-	wait, a, b := newAnswerPair(t, new(Config))
+	wait, a, b := newAnswerPair(t, memoryConfig{})
 	a.post(verbs.SendWR{Opcode: verbs.OpWrite})
 	require.Equal(t, 1, a.qp.shard.timers.Len())
 	b.pollForTimers()

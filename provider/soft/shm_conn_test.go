@@ -13,8 +13,7 @@ import (
 )
 
 func TestSendOfEverySize(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{})
 	for _, size := range []int{0, 1, 95, 96, 97, 4096, 16 << 10, 16<<10 + 1, 256 << 10, 1 << 20} {
 		for i := range size {
 			a.mr.Bytes()[i] = byte(i*7 + size)
@@ -30,8 +29,7 @@ func TestSendOfEverySize(t *testing.T) {
 }
 
 func TestReadWriteAtomic(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{})
 	copy(b.mr.Bytes()[100:], "remote text")
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 1<<20)}, RemoteAddr: b.mr.Addr() + 100, RKey: b.mr.RKey()})
 	wc := a.wait(1, b)[0]
@@ -48,8 +46,7 @@ func TestReadWriteAtomic(t *testing.T) {
 // requests of the peer are executed meanwhile.
 func TestReadResponseWaitsForRoom(t *testing.T) {
 	const size = 64 << 10
-	d := openDevice(t, &Config{Vectors: 2, RingBytes: 16 << 10})
-	a, b := newPair(t, d, verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{bytes: 16 << 10})
 	for i := range size {
 		b.mr.Bytes()[i] = byte(i * 7)
 	}
@@ -58,10 +55,10 @@ func TestReadResponseWaitsForRoom(t *testing.T) {
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	b.recv(3, 0, 0)
 	require.EqualValues(t, 3, b.wait(1)[0].ID)
-	require.Len(t, b.qp.path.(*shmConn).responses, 1)
+	require.Len(t, connOf(b).responses, 1)
 	got := a.wait(2, b)
 	require.Equal(t, []uint64{1, 2}, []uint64{got[0].ID, got[1].ID})
-	require.Empty(t, b.qp.path.(*shmConn).responses)
+	require.Empty(t, connOf(b).responses)
 	require.True(t, bytes.Equal(a.mr.Bytes()[:size], b.mr.Bytes()[:size]))
 }
 
@@ -69,25 +66,24 @@ func TestReadResponseWaitsForRoom(t *testing.T) {
 // slots. Then takeAcks completes their requests. An acknowledgement of slots that were
 // never sent moves the queue pair to the error state.
 func TestFullRingTakesAcks(t *testing.T) {
-	cfg := localConfig()
-	cfg.Vectors, cfg.RingSlots = 2, 8
-	a, b := newPair(t, openDevice(t, cfg), verbs.ProgressManual)
-	c := a.qp.path.(*shmConn)
+	const slots = 8
+	a, b := newLocalPair(t, memoryConfig{slots: slots})
+	c := connOf(a)
 	send := func() bool { return a.qp.SendInline(1, 0, nil) }
-	for range cfg.RingSlots {
+	for range slots {
 		b.recv(1, 0, 10)
 		require.True(t, send())
 	}
 	require.False(t, send(), "the ring is full")
 	a.qp.Doorbell()
-	b.wait(cfg.RingSlots)
+	b.wait(slots)
 	b.pollN(1) // A poll that finds no work sends acknowledgements.
 	require.True(t, send())
 	c.takeAcks()
-	require.EqualValues(t, cfg.RingSlots, a.qp.sq.oldest, "the acknowledged requests have completed")
+	require.EqualValues(t, slots, c.progress().oldest, "the acknowledged requests have completed")
 
-	b.qp.path.(*shmConn).p.own.Ack.Store(uint64(shm.NewAck(1000, 0)))
-	for range cfg.RingSlots - 1 {
+	connOf(b).p.own.Ack.Store(uint64(shm.NewAck(1000, 0)))
+	for range slots - 1 {
 		require.True(t, send())
 	}
 	require.False(t, send(), "the peer has acknowledged slots that were not published")
@@ -97,7 +93,7 @@ func TestFullRingTakesAcks(t *testing.T) {
 // A response acknowledges all requests before its READ. So the READ completes, even if
 // these requests are unsignaled and the peer has sent no acknowledgement yet.
 func TestResponseAcknowledges(t *testing.T) {
-	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{})
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpWrite})
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpRead, Flags: verbs.SendSignaled,
 		SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})

@@ -14,51 +14,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// directConfig returns a configuration in which the ends of a pair have their own shards.
-func directConfig() *Config { return &Config{Vectors: 2, Path: PathLocal} }
-
-// remote returns a request of e with the given length for the memory of peer.
-func (e *end) remote(op verbs.Opcode, peer *end, length int) verbs.SendWR {
-	return verbs.SendWR{ID: 7, Opcode: op, Flags: verbs.SendSignaled,
-		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, length)}, RemoteAddr: peer.mr.Addr(), RKey: peer.mr.RKey()}
-}
-
 // newDirectPair makes two connected ends. The first end has mapped the memory of the
 // second end.
-func newDirectPair(t testing.TB, cfg *Config) (a, b *end) {
-	a, b = newPair(t, openDevice(t, cfg), verbs.ProgressManual)
+func newDirectPair(t testing.TB, cfg memoryConfig) (a, b *end) {
+	a, b = newLocalPair(t, cfg)
 	a.share(b)
 	return a, b
 }
 
-func (e *end) share(peer *end) {
-	e.post(e.remote(verbs.OpWrite, peer, 8))
-	require.Empty(e.t, e.pollN(10), "the first WRITE needs the responder")
-	require.Equal(e.t, verbs.StatusSuccess, e.wait(1, peer)[0].Status)
-}
-
-// requireDirect requires that a request completes while the peer does nothing.
-func (e *end) requireDirect(wr verbs.SendWR) {
-	e.t.Helper()
-	e.post(wr)
-	got := e.pollN(1)
-	require.Len(e.t, got, 1)
-	require.Equal(e.t, verbs.StatusSuccess, got[0].Status)
-	require.False(e.t, e.qp.outstanding())
-}
-
-// requireSent requires that a request does not complete until the peer is polled. The
-// completion must have the given status.
-func (e *end) requireSent(peer *end, wr verbs.SendWR, want verbs.Status) {
-	e.t.Helper()
-	e.post(wr)
-	require.Empty(e.t, e.pollN(100))
-	require.Equal(e.t, want, e.wait(1, peer)[0].Status)
-}
-
 // The requester executes READs, WRITEs and atomics while the peer does nothing.
 func TestDirectOperations(t *testing.T) {
-	a, b := newDirectPair(t, directConfig())
+	a, b := newDirectPair(t, memoryConfig{})
 	copy(a.mr.Bytes(), "written")
 	a.requireDirect(a.remote(verbs.OpWrite, b, 7))
 	require.Equal(t, "written", string(b.mr.Bytes()[:7]))
@@ -105,7 +71,7 @@ func TestNotDirect(t *testing.T) {
 		"local memory missing": {func(wr *verbs.SendWR, _ *end) { wr.SGEs[0].LKey++ }, verbs.StatusLocProtErr},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, b := newDirectPair(t, directConfig())
+			a, b := newDirectPair(t, memoryConfig{})
 			copy(a.mr.Bytes(), "12345678")
 			old := b.mr
 			wr := a.remote(verbs.OpWrite, b, 8)
@@ -123,25 +89,9 @@ func TestNotDirect(t *testing.T) {
 	}
 }
 
-// waitStatus returns the status of the next completion, while the peer is polled too.
-func (e *end) waitStatus(peer *end) verbs.Status { return e.wait(1, peer)[0].Status }
-
-// reopenMR closes the region, and allocates another one.
-func (e *end) reopenMR() {
-	require.NoError(e.t, e.mr.Close())
-	var err error
-	e.mr, err = e.pd.Alloc(&verbs.AllocAttr{Size: endSize, Access: verbs.AccessAll})
-	require.NoError(e.t, err)
-}
-
-// fail moves the queue pair to the error state.
-func (e *end) fail() {
-	require.NoError(e.t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-}
-
 // A WRITE does not overtake a SEND that the peer has not executed yet, or has refused.
 func TestDirectKeepsOrder(t *testing.T) {
-	a, b := newDirectPair(t, directConfig())
+	a, b := newDirectPair(t, memoryConfig{})
 	copy(a.mr.Bytes(), "x")
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
 	a.post(a.remote(verbs.OpWrite, b, 1))
@@ -163,10 +113,9 @@ func TestDirectKeepsOrder(t *testing.T) {
 // A peer learns at once that a queue pair has stopped, even if the ring has no room for
 // the notice.
 func TestDirectStopsWithFullRing(t *testing.T) {
-	cfg := directConfig()
-	cfg.RingSlots = 8
-	a, b := newDirectPair(t, cfg)
-	for range cfg.RingSlots {
+	const slots = 8
+	a, b := newDirectPair(t, memoryConfig{slots: slots})
+	for range slots {
 		b.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
 	}
 	b.fail()
@@ -177,7 +126,7 @@ func TestDirectStopsWithFullRing(t *testing.T) {
 
 // Modify changes what the peer may execute itself.
 func TestDirectRights(t *testing.T) {
-	a, b := newDirectPair(t, directConfig())
+	a, b := newDirectPair(t, memoryConfig{})
 	setAccess := func(access verbs.Access) {
 		require.NoError(t, b.qp.Modify(&verbs.QPAttr{State: verbs.StateRTS, Access: access}, verbs.AttrState|verbs.AttrAccess))
 	}
@@ -193,7 +142,7 @@ func TestDirectRights(t *testing.T) {
 
 // A region without remote write access is sealed against writing.
 func TestDirectReadOnly(t *testing.T) {
-	a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{})
 	require.NoError(t, b.mr.Close())
 	var err error
 	b.mr, err = b.pd.Alloc(&verbs.AllocAttr{Size: 100, Access: verbs.AccessRemoteRead | verbs.AccessLocalWrite})
@@ -215,18 +164,16 @@ func TestPrivateRegions(t *testing.T) {
 		}
 	}
 	t.Run("setting", func(t *testing.T) {
-		cfg := directConfig()
-		cfg.PrivateRegions = true
-		a, b := newPair(t, openDevice(t, cfg), verbs.ProgressManual)
+		a, b := newLocalPair(t, memoryConfig{private: true})
 		private(t, a, b)
 	})
 	t.Run("setting of the owner", func(t *testing.T) {
-		a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
-		b.qp.path.(*shmConn).p.sharesRegions = false
+		a, b := newLocalPair(t, memoryConfig{})
+		connOf(b).p.sharesRegions = false
 		private(t, a, b)
 	})
 	t.Run("registered", func(t *testing.T) {
-		a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
+		a, b := newLocalPair(t, memoryConfig{})
 		require.NoError(t, b.mr.Close())
 		var err error
 		b.mr, err = b.pd.Register(make([]byte, 100), verbs.AccessAll)
@@ -234,9 +181,7 @@ func TestPrivateRegions(t *testing.T) {
 		private(t, a, b)
 	})
 	t.Run("limit", func(t *testing.T) {
-		d := openDevice(t, directConfig())
-		d.regions = shm.NewRegionLimit(1)
-		b, a := newPair(t, d, verbs.ProgressManual)
+		b, a := newLocalPair(t, memoryConfig{regions: shm.NewRegionLimit(1)})
 		a.share(b)
 		a.requireDirect(a.remote(verbs.OpWrite, b, 8))
 		private(t, b, a)
@@ -246,8 +191,8 @@ func TestPrivateRegions(t *testing.T) {
 // A region that was closed, or is no longer used, is unmapped. The next request asks for
 // the region again.
 func TestSweepRegions(t *testing.T) {
-	a, b := newDirectPair(t, directConfig())
-	regions := &a.qp.path.(*shmConn).p.regions
+	a, b := newDirectPair(t, memoryConfig{})
+	regions := &connOf(a).p.regions
 	regions.sweep()
 	require.Len(t, regions.byKey, 1, "the region was used")
 	a.requireDirect(a.remote(verbs.OpWrite, b, 8))
@@ -269,22 +214,22 @@ func TestSweepRegions(t *testing.T) {
 // A hostile peer sends answers that nobody has asked for, and answers with no descriptor
 // or a wrong one. They do no harm.
 func TestHostileRegionAnswers(t *testing.T) {
-	a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
-	owner, doorbell := b.mr.(*mr).memory.region, b.qp.path.(*shmConn).p.end.Doorbell
+	a, b := newLocalPair(t, memoryConfig{})
+	doorbell := connOf(b).p.end.Doorbell
 	answer := func(key uint32, passed uint64) {
-		publishFrame(b, fragment.Fragment{Op: shm.Shared, Imm: key, Addr: passed})
+		publish(b, fragment.Fragment{Op: shm.Shared, Imm: key, Addr: passed})
 		a.pollN(1)
 	}
 	answer(1, 0)
 	answer(1, 1)
 	answer(b.mr.RKey(), 1)
-	require.True(t, owner.PassTo(doorbell))
+	require.True(t, b.qp.passRegion(b.mr.RKey(), doorbell))
 	answer(1, 1)
-	regions := &a.qp.path.(*shmConn).p.regions
+	regions := &connOf(a).p.regions
 	require.Empty(t, regions.byKey)
 
 	require.True(t, regions.add(1))
-	require.True(t, owner.PassTo(doorbell))
+	require.True(t, b.qp.passRegion(b.mr.RKey(), doorbell))
 	answer(1, 1)
 	require.Equal(t, regionRefused, regions.find(1).state, "the region has another key")
 	answer(1, 1)
@@ -293,11 +238,11 @@ func TestHostileRegionAnswers(t *testing.T) {
 
 // A peer can not get a descriptor for a key that no request has named.
 func TestShareNeedsARequest(t *testing.T) {
-	a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{})
 	share := func() bool {
-		publishFrame(a, fragment.Fragment{Op: shm.Share, Imm: b.mr.RKey()})
+		publish(a, fragment.Fragment{Op: shm.Share, Imm: b.mr.RKey()})
 		b.pollN(1)
-		fd, ok := shm.ReceiveDescriptor(a.qp.path.(*shmConn).p.end.Doorbell)
+		fd, ok := shm.ReceiveDescriptor(connOf(a).p.end.Doorbell)
 		if ok {
 			require.NoError(t, unix.Close(fd))
 		}
@@ -308,7 +253,7 @@ func TestShareNeedsARequest(t *testing.T) {
 	a.post(write)
 	require.Equal(t, verbs.StatusSuccess, a.waitStatus(b))
 	require.False(t, share(), "the key of a request without data is not checked")
-	a.qp.path.(*shmConn).asks = false
+	connOf(a).asks = false
 	a.post(a.remote(verbs.OpRead, b, 8))
 	require.Equal(t, verbs.StatusSuccess, a.waitStatus(b))
 	require.True(t, share())
@@ -316,8 +261,8 @@ func TestShareNeedsARequest(t *testing.T) {
 
 // A shard remembers a bounded number of regions.
 func TestRemoteRegionLimit(t *testing.T) {
-	a, _ := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
-	regions := &a.qp.path.(*shmConn).p.regions
+	a, _ := newLocalPair(t, memoryConfig{})
+	regions := &connOf(a).p.regions
 	for key := range uint32(maxRemoteRegions) {
 		require.True(t, regions.add(key+1))
 	}
@@ -329,7 +274,7 @@ func TestRemoteRegionLimit(t *testing.T) {
 }
 
 func TestDirectAllocations(t *testing.T) {
-	a, b := newDirectPair(t, directConfig())
+	a, b := newDirectPair(t, memoryConfig{})
 	wrs := []verbs.SendWR{a.remote(verbs.OpWrite, b, 64), a.remote(verbs.OpRead, b, 64), a.remote(verbs.OpFetchAdd, b, 8)}
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		_, _ = a.qp.PostSend(wrs)

@@ -13,10 +13,10 @@ import (
 // A long READ behind a SEND waits until the SEND was executed. Then the requester
 // executes the READ itself. Requests behind the READ stay behind it.
 func TestLongReadAwaitsDirectExecution(t *testing.T) {
-	a, b := newDirectPair(t, directConfig())
+	a, b := newDirectPair(t, memoryConfig{})
 	b.recv(1, 8, 8)
 	b.recv(2, 8, 8)
-	slots := a.qp.path.(*shmConn).p.sent.seq
+	slots := connOf(a).p.sent.seq
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
 	a.post(a.remote(verbs.OpRead, b, maxDirect))
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
@@ -30,12 +30,12 @@ func TestLongReadAwaitsDirectExecution(t *testing.T) {
 	require.Equal(t, verbs.StatusSuccess, got[0].Status)
 	require.Equal(t, "read", string(a.mr.Bytes()[:4]))
 	require.EqualValues(t, 2, a.wait(1, b)[0].ID)
-	require.Equal(t, slots+2, a.qp.path.(*shmConn).p.sent.seq, "the READ takes no slot")
+	require.Equal(t, slots+2, connOf(a).p.sent.seq, "the READ takes no slot")
 }
 
 // A long READ that waits behind a refused SEND completes after the SEND.
 func TestLongReadAwaitsRefusedSend(t *testing.T) {
-	a, b := newDirectPair(t, directConfig())
+	a, b := newDirectPair(t, memoryConfig{})
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	a.post(a.remote(verbs.OpRead, b, maxDirect))
 	b.pollN(10)
@@ -49,10 +49,9 @@ func TestLongReadAwaitsRefusedSend(t *testing.T) {
 
 // A long READ completes behind SENDs that fill the ring several times.
 func TestLongReadBehindFullRing(t *testing.T) {
-	cfg := directConfig()
-	cfg.RingSlots = 8
-	for sends := range 4 * cfg.RingSlots {
-		a, b := newDirectPair(t, cfg)
+	const slots = 8
+	for sends := range 4 * slots {
+		a, b := newDirectPair(t, memoryConfig{slots: slots})
 		for range sends {
 			b.recv(1, 8, 8)
 			a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
@@ -73,7 +72,7 @@ func TestLongReadBehindFullRing(t *testing.T) {
 
 // A long READ that waits fails if the peer's queue pair ends.
 func TestLongReadAwaitsStoppedPeer(t *testing.T) {
-	a, b := newDirectPair(t, directConfig())
+	a, b := newDirectPair(t, memoryConfig{})
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	a.post(a.remote(verbs.OpRead, b, maxDirect))
 	b.fail()

@@ -17,19 +17,7 @@ import (
 )
 
 // sharedMemory returns the memory that an end and its peer share.
-func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).p.end.Segment.Mem }
-
-// pollN polls an end n times, and returns the completions.
-func (e *end) pollN(drives int) []verbs.WC {
-	var got []verbs.WC
-	memory := make([]verbs.InlineData, len(e.wc))
-	for range drives {
-		n, err := e.cq.(verbs.InlinePoller).PollInline(e.wc, memory)
-		require.NoError(e.t, err)
-		got = append(got, e.wc[:n]...)
-	}
-	return got
-}
+func sharedMemory(e *end) []byte { return connOf(e).p.end.Segment.Mem }
 
 // FuzzHostilePeer lets a peer write random bytes into the shared memory. The victim may
 // lose the connection, but its requests and buffers complete at most once.
@@ -39,7 +27,7 @@ func FuzzHostilePeer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, writes uint16) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		d := openDevice(t, &Config{Vectors: 2, RingBytes: 8 << 10, RingSlots: 16})
+		d := newMemoryDevice(t, memoryConfig{bytes: 8 << 10, slots: 16})
 		victim, attacker := newPair(t, d, verbs.ProgressManual)
 		for i := range 32 {
 			victim.recv(1000+uint64(i), 4096*i, 4096)
@@ -55,7 +43,7 @@ func FuzzHostilePeer(f *testing.F) {
 				}
 			}
 			attacker.pollN(r.IntN(3))
-			writeRandom(r, attacker.sharedMemory(), int(writes%512))
+			writeRandom(r, sharedMemory(attacker), int(writes%512))
 			seen := make(map[uint64]int)
 			for _, wc := range victim.pollN(200) {
 				if wc.Flags&verbs.WCInline != 0 {
@@ -78,64 +66,46 @@ func hostileRequest(e, peer *end, id uint64, kind int) verbs.SendWR {
 	return wr
 }
 
-// writeRandom writes random bytes to the shared memory. Half of them go to control
-// blocks and slot headers.
-func writeRandom(r *rand.Rand, mem []byte, writes int) {
-	for range writes {
-		at := r.IntN(len(mem))
-		switch r.IntN(4) {
-		case 0:
-			at = shm.ControlOffset + r.IntN(2*shm.ControlStride)
-		case 1:
-			at = shm.RingsOffset + r.IntN(32)*shm.SlotSize + r.IntN(32)
-		}
-		mem[at] = byte(r.Uint32())
-		if r.IntN(2) == 0 {
-			mem[at] = byte(r.IntN(4))
-		}
-	}
-}
-
 // invalidWrites are writes of an attacker to the shared memory. The parameter own is the
 // attacker's control block.
 var invalidWrites = map[string]func(attacker *end, own *shm.ControlBlock){
 	"more consumed than sent": func(_ *end, own *shm.ControlBlock) { own.Ack.Store(uint64(shm.NewAck(1000, 0))) },
 	"more executed than sent": func(_ *end, own *shm.ControlBlock) { own.Ack.Store(uint64(shm.NewAck(0, 1000))) },
 	"unknown NAK": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: shm.Refused, Imm: 2, Addr: 0x7f})
+		publish(e, fragment.Fragment{Op: shm.Refused, Imm: 2, Addr: 0x7f})
 	},
 	"NAK without a code": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: shm.Refused, Imm: 2, Addr: uint64(shm.FailureNAK(0))})
+		publish(e, fragment.Fragment{Op: shm.Refused, Imm: 2, Addr: uint64(shm.FailureNAK(0))})
 	},
 	"NAK for a slot that was not sent": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: shm.Refused, Imm: 1000, Addr: uint64(shm.RNRNAK(1))})
+		publish(e, fragment.Fragment{Op: shm.Refused, Imm: 1000, Addr: uint64(shm.RNRNAK(1))})
 	},
 	"stopped before a slot that was not sent": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: shm.Stopped, Imm: 1000})
+		publish(e, fragment.Fragment{Op: shm.Stopped, Imm: 1000})
 	},
 	"response without a request": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: fragment.ReadData, Flags: fragment.Last, Length: 8})
+		publish(e, fragment.Fragment{Op: fragment.ReadData, Flags: fragment.Last, Length: 8})
 	},
 	"unknown operation": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
+		publish(e, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
 	},
 	"inline longer than the slot": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 97})
+		publish(e, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 97})
 	},
 	"area longer than the ring": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last | shm.FlagArea, Length: 1 << 30})
+		publish(e, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last | shm.FlagArea, Length: 1 << 30})
 	},
 	"LAST without a FIRST": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: fragment.Send, Flags: fragment.Last, Length: 1})
+		publish(e, fragment.Fragment{Op: fragment.Send, Flags: fragment.Last, Length: 1})
 	},
 	"WRITE of another length": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: fragment.Write, Flags: fragment.First | fragment.Last, Length: 8, Total: 4})
+		publish(e, fragment.Fragment{Op: fragment.Write, Flags: fragment.First | fragment.Last, Length: 8, Total: 4})
 	},
 	"READ with a wrong key": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Total: 8, Key: 77})
+		publish(e, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Total: 8, Key: 77})
 	},
 	"atomic without operands": func(e *end, _ *shm.ControlBlock) {
-		publishFrame(e, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last})
+		publish(e, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last})
 	},
 }
 
@@ -144,14 +114,14 @@ var invalidWrites = map[string]func(attacker *end, own *shm.ControlBlock){
 func TestInvalidPeerWrites(t *testing.T) {
 	for name, write := range invalidWrites {
 		t.Run(name, func(t *testing.T) {
-			d := openDevice(t, &Config{Vectors: 3})
+			d := newMemoryDevice(t, memoryConfig{vectors: 3})
 			victim, attacker := newPair(t, d, verbs.ProgressManual)
 			other, peer := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 2, verbs.ProgressManual)
 			other.connect(peer, nil)
 			peer.connect(other, nil)
 			victim.recv(1, 0, 4096)
 			victim.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-			write(attacker, attacker.qp.path.(*shmConn).p.own)
+			write(attacker, connOf(attacker).p.own)
 			got := victim.pollN(3)
 			require.Equal(t, verbs.StateError, victim.qp.State())
 			require.Len(t, got, 2, "both requests end")
@@ -163,9 +133,9 @@ func TestInvalidPeerWrites(t *testing.T) {
 	}
 }
 
-// publishFrame publishes a slot for the peer of e, without any check.
-func publishFrame(e *end, f fragment.Fragment) {
-	c := e.qp.path.(*shmConn)
+// publish publishes a slot for the peer of e, without any check.
+func publish(e *end, f fragment.Fragment) {
+	c := connOf(e)
 	c.p.out.Put(&shm.Slot{Fragment: f, Dest: c.dest})
 	c.p.out.PublishFirst()
 	c.p.sent.seq++
@@ -174,9 +144,8 @@ func publishFrame(e *end, f fragment.Fragment) {
 // Ringing a doorbell never blocks. The peer may have let the doorbell's socket become
 // full, and may have cleared its flag O_NONBLOCK.
 func TestDoorbellDoesNotBlock(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
-	fd := a.qp.path.(*shmConn).p.end.Doorbell
+	a, b := newLocalPair(t, memoryConfig{})
+	fd := connOf(a).p.end.Doorbell
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	require.NoError(t, err)
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^unix.O_NONBLOCK)
@@ -185,7 +154,7 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 		_, err = unix.SendmsgN(fd, make([]byte, 1<<10), nil, nil, unix.MSG_DONTWAIT)
 	}
 	require.ErrorIs(t, err, unix.EAGAIN)
-	b.qp.path.(*shmConn).p.own.WakeFor.Store(shm.WakeAll)
+	connOf(b).p.own.WakeFor.Store(shm.WakeAll)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -193,44 +162,22 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(safety):
+	case <-time.After(cmside.Safety):
 		require.FailNow(t, "posting a request blocks")
 	}
 }
 
-// requireAsleep polls and arms the CQ. The completion channel must then not be readable,
-// because the owner has to sleep.
-func (s *sleeper) requireAsleep() {
-	s.t.Helper()
-	for range 4 {
-		s.pollN(1)
-		require.NoError(s.t, s.cq.Arm(false))
-		s.pollN(1)
-		for ok := true; ok; {
-			var err error
-			_, ok, err = s.ch.Next()
-			require.NoError(s.t, err)
-			if ok {
-				s.cq.AckEvents(1)
-			}
-		}
-	}
-	require.NoError(s.t, s.cq.Arm(false))
-	s.pollN(1)
-	require.False(s.t, cmside.Readable(s.t, s.ch.FD()))
-}
-
 // publishAtomics publishes n atomics on the memory of the victim, which executes them.
 // The end e never consumes the results.
-func (e *end) publishAtomics(victim *end, n int) {
-	p := e.qp.path.(*shmConn).p
+func publishAtomics(e *end, victim *end, n int) {
+	p := connOf(e).p
 	for range n {
 		dst, _, ok := p.reserve(fragment.AtomicOperands)
 		for ; !ok; dst, _, ok = p.reserve(fragment.AtomicOperands) {
 			victim.pollN(1)
 		}
 		clear(dst)
-		publishFrame(e, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Length: fragment.AtomicOperands, Addr: victim.mr.Addr(), Key: victim.mr.RKey()})
+		publish(e, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Length: fragment.AtomicOperands, Addr: victim.mr.Addr(), Key: victim.mr.RKey()})
 	}
 	victim.pollN(10)
 }
@@ -239,32 +186,32 @@ func (e *end) publishAtomics(victim *end, n int) {
 // responses wait. The victim's owner can sleep meanwhile. If the peer sends more atomics
 // than allowed, it loses its connection.
 func TestStalledAtomics(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)
 	b.connect(a, nil)
 	becomeReady(a, b.end)
-	c := b.qp.path.(*shmConn)
-	a.publishAtomics(b.end, c.p.out.Len()+maxRdAtomic)
+	c := connOf(b.end)
+	publishAtomics(a, b.end, c.p.out.Len()+maxRdAtomic)
 	require.Len(t, c.responses, maxRdAtomic)
 	b.requireAsleep()
 	require.Equal(t, verbs.StateRTS, b.qp.State())
-	a.publishAtomics(b.end, 1)
+	publishAtomics(a, b.end, 1)
 	require.Equal(t, verbs.StateError, b.qp.State())
 }
 
 // A peer that claims to have consumed more slots than were sent loses its connection. A
 // response to it is waiting for room at that time.
 func TestFalseConsumedCount(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2, RingBytes: 8 << 10})
+	d := newMemoryDevice(t, memoryConfig{bytes: 8 << 10})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)
 	b.connect(a, nil)
 	becomeReady(a, b.end)
-	publishFrame(a, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: b.mr.Addr(), Key: b.mr.RKey(), Total: endSize})
+	publish(a, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: b.mr.Addr(), Key: b.mr.RKey(), Total: endSize})
 	b.requireAsleep()
 	require.Equal(t, verbs.StateRTS, b.qp.State())
-	a.qp.path.(*shmConn).p.own.Ack.Store(uint64(shm.NewAck(0x7fffffff, 0)))
+	connOf(a).p.own.Ack.Store(uint64(shm.NewAck(0x7fffffff, 0)))
 	b.pollN(10)
 	require.Equal(t, verbs.StateError, b.qp.State())
 	b.requireAsleep()
@@ -273,14 +220,14 @@ func TestFalseConsumedCount(t *testing.T) {
 // A peer may say many times that it is ready. Only a limited number of these slots is
 // answered.
 func TestAnswersAreLimited(t *testing.T) {
-	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
-	p := a.qp.path.(*shmConn).p
+	a, b := newLocalPair(t, memoryConfig{})
+	p := connOf(a).p
 	for i := range 1000 {
 		for _, _, ok := p.reserve(0); !ok; _, _, ok = p.reserve(0) {
 			b.pollN(1)
 		}
-		publishFrame(a, fragment.Fragment{Op: shm.Ready, Imm: uint32(shm.NewDest(a.qp.num, uint8(i)))})
+		publish(a, fragment.Fragment{Op: shm.Ready, Imm: uint32(shm.NewDest(a.qp.Num(), uint8(i)))})
 	}
 	b.pollN(100)
-	require.LessOrEqual(t, b.qp.path.(*shmConn).p.out.Tail, uint32(1+maxAnswers))
+	require.LessOrEqual(t, connOf(b).p.out.Tail, uint32(1+maxAnswers))
 }

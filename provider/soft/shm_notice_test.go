@@ -6,10 +6,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -31,12 +30,12 @@ func (p *shmPeer) skip(peer *shmPeer, n uint32) {
 // Acknowledgements are still used when the last notice was sent 2^31 slots ago, which is
 // half of the range of a position.
 func TestAcksLongAfterANotice(t *testing.T) {
-	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{})
 	a.exchange(b)
 	b.exchange(a)
 	a.pollN(2 * ackEvery)
 	b.pollN(2 * ackEvery)
-	b.qp.path.(*shmConn).p.skip(a.qp.path.(*shmConn).p, 1<<31)
+	connOf(b).p.skip(connOf(a).p, 1<<31)
 	for range 4 {
 		b.exchange(a)
 		a.exchange(b)
@@ -46,7 +45,7 @@ func TestAcksLongAfterANotice(t *testing.T) {
 // Requests that are executed while a notice waits for room in the ring are acknowledged
 // after the notice.
 func TestAcksAfterNotices(t *testing.T) {
-	x, y := newPair(t, openDevice(t, &Config{Vectors: 2, RingSlots: 8}), verbs.ProgressManual)
+	x, y := newLocalPair(t, memoryConfig{slots: 8})
 	a, b := newNeighbors(t, x, y)
 	for i := range 8 {
 		x.recv(uint64(i), 0, 10)
@@ -57,7 +56,7 @@ func TestAcksAfterNotices(t *testing.T) {
 	y.qp.Doorbell()
 	b.recv(1, 0, 10)
 	require.NoError(t, y.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-	require.Equal(t, 1, y.qp.path.(*shmConn).p.notices.len(), "the ring to x is full")
+	require.Equal(t, 1, connOf(y).p.notices.len(), "the ring to x is full")
 	a.post(verbs.SendWR{ID: 60, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	require.Len(t, b.pollN(10), 1)
 	require.EqualValues(t, 60, a.wait(1, b)[0].ID)
@@ -67,7 +66,7 @@ func TestAcksAfterNotices(t *testing.T) {
 // the ring. x does not flush the message before the notices have arrived. Then the
 // message completes with success.
 func TestAwaitsNotices(t *testing.T) {
-	x, y := newPair(t, openDevice(t, &Config{Vectors: 2, RingSlots: 8}), verbs.ProgressManual)
+	x, y := newLocalPair(t, memoryConfig{slots: 8})
 	a, b := newNeighbors(t, x, y)
 	for i := range 8 {
 		x.recv(uint64(i), 0, 10)
@@ -81,11 +80,9 @@ func TestAwaitsNotices(t *testing.T) {
 	x.post(verbs.SendWR{ID: 60, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	require.Equal(t, verbs.StatusSuccess, y.wait(1)[0].Status)
 	require.NoError(t, y.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-	require.Equal(t, 2, y.qp.path.(*shmConn).p.notices.len(), "the ring to x is full")
+	require.Equal(t, 2, connOf(y).p.notices.len(), "the ring to x is full")
 
-	awaits := func(e *end) bool {
-		return qpEngine{deviceOf(e.qp)}.AwaitsNotices(e.qp.num, &connmgr.Binding{End: e.qp.path.(*shmConn).p.end})
-	}
+	awaits := func(e *end) bool { return connOf(e).awaitsNotices() }
 	require.False(t, awaits(a), "no request of a is outstanding")
 	for range 10 {
 		require.True(t, awaits(x))
@@ -105,7 +102,7 @@ func TestAwaitsNotices(t *testing.T) {
 // it has processed the acknowledgement. The acknowledgement depends on a notice, and many
 // slots precede the notice.
 func TestErrorStateConsumesAllSlots(t *testing.T) {
-	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	x, y := newLocalPair(t, memoryConfig{})
 	_, b := newNeighbors(t, x, y)
 	for i := range receiveBudget + 1 {
 		x.recv(uint64(i), 0, 10)
@@ -145,12 +142,12 @@ func TestFIFO(t *testing.T) {
 
 // A peer that only receives for a long time still uses acknowledgements when it sends.
 func TestAcksOfAReceiver(t *testing.T) {
-	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{})
 	b.exchange(a)
 	a.pollN(2 * ackEvery)
 	b.pollN(2 * ackEvery)
 	for range 3 {
-		b.qp.path.(*shmConn).p.skip(a.qp.path.(*shmConn).p, 1<<30)
+		connOf(b).p.skip(connOf(a).p, 1<<30)
 		a.pollN(2 * ackEvery)
 	}
 	a.exchange(b)
@@ -160,7 +157,7 @@ func TestAcksOfAReceiver(t *testing.T) {
 // connection of the READ fails.
 func TestRegionOfAReadIsClosed(t *testing.T) {
 	const size = 64 << 10
-	x, y := newPair(t, openDevice(t, &Config{Vectors: 2, RingBytes: 16 << 10}), verbs.ProgressManual)
+	x, y := newLocalPair(t, memoryConfig{bytes: 16 << 10})
 	a, b := newNeighbors(t, x, y)
 	mr, err := y.pd.Alloc(&verbs.AllocAttr{Size: size, Access: verbs.AccessAll})
 	require.NoError(t, err)
@@ -176,13 +173,13 @@ func TestRegionOfAReadIsClosed(t *testing.T) {
 // A peer that announces notices without sending them violates the protocol. It must not
 // keep the owner awake.
 func TestAnnouncedNoticesAreMissing(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)
 	b.connect(a, nil)
 	becomeReady(a, b.end)
 	a.recv(1, 0, 10)
-	p := a.qp.path.(*shmConn).p
+	p := connOf(a).p
 	p.own.Refusals.Store(p.out.Tail + 3000)
 	b.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	a.pollN(10)
@@ -193,9 +190,9 @@ func TestAnnouncedNoticesAreMissing(t *testing.T) {
 // A peer may consume all slots and then refuse their requests again and again. The
 // memory for pending requests is limited.
 func TestPendingRequestsAreLimited(t *testing.T) {
-	a, b := newPair(t, openDevice(t, &Config{Vectors: 2, RingSlots: 8}), verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{slots: 8})
 	advance := b.stopClock()
-	pa, pb := a.qp.path.(*shmConn).p, b.qp.path.(*shmConn).p
+	pa, pb := connOf(a).p, connOf(b).p
 	b.pollN(2 * ackEvery)
 	executed := uint32(pb.sent.executed)
 	for range 100 {
@@ -203,7 +200,7 @@ func TestPendingRequestsAreLimited(t *testing.T) {
 	}
 	for range 500 {
 		pa.own.Ack.Store(uint64(shm.NewAck(pb.out.Tail, executed)))
-		publishFrame(a, fragment.Fragment{Op: shm.Refused, Imm: executed, Addr: uint64(shm.RNRNAK(1))})
+		publish(a, fragment.Fragment{Op: shm.Refused, Imm: executed, Addr: uint64(shm.RNRNAK(1))})
 		pa.out.Freed = pb.in.Head
 		b.pollN(1)
 		advance(verbs.RNRDelay(1))
@@ -217,7 +214,7 @@ func TestPendingRequestsAreLimited(t *testing.T) {
 // first, and then the WRITE fails.
 func TestFailureWaitsForResponses(t *testing.T) {
 	const size = 64 << 10
-	a, b := newPair(t, openDevice(t, &Config{Vectors: 2, RingBytes: 16 << 10}), verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{bytes: 16 << 10})
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled,
 		SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled,
@@ -225,13 +222,13 @@ func TestFailureWaitsForResponses(t *testing.T) {
 	got := a.wait(2, b)
 	require.Equal(t, verbs.StatusSuccess, got[0].Status)
 	require.Equal(t, verbs.StatusRemAccessErr, got[1].Status)
-	require.Zero(t, b.qp.path.(*shmConn).p.unsettled)
+	require.Zero(t, connOf(b).p.unsettled)
 }
 
 // After a response to a READ, the RNR retries are counted from zero again, because a
 // response is progress.
 func TestRNRCountStartsAnewWithResponse(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = 2 })
 	b.connect(a, nil)
@@ -247,19 +244,46 @@ func TestRNRCountStartsAnewWithResponse(t *testing.T) {
 	}
 }
 
+// A readyEvent is an event that is always readable. It counts the calls of OnReady.
+type readyEvent int
+
+func (n *readyEvent) OnReady(int, uint32) { *n++ }
+
+// pollUntilEpoll polls an end until the next poll handles the descriptors of its shard
+// that are ready.
+func pollUntilEpoll(t *testing.T, e *end) {
+	event, err := fdevent.NewEvent()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, event.Close()) }()
+	event.Signal()
+	var ready readyEvent
+	require.NoError(t, e.qp.shard.Watch(event.FD(), unix.EPOLLIN, &ready))
+	defer e.qp.shard.Unwatch(event.FD())
+	period := 0
+	for ready < 2 {
+		e.pollN(1)
+		if ready > 0 {
+			period++
+		}
+	}
+	e.pollN(period - 2) // Both the first and the last of these polls have called OnReady.
+}
+
 // A peer process may end after it has sent more messages than one poll can return. All
 // these messages are received.
 func TestMessagesBeforeTheEnd(t *testing.T) {
 	const messages = 100
-	a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{})
 	b.qp.ReceiveInline()
 	for i := range uint64(messages) {
 		b.recv(i, 0, 100)
+	}
+	pollUntilEpoll(t, b)
+	for range messages {
 		require.True(t, a.qp.SendInline(1, 0, []byte("x")))
 	}
 	a.qp.Doorbell()
-	a.qp.path.(*shmConn).p.end.HangUp()
-	b.qp.shard.polls.drives = epollEvery - 1
+	connOf(a).p.end.HangUp()
 	received := 0
 	for _, wc := range b.pollN(20) {
 		if wc.Status == verbs.StatusSuccess {
@@ -267,31 +291,4 @@ func TestMessagesBeforeTheEnd(t *testing.T) {
 		}
 	}
 	require.Equal(t, messages, received)
-}
-
-// Two connections of one shard begin at the same time, on two channels. The REP of the
-// second one is processed first, or the first one ends before its REP is processed.
-func TestSecondReplyFirst(t *testing.T) {
-	for _, cancel := range []bool{false, true} {
-		client, server := newParty(t), newParty(t)
-		other := cmside.Open(t, client.p, client.p.dev)
-		l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
-		dial := func(side *cmside.Side) (active, passive *cm.ID) {
-			active = side.Connecting(cm.TCP, l.LocalAddr(), nil)
-			passive, _ = server.Request(l)
-			server.CreateQP(passive)
-			return active, passive
-		}
-		first, firstPassive := dial(client.Side)
-		second, secondPassive := dial(other)
-		require.NoError(t, firstPassive.Accept(nil))
-		require.NoError(t, secondPassive.Accept(nil))
-		if cancel {
-			client.End(first)
-		}
-		other.Want(cm.Established, second)
-		if !cancel {
-			client.Want(cm.Established, first)
-		}
-	}
 }

@@ -41,7 +41,7 @@ func TestFIFOGivesMemoryBack(t *testing.T) {
 // publishMany lets the attacker publish slots until the victim fails or n slots are
 // published. The attacker consumes no slots of the victim.
 func publishMany(victim, attacker *end, n int, slot func(i int) *shm.Slot) (published int) {
-	p := attacker.qp.path.(*shmConn).p
+	p := connOf(attacker).p
 	for published < n && victim.qp.State() == verbs.StateRTS {
 		for _, _, ok := p.reserve(0); !ok; _, _, ok = p.reserve(0) {
 			victim.pollN(1)
@@ -61,13 +61,12 @@ func publishMany(victim, attacker *end, n int, slot func(i int) *shm.Slot) (publ
 // A peer that asks for regions and does not consume the answers loses its connections,
 // when more answers wait than a correct peer can have asked for.
 func TestSharesAreLimited(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2, RingSlots: 16})
-	victim, attacker := newPair(t, d, verbs.ProgressManual)
-	dest := attacker.qp.path.(*shmConn).dest
+	victim, attacker := newLocalPair(t, memoryConfig{slots: 16})
+	dest := connOf(attacker).dest
 	share := func(i int) *shm.Slot {
 		return &shm.Slot{Fragment: fragment.Fragment{Op: shm.Share, Imm: uint32(i + 1)}, Dest: dest}
 	}
-	p := victim.qp.path.(*shmConn).p
+	p := connOf(victim).p
 	most := maxRemoteRegions + 2*p.in.Len()
 	publishMany(victim, attacker, maxRemoteRegions, share)
 	require.Equal(t, verbs.StateRTS, victim.qp.State(), "a correct peer may have asked for so many")
@@ -79,10 +78,9 @@ func TestSharesAreLimited(t *testing.T) {
 // A peer that repeats a refused request, without having consumed the RNR NAK, loses its
 // connections.
 func TestRefusalsAreLimited(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2, RingSlots: 16})
-	victim, attacker := newPair(t, d, verbs.ProgressManual)
-	dest := attacker.qp.path.(*shmConn).dest
-	p := victim.qp.path.(*shmConn).p
+	victim, attacker := newLocalPair(t, memoryConfig{slots: 16})
+	dest := connOf(attacker).dest
+	p := connOf(victim).p
 	publishMany(victim, attacker, 1<<20, func(int) *shm.Slot {
 		s := &shm.Slot{Fragment: fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last}, Dest: dest}
 		dest = dest.Next()
@@ -96,14 +94,14 @@ func TestRefusalsAreLimited(t *testing.T) {
 // While very many notices wait, no connection is added. The existing ones go on when the
 // peer consumes the notices.
 func TestNoConnectionWhileNoticesWait(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newPair(t, d, verbs.ProgressManual)
-	p := a.qp.path.(*shmConn).p
+	p := connOf(a).p
 	for p.notices.len() < maxWaiting {
 		p.notify(notice{op: shm.ReadyToo, to: 1})
 	}
 	c, other := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
-	_, err := newSHMConn(p.all, c.qp, &localEnd{End: p.end}, other.qp.num)
+	_, err := newSHMConn(p.all, c.qp, &localEnd{End: p.end}, other.qp.Num())
 	require.ErrorIs(t, err, verbs.ErrProtocol)
 	for p.notices.len() > 0 {
 		b.pollN(1)

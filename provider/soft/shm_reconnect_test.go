@@ -10,23 +10,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// reset moves the queue pair of an end to RESET.
-func (e *end) reset() {
-	require.NoError(e.t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
-}
-
-// exchange sends a message from one end to another one, and requires that both ends have
-// a completion with success.
-func (e *end) exchange(peer *end) {
-	e.t.Helper()
-	peer.recv(500, 0, 10)
-	e.post(verbs.SendWR{ID: 501, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-	received := peer.wait(1, e)[0]
-	sent := e.wait(1, peer)[0]
-	require.Equal(e.t, []verbs.Status{verbs.StatusSuccess, verbs.StatusSuccess}, []verbs.Status{received.Status, sent.Status})
-	require.Equal(e.t, []uint64{500, 501}, []uint64{received.ID, sent.ID})
-}
-
 // Two connected queue pairs are reset and connected again. The order of these steps does
 // not matter, and neither does the time at which old notices are processed.
 func TestReconnect(t *testing.T) {
@@ -62,7 +45,7 @@ func TestReconnect(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, b := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+			a, b := newLocalPair(t, memoryConfig{})
 			a.exchange(b)
 			for range 3 {
 				reconnect(a, b)
@@ -76,7 +59,7 @@ func TestReconnect(t *testing.T) {
 // A message of the old connection may still be in the ring when the receiver has a new
 // connection. The new connection does not get this message, and loses none of its own.
 func TestMessageOfTheOldConnection(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newPair(t, d, verbs.ProgressManual)
 	c := newEnd(t, d, 0, verbs.ProgressManual)
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("from a")})
@@ -90,7 +73,7 @@ func TestMessageOfTheOldConnection(t *testing.T) {
 // An acknowledgement of the old connection may arrive when the queue pair has a new
 // connection. It does not complete a request of the new connection.
 func TestAcknowledgementOfTheOldConnection(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 3})
+	d := newMemoryDevice(t, memoryConfig{vectors: 3})
 	a, b := newPair(t, d, verbs.ProgressManual)
 	for i := range 20 {
 		b.recv(uint64(i), 0, 10)

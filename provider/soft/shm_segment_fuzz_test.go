@@ -49,7 +49,7 @@ func FuzzSegment(f *testing.F) {
 	}
 	f.Add([]byte(append(step(stepControl, 0, 1000), step(stepDrive, 3, 0)...)))
 	f.Fuzz(func(t *testing.T, script []byte) {
-		d := openDevice(t, &Config{Vectors: 3, RingBytes: 8 << 10, RingSlots: 16})
+		d := newMemoryDevice(t, memoryConfig{vectors: 3, bytes: 8 << 10, slots: 16})
 		victim, attacker := newPair(t, d, verbs.ProgressManual)
 		other, peer := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 2, verbs.ProgressManual)
 		other.connect(peer, nil)
@@ -79,7 +79,7 @@ type segmentRun struct {
 }
 
 func (r *segmentRun) step(b []byte) {
-	mem := r.attacker.sharedMemory()
+	mem := sharedMemory(r.attacker)
 	at, value := binary.LittleEndian.Uint32(b[1:]), b[5:13]
 	switch b[0] % numSteps {
 	case stepWrite:
@@ -104,8 +104,8 @@ func (r *segmentRun) step(b []byte) {
 // publish publishes a slot, whether or not the ring has room. The bytes of the parameter
 // kind are the operation, the flags, the attempt and the key.
 func (r *segmentRun) publish(kind uint32, value uint64) {
-	c, isLocal := r.attacker.qp.path.(*shmConn)
-	if !isLocal {
+	c := connOf(r.attacker)
+	if c == nil {
 		return
 	}
 	dest := c.dest
@@ -135,8 +135,8 @@ func (r *segmentRun) drive(n int) {
 
 // requireBounded checks the queues of the victim that the peer can fill.
 func (r *segmentRun) requireBounded() {
-	c, isLocal := r.victim.qp.path.(*shmConn)
-	if !isLocal {
+	c := connOf(r.victim)
+	if c == nil {
 		return
 	}
 	p := c.p

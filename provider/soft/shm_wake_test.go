@@ -6,44 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sleeper is an end whose CQ has a completion channel.
-type sleeper struct {
-	*end
-	ch verbs.CompChannel
-}
-
-func newSleeper(t *testing.T, d *device, vector int, progress verbs.Progress) *sleeper {
-	ch, err := d.CreateCompChannel(&verbs.CompChannelAttr{Vector: vector, Progress: progress})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, ch.Close()) })
-	e := newEndOn(t, d, &verbs.CQAttr{Depth: 1024, Vector: vector, Progress: progress, Channel: ch, Cookie: 7})
-	return &sleeper{e, ch}
-}
-
-// sleep waits until the completion channel is readable. After 30 s it fails the test,
-// because a wake-up was lost.
-func (s *sleeper) sleep() {
-	s.t.Helper()
-	fds := []unix.PollFd{{Fd: int32(s.ch.FD()), Events: unix.POLLIN}}
-	for {
-		n, err := unix.Poll(fds, 30_000)
-		if err == unix.EINTR {
-			continue
-		}
-		require.NoError(s.t, err)
-		require.Equal(s.t, 1, n, "the descriptor is not readable")
-		return
-	}
-}
-
 func TestParkedEndIsWoken(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a := newEnd(t, d, 0, verbs.ProgressManual)
 	b := newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)
@@ -72,7 +42,7 @@ func TestParkedEndIsWoken(t *testing.T) {
 
 // A sender with one signaled request sleeps until its acknowledgement arrives.
 func TestAckWakesWaitingSender(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
 	b := newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, nil)
@@ -96,7 +66,7 @@ func TestAckWakesWaitingSender(t *testing.T) {
 // An RNR NAK wakes a sleeping sender, because the sender has to send again. This holds
 // even if no request is signaled.
 func TestRNRWakesAnUnsignaledSender(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
 	b := newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, nil)
@@ -124,7 +94,7 @@ func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 func TestPingPongAsleep(t *testing.T) {
 	for _, progress := range []verbs.Progress{verbs.ProgressManual, verbs.ProgressAuto} {
 		t.Run(progress.String(), func(t *testing.T) {
-			d := openDevice(t, &Config{Vectors: 2})
+			d := newMemoryDevice(t, memoryConfig{})
 			a, b := newSleeper(t, d, 0, progress), newSleeper(t, d, 1, progress)
 			a.connect(b.end, nil)
 			b.connect(a.end, nil)
@@ -134,17 +104,17 @@ func TestPingPongAsleep(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				b.pingPong(rounds)
+				pingPong(b, rounds)
 			}()
 			a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("serve")})
-			a.pingPong(rounds)
+			pingPong(a, rounds)
 			<-done
 		})
 	}
 }
 
 // pingPong answers messages, and sleeps while it waits for the next.
-func (s *sleeper) pingPong(rounds int) {
+func pingPong(s *sleeper, rounds int) {
 	for got := 0; got < rounds; {
 		n, err := s.cq.Poll(s.wc)
 		require.NoError(s.t, err)
@@ -170,16 +140,28 @@ func (s *sleeper) pingPong(rounds int) {
 	}
 }
 
+const (
+	// maxPolled is the number of peers without work that a shard polls.
+	maxPolled = 8
+	// restPolls is a number of polls after which a peer without work is idle.
+	restPolls = 1000
+)
+
 func TestIdlePeersAreParked(t *testing.T) {
 	const pairs = 40
-	d := openDevice(t, &Config{Vectors: 1 + pairs})
+	d := newMemoryDevice(t, memoryConfig{vectors: 1 + pairs})
 	as, bs := newStar(t, d, pairs)
-	s := bs[0].qp.shard
-	for range 4 * parkAfter {
+	for range 20_000 {
 		_, err := bs[0].cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	require.Equal(t, maxPolledIdle, len(s.polls.active)+len(s.polls.idle))
+	polled := 0 // number of peers that were not asked to ring
+	for _, b := range bs {
+		if connOf(b).p.own.WakeFor.Load() == shm.WakeNone {
+			polled++
+		}
+	}
+	require.Equal(t, maxPolled, polled)
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("wake")})
 		require.EqualValues(t, i, bs[i].wait(1)[0].ID)
@@ -190,7 +172,7 @@ func TestIdlePeersAreParked(t *testing.T) {
 // newStar connects n pairs of ends. The first end of each pair has its own shard, and
 // the second ends share one shard. Each second end has a receive buffer, whose id is its
 // index.
-func newStar(t *testing.T, d *device, n int) (as, bs []*end) {
+func newStar(t *testing.T, d verbs.Device, n int) (as, bs []*end) {
 	for i := range n {
 		a, b := newEnd(t, d, i+1, verbs.ProgressManual), newEnd(t, d, 0, verbs.ProgressManual)
 		a.connect(b, nil)
@@ -202,48 +184,78 @@ func newStar(t *testing.T, d *device, n int) (as, bs []*end) {
 	return as, bs
 }
 
+// writeAll posts a WRITE without data at each end.
+func writeAll(ends []*end) {
+	for _, e := range ends {
+		e.post(verbs.SendWR{Opcode: verbs.OpWrite})
+	}
+}
+
+// consumedInPoll polls once, and returns how many slots each of the ends of a shard has
+// consumed.
+func consumedInPoll(ends []*end) (each []int, sum int) {
+	for _, e := range ends {
+		each = append(each, -int(connOf(e).p.in.Head))
+	}
+	ends[0].pollN(1)
+	for i, e := range ends {
+		each[i] += int(connOf(e).p.in.Head)
+		sum += each[i]
+	}
+	return each, sum
+}
+
 // Each call of drive polls all active peers and one idle peer, so idle peers do not slow
 // down active ones.
 func TestIdlePeersArePolledInTurn(t *testing.T) {
-	as, bs := newStar(t, openDevice(t, &Config{Vectors: 1 + maxPolledIdle}), maxPolledIdle)
-	s := bs[0].qp.shard
-	bs[0].pollN(2 * idleAfter)
-	require.Empty(t, s.polls.active)
-	require.Len(t, s.polls.idle, maxPolledIdle)
+	as, bs := newStar(t, newMemoryDevice(t, memoryConfig{vectors: 1 + maxPolled}), maxPolled)
+	bs[0].pollN(restPolls)
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("wake")})
-		got := bs[i].pollN(maxPolledIdle)
+		got := bs[i].pollN(maxPolled)
 		require.Len(t, got, 1, "each idle peer is polled in turn")
 		require.EqualValues(t, i, got[0].ID)
-		require.Len(t, s.polls.active, i+1, "only the peers with work are active")
 	}
-	bs[0].pollN(2 * idleAfter)
-	require.Empty(t, s.polls.active)
+	for active := range as {
+		bs[0].pollN(restPolls)
+		writeAll(as[:active])
+		bs[0].pollN(2 * maxPolled)
+		writeAll(as)
+		each, sum := consumedInPoll(bs)
+		require.Equal(t, active+1, sum, "only the peers with work are active")
+		for i := range active {
+			require.Equal(t, 1, each[i])
+		}
+	}
 }
 
 // A connection stays active until its unsignaled requests are acknowledged, because the
 // peer does not ring for this acknowledgement.
 func TestUnansweredConnStaysActive(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
+	const peers = 3
+	bs, as := newStar(t, newMemoryDevice(t, memoryConfig{vectors: 1 + peers}), peers)
+	a, b := as[0], bs[0]
 	b.recv(1, 0, 64)
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
-	s := a.qp.shard
-	a.pollN(4 * idleAfter)
-	require.Len(t, s.polls.active, 1)
+	a.pollN(restPolls)
+	writeAll(bs)
+	each, sum := consumedInPoll(as)
+	require.Equal(t, 1, each[0], "the connection is active")
+	require.Equal(t, 2, sum, "the others are idle")
 	b.wait(1)
 	b.pollN(2) // The polls find no other work, so b sends the acknowledgement.
-	a.pollN(4 * idleAfter)
-	require.Empty(t, s.polls.active)
-	sent := &a.qp.path.(*shmConn).p.sent
+	a.pollN(restPolls)
+	sent := &connOf(a).p.sent
 	require.Equal(t, sent.seq, sent.executed)
+	writeAll(bs)
+	_, sum = consumedInPoll(as)
+	require.Equal(t, 1, sum, "all are idle")
 }
 
 // An end rings its peer's doorbell only if the peer is parked, because a doorbell costs
 // a system call.
 func TestPollingEndIsNotRung(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
-	a, b := newPair(t, d, verbs.ProgressManual)
+	a, b := newLocalPair(t, memoryConfig{})
 	for id := range uint64(10) {
 		b.recv(id, 0, 100)
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("x")})
@@ -251,14 +263,14 @@ func TestPollingEndIsNotRung(t *testing.T) {
 		a.wait(1, b)
 	}
 	for _, e := range []*end{a, b} {
-		require.False(t, cmside.Readable(t, e.qp.path.(*shmConn).p.end.Doorbell))
+		require.False(t, cmside.Readable(t, connOf(e).p.end.Doorbell))
 	}
 }
 
 // The sender calls SendInline, drives its shard, and then calls Doorbell. If the receiver
 // sleeps, Doorbell wakes it.
 func TestInlineDoorbellWakes(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a := newEnd(t, d, 0, verbs.ProgressManual)
 	b := newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)

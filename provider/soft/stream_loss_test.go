@@ -116,6 +116,7 @@ type lossySide struct {
 	stream.BaseHandler
 	t      *testing.T
 	loop   *reactor.Loop
+	dev    *device
 	shard  *shard
 	conn   *faultyConn
 	peer   netip.AddrPort // UDP address of the other side
@@ -156,7 +157,7 @@ func newLossySide(t *testing.T, now *time.Duration, from, to netip.AddrPort, see
 	p, err := Open(&Config{Vectors: 1, Path: PathWire, WirePort: from.Port()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	s := &lossySide{t: t, send: send, want: want, peer: to}
+	s := &lossySide{t: t, dev: p.dev, send: send, want: want, peer: to}
 	s.shard, err = p.dev.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)
 	s.shard.clock = func() time.Duration { return *now }
@@ -271,7 +272,7 @@ func TestStreamOverLoss(t *testing.T) {
 
 // counter returns a counter of the device by its name.
 func (s *lossySide) counter(name string) uint64 {
-	list, err := s.shard.engine.host.(*device).Counters(1)
+	list, err := s.dev.Counters(1)
 	require.NoError(s.t, err)
 	for _, c := range list {
 		if c.Name == name {

@@ -9,10 +9,12 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -27,18 +29,16 @@ const sinkBuffers = 256
 // and receives datagrams in order. When the datagram lastNumber arrives, it prints how
 // many datagrams came before.
 func peerDatagramSink(t *testing.T, _ string) {
-	cfg := localConfig()
-	cfg.AllowedUsers = []uint32{AnyUser}
-	e := newDatagramEnd(t, openDevice(t, cfg), verbs.ProgressManual)
+	e := newDatagramEnd(t, newLocalDevice(t, -1, access.AnyUser), verbs.ProgressManual)
 	for i := range sinkBuffers {
 		e.recv(uint64(i), i*8192, 8192)
 	}
-	peerproc.Say(strconv.Itoa(int(e.qp.num)))
+	peerproc.Say(strconv.Itoa(int(e.qp.Num())))
 	go func() {
 		peerproc.Linger()
 		os.Exit(0)
 	}()
-	for count, last := 0, -1; ; {
+	for count, last, idle := 0, -1, 0; ; {
 		n, err := e.cq.Poll(e.wc)
 		require.NoError(t, err)
 		for _, wc := range e.wc[:n] {
@@ -52,8 +52,10 @@ func peerDatagramSink(t *testing.T, _ string) {
 			peerproc.Say(fmt.Sprint(count))
 			count, last = 0, -1
 		}
-		if n == 0 {
-			e.qp.shard.epoll.Await()
+		if idle++; n > 0 {
+			idle = 0
+		} else if idle >= idlePolls {
+			time.Sleep(time.Millisecond)
 		}
 	}
 }
@@ -62,33 +64,31 @@ func peerDatagramSink(t *testing.T, _ string) {
 // pair, and prints how many counters of its device are not 0. The parameter address is
 // the queue pair number.
 func peerDatagramSource(t *testing.T, address string) {
-	cfg := localConfig()
-	cfg.AllowedUsers = []uint32{AnyUser}
-	d := openDevice(t, cfg)
+	d := newLocalDevice(t, -1, access.AnyUser)
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
 	num, err := strconv.Atoi(address)
 	require.NoError(t, err)
-	e.sendNumbered(e.handle("127.0.0.1"), uint32(num), 0, 1, 0)
-	peerproc.Say(fmt.Sprint(len(countsOf(t, d))))
+	sendNumbered(e, handleFor(e, "127.0.0.1"), uint32(num), 0, 1, 0)
+	peerproc.Say(fmt.Sprint(len(d.counted())))
 	peerproc.Linger()
 }
 
 // peerDatagramDestNoDescriptors is the function of a peer process. It sends to a new
 // destination when no descriptor is free.
 func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
-	to, dests := e.handle("127.0.0.1"), udLocalOf(e).dests
+	to, dests := handleFor(e, "127.0.0.1"), d.local(e).dests
 	var nums [3]uint32
 	for i := range nums {
-		nums[i] = e.qp.num ^ 0x800000 ^ uint32(i)<<8
+		nums[i] = e.qp.Num() ^ 0x800000 ^ uint32(i)<<8
 		nonReadingQP(t, nums[i])
 	}
-	e.sendNumbered(to, nums[0], 0, 1, 0)
-	e.sendNumbered(to, nums[1], 1, 1, 0)
+	sendNumbered(e, to, nums[0], 0, 1, 0)
+	sendNumbered(e, to, nums[1], 1, 1, 0)
 	peerproc.ExhaustDescriptors(t)
-	e.sendNumbered(to, nums[2], 2, 1, 0)
-	require.Empty(t, countsOf(t, d))
+	sendNumbered(e, to, nums[2], 2, 1, 0)
+	require.Empty(t, d.counted())
 	require.Len(t, dests, 2)
 	require.Contains(t, dests, nums[2], "it got the descriptor of another destination")
 
@@ -96,8 +96,8 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 		dest.remove()
 	}
 	peerproc.TakeDescriptors(t)
-	e.sendNumbered(to, nums[0], 3, 1, 0)
-	require.Equal(t, counted{"datagram_unsent": 1}, countsOf(t, d))
+	sendNumbered(e, to, nums[0], 3, 1, 0)
+	require.Equal(t, map[string]uint64{"datagram_unsent": 1}, d.counted())
 	peerproc.Say("done")
 	peerproc.Linger()
 }
@@ -126,7 +126,7 @@ func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal
 }
 
 // await polls an end until the other process prints a number, and returns this number.
-func (e *end) await(line func() string) int {
+func awaitLine(e *end, line func() string) int {
 	e.t.Helper()
 	got := make(chan string, 1)
 	go func() { got <- line() }()
@@ -149,20 +149,20 @@ func TestDatagramBurstToProcess(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
 			num, _, line := startSink(t, uint32(os.Geteuid()))
-			d := openDevice(t, localConfig())
+			d := newLocalDevice(t, -1)
 			e := newDatagramEnd(t, d, progress)
-			to := e.handle("127.0.0.1")
+			to := handleFor(e, "127.0.0.1")
 			const n = 60
 			burst := make([]verbs.SendWR, 0, n+1)
 			for i := range n {
-				burst = append(burst, e.numberedDatagram(to, num, i, datagramMTU-4))
+				burst = append(burst, numberedDatagram(e, to, num, i, datagramMTU-4))
 			}
-			burst = append(burst, e.numberedDatagram(to, num, lastNumber, 0))
+			burst = append(burst, numberedDatagram(e, to, num, lastNumber, 0))
 			_, err := e.qp.PostSend(burst)
 			require.NoError(t, err)
 			e.wait(n + 1)
-			require.Equal(t, n, e.await(line))
-			require.Empty(t, countsOf(t, d))
+			require.Equal(t, n, awaitLine(e, line))
+			require.Empty(t, d.counted())
 		})
 	}
 }
@@ -171,25 +171,25 @@ func TestDatagramBurstToProcess(t *testing.T) {
 // Datagrams to other destinations are not delayed.
 func TestDatagramStoppedProcess(t *testing.T) {
 	num, signal, line := startSink(t, uint32(os.Geteuid()))
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	e, other := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
-	to := e.handle("127.0.0.1")
+	to := handleFor(e, "127.0.0.1")
 	signal(syscall.SIGSTOP)
 	const n = 2000
-	e.sendNumbered(to, num, 0, n, datagramMTU-4)
+	sendNumbered(e, to, num, 0, n, datagramMTU-4)
 	other.recv(1, 0, 100)
-	e.sendNumbered(to, other.qp.num, 0, 1, 0)
+	sendNumbered(e, to, other.qp.Num(), 0, 1, 0)
 	other.wait(1, e)
-	unsent := countsOf(t, d)["datagram_unsent"]
+	unsent := d.counted()["datagram_unsent"]
 	require.Positive(t, unsent)
 	signal(syscall.SIGCONT)
-	for dest := e.qp.path.(*udPath).local.dests[num]; !dest.queue.empty(); {
+	for dest := d.local(e).dests[num]; !dest.queue.empty(); {
 		_, err := e.cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	e.sendNumbered(to, num, lastNumber, 1, 0)
-	require.EqualValues(t, n-unsent, e.await(line))
-	require.Equal(t, counted{"datagram_unsent": unsent}, countsOf(t, d))
+	sendNumbered(e, to, num, lastNumber, 1, 0)
+	require.EqualValues(t, n-unsent, awaitLine(e, line))
+	require.Equal(t, map[string]uint64{"datagram_unsent": unsent}, d.counted())
 }
 
 // Datagrams from and to a user who is not in Config.AllowedUsers do not arrive.
@@ -199,16 +199,16 @@ func TestDatagramsOfOtherUser(t *testing.T) {
 	}
 	const otherUser = 12345
 	num, _, _ := startSink(t, otherUser)
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
-	e.sendNumbered(e.handle("127.0.0.1"), num, lastNumber, 1, 0)
-	require.Equal(t, counted{"datagram_unsent": 1, "datagram_user_refused": 1}, countsOf(t, d))
+	sendNumbered(e, handleFor(e, "127.0.0.1"), num, lastNumber, 1, 0)
+	require.Equal(t, map[string]uint64{"datagram_unsent": 1, "datagram_user_refused": 1}, d.counted())
 
-	cmd := peerproc.Command("datagram-source", fmt.Sprint(e.qp.num))
+	cmd := peerproc.Command("datagram-source", fmt.Sprint(e.qp.Num()))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
 	line, _ := peerproc.Run(t, cmd)
 	require.Equal(t, "0", line(), "the peer has sent the datagram")
 	e.recv(1, 0, 100)
-	require.Empty(t, e.pollN(4*epollEvery))
-	require.Equal(t, counted{"datagram_unsent": 1, "datagram_user_refused": 2}, countsOf(t, d))
+	require.Empty(t, e.pollN(idlePolls))
+	require.Equal(t, map[string]uint64{"datagram_unsent": 1, "datagram_user_refused": 2}, d.counted())
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -53,14 +55,10 @@ func peerDatagramSenders(t *testing.T, address string) {
 	peerproc.Linger()
 }
 
-// udLocalOf returns the local path of an end's UD queue pair.
-func udLocalOf(e *end) *udLocal { return e.qp.path.(*udPath).local }
-
-// sourcesOf returns how many connections an end's queue pair has accepted, for each
-// user.
-func sourcesOf(e *end) map[uint32]int {
+// sourcesOf returns how many connections a queue pair has accepted, for each user.
+func sourcesOf(p *udLocal) map[uint32]int {
 	n := make(map[uint32]int)
-	for _, src := range udLocalOf(e).sources {
+	for _, src := range p.sources {
 		n[src.uid]++
 	}
 	return n
@@ -68,7 +66,7 @@ func sourcesOf(e *end) map[uint32]int {
 
 // receiveFrom receives a datagram from each of n senders. It posts all buffers first,
 // because one poll can receive several datagrams.
-func (e *end) receiveFrom(n int) {
+func receiveFrom(e *end, n int) {
 	e.t.Helper()
 	from := make(map[uint32]bool)
 	for posted, polls := 0, 0; len(from) < n; polls++ {
@@ -90,54 +88,52 @@ func (e *end) receiveFrom(n int) {
 // that was idle for the longest time.
 func TestDatagramUserLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
-	cfg := localConfig()
-	cfg.AllowedUsers, cfg.MaxConnsPerUser = []uint32{peerproc.User}, userConns
-	d := openDevice(t, cfg)
+	const userConns = 3
+	d := newLocalDevice(t, userConns, peerproc.User)
 	b, other := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
 	own := uint32(os.Geteuid())
 	for i := range userConns + 2 {
-		connectDatagrams(t, b.qp.num, uint32(i+2))
+		connectDatagrams(t, b.qp.Num(), uint32(i+2))
 	}
-	b.receiveFrom(userConns + 2)
+	receiveFrom(b, userConns+2)
 
 	const senders = 10
-	line, kill := peerproc.Start(t, "datagram-senders", fmt.Sprint(b.qp.num, senders))
+	line, kill := peerproc.Start(t, "datagram-senders", fmt.Sprint(b.qp.Num(), senders))
 	require.Equal(t, "sent", line())
-	b.receiveFrom(senders)
-	require.Equal(t, map[uint32]int{own: userConns + 2, peerproc.User: userConns}, sourcesOf(b))
-	require.False(t, d.connLimit.Acquire(peerproc.User), "listeners have no room for this user, either")
-	require.Empty(t, countsOf(t, d))
+	receiveFrom(b, senders)
+	require.Equal(t, map[uint32]int{own: userConns + 2, peerproc.User: userConns}, sourcesOf(d.local(b)))
+	require.False(t, d.cfg.limit.Acquire(peerproc.User), "listeners have no room for this user, either")
+	require.Empty(t, d.counted())
 
-	line, killOther := peerproc.Start(t, "datagram-senders", fmt.Sprint(other.qp.num, senders))
+	line, killOther := peerproc.Start(t, "datagram-senders", fmt.Sprint(other.qp.Num(), senders))
 	require.Equal(t, "sent", line())
-	other.receiveFrom(senders)
-	require.Empty(t, sourcesOf(other))
-	require.Equal(t, counted{"user_limit_err": senders}, countsOf(t, d))
+	receiveFrom(other, senders)
+	require.Empty(t, sourcesOf(d.local(other)))
+	require.Equal(t, map[string]uint64{"user_limit_err": senders}, d.counted())
 	killOther()
 
 	kill()
-	b.drive()
-	require.Equal(t, map[uint32]int{own: userConns + 2}, sourcesOf(b))
-	require.Equal(t, sourcesOf(b), d.connLimit.Counts())
+	b.pollN(untilEpoll)
+	require.Equal(t, map[uint32]int{own: userConns + 2}, sourcesOf(d.local(b)))
+	require.Equal(t, sourcesOf(d.local(b)), d.cfg.limit.Counts())
 	require.NoError(t, b.qp.Close())
-	require.Empty(t, d.connLimit.Counts(), "the connections are not counted any more")
+	require.Empty(t, d.cfg.limit.Counts(), "the connections are not counted any more")
 }
 
 // One user may open more connections than a queue pair keeps. The connections of other
 // users stay open.
 func TestDatagramSendersOfOneUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
-	cfg := localConfig()
-	cfg.AllowedUsers, cfg.MaxConnsPerUser = []uint32{AnyUser}, -1
-	b := newDatagramEnd(t, openDevice(t, cfg), verbs.ProgressManual)
+	d := newLocalDevice(t, -1, access.AnyUser)
+	b := newDatagramEnd(t, d, verbs.ProgressManual)
 	for i := range uint32(2) {
-		connectDatagrams(t, b.qp.num, i+2)
+		connectDatagrams(t, b.qp.Num(), i+2)
 	}
-	b.receiveFrom(2)
+	receiveFrom(b, 2)
 	const senders = maxDatagramSources + 10
-	_, kill := peerproc.Start(t, "datagram-senders", fmt.Sprint(b.qp.num, senders))
-	b.receiveFrom(senders)
-	require.Equal(t, map[uint32]int{uint32(os.Geteuid()): 2, peerproc.User: maxDatagramSources - 2}, sourcesOf(b))
+	_, kill := peerproc.Start(t, "datagram-senders", fmt.Sprint(b.qp.Num(), senders))
+	receiveFrom(b, senders)
+	require.Equal(t, map[uint32]int{uint32(os.Geteuid()): 2, peerproc.User: maxDatagramSources - 2}, sourcesOf(d.local(b)))
 	kill()
 }
 
@@ -165,23 +161,24 @@ func TestEvictionCandidate(t *testing.T) {
 // and no free descriptor. A new connection replaces one of the three, if its user is
 // allowed.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
-	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
-	p, dev := udLocalOf(e), deviceOf(e.qp)
-	peerproc.Say(fmt.Sprint(e.qp.num))
-	e.receiveFrom(3)
+	d := newLocalDevice(t, -1)
+	e := newDatagramEnd(t, d, verbs.ProgressManual)
+	p := d.local(e)
+	peerproc.Say(fmt.Sprint(e.qp.Num()))
+	receiveFrom(e, 3)
 	peerproc.ExhaustDescriptors(t)
 	peerproc.Say("full")
 
-	for countsOf(t, dev)["datagram_user_refused"] == 0 {
-		e.drive()
+	for d.counted()["datagram_user_refused"] == 0 {
+		e.pollN(untilEpoll)
 	}
 	require.Len(t, p.sources, 3, "a user who is not allowed costs no connection")
-	requireSpare(t, dev)
+	wantSpare(t, d)
 	peerproc.Say("refused")
 
-	e.receiveFrom(1)
+	receiveFrom(e, 1)
 	require.Len(t, p.sources, 3)
-	requireSpare(t, dev)
+	wantSpare(t, d)
 	for _, src := range p.sources {
 		src.close()
 	}
@@ -190,12 +187,21 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 
 	// Without a free descriptor and without another connection, the queue pair reads one
 	// datagram of a new connection and closes it.
-	e.receiveFrom(1)
+	receiveFrom(e, 1)
 	require.Empty(t, p.sources)
-	require.Positive(t, countsOf(t, dev)["no_descriptors_err"])
-	requireSpare(t, dev)
+	require.Positive(t, d.counted()["no_descriptors_err"])
+	wantSpare(t, d)
 	peerproc.Say("done")
 	peerproc.Linger()
+}
+
+// wantSpare checks that this process can open no more descriptors, and that the device has
+// all its spare descriptors.
+func wantSpare(t *testing.T, d *datagramDevice) {
+	t.Helper()
+	_, err := fdevent.NewEvent()
+	require.ErrorIs(t, err, unix.EMFILE)
+	require.True(t, d.cfg.spare.Fill())
 }
 
 // A queue pair without free descriptors closes a connection to accept a new one. It does

@@ -14,27 +14,36 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+const (
+	// untilEpoll is the number of polls after which a shard with a UD queue pair on the local
+	// path has surely polled epoll. Arbitrary.
+	untilEpoll = 128
+	// idlePolls is the number of polls without datagrams after which no more arrive.
+	// Arbitrary.
+	idlePolls = 4096
+)
+
 // newDatagramEnd makes an end on the local path, with a UD queue pair in RTS.
-func newDatagramEnd(t testing.TB, d *device, progress verbs.Progress) *end {
+func newDatagramEnd(t testing.TB, d *datagramDevice, progress verbs.Progress) *end {
 	e := newEnd(t, d, 0, progress)
-	e.makeUD(512)
+	e.becomeUD(512)
 	return e
 }
 
 // numberedDatagram returns a request for a datagram. The first 4 bytes are the number n.
 // The parameter extra is the number of further bytes.
-func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, extra int) verbs.SendWR {
+func numberedDatagram(e *end, to verbs.AH, qpn uint32, n, extra int) verbs.SendWR {
 	binary.BigEndian.PutUint32(e.mr.Bytes()[n*datagramMTU%endSize:], uint32(n))
-	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: qpn, RemoteQKey: simQKey,
+	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: qpn, RemoteQKey: datagramQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+extra)}}
 }
 
 // sendNumbered sends n datagrams with consecutive numbers, and waits for each
 // completion. The parameter first is the first number.
-func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, extra int) {
+func sendNumbered(e *end, to verbs.AH, qpn uint32, first, n, extra int) {
 	e.t.Helper()
 	for i := range n {
-		e.post(e.numberedDatagram(to, qpn, first+i, extra))
+		e.post(numberedDatagram(e, to, qpn, first+i, extra))
 		require.Equal(e.t, verbs.StatusSuccess, e.wait(1)[0].Status)
 	}
 }
@@ -54,20 +63,18 @@ func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 	}
 }
 
-func localConfig() *Config { return &Config{Vectors: 1, Path: PathLocal} }
-
 // A burst that exceeds the socket's buffer arrives completely and in order.
 func TestDatagramBurst(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
-			d := openDevice(t, localConfig())
+			d := newLocalDevice(t, -1)
 			a, b := newDatagramEnd(t, d, progress), newDatagramEnd(t, d, progress)
-			to := a.handle("127.0.0.1")
+			to := handleFor(a, "127.0.0.1")
 			const n = 60
 			var burst []verbs.SendWR
 			for i := range n {
 				b.recv(uint64(i), i*8192, 8192)
-				burst = append(burst, a.numberedDatagram(to, b.qp.num, i, datagramMTU-4))
+				burst = append(burst, numberedDatagram(a, to, b.qp.Num(), i, datagramMTU-4))
 			}
 			_, err := a.qp.PostSend(burst)
 			require.NoError(t, err)
@@ -75,10 +82,10 @@ func TestDatagramBurst(t *testing.T) {
 			for i, wc := range b.wait(n, a) {
 				require.Equal(t, verbs.StatusSuccess, wc.Status)
 				require.EqualValues(t, i, wc.ID)
-				require.Equal(t, a.qp.num, wc.SrcQPN)
+				require.Equal(t, a.qp.Num(), wc.SrcQPN)
 				require.EqualValues(t, i, binary.BigEndian.Uint32(b.mr.Bytes()[i*8192+40:]))
 			}
-			require.Empty(t, countsOf(t, d))
+			require.Empty(t, d.counted())
 		})
 	}
 }
@@ -86,21 +93,21 @@ func TestDatagramBurst(t *testing.T) {
 // The queue to a destination that does not read is limited. Further datagrams are
 // dropped and counted. Other destinations get their datagrams.
 func TestDatagramQueueBounded(t *testing.T) {
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
-	to, nonReading := a.handle("127.0.0.1"), b.qp.num^0x800000
+	to, nonReading := handleFor(a, "127.0.0.1"), b.qp.Num()^0x800000
 	accept := nonReadingQP(t, nonReading)
 	const n = 1000
-	a.sendNumbered(to, nonReading, 0, n, datagramMTU-4)
-	dest := a.qp.path.(*udPath).local.dests[nonReading]
+	sendNumbered(a, to, nonReading, 0, n, datagramMTU-4)
+	dest := d.local(a).dests[nonReading]
 	require.LessOrEqual(t, dest.queue.size(), maxDatagramQueue)
-	require.Equal(t, dest.queue.size(), udLocalOf(a).all.queued)
+	require.Equal(t, dest.queue.size(), d.local(a).all.queued)
 
 	b.recv(1, 0, 100)
-	a.sendNumbered(to, b.qp.num, 7, 1, 0)
+	sendNumbered(a, to, b.qp.Num(), 7, 1, 0)
 	b.wait(1)
 
-	unsent := countsOf(t, d)["datagram_unsent"]
+	unsent := d.counted()["datagram_unsent"]
 	require.Positive(t, unsent)
 	got := readNumbered(t, a, accept())
 	require.EqualValues(t, n-unsent, len(got), "each datagram arrives or is counted")
@@ -108,16 +115,16 @@ func TestDatagramQueueBounded(t *testing.T) {
 		require.EqualValues(t, i, num, "the first datagrams are kept")
 	}
 	require.True(t, dest.queue.empty())
-	require.Zero(t, udLocalOf(a).all.queued)
-	a.sendNumbered(to, nonReading, 8, 1, 0)
-	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "the queue has room again")
+	require.Zero(t, d.local(a).all.queued)
+	sendNumbered(a, to, nonReading, 8, 1, 0)
+	require.Equal(t, unsent, d.counted()["datagram_unsent"], "the queue has room again")
 }
 
 // readNumbered reads an end's datagrams from a socket until no more arrive. It returns
 // their numbers.
 func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	packet := make([]byte, 8192)
-	for idle := 0; idle < 4*epollEvery; idle++ {
+	for idle := 0; idle < idlePolls; idle++ {
 		if n, err := unix.Read(fd, packet); err == nil {
 			numbers = append(numbers, binary.BigEndian.Uint32(packet[datagramHeader:n]))
 			idle = 0
@@ -130,24 +137,24 @@ func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 
 // The queues of a shard together hold at most maxShardQueue bytes.
 func TestDatagramQueuesBounded(t *testing.T) {
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
-	to := a.handle("127.0.0.1")
+	to := handleFor(a, "127.0.0.1")
 	const dests, each = 20, 400
 	for i := range uint32(dests) {
-		nonReadingQP(t, a.qp.num^0x800000^i<<8)
-		a.sendNumbered(to, a.qp.num^0x800000^i<<8, 0, each, datagramMTU-4)
+		nonReadingQP(t, a.qp.Num()^0x800000^i<<8)
+		sendNumbered(a, to, a.qp.Num()^0x800000^i<<8, 0, each, datagramMTU-4)
 	}
-	require.LessOrEqual(t, udLocalOf(a).all.queued, maxShardQueue)
-	require.Greater(t, udLocalOf(a).all.queued, maxShardQueue-maxDatagramQueue)
+	require.LessOrEqual(t, d.local(a).all.queued, maxShardQueue)
+	require.Greater(t, d.local(a).all.queued, maxShardQueue-maxDatagramQueue)
 	waiting := 0
-	for _, dest := range a.qp.path.(*udPath).local.dests {
+	for _, dest := range d.local(a).dests {
 		waiting += dest.queue.count
 	}
-	before := countsOf(t, d)["datagram_unsent"]
+	before := d.counted()["datagram_unsent"]
 	require.NoError(t, a.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
-	require.Zero(t, udLocalOf(a).all.queued)
-	require.EqualValues(t, waiting, countsOf(t, d)["datagram_unsent"]-before, "a reset queue pair counts what it drops")
+	require.Zero(t, d.local(a).all.queued)
+	require.EqualValues(t, waiting, d.counted()["datagram_unsent"]-before, "a reset queue pair counts what it drops")
 }
 
 // Undeliverable datagrams are counted:
@@ -156,57 +163,54 @@ func TestDatagramQueuesBounded(t *testing.T) {
 //   - out_of_buffer: the receiver has no buffer.
 //   - rcvd_datagram_err: the buffer is too small or the Q_Key is wrong.
 func TestDatagramsWithoutReceiver(t *testing.T) {
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
-	to := a.handle("127.0.0.1")
-	a.sendNumbered(to, b.qp.num^0x800000, 0, 3, 0)
-	require.Equal(t, counted{"datagram_unsent": 3}, countsOf(t, d), "no such queue pair")
-	a.sendNumbered(to, b.qp.num, 0, 2, 0)
-	b.drive()
-	require.Equal(t, counted{"datagram_unsent": 3, "out_of_buffer": 2}, countsOf(t, d))
+	to := handleFor(a, "127.0.0.1")
+	sendNumbered(a, to, b.qp.Num()^0x800000, 0, 3, 0)
+	require.Equal(t, map[string]uint64{"datagram_unsent": 3}, d.counted(), "no such queue pair")
+	sendNumbered(a, to, b.qp.Num(), 0, 2, 0)
+	b.pollN(untilEpoll)
+	require.Equal(t, map[string]uint64{"datagram_unsent": 3, "out_of_buffer": 2}, d.counted())
 	b.recv(1, 0, 41)
-	a.sendNumbered(to, b.qp.num, 0, 2, 0)
-	b.drive()
-	require.Equal(t, counted{"datagram_unsent": 3, "out_of_buffer": 2, "rcvd_datagram_err": 2}, countsOf(t, d), "the buffer is too small")
-	wr := a.numberedDatagram(to, b.qp.num, 0, 0)
+	sendNumbered(a, to, b.qp.Num(), 0, 2, 0)
+	b.pollN(untilEpoll)
+	require.Equal(t, map[string]uint64{"datagram_unsent": 3, "out_of_buffer": 2, "rcvd_datagram_err": 2}, d.counted(), "the buffer is too small")
+	wr := numberedDatagram(a, to, b.qp.Num(), 0, 0)
 	wr.RemoteQKey++
 	a.post(wr)
-	b.drive()
-	require.EqualValues(t, 3, countsOf(t, d)["rcvd_datagram_err"], "a wrong Q_Key")
-	a.sendNumbered(to, b.qp.num, 0, 5, 0)
+	b.pollN(untilEpoll)
+	require.EqualValues(t, 3, d.counted()["rcvd_datagram_err"], "a wrong Q_Key")
+	sendNumbered(a, to, b.qp.Num(), 0, 5, 0)
 	require.NoError(t, b.qp.Close())
-	require.EqualValues(t, 8, countsOf(t, d)["rcvd_datagram_err"], "datagrams that a closed queue pair had not read")
+	require.EqualValues(t, 8, d.counted()["rcvd_datagram_err"], "datagrams that a closed queue pair had not read")
 }
-
-// drive polls an end until its shard has polled epoll.
-func (e *end) drive() { e.pollN(4 * epollEveryUD) }
 
 // When a destination is closed and another one binds the same socket name, datagrams
 // reach the new destination.
 func TestDatagramDestComesBack(t *testing.T) {
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
-	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
+	to, num := handleFor(a, "127.0.0.1"), a.qp.Num()^0x800000
 	for range 2 {
 		fd, err := unixsock.Bind(datagramBindAddr(num))
 		require.NoError(t, err)
 		require.NoError(t, unix.Listen(fd, 1))
-		a.sendNumbered(to, num, 5, 1, 0)
+		sendNumbered(a, to, num, 5, 1, 0)
 		client, err := unixsock.Accept(fd)
 		require.NoError(t, err)
 		require.Equal(t, []uint32{5}, readNumbered(t, a, client))
 		unixsock.CloseAll([]int{client, fd})
 	}
-	require.Empty(t, countsOf(t, d))
+	require.Empty(t, d.counted())
 }
 
 // When the receiver's backlog is full, the sender keeps its datagrams and connects
 // later. The datagrams stay in order.
 func TestDatagramConnectAgain(t *testing.T) {
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
 	advance := a.stopClock()
-	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
+	to, num := handleFor(a, "127.0.0.1"), a.qp.Num()^0x800000
 	accept := nonReadingQP(t, num)
 	for range 2 { // Two connections fill the backlog of a socket whose backlog is 1.
 		fd, err := unixsock.New()
@@ -214,11 +218,11 @@ func TestDatagramConnectAgain(t *testing.T) {
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
 		require.NoError(t, unix.Close(fd))
 	}
-	a.sendNumbered(to, num, 0, 3, 0)
-	require.Equal(t, 3, a.qp.path.(*udPath).local.dests[num].queue.count)
+	sendNumbered(a, to, num, 0, 3, 0)
+	require.Equal(t, 3, d.local(a).dests[num].queue.count)
 	accept()
 	advance(connectRetryMost)
-	a.drive()
+	a.pollN(untilEpoll)
 	accept()
 	require.Equal(t, []uint32{0, 1, 2}, readNumbered(t, a, accept()))
 
@@ -228,28 +232,28 @@ func TestDatagramConnectAgain(t *testing.T) {
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
 		require.NoError(t, unix.Close(fd))
 	}
-	a.qp.path.(*udPath).local.clear()
-	a.sendNumbered(to, num, 0, 3, 0)
+	d.local(a).clear()
+	sendNumbered(a, to, num, 0, 3, 0)
 	for range connectTries + 1 {
 		advance(connectRetryMost)
-		a.drive()
+		a.pollN(untilEpoll)
 	}
-	require.Equal(t, counted{"datagram_unsent": 3}, countsOf(t, d), "after the last attempt the datagrams are dropped")
-	require.Empty(t, a.qp.path.(*udPath).local.dests)
+	require.Equal(t, map[string]uint64{"datagram_unsent": 3}, d.counted(), "after the last attempt the datagrams are dropped")
+	require.Empty(t, d.local(a).dests)
 }
 
 // A queue pair has a limited number of connections in each direction. All datagrams of a
 // connection are delivered before it is closed because of a limit.
 func TestDatagramConnectionsBounded(t *testing.T) {
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
-	to := a.handle("127.0.0.1")
-	local := a.qp.path.(*udPath).local
+	to := handleFor(a, "127.0.0.1")
+	local := d.local(a)
 	var accepts []func() int
 	for i := range uint32(maxDatagramDests + 10) {
-		num := a.qp.num ^ 0x800000 ^ i<<8
+		num := a.qp.Num() ^ 0x800000 ^ i<<8
 		accepts = append(accepts, nonReadingQP(t, num))
-		a.sendNumbered(to, num, int(i), 1, 0)
+		sendNumbered(a, to, num, int(i), 1, 0)
 		require.LessOrEqual(t, len(local.dests), maxDatagramDests)
 	}
 	for i, accept := range accepts {
@@ -263,10 +267,10 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 		b.recv(0, 0, 100)
 		fd, err := unixsock.New()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(b.qp.num)}))
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(b.qp.Num())}))
 		require.NoError(t, unix.Send(fd, bareDatagram(uint32(i+2)), 0))
 		require.EqualValues(t, i+2, b.wait(1)[0].SrcQPN)
-		require.LessOrEqual(t, len(b.qp.path.(*udPath).local.sources), maxDatagramSources)
+		require.LessOrEqual(t, len(d.local(b).sources), maxDatagramSources)
 		t.Cleanup(func() { _ = unix.Close(fd) })
 	}
 }
@@ -274,25 +278,25 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 // bareDatagram returns the packet of a datagram without payload from the queue pair src.
 func bareDatagram(src uint32) []byte {
 	b := make([]byte, datagramHeader)
-	binary.BigEndian.PutUint32(b, simQKey)
+	binary.BigEndian.PutUint32(b, datagramQKey)
 	binary.BigEndian.PutUint32(b[4:], src)
 	return b
 }
 
 // An invalid packet closes its connection. Other connections stay open.
 func TestDatagramGarbage(t *testing.T) {
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	b := newDatagramEnd(t, d, verbs.ProgressManual)
-	sources := b.qp.path.(*udPath).local.sources
+	sources := d.local(b).sources
 	for _, packet := range [][]byte{{}, {1}, bytes.Repeat([]byte{0xff}, datagramHeader-1), make([]byte, datagramHeader+datagramMTU+1)} {
 		fd, err := unixsock.New()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(b.qp.num)}))
-		b.drive()
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(b.qp.Num())}))
+		b.pollN(untilEpoll)
 		require.Len(t, sources, 1)
 		_, err = unix.SendmsgN(fd, packet, unix.UnixRights(fd), nil, 0)
 		require.NoError(t, err)
-		b.drive()
+		b.pollN(untilEpoll)
 		require.Empty(t, sources)
 		require.NoError(t, unix.Close(fd))
 	}
@@ -300,9 +304,9 @@ func TestDatagramGarbage(t *testing.T) {
 
 // Sending a datagram over an existing connection does not allocate.
 func TestDatagramsDoNotAllocate(t *testing.T) {
-	d := openDevice(t, localConfig())
+	d := newLocalDevice(t, -1)
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
-	wrs := []verbs.SendWR{a.numberedDatagram(a.handle("127.0.0.1"), b.qp.num, 0, 60)}
+	wrs := []verbs.SendWR{numberedDatagram(a, handleFor(a, "127.0.0.1"), b.qp.Num(), 0, 60)}
 	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 0, 200)}}}
 	got := testing.AllocsPerRun(200, func() {
 		_, _ = b.qp.PostRecv(recvs)
@@ -316,5 +320,5 @@ func TestDatagramsDoNotAllocate(t *testing.T) {
 		}
 	})
 	require.Zero(t, got)
-	require.Empty(t, countsOf(t, d))
+	require.Empty(t, d.counted())
 }

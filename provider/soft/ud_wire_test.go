@@ -13,126 +13,97 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-const simQKey = 0x11111111
-
-// newUDEnd makes an end with a UD queue pair in RTS.
-func (s *sim) newUDEnd() *end {
+// newUDEnd makes an end with a UD queue pair in RTS, on a new host of the simulated network.
+func newUDEnd(s *sim) *end {
 	e := s.newEnd()
-	e.makeUD(16)
+	e.becomeUD(16)
 	return e
 }
 
-// makeUD replaces an end's queue pair by a UD queue pair in RTS. The parameter places is
-// the depth of both queues.
-func (e *end) makeUD(places int) {
-	require.NoError(e.t, e.qp.Close())
-	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeUD, SendCQ: e.cq, RecvCQ: e.cq,
-		Caps: verbs.QPCaps{MaxSendWR: places, MaxRecvWR: places, MaxSendSGE: 2, MaxRecvSGE: 2}})
-	require.NoError(e.t, err)
-	e.qp = q.(*qp)
-	attr := verbs.QPAttr{Port: 1, QKey: simQKey, SQPSN: 0xffffff}
-	for _, step := range []struct {
-		state verbs.QPState
-		mask  verbs.QPAttrMask
-	}{{verbs.StateInit, verbs.AttrPort | verbs.AttrQKey}, {verbs.StateRTR, 0}, {verbs.StateRTS, verbs.AttrSQPSN}} {
-		attr.State = step.state
-		require.NoError(e.t, q.Modify(&attr, step.mask|verbs.AttrState))
-	}
-}
-
 // handleTo returns an address handle of e for the address of peer.
-func (s *sim) handleTo(e, peer *end) verbs.AH {
-	a, err := e.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(s.host(peer).addr), Port: 1, HopLimit: 64})
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() { require.NoError(s.t, a.Close()) })
-	return a
-}
+func handleTo(s *sim, e, peer *end) verbs.AH { return handleFor(e, s.host(peer).addr.String()) }
 
 func TestWireDatagrams(t *testing.T) {
-	s := newSim(t, 1, quietNet)
-	a, b := s.newUDEnd(), s.newUDEnd()
-	there, back := s.handleTo(a, b), s.handleTo(b, a)
+	s := newDatagramSim(t, newDatagramDevice(t, 2, &udConfig{hasWire: true}))
+	a, b := newUDEnd(s), newUDEnd(s)
+	there, back := handleTo(s, a, b), handleTo(s, b, a)
 	for i := range datagramMTU {
 		a.mr.Bytes()[i] = byte(i)
 	}
 	for _, size := range []int{0, 1, 255, datagramMTU} {
 		b.recv(7, 0, 40+datagramMTU)
-		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSendImm, Imm: 5, Flags: verbs.SendSignaled, AH: there, RemoteQPN: b.qp.num, RemoteQKey: simQKey,
+		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSendImm, Imm: 5, Flags: verbs.SendSignaled, AH: there, RemoteQPN: b.qp.Num(), RemoteQKey: datagramQKey,
 			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}})
 		require.Equal(t, verbs.StatusSuccess, a.drainCQ()[0].Status, "a datagram completes when it was sent")
 		s.settle()
 		got := b.drainCQ()
 		require.Len(t, got, 1)
 		require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, Flags: verbs.WCWithGRH | verbs.WCWithImm, ByteLen: uint32(40 + size),
-			Imm: 5, QPN: b.qp.num, SrcQPN: a.qp.num}, got[0])
+			Imm: 5, QPN: b.qp.Num(), SrcQPN: a.qp.Num()}, got[0])
 		require.Equal(t, a.mr.Bytes()[:size], b.mr.Bytes()[40:][:size])
 		var header wire.GRH
 		header.Set(s.host(a).addr, s.host(b).addr, wire.UDSendOnlyImm.Size(size), 0, 64)
 		require.Equal(t, header[:], b.mr.Bytes()[:40])
 	}
 	a.recv(8, 0, 100)
-	b.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, AH: back, RemoteQPN: a.qp.num, RemoteQKey: simQKey})
+	b.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, AH: back, RemoteQPN: a.qp.Num(), RemoteQKey: datagramQKey})
 	s.settle()
 	require.EqualValues(t, 40, a.drainCQ()[0].ByteLen)
 }
 
 func TestWireDatagramsThatAreDropped(t *testing.T) {
-	s := newSim(t, 1, quietNet)
-	a, b := s.newUDEnd(), s.newUDEnd()
-	there := s.handleTo(a, b)
+	s := newDatagramSim(t, newDatagramDevice(t, 2, &udConfig{hasWire: true}))
+	a, b := newUDEnd(s), newUDEnd(s)
+	there := handleTo(s, a, b)
 	send := func(size int, qkey uint32) []verbs.WC {
-		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: there, RemoteQPN: b.qp.num, RemoteQKey: qkey,
+		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: there, RemoteQPN: b.qp.Num(), RemoteQKey: qkey,
 			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}})
 		require.Equal(t, verbs.StatusSuccess, a.drainCQ()[0].Status)
 		s.settle()
 		return b.drainCQ()
 	}
-	require.Empty(t, send(1, simQKey), "there is no buffer")
+	require.Empty(t, send(1, datagramQKey), "there is no buffer")
 	b.recv(1, 0, 50)
-	require.Empty(t, send(1, simQKey+1), "the key is wrong")
-	require.Empty(t, send(11, simQKey), "the buffer is too small")
-	require.Len(t, send(10, simQKey), 1, "this one fits")
+	require.Empty(t, send(1, datagramQKey+1), "the key is wrong")
+	require.Empty(t, send(11, datagramQKey), "the buffer is too small")
+	require.Len(t, send(10, datagramQKey), 1, "this one fits")
 
-	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, AH: there, RemoteQPN: b.qp.num, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, datagramMTU+1)}})
+	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, AH: there, RemoteQPN: b.qp.Num(), SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, datagramMTU+1)}})
 	require.Equal(t, verbs.StatusLocLenErr, a.drainCQ()[0].Status)
 }
 
-// An RC queue pair drops UD packets, and a UD queue pair drops RC packets.
-func TestWireDatagramForAConnection(t *testing.T) {
-	s := newSim(t, 1, quietNet)
-	a, b := s.newUDEnd(), s.newEnd()
-	s.connect(b, a)
-	b.recv(1, 0, 100)
-	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, AH: s.handleTo(a, b), RemoteQPN: b.qp.num, RemoteQKey: simQKey})
-	s.settle()
-	require.Empty(t, b.drainCQ())
+// A UD queue pair drops RC packets.
+func TestWireRequestForAUDQueuePair(t *testing.T) {
+	s := newDatagramSim(t, newDatagramDevice(t, 2, &udConfig{hasWire: true}))
+	a, b := newUDEnd(s), newUDEnd(s)
+	a.recv(1, 0, 100)
 	pkt := wire.Build(make([]byte, wire.SendOnly.Size(0)), wire.SendOnly, 0)
-	pkt.BTH().SetDestQP(a.qp.num)
-	a.qp.shard.demux.receive(pkt, &udp.Header{From: s.host(b).addr, To: s.host(a).addr})
+	pkt.BTH().SetDestQP(a.qp.Num())
+	require.True(t, a.qp.shard.demux.receive(pkt, &udp.Header{From: s.host(b).addr, To: s.host(a).addr}))
 	require.Empty(t, a.drainCQ())
 }
 
 // With PathAuto, the wire path drops packets from this host. Only the local path checks
 // the sender's user.
 func TestUDWireFromThisHost(t *testing.T) {
-	s := newSim(t, 1, quietNet)
-	a, b := s.newUDEnd(), s.newUDEnd()
+	cfg := &udConfig{hasWire: true}
+	s := newDatagramSim(t, newDatagramDevice(t, 2, cfg))
+	a, b := newUDEnd(s), newUDEnd(s)
 	pkt := wire.Build(make([]byte, wire.UDSendOnly.Size(0)), wire.UDSendOnly, 0)
-	pkt.BTH().SetDestQP(a.qp.num)
-	pkt.DETH().Set(simQKey, b.qp.num)
+	pkt.BTH().SetDestQP(a.qp.Num())
+	pkt.DETH().Set(datagramQKey, b.qp.Num())
 	for _, c := range []struct {
-		path  Path
+		local bool // whether the device also has the local path, as with PathAuto
 		from  netip.Addr
 		taken int
 	}{
-		{PathAuto, netip.MustParseAddr("::1"), 0},
-		{PathAuto, s.host(b).addr, 1},
-		{PathWire, netip.MustParseAddr("::1"), 1},
+		{true, netip.MustParseAddr("::1"), 0},
+		{true, s.host(b).addr, 1},
+		{false, netip.MustParseAddr("::1"), 1},
 	} {
-		all := a.qp.path.(*udPath).all
-		all.hasLocal, all.hasWire = c.path != PathWire, c.path != PathLocal
+		cfg.hasLocal = c.local
 		a.recv(1, 0, 100)
 		a.qp.shard.demux.receive(pkt, &udp.Header{From: c.from, To: s.host(a).addr})
-		require.Len(t, a.drainCQ(), c.taken, "%v from %v", c.path, c.from)
+		require.Len(t, a.drainCQ(), c.taken, "local path %v, from %v", c.local, c.from)
 	}
 }

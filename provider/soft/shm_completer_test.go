@@ -4,35 +4,22 @@ package soft
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// stopClock stops an end's clock, and returns a function that advances it.
-func (e *end) stopClock() (advance func(time.Duration)) {
-	now := e.qp.shard.clock()
-	e.qp.shard.clock = func() time.Duration { return now }
-	return func(d time.Duration) { now += d }
-}
-
-// pollForTimers polls an end until its shard has surely examined the timers. It returns
-// the completions.
-func (e *end) pollForTimers() []verbs.WC { return e.pollN(2 * ackEvery) }
-
 func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
 	const retries, code = 3, 20 // The RNR timer code 20 means 10.24 ms (IBTA vol. 1, 9.7.5.2.8).
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = retries })
 	b.connect(a, func(attr *verbs.QPAttr) { attr.MinRNRTimer = code })
 	advance := a.stopClock()
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
-	naks := func() uint64 { return countsOf(t, d)["send_rnr_err"] }
+	naks := func() uint64 { return d.counted()["send_rnr_err"] }
 	for attempt := range uint64(retries) {
 		b.pollForTimers()
 		require.Equal(t, attempt+1, naks())
@@ -56,7 +43,7 @@ func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
 }
 
 func TestRNRCountStartsAnewWithProgress(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = 1 })
 	b.connect(a, nil)
@@ -74,11 +61,11 @@ func TestRNRCountStartsAnewWithProgress(t *testing.T) {
 }
 
 func TestUnresponsivePeerEndsRetries(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = answerTimeout, answerRetries })
 	b.connect(a, nil)
-	wait := a.waiter()
+	wait := waiterFor(a)
 	require.NoError(t, b.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
 	a.recv(5, 0, 10)
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
@@ -91,7 +78,7 @@ func TestUnresponsivePeerEndsRetries(t *testing.T) {
 }
 
 func TestPeerGoneFlushesInOrder(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newPair(t, d, verbs.ProgressManual)
 	b.recv(1, 0, 10)
 	b.post(verbs.SendWR{ID: 10, Opcode: verbs.OpSend})
@@ -100,7 +87,7 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	for id := range uint64(3) {
 		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend})
 	}
-	qpEngine{d}.PeerGone(a.qp.num, &connmgr.Binding{End: a.qp.path.(*shmConn).p.end})
+	connOf(a).peerGone()
 	got := a.pollForTimers()
 	var ids []uint64
 	var statuses []verbs.Status
@@ -114,7 +101,7 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 
 // Requests that were acknowledged before the error state complete with success.
 func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newPair(t, d, verbs.ProgressManual)
 	b.recv(1, 0, 10)
 	for id := range uint64(2) {
@@ -133,38 +120,43 @@ func modifyToSQD(t *testing.T, e *end) {
 	require.NoError(t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateSQD}, verbs.AttrState))
 }
 
+func requireDrained(t *testing.T, e *end) {
+	require.Equal(t, verbs.StateSQD, e.qp.State())
+	require.False(t, e.qp.drains())
+}
+
 // A queue pair in SQD continues the requests that it has begun, even one that waits for
 // an RNR retry.
 func TestRNRInSQD(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newPair(t, d, verbs.ProgressManual)
 	advance := a.stopClock()
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	b.pollForTimers()
 	require.Empty(t, a.pollForTimers())
-	require.True(t, a.qp.rnr.waiting)
+	require.True(t, a.qp.awaitsRNRTimer())
 	modifyToSQD(t, a)
 	b.recv(1, 0, 64)
 	advance(verbs.RNRDelay(1))
 	a.pollForTimers()
 	b.wait(1)
 	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
-	require.True(t, a.qp.drained)
+	requireDrained(t, a)
 }
 
 // A shard does not poll a parked connection. When its queue pair goes to SQD, the shard
 // polls the connection again. Otherwise the send queue would never drain.
 func TestParkedConnDrains(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	a, b := newPair(t, d, verbs.ProgressManual)
 	b.recv(1, 0, 64)
 	a.post(verbs.SendWR{Opcode: verbs.OpSend})
-	l := a.qp.path.(*shmConn).p
+	l := connOf(a).p
 	require.True(t, l.arm())
 	a.qp.shard.polls.remove(&l.schedule)
 	modifyToSQD(t, a)
 	b.wait(1)
 	b.pollForTimers()
 	a.pollForTimers()
-	require.True(t, a.qp.drained)
+	requireDrained(t, a)
 }

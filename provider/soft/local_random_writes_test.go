@@ -28,7 +28,7 @@ func peerRandomWriter(t *testing.T, address string) {
 	id := s.Connecting(cm.TCP, at, nil)
 	s.Want(cm.Established, id)
 	r := rand.New(rand.NewPCG(uint64(at.Port()), 2))
-	mem := id.QP().(*qp).path.(*shmConn).p.end.Segment.Mem
+	mem := endOf(s, id).Segment.Mem
 	for range randomWrites / 1000 {
 		writeRandom(r, mem, 1000)
 		_, _ = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})

@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 // shard acts as a host.
 type sim struct {
 	t     testing.TB
-	dev   *device
+	dev   *testDevice
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
@@ -43,12 +44,9 @@ type simHost struct {
 	room  int // number of packets that may be pushed before Flush; 0: no limit
 }
 
-func newSim(t testing.TB, seed uint64, cfg netsim.Config) *sim { return newSimOf(t, 2, seed, cfg) }
-
-// newSimOf makes a sim that has room for the given number of hosts.
-func newSimOf(t testing.TB, hosts int, seed uint64, cfg netsim.Config) *sim {
-	d := openDevice(t, &Config{Vectors: hosts})
-	d.cfg.Path = PathWire
+// newSimOf connects the shards of a device, which has a completion vector for each of its
+// hosts.
+func newSimOf(t testing.TB, d *testDevice, seed uint64, cfg netsim.Config) *sim {
 	return &sim{t: t, dev: d, net: netsim.New(seed, cfg)}
 }
 
@@ -185,15 +183,5 @@ func (h *simHost) Flush() {
 	h.sent = h.sent[:0]
 }
 
-// drainCQ polls an end until its CQ is empty. It returns the completions.
-func (e *end) drainCQ() []verbs.WC {
-	e.t.Helper()
-	var got []verbs.WC
-	for {
-		n, err := e.cq.Poll(e.wc)
-		require.NoError(e.t, err)
-		if got = append(got, e.wc[:n]...); n < len(e.wc) {
-			return got
-		}
-	}
-}
+// checkAllNext makes the next call of drive check sockets, timers and epoll.
+func checkAllNext(s *shard) { s.polls.drives = math.MaxUint32 }

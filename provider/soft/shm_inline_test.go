@@ -12,54 +12,26 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// pollInline polls with PollInline until it has n completions, and returns them. The
-// result data has the bytes of each inline message, and nil for each other completion.
-func (e *end) pollInline(n int, others ...*end) (wcs []verbs.WC, data [][]byte) {
-	e.t.Helper()
-	memory := make([]verbs.InlineData, len(e.wc))
-	for range pollLimit {
-		k, err := e.cq.(verbs.InlinePoller).PollInline(e.wc[:min(len(e.wc), n-len(wcs))], memory)
-		require.NoError(e.t, err)
-		for i, wc := range e.wc[:k] {
-			wcs = append(wcs, wc)
-			if wc.Flags&verbs.WCInline == 0 {
-				data = append(data, nil)
-			} else {
-				data = append(data, bytes.Clone(memory[i][:wc.ByteLen]))
-			}
-		}
-		if len(wcs) == n {
-			return wcs, data
-		}
-		for _, o := range others {
-			_, err := o.cq.Poll(nil)
-			require.NoError(o.t, err)
-		}
-	}
-	require.FailNow(e.t, "completions have not arrived", "%d of %d", len(wcs), n)
-	return nil, nil
-}
-
 // A message that is received inline needs a receive buffer, but leaves it in the queue
 // for the next message.
 func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
-	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	x, y := newLocalPair(t, memoryConfig{})
 	y.qp.ReceiveInline()
 	y.recv(7, 0, 4096)
 	for length := range verbs.InlineBytes + 1 {
 		text := bytes.Repeat([]byte{byte(length + 1)}, length)
 		x.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: text})
 		wcs, data := y.pollInline(1, x)
-		require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(length), QPN: y.qp.num}, wcs[0])
+		require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(length), QPN: y.qp.Num()}, wcs[0])
 		require.Equal(t, text, append([]byte{}, data[0]...))
 	}
 	require.Equal(t, make([]byte, 4096), y.mr.Bytes()[:4096])
-	require.Equal(t, 1, y.qp.rq.len())
+	require.Equal(t, 1, y.qp.receiveBuffers())
 
 	long := bytes.Repeat([]byte{5}, verbs.InlineBytes+1)
 	x.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: long})
 	wcs, _ := y.pollInline(1, x)
-	require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, ByteLen: uint32(len(long)), QPN: y.qp.num}, wcs[0])
+	require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, ByteLen: uint32(len(long)), QPN: y.qp.Num()}, wcs[0])
 	require.Equal(t, long, y.mr.Bytes()[:len(long)])
 }
 
@@ -78,7 +50,7 @@ func TestNotReceivedInline(t *testing.T) {
 		"no memory for the data": {small, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+			x, y := newLocalPair(t, memoryConfig{})
 			if test.inline {
 				y.qp.ReceiveInline()
 			}
@@ -92,14 +64,14 @@ func TestNotReceivedInline(t *testing.T) {
 			}
 			require.Zero(t, y.wc[0].Flags&verbs.WCInline)
 			require.Equal(t, "small", string(y.mr.Bytes()[:5]))
-			require.Zero(t, y.qp.rq.len())
+			require.Zero(t, y.qp.receiveBuffers())
 		})
 	}
 }
 
 // Messages of all kinds keep their order, even if a poll can not return all of them.
 func TestReceiveInlineKeepsOrder(t *testing.T) {
-	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	x, y := newLocalPair(t, memoryConfig{})
 	y.qp.ReceiveInline()
 	const messages = 60
 	for i := range messages {
@@ -136,10 +108,10 @@ func TestReceiveInlineKeepsOrder(t *testing.T) {
 // Without a receive buffer, the sender gets an RNR NAK and retries. A message longer
 // than the buffer fails on both sides.
 func TestReceiveInlineNeedsABuffer(t *testing.T) {
-	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	x, y := newLocalPair(t, memoryConfig{})
 	y.qp.ReceiveInline()
 	x.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("wait")})
-	for x.qp.rnr.waiting == false {
+	for !x.qp.awaitsRNRTimer() {
 		require.Empty(t, y.pollN(1))
 		require.Empty(t, x.pollN(1))
 	}
@@ -157,7 +129,7 @@ func TestReceiveInlineNeedsABuffer(t *testing.T) {
 // Many small messages do not overrun the CQ, because they occupy no place in the CQ.
 func TestReceiveInlineDoesNotOverrun(t *testing.T) {
 	const depth = 3
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	x := newEnd(t, d, 0, verbs.ProgressManual)
 	y := newEndOn(t, d, &verbs.CQAttr{Depth: depth, Vector: 1, Progress: verbs.ProgressManual})
 	x.connect(y, nil)
@@ -171,27 +143,35 @@ func TestReceiveInlineDoesNotOverrun(t *testing.T) {
 	}
 	// An invalid request makes the queue pair of y fail, so its posted buffers complete
 	// in the same poll.
-	publishFrame(x, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
+	publish(x, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
 	wcs, _ := y.pollInline(10+depth, x)
 	for i, wc := range wcs {
 		require.Equal(t, i < 10, wc.Flags&verbs.WCInline != 0)
 	}
 	require.Equal(t, verbs.StatusWRFlushErr, wcs[10].Status)
-	require.False(t, y.cq.(*cq).overrun)
+	require.Empty(t, y.pollN(1)) // After an overrun, a poll would fail.
 }
 
 // A queue pair that was reset still receives small messages inline.
 func TestReceiveInlineSurvivesReset(t *testing.T) {
-	x, _ := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
-	x.qp.ReceiveInline()
-	require.NoError(t, x.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
-	require.True(t, x.qp.receivesInline)
+	x, y := newLocalPair(t, memoryConfig{})
+	y.qp.ReceiveInline()
+	x.reset()
+	y.reset()
+	x.connect(y, nil)
+	y.connect(x, nil)
+	becomeReady(x, y)
+	y.recv(1, 0, 10)
+	x.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("again")})
+	wcs, data := y.pollInline(1, x)
+	require.Equal(t, verbs.WCInline, wcs[0].Flags)
+	require.Equal(t, "again", string(data[0]))
 }
 
 // A CQ that is armed for solicited completions raises its event only for a message with
 // a solicited event.
 func TestReceiveInlineRaisesEvents(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	chn, err := d.CreateCompChannel(&verbs.CompChannelAttr{Vector: 1, Progress: verbs.ProgressManual})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, chn.Close()) })
@@ -219,7 +199,7 @@ func TestReceiveInlineRaisesEvents(t *testing.T) {
 // SendInline accepts requests while the ring has room. If a caller uses both SendInline
 // and PostSend, the completions come in the order of the calls.
 func TestSendInline(t *testing.T) {
-	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	x, y := newLocalPair(t, memoryConfig{})
 	for i := range 100 {
 		y.recv(uint64(i), 0, 100)
 	}
@@ -237,15 +217,15 @@ func TestSendInline(t *testing.T) {
 	x.qp.Doorbell()
 	require.Len(t, y.wait(30), 30)
 	for i, wc := range x.wait(10, y) {
-		require.Equal(t, verbs.WC{ID: uint64(3 * i), Opcode: verbs.WCSend, QPN: x.qp.num}, wc)
+		require.Equal(t, verbs.WC{ID: uint64(3 * i), Opcode: verbs.WCSend, QPN: x.qp.Num()}, wc)
 	}
-	require.Zero(t, x.qp.signaledCount)
+	require.False(t, x.qp.outstanding())
 }
 
 // SendInline makes the first message visible to the peer at once. The next messages
 // become visible together when Doorbell is called.
 func TestSendInlineBeforeDoorbell(t *testing.T) {
-	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	x, y := newLocalPair(t, memoryConfig{})
 	for i := range 3 {
 		y.recv(uint64(i), 0, 100)
 		require.True(t, x.qp.SendInline(0, 0, []byte("x")))
@@ -256,55 +236,61 @@ func TestSendInlineBeforeDoorbell(t *testing.T) {
 }
 
 func TestSendInlineRefuses(t *testing.T) {
-	for name, prepare := range map[string]func(x, y *end) (flags verbs.SendFlags, length int){
-		"longer than MaxInline": func(*end, *end) (verbs.SendFlags, int) { return 0, 129 },
-		"fence":                 func(*end, *end) (verbs.SendFlags, int) { return verbs.SendFence, 1 },
-		"error state": func(x, _ *end) (verbs.SendFlags, int) {
-			require.NoError(x.t, x.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-			return 0, 1
+	// The results of prepare are the arguments for SendInline, and the number of messages
+	// that were sent before.
+	for name, prepare := range map[string]func(x *end) (flags verbs.SendFlags, length, before int){
+		"longer than MaxInline": func(*end) (verbs.SendFlags, int, int) { return 0, 129, 0 },
+		"fence":                 func(*end) (verbs.SendFlags, int, int) { return verbs.SendFence, 1, 0 },
+		"error state": func(x *end) (verbs.SendFlags, int, int) {
+			x.fail()
+			return 0, 1, 0
 		},
-		"full send queue": func(x, _ *end) (verbs.SendFlags, int) {
+		"full send queue": func(x *end) (verbs.SendFlags, int, int) {
+			n := 0
 			for x.qp.SendInline(1, 0, nil) {
+				n++
 			}
-			require.True(x.t, x.qp.sq.full())
-			return 0, 1
+			_, err := x.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}})
+			require.ErrorIs(x.t, err, verbs.ErrQueueFull)
+			return 0, 1, n
 		},
-		"full ring": func(x, _ *end) (verbs.SendFlags, int) {
+		"full ring": func(x *end) (verbs.SendFlags, int, int) {
 			big := verbs.SGEOf(x.mr, 0, 1<<20)
 			x.post(verbs.SendWR{Opcode: verbs.OpSend, SGEs: []verbs.SGE{big}})
 			require.True(x.t, x.qp.hasUnsent())
-			return 0, 1
+			return 0, 1, 1
 		},
-		"closed": func(x, _ *end) (verbs.SendFlags, int) {
+		"closed": func(x *end) (verbs.SendFlags, int, int) {
 			require.NoError(x.t, x.qp.Close())
-			return 0, 1
+			return 0, 1, 0
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
-			flags, length := prepare(x, y)
-			tail := x.qp.sq.tail
-			require.False(t, x.qp.SendInline(1, flags, make([]byte, length)))
-			require.Equal(t, tail, x.qp.sq.tail)
-			x.qp.Doorbell()
-			if x.qp.closed.Load() {
-				require.Zero(t, x.qp.shard.polls.active[0].conn.(*shmPeer).conns.len())
+			x, y := newLocalPair(t, memoryConfig{})
+			p := connOf(x).p
+			for i := range uint64(128) {
+				y.recv(i, 0, 1<<20)
 			}
+			flags, length, before := prepare(x)
+			require.False(t, x.qp.SendInline(1, flags, make([]byte, length)))
+			x.qp.Doorbell()
+			if x.qp.Closed() {
+				require.Zero(t, p.conns.len())
+			}
+			y.wait(before, x)
+			x.pollN(10)
+			require.Empty(t, y.pollN(10), "a refused message is not sent later")
 		})
 	}
 	t.Run("automatic progress", func(t *testing.T) {
-		x, _ := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressAuto)
-		require.False(t, x.qp.SendInline(1, 0, nil))
-	})
-	t.Run("wire path", func(t *testing.T) {
-		x, _, _ := newMemoryPair(t)
+		x, _ := newPair(t, newMemoryDevice(t, memoryConfig{}), verbs.ProgressAuto)
 		require.False(t, x.qp.SendInline(1, 0, nil))
 	})
 }
 
 // SendInline refuses a request until the peer is ready.
 func TestSendInlineBeforeReady(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := newMemoryDevice(t, memoryConfig{})
 	x, y := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	x.connect(y, nil)
 	require.False(t, x.qp.SendInline(1, 0, nil))
@@ -314,7 +300,7 @@ func TestSendInlineBeforeReady(t *testing.T) {
 }
 
 func TestSmallMessagesDoNotAllocate(t *testing.T) {
-	x, y := newPair(t, openDevice(t, &Config{Vectors: 2}), verbs.ProgressManual)
+	x, y := newLocalPair(t, memoryConfig{})
 	y.qp.ReceiveInline()
 	y.recv(1, 0, 100)
 	memory, text := make([]verbs.InlineData, len(y.wc)), make([]byte, 64)

@@ -11,63 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A testWindow is a memory window and the region that it is bound to.
-type testWindow struct {
-	verbs.MW
-	mr verbs.MR
-}
-
-// newWindow returns a window that is not bound yet, and a region that peers on this host
-// can map.
-func (e *end) newWindow() *testWindow {
-	e.t.Helper()
-	mr, err := e.pd.Alloc(&verbs.AllocAttr{Size: endSize, Access: verbs.AccessAll | verbs.AccessMWBind})
-	require.NoError(e.t, err)
-	w, err := e.pd.AllocMW()
-	require.NoError(e.t, err)
-	e.t.Cleanup(func() {
-		require.NoError(e.t, w.Close())
-		require.NoError(e.t, mr.Close())
-	})
-	return &testWindow{w, mr}
-}
-
-// bind returns a signaled request that binds the window to the first 4096 bytes of the
-// region.
-func (w *testWindow) bind(id uint64) verbs.SendWR {
-	return verbs.SendWR{ID: id, Opcode: verbs.OpBindMW, Flags: verbs.SendSignaled, RKey: verbs.IncRKey(w.RKey()),
-		Bind: &verbs.MWBind{MW: w.MW, MR: w.mr, Addr: w.mr.Addr(), Length: 4096, Access: verbs.AccessRemoteRead}}
-}
-
-// A peer that knows the key of a region maps the region. It maps nothing for the key of
-// a window, because the mapping would contain the whole region.
-func TestWindowIsNotMapped(t *testing.T) {
-	a, b := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
-	w := b.newWindow()
-	b.post(w.bind(1))
-	require.Equal(t, verbs.WC{ID: 1, Opcode: verbs.WCBindMW, QPN: b.qp.num}, b.wait(1, a)[0])
-	read := a.remote(verbs.OpRead, b, 8)
-	read.RemoteAddr, read.RKey = w.mr.Addr(), w.RKey()
-	for range 5 {
-		a.requireSent(b, read, verbs.StatusSuccess)
-	}
-	require.Equal(t, regionRefused, a.qp.path.(*shmConn).p.regions.find(w.RKey()).state)
-
-	read.RKey = w.mr.RKey()
-	a.requireSent(b, read, verbs.StatusSuccess)
-	a.pollN(1)
-	b.pollN(1)
-	a.requireDirect(read)
-	read.RKey = w.RKey()
-	a.requireSent(b, read, verbs.StatusSuccess)
-	read.RemoteAddr += 4096
-	a.requireSent(b, read, verbs.StatusRemAccessErr)
-}
-
 // A packet that invalidates a window is executed once, even if it arrives twice.
 func TestWireSendInvReceived(t *testing.T) {
 	p := newScript(t)
-	w := p.e.newWindow()
+	w := newWindow(p.e)
 	p.e.post(w.bind(1))
 	p.wantDone("bind", verbs.StatusSuccess, 1)
 	p.wantQuiet("a bind sends nothing")
@@ -76,7 +23,7 @@ func TestWireSendInvReceived(t *testing.T) {
 	last.IETH().Set(w.RKey())
 	p.send(p.request(wire.SendFirst, 0, scriptMTU), last)
 	p.wantSyndrome("", wire.AckNoCredits, 1)
-	require.Equal(t, []verbs.WC{{ID: 2, Opcode: verbs.WCRecv, Flags: verbs.WCWithInv, Imm: w.RKey(), ByteLen: scriptMTU + 10, QPN: p.e.qp.num}},
+	require.Equal(t, []verbs.WC{{ID: 2, Opcode: verbs.WCRecv, Flags: verbs.WCWithInv, Imm: w.RKey(), ByteLen: scriptMTU + 10, QPN: p.e.qp.Num()}},
 		p.e.drainCQ())
 	p.send(last)
 	p.wantSyndrome("duplicate", wire.AckNoCredits, 1)
@@ -103,7 +50,7 @@ func TestWireSendInvSent(t *testing.T) {
 // again.
 func TestWireBindIsNotRepeated(t *testing.T) {
 	p := newScript(t)
-	w := p.e.newWindow()
+	w := newWindow(p.e)
 	p.post(1, verbs.OpSend, 1)
 	p.e.post(w.bind(2))
 	p.post(3, verbs.OpSend, 1)
@@ -123,7 +70,7 @@ func TestWireBindIsNotRepeated(t *testing.T) {
 // it have completed.
 func TestWireBindFails(t *testing.T) {
 	p := newScript(t)
-	w := p.e.newWindow()
+	w := newWindow(p.e)
 	bind := w.bind(2)
 	bind.Bind.Length = endSize + 1
 	p.post(1, verbs.OpSend, 1)
@@ -135,15 +82,4 @@ func TestWireBindFails(t *testing.T) {
 	got := p.e.drainCQ()
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusMWBindErr, verbs.StatusWRFlushErr},
 		[]verbs.Status{got[0].Status, got[1].Status, got[2].Status})
-}
-
-// RESET unbinds the windows of a queue pair, so that its next peer can not use them.
-func TestResetUnbindsWindows(t *testing.T) {
-	a, _ := newPair(t, openDevice(t, directConfig()), verbs.ProgressManual)
-	w := a.newWindow()
-	a.post(w.bind(1))
-	require.Len(t, a.pollN(1), 1)
-	require.ErrorIs(t, w.mr.Close(), verbs.ErrBusy)
-	require.NoError(t, a.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
-	require.NoError(t, w.mr.Close())
 }

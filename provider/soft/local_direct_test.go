@@ -5,6 +5,8 @@ package soft
 import (
 	"fmt"
 	"net/netip"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,15 +33,22 @@ func peerRegion(t *testing.T, _ string) {
 // A regionClient is connected to a process with the role peerRegion.
 type regionClient struct {
 	*party
-	q    *qp
+	q    verbs.QP
 	id   *cm.ID
 	mr   verbs.MR
 	addr uint64 // address and key of the server's region
 	key  uint32
 }
 
-func newRegionClient(t *testing.T, line string) *regionClient {
+// newRegionClient connects a client to the process that has printed the line. If asks is
+// true, the client asks for the region whatever the user of the process is.
+func newRegionClient(t *testing.T, line string, asks bool) *regionClient {
 	c := &regionClient{party: newHostParty(t)}
+	for _, w := range c.p.dev.ways {
+		if asks && w != nil {
+			w.local.sharesWith = func(uint32) bool { return true }
+		}
+	}
 	var server string
 	_, err := fmt.Sscan(line, &server, &c.addr, &c.key)
 	require.NoError(t, err)
@@ -48,7 +57,7 @@ func newRegionClient(t *testing.T, line string) *regionClient {
 	t.Cleanup(func() { require.NoError(t, c.mr.Close()) })
 	c.id = c.Connecting(cm.TCP, netip.MustParseAddrPort(server), &cm.ConnParam{InitiatorDepth: 1})
 	c.Want(cm.Established, c.id)
-	c.q = c.id.QP().(*qp)
+	c.q = c.id.QP()
 	return c
 }
 
@@ -59,15 +68,15 @@ func (c *regionClient) post(op verbs.Opcode, length int) {
 	require.NoError(c.T, err)
 }
 
-// execute executes a request, and reports whether the region is mapped afterwards.
+// execute executes a request, and reports whether this process maps a region of a peer
+// afterwards.
 func (c *regionClient) execute(op verbs.Opcode, length int) (mapped bool) {
 	c.T.Helper()
 	c.post(op, length)
 	require.Equal(c.T, verbs.StatusSuccess, completions(c.T, c.CQ, 1)[0].Status)
-	c.q.shard.enter()
-	defer c.q.shard.leave()
-	r := c.q.path.(*shmConn).p.regions.find(c.key)
-	return r != nil && r.state == regionMapped
+	maps, err := os.ReadFile("/proc/self/maps")
+	require.NoError(c.T, err)
+	return strings.Contains(string(maps), "/memfd:rdmaloop-region")
 }
 
 // READs and WRITEs are executed even while the peer's process is stopped. After the end
@@ -76,7 +85,7 @@ func TestDirectToStoppedProcess(t *testing.T) {
 	cmd := peerproc.Command("server-region", "")
 	cmd.SysProcAttr = nil // The peer process runs as the same user as this process.
 	line, kill := peerproc.Run(t, cmd)
-	c := newRegionClient(t, line())
+	c := newRegionClient(t, line(), false)
 	for range pollLimit {
 		if c.execute(verbs.OpRead, 13) {
 			break
@@ -100,16 +109,12 @@ func TestDirectToStoppedProcess(t *testing.T) {
 // A process of another user can not map the memory.
 func TestNotDirectToOtherUser(t *testing.T) {
 	peerproc.NeedsRoot(t)
-	line, _ := peerproc.Start(t, "server-region", "")
-	c := newRegionClient(t, line())
-	for range 3 {
-		require.False(t, c.execute(verbs.OpWrite, 13))
-	}
-	// From now on this side asks for the region. The server refuses.
-	c.q.shard.enter()
-	c.q.path.(*shmConn).p.sharesRegions = true
-	c.q.shard.leave()
-	for range 3 {
-		require.False(t, c.execute(verbs.OpWrite, 13))
+	// If this side asks for the region, the server refuses.
+	for _, asks := range []bool{false, true} {
+		line, _ := peerproc.Start(t, "server-region", "")
+		c := newRegionClient(t, line(), asks)
+		for range 3 {
+			require.False(t, c.execute(verbs.OpWrite, 13))
+		}
 	}
 }
