@@ -80,11 +80,20 @@ func TestHeapReturnTime(t *testing.T) {
 	})
 }
 
-// TestReadHeap checks that a collection is seen.
-func TestReadHeap(t *testing.T) {
-	before, objects := readHeap()
+// TestHeapReader checks that a collection is seen.
+func TestHeapReader(t *testing.T) {
+	h := newHeapReader()
+	before, objects := h.read()
 	require.NotZero(t, objects)
 	debug.FreeOSMemory()
-	after, _ := readHeap()
+	after, _ := h.read()
 	require.Greater(t, after, before)
+}
+
+// TestHeapReturnDoesNotAllocate checks that a program which allocates nothing is not
+// disturbed by the checks for connections that have ended.
+func TestHeapReturnDoesNotAllocate(t *testing.T) {
+	r := newHeapReturn()
+	r.ended.Add(1)
+	require.Zero(t, testing.AllocsPerRun(100, r.check))
 }
