@@ -55,14 +55,41 @@ var arrows = map[string][]string{
 	"cm":                        {"verbs", "internal/fdevent", "internal/operr"},
 	"provider":                  {"provider/soft", "provider/rdmacore", "verbs", "cm", "internal/operr"},
 	"provider/soft": {
-		"verbs", "cm", "internal/asyncq", "internal/fdevent", "internal/operr", "internal/psn", "internal/timerheap",
-		"internal/wire",
+		"verbs", "cm", "internal/operr", "internal/wire",
 		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
-		"provider/soft/internal/fragment", "provider/soft/internal/hostport",
-		"provider/soft/internal/madcm", "provider/soft/internal/netlink", "provider/soft/internal/random", "provider/soft/internal/resource",
-		"provider/soft/internal/shm", "provider/soft/internal/udp", "provider/soft/internal/unixcm", "provider/soft/internal/unixsock",
+		"provider/soft/internal/hostport", "provider/soft/internal/madcm", "provider/soft/internal/qp",
+		"provider/soft/internal/rcpath", "provider/soft/internal/resource", "provider/soft/internal/shm",
+		"provider/soft/internal/shmpath", "provider/soft/internal/udp", "provider/soft/internal/udpath",
+		"provider/soft/internal/unixcm", "provider/soft/internal/unixsock",
 	},
 
+	"provider/soft/internal/packets": {"internal/psn", "internal/wire", "provider/soft/internal/udp"},
+	"provider/soft/internal/qp": {
+		"verbs", "internal/asyncq", "internal/fdevent", "internal/operr", "internal/timerheap", "internal/wire",
+		"provider/soft/internal/access", "provider/soft/internal/counters", "provider/soft/internal/fragment",
+		"provider/soft/internal/packets", "provider/soft/internal/random", "provider/soft/internal/resource",
+		"provider/soft/internal/shm", "provider/soft/internal/udp",
+	},
+	"provider/soft/internal/rcpath": {
+		"verbs", "internal/psn", "internal/timerheap", "internal/wire",
+		"provider/soft/internal/access", "provider/soft/internal/counters", "provider/soft/internal/fragment",
+		"provider/soft/internal/packets", "provider/soft/internal/qp", "provider/soft/internal/udp",
+	},
+	"provider/soft/internal/shmpath": {
+		"verbs", "internal/timerheap",
+		"provider/soft/internal/access", "provider/soft/internal/fragment", "provider/soft/internal/qp", "provider/soft/internal/shm",
+	},
+	"provider/soft/internal/udpath": {
+		"verbs", "internal/psn", "internal/timerheap", "internal/wire",
+		"provider/soft/internal/access", "provider/soft/internal/counters", "provider/soft/internal/hostport",
+		"provider/soft/internal/packets", "provider/soft/internal/qp", "provider/soft/internal/resource",
+		"provider/soft/internal/udp", "provider/soft/internal/unixsock",
+	},
+	"provider/soft/internal/qptest": {
+		"verbs", "internal/fdevent", "internal/testutil/netsim", "internal/wire",
+		"provider/soft/internal/access", "provider/soft/internal/counters", "provider/soft/internal/packets",
+		"provider/soft/internal/qp", "provider/soft/internal/shm", "provider/soft/internal/udp",
+	},
 	"provider/soft/internal/netlink":  {},
 	"provider/soft/internal/random":   {},
 	"provider/soft/internal/nettest":  {"internal/testutil/peerproc", "provider/soft/internal/hostport", "provider/soft/internal/netlink"},
@@ -143,8 +170,13 @@ var testArrows = map[string][]string{
 	"stream":                slices.Concat([]string{"provider/soft"}, testSupport),
 	"internal/instructions": slices.Concat([]string{"provider/soft", "reactor", "stream"}, testSupport),
 	"stream/internal/turns": slices.Concat([]string{"provider/soft"}, testSupport),
-	"provider/soft":         slices.Concat([]string{"reactor", "stream"}, testSupport),
-	"gnetrdma":              slices.Concat([]string{"gnetrdma/internal/gnetsuite", "provider/soft"}, testSupport),
+	"provider/soft": slices.Concat([]string{
+		"internal/psn", "provider/soft/internal/fragment", "provider/soft/internal/netlink", "provider/soft/internal/packets", "reactor", "stream",
+	}, testSupport),
+	"provider/soft/internal/qp":      slices.Concat([]string{"internal/psn", "provider/soft/internal/hostport"}, testSupport),
+	"provider/soft/internal/shmpath": slices.Concat([]string{"internal/fdevent", "provider/soft/internal/counters"}, testSupport),
+	"provider/soft/internal/udpath":  slices.Concat([]string{"internal/fdevent"}, testSupport),
+	"gnetrdma":                       slices.Concat([]string{"gnetrdma/internal/gnetsuite", "provider/soft"}, testSupport),
 
 	"provider/soft/internal/unixcm": slices.Concat([]string{"internal/wire", "provider/soft/internal/madcm", "provider/soft/internal/udp"}, testSupport),
 
@@ -157,6 +189,7 @@ var testSupport = []string{"internal/testutil/freeport",
 	"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim",
 	"provider/soft/internal/connmgr/cmtest", "provider/soft/internal/nettest", "internal/testutil/faultcq",
 	"internal/testutil/onthread", "provider/providertest", "reactor/internal/memorytest",
+	"provider/soft/internal/qptest",
 }
 
 // A source is one parsed file.

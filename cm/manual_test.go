@@ -75,7 +75,7 @@ var statements = []statement{
 	{"C7", "the initiator depth is at most what the peer serves", []string{"cm.TestAcceptNil", "connmgr.TestNegotiationLimits"}, "as C5"},
 	{"C8", "the peer may change both", []string{"unixcm.TestConnect"}, ""},
 	{"C9", "flow control is only announced to the peer", []string{"cm.TestConnectNumbers", "unixcm.TestConnect"}, ""},
-	{"C10", "the retry count limits retries without an answer", []string{"cm.TestConnectNumbers", "unixcm.TestConnect", "soft.TestUnresponsivePeerEndsRetries"}, ""},
+	{"C10", "the retry count limits retries without an answer", []string{"cm.TestConnectNumbers", "unixcm.TestConnect", "shmpath.TestUnresponsivePeerEndsRetries"}, ""},
 	{"C11", "the RNR retry count is for the peer's sends", []string{"cm.TestConnectNumbers", "unixcm.TestConnect", "providertest.rnrFinite"}, ""},
 	{"C12", "SRQ and QP number are ignored on an ID with queue pair", []string{"cm.TestConnectQueuePair"}, ""},
 	{"C13", "both counts have three bits", []string{"cm.TestConnectNumbers"}, "a larger count is an error; librdmacm uses 7"},
@@ -124,7 +124,7 @@ var statements = []statement{
 
 // packages maps the packages that have the tests to their directories.
 var packages = map[string]string{
-	"cm": ".", "soft": "../provider/soft", "connmgr": "../provider/soft/internal/connmgr", "unixcm": "../provider/soft/internal/unixcm", "madcm": "../provider/soft/internal/madcm", "rdmacore": "../provider/rdmacore",
+	"cm": ".", "soft": "../provider/soft", "qp": "../provider/soft/internal/qp", "rcpath": "../provider/soft/internal/rcpath", "shmpath": "../provider/soft/internal/shmpath", "udpath": "../provider/soft/internal/udpath", "connmgr": "../provider/soft/internal/connmgr", "unixcm": "../provider/soft/internal/unixcm", "madcm": "../provider/soft/internal/madcm", "rdmacore": "../provider/rdmacore",
 	"providertest": "../provider/providertest", "wire": "../internal/wire",
 }
 

@@ -82,7 +82,7 @@ const (
 // Any goroutine may call connEnded. The last check may run after the engine has ended.
 type heapReturn struct {
 	collect func()                          // debug.FreeOSMemory, unless a test replaces it
-	heap    func() (cycles, objects uint64) // heapReader.read, unless a test replaces it
+	heap    func() (cycles, objects uint64) // readHeap, unless a test replaces it
 
 	ended atomic.Int64 // number of connections that have ended
 	armed atomic.Bool  // true if check will be called
@@ -93,25 +93,14 @@ type heapReturn struct {
 	cycles  uint64 // number of garbage collections at the last check
 }
 
-func newHeapReturn() *heapReturn {
-	return &heapReturn{collect: debug.FreeOSMemory, heap: newHeapReader().read}
-}
+func newHeapReturn() *heapReturn { return &heapReturn{collect: debug.FreeOSMemory, heap: readHeap} }
 
-// A heapReader reads statistics of the Go heap. Only newHeapReader allocates: metrics.Read
-// does so when it is called for the first time, and its argument escapes.
-type heapReader struct{ samples [2]metrics.Sample }
-
-func newHeapReader() *heapReader {
-	h := &heapReader{[2]metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/memory/classes/heap/objects:bytes"}}}
-	h.read()
-	return h
-}
-
-// read returns the number of garbage collections, and the size in bytes of the objects in
-// the Go heap, including those that were not collected yet.
-func (h *heapReader) read() (cycles, objects uint64) {
-	metrics.Read(h.samples[:])
-	return h.samples[0].Value.Uint64(), h.samples[1].Value.Uint64()
+// readHeap returns the number of garbage collections, and the size in bytes of the
+// objects in the Go heap, including those that were not collected yet.
+func readHeap() (cycles, objects uint64) {
+	s := [...]metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s[:])
+	return s[0].Value.Uint64(), s[1].Value.Uint64()
 }
 
 // connEnded counts a connection that has ended.

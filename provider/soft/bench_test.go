@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -17,40 +18,40 @@ import (
 
 func BenchmarkPollNothing(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
-	a, _ := newPair(b, d, verbs.ProgressManual)
+	a, _ := qptest.NewPair(b, d, verbs.ProgressManual)
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = a.cq.Poll(a.wc)
+		_, _ = a.CQ.Poll(a.WC)
 	}
 }
 
 func BenchmarkSendReceive(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
-	x, y := newPair(b, d, verbs.ProgressManual)
-	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(y.mr, 0, 4096)}}}
+	x, y := qptest.NewPair(b, d, verbs.ProgressManual)
+	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(y.MR, 0, 4096)}}}
 	sends := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: make([]byte, 64)}}
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = y.qp.PostRecv(recvs)
+		_, _ = y.QP.PostRecv(recvs)
 		for n := 0; n == 0; {
-			n, _ = x.qp.PostSend(sends)
-			_, _ = x.cq.Poll(x.wc)
+			n, _ = x.QP.PostSend(sends)
+			_, _ = x.CQ.Poll(x.WC)
 		}
-		_, _ = y.cq.Poll(y.wc)
-		_, _ = y.cq.Poll(y.wc)
+		_, _ = y.CQ.Poll(y.WC)
+		_, _ = y.CQ.Poll(y.WC)
 	}
 }
 
 // BenchmarkWriteDirectly posts a WRITE, which the requester executes itself, and polls
 // its completion.
 func BenchmarkWriteDirectly(b *testing.B) {
-	x, y := newPair(b, openDevice(b, &Config{Vectors: 2, Path: PathLocal}), verbs.ProgressManual)
-	x.share(y)
-	writes := []verbs.SendWR{x.remote(verbs.OpWrite, y, 64)}
+	x, y := qptest.NewPair(b, openDevice(b, &Config{Vectors: 2, Path: PathLocal}), verbs.ProgressManual)
+	x.Share(y)
+	writes := []verbs.SendWR{x.Remote(verbs.OpWrite, y, 64)}
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = x.qp.PostSend(writes)
-		_, _ = x.cq.Poll(x.wc)
+		_, _ = x.QP.PostSend(writes)
+		_, _ = x.CQ.Poll(x.WC)
 	}
 }
 
@@ -102,19 +103,19 @@ func BenchmarkDoorbell(b *testing.B) {
 
 func BenchmarkPingPong(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
-	x, y := newPair(b, d, verbs.ProgressManual)
-	newExchange := func(e *end) (exchange func()) {
-		recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, 4096)}}}
+	x, y := qptest.NewPair(b, d, verbs.ProgressManual)
+	newExchange := func(e *qptest.End) (exchange func()) {
+		recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(e.MR, 0, 4096)}}}
 		sends := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: make([]byte, 64)}}
 		for range 64 {
-			_, _ = e.qp.PostRecv(recvs)
+			_, _ = e.QP.PostRecv(recvs)
 		}
 		return func() {
 			for n := 0; n == 0; {
-				n, _ = e.cq.Poll(e.wc)
+				n, _ = e.CQ.Poll(e.WC)
 			}
-			_, _ = e.qp.PostSend(sends)
-			_, _ = e.qp.PostRecv(recvs)
+			_, _ = e.QP.PostSend(sends)
+			_, _ = e.QP.PostRecv(recvs)
 		}
 	}
 	exchangeX, exchangeY := newExchange(x), newExchange(y)
@@ -125,7 +126,7 @@ func BenchmarkPingPong(b *testing.B) {
 			exchangeY()
 		}
 	}()
-	_, _ = x.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: make([]byte, 64)}})
+	_, _ = x.QP.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: make([]byte, 64)}})
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {

@@ -9,6 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shmpath"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -30,7 +31,7 @@ type bindings struct {
 	// bindings that connection management has added, by queue pair number
 	bound map[uint32]boundQP
 	// Ends that were offered to a queue pair and not taken yet
-	offered map[endKey]*localEnd
+	offered map[endKey]*shmpath.End
 }
 
 // A boundQP is the binding of a queue pair; see connmgr.Binding.
@@ -46,7 +47,7 @@ type endKey struct{ taker, maker uint32 }
 func newBindings(ends *shm.Ends, shards uint32) *bindings {
 	return &bindings{
 		ends: ends, shards: shards,
-		bound: make(map[uint32]boundQP), offered: make(map[endKey]*localEnd),
+		bound: make(map[uint32]boundQP), offered: make(map[endKey]*shmpath.End),
 	}
 }
 
@@ -123,7 +124,7 @@ var errSelf = errors.New("a queue pair can not be connected to itself")
 // parameters are queue pair numbers: own is this queue pair, and peer its peer. If no
 // End is bound or offered to this queue pair, take makes two Ends, and offers one to the
 // peer.
-func (t *bindings) take(own, peer uint32) (*localEnd, error) {
+func (t *bindings) take(own, peer uint32) (*shmpath.End, error) {
 	t.mu.Lock()
 	end := t.existing(own, peer)
 	t.mu.Unlock()
@@ -146,10 +147,10 @@ func (t *bindings) take(own, peer uint32) (*localEnd, error) {
 
 // existing takes the End that is bound or offered to a queue pair, or returns nil. The
 // caller holds the mutex.
-func (t *bindings) existing(own, peer uint32) *localEnd {
+func (t *bindings) existing(own, peer uint32) *shmpath.End {
 	if e := t.bound[own]; e.hasEnd() {
 		t.bound[own] = boundQP{e.Binding, true}
-		return &localEnd{End: e.End, peer: e.Peer}
+		return &shmpath.End{End: e.End, Peer: e.Peer}
 	}
 	end := t.offered[endKey{own, peer}]
 	delete(t.offered, endKey{own, peer})
@@ -159,7 +160,7 @@ func (t *bindings) existing(own, peer uint32) *localEnd {
 // takeOrOffer is called with two Ends that take() has made. If another goroutine has
 // bound or offered an End to the queue pair, takeOrOffer returns that End. Otherwise it
 // returns ownEnd, and offers peerEnd to the peer. The caller releases the unused Ends.
-func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *localEnd, unused []*shm.End) {
+func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *shmpath.End, unused []*shm.End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if end := t.existing(own, peer); end != nil {
@@ -168,8 +169,8 @@ func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end 
 	if old := t.offered[endKey{peer, own}]; old != nil {
 		unused = append(unused, old.End)
 	}
-	t.offered[endKey{peer, own}] = &localEnd{End: peerEnd}
-	return &localEnd{End: ownEnd}, unused
+	t.offered[endKey{peer, own}] = &shmpath.End{End: peerEnd}
+	return &shmpath.End{End: ownEnd}, unused
 }
 
 // drop releases the End that a queue pair has offered to its peer. It returns false if
@@ -190,7 +191,7 @@ func (t *bindings) drop(own, peer uint32) bool {
 func (t *bindings) close() {
 	t.mu.Lock()
 	bound, offered := t.bound, t.offered
-	t.bound, t.offered = make(map[uint32]boundQP), make(map[endKey]*localEnd)
+	t.bound, t.offered = make(map[uint32]boundQP), make(map[endKey]*shmpath.End)
 	t.mu.Unlock()
 	for _, e := range bound {
 		e.release()

@@ -10,7 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shmpath"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -34,7 +36,7 @@ func TestBindingWithEnd(t *testing.T) {
 	require.False(t, wire)
 	end, err := tab.take(2, 3)
 	require.NoError(t, err)
-	require.Equal(t, &localEnd{End: a, peer: peer}, end)
+	require.Equal(t, &shmpath.End{End: a, Peer: peer}, end)
 	local, wire = tab.path(2)
 	require.False(t, local || wire, "the end was taken, so the binding names no path any more")
 	tab.remove(2, mine)
@@ -127,16 +129,16 @@ func TestProvisionalEndsAtTheSameTime(t *testing.T) {
 }
 
 // newEqualEnds returns an end of each device. Both have the same queue pair number.
-func newEqualEnds(t *testing.T, one, other *device) (a, b *end) {
-	ends := make(map[uint32]*end)
-	first, second := newEnd(t, one, 0, verbs.ProgressManual), newEnd(t, other, 0, verbs.ProgressManual)
+func newEqualEnds(t *testing.T, one, other *device) (a, b *qptest.End) {
+	ends := make(map[uint32]*qptest.End)
+	first, second := qptest.NewEnd(t, one, 0, verbs.ProgressManual), qptest.NewEnd(t, other, 0, verbs.ProgressManual)
 	// There are 2^23 numbers, so 20,000 queue pairs of each device have an equal number with
 	// the probability 1 - e^-47.
 	for range 20_000 {
-		a = first.more(1, nil)[0]
-		ends[a.qp.Num()] = a
-		b = second.more(1, nil)[0]
-		if a = ends[b.qp.Num()]; a != nil {
+		a = first.More(1, nil)[0]
+		ends[a.QP.Num()] = a
+		b = second.More(1, nil)[0]
+		if a = ends[b.QP.Num()]; a != nil {
 			return a, b
 		}
 	}
@@ -149,17 +151,17 @@ func newEqualEnds(t *testing.T, one, other *device) (a, b *end) {
 // because it looks like a queue pair that is connected to itself.
 func TestEqualNumbersOnTheLocalPath(t *testing.T) {
 	a, b := newEqualEnds(t, openDevice(t, &Config{Vectors: 1, Path: PathLocal}), openDevice(t, &Config{Vectors: 1, Path: PathLocal}))
-	dev := deviceOf(a.qp)
-	mine, theirs, err := dev.ends.UsePair(a.qp.shard.slot, b.qp.shard.slot)
+	dev := deviceOf(a.QP)
+	mine, theirs, err := dev.ends.UsePair(a.QP.Shard.Slot, b.QP.Shard.Slot)
 	require.NoError(t, err)
-	require.NoError(t, qpEngine{dev}.Bind(a.qp.Num(), &connmgr.Binding{End: mine}))
-	require.NoError(t, qpEngine{deviceOf(b.qp)}.Bind(b.qp.Num(), &connmgr.Binding{End: theirs}))
-	a.connect(b, nil)
-	b.connect(a, nil)
-	b.recv(5, 0, 100)
-	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 100)}})
-	require.EqualValues(t, 100, b.wait(1, a)[0].ByteLen)
-	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
+	require.NoError(t, qpEngine{dev}.Bind(a.QP.Num(), &connmgr.Binding{End: mine}))
+	require.NoError(t, qpEngine{deviceOf(b.QP)}.Bind(b.QP.Num(), &connmgr.Binding{End: theirs}))
+	a.Connect(b, nil)
+	b.Connect(a, nil)
+	b.Recv(5, 0, 100)
+	a.Post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.MR, 0, 100)}})
+	require.EqualValues(t, 100, b.Wait(1, a)[0].ByteLen)
+	require.Equal(t, verbs.StatusSuccess, a.Wait(1, b)[0].Status)
 
 	_, err = dev.bindings.take(7, 7)
 	var refused *verbs.FeatureError

@@ -37,7 +37,7 @@ func guess(t *testing.T, client *party, active *cm.ID) {
 func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	now := time.Unix(1_000_000, 0)
-	server.p.dev.access.Clock = func() time.Time { return now }
+	server.p.dev.Access.Clock = func() time.Time { return now }
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	for range guesses {
 		active, passive := connectTo(client, server, l)
@@ -62,7 +62,7 @@ func TestGuessingKeysOnTheWire(t *testing.T) {
 	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 	now := time.Unix(1_000_000, 0)
-	server.p.dev.access.Clock = func() time.Time { return now }
+	server.p.dev.Access.Clock = func() time.Time { return now }
 	l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
 	connect := func() (active, passive *cm.ID) {
 		active = client.connectFrom("127.9.1.2", l)

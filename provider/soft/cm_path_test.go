@@ -14,6 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 )
 
 // connectFrom sends a connection request from the source address src to the listener l.
@@ -31,10 +32,10 @@ func (s *party) connectFrom(src string, l *cm.ID) *cm.ID {
 
 // overUDP reports whether an ID has an RC queue pair on the wire path.
 func overUDP(id *cm.ID) bool {
-	q := id.QP().(*qp)
-	q.shard.enter()
-	defer q.shard.leave()
-	return deviceOf(q).waysOf(q.shard).local.conn(q.Num()) == nil
+	q := id.QP().(*qp.QP)
+	q.Shard.Enter()
+	defer q.Shard.Leave()
+	return deviceOf(q).waysOf(q.Shard).local.Conn(q.Num()) == nil
 }
 
 // TestPaths connects two devices with various values of Config.Path. It checks the path,

@@ -7,19 +7,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // overrunPair returns an end whose CQ has depth 4. The connected peer has 64 receive
 // buffers.
-func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
+func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *qptest.End) {
 	d = openDevice(t, &Config{Vectors: 2})
-	a = newEndOn(t, d, &verbs.CQAttr{Depth: 4, Progress: progress})
-	b := newEnd(t, d, 1, verbs.ProgressAuto)
-	a.connect(b, nil)
-	b.connect(a, nil)
+	a = qptest.NewEndOn(t, d, &verbs.CQAttr{Depth: 4, Progress: progress})
+	b := qptest.NewEnd(t, d, 1, verbs.ProgressAuto)
+	a.Connect(b, nil)
+	b.Connect(a, nil)
 	for i := range uint64(64) {
-		b.recv(i, 0, 8)
+		b.Recv(i, 0, 8)
 	}
 	return d, a
 }
@@ -30,20 +31,20 @@ func TestCQOverrun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, a := overrunPair(t, progress)
 			for i := range uint64(64) {
-				a.post(verbs.SendWR{ID: i, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+				a.Post(verbs.SendWR{ID: i, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 			}
 			var err error
-			for range pollLimit {
+			for range qptest.PollLimit {
 				// With an empty slice, Poll takes nothing from the CQ.
-				if _, err = a.cq.Poll(nil); err != nil {
+				if _, err = a.CQ.Poll(nil); err != nil {
 					break
 				}
 			}
 			require.ErrorIs(t, err, verbs.ErrOverrun)
-			require.Equal(t, verbs.StateError, a.qp.State())
-			require.Equal(t, []verbs.AsyncEvent{{Type: verbs.AsyncCQError, CQ: a.cq}, {Type: verbs.AsyncQPFatal, QP: a.qp}}, asyncEvents(t, d))
-			require.ErrorIs(t, a.cq.Arm(false), verbs.ErrOverrun)
-			_, err = a.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: a.cq, RecvCQ: a.cq})
+			require.Equal(t, verbs.StateError, a.QP.State())
+			require.Equal(t, []verbs.AsyncEvent{{Type: verbs.AsyncCQError, CQ: a.CQ}, {Type: verbs.AsyncQPFatal, QP: a.QP}}, asyncEvents(t, d))
+			require.ErrorIs(t, a.CQ.Arm(false), verbs.ErrOverrun)
+			_, err = a.PD.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: a.CQ, RecvCQ: a.CQ})
 			require.ErrorIs(t, err, verbs.ErrOverrun)
 		})
 	}
@@ -53,14 +54,14 @@ func TestCQOverrun(t *testing.T) {
 // state, even without a poll.
 func TestCQOverrunUnnoticed(t *testing.T) {
 	d, a := overrunPair(t, verbs.ProgressManual)
-	other := newEnd(t, d, 0, verbs.ProgressManual)
+	other := qptest.NewEnd(t, d, 0, verbs.ProgressManual)
 	for i := range uint64(64) {
-		a.post(verbs.SendWR{ID: i, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+		a.Post(verbs.SendWR{ID: i, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	}
-	for range pollLimit {
-		_, err := other.cq.Poll(nil)
+	for range qptest.PollLimit {
+		_, err := other.CQ.Poll(nil)
 		require.NoError(t, err)
-		if a.qp.State() == verbs.StateError {
+		if a.QP.State() == verbs.StateError {
 			return
 		}
 	}
@@ -73,13 +74,13 @@ func TestCQFull(t *testing.T) {
 		d, a := overrunPair(t, verbs.ProgressManual)
 		for round := range 8 {
 			for i := range uint64(4) {
-				a.post(verbs.SendWR{ID: i, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+				a.Post(verbs.SendWR{ID: i, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 			}
 			for got, limit := 0, 0; got < 4; limit++ {
-				n, err := a.cq.Poll(a.wc[:batch])
+				n, err := a.CQ.Poll(a.WC[:batch])
 				require.NoError(t, err, "round %d", round)
 				got += n
-				require.Less(t, limit, pollLimit)
+				require.Less(t, limit, qptest.PollLimit)
 			}
 		}
 		require.Empty(t, asyncEvents(t, d))

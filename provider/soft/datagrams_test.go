@@ -11,20 +11,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 func TestDatagramsKeepToThePath(t *testing.T) {
 	elsewhere := &verbs.AHAttr{DestGID: verbs.GIDFromAddr(netip.MustParseAddr("203.0.113.1")), Port: 1}
 	for path, want := range map[Path]bool{PathLocal: false, PathAuto: true, PathWire: true} {
-		e := newEnd(t, openDevice(t, &Config{Vectors: 1, Path: path, WirePort: freeport.UDP(t)}), 0, verbs.ProgressManual)
-		a, err := e.pd.CreateAH(elsewhere)
+		e := qptest.NewEnd(t, openDevice(t, &Config{Vectors: 1, Path: path, WirePort: freeport.UDP(t)}), 0, verbs.ProgressManual)
+		a, err := e.PD.CreateAH(elsewhere)
 		if !want {
 			require.ErrorIs(t, err, verbs.ErrNotSupported)
 			continue
 		}
 		require.NoError(t, err)
-		require.True(t, a.(*ah).overWire())
+		require.True(t, a.(*qp.AH).OverWire())
 		require.NoError(t, a.Close())
 	}
 }
@@ -54,19 +56,19 @@ func TestDatagramSourceIndex(t *testing.T) {
 	d.gids.inUse = func() []netip.Addr { return []netip.Addr{used} }
 	index, err := d.gids.index(used)
 	require.NoError(t, err)
-	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 0, verbs.ProgressManual)
-	a.becomeUD(16)
-	b.becomeUD(16)
-	to, err := a.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(netip.MustParseAddr("127.0.0.1")), SourceIndex: index, Port: 1})
+	a, b := qptest.NewEnd(t, d, 0, verbs.ProgressManual), qptest.NewEnd(t, d, 0, verbs.ProgressManual)
+	a.BecomeUD(16)
+	b.BecomeUD(16)
+	to, err := a.PD.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(netip.MustParseAddr("127.0.0.1")), SourceIndex: index, Port: 1})
 	require.NoError(t, err)
-	b.recv(1, 0, 100)
-	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: b.qp.Num(), RemoteQKey: datagramQKey,
-		SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}})
-	b.wait(1, a)
+	b.Recv(1, 0, 100)
+	a.Post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: b.QP.Num(), RemoteQKey: qptest.DatagramQKey,
+		SGEs: []verbs.SGE{verbs.SGEOf(a.MR, 0, 8)}})
+	b.Wait(1, a)
 	const hops = 64 // of all datagrams on the local path
 	var want wire.GRH
 	want.Set(used, netip.MustParseAddr("127.0.0.1"), wire.UDSendOnly.Size(8), 0, hops)
-	require.Equal(t, want[:], b.mr.Bytes()[:len(want)])
-	a.wait(1)
+	require.Equal(t, want[:], b.MR.Bytes()[:len(want)])
+	a.Wait(1)
 	require.NoError(t, to.Close())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/madcm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -28,7 +29,7 @@ const defaultDelay = 15
 // device implements verbs.Device. Any goroutine may call its methods. The mutex mu
 // guards the fields after it.
 type device struct {
-	*engine
+	*qp.Engine
 	cfg       Config
 	attr      verbs.DeviceAttr
 	users     access.Users
@@ -75,12 +76,12 @@ func newDevice(cfg *Config) (*device, error) {
 	d.allCounts = []*counters.Set{wireCM, &d.local}
 	var regions *shm.RegionLimit
 	if !cfg.PrivateRegions && cfg.Path != PathWire {
-		regions = shm.NewRegionLimit(resource.MaxDescriptors() / regionDescriptors)
+		regions = shm.NewRegionLimit(resource.MaxDescriptors() / qp.RegionDescriptors)
 	}
 	var err error
-	d.engine, err = newEngine(engineConfig{
-		host: d, vectors: cfg.Vectors, clock: d.now, ports: ports, regions: regions,
-		access: access.NewErrorLimit(&d.local),
+	d.Engine, err = qp.New(qp.Config{
+		Host: d, Vectors: cfg.Vectors, Clock: d.now, Ports: ports, Regions: regions,
+		Access: access.NewErrorLimit(&d.local),
 	})
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 	if d.cfg.Path != PathWire {
 		cfg.Local = unixcm.New(&unixcm.Config{
 			GUID: d.attr.NodeGUID, Shards: d.cfg.slots(), AlsoWire: d.cfg.Path != PathLocal,
-			Users: d.users, UserLimit: d.connLimit, Errors: d.access, Spare: &d.spare, Ends: d.ends, Counts: &d.local,
+			Users: d.users, UserLimit: d.connLimit, Errors: d.Access, Spare: &d.spare, Ends: d.ends, Counts: &d.local,
 		})
 	}
 	if d.cfg.Path != PathLocal {
@@ -107,7 +108,7 @@ func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 			Attr: d.attr, AlsoLocal: d.cfg.Path != PathWire,
 			MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,
 			MaxConnsPerAddress: d.cfg.MaxConnsPerAddress,
-			Port:               d.cfg.WirePort, Ports: d.udp, Errors: d.access, Counts: wireCM, LocalCounts: &d.local,
+			Port:               d.cfg.WirePort, Ports: d.udp, Errors: d.Access, Counts: wireCM, LocalCounts: &d.local,
 		})
 		cfg.Wire = d.mads
 	}
@@ -115,7 +116,7 @@ func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 }
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
-	attr := limits()
+	attr := qp.Limits()
 	// The GUID is new for each opened device. So a peer can distinguish two devices that
 	// use the same communication ID one after the other.
 	attr.NodeGUID = guid
@@ -149,7 +150,7 @@ func (d *device) Caps() verbs.Caps {
 // Port implements verbs.Device. Port 1 is the only port. Its GIDs are addresses of this
 // host.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
-	if err := checkPort(num); err != nil {
+	if err := qp.CheckPort(num); err != nil {
 		return verbs.PortAttr{}, operr.Wrap("query port", err)
 	}
 	gids, err := d.gids.all()
@@ -160,7 +161,7 @@ func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 		State:      verbs.PortActive,
 		MaxMTU:     connmgr.LargestMTU,
 		ActiveMTU:  connmgr.LargestMTU,
-		MaxMsgSize: maxMsgSize,
+		MaxMsgSize: qp.MaxMsgSize,
 		GIDs:       gids,
 	}, nil
 }
@@ -170,11 +171,11 @@ func (d *device) now() time.Duration { return time.Since(d.start) }
 
 // close closes the device. It returns verbs.ErrBusy while objects are open.
 func (d *device) close() error {
-	return d.engine.close(func() {
+	return d.Engine.Close(func() {
 		d.bindings.close()
 		for _, w := range d.ways {
 			if w != nil {
-				w.local.close()
+				w.local.Close()
 			}
 		}
 	})

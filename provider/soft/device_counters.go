@@ -5,12 +5,13 @@ package soft
 import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // Counters implements verbs.CounterReader. It also works after Close.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
-	if err := checkPort(port); err != nil {
+	if err := qp.CheckPort(port); err != nil {
 		return nil, operr.Wrap("read counters", err)
 	}
 	d.mu.Lock()

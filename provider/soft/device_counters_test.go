@@ -16,6 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -43,7 +44,7 @@ type countedDevice struct {
 	flow wire.Flow      // source and destination address of the datagrams to the device
 	at   netip.AddrPort // address of the device
 	dev  *device
-	end  *end
+	end  *qptest.End
 	got  int // number of datagrams that the queue pair has received
 }
 
@@ -53,10 +54,10 @@ func newCountedDevice(t *testing.T, buffers int) *countedDevice {
 	from, port := netip.MustParseAddr("127.9.0.1"), freeport.UDP(t)
 	c := &countedDevice{t: t, at: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)}
 	c.dev = openDevice(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	c.end = newEnd(t, c.dev, 0, verbs.ProgressManual)
-	c.end.becomeUD(buffers)
+	c.end = qptest.NewEnd(t, c.dev, 0, verbs.ProgressManual)
+	c.end.BecomeUD(buffers)
 	for range buffers {
-		c.end.recv(0, 0, 200)
+		c.end.Recv(0, 0, 200)
 	}
 	var err error
 	c.fd, err = hostport.UDPSocket(from)
@@ -75,7 +76,7 @@ func (c *countedDevice) packet(qpn uint32) []byte {
 	p := wire.Build(make([]byte, wire.UDSendOnly.Size(64)), wire.UDSendOnly, 64)
 	p.BTH().SetDestQP(qpn)
 	p.BTH().SetPSN(psn.New(1))
-	p.DETH().Set(datagramQKey, 2)
+	p.DETH().Set(qptest.DatagramQKey, 2)
 	c.flow.Seal(p, 0)
 	return p.Bytes()
 }
@@ -90,14 +91,14 @@ func (c *countedDevice) sendRaw(datagrams ...[]byte) {
 // waitCounted lets the device receive until its counters add up to the given number. It
 // returns the counters.
 func (c *countedDevice) waitCounted(datagrams uint64) counted {
-	for range pollLimit {
-		c.got += len(c.end.drainCQ())
+	for range qptest.PollLimit {
+		c.got += len(c.end.DrainCQ())
 		got, sum := countsOf(c.t, c.dev), uint64(0)
 		for _, n := range got {
 			sum += n
 		}
 		if sum >= datagrams {
-			c.got += len(c.end.drainCQ())
+			c.got += len(c.end.DrainCQ())
 			return got
 		}
 	}
@@ -108,8 +109,8 @@ func (c *countedDevice) waitCounted(datagrams uint64) counted {
 // Every datagram that arrives increases exactly one counter.
 func TestCountersOfASocket(t *testing.T) {
 	c := newCountedDevice(t, 10)
-	good, nobodys := c.packet(c.end.qp.Num()), c.packet(c.end.qp.Num()^0x800000)
-	damaged, unknown, strange := c.packet(c.end.qp.Num()), c.packet(c.end.qp.Num()), c.packet(c.end.qp.Num())
+	good, nobodys := c.packet(c.end.QP.Num()), c.packet(c.end.QP.Num()^0x800000)
+	damaged, unknown, strange := c.packet(c.end.QP.Num()), c.packet(c.end.QP.Num()), c.packet(c.end.QP.Num())
 	damaged[len(damaged)-1] ^= 1
 	unknown[0] = 0xff // The first byte is the opcode, and no opcode is 0xff.
 	(*wire.BTH)(strange).SetPKey(0x8123)
@@ -144,15 +145,15 @@ func TestCountersAreKept(t *testing.T) {
 	c := newCountedDevice(t, sent)
 	c.shrinkBuffers()
 	for range sent {
-		c.sendRaw(c.packet(c.end.qp.Num()))
+		c.sendRaw(c.packet(c.end.QP.Num()))
 	}
 	got := c.waitCounted(sent)
 	require.Positive(t, got["rcvd_overrun_err"])
 	require.EqualValues(t, sent, got["rcvd_overrun_err"]+got["rcvd_pkts"])
 	require.EqualValues(t, c.got, got["rcvd_pkts"])
-	require.NoError(t, c.end.qp.Close())
+	require.NoError(t, c.end.QP.Close())
 	require.Equal(t, got, countsOf(t, c.dev))
-	c.end.close()
+	c.end.Close()
 	require.NoError(t, c.dev.close())
 	require.Equal(t, got, countsOf(t, c.dev))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -46,7 +47,7 @@ func newRegionClient(t *testing.T, line string, asks bool) *regionClient {
 	c := &regionClient{party: newHostParty(t)}
 	for _, w := range c.p.dev.ways {
 		if asks && w != nil {
-			w.local.sharesWith = func(uint32) bool { return true }
+			w.local.SharesWith = func(uint32) bool { return true }
 		}
 	}
 	var server string
@@ -86,7 +87,7 @@ func TestDirectToStoppedProcess(t *testing.T) {
 	cmd.SysProcAttr = nil // The peer process runs as the same user as this process.
 	line, kill := peerproc.Run(t, cmd)
 	c := newRegionClient(t, line(), false)
-	for range pollLimit {
+	for range qptest.PollLimit {
 		if c.execute(verbs.OpRead, 13) {
 			break
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/cmside"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -18,13 +20,13 @@ import (
 // endOf returns the end of the memory that a connected ID of a party uses.
 func endOf(s *party, id *cm.ID) *shm.End {
 	s.T.Helper()
-	d, q := s.p.dev, id.QP().(*qp)
+	d, q := s.p.dev, id.QP().(*qp.QP)
 	d.bindings.mu.Lock()
 	end := d.bindings.bound[q.Num()].End
 	d.bindings.mu.Unlock()
-	q.shard.enter()
-	defer q.shard.leave()
-	require.NotNil(s.T, d.waysOf(q.shard).local.connOver(end, q.Num()), "the queue pair does not use the End of its binding")
+	q.Shard.Enter()
+	defer q.Shard.Leave()
+	require.NotNil(s.T, d.waysOf(q.Shard).local.ConnOver(end, q.Num()), "the queue pair does not use the End of its binding")
 	return end
 }
 
@@ -54,7 +56,7 @@ func TestUnusedMemoryIsKept(t *testing.T) {
 		return active, passive
 	}
 	active, passive := connect()
-	first, shard := endOf(client, active), active.QP().(*qp).shard
+	first, shard := endOf(client, active), active.QP().(*qp.QP).Shard
 	client.End(active)
 	server.Want(cm.Disconnected, passive)
 	server.End(passive)
@@ -64,11 +66,11 @@ func TestUnusedMemoryIsKept(t *testing.T) {
 	server.Want(cm.Disconnected, passive)
 	server.End(passive)
 
-	shard.enter()
-	clock := shard.clock
-	shard.clock = func() time.Duration { return clock() + time.Minute }
-	shard.fireTimers()
-	shard.leave()
+	shard.Enter()
+	clock := shard.Clock
+	shard.Clock = func() time.Duration { return clock() + time.Minute }
+	shard.FireTimers()
+	shard.Leave()
 	active, _ = connect()
 	require.NotSame(t, first, endOf(client, active))
 }
@@ -102,8 +104,8 @@ func TestSecondReplyFirst(t *testing.T) {
 
 // Without shared regions, the peer executes every request.
 func TestConfigPrivateRegions(t *testing.T) {
-	a, b := newPair(t, openDevice(t, &Config{Vectors: 2, PrivateRegions: true}), verbs.ProgressManual)
+	a, b := qptest.NewPair(t, openDevice(t, &Config{Vectors: 2, PrivateRegions: true}), verbs.ProgressManual)
 	for range 3 {
-		a.requireSent(b, a.remote(verbs.OpWrite, b, 8), verbs.StatusSuccess)
+		a.RequireSent(b, a.Remote(verbs.OpWrite, b, 8), verbs.StatusSuccess)
 	}
 }

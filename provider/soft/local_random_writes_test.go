@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/peerproc"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -30,10 +31,10 @@ func peerRandomWriter(t *testing.T, address string) {
 	r := rand.New(rand.NewPCG(uint64(at.Port()), 2))
 	mem := endOf(s, id).Segment.Mem
 	for range randomWrites / 1000 {
-		writeRandom(r, mem, 1000)
+		qptest.WriteRandom(r, mem, 1000)
 		_, _ = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})
 	}
-	writeRandom(r, mem, randomWrites)
+	qptest.WriteRandom(r, mem, randomWrites)
 	peerproc.Say("ready")
 	peerproc.Linger()
 }

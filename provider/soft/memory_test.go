@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -31,17 +32,17 @@ func TestKeysAreNotReused(t *testing.T) {
 func TestMRClosedUnderTraffic(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	for range 30 {
-		a, b := newPair(t, d, verbs.ProgressAuto)
+		a, b := qptest.NewPair(t, d, verbs.ProgressAuto)
 		for i := range 16 {
-			b.recv(uint64(i), i*(64<<10), 64<<10)
+			b.Recv(uint64(i), i*(64<<10), 64<<10)
 		}
 		for i := range 16 {
-			_, _ = a.qp.PostSend([]verbs.SendWR{{ID: uint64(i), Opcode: verbs.OpSend, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 64<<10)}}})
+			_, _ = a.QP.PostSend([]verbs.SendWR{{ID: uint64(i), Opcode: verbs.OpSend, SGEs: []verbs.SGE{verbs.SGEOf(a.MR, 0, 64<<10)}}})
 		}
-		require.NoError(t, a.mr.Close())
-		require.NoError(t, b.mr.Close())
-		a.close()
-		b.close()
+		require.NoError(t, a.MR.Close())
+		require.NoError(t, b.MR.Close())
+		a.Close()
+		b.Close()
 	}
 }
 

@@ -44,7 +44,7 @@ func (p *Provider) Name() string { return "soft" }
 
 // Devices returns the device. After Close it returns verbs.ErrClosed.
 func (p *Provider) Devices() ([]verbs.Device, error) {
-	if p.dev.isClosed() {
+	if p.dev.IsClosed() {
 		return nil, operr.Wrap("list soft devices", verbs.ErrClosed)
 	}
 	return []verbs.Device{p.dev}, nil

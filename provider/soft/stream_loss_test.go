@@ -19,6 +19,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/internal/testutil/netsim"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/packets"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream"
@@ -32,27 +34,27 @@ var faults = netsim.Config{Drop: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 
 // turnTime is the virtual time of one turn of both sides. Arbitrary.
 const turnTime = 50 * time.Microsecond
 
-// A faultyConn is a packetConn whose packets pass a simulated network before they are
+// A faultyConn is a packets.Conn whose packets pass a simulated network before they are
 // sent.
 type faultyConn struct {
-	packetConn
+	packets.Conn
 	now    *time.Duration // virtual time of the test
 	net    *netsim.Net
 	routes map[netip.Addr]*udp.Route // open routes by their number, as an address
 	last   netip.Addr                // number of the last route
-	// Damaged packets leave through this socket, because packetConn computes the ICRC of
+	// Damaged packets leave through this socket, because packets.Conn computes the ICRC of
 	// each packet. The ICRC of all packets in net is for this socket.
 	damaged *net.UDPConn
 	flow    wire.Flow
 }
 
 // newFaultyConn returns a faultyConn between two addresses with the given UDP port.
-func newFaultyConn(t *testing.T, inner packetConn, now *time.Duration, seed uint64, from, to netip.AddrPort) *faultyConn {
+func newFaultyConn(t *testing.T, inner packets.Conn, now *time.Duration, seed uint64, from, to netip.AddrPort) *faultyConn {
 	damaged, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.Addr(), 0)))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, damaged.Close()) })
 	c := &faultyConn{
-		packetConn: inner, now: now, net: netsim.New(seed, faults), routes: make(map[netip.Addr]*udp.Route),
+		Conn: inner, now: now, net: netsim.New(seed, faults), routes: make(map[netip.Addr]*udp.Route),
 		last: netip.IPv4Unspecified(), damaged: damaged,
 	}
 	c.flow.Set(damaged.LocalAddr().(*net.UDPAddr).AddrPort(), to)
@@ -62,12 +64,12 @@ func newFaultyConn(t *testing.T, inner packetConn, now *time.Duration, seed uint
 func (c *faultyConn) Open(to *udp.Route) error {
 	c.last = c.last.Next()
 	c.routes[c.last] = to
-	return c.packetConn.Open(to)
+	return c.Conn.Open(to)
 }
 
 func (c *faultyConn) Close(to *udp.Route) {
 	maps.DeleteFunc(c.routes, func(_ netip.Addr, r *udp.Route) bool { return r == to })
-	c.packetConn.Close(to)
+	c.Conn.Close(to)
 }
 
 func (c *faultyConn) Push(to *udp.Route, p wire.Packet) {
@@ -96,19 +98,19 @@ func (c *faultyConn) deliver(t *testing.T, peer netip.AddrPort) (sent bool) {
 		_, err := c.damaged.WriteToUDPAddrPort(p.Data, peer)
 		require.NoError(t, err)
 	}
-	c.packetConn.Flush()
+	c.Conn.Flush()
 	return sent
 }
 
 func (c *faultyConn) forward(t *testing.T, to *udp.Route, data []byte) {
-	b := c.packetConn.Buffer(to, len(data))
+	b := c.Conn.Buffer(to, len(data))
 	if b == nil {
 		return // as if the packet was dropped
 	}
 	copy(b, data)
 	p, err := wire.Decode(b)
 	require.NoError(t, err)
-	c.packetConn.Push(to, p)
+	c.Conn.Push(to, p)
 }
 
 // A lossySide is one side of TestStreamOverLoss: a device, a loop and a stream.
@@ -117,7 +119,7 @@ type lossySide struct {
 	t      *testing.T
 	loop   *reactor.Loop
 	dev    *device
-	shard  *shard
+	shard  *qp.Shard
 	conn   *faultyConn
 	peer   netip.AddrPort // UDP address of the other side
 	stream *stream.Stream
@@ -158,11 +160,11 @@ func newLossySide(t *testing.T, now *time.Duration, from, to netip.AddrPort, see
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	s := &lossySide{t: t, dev: p.dev, send: send, want: want, peer: to}
-	s.shard, err = p.dev.shard(0, verbs.ProgressManual)
+	s.shard, err = p.dev.Shard(0, verbs.ProgressManual)
 	require.NoError(t, err)
-	s.shard.clock = func() time.Duration { return *now }
-	s.conn = newFaultyConn(t, s.shard.demux.conn, now, seed, from, to)
-	s.shard.demux.conn = s.conn
+	s.shard.Clock = func() time.Duration { return *now }
+	s.conn = newFaultyConn(t, s.shard.Demux.Conn, now, seed, from, to)
+	s.shard.Demux.Conn = s.conn
 	s.loop, err = reactor.NewLoop(p, reactor.BaseHandler{}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.loop.Close()) })
@@ -184,7 +186,7 @@ func (s *lossySide) next() time.Duration {
 	if at, ok := s.conn.net.Next(); ok {
 		next = time.Duration(at)
 	}
-	if at, ok := s.shard.timers.Next(); ok {
+	if at, ok := s.shard.Timers.Next(); ok {
 		next = min(next, at)
 	}
 	return next

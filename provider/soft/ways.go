@@ -7,7 +7,11 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/rcpath"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shmpath"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udpath"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -15,30 +19,30 @@ import (
 
 // ways has what the connections of one shard share, for each way to a peer.
 type ways struct {
-	wire      *rcConns
-	local     *shmPeers
-	datagrams *udSockets
+	wire      *rcpath.Conns
+	local     *shmpath.Peers
+	datagrams *udpath.Sockets
 }
 
-// addShard implements host.
-func (d *device) addShard(s *shard) {
+// AddShard implements qp.Host.
+func (d *device) AddShard(s *qp.Shard) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ways[s.slot] = &ways{
-		wire:  newRCConns(s, d.bindings.dataHeard),
-		local: newSHMPeers(s, &shmConfig{ends: d.ends, maps: d.maps, sharesWith: d.sharesRegionsWith, withdraw: d.bindings.drop}),
-		datagrams: newUDSockets(s, &udConfig{
-			hasLocal: d.cfg.Path != PathWire, hasWire: d.cfg.Path != PathLocal,
-			users: d.users, limit: d.connLimit, spare: &d.spare, addrs: d.gids.all,
+	d.ways[s.Slot] = &ways{
+		wire:  rcpath.NewConns(s, d.bindings.dataHeard),
+		local: shmpath.NewPeers(s, &shmpath.Config{Ends: d.ends, Maps: d.maps, SharesWith: d.sharesRegionsWith, Withdraw: d.bindings.drop}),
+		datagrams: udpath.NewSockets(s, &udpath.Config{
+			HasLocal: d.cfg.Path != PathWire, HasWire: d.cfg.Path != PathLocal,
+			Users: d.users, Limit: d.connLimit, Spare: &d.spare, Addrs: d.gids.all,
 		}),
 	}
-	d.allCounts = append(d.allCounts, s.counts)
+	d.allCounts = append(d.allCounts, s.Counts)
 }
 
-func (d *device) waysOf(s *shard) *ways {
+func (d *device) waysOf(s *qp.Shard) *ways {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ways[s.slot]
+	return d.ways[s.Slot]
 }
 
 // sharesRegionsWith reports whether this process and one of the given user may map
@@ -47,18 +51,18 @@ func (d *device) sharesRegionsWith(uid uint32) bool {
 	return !d.cfg.PrivateRegions && d.users.IsOwn(uid)
 }
 
-// receiveMAD implements host.
-func (d *device) receiveMAD(p wire.Packet, from *udp.Header) (taken bool) {
+// ReceiveMAD implements qp.Host.
+func (d *device) ReceiveMAD(p wire.Packet, from *udp.Header) (taken bool) {
 	return d.mads != nil && d.mads.Receive(p, from)
 }
 
-// newDatagramPath implements host.
-func (d *device) newDatagramPath(q *qp) datagramPath {
-	return newUDPath(d.waysOf(q.shard).datagrams, q)
+// NewDatagramPath implements qp.Host.
+func (d *device) NewDatagramPath(q *qp.QP) qp.DatagramPath {
+	return udpath.New(d.waysOf(q.Shard).datagrams, q)
 }
 
-// connect implements host.
-func (d *device) connect(q *qp, attr *verbs.QPAttr) error {
+// Connect implements qp.Host.
+func (d *device) Connect(q *qp.QP, attr *verbs.QPAttr) error {
 	overWire, err := d.overWire(q.Num(), &attr.AH)
 	switch {
 	case err != nil:
@@ -70,26 +74,26 @@ func (d *device) connect(q *qp, attr *verbs.QPAttr) error {
 	if err != nil {
 		return err
 	}
-	c, err := newSHMConn(d.waysOf(q.shard).local, q, end, attr.DestQPN)
+	c, err := shmpath.New(d.waysOf(q.Shard).local, q, end, attr.DestQPN)
 	if err != nil {
 		end.Release()
 		return err
 	}
-	q.useLocal(c)
+	q.UseLocal(c)
 	return nil
 }
 
-func (d *device) connectWire(q *qp, attr *verbs.QPAttr) error {
+func (d *device) connectWire(q *qp.QP, attr *verbs.QPAttr) error {
 	to, err := d.routeOf(&attr.AH)
 	if err != nil {
 		return err
 	}
 	flow := d.bindings.flow(q.Num())
-	c, err := newRCConn(d.waysOf(q.shard).wire, q, to, creditFlow(flow), attr)
+	c, err := rcpath.New(d.waysOf(q.Shard).wire, q, to, rcpath.CreditFlow(flow), attr)
 	if err != nil {
 		return err
 	}
-	q.useWire(c)
+	q.UseWire(c)
 	return nil
 }
 
@@ -108,9 +112,9 @@ func (d *device) overWire(qpn uint32, peer *verbs.AHAttr) (bool, error) {
 	return !own && err == nil, err
 }
 
-// resolve implements host. Datagrams on the local path have no route, but only a source
+// Resolve implements qp.Host. Datagrams on the local path have no route, but only a source
 // address.
-func (d *device) resolve(attr *verbs.AHAttr) (to destination, err error) {
+func (d *device) Resolve(attr *verbs.AHAttr) (to qp.Destination, err error) {
 	if err := d.checkAH(attr); err != nil {
 		return to, err
 	}
@@ -121,14 +125,14 @@ func (d *device) resolve(attr *verbs.AHAttr) (to destination, err error) {
 		case err != nil:
 			return to, err
 		case own:
-			to.source, err = d.sourceOf(attr)
+			to.Source, err = d.sourceOf(attr)
 			return to, err
 		}
 	}
 	if d.cfg.Path == PathLocal {
 		return to, &verbs.FeatureError{Feature: "datagrams to " + addr.String(), Reason: errNotThisHost}
 	}
-	to.to, err = d.routeOf(attr)
+	to.To, err = d.routeOf(attr)
 	return to, err
 }
 

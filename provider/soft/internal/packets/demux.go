@@ -1,0 +1,145 @@
+//go:build linux
+
+package packets
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+)
+
+// A Demux delivers the packets of a shard to queue pairs by number. It delivers all
+// packets before it sends responses, so a burst of requests needs only one
+// acknowledgement.
+type Demux struct {
+	Conn Conn
+	qps  map[uint32]QP // queue pairs by number
+	due  []QP          // queue pairs that have something to send
+	// true during SendAll, which sends acknowledgements without delay
+	flushAll bool
+	// true if packets were queued after the last flush
+	unflushed bool
+	// true if FlushFirst has sent packets since the last call of SendDue
+	flushed bool
+	// true if requests that ask for an acknowledgement were received after the last call of
+	// answer
+	asked bool
+	pace  turnPace
+	Polls uint32 // number of polls of the sockets that have ended; wraps
+}
+
+// Receive delivers a packet to its queue pair. It returns false if the partition or the
+// queue pair number is wrong (IBTA vol. 1, 9.6.1). The caller has checked the ICRC.
+func (d *Demux) Receive(p wire.Packet, from *udp.Header) (taken bool) {
+	bth := p.BTH()
+	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
+		return false
+	}
+	q := d.qps[bth.DestQP()]
+	if q != nil {
+		q.Receive(p, from)
+	}
+	return q != nil
+}
+
+// SendDue sends the packets that are due. Acknowledgements may wait for a later call;
+// see ackDelay.
+func (d *Demux) SendDue() {
+	d.flushed = false
+	if !d.Idle() {
+		d.sendListed()
+	}
+}
+
+// Polled is called after each poll of the sockets.
+func (d *Demux) Polled() { d.Polls++ }
+
+// Ask is called when a request that asks for an acknowledgement was executed.
+func (d *Demux) Ask() { d.asked = true }
+
+// MayDelayAcks reports whether acknowledgements may wait for a later call of SendDue: the
+// owner's turns are short, and the owner does not sleep next.
+func (d *Demux) MayDelayAcks() bool { return d.pace.short && !d.flushAll }
+
+// Answer is called after packets were received, if AnswersDue returns true. Unless the owner's
+// turns are short, it sends what is due, so that the peer gets its acknowledgements
+// before the owner's callbacks run.
+func (d *Demux) Answer(clock func() time.Duration) {
+	d.asked = false
+	if !d.pace.next(clock) {
+		d.sendListed()
+	}
+}
+
+// AnswersDue reports whether ask was called after the last call of answer.
+func (d *Demux) AnswersDue() bool { return d.asked }
+
+// NewDemux returns a demux without queue pairs that sends with conn.
+func NewDemux(conn Conn) Demux { return Demux{Conn: conn} }
+
+// Push queues a packet; see Conn.Push.
+func (d *Demux) Push(to *udp.Route, p wire.Packet) {
+	d.unflushed = true
+	d.Conn.Push(to, p)
+}
+
+// FlushFirst sends the queued packets, but only in its first call after SendDue. After
+// that, packets wait for the next SendDue, so that one system call can send the packets
+// of many connections.
+func (d *Demux) FlushFirst() {
+	if d.unflushed && !d.flushed {
+		d.flushed = true
+		d.Flush()
+	}
+}
+
+// Flush sends the queued packets.
+func (d *Demux) Flush() {
+	d.unflushed = false
+	d.Conn.Flush()
+}
+
+// Idle reports whether there is nothing to send.
+func (d *Demux) Idle() bool { return len(d.due) == 0 && !d.unflushed }
+
+// sendListed lets the queue pairs in d.due send. Queue pairs with unsent packets stay in
+// d.due. The compiler can inline Demux.SendDue because sendListed is a separate
+// function.
+func (d *Demux) sendListed() {
+	n := 0
+	// The calls of q.SendDue may append to d.due, so len(d.due) is read in each round.
+	for i := 0; i < len(d.due); i++ {
+		if q := d.due[i]; !q.SendDue() {
+			d.due[n] = q
+			n++
+		}
+	}
+	clear(d.due[n:])
+	d.due = d.due[:n]
+	d.Flush()
+}
+
+// SendAll is called before the owner may sleep. It sends what is due, and also the
+// delayed acknowledgements. It returns false if something is left.
+func (d *Demux) SendAll() bool {
+	d.flushAll = true
+	d.SendDue()
+	d.flushAll = false
+	return len(d.due) == 0
+}
+
+// Attach registers a queue pair for the packets with its number.
+func (d *Demux) Attach(num uint32, q QP) {
+	if d.qps == nil {
+		d.qps = make(map[uint32]QP)
+	}
+	d.qps[num] = q
+}
+
+// Schedule makes sure that SendDue of a queue pair is called, in the next call of
+// shard.drive() or before the owner sleeps.
+func (d *Demux) Schedule(q QP) { d.due = append(d.due, q) }
+
+// Detach undoes Attach.
+func (d *Demux) Detach(num uint32) { delete(d.qps, num) }

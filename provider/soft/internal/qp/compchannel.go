@@ -1,0 +1,169 @@
+//go:build linux
+
+package qp
+
+import (
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress,
+// its descriptor is also readable when the shard has other work.
+type compChannel struct {
+	engine   *Engine
+	shard    *Shard
+	vector   int
+	progress verbs.Progress
+	event    *fdevent.Event // the channel's descriptor in automatic progress; nil in manual progress
+	// CQs with a queued event, oldest event first; each CQ at most once
+	events []*cq
+	cqs    int // number of open CQs that use the channel
+	closed bool
+	// descriptor that was passed to Join; valid while shard.joined is true
+	joinedFD int
+	// true if joinedFD was readable when the shard last looked at its descriptors
+	joinedReady bool
+}
+
+// CreateCompChannel implements verbs.Device.
+func (e *Engine) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
+	if attr == nil {
+		attr = &verbs.CompChannelAttr{}
+	}
+	c, err := e.createCompChannel(attr)
+	if err != nil {
+		return nil, operr.Wrap("create completion channel", err)
+	}
+	return c, nil
+}
+
+func (e *Engine) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, error) {
+	s, err := e.Shard(attr.Vector, attr.Progress)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Add(objChannel, "completion channels", maxCQ); err != nil {
+		return nil, err
+	}
+	c := &compChannel{engine: e, shard: s, vector: attr.Vector, progress: attr.Progress}
+	if attr.Progress == verbs.ProgressAuto {
+		c.event, err = fdevent.NewEvent()
+	} else {
+		err = e.claimShard(s)
+	}
+	if err != nil {
+		e.Remove(objChannel)
+		return nil, resource.Wrap(err)
+	}
+	return c, nil
+}
+
+// FD implements verbs.CompChannel.
+func (c *compChannel) FD() int {
+	if c.progress == verbs.ProgressManual {
+		return c.shard.epoll.FD()
+	}
+	return c.event.FD()
+}
+
+// attach counts a new CQ of the channel. A channel with CQs can not be closed.
+func (c *compChannel) attach(q *cq) error {
+	c.shard.Enter()
+	defer c.shard.Leave()
+	if c.closed {
+		return verbs.ErrClosed
+	}
+	c.cqs++
+	return nil
+}
+
+// detach removes a closed CQ and its queued event.
+func (c *compChannel) detach(q *cq) {
+	c.cqs--
+	c.dropEvent(q)
+}
+
+// dropEvent removes the queued event of a CQ, if there is one.
+func (c *compChannel) dropEvent(q *cq) {
+	for i, waiting := range c.events {
+		if waiting == q {
+			c.events = append(c.events[:i], c.events[i+1:]...)
+			c.countEvents(-1)
+			return
+		}
+	}
+}
+
+// push queues the event of a CQ, and makes the channel's descriptor readable.
+func (c *compChannel) push(q *cq) {
+	if q.queued {
+		return
+	}
+	q.queued = true
+	c.events = append(c.events, q)
+	c.countEvents(1)
+	if c.event != nil {
+		c.event.Signal()
+	} else {
+		c.shard.signal()
+	}
+}
+
+// countEvents adds n to the shard's number of queued events. In automatic progress it
+// does nothing.
+func (c *compChannel) countEvents(n int) {
+	if c.event == nil {
+		c.shard.events += n
+	}
+}
+
+// Next implements verbs.CompChannel.
+func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
+	s := c.shard
+	s.Enter()
+	defer s.Leave()
+	if c.closed {
+		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
+	}
+	if len(c.events) == 0 {
+		switch {
+		case c.event != nil:
+			c.event.Drain()
+		case s.armed > 0 || !s.backlog:
+			s.handleReady()
+			s.drive()
+		}
+	}
+	if len(c.events) == 0 {
+		return 0, false, nil
+	}
+	q := c.events[0]
+	c.events = append(c.events[:0], c.events[1:]...)
+	c.countEvents(-1)
+	q.queued = false
+	q.unacked++
+	return q.cookie, true, nil
+}
+
+// Close implements verbs.CompChannel.
+func (c *compChannel) Close() error {
+	c.shard.Enter()
+	defer c.shard.Leave()
+	if c.closed {
+		return nil
+	}
+	if c.cqs > 0 {
+		return operr.Wrap("close completion channel", verbs.ErrBusy)
+	}
+	c.closed = true
+	if c.event != nil {
+		_ = c.event.Close()
+	} else {
+		c.leaveJoin()
+		c.engine.releaseShard(c.shard)
+	}
+	c.engine.Remove(objChannel)
+	return nil
+}

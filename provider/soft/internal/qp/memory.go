@@ -1,0 +1,323 @@
+//go:build linux
+
+package qp
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// pd implements verbs.PD.
+type pd struct {
+	engine *Engine
+	num    uint32       // random number of the domain; see shm.RegionInfo
+	refs   atomic.Int64 // number of open MRs, QPs, SRQs and AHs of the domain
+	closed atomic.Bool
+}
+
+// AllocPD implements verbs.Device.
+func (e *Engine) AllocPD() (verbs.PD, error) {
+	if err := e.Add(objPD, "protection domains", maxPD); err != nil {
+		return nil, operr.Wrap("alloc PD", err)
+	}
+	return &pd{engine: e, num: random.Uint32()}, nil
+}
+
+// Device implements verbs.PD.
+func (p *pd) Device() verbs.Device { return p.engine.Host }
+
+// Close implements verbs.PD.
+func (p *pd) Close() error {
+	if p.closed.Load() {
+		return nil
+	}
+	if p.refs.Load() > 0 {
+		return operr.Wrap("close PD", fmt.Errorf("%w: MRs, QPs, SRQs or AHs of the PD are open", verbs.ErrBusy))
+	}
+	if !p.closed.Swap(true) {
+		p.engine.Remove(objPD)
+	}
+	return nil
+}
+
+// errNilAttr is the error of a call whose attributes are nil.
+var errNilAttr = &verbs.ParamError{Field: "attributes", NotNumber: true, Reason: "missing"}
+
+// checkEngine checks that the domain is open and belongs to an engine.
+func (p *pd) checkEngine(e *Engine) error {
+	if p.closed.Load() {
+		return verbs.ErrClosed
+	}
+	if p.engine != e {
+		return verbs.ErrForeign
+	}
+	return nil
+}
+
+// mr implements verbs.MR. Any goroutine may call its methods. All shards of the domain
+// may access buf.
+//
+// A bound memory window is an mr too, with the bytes and the rights of the window. Its
+// field pd is nil, so that it can not be used as a region of a domain.
+type mr struct {
+	pd     *pd // nil for a bound window
+	buf    []byte
+	base   uint64
+	key    uint32
+	access verbs.Access
+	memory ownedMemory // memory that Close unmaps; empty after Register
+	// mayFault is true if pages of buf may be missing at an access; see RegisterFaulting.
+	mayFault bool
+	window   *binding // binding of a bound window; nil for a region
+	// number of windows that are bound to the region; guarded by mrTable.mu
+	windows int
+
+	closed atomic.Bool
+	inUse  atomic.Int32 // number of remote operations that use buf now
+}
+
+// checkSize checks the size of a region in bytes.
+func checkSize(size int) error {
+	switch {
+	case size <= 0:
+		return &verbs.ParamError{Field: "size", Value: int64(size), Limit: maxMRSize, Reason: "must be at least 1"}
+	case uint64(size) > maxMRSize:
+		return &verbs.ParamError{Field: "size", Value: int64(size), Limit: maxMRSize}
+	}
+	return nil
+}
+
+// Alloc implements verbs.PD.
+func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
+	if attr == nil {
+		return nil, operr.Wrap("alloc MR", errNilAttr)
+	}
+	if err := checkSize(attr.Size); err != nil {
+		return nil, operr.Wrap("alloc MR", err)
+	}
+	if err := attr.Access.Check(); err != nil {
+		return nil, operr.Wrap("alloc MR", err)
+	}
+	memory, err := p.engine.allocate(attr)
+	if err != nil {
+		return nil, operr.Wrap("alloc MR", resource.Wrap(err))
+	}
+	m, err := p.newMR(&mr{buf: memory.bytes(attr.Size), access: attr.Access, memory: memory})
+	if err != nil {
+		_ = memory.free()
+		return nil, operr.Wrap("alloc MR", err)
+	}
+	return m, nil
+}
+
+// Register implements verbs.PD.
+func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
+	return p.register(b, access, false)
+}
+
+// RegisterFaulting implements verbs.FaultRegisterer.
+func (p *pd) RegisterFaulting(b []byte, access verbs.Access) (verbs.MR, error) {
+	return p.register(b, access, true)
+}
+
+// register implements Register and RegisterFaulting.
+func (p *pd) register(b []byte, access verbs.Access, mayFault bool) (verbs.MR, error) {
+	if len(b) == 0 {
+		return nil, operr.Wrap("register MR", checkSize(0))
+	}
+	if err := access.Check(); err != nil {
+		return nil, operr.Wrap("register MR", err)
+	}
+	m, err := p.newMR(&mr{buf: b, access: access, mayFault: mayFault})
+	if err != nil {
+		return nil, operr.Wrap("register MR", err)
+	}
+	return m, nil
+}
+
+// newMR adds a region with the memory and the rights of m to the domain. It sets the
+// other fields of m, and returns m.
+func (p *pd) newMR(m *mr) (*mr, error) {
+	if p.closed.Load() {
+		return nil, verbs.ErrClosed
+	}
+	m.pd, m.base = p, addressOf(m.buf)
+	if err := p.engine.mrs.insert(m); err != nil {
+		return nil, err
+	}
+	p.refs.Add(1)
+	if m.memory.region != nil {
+		m.memory.region.Publish(&shm.RegionInfo{Key: m.key, Domain: p.num, Access: m.access, Base: m.base, Size: uint64(len(m.buf))})
+	}
+	return m, nil
+}
+
+// PD implements verbs.MR.
+func (m *mr) PD() verbs.PD { return m.pd }
+
+// Bytes implements verbs.MR.
+func (m *mr) Bytes() []byte { return m.buf }
+
+// Addr implements verbs.MR.
+func (m *mr) Addr() uint64 { return m.base }
+
+// LKey implements verbs.MR.
+func (m *mr) LKey() uint32 { return m.key }
+
+// RKey implements verbs.MR. It is the same number as LKey.
+func (m *mr) RKey() uint32 { return m.key }
+
+// Access implements verbs.MR.
+func (m *mr) Access() verbs.Access { return m.access }
+
+// Close implements verbs.MR.
+func (m *mr) Close() error {
+	if open, err := m.pd.engine.mrs.close(m); !open {
+		return operr.Wrap("close MR", err)
+	}
+	if m.memory.region != nil {
+		m.memory.region.Revoke()
+	}
+	// A shard may still be copying one fragment of a remote operation.
+	for m.inUse.Load() > 0 {
+		runtime.Gosched()
+	}
+	// A shard may also be copying data for a work request of the application. The field
+	// inUse does not count these copies.
+	m.pd.engine.waitForShards()
+	m.pd.refs.Add(-1)
+	return operr.Wrap("close MR", m.memory.free())
+}
+
+// Discard implements verbs.Discarder. It gives whole pages back to the system. Not all
+// memory can be discarded; see ownedMemory.discardAdvice.
+func (m *mr) Discard(offset, length int) error {
+	const op = "discard memory"
+	if offset < 0 || length < 0 || length > len(m.buf) || offset > len(m.buf)-length {
+		return operr.Wrap(op, &verbs.ParamError{Field: "offset", Value: int64(offset), Limit: int64(len(m.buf) - length), Reason: "out of range"})
+	}
+	if m.closed.Load() {
+		return operr.Wrap(op, verbs.ErrClosed)
+	}
+	advice, ok := m.memory.discardAdvice(m.access)
+	if !ok {
+		return operr.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errNoDiscard})
+	}
+	page := os.Getpagesize() // buf begins at a page boundary
+	begin, end := (offset+page-1)&^(page-1), (offset+length)&^(page-1)
+	if begin >= end {
+		return nil
+	}
+	return operr.Wrap(op, unix.Madvise(m.buf[begin:end], advice))
+}
+
+// copy copies len(src) bytes to dst. One of the two is memory of the region. It returns
+// false if a page of the region is missing; a part may be copied then.
+func (m *mr) copy(dst, src []byte) bool {
+	if m.mayFault {
+		return copyGuarded(dst, src)
+	}
+	copy(dst, src)
+	return true
+}
+
+// bytesAt returns bytes of the region, from an address on. It returns false if they are
+// not in the region.
+func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
+	// For an address below base the difference wraps, and the check fails.
+	off := addr - m.base
+	size := uint64(len(m.buf))
+	if off > size || uint64(length) > size-off {
+		return nil, false
+	}
+	return m.buf[off : off+uint64(length) : off+uint64(length)], true
+}
+
+// sgeMemory returns the region and the memory of an SGE. It returns nil if the region
+// does not exist or does not allow the access.
+func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) (*mr, []byte) {
+	m := p.engine.mrs.find(sge.LKey)
+	if m == nil || m.pd != p || m.access&access != access {
+		return nil, nil
+	}
+	buf, ok := m.bytesAt(sge.Addr, sge.Length)
+	if !ok {
+		return nil, nil
+	}
+	return m, buf
+}
+
+// sgeBytesFrom returns the bytes of an SGE from an offset to its end, and their region.
+// The offset counts the bytes of all SGEs. The region is nil if the memory is not
+// accessible.
+func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) (*mr, []byte) {
+	for i := range sges {
+		if offset < sges[i].Length {
+			m, buf := p.sgeMemory(&sges[i], access)
+			if m == nil {
+				return nil, nil
+			}
+			return m, buf[offset:]
+		}
+		offset -= sges[i].Length
+	}
+	return nil, nil
+}
+
+// scatter copies data to the memory of sges, from an offset on. It returns false if some
+// memory is not accessible; a part may be copied then.
+func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
+	for len(data) > 0 {
+		m, to := p.sgeBytesFrom(sges, offset, verbs.AccessLocalWrite)
+		n := min(len(to), len(data))
+		if m == nil || !m.copy(to, data[:n]) {
+			return false
+		}
+		data, offset = data[n:], offset+uint32(n)
+	}
+	return true
+}
+
+// gather fills dst from the memory of sges, from an offset on. If the parameter uncached
+// is true, gather stores past the caches. It returns false if some memory is not
+// accessible.
+func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32, uncached bool) bool {
+	for len(dst) > 0 {
+		m, from := p.sgeBytesFrom(sges, offset, 0)
+		n := min(len(dst), len(from))
+		switch {
+		case m == nil:
+			return false
+		case uncached && !m.mayFault:
+			shm.CopyUncached(dst[:n], from)
+		case !m.copy(dst[:n], from):
+			return false
+		}
+		dst, offset = dst[n:], offset+uint32(n)
+	}
+	return true
+}
+
+// acquire keeps the memory mapped until release(), even if Close is called. It returns
+// false if the region is closed.
+func (m *mr) acquire() bool {
+	m.inUse.Add(1)
+	if m.closed.Load() {
+		m.inUse.Add(-1)
+		return false
+	}
+	return true
+}
+
+// release ends the use of the memory that acquire or acquireRemote has begun.
+func (m *mr) release() { m.inUse.Add(-1) }

@@ -1,0 +1,423 @@
+//go:build linux
+
+package qp
+
+import (
+	"errors"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// QP implements verbs.QP. It belongs to its shard. The methods shard.enter and
+// shard.leave guard the field state and the fields after it.
+type QP struct {
+	engine    *Engine
+	pd        *pd
+	Shard     *Shard
+	num       uint32
+	typ       verbs.QPType
+	sendCQ    *cq
+	recvCQ    *cq
+	srq       *srq
+	caps      verbs.QPCaps
+	signalAll bool
+
+	state verbs.QPState
+	// closed is atomic because connection management reads it without shard.enter().
+	closed  atomic.Bool
+	drained bool // true if AsyncSQDrained was raised since the state became SQD
+	attr    verbs.QPAttr
+
+	sq sendQueue
+	rq recvQueue
+	requester
+	responder
+	partial partialMessage
+	windows map[*mw]struct{} // bound windows; guarded by mrTable.mu
+	// attempt number of the last connection on the local path; see shm.Dest
+	attempt uint8
+	// true after the first connection on the local path has begun
+	wasConnected bool
+	// path to the peer; nil for an RC queue pair that has not entered RTR
+	path Path
+	// the same path; each field is nil if the path is of another kind
+	rc    ReliablePath
+	local LocalPath
+	wire  WirePath
+	ud    DatagramPath
+}
+
+var (
+	_ verbs.QP             = (*QP)(nil)
+	_ verbs.InlineSender   = (*QP)(nil)
+	_ verbs.InlineReceiver = (*QP)(nil)
+)
+
+// CreateQP implements verbs.PD.
+func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
+	q, err := p.createQP(attr)
+	if err != nil {
+		return nil, operr.Wrap("create QP", err)
+	}
+	return q, nil
+}
+
+func (p *pd) createQP(attr *verbs.QPInitAttr) (*QP, error) {
+	if attr == nil {
+		return nil, errNilAttr
+	}
+	if attr.Type != verbs.QPTypeRC && attr.Type != verbs.QPTypeUD {
+		return nil, &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Reason: "neither RC nor UD"}
+	}
+	sendCQ, err := p.checkCQ(attr.SendCQ)
+	if err != nil {
+		return nil, err
+	}
+	recvCQ, err := p.checkCQ(attr.RecvCQ)
+	if err != nil {
+		return nil, err
+	}
+	if sendCQ.shard != recvCQ.shard {
+		return nil, &verbs.ParamError{Field: "vector", Value: int64(recvCQ.vector), Limit: int64(sendCQ.vector), Reason: "both CQs of a queue pair must have the same vector and progress"}
+	}
+	q := &QP{engine: p.engine, pd: p, Shard: sendCQ.shard, typ: attr.Type, sendCQ: sendCQ, recvCQ: recvCQ, caps: attr.Caps, signalAll: attr.SignalAll}
+	if err := q.attachSRQ(attr.SRQ); err != nil {
+		return nil, err
+	}
+	if err := checkQPCaps(&q.caps, q.srq != nil); err != nil {
+		return nil, err
+	}
+	q.sq = newSendQueue(&q.caps)
+	q.rq = newRecvQueue(q.caps.MaxRecvWR, q.caps.MaxRecvSGE)
+	q.buffer.sges = make([]verbs.SGE, 0, q.receiveQueue().maxSGE)
+	q.rnr.timer.Init(q.Shard, q)
+	q.partial.timer.Init(q.Shard, q)
+	if err := q.register(); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// register gives the queue pair a number, and attaches it to its shard. For a UD queue
+// pair, the number is unique on the host; see udpath.Path.Claim.
+func (q *QP) register() error {
+	claim, attach := func(uint32) error { return nil }, func() error { return nil }
+	if q.typ == verbs.QPTypeUD {
+		q.ud = q.engine.Host.NewDatagramPath(q)
+		q.path, claim, attach = q.ud, q.ud.Claim, q.ud.Attach
+	}
+	if err := q.engine.register(q, claim); err != nil {
+		return err
+	}
+	if err := q.attachToShard(attach); err != nil {
+		q.engine.unregister(q)
+		return err
+	}
+	return nil
+}
+
+// attachToShard checks the queues, calls attach(), and counts references to the PD, CQs
+// and SRQ.
+func (q *QP) attachToShard(attach func() error) error {
+	q.Shard.Enter()
+	defer q.Shard.Leave()
+	err := q.checkQueues()
+	if err == nil {
+		err = attach()
+	}
+	if err != nil {
+		if q.path != nil {
+			q.path.Detach()
+		}
+		return err
+	}
+	q.pd.refs.Add(1)
+	q.sendCQ.refs++
+	q.recvCQ.refs++
+	if q.srq != nil {
+		q.srq.refs++
+	}
+	return nil
+}
+
+// checkQueues checks that the CQs and the SRQ are usable.
+func (q *QP) checkQueues() error {
+	if q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.srq != nil && q.srq.closed {
+		return verbs.ErrClosed
+	}
+	if q.sendCQ.overrun || q.recvCQ.overrun {
+		return verbs.ErrOverrun
+	}
+	return nil
+}
+
+// checkCQ checks that a CQ is open, and belongs to the device of the domain.
+func (p *pd) checkCQ(c verbs.CQ) (*cq, error) {
+	own, ok := c.(*cq)
+	if !ok {
+		return nil, verbs.ErrForeign
+	}
+	if own.closed.Load() {
+		return nil, verbs.ErrClosed
+	}
+	return own, p.checkEngine(own.engine)
+}
+
+func (q *QP) attachSRQ(s verbs.SRQ) error {
+	if s == nil {
+		return nil
+	}
+	own, ok := s.(*srq)
+	if !ok || own.pd != q.pd {
+		return verbs.ErrForeign
+	}
+	if own.shard != q.Shard {
+		return &verbs.ParamError{Field: "SRQ vector", Value: int64(own.cq.vector), Limit: int64(q.recvCQ.vector), Reason: "an SRQ must have the vector and progress of its queue pairs"}
+	}
+	q.srq = own
+	return nil
+}
+
+// checkQPCaps checks the capabilities of a new queue pair, and raises values that are
+// too small.
+func checkQPCaps(caps *verbs.QPCaps, hasSRQ bool) error {
+	if hasSRQ {
+		caps.MaxRecvWR = 0
+	}
+	for _, f := range []struct {
+		name        string
+		value       *int
+		least, most int
+	}{
+		{"send WRs", &caps.MaxSendWR, 1, maxWR},
+		{"receive WRs", &caps.MaxRecvWR, 0, maxWR},
+		{"send SGEs", &caps.MaxSendSGE, 1, maxSGE},
+		{"receive SGEs", &caps.MaxRecvSGE, 1, maxSGE},
+		{"inline bytes", &caps.MaxInline, 0, maxInline},
+	} {
+		if *f.value < 0 || *f.value > f.most {
+			return &verbs.ParamError{Field: f.name, Value: int64(*f.value), Limit: int64(f.most), Reason: "out of range"}
+		}
+		*f.value = max(*f.value, f.least)
+	}
+	return nil
+}
+
+// Num implements verbs.QP.
+func (q *QP) Num() uint32 { return q.num }
+
+// Type implements verbs.QP.
+func (q *QP) Type() verbs.QPType { return q.typ }
+
+// PD implements verbs.QP.
+func (q *QP) PD() verbs.PD { return q.pd }
+
+// Counts returns the counters of the shard.
+func (q *QP) Counts() *counters.Set { return q.Shard.Counts }
+
+// Caps implements verbs.QP.
+func (q *QP) Caps() verbs.QPCaps { return q.caps }
+
+// Attributes returns the attributes that Modify has set. The caller must not change them.
+func (q *QP) Attributes() *verbs.QPAttr { return &q.attr }
+
+// State implements verbs.QP.
+func (q *QP) State() verbs.QPState {
+	q.Shard.Enter()
+	defer q.Shard.Leave()
+	return q.state
+}
+
+// Query implements verbs.QP.
+func (q *QP) Query() (verbs.QPAttr, error) {
+	q.Shard.Enter()
+	defer q.Shard.Leave()
+	if q.closed.Load() {
+		return verbs.QPAttr{}, operr.Wrap("query QP", verbs.ErrClosed)
+	}
+	attr := q.attr
+	attr.State = q.state
+	return attr, nil
+}
+
+var errNoReceiveQueue = errors.New("the queue pair has an SRQ")
+
+// PostRecv implements verbs.QP.
+func (q *QP) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	q.Shard.Enter()
+	n, err := q.postRecv(wrs)
+	q.Shard.Leave()
+	if err != nil {
+		return n, operr.Wrap("post receive", err)
+	}
+	return n, nil
+}
+
+func (q *QP) postRecv(wrs []verbs.RecvWR) (int, error) {
+	switch {
+	case q.closed.Load():
+		return 0, verbs.ErrClosed
+	case q.srq != nil:
+		return 0, &verbs.FeatureError{Feature: "post receive", Reason: errNoReceiveQueue}
+	case q.state == verbs.StateReset:
+		return 0, verbs.ErrState
+	}
+	n, err := q.rq.post(wrs)
+	if q.state == verbs.StateError {
+		q.flushReceives()
+	} else if q.wire != nil {
+		q.wire.ReceivesPosted()
+	}
+	return n, err
+}
+
+// NextAttempt returns a new attempt number; see shm.Dest. A connection on the local path
+// uses a new number when it begins, and after the peer has refused requests.
+func (q *QP) NextAttempt() uint8 {
+	q.attempt++
+	return q.attempt
+}
+
+// FirstConnection is called when a connection begins on the local path. It reports
+// whether the connection is the first one of the queue pair.
+func (q *QP) FirstConnection() bool {
+	first := !q.wasConnected
+	q.wasConnected = true
+	return first
+}
+
+// ReceiveInline implements verbs.InlineReceiver.
+func (q *QP) ReceiveInline() {
+	q.Shard.Enter()
+	q.receivesInline = true
+	q.Shard.Leave()
+}
+
+// PostSend implements verbs.QP.
+func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
+	q.Shard.Enter()
+	n, err := q.postSend(wrs)
+	q.Shard.Leave()
+	if err != nil {
+		return n, operr.Wrap("post send", err)
+	}
+	return n, nil
+}
+
+func (q *QP) postSend(wrs []verbs.SendWR) (n int, err error) {
+	if q.closed.Load() {
+		return 0, verbs.ErrClosed
+	}
+	if q.state != verbs.StateRTS && q.state != verbs.StateSQD && q.state != verbs.StateError {
+		return 0, verbs.ErrState
+	}
+	for n < len(wrs) && err == nil {
+		if err = q.enqueue(&wrs[n]); err == nil {
+			n++
+		}
+	}
+	if q.state == verbs.StateError {
+		q.flushSends()
+	} else if q.path != nil {
+		q.path.Transmit()
+	}
+	return n, err
+}
+
+// SendInline implements verbs.InlineSender. It returns false in automatic progress, if the
+// message has to wait, and on the wire path. That path would have to keep a copy of the
+// data, because the packet may be lost.
+func (q *QP) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
+	if !q.Shard.auto {
+		q.makeRoom()
+	}
+	if q.Shard.auto || q.local == nil || q.state != verbs.StateRTS || q.HasUnsent() || q.rnr.waiting || q.sq.full() ||
+		len(data) > q.caps.MaxInline || flags&verbs.SendFence != 0 {
+		return false
+	}
+	flags |= verbs.SendInline
+	if q.signalAll {
+		flags |= verbs.SendSignaled
+	}
+	seq, ok := q.local.SendInline(flags, data)
+	if !ok {
+		return false
+	}
+	q.sq.pushSent(id, flags, data, seq)
+	if flags&verbs.SendSignaled != 0 {
+		q.signaledCount++
+	}
+	return true
+}
+
+// Doorbell implements verbs.InlineSender. In the error state it does nothing.
+func (q *QP) Doorbell() {
+	q.Shard.Enter()
+	if q.state == verbs.StateRTS || q.state == verbs.StateSQD {
+		q.path.Transmit()
+	}
+	q.Shard.Leave()
+}
+
+// enqueue checks a request and appends it to the send queue.
+func (q *QP) enqueue(wr *verbs.SendWR) error {
+	total, err := q.validate(wr)
+	if err != nil {
+		return err
+	}
+	q.makeRoom()
+	if q.sq.full() && q.local != nil && q.IsServing() {
+		// Acknowledgements of the peer may have arrived. They complete requests.
+		q.local.TakeAcks()
+	}
+	if q.sq.full() {
+		return verbs.ErrQueueFull
+	}
+	q.sq.push(wr, total)
+	return nil
+}
+
+// Close implements verbs.QP.
+func (q *QP) Close() error {
+	q.Shard.Enter()
+	defer q.Shard.Leave()
+	if q.closed.Load() {
+		return nil
+	}
+	q.closed.Store(true)
+	q.reset()
+	// From now on Poll skips the completions of q.sq and q.rq. Completions of SRQ
+	// buffers are still returned.
+	q.sq.destroyed = true
+	q.rq.destroyed = true
+	if q.ud != nil {
+		q.ud.Detach()
+	}
+	q.pd.refs.Add(-1)
+	q.sendCQ.refs--
+	q.recvCQ.refs--
+	if q.srq != nil {
+		q.srq.refs--
+	}
+	q.engine.unregister(q)
+	q.engine.async.forget(q)
+	return nil
+}
+
+// Closed implements connmgr.QueuePair. It reports whether Close was called.
+func (q *QP) Closed() bool { return q.closed.Load() }
+
+// ReceiveAt implements connmgr.QueuePair. It passes the address to the path of a UD queue
+// pair.
+func (q *QP) ReceiveAt(at netip.Addr) error {
+	q.Shard.Enter()
+	defer q.Shard.Leave()
+	if q.ud == nil {
+		return nil
+	}
+	return q.ud.ReceiveAt(at)
+}

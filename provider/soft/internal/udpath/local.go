@@ -1,0 +1,187 @@
+//go:build linux
+
+package udpath
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Datagrams on the local path go over Unix sockets of type SOCK_SEQPACKET. Each UD queue
+// pair listens on a name with its number, and connects to each destination. SO_PEERCRED
+// returns the user at the other end of a connection. One packet is one datagram:
+//
+//	0   Q_Key (32) | flags (8) | source queue pair number (24) | immediate data (32)
+//	12  source GID (128) | destination GID (128)
+//	44  payload
+//
+// The sender chooses the queue pair number and the GID itself, as on a network.
+const (
+	datagramHeader = 44
+	datagramImm    = 1  // flag of a datagram with immediate data
+	datagramSol    = 2  // flag of a datagram that is a solicited event
+	datagramHops   = 64 // hop limit in the GRH of received datagrams
+)
+
+// localState is the state of a localPath.
+type localState uint8
+
+const (
+	// udBound: the socket name is bound, so no other queue pair of this host gets the
+	// same number. Connections wait in the backlog. A new localPath is in this state.
+	udBound localState = iota
+	// udAttached: the shard accepts connections and reads datagrams, because the queue
+	// pair is complete.
+	udAttached
+	// udClosed: all sockets are closed, and the name is free. This is the last state.
+	udClosed
+)
+
+// A localPath is the local path of a UD queue pair. It belongs to the shard.
+type localPath struct {
+	all      *Sockets
+	q        *qp.QP
+	state    localState
+	listener int    // descriptor of the listening socket
+	out      []byte // buffer for the packet to be sent
+	in       []byte // buffer for received packets, one byte longer than a valid packet
+
+	dests   map[uint32]*localDest // destinations, by queue pair number
+	sources map[int]*localSource  // connections from other queue pairs, by descriptor
+	uses    uint64                // number of sends and receives so far
+	// timer that runs while no descriptor is free for new connections
+	acceptTimer qp.Timer
+}
+
+// datagramName is the beginning of an abstract socket name. The first byte of the name is
+// 0, for which package unix uses '@'.
+const datagramName = "@rdmaloop/1/qp/"
+
+// datagramBacklog is how many connections may wait to be accepted. If it is reached,
+// senders try again later. Arbitrary.
+const datagramBacklog = 128
+
+// datagramBindAddr returns the socket name of a UD queue pair. The parameter num is the
+// queue pair's number.
+func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
+
+// newLocalPath makes the local path of the UD queue pair num. It fails if the number is
+// taken on this host.
+func newLocalPath(all *Sockets, q *qp.QP, num uint32) (*localPath, error) {
+	fd, err := unixsock.Bind(datagramBindAddr(num))
+	if err != nil {
+		return nil, fmt.Errorf("queue pair number %#x: %w", num, err)
+	}
+	if err := unix.Listen(fd, datagramBacklog); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	p := &localPath{
+		all: all, q: q, state: udBound, listener: fd,
+		out: make([]byte, datagramHeader+qp.DatagramMTU), in: make([]byte, datagramHeader+qp.DatagramMTU+1),
+		dests: make(map[uint32]*localDest), sources: make(map[int]*localSource),
+	}
+	p.acceptTimer.Init(q.Shard, timerheap.Func(p.acceptAgain))
+	return p, nil
+}
+
+func (u *localPath) attach() error {
+	if err := u.all.shard.Watch(u.listener, unix.EPOLLIN, u); err != nil {
+		return err
+	}
+	u.all.shard.AddEpollOnly(1)
+	u.all.Spare.AddListener()
+	u.state = udAttached
+	return nil
+}
+
+// detach closes all sockets. It drops and counts unsent and unread datagrams.
+func (u *localPath) detach() {
+	was := u.state
+	if was == udClosed {
+		return
+	}
+	u.state = udClosed
+	u.clear()
+	if was == udAttached {
+		// The connections in the backlog are accepted first. Otherwise their datagrams
+		// would not be read.
+		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
+		for u.accept() {
+		}
+		u.all.shard.Unwatch(u.listener)
+		u.all.shard.AddEpollOnly(-1)
+		u.all.Spare.RemoveListener()
+	}
+	u.acceptTimer.Stop()
+	for _, src := range u.sources {
+		src.finish()
+	}
+	_ = unix.Close(u.listener)
+}
+
+// clear drops and counts the datagrams that wait to be sent.
+func (u *localPath) clear() {
+	for _, d := range u.dests {
+		d.remove()
+	}
+}
+
+// countDropped counts n dropped datagrams. Their requests complete with success, because
+// datagrams may be lost.
+func (u *localPath) countDropped(n uint64) { u.q.Counts().Add(counters.DatagramUnsent, n) }
+
+// sendOne sends the datagram of the request w. If the receiver's socket has no room, the
+// datagram is queued or dropped. The request succeeds even if the datagram is dropped.
+func (u *localPath) sendOne(w *qp.WQE, to *qp.AH) verbs.Status {
+	b := u.out[:datagramHeader+int(w.Total)]
+	clear(b[:datagramHeader])
+	binary.BigEndian.PutUint32(b, w.UD.QKey)
+	binary.BigEndian.PutUint32(b[4:], u.q.Num())
+	if w.Op == verbs.OpSendImm {
+		b[4] |= datagramImm
+		binary.BigEndian.PutUint32(b[8:], w.Imm)
+	}
+	if w.Flags&verbs.SendSolicited != 0 {
+		b[4] |= datagramSol
+	}
+	copy(b[12:], to.Source[:])
+	dest := to.Attr().DestGID
+	copy(b[28:], dest[:])
+	if !u.q.Gather(b[datagramHeader:], w, 0) {
+		return verbs.StatusLocProtErr
+	}
+	if d := u.dest(w.UD.QPN); d != nil {
+		d.send(b)
+	} else {
+		u.countDropped(1)
+	}
+	return verbs.StatusSuccess
+}
+
+// receive delivers one packet of the Unix socket. It returns false if the length is
+// invalid.
+func (u *localPath) receive(b []byte) bool {
+	if len(b) < datagramHeader || len(b) > datagramHeader+qp.DatagramMTU {
+		return false
+	}
+	d := qp.Datagram{
+		QKey: binary.BigEndian.Uint32(b), Src: binary.BigEndian.Uint32(b[4:]) & verbs.MaxQPNum,
+		HasImm: b[4]&datagramImm != 0, Solicited: b[4]&datagramSol != 0, Imm: binary.BigEndian.Uint32(b[8:]),
+		Payload: b[datagramHeader:],
+	}
+	from, to := verbs.GID(b[12:28]), verbs.GID(b[28:44])
+	d.Header.Set(from.Addr(), to.Addr(), wire.UDSendOnly.Size(len(d.Payload)), 0, datagramHops)
+	u.q.DeliverDatagram(&d)
+	return true
+}

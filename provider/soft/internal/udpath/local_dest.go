@@ -1,0 +1,274 @@
+//go:build linux
+
+package udpath
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+)
+
+const (
+	// maxDatagramDests is the maximum number of destinations of a queue pair. At the
+	// limit, a new destination replaces the least recently used one. Arbitrary.
+	maxDatagramDests = 256
+	// maxDatagramQueue is how many bytes may wait for one destination: 253 datagrams of
+	// the largest size. Arbitrary.
+	maxDatagramQueue = 1 << 20
+	// maxShardQueue is how many bytes may wait for all destinations of a shard.
+	// Arbitrary.
+	maxShardQueue = 16 << 20
+	// First and longest interval between two attempts to connect to a receiver whose backlog
+	// is full (connect(2), EAGAIN). The interval doubles after each attempt.
+	connectRetryFirst = time.Millisecond
+	connectRetryMost  = 256 * time.Millisecond
+	// connectTries is the number of attempts to connect after the first. Together they
+	// take 10 s. After the last one the waiting datagrams are dropped. Arbitrary.
+	connectTries = 48
+)
+
+// destState is the state of a localDest.
+type destState uint8
+
+const (
+	// udDestRefused: there is no connection, because the destination is new or the
+	// backlog of the receiver is full. Datagrams wait in the queue.
+	udDestRefused destState = iota
+	// udDestOpen: there is a connection. After connect(), datagrams may wait in the queue
+	// until flush() sends them. Otherwise the queue is empty.
+	udDestOpen
+	// udDestFull: there is a connection, but its socket has no room. Datagrams wait in
+	// the queue until EPOLLOUT.
+	udDestFull
+	// udDestRemoved: remove() was called. This is the last state. A later datagram to the
+	// same queue pair makes a new destination.
+	udDestRemoved
+)
+
+// A localDest is a destination of a UD queue pair on this host. It has a connection
+// and a queue.
+type localDest struct {
+	local      *localPath
+	qpn        uint32
+	state      destState
+	fd         int // connected socket in udDestOpen and udDestFull, else -1
+	queue      packetQueue
+	retryTimer qp.Timer
+	tries      int    // attempts to connect since the last success
+	lastUse    uint64 // value of localPath.uses at the last use
+}
+
+// errPeerUser: the user of the peer is not allowed.
+var errPeerUser = errors.New("the user of the destination queue pair is not allowed")
+
+// dest returns the destination for the queue pair with the number qpn. If there is no
+// such destination yet, dest() makes one. If connect() fails, dest() returns nil.
+func (u *localPath) dest(qpn uint32) *localDest {
+	u.uses++
+	if d := u.dests[qpn]; d != nil {
+		d.lastUse = u.uses
+		return d
+	}
+	if len(u.dests) >= maxDatagramDests {
+		u.removeLeastRecentlyUsed(nil)
+	}
+	d := &localDest{local: u, qpn: qpn, fd: -1, lastUse: u.uses}
+	d.retryTimer.Init(u.q.Shard, timerheap.Func(d.connectAgain))
+	u.dests[qpn] = d
+	if !d.connect() {
+		return nil
+	}
+	return d
+}
+
+// removeLeastRecentlyUsed removes one destination, if possible an idle one. It never
+// removes the destination that the parameter except names. If there is no other
+// destination, removeLeastRecentlyUsed returns false.
+func (u *localPath) removeLeastRecentlyUsed(except *localDest) bool {
+	var idle, any *localDest
+	for _, d := range u.dests {
+		if d == except {
+			continue
+		}
+		if any == nil || d.lastUse < any.lastUse {
+			any = d
+		}
+		if (idle == nil || d.lastUse < idle.lastUse) && d.idle() {
+			idle = d
+		}
+	}
+	switch {
+	case idle != nil:
+		idle.remove()
+	case any != nil:
+		any.remove()
+	}
+	return any != nil
+}
+
+// idle reports whether the receiver has read all datagrams.
+func (d *localDest) idle() bool {
+	if d.state != udDestOpen {
+		return false
+	}
+	held, err := unix.IoctlGetInt(d.fd, unix.SIOCOUTQ)
+	return err == nil && held == 0
+}
+
+// connect makes the connection. If the backlog of the receiver is full, the new state is
+// udDestRefused. On other errors connect removes the destination and returns false.
+func (d *localDest) connect() bool {
+	fd := -1
+	err := resource.Retry(func() (err error) {
+		fd, err = unixsock.New()
+		return err
+	}, func() bool { return d.local.removeLeastRecentlyUsed(d) })
+	if err == nil {
+		err = d.local.connectSocket(fd, d.qpn)
+	}
+	switch {
+	case err == nil && d.local.all.shard.Watch(fd, 0, d) == nil:
+		d.fd, d.state, d.tries = fd, udDestOpen, 0
+		return true
+	case err == nil:
+		_ = unix.Close(fd)
+	case errors.Is(err, unix.EAGAIN) && d.tries < connectTries:
+		d.retryTimer.Start(min(connectRetryFirst<<min(d.tries, 16), connectRetryMost))
+		d.state = udDestRefused
+		d.tries++
+		return true
+	case errors.Is(err, errPeerUser):
+		d.local.q.Counts().Inc(counters.DatagramUserRefused)
+	}
+	d.remove()
+	return false
+}
+
+// connectSocket connects a socket to a queue pair, whose user must be allowed. If it
+// fails, it closes the socket.
+func (u *localPath) connectSocket(fd int, qpn uint32) error {
+	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(qpn)})
+	if err == nil {
+		peer, unknown := unixsock.PeerCredentials(fd)
+		if unknown != nil || !u.all.Users.Allows(peer.UID) {
+			err = errPeerUser
+		}
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return err
+}
+
+// connectAgain tries once more to connect, and sends the queued datagrams.
+func (d *localDest) connectAgain() {
+	if d.connect() {
+		d.flush()
+	}
+}
+
+// send sends or queues a datagram. If the queue is full, the datagram is dropped and
+// counted.
+func (d *localDest) send(b []byte) {
+	if d.state == udDestOpen && d.transmit(b) {
+		return
+	}
+	if d.state == udDestRemoved { // transmit() has failed to connect.
+		d.local.countDropped(1)
+		return
+	}
+	all := d.local.all
+	if size := queuedSize(b); d.queue.size()+size > maxDatagramQueue || all.queued+size > maxShardQueue {
+		d.local.countDropped(1)
+		return
+	}
+	if d.state == udDestOpen {
+		d.awaitRoom()
+	}
+	all.queued += d.queue.push(b)
+}
+
+func (d *localDest) awaitRoom() {
+	d.state = udDestFull
+	d.local.all.shard.Rewatch(d.fd, unix.EPOLLOUT)
+}
+
+// connected reports whether there is a connection.
+func (d *localDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
+
+// transmit passes a datagram to the socket, and reports success. If the connection was
+// closed, transmit connects again. If that fails, the destination may be removed.
+func (d *localDest) transmit(b []byte) bool {
+	for range 2 {
+		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		if err == nil {
+			return true
+		}
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOBUFS) {
+			return false
+		}
+		d.disconnect()
+		if !d.connect() || d.state != udDestOpen {
+			return false
+		}
+	}
+	return false
+}
+
+// flush sends queued datagrams until the socket has no room. The new state is udDestOpen
+// or udDestFull.
+func (d *localDest) flush() {
+	for d.connected() && !d.queue.empty() && d.transmit(d.queue.first()) {
+		d.local.all.queued -= d.queue.pop()
+	}
+	switch {
+	case !d.connected():
+	case d.queue.empty():
+		d.state = udDestOpen
+		d.local.all.shard.Rewatch(d.fd, 0)
+	default:
+		d.awaitRoom()
+	}
+}
+
+// OnReady is called when the socket has room or the connection was closed.
+func (d *localDest) OnReady(_ int, events uint32) {
+	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		if d.queue.empty() {
+			d.remove()
+			return
+		}
+		d.disconnect()
+		if !d.connect() {
+			return
+		}
+	}
+	d.flush()
+}
+
+// disconnect closes the connection, if there is one, and keeps the queue. The caller
+// changes the state.
+func (d *localDest) disconnect() {
+	if d.fd >= 0 {
+		d.local.all.shard.Unwatch(d.fd)
+		_ = unix.Close(d.fd)
+		d.fd = -1
+	}
+}
+
+// remove removes the destination, and drops and counts the queued datagrams.
+func (d *localDest) remove() {
+	d.disconnect()
+	d.retryTimer.Stop()
+	d.local.countDropped(uint64(d.queue.count))
+	d.local.all.queued -= d.queue.clear()
+	delete(d.local.dests, d.qpn)
+	d.state = udDestRemoved
+}

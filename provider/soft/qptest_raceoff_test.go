@@ -1,5 +1,0 @@
-//go:build linux && !race
-
-package soft
-
-const seedDivisor = 1
