@@ -5,6 +5,7 @@ package packets
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
@@ -143,3 +144,81 @@ func (d *Demux) Schedule(q QP) { d.due = append(d.due, q) }
 
 // Detach undoes Attach.
 func (d *Demux) Detach(num uint32) { delete(d.qps, num) }
+
+// NearestSeq converts a PSN, which wraps at 24 bits, to a sequence (IBTA vol. 1, 9.7.1).
+// Of the possible sequences, it returns the one that is nearest to reference. The
+// parameter base is the PSN of sequence 0. NearestSeq returns false if the sequence
+// would be negative.
+func NearestSeq(v, base psn.Value, reference uint64) (uint64, bool) {
+	seq := int64(reference) + int64(v.Sub(PSNOf(base, reference)))
+	return uint64(seq), seq >= 0
+}
+
+// PSNOf returns the PSN of a sequence.
+func PSNOf(base psn.Value, seq uint64) psn.Value { return base.Add(int(seq)) }
+
+const (
+	// PaceTurns is how many turns pass between two readings of the clock by a turnPace.
+	// Reading it in each turn would need 2 % more instructions for a message. Arbitrary.
+	PaceTurns = 8
+	// maxShortTurn is the mean length of short turns. The shortest ACK timeouts in use are
+	// some hundred times as long. Arbitrary.
+	maxShortTurn = time.Millisecond
+)
+
+// A turnPace measures how long the turns of a shard's owner take. A turn is the time
+// from one call of shard.drive() that has received requests to the next. It has all
+// callbacks of the owner for these requests. While turns are short, acknowledgements are
+// sent after the callbacks, and one acknowledgement covers several messages. While turns
+// are long, or not known to be short, acknowledgements are sent before the callbacks, so
+// that the peer does not wait for these. The zero value is ready to use.
+type turnPace struct {
+	turns  int
+	read   time.Duration // time at which the clock was read last
+	recent bool          // true if the turns between the last two readings were short
+	// true if turns are short; a single long turn, in which the system has probably run
+	// another thread, does not change this
+	short bool
+}
+
+// next begins a turn. It reports whether the turns are short.
+func (p *turnPace) next(clock func() time.Duration) (short bool) {
+	if p.turns++; p.turns == PaceTurns {
+		now := clock()
+		recent := now-p.read < PaceTurns*maxShortTurn
+		p.short = recent || p.recent
+		p.turns, p.read, p.recent = 0, now, recent
+	}
+	return p.short
+}
+
+// A Conn sends and receives the packets of a shard, and owns their buffers. It may
+// lose packets without an error.
+type Conn interface {
+	// Open prepares a route for use until Close. It fails if the route can not be used.
+	Open(to *udp.Route) error
+	Close(to *udp.Route)
+	// Buffer returns memory for one packet. The caller owns the memory until Push or the
+	// next Buffer. Buffer returns nil if there is no room. After the next call of
+	// shard.drive() there may be room again.
+	Buffer(to *udp.Route, size int) []byte
+	// Push queues the packet p, which must be in the memory that Buffer has returned
+	// last. The Conn computes the ICRC.
+	Push(to *udp.Route, p wire.Packet)
+	// Flush sends the queued packets.
+	Flush()
+	// OnTimeout is called when a packet on the route was not acknowledged in time. The
+	// Conn then discards what it has stored about the network path.
+	OnTimeout(to *udp.Route)
+}
+
+// A QP is a queue pair on the wire path.
+type QP interface {
+	// Receive processes a packet with a correct partition key and ICRC. It must not keep
+	// the packet.
+	Receive(p wire.Packet, from *udp.Header)
+	// SendDue sends the packets that are due. It returns true if all were sent.
+	SendDue() (done bool)
+}
+
+var _ Conn = (*udp.Conn)(nil)

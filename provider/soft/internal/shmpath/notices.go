@@ -3,6 +3,8 @@
 package shmpath
 
 import (
+	"slices"
+
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
@@ -57,3 +59,39 @@ func (q *noticeQueue) pop() notice {
 // waits reports whether the notice with a number is still in the queue. There is no
 // notice 0.
 func (q *noticeQueue) waits(number uint64) bool { return number > q.sent }
+
+// keepFifo is the largest number of elements for which an empty fifo keeps its memory.
+// Arbitrary.
+const keepFifo = 1 << 10
+
+// A fifo is a queue. Its zero value is empty.
+type fifo[T comparable] struct {
+	list []T
+	head int // index of the first element of the queue
+}
+
+func (q *fifo[T]) len() int { return len(q.list) - q.head }
+
+func (q *fifo[T]) push(e T) { q.list = append(q.list, e) }
+
+// pop removes and returns the first element. When half of the list is free, it moves the
+// rest to the beginning.
+func (q *fifo[T]) pop() T {
+	e := q.list[q.head]
+	if q.head++; 2*q.head >= len(q.list) {
+		n := copy(q.list, q.list[q.head:])
+		clear(q.list[n:])
+		q.list, q.head = q.list[:n], 0
+		if n == 0 && cap(q.list) > keepFifo {
+			q.list = nil
+		}
+	}
+	return e
+}
+
+// remove removes an element, if it is in the queue.
+func (q *fifo[T]) remove(e T) {
+	if i := slices.Index(q.list[q.head:], e); i >= 0 {
+		q.list = slices.Delete(q.list, q.head+i, q.head+i+1)
+	}
+}

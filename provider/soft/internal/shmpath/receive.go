@@ -299,3 +299,34 @@ func (c *Conn) sendResponse(r *response) bool {
 		}
 	}
 }
+
+// acks decides when the slots of the peer are acknowledged.
+type acks struct {
+	unacked   uint32 // number of slots consumed and not acknowledged
+	requested bool   // true if the peer waits for an acknowledgement
+	// position before which all requests were acknowledged as executed
+	executed uint32
+}
+
+// consumed counts a consumed slot. If ask is true, the peer waits for the
+// acknowledgement of this slot.
+func (a *acks) consumed(ask bool) {
+	a.unacked++
+	a.requested = a.requested || ask
+}
+
+// due reports whether an acknowledgement has to be sent now. The peer may be waiting for
+// it, or the number of unacknowledged slots has reached the limit. Otherwise the
+// acknowledgement may be sent later.
+func (a *acks) due(limit uint32) bool { return a.requested || a.unacked >= limit }
+
+// acknowledge returns the acknowledgement of all slots before the position head. If some
+// of them were not executed, the peer must also get notices. The parameter refusalsSent
+// is false if such a notice waits for room in the ring.
+func (a *acks) acknowledge(head uint32, refusalsSent bool) shm.Ack {
+	a.unacked, a.requested = 0, false
+	if refusalsSent {
+		a.executed = head
+	}
+	return shm.NewAck(head, a.executed)
+}

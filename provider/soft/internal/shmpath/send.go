@@ -4,14 +4,13 @@ package shmpath
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
-
-// This file has the requester's half of a local connection.
 
 // Transmit implements qp.Path.
 func (c *Conn) Transmit() {
@@ -317,4 +316,205 @@ func (c *Conn) takeResponse(s *shm.Slot) {
 func (c *Conn) protocolError() {
 	c.q.CountViolation()
 	c.q.OnInvalidMemory()
+}
+
+// reserveRequest reserves a slot for a request. It returns false if the ring is full or
+// tooManyPending returns true.
+func (p *peer) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
+	if p.tooManyPending() {
+		return nil, false, false
+	}
+	return p.reserve(want)
+}
+
+// tooManyPending reports whether the peer has consumed many slots without executing
+// their requests. Without this limit, sent.awaited could grow without end.
+func (p *peer) tooManyPending() bool {
+	return p.sent.seq-p.sent.executed >= uint64(maxPending*p.out.Len())
+}
+
+// reserve reserves a slot; see shm.Producer.Reserve. If the ring is full, it first frees
+// consumed slots.
+func (p *peer) reserve(want uint32) (dst []byte, inArea, ok bool) {
+	dst, inArea, ok = p.out.Reserve(want)
+	if ok || !p.freeSlots() {
+		return dst, inArea, ok
+	}
+	return p.out.Reserve(want)
+}
+
+// freeSlots frees consumed slots. It returns false if there are none.
+func (p *peer) freeSlots() bool {
+	ack := shm.Ack(p.peer.Ack.Load())
+	if ack.Consumed() == p.out.Freed || p.state != sharingOpen {
+		return false
+	}
+	if !p.out.Free(ack.Consumed()) {
+		p.protocolError()
+		return false
+	}
+	return true
+}
+
+// put fills the reserved slot. Slots are published in groups; see publishEvery.
+func (p *peer) put(s *shm.Slot) {
+	p.out.Put(s)
+	p.sent.seq++
+	p.wakeDue = true
+	if s.Flags&shm.FlagArea != 0 || p.out.Unpublished == publishEvery {
+		// The peer reads this slot while this side writes the next one.
+		p.out.PublishFirst()
+	}
+}
+
+// flush publishes all slots. It wakes the peer once for all slots since the last flush.
+func (p *peer) flush() {
+	if p.wakeDue {
+		p.wakeDue = false
+		p.out.PublishFirst()
+		p.wake(shm.WakeSlots)
+	}
+}
+
+// notify sends a notice, and returns its number. If the ring is full, the notice waits.
+func (p *peer) notify(n notice) (number uint64) {
+	if p.state != sharingOpen {
+		return 0
+	}
+	p.activate() // Polling finds out when the ring has room.
+	number = p.notices.push(n)
+	p.sendNotices()
+	p.flush()
+	return number
+}
+
+// sendNotices sends the waiting notices. It returns false if the ring has no room for
+// all of them. The peer must consume the notices before it uses the next
+// acknowledgement.
+func (p *peer) sendNotices() bool {
+	before := p.out.Tail
+	for p.notices.len() > 0 {
+		if _, _, ok := p.reserve(0); !ok {
+			break
+		}
+		n := p.notices.pop()
+		p.put(&shm.Slot{Dest: n.to, Fragment: fragment.Fragment{Op: n.op, Imm: n.imm, Addr: uint64(n.value)}})
+	}
+	if p.out.Tail != before {
+		p.out.PublishFirst()
+		p.own.Refusals.Store(p.out.Tail)
+		if p.notices.len()+p.unsettled == 0 && p.acks.executed != p.in.Head && !p.receiving {
+			// Before these notices, slots with refused requests could not be acknowledged.
+			p.acknowledge()
+		}
+	}
+	return p.notices.len() == 0
+}
+
+// block adds a connection to those that wait for room in the ring.
+func (p *peer) block(c *Conn) {
+	if !c.blocked {
+		c.blocked = true
+		p.blocked.push(c)
+	}
+}
+
+func (p *peer) unblock(c *Conn) {
+	if !c.blocked {
+		return
+	}
+	c.blocked = false
+	p.blocked.remove(c)
+}
+
+// sendWaiting sends what has waited for room. The notices are first, and then the
+// blocked connections have their turns.
+func (p *peer) sendWaiting() {
+	defer p.flush()
+	if !p.sendNotices() {
+		return
+	}
+	for n := p.blocked.len(); n > 0 && p.blocked.len() > 0; n-- {
+		c := p.blocked.pop()
+		c.blocked = false
+		c.send()
+		if c.blocked {
+			return
+		}
+	}
+}
+
+// failureOutcomes has the outcome for each reason of a failure.
+var failureOutcomes = [...]qp.Outcome{
+	shm.InvalidRequest: qp.OutcomeInvalidRequest,
+	shm.AccessError:    qp.OutcomeAccessError,
+	shm.OperationError: qp.OutcomeOperationError,
+}
+
+// failureOf returns the reason that the peer gets for a failed request.
+func failureOf(a qp.Outcome) shm.Failure { return shm.Failure(slices.Index(failureOutcomes[:], a)) }
+
+// sentSlots has positions in the ring on which a shard sends. A position is the number of
+// slots since the beginning.
+type sentSlots struct {
+	seq uint64 // number of slots filled
+	// position before which the peer has executed or refused all requests
+	executed uint64
+	lastAck  shm.Ack // acknowledgement that was processed last
+	// requests whose execution has to be reported, in the order of their slots
+	awaited awaitedQueue
+}
+
+// position returns the position whose lower 32 bits are given. This is the first such
+// position that is not before s.executed. The result ok is false if fewer slots than
+// that were filled.
+func (s *sentSlots) position(low uint32) (at uint64, ok bool) {
+	at = s.executed + uint64(low-uint32(s.executed))
+	return at, at <= s.seq
+}
+
+// An awaitedQueue is a queue of requests that wait for an acknowledgement.
+type awaitedQueue struct {
+	entries    []awaited // ring; its length is a power of two
+	head, tail uint32    // positions of the first entry and after the last entry; they wrap
+}
+
+// An awaited entry belongs to a connection that waits until the slot seq is executed.
+type awaited struct {
+	seq uint64
+	c   *Conn
+}
+
+func (q *awaitedQueue) empty() bool { return q.head == q.tail }
+
+func (q *awaitedQueue) push(seq uint64, c *Conn) {
+	if int(q.tail-q.head) == len(q.entries) {
+		q.grow()
+	}
+	q.entries[q.tail&uint32(len(q.entries)-1)] = awaited{seq, c}
+	q.tail++
+}
+
+func (q *awaitedQueue) grow() {
+	grown := make([]awaited, max(16, 2*len(q.entries)))
+	for i := q.head; i != q.tail; i++ {
+		grown[i&uint32(len(grown)-1)] = q.entries[i&uint32(len(q.entries)-1)]
+	}
+	q.entries = grown
+}
+
+// pop removes the first entry and returns its connection. If the queue is empty, or if
+// the slot of the first entry is not before the position executed, pop returns nil.
+func (q *awaitedQueue) pop(executed uint64) *Conn {
+	if q.empty() {
+		return nil
+	}
+	first := &q.entries[q.head&uint32(len(q.entries)-1)]
+	if first.seq >= executed {
+		return nil
+	}
+	c := first.c
+	first.c = nil
+	q.head++
+	return c
 }
