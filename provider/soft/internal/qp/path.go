@@ -33,7 +33,7 @@ type ReliablePath interface {
 	// detach. From then on, the path processes no requests of the peer.
 	StopResponding()
 	// Abort sends a NAK for an incomplete request, and then calls RequestFailed.
-	Abort(a Outcome)
+	Abort(o Outcome)
 	// AccessSource returns the source under which access.ErrorLimit counts access errors
 	// of the peer, and partialBuffers its incomplete messages. It returns the zero value and
 	// false if the peer is this process.

@@ -348,9 +348,6 @@ func (q *QP) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 		return false
 	}
 	q.sq.pushSent(id, flags, data, seq)
-	if flags&verbs.SendSignaled != 0 {
-		q.signaledCount++
-	}
 	return true
 }
 

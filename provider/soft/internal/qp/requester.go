@@ -16,8 +16,6 @@ type requester struct {
 	// position in the send queue before which all READs and atomics have their responses
 	nextRead uint32
 	rnr      rnrRetry
-	// number of outstanding requests that are signaled or are READs or atomics
-	signaledCount int
 	// true after a signaled bind or local invalidation, until TakeLocalWait is called
 	localWait bool
 }
@@ -25,7 +23,7 @@ type requester struct {
 // forgetSent records that no request is outstanding. The parameter is the position of
 // the oldest request in the send queue.
 func (r *requester) forgetSent(oldest uint32) {
-	r.reads, r.signaledCount, r.nextRead, r.localWait = 0, 0, oldest, false
+	r.reads, r.nextRead, r.localWait = 0, oldest, false
 }
 
 // validate checks a request before it is queued, and returns its length in bytes.
@@ -225,9 +223,6 @@ func (q *QP) MarkBegun(w *WQE) {
 	if w.ExpectsResponse() {
 		q.reads++
 	}
-	if q.Signaled(w) || w.ExpectsResponse() {
-		q.signaledCount++
-	}
 }
 
 // MarkNextBegun marks the next request as begun, if none is outstanding. So this request
@@ -322,21 +317,15 @@ func (q *QP) retire(acked uint64) {
 // completeSend completes the oldest request with success. Only a signaled request has a
 // completion.
 func (q *QP) completeSend(w *WQE) {
-	signaled, response := q.Signaled(w), w.ExpectsResponse()
-	if !signaled && !response {
+	if !q.Signaled(w) {
 		q.sq.retire()
 		return
 	}
-	q.requester.signaledCount--
-	if signaled {
-		wc := verbs.WC{ID: w.id, Opcode: sendWCOpcode[w.Op], QPN: q.num}
-		if response {
-			wc.ByteLen = w.Total
-		}
-		q.sq.complete(q.sendCQ, &wc)
-		return
+	wc := verbs.WC{ID: w.id, Opcode: sendWCOpcode[w.Op], QPN: q.num}
+	if w.ExpectsResponse() {
+		wc.ByteLen = w.Total
 	}
-	q.sq.retire()
+	q.sq.complete(q.sendCQ, &wc)
 }
 
 // sendWCOpcode has the opcode of the completion for each opcode of a request.
@@ -398,9 +387,9 @@ func (q *QP) Response(op fragment.Op, data []byte, last bool) bool {
 }
 
 // OnNAK fails the oldest unacknowledged request, for the reason that a NAK has given.
-func (q *QP) OnNAK(a Outcome) {
+func (q *QP) OnNAK(o Outcome) {
 	status := verbs.StatusRemOpErr
-	switch a {
+	switch o {
 	case OutcomeInvalidRequest:
 		status = verbs.StatusRemInvReqErr
 	case OutcomeAccessError:

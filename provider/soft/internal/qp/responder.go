@@ -192,11 +192,11 @@ func (q *QP) OnInvalidRequest() Outcome {
 
 // failReceive is called when a request fails. If a SEND is incomplete, its receive
 // buffer completes with the given status. The result is the given outcome.
-func (q *QP) failReceive(status verbs.Status, a Outcome) Outcome {
+func (q *QP) failReceive(status verbs.Status, o Outcome) Outcome {
 	if q.message == messageSend {
 		q.receiveDone(&verbs.WC{Status: status}, false)
 	}
-	return a
+	return o
 }
 
 // deliverWrite executes one fragment of a WRITE.
@@ -206,8 +206,8 @@ func (q *QP) deliverWrite(r *fragment.Fragment) Outcome {
 		return q.OnInvalidRequest()
 	}
 	if r.First() {
-		if a := q.beginWrite(r); a != OutcomeAck {
-			return a
+		if o := q.beginWrite(r); o != OutcomeAck {
+			return o
 		}
 	}
 	if uint32(len(r.Payload)) > rs.writeLeft.Left || r.Last() != (uint32(len(r.Payload)) == rs.writeLeft.Left) {
@@ -292,9 +292,9 @@ func (q *QP) DeliverRead(r *fragment.Fragment) (MemoryRange, Outcome) {
 // ReadInto fills dst from the beginning of a range, and removes these bytes from the
 // range. The result is OutcomeAck, OutcomeAccessError if the region was closed, or
 // OutcomeOperationError if its memory is missing.
-func (q *QP) ReadInto(dst []byte, w *MemoryRange) Outcome {
+func (q *QP) ReadInto(dst []byte, from *MemoryRange) Outcome {
 	if len(dst) > 0 {
-		m, src := q.acquireRemote(w.Key, w.Addr, uint32(len(dst)), verbs.AccessRemoteRead)
+		m, src := q.acquireRemote(from.Key, from.Addr, uint32(len(dst)), verbs.AccessRemoteRead)
 		if m == nil {
 			return OutcomeAccessError
 		}
@@ -304,14 +304,14 @@ func (q *QP) ReadInto(dst []byte, w *MemoryRange) Outcome {
 			return OutcomeOperationError
 		}
 	}
-	w.Addr += uint64(len(dst))
-	w.Left -= uint32(len(dst))
+	from.Addr += uint64(len(dst))
+	from.Left -= uint32(len(dst))
 	return OutcomeAck
 }
 
 // DeliverAtomic executes an atomic, and returns the old value. The payload has the swap
 // or add operand, then the compare operand (IBTA vol. 1, 9.3.4).
-func (q *QP) DeliverAtomic(r *fragment.Fragment) (old uint64, a Outcome) {
+func (q *QP) DeliverAtomic(r *fragment.Fragment) (old uint64, o Outcome) {
 	rs := &q.responder
 	if rs.message != messageNone || len(r.Payload) != fragment.AtomicOperands || r.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteAtomic == 0 {
@@ -383,9 +383,9 @@ func (q *QP) PassRegion(key uint32, doorbell int) bool {
 
 // RequestFailed ends the queue pair. The path calls it after the NAK for a failed
 // request.
-func (q *QP) RequestFailed(a Outcome) {
+func (q *QP) RequestFailed(o Outcome) {
 	event := verbs.AsyncQPRequestError
-	switch a {
+	switch o {
 	case OutcomeInvalidRequest:
 		q.CountViolation()
 	case OutcomeAccessError:

@@ -38,7 +38,7 @@ var nakOutcomes = [...]qp.Outcome{
 }
 
 // nakCode returns the NAK code of a failed request.
-func nakCode(a qp.Outcome) wire.NAKCode { return wire.NAKCode(slices.Index(nakOutcomes[:], a)) }
+func nakCode(o qp.Outcome) wire.NAKCode { return wire.NAKCode(slices.Index(nakOutcomes[:], o)) }
 
 // responder is the responder of an Conn. Its sequences count the peer's request
 // packets. A READ takes one sequence for each packet of its response.
@@ -85,9 +85,9 @@ func (r *responder) awaitsMissing() bool {
 }
 
 // fail schedules a fatal NAK. The queue pair fails after the NAK is sent.
-func (r *responder) fail(a qp.Outcome) {
-	r.fatal = a
-	r.scheduleNAK(wire.NAK(nakCode(a)))
+func (r *responder) fail(o qp.Outcome) {
+	r.fatal = o
+	r.scheduleNAK(wire.NAK(nakCode(o)))
 }
 
 // executedData records that the expected packet of a SEND or WRITE was executed. The
@@ -196,29 +196,29 @@ func (c *Conn) receiveRequest(p wire.Packet) {
 // execute executes the expected request packet, or schedules a NAK or an RNR NAK.
 func (c *Conn) execute(p wire.Packet) {
 	op := p.Opcode()
-	a := qp.OutcomeInvalidRequest
+	o := qp.OutcomeInvalidRequest
 	switch {
 	case !op.FitsPayload(len(p.Payload()), int(c.mtu)), p.RETH() != nil && p.RETH().Length() > qp.MaxMsgSize:
-		a = c.q.OnInvalidRequest()
+		o = c.q.OnInvalidRequest()
 	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resp.resources.full():
 		// The peer has too many READs and atomics outstanding (IBTA vol. 1, 9.7.4.1.5
 		// and 9.7.5.2.3).
-		a = c.q.OnInvalidRequest()
+		o = c.q.OnInvalidRequest()
 	case op.Kind() == wire.KindRead:
-		a = c.executeRead(p)
+		o = c.executeRead(p)
 	case op.Kind() == wire.KindAtomic:
-		a = c.executeAtomic(p)
+		o = c.executeAtomic(p)
 	case op.Kind() == wire.KindSend, op.Kind() == wire.KindWrite:
-		a = c.executeData(p)
+		o = c.executeData(p)
 	}
-	switch a {
+	switch o {
 	case qp.OutcomeAck:
 	case qp.OutcomeRNR:
 		c.q.Counts().RNRSent()
 		c.resp.scheduleNAK(wire.RNRNAK(c.q.RNRTimer()))
 		c.schedule()
 	default:
-		c.Abort(a)
+		c.Abort(o)
 	}
 }
 
@@ -227,8 +227,8 @@ func (c *Conn) AccessSource() (access.Source, bool) { return access.RemoteSource
 
 // Abort implements qp.Path. The next call of shard.drive() sends a NAK and calls
 // RequestFailed.
-func (c *Conn) Abort(a qp.Outcome) {
-	c.resp.fail(a)
+func (c *Conn) Abort(o qp.Outcome) {
+	c.resp.fail(o)
 	c.schedule()
 }
 
@@ -252,8 +252,8 @@ func (c *Conn) executeData(p wire.Packet) qp.Outcome {
 	if h := p.IETH(); h != nil {
 		r.Op, r.Imm = fragment.SendInv, h.RKey()
 	}
-	if a := c.q.Deliver(&r); a != qp.OutcomeAck {
-		return a
+	if o := c.q.Deliver(&r); o != qp.OutcomeAck {
+		return o
 	}
 	c.executedData(bth, r.Last())
 	return qp.OutcomeAck
@@ -287,9 +287,9 @@ func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
 func (c *Conn) executeRead(p wire.Packet) qp.Outcome {
 	h := p.RETH()
 	r := fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Total: h.Length()}
-	memory, a := c.q.DeliverRead(&r)
-	if a != qp.OutcomeAck {
-		return a
+	memory, o := c.q.DeliverRead(&r)
+	if o != qp.OutcomeAck {
+		return o
 	}
 	c.resp.executedRead(memory, c.packetCount(r.Total))
 	c.schedule()
@@ -304,9 +304,9 @@ func (c *Conn) executeAtomic(p wire.Packet) qp.Outcome {
 	if p.Opcode() == wire.CompareSwap {
 		r.Op = fragment.CompareSwap
 	}
-	old, a := c.q.DeliverAtomic(&r)
-	if a != qp.OutcomeAck {
-		return a
+	old, o := c.q.DeliverAtomic(&r)
+	if o != qp.OutcomeAck {
+		return o
 	}
 	c.resp.executedAtomic(old)
 	c.schedule()
@@ -394,14 +394,14 @@ func (c *Conn) sendResponse(res *respResource) bool {
 		return false
 	}
 	// The memory region may have been closed after the READ was checked.
-	if a := c.q.ReadInto(p.Payload(), &res.unsent); a != qp.OutcomeAck {
+	if o := c.q.ReadInto(p.Payload(), &res.unsent); o != qp.OutcomeAck {
 		if res.sent {
 			// The peer has requested the READ again, perhaps just before the response arrived
 			// that it waited for. It may then have said that it needs the memory no more.
 			res.pending = false
 			return true
 		}
-		c.resp.fail(a)
+		c.resp.fail(o)
 		return c.sendNAK(res.next)
 	}
 	if h := p.AETH(); h != nil {

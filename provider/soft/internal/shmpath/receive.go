@@ -155,16 +155,16 @@ func (c *Conn) takeRefusal(s *shm.Slot) {
 }
 
 func (c *Conn) execute(s *shm.Slot) {
-	var a qp.Outcome
+	var o qp.Outcome
 	switch s.Op {
 	case fragment.CompareSwap, fragment.FetchAdd:
-		a = c.executeAtomic(s)
+		o = c.executeAtomic(s)
 	case fragment.Read:
-		a = c.executeRead(s)
+		o = c.executeRead(s)
 	default:
-		a = c.q.Deliver(&s.Fragment)
+		o = c.q.Deliver(&s.Fragment)
 	}
-	switch a {
+	switch o {
 	case qp.OutcomeAck:
 		if s.First() && s.Total > 0 {
 			c.executedKey = s.Key
@@ -175,7 +175,7 @@ func (c *Conn) execute(s *shm.Slot) {
 		c.q.Counts().RNRSent()
 		c.refuse(c.p.in.Head, shm.RNRNAK(c.q.RNRTimer()))
 	default:
-		c.Abort(a)
+		c.Abort(o)
 	}
 }
 
@@ -197,21 +197,21 @@ func (c *Conn) nextAttempt() {
 
 // Abort implements qp.Path. The peer must get the responses to earlier requests before the
 // failure. While such responses wait, abort keeps the failure in c.failed.
-func (c *Conn) Abort(a qp.Outcome) {
+func (c *Conn) Abort(o qp.Outcome) {
 	switch {
 	case len(c.responses) == 0 || len(c.responses) == qp.MaxRdAtomic:
-		c.fail(a, c.p.in.Head)
+		c.fail(o, c.p.in.Head)
 	case c.failed == qp.OutcomeAck:
-		c.failed, c.failedAt = a, c.p.in.Head
+		c.failed, c.failedAt = o, c.p.in.Head
 		c.p.unsettled++
 		c.nextAttempt()
 	}
 }
 
 // fail sends the NAK for the request in the slot at a position, and fails the queue pair.
-func (c *Conn) fail(a qp.Outcome, at uint32) {
-	c.refuse(at, shm.FailureNAK(failureOf(a)))
-	c.q.RequestFailed(a)
+func (c *Conn) fail(o qp.Outcome, at uint32) {
+	c.refuse(at, shm.FailureNAK(failureOf(o)))
+	c.q.RequestFailed(o)
 }
 
 // executeAtomic executes an atomic. If the ring has no room for the result, the result
@@ -220,11 +220,11 @@ func (c *Conn) executeAtomic(s *shm.Slot) qp.Outcome {
 	if len(c.responses) == qp.MaxRdAtomic {
 		return c.q.OnInvalidRequest()
 	}
-	old, a := c.q.DeliverAtomic(&s.Fragment)
-	if a == qp.OutcomeAck {
+	old, o := c.q.DeliverAtomic(&s.Fragment)
+	if o == qp.OutcomeAck {
 		c.respond(response{op: fragment.AtomicResult, old: old})
 	}
-	return a
+	return o
 }
 
 // executeRead checks a READ, and sends its data. If the ring has no room, the rest of
@@ -233,11 +233,11 @@ func (c *Conn) executeRead(s *shm.Slot) qp.Outcome {
 	if len(c.responses) == qp.MaxRdAtomic {
 		return c.q.OnInvalidRequest()
 	}
-	left, a := c.q.DeliverRead(&s.Fragment)
-	if a == qp.OutcomeAck {
+	left, o := c.q.DeliverRead(&s.Fragment)
+	if o == qp.OutcomeAck {
 		c.respond(response{op: fragment.ReadData, left: left})
 	}
-	return a
+	return o
 }
 
 // respond sends a response. If earlier responses wait, this one waits too.
@@ -280,9 +280,9 @@ func (c *Conn) sendResponse(r *response) bool {
 		if r.op == fragment.AtomicResult {
 			// The peer stores these bytes as they are, so they have the host's byte order.
 			binary.NativeEndian.PutUint64(dst, r.old)
-		} else if a := c.q.ReadInto(dst, &r.left); a != qp.OutcomeAck {
+		} else if o := c.q.ReadInto(dst, &r.left); o != qp.OutcomeAck {
 			// The memory region may have been closed after the READ was checked.
-			c.fail(a, c.p.in.Head)
+			c.fail(o, c.p.in.Head)
 			return false
 		}
 		want -= uint32(len(dst))
