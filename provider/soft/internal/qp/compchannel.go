@@ -26,7 +26,7 @@ type compChannel struct {
 	events []*cq
 	cqs    int // number of open CQs that use the channel
 	closed bool
-	// descriptor that was passed to Join; valid while shard.joined is true
+	// descriptor that was passed to Join; valid while the shard is joined
 	joinedFD int
 	// true if joinedFD was readable when the shard last looked at its descriptors
 	joinedReady bool
@@ -112,7 +112,7 @@ func (c *compChannel) push(q *cq) {
 	if c.event != nil {
 		c.event.Signal()
 	} else {
-		c.shard.signal()
+		c.shard.wake.signal()
 	}
 }
 
@@ -120,7 +120,7 @@ func (c *compChannel) push(q *cq) {
 // does nothing.
 func (c *compChannel) countEvents(n int) {
 	if c.event == nil {
-		c.shard.events += n
+		c.shard.wake.events += n
 	}
 }
 
@@ -191,13 +191,14 @@ func (c *compChannel) join(fd int) error {
 		return &verbs.FeatureError{Feature: "Join", Reason: errAutoProgress}
 	case c.closed:
 		return verbs.ErrClosed
-	case s.joined:
+	case s.wake.joined():
 		return verbs.ErrState
 	default:
 		if err := s.epoll.Add(fd, unix.EPOLLIN, (*joinedDescriptor)(c)); err != nil {
 			return err
 		}
-		c.joinedFD, s.joined = fd, true
+		c.joinedFD = fd
+		s.wake.join()
 		return nil
 	}
 }
@@ -206,14 +207,9 @@ func (c *compChannel) join(fd int) error {
 // descriptor, so leaveJoin makes it readable if there is work.
 func (c *compChannel) leaveJoin() {
 	s := c.shard
-	if !s.joined {
-		return
-	}
-	s.joined = false
-	s.epoll.Remove(c.joinedFD)
-	if s.signaled {
-		s.signaled = false
-		s.signal()
+	if s.wake.joined() {
+		s.epoll.Remove(c.joinedFD)
+		s.wake.leave()
 	}
 }
 
@@ -225,10 +221,10 @@ func (c *compChannel) Sleep(timeout time.Duration) (work, input bool, err error)
 	switch {
 	case c.closed:
 		return false, false, operr.Wrap(op, verbs.ErrClosed)
-	case !s.joined:
+	case !s.wake.joined():
 		return false, false, operr.Wrap(op, verbs.ErrState)
 	}
-	work = s.signaled || s.events > 0
+	work = s.wake.due() || s.wake.events > 0
 	if work {
 		timeout = 0
 	}

@@ -45,7 +45,7 @@ func TestChannelAfterJoin(t *testing.T) {
 	ch, err := d.createCompChannel(&verbs.CompChannelAttr{Progress: verbs.ProgressManual})
 	require.NoError(t, err)
 	require.NoError(t, ch.Join(event.FD()))
-	ch.shard.signal()
+	ch.shard.wake.signal()
 	require.False(t, cmside.Readable(t, ch.FD()))
 	require.NoError(t, ch.Close())
 

@@ -99,7 +99,8 @@ type Engine struct {
 	mu     sync.Mutex
 	closed bool
 	shards map[shardKey]*Shard
-	qps    map[uint32]*QP // open queue pairs by number
+	owned  map[*Shard]bool // shards in manual progress that a completion channel owns
+	qps    map[uint32]*QP  // open queue pairs by number
 	// number of open objects of each kind, for ErrBusy and for the limits
 	objects map[objectKind]int
 }
@@ -113,7 +114,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	return &Engine{
 		Config: cfg, async: async,
-		shards: make(map[shardKey]*Shard), qps: make(map[uint32]*QP), objects: make(map[objectKind]int),
+		shards: make(map[shardKey]*Shard), owned: make(map[*Shard]bool), qps: make(map[uint32]*QP), objects: make(map[objectKind]int),
 	}, nil
 }
 
@@ -171,17 +172,17 @@ func (e *Engine) Shard(vector int, progress verbs.Progress) (*Shard, error) {
 func (e *Engine) claimShard(s *Shard) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s.owned {
+	if e.owned[s] {
 		return verbs.ErrBusy
 	}
-	s.owned = true
+	e.owned[s] = true
 	return nil
 }
 
 func (e *Engine) releaseShard(s *Shard) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.owned = false
+	delete(e.owned, s)
 }
 
 // waitForShards waits until each shard in automatic progress has finished its present

@@ -32,19 +32,10 @@ type Shard struct {
 	timeOfDrive time.Duration        // time that DriveTime returns; valid if timeRead is true
 	timeRead    bool                 // true if this call of drive has read the clock
 	mu          sync.Mutex
-	// true if a completion channel owns the shard (manual progress); guarded by
-	// device.mu
-	owned bool
 
 	epoll *fdevent.Dispatcher // epoll set of the shard's descriptors
-	// event is readable while a completion channel has an event, or while the owner has to
-	// call drive.
-	event *fdevent.Event
-	// true if the owner must drive the shard before it sleeps; event is then readable,
-	// unless joined is true
-	signaled bool
-	joined   bool // true if the owner sleeps only in compChannel.Sleep
-	alarm    *fdevent.Timer
+	wake  wake
+	alarm *fdevent.Timer
 
 	Demux packets.Demux
 	udp   *udp.Conn
@@ -52,7 +43,6 @@ type Shard struct {
 
 	Polls         pollSchedule
 	armed         int // number of CQs that are armed
-	events        int // number of queued events of channels in manual progress
 	epollOnly     int // number of listening sockets that only epoll polls
 	Timers        timerheap.Heap
 	unusedSockets Timer         // timer for udp.Conn.CloseUnused
@@ -88,13 +78,13 @@ func (s *Shard) open() (err error) {
 	if s.epoll, err = fdevent.NewDispatcher(); err != nil {
 		return err
 	}
-	if s.event, err = fdevent.NewEvent(); err != nil {
+	if s.wake.event, err = fdevent.NewEvent(); err != nil {
 		return err
 	}
 	if s.alarm, err = fdevent.NewTimer(); err != nil {
 		return err
 	}
-	for _, fd := range []int{s.event.FD(), s.alarm.FD()} {
+	for _, fd := range []int{s.wake.event.FD(), s.alarm.FD()} {
 		if err = s.epoll.Add(fd, unix.EPOLLIN, s); err != nil {
 			return err
 		}
@@ -120,7 +110,7 @@ func (s *Shard) Leave() {
 // calls prepareSleep, unless a readable event keeps the owner awake.
 func (s *Shard) beforeSleep() {
 	done := s.Demux.SendAll()
-	if !s.signaled {
+	if !s.wake.due() {
 		s.prepareSleep(done)
 	}
 	if s.auto {
@@ -133,7 +123,7 @@ func (s *Shard) beforeSleep() {
 // false if the wire path has work.
 func (s *Shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.Polls.armForSleep() {
-		s.signal()
+		s.wake.signal()
 		return
 	}
 	s.udp.Arm()
@@ -145,9 +135,7 @@ func (s *Shard) prepareSleep(wireDone bool) {
 func (s *Shard) drive() {
 	s.Polls.begin()
 	s.timeRead = false
-	if s.joined {
-		s.signaled = false
-	}
+	s.wake.driven()
 	// Packets are sent first, because the peer may be waiting for them.
 	s.Demux.SendDue()
 	for i := 0; i < len(s.Polls.active); i++ {
@@ -204,9 +192,8 @@ func (s *Shard) OnReady(fd int, _ uint32) {
 		s.alarm.Drain()
 		s.alarmAt = 0
 		s.FireTimers()
-	case s.events == 0:
-		s.event.Drain()
-		s.signaled = false
+	default:
+		s.wake.onReady()
 	}
 }
 
@@ -244,18 +231,6 @@ func (s *Shard) pollOneIdle() {
 	}
 }
 
-// signal makes the owner drive the shard before it sleeps. Unless joined is true, signal
-// makes event readable.
-func (s *Shard) signal() {
-	if s.signaled {
-		return
-	}
-	s.signaled = true
-	if !s.joined {
-		s.event.Signal()
-	}
-}
-
 // run drives a shard in automatic progress until close.
 func (s *Shard) run() {
 	defer close(s.done)
@@ -276,7 +251,7 @@ func (s *Shard) run() {
 func (s *Shard) stop() {
 	s.Enter()
 	s.closed = true
-	s.signal()
+	s.wake.signal()
 	s.Leave()
 	if s.done != nil {
 		<-s.done
@@ -291,7 +266,7 @@ func (s *Shard) close() {
 
 func (s *Shard) closeFDs() {
 	s.epoll.Close()
-	_, _ = s.alarm.Close(), s.event.Close()
+	_, _ = s.alarm.Close(), s.wake.event.Close()
 }
 
 const (
@@ -515,7 +490,7 @@ func (s *Shard) Unwatch(fd int) { s.epoll.Remove(fd) }
 func (s *Shard) AddEpollOnly(n int) { s.epollOnly += n }
 
 // Signal implements udp.Watcher. The owner then drives the shard before it sleeps.
-func (s *Shard) Signal() { s.signal() }
+func (s *Shard) Signal() { s.wake.signal() }
 
 // unusedSocketTime is how long a UDP socket without connections stays open at most. A
 // new connection of the shard can use the socket. Arbitrary.

@@ -56,7 +56,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 		visits += p.arms
 	}
 	var count [8]byte
-	_, err := unix.Read(s.qp.Shard.event.FD(), count[:])
+	_, err := unix.Read(s.qp.Shard.wake.event.FD(), count[:])
 	require.NoError(t, err)
 	return visits, binary.NativeEndian.Uint64(count[:])
 }
