@@ -57,13 +57,10 @@ type Conn struct {
 	// has executed all requests before this position.
 	responded uint64
 
-	grant         qp.Grant // access rights of the peer's queue pair, as the peer has reported them
-	granted       qp.Grant // access rights of this side's queue pair, as reported to the peer
-	askedForGrant bool     // true after this side has sent shm.Share
-	sharing       bool     // true after the peer has sent shm.Share
-	asks          bool     // true if askFor has to be called after the next request
-	awaitsAcks    bool     // true while sent.awaited has an entry for waitsForOutstanding
-	executedKey   uint32   // key of the last executed request with data; 0 for a request without key
+	theirs      grantReport // access rights of the peer's queue pair, as the peer has reported them
+	ours        grantReport // access rights of this side's queue pair, as reported to the peer
+	awaitsAcks  bool        // true while sent.awaited has an entry for waitsForOutstanding
+	executedKey uint32      // key of the last executed request with data; 0 for a request without key
 
 	blocked   bool       // true if the connection is in peer.blocked
 	responses []response // responses to the peer that were not sent completely

@@ -36,28 +36,65 @@ var directAccess = [...]verbs.Access{
 // time of a copy. Arbitrary.
 const minAwaiting = 64 << 10
 
+// grantState says how far the report of access rights has come, from one queue pair of a
+// connection to the other.
+type grantState uint8
+
+const (
+	// grantUnasked: nobody has asked for the rights. Both reports begin in this state. The
+	// notice shm.Share leads to grantAsked.
+	grantUnasked grantState = iota
+	// grantAsked: the rights were asked for, and nothing was reported yet. That means no
+	// rights. The notice shm.Granted leads to grantReported.
+	grantAsked
+	// grantReported: the rights were reported. Further notices Granted change them.
+	grantReported
+)
+
+// A grantReport has the access rights of one queue pair that the other one knows.
+type grantReport struct {
+	state  grantState
+	rights qp.Grant
+}
+
+func (g *grantReport) asked() bool { return g.state != grantUnasked }
+
+// ask records that the rights were asked for.
+func (g *grantReport) ask() {
+	if g.state == grantUnasked {
+		g.state = grantAsked
+	}
+}
+
+// report records the rights. It does nothing if nobody has asked for them.
+func (g *grantReport) report(rights qp.Grant) {
+	if g.asked() {
+		g.state, g.rights = grantReported, rights
+	}
+}
+
 // directMemory returns the mapped memory of the peer for a request. If a check fails, it
-// returns nil. The request is then sent to the responder, which decides about the error.
-// A request without data is always sent, because its purpose may be to find out whether
-// the peer answers.
-func (c *Conn) directMemory(w *qp.WQE) []byte {
+// returns nil. The request is then sent to the responder, which decides about the error,
+// and if ask is true, askFor has to be called after that. A request without data is always
+// sent, because its purpose may be to find out whether the peer answers.
+func (c *Conn) directMemory(w *qp.WQE) (memory []byte, ask bool) {
 	access := directAccess[w.Op]
 	if access == 0 || w.Total == 0 || w.Total > maxDirect || !c.p.sharesRegions {
-		return nil
+		return nil, false
 	}
 	r := c.p.regions.find(w.Key)
-	if r == nil || !c.askedForGrant {
-		c.asks = true
-		return nil
+	if r == nil || !c.theirs.asked() {
+		return nil, true
 	}
-	if r.state != regionMapped || c.grant.Access&access == 0 || c.grant.Domain != r.memory.Domain {
-		return nil
+	rights := &c.theirs.rights
+	if r.state != regionMapped || rights.Access&access == 0 || rights.Domain != r.memory.Domain {
+		return nil, false
 	}
-	memory := r.memory.At(w.Addr, w.Total, access)
+	memory = r.memory.At(w.Addr, w.Total, access)
 	if memory == nil || w.Op.Atomic() && w.Addr%8 != 0 || !c.peerUnchanged() || !r.memory.Valid() {
-		return nil
+		return nil, false
 	}
-	return memory
+	return memory, false
 }
 
 // executeDirectly executes a request in the memory from directMemory, and completes it.
@@ -126,14 +163,13 @@ func (c *Conn) executeOnWord(memory []byte, w *qp.WQE) bool {
 // askFor is called after a request with a remote key was sent. It asks the peer for the
 // access rights of its queue pair, and for the region with this key.
 func (c *Conn) askFor(key uint32) {
-	c.asks = false
 	if c.p.regions.find(key) != nil || !c.p.regions.add(key) {
 		key = 0 // Zero is the key of no region, so only the access rights are asked for.
 	}
-	if key == 0 && c.askedForGrant {
+	if key == 0 && c.theirs.asked() {
 		return
 	}
-	c.askedForGrant = true
+	c.theirs.ask()
 	c.p.notify(notice{op: shm.Share, to: c.dest, imm: key})
 }
 
@@ -145,7 +181,7 @@ func (c *Conn) share(key uint32) {
 		return
 	}
 	if c.p.sharesRegions {
-		c.sharing = true
+		c.ours.ask()
 		c.sendGrant()
 	}
 	if key == 0 {
@@ -168,7 +204,7 @@ func (c *Conn) share(key uint32) {
 // AttributesChanged implements qp.Path. If the peer has asked for the access rights of the
 // queue pair, AttributesChanged sends the new ones.
 func (c *Conn) AttributesChanged() {
-	if c.sharing && c.serving {
+	if c.ours.asked() && c.serving {
 		c.sendGrant()
 	}
 }
@@ -176,17 +212,17 @@ func (c *Conn) AttributesChanged() {
 // sendGrant tells the peer what the queue pair allows, if that has changed.
 func (c *Conn) sendGrant() {
 	g := c.q.Grants()
-	if g == c.granted {
+	if g == c.ours.rights {
 		return
 	}
-	c.granted = g
+	c.ours.report(g)
 	c.p.notifyChange(notice{op: shm.Granted, to: c.dest, imm: g.Domain, value: uint8(g.Access)})
 }
 
 // takeGrant processes a slot in which the peer's queue pair says what it allows.
 func (c *Conn) takeGrant(s *shm.Slot) {
 	if c.state == peerReady {
-		c.grant = qp.Grant{Domain: s.Imm, Access: verbs.Access(uint8(s.Addr))}
+		c.theirs.report(qp.Grant{Domain: s.Imm, Access: verbs.Access(uint8(s.Addr))})
 	}
 }
 

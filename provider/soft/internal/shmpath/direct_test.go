@@ -254,7 +254,6 @@ func TestShareNeedsARequest(t *testing.T) {
 	a.Post(write)
 	require.Equal(t, verbs.StatusSuccess, a.WaitStatus(b))
 	require.False(t, share(), "the key of a request without data is not checked")
-	connOf(a).asks = false
 	a.Post(a.Remote(verbs.OpRead, b, 8))
 	require.Equal(t, verbs.StatusSuccess, a.WaitStatus(b))
 	require.True(t, share())

@@ -46,8 +46,10 @@ func (c *Conn) sendRequests() {
 		return
 	}
 	for w := c.q.NextToSend(); w != nil; w = c.q.NextToSend() {
+		ask := false
 		if w.Op != verbs.OpSend {
-			if memory := c.directMemory(w); memory != nil {
+			var memory []byte
+			if memory, ask = c.directMemory(w); memory != nil {
 				if c.executeDirectly(w, memory) {
 					continue
 				}
@@ -59,7 +61,7 @@ func (c *Conn) sendRequests() {
 		if !c.sendRequest(w) {
 			break
 		}
-		if c.asks {
+		if ask {
 			c.askFor(w.Key)
 		}
 	}
@@ -452,7 +454,7 @@ var failureOutcomes = [...]qp.Outcome{
 }
 
 // failureOf returns the reason that the peer gets for a failed request.
-func failureOf(a qp.Outcome) shm.Failure { return shm.Failure(slices.Index(failureOutcomes[:], a)) }
+func failureOf(o qp.Outcome) shm.Failure { return shm.Failure(slices.Index(failureOutcomes[:], o)) }
 
 // sentSlots has positions in the ring on which a shard sends. A position is the number of
 // slots since the beginning.
