@@ -50,6 +50,7 @@ const (
 // A localPath is the local path of a UD queue pair. It belongs to the shard.
 type localPath struct {
 	all      *Sockets
+	shard    *qp.Shard
 	q        *qp.QP
 	state    localState
 	listener int    // descriptor of the listening socket
@@ -87,7 +88,7 @@ func newLocalPath(all *Sockets, q *qp.QP, num uint32) (*localPath, error) {
 		return nil, err
 	}
 	p := &localPath{
-		all: all, q: q, state: udBound, listener: fd,
+		all: all, shard: all.shard, q: q, state: udBound, listener: fd,
 		out: make([]byte, datagramHeader+qp.DatagramMTU), in: make([]byte, datagramHeader+qp.DatagramMTU+1),
 		dests: make(map[uint32]*localDest), sources: make(map[int]*localSource),
 	}
@@ -96,10 +97,10 @@ func newLocalPath(all *Sockets, q *qp.QP, num uint32) (*localPath, error) {
 }
 
 func (u *localPath) attach() error {
-	if err := u.all.shard.Watch(u.listener, unix.EPOLLIN, u); err != nil {
+	if err := u.shard.Watch(u.listener, unix.EPOLLIN, u); err != nil {
 		return err
 	}
-	u.all.shard.AddEpollOnly(1)
+	u.shard.AddEpollOnly(1)
 	u.all.Spare.AddListener()
 	u.state = udAttached
 	return nil
@@ -119,8 +120,8 @@ func (u *localPath) detach() {
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
 		for u.accept() {
 		}
-		u.all.shard.Unwatch(u.listener)
-		u.all.shard.AddEpollOnly(-1)
+		u.shard.Unwatch(u.listener)
+		u.shard.AddEpollOnly(-1)
 		u.all.Spare.RemoveListener()
 	}
 	u.acceptTimer.Stop()

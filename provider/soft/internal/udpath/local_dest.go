@@ -135,7 +135,7 @@ func (d *localDest) connect() bool {
 		err = d.local.connectSocket(fd, d.qpn)
 	}
 	switch {
-	case err == nil && d.local.all.shard.Watch(fd, 0, d) == nil:
+	case err == nil && d.local.shard.Watch(fd, 0, d) == nil:
 		d.fd, d.state, d.tries = fd, udDestOpen, 0
 		return true
 	case err == nil:
@@ -198,7 +198,7 @@ func (d *localDest) send(b []byte) {
 
 func (d *localDest) awaitRoom() {
 	d.state = udDestFull
-	d.local.all.shard.Rewatch(d.fd, unix.EPOLLOUT)
+	d.local.shard.Rewatch(d.fd, unix.EPOLLOUT)
 }
 
 // connected reports whether there is a connection.
@@ -233,7 +233,7 @@ func (d *localDest) flush() {
 	case !d.connected():
 	case d.queue.empty():
 		d.state = udDestOpen
-		d.local.all.shard.Rewatch(d.fd, 0)
+		d.local.shard.Rewatch(d.fd, 0)
 	default:
 		d.awaitRoom()
 	}
@@ -258,7 +258,7 @@ func (d *localDest) OnReady(_ int, events uint32) {
 // changes the state.
 func (d *localDest) disconnect() {
 	if d.fd >= 0 {
-		d.local.all.shard.Unwatch(d.fd)
+		d.local.shard.Unwatch(d.fd)
 		_ = unix.Close(d.fd)
 		d.fd = -1
 	}

@@ -57,14 +57,14 @@ func (u *localPath) accept() bool {
 		// The connection stays in the backlog, so the listening socket stays readable. If
 		// epoll watched this socket, each epoll_wait would return at once. So the socket
 		// is removed from epoll until acceptTimer fires.
-		u.all.shard.Unwatch(u.listener)
+		u.shard.Unwatch(u.listener)
 		u.acceptTimer.Start(acceptRetry)
 	}
 	return false
 }
 
 func (u *localPath) acceptAgain() {
-	if u.all.shard.Watch(u.listener, unix.EPOLLIN, u) != nil {
+	if u.shard.Watch(u.listener, unix.EPOLLIN, u) != nil {
 		u.acceptTimer.Start(acceptRetry)
 	}
 }
@@ -99,7 +99,7 @@ func (src *localSource) enter() (refused counters.ID, ok bool) {
 	if len(p.sources) >= maxDatagramSources {
 		p.evictionCandidate(src.uid).finish()
 	}
-	if !p.fillSpare(src.uid) || p.all.shard.Watch(src.fd, unix.EPOLLIN, src) != nil {
+	if !p.fillSpare(src.uid) || p.shard.Watch(src.fd, unix.EPOLLIN, src) != nil {
 		conns.Release(src.uid)
 		return counters.NoDescriptorsErr, false
 	}
@@ -190,7 +190,7 @@ func (src *localSource) close() {
 	}
 	if p := src.local; p.sources[src.fd] == src {
 		delete(p.sources, src.fd)
-		p.all.shard.Unwatch(src.fd)
+		p.shard.Unwatch(src.fd)
 		p.all.Limit.Release(src.uid)
 	}
 	_ = unix.Close(src.fd)
