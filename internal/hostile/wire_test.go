@@ -156,11 +156,13 @@ func TestFlood(t *testing.T) {
 	churn.finish()
 	// The bound of TestWireCMFloodUnread of package madcm: the sources renew the half-open
 	// connections once a second, and a queue of requests was filled when the flood began.
-	// There the sources send in turn. Here they send at random, so a request can also displace
-	// one of a source that has more in the queue. That happens some hundred times until all
-	// have the same number, and no more often than there are places.
+	// There the sources send in turn, and the server runs each millisecond. Here they send at
+	// random, so a request can also displace one of a source that has more in the queue; and
+	// on a busy machine the queue is filled and emptied more often. Therefore the server may
+	// read more of a short flood, but must drop a quarter unread.
 	const halfOpen, queued = 512, 1024
-	require.LessOrEqual(t, read, (seconds+1)*halfOpen+2*queued+3*dialed, "the server reads too many requests")
+	limit := max((seconds+1)*halfOpen+queued+3*dialed, arrived/4*3)
+	require.LessOrEqual(t, read, limit, "the server reads too many requests")
 	require.LessOrEqual(t, did.Received, 3*admitted, "the server sends three messages for each request that it admits")
 	f.requireGrowthBelow(64 * mebi)
 	f.finish()
