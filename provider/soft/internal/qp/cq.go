@@ -19,17 +19,8 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
-	// arguments of the last call of Poll or PollInline
-	dst  []verbs.WC
-	data []verbs.InlineData
-	// numbers of elements that shard.drive() may fill: limit for dst, inlineLimit for data;
-	// both are 0 outside a poll
-	limit, inlineLimit int
-	stored             int // number of completions in the field dst
-	// number of completions in dst that push() has stored; 0 outside a poll. Only these
-	// completions count towards the depth.
-	counted int
-	ring    []cqe // queued completions; grows up to the CQ's depth
+	batch batch // what the poll that runs now returns
+	ring  []cqe // queued completions; grows up to the CQ's depth
 	// head is the number of completions that were removed from the ring. tail is the number
 	// of completions that were added. Both numbers wrap.
 	head, tail uint32
@@ -44,6 +35,63 @@ type cq struct {
 	unacked int  // number of events delivered and not yet acknowledged with AckEvents
 	refs    int  // number of send and receive queues that use the CQ
 	closed  atomic.Bool
+}
+
+// A batch is what one poll returns. While the poll drives the shard, completions go from the
+// queue pairs to the slices of the caller. Outside a poll the batch is full.
+type batch struct {
+	dst  []verbs.WC
+	data []verbs.InlineData
+	// numbers of elements that may be filled: limit for dst, inlineLimit for data; both are 0
+	// outside a poll
+	limit, inlineLimit int
+	stored             int // number of completions in dst
+	// number of completions in dst that push has stored; 0 outside a poll. Only these
+	// completions count towards the depth of the CQ.
+	counted int
+}
+
+// begin begins a poll that has n completions already. Most polls pass the slices of the poll
+// before. Finding that out is cheaper than storing them.
+func (b *batch) begin(dst []verbs.WC, data []verbs.InlineData, n int) {
+	if len(dst) != len(b.dst) || len(dst) > 0 && &dst[0] != &b.dst[0] {
+		b.dst = dst
+	}
+	if len(data) != len(b.data) || len(data) > 0 && &data[0] != &b.data[0] {
+		b.data = data
+	}
+	b.stored, b.counted = n, 0
+	b.limit, b.inlineLimit = len(dst), min(len(dst), len(data))
+}
+
+// end ends the poll, and returns the number of its completions.
+func (b *batch) end() int {
+	b.counted, b.limit, b.inlineLimit = 0, 0, 0
+	return b.stored
+}
+
+// takes reports whether the poll can return one more completion.
+func (b *batch) takes() bool { return b.stored < b.limit }
+
+// push adds a completion.
+func (b *batch) push(wc *verbs.WC) {
+	copyWC(&b.dst[b.stored], wc)
+	b.stored++
+	b.counted++
+}
+
+// takesInline reports whether the poll can return one more completion with its bytes.
+func (b *batch) takesInline() bool { return b.stored < b.inlineLimit }
+
+// fullInline reports whether the poll takes bytes, but no more of them.
+func (b *batch) fullInline() bool { return b.inlineLimit > 0 && b.stored == b.inlineLimit }
+
+// pushInline adds a completion with its bytes, which the caller fills in. No receive buffer
+// is used, so the completion does not count towards the depth.
+func (b *batch) pushInline() (*verbs.WC, *verbs.InlineData) {
+	at := b.stored
+	b.stored++
+	return &b.dst[at], &b.data[at]
 }
 
 // A cqe is a queued completion. It occupies an entry of the request's work queue until a
@@ -172,13 +220,11 @@ func copyWC(to, from *verbs.WC) {
 // vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch queued := int(c.tail - c.head); {
-	case queued == 0 && c.stored < c.limit && c.counted < c.depth:
-		copyWC(&c.dst[c.stored], wc)
-		c.stored++
-		c.counted++
+	case queued == 0 && c.batch.takes() && c.batch.counted < c.depth:
+		c.batch.push(wc)
 		from.held--
-	// The completions in dst and in the ring together must not exceed the depth.
-	case queued < c.depth-c.counted:
+	// The completions in the batch and in the ring together must not exceed the depth.
+	case queued < c.depth-c.batch.counted:
 		if queued == len(c.ring) {
 			c.resize(2 * len(c.ring))
 		}
@@ -226,27 +272,13 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 		n = c.drain(dst)
 	}
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
-		c.setBatch(dst, data)
-		c.stored, c.counted = n, 0
-		c.limit, c.inlineLimit = len(dst), min(len(dst), len(data))
+		c.batch.begin(dst, data, n)
 		s.drive()
-		n = c.stored
-		c.counted, c.limit, c.inlineLimit = 0, 0, 0
+		n = c.batch.end()
 	}
 	s.backlog = c.head != c.tail
 	s.Leave()
 	return n, nil
-}
-
-// setBatch stores the slices of a poll. Most polls pass the slices of the poll before.
-// Finding that out is cheaper than storing them.
-func (c *cq) setBatch(dst []verbs.WC, data []verbs.InlineData) {
-	if len(dst) != len(c.dst) || len(dst) > 0 && &dst[0] != &c.dst[0] {
-		c.dst = dst
-	}
-	if len(data) != len(c.data) || len(data) > 0 && &data[0] != &c.data[0] {
-		c.data = data
-	}
 }
 
 // drivePolls says how often a poll calls shard.drive() although it has found enough

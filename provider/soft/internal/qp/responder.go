@@ -131,8 +131,7 @@ func (q *QP) deliverSend(r *fragment.Fragment) Outcome {
 // if PollInline can not return the bytes.
 func (q *QP) DeliverInline(payload []byte, solicited bool) bool {
 	c := q.recvCQ
-	at := c.stored
-	if !q.receivesInline || at >= c.inlineLimit || c.head != c.tail || q.message != messageNone ||
+	if !q.receivesInline || !c.batch.takesInline() || c.head != c.tail || q.message != messageNone ||
 		len(payload) > verbs.InlineBytes {
 		return false
 	}
@@ -140,12 +139,10 @@ func (q *QP) DeliverInline(payload []byte, solicited bool) bool {
 	if buffer == nil || uint32(len(payload)) > buffer.size {
 		return false
 	}
-	copy(c.data[at][:], payload)
-	wc := &c.dst[at]
+	wc, data := c.batch.pushInline()
+	copy(data[:], payload)
 	wc.ID, wc.Status, wc.Opcode, wc.Flags = buffer.id, verbs.StatusSuccess, verbs.WCRecv, verbs.WCInline
 	wc.ByteLen, wc.Imm, wc.QPN, wc.SrcQPN, wc.VendorErr = uint32(len(payload)), 0, q.num, 0, 0
-	// The field c.counted stays as it is, because no receive buffer was used.
-	c.stored++
 	c.added(solicited)
 	return true
 }
@@ -154,7 +151,7 @@ func (q *QP) DeliverInline(payload []byte, solicited bool) bool {
 // reason is that the present poll can return no more completions.
 func (q *QP) InlineBatchFull() bool {
 	c := q.recvCQ
-	return q.receivesInline && c.inlineLimit > 0 && c.stored == c.inlineLimit && c.head == c.tail
+	return q.receivesInline && c.batch.fullInline() && c.head == c.tail
 }
 
 // scatter copies data to the current receive buffer, beginning at an offset.
