@@ -416,7 +416,7 @@ func (q *requestQueue) next(n int) *requestSource {
 			return first.Value.(*requestSource)
 		}
 	}
-	panic("connmgr: an empty queue has a job")
+	panic("madcm: an empty queue has a job")
 }
 
 // remove removes a source whose last job was taken or dropped, and keeps its memory.

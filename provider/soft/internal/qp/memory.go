@@ -182,7 +182,8 @@ func (m *mr) RKey() uint32 { return m.key }
 // Access implements verbs.MR.
 func (m *mr) Access() verbs.Access { return m.access }
 
-// Close implements verbs.MR.
+// Close implements verbs.MR. It does not wait for a process that has mapped the region:
+// its mapping is a file of its own, and stays valid.
 func (m *mr) Close() error {
 	if open, err := m.pd.engine.mrs.close(m); !open {
 		return operr.Wrap("close MR", err)

@@ -142,7 +142,7 @@ func (c *Conn) schedule() {
 // onRoom implements roomWaiter.
 func (c *Conn) onRoom() { c.schedule() }
 
-// Resend implements qp.Path. The peer has refused the oldest unacknowledged packet with an
+// Resend implements qp.WirePath. The peer has refused the oldest unacknowledged packet with an
 // RNR NAK. That packet and all packets after it are sent again.
 func (c *Conn) Resend() {
 	// The peer may send sequence NAKs for packets that are in flight now. The state
@@ -154,7 +154,7 @@ func (c *Conn) Resend() {
 // Acked implements qp.Path.
 func (c *Conn) Acked() uint64 { return c.req.ackedEnd }
 
-// StopResponding implements qp.Path. It still sends a due acknowledgement, so that executed
+// StopResponding implements qp.ReliablePath. It still sends a due acknowledgement, so that executed
 // requests complete successfully at the peer.
 func (c *Conn) StopResponding() {
 	c.stopSending()

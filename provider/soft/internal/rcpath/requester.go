@@ -290,13 +290,13 @@ func (c *Conn) receiveResponse(p wire.Packet) {
 	}
 }
 
-// receiveAck processes an ACK or NAK for the packet seq. It drops packets with reserved
-// syndromes.
+// receiveAck processes an ACK or NAK for the packet seq. An ACK for packets that were
+// acknowledged before changes nothing. Packets with reserved syndromes are dropped.
 func (c *Conn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	switch kind := syndrome.Kind(); {
 	case kind == wire.SyndromeAck:
 		c.ackUpTo(seq + 1)
-	case seq < c.req.ackedEnd: // The packet is a delayed duplicate.
+	case seq < c.req.ackedEnd: // The NAK is a delayed duplicate.
 	case kind == wire.SyndromeRNRNAK:
 		c.receiveRNRNAK(syndrome.RNRTimer(), seq)
 	case kind == wire.SyndromeNAK:
@@ -347,7 +347,7 @@ func (c *Conn) onProgress(seq uint64) {
 func (c *Conn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.ExpectedResponse()
 	if w == nil || seq < c.req.responseFrom(w) {
-		return // The packet is a delayed duplicate.
+		return // The NAK is a delayed duplicate.
 	}
 	if seq > c.req.responseFrom(w) {
 		c.onLoss() // The response packet before this one was lost.

@@ -222,10 +222,10 @@ func (c *Conn) execute(p wire.Packet) {
 	}
 }
 
-// AccessSource implements qp.Path. It returns the peer's IP address.
+// AccessSource implements qp.ReliablePath. It returns the peer's IP address.
 func (c *Conn) AccessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
 
-// Abort implements qp.Path. The next call of shard.drive() sends a NAK and calls
+// Abort implements qp.ReliablePath. The next call of shard.drive() sends a NAK and calls
 // RequestFailed.
 func (c *Conn) Abort(o qp.Outcome) {
 	c.resp.fail(o)

@@ -110,7 +110,7 @@ func New(all *Peers, q *qp.QP, end *End, peer uint32) (*Conn, error) {
 	return c, nil
 }
 
-// StopResponding implements qp.Path. It tells the peer that later requests are not
+// StopResponding implements qp.ReliablePath. It tells the peer that later requests are not
 // executed.
 func (c *Conn) StopResponding() {
 	if c.serving {
@@ -182,10 +182,10 @@ func (c *Conn) AwaitsNotices() bool {
 	return c.p.state == sharingOpen && c.state == peerReady && c.q.Outstanding() && !c.peerUnchanged()
 }
 
-// ConsumeArrived implements qp.Path.
+// ConsumeArrived implements qp.LocalPath.
 func (c *Conn) ConsumeArrived() { c.p.drain() }
 
-// AccessSource implements qp.Path. It returns false if the peer's queue pair belongs to this
+// AccessSource implements qp.ReliablePath. It returns false if the peer's queue pair belongs to this
 // process. Access errors of such a peer are not counted.
 func (c *Conn) AccessSource() (access.Source, bool) {
 	return c.source, c.source != access.Source{}

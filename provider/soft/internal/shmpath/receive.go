@@ -195,7 +195,7 @@ func (c *Conn) nextAttempt() {
 	c.accepts = shm.NewDest(c.q.Num(), c.q.NextAttempt())
 }
 
-// Abort implements qp.Path. The peer must get the responses to earlier requests before the
+// Abort implements qp.ReliablePath. The peer must get the responses to earlier requests before the
 // failure. While such responses wait, abort keeps the failure in c.failed.
 func (c *Conn) Abort(o qp.Outcome) {
 	switch {

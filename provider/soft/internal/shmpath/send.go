@@ -79,7 +79,7 @@ func (c *Conn) holdRequests() {
 	c.awaitAnswer()
 }
 
-// SendInline implements qp.Path. It publishes the first message after a flush at once. Later
+// SendInline implements qp.LocalPath. It publishes the first message after a flush at once. Later
 // messages are published in groups; see publishEvery.
 func (c *Conn) SendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool) {
 	p := c.p
@@ -216,7 +216,7 @@ func (c *Conn) fill(dst []byte, w *qp.WQE) bool {
 	return c.q.Gather(dst, w, w.Local.Sent)
 }
 
-// TakeAcks implements qp.Path. It completes the requests that the peer has executed.
+// TakeAcks implements qp.LocalPath. It completes the requests that the peer has executed.
 func (c *Conn) TakeAcks() bool {
 	// Notices come first, because they say which requests were not executed.
 	work := c.p.receive()
