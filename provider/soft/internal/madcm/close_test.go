@@ -3,6 +3,8 @@
 package madcm
 
 import (
+	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,4 +90,30 @@ func TestWireCMWaitingRequests(t *testing.T) {
 	require.NoError(t, passive.Reject(nil))
 	w.await(w.client)
 	w.client.WantRefusal(active, false, padded("", 148))
+}
+
+// A request that waited in the inbox while its port was closed is not answered, because the
+// descriptor of the port may belong to another file by then.
+func TestWireCMPortCloses(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("listener-closes=%t", closes), func(t *testing.T) {
+			w := newMADSim(t)
+			w.routeMTUs = map[netip.Addr]int{clientAddr: 1500} // the path MTU of a REQ is refused
+			l := w.listen(cm.TCP, 0)
+			id := w.connecting(cm.TCP, l.LocalAddr(), nil)
+			w.deliverOne()
+			listener := w.listenerOf(l)
+			require.Len(t, listener.waiting, 1)
+			listener.addrs.set(listener, nil) // The address leaves the host.
+			require.Empty(t, w.server.mux.ports)
+			sent := w.sent
+			if closes {
+				require.NoError(t, l.Close())
+			}
+			w.drive()
+			require.Empty(t, listener.waiting)
+			require.Equal(t, sent, w.sent)
+			w.client.End(id)
+		})
+	}
 }

@@ -92,7 +92,7 @@ func (l *listener) Close() {
 		delete(l.mux.listeners, l.service)
 	}
 	for req := range l.waiting {
-		if l.mux.concerned(&req.requestKey) == nil && l.mux.ports[req.port.local] == req.port {
+		if l.mux.concerned(&req.requestKey) == nil {
 			l.mux.refuse(req, cm.RejectConsumer, cm.SIDRReject)
 		}
 	}

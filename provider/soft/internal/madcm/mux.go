@@ -233,7 +233,7 @@ func (mux *Mux) onREJ(m *wire.MAD, port *port, from netip.Addr) {
 // reject answers the message m, which belongs to no connection, with a REJ. The parameter
 // what is the type of the message.
 func (mux *Mux) reject(port *port, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
-	if !mux.mayAnswer(to) {
+	if !mux.mayAnswer(port, to) {
 		return
 	}
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
@@ -248,10 +248,15 @@ func (mux *Mux) reject(port *port, to netip.Addr, m *wire.MAD, what wire.Answere
 	port.send(&out, to)
 }
 
-// mayAnswer reports whether the answerLimit allows an answer to a message that belongs to
-// no connection. It counts the answer, which the caller must send, or counts that it is
-// dropped.
-func (mux *Mux) mayAnswer(to netip.Addr) bool {
+// mayAnswer reports whether a message that belongs to no connection may be answered: the
+// port at which it has arrived is still open, and the answerLimit allows the answer. It
+// counts the answer, which the caller must send, or counts that the limit forbids it.
+func (mux *Mux) mayAnswer(port *port, to netip.Addr) bool {
+	if mux.ports[port.local] != port {
+		// The port was closed while a request waited in an inbox. Its descriptor may belong to
+		// another file by now.
+		return false
+	}
 	ok := mux.limit.allow(to, mux.clock())
 	if !ok {
 		mux.Counts.Inc(counters.CMAnswerDropped)
@@ -259,10 +264,9 @@ func (mux *Mux) mayAnswer(to netip.Addr) bool {
 	return ok
 }
 
-// answer sends an answer to a message that belongs to no connection, unless the
-// answerLimit forbids it.
+// answer sends an answer to a message that belongs to no connection; see mayAnswer.
 func (mux *Mux) answer(port *port, to netip.Addr, m *wire.MAD) {
-	if mux.mayAnswer(to) {
+	if mux.mayAnswer(port, to) {
 		port.send(m, to)
 	}
 }
