@@ -137,7 +137,6 @@ const (
 	inputOwned
 )
 
-// len returns the number of bytes.
 func (in *input) len() int { return len(in.bytes) }
 
 // borrow makes b the bytes, until keep. The state is inputEmpty.

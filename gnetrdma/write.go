@@ -180,7 +180,6 @@ type output struct {
 	size   int      // number of bytes
 }
 
-// len returns the number of bytes.
 func (o *output) len() int { return o.size }
 
 // add appends a copy of b.

@@ -213,7 +213,6 @@ func (c *Conn) keepInline() *Buffer {
 // A bufferList is a FIFO list of buffers. The zero value is empty.
 type bufferList struct{ head, tail *Buffer }
 
-// push adds a buffer.
 func (q *bufferList) push(b *Buffer) {
 	b.next = nil
 	if q.head == nil {

@@ -38,7 +38,6 @@ func (t *connTable) remove(key wrID) {
 	}
 }
 
-// count returns the number of connections.
 func (t *connTable) count() int { return t.table.Len() }
 
 // all iterates over the connections. Connections may be removed during the iteration.
@@ -98,10 +97,8 @@ type connQueue struct {
 	head  int
 }
 
-// len returns the number of connections.
 func (q *connQueue) len() int { return len(q.conns) - q.head }
 
-// push adds a connection.
 func (q *connQueue) push(c *Conn) { q.conns = append(q.conns, c) }
 
 // pop removes and returns the oldest connection. The queue must not be empty.

@@ -156,8 +156,8 @@ type StopHandler interface {
 	OnStop(c *Conn)
 }
 
-// A method onX in this file calls OnX of Handler or ConnHandler and counts the call.
-// With Config.SlowCallback it also measures the duration.
+// A method onX in this file calls OnX of Handler or ConnHandler. It counts connection events,
+// and with Config.SlowCallback measures the duration.
 
 // onTick calls OnTick. If the result of OnTick is positive, onTick sets the timer for
 // the next call.

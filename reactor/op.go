@@ -131,7 +131,7 @@ const (
 	reportAlways                    // for success and for a failure
 )
 
-// reportOp returns the reportWhen of all other operations.
+// reportOp returns the reportWhen of an operation that is no message; see reportMessage.
 func (o *SendOptions) reportOp() reportWhen {
 	if o.Quiet {
 		return reportFailure

@@ -205,7 +205,6 @@ type useQueue struct {
 	tail uint32       // running number of the next use that is added, modulo 2^32
 }
 
-// push adds a use.
 func (q *useQueue) push(u *regionUse) {
 	if q.tail-q.head == uint32(len(q.ring)) {
 		q.grow()
@@ -225,7 +224,6 @@ func (q *useQueue) end(n int) {
 	}
 }
 
-// grow doubles the ring.
 func (q *useQueue) grow() {
 	ring := make([]*regionUse, max(initialRequests, 2*len(q.ring)))
 	for i := q.head; i != q.tail; i++ {

@@ -28,7 +28,7 @@ func (e qpEngine) RemoveChannel() { e.dev.Remove(qp.ObjEventChannel) }
 func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
 
 // Bind implements connmgr.Engine. If the binding has an End, and the queue pair has a path
-// already, Bind first calls rebind of the path.
+// already, Bind first calls Rebind of the path.
 func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.QP(qpn); q != nil && b.End != nil {

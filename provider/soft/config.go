@@ -165,7 +165,7 @@ const (
 	// This is half of the default limit of a reactor loop, so that the connections of
 	// one address can not use up the limit.
 	defaultConnsPerAddress = 4096
-	maxConnsPerAddress     = 1 << 20 // the same as maxQP
+	maxConnsPerAddress     = 1 << 20 // the same as qp's maxQP
 )
 
 // Defaults of Config.MaxMappedPerProcess and Config.MaxMapped: parts of the 128 TiB that

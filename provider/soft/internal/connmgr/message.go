@@ -34,15 +34,15 @@ type QPParams struct {
 	// RNR retry count that the receiver's queue pair has to use, 3 bits
 	RNRRetry uint8
 	// true if the queue pair advertises its receive buffers (end-to-end flow control);
-	// ignored if srq is true
+	// ignored if SRQ is true
 	FlowControl bool
 }
 
 // SharedMemory has the fields of a REQ or REP that only the local path uses.
 type SharedMemory struct {
 	Shard shm.ShardID // shard of the sender's queue pair
-	// The fields segment, side and passed are set only in a REP. segment is the number
-	// of the chosen segment, and side is the sender's side of it; see shm.End. passed is
+	// The fields Segment, Side and Passed are set only in a REP. Segment is the number
+	// of the chosen segment, and Side is the sender's side of it; see shm.End. Passed is
 	// true if descriptors of the segment come with the REP.
 	Segment uint64
 	Side    uint8
@@ -56,7 +56,7 @@ type REQ struct {
 	Retry   uint8 // retry count for both queue pairs, 3 bits
 	Private []byte
 
-	// The fields mtu, ackTimeout and tos are used only on the wire path. ackTimeout is
+	// The fields MTU, AckTimeout and TOS are used only on the wire path. AckTimeout is
 	// the ACK timeout of the passive side's queue pair, a code of 5 bits.
 	MTU        verbs.MTU
 	AckTimeout uint8
@@ -70,7 +70,7 @@ type REP struct {
 	QPParams
 	Private []byte
 
-	// ackDelay is the ACK delay of the sender's device, a code of 5 bits. It is set only on
+	// AckDelay is the ACK delay of the sender's device, a code of 5 bits. It is set only on
 	// the wire path.
 	AckDelay uint8
 
@@ -86,11 +86,11 @@ type REJ struct {
 	// true if the sender's application has refused; false if its system has refused
 	ByApplication bool
 	Private       []byte // private data of the sender's application
-	// cause explains the refusal to the application of the receiver. It is not part of the
+	// Cause explains the refusal to the application of the receiver. It is not part of the
 	// message that is sent.
 	Cause error
 
-	// userRefused is true if this REJ refuses the user of its receiver. Only the local
+	// UserRefused is true if this REJ refuses the user of its receiver. Only the local
 	// path sets it.
 	UserRefused bool
 }
@@ -117,7 +117,7 @@ type SIDRREP struct {
 	ByApplication bool
 	Private       []byte // private data of the sender's application
 
-	// userRefused is true if the sender does not allow the receiver's user. Only the
+	// UserRefused is true if the sender does not allow the receiver's user. Only the
 	// local path sets it.
 	UserRefused bool
 }

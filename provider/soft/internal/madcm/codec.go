@@ -60,9 +60,9 @@ func encodeREQ(mad *wire.MAD, m *connmgr.REQ, guid uint64, own uint32) {
 // is the communication ID of the side that has sent the message.
 func tid(own uint32) uint64 { return uint64(own) }
 
-// encodeEndpointsMAD writes the addresses to the start of the private data of a request, as the RDMA
-// IP CM Service requires (IBTA annex A11). It returns the rest of the private data, which
-// is for the application.
+// encodeEndpointsMAD writes the addresses to the start of the private data of a request, as
+// the RDMA IP CM Service requires (IBTA annex A11). It returns the rest of the private data,
+// which is for the application.
 func encodeEndpointsMAD(private []byte, e *connmgr.Endpoints) []byte {
 	h := wire.CMAHeader{SrcPort: e.Src.Port(), Src: hostport.WithoutZone(e.Src.Addr()), Dst: hostport.WithoutZone(e.Dst.Addr())}
 	return h.Encode(private)
@@ -103,7 +103,8 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*connmgr.REQ, cm.RejectReason) 
 }
 
 // parseEndpointsMAD reads the addresses from the private data of a request. It also returns
-// the rest of the private data. It returns false if the addresses differ from those of the datagram.
+// the rest of the private data. It returns false if the addresses differ from those of the
+// datagram.
 func parseEndpointsMAD(private []byte, port uint16, from, to netip.Addr) (e connmgr.Endpoints, rest []byte, ok bool) {
 	var h wire.CMAHeader
 	rest, err := h.Decode(private)

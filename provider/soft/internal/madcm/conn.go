@@ -20,12 +20,12 @@ import (
 type connState uint8
 
 const (
-	// connDelivering is the first state. The ID gets the messages of the peer. StopDelivery()
-	// leads to connAnswering. If a DREQ is unanswered, close() leads to connOrphan. Otherwise
-	// close() releases the conn.
+	// connDelivering is the first state. The ID gets the messages of the peer. StopDelivery
+	// leads to connAnswering. If a DREQ is unanswered, Close leads to connOrphan. Otherwise
+	// Close releases the conn.
 	connDelivering connState = iota
 	// connAnswering means that the ID expects no further message. The conn itself
-	// retransmits nothing, but answers retransmissions of the peer. close() releases the
+	// retransmits nothing, but answers retransmissions of the peer. Close releases the
 	// conn.
 	connAnswering
 	// connOrphan means that the ID was destroyed before the peer has answered a DREQ. The
@@ -56,8 +56,8 @@ type conn struct {
 	// largestMTU is the path MTU of the first REQ that this side has sent, or 0 if this
 	// side has sent no REQ.
 	largestMTU verbs.MTU
-	qpn        uint32          // number of the local queue pair; 0 before attach
-	binding    connmgr.Binding // binding of the local queue pair, set by attach
+	qpn        uint32          // number of the local queue pair; 0 before Attach
+	binding    connmgr.Binding // binding of the local queue pair, set by Attach
 	lastTID    uint64          // transaction ID of the peer's last DREQ
 
 	listener *listener // listener that has received the request; nil on the active side
@@ -66,7 +66,8 @@ type conn struct {
 	retransmit retransmitter
 }
 
-// Connect implements Transport. It opens the UDP port, and fails if another process has it.
+// Connect implements connmgr.Transport. It opens the UDP port, and fails if another
+// process has it.
 func (mux *Mux) Connect(i *connmgr.ID, local, remote netip.Addr) (connmgr.Conn, error) {
 	c := &conn{jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, remote: remote}
 	c.retransmit.timer.Owner = c
@@ -77,7 +78,7 @@ func (mux *Mux) Connect(i *connmgr.ID, local, remote netip.Addr) (connmgr.Conn, 
 	return c, nil
 }
 
-// Dial implements Conn.
+// Dial implements connmgr.Conn.
 func (c *conn) Dial(m connmgr.Message) error {
 	c.port.openRequestPort(c.ch)
 	c.mux.mu.Lock()
@@ -104,14 +105,14 @@ func (c *conn) register() {
 	c.mux.conns[c.ownID] = c
 }
 
-// Attach implements Conn. It opens no socket, because the queue pair opens its own
+// Attach implements connmgr.Conn. It opens no socket, because the queue pair opens its own
 // socket.
 func (c *conn) Attach(qpn uint32) (*connmgr.Binding, error) {
 	c.qpn, c.binding = qpn, connmgr.Binding{Flow: c.id.Flow(), Hearer: c}
 	return &c.binding, nil
 }
 
-// Send implements Conn. It retransmits requests, REPs, RTUs and DREQs.
+// Send implements connmgr.Conn. It retransmits requests, REPs, RTUs and DREQs.
 func (c *conn) Send(m connmgr.Message) error {
 	c.stopRetransmission()
 	c.encode(&c.retransmit.mad, m)
@@ -194,10 +195,10 @@ func (c *conn) encodeREJ(mad *wire.MAD, m *connmgr.REJ) {
 	r.Encode(mad, c.requestTID())
 }
 
-// Path implements Conn.
+// Path implements connmgr.Conn.
 func (c *conn) Path() string { return connmgr.WirePath }
 
-// StopDelivery implements Conn. The conn continues to answer retransmissions of the
+// StopDelivery implements connmgr.Conn. The conn continues to answer retransmissions of the
 // peer. If the connection has ended, the peer may use its queue pair in another request.
 func (c *conn) StopDelivery() {
 	c.state = connAnswering
@@ -218,7 +219,7 @@ func (c *conn) Move(to *connmgr.Channel) error {
 	return nil
 }
 
-// Close implements Conn. If the peer has not answered a DREQ, the conn becomes an
+// Close implements connmgr.Conn. If the peer has not answered a DREQ, the conn becomes an
 // orphan. Otherwise it is released.
 func (c *conn) Close() {
 	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {

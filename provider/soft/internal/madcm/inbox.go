@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 )
 
-// A channel is the part of an event channel that belongs to the wire path: it
-// implements Worker. The lock of the channel guards it, and the multiplexer's lock guards
+// A channel is the part of an event channel that belongs to the wire path: it implements
+// connmgr.Worker. The lock of the channel guards it, and the multiplexer's lock guards
 // the inbox.
 type channel struct {
 	*connmgr.Channel
@@ -22,10 +22,10 @@ type channel struct {
 	// orphans are the connections whose IDs were destroyed before the peer has answered their
 	// DREQ.
 	orphans map[*conn]struct{}
-	closed  bool // true after close()
+	closed  bool // true after Close
 }
 
-// Serve implements WireTransport.
+// Serve implements connmgr.WireTransport.
 func (mux *Mux) Serve(of *connmgr.Channel) connmgr.Worker {
 	ch := &channel{Channel: of, mux: mux, orphans: make(map[*conn]struct{})}
 	ch.initPorts()
@@ -52,7 +52,7 @@ func (ch *channel) add(j job) bool {
 	return true
 }
 
-// Work implements Worker. It runs jobs of the inbox.
+// Work implements connmgr.Worker. It runs jobs of the inbox.
 func (ch *channel) Work() (more bool) {
 	jobs, more := ch.takeBatch()
 	for n := range jobs {
@@ -74,7 +74,7 @@ func (ch *channel) takeBatch() (jobs []job, more bool) {
 	return jobs, ch.inbox.waiting() > 0
 }
 
-// Close implements Worker. It releases the orphans.
+// Close implements connmgr.Worker. It releases the orphans.
 func (ch *channel) Close() {
 	for c := range ch.orphans {
 		c.release()

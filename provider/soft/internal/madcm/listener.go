@@ -36,7 +36,7 @@ type listener struct {
 	halfOpen halfOpenTable // half-open connections; guarded by the multiplexer's lock
 }
 
-// Listen implements Transport. If the ID is bound to a wildcard, it listens at the
+// Listen implements connmgr.Transport. If the ID is bound to a wildcard, it listens at the
 // addresses of all interfaces. An error for an address is stored in the field addrs.
 func (mux *Mux) Listen(i *connmgr.ID) (connmgr.Listener, error) {
 	l := &listener{
@@ -55,8 +55,8 @@ func (mux *Mux) Listen(i *connmgr.ID) (connmgr.Listener, error) {
 	return l, nil
 }
 
-// SetAccepting implements Listener. While the listener does not accept, it drops REQs,
-// but not SIDR_REQs.
+// SetAccepting implements connmgr.Listener. While the listener does not accept, it drops
+// REQs, but not SIDR_REQs.
 func (l *listener) SetAccepting(accept bool) { l.accepting = accept }
 
 func (l *listener) Move(ch *connmgr.Channel) error {
@@ -79,8 +79,8 @@ func (l *listener) Move(ch *connmgr.Channel) error {
 	return nil
 }
 
-// Close implements Listener. It refuses the requests that the application has not fetched
-// (rdma_destroy_id(3)).
+// Close implements connmgr.Listener. It refuses the requests that the application has not
+// fetched (rdma_destroy_id(3)).
 func (l *listener) Close() {
 	for _, p := range l.addrs.ports() {
 		p.drain()
@@ -213,8 +213,9 @@ func (l *listener) addressesChanged() {
 	}
 }
 
-// Serves implements Listener. If the host's addresses can not be watched, the result has
-// one additional element, with the address of the ID and the error of watching.
+// Serves implements connmgr.Listener. If the host's addresses can not be watched, the
+// result has one additional element, with the address of the ID and the error of
+// watching.
 func (l *listener) Serves() (served []cm.ServedAddr) {
 	for _, a := range l.addrs {
 		served = append(served, l.served(a.addr, a.err))

@@ -113,7 +113,7 @@ func (c *conn) onREP(m *wire.MAD) {
 	case c.id.State() == connmgr.StateREQSent && c.id.PortSpace() == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
 		if c.id.State() == connmgr.StateEstablished {
-			c.retransmitRTU() // deliver() has stopped the retransmission of the REQ.
+			c.retransmitRTU() // deliver has stopped the retransmission of the REQ.
 		}
 	case duplicate && c.retransmit.hasRTU() && c.id.State() == connmgr.StateEstablished:
 		c.repeat()
@@ -202,8 +202,8 @@ func (c *conn) onDREQ(m *wire.MAD) {
 	c.deliver(&connmgr.DREQ{})
 }
 
-// DataHeard implements DataHearer. The first data of the peer proves that the peer is
-// connected (IBTA vol. 1, 12.9.7.2).
+// DataHeard implements connmgr.DataHearer. The first data of the peer proves that the
+// peer is connected (IBTA vol. 1, 12.9.7.2).
 func (c *conn) DataHeard() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -273,7 +273,7 @@ func (c *conn) changeID() {
 // itself.
 var errOwnPort = errors.New("this device itself has the UDP port of that address; is the listener on the local path only?")
 
-// refusal decodes a REJ. It sets the field cause of the result to nil, to errOwnPort, or
+// refusal decodes a REJ. It sets the field Cause of the result to nil, to errOwnPort, or
 // to an error that names the path MTUs that were tried.
 func (c *conn) refusal(r *wire.REJ) *connmgr.REJ {
 	m := parseREJ(r)

@@ -24,7 +24,7 @@ type Demux struct {
 	// true if FlushFirst has sent packets since the last call of SendDue
 	flushed bool
 	// true if requests that ask for an acknowledgement were received after the last call of
-	// answer
+	// Answer
 	asked bool
 	pace  turnPace
 	Polls uint32 // number of polls of the sockets that have ended; wraps
@@ -45,7 +45,7 @@ func (d *Demux) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 }
 
 // SendDue sends the packets that are due. Acknowledgements may wait for a later call;
-// see ackDelay.
+// see rcpath.ackDelay.
 func (d *Demux) SendDue() {
 	d.flushed = false
 	if !d.Idle() {
@@ -63,9 +63,9 @@ func (d *Demux) Ask() { d.asked = true }
 // owner's turns are short, and the owner does not sleep next.
 func (d *Demux) MayDelayAcks() bool { return d.pace.short && !d.flushAll }
 
-// Answer is called after packets were received, if AnswersDue returns true. Unless the owner's
-// turns are short, it sends what is due, so that the peer gets its acknowledgements
-// before the owner's callbacks run.
+// Answer is called after packets were received, if AnswersDue returns true. Unless the
+// owner's turns are short, it sends what is due, so that the peer gets its
+// acknowledgements before the owner's callbacks run.
 func (d *Demux) Answer(clock func() time.Duration) {
 	d.asked = false
 	if !d.pace.next(clock) {
@@ -73,7 +73,7 @@ func (d *Demux) Answer(clock func() time.Duration) {
 	}
 }
 
-// AnswersDue reports whether ask was called after the last call of answer.
+// AnswersDue reports whether Ask was called after the last call of Answer.
 func (d *Demux) AnswersDue() bool { return d.asked }
 
 // NewDemux returns a demux without queue pairs that sends with conn.

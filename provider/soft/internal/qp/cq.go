@@ -27,7 +27,7 @@ type cq struct {
 	depth      int
 	// number of polls that found enough completions in the ring; see driveIsDue
 	ringPolls int
-	overrun   bool // true once a completion did not fit into the full CQ; see cq_overrun.go
+	overrun   bool // true once a completion did not fit into the full CQ; see overflow
 	failTimer Timer
 
 	arming  arming

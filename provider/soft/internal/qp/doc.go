@@ -3,15 +3,14 @@
 // the shards that own them. An Engine makes them. It reaches the device through a Host.
 //
 // A shard belongs to one completion vector. In manual progress one goroutine, its owner,
-// drives it by polling a CQ, and nothing is locked. In automatic progress a goroutine of the
-// shard drives it too, and each call takes a lock.
+// drives it by polling a CQ, and nothing is locked. In automatic progress a goroutine of
+// the shard drives it too, and each call takes a lock.
 //
 // A queue pair sends its requests over a path. It knows the path only as a Path, a
 // ReliablePath, and a LocalPath, a WirePath or a DatagramPath; the path knows the queue pair
 // as a *QP. The exported methods of QP, WQE and Shard are what paths may call. Some of them
-// may end the queue pair, which then calls ReliablePath.StopResponding: FailRequest,
-// Acknowledged, RequestsAcknowledged, Response, RequestFailed, and all methods whose names
-// begin with "On".
+// may end the queue pair, as their comments say. It then calls
+// ReliablePath.StopResponding.
 //
 // # Memory whose pages may be missing
 //

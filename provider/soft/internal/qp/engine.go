@@ -84,7 +84,7 @@ type Config struct {
 	Ports   *udp.Ports           // UDP ports of the device
 	// limit of the regions that peers on this host can map; nil if all regions are private
 	Regions *shm.RegionLimit
-	// access counts the errors and violations of each source.
+	// Access counts the errors and violations of each source.
 	Access *access.ErrorLimit
 }
 

@@ -17,7 +17,7 @@ import (
 // reports which path sequences the peer has acknowledged.
 type Path interface {
 	// Transmit sends requests until the send queue is empty or the path is full. The
-	// path calls transmit() itself when it has room again.
+	// path calls Transmit itself when it has room again.
 	Transmit()
 	// Acked returns the first path sequence that the peer has not acknowledged. A datagram
 	// that was sent counts as acknowledged.
@@ -30,7 +30,7 @@ type Path interface {
 type ReliablePath interface {
 	Path
 	// StopResponding is called when the queue pair enters the error state, and before
-	// detach. From then on, the path processes no requests of the peer.
+	// Detach. From then on, the path processes no requests of the peer.
 	StopResponding()
 	// Abort sends a NAK for an incomplete request, and then calls RequestFailed.
 	Abort(o Outcome)
@@ -47,7 +47,7 @@ type LocalPath interface {
 	AttributesChanged()
 	// SendInline sends one SEND that is not in the send queue. All requests in the send
 	// queue must have been sent. Perhaps the peer sees the message only after the next
-	// call of transmit(). SendInline returns the path sequence of the message's last
+	// call of Transmit. SendInline returns the path sequence of the message's last
 	// fragment, or false if nothing was sent.
 	SendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool)
 	// TakeAcks processes the acknowledgements that have arrived, and returns false if
@@ -61,7 +61,7 @@ type LocalPath interface {
 type WirePath interface {
 	ReliablePath
 	// Resend is called when the RNR timer has fired. The request that the peer has refused
-	// and the requests after it are sent again by the next call of transmit().
+	// and the requests after it are sent again by the next call of Transmit.
 	Resend()
 	// ReceivesPosted is called after receive buffers were posted. The peer may wait for
 	// credits.

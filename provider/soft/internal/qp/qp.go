@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// QP implements verbs.QP. It belongs to its shard. The methods shard.enter and
-// shard.leave guard the field state and the fields after it.
+// QP implements verbs.QP. It belongs to its shard. The methods Shard.Enter and
+// Shard.Leave guard the field state and the fields after it.
 type QP struct {
 	engine    *Engine
 	pd        *pd
@@ -27,7 +27,7 @@ type QP struct {
 	signalAll bool
 
 	state verbs.QPState
-	// closed is atomic because connection management reads it without shard.enter().
+	// closed is atomic because connection management reads it without Shard.Enter.
 	closed  atomic.Bool
 	drained bool // true if AsyncSQDrained was raised since the state became SQD
 	attr    verbs.QPAttr

@@ -20,7 +20,7 @@ type WQE struct {
 	// executed the request without the peer
 	responseComplete bool
 	Total            uint32 // number of bytes of the message
-	// path sequence of the last fragment, or the constant unsent while that fragment is
+	// path sequence of the last fragment, or the constant Unsent while that fragment is
 	// not sent
 	LastSeq uint64
 	inline  []byte // inline data of the message; the queue owns the slice
@@ -68,7 +68,7 @@ func (w *WQE) done(acked uint64) bool {
 	return w.LastSeq < acked
 }
 
-// Unsent is the value of wqe.LastSeq until the last fragment was sent.
+// Unsent is the value of WQE.LastSeq until the last fragment was sent.
 const Unsent = math.MaxUint64
 
 // A sendQueue holds requests in order. A completed request occupies its entry until its

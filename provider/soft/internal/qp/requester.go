@@ -71,6 +71,7 @@ func (q *QP) validate(wr *verbs.SendWR) (total uint32, err error) {
 
 // NextToSend first executes the local requests whose turn has come. Then it returns the
 // next request to be sent, or nil. It returns the same request until MarkSent is called.
+// If a request can not be executed or sent, this may end the queue pair; see FailRequest.
 func (q *QP) NextToSend() *WQE {
 	w := q.nextRequest()
 	for w != nil && w.Op.Local() {
@@ -184,7 +185,8 @@ func (q *QP) Drains() bool { return q.state == verbs.StateSQD && !q.drained }
 func (q *QP) AwaitsRNRTimer() bool { return q.rnr.waiting }
 
 // FailRequest is called if the next request can not be sent. The request completes with
-// an error when the requests before it have completed. No later request is sent.
+// an error when the requests before it have completed, and then ends the queue pair. No
+// later request is sent.
 func (q *QP) FailRequest(w *WQE, status verbs.Status) {
 	if q.NextIsNew() {
 		q.sq.firstNew++
@@ -226,7 +228,8 @@ func (q *QP) MarkBegun(w *WQE) {
 }
 
 // MarkNextBegun marks the next request as begun, if none is outstanding. So this request
-// gets the error of a connection that fails while it waits to send.
+// gets the error of a connection that fails while it waits to send. Like NextToSend, it
+// may end the queue pair.
 func (q *QP) MarkNextBegun() {
 	if q.Outstanding() {
 		return
@@ -245,7 +248,8 @@ func (q *QP) MarkSent(w *WQE, seq uint64) {
 }
 
 // Executed is called when the next request was executed without the peer. The request is
-// a WRITE, a bind or a local invalidation. It completes after the requests before it.
+// a WRITE, a bind or a local invalidation. It completes after the requests before it. A
+// failed request before it may end the queue pair.
 func (q *QP) Executed(w *WQE) {
 	q.MarkSent(w, 0)
 	w.responseComplete = true
@@ -259,7 +263,7 @@ func (q *QP) Signaled(w *WQE) bool { return q.signalAll || w.Flags&verbs.SendSig
 func (q *QP) Rewind() { q.sq.rewind() }
 
 // RewindTo finds the first sent request whose path sequence is seq or later, and makes it
-// the next one to be sent. If there is no such request, rewindTo returns false.
+// the next one to be sent. If there is no such request, RewindTo returns false.
 func (q *QP) RewindTo(seq uint64) bool { return q.sq.rewindTo(seq) }
 
 // Gather copies bytes of the message. It returns false if the memory is not accessible.
@@ -271,20 +275,21 @@ func (q *QP) Gather(dst []byte, w *WQE, offset uint32) bool {
 	return q.pd.gather(dst, w.sges, offset, false)
 }
 
-// GatherUncached is like gather for a request without inline data. If possible, its
+// GatherUncached is like Gather for a request without inline data. If possible, its
 // stores to dst bypass the caches of the processor.
 func (q *QP) GatherUncached(dst []byte, w *WQE, offset uint32) bool {
 	return q.pd.gather(dst, w.sges, offset, true)
 }
 
 // Acknowledged processes a new acknowledgement. It covers all packets or fragments whose
-// path sequences are below seq.
+// path sequences are below seq. If it reaches a request that has failed, the queue pair
+// ends.
 func (q *QP) Acknowledged(seq uint64) {
 	q.rnr.retriesLeft = q.attr.RNRRetry
 	q.retire(seq)
 }
 
-// RequestsAcknowledged is like acknowledged, for an acknowledgement that may be a
+// RequestsAcknowledged is like Acknowledged, for an acknowledgement that may be a
 // repeated one. It counts as progress of the peer only if a request completes.
 func (q *QP) RequestsAcknowledged(seq uint64) {
 	before := q.sq.oldest
@@ -362,7 +367,7 @@ func (q *QP) ExpectedResponse() *WQE {
 
 // Response stores data of the response to the oldest READ or atomic. The parameter last
 // is true for the last data of this response. If the data is invalid, the method returns
-// false.
+// false. A failed request ends the queue pair when the requests before it have completed.
 func (q *QP) Response(op fragment.Op, data []byte, last bool) bool {
 	w := q.ExpectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.Op == verbs.OpRead) || uint64(w.Received)+uint64(len(data)) > uint64(w.Total) {
@@ -386,7 +391,8 @@ func (q *QP) Response(op fragment.Op, data []byte, last bool) bool {
 	return true
 }
 
-// OnNAK fails the oldest unacknowledged request, for the reason that a NAK has given.
+// OnNAK fails the oldest unacknowledged request, for the reason that a NAK has given. This
+// ends the queue pair.
 func (q *QP) OnNAK(o Outcome) {
 	status := verbs.StatusRemOpErr
 	switch o {
@@ -400,7 +406,7 @@ func (q *QP) OnNAK(o Outcome) {
 
 // OnRNR processes an RNR NAK for the oldest unacknowledged request. The parameter code
 // says how long to wait before the next attempt; see verbs.RNRDelay. If no retry is
-// left, the request fails.
+// left, the request fails, which ends the queue pair.
 func (q *QP) OnRNR(code uint8) {
 	q.Shard.Counts.Inc(counters.RcvdRNRErr)
 	if !q.rnr.refused(code) {
@@ -431,17 +437,18 @@ func (q *QP) onRNRTimer() {
 }
 
 // OnInvalidResponse fails the oldest request, because the peer has violated the
-// protocol.
+// protocol. This ends the queue pair.
 func (q *QP) OnInvalidResponse() { q.failOldest(verbs.StatusBadRespErr) }
 
-// OnInvalidMemory fails the queue pair after an invalid value in shared memory.
+// OnInvalidMemory ends the queue pair after an invalid value in shared memory.
 func (q *QP) OnInvalidMemory() {
 	q.raise(verbs.AsyncQPFatal)
 	q.OnInvalidResponse()
 }
 
 // OnRetriesExceeded fails the oldest request, when no retry is left, or the peer has been
-// silent for as long as all retries would take, or its process has ended.
+// silent for as long as all retries would take, or its process has ended. This ends the
+// queue pair.
 func (q *QP) OnRetriesExceeded() { q.failOldest(verbs.StatusRetryExcErr) }
 
 // failOldest completes the oldest outstanding request with an error, and enters the

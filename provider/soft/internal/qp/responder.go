@@ -56,7 +56,8 @@ type MemoryRange struct {
 }
 
 // Deliver executes one fragment of a SEND or WRITE. If the outcome is OutcomeRNR,
-// deliver may be called again.
+// Deliver may be called again. It may end another queue pair of the same SRQ, whose message
+// has stalled.
 func (q *QP) Deliver(r *fragment.Fragment) Outcome {
 	switch r.Op {
 	case fragment.Send, fragment.SendInv:

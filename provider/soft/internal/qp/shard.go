@@ -324,11 +324,11 @@ type Poller interface {
 	// IsIdle reports whether there is no work.
 	IsIdle() bool
 	// Arm asks the peer to ring the doorbell, so that the shard does not have to poll. If
-	// there is work already, arm returns false.
+	// there is work already, Arm returns false.
 	Arm() bool
 }
 
-// A PollEntry is the entry of a connection in the schedule. Before use, conn must be set;
+// A PollEntry is the entry of a connection in the schedule. Before use, Conn must be set;
 // the entry is then parked.
 type PollEntry struct {
 	Conn     Poller

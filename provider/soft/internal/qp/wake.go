@@ -22,15 +22,16 @@ const (
 	wakeJoined
 	// wakeJoinedSignaled: the owner sleeps only in compChannel.Sleep, and has to drive the
 	// shard before. Sleep looks at the state, so the event need not be readable. The next
-	// call of drive leads to wakeJoined. The method leave leads to wakeSignaled.
+	// call of drive leads to wakeJoined, and so does reading the event. The method leave
+	// leads to wakeSignaled.
 	wakeJoinedSignaled
 )
 
 // A wake keeps the owner of a shard from sleeping while there is work.
 type wake struct {
 	state wakeState
-	// event is readable in wakeSignaled, and while a completion channel in manual progress
-	// has an event
+	// event is readable in wakeSignaled. It is not read while events is above 0, so this
+	// state lasts as long.
 	event  *fdevent.Event
 	events int // number of queued events of channels in manual progress
 }

@@ -142,8 +142,8 @@ func (c *Conn) schedule() {
 // onRoom implements roomWaiter.
 func (c *Conn) onRoom() { c.schedule() }
 
-// Resend implements qp.WirePath. The peer has refused the oldest unacknowledged packet with an
-// RNR NAK. That packet and all packets after it are sent again.
+// Resend implements qp.WirePath. The peer has refused the oldest unacknowledged packet with
+// an RNR NAK. That packet and all packets after it are sent again.
 func (c *Conn) Resend() {
 	// The peer may send sequence NAKs for packets that are in flight now. The state
 	// recoveryResend makes this side ignore them.
@@ -154,15 +154,15 @@ func (c *Conn) Resend() {
 // Acked implements qp.Path.
 func (c *Conn) Acked() uint64 { return c.req.ackedEnd }
 
-// StopResponding implements qp.ReliablePath. It still sends a due acknowledgement, so that executed
-// requests complete successfully at the peer.
+// StopResponding implements qp.ReliablePath. It still sends a due acknowledgement, so that
+// executed requests complete successfully at the peer.
 func (c *Conn) StopResponding() {
 	c.stopSending()
 	// An acknowledgement also acknowledges earlier READs and atomics. So it is not sent while
 	// a response to one of them is due.
 	res := c.resp.resources.nextPending()
 	if c.acks.due() && (res == nil || res.first >= c.resp.dataEnd) && !c.sendAck() {
-		// There is no buffer for the acknowledgement. flush() sends queued packets of other
+		// There is no buffer for the acknowledgement. Flush sends queued packets of other
 		// connections, and makes room.
 		c.demux.Flush()
 		c.sendAck()

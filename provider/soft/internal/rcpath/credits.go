@@ -166,8 +166,8 @@ func (c *Conn) ack() wire.Syndrome {
 	return c.credits.advertise(c.resp.msn, c.q.ReceiveBuffers())
 }
 
-// ReceivesPosted implements qp.WirePath. It sends an advertisement if the peer has no credits
-// left (IBTA vol. 1, 9.7.7.2).
+// ReceivesPosted implements qp.WirePath. It sends an advertisement if the peer has no
+// credits left (IBTA vol. 1, 9.7.7.2).
 func (c *Conn) ReceivesPosted() {
 	if c.credits.usedUp(c.resp.msn) && c.resp.dataEnd > 0 && c.q.IsServing() {
 		c.ackNow()

@@ -8,7 +8,7 @@
 //
 //   - A call of drive that has received requests acknowledges them before it returns,
 //     so before the callbacks of the owner. While the owner's turns are short, the next
-//     call does it, so that one acknowledgement covers several messages (turnPace).
+//     call does it, so that one acknowledgement covers several messages (packets.turnPace).
 //   - The first post after a call of drive sends its packets at once. Later ones leave
 //     together in the next call, before the owner sleeps, or when the buffers are full
 //     (packets.Demux.FlushFirst).

@@ -122,6 +122,6 @@ func (c *Conn) scheduleGapNAK() {
 // awaitsPoll reports whether the due NAK waits for the next poll of the sockets, in which
 // the missing packet may arrive.
 func (c *Conn) awaitsPoll() bool {
-	// During the poll that has found the gap, demux.polls is gapPoll.
+	// During the poll that has found the gap, demux.Polls is gapPoll.
 	return c.resp.awaitsMissing() && c.demux.Polls-c.resp.gapPoll < 2
 }

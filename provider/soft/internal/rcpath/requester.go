@@ -347,7 +347,7 @@ func (c *Conn) onProgress(seq uint64) {
 func (c *Conn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.ExpectedResponse()
 	if w == nil || seq < c.req.responseFrom(w) {
-		return // The NAK is a delayed duplicate.
+		return // The response is a delayed duplicate.
 	}
 	if seq > c.req.responseFrom(w) {
 		c.onLoss() // The response packet before this one was lost.

@@ -40,7 +40,7 @@ var nakOutcomes = [...]qp.Outcome{
 // nakCode returns the NAK code of a failed request.
 func nakCode(o qp.Outcome) wire.NAKCode { return wire.NAKCode(slices.Index(nakOutcomes[:], o)) }
 
-// responder is the responder of an Conn. Its sequences count the peer's request
+// responder is the responder of a Conn. Its sequences count the peer's request
 // packets. A READ takes one sequence for each packet of its response.
 type responder struct {
 	base      psn.Value // PSN of the peer's first request

@@ -10,7 +10,7 @@ import (
 
 // answerChecks is how often an answerTimer looks for progress in each ACK timeout. So a
 // silent peer is noticed up to a quarter of an ACK timeout late, as on the wire path; see
-// retransmission.
+// rcpath.retransmission.
 const answerChecks = 4
 
 // An answerTimer finds out that the peer of a local connection does not answer: its

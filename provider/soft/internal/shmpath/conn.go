@@ -27,7 +27,7 @@ const (
 	peerStopped
 )
 
-// A Conn is the local path of an RC queue pair. Several conns can use the same
+// A Conn is the local path of an RC queue pair. Several Conns can use the same
 // peer. A Conn belongs to the shard.
 type Conn struct {
 	q *qp.QP
@@ -134,7 +134,7 @@ func (c *Conn) stoppedServing() uint32 {
 }
 
 // Detach implements qp.Path. If the peer has not taken the shm.End that was offered to it,
-// detach releases this shm.End.
+// Detach releases this shm.End.
 func (c *Conn) Detach() {
 	c.serving = false
 	c.answer.timer.Stop()
@@ -144,9 +144,9 @@ func (c *Conn) Detach() {
 
 // Rebind is called when connection management binds an End to a queue pair that already
 // has a local path. This device may have made shared memory for that path. If the peer has
-// not taken its End of this memory, nothing was sent over the path yet. In this case rebind
+// not taken its End of this memory, nothing was sent over the path yet. In this case Rebind
 // returns a new path that uses the bound End, and the queue pair sends all its requests over
-// the new path. Otherwise moved is nil, and rebind releases the bound End.
+// the new path. Otherwise moved is nil, and Rebind releases the bound End.
 func (c *Conn) Rebind(end *End) (moved *Conn, err error) {
 	if end.End == c.p.end || !c.p.all.Withdraw(c.q.Num(), c.dest.QPN()) {
 		end.Release()
@@ -185,8 +185,8 @@ func (c *Conn) AwaitsNotices() bool {
 // ConsumeArrived implements qp.LocalPath.
 func (c *Conn) ConsumeArrived() { c.p.drain() }
 
-// AccessSource implements qp.ReliablePath. It returns false if the peer's queue pair belongs to this
-// process. Access errors of such a peer are not counted.
+// AccessSource implements qp.ReliablePath. It returns false if the peer's queue pair
+// belongs to this process. Access errors of such a peer are not counted.
 func (c *Conn) AccessSource() (access.Source, bool) {
 	return c.source, c.source != access.Source{}
 }

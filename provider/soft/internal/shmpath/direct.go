@@ -201,8 +201,8 @@ func (c *Conn) share(key uint32) {
 	c.p.notify(notice{op: shm.Shared, to: c.dest, imm: key, value: passed})
 }
 
-// AttributesChanged implements qp.LocalPath. If the peer has asked for the access rights of the
-// queue pair, AttributesChanged sends the new ones.
+// AttributesChanged implements qp.LocalPath. If the peer has asked for the access rights
+// of the queue pair, AttributesChanged sends the new ones.
 func (c *Conn) AttributesChanged() {
 	if c.ours.asked() && c.serving {
 		c.sendGrant()

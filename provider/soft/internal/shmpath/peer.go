@@ -22,9 +22,9 @@ const (
 	// unusedTime is how long a peer is kept after its last connection has ended.
 	// Arbitrary.
 	unusedTime = time.Second
-	// maxUnused is how many Peers without connections a shard keeps. Arbitrary.
+	// maxUnused is how many peers without connections a shard keeps. Arbitrary.
 	maxUnused = 16
-	// maxHeld limits the number of Peers without connections. A shard that keeps so
+	// maxHeld limits the number of peers without connections. A shard that keeps so
 	// many drops any further one, even if shm.Ends.Hold keeps it open. Arbitrary.
 	maxHeld = 4 * maxUnused
 	// maxPending is the maximum number of slots that were sent and not executed, as a
@@ -53,7 +53,7 @@ type Config struct {
 	// SharesWith reports whether this process and one of the user may map regions of each
 	// other.
 	SharesWith func(uid uint32) bool
-	// withdraw releases the End that the queue pair own has offered to the queue pair peer.
+	// Withdraw releases the End that the queue pair own has offered to the queue pair peer.
 	// It returns false if there is none, usually because the peer has taken it.
 	Withdraw func(own, peer uint32) bool
 }
@@ -96,7 +96,7 @@ func (t *Peers) Conn(num uint32) *Conn {
 	return nil
 }
 
-// ConnOver is like conn, for a connection that uses the given End.
+// ConnOver is like Conn, for a connection that uses the given End.
 func (t *Peers) ConnOver(end *shm.End, num uint32) *Conn {
 	if p := t.byEnd[end]; p != nil {
 		return p.conns.byNum[num]
@@ -260,8 +260,9 @@ func (p *peer) OnReady(_ int, events uint32) {
 // activate makes the shard poll the peer in each call of drive.
 func (p *peer) activate() { p.shard.Polls.Activate(&p.schedule) }
 
-// Poll implements qp.Poller. It processes slots of the peer, and sends what can be sent. It returns false if
-// there was no work. After idleAfter such calls the peer becomes idle.
+// Poll implements qp.Poller. It processes slots of the peer, and sends what can be sent. It
+// returns false if there was no work. After qp's idleAfter such calls the peer becomes
+// idle.
 func (p *peer) Poll() bool {
 	polls := &p.shard.Polls
 	if p.state != sharingOpen {
@@ -426,9 +427,9 @@ func (p *peer) protocolError() {
 	}
 }
 
-// Arm implements qp.Poller. It asks the peer to ring the doorbell at its next slot. If this side waits
-// for acknowledgements, it also asks for a ring at the next acknowledgement. If there is
-// work already, arm returns false.
+// Arm implements qp.Poller. It asks the peer to ring the doorbell at its next slot. If this
+// side waits for acknowledgements, it also asks for a ring at the next acknowledgement. If
+// there is work already, Arm returns false.
 func (p *peer) Arm() bool {
 	if p.state != sharingOpen {
 		return false
@@ -458,11 +459,11 @@ func (p *peer) Arm() bool {
 }
 
 // reserveRing makes sure that the doorbell's socket has room for one more byte. The peer
-// writes at most one byte after each call of arm. reserveRing reads the bytes
-// only when there may be enough of them to fill doorbellBuf. Fewer unread bytes do no
-// harm, because with EPOLLET epoll reports only new bytes (epoll(7)). The peer sends the
-// descriptor of a region with such a byte. While this side waits for a descriptor,
-// reserveRing reads nothing.
+// writes at most one byte after each call of Arm. reserveRing reads the bytes only when
+// there may be enough of them to fill doorbellBuf. Fewer unread bytes do no harm, because
+// with EPOLLET epoll reports only new bytes (epoll(7)). The peer sends the descriptor of
+// a region with such a byte. While this side waits for a descriptor, reserveRing reads
+// nothing.
 func (p *peer) reserveRing() {
 	if p.pendingRings++; p.pendingRings >= len(p.all.doorbellBuf) && p.regions.asked == 0 {
 		p.pendingRings = 0

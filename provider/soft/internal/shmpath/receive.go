@@ -195,8 +195,8 @@ func (c *Conn) nextAttempt() {
 	c.accepts = shm.NewDest(c.q.Num(), c.q.NextAttempt())
 }
 
-// Abort implements qp.ReliablePath. The peer must get the responses to earlier requests before the
-// failure. While such responses wait, abort keeps the failure in c.failed.
+// Abort implements qp.ReliablePath. The peer must get the responses to earlier requests
+// before the failure. While such responses wait, Abort keeps the failure in c.failed.
 func (c *Conn) Abort(o qp.Outcome) {
 	switch {
 	case len(c.responses) == 0 || len(c.responses) == qp.MaxRdAtomic:

@@ -79,8 +79,8 @@ func (c *Conn) holdRequests() {
 	c.awaitAnswer()
 }
 
-// SendInline implements qp.LocalPath. It publishes the first message after a flush at once. Later
-// messages are published in groups; see publishEvery.
+// SendInline implements qp.LocalPath. It publishes the first message after a flush at
+// once. Later messages are published in groups; see publishEvery.
 func (c *Conn) SendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bool) {
 	p := c.p
 	if c.state != peerReady || p.state != sharingOpen || p.tooManyPending() {
@@ -156,7 +156,7 @@ func (c *Conn) payloadLeft(w *qp.WQE) uint32 {
 // describeFragment sets f to the header of the next fragment. The parameter length is
 // the number of payload bytes in the fragment.
 func (c *Conn) describeFragment(f *fragment.Fragment, w *qp.WQE, length uint32) {
-	f.Op, f.Flags, f.Length = frameOf[w.Op], 0, length
+	f.Op, f.Flags, f.Length = opOf[w.Op], 0, length
 	f.Addr, f.Key, f.Total = w.Addr, w.Key, w.Total
 	if w.Local.Sent == 0 {
 		f.Flags = fragment.First
@@ -183,8 +183,8 @@ func (c *Conn) describeFragment(f *fragment.Fragment, w *qp.WQE, length uint32) 
 	}
 }
 
-// frameOf maps the opcode of a request to the operation that is written in its slots.
-var frameOf = [...]fragment.Op{
+// opOf maps the opcode of a request to the operation that is written in its slots.
+var opOf = [...]fragment.Op{
 	verbs.OpWrite:       fragment.Write,
 	verbs.OpWriteImm:    fragment.Write,
 	verbs.OpSend:        fragment.Send,

@@ -48,7 +48,7 @@ type Path struct {
 	wire  *wirePath  // wire path; nil if the device has only the local path
 
 	scheduled bool // true while the queue pair is in packets.Demux.due
-	closed    bool // true after detach()
+	closed    bool // true after Detach
 }
 
 // New returns the path of a new UD queue pair. It is usable after Claim and Attach.
@@ -93,7 +93,7 @@ func (p *Path) Transmit() {
 	}
 }
 
-// SendDue implements packets.QP. It sends the requests for which transmit() had no room.
+// SendDue implements packets.QP. It sends the requests for which Transmit had no room.
 func (p *Path) SendDue() (done bool) {
 	done = p.closed || p.send()
 	p.scheduled = !done
@@ -138,7 +138,8 @@ func (p *Path) sendOne(w *qp.WQE) (status verbs.Status, room bool) {
 // Acked implements qp.Path. A datagram that was sent counts as acknowledged.
 func (p *Path) Acked() uint64 { return p.seq }
 
-// ReceiveAt implements qp.DatagramPath. It passes the address to the wire path, if there is one.
+// ReceiveAt implements qp.DatagramPath. It passes the address to the wire path, if there
+// is one.
 func (p *Path) ReceiveAt(at netip.Addr) error {
 	if p.wire == nil {
 		return nil
@@ -146,7 +147,8 @@ func (p *Path) ReceiveAt(at netip.Addr) error {
 	return p.wire.receiveAt(at)
 }
 
-// Clear implements qp.DatagramPath. It drops and counts datagrams that wait on the local path.
+// Clear implements qp.DatagramPath. It drops and counts datagrams that wait on the local
+// path.
 func (p *Path) Clear() {
 	if p.local != nil {
 		p.local.clear()

@@ -112,8 +112,8 @@ func (u *wirePath) receiveAt(at netip.Addr) error {
 }
 
 // listenAtAll makes the queue pair receive at all addresses of this host. It does
-// nothing after a call of receiveAt. If the device has both paths, it leaves out loopback and link-local
-// addresses, and ignores an error of listenAt.
+// nothing after a call of receiveAt. If the device has both paths, it leaves out loopback
+// and link-local addresses, and ignores an error of listenAt.
 func (u *wirePath) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
@@ -138,8 +138,8 @@ func (u *wirePath) listenAtAll() error {
 	return err
 }
 
-// receive implements packets.QP. If the device has both paths, it refuses packets from
-// addresses of this host.
+// receive delivers a packet to the queue pair. If the device has both paths, it refuses
+// packets from addresses of this host.
 func (u *wirePath) receive(pkt wire.Packet, from *udp.Header) {
 	op := pkt.Opcode()
 	if op.Transport() != wire.UD {

@@ -242,8 +242,8 @@ func checkREQ(m *connmgr.REQ) error {
 	return cmp.Or(checkEndpoints(&m.Endpoints), checkQPParams(&m.QPParams), checkPrivate(m.Private, cm.TCP, cm.MessageConnect))
 }
 
-// checkReplyShared checks the fields side and passed in a REP. If passed is true, the sender
-// has made the segment, so its side must be 1.
+// checkReplyShared checks the fields Side and Passed in a REP. If Passed is true, the
+// sender has made the segment, so its side must be 1.
 func checkReplyShared(s *connmgr.SharedMemory) error {
 	if s.Side > 1 || s.Passed && s.Side != 1 {
 		return malformed("side of the segment", uint64(s.Side))

@@ -29,7 +29,7 @@ type conn struct {
 	fd int // socket, which the conn owns; -1 if there is none
 
 	peer    cm.Credentials  // credentials of the peer's process; zero before fd is connected
-	binding connmgr.Binding // binding of the local queue pair, set by attach
+	binding connmgr.Binding // binding of the local queue pair, set by Attach
 
 	// state of the search for the listener; nil on the passive side, and when the search
 	// has ended
@@ -121,7 +121,7 @@ func checkPassed(m connmgr.Message, fds []int) error {
 	return nil
 }
 
-// Attach implements Conn. The binding has the end of the shared memory, which the
+// Attach implements connmgr.Conn. The binding has the end of the shared memory, which the
 // passive side chooses.
 func (c *conn) Attach(qpn uint32) (*connmgr.Binding, error) {
 	var end *shm.End
@@ -191,7 +191,7 @@ func (c *conn) choose(qpn uint32) (end *shm.End, err error) {
 	return end, nil
 }
 
-// Send implements Conn. It writes the chosen segment into a REP, and sends the
+// Send implements connmgr.Conn. It writes the chosen segment into a REP, and sends the
 // descriptors in c.passed with it.
 func (c *conn) Send(m connmgr.Message) error {
 	var packet [maxMessage]byte
@@ -227,7 +227,7 @@ func (c *conn) closePassed() {
 	c.passed = nil
 }
 
-// Path implements Conn.
+// Path implements connmgr.Conn.
 func (c *conn) Path() string { return connmgr.LocalPath }
 
 // takeSocket makes the caller the owner of the socket.

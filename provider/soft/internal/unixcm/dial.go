@@ -53,7 +53,7 @@ const (
 	userLookupRounds = 100
 )
 
-// Dial implements Conn. It takes the socket from the Reservation of the ID.
+// Dial implements connmgr.Conn. It takes the socket from the Reservation of the ID.
 func (c *conn) Dial(m connmgr.Message) error {
 	c.fd = c.id.Reservation().Take()
 	d := &localDial{conn: c, request: m}

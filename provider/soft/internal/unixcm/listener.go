@@ -245,8 +245,8 @@ func (c *client) remove() {
 	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
 
-// SetAccepting implements Listener. While the listener does not accept, clients wait and
-// do not time out.
+// SetAccepting implements connmgr.Listener. While the listener does not accept, clients
+// wait and do not time out.
 func (l *listener) SetAccepting(accept bool) {
 	if accept == l.accepting {
 		return
@@ -259,7 +259,7 @@ func (l *listener) SetAccepting(accept bool) {
 	}
 }
 
-// Serves implements Listener. It returns the local address of the ID.
+// Serves implements connmgr.Listener. It returns the local address of the ID.
 func (l *listener) Serves() []cm.ServedAddr {
 	return []cm.ServedAddr{{Path: connmgr.LocalPath, Addr: l.id.Endpoints().Src}}
 }
@@ -304,8 +304,8 @@ func (l *listener) Move(to *connmgr.Channel) error {
 	return nil
 }
 
-// Close implements Listener. It closes the clients that were accepted. The clients in the
-// backlog of the socket are refused when the ID closes the socket.
+// Close implements connmgr.Listener. It closes the clients that were accepted. The
+// clients in the backlog of the socket are refused when the ID closes the socket.
 func (l *listener) Close() {
 	l.unwatch()
 	l.t.Spare.RemoveListener()
@@ -415,6 +415,6 @@ func (c *client) refuseSource(err error) {
 		reason = cm.RejectNoResources
 	}
 	c.t.Counts.Inc(cause)
-	// If send fails, the client has closed its socket.
+	// If Send fails, the client has closed its socket.
 	_ = c.Send(c.listener.id.Refusal(reason))
 }

@@ -38,12 +38,12 @@ type Transport struct{ Config }
 // New returns the local path of a device.
 func New(cfg *Config) *Transport { return &Transport{*cfg} }
 
-// Connect implements Transport. The path of a conn depends on the ID only.
+// Connect implements connmgr.Transport. The path of a conn depends on the ID only.
 func (t *Transport) Connect(i *connmgr.ID, _, _ netip.Addr) (connmgr.Conn, error) {
 	return &conn{t: t, ch: i.Channel(), id: i, fd: -1}, nil
 }
 
-// Listen implements Transport.
+// Listen implements connmgr.Transport.
 func (t *Transport) Listen(i *connmgr.ID) (connmgr.Listener, error) { return openUnixListener(t, i) }
 
 // shardOf returns the number of the shard to which a queue pair belongs.
