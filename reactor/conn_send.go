@@ -367,6 +367,14 @@ func (o *SendOptions) sendCode() verbs.Opcode {
 	return verbs.OpSend
 }
 
+// writeCode returns the opcode of a WRITE with these options.
+func (o *SendOptions) writeCode() verbs.Opcode {
+	if o.HasImm {
+		return verbs.OpWriteImm
+	}
+	return verbs.OpWrite
+}
+
 // flags returns the flags of a send request for the options Solicited and Fence.
 func (o *SendOptions) flags(signaled bool) verbs.SendFlags {
 	var f verbs.SendFlags
@@ -382,12 +390,29 @@ func (o *SendOptions) flags(signaled bool) verbs.SendFlags {
 	return f
 }
 
+// A reportWhen says for which results of a send request OnCompletion is called.
+type reportWhen uint8
+
+const (
+	reportNever   reportWhen = iota // for no result; OnClose reports a failure
+	reportFailure                   // for a failure
+	reportAlways                    // for success and for a failure
+)
+
 // reportMessage returns the reportWhen of a message that was copied or is in a Buffer.
 func (o *SendOptions) reportMessage() reportWhen {
 	if o.Notify {
 		return reportAlways
 	}
 	return reportNever
+}
+
+// reportOp returns the reportWhen of an operation that is no message; see reportMessage.
+func (o *SendOptions) reportOp() reportWhen {
+	if o.Quiet {
+		return reportFailure
+	}
+	return reportAlways
 }
 
 // isSend reports whether an operation is a SEND.

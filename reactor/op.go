@@ -122,23 +122,6 @@ const (
 	notAtPeer = "the operation has no completion at the peer"
 )
 
-// A reportWhen says for which results of a send request OnCompletion is called.
-type reportWhen uint8
-
-const (
-	reportNever   reportWhen = iota // for no result; OnClose reports a failure
-	reportFailure                   // for a failure
-	reportAlways                    // for success and for a failure
-)
-
-// reportOp returns the reportWhen of an operation that is no message; see reportMessage.
-func (o *SendOptions) reportOp() reportWhen {
-	if o.Quiet {
-		return reportFailure
-	}
-	return reportAlways
-}
-
 // optionRefused returns the error of an operation that can not have an option. The
 // parameter reason says why.
 func optionRefused(code verbs.Opcode, option, reason string) error {
@@ -160,12 +143,4 @@ func opName(code verbs.Opcode) string {
 		return "hide memory"
 	}
 	return "atomic"
-}
-
-// writeCode returns the opcode of a WRITE with these options.
-func (o *SendOptions) writeCode() verbs.Opcode {
-	if o.HasImm {
-		return verbs.OpWriteImm
-	}
-	return verbs.OpWrite
 }
