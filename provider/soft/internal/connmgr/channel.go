@@ -224,18 +224,37 @@ func (ch *Channel) IsLocalAddr(a netip.Addr) (bool, error) {
 	return ch.localAddrs.Contains(a, ch.Now())
 }
 
+// wakerState says whether a channel is readable because of its waker, and whether it is
+// being driven.
+type wakerState uint8
+
+const (
+	// wakerQuiet: neither events nor work are queued, and the event of the waker is not
+	// readable. A waker begins in this state. Work leads to wakerReadable, and begin to
+	// wakerDriven.
+	wakerQuiet wakerState = iota
+	// wakerReadable: events or work are queued, and the event is readable. begin leads to
+	// wakerDrivenReadable. end leads to wakerQuiet if nothing is queued any more.
+	wakerReadable
+	// wakerDriven: the channel is being driven, and the event is not readable. Work does not
+	// change that, which saves system calls. end leads to wakerReadable if events or work are
+	// queued, and else to wakerQuiet.
+	wakerDriven
+	// wakerDrivenReadable: as wakerDriven, but the event is still readable.
+	wakerDrivenReadable
+	// wakerClosed: the channel is closed, and its event is left alone. No method leads to
+	// another state.
+	wakerClosed
+)
+
 // A waker makes a channel readable while events or work are queued. Any goroutine may
 // queue work.
 type waker struct {
 	event *fdevent.Event // watched by the epoll descriptor of the channel
 
-	mu       sync.Mutex
-	signaled bool // true if the event is readable
-	// driving is true between the calls of begin() and end(). During this time wake() does
-	// not make the event readable, which saves system calls. end() does so if work is left.
-	driving bool
-	work    bool // true if work is queued
-	closed  bool
+	mu    sync.Mutex
+	state wakerState
+	work  bool // true if work is queued
 }
 
 // wake records that work is queued.
@@ -243,8 +262,9 @@ func (w *waker) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.work = true
-	if !w.driving {
-		w.signal(true)
+	if w.state == wakerQuiet {
+		w.state = wakerReadable
+		w.event.Signal()
 	}
 }
 
@@ -252,7 +272,12 @@ func (w *waker) wake() {
 func (w *waker) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.driving = true
+	switch w.state {
+	case wakerQuiet:
+		w.state = wakerDriven
+	case wakerReadable:
+		w.state = wakerDrivenReadable
+	}
 }
 
 // takeWork reports whether work is queued, which the caller then does.
@@ -263,33 +288,32 @@ func (w *waker) takeWork() (queued bool) {
 	return queued
 }
 
-// end is called when the channel is unlocked. The parameter events says whether events are
-// queued.
+// end is called when the channel is unlocked, driven or not. The parameter events says
+// whether events are queued.
 func (w *waker) end(events bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.driving = false
-	w.signal(events || w.work)
-}
-
-// signal makes the event readable, or not readable. The caller holds w.mu.
-func (w *waker) signal(on bool) {
+	queued := events || w.work
 	switch {
-	case w.closed || on == w.signaled:
-		return
-	case on:
-		w.event.Signal()
+	case w.state == wakerClosed:
+	case queued:
+		if w.state == wakerQuiet || w.state == wakerDriven {
+			w.event.Signal()
+		}
+		w.state = wakerReadable
 	default:
-		w.event.Drain()
+		if w.state == wakerReadable || w.state == wakerDrivenReadable {
+			w.event.Drain()
+		}
+		w.state = wakerQuiet
 	}
-	w.signaled = on
 }
 
 // close makes the waker leave the event alone.
 func (w *waker) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.closed = true
+	w.state = wakerClosed
 }
 
 // An eventQueue has the events of a channel that the application has not fetched yet, the

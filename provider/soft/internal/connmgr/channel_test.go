@@ -61,25 +61,63 @@ func TestEventQueueDrop(t *testing.T) {
 	require.Equal(t, cm.TransportEvent{}, q.events[:1][0], "the queue has no reference to the IDs")
 }
 
-// New work does not make the event readable while the channel is driven. If work is left,
-// end() makes it readable.
-func TestWakerSignalsOnlyWhenNeeded(t *testing.T) {
+// Each state and each method: the next state, and whether the event is readable then.
+func TestWakerStates(t *testing.T) {
+	methods := map[string]func(*waker){
+		"wake":               (*waker).wake,
+		"begin":              (*waker).begin,
+		"take work":          func(w *waker) { w.takeWork() },
+		"end":                func(w *waker) { w.end(false) },
+		"end with events":    func(w *waker) { w.end(true) },
+		"end with work":      func(w *waker) { w.work = true; w.end(false) },
+		"end with work done": func(w *waker) { w.work = true; w.takeWork(); w.end(false) },
+		"close":              (*waker).close,
+	}
+	want := map[string][5]wakerState{
+		"wake":               {wakerReadable, wakerReadable, wakerDriven, wakerDrivenReadable, wakerClosed},
+		"begin":              {wakerDriven, wakerDrivenReadable, wakerDriven, wakerDrivenReadable, wakerClosed},
+		"take work":          {wakerQuiet, wakerReadable, wakerDriven, wakerDrivenReadable, wakerClosed},
+		"end":                {wakerQuiet, wakerQuiet, wakerQuiet, wakerQuiet, wakerClosed},
+		"end with events":    {wakerReadable, wakerReadable, wakerReadable, wakerReadable, wakerClosed},
+		"end with work":      {wakerReadable, wakerReadable, wakerReadable, wakerReadable, wakerClosed},
+		"end with work done": {wakerQuiet, wakerQuiet, wakerQuiet, wakerQuiet, wakerClosed},
+		"close":              {wakerClosed, wakerClosed, wakerClosed, wakerClosed, wakerClosed},
+	}
+	require.Len(t, methods, len(want))
+	for name, method := range methods {
+		for from := range want[name] {
+			event, err := fdevent.NewEvent()
+			require.NoError(t, err)
+			w := waker{event: event, state: wakerState(from)}
+			readable := w.state == wakerReadable || w.state == wakerDrivenReadable
+			if readable {
+				event.Signal()
+			}
+			method(&w)
+			to := want[name][from]
+			require.Equal(t, to, w.state, "%s in state %d", name, from)
+			if to != wakerClosed {
+				readable = to == wakerReadable || to == wakerDrivenReadable
+			}
+			require.Equal(t, readable, cmside.Readable(t, event.FD()), "%s in state %d", name, from)
+			require.NoError(t, event.Close())
+		}
+	}
+}
+
+// Work that is queued while the channel is driven is taken, or makes the event readable in
+// the end.
+func TestWakerWork(t *testing.T) {
 	event, err := fdevent.NewEvent()
 	require.NoError(t, err)
 	defer event.Close()
 	w := waker{event: event}
 	w.begin()
 	w.wake()
-	require.False(t, cmside.Readable(t, event.FD()))
 	require.True(t, w.takeWork())
+	require.False(t, w.takeWork())
 	w.wake()
 	require.False(t, cmside.Readable(t, event.FD()))
 	w.end(false)
 	require.True(t, cmside.Readable(t, event.FD()))
-
-	require.True(t, w.takeWork())
-	w.end(false)
-	require.False(t, cmside.Readable(t, event.FD()))
-	w.wake()
-	require.True(t, cmside.Readable(t, event.FD()), "the goroutine of the channel may sleep")
 }
