@@ -11,7 +11,6 @@ import (
 // A Provider is one software device with its connection management. It implements
 // cm.Provider. Any goroutine may call its methods.
 type Provider struct {
-	cfg Config
 	dev *device
 }
 
@@ -29,7 +28,7 @@ func Open(cfg *Config) (*Provider, error) {
 	if err != nil {
 		return nil, operr.Wrap("open soft device", err)
 	}
-	return &Provider{cfg: c, dev: dev}, nil
+	return &Provider{dev: dev}, nil
 }
 
 // OpenChannel opens an event channel. Programs call cm.OpenChannel instead. Errors:

@@ -74,7 +74,7 @@ func (c *compChannel) FD() int {
 }
 
 // attach counts a new CQ of the channel. A channel with CQs can not be closed.
-func (c *compChannel) attach(q *cq) error {
+func (c *compChannel) attach() error {
 	c.shard.Enter()
 	defer c.shard.Leave()
 	if c.closed {

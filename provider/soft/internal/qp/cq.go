@@ -156,7 +156,7 @@ func (e *Engine) createCQ(attr *verbs.CQAttr) (*cq, error) {
 	c.failTimer.Init(shard, timerheap.Func(c.failQPs))
 	c.resize(min(ceilPow2(attr.Depth), initialCQEs))
 	if c.chn != nil {
-		if err := c.chn.attach(c); err != nil {
+		if err := c.chn.attach(); err != nil {
 			e.Remove(objCQ)
 			return nil, err
 		}
