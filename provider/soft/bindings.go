@@ -25,7 +25,7 @@ import (
 // mutex, because shards take the mutex when they receive packets.
 type bindings struct {
 	ends   *shm.Ends
-	shards uint32 // number of shards; see Config.slots
+	shards uint32 // number of shards; see qp.ShardsOf
 
 	mu sync.Mutex
 	// bindings that connection management has added, by queue pair number

@@ -153,7 +153,7 @@ type Config struct {
 }
 
 const (
-	maxVectors       = shm.MaxShards / 2 // see Config.slots
+	maxVectors       = shm.MaxShards / 2 // see qp.ShardsOf
 	maxConnsPerUser  = 1 << 20           // largest Config.MaxConnsPerUser; a device has no more queue pairs
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
@@ -232,10 +232,6 @@ func (c *Config) setWireLimits() error {
 	}
 	return nil
 }
-
-// slots returns the largest number of shards: two for each completion vector. The
-// remainder of a queue pair number divided by slots is the number of the shard.
-func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
 // geometry returns the layout of the memory that two shards share.
 func (c *Config) geometry() shm.Geometry {

@@ -57,7 +57,8 @@ func newDevice(cfg *Config) (*device, error) {
 	if _, err := rand.Read(guid[:]); err != nil {
 		return nil, err
 	}
-	ports, wireCM := udp.NewPorts(cfg.WirePort, cfg.slots(), cfg.Path == PathAuto), new(counters.Set)
+	shards := qp.ShardsOf(cfg.Vectors)
+	ports, wireCM := udp.NewPorts(cfg.WirePort, shards, cfg.Path == PathAuto), new(counters.Set)
 	users := access.NewUsers(cfg.AllowedUsers)
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	d := &device{
@@ -68,11 +69,11 @@ func newDevice(cfg *Config) (*device, error) {
 		udp:       ports,
 		gids:      gidTable{inUse: ports.Addrs},
 		start:     time.Now(),
-		ways:      make([]*ways, cfg.slots()),
+		ways:      make([]*ways, shards),
 	}
 	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, cfg.byteLimits(), &d.local)
 	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID)
-	d.bindings = newBindings(d.ends, cfg.slots())
+	d.bindings = newBindings(d.ends, shards)
 	d.allCounts = []*counters.Set{wireCM, &d.local}
 	var regions *shm.RegionLimit
 	if !cfg.PrivateRegions && cfg.Path != PathWire {
@@ -99,7 +100,7 @@ func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 	}
 	if d.cfg.Path != PathWire {
 		cfg.Local = unixcm.New(&unixcm.Config{
-			GUID: d.attr.NodeGUID, Shards: d.cfg.slots(), AlsoWire: d.cfg.Path != PathLocal,
+			GUID: d.attr.NodeGUID, Shards: qp.ShardsOf(d.cfg.Vectors), AlsoWire: d.cfg.Path != PathLocal,
 			Users: d.users, UserLimit: d.connLimit, Errors: d.Access, Spare: &d.spare, Ends: d.ends, Counts: &d.local,
 		})
 	}
