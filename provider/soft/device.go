@@ -17,6 +17,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shmpath"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixcm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -43,6 +44,7 @@ type device struct {
 	maps      *shm.MappingLimit
 	ends      *shm.Ends
 	bindings  *bindings
+	shared    *shmpath.Config // what all local paths of the device share
 
 	mu sync.Mutex
 	// what the connections of each shard share, by the number of the shard
@@ -74,6 +76,7 @@ func newDevice(cfg *Config) (*device, error) {
 	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, cfg.byteLimits(), &d.local)
 	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID)
 	d.bindings = newBindings(d.ends, shards)
+	d.shared = &shmpath.Config{Ends: d.ends, Maps: d.maps, SharesWith: d.sharesRegionsWith, Withdraw: d.bindings.drop}
 	d.allCounts = []*counters.Set{wireCM, &d.local}
 	var regions *shm.RegionLimit
 	if !cfg.PrivateRegions && cfg.Path != PathWire {

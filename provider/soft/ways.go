@@ -30,7 +30,7 @@ func (d *device) AddShard(s *qp.Shard) {
 	defer d.mu.Unlock()
 	d.ways[s.Slot] = &ways{
 		wire:  rcpath.NewConns(s, d.bindings.dataHeard),
-		local: shmpath.NewPeers(s, &shmpath.Config{Ends: d.ends, Maps: d.maps, SharesWith: d.sharesRegionsWith, Withdraw: d.bindings.drop}),
+		local: shmpath.NewPeers(s, d.shared),
 		datagrams: udpath.NewSockets(s, &udpath.Config{
 			HasLocal: d.cfg.Path != PathWire, HasWire: d.cfg.Path != PathLocal,
 			Users: d.users, Limit: d.connLimit, Spare: &d.spare, Addrs: d.gids.all,
