@@ -13,23 +13,23 @@ import (
 // maxEventChannels is the largest number of event channels of a device. Arbitrary.
 const maxEventChannels = 1 << 16
 
-// A qpEngine implements connmgr.Engine for a device.
-type qpEngine struct{ dev *device }
+// A cmEngine implements connmgr.Engine for a device.
+type cmEngine struct{ dev *device }
 
 // AddChannel implements connmgr.Engine. It counts a new event channel.
-func (e qpEngine) AddChannel() error {
+func (e cmEngine) AddChannel() error {
 	return e.dev.Add(qp.ObjEventChannel, "event channels", maxEventChannels)
 }
 
 // RemoveChannel implements connmgr.Engine. It undoes AddChannel.
-func (e qpEngine) RemoveChannel() { e.dev.Remove(qp.ObjEventChannel) }
+func (e cmEngine) RemoveChannel() { e.dev.Remove(qp.ObjEventChannel) }
 
 // SourceIndex implements connmgr.Engine. It finds the address in the table of GIDs.
-func (e qpEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
+func (e cmEngine) SourceIndex(of netip.Addr) (int, error) { return e.dev.gids.index(of) }
 
 // Bind implements connmgr.Engine. If the binding has an End, and the queue pair has a path
 // already, Bind first calls Rebind of the path.
-func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
+func (e cmEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 	taken := false
 	if q := e.dev.QP(qpn); q != nil && b.End != nil {
 		var err error
@@ -42,11 +42,11 @@ func (e qpEngine) Bind(qpn uint32, b *connmgr.Binding) error {
 }
 
 // Unbind implements connmgr.Engine. It removes the binding from the table of the device.
-func (e qpEngine) Unbind(qpn uint32, b *connmgr.Binding) { e.dev.bindings.remove(qpn, b) }
+func (e cmEngine) Unbind(qpn uint32, b *connmgr.Binding) { e.dev.bindings.remove(qpn, b) }
 
 // rebind passes the End of a binding to the local path of a queue pair; see
 // shmpath.Conn.Rebind. If taken is true, the caller no longer owns the End.
-func (e qpEngine) rebind(q *qp.QP, b *connmgr.Binding) (taken bool, err error) {
+func (e cmEngine) rebind(q *qp.QP, b *connmgr.Binding) (taken bool, err error) {
 	q.Shard.Enter()
 	defer q.Shard.Leave()
 	c := e.dev.waysOf(q.Shard).local.Conn(q.Num())
@@ -63,20 +63,20 @@ func (e qpEngine) rebind(q *qp.QP, b *connmgr.Binding) (taken bool, err error) {
 
 // PeerGone implements connmgr.Engine. It tells the local path of the queue pair, if the
 // path uses the End whose connection to the peer's process has ended.
-func (e qpEngine) PeerGone(qpn uint32, b *connmgr.Binding) {
+func (e cmEngine) PeerGone(qpn uint32, b *connmgr.Binding) {
 	e.withConn(qpn, b, (*shmpath.Conn).PeerGone)
 }
 
 // AwaitsNotices implements connmgr.Engine. It asks the local path of the queue pair, and
 // returns false if the path does not use the End of the binding.
-func (e qpEngine) AwaitsNotices(qpn uint32, b *connmgr.Binding) (awaits bool) {
+func (e cmEngine) AwaitsNotices(qpn uint32, b *connmgr.Binding) (awaits bool) {
 	e.withConn(qpn, b, func(c *shmpath.Conn) { awaits = c.AwaitsNotices() })
 	return awaits
 }
 
 // withConn calls the function do for the local path of a queue pair, if the path uses the
 // End of the binding.
-func (e qpEngine) withConn(qpn uint32, b *connmgr.Binding, do func(*shmpath.Conn)) {
+func (e cmEngine) withConn(qpn uint32, b *connmgr.Binding, do func(*shmpath.Conn)) {
 	q := e.dev.QP(qpn)
 	if q == nil || b.End == nil {
 		return
@@ -89,6 +89,6 @@ func (e qpEngine) withConn(qpn uint32, b *connmgr.Binding, do func(*shmpath.Conn
 }
 
 var (
-	_ connmgr.Engine    = qpEngine{}
+	_ connmgr.Engine    = cmEngine{}
 	_ connmgr.QueuePair = (*qp.QP)(nil)
 )

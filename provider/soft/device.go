@@ -98,7 +98,7 @@ func newDevice(cfg *Config) (*device, error) {
 // counters that connection management uses on the wire path.
 func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 	cfg := &connmgr.Config{
-		Device: d, Engine: qpEngine{d}, Start: d.start, ListenOnAll: d.cfg.ListenOnAll,
+		Device: d, Engine: cmEngine{d}, Start: d.start, ListenOnAll: d.cfg.ListenOnAll,
 		FreePorts: sync.OnceValues(hostport.EphemeralPorts),
 	}
 	if d.cfg.Path != PathWire {
