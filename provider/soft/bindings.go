@@ -150,7 +150,7 @@ func (t *bindings) take(own, peer uint32) (*shmpath.End, error) {
 func (t *bindings) existing(own, peer uint32) *shmpath.End {
 	if e := t.bound[own]; e.hasEnd() {
 		t.bound[own] = boundQP{e.Binding, true}
-		return &shmpath.End{End: e.End, Peer: e.Peer}
+		return &shmpath.End{End: e.End, Source: e.Peer}
 	}
 	end := t.offered[endKey{own, peer}]
 	delete(t.offered, endKey{own, peer})

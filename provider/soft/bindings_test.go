@@ -36,7 +36,7 @@ func TestBindingWithEnd(t *testing.T) {
 	require.False(t, wire)
 	end, err := tab.take(2, 3)
 	require.NoError(t, err)
-	require.Equal(t, &shmpath.End{End: a, Peer: peer}, end)
+	require.Equal(t, &shmpath.End{End: a, Source: peer}, end)
 	local, wire = tab.path(2)
 	require.False(t, local || wire, "the end was taken, so the binding names no path any more")
 	tab.remove(2, mine)

@@ -53,7 +53,7 @@ func (e cmEngine) rebind(q *qp.QP, b *connmgr.Binding) (taken bool, err error) {
 	if c == nil {
 		return false, nil
 	}
-	moved, err := c.Rebind(&shmpath.End{End: b.End, Peer: b.Peer})
+	moved, err := c.Rebind(&shmpath.End{End: b.End, Source: b.Peer})
 	if moved != nil {
 		q.UseLocal(moved)
 		moved.Transmit()

@@ -32,7 +32,7 @@ const (
 type Conn struct {
 	q *qp.QP
 	p *peer
-	// source under which access errors of the peer are counted; see End.Peer
+	// source under which access errors of the peer are counted; see End.Source
 	source access.Source
 
 	dest shm.Dest // destination of requests: the peer's queue pair and the present attempt
@@ -86,7 +86,7 @@ type End struct {
 	*shm.End
 	// source under which access errors of the peer are counted; zero if the peer is this
 	// process
-	Peer access.Source
+	Source access.Source
 }
 
 // New makes the path of a queue pair. If it succeeds, the path owns the end.
@@ -100,7 +100,7 @@ func New(all *Peers, q *qp.QP, end *End, peer uint32) (*Conn, error) {
 		// verbs.ErrNoResources.
 		return nil, fmt.Errorf("%w: the peer's loop does not take the notices of its connections", verbs.ErrProtocol)
 	}
-	c := &Conn{q: q, p: p, source: end.Peer,
+	c := &Conn{q: q, p: p, source: end.Source,
 		dest: shm.NewDest(peer, 0), serving: true}
 	c.answer.timer.Init(q.Shard, c)
 	c.isFirst = q.FirstConnection()
