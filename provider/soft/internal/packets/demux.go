@@ -79,6 +79,18 @@ func (d *Demux) AnswersDue() bool { return d.asked }
 // NewDemux returns a demux without queue pairs that sends with conn.
 func NewDemux(conn Conn) Demux { return Demux{Conn: conn} }
 
+// Open prepares a route for use; see Conn.Open.
+func (d *Demux) Open(to *udp.Route) error { return d.Conn.Open(to) }
+
+// Close undoes Open.
+func (d *Demux) Close(to *udp.Route) { d.Conn.Close(to) }
+
+// OnTimeout is called after the loss of a packet on the route; see Conn.OnTimeout.
+func (d *Demux) OnTimeout(to *udp.Route) { d.Conn.OnTimeout(to) }
+
+// Buffer returns memory for one packet, or nil if there is no room; see Conn.Buffer.
+func (d *Demux) Buffer(to *udp.Route, size int) []byte { return d.Conn.Buffer(to, size) }
+
 // Push queues a packet; see Conn.Push.
 func (d *Demux) Push(to *udp.Route, p wire.Packet) {
 	d.unflushed = true

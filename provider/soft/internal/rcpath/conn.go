@@ -61,7 +61,7 @@ func New(all *Conns, q *qp.QP, to udp.Route, flow CreditFlow, attr *verbs.QPAttr
 	c.resp.init(attr)
 	flow.Sends = flow.Sends && !q.SharesReceives() // A side with an SRQ does not advertise its buffers.
 	c.credits.init(flow, q.Shard, c)
-	if err := c.demux.Conn.Open(&c.to); err != nil {
+	if err := c.demux.Open(&c.to); err != nil {
 		return nil, err
 	}
 	c.cong.join(all.acquireCongestion(to.Remote), c)
@@ -185,13 +185,13 @@ func (c *Conn) Detach() {
 	c.stopSending()
 	c.all.releaseCongestion(c.cong.shared)
 	c.demux.Detach(c.q.Num())
-	c.demux.Conn.Close(&c.to)
+	c.demux.Close(&c.to)
 }
 
 // newPacket returns a packet with space for the payload. The caller fills the packet,
 // and calls push(). If the packets.Conn has no room, newPacket returns false.
 func (c *Conn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
-	b := c.demux.Conn.Buffer(&c.to, op.Size(payload))
+	b := c.demux.Buffer(&c.to, op.Size(payload))
 	if b == nil {
 		return wire.Packet{}, false
 	}

@@ -319,7 +319,7 @@ func (c *Conn) duplicate(p wire.Packet, seq uint64) {
 	c.q.Counts().Inc(counters.DuplicateRequest)
 	if c.resp.onDuplicate(seq) {
 		// The repeated response did not arrive. Perhaps the network path has changed.
-		c.demux.Conn.OnTimeout(&c.to)
+		c.demux.OnTimeout(&c.to)
 	}
 	repeated := false
 	switch p.Opcode().Kind() {

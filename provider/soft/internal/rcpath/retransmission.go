@@ -209,7 +209,7 @@ func (c *Conn) onRetransmitTimer() {
 
 // onAckTimeout sends the unacknowledged packets again, or fails the oldest request.
 func (c *Conn) onAckTimeout() {
-	c.demux.Conn.OnTimeout(&c.to)
+	c.demux.OnTimeout(&c.to)
 	if !c.countRetry() {
 		return
 	}

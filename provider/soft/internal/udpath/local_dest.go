@@ -81,7 +81,7 @@ func (u *localPath) dest(qpn uint32) *localDest {
 		u.removeLeastRecentlyUsed(nil)
 	}
 	d := &localDest{local: u, qpn: qpn, fd: -1, lastUse: u.uses}
-	d.retryTimer.Init(u.q.Shard, timerheap.Func(d.connectAgain))
+	d.retryTimer.Init(u.shard, timerheap.Func(d.connectAgain))
 	u.dests[qpn] = d
 	if !d.connect() {
 		return nil

@@ -32,7 +32,7 @@ type wirePath struct {
 }
 
 func newWirePath(all *Sockets, q *qp.QP) *wirePath {
-	return &wirePath{all: all, q: q, demux: &q.Shard.Demux, routes: make(map[udp.Route]*udp.Route)}
+	return &wirePath{all: all, q: q, demux: &all.shard.Demux, routes: make(map[udp.Route]*udp.Route)}
 }
 
 // sendOne sends the request w as a datagram with the sequence seq. If the packets.Conn has
@@ -46,7 +46,7 @@ func (u *wirePath) sendOne(w *qp.WQE, along *qp.AH, seq uint64) (status verbs.St
 	if w.Op == verbs.OpSendImm {
 		op = wire.UDSendOnlyImm
 	}
-	b := u.demux.Conn.Buffer(to, op.Size(int(w.Total)))
+	b := u.demux.Buffer(to, op.Size(int(w.Total)))
 	if b == nil {
 		return verbs.StatusSuccess, false
 	}
@@ -77,7 +77,7 @@ func (u *wirePath) route(of *udp.Route) *udp.Route {
 	to := new(udp.Route)
 	*to = *of
 	to.WantHeader = true
-	if u.demux.Conn.Open(to) != nil {
+	if u.demux.Open(to) != nil {
 		return nil
 	}
 	u.routes[*of] = to
@@ -86,7 +86,7 @@ func (u *wirePath) route(of *udp.Route) *udp.Route {
 
 func (u *wirePath) closeRoutes() {
 	for _, to := range u.routes {
-		u.demux.Conn.Close(to)
+		u.demux.Close(to)
 	}
 	clear(u.routes)
 }
@@ -94,7 +94,7 @@ func (u *wirePath) closeRoutes() {
 // listenAt makes the queue pair receive datagrams at an address of this host.
 func (u *wirePath) listenAt(local netip.Addr) error {
 	home := &udp.Route{Local: local, Remote: local, WantHeader: true}
-	if err := u.demux.Conn.Open(home); err != nil {
+	if err := u.demux.Open(home); err != nil {
 		return err
 	}
 	u.reachableAt = append(u.reachableAt, home)
@@ -147,7 +147,7 @@ func (u *wirePath) receive(pkt wire.Packet, from *udp.Header) {
 	}
 	if u.all.both() {
 		// A process of this host has to use the local path, where its user is checked.
-		own, err := u.localAddrs.Contains(from.From, u.q.Shard.DriveTime())
+		own, err := u.localAddrs.Contains(from.From, u.all.shard.DriveTime())
 		if own || err != nil {
 			u.q.Counts().Inc(counters.RcvdUserErr)
 			return
@@ -168,7 +168,7 @@ func (u *wirePath) detach() {
 	u.demux.Detach(u.q.Num())
 	u.closeRoutes()
 	for _, home := range u.reachableAt {
-		u.demux.Conn.Close(home)
+		u.demux.Close(home)
 	}
 	u.reachableAt = nil
 }
