@@ -138,7 +138,7 @@ func (c *Conn) stoppedServing() uint32 {
 func (c *Conn) Detach() {
 	c.serving = false
 	c.answer.timer.Stop()
-	c.p.all.Withdraw(c.q.Num(), c.dest.QPN())
+	c.p.withdraw(c)
 	c.p.remove(c)
 }
 
@@ -148,7 +148,7 @@ func (c *Conn) Detach() {
 // returns a new path that uses the bound End, and the queue pair sends all its requests over
 // the new path. Otherwise moved is nil, and Rebind releases the bound End.
 func (c *Conn) Rebind(end *End) (moved *Conn, err error) {
-	if end.End == c.p.end || !c.p.all.Withdraw(c.q.Num(), c.dest.QPN()) {
+	if end.End == c.p.end || !c.p.withdraw(c) {
 		end.Release()
 		return nil, nil
 	}

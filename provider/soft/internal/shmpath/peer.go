@@ -257,6 +257,10 @@ func (p *peer) OnReady(_ int, events uint32) {
 	}
 }
 
+// withdraw releases the End that the queue pair of c has offered to its peer; see
+// Config.Withdraw.
+func (p *peer) withdraw(c *Conn) bool { return p.all.Withdraw(c.q.Num(), c.dest.QPN()) }
+
 // activate makes the shard poll the peer in each call of drive.
 func (p *peer) activate() { p.shard.Polls.Activate(&p.schedule) }
 
