@@ -1,5 +1,7 @@
 //go:build linux
 
+// Package resource recognizes errors that mean a lack of descriptors, memory or
+// mappings.
 package resource
 
 import (

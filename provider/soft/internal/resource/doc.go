@@ -1,3 +1,0 @@
-// Package resource recognizes errors that mean a lack of descriptors, memory or
-// mappings.
-package resource
