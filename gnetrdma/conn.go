@@ -78,44 +78,44 @@ type callbacks struct {
 }
 
 // OnRequest accepts the request, unless the engine is stopping.
-func (h *callbacks) OnRequest(r *stream.Request) {
-	if h.engine.stopping.Load() {
+func (cb *callbacks) OnRequest(r *stream.Request) {
+	if cb.engine.stopping.Load() {
 		_ = r.Reject(nil) // It fails if the peer has given up.
 		return
 	}
-	_ = r.Accept(&stream.AcceptOptions{Context: newConn(h.engine)}) // It fails if the peer has given up.
+	_ = r.Accept(&stream.AcceptOptions{Context: newConn(cb.engine)}) // It fails if the peer has given up.
 }
 
 // OnAcceptError does nothing, because the handler does not know the connection.
-func (h *callbacks) OnAcceptError(*stream.Request, error) {}
+func (cb *callbacks) OnAcceptError(*stream.Request, error) {}
 
 // OnListenError stops the engine, because it can not accept connections any more.
-func (h *callbacks) OnListenError(_ *reactor.Listener, err error) { h.engine.fail(err) }
+func (cb *callbacks) OnListenError(_ *reactor.Listener, err error) { cb.engine.fail(err) }
 
 // OnDialError passes the error to the caller of Dial.
-func (h *callbacks) OnDialError(o *stream.DialOptions, err error) {
+func (cb *callbacks) OnDialError(o *stream.DialOptions, err error) {
 	o.Context.(*conn).finishDial(err)
 }
 
 // OnOpen passes the connection to the handler.
-func (h *callbacks) OnOpen(s *stream.Stream) { connOf(s).opened(s, h.addr) }
+func (cb *callbacks) OnOpen(s *stream.Stream) { connOf(s).opened(s, cb.addr) }
 
 // OnData passes the bytes to the handler.
-func (h *callbacks) OnData(s *stream.Stream) { connOf(s).receive() }
+func (cb *callbacks) OnData(s *stream.Stream) { connOf(s).receive() }
 
 // OnEnd closes the connection when the handler has got all bytes. gnet does the same when
 // a peer has ended its writing direction.
-func (h *callbacks) OnEnd(s *stream.Stream) { connOf(s).receive() }
+func (cb *callbacks) OnEnd(s *stream.Stream) { connOf(s).receive() }
 
 // OnWritable sends output that waits.
-func (h *callbacks) OnWritable(s *stream.Stream) {
+func (cb *callbacks) OnWritable(s *stream.Stream) {
 	c := connOf(s)
 	_ = c.flush() // After an error the connection is closed, or OnClose follows.
 	c.receive()
 }
 
 // OnClose ends the connection for the handler, if that has not happened yet.
-func (h *callbacks) OnClose(s *stream.Stream, err error) {
+func (cb *callbacks) OnClose(s *stream.Stream, err error) {
 	c := connOf(s)
 	if c.state == connOpening {
 		return // The loop was closing its connections when the stream opened.

@@ -221,19 +221,19 @@ type catchUp struct {
 
 // poll polls the CQ once. It returns true when all completions from before the first
 // poll are handled.
-func (u *catchUp) poll(q *completionQueue) (done bool) {
-	if u.end == 0 {
-		u.end = q.handled + uint64(q.cq().Depth())
+func (c *catchUp) poll(q *completionQueue) (done bool) {
+	if c.end == 0 {
+		c.end = q.handled + uint64(q.cq().Depth())
 	}
-	if !q.pollAgain() && q.handled < u.end {
+	if !q.pollAgain() && q.handled < c.end {
 		return false
 	}
-	u.reset()
+	c.reset()
 	return true
 }
 
 // reset ends a catchUp that is in progress. The next poll begins another one.
-func (u *catchUp) reset() { u.end = 0 }
+func (c *catchUp) reset() { c.end = 0 }
 
 // complete passes a completion to its connection. If the connection is closed already,
 // the completion is counted and dropped.

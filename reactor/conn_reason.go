@@ -58,12 +58,12 @@ const (
 )
 
 // provisional reports whether the kind of the reason is provisionalCause.
-func (e *closeReason) provisional() bool { return e.kind == provisionalCause }
+func (r *closeReason) provisional() bool { return r.kind == provisionalCause }
 
 // setCause sets the reason if there is none yet, or only a provisional one.
-func (e *closeReason) setCause(cause error) {
-	if e.kind == noCause || e.kind == provisionalCause {
-		e.kind, e.cause = finalCause, cause
+func (r *closeReason) setCause(cause error) {
+	if r.kind == noCause || r.kind == provisionalCause {
+		r.kind, r.cause = finalCause, cause
 	}
 }
 
@@ -71,49 +71,49 @@ func (e *closeReason) setCause(cause error) {
 // may be an effect of the violation is replaced. Such reasons are a device event, and the
 // disconnect of the peer, which may be read before the completions that show the
 // violation.
-func (e *closeReason) setViolation(cause error) {
-	peerClosed := e.cause != nil && e.cause == e.peerErr
-	if e.kind == noCause || e.kind == provisionalCause || e.kind == deviceCause || peerClosed {
-		e.kind, e.cause = finalCause, cause
+func (r *closeReason) setViolation(cause error) {
+	peerClosed := r.cause != nil && r.cause == r.peerErr
+	if r.kind == noCause || r.kind == provisionalCause || r.kind == deviceCause || peerClosed {
+		r.kind, r.cause = finalCause, cause
 	}
 }
 
 // isEffect reports whether the reason may be only the effect of a failed queue pair.
 // This is possible for a provisional reason, a disconnect of the peer, and
 // errFailedEarly.
-func (e *closeReason) isEffect() bool {
-	return e.provisional() || e.kind == finalCause && e.unconfirmed || e.cause != nil && (e.cause == e.peerErr || e.cause == errFailedEarly)
+func (r *closeReason) isEffect() bool {
+	return r.provisional() || r.kind == finalCause && r.unconfirmed || r.cause != nil && (r.cause == r.peerErr || r.cause == errFailedEarly)
 }
 
 // deviceEvent sets the reason after a device event about the queue pair. An earlier
 // reason stays, unless it may be an effect of the event.
-func (e *closeReason) deviceEvent(cause error) {
-	if e.kind == noCause || e.isEffect() {
-		e.kind, e.cause = deviceCause, cause
+func (r *closeReason) deviceEvent(cause error) {
+	if r.kind == noCause || r.isEffect() {
+		r.kind, r.cause = deviceCause, cause
 	}
 }
 
 // requestFailed records the error of a failed request. A provisional error becomes the
 // reason only if there is no reason yet. Another error also replaces a provisional
 // reason or a device event.
-func (e *closeReason) requestFailed(err error, s verbs.Status) {
+func (r *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
-	if e.firstFailed == nil || e.firstFlushed && !flushed {
-		e.firstFailed, e.firstFlushed = err, flushed
+	if r.firstFailed == nil || r.firstFlushed && !flushed {
+		r.firstFailed, r.firstFlushed = err, flushed
 	}
 	kind := requestCause
 	if flushed || s == verbs.StatusRetryExcErr {
 		kind = provisionalCause
 	}
-	replaceable := e.kind == provisionalCause || e.kind == deviceCause
-	if e.kind == noCause || replaceable && kind == requestCause {
-		e.kind, e.cause = kind, err
+	replaceable := r.kind == provisionalCause || r.kind == deviceCause
+	if r.kind == noCause || replaceable && kind == requestCause {
+		r.kind, r.cause = kind, err
 	}
 }
 
 // completionError returns the error of a failed completion. Flushed receives share one
 // error, to avoid allocations.
-func (e *closeReason) completionError(wc *verbs.WC) error {
+func (r *closeReason) completionError(wc *verbs.WC) error {
 	switch wc.Status {
 	case verbs.StatusWRFlushErr:
 	case verbs.StatusLocLenErr, verbs.StatusRemInvReqErr:
@@ -121,24 +121,24 @@ func (e *closeReason) completionError(wc *verbs.WC) error {
 	default:
 		return wc.Err()
 	}
-	if e.flushErr == nil {
-		e.flushErr = wc.Err()
+	if r.flushErr == nil {
+		r.flushErr = wc.Err()
 	}
-	return e.flushErr
+	return r.flushErr
 }
 
 // closeError returns the error for OnClose. The parameter opsFailed is true if
 // operations of the application have failed.
-func (e *closeReason) closeError(opsFailed bool) error {
+func (r *closeReason) closeError(opsFailed bool) error {
 	switch {
-	case e.kind == provisionalCause || e.kind == requestCause:
-		return e.firstFailed
-	case !opsFailed, e.kind == deviceCause && e.firstFlushed:
-		return e.cause
-	case e.firstFailed == nil: // No request was flushed, so the device has failed.
-		return firstError(e.cause, firstError(e.peerErr, ErrPeerClosed))
-	case e.cause == nil: // this side has called Close, but the peer has not confirmed all sends
-		return &CloseError{Cause: firstError(e.peerErr, ErrPeerClosed), First: e.firstFailed}
+	case r.kind == provisionalCause || r.kind == requestCause:
+		return r.firstFailed
+	case !opsFailed, r.kind == deviceCause && r.firstFlushed:
+		return r.cause
+	case r.firstFailed == nil: // No request was flushed, so the device has failed.
+		return firstError(r.cause, firstError(r.peerErr, ErrPeerClosed))
+	case r.cause == nil: // this side has called Close, but the peer has not confirmed all sends
+		return &CloseError{Cause: firstError(r.peerErr, ErrPeerClosed), First: r.firstFailed}
 	}
-	return &CloseError{Cause: e.cause, First: e.firstFailed}
+	return &CloseError{Cause: r.cause, First: r.firstFailed}
 }

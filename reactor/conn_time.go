@@ -125,8 +125,8 @@ func (c *Conn) startKeepalive() {
 type connTimers Conn
 
 // OnTimer calls the function for a timer of the connection.
-func (o *connTimers) OnTimer(t *timerheap.Timer) {
-	c := (*Conn)(o)
+func (ct *connTimers) OnTimer(t *timerheap.Timer) {
+	c := (*Conn)(ct)
 	switch t {
 	case &c.stateTimer:
 		c.on(eventTimeout)

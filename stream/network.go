@@ -341,8 +341,8 @@ type callbacks struct {
 
 // OnRequest accepts the request if the listener has room for the connection. Connections
 // that are being opened take no room, because their peers may never confirm the reply.
-func (h callbacks) OnRequest(r *Request) {
-	ln := h.listener
+func (cb callbacks) OnRequest(r *Request) {
+	ln := cb.listener
 	if len(ln.accepted) == cap(ln.accepted) || isClosed(ln.closed) {
 		_ = r.Reject(nil) // Reject fails if the peer has given up the request.
 		return
@@ -351,14 +351,14 @@ func (h callbacks) OnRequest(r *Request) {
 }
 
 // OnListenError makes Accept return the error.
-func (h callbacks) OnListenError(_ *reactor.Listener, err error) { h.listener.fail(err) }
+func (cb callbacks) OnListenError(_ *reactor.Listener, err error) { cb.listener.fail(err) }
 
 // OnOpen passes the connection to Dial or Accept. If the listener has no room for it, the
 // connection ends.
-func (h callbacks) OnOpen(s *Stream) {
+func (cb callbacks) OnOpen(s *Stream) {
 	c := connOf(s)
 	opened := c.open(s)
-	if h.listener == nil {
+	if cb.listener == nil {
 		c.loop.Wake(c.opened)
 		return
 	}
@@ -366,13 +366,13 @@ func (h callbacks) OnOpen(s *Stream) {
 		return // The Network is closing.
 	}
 	select {
-	case h.listener.accepted <- c:
+	case cb.listener.accepted <- c:
 	default: // More connections were being opened than the listener has room for.
 		_ = s.Abort(nil) // Abort fails if the connection is ending already.
 		return
 	}
-	if isClosed(h.listener.closed) {
-		c.network.inBackground(h.listener.closeAccepted)
+	if isClosed(cb.listener.closed) {
+		c.network.inBackground(cb.listener.closeAccepted)
 	}
 }
 

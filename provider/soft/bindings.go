@@ -53,43 +53,43 @@ func newBindings(ends *shm.Ends, shards uint32) *bindings {
 
 // add sets the binding of a queue pair. If taken is true, the queue pair has already
 // taken the End of the binding.
-func (t *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
-	t.mu.Lock()
-	old := t.bound[qpn]
-	t.bound[qpn] = boundQP{Binding: b, taken: taken}
-	t.mu.Unlock()
+func (bs *bindings) add(qpn uint32, b *connmgr.Binding, taken bool) {
+	bs.mu.Lock()
+	old := bs.bound[qpn]
+	bs.bound[qpn] = boundQP{Binding: b, taken: taken}
+	bs.mu.Unlock()
 	old.release()
 }
 
 // remove removes a binding, unless another one has replaced it.
-func (t *bindings) remove(qpn uint32, b *connmgr.Binding) {
-	t.mu.Lock()
-	e, ok := t.bound[qpn]
+func (bs *bindings) remove(qpn uint32, b *connmgr.Binding) {
+	bs.mu.Lock()
+	e, ok := bs.bound[qpn]
 	if !ok || e.Binding != b {
-		t.mu.Unlock()
+		bs.mu.Unlock()
 		return
 	}
-	delete(t.bound, qpn)
-	t.mu.Unlock()
+	delete(bs.bound, qpn)
+	bs.mu.Unlock()
 	e.release()
 }
 
 // release releases the End of a removed binding, unless a queue pair has taken it.
-func (e boundQP) release() {
-	if e.hasEnd() {
-		e.End.Release()
+func (b boundQP) release() {
+	if b.hasEnd() {
+		b.End.Release()
 	}
 }
 
 // hasEnd reports whether the binding has an End that was not taken yet.
-func (e boundQP) hasEnd() bool { return e.Binding != nil && e.End != nil && !e.taken }
+func (b boundQP) hasEnd() bool { return b.Binding != nil && b.End != nil && !b.taken }
 
 // path returns which path a queue pair must use when it enters RTR. Both results are
 // false if there is no binding, or if the End of the binding was already taken.
-func (t *bindings) path(qpn uint32) (local, wire bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e, ok := t.bound[qpn]
+func (bs *bindings) path(qpn uint32) (local, wire bool) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	e, ok := bs.bound[qpn]
 	if !ok {
 		return false, false
 	}
@@ -98,10 +98,10 @@ func (t *bindings) path(qpn uint32) (local, wire bool) {
 
 // flow returns which sides of a connection use end-to-end flow control. Without a
 // binding, neither side does.
-func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e, ok := t.bound[qpn]; ok {
+func (bs *bindings) flow(qpn uint32) connmgr.CreditFlow {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if e, ok := bs.bound[qpn]; ok {
 		return e.Flow
 	}
 	return connmgr.CreditFlow{}
@@ -109,10 +109,10 @@ func (t *bindings) flow(qpn uint32) connmgr.CreditFlow {
 
 // dataHeard reports the first packet from the peer to connection management; see
 // connmgr.DataHearer.
-func (t *bindings) dataHeard(qpn uint32) {
-	t.mu.Lock()
-	e, ok := t.bound[qpn]
-	t.mu.Unlock()
+func (bs *bindings) dataHeard(qpn uint32) {
+	bs.mu.Lock()
+	e, ok := bs.bound[qpn]
+	bs.mu.Unlock()
 	if ok && e.Hearer != nil {
 		e.Hearer.DataHeard()
 	}
@@ -124,21 +124,21 @@ var errSelf = errors.New("a queue pair can not be connected to itself")
 // parameters are queue pair numbers: own is this queue pair, and peer its peer. If no
 // End is bound or offered to this queue pair, take makes two Ends, and offers one to the
 // peer.
-func (t *bindings) take(own, peer uint32) (*shmpath.End, error) {
-	t.mu.Lock()
-	end := t.existing(own, peer)
-	t.mu.Unlock()
+func (bs *bindings) take(own, peer uint32) (*shmpath.End, error) {
+	bs.mu.Lock()
+	end := bs.existing(own, peer)
+	bs.mu.Unlock()
 	if end != nil {
 		return end, nil
 	}
 	if own == peer {
 		return nil, &verbs.FeatureError{Feature: "loopback queue pair", Reason: errSelf}
 	}
-	ownEnd, peerEnd, err := t.ends.UsePair(own%t.shards, peer%t.shards)
+	ownEnd, peerEnd, err := bs.ends.UsePair(own%bs.shards, peer%bs.shards)
 	if err != nil {
 		return nil, resource.Wrap(err)
 	}
-	end, unused := t.takeOrOffer(own, peer, ownEnd, peerEnd)
+	end, unused := bs.takeOrOffer(own, peer, ownEnd, peerEnd)
 	for _, e := range unused {
 		e.Release()
 	}
@@ -147,39 +147,39 @@ func (t *bindings) take(own, peer uint32) (*shmpath.End, error) {
 
 // existing takes the End that is bound or offered to a queue pair, or returns nil. The
 // caller holds the mutex.
-func (t *bindings) existing(own, peer uint32) *shmpath.End {
-	if e := t.bound[own]; e.hasEnd() {
-		t.bound[own] = boundQP{e.Binding, true}
+func (bs *bindings) existing(own, peer uint32) *shmpath.End {
+	if e := bs.bound[own]; e.hasEnd() {
+		bs.bound[own] = boundQP{e.Binding, true}
 		return &shmpath.End{End: e.End, Source: e.Peer}
 	}
-	end := t.offered[endKey{own, peer}]
-	delete(t.offered, endKey{own, peer})
+	end := bs.offered[endKey{own, peer}]
+	delete(bs.offered, endKey{own, peer})
 	return end
 }
 
 // takeOrOffer is called with two Ends that take() has made. If another goroutine has
 // bound or offered an End to the queue pair, takeOrOffer returns that End. Otherwise it
 // returns ownEnd, and offers peerEnd to the peer. The caller releases the unused Ends.
-func (t *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *shmpath.End, unused []*shm.End) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if end := t.existing(own, peer); end != nil {
+func (bs *bindings) takeOrOffer(own, peer uint32, ownEnd, peerEnd *shm.End) (end *shmpath.End, unused []*shm.End) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if end := bs.existing(own, peer); end != nil {
 		return end, []*shm.End{ownEnd, peerEnd}
 	}
-	if old := t.offered[endKey{peer, own}]; old != nil {
+	if old := bs.offered[endKey{peer, own}]; old != nil {
 		unused = append(unused, old.End)
 	}
-	t.offered[endKey{peer, own}] = &shmpath.End{End: peerEnd}
+	bs.offered[endKey{peer, own}] = &shmpath.End{End: peerEnd}
 	return &shmpath.End{End: ownEnd}, unused
 }
 
 // drop releases the End that a queue pair has offered to its peer. It returns false if
 // there is none, usually because the peer has taken it.
-func (t *bindings) drop(own, peer uint32) bool {
-	t.mu.Lock()
-	end := t.offered[endKey{peer, own}]
-	delete(t.offered, endKey{peer, own})
-	t.mu.Unlock()
+func (bs *bindings) drop(own, peer uint32) bool {
+	bs.mu.Lock()
+	end := bs.offered[endKey{peer, own}]
+	delete(bs.offered, endKey{peer, own})
+	bs.mu.Unlock()
 	if end == nil {
 		return false
 	}
@@ -188,11 +188,11 @@ func (t *bindings) drop(own, peer uint32) bool {
 }
 
 // close releases all Ends that no queue pair has taken.
-func (t *bindings) close() {
-	t.mu.Lock()
-	bound, offered := t.bound, t.offered
-	t.bound, t.offered = make(map[uint32]boundQP), make(map[endKey]*shmpath.End)
-	t.mu.Unlock()
+func (bs *bindings) close() {
+	bs.mu.Lock()
+	bound, offered := bs.bound, bs.offered
+	bs.bound, bs.offered = make(map[uint32]boundQP), make(map[endKey]*shmpath.End)
+	bs.mu.Unlock()
 	for _, e := range bound {
 		e.release()
 	}

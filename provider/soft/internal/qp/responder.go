@@ -58,12 +58,12 @@ type MemoryRange struct {
 // Deliver executes one fragment of a SEND or WRITE. If the outcome is OutcomeRNR,
 // Deliver may be called again. It may end another queue pair of the same SRQ, whose message
 // has stalled.
-func (q *QP) Deliver(r *fragment.Fragment) Outcome {
-	switch r.Op {
+func (q *QP) Deliver(f *fragment.Fragment) Outcome {
+	switch f.Op {
 	case fragment.Send, fragment.SendInv:
-		return q.deliverSend(r)
+		return q.deliverSend(f)
 	case fragment.Write:
-		return q.deliverWrite(r)
+		return q.deliverWrite(f)
 	}
 	return OutcomeInvalidRequest
 }
@@ -99,31 +99,31 @@ func (q *QP) popReceive(into *rqe) bool {
 }
 
 // deliverSend executes one fragment of a SEND.
-func (q *QP) deliverSend(r *fragment.Fragment) Outcome {
+func (q *QP) deliverSend(f *fragment.Fragment) Outcome {
 	rs := &q.responder
-	if !rs.expects(r.First(), messageSend) {
+	if !rs.expects(f.First(), messageSend) {
 		return q.OnInvalidRequest()
 	}
-	if r.First() {
-		if !r.Last() && !q.mayBegin() || !q.popReceive(&rs.buffer) {
+	if f.First() {
+		if !f.Last() && !q.mayBegin() || !q.popReceive(&rs.buffer) {
 			return OutcomeRNR
 		}
 		rs.message, rs.offset = messageSend, 0
 	}
-	if uint64(rs.offset)+uint64(len(r.Payload)) > uint64(rs.buffer.size) {
+	if uint64(rs.offset)+uint64(len(f.Payload)) > uint64(rs.buffer.size) {
 		return q.failReceive(verbs.StatusLocLenErr, OutcomeInvalidRequest)
 	}
-	if !q.scatter(r.Payload, rs.offset) {
+	if !q.scatter(f.Payload, rs.offset) {
 		return q.failReceive(verbs.StatusLocProtErr, OutcomeOperationError)
 	}
-	rs.offset += uint32(len(r.Payload))
-	if r.Op == fragment.SendInv && r.Last() && !q.invalidate(r.Imm) {
+	rs.offset += uint32(len(f.Payload))
+	if f.Op == fragment.SendInv && f.Last() && !q.invalidate(f.Imm) {
 		return q.failReceive(verbs.StatusRemInvReqErr, OutcomeAccessError)
 	}
-	if r.Last() {
-		q.completeReceive(r, verbs.WCRecv, rs.offset)
+	if f.Last() {
+		q.completeReceive(f, verbs.WCRecv, rs.offset)
 	} else {
-		q.onFragment(r.First())
+		q.onFragment(f.First())
 	}
 	return OutcomeAck
 }
@@ -160,16 +160,16 @@ func (q *QP) scatter(data []byte, offset uint32) bool {
 	return q.pd.scatter(q.buffer.sges, offset, data)
 }
 
-// completeReceive completes the receive buffer of a message. The parameter r is the last
+// completeReceive completes the receive buffer of a message. The parameter f is the last
 // fragment.
-func (q *QP) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uint32) {
+func (q *QP) completeReceive(f *fragment.Fragment, op verbs.WCOpcode, length uint32) {
 	wc := verbs.WC{Opcode: op, ByteLen: length}
-	if r.Flags&fragment.Imm != 0 {
-		wc.Flags, wc.Imm = verbs.WCWithImm, r.Imm
-	} else if r.Op == fragment.SendInv {
-		wc.Flags, wc.Imm = verbs.WCWithInv, r.Imm
+	if f.Flags&fragment.Imm != 0 {
+		wc.Flags, wc.Imm = verbs.WCWithImm, f.Imm
+	} else if f.Op == fragment.SendInv {
+		wc.Flags, wc.Imm = verbs.WCWithInv, f.Imm
 	}
-	q.receiveDone(&wc, r.Flags&fragment.Solicited != 0)
+	q.receiveDone(&wc, f.Flags&fragment.Solicited != 0)
 }
 
 // receiveDone adds the completion of the current receive buffer.
@@ -198,32 +198,32 @@ func (q *QP) failReceive(status verbs.Status, o Outcome) Outcome {
 }
 
 // deliverWrite executes one fragment of a WRITE.
-func (q *QP) deliverWrite(r *fragment.Fragment) Outcome {
+func (q *QP) deliverWrite(f *fragment.Fragment) Outcome {
 	rs := &q.responder
-	if !rs.expects(r.First(), messageWrite) {
+	if !rs.expects(f.First(), messageWrite) {
 		return q.OnInvalidRequest()
 	}
-	if r.First() {
-		if o := q.beginWrite(r); o != OutcomeAck {
+	if f.First() {
+		if o := q.beginWrite(f); o != OutcomeAck {
 			return o
 		}
 	}
-	if uint32(len(r.Payload)) > rs.writeLeft.Left || r.Last() != (uint32(len(r.Payload)) == rs.writeLeft.Left) {
+	if uint32(len(f.Payload)) > rs.writeLeft.Left || f.Last() != (uint32(len(f.Payload)) == rs.writeLeft.Left) {
 		return OutcomeInvalidRequest
 	}
-	endsWithImm := r.Last() && r.Flags&fragment.Imm != 0
+	endsWithImm := f.Last() && f.Flags&fragment.Imm != 0
 	if endsWithImm && !q.popReceive(&rs.buffer) {
 		return OutcomeRNR
 	}
-	if len(r.Payload) > 0 {
-		m, dst := q.acquireRemote(rs.writeLeft.Key, rs.writeLeft.Addr, uint32(len(r.Payload)), verbs.AccessRemoteWrite)
+	if len(f.Payload) > 0 {
+		m, dst := q.acquireRemote(rs.writeLeft.Key, rs.writeLeft.Addr, uint32(len(f.Payload)), verbs.AccessRemoteWrite)
 		if m == nil {
 			if endsWithImm {
 				q.receiveDone(&verbs.WC{Status: verbs.StatusLocAccessErr}, false)
 			}
 			return OutcomeAccessError
 		}
-		ok := m.copy(dst, r.Payload)
+		ok := m.copy(dst, f.Payload)
 		m.release()
 		if !ok {
 			if endsWithImm {
@@ -232,14 +232,14 @@ func (q *QP) deliverWrite(r *fragment.Fragment) Outcome {
 			return OutcomeOperationError
 		}
 	}
-	rs.writeLeft.Addr += uint64(len(r.Payload))
-	rs.writeLeft.Left -= uint32(len(r.Payload))
+	rs.writeLeft.Addr += uint64(len(f.Payload))
+	rs.writeLeft.Left -= uint32(len(f.Payload))
 	rs.message = messageWrite
-	if r.Last() {
+	if f.Last() {
 		rs.message = messageNone
 	}
 	if endsWithImm {
-		q.completeReceive(r, verbs.WCRecvWriteImm, rs.writeLength)
+		q.completeReceive(f, verbs.WCRecvWriteImm, rs.writeLength)
 	}
 	return OutcomeAck
 }
@@ -253,20 +253,20 @@ func (q *QP) ForgetWrite() {
 
 // beginWrite checks a WRITE, and stores its memory range in writeLeft. A WRITE of zero
 // bytes is not checked for access errors (IBTA vol. 1, 9.7.4.1.3).
-func (q *QP) beginWrite(r *fragment.Fragment) Outcome {
+func (q *QP) beginWrite(f *fragment.Fragment) Outcome {
 	if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 		return OutcomeInvalidRequest
 	}
-	if r.Total > 0 && !q.accessAllowed(r, verbs.AccessRemoteWrite) {
+	if f.Total > 0 && !q.accessAllowed(f, verbs.AccessRemoteWrite) {
 		return OutcomeAccessError
 	}
-	q.writeLeft, q.writeLength = MemoryRange{r.Addr, r.Key, r.Total}, r.Total
+	q.writeLeft, q.writeLength = MemoryRange{f.Addr, f.Key, f.Total}, f.Total
 	return OutcomeAck
 }
 
 // accessAllowed checks the key, the bounds and the access rights of a request.
-func (q *QP) accessAllowed(r *fragment.Fragment, access verbs.Access) bool {
-	m, _ := q.acquireRemote(r.Key, r.Addr, r.Total, access)
+func (q *QP) accessAllowed(f *fragment.Fragment, access verbs.Access) bool {
+	m, _ := q.acquireRemote(f.Key, f.Addr, f.Total, access)
 	if m == nil {
 		return false
 	}
@@ -275,16 +275,16 @@ func (q *QP) accessAllowed(r *fragment.Fragment, access verbs.Access) bool {
 }
 
 // DeliverRead checks a READ, and returns its memory for ReadInto.
-func (q *QP) DeliverRead(r *fragment.Fragment) (MemoryRange, Outcome) {
+func (q *QP) DeliverRead(f *fragment.Fragment) (MemoryRange, Outcome) {
 	rs := &q.responder
-	if rs.message != messageNone || !r.First() || !r.Last() || q.attr.MaxDestRdAtomic == 0 ||
+	if rs.message != messageNone || !f.First() || !f.Last() || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteRead == 0 {
 		return MemoryRange{}, q.OnInvalidRequest()
 	}
-	if r.Total > 0 && !q.accessAllowed(r, verbs.AccessRemoteRead) {
+	if f.Total > 0 && !q.accessAllowed(f, verbs.AccessRemoteRead) {
 		return MemoryRange{}, OutcomeAccessError
 	}
-	return MemoryRange{r.Addr, r.Key, r.Total}, OutcomeAck
+	return MemoryRange{f.Addr, f.Key, f.Total}, OutcomeAck
 }
 
 // ReadInto fills dst from the beginning of a range, and removes these bytes from the
@@ -309,34 +309,34 @@ func (q *QP) ReadInto(dst []byte, from *MemoryRange) Outcome {
 
 // DeliverAtomic executes an atomic, and returns the old value. The payload has the swap
 // or add operand, then the compare operand (IBTA vol. 1, 9.3.4).
-func (q *QP) DeliverAtomic(r *fragment.Fragment) (old uint64, o Outcome) {
+func (q *QP) DeliverAtomic(f *fragment.Fragment) (old uint64, o Outcome) {
 	rs := &q.responder
-	if rs.message != messageNone || len(r.Payload) != fragment.AtomicOperands || r.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
+	if rs.message != messageNone || len(f.Payload) != fragment.AtomicOperands || f.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteAtomic == 0 {
 		return 0, q.OnInvalidRequest()
 	}
-	m, buf := q.acquireRemote(r.Key, r.Addr, 8, verbs.AccessRemoteAtomic)
+	m, buf := q.acquireRemote(f.Key, f.Addr, 8, verbs.AccessRemoteAtomic)
 	if m == nil {
 		return 0, OutcomeAccessError
 	}
 	defer m.release()
 	if m.mayFault {
-		if !guarded(func() { old = executeAtomic(r, buf) }) {
+		if !guarded(func() { old = executeAtomic(f, buf) }) {
 			return 0, OutcomeOperationError
 		}
 		return old, OutcomeAck
 	}
-	return executeAtomic(r, buf), OutcomeAck
+	return executeAtomic(f, buf), OutcomeAck
 }
 
 // executeAtomic executes an atomic on the word in buf, and returns the old value.
-func executeAtomic(r *fragment.Fragment, buf []byte) (old uint64) {
+func executeAtomic(f *fragment.Fragment, buf []byte) (old uint64) {
 	word := AtomicWord(buf)
-	swapAdd := binary.BigEndian.Uint64(r.Payload)
-	if r.Op == fragment.FetchAdd {
+	swapAdd := binary.BigEndian.Uint64(f.Payload)
+	if f.Op == fragment.FetchAdd {
 		return word.Add(swapAdd) - swapAdd
 	}
-	return CompareAndSwap(word, binary.BigEndian.Uint64(r.Payload[8:]), swapAdd)
+	return CompareAndSwap(word, binary.BigEndian.Uint64(f.Payload[8:]), swapAdd)
 }
 
 // CompareAndSwap stores swap in word if its value is compare. It returns the old value.

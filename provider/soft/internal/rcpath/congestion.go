@@ -36,14 +36,14 @@ type congestion struct {
 }
 
 // acquireCongestion returns the congestion of a peer address for a new connection to it.
-func (t *Conns) acquireCongestion(addr netip.Addr) *congestion {
-	g := t.congestions[addr]
+func (cs *Conns) acquireCongestion(addr netip.Addr) *congestion {
+	g := cs.congestions[addr]
 	if g == nil {
 		g = &congestion{addr: addr, window: initialWindow, sharedPart: initialWindow}
-		if t.congestions == nil {
-			t.congestions = make(map[netip.Addr]*congestion)
+		if cs.congestions == nil {
+			cs.congestions = make(map[netip.Addr]*congestion)
 		}
-		t.congestions[addr] = g
+		cs.congestions[addr] = g
 	}
 	g.conns++
 	return g
@@ -51,26 +51,26 @@ func (t *Conns) acquireCongestion(addr netip.Addr) *congestion {
 
 // releaseCongestion undoes acquireCongestion for one connection. After the last
 // connection of an address, it deletes the congestion.
-func (t *Conns) releaseCongestion(g *congestion) {
+func (cs *Conns) releaseCongestion(g *congestion) {
 	if g.conns--; g.conns == 0 {
-		delete(t.congestions, g.addr)
+		delete(cs.congestions, g.addr)
 	}
 }
 
 // allows reports whether the congestion window allows n more packets in flight.
-func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
+func (c *congestion) allows(n uint64) bool { return c.inFlight+n <= c.window }
 
 // fillsWindow reports whether n more packets would fill the congestion window.
-func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
+func (c *congestion) fillsWindow(n uint64) bool { return !c.allows(n + 1) }
 
 // resume calls onRoom of the connection that has waited longest, if the window has room.
 // This connection sends packets, and then calls resume() again.
-func (g *congestion) resume() {
-	if len(g.waiting) == 0 || !g.allows(1) {
+func (c *congestion) resume() {
+	if len(c.waiting) == 0 || !c.allows(1) {
 		return
 	}
-	f := g.waiting[0]
-	g.waiting = slices.Delete(g.waiting, 0, 1)
+	f := c.waiting[0]
+	c.waiting = slices.Delete(c.waiting, 0, 1)
 	f.waiting = false
 	f.conn.onRoom()
 }
@@ -106,107 +106,107 @@ type roomWaiter interface {
 }
 
 // join adds the connection to a congestion.
-func (f *connCongestion) join(g *congestion, conn roomWaiter) {
-	f.shared, f.ownWindow, f.ssthresh, f.conn = g, maxConnWindow, maxWindow, conn
+func (c *connCongestion) join(g *congestion, conn roomWaiter) {
+	c.shared, c.ownWindow, c.ssthresh, c.conn = g, maxConnWindow, maxWindow, conn
 }
 
 // leave ends the congestion control of the connection, whose packets no longer count as
 // in flight. It may be called more than once.
-func (f *connCongestion) leave() {
-	f.setInFlight(0)
-	f.returnPart()
-	if f.waiting {
-		f.waiting = false
-		i := slices.Index(f.shared.waiting, f)
-		f.shared.waiting = slices.Delete(f.shared.waiting, i, i+1)
+func (c *connCongestion) leave() {
+	c.setInFlight(0)
+	c.returnPart()
+	if c.waiting {
+		c.waiting = false
+		i := slices.Index(c.shared.waiting, c)
+		c.shared.waiting = slices.Delete(c.shared.waiting, i, i+1)
 	}
-	f.shared.resume()
+	c.shared.resume()
 }
 
 // returnPart is called when a connection ends. Packets that the connection has added to
 // the shared window stay there. Packets that its losses have removed are added again, up
 // to maxWindow.
-func (f *connCongestion) returnPart() {
-	g := f.shared
-	if f.part < 0 {
-		back := min(uint64(-f.part), maxWindow-min(g.window, maxWindow))
+func (c *connCongestion) returnPart() {
+	g := c.shared
+	if c.part < 0 {
+		back := min(uint64(-c.part), maxWindow-min(g.window, maxWindow))
 		g.window += back
-		f.part += int64(back)
+		c.part += int64(back)
 	}
-	g.sharedPart += f.part
-	f.part = 0
+	g.sharedPart += c.part
+	c.part = 0
 }
 
 // setInFlight sets the number of packets of the connection in flight.
-func (f *connCongestion) setInFlight(n uint64) {
-	f.shared.inFlight += n - f.inFlight
-	f.inFlight = n
+func (c *connCongestion) setInFlight(n uint64) {
+	c.shared.inFlight += n - c.inFlight
+	c.inFlight = n
 }
 
 // allows reports whether the connection may send n more packets. If the window is full,
 // each connection may have an equal share of it in flight. A connection that needs more
 // has to wait for onRoom.
-func (f *connCongestion) allows(n uint64) bool {
-	if f.inFlight > 0 && f.inFlight+n > f.ownWindow {
+func (c *connCongestion) allows(n uint64) bool {
+	if c.inFlight > 0 && c.inFlight+n > c.ownWindow {
 		return false
 	}
-	g := f.shared
-	if g.allows(n) || g.inFlight == 0 || f.inFlight+n <= max(1, g.window/uint64(g.conns)) {
+	g := c.shared
+	if g.allows(n) || g.inFlight == 0 || c.inFlight+n <= max(1, g.window/uint64(g.conns)) {
 		return true
 	}
-	if !f.waiting {
-		f.waiting = true
-		g.waiting = append(g.waiting, f)
+	if !c.waiting {
+		c.waiting = true
+		g.waiting = append(g.waiting, c)
 	}
 	return false
 }
 
 // fills reports whether n more packets would use up ownWindow or the shared window.
-func (f *connCongestion) fills(n uint64) bool {
-	return f.shared.fillsWindow(n) || f.inFlight+n >= f.ownWindow
+func (c *connCongestion) fills(n uint64) bool {
+	return c.shared.fillsWindow(n) || c.inFlight+n >= c.ownWindow
 }
 
 // quarterWindow returns a quarter of the packets that may be in flight, at least 1.
-func (f *connCongestion) quarterWindow() int {
-	return max(1, int(min(f.shared.window, f.ownWindow)/4))
+func (c *connCongestion) quarterWindow() int {
+	return max(1, int(min(c.shared.window, c.ownWindow)/4))
 }
 
 // grow counts n acknowledged packets. The shared window does not grow if less than half
 // of it was in use.
-func (f *connCongestion) grow(n uint64) {
-	g := f.shared
-	f.acked += n
+func (c *connCongestion) grow(n uint64) {
+	g := c.shared
+	c.acked += n
 	g.acked += n
-	if f.ownWindow < maxConnWindow {
-		if f.ownSinceGrowth += n; f.ownSinceGrowth >= f.ownWindow {
-			f.ownWindow, f.ownSinceGrowth = f.ownWindow+1, 0
+	if c.ownWindow < maxConnWindow {
+		if c.ownSinceGrowth += n; c.ownSinceGrowth >= c.ownWindow {
+			c.ownWindow, c.ownSinceGrowth = c.ownWindow+1, 0
 		}
 	}
 	if 2*(g.inFlight+n) < g.window {
 		return
 	}
 	more := n
-	if g.window >= f.ssthresh {
-		if f.sinceGrowth += n; f.sinceGrowth < g.window {
+	if g.window >= c.ssthresh {
+		if c.sinceGrowth += n; c.sinceGrowth < g.window {
 			return
 		}
-		f.sinceGrowth, more = 0, 1
+		c.sinceGrowth, more = 0, 1
 	}
 	more = min(more, maxWindow-min(g.window, maxWindow))
 	g.window += more
-	f.part += int64(more)
+	c.part += int64(more)
 }
 
 // shrink is called after a loss. It reduces the window. The parameter flight is the
 // number of packets that the connection had in flight.
-func (f *connCongestion) shrink(flight uint64) {
-	if f.acked < f.recoveryEnd {
+func (c *connCongestion) shrink(flight uint64) {
+	if c.acked < c.recoveryEnd {
 		return
 	}
-	f.recoveryEnd = f.acked + flight
-	f.ownWindow, f.ownSinceGrowth, f.sinceGrowth = max(minWindow, min(f.ownWindow, flight)/2), 0, 0
-	g := f.shared
-	used := min(g.window, g.inFlight-f.inFlight+flight)
+	c.recoveryEnd = c.acked + flight
+	c.ownWindow, c.ownSinceGrowth, c.sinceGrowth = max(minWindow, min(c.ownWindow, flight)/2), 0, 0
+	g := c.shared
+	used := min(g.window, g.inFlight-c.inFlight+flight)
 	mine := min(used, flight)
 	// lost is the number of packets by which the window would shrink without the limits
 	// below. The new window would then be the number of packets in flight, less half of the
@@ -214,12 +214,12 @@ func (f *connCongestion) shrink(flight uint64) {
 	lost := g.window - used + mine - mine/2
 	// A connection may remove only its own part and an equal share of the common part.
 	conns := int64(g.conns)
-	claim := max(0, f.part+(max(0, g.sharedPart)+conns-1)/conns)
+	claim := max(0, c.part+(max(0, g.sharedPart)+conns-1)/conns)
 	// The window must not become smaller than minWindow.
 	spare := g.window - min(g.window, minWindow)
 	reduction := min(lost, uint64(claim), spare)
-	f.part -= int64(reduction)
+	c.part -= int64(reduction)
 	g.window -= reduction
 	// The threshold is half of the packets in flight (RFC 5681, 3.1).
-	f.ssthresh = max(minWindow, used/2)
+	c.ssthresh = max(minWindow, used/2)
 }

@@ -31,27 +31,27 @@ func newTestConn(p *congestion) *connCongestion {
 }
 
 // send counts n more packets of the connection as in flight.
-func (f *connCongestion) send(n uint64) {
-	f.inFlight += n
-	f.shared.inFlight += n
+func (c *connCongestion) send(n uint64) {
+	c.inFlight += n
+	c.shared.inFlight += n
 }
 
 // ack counts n packets in flight as acknowledged.
-func (f *connCongestion) ack(n uint64) {
-	f.inFlight -= n
-	f.shared.inFlight -= n
-	f.grow(n)
+func (c *connCongestion) ack(n uint64) {
+	c.inFlight -= n
+	c.shared.inFlight -= n
+	c.grow(n)
 }
 
 // roundTrip fills the congestion window with packets of the connection. Then it
 // acknowledges all packets of the connection.
-func (f *connCongestion) roundTrip() {
-	f.send(f.shared.window - f.shared.inFlight)
-	f.ack(f.inFlight)
+func (c *connCongestion) roundTrip() {
+	c.send(c.shared.window - c.shared.inFlight)
+	c.ack(c.inFlight)
 }
 
 // lose reports the loss of one packet in flight.
-func (f *connCongestion) lose() { f.shrink(f.inFlight) }
+func (c *connCongestion) lose() { c.shrink(c.inFlight) }
 
 func TestCongestionGrowsAndShrinks(t *testing.T) {
 	p := newTestCongestion()

@@ -53,14 +53,14 @@ type credits struct {
 }
 
 // init prepares the credits and the timer of a connection.
-func (r *credits) init(flow CreditFlow, s *qp.Shard, owner timerheap.Owner) {
-	r.CreditFlow, r.probe = flow, creditProbeAllowed
-	r.timer.Init(s, owner)
+func (c *credits) init(flow CreditFlow, s *qp.Shard, owner timerheap.Owner) {
+	c.CreditFlow, c.probe = flow, creditProbeAllowed
+	c.timer.Init(s, owner)
 }
 
 // lacks reports whether w takes a receive buffer that the peer has not advertised yet.
-func (r *credits) lacks(w *qp.WQE) bool {
-	return r.Receives && w.RC.MessageNumber > r.limit && w.Op != verbs.OpWrite
+func (c *credits) lacks(w *qp.WQE) bool {
+	return c.Receives && w.RC.MessageNumber > c.limit && w.Op != verbs.OpWrite
 }
 
 // allows reports whether the credits allow the next packet of w. A packet may always be
@@ -71,9 +71,9 @@ func (r *credits) lacks(w *qp.WQE) bool {
 //     acknowledgement.
 //   - A WRITE with immediate data is sent completely, because only its last packet takes
 //     a buffer.
-func (r *credits) allows(w *qp.WQE, req *requester) bool {
+func (c *credits) allows(w *qp.WQE, req *requester) bool {
 	switch {
-	case !r.lacks(w) || req.wasSent():
+	case !c.lacks(w) || req.wasSent():
 		return true
 	case req.seq > w.RC.FirstSeq:
 		return w.Op == verbs.OpWriteImm || req.ackedEnd > w.RC.FirstSeq
@@ -81,65 +81,65 @@ func (r *credits) allows(w *qp.WQE, req *requester) bool {
 		// A packet is in flight. Its acknowledgement will advertise credits, so no probe is
 		// needed.
 		return false
-	case r.probe == creditProbeNone:
-		r.probe = creditProbeWait
-		r.timer.Start(probeDelay)
+	case c.probe == creditProbeNone:
+		c.probe = creditProbeWait
+		c.timer.Start(probeDelay)
 	}
-	return r.probe == creditProbeAllowed
+	return c.probe == creditProbeAllowed
 }
 
 // probeSent is called for each packet that was sent without a credit. Further probes are
 // then not allowed.
-func (r *credits) probeSent() {
-	if r.probe == creditProbeAllowed {
-		r.probe = creditProbeNone
+func (c *credits) probeSent() {
+	if c.probe == creditProbeAllowed {
+		c.probe = creditProbeNone
 	}
 }
 
 // probeAllowed allows a probe, because no advertisement has arrived for probeDelay.
-func (r *credits) probeAllowed() { r.probe = creditProbeAllowed }
+func (c *credits) probeAllowed() { c.probe = creditProbeAllowed }
 
-func (r *credits) stop() {
-	r.timer.Stop()
-	if r.probe == creditProbeWait {
-		r.probe = creditProbeNone
+func (c *credits) stop() {
+	c.timer.Stop()
+	if c.probe == creditProbeWait {
+		c.probe = creditProbeNone
 	}
 }
 
 // update processes an AETH, and reports whether the requester may send more. A NAK has
 // no credits, but it has the number of complete messages.
-func (r *credits) update(h *wire.AETH) bool {
+func (c *credits) update(h *wire.AETH) bool {
 	n, _ := h.Syndrome().Credits()
-	completed, ok := packets.NearestSeq(h.MSN(), 0, r.messagesSent)
+	completed, ok := packets.NearestSeq(h.MSN(), 0, c.messagesSent)
 	switch {
 	case h.Syndrome() == wire.AckNoCredits:
-		r.Receives = false // The peer advertises no credits, so they do not limit this side.
-	case !ok || completed > r.messagesSent || completed+uint64(n) <= r.limit:
+		c.Receives = false // The peer advertises no credits, so they do not limit this side.
+	case !ok || completed > c.messagesSent || completed+uint64(n) <= c.limit:
 		return false // The advertisement is invalid, or older than the last one.
 	default:
-		r.limit = completed + uint64(n)
+		c.limit = completed + uint64(n)
 	}
-	r.stop()
+	c.stop()
 	return true
 }
 
 // advertise returns the syndrome of an ACK that advertises receive buffers. The
 // parameter msn is the number of complete messages.
-func (r *credits) advertise(msn psn.Value, buffers int) wire.Syndrome {
+func (c *credits) advertise(msn psn.Value, buffers int) wire.Syndrome {
 	s := wire.Ack(buffers)
 	n, _ := s.Credits()
-	r.advertised = msn.Add(n)
+	c.advertised = msn.Add(n)
 	return s
 }
 
 // usedUp reports whether the peer has no credit left.
-func (r *credits) usedUp(msn psn.Value) bool { return r.Sends && r.advertised.Sub(msn) <= 0 }
+func (c *credits) usedUp(msn psn.Value) bool { return c.Sends && c.advertised.Sub(msn) <= 0 }
 
 // enough reports whether the peer has enough credits, so that an acknowledgement may be
 // delayed. During the delay the peer may send maxDelayedPackets packets, and each of
 // them may need a credit.
-func (r *credits) enough(msn psn.Value) bool {
-	return !r.Sends || r.advertised.Sub(msn) > maxDelayedPackets
+func (c *credits) enough(msn psn.Value) bool {
+	return !c.Sends || c.advertised.Sub(msn) > maxDelayedPackets
 }
 
 // messageCount returns by how much w increases the peer's number of complete messages

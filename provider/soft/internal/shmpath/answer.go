@@ -42,8 +42,8 @@ type progress struct {
 
 // exhausted reports whether as many ACK timeouts have passed as there are attempts
 // (IBTA vol. 1, 9.7.6.1.3).
-func (s *answerTimer) exhausted(retries uint8) bool {
-	return s.silent >= answerChecks*(int(retries)+1)
+func (a *answerTimer) exhausted(retries uint8) bool {
+	return a.silent >= answerChecks*(int(retries)+1)
 }
 
 // awaitAnswer starts the timer, unless it runs.

@@ -73,22 +73,22 @@ func NewPeers(s *qp.Shard, cfg *Config) *Peers {
 }
 
 // peer returns the peer of an end. It makes one if there is none.
-func (t *Peers) peer(end *shm.End) (*peer, error) {
-	if p := t.byEnd[end]; p != nil {
+func (ps *Peers) peer(end *shm.End) (*peer, error) {
+	if p := ps.byEnd[end]; p != nil {
 		return p, nil
 	}
-	p, err := newPeer(t, end)
+	p, err := newPeer(ps, end)
 	if err != nil {
 		return nil, err
 	}
-	t.byEnd[end] = p
+	ps.byEnd[end] = p
 	end.Adopt()
 	return p, nil
 }
 
 // Conn returns the connection of a queue pair, or nil.
-func (t *Peers) Conn(num uint32) *Conn {
-	for _, p := range t.byEnd {
+func (ps *Peers) Conn(num uint32) *Conn {
+	for _, p := range ps.byEnd {
 		if c := p.conns.byNum[num]; c != nil {
 			return c
 		}
@@ -97,16 +97,16 @@ func (t *Peers) Conn(num uint32) *Conn {
 }
 
 // ConnOver is like Conn, for a connection that uses the given End.
-func (t *Peers) ConnOver(end *shm.End, num uint32) *Conn {
-	if p := t.byEnd[end]; p != nil {
+func (ps *Peers) ConnOver(end *shm.End, num uint32) *Conn {
+	if p := ps.byEnd[end]; p != nil {
 		return p.conns.byNum[num]
 	}
 	return nil
 }
 
 // Close ends all sharing when the shard has stopped. There are no connections left.
-func (t *Peers) Close() {
-	for _, p := range t.byEnd {
+func (ps *Peers) Close() {
+	for _, p := range ps.byEnd {
 		if !p.drop(true) {
 			p.close()
 		}

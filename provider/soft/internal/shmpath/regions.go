@@ -53,54 +53,54 @@ type remoteRegions struct {
 	sweeps  qp.Timer   // timer for sweep(); runs while there are regions
 }
 
-func (t *remoteRegions) init(s *qp.Shard, maps shm.Mapper) {
-	t.maps = maps
-	t.sweeps.Init(s, timerheap.Func(t.sweep))
+func (rs *remoteRegions) init(s *qp.Shard, maps shm.Mapper) {
+	rs.maps = maps
+	rs.sweeps.Init(s, timerheap.Func(rs.sweep))
 }
 
 // find returns the region with a key, or nil.
-func (t *remoteRegions) find(key uint32) *remoteRegion {
-	if t.last == nil || t.lastKey != key {
-		if t.last = t.byKey[key]; t.last == nil {
+func (rs *remoteRegions) find(key uint32) *remoteRegion {
+	if rs.last == nil || rs.lastKey != key {
+		if rs.last = rs.byKey[key]; rs.last == nil {
 			return nil
 		}
-		t.lastKey = key
+		rs.lastKey = key
 	}
-	t.last.used = true
-	return t.last
+	rs.last.used = true
+	return rs.last
 }
 
 // add adds a region for which the shard is going to ask. It returns false if there are
 // too many regions.
-func (t *remoteRegions) add(key uint32) bool {
-	if len(t.byKey) == maxRemoteRegions {
+func (rs *remoteRegions) add(key uint32) bool {
+	if len(rs.byKey) == maxRemoteRegions {
 		return false
 	}
-	if len(t.byKey) == 0 {
-		t.byKey = make(map[uint32]*remoteRegion)
-		t.sweeps.Start(regionSweepTime)
+	if len(rs.byKey) == 0 {
+		rs.byKey = make(map[uint32]*remoteRegion)
+		rs.sweeps.Start(regionSweepTime)
 	}
-	t.byKey[key] = &remoteRegion{used: true}
-	t.asked++
+	rs.byKey[key] = &remoteRegion{used: true}
+	rs.asked++
 	return true
 }
 
 // answered processes the answer of the peer for a region. The parameter fd is the
 // region's descriptor, or -1 without one. The function owns the descriptor.
-func (t *remoteRegions) answered(key uint32, fd int) {
-	r := t.byKey[key]
+func (rs *remoteRegions) answered(key uint32, fd int) {
+	r := rs.byKey[key]
 	if r == nil || r.state != regionAsked {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 		return
 	}
-	t.asked--
+	rs.asked--
 	r.state = regionRefused
 	if fd < 0 {
 		return
 	}
-	memory, err := shm.OpenRegion(fd, key, t.maps)
+	memory, err := shm.OpenRegion(fd, key, rs.maps)
 	if err == nil {
 		r.memory, r.state = memory, regionMapped
 	}
@@ -108,32 +108,32 @@ func (t *remoteRegions) answered(key uint32, fd int) {
 
 // sweep forgets regions that are closed, and regions that no request has named since the
 // last sweep. It also forgets which regions were refused.
-func (t *remoteRegions) sweep() {
-	for key, r := range t.byKey {
+func (rs *remoteRegions) sweep() {
+	for key, r := range rs.byKey {
 		if !r.used || r.state == regionRefused || r.state == regionMapped && !r.memory.Valid() {
-			t.remove(key, r)
+			rs.remove(key, r)
 		}
 		r.used = false
 	}
-	if len(t.byKey) > 0 {
-		t.sweeps.Start(regionSweepTime)
+	if len(rs.byKey) > 0 {
+		rs.sweeps.Start(regionSweepTime)
 	}
 }
 
-func (t *remoteRegions) remove(key uint32, r *remoteRegion) {
-	t.last = nil
-	delete(t.byKey, key)
+func (rs *remoteRegions) remove(key uint32, r *remoteRegion) {
+	rs.last = nil
+	delete(rs.byKey, key)
 	switch r.state {
 	case regionAsked:
-		t.asked--
+		rs.asked--
 	case regionMapped:
 		r.memory.Close()
 	}
 }
 
-func (t *remoteRegions) close() {
-	t.sweeps.Stop()
-	for key, r := range t.byKey {
-		t.remove(key, r)
+func (rs *remoteRegions) close() {
+	rs.sweeps.Stop()
+	for key, r := range rs.byKey {
+		rs.remove(key, r)
 	}
 }

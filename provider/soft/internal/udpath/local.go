@@ -37,14 +37,14 @@ const (
 type localState uint8
 
 const (
-	// udBound: the socket name is bound, so no other queue pair of this host gets the
+	// localBound: the socket name is bound, so no other queue pair of this host gets the
 	// same number. Connections wait in the backlog. A new localPath is in this state.
-	udBound localState = iota
-	// udAttached: the shard accepts connections and reads datagrams, because the queue
+	localBound localState = iota
+	// localAttached: the shard accepts connections and reads datagrams, because the queue
 	// pair is complete.
-	udAttached
-	// udClosed: all sockets are closed, and the name is free. This is the last state.
-	udClosed
+	localAttached
+	// localClosed: all sockets are closed, and the name is free. This is the last state.
+	localClosed
 )
 
 // A localPath is the local path of a UD queue pair. It belongs to the shard.
@@ -88,7 +88,7 @@ func newLocalPath(all *Sockets, q *qp.QP, num uint32) (*localPath, error) {
 		return nil, err
 	}
 	p := &localPath{
-		all: all, shard: all.shard, q: q, state: udBound, listener: fd,
+		all: all, shard: all.shard, q: q, state: localBound, listener: fd,
 		out: make([]byte, datagramHeader+qp.DatagramMTU), in: make([]byte, datagramHeader+qp.DatagramMTU+1),
 		dests: make(map[uint32]*localDest), sources: make(map[int]*localSource),
 	}
@@ -96,59 +96,59 @@ func newLocalPath(all *Sockets, q *qp.QP, num uint32) (*localPath, error) {
 	return p, nil
 }
 
-func (u *localPath) attach() error {
-	if err := u.shard.Watch(u.listener, unix.EPOLLIN, u); err != nil {
+func (p *localPath) attach() error {
+	if err := p.shard.Watch(p.listener, unix.EPOLLIN, p); err != nil {
 		return err
 	}
-	u.shard.AddEpollOnly(1)
-	u.all.Spare.AddListener()
-	u.state = udAttached
+	p.shard.AddEpollOnly(1)
+	p.all.Spare.AddListener()
+	p.state = localAttached
 	return nil
 }
 
 // detach closes all sockets. It drops and counts unsent and unread datagrams.
-func (u *localPath) detach() {
-	was := u.state
-	if was == udClosed {
+func (p *localPath) detach() {
+	was := p.state
+	if was == localClosed {
 		return
 	}
-	u.state = udClosed
-	u.clear()
-	if was == udAttached {
+	p.state = localClosed
+	p.clear()
+	if was == localAttached {
 		// The connections in the backlog are accepted first. Otherwise their datagrams
 		// would not be read.
-		_ = unix.Shutdown(u.listener, unix.SHUT_RD)
-		for u.accept() {
+		_ = unix.Shutdown(p.listener, unix.SHUT_RD)
+		for p.accept() {
 		}
-		u.shard.Unwatch(u.listener)
-		u.shard.AddEpollOnly(-1)
-		u.all.Spare.RemoveListener()
+		p.shard.Unwatch(p.listener)
+		p.shard.AddEpollOnly(-1)
+		p.all.Spare.RemoveListener()
 	}
-	u.acceptTimer.Stop()
-	for _, src := range u.sources {
+	p.acceptTimer.Stop()
+	for _, src := range p.sources {
 		src.finish()
 	}
-	_ = unix.Close(u.listener)
+	_ = unix.Close(p.listener)
 }
 
 // clear drops and counts the datagrams that wait to be sent.
-func (u *localPath) clear() {
-	for _, d := range u.dests {
+func (p *localPath) clear() {
+	for _, d := range p.dests {
 		d.remove()
 	}
 }
 
 // countDropped counts n dropped datagrams. Their requests complete with success, because
 // datagrams may be lost.
-func (u *localPath) countDropped(n uint64) { u.q.Counts().Add(counters.DatagramUnsent, n) }
+func (p *localPath) countDropped(n uint64) { p.q.Counts().Add(counters.DatagramUnsent, n) }
 
 // sendOne sends the datagram of the request w. If the receiver's socket has no room, the
 // datagram is queued or dropped. The request succeeds even if the datagram is dropped.
-func (u *localPath) sendOne(w *qp.WQE, to *qp.AH) verbs.Status {
-	b := u.out[:datagramHeader+int(w.Total)]
+func (p *localPath) sendOne(w *qp.WQE, to *qp.AH) verbs.Status {
+	b := p.out[:datagramHeader+int(w.Total)]
 	clear(b[:datagramHeader])
 	binary.BigEndian.PutUint32(b, w.UD.QKey)
-	binary.BigEndian.PutUint32(b[4:], u.q.Num())
+	binary.BigEndian.PutUint32(b[4:], p.q.Num())
 	if w.Op == verbs.OpSendImm {
 		b[4] |= datagramImm
 		binary.BigEndian.PutUint32(b[8:], w.Imm)
@@ -159,20 +159,20 @@ func (u *localPath) sendOne(w *qp.WQE, to *qp.AH) verbs.Status {
 	copy(b[12:], to.Source[:])
 	dest := to.Attr().DestGID
 	copy(b[28:], dest[:])
-	if !u.q.Gather(b[datagramHeader:], w, 0) {
+	if !p.q.Gather(b[datagramHeader:], w, 0) {
 		return verbs.StatusLocProtErr
 	}
-	if d := u.dest(w.UD.QPN); d != nil {
+	if d := p.dest(w.UD.QPN); d != nil {
 		d.send(b)
 	} else {
-		u.countDropped(1)
+		p.countDropped(1)
 	}
 	return verbs.StatusSuccess
 }
 
 // receive delivers one packet of the Unix socket. It returns false if the length is
 // invalid.
-func (u *localPath) receive(b []byte) bool {
+func (p *localPath) receive(b []byte) bool {
 	if len(b) < datagramHeader || len(b) > datagramHeader+qp.DatagramMTU {
 		return false
 	}
@@ -183,6 +183,6 @@ func (u *localPath) receive(b []byte) bool {
 	}
 	from, to := verbs.GID(b[12:28]), verbs.GID(b[28:44])
 	d.Header.Set(from.Addr(), to.Addr(), wire.UDSendOnly.Size(len(d.Payload)), 0, datagramHops)
-	u.q.DeliverDatagram(&d)
+	p.q.DeliverDatagram(&d)
 	return true
 }

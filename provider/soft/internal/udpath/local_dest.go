@@ -39,18 +39,18 @@ const (
 type destState uint8
 
 const (
-	// udDestRefused: there is no connection, because the destination is new or the
+	// destRefused: there is no connection, because the destination is new or the
 	// backlog of the receiver is full. Datagrams wait in the queue.
-	udDestRefused destState = iota
-	// udDestOpen: there is a connection. After connect(), datagrams may wait in the queue
+	destRefused destState = iota
+	// destOpen: there is a connection. After connect(), datagrams may wait in the queue
 	// until flush() sends them. Otherwise the queue is empty.
-	udDestOpen
-	// udDestFull: there is a connection, but its socket has no room. Datagrams wait in
+	destOpen
+	// destFull: there is a connection, but its socket has no room. Datagrams wait in
 	// the queue until EPOLLOUT.
-	udDestFull
-	// udDestRemoved: remove() was called. This is the last state. A later datagram to the
+	destFull
+	// destRemoved: remove() was called. This is the last state. A later datagram to the
 	// same queue pair makes a new destination.
-	udDestRemoved
+	destRemoved
 )
 
 // A localDest is a destination of a UD queue pair on this host. It has a connection
@@ -59,7 +59,7 @@ type localDest struct {
 	local      *localPath
 	qpn        uint32
 	state      destState
-	fd         int // connected socket in udDestOpen and udDestFull, else -1
+	fd         int // connected socket in destOpen and destFull, else -1
 	queue      packetQueue
 	retryTimer qp.Timer
 	tries      int    // attempts to connect since the last success
@@ -71,18 +71,18 @@ var errPeerUser = errors.New("the user of the destination queue pair is not allo
 
 // dest returns the destination for the queue pair with the number qpn. If there is no
 // such destination yet, dest() makes one. If connect() fails, dest() returns nil.
-func (u *localPath) dest(qpn uint32) *localDest {
-	u.uses++
-	if d := u.dests[qpn]; d != nil {
-		d.lastUse = u.uses
+func (p *localPath) dest(qpn uint32) *localDest {
+	p.uses++
+	if d := p.dests[qpn]; d != nil {
+		d.lastUse = p.uses
 		return d
 	}
-	if len(u.dests) >= maxDatagramDests {
-		u.removeLeastRecentlyUsed(nil)
+	if len(p.dests) >= maxDatagramDests {
+		p.removeLeastRecentlyUsed(nil)
 	}
-	d := &localDest{local: u, qpn: qpn, fd: -1, lastUse: u.uses}
-	d.retryTimer.Init(u.shard, timerheap.Func(d.connectAgain))
-	u.dests[qpn] = d
+	d := &localDest{local: p, qpn: qpn, fd: -1, lastUse: p.uses}
+	d.retryTimer.Init(p.shard, timerheap.Func(d.connectAgain))
+	p.dests[qpn] = d
 	if !d.connect() {
 		return nil
 	}
@@ -92,9 +92,9 @@ func (u *localPath) dest(qpn uint32) *localDest {
 // removeLeastRecentlyUsed removes one destination, if possible an idle one. It never
 // removes the destination that the parameter except names. If there is no other
 // destination, removeLeastRecentlyUsed returns false.
-func (u *localPath) removeLeastRecentlyUsed(except *localDest) bool {
+func (p *localPath) removeLeastRecentlyUsed(except *localDest) bool {
 	var idle, any *localDest
-	for _, d := range u.dests {
+	for _, d := range p.dests {
 		if d == except {
 			continue
 		}
@@ -116,7 +116,7 @@ func (u *localPath) removeLeastRecentlyUsed(except *localDest) bool {
 
 // idle reports whether the receiver has read all datagrams.
 func (d *localDest) idle() bool {
-	if d.state != udDestOpen {
+	if d.state != destOpen {
 		return false
 	}
 	held, err := unix.IoctlGetInt(d.fd, unix.SIOCOUTQ)
@@ -124,7 +124,7 @@ func (d *localDest) idle() bool {
 }
 
 // connect makes the connection. If the backlog of the receiver is full, the new state is
-// udDestRefused. On other errors connect removes the destination and returns false.
+// destRefused. On other errors connect removes the destination and returns false.
 func (d *localDest) connect() bool {
 	fd := -1
 	err := resource.Retry(func() (err error) {
@@ -136,13 +136,13 @@ func (d *localDest) connect() bool {
 	}
 	switch {
 	case err == nil && d.local.shard.Watch(fd, 0, d) == nil:
-		d.fd, d.state, d.tries = fd, udDestOpen, 0
+		d.fd, d.state, d.tries = fd, destOpen, 0
 		return true
 	case err == nil:
 		_ = unix.Close(fd)
 	case errors.Is(err, unix.EAGAIN) && d.tries < connectTries:
 		d.retryTimer.Start(min(connectRetryFirst<<min(d.tries, 16), connectRetryMost))
-		d.state = udDestRefused
+		d.state = destRefused
 		d.tries++
 		return true
 	case errors.Is(err, errPeerUser):
@@ -154,11 +154,11 @@ func (d *localDest) connect() bool {
 
 // connectSocket connects a socket to a queue pair, whose user must be allowed. If it
 // fails, it closes the socket.
-func (u *localPath) connectSocket(fd int, qpn uint32) error {
+func (p *localPath) connectSocket(fd int, qpn uint32) error {
 	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(qpn)})
 	if err == nil {
 		peer, unknown := unixsock.PeerCredentials(fd)
-		if unknown != nil || !u.all.Users.Allows(peer.UID) {
+		if unknown != nil || !p.all.Users.Allows(peer.UID) {
 			err = errPeerUser
 		}
 	}
@@ -178,10 +178,10 @@ func (d *localDest) connectAgain() {
 // send sends or queues a datagram. If the queue is full, the datagram is dropped and
 // counted.
 func (d *localDest) send(b []byte) {
-	if d.state == udDestOpen && d.transmit(b) {
+	if d.state == destOpen && d.transmit(b) {
 		return
 	}
-	if d.state == udDestRemoved { // transmit() has failed to connect.
+	if d.state == destRemoved { // transmit() has failed to connect.
 		d.local.countDropped(1)
 		return
 	}
@@ -190,19 +190,19 @@ func (d *localDest) send(b []byte) {
 		d.local.countDropped(1)
 		return
 	}
-	if d.state == udDestOpen {
+	if d.state == destOpen {
 		d.awaitRoom()
 	}
 	all.queued += d.queue.push(b)
 }
 
 func (d *localDest) awaitRoom() {
-	d.state = udDestFull
+	d.state = destFull
 	d.local.shard.Rewatch(d.fd, unix.EPOLLOUT)
 }
 
 // connected reports whether there is a connection.
-func (d *localDest) connected() bool { return d.state == udDestOpen || d.state == udDestFull }
+func (d *localDest) connected() bool { return d.state == destOpen || d.state == destFull }
 
 // transmit passes a datagram to the socket, and reports success. If the connection was
 // closed, transmit connects again. If that fails, the destination may be removed.
@@ -216,15 +216,15 @@ func (d *localDest) transmit(b []byte) bool {
 			return false
 		}
 		d.disconnect()
-		if !d.connect() || d.state != udDestOpen {
+		if !d.connect() || d.state != destOpen {
 			return false
 		}
 	}
 	return false
 }
 
-// flush sends queued datagrams until the socket has no room. The new state is udDestOpen
-// or udDestFull.
+// flush sends queued datagrams until the socket has no room. The new state is destOpen
+// or destFull.
 func (d *localDest) flush() {
 	for d.connected() && !d.queue.empty() && d.transmit(d.queue.first()) {
 		d.local.all.queued -= d.queue.pop()
@@ -232,7 +232,7 @@ func (d *localDest) flush() {
 	switch {
 	case !d.connected():
 	case d.queue.empty():
-		d.state = udDestOpen
+		d.state = destOpen
 		d.local.shard.Rewatch(d.fd, 0)
 	default:
 		d.awaitRoom()
@@ -271,7 +271,7 @@ func (d *localDest) remove() {
 	d.local.countDropped(uint64(d.queue.count))
 	d.local.all.queued -= d.queue.clear()
 	delete(d.local.dests, d.qpn)
-	d.state = udDestRemoved
+	d.state = destRemoved
 }
 
 // A packetQueue is a FIFO queue of packets in one piece of memory. A length field of 4

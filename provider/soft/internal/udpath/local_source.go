@@ -37,51 +37,51 @@ type localSource struct {
 
 // OnReady accepts connections. SpareDescriptors.Accept may close the spare descriptors,
 // so OnReady opens them again.
-func (u *localPath) OnReady(int, uint32) {
-	defer u.all.Spare.Fill()
+func (p *localPath) OnReady(int, uint32) {
+	defer p.all.Spare.Fill()
 	for range datagramBudget {
-		if !u.accept() {
+		if !p.accept() {
 			return
 		}
 	}
 }
 
 // accept accepts one connection, and reports whether more may be waiting.
-func (u *localPath) accept() bool {
-	fd, err := u.all.Spare.Accept(u.listener)
+func (p *localPath) accept() bool {
+	fd, err := p.all.Spare.Accept(p.listener)
 	if err == nil {
-		u.admit(fd)
+		p.admit(fd)
 		return true
 	}
 	if resource.NoDescriptors(err) {
 		// The connection stays in the backlog, so the listening socket stays readable. If
 		// epoll watched this socket, each epoll_wait would return at once. So the socket
 		// is removed from epoll until acceptTimer fires.
-		u.shard.Unwatch(u.listener)
-		u.acceptTimer.Start(acceptRetry)
+		p.shard.Unwatch(p.listener)
+		p.acceptTimer.Start(acceptRetry)
 	}
 	return false
 }
 
-func (u *localPath) acceptAgain() {
-	if u.shard.Watch(u.listener, unix.EPOLLIN, u) != nil {
-		u.acceptTimer.Start(acceptRetry)
+func (p *localPath) acceptAgain() {
+	if p.shard.Watch(p.listener, unix.EPOLLIN, p) != nil {
+		p.acceptTimer.Start(acceptRetry)
 	}
 }
 
 // admit adds a new connection of an allowed user, and reads its datagrams. If a limit is
 // reached, admit() closes the connection after reading.
-func (u *localPath) admit(fd int) {
+func (p *localPath) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
-	if err != nil || !u.all.Users.Allows(peer.UID) {
-		u.q.Counts().Inc(counters.DatagramUserRefused)
+	if err != nil || !p.all.Users.Allows(peer.UID) {
+		p.q.Counts().Inc(counters.DatagramUserRefused)
 		_ = unix.Close(fd)
-		u.all.Spare.Fill()
+		p.all.Spare.Fill()
 		return
 	}
-	src := &localSource{local: u, fd: fd, uid: peer.UID, lastUse: u.uses}
+	src := &localSource{local: p, fd: fd, uid: peer.UID, lastUse: p.uses}
 	if cause, ok := src.enter(); !ok {
-		u.q.Counts().Inc(cause)
+		p.q.Counts().Inc(cause)
 		src.finish()
 		return
 	}
@@ -109,25 +109,25 @@ func (src *localSource) enter() (refused counters.ID, ok bool) {
 
 // fillSpare opens the missing spare descriptors. If necessary, it closes connections. It
 // returns false if spare descriptors are still missing.
-func (u *localPath) fillSpare(newUser uint32) bool {
+func (p *localPath) fillSpare(newUser uint32) bool {
 	for range unixsock.SpareCount {
-		if u.all.Spare.Fill() {
+		if p.all.Spare.Fill() {
 			return true
 		}
-		src := u.evictionCandidate(newUser)
+		src := p.evictionCandidate(newUser)
 		if src == nil {
 			return false
 		}
 		src.finish()
 	}
-	return u.all.Spare.Fill()
+	return p.all.Spare.Fill()
 }
 
 // closeLeastRecentlyUsed closes one connection of a user: the one that was idle for the
 // longest time. It returns false if the user has no connection.
-func (u *localPath) closeLeastRecentlyUsed(uid uint32) bool {
+func (p *localPath) closeLeastRecentlyUsed(uid uint32) bool {
 	var idlest *localSource
-	for _, src := range u.sources {
+	for _, src := range p.sources {
 		if src.uid == uid && (idlest == nil || src.lastUse < idlest.lastUse) {
 			idlest = src
 		}
@@ -140,8 +140,8 @@ func (u *localPath) closeLeastRecentlyUsed(uid uint32) bool {
 
 // evictionCandidate returns the connection to close for a new connection of newUser, or
 // nil if there are none. See access.LeastUsedOfBusiest.
-func (u *localPath) evictionCandidate(newUser uint32) *localSource {
-	return access.LeastUsedOfBusiest(maps.Values(u.sources), newUser,
+func (p *localPath) evictionCandidate(newUser uint32) *localSource {
+	return access.LeastUsedOfBusiest(maps.Values(p.sources), newUser,
 		func(src *localSource) uint32 { return src.uid },
 		func(a, b *localSource) bool { return a.lastUse < b.lastUse })
 }

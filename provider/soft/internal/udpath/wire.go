@@ -37,8 +37,8 @@ func newWirePath(all *Sockets, q *qp.QP) *wirePath {
 
 // sendOne sends the request w as a datagram with the sequence seq. If the packets.Conn has
 // no room, the result room is false.
-func (u *wirePath) sendOne(w *qp.WQE, along *qp.AH, seq uint64) (status verbs.Status, room bool) {
-	to := u.route(&along.To)
+func (p *wirePath) sendOne(w *qp.WQE, along *qp.AH, seq uint64) (status verbs.Status, room bool) {
+	to := p.route(&along.To)
 	if to == nil {
 		return verbs.StatusLocQPOpErr, true
 	}
@@ -46,93 +46,93 @@ func (u *wirePath) sendOne(w *qp.WQE, along *qp.AH, seq uint64) (status verbs.St
 	if w.Op == verbs.OpSendImm {
 		op = wire.UDSendOnlyImm
 	}
-	b := u.demux.Buffer(to, op.Size(int(w.Total)))
+	b := p.demux.Buffer(to, op.Size(int(w.Total)))
 	if b == nil {
 		return verbs.StatusSuccess, false
 	}
 	pkt := wire.Build(b, op, int(w.Total))
-	if w.Total > 0 && !u.q.Gather(pkt.Payload(), w, 0) {
+	if w.Total > 0 && !p.q.Gather(pkt.Payload(), w, 0) {
 		return verbs.StatusLocProtErr, true
 	}
 	bth := pkt.BTH()
 	bth.SetDestQP(w.UD.QPN)
-	bth.SetPSN(packets.PSNOf(psn.Value(u.q.Attributes().SQPSN), seq))
+	bth.SetPSN(packets.PSNOf(psn.Value(p.q.Attributes().SQPSN), seq))
 	bth.SetSolicited(w.Flags&verbs.SendSolicited != 0)
-	pkt.DETH().Set(w.UD.QKey, u.q.Num())
+	pkt.DETH().Set(w.UD.QKey, p.q.Num())
 	if h := pkt.ImmDt(); h != nil {
 		h.Set(w.Imm)
 	}
-	u.demux.Push(to, pkt)
+	p.demux.Push(to, pkt)
 	return verbs.StatusSuccess, true
 }
 
 // route returns the open route of an address handle, or nil if it can not be opened.
-func (u *wirePath) route(of *udp.Route) *udp.Route {
-	if to := u.routes[*of]; to != nil {
+func (p *wirePath) route(of *udp.Route) *udp.Route {
+	if to := p.routes[*of]; to != nil {
 		return to
 	}
-	if len(u.routes) == maxUDRoutes {
-		u.closeRoutes()
+	if len(p.routes) == maxUDRoutes {
+		p.closeRoutes()
 	}
 	to := new(udp.Route)
 	*to = *of
 	to.WantHeader = true
-	if u.demux.Open(to) != nil {
+	if p.demux.Open(to) != nil {
 		return nil
 	}
-	u.routes[*of] = to
+	p.routes[*of] = to
 	return to
 }
 
-func (u *wirePath) closeRoutes() {
-	for _, to := range u.routes {
-		u.demux.Close(to)
+func (p *wirePath) closeRoutes() {
+	for _, to := range p.routes {
+		p.demux.Close(to)
 	}
-	clear(u.routes)
+	clear(p.routes)
 }
 
 // listenAt makes the queue pair receive datagrams at an address of this host.
-func (u *wirePath) listenAt(local netip.Addr) error {
+func (p *wirePath) listenAt(local netip.Addr) error {
 	home := &udp.Route{Local: local, Remote: local, WantHeader: true}
-	if err := u.demux.Open(home); err != nil {
+	if err := p.demux.Open(home); err != nil {
 		return err
 	}
-	u.reachableAt = append(u.reachableAt, home)
+	p.reachableAt = append(p.reachableAt, home)
 	return nil
 }
 
 // receiveAt makes the queue pair receive at one address only, or at none if the address
 // is zero.
-func (u *wirePath) receiveAt(at netip.Addr) error {
-	u.hasAddress = true
+func (p *wirePath) receiveAt(at netip.Addr) error {
+	p.hasAddress = true
 	if !at.IsValid() {
 		return nil
 	}
-	return u.listenAt(at)
+	return p.listenAt(at)
 }
 
 // listenAtAll makes the queue pair receive at all addresses of this host. It does
 // nothing after a call of receiveAt. If the device has both paths, it leaves out loopback
 // and link-local addresses, and ignores an error of listenAt.
-func (u *wirePath) listenAtAll() error {
-	if u.hasAddress || len(u.reachableAt) > 0 {
+func (p *wirePath) listenAtAll() error {
+	if p.hasAddress || len(p.reachableAt) > 0 {
 		return nil
 	}
-	gids, err := u.all.Addrs()
+	gids, err := p.all.Addrs()
 	if err != nil {
 		return err
 	}
-	both := u.all.both()
+	both := p.all.both()
 	for _, gid := range gids {
 		addr := gid.Addr()
 		if both && (addr.IsLoopback() || addr.IsLinkLocalUnicast()) {
 			continue
 		}
-		if failed := u.listenAt(addr); failed != nil {
+		if failed := p.listenAt(addr); failed != nil {
 			err = failed
 		}
 	}
-	if both || len(u.reachableAt) > 0 {
+	if both || len(p.reachableAt) > 0 {
 		return nil
 	}
 	return err
@@ -140,16 +140,16 @@ func (u *wirePath) listenAtAll() error {
 
 // receive delivers a packet to the queue pair. If the device has both paths, it refuses
 // packets from addresses of this host.
-func (u *wirePath) receive(pkt wire.Packet, from *udp.Header) {
+func (p *wirePath) receive(pkt wire.Packet, from *udp.Header) {
 	op := pkt.Opcode()
 	if op.Transport() != wire.UD {
 		return
 	}
-	if u.all.both() {
+	if p.all.both() {
 		// A process of this host has to use the local path, where its user is checked.
-		own, err := u.localAddrs.Contains(from.From, u.all.shard.DriveTime())
+		own, err := p.localAddrs.Contains(from.From, p.all.shard.DriveTime())
 		if own || err != nil {
-			u.q.Counts().Inc(counters.RcvdUserErr)
+			p.q.Counts().Inc(counters.RcvdUserErr)
 			return
 		}
 	}
@@ -161,14 +161,14 @@ func (u *wirePath) receive(pkt wire.Packet, from *udp.Header) {
 		d.HasImm, d.Imm = true, h.Value()
 	}
 	d.Header.Set(from.From, from.To, len(pkt.Bytes()), from.TrafficClass, from.HopLimit)
-	u.q.DeliverDatagram(&d)
+	p.q.DeliverDatagram(&d)
 }
 
-func (u *wirePath) detach() {
-	u.demux.Detach(u.q.Num())
-	u.closeRoutes()
-	for _, home := range u.reachableAt {
-		u.demux.Close(home)
+func (p *wirePath) detach() {
+	p.demux.Detach(p.q.Num())
+	p.closeRoutes()
+	for _, home := range p.reachableAt {
+		p.demux.Close(home)
 	}
-	u.reachableAt = nil
+	p.reachableAt = nil
 }

@@ -33,7 +33,7 @@ type conn struct {
 
 	// state of the search for the listener; nil on the passive side, and when the search
 	// has ended
-	dialing *localDial
+	dialing *dial
 
 	// Descriptors that have arrived with a REP, or that will be sent with a REP.
 	passed []int

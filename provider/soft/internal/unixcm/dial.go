@@ -17,7 +17,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A localDial sends a request to a listener on this host. The socket of the listener can
+// A dial sends a request to a listener on this host. The socket of the listener can
 // have one of several names. The dial tries each name, and sends the request to the
 // first listener whose user is allowed. If there is no such listener, the application
 // gets an event.
@@ -25,7 +25,7 @@ import (
 // The listener checks the source port of the request. Therefore the dial connects the
 // socket whose name reserves the port of the ID. The conn owns the socket during the
 // dial. If the dial fails, the socket returns to the Reservation of the ID.
-type localDial struct {
+type dial struct {
 	*conn   // connection that looks for its listener
 	request connmgr.Message
 	// retryTimer runs after a try in which the backlog of a listener was full. When it
@@ -56,7 +56,7 @@ const (
 // Dial implements connmgr.Conn. It takes the socket from the Reservation of the ID.
 func (c *conn) Dial(m connmgr.Message) error {
 	c.fd = c.id.Reservation().Take()
-	d := &localDial{conn: c, request: m}
+	d := &dial{conn: c, request: m}
 	d.retryTimer.Owner = d
 	c.dialing = d
 	err := d.run()
@@ -68,7 +68,7 @@ func (c *conn) Dial(m connmgr.Message) error {
 }
 
 // OnTimer implements timerheap.Owner. It tries all names again.
-func (d *localDial) OnTimer(*timerheap.Timer) {
+func (d *dial) OnTimer(*timerheap.Timer) {
 	if err := d.run(); err != nil {
 		d.returnSocket()
 		d.id.DialFailed(err)
@@ -77,14 +77,14 @@ func (d *localDial) OnTimer(*timerheap.Timer) {
 
 // returnSocket transfers the socket from the conn to the Reservation of the ID. It
 // does nothing if the conn owns no socket.
-func (d *localDial) returnSocket() {
+func (d *dial) returnSocket() {
 	if d.fd >= 0 {
 		d.id.Reservation().FD = d.takeSocket()
 	}
 }
 
 // run tries each name once. If run returns an error, the dial has failed.
-func (d *localDial) run() error {
+func (d *dial) run() error {
 	busy := false
 	for n, s := range hostport.Targets(d.id.PortSpace(), d.id.Endpoints().Dst) {
 		if d.skipped[n] {
@@ -119,7 +119,7 @@ func (d *localDial) run() error {
 
 // try connects to the listener with a name. If the user of the listener is not allowed,
 // try sends nothing and returns a *cm.UserError.
-func (d *localDial) try(name string) error {
+func (d *dial) try(name string) error {
 	if err := d.openSocket(); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func isNoListener(err error) bool {
 
 // openSocket opens a socket with the name that reserves the ID's port. It does nothing if
 // the conn already owns a socket.
-func (d *localDial) openSocket() (err error) {
+func (d *dial) openSocket() (err error) {
 	if d.fd >= 0 {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (d *localDial) openSocket() (err error) {
 // name first, the dial fails.
 //
 // ForkLock ensures that no new child process keeps the old socket open.
-func (d *localDial) replaceSocket() error {
+func (d *dial) replaceSocket() error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	_ = unix.Close(d.takeSocket())
@@ -171,7 +171,7 @@ func (d *localDial) replaceSocket() error {
 }
 
 // skip makes the dial no longer try the name with the index n.
-func (d *localDial) skip(n int, holder *cm.UserError) {
+func (d *dial) skip(n int, holder *cm.UserError) {
 	d.t.Counts.Inc(counters.SkippedUserErr)
 	d.skipped[n] = true
 	if d.skippedUser == nil {
@@ -182,7 +182,7 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 // skipForeignListeners skips each name whose listener belongs to a user who is not
 // allowed. It gets the users from the kernel, because a listener with a full backlog
 // accepts no connection.
-func (d *localDial) skipForeignListeners() {
+func (d *dial) skipForeignListeners() {
 	for n, s := range hostport.Targets(d.id.PortSpace(), d.id.Endpoints().Dst) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
 		if known && !d.skipped[n] && !d.t.Users.Allows(uid) {
@@ -192,7 +192,7 @@ func (d *localDial) skipForeignListeners() {
 }
 
 // sendRequest sends the request on the connected socket, and ends the search.
-func (d *localDial) sendRequest() error {
+func (d *dial) sendRequest() error {
 	c := d.conn
 	if err := c.ch.Watch(c.fd, c); err != nil {
 		return errors.Join(err, d.replaceSocket())
@@ -207,7 +207,7 @@ func (d *localDial) sendRequest() error {
 }
 
 // cause returns an additional explanation why the dial has found no listener, or nil.
-func (d *localDial) cause() error {
+func (d *dial) cause() error {
 	switch {
 	case d.skippedUser != nil:
 		return d.skippedUser

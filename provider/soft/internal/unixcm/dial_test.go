@@ -300,6 +300,6 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 
 // If a security module refuses the connection, the dial returns its error.
 func TestDialTellsDenial(t *testing.T) {
-	d := &localDial{conn: &conn{ch: newParty(t).TC}, denied: unix.EACCES}
+	d := &dial{conn: &conn{ch: newParty(t).TC}, denied: unix.EACCES}
 	require.ErrorIs(t, d.cause(), unix.EACCES)
 }

@@ -72,7 +72,7 @@ const (
 	userRefusalsPerSecond = 64
 )
 
-func openUnixListener(t *Transport, i *connmgr.ID) (*listener, error) {
+func openListener(t *Transport, i *connmgr.ID) (*listener, error) {
 	fd := i.Reservation().FD
 	l := &listener{t: t, ch: i.Channel(), id: i, fd: fd, accepting: true}
 	l.pauseTimer.Owner = timerheap.Func(func() { l.watchSocket() })

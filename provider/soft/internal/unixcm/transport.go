@@ -44,7 +44,7 @@ func (t *Transport) Connect(i *connmgr.ID, _, _ netip.Addr) (connmgr.Conn, error
 }
 
 // Listen implements connmgr.Transport.
-func (t *Transport) Listen(i *connmgr.ID) (connmgr.Listener, error) { return openUnixListener(t, i) }
+func (t *Transport) Listen(i *connmgr.ID) (connmgr.Listener, error) { return openListener(t, i) }
 
 // shardOf returns the number of the shard to which a queue pair belongs.
 func (t *Transport) shardOf(qpn uint32) uint32 { return qpn % t.Shards }
