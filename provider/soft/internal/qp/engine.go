@@ -102,7 +102,7 @@ type Engine struct {
 	owned  map[*Shard]bool // shards in manual progress that a completion channel owns
 	qps    map[uint32]*QP  // open queue pairs by number
 	// number of open objects of each kind, for ErrBusy and for the limits
-	objects map[objectKind]int
+	objects map[ObjectKind]int
 }
 
 // New returns an engine without objects. Errors: those of the system, such as a lack of
@@ -114,7 +114,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	return &Engine{
 		Config: cfg, async: async,
-		shards: make(map[shardKey]*Shard), owned: make(map[*Shard]bool), qps: make(map[uint32]*QP), objects: make(map[objectKind]int),
+		shards: make(map[shardKey]*Shard), owned: make(map[*Shard]bool), qps: make(map[uint32]*QP), objects: make(map[ObjectKind]int),
 	}, nil
 }
 
@@ -251,11 +251,11 @@ func (e *Engine) qpsOn(c *cq) (on []*QP) {
 	return on
 }
 
-// objectKind is a kind of objects that have to be closed before the device.
-type objectKind uint8
+// An ObjectKind is a kind of objects that have to be closed before the device.
+type ObjectKind uint8
 
 const (
-	objPD objectKind = iota
+	objPD ObjectKind = iota
 	objCQ
 	objChannel
 	// ObjEventChannel is the kind of the event channels of connection management.
@@ -264,7 +264,7 @@ const (
 
 // Add counts a new object of a kind, up to the limit. The error for too many objects
 // contains the name, such as "completion queues".
-func (e *Engine) Add(kind objectKind, name string, limit int) error {
+func (e *Engine) Add(kind ObjectKind, name string, limit int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -278,7 +278,7 @@ func (e *Engine) Add(kind objectKind, name string, limit int) error {
 }
 
 // Remove undoes Add.
-func (e *Engine) Remove(kind objectKind) {
+func (e *Engine) Remove(kind ObjectKind) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.objects[kind]--
@@ -289,7 +289,7 @@ func (e *Engine) Remove(kind objectKind) {
 func (e *Engine) openObjects() string {
 	var list []string
 	for kind, name := range [...]string{objPD: "PD", objCQ: "CQ", objChannel: "completion channel", ObjEventChannel: "event channel"} {
-		if n := e.objects[objectKind(kind)]; n > 0 {
+		if n := e.objects[ObjectKind(kind)]; n > 0 {
 			list = append(list, fmt.Sprintf("%d %s", n, name))
 		}
 	}
