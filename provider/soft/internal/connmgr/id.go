@@ -10,6 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -168,6 +169,76 @@ func (i *ID) lock() *Channel {
 		}
 		ch.mu.Unlock()
 	}
+}
+
+// SetOption implements cm.TransportID. If the ID is bound, the options AFONLY and
+// REUSEADDR also rename the socket that reserves the ID's port.
+func (i *ID) SetOption(option cm.Option, value int) error {
+	ch := i.lock()
+	defer ch.unlock()
+	switch option {
+	case cm.OptionTOS:
+		i.opts.tos = uint8(value)
+	case cm.OptionReuseAddr:
+		return i.setReuse(value != 0)
+	case cm.OptionAFOnly:
+		return i.setAFOnly(value != 0)
+	case cm.OptionAckTimeout:
+		i.opts.ackTimeout, i.opts.ackTimeoutSet = uint8(value), true
+	case cm.OptionMinRNRTimer:
+		i.opts.minRNRTimer = uint8(value)
+	default:
+		return &verbs.ParamError{Field: "option", Value: int64(option), Limit: int64(cm.OptionMinRNRTimer)}
+	}
+	return nil
+}
+
+// setReuse sets or clears REUSEADDR. An ID that shares its port continues to share it
+// when the option is cleared.
+func (i *ID) setReuse(on bool) error {
+	if on && i.local.IsValid() {
+		if err := i.reservation.Share(); err != nil {
+			return hostport.ExplainClash(err)
+		}
+	}
+	i.opts.reuse = on
+	return nil
+}
+
+func (i *ID) setAFOnly(on bool) error {
+	if i.local.IsValid() {
+		if err := i.reservation.Restrict(on); err != nil {
+			return hostport.ExplainClash(err)
+		}
+	}
+	i.opts.afOnly = on
+	return nil
+}
+
+// Bind implements cm.TransportID. It reserves the port of the address.
+func (i *ID) Bind(addr netip.AddrPort) error {
+	ch := i.lock()
+	defer ch.unlock()
+	if err := hostport.CheckOwn(addr.Addr()); err != nil {
+		return err
+	}
+	return i.bind(ch, addr)
+}
+
+func (i *ID) bind(ch *Channel, addr netip.AddrPort) error {
+	if i.local.IsValid() {
+		return verbs.ErrState
+	}
+	port, err := hostport.Reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse, i.m.FreePorts)
+	if err != nil {
+		return resource.Wrap(hostport.ExplainClash(err))
+	}
+	i.reservation = port
+	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.Addr.Port)
+	if !port.Addr.Wildcard() {
+		i.located = true
+	}
+	return nil
 }
 
 // raise queues an event about the ID on its channel.

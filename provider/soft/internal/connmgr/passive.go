@@ -7,9 +7,23 @@ import (
 	"cmp"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
+
+// Listen implements cm.TransportID. The backlog is the largest number of requests that
+// the application has not fetched. When the backlog is full, connection requests get no
+// answer, and SIDR requests are refused.
+func (i *ID) Listen(backlog int) error {
+	ch := i.lock()
+	defer ch.unlock()
+	if err := i.reservation.Claim(); err != nil {
+		return hostport.ExplainClash(err)
+	}
+	i.backlog = backlog
+	return i.openListeners()
+}
 
 // Incoming makes an ID for a request to the listening ID i, and queues the event
 // ConnectRequest. The new ID owns the connection c. If Incoming() refuses the request, it
