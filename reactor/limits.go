@@ -148,8 +148,6 @@ func tooManyLoops(loops, vectors int) error {
 	}
 }
 
-const maxInt = int(^uint(0) >> 1)
-
 // checkRange returns a *verbs.ParamError for fieldName if v is out of range.
 func checkRange(fieldName string, v, low, high int) error {
 	switch {

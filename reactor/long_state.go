@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -58,10 +59,10 @@ func (c *Config) checkLong() error {
 	if err := checkRange("MaxMessage", s.MaxMessage, minLongMaxMessage, s.MaxLongMessage-1); err != nil {
 		return err
 	}
-	if err := checkRange("LongConnBytes", s.LongConnBytes, longPart, maxInt); err != nil {
+	if err := checkRange("LongConnBytes", s.LongConnBytes, longPart, math.MaxInt); err != nil {
 		return err
 	}
-	return checkRange("LongLoopBytes", s.LongLoopBytes, s.LongConnBytes, maxInt)
+	return checkRange("LongLoopBytes", s.LongLoopBytes, s.LongConnBytes, math.MaxInt)
 }
 
 // setLongDefaults replaces zero values of the limits for long messages by the defaults.
@@ -70,7 +71,7 @@ func (c *Config) setLongDefaults() {
 		return
 	}
 	c.LongConnBytes = orDefault(c.LongConnBytes, max(longPart, 1<<bits.Len(uint(c.MaxLongMessage-1))))
-	c.LongLoopBytes = orDefault(c.LongLoopBytes, int(min(4*uint64(c.LongConnBytes), uint64(maxInt))))
+	c.LongLoopBytes = orDefault(c.LongLoopBytes, int(min(4*uint64(c.LongConnBytes), math.MaxInt)))
 }
 
 // longPeerBytes returns how many bytes of LongLoopBytes the connections of one peer may
@@ -196,7 +197,7 @@ func (c *Conn) longWindowFull() bool {
 // and a sum that is too large as the largest int.
 func totalLength(pieces []Piece) (n int) {
 	for i := range pieces {
-		n += min(max(pieces[i].Length, 0), maxInt-n)
+		n += min(max(pieces[i].Length, 0), math.MaxInt-n)
 	}
 	return n
 }

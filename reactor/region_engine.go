@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"math"
 	"os"
 	"slices"
 
@@ -56,7 +57,7 @@ func (e *Engine) Alloc(size int, access verbs.Access) (*Region, error) {
 
 // checkMemory returns an error if a Region can not have this size or these rights.
 func checkMemory(size int, access verbs.Access) error {
-	if err := checkRange("size", size, 1, maxInt); err != nil {
+	if err := checkRange("size", size, 1, math.MaxInt); err != nil {
 		return err
 	}
 	return access.Check()

@@ -1,6 +1,10 @@
 package memory
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"math"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // A Registration is memory on one device. It has several parts if the memory is larger
 // than verbs.DeviceAttr.MaxMRSize.
@@ -28,18 +32,15 @@ func partOf(mr verbs.MR) Part {
 // LargestPart returns the largest size of a memory region of a device: a multiple of the
 // page size, unless the device allows less than one page.
 func LargestPart(dev verbs.Device) int {
-	limit := int(min(dev.Attr().MaxMRSize, uint64(maxInt)))
+	limit := int(min(dev.Attr().MaxMRSize, math.MaxInt))
 	if limit > memoryPage {
 		limit &^= memoryPage - 1
 	}
 	return limit
 }
 
-const (
-	maxInt = int(^uint(0) >> 1)
-	// memoryPage is a multiple of the page size on all systems.
-	memoryPage = 1 << 16
-)
+// memoryPage is a multiple of the page size on all systems.
+const memoryPage = 1 << 16
 
 // Register registers memory on the device of a domain. The parameter mayFault is true if
 // pages of the memory may be missing: see verbs.FaultRegisterer.
