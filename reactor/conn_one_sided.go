@@ -242,7 +242,9 @@ func (c *Conn) countPieces(r *sendRequest, pieces []Piece) {
 		if pieces[i].Length == 0 {
 			continue
 		}
-		c.sends.addUse(r, &pieces[i].Region.uses[c.loop.index])
+		if c.sends.uses.begin(&r.use, &pieces[i].Region.uses[c.loop.index]) {
+			r.more++
+		}
 	}
 }
 

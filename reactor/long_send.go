@@ -128,14 +128,9 @@ func (s *longState) sendPieces(pieces []Piece, o *SendOptions) error {
 		if pieces[i].Length == 0 {
 			continue
 		}
-		u := &pieces[i].Region.uses[c.loop.index]
-		u.underWay++
-		if sent.use == nil {
-			sent.use = u
-			continue
+		if s.send.uses.begin(&sent.use, &pieces[i].Region.uses[c.loop.index]) {
+			sent.more++
 		}
-		s.send.uses.push(u)
-		sent.more++
 	}
 	return nil
 }

@@ -205,6 +205,18 @@ type useQueue struct {
 	tail uint32       // running number of the next use that is added, modulo 2^32
 }
 
+// begin counts a use of a region, until its request ends it. The first use of a request is
+// stored in *first. Further ones are added to the queue, and the result is true.
+func (q *useQueue) begin(first **regionUse, u *regionUse) (added bool) {
+	u.underWay++
+	if *first == nil {
+		*first = u
+		return false
+	}
+	q.push(u)
+	return true
+}
+
 func (q *useQueue) push(u *regionUse) {
 	if q.tail-q.head == uint32(len(q.ring)) {
 		q.grow()

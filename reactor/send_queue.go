@@ -50,17 +50,6 @@ func (q *sendQueue) setBuffer(wr *verbs.SendWR, r *sendRequest, b *Buffer) {
 	}
 }
 
-// addUse counts a use of a region, until the request completes.
-func (q *sendQueue) addUse(r *sendRequest, u *regionUse) {
-	u.underWay++
-	if r.use == nil {
-		r.use = u
-		return
-	}
-	q.uses.push(u)
-	r.more++
-}
-
 // endUses ends the uses of regions by the oldest request that has some.
 func (q *sendQueue) endUses(r *sendRequest) {
 	if u := r.use; u != nil {

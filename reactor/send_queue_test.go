@@ -264,7 +264,9 @@ func TestSendQueueRelease(t *testing.T) {
 		q.setBuffer(wr, r, b)
 		require.EqualValues(t, 5, wr.SGEs[0].Length)
 		for i := range uses {
-			q.addUse(r, &uses[i])
+			if q.uses.begin(&r.use, &uses[i]) {
+				r.more++
+			}
 		}
 		buffers = append(buffers, b)
 	}
