@@ -162,7 +162,7 @@ func (c *Conn) tryRead(b []byte) (n int, err error) {
 	switch {
 	case c.state.closed():
 		return 0, net.ErrClosed
-	case isClosed(c.readDeadline.wait()):
+	case turns.IsClosed(c.readDeadline.wait()):
 		return 0, os.ErrDeadlineExceeded
 	case c.state.ended():
 		n = copy(b, c.rest)
@@ -195,7 +195,7 @@ func (c *Conn) endOfStream() error {
 
 // canRead reports whether tryRead would return something.
 func (c *Conn) canRead() bool {
-	return c.stream.Len() > 0 || c.stream.Ended() || c.state.ended() || c.state.closed() || isClosed(c.readable.timeout)
+	return c.stream.Len() > 0 || c.stream.Ended() || c.state.ended() || c.state.closed() || turns.IsClosed(c.readable.timeout)
 }
 
 // wakeReader ends the wait of a Read.
@@ -224,7 +224,7 @@ func (c *Conn) tryWrite(b []byte) (n int, err error) {
 	switch {
 	case c.state.closed():
 		return 0, net.ErrClosed
-	case isClosed(c.writeDeadline.wait()):
+	case turns.IsClosed(c.writeDeadline.wait()):
 		return 0, os.ErrDeadlineExceeded
 	case c.state.ended() && c.endError != nil:
 		return 0, c.endError
@@ -236,7 +236,7 @@ func (c *Conn) tryWrite(b []byte) (n int, err error) {
 
 // canWrite reports whether tryWrite would not return ErrWouldBlock.
 func (c *Conn) canWrite() bool {
-	return !c.stream.blocked || c.state.ended() || c.state.closed() || isClosed(c.writable.timeout)
+	return !c.stream.blocked || c.state.ended() || c.state.closed() || turns.IsClosed(c.writable.timeout)
 }
 
 // wakeWriter ends the wait of a Write.

@@ -229,7 +229,7 @@ func (Addr) Network() string { return "rdma" }
 // first error of ending the loop. A second Close waits until the first has finished.
 func (n *Network) Close() error {
 	n.mu.Lock()
-	if isClosed(n.closed) {
+	if turns.IsClosed(n.closed) {
 		n.mu.Unlock()
 		<-n.done
 		return nil
@@ -256,7 +256,7 @@ func (n *Network) Close() error {
 func (n *Network) inBackground(f func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !isClosed(n.closed) {
+	if !turns.IsClosed(n.closed) {
 		n.background.Go(f)
 	}
 }
@@ -265,7 +265,7 @@ func (n *Network) inBackground(f func()) {
 func (n *Network) add(c *Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if isClosed(n.closed) {
+	if turns.IsClosed(n.closed) {
 		return false
 	}
 	n.conns[c] = struct{}{}
@@ -286,7 +286,7 @@ func (n *Network) remove(c *Conn) {
 func (n *Network) addListener(ln *Listener) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if isClosed(n.closed) {
+	if turns.IsClosed(n.closed) {
 		return false
 	}
 	n.listeners[ln] = struct{}{}
@@ -343,7 +343,7 @@ type callbacks struct {
 // that are being opened take no room, because their peers may never confirm the reply.
 func (cb callbacks) OnRequest(r *Request) {
 	ln := cb.listener
-	if len(ln.accepted) == cap(ln.accepted) || isClosed(ln.closed) {
+	if len(ln.accepted) == cap(ln.accepted) || turns.IsClosed(ln.closed) {
 		_ = r.Reject(nil) // Reject fails if the peer has given up the request.
 		return
 	}
@@ -371,7 +371,7 @@ func (cb callbacks) OnOpen(s *Stream) {
 		_ = s.Abort(nil) // Abort fails if the connection is ending already.
 		return
 	}
-	if isClosed(cb.listener.closed) {
+	if turns.IsClosed(cb.listener.closed) {
 		c.network.inBackground(cb.listener.closeAccepted)
 	}
 }

@@ -74,7 +74,7 @@ func (d *deadline) set(t time.Time) {
 		<-d.passed // The timer has fired, and its function closes the channel.
 	}
 	d.timer = nil
-	if isClosed(d.passed) {
+	if turns.IsClosed(d.passed) {
 		d.passed = make(chan struct{})
 	}
 	switch left := time.Until(t); {
@@ -95,16 +95,6 @@ func (d *deadline) wait() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.passed
-}
-
-// isClosed reports whether the channel is closed. No value is ever sent to the channel.
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // recheck makes a waiting goroutine check its deadline.

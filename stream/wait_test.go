@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/stream/internal/turns"
 )
 
 // TestDeadline checks when the channel of a deadline is closed.
@@ -13,19 +15,19 @@ func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		notified := 0
 		d := newDeadline(func() { notified++ })
-		require.False(t, isClosed(d.wait()))
+		require.False(t, turns.IsClosed(d.wait()))
 		d.set(time.Now().Add(-time.Hour))
-		require.True(t, isClosed(d.wait()))
+		require.True(t, turns.IsClosed(d.wait()))
 		d.set(time.Now().Add(time.Hour))
-		require.False(t, isClosed(d.wait()))
+		require.False(t, turns.IsClosed(d.wait()))
 		d.set(time.Now().Add(time.Microsecond))
 		<-d.wait()
 		synctest.Wait()
 		require.Equal(t, 1, notified)
 		d.set(time.Time{})
-		require.False(t, isClosed(d.wait()))
+		require.False(t, turns.IsClosed(d.wait()))
 		d.set(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
-		require.False(t, isClosed(d.wait()), "a time after the largest duration")
+		require.False(t, turns.IsClosed(d.wait()), "a time after the largest duration")
 		d.set(time.Time{})
 		require.Equal(t, 1, notified)
 	})
@@ -38,7 +40,7 @@ func TestDeadlineReplaced(t *testing.T) {
 	for range 2000 {
 		d.set(time.Now().Add(time.Microsecond))
 		d.set(time.Now().Add(time.Hour))
-		require.False(t, isClosed(d.wait()))
+		require.False(t, turns.IsClosed(d.wait()))
 	}
 	d.set(time.Time{})
 }

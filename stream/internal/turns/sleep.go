@@ -40,7 +40,7 @@ func NewWaiter() *Waiter { return &Waiter{signal: make(chan struct{}, 1)} }
 // Wake was called.
 func (l *Loop) Sleep(w *Waiter, timeout <-chan struct{}) bool {
 	l.sleepers++
-	for w.state != waiterWoken && !isClosed(timeout) {
+	for w.state != waiterWoken && !IsClosed(timeout) {
 		if l.leader == nil && l.err == nil {
 			l.lead(w, timeout)
 		} else {
@@ -57,7 +57,7 @@ func (l *Loop) Sleep(w *Waiter, timeout <-chan struct{}) bool {
 // channel timeout is closed, or the loop has ended.
 func (l *Loop) lead(w *Waiter, timeout <-chan struct{}) {
 	l.leader, w.state = w, waiterLeads
-	for l.settle(); w.state == waiterLeads && l.err == nil && !isClosed(timeout); l.settle() {
+	for l.settle(); w.state == waiterLeads && l.err == nil && !IsClosed(timeout); l.settle() {
 		l.awaitEvent()
 	}
 	l.leader = nil
@@ -211,8 +211,8 @@ func signalAll(w *Waiter) {
 	}
 }
 
-// isClosed reports whether the channel is closed. No value is ever sent to the channel.
-func isClosed(c <-chan struct{}) bool {
+// IsClosed reports whether the channel is closed. No value is ever sent to the channel.
+func IsClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
