@@ -224,7 +224,7 @@ func (l *listener) decide(ch *channel, j *job) (*conn, connmgr.Message) {
 		l.ch.leavePort(port)
 		return nil, nil
 	}
-	c.register()
+	mux.register(c)
 	c.peerGUID, c.peerID = req.peer.guid, req.peer.number
 	if req.lookup {
 		c.service = req.service

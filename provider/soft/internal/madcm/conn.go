@@ -82,7 +82,7 @@ func (mux *Mux) Connect(i *connmgr.ID, local, remote netip.Addr) (connmgr.Conn, 
 func (c *conn) Dial(m connmgr.Message) error {
 	c.port.openRequestPort(c.ch)
 	c.mux.mu.Lock()
-	c.register()
+	c.mux.register(c)
 	c.mux.mu.Unlock()
 	if r, ok := m.(*connmgr.REQ); ok {
 		c.largestMTU = c.port.mtuTo(c.remote)
@@ -97,13 +97,6 @@ func (c *conn) Dial(m connmgr.Message) error {
 
 // isLookup reports whether the conn belongs to a SIDR request of the peer.
 func (c *conn) isLookup() bool { return c.service != 0 }
-
-// register gives the connection a communication ID and adds it to the multiplexer. The
-// caller holds the multiplexer's lock.
-func (c *conn) register() {
-	c.ownID = c.mux.newID()
-	c.mux.conns[c.ownID] = c
-}
 
 // Attach implements connmgr.Conn. It opens no socket, because the queue pair opens its own
 // socket.

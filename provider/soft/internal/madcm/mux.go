@@ -279,6 +279,13 @@ func (mux *Mux) sendDREP(port *port, to netip.Addr, m *wire.MAD) {
 	mux.answer(port, to, &out)
 }
 
+// register gives a connection a new communication ID, and adds it to the multiplexer. The
+// caller holds the multiplexer's lock.
+func (mux *Mux) register(c *conn) {
+	c.ownID = mux.newID()
+	mux.conns[c.ownID] = c
+}
+
 // newID returns an unused communication ID. It is random, so that other hosts can not
 // guess it.
 func (mux *Mux) newID() uint32 {

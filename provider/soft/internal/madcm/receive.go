@@ -265,8 +265,7 @@ func (c *conn) changeID() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	delete(c.mux.conns, c.ownID)
-	c.ownID = c.mux.newID()
-	c.mux.conns[c.ownID] = c
+	c.mux.register(c)
 }
 
 // errOwnPort is the cause of a refusal if the remote address belongs to this device
