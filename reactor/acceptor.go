@@ -117,6 +117,59 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	}
 }
 
+// decide records who answers the request. If the request was already answered, decide()
+// returns false.
+func (r *ConnRequest) decide(who decision) bool {
+	return r.decided.CompareAndSwap(uint32(undecided), uint32(who))
+}
+
+// decisionErr returns the reason why the request can not be answered any more, or nil.
+func (r *ConnRequest) decisionErr() error { return decision(r.decided.Load()).err() }
+
+// A decision says who has answered a connection request, or why the request has ended
+// without an answer.
+type decision uint32
+
+// The decisions. Only the first decision of a request counts.
+const (
+	undecided     decision = iota
+	byApplication          // the application has called Accept or Reject
+	byDeadline             // Config.DecisionTimeout has passed
+	byEngine               // the engine has rejected the request
+	byPeer                 // the peer has withdrawn the request
+	byRemoval              // the device of the request was removed
+)
+
+// err returns the error of a further answer to the request. If there is no decision yet,
+// err() returns nil.
+func (d decision) err() error {
+	switch d {
+	case byApplication:
+		return ErrDecided
+	case byDeadline:
+		return ErrExpired
+	case byEngine:
+		return ErrShutdown
+	case byPeer:
+		return verbs.ErrPeerGone
+	case byRemoval:
+		return ErrDeviceRemoved
+	}
+	return nil
+}
+
+// A peerProcess holds the credentials of the peer's process, if they are known.
+type peerProcess struct {
+	credentials cm.Credentials
+	known       bool
+}
+
+// processOf returns the credentials of the process that is the peer of the ID.
+func processOf(id *cm.ID) (p peerProcess) {
+	p.credentials, p.known = id.Credentials()
+	return p
+}
+
 // handleRequest chooses a loop for a request and calls OnConnectRequest. If the
 // application does not answer at once, handleRequest sets the timer for
 // Config.DecisionTimeout.
