@@ -73,7 +73,7 @@ func (t *timerFD) wakeCause() WakeCause { return t.setFor }
 // initEmbedded opens the timerFD and calls OnBoot. It first marks the engine as started,
 // because otherwise Stop in OnBoot would end the loop at once.
 func (l *Loop) initEmbedded() (err error) {
-	timer, err := fdevent.NewTimer()
+	timer, err := fdevent.NewTimer(l.engine.sim)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -18,6 +19,7 @@ import (
 // methods wait for callbacks to return.
 type Engine struct {
 	provider cm.Provider
+	sim      simhost.Host // simulated host of the devices; nil on the real host
 	handler  Handler
 	cfg      *Config
 	loops    []*Loop
@@ -66,7 +68,7 @@ func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	if err := c.checkDevices(p); err != nil {
 		return nil, operr.Wrap(op, err)
 	}
-	e := &Engine{provider: p, handler: h, cfg: c, heap: newHeapReturn(), done: make(chan struct{})}
+	e := &Engine{provider: p, sim: simhost.Of(p), handler: h, cfg: c, heap: newHeapReturn(), done: make(chan struct{})}
 	if err := e.open(); err != nil {
 		return nil, operr.Wrap(op, firstError(err, e.release()))
 	}

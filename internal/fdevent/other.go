@@ -61,7 +61,10 @@ func (*Event) Await() {}
 type Timer struct{ descriptor }
 
 // NewTimer returns an error.
-func NewTimer() (*Timer, error) { return nil, errUnsupported("timerfd_create") }
+func NewTimer(Clock) (*Timer, error) { return nil, errUnsupported("timerfd_create") }
+
+// Expire does nothing.
+func (*Timer) Expire() {}
 
 // Set returns an error.
 func (*Timer) Set(time.Duration) error { return errUnsupported("timerfd_settime") }

@@ -13,7 +13,11 @@
 // The package works on Linux only. On other systems, errors match errors.ErrUnsupported.
 package fdevent
 
-import "github.com/rdmaloop/rdmaloop/internal/slots"
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/slots"
+)
 
 // A Token identifies a descriptor of a Set from Add until Remove. It is never zero, and
 // not used again for 1<<32 - 2 uses of its slot; see package slots.
@@ -85,3 +89,12 @@ func (s *Set[T]) Remove(t Token) (ok bool, err error) {
 // Get returns the entry of a token. If the token is not valid, ok is false. The pointer
 // is valid until Add or Remove.
 func (s *Set[T]) Get(t Token) (e *Entry[T], ok bool) { return s.entries.Get(slots.Handle(t)) }
+
+// A Clock fires the timers of a simulated host.
+type Clock interface {
+	// SetTimer makes the clock call t.Expire once, after the given time or at once. It
+	// replaces an earlier time.
+	SetTimer(t *Timer, after time.Duration)
+	// StopTimer keeps the clock from calling t.Expire.
+	StopTimer(t *Timer)
+}

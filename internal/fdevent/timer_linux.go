@@ -7,17 +7,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Timer is a descriptor that is readable after a time. It uses CLOCK_MONOTONIC. Source:
-// timerfd_create(2).
-type Timer struct{ fd int }
+// A Timer is a descriptor that is readable after a time. It uses CLOCK_MONOTONIC, or the
+// Clock of a simulated host. Source: timerfd_create(2).
+type Timer struct {
+	fd    int
+	clock Clock // nil on the real host
+}
 
-// NewTimer returns a Timer that is not set.
-func NewTimer() (*Timer, error) {
+// NewTimer returns a Timer that is not set. The parameter c is nil on the real host.
+func NewTimer(c Clock) (*Timer, error) {
+	if c != nil {
+		e, err := NewEvent()
+		if err != nil {
+			return nil, err
+		}
+		return &Timer{e.FD(), c}, nil
+	}
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	return &Timer{fd}, nil
+	return &Timer{fd: fd}, nil
 }
 
 // FD returns the descriptor, which the Timer owns.
@@ -27,12 +37,27 @@ func (t *Timer) FD() int { return t.fd }
 // timer expires at once. Until it expires, the descriptor is not readable. Set replaces
 // an earlier time. It fails only after Close.
 func (t *Timer) Set(after time.Duration) error {
+	if t.clock != nil {
+		t.Drain()
+		t.clock.SetTimer(t, after)
+		return nil
+	}
 	// Zero would stop the timer (timerfd_settime(2)).
 	return t.settime(max(1, after))
 }
 
 // Stop stops the timer and makes it unreadable. It fails only after Close.
-func (t *Timer) Stop() error { return t.settime(0) }
+func (t *Timer) Stop() error {
+	if t.clock != nil {
+		t.clock.StopTimer(t)
+		t.Drain()
+		return nil
+	}
+	return t.settime(0)
+}
+
+// Expire makes the descriptor readable. Only a Clock may call it.
+func (t *Timer) Expire() { (&Event{t.fd}).Signal() }
 
 func (t *Timer) settime(after time.Duration) error {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(after))}
@@ -47,6 +72,9 @@ func (t *Timer) Drain() { drain(t.fd) }
 func (t *Timer) Close() error {
 	if t == nil {
 		return nil
+	}
+	if t.clock != nil {
+		t.clock.StopTimer(t)
 	}
 	return os.NewSyscallError("close", unix.Close(t.fd))
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func newTimer(t *testing.T) *fdevent.Timer {
-	timer, err := fdevent.NewTimer()
+	timer, err := fdevent.NewTimer(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = timer.Close() })
 	return timer

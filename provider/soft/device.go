@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
@@ -31,6 +32,7 @@ const defaultDelay = 15
 // guards the fields after it.
 type device struct {
 	*qp.Engine
+	host      simhost.Host // simulated host; nil on this host
 	cfg       Config
 	attr      verbs.DeviceAttr
 	users     access.Users
@@ -54,7 +56,7 @@ type device struct {
 	allCounts []*counters.Set // all counters of the device, also those of closed shards
 }
 
-func newDevice(cfg *Config) (*device, error) {
+func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 	var guid [8]byte
 	if _, err := rand.Read(guid[:]); err != nil {
 		return nil, err
@@ -64,6 +66,7 @@ func newDevice(cfg *Config) (*device, error) {
 	users := access.NewUsers(cfg.AllowedUsers)
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	d := &device{
+		host:      h,
 		cfg:       *cfg,
 		attr:      attr,
 		users:     users,
@@ -84,7 +87,7 @@ func newDevice(cfg *Config) (*device, error) {
 	}
 	var err error
 	d.Engine, err = qp.New(qp.Config{
-		Host: d, Vectors: cfg.Vectors, Clock: d.now, Ports: ports, Regions: regions,
+		Host: d, Sim: h, Vectors: cfg.Vectors, Clock: d.now, Ports: ports, Regions: regions,
 		Access: access.NewErrorLimit(&d.local),
 	})
 	if err != nil {
@@ -98,7 +101,7 @@ func newDevice(cfg *Config) (*device, error) {
 // counters that connection management uses on the wire path.
 func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 	cfg := &connmgr.Config{
-		Device: d, Engine: cmEngine{d}, Start: d.start, ListenOnAll: d.cfg.ListenOnAll,
+		Sim: d.host, Device: d, Engine: cmEngine{d}, Start: d.start, ListenOnAll: d.cfg.ListenOnAll,
 		FreePorts: sync.OnceValues(hostport.EphemeralPorts),
 	}
 	if d.cfg.Path != PathWire {
@@ -129,6 +132,9 @@ func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 	attr.LocalCAAckDelay = defaultDelay
 	return attr
 }
+
+// SimulatedHost returns the simulated host of the device, or nil; see simhost.OfDevice.
+func (d *device) SimulatedHost() simhost.Host { return d.host }
 
 // Name implements verbs.Device.
 func (d *device) Name() string { return "soft0" }

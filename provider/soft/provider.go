@@ -5,6 +5,7 @@ package soft
 import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -20,11 +21,20 @@ type Provider struct {
 //   - *verbs.FeatureError: the system is not Linux.
 //   - errors of the system
 func Open(cfg *Config) (*Provider, error) {
+	return openOn(nil, cfg)
+}
+
+func init() {
+	simhost.OpenSoft = func(h simhost.Host, cfg any) (cm.Provider, error) { return openOn(h, cfg.(*Config)) }
+}
+
+// openOn opens a device on a simulated host, or on this host if the parameter h is nil.
+func openOn(h simhost.Host, cfg *Config) (*Provider, error) {
 	c, err := cfg.withDefaults()
 	if err != nil {
 		return nil, operr.Wrap("open soft device", err)
 	}
-	dev, err := newDevice(&c)
+	dev, err := newDevice(h, &c)
 	if err != nil {
 		return nil, operr.Wrap("open soft device", err)
 	}

@@ -65,7 +65,7 @@ func (ch *Channel) open() (err error) {
 	if ch.waker.event, err = fdevent.NewEvent(); err != nil {
 		return err
 	}
-	if ch.alarm, err = fdevent.NewTimer(); err != nil {
+	if ch.alarm, err = fdevent.NewTimer(ch.m.Sim); err != nil {
 		return err
 	}
 	if err = ch.epoll.Attach(ch.waker.event.FD(), unix.EPOLLIN); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
@@ -19,6 +20,7 @@ import (
 // uses. The Manager does not own these parts. All fields must be set, except that one of
 // the transports may be nil.
 type Config struct {
+	Sim    simhost.Host // simulated host; nil on this host
 	Device verbs.Device // device whose IDs the manager makes
 	Engine Engine       // engine of the device
 	Start  time.Time    // time at which the clock of all timers is zero

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
@@ -79,6 +80,7 @@ type Host interface {
 // A Config configures an engine.
 type Config struct {
 	Host    Host
+	Sim     simhost.Host         // simulated host; nil on this host
 	Vectors int                  // number of completion vectors
 	Clock   func() time.Duration // function that returns the time since the device was opened
 	Ports   *udp.Ports           // UDP ports of the device

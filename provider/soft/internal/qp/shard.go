@@ -81,7 +81,7 @@ func (s *Shard) open() (err error) {
 	if s.wake.event, err = fdevent.NewEvent(); err != nil {
 		return err
 	}
-	if s.alarm, err = fdevent.NewTimer(); err != nil {
+	if s.alarm, err = fdevent.NewTimer(s.engine.Sim); err != nil {
 		return err
 	}
 	for _, fd := range []int{s.wake.event.FD(), s.alarm.FD()} {

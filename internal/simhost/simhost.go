@@ -1,0 +1,86 @@
+// Package simhost is the seam between the library and the simulation of package
+// reactortest. A device asks a Host for what it otherwise gets from the system: timers,
+// random numbers, addresses and packets. The Go clock needs no seam, because a simulation
+// runs in a bubble of testing/synctest. On the real host all values of type Host are nil.
+package simhost
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/fdevent"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Host is a simulated host, as one of its processes sees it. Only the goroutine of the
+// simulation may call its methods.
+type Host interface {
+	fdevent.Clock
+
+	// Random returns a random number. The seed of the simulation determines it.
+	Random() uint64
+
+	// Name is different for each host of all simulations that run on this computer. The
+	// local path makes names of Unix sockets with it.
+	Name() string
+	// Addrs returns the addresses of the host.
+	Addrs() []netip.Addr
+	// SourceFor returns the address from which the host sends to dst. If there is no route,
+	// ok is false.
+	SourceFor(dst netip.Addr) (src netip.Addr, ok bool)
+	// MTU returns the MTU of all networks of the host in bytes.
+	MTU() int
+
+	// Bind makes the host call receive for each UDP datagram that arrives at a local address
+	// and port, until unbind is called. The datagram is valid during the call. The error is
+	// unix.EADDRINUSE if another process has the port.
+	Bind(at netip.AddrPort, receive func(from netip.AddrPort, datagram []byte)) (unbind func(), err error)
+	// Send sends a copy of a UDP datagram.
+	Send(from, to netip.AddrPort, datagram []byte)
+
+	// Add makes the simulation run a loop until Runner.Ended returns true.
+	Add(Runner)
+	// Wait runs the simulation until done returns true. It must not be called by a Runner.
+	Wait(done func() bool)
+	// Wake makes the simulation look at the descriptors of its loops. Any goroutine may
+	// call it.
+	Wake()
+}
+
+// A Runner is a loop that a simulation runs.
+type Runner interface {
+	// RunTurn runs one turn. If there was no work, and there is none left, the loop sleeps:
+	// it has to run again when its descriptor is readable, or after the given time.
+	RunTurn() (sleeps bool, limit time.Duration)
+	// FD returns the descriptor, which is readable when a sleeping loop has work.
+	FD() int
+	// Ended reports whether the loop has ended.
+	Ended() bool
+}
+
+// Of returns the host of a provider's devices, or nil if they are on the real host.
+func Of(p cm.Provider) Host {
+	devices, err := p.Devices()
+	if err != nil {
+		return nil
+	}
+	for _, d := range devices {
+		if h := OfDevice(d); h != nil {
+			return h
+		}
+	}
+	return nil
+}
+
+// OfDevice returns the host of a device, or nil.
+func OfDevice(d verbs.Device) Host {
+	if on, ok := d.(interface{ SimulatedHost() Host }); ok {
+		return on.SimulatedHost()
+	}
+	return nil
+}
+
+// OpenSoft is soft.Open on a simulated host. The parameter cfg is a *soft.Config. Package
+// soft sets OpenSoft, because this package can not import it.
+var OpenSoft func(h Host, cfg any) (cm.Provider, error)
