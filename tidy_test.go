@@ -39,6 +39,7 @@ var arrows = map[string][]string{
 	"internal/testutil/pairtest": {"provider", "provider/soft", "reactor", "stream", "cm", "verbs"},
 	"internal/wire":              {"internal/psn"},
 	"internal/fdevent":           {"internal/slots"},
+	"internal/simhost":           {"cm", "internal/fdevent", "verbs"},
 	"internal/hostile": {
 		"provider/soft", "reactor", "stream", "gnetrdma", "verbs", "internal/psn", "internal/wire",
 		"examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target",
@@ -55,7 +56,7 @@ var arrows = map[string][]string{
 	"cm":                        {"verbs", "internal/fdevent", "internal/operr"},
 	"provider":                  {"provider/soft", "provider/rdmacore", "verbs", "cm", "internal/operr"},
 	"provider/soft": {
-		"verbs", "cm", "internal/operr", "internal/wire",
+		"verbs", "cm", "internal/operr", "internal/simhost", "internal/wire",
 		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
 		"provider/soft/internal/hostport", "provider/soft/internal/madcm", "provider/soft/internal/qp",
 		"provider/soft/internal/rcpath", "provider/soft/internal/resource", "provider/soft/internal/shm",
@@ -65,7 +66,7 @@ var arrows = map[string][]string{
 
 	"provider/soft/internal/packets": {"internal/psn", "internal/wire", "provider/soft/internal/udp"},
 	"provider/soft/internal/qp": {
-		"verbs", "internal/asyncq", "internal/fdevent", "internal/operr", "internal/timerheap", "internal/wire",
+		"verbs", "internal/asyncq", "internal/fdevent", "internal/operr", "internal/simhost", "internal/timerheap", "internal/wire",
 		"provider/soft/internal/access", "provider/soft/internal/counters", "provider/soft/internal/fragment",
 		"provider/soft/internal/packets", "provider/soft/internal/random", "provider/soft/internal/resource",
 		"provider/soft/internal/shm", "provider/soft/internal/udp",
@@ -103,7 +104,7 @@ var arrows = map[string][]string{
 	"provider/soft/internal/unixsock": {"verbs", "cm", "internal/fdevent", "provider/soft/internal/netlink", "provider/soft/internal/resource"},
 	"provider/soft/internal/hostport": {"verbs", "cm", "provider/soft/internal/netlink", "provider/soft/internal/resource", "provider/soft/internal/unixsock"},
 	"provider/soft/internal/connmgr": {
-		"verbs", "cm", "internal/fdevent", "internal/operr", "internal/timerheap",
+		"verbs", "cm", "internal/fdevent", "internal/operr", "internal/simhost", "internal/timerheap",
 		"provider/soft/internal/access",
 		"provider/soft/internal/hostport", "provider/soft/internal/random", "provider/soft/internal/resource",
 		"provider/soft/internal/shm", "provider/soft/internal/udp",
@@ -127,7 +128,7 @@ var arrows = map[string][]string{
 	"provider/rdmacore":                {"verbs", "cm", "internal/asyncq", "internal/fdevent", "internal/operr", "provider/rdmacore/internal/ccall"},
 	"provider/rdmacore/internal/ccall": {},
 	"reactor": {
-		"verbs", "cq", "cm", "poller", "internal/operr", "internal/fdevent", "internal/slots", "internal/timerheap",
+		"verbs", "cq", "cm", "poller", "internal/operr", "internal/fdevent", "internal/simhost", "internal/slots", "internal/timerheap",
 		"reactor/internal/longmsg", "reactor/internal/memory", "reactor/internal/slab",
 	},
 	"reactor/internal/memory":     {"verbs"},
