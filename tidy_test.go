@@ -59,8 +59,8 @@ var arrows = map[string][]string{
 		"verbs", "cm", "internal/operr", "internal/simhost", "internal/wire",
 		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
 		"provider/soft/internal/hostport", "provider/soft/internal/madcm", "provider/soft/internal/qp",
-		"provider/soft/internal/rcpath", "provider/soft/internal/resource", "provider/soft/internal/shm",
-		"provider/soft/internal/shmpath", "provider/soft/internal/udp", "provider/soft/internal/udpath",
+		"provider/soft/internal/random", "provider/soft/internal/rcpath", "provider/soft/internal/resource",
+		"provider/soft/internal/shm", "provider/soft/internal/shmpath", "provider/soft/internal/udp", "provider/soft/internal/udpath",
 		"provider/soft/internal/unixcm", "provider/soft/internal/unixsock",
 	},
 
@@ -92,7 +92,7 @@ var arrows = map[string][]string{
 		"provider/soft/internal/qp", "provider/soft/internal/shm", "provider/soft/internal/udp",
 	},
 	"provider/soft/internal/netlink":  {},
-	"provider/soft/internal/random":   {},
+	"provider/soft/internal/random":   {"internal/simhost"},
 	"provider/soft/internal/nettest":  {"internal/testutil/peerproc", "provider/soft/internal/hostport", "provider/soft/internal/netlink"},
 	"provider/soft/internal/resource": {"verbs"},
 	"provider/soft/internal/access":   {"provider/soft/internal/counters", "provider/soft/internal/resource"},
@@ -175,11 +175,13 @@ var testArrows = map[string][]string{
 		"internal/psn", "provider/soft/internal/fragment", "provider/soft/internal/netlink", "provider/soft/internal/packets", "reactor", "stream",
 	}, testSupport),
 	"provider/soft/internal/qp":      slices.Concat([]string{"internal/psn", "provider/soft/internal/hostport"}, testSupport),
-	"provider/soft/internal/shmpath": slices.Concat([]string{"internal/fdevent", "provider/soft/internal/counters"}, testSupport),
+	"provider/soft/internal/shmpath": slices.Concat([]string{"internal/fdevent", "provider/soft/internal/counters", "provider/soft/internal/random"}, testSupport),
 	"provider/soft/internal/udpath":  slices.Concat([]string{"internal/fdevent"}, testSupport),
 	"gnetrdma":                       slices.Concat([]string{"gnetrdma/internal/gnetsuite", "provider/soft"}, testSupport),
 
-	"provider/soft/internal/unixcm": slices.Concat([]string{"internal/wire", "provider/soft/internal/madcm", "provider/soft/internal/udp"}, testSupport),
+	"provider/soft/internal/unixcm": slices.Concat([]string{
+		"internal/wire", "provider/soft/internal/madcm", "provider/soft/internal/random", "provider/soft/internal/udp",
+	}, testSupport),
 
 	"examples/nvmeof/target": {"cm", "examples/nvmeof/initiator", "internal/testutil/freeport", "provider", "provider/soft"},
 	"examples/kvread/client": {"internal/testutil/leak", "provider/soft"},

@@ -3,8 +3,6 @@
 package soft
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"sync"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/madcm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shmpath"
@@ -57,14 +56,10 @@ type device struct {
 }
 
 func newDevice(h simhost.Host, cfg *Config) (*device, error) {
-	var guid [8]byte
-	if _, err := rand.Read(guid[:]); err != nil {
-		return nil, err
-	}
-	shards := qp.ShardsOf(cfg.Vectors)
+	from, shards := random.From(h), qp.ShardsOf(cfg.Vectors)
 	ports, wireCM := udp.NewPorts(cfg.WirePort, shards, cfg.Path == PathAuto), new(counters.Set)
 	users := access.NewUsers(cfg.AllowedUsers)
-	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
+	attr := deviceAttr(cfg, from.Uint64())
 	d := &device{
 		host:      h,
 		cfg:       *cfg,
@@ -77,7 +72,7 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 		ways:      make([]*ways, shards),
 	}
 	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, cfg.byteLimits(), &d.local)
-	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID)
+	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID, from)
 	d.bindings = newBindings(d.ends, shards)
 	d.shared = &shmpath.Config{Ends: d.ends, Maps: d.maps, SharesWith: d.sharesRegionsWith, Withdraw: d.bindings.drop}
 	d.allCounts = []*counters.Set{wireCM, &d.local}
@@ -115,7 +110,7 @@ func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 			Attr: d.attr, AlsoLocal: d.cfg.Path != PathWire,
 			MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,
 			MaxConnsPerAddress: d.cfg.MaxConnsPerAddress,
-			Port:               d.cfg.WirePort, Ports: d.udp, Errors: d.Access, Counts: wireCM, LocalCounts: &d.local,
+			Port:               d.cfg.WirePort, Ports: d.udp, Random: random.From(d.host), Errors: d.Access, Counts: wireCM, LocalCounts: &d.local,
 		})
 		cfg.Wire = d.mads
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -43,7 +42,7 @@ func (i *ID) Connect(param *cm.MessageParam) error {
 		return i.request(ch, &SIDRREQ{Endpoints: to, Private: bytes.Clone(param.PrivateData)}, SIDRTimeout)
 	}
 	i.chooseQP(param)
-	i.negotiated.psn = random.Uint32() & verbs.MaxPSN
+	i.negotiated.psn = i.m.random.Uint32() & verbs.MaxPSN
 	i.negotiated.retry, i.negotiated.flow.Sends = param.RetryCount, param.FlowControl
 	i.negotiated.resources, i.negotiated.depth = param.ResponderResources, param.InitiatorDepth
 	return i.request(ch, &REQ{

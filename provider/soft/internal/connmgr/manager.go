@@ -11,6 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -41,11 +42,14 @@ type Config struct {
 type Manager struct {
 	Config
 	limits verbs.DeviceAttr // attributes of the device
+	random random.Source    // source of the first packet sequence numbers
 }
 
 // New returns the Manager of a device. A Manager need not be closed, but each event
 // channel that it has opened must be closed.
-func New(cfg *Config) *Manager { return &Manager{Config: *cfg, limits: cfg.Device.Attr()} }
+func New(cfg *Config) *Manager {
+	return &Manager{Config: *cfg, limits: cfg.Device.Attr(), random: random.From(cfg.Sim)}
+}
 
 // OpenChannel implements cm.Transport. It opens an event channel.
 func (m *Manager) OpenChannel() (cm.TransportChannel, error) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -42,7 +41,7 @@ func (i *ID) Incoming(m Message, c Conn) *ID {
 		ev.Param.RetryCount = m.Retry
 		child.negotiated.setPeer(&m.QPParams, i.m.limits.MaxQPRdAtom, i.m.limits.MaxQPInitRdAtom)
 		child.negotiated.retry = m.Retry // The active side chooses one retry count for both sides.
-		child.negotiated.psn = random.Uint32() & verbs.MaxPSN
+		child.negotiated.psn = i.m.random.Uint32() & verbs.MaxPSN
 		child.negotiated.mtu = m.MTU
 	case *SIDRREQ:
 		if i.ps != cm.UDP {

@@ -36,8 +36,9 @@ type Config struct {
 	// Largest number of connections that one source address may have, counted over all
 	// listeners.
 	MaxConnsPerAddress int
-	Port               uint16     // UDP port of the wire path on this host and on all peers
-	Ports              *udp.Ports // UDP ports of the device
+	Port               uint16        // UDP port of the wire path on this host and on all peers
+	Ports              *udp.Ports    // UDP ports of the device
+	Random             random.Source // source of the communication IDs
 	// limit of access errors; requests of a source above the limit are refused
 	Errors *access.ErrorLimit
 	Counts *counters.Set // counters of the wire path
@@ -290,7 +291,7 @@ func (mux *Mux) register(c *conn) {
 // guess it.
 func (mux *Mux) newID() uint32 {
 	for {
-		if id := random.Uint32(); id != 0 && mux.conns[id] == nil {
+		if id := mux.Random.Uint32(); id != 0 && mux.conns[id] == nil {
 			return id
 		}
 	}

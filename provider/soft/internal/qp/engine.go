@@ -95,8 +95,9 @@ type Config struct {
 // fields after it.
 type Engine struct {
 	Config
-	mrs   mrTable
-	async *asyncQueue
+	mrs    mrTable
+	async  *asyncQueue
+	random random.Source // source of all numbers that a peer must not guess
 
 	mu     sync.Mutex
 	closed bool
@@ -114,8 +115,9 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	from := random.From(cfg.Sim)
 	return &Engine{
-		Config: cfg, async: async,
+		Config: cfg, async: async, mrs: mrTable{random: from}, random: from,
 		shards: make(map[shardKey]*Shard), owned: make(map[*Shard]bool), qps: make(map[uint32]*QP), objects: make(map[ObjectKind]int),
 	}, nil
 }
@@ -211,7 +213,7 @@ func (e *Engine) register(q *QP, reserve func(num uint32) error) error {
 	err := errNoQPNumber
 	// Most random numbers are free. The limit of 1000 attempts is arbitrary.
 	for range 1000 {
-		num := e.numberFor(q.Shard.Slot, random.Uint32()&verbs.MaxQPNum)
+		num := e.numberFor(q.Shard.Slot, e.random.Uint32()&verbs.MaxQPNum)
 		if num < 2 || num >= wire.MulticastQPN || e.qps[num] != nil {
 			continue
 		}

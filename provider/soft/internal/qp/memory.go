@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -32,7 +31,7 @@ func (e *Engine) AllocPD() (verbs.PD, error) {
 	if err := e.Add(objPD, "protection domains", maxPD); err != nil {
 		return nil, operr.Wrap("alloc PD", err)
 	}
-	return &pd{engine: e, num: random.Uint32()}, nil
+	return &pd{engine: e, num: e.random.Uint32()}, nil
 }
 
 // Device implements verbs.PD.

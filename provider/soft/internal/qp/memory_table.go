@@ -22,7 +22,8 @@ const (
 // by key without a lock. The low bits of a key are its hash, because keys are random.
 // The zero value is empty.
 type mrTable struct {
-	slots atomic.Pointer[mrSlots]
+	slots  atomic.Pointer[mrSlots]
+	random random.Source // source of the keys
 
 	// guards the fields below, and changes of slots; find() does not hold it
 	mu      sync.Mutex
@@ -66,8 +67,8 @@ func (t *mrTable) insert(m *mr) error {
 		return &verbs.ParamError{Field: "memory regions", Value: maxMR + 1, Limit: maxMR}
 	}
 	t.makeRoom()
-	for m.key = random.Uint32(); m.key == 0 || t.find(m.key) != nil || t.isWindowKey(m.key); {
-		m.key = random.Uint32()
+	for m.key = t.random.Uint32(); m.key == 0 || t.find(m.key) != nil || t.isWindowKey(m.key); {
+		m.key = t.random.Uint32()
 	}
 	t.put(m)
 	return nil

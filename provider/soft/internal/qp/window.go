@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -79,9 +78,9 @@ func (t *mrTable) newWindowKey() (uint32, error) {
 	if t.windowKeys == nil {
 		t.windowKeys = make(map[uint32]struct{})
 	}
-	key := random.Uint32()
+	key := t.random.Uint32()
 	for key>>8 == 0 || t.isWindowKey(key) || t.hasRegionLike(key) {
-		key = random.Uint32()
+		key = t.random.Uint32()
 	}
 	t.windowKeys[key>>8] = struct{}{}
 	return key, nil

@@ -28,9 +28,11 @@ type EndKey struct {
 // may choose; see Hold. A process in another PID namespace can not be identified, so
 // each connection to it has memory of its own.
 type Ends struct {
-	geom  Geometry
-	maps  *MappingLimit
-	guid  uint64 // GUID of the device
+	geom   Geometry
+	maps   *MappingLimit
+	guid   uint64        // GUID of the device
+	random random.Source // source of the numbers of segments
+
 	mu    sync.Mutex
 	byKey map[EndKey]*End // ends that a new connection may use
 	byID  map[endID]*End
@@ -52,10 +54,10 @@ type holder struct {
 	own uint32
 }
 
-// NewEnds returns an empty table. The parameter geom has the sizes of new segments, and
-// guid is the GUID of the device.
-func NewEnds(geom Geometry, maps *MappingLimit, guid uint64) *Ends {
-	return &Ends{geom: geom, maps: maps, guid: guid,
+// NewEnds returns an empty table. The parameter geom has the sizes of new segments, guid is
+// the GUID of the device, and from returns the numbers of new segments.
+func NewEnds(geom Geometry, maps *MappingLimit, guid uint64, from random.Source) *Ends {
+	return &Ends{geom: geom, maps: maps, guid: guid, random: from,
 		byKey: make(map[EndKey]*End), byID: make(map[endID]*End), held: make(map[holder]int), shards: newPeerShards(maps.counts)}
 }
 
@@ -75,7 +77,7 @@ func (t *Ends) Choose(key EndKey) (*End, error) {
 		return nil, err
 	}
 	end.passed = []int{segment, doorbell}
-	t.add(end, key, random.Uint64())
+	t.add(end, key, t.random.Uint64())
 	return end, nil
 }
 
@@ -182,7 +184,7 @@ func (t *Ends) UsePair(own, other uint32) (mine, theirs *End, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	id := random.Uint64()
+	id := t.random.Uint64()
 	t.add(theirs, EndKey{self, ShardID{t.guid, own}, other}, id)
 	t.add(mine, key, id)
 	return mine, theirs, nil

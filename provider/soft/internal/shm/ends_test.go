@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 )
 
 // The tests have two processes. The client sends requests, and the server chooses ends.
@@ -24,7 +25,7 @@ var (
 func newTables(t *testing.T) (client, server *Ends) {
 	before := openDescriptors(t)
 	maps := newTestLimit()
-	client, server = NewEnds(testGeometry, maps, clientShard.Device), NewEnds(testGeometry, maps, serverShard.Device)
+	client, server = NewEnds(testGeometry, maps, clientShard.Device, random.Source{}), NewEnds(testGeometry, maps, serverShard.Device, random.Source{})
 	t.Cleanup(func() {
 		for _, ends := range []*Ends{client, server} {
 			require.Empty(t, ends.byKey)
