@@ -102,7 +102,10 @@ var arrows = map[string][]string{
 		"verbs", "provider/soft/internal/counters", "provider/soft/internal/fragment", "provider/soft/internal/random",
 	},
 	"provider/soft/internal/unixsock": {"verbs", "cm", "internal/fdevent", "provider/soft/internal/netlink", "provider/soft/internal/resource"},
-	"provider/soft/internal/hostport": {"verbs", "cm", "provider/soft/internal/netlink", "provider/soft/internal/resource", "provider/soft/internal/unixsock"},
+	"provider/soft/internal/hostport": {
+		"verbs", "cm", "internal/simhost",
+		"provider/soft/internal/netlink", "provider/soft/internal/random", "provider/soft/internal/resource", "provider/soft/internal/unixsock",
+	},
 	"provider/soft/internal/connmgr": {
 		"verbs", "cm", "internal/fdevent", "internal/operr", "internal/simhost", "internal/timerheap",
 		"provider/soft/internal/access",
@@ -174,6 +177,7 @@ var testArrows = map[string][]string{
 	"provider/soft": slices.Concat([]string{
 		"internal/psn", "provider/soft/internal/fragment", "provider/soft/internal/netlink", "provider/soft/internal/packets", "reactor", "stream",
 	}, testSupport),
+	"provider/soft/internal/madcm":   slices.Concat([]string{"internal/simhost"}, testSupport),
 	"provider/soft/internal/qp":      slices.Concat([]string{"internal/psn", "provider/soft/internal/hostport"}, testSupport),
 	"provider/soft/internal/shmpath": slices.Concat([]string{"internal/fdevent", "provider/soft/internal/counters", "provider/soft/internal/random"}, testSupport),
 	"provider/soft/internal/udpath":  slices.Concat([]string{"internal/fdevent"}, testSupport),

@@ -22,7 +22,8 @@ type Host interface {
 	Random() uint64
 
 	// Name is different for each host of all simulations that run on this computer. The
-	// local path makes names of Unix sockets with it.
+	// local path makes names of Unix sockets with it. It has 1 to 24 bytes, without slashes
+	// and spaces.
 	Name() string
 	// Addrs returns the addresses of the host.
 	Addrs() []netip.Addr

@@ -187,7 +187,7 @@ func TestClientViolatesProtocol(t *testing.T) {
 // ID owns the descriptor.
 func socketTo(t *testing.T, listener netip.AddrPort) int {
 	t.Helper()
-	name := hostport.NewBindAddr(cm.TCP, listener, false).Name()
+	name := hostport.New(nil).NewBindAddr(cm.TCP, listener, false).Name()
 	files, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
 	for _, f := range files {

@@ -31,7 +31,8 @@ const defaultDelay = 15
 // guards the fields after it.
 type device struct {
 	*qp.Engine
-	host      simhost.Host // simulated host; nil on this host
+	sim       simhost.Host // simulated host; nil on this host
+	host      *hostport.Host
 	cfg       Config
 	attr      verbs.DeviceAttr
 	users     access.Users
@@ -56,18 +57,19 @@ type device struct {
 }
 
 func newDevice(h simhost.Host, cfg *Config) (*device, error) {
-	from, shards := random.From(h), qp.ShardsOf(cfg.Vectors)
+	host, from, shards := hostport.New(h), random.From(h), qp.ShardsOf(cfg.Vectors)
 	ports, wireCM := udp.NewPorts(cfg.WirePort, shards, cfg.Path == PathAuto), new(counters.Set)
 	users := access.NewUsers(cfg.AllowedUsers)
 	attr := deviceAttr(cfg, from.Uint64())
 	d := &device{
-		host:      h,
+		sim:       h,
+		host:      host,
 		cfg:       *cfg,
 		attr:      attr,
 		users:     users,
 		connLimit: access.NewUserLimit(cfg.MaxConnsPerUser, users),
 		udp:       ports,
-		gids:      gidTable{inUse: ports.Addrs},
+		gids:      gidTable{addrs: host.Addrs, inUse: ports.Addrs},
 		start:     time.Now(),
 		ways:      make([]*ways, shards),
 	}
@@ -96,21 +98,21 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 // counters that connection management uses on the wire path.
 func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 	cfg := &connmgr.Config{
-		Sim: d.host, Device: d, Engine: cmEngine{d}, Start: d.start, ListenOnAll: d.cfg.ListenOnAll,
-		FreePorts: sync.OnceValues(hostport.EphemeralPorts),
+		Sim: d.sim, Host: d.host, Device: d, Engine: cmEngine{d}, Start: d.start, ListenOnAll: d.cfg.ListenOnAll,
+		FreePorts: sync.OnceValues(d.host.EphemeralPorts),
 	}
 	if d.cfg.Path != PathWire {
 		cfg.Local = unixcm.New(&unixcm.Config{
-			GUID: d.attr.NodeGUID, Shards: qp.ShardsOf(d.cfg.Vectors), AlsoWire: d.cfg.Path != PathLocal,
+			Host: d.host, GUID: d.attr.NodeGUID, Shards: qp.ShardsOf(d.cfg.Vectors), AlsoWire: d.cfg.Path != PathLocal,
 			Users: d.users, UserLimit: d.connLimit, Errors: d.Access, Spare: &d.spare, Ends: d.ends, Counts: &d.local,
 		})
 	}
 	if d.cfg.Path != PathLocal {
 		d.mads = madcm.New(&madcm.Config{
-			Attr: d.attr, AlsoLocal: d.cfg.Path != PathWire,
+			Host: d.host, Attr: d.attr, AlsoLocal: d.cfg.Path != PathWire,
 			MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,
 			MaxConnsPerAddress: d.cfg.MaxConnsPerAddress,
-			Port:               d.cfg.WirePort, Ports: d.udp, Random: random.From(d.host), Errors: d.Access, Counts: wireCM, LocalCounts: &d.local,
+			Port:               d.cfg.WirePort, Ports: d.udp, Random: random.From(d.sim), Errors: d.Access, Counts: wireCM, LocalCounts: &d.local,
 		})
 		cfg.Wire = d.mads
 	}
@@ -129,7 +131,7 @@ func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 }
 
 // SimulatedHost returns the simulated host of the device, or nil; see simhost.OfDevice.
-func (d *device) SimulatedHost() simhost.Host { return d.host }
+func (d *device) SimulatedHost() simhost.Host { return d.sim }
 
 // Name implements verbs.Device.
 func (d *device) Name() string { return "soft0" }

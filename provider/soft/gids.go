@@ -3,7 +3,6 @@
 package soft
 
 import (
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -14,7 +13,8 @@ import (
 // A gidTable has the addresses of the host. The index of an address is its GID index.
 // Look-ups seldom read the addresses from the system again, because this is slow.
 type gidTable struct {
-	inUse func() []netip.Addr // returns the local addresses of the wire path's sockets
+	addrs func() ([]netip.Addr, error) // returns the addresses of the host
+	inUse func() []netip.Addr          // returns the local addresses of the wire path's sockets
 
 	mu   sync.Mutex
 	gids []verbs.GID
@@ -56,17 +56,15 @@ func (t *gidTable) at(index int) (netip.Addr, error) {
 	return t.gids[index].Addr(), nil
 }
 
-// refresh reads the addresses of the host from the system. The caller holds mu.
+// refresh reads the addresses of the host. The caller holds mu.
 func (t *gidTable) refresh() error {
-	addrs, err := net.InterfaceAddrs()
+	addrs, err := t.addrs()
 	if err != nil {
 		return err
 	}
 	t.gids = t.gids[:0]
 	for _, a := range addrs {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			t.gids = append(t.gids, verbs.GIDFromAddr(prefix.Addr()))
-		}
+		t.gids = append(t.gids, verbs.GIDFromAddr(a))
 	}
 	for _, a := range t.inUse() {
 		if gid := verbs.GIDFromAddr(a); !slices.Contains(t.gids, gid) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -15,7 +16,7 @@ import (
 // address keeps its index.
 func TestGIDTable(t *testing.T) {
 	var inUse []netip.Addr
-	table := gidTable{inUse: func() []netip.Addr { return inUse }}
+	table := gidTable{addrs: hostport.New(nil).Addrs, inUse: func() []netip.Addr { return inUse }}
 	first, err := table.at(0)
 	require.NoError(t, err)
 

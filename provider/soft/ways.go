@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/rcpath"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shmpath"
@@ -32,7 +31,7 @@ func (d *device) AddShard(s *qp.Shard) {
 		wire:  rcpath.NewConns(s, d.bindings.dataHeard),
 		local: shmpath.NewPeers(s, d.shared),
 		datagrams: udpath.NewSockets(s, &udpath.Config{
-			HasLocal: d.cfg.Path != PathWire, HasWire: d.cfg.Path != PathLocal,
+			Host: d.host, HasLocal: d.cfg.Path != PathWire, HasWire: d.cfg.Path != PathLocal,
 			Users: d.users, Limit: d.connLimit, Spare: &d.spare, Addrs: d.gids.all,
 		}),
 	}
@@ -108,7 +107,7 @@ func (d *device) overWire(qpn uint32, peer *verbs.AHAttr) (bool, error) {
 	case d.cfg.Path == PathWire || wire:
 		return true, nil
 	}
-	own, err := hostport.OnThisHost(peer.DestGID.Addr())
+	own, err := d.host.OnThisHost(peer.DestGID.Addr())
 	return !own && err == nil, err
 }
 
@@ -120,7 +119,7 @@ func (d *device) Resolve(attr *verbs.AHAttr) (to qp.Destination, err error) {
 	}
 	addr := attr.DestGID.Addr()
 	if d.cfg.Path != PathWire {
-		own, err := hostport.OnThisHost(addr)
+		own, err := d.host.OnThisHost(addr)
 		switch {
 		case err != nil:
 			return to, err

@@ -29,14 +29,14 @@ func peerRouteMTU(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00:77::1", "fd00:77::2")
 	for _, addrs := range [][2]string{{"10.77.0.1", "10.77.0.2"}, {"fd00:77::1", "fd00:77::2"}} {
 		from, to := netip.MustParseAddr(addrs[0]), netip.MustParseAddr(addrs[1])
-		require.GreaterOrEqual(t, hostport.RouteMTU(from, to), 1<<15)
+		require.GreaterOrEqual(t, hostport.New(nil).RouteMTU(from, to), 1<<15)
 		require.Equal(t, verbs.MTU4096, connectedMTU(t, from, to, false))
 		limitRoute(t, to, 1500)
-		require.Equal(t, 1500, hostport.RouteMTU(from, to))
+		require.Equal(t, 1500, hostport.New(nil).RouteMTU(from, to))
 		require.Equal(t, verbs.MTU1024, connectedMTU(t, from, to, false))
 		require.Equal(t, verbs.MTU1024, connectedMTU(t, to, from, true), "the listener's route is limited")
 	}
-	require.Zero(t, hostport.RouteMTU(netip.MustParseAddr("10.77.0.1"), netip.MustParseAddr("192.0.2.1")), "no route")
+	require.Zero(t, hostport.New(nil).RouteMTU(netip.MustParseAddr("10.77.0.1"), netip.MustParseAddr("192.0.2.1")), "no route")
 }
 
 // connectedMTU connects two devices on the wire path, and returns the path MTU of both

@@ -47,7 +47,7 @@ func openChannel(m *Manager) (*Channel, error) {
 	if err := m.Engine.AddChannel(); err != nil {
 		return nil, err
 	}
-	ch := &Channel{m: m, clock: time.Now}
+	ch := &Channel{m: m, clock: time.Now, localAddrs: hostport.LocalAddrCache{Host: m.Host}}
 	if err := ch.open(); err != nil {
 		_ = ch.Close()
 		return nil, err
@@ -219,7 +219,7 @@ func (ch *Channel) Watches(fd int) bool { return ch.epoll.Handler(fd) != nil }
 func (ch *Channel) ReplaceHandler(fd int, h fdevent.Handler) { ch.epoll.SetHandler(fd, h) }
 
 // IsLocalAddr reports whether an address belongs to this host. Its errors are those of
-// hostport.OnThisHost.
+// hostport.Host.OnThisHost.
 func (ch *Channel) IsLocalAddr(a netip.Addr) (bool, error) {
 	return ch.localAddrs.Contains(a, ch.Now())
 }

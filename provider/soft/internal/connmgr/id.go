@@ -219,7 +219,7 @@ func (i *ID) setAFOnly(on bool) error {
 func (i *ID) Bind(addr netip.AddrPort) error {
 	ch := i.lock()
 	defer ch.unlock()
-	if err := hostport.CheckOwn(addr.Addr()); err != nil {
+	if err := i.m.Host.CheckOwn(addr.Addr()); err != nil {
 		return err
 	}
 	return i.bind(ch, addr)
@@ -229,7 +229,7 @@ func (i *ID) bind(ch *Channel, addr netip.AddrPort) error {
 	if i.local.IsValid() {
 		return verbs.ErrState
 	}
-	port, err := hostport.Reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse, i.m.FreePorts)
+	port, err := i.m.Host.Reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse, i.m.FreePorts)
 	if err != nil {
 		return resource.Wrap(hostport.ExplainClash(err))
 	}

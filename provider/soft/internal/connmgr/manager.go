@@ -21,10 +21,11 @@ import (
 // uses. The Manager does not own these parts. All fields must be set, except that one of
 // the transports may be nil.
 type Config struct {
-	Sim    simhost.Host // simulated host; nil on this host
-	Device verbs.Device // device whose IDs the manager makes
-	Engine Engine       // engine of the device
-	Start  time.Time    // time at which the clock of all timers is zero
+	Sim    simhost.Host   // simulated host; nil on this host
+	Host   *hostport.Host // host of the device
+	Device verbs.Device   // device whose IDs the manager makes
+	Engine Engine         // engine of the device
+	Start  time.Time      // time at which the clock of all timers is zero
 
 	// Transports of the local path and of the wire path; nil for a path that the device does
 	// not use.
@@ -33,7 +34,7 @@ type Config struct {
 	// ListenOnAll makes Listen return an error if a listener can not be opened at one of its
 	// addresses.
 	ListenOnAll bool
-	// FreePorts returns the system's range of ephemeral ports.
+	// FreePorts returns the host's range of ephemeral ports.
 	FreePorts func() (hostport.PortRange, error)
 }
 

@@ -10,17 +10,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// namePrefix is the beginning of the name of every BindAddr. It contains the version of
-// the protocol, 1.
-const namePrefix = "@rdmaloop/1/"
-
 // A BindAddr is an address and a port to which a cm.ID is bound.
 //
 // Its name is for example "@rdmaloop/1/tcp/127.0.0.1/7471". For a wildcard the name has
 // "*4", "*6" or "*6only" in place of the address: "*6" accepts IPv4 too, "*6only" does
 // not. If several IDs share a port (REUSEADDR), each name ends in "/shared/" and a
 // different number.
+//
+// On a simulated host the names begin with "@rdmaloop/1/sim/" and the name of the host.
 type BindAddr struct {
+	host   *Host
 	ps     cm.PortSpace
 	Addr   netip.Addr // an address without a zone; never an IPv4-mapped one
 	v6Only bool       // true for the IPv6 wildcard that does not accept IPv4
@@ -30,9 +29,9 @@ type BindAddr struct {
 
 // NewBindAddr returns the BindAddr of an address and port. If afOnly is true, the IPv6
 // wildcard does not accept IPv4.
-func NewBindAddr(ps cm.PortSpace, at netip.AddrPort, afOnly bool) BindAddr {
+func (h *Host) NewBindAddr(ps cm.PortSpace, at netip.AddrPort, afOnly bool) BindAddr {
 	addr := WithoutZone(at.Addr())
-	return BindAddr{ps: ps, Addr: addr, v6Only: afOnly && addr == netip.IPv6Unspecified(), Port: at.Port()}
+	return BindAddr{host: h, ps: ps, Addr: addr, v6Only: afOnly && addr == netip.IPv6Unspecified(), Port: at.Port()}
 }
 
 // WithoutZone returns the address without its zone. It converts an IPv4-mapped address
@@ -52,8 +51,9 @@ func (s BindAddr) appendHost(b []byte) []byte {
 	return s.Addr.AppendTo(b)
 }
 
-// maxNameLength is the size of the buffer in which Name makes a name. Every name fits.
-const maxNameLength = 96
+// maxNameLength is the largest length of an abstract name (unix(7)). It is the size of the
+// buffer in which Name makes a name.
+const maxNameLength = 108
 
 // Name returns the name of the Unix socket for this address and port; see unix(7). The
 // '@' stands for the zero byte of an abstract name.
@@ -63,7 +63,7 @@ func (s BindAddr) Name() string {
 }
 
 func (s BindAddr) appendName(b []byte) []byte {
-	b = append(append(append(b, namePrefix...), s.ps.String()...), '/')
+	b = append(append(append(b, s.host.prefix...), s.ps.String()...), '/')
 	b = strconv.AppendUint(append(s.appendHost(b), '/'), uint64(s.Port), 10)
 	if s.Shared != 0 {
 		b = strconv.AppendUint(append(b, sharedInfix...), uint64(s.Shared), 10)
@@ -74,17 +74,17 @@ func (s BindAddr) appendName(b []byte) []byte {
 // sharedInfix is the part of a name before the number BindAddr.Shared.
 const sharedInfix = "/shared/"
 
-// ParseBindAddr returns the BindAddr with the given name. It returns false if no
-// BindAddr has this name. That can happen, because any process can bind any name.
-func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
-	rest, ok := strings.CutPrefix(name, namePrefix+ps.String()+"/")
+// ParseBindAddr returns the BindAddr with the given name. It returns false if no BindAddr
+// of this host has this name. That can happen, because any process can bind any name.
+func (h *Host) ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
+	rest, ok := strings.CutPrefix(name, h.prefix+ps.String()+"/")
 	host, digits, ok2 := strings.Cut(rest, "/")
 	digits, number, shares := strings.Cut(digits, sharedInfix)
 	port, err := strconv.ParseUint(digits, 10, 16)
 	if !ok || !ok2 || err != nil {
 		return BindAddr{}, false
 	}
-	s := BindAddr{ps: ps, Port: uint16(port)}
+	s := BindAddr{host: h, ps: ps, Port: uint16(port)}
 	if shares {
 		// If the number is invalid, the name of s differs from the parameter name. The
 		// last line of this function then returns false.
@@ -138,17 +138,19 @@ const MaxTargets = 3
 
 // Targets returns the addresses at which a listener for dst can be: dst itself, then the
 // wildcards that cover dst.
-func Targets(ps cm.PortSpace, dst netip.AddrPort) [MaxTargets]BindAddr {
-	s := NewBindAddr(ps, dst, false)
+func (h *Host) Targets(ps cm.PortSpace, dst netip.AddrPort) [MaxTargets]BindAddr {
+	s := h.NewBindAddr(ps, dst, false)
 	w := s.wildcards()
 	return [MaxTargets]BindAddr{s, w[0], w[1]}
 }
 
 // wildcards returns the wildcards that cover s. The address s must not be a wildcard.
 func (s BindAddr) wildcards() [2]BindAddr {
-	six := BindAddr{ps: s.ps, Addr: netip.IPv6Unspecified(), Port: s.Port}
+	six := BindAddr{host: s.host, ps: s.ps, Addr: netip.IPv6Unspecified(), Port: s.Port}
 	if s.Addr.Is4() {
-		return [2]BindAddr{{ps: s.ps, Addr: netip.IPv4Unspecified(), Port: s.Port}, six}
+		four := six
+		four.Addr = netip.IPv4Unspecified()
+		return [2]BindAddr{four, six}
 	}
 	sixOnly := six
 	sixOnly.v6Only = true

@@ -11,9 +11,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-func addrAt(at string) BindAddr { return NewBindAddr(cm.TCP, netip.MustParseAddrPort(at), false) }
+// thisHost is the host of the tests.
+var thisHost = New(nil)
 
-func v6OnlyAt(at string) BindAddr { return NewBindAddr(cm.TCP, netip.MustParseAddrPort(at), true) }
+func addrAt(at string) BindAddr {
+	return thisHost.NewBindAddr(cm.TCP, netip.MustParseAddrPort(at), false)
+}
+
+func v6OnlyAt(at string) BindAddr {
+	return thisHost.NewBindAddr(cm.TCP, netip.MustParseAddrPort(at), true)
+}
 
 func TestBindAddrName(t *testing.T) {
 	for want, s := range map[string]BindAddr{
@@ -24,11 +31,11 @@ func TestBindAddrName(t *testing.T) {
 		"@rdmaloop/1/tcp/*4/3":           addrAt("0.0.0.0:3"),
 		"@rdmaloop/1/tcp/*6/4":           addrAt("[::]:4"),
 		"@rdmaloop/1/tcp/*6only/5":       v6OnlyAt("[::]:5"),
-		"@rdmaloop/1/udp/*4/6":           NewBindAddr(cm.UDP, netip.MustParseAddrPort("0.0.0.0:6"), true),
-		"@rdmaloop/1/tcp/*4/7/shared/9":  {ps: cm.TCP, Addr: netip.IPv4Unspecified(), Port: 7, Shared: 9},
+		"@rdmaloop/1/udp/*4/6":           thisHost.NewBindAddr(cm.UDP, netip.MustParseAddrPort("0.0.0.0:6"), true),
+		"@rdmaloop/1/tcp/*4/7/shared/9":  {host: thisHost, ps: cm.TCP, Addr: netip.IPv4Unspecified(), Port: 7, Shared: 9},
 	} {
 		require.Equal(t, want, s.Name())
-		got, ok := ParseBindAddr(s.ps, want)
+		got, ok := thisHost.ParseBindAddr(s.ps, want)
 		require.True(t, ok)
 		require.Equal(t, s, got)
 	}
@@ -42,9 +49,10 @@ func TestParseBindAddrRefuses(t *testing.T) {
 		"@rdmaloop/1/tcp/127.0.0.1/007", "@rdmaloop/1/tcp/127.0.0.1/7/7", "@rdmaloop/1/tcp/127.0.0.01/7",
 		"@rdmaloop/1/tcp/0.0.0.0/7", "@rdmaloop/1/tcp/::/7", "@rdmaloop/1/tcp/*5/7", "@rdmaloop/1/tcp/::ffff:1.2.3.4/7",
 		"@rdmaloop/1/tcp/fe80::1%eth0/7", "@rdmaloop/1/udp/127.0.0.1/7", "@rdmaloop/2/tcp/127.0.0.1/7", "@other",
+		"@rdmaloop/1/sim/a/tcp/127.0.0.1/7",
 		"@rdmaloop/1/tcp/127.0.0.1/7/shared/", "@rdmaloop/1/tcp/127.0.0.1/7/shared/0", "@rdmaloop/1/tcp/127.0.0.1/7/shared/4294967296",
 	} {
-		_, ok := ParseBindAddr(cm.TCP, name)
+		_, ok := thisHost.ParseBindAddr(cm.TCP, name)
 		require.False(t, ok, name)
 	}
 }
@@ -71,8 +79,8 @@ func TestTargets(t *testing.T) {
 	addrs := []BindAddr{addrAt("127.0.0.1:7"), addrAt("[::1]:7"), addrAt("0.0.0.0:7"), addrAt("[::]:7"), v6OnlyAt("[::]:7"), addrAt("127.0.0.1:8")}
 	for _, at := range []string{"127.0.0.1:7", "[::1]:7"} {
 		dst := netip.MustParseAddrPort(at)
-		tried := Targets(cm.TCP, dst)
-		require.Equal(t, NewBindAddr(cm.TCP, dst, false), tried[0], "the closest comes first")
+		tried := thisHost.Targets(cm.TCP, dst)
+		require.Equal(t, thisHost.NewBindAddr(cm.TCP, dst, false), tried[0], "the closest comes first")
 		for _, s := range addrs {
 			require.Equal(t, s.Covers(dst), contains(tried[:], s), "%s for %s", s.Name(), at)
 		}
@@ -93,7 +101,7 @@ func FuzzParseBindAddr(f *testing.F) {
 	f.Add("@rdmaloop/1/tcp/*6only/1")
 	f.Add("@rdmaloop/1/tcp/fe80::1%a/b/1")
 	f.Fuzz(func(t *testing.T, name string) {
-		if s, ok := ParseBindAddr(cm.TCP, name); ok {
+		if s, ok := thisHost.ParseBindAddr(cm.TCP, name); ok {
 			require.Equal(t, name, s.Name())
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
@@ -45,7 +46,7 @@ func (s BindAddr) reserveAny(ports PortRange) (Reservation, error) {
 
 func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
-	for ports := ports.sample(maxWildcardTries); ports.next(); {
+	for ports := ports.sample(s.host.random, maxWildcardTries); ports.next(); {
 		s.Port = ports.port
 		if r, err = s.reserve(mayNotShare); !isClash(err) {
 			break
@@ -59,7 +60,7 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 // takes longer.
 func (s BindAddr) reserveAnyOnAddress(ports PortRange) (r Reservation, err error) {
 	r, err = NoReservation(), cm.ErrAddrNotAvailable
-	for ports := ports.sample(maxPortTries); ports.next(); {
+	for ports := ports.sample(s.host.random, maxPortTries); ports.next(); {
 		s.Port = ports.port
 		if err = s.tryFree(&r); !isClash(err) {
 			break
@@ -100,8 +101,11 @@ func (s BindAddr) tryFree(r *Reservation) (err error) {
 type PortRange struct{ Low, High int }
 
 // EphemeralPorts returns the range from which the kernel chooses free ports; see ip(7),
-// ip_local_port_range.
-func EphemeralPorts() (r PortRange, err error) {
+// ip_local_port_range. A simulated host has the kernel's default range.
+func (h *Host) EphemeralPorts() (r PortRange, err error) {
+	if h.sim != nil {
+		return PortRange{Low: 32768, High: 60999}, nil
+	}
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		return r, err
@@ -117,12 +121,12 @@ func EphemeralPorts() (r PortRange, err error) {
 
 // sample returns different ports of the range in random order, at most as many as the
 // parameter limit says.
-func (r PortRange) sample(limit int) portSample {
-	n := r.High - r.Low + 1
-	p := portSample{ports: r, at: rand.IntN(n), step: 1 + rand.IntN(n), left: min(n, limit)}
+func (r PortRange) sample(from random.Source, limit int) portSample {
+	rng, n := rand.New(from), r.High-r.Low+1
+	p := portSample{ports: r, at: rng.IntN(n), step: 1 + rng.IntN(n), left: min(n, limit)}
 	// The steps reach all n ports only if the step and n have no common divisor.
 	for gcd(p.step, n) != 1 {
-		p.step = 1 + rand.IntN(n)
+		p.step = 1 + rng.IntN(n)
 	}
 	return p
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
@@ -91,7 +92,7 @@ func TestPortRangeSample(t *testing.T) {
 		n := r.High - r.Low + 1
 		for _, limit := range []int{1, n, n + 1} {
 			var ports []uint16
-			for s := r.sample(limit); s.next(); {
+			for s := r.sample(random.Source{}, limit); s.next(); {
 				ports = append(ports, s.port)
 			}
 			require.Len(t, ports, min(n, limit))

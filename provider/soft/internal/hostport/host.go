@@ -4,22 +4,69 @@ package hostport
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
+
+// A Host is the host of a device: this host, or a simulated one. It knows the addresses,
+// the routes and the ports. Any goroutine may call its methods, except on a simulated host;
+// see simhost.Host.
+type Host struct {
+	sim    simhost.Host  // nil for this host
+	random random.Source // source of free ports, and of the numbers of shared ones
+	prefix string        // beginning of the names of Unix sockets; see NamePrefix
+}
+
+// namePrefix is the beginning of all names. It contains the version of the protocol, 1.
+const namePrefix = "@rdmaloop/1/"
+
+// maxHostName is the largest length of a simulated host's name. With it, the longest name
+// of a BindAddr has maxNameLength bytes.
+const maxHostName = 24
+
+// New returns a simulated host, or this host if the parameter sim is nil. The name of a
+// simulated host must have 1 to 24 bytes, without slashes and spaces.
+func New(sim simhost.Host) *Host {
+	h := &Host{sim: sim, random: random.From(sim), prefix: namePrefix}
+	if sim == nil {
+		return h
+	}
+	name := sim.Name()
+	if name == "" || len(name) > maxHostName || strings.ContainsAny(name, "/ \t\n") {
+		panic(fmt.Sprintf("hostport: invalid name %q of a simulated host", name))
+	}
+	h.prefix += "sim/" + name + "/"
+	return h
+}
+
+// NamePrefix returns the beginning of all abstract names of the host's Unix sockets. It
+// begins with '@'; see unix(7). The names of two simulated hosts are never the same.
+func (h *Host) NamePrefix() string { return h.prefix }
+
+// FixedAddrs reports whether the addresses of the host never change, as those of a
+// simulated host.
+func (h *Host) FixedAddrs() bool { return h.sim != nil }
 
 // firstUserPort is the lowest port that a process without privileges may bind.
 const firstUserPort = 1024
 
 // mayBindLow reports whether this process may bind ports below firstUserPort
 // (CAP_NET_BIND_SERVICE, capabilities(7)).
-func mayBindLow() bool {
+func (h *Host) mayBindLow() bool {
+	if h.sim != nil {
+		return true
+	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&header, &sets[0]); err != nil {
@@ -31,10 +78,14 @@ func mayBindLow() bool {
 // OnThisHost reports whether packets to an address stay on this host. All of 127.0.0.0/8
 // and the anycast addresses of this host count too. The error is verbs.ErrNoResources if
 // no descriptor was free.
-func OnThisHost(a netip.Addr) (bool, error) {
+func (h *Host) OnThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
 		// Connecting to 0.0.0.0 or :: connects to this host; see ip(7).
 		return true, nil
+	}
+	if h.sim != nil {
+		a = WithoutZone(a)
+		return a.IsLoopback() || slices.Contains(h.sim.Addrs(), a), nil
 	}
 	kind, err := routeType(a)
 	switch {
@@ -73,17 +124,24 @@ func canBind(a netip.Addr) (bool, error) {
 }
 
 // CheckOwn returns cm.ErrAddrNotAvailable if the address is not an address of this host.
-func CheckOwn(a netip.Addr) error {
-	own, err := OnThisHost(a.Unmap())
+func (h *Host) CheckOwn(a netip.Addr) error {
+	own, err := h.OnThisHost(a.Unmap())
 	if err == nil && !own {
 		return cm.ErrAddrNotAvailable
 	}
 	return err
 }
 
-// SourceFor returns the address from which the kernel would send to dst, or
+// SourceFor returns the address from which the host would send to dst, or
 // cm.ErrNoRoute. It sends nothing.
-func SourceFor(dst netip.Addr) (netip.Addr, error) {
+func (h *Host) SourceFor(dst netip.Addr) (netip.Addr, error) {
+	if h.sim != nil {
+		src, ok := h.sim.SourceFor(WithoutZone(dst))
+		if !ok {
+			return netip.Addr{}, cm.ErrNoRoute
+		}
+		return src, nil
+	}
 	fd, err := UDPSocket(dst)
 	if err != nil {
 		return netip.Addr{}, err
@@ -94,6 +152,42 @@ func SourceFor(dst netip.Addr) (netip.Addr, error) {
 	}
 	name, err := LocalAddr(fd)
 	return name.Addr(), err
+}
+
+// Addrs returns the addresses of the host's interfaces.
+func (h *Host) Addrs() (addrs []netip.Addr, err error) {
+	if h.sim != nil {
+		return h.sim.Addrs(), nil
+	}
+	all, err := net.InterfaceAddrs()
+	for _, a := range all {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			addrs = append(addrs, prefix.Addr())
+		}
+	}
+	return addrs, err
+}
+
+// InterfaceMTU returns the MTU of the interface of an address, or 0. All of 127.0.0.0/8
+// belongs to the loopback interface.
+func (h *Host) InterfaceMTU(local netip.Addr) int {
+	if h.sim != nil {
+		return h.sim.MTU()
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return 0
+	}
+	for _, ifi := range interfaces {
+		addrs, _ := ifi.Addrs()
+		for _, a := range addrs {
+			p, err := netip.ParsePrefix(a.String())
+			if err == nil && (p.Addr() == local.WithZone("") || p.Addr().IsLoopback() && p.Contains(local)) {
+				return ifi.MTU
+			}
+		}
+	}
+	return 0
 }
 
 // LocalAddr returns the address and port to which an IP socket is bound.

@@ -22,7 +22,7 @@ import (
 
 func isOnThisHost(t *testing.T, a netip.Addr) bool {
 	t.Helper()
-	is, err := OnThisHost(a)
+	is, err := thisHost.OnThisHost(a)
 	require.NoError(t, err)
 	return is
 }
@@ -56,6 +56,12 @@ func TestOnThisHostWithoutZone(t *testing.T) {
 	for _, a := range all {
 		require.True(t, isOnThisHost(t, netip.MustParsePrefix(a.String()).Addr()), "%v", a)
 	}
+}
+
+func TestInterfaceMTU(t *testing.T) {
+	require.GreaterOrEqual(t, thisHost.InterfaceMTU(netip.MustParseAddr("127.9.1.1")), 1<<15)
+	require.GreaterOrEqual(t, thisHost.InterfaceMTU(netip.MustParseAddr("::1")), 1<<15)
+	require.Zero(t, thisHost.InterfaceMTU(netip.MustParseAddr("203.0.113.1")), "not an address of this host")
 }
 
 // routeByLoopback brings up the loopback interface, and routes an address through it.
@@ -137,9 +143,9 @@ func childNoDescriptors(t *testing.T) {
 	a := netip.MustParseAddr("203.0.113.7")
 	_, err := canBind(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	_, err = OnThisHost(a)
+	_, err = thisHost.OnThisHost(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	var c LocalAddrCache
+	c := LocalAddrCache{Host: thisHost}
 	_, err = c.Contains(a, 0)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	require.Empty(t, c.known)

@@ -4,7 +4,6 @@ package hostport
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 
@@ -51,8 +50,8 @@ func (r *Reservation) Close() {
 //
 //   - The error of Clash: another socket has the port.
 //   - EACCES: this process may not bind a port below 1024.
-func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts func() (PortRange, error)) (Reservation, error) {
-	s := NewBindAddr(ps, at, afOnly)
+func (h *Host) Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts func() (PortRange, error)) (Reservation, error) {
+	s := h.NewBindAddr(ps, at, afOnly)
 	if s.Port == 0 {
 		ports, err := freePorts()
 		if err != nil {
@@ -66,17 +65,17 @@ func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts f
 		}
 		return r, err
 	}
-	if s.Port < firstUserPort && !mayBindLow() {
+	if s.Port < firstUserPort && !h.mayBindLow() {
 		return NoReservation(), unix.EACCES
 	}
 	if reuse {
-		s.Shared = newShare()
+		s.Shared = h.newShare()
 	}
 	return s.reserve(mayNotShare)
 }
 
 // newShare returns a random value for BindAddr.Shared. It is never 0.
-func newShare() uint32 { return max(1, rand.Uint32()) }
+func (h *Host) newShare() uint32 { return max(1, h.random.Uint32()) }
 
 // A sharing says whether a reservation succeeds on a port that other IDs share.
 type sharing bool
@@ -161,7 +160,7 @@ func (r *Reservation) Share() error {
 		return nil
 	}
 	to := r.Addr
-	to.Shared = newShare()
+	to.Shared = to.host.newShare()
 	return r.change(to)
 }
 
@@ -196,7 +195,7 @@ func (r *Reservation) Claim() error {
 // checkClash returns an error if a bound address overlaps with s. If several overlap, it
 // prefers to report a wildcard. It ignores the addresses in the parameter mine.
 func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
-	others, err := boundAddrs(s.ps, s.Port)
+	others, err := s.host.boundAddrs(s.ps, s.Port)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,10 @@ func parseRoute(b []byte) (uint8, error) {
 // RouteMTU returns the MTU in bytes of the route from a local address to dst, or 0 if it
 // is not known. It is the MTU of the interface, or a smaller one that the route has or
 // that routers have reported with ICMP (ip(7), IP_MTU). RouteMTU sends nothing.
-func RouteMTU(local, dst netip.Addr) int {
+func (h *Host) RouteMTU(local, dst netip.Addr) int {
+	if h.sim != nil {
+		return h.sim.MTU()
+	}
 	fd, err := UDPSocket(dst)
 	if err != nil {
 		return 0
@@ -92,10 +95,11 @@ func RouteMTU(local, dst netip.Addr) int {
 // socketNames has memory for the two addresses of RouteMTU, as *[2]SockaddrBuf.
 var socketNames = sync.Pool{New: func() any { return new([2]SockaddrBuf) }}
 
-// A LocalAddrCache remembers the kernel's answers about addresses for a second. It knows
-// whether an address belongs to this host, and from which address this host sends to
-// another host. The zero value is empty. Only one goroutine at a time may use it.
+// A LocalAddrCache remembers the answers of a Host about addresses for a second. It knows
+// whether an address belongs to the host, and from which address the host sends to another
+// host. Only one goroutine at a time may use it.
 type LocalAddrCache struct {
+	Host *Host // host to ask; must be set
 	// time at which the oldest entry was made, as the parameter now has given it
 	since   time.Duration
 	known   map[netip.Addr]bool
@@ -110,8 +114,8 @@ const (
 	maxLocalAddrs = 64
 )
 
-// Contains reports whether an address belongs to this host. The parameter now is the
-// time since any fixed moment. The errors are those of OnThisHost.
+// Contains reports whether an address belongs to the host. The parameter now is the
+// time since any fixed moment. The errors are those of Host.OnThisHost.
 func (o *LocalAddrCache) Contains(a netip.Addr, now time.Duration) (bool, error) {
 	if a.IsLoopback() {
 		return true, nil
@@ -120,21 +124,21 @@ func (o *LocalAddrCache) Contains(a netip.Addr, now time.Duration) (bool, error)
 	if is, ok := o.known[a]; ok {
 		return is, nil
 	}
-	is, err := OnThisHost(a)
+	is, err := o.Host.OnThisHost(a)
 	if err == nil {
 		o.known[a] = is
 	}
 	return is, err
 }
 
-// SourceFor returns the address from which the kernel would send to dst. For the
-// parameter now see Contains. The errors are those of the function SourceFor.
+// SourceFor returns the address from which the host would send to dst. For the parameter
+// now see Contains. The errors are those of Host.SourceFor.
 func (o *LocalAddrCache) SourceFor(dst netip.Addr, now time.Duration) (netip.Addr, error) {
 	o.prepare(now)
 	if src, ok := o.sources[dst]; ok {
 		return src, nil
 	}
-	src, err := SourceFor(dst)
+	src, err := o.Host.SourceFor(dst)
 	if err == nil {
 		o.sources[dst] = src
 	}
@@ -150,7 +154,7 @@ func (o *LocalAddrCache) CheckOwn(a netip.Addr, now time.Duration) error {
 	if o.known[a] {
 		return nil
 	}
-	err := CheckOwn(a)
+	err := o.Host.CheckOwn(a)
 	if err == nil {
 		o.known[a] = true
 	}

@@ -33,7 +33,7 @@ func FuzzRouteAnswer(f *testing.F) {
 // The cache asks the kernel about an address once per localAddrTTL, and its size is
 // limited.
 func TestLocalAddrCache(t *testing.T) {
-	var c LocalAddrCache
+	c := LocalAddrCache{Host: thisHost}
 	now := time.Hour
 	isLocal := func(a netip.Addr) bool {
 		local, err := c.Contains(a, now)
@@ -57,7 +57,7 @@ func TestLocalAddrCache(t *testing.T) {
 
 // The cache asks the kernel for a source address once per localAddrTTL.
 func TestLocalAddrCacheSource(t *testing.T) {
-	var c LocalAddrCache
+	c := LocalAddrCache{Host: thisHost}
 	now := time.Hour
 	source := func(dst netip.Addr) netip.Addr {
 		src, err := c.SourceFor(dst, now)
@@ -76,7 +76,7 @@ func TestLocalAddrCacheSource(t *testing.T) {
 
 // CheckOwn asks the kernel again about an address that was not local before.
 func TestLocalAddrCacheCheckOwn(t *testing.T) {
-	var c LocalAddrCache
+	c := LocalAddrCache{Host: thisHost}
 	a := netip.MustParseAddr("127.0.0.1")
 	require.NoError(t, c.CheckOwn(a, 0))
 	require.True(t, c.known[a])

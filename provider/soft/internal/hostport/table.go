@@ -15,14 +15,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// boundAddrs returns the bound addresses with the given port in this network namespace.
-func boundAddrs(ps cm.PortSpace, port uint16) ([]BindAddr, error) {
+// boundAddrs returns the bound addresses of the host with the given port.
+func (h *Host) boundAddrs(ps cm.PortSpace, port uint16) ([]BindAddr, error) {
 	f, err := os.Open("/proc/thread-self/net/unix")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return scanBound(f, ps, port, unixsock.IsBound)
+	return h.scanBound(f, ps, port, unixsock.IsBound)
 }
 
 // connectedState is SS_CONNECTED in the state column of /proc/net/unix.
@@ -35,7 +35,7 @@ const connectedState = "03"
 // The table lists a connected socket with the name of its listener, even after the
 // listener was closed. So scanBound asks isBound whether the name of a connected socket
 // is still bound.
-func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]BindAddr, error) {
+func (h *Host) scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]BindAddr, error) {
 	var found []BindAddr
 	// bound remembers the results of isBound, because many sockets may have the same
 	// name.
@@ -46,7 +46,7 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 		if len(fields) != 8 {
 			continue
 		}
-		s, ok := ParseBindAddr(ps, fields[7])
+		s, ok := h.ParseBindAddr(ps, fields[7])
 		if !ok || s.Port != port {
 			continue
 		}

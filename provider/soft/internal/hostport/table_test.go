@@ -27,14 +27,14 @@ func TestScanBound(t *testing.T) {
 0000000000000008: 00000002 00000000 00000000 0005 01  1008 /run/@rdmaloop/1/tcp/*6/7
 `
 	connected := func(name string) (bool, error) { return name == "@rdmaloop/1/tcp/::1/7", nil }
-	found, err := scanBound(strings.NewReader(table), cm.TCP, 7, connected)
+	found, err := thisHost.scanBound(strings.NewReader(table), cm.TCP, 7, connected)
 	require.NoError(t, err)
 	require.Equal(t, []BindAddr{addrAt("127.0.0.1:7"), addrAt("0.0.0.0:7"), addrAt("[::1]:7")}, found)
 
 	bad := errors.New("bad")
-	_, err = scanBound(strings.NewReader(table), cm.TCP, 7, func(string) (bool, error) { return false, bad })
+	_, err = thisHost.scanBound(strings.NewReader(table), cm.TCP, 7, func(string) (bool, error) { return false, bad })
 	require.ErrorIs(t, err, bad, "a name may be bound")
-	_, err = scanBound(io.MultiReader(strings.NewReader(table), failing{bad}), cm.TCP, 7, connected)
+	_, err = thisHost.scanBound(io.MultiReader(strings.NewReader(table), failing{bad}), cm.TCP, 7, connected)
 	require.ErrorIs(t, err, bad)
 }
 
@@ -44,9 +44,9 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // The marker of a wildcard exists as long as the Reservation is open.
 func TestMarker(t *testing.T) {
-	r, err := Reserve(cm.TCP, netip.MustParseAddrPort("0.0.0.0:0"), false, false, EphemeralPorts)
+	r, err := thisHost.Reserve(cm.TCP, netip.MustParseAddrPort("0.0.0.0:0"), false, false, thisHost.EphemeralPorts)
 	require.NoError(t, err)
-	wildcards := NewBindAddr(cm.TCP, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), r.Addr.Port), false).wildcards()
+	wildcards := thisHost.NewBindAddr(cm.TCP, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), r.Addr.Port), false).wildcards()
 	marked, found, err := findMarker(wildcards)
 	require.NoError(t, err)
 	require.True(t, found)

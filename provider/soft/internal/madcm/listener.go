@@ -5,7 +5,6 @@ package madcm
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 
@@ -26,7 +25,8 @@ type listener struct {
 	addr    hostport.BindAddr
 	service wire.ServiceID
 	addrs   listenAddrs
-	// watches the host's addresses; nil unless the ID is bound to a wildcard
+	// watches the host's addresses; nil if the ID is not bound to a wildcard, or if the
+	// addresses never change
 	watch *addressWatch
 	// error of watching the host's addresses, or nil
 	watchErr  error
@@ -173,17 +173,12 @@ func (as listenAddrs) ports() (open []*port) {
 	return open
 }
 
-// interfaceAddrs returns the addresses of this host at which a listener on a wildcard
+// interfaceAddrs returns the addresses of the host at which a listener on a wildcard
 // receives requests. It omits link-local addresses. If the device has the local path, it
 // omits loopback addresses too.
 func (l *listener) interfaceAddrs() (addrs []netip.Addr, err error) {
-	all, err := net.InterfaceAddrs()
-	for _, a := range all {
-		prefix, err := netip.ParsePrefix(a.String())
-		if err != nil {
-			continue
-		}
-		addr := prefix.Addr()
+	all, err := l.mux.Host.Addrs()
+	for _, addr := range all {
 		local := addr.IsLoopback() && l.mux.AlsoLocal
 		if !addr.IsLinkLocalUnicast() && !local && l.addr.Covers(netip.AddrPortFrom(addr, l.addr.Port)) {
 			addrs = append(addrs, addr)
@@ -196,7 +191,9 @@ func (l *listener) interfaceAddrs() (addrs []netip.Addr, err error) {
 // watch for changes of the addresses.
 func (l *listener) followAddresses() {
 	// No change is missed, because the watch starts before the addresses are listed.
-	l.watch, l.watchErr = watchAddresses(l.ch, l)
+	if !l.mux.Host.FixedAddrs() {
+		l.watch, l.watchErr = watchAddresses(l.ch, l)
+	}
 	addrs, err := l.interfaceAddrs()
 	if err != nil {
 		l.watchErr = err

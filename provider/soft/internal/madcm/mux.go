@@ -4,7 +4,6 @@ package madcm
 
 import (
 	"encoding/binary"
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -28,6 +27,7 @@ import (
 // A Config has the settings of a Mux, and the parts of the device that it uses. All
 // fields must be set.
 type Config struct {
+	Host      *hostport.Host   // host of the device
 	Attr      verbs.DeviceAttr // attributes of the device
 	AlsoLocal bool             // true if the device has the local path too
 	// Largest number of half-open connections and SIDR requests of one listener, and the
@@ -82,7 +82,7 @@ type peerKey struct {
 // New returns the wire path of a device.
 func New(cfg *Config) *Mux {
 	return &Mux{
-		Config: *cfg, network: &udpNetwork{cfg.Ports, cfg.Port, cfg.Counts}, clock: time.Now,
+		Config: *cfg, network: &udpNetwork{cfg.Host, cfg.Ports, cfg.Port, cfg.Counts}, clock: time.Now,
 		sources: newSourceCounts(cfg.MaxConnsPerAddress),
 		proven:  newProvenSources(), refused: newRefusedRequests(), limit: newAnswerLimit(),
 		channels:  make(map[*connmgr.Channel]*channel),
@@ -111,7 +111,7 @@ func (mux *Mux) openLocked(local netip.Addr, ch *channel) (*port, error) {
 		if err != nil {
 			return nil, err
 		}
-		p = &port{socket: socket, mux: mux, local: local, mtu: pathMTU(interfaceMTU(local))}
+		p = &port{socket: socket, mux: mux, local: local, mtu: pathMTU(mux.Host.InterfaceMTU(local))}
 		mux.ports[local] = p
 	}
 	if err := ch.usePort(p); err != nil {
@@ -338,6 +338,7 @@ type socket interface {
 
 // udpNetwork is the network that uses UDP. Its sockets are those of udp.Ports.
 type udpNetwork struct {
+	host   *hostport.Host
 	ports  *udp.Ports
 	port   uint16 // UDP port of all peers
 	counts *counters.Set
@@ -348,7 +349,7 @@ func (n *udpNetwork) open(local netip.Addr) (socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &udpSocket{socket: socket}, nil
+	return &udpSocket{host: n.host, socket: socket}, nil
 }
 
 const (
@@ -365,6 +366,7 @@ const (
 )
 
 type udpSocket struct {
+	host   *hostport.Host
 	socket *udp.GSISocket
 	psn    psn.Value
 }
@@ -387,7 +389,7 @@ func (s *udpSocket) send(m *wire.MAD, to netip.Addr) {
 
 // routeMTU implements socket.
 func (s *udpSocket) routeMTU(to netip.Addr) int {
-	return hostport.RouteMTU(s.socket.Local().Addr(), to)
+	return s.host.RouteMTU(s.socket.Local().Addr(), to)
 }
 
 // A port is a UDP port at a local address, opened for connection management.
@@ -426,25 +428,6 @@ func (p *port) mtuTo(remote netip.Addr) verbs.MTU {
 		return p.mtu
 	}
 	return min(p.mtu, pathMTU(bytes))
-}
-
-// interfaceMTU returns the MTU of the interface of an address, or 0. All of 127.0.0.0/8
-// belongs to the loopback interface.
-func interfaceMTU(local netip.Addr) int {
-	interfaces, err := net.Interfaces()
-	if err != nil {
-		return 0
-	}
-	for _, ifi := range interfaces {
-		addrs, _ := ifi.Addrs()
-		for _, a := range addrs {
-			p, err := netip.ParsePrefix(a.String())
-			if err == nil && (p.Addr() == local.WithZone("") || p.Addr().IsLoopback() && p.Contains(local)) {
-				return ifi.MTU
-			}
-		}
-	}
-	return 0
 }
 
 // OnReady implements fdevent.Handler.

@@ -3,7 +3,6 @@
 package madcm
 
 import (
-	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,12 +17,6 @@ func TestPathMTU(t *testing.T) {
 	} {
 		require.Equal(t, want, pathMTU(bytes), "%d", bytes)
 	}
-}
-
-func TestInterfaceMTU(t *testing.T) {
-	require.GreaterOrEqual(t, interfaceMTU(netip.MustParseAddr("127.9.1.1")), 1<<15)
-	require.GreaterOrEqual(t, interfaceMTU(netip.MustParseAddr("::1")), 1<<15)
-	require.Zero(t, interfaceMTU(netip.MustParseAddr("203.0.113.1")), "not an address of this host")
 }
 
 // A filledSocket is a socket in which datagrams wait.

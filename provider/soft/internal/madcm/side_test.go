@@ -37,6 +37,9 @@ func openParty(t *testing.T, cfg *Config) *party {
 	dev, local := cmtest.NewDevice(), new(counters.Set)
 	c := *cfg
 	c.Attr = dev.Attr()
+	if c.Host == nil {
+		c.Host = hostport.New(nil)
+	}
 	if c.MaxHalfOpen == 0 {
 		c.MaxHalfOpen, c.MaxHalfOpenPerAddress = defaultHalfOpen, defaultHalfOpen/2
 	}
@@ -46,7 +49,9 @@ func openParty(t *testing.T, cfg *Config) *party {
 	c.Ports, c.Errors = udp.NewPorts(c.Port, 2, false), access.NewErrorLimit(local)
 	c.Counts, c.LocalCounts = new(counters.Set), local
 	s := &party{mux: New(&c)}
-	m := connmgr.New(&connmgr.Config{Device: dev, Engine: dev, Start: time.Now(), Wire: s.mux, FreePorts: sync.OnceValues(hostport.EphemeralPorts)})
+	m := connmgr.New(&connmgr.Config{
+		Host: c.Host, Device: dev, Engine: dev, Start: time.Now(), Wire: s.mux, FreePorts: sync.OnceValues(c.Host.EphemeralPorts),
+	})
 	s.Party = &cmtest.Party{M: m, Dev: dev, Counts: []*counters.Set{local, c.Counts}}
 	s.Open(t)
 	return s

@@ -71,7 +71,7 @@ func Change(request []byte) error {
 // IsLocal reports whether an address belongs to this host.
 func IsLocal(t *testing.T, a netip.Addr) bool {
 	t.Helper()
-	is, err := hostport.OnThisHost(a)
+	is, err := hostport.New(nil).OnThisHost(a)
 	require.NoError(t, err)
 	return is
 }

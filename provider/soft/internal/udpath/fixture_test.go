@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/testutil/netsim"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -26,6 +27,7 @@ type datagramDevice struct {
 // newDatagramDevice makes a device for UD queue pairs. Fields of cfg that are nil get
 // values that limit nothing.
 func newDatagramDevice(t testing.TB, vectors int, cfg *Config) *datagramDevice {
+	cfg.Host = hostport.New(nil)
 	if cfg.Limit == nil {
 		cfg.Users = access.NewUsers(nil)
 		cfg.Limit = access.NewUserLimit(-1, cfg.Users)
@@ -62,6 +64,9 @@ func newLocalDevice(t testing.TB, maxConns int, allowed ...uint32) *datagramDevi
 	users := access.NewUsers(allowed)
 	return newDatagramDevice(t, 1, &Config{HasLocal: true, Users: users, Limit: access.NewUserLimit(maxConns, users)})
 }
+
+// socketName returns the socket name of a UD queue pair.
+func socketName(num uint32) string { return datagramName(hostport.New(nil), num) }
 
 // local returns the local path of an end's UD queue pair.
 func (d *datagramDevice) local(e *qptest.End) *localPath { return d.paths[e.QP].local }

@@ -12,6 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -64,22 +65,20 @@ type localPath struct {
 	acceptTimer qp.Timer
 }
 
-// datagramName is the beginning of an abstract socket name. The first byte of the name is
-// 0, for which package unix uses '@'.
-const datagramName = "@rdmaloop/1/qp/"
-
 // datagramBacklog is how many connections may wait to be accepted. If it is reached,
 // senders try again later. Arbitrary.
 const datagramBacklog = 128
 
-// datagramBindAddr returns the socket name of a UD queue pair. The parameter num is the
-// queue pair's number.
-func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
+// datagramName returns the abstract socket name of a UD queue pair, for example
+// "@rdmaloop/1/qp/4711". The parameter num is the queue pair's number.
+func datagramName(host *hostport.Host, num uint32) string {
+	return host.NamePrefix() + "qp/" + strconv.FormatUint(uint64(num), 10)
+}
 
 // newLocalPath makes the local path of the UD queue pair num. It fails if the number is
 // taken on this host.
 func newLocalPath(all *Sockets, q *qp.QP, num uint32) (*localPath, error) {
-	fd, err := unixsock.Bind(datagramBindAddr(num))
+	fd, err := unixsock.Bind(datagramName(all.Host, num))
 	if err != nil {
 		return nil, fmt.Errorf("queue pair number %#x: %w", num, err)
 	}

@@ -155,7 +155,7 @@ func (d *localDest) connect() bool {
 // connectSocket connects a socket to a queue pair, whose user must be allowed. If it
 // fails, it closes the socket.
 func (p *localPath) connectSocket(fd int, qpn uint32) error {
-	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(qpn)})
+	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramName(p.all.Host, qpn)})
 	if err == nil {
 		peer, unknown := unixsock.PeerCredentials(fd)
 		if unknown != nil || !p.all.Users.Allows(peer.UID) {

@@ -27,7 +27,7 @@ func connectDatagrams(t *testing.T, dst, src uint32) int {
 	for {
 		fd, err := unixsock.New()
 		require.NoError(t, err)
-		err = unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(dst)})
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: socketName(dst)})
 		if err == nil {
 			err = unix.Send(fd, bareDatagram(src), unix.MSG_NOSIGNAL)
 		}

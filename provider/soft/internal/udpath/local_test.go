@@ -53,7 +53,7 @@ func sendNumbered(e *qptest.End, to verbs.AH, qpn uint32, first, n, extra int) {
 // nonReadingQP simulates the UD queue pair num, which reads no datagrams. The returned
 // function accepts a connection and returns the descriptor.
 func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
-	fd, err := unixsock.Bind(datagramBindAddr(num))
+	fd, err := unixsock.Bind(socketName(num))
 	require.NoError(t, err)
 	require.NoError(t, unix.Listen(fd, 1))
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
@@ -194,7 +194,7 @@ func TestDatagramDestComesBack(t *testing.T) {
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
 	to, num := handleFor(a, "127.0.0.1"), a.QP.Num()^0x800000
 	for range 2 {
-		fd, err := unixsock.Bind(datagramBindAddr(num))
+		fd, err := unixsock.Bind(socketName(num))
 		require.NoError(t, err)
 		require.NoError(t, unix.Listen(fd, 1))
 		sendNumbered(a, to, num, 5, 1, 0)
@@ -217,7 +217,7 @@ func TestDatagramConnectAgain(t *testing.T) {
 	for range 2 { // Two connections fill the backlog of a socket whose backlog is 1.
 		fd, err := unixsock.New()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: socketName(num)}))
 		require.NoError(t, unix.Close(fd))
 	}
 	sendNumbered(a, to, num, 0, 3, 0)
@@ -231,7 +231,7 @@ func TestDatagramConnectAgain(t *testing.T) {
 	for range 2 {
 		fd, err := unixsock.New()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: socketName(num)}))
 		require.NoError(t, unix.Close(fd))
 	}
 	d.local(a).clear()
@@ -269,7 +269,7 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 		b.Recv(0, 0, 100)
 		fd, err := unixsock.New()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(b.QP.Num())}))
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: socketName(b.QP.Num())}))
 		require.NoError(t, unix.Send(fd, bareDatagram(uint32(i+2)), 0))
 		require.EqualValues(t, i+2, b.Wait(1)[0].SrcQPN)
 		require.LessOrEqual(t, len(d.local(b).sources), maxDatagramSources)
@@ -293,7 +293,7 @@ func TestDatagramGarbage(t *testing.T) {
 	for _, packet := range [][]byte{{}, {1}, bytes.Repeat([]byte{0xff}, datagramHeader-1), make([]byte, datagramHeader+qp.DatagramMTU+1)} {
 		fd, err := unixsock.New()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(b.QP.Num())}))
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: socketName(b.QP.Num())}))
 		b.PollN(untilEpoll)
 		require.Len(t, sources, 1)
 		_, err = unix.SendmsgN(fd, packet, unix.UnixRights(fd), nil, 0)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/packets"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -16,7 +17,8 @@ import (
 
 // A Config says what all UD queue pairs of a device share.
 type Config struct {
-	HasLocal, HasWire bool // paths that the device has
+	Host              *hostport.Host // host of the device
+	HasLocal, HasWire bool           // paths that the device has
 	Users             access.Users
 	Limit             *access.UserLimit // limit of the connections of each user
 	Spare             *unixsock.SpareDescriptors

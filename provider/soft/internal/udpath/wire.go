@@ -32,7 +32,7 @@ type wirePath struct {
 }
 
 func newWirePath(all *Sockets, q *qp.QP) *wirePath {
-	return &wirePath{all: all, q: q, demux: &all.shard.Demux, routes: make(map[udp.Route]*udp.Route)}
+	return &wirePath{localAddrs: hostport.LocalAddrCache{Host: all.Host}, all: all, q: q, demux: &all.shard.Demux, routes: make(map[udp.Route]*udp.Route)}
 }
 
 // sendOne sends the request w as a datagram with the sequence seq. If the packets.Conn has

@@ -32,7 +32,7 @@ func TestBindPorts(t *testing.T) {
 	s := newParty(t)
 	id := s.ID(cm.TCP)
 	require.NoError(t, id.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
-	ports, err := hostport.EphemeralPorts()
+	ports, err := hostport.New(nil).EphemeralPorts()
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, int(id.LocalAddr().Port()), ports.Low)
 	require.LessOrEqual(t, int(id.LocalAddr().Port()), ports.High)
@@ -178,7 +178,7 @@ func TestLowPortNeedsPrivilege(t *testing.T) {
 // peerLowPort tries to reserve a port below 1024 without capabilities (capabilities(7)).
 // It prints a line if permission is denied.
 func peerLowPort(*testing.T, string) {
-	_, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false, nil)
+	_, err := hostport.New(nil).Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false, nil)
 	if errors.Is(err, os.ErrPermission) {
 		os.Stdout.WriteString("permission denied\n")
 	}

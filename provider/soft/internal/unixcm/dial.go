@@ -34,7 +34,7 @@ type dial struct {
 	rounds     int // number of rounds in which all names were tried
 
 	// True for each name whose listener belongs to a user who is not allowed. Such a
-	// name is not tried again. The indices are those of hostport.Targets.
+	// name is not tried again. The indices are those of hostport.Host.Targets.
 	skipped [hostport.MaxTargets]bool
 	// User who listens on the first skipped name, or nil.
 	skippedUser *cm.UserError
@@ -86,7 +86,7 @@ func (d *dial) returnSocket() {
 // run tries each name once. If run returns an error, the dial has failed.
 func (d *dial) run() error {
 	busy := false
-	for n, s := range hostport.Targets(d.id.PortSpace(), d.id.Endpoints().Dst) {
+	for n, s := range d.t.Host.Targets(d.id.PortSpace(), d.id.Endpoints().Dst) {
 		if d.skipped[n] {
 			continue
 		}
@@ -183,7 +183,7 @@ func (d *dial) skip(n int, holder *cm.UserError) {
 // allowed. It gets the users from the kernel, because a listener with a full backlog
 // accepts no connection.
 func (d *dial) skipForeignListeners() {
-	for n, s := range hostport.Targets(d.id.PortSpace(), d.id.Endpoints().Dst) {
+	for n, s := range d.t.Host.Targets(d.id.PortSpace(), d.id.Endpoints().Dst) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
 		if known && !d.skipped[n] && !d.t.Users.Allows(uid) {
 			d.skip(n, &cm.UserError{UID: uid, Name: s.Name()})

@@ -80,7 +80,7 @@ func squatBound(t *testing.T, names string) {
 // socket at this address.
 func squatted(l *cm.ID) (at netip.AddrPort, name string) {
 	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
-	return at, hostport.NewBindAddr(l.PortSpace(), at, false).Name()
+	return at, hostport.New(nil).NewBindAddr(l.PortSpace(), at, false).Name()
 }
 
 // wantConnected accepts the request of an active ID, and waits until both sides are
@@ -127,7 +127,7 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	cmtest.EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client := newParty(t)
 		dst := netip.MustParseAddrPort(withTestPorts("127.0.0.1:PORT"))
-		name := hostport.NewBindAddr(ps, dst, false).Name()
+		name := hostport.New(nil).NewBindAddr(ps, dst, false).Name()
 		line, kill := peerproc.Start(t, "squat-accepting", name)
 		defer kill()
 		require.Equal(t, "squatting", line())
@@ -237,7 +237,7 @@ func descriptorsOf(i *connmgr.ID) (fds []int) {
 // listens. The Reservation reserves this address.
 func resolvedWithoutListener(t *testing.T) (client *party, i *connmgr.ID, listener hostport.Reservation) {
 	client = newParty(t)
-	listener, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false, hostport.EphemeralPorts)
+	listener, err := hostport.New(nil).Reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false, hostport.New(nil).EphemeralPorts)
 	require.NoError(t, err)
 	t.Cleanup(listener.Close)
 	made, err := client.TC.NewID(cm.TCP)

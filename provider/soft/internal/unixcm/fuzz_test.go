@@ -60,11 +60,11 @@ func newConversation(t *testing.T, m *connmgr.Manager) *conversation {
 	require.NoError(t, err)
 	require.NoError(t, c.listener.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	require.NoError(t, c.listener.Listen(2))
-	port, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.EphemeralPorts)
+	port, err := hostport.New(nil).Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.New(nil).EphemeralPorts)
 	require.NoError(t, err)
 	c.client = port.Take()
 	at := c.listener.LocalAddr()
-	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: hostport.NewBindAddr(cm.TCP, at, false).Name()}))
+	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: hostport.New(nil).NewBindAddr(cm.TCP, at, false).Name()}))
 	ends := connmgr.Endpoints{Src: netip.AddrPortFrom(at.Addr(), port.Addr.Port), Dst: at}
 	c.messages = []connmgr.Message{
 		&connmgr.REQ{Endpoints: ends}, &connmgr.REP{}, &connmgr.REJ{Reason: cm.RejectConsumer}, &connmgr.RTU{},

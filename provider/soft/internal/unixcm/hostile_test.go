@@ -36,7 +36,7 @@ func newRawPeer(t *testing.T, fd int) *rawPeer {
 
 func dialRaw(t *testing.T, l *cm.ID) *rawPeer {
 	t.Helper()
-	port, err := hostport.Reserve(l.PortSpace(), netip.AddrPortFrom(l.LocalAddr().Addr(), 0), false, false, hostport.EphemeralPorts)
+	port, err := hostport.New(nil).Reserve(l.PortSpace(), netip.AddrPortFrom(l.LocalAddr().Addr(), 0), false, false, hostport.New(nil).EphemeralPorts)
 	require.NoError(t, err)
 	r := newRawPeer(t, port.Take())
 	r.src = netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port)
@@ -46,7 +46,7 @@ func dialRaw(t *testing.T, l *cm.ID) *rawPeer {
 
 func (r *rawPeer) connect(l *cm.ID) {
 	r.t.Helper()
-	name := hostport.NewBindAddr(l.PortSpace(), l.LocalAddr(), false).Name()
+	name := hostport.New(nil).NewBindAddr(l.PortSpace(), l.LocalAddr(), false).Name()
 	require.NoError(r.t, unix.Connect(r.fd, &unix.SockaddrUnix{Name: name}))
 }
 
@@ -186,7 +186,7 @@ func TestHostileConnected(t *testing.T) {
 // client.
 func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() *rawPeer) {
 	t.Helper()
-	port, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.EphemeralPorts)
+	port, err := hostport.New(nil).Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.New(nil).EphemeralPorts)
 	require.NoError(t, err)
 	require.NoError(t, unix.Listen(port.FD, 1))
 	t.Cleanup(port.Close)

@@ -362,14 +362,14 @@ func (c *client) checkSource(m connmgr.Message) error {
 		}
 	}
 	name, _ := unixsock.PeerName(c.fd)
-	s, ok := hostport.ParseBindAddr(c.listener.id.PortSpace(), name)
+	s, ok := c.t.Host.ParseBindAddr(c.listener.id.PortSpace(), name)
 	if !ok || !s.Covers(e.Src) {
 		return fmt.Errorf("%w: request with the source address %v from the socket %q", verbs.ErrProtocol, e.Src, name)
 	}
 	if s.Shared == 0 {
 		return nil
 	}
-	held, err := heldByOthers(c.listener.id.PortSpace(), e.Src, c.peer.UID)
+	held, err := heldByOthers(c.t.Host.Targets(c.listener.id.PortSpace(), e.Src), c.peer.UID)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the holder of %v is not known: %w", e.Src, err)
@@ -379,13 +379,13 @@ func (c *client) checkSource(m connmgr.Message) error {
 	return nil
 }
 
-// heldByOthers reports whether a socket is bound to the address without sharing it.
-// Listeners of the given user do not count.
+// heldByOthers reports whether a socket is bound to one of the addresses without sharing
+// it. Listeners of the given user do not count.
 //
 // heldByOthers returns an error if no descriptor is free, or if a listener has a full
 // backlog (EAGAIN).
-func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
-	for _, s := range hostport.Targets(ps, at) {
+func heldByOthers(addrs [hostport.MaxTargets]hostport.BindAddr, user uint32) (bool, error) {
+	for _, s := range addrs {
 		uid, err := unixsock.ListenerUser(s.Name())
 		held := err == nil && uid != user
 		switch {

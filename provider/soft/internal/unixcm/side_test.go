@@ -54,15 +54,17 @@ func makeParty(wirePath bool, allowed ...uint32) *party {
 	dev, local, wired := cmtest.NewDevice(), new(counters.Set), new(counters.Set)
 	users := access.NewUsers(allowed)
 	cfg := &Config{
-		GUID: dev.Attr().NodeGUID, Shards: 1, AlsoWire: wirePath,
+		Host: hostport.New(nil), GUID: dev.Attr().NodeGUID, Shards: 1, AlsoWire: wirePath,
 		Users: users, UserLimit: access.NewUserLimit(0, users), Errors: access.NewErrorLimit(local),
 		Spare: new(unixsock.SpareDescriptors), Ends: newEnds(dev.Attr().NodeGUID), Counts: local,
 	}
 	s := &party{unix: New(cfg)}
-	mcfg := &connmgr.Config{Device: dev, Engine: dev, Start: time.Now(), Local: s.unix, FreePorts: sync.OnceValues(hostport.EphemeralPorts)}
+	mcfg := &connmgr.Config{
+		Host: cfg.Host, Device: dev, Engine: dev, Start: time.Now(), Local: s.unix, FreePorts: sync.OnceValues(cfg.Host.EphemeralPorts),
+	}
 	if wirePath {
 		mcfg.Wire = madcm.New(&madcm.Config{
-			Attr: dev.Attr(), AlsoLocal: true,
+			Host: cfg.Host, Attr: dev.Attr(), AlsoLocal: true,
 			MaxHalfOpen: 512, MaxHalfOpenPerAddress: 256, MaxConnsPerAddress: 4096,
 			Port: wire.UDPPort, Ports: udp.NewPorts(wire.UDPPort, 2, true),
 			Errors: cfg.Errors, Counts: wired, LocalCounts: local,

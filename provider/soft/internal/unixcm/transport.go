@@ -9,6 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
@@ -16,7 +17,8 @@ import (
 // A Config has the settings of a Transport, and the parts of the device that it
 // uses. All fields must be set.
 type Config struct {
-	GUID uint64 // node GUID of the device
+	Host *hostport.Host // host of the device
+	GUID uint64         // node GUID of the device
 	// Shards is the number of shards of the device. The queue pair with the number n
 	// belongs to the shard with the number n % Shards.
 	Shards   uint32
