@@ -84,7 +84,7 @@ func peerListenOnAll(t *testing.T, _ string) {
 			require.ErrorIs(t, err, cm.ErrAddrInUse)
 			require.ErrorContains(t, err, "wire path at 10.77.0.2:7471")
 			require.Equal(t, cm.StateBound, l.State())
-			require.Empty(t, all.p.dev.udp.Addrs(), "the UDP ports are free again")
+			require.Empty(t, all.p.dev.wire.Addrs(), "the UDP ports are free again")
 			client := openParty(t, &Config{Vectors: 1, Path: PathLocal})
 			client.WantRejected(client.Connecting(cm.TCP, netip.MustParseAddrPort("10.77.0.2:7471"), nil), cm.RejectInvalidServiceID, false, nil)
 			require.NoError(t, l.Close())

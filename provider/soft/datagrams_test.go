@@ -37,15 +37,15 @@ func TestDatagramsPlaced(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, WirePort: freeport.UDP(t)})
 	l := s.Listen(cm.UDP, "127.9.1.1:0", 1)
 	s.Connecting(cm.UDP, l.LocalAddr(), nil)
-	require.Empty(t, s.p.dev.udp.Addrs(), "the peer is on this host")
+	require.Empty(t, s.p.dev.wire.Addrs(), "the peer is on this host")
 	passive, _ := s.Request(l)
 	s.CreateQP(passive)
-	require.Empty(t, s.p.dev.udp.Addrs())
+	require.Empty(t, s.p.dev.wire.Addrs())
 
 	bound := s.ID(cm.UDP)
 	require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.9.1.2:0")))
 	s.CreateQP(bound)
-	require.Empty(t, s.p.dev.udp.Addrs(), "a loopback address needs no UDP port")
+	require.Empty(t, s.p.dev.wire.Addrs(), "a loopback address needs no UDP port")
 }
 
 // On the local path, the source index of the address handle selects the source address

@@ -18,7 +18,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shmpath"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixcm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -39,7 +38,7 @@ type device struct {
 	connLimit *access.UserLimit
 	spare     unixsock.SpareDescriptors
 	start     time.Time // time at which the device's clock was 0
-	udp       *udp.Ports
+	wire      wirePorts
 	gids      gidTable
 	cm        *connmgr.Manager // connection management of the device
 	mads      *madcm.Mux       // its wire path; nil on a device without wire path
@@ -57,8 +56,8 @@ type device struct {
 }
 
 func newDevice(h simhost.Host, cfg *Config) (*device, error) {
-	host, from, shards := hostport.New(h), random.From(h), qp.ShardsOf(cfg.Vectors)
-	ports, wireCM := udp.NewPorts(cfg.WirePort, shards, cfg.Path == PathAuto), new(counters.Set)
+	host, from, shards, wireCM := hostport.New(h), random.From(h), qp.ShardsOf(cfg.Vectors), new(counters.Set)
+	ports := newWirePorts(h, host, cfg, wireCM)
 	users := access.NewUsers(cfg.AllowedUsers)
 	attr := deviceAttr(cfg, from.Uint64())
 	d := &device{
@@ -68,7 +67,7 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 		attr:      attr,
 		users:     users,
 		connLimit: access.NewUserLimit(cfg.MaxConnsPerUser, users),
-		udp:       ports,
+		wire:      ports,
 		gids:      gidTable{addrs: host.Addrs, inUse: ports.Addrs},
 		start:     time.Now(),
 		ways:      make([]*ways, shards),
@@ -84,7 +83,7 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 	}
 	var err error
 	d.Engine, err = qp.New(qp.Config{
-		Host: d, Sim: h, Vectors: cfg.Vectors, Clock: d.now, Ports: ports, Regions: regions,
+		Host: d, Sim: h, Vectors: cfg.Vectors, Clock: d.now, Regions: regions,
 		Access: access.NewErrorLimit(&d.local),
 	})
 	if err != nil {
@@ -112,7 +111,7 @@ func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 			Host: d.host, Attr: d.attr, AlsoLocal: d.cfg.Path != PathWire,
 			MaxHalfOpen: d.cfg.MaxHalfOpen, MaxHalfOpenPerAddress: d.cfg.MaxHalfOpenPerAddress,
 			MaxConnsPerAddress: d.cfg.MaxConnsPerAddress,
-			Port:               d.cfg.WirePort, Ports: d.udp, Random: random.From(d.sim), Errors: d.Access, Counts: wireCM, LocalCounts: &d.local,
+			Port:               d.cfg.WirePort, Network: d.wire.network(), Random: random.From(d.sim), Errors: d.Access, Counts: wireCM, LocalCounts: &d.local,
 		})
 		cfg.Wire = d.mads
 	}
@@ -198,7 +197,7 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	all := d.allCounts
 	d.mu.Unlock()
 	list := counters.Sum(all)
-	list[counters.RcvdOverrunErr].Value = d.udp.Overruns()
+	list[counters.RcvdOverrunErr].Value = d.wire.Overruns()
 	return list, nil
 }
 

@@ -4,11 +4,17 @@ package soft
 
 import (
 	"errors"
+	"net/netip"
 
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/madcm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/rcpath"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shmpath"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/simnet"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udpath"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -37,6 +43,41 @@ func (d *device) AddShard(s *qp.Shard) {
 	}
 	d.allCounts = append(d.allCounts, s.Counts)
 }
+
+// NewSockets implements qp.Host.
+func (d *device) NewSockets(s *qp.Shard) qp.Sockets { return d.wire.sockets(s) }
+
+// wirePorts are the UDP ports of a device.
+type wirePorts interface {
+	Addrs() []netip.Addr // addresses with open ports
+	Overruns() uint64    // number of datagrams for which the receive buffers had no room
+	sockets(s *qp.Shard) qp.Sockets
+	network() madcm.Network
+}
+
+// newWirePorts returns the ports of a device: those of the system, or those of the
+// simulated host h.
+func newWirePorts(h simhost.Host, host *hostport.Host, cfg *Config, counts *counters.Set) wirePorts {
+	if h != nil {
+		return &simPorts{simnet.NewPorts(h, cfg.WirePort, qp.ShardsOf(cfg.Vectors), counts)}
+	}
+	return &udpPorts{host, udp.NewPorts(cfg.WirePort, qp.ShardsOf(cfg.Vectors), cfg.Path == PathAuto), cfg.WirePort, counts}
+}
+
+type udpPorts struct {
+	host *hostport.Host
+	*udp.Ports
+	number uint16
+	counts *counters.Set
+}
+
+func (p *udpPorts) sockets(s *qp.Shard) qp.Sockets { return s.UDPSockets(p.Ports) }
+func (p *udpPorts) network() madcm.Network         { return madcm.UDP(p.host, p.Ports, p.number, p.counts) }
+
+type simPorts struct{ *simnet.Ports }
+
+func (p *simPorts) sockets(s *qp.Shard) qp.Sockets { return p.NewConn(s) }
+func (p *simPorts) network() madcm.Network         { return p.Ports }
 
 func (d *device) waysOf(s *qp.Shard) *ways {
 	d.mu.Lock()

@@ -61,7 +61,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 			ids[i] = client.ConnectingFrom(ps, "127.9.3.1", l.LocalAddr())
 		}
 		require.NoError(t, l.Close())
-		require.Empty(t, server.mux.Ports.Addrs(), "the UDP port is free")
+		require.Empty(t, server.ports.Addrs(), "the UDP port is free")
 		for range ids {
 			ev := client.Next()
 			require.Contains(t, ids, ev.ID)

@@ -181,9 +181,9 @@ func parseSIDRREP(r *wire.SIDRREP) *connmgr.SIDRREP {
 	return m
 }
 
-// packetOf builds the packet of a MAD in the buffer b. The packet goes from queue pair 1
-// to queue pair 1 (IBTA vol. 1, 13.5.1).
-func packetOf(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
+// Packet builds the packet of a MAD in the buffer b, which has PacketSize bytes. The packet
+// goes from queue pair 1 to queue pair 1 (IBTA vol. 1, 13.5.1).
+func Packet(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 	p := wire.Build(b, wire.UDSendOnly, wire.MADSize)
 	p.BTH().SetDestQP(wire.GSIQPN)
 	p.BTH().SetPSN(num)

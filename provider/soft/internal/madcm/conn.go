@@ -135,7 +135,7 @@ func (c *conn) transmit(m *wire.MAD) {
 		a.socket.send(m, c.remote)
 		return
 	}
-	c.port.send(m, c.remote)
+	c.port.socket.Send(m, c.remote)
 }
 
 func (c *conn) encode(mad *wire.MAD, m connmgr.Message) {

@@ -301,12 +301,12 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	w.lose(wire.AttrDREQ, 1)
 	w.client.End(active)
 	require.Len(t, orphans, 1)
-	require.Equal(t, []netip.Addr{clientAddr}, w.client.mux.Ports.Addrs())
+	require.Equal(t, []netip.Addr{clientAddr}, w.client.ports.Addrs())
 	require.NoError(t, other.Close())
 	require.Empty(t, orphans)
 	require.Empty(t, w.client.mux.conns)
 	w.quiet()
-	require.Empty(t, w.client.mux.Ports.Addrs(), "the UDP port is free")
+	require.Empty(t, w.client.ports.Addrs(), "the UDP port is free")
 	w.server.End(passive)
 }
 

@@ -24,25 +24,26 @@ import (
 // Requests are sent from a socket that shares its UDP port with no other socket.
 // Otherwise the system could report the ICMP error to another socket.
 
-// A requestSocket sends requests from one local address and receives the ICMP errors
+// A RequestSocket sends requests from one local address and receives the ICMP errors
 // about them. It receives no datagrams. Only one goroutine at a time may use it.
-type requestSocket struct {
+type RequestSocket struct {
 	fd       int
 	local    netip.AddrPort
 	peerPort uint16    // UDP port of all peers
 	psn      psn.Value // packet sequence number of the next request
 	counts   *counters.Set
-	packet   [packetSize]byte // buffer for the request that is sent
+	packet   [PacketSize]byte // buffer for the request that is sent
 	flow     wire.Flow        // addresses and ports of the request that is sent
 	name     hostport.SockaddrBuf
 }
 
-func (n *udpNetwork) openRequests(local netip.Addr) (*requestSocket, error) {
+// OpenRequests implements Network.
+func (n *udpNetwork) OpenRequests(local netip.Addr) (*RequestSocket, error) {
 	fd, err := udp.OpenSender(local)
 	if err != nil {
 		return nil, err
 	}
-	s := &requestSocket{fd: fd, peerPort: n.port, counts: n.counts}
+	s := &RequestSocket{fd: fd, peerPort: n.port, counts: n.counts}
 	if err := s.prepare(local); err != nil {
 		s.close()
 		return nil, err
@@ -52,7 +53,7 @@ func (n *udpNetwork) openRequests(local netip.Addr) (*requestSocket, error) {
 
 // prepare makes the system queue the ICMP errors of the socket, and drop datagrams that
 // are sent to it.
-func (s *requestSocket) prepare(local netip.Addr) (err error) {
+func (s *RequestSocket) prepare(local netip.Addr) (err error) {
 	if s.local, err = hostport.LocalAddr(s.fd); err != nil {
 		return err
 	}
@@ -66,17 +67,17 @@ func (s *requestSocket) prepare(local netip.Addr) (err error) {
 	return udp.DropAll(s.fd)
 }
 
-func (s *requestSocket) close() { _ = unix.Close(s.fd) }
+func (s *RequestSocket) close() { _ = unix.Close(s.fd) }
 
 // sendTries is the largest number of calls of sendto(2) for one request. A call fails if
 // it reports an earlier ICMP error (ip(7), IP_RECVERR). The number is arbitrary.
 const sendTries = 4
 
 // send sends a request. If an error occurs, the request is lost.
-func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
+func (s *RequestSocket) send(m *wire.MAD, to netip.Addr) {
 	clear(s.packet[:])
 	s.flow = wire.Flow{}
-	p := packetOf(s.packet[:], m, s.psn)
+	p := Packet(s.packet[:], m, s.psn)
 	s.psn = s.psn.Add(1)
 	peer := netip.AddrPortFrom(to, s.peerPort)
 	s.flow.Set(s.local, peer)
@@ -95,27 +96,27 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	s.counts.Add(counters.SendErr, 1)
 }
 
-// A requestPort reads the ICMP errors of a requestSocket, and passes them to the
+// A requestPort reads the ICMP errors of a RequestSocket, and passes them to the
 // connections of a port.
 type requestPort struct {
 	port   *port
-	socket *requestSocket
+	socket *RequestSocket
 }
 
-// openRequestPort opens the requestSocket of the port, and makes the channel watch it.
-// Without a requestSocket, requests are sent from the socket.
+// openRequestPort opens the RequestSocket of the port, and makes the channel watch it.
+// Without a RequestSocket, requests are sent from the socket.
 func (p *port) openRequestPort(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
 	if p.requests.Load() == nil {
-		if socket, err := p.mux.network.openRequests(p.local); err == nil && socket != nil {
+		if socket, err := p.mux.Network.OpenRequests(p.local); err == nil && socket != nil {
 			p.requests.Store(&requestPort{p, socket})
 		}
 	}
 	ch.watchRequests(p)
 }
 
-// watchRequests makes the channel watch the requestSocket of a port, if the port has one.
+// watchRequests makes the channel watch the RequestSocket of a port, if the port has one.
 func (ch *channel) watchRequests(p *port) {
 	if a := p.requests.Load(); a != nil && !ch.Watches(a.socket.fd) {
 		// After an error, ICMP errors are not read, and a request to a closed port times out.
@@ -139,8 +140,8 @@ const errorBatch = 64
 // readErrors reads ICMP errors. For each error that reports an unreachable port, it calls
 // handle() with the destination of the request and the part of the request that the error
 // quotes.
-func (s *requestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
-	var quoted [packetSize]byte
+func (s *RequestSocket) readErrors(handle func(dst netip.AddrPort, quoted []byte)) {
+	var quoted [PacketSize]byte
 	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)

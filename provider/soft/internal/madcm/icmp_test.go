@@ -73,7 +73,7 @@ func peerClosedPortIPv6(t *testing.T, _ string) {
 	cmtest.EachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "fd00::1", "fd00::2") })
 }
 
-// A requestSocket sends requests to several peers. An ICMP error from one peer ends only
+// A RequestSocket sends requests to several peers. An ICMP error from one peer ends only
 // the request to this peer.
 func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	cfg := &Config{Port: freeport.UDP(t)}
@@ -118,7 +118,7 @@ func TestPortUnreachableAfterMigrate(t *testing.T) {
 	unreadable(t, before.FD())
 }
 
-// A datagram that is sent to the port of a requestSocket does not make the channel's
+// A datagram that is sent to the port of a RequestSocket does not make the channel's
 // descriptor readable.
 func TestRequestSocketReceivesNothing(t *testing.T) {
 	s := openParty(t, &Config{Port: freeport.UDP(t)})
@@ -149,7 +149,7 @@ func (w *madSim) refused(dst netip.Addr, quoted []byte) {
 }
 
 // quoted returns the part of a message that an ICMP error quotes.
-func quoted(m *wire.MAD) []byte { return packetOf(make([]byte, packetSize), m, 0).Bytes() }
+func quoted(m *wire.MAD) []byte { return Packet(make([]byte, PacketSize), m, 0).Bytes() }
 
 // An ICMP error ends only the request that it quotes.
 func TestForgedPortUnreachable(t *testing.T) {

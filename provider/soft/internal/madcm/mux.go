@@ -36,8 +36,8 @@ type Config struct {
 	// Largest number of connections that one source address may have, counted over all
 	// listeners.
 	MaxConnsPerAddress int
+	Network            Network
 	Port               uint16        // UDP port of the wire path on this host and on all peers
-	Ports              *udp.Ports    // UDP ports of the device
 	Random             random.Source // source of the communication IDs
 	// limit of access errors; requests of a source above the limit are refused
 	Errors *access.ErrorLimit
@@ -53,8 +53,7 @@ type Config struct {
 // engine.
 type Mux struct {
 	Config
-	network network
-	clock   func() time.Time
+	clock func() time.Time
 
 	mu       sync.Mutex
 	channels map[*connmgr.Channel]*channel // open channels of the device
@@ -82,7 +81,7 @@ type peerKey struct {
 // New returns the wire path of a device.
 func New(cfg *Config) *Mux {
 	return &Mux{
-		Config: *cfg, network: &udpNetwork{cfg.Host, cfg.Ports, cfg.Port, cfg.Counts}, clock: time.Now,
+		Config: *cfg, clock: time.Now,
 		sources: newSourceCounts(cfg.MaxConnsPerAddress),
 		proven:  newProvenSources(), refused: newRefusedRequests(), limit: newAnswerLimit(),
 		channels:  make(map[*connmgr.Channel]*channel),
@@ -107,7 +106,7 @@ func (mux *Mux) open(local netip.Addr, ch *channel) (*port, error) {
 func (mux *Mux) openLocked(local netip.Addr, ch *channel) (*port, error) {
 	p := mux.ports[local]
 	if p == nil {
-		socket, err := mux.network.open(local)
+		socket, err := mux.Network.Open(local)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +127,7 @@ func (p *port) closeUnwatched() {
 		return
 	}
 	delete(p.mux.ports, p.local)
-	p.socket.close()
+	p.socket.Close()
 	if a := p.requests.Load(); a != nil {
 		a.socket.close()
 	}
@@ -246,7 +245,7 @@ func (mux *Mux) reject(port *port, to netip.Addr, m *wire.MAD, what wire.Answere
 	}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
-	port.send(&out, to)
+	port.socket.Send(&out, to)
 }
 
 // mayAnswer reports whether a message that belongs to no connection may be answered: the
@@ -268,7 +267,7 @@ func (mux *Mux) mayAnswer(port *port, to netip.Addr) bool {
 // answer sends an answer to a message that belongs to no connection; see mayAnswer.
 func (mux *Mux) answer(port *port, to netip.Addr, m *wire.MAD) {
 	if mux.mayAnswer(port, to) {
-		port.send(m, to)
+		port.socket.Send(m, to)
 	}
 }
 
@@ -309,31 +308,35 @@ func (mux *Mux) listenerFor(service wire.ServiceID, to netip.Addr) (found *liste
 	return sameService[i], false
 }
 
-// A network opens the sockets for management datagrams. The network is UDP or a
-// simulation.
-type network interface {
-	// open opens the socket of a local address.
-	open(local netip.Addr) (socket, error)
-	// openRequests opens a requestSocket at a local address. If it returns nil, requests are
-	// sent from the socket.
-	openRequests(local netip.Addr) (*requestSocket, error)
+// A Network opens the sockets for management datagrams: UDP, or a simulation.
+type Network interface {
+	// Open opens the socket of a local address.
+	Open(local netip.Addr) (Socket, error)
+	// OpenRequests opens a RequestSocket at a local address. If it returns nil, requests are
+	// sent from the Socket.
+	OpenRequests(local netip.Addr) (*RequestSocket, error)
 }
 
-// A socket sends and receives management datagrams at a local address. Only one
+// A Socket sends and receives management datagrams at a local address. Only one
 // goroutine at a time may use it.
-type socket interface {
-	// fd returns a descriptor that is readable when datagrams have arrived. A simulation
-	// returns -1.
-	fd() int
-	// receive passes received datagrams to a udp.GSISink, at most readBatch, and returns their
+type Socket interface {
+	// FD returns a descriptor that is readable when datagrams have arrived, or -1 if the
+	// owner of the socket runs the Mux then.
+	FD() int
+	// Receive passes received datagrams to a udp.GSISink, at most ReadBatch, and returns their
 	// number. It does not block.
-	receive(to udp.GSISink) int
-	// send sends a datagram. If an error occurs, the datagram is lost.
-	send(m *wire.MAD, to netip.Addr)
-	// routeMTU returns the MTU in bytes of the route to an address, or 0 if it is not
+	Receive(to udp.GSISink) int
+	// Send sends a datagram. If an error occurs, the datagram is lost.
+	Send(m *wire.MAD, to netip.Addr)
+	// RouteMTU returns the MTU in bytes of the route to an address, or 0 if it is not
 	// known.
-	routeMTU(to netip.Addr) int
-	close()
+	RouteMTU(to netip.Addr) int
+	Close()
+}
+
+// UDP returns the network that uses UDP. The parameter port is the UDP port of all peers.
+func UDP(host *hostport.Host, ports *udp.Ports, port uint16, counts *counters.Set) Network {
+	return &udpNetwork{host, ports, port, counts}
 }
 
 // udpNetwork is the network that uses UDP. Its sockets are those of udp.Ports.
@@ -344,8 +347,8 @@ type udpNetwork struct {
 	counts *counters.Set
 }
 
-func (n *udpNetwork) open(local netip.Addr) (socket, error) {
-	socket, err := n.ports.OpenGSI(local, readBatch, packetSize, n.counts)
+func (n *udpNetwork) Open(local netip.Addr) (Socket, error) {
+	socket, err := n.ports.OpenGSI(local, ReadBatch, PacketSize, n.counts)
 	if err != nil {
 		return nil, err
 	}
@@ -353,14 +356,14 @@ func (n *udpNetwork) open(local netip.Addr) (socket, error) {
 }
 
 const (
-	// readBatch is the largest number of datagrams that one call of receive() reads.
-	readBatch = 32
+	// ReadBatch is the largest number of datagrams that one call of receive() reads.
+	ReadBatch = 32
 	// readRounds is the largest number of calls of receive() in one call of OnReady. OnReady
 	// reads many datagrams at once, because reading is much cheaper than handling a
 	// request; see requestBatch.
 	readRounds = 16
-	// packetSize is the size of a buffer for a packet with a MAD.
-	packetSize = 320
+	// PacketSize is the size of a buffer for a packet with a MAD.
+	PacketSize = 320
 	// drainRounds is the largest number of calls of receive() that drain() makes.
 	drainRounds = 64
 )
@@ -371,33 +374,33 @@ type udpSocket struct {
 	psn    psn.Value
 }
 
-func (s *udpSocket) fd() int { return s.socket.FD() }
-func (s *udpSocket) close()  { s.socket.Close() }
+func (s *udpSocket) FD() int { return s.socket.FD() }
+func (s *udpSocket) Close()  { s.socket.Close() }
 
-func (s *udpSocket) receive(to udp.GSISink) int { return s.socket.Receive(to) }
+func (s *udpSocket) Receive(to udp.GSISink) int { return s.socket.Receive(to) }
 
-// send implements socket. The packet sequence number increases with each datagram
+// Send implements Socket. The packet sequence number increases with each datagram
 // (IBTA vol. 1, 9.8.2.1).
-func (s *udpSocket) send(m *wire.MAD, to netip.Addr) {
+func (s *udpSocket) Send(m *wire.MAD, to netip.Addr) {
 	b := s.socket.Buffer()
 	if b == nil {
 		return
 	}
-	s.socket.Send(packetOf(b, m, s.psn), to)
+	s.socket.Send(Packet(b, m, s.psn), to)
 	s.psn = s.psn.Add(1)
 }
 
-// routeMTU implements socket.
-func (s *udpSocket) routeMTU(to netip.Addr) int {
+// RouteMTU implements Socket.
+func (s *udpSocket) RouteMTU(to netip.Addr) int {
 	return s.host.RouteMTU(s.socket.Local().Addr(), to)
 }
 
 // A port is a UDP port at a local address, opened for connection management.
 type port struct {
-	socket
-	mux   *Mux
-	local netip.Addr
-	mtu   verbs.MTU // path MTU of the interface of the address; see mtuTo
+	socket Socket
+	mux    *Mux
+	local  netip.Addr
+	mtu    verbs.MTU // path MTU of the interface of the address; see mtuTo
 	// number of channels that watch the port
 	channels int
 	// requests handles the socket from which requests are sent. It is nil until
@@ -423,7 +426,7 @@ func pathMTU(bytes int) verbs.MTU {
 // limit is the MTU of the interface or the MTU of the route, whichever is smaller. The
 // two sides may negotiate a smaller path MTU; see retryWithSmallerMTU.
 func (p *port) mtuTo(remote netip.Addr) verbs.MTU {
-	bytes := p.routeMTU(remote)
+	bytes := p.socket.RouteMTU(remote)
 	if bytes == 0 {
 		return p.mtu
 	}
@@ -433,21 +436,21 @@ func (p *port) mtuTo(remote netip.Addr) verbs.MTU {
 // OnReady implements fdevent.Handler.
 func (p *port) OnReady(int, uint32) {
 	for range readRounds {
-		if p.receiveBatch() < readBatch {
+		if p.receiveBatch() < ReadBatch {
 			return
 		}
 	}
 }
 
-// receiveBatch handles up to readBatch datagrams that have arrived, and returns their
+// receiveBatch handles up to ReadBatch datagrams that have arrived, and returns their
 // number.
 func (p *port) receiveBatch() int {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
-	return p.socket.receive(lockedMux{p.mux})
+	return p.socket.Receive(lockedMux{p.mux})
 }
 
-// drain handles all datagrams that have arrived, up to drainRounds * readBatch = 2,048.
+// drain handles all datagrams that have arrived, up to drainRounds * ReadBatch = 2,048.
 // A socket with the default buffer size holds fewer datagrams.
 func (p *port) drain() {
 	for range drainRounds {
@@ -484,7 +487,7 @@ func (ch *channel) initPorts() {
 // multiplexer.
 func (ch *channel) usePort(p *port) error {
 	if _, watched := ch.ports.users[p]; !watched {
-		if fd := p.fd(); fd >= 0 {
+		if fd := p.socket.FD(); fd >= 0 {
 			if err := ch.Watch(fd, p); err != nil {
 				return err
 			}
@@ -526,7 +529,7 @@ func (ch *channel) closeUnusedPorts() {
 // channel watches it. The caller holds the locks of the channel and of the multiplexer.
 func (ch *channel) unwatchPort(p *port) {
 	delete(ch.ports.users, p)
-	if fd := p.fd(); fd >= 0 {
+	if fd := p.socket.FD(); fd >= 0 {
 		ch.Unwatch(fd)
 	}
 	if a := p.requests.Load(); a != nil {

@@ -21,21 +21,21 @@ func TestPathMTU(t *testing.T) {
 
 // A filledSocket is a socket in which datagrams wait.
 type filledSocket struct {
-	socket
+	Socket
 	waiting int
 }
 
-func (s *filledSocket) receive(udp.GSISink) int {
-	n := min(s.waiting, readBatch)
+func (s *filledSocket) Receive(udp.GSISink) int {
+	n := min(s.waiting, ReadBatch)
 	s.waiting -= n
 	return n
 }
 
 // During a flood, many more datagrams are read from a socket than requests are handled.
 func TestOnReadyReadsManyDatagrams(t *testing.T) {
-	require.GreaterOrEqual(t, readRounds*readBatch, 16*requestBatch)
+	require.GreaterOrEqual(t, readRounds*ReadBatch, 16*requestBatch)
 	for before, after := range map[int]int{
-		1: 0, readBatch: 0, 3*readBatch + 1: 0, readRounds*readBatch + 5: 5,
+		1: 0, ReadBatch: 0, 3*ReadBatch + 1: 0, readRounds*ReadBatch + 5: 5,
 	} {
 		s := &filledSocket{waiting: before}
 		p := &port{socket: s, mux: new(Mux)}
@@ -63,7 +63,7 @@ func TestUnusedPort(t *testing.T) {
 	w.client.End(active)
 	w.quiet()
 	require.Empty(t, client.ports)
-	require.Empty(t, w.client.mux.Ports.Addrs(), "the UDP port is free")
+	require.Empty(t, w.client.ports.Addrs(), "the UDP port is free")
 }
 
 // connectedBefore opens a connection and closes both of its IDs.

@@ -28,7 +28,8 @@ const defaultHalfOpen = 512
 // A party is one side of a connection. Its device has the wire path only.
 type party struct {
 	*cmtest.Party
-	mux *Mux
+	mux   *Mux
+	ports *udp.Ports
 }
 
 // openParty makes a party. Zero fields of cfg get their defaults, except the field Port.
@@ -46,9 +47,10 @@ func openParty(t *testing.T, cfg *Config) *party {
 	if c.MaxConnsPerAddress == 0 {
 		c.MaxConnsPerAddress = 4096
 	}
-	c.Ports, c.Errors = udp.NewPorts(c.Port, 2, false), access.NewErrorLimit(local)
-	c.Counts, c.LocalCounts = new(counters.Set), local
-	s := &party{mux: New(&c)}
+	ports := udp.NewPorts(c.Port, 2, false)
+	c.Errors, c.Counts, c.LocalCounts = access.NewErrorLimit(local), new(counters.Set), local
+	c.Network = UDP(c.Host, ports, c.Port, c.Counts)
+	s := &party{mux: New(&c), ports: ports}
 	m := connmgr.New(&connmgr.Config{
 		Host: c.Host, Device: dev, Engine: dev, Start: time.Now(), Wire: s.mux, FreePorts: sync.OnceValues(c.Host.EphemeralPorts),
 	})

@@ -52,7 +52,7 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 	}
 	w.client, w.server = openParty(t, cfg), openParty(t, cfg)
 	for _, s := range []*party{w.client, w.server} {
-		s.mux.network = &simMADs{w, s.mux.Ports}
+		s.mux.Network = &simMADs{w, s.ports}
 		s.TC.Probe().SetClock(func() time.Time { return w.clock.Now })
 		s.mux.clock = s.TC.Probe().Clock()
 	}
@@ -73,30 +73,30 @@ type simMADs struct {
 	ports *udp.Ports
 }
 
-func (n *simMADs) open(local netip.Addr) (socket, error) {
+func (n *simMADs) Open(local netip.Addr) (Socket, error) {
 	// The data path also receives at this address, so the simulation opens the UDP port.
-	socket, err := n.ports.OpenGSI(local, 1, packetSize, new(counters.Set))
+	socket, err := n.ports.OpenGSI(local, 1, PacketSize, new(counters.Set))
 	return &simSocket{n.w, socket}, err
 }
 
-// openRequests returns nil, because the simulated network has no ICMP errors.
-func (n *simMADs) openRequests(netip.Addr) (*requestSocket, error) { return nil, nil }
+// OpenRequests returns nil, because the simulated network has no ICMP errors.
+func (n *simMADs) OpenRequests(netip.Addr) (*RequestSocket, error) { return nil, nil }
 
 type simSocket struct {
 	w      *madSim
 	socket *udp.GSISocket
 }
 
-func (s *simSocket) fd() int                 { return -1 }
-func (s *simSocket) receive(udp.GSISink) int { return 0 }
-func (s *simSocket) close()                  { s.socket.Close() }
+func (s *simSocket) FD() int                 { return -1 }
+func (s *simSocket) Receive(udp.GSISink) int { return 0 }
+func (s *simSocket) Close()                  { s.socket.Close() }
 
-func (s *simSocket) routeMTU(to netip.Addr) int {
+func (s *simSocket) RouteMTU(to netip.Addr) int {
 	s.w.routes++
 	return s.w.routeMTUs[to]
 }
 
-func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
+func (s *simSocket) Send(m *wire.MAD, to netip.Addr) {
 	s.w.sent = append(s.w.sent, m.Attribute())
 	times := 1
 	if s.w.copies != nil {
@@ -137,7 +137,7 @@ func (w *madSim) inject(m *wire.MAD, src, dst netip.Addr) {
 	if dst == serverAddr {
 		at = w.server
 	}
-	p := packetOf(make([]byte, packetSize), m, 0)
+	p := Packet(make([]byte, PacketSize), m, 0)
 	at.mux.mu.Lock()
 	defer at.mux.mu.Unlock()
 	if mux := (lockedMux{at.mux}); mux.Wants(p, src, dst) {

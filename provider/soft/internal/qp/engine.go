@@ -73,6 +73,9 @@ type Host interface {
 	// ReceiveMAD processes a packet for connection management, and returns false if there
 	// is nobody who takes it.
 	ReceiveMAD(p wire.Packet, from *udp.Header) (taken bool)
+	// NewSockets makes the sockets of a new shard. The shard is their udp.Sink and
+	// udp.Watcher.
+	NewSockets(s *Shard) Sockets
 	// AddShard is called for each new shard, while the engine holds mu.
 	AddShard(s *Shard)
 }
@@ -83,7 +86,6 @@ type Config struct {
 	Sim     simhost.Host         // simulated host; nil on this host
 	Vectors int                  // number of completion vectors
 	Clock   func() time.Duration // function that returns the time since the device was opened
-	Ports   *udp.Ports           // UDP ports of the device
 	// limit of the regions that peers on this host can map; nil if all regions are private
 	Regions *shm.RegionLimit
 	// Access counts the errors and violations of each source.

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/packets"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -83,6 +85,26 @@ type DatagramPath interface {
 	// connmgr.QueuePair.
 	ReceiveAt(at netip.Addr) error
 }
+
+// Sockets send and receive the packets of a shard: a udp.Conn, or the simulation of one.
+// They belong to the goroutine that drives the shard, and never block.
+type Sockets interface {
+	packets.Conn
+	// Poll receives some packets, and sends the queued packets; see udp.Conn.Poll.
+	Poll(spin bool)
+	// Drain receives all packets that have arrived; see udp.Conn.Drain.
+	Drain(resume bool) (done bool)
+	// Arm makes the udp.Watcher wake the owner when packets arrive or can be sent.
+	Arm()
+	// OverflowSockets and PollOverflow are for sockets that only epoll polls; see
+	// udp.Conn.OverflowSockets.
+	OverflowSockets() int
+	PollOverflow()
+	// CloseUnused closes the sockets that no open route uses.
+	CloseUnused()
+}
+
+var _ Sockets = (*udp.Conn)(nil)
 
 // An Outcome is the result of executing a request of the peer. It decides how the peer
 // is answered.

@@ -20,19 +20,20 @@ import (
 // is now.
 type fakeHost struct {
 	*Engine
-	now time.Duration
-	own counters.Set
+	now   time.Duration
+	own   counters.Set
+	ports *udp.Ports
 }
 
 func newFakeHost(t testing.TB, vectors int) *fakeHost { return newFakeHostAt(t, vectors, wire.UDPPort) }
 
 // newFakeHostAt is like newFakeHost, for a host that opens sockets at the given port.
 func newFakeHostAt(t testing.TB, vectors int, port uint16) *fakeHost {
-	h := new(fakeHost)
+	h := &fakeHost{ports: udp.NewPorts(port, ShardsOf(vectors), false)}
 	var err error
 	h.Engine, err = New(Config{
 		Host: h, Vectors: vectors, Clock: func() time.Duration { return h.now },
-		Ports: udp.NewPorts(port, ShardsOf(vectors), false), Access: access.NewErrorLimit(&h.own),
+		Access: access.NewErrorLimit(&h.own),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.Engine.Close(func() {})) })
@@ -44,6 +45,7 @@ func (h *fakeHost) Caps() verbs.Caps                           { return verbs.Ca
 func (h *fakeHost) Attr() verbs.DeviceAttr                     { return Limits() }
 func (h *fakeHost) Port(uint8) (verbs.PortAttr, error)         { return verbs.PortAttr{}, nil }
 func (h *fakeHost) AddShard(*Shard)                            {}
+func (h *fakeHost) NewSockets(s *Shard) Sockets                { return s.UDPSockets(h.ports) }
 func (h *fakeHost) NewDatagramPath(*QP) DatagramPath           { return nil }
 func (h *fakeHost) Resolve(*verbs.AHAttr) (Destination, error) { return Destination{}, nil }
 func (h *fakeHost) ReceiveMAD(wire.Packet, *udp.Header) bool   { return false }

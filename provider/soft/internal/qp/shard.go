@@ -37,9 +37,10 @@ type Shard struct {
 	wake  wake
 	alarm *fdevent.Timer
 
-	Demux packets.Demux
-	udp   *udp.Conn
-	Slot  uint32 // number of the shard; see shardKey.slot
+	Demux     packets.Demux
+	udp       Sockets
+	wireInUse bool   // true if routes are open in udp
+	Slot      uint32 // number of the shard; see shardKey.slot
 
 	Polls         pollSchedule
 	armed         int // number of CQs that are armed
@@ -60,7 +61,7 @@ func newShard(e *Engine, key shardKey) (*Shard, error) {
 	s := &Shard{
 		engine: e, Slot: key.slot(), auto: auto, Clock: e.Clock, Counts: new(counters.Set),
 	}
-	s.udp = udp.NewConn(&udp.Config{Ports: e.Ports, Slot: s.Slot, Shards: e.Vectors, Sink: s, Watcher: s, Counts: s.Counts})
+	s.udp = e.Host.NewSockets(s)
 	s.unusedSockets.Init(s, timerheap.Func(s.udp.CloseUnused))
 	s.Demux = packets.NewDemux(s.udp)
 	if err := s.open(); err != nil {
@@ -144,14 +145,14 @@ func (s *Shard) drive() {
 	if len(s.Polls.idle) > 0 {
 		s.pollOneIdle()
 	}
-	if s.Polls.rareDue(s.udp.InUse()) {
+	if s.Polls.rareDue(s.wireInUse) {
 		s.driveRare()
 	}
 }
 
 // driveRare does the rare part of drive; see pollSchedule.rareDue.
 func (s *Shard) driveRare() {
-	wireInUse := s.udp.InUse()
+	wireInUse := s.wireInUse
 	if wireInUse {
 		s.udp.Poll(len(s.Polls.active) == 0 && s.armed == 0 && !s.auto)
 		s.Demux.Polled()
@@ -463,7 +464,7 @@ func (p *pollSchedule) list(s pollState) *[]*PollEntry {
 	return nil
 }
 
-// A shard is the owner of its udp.Conn.
+// A shard is the owner of its sockets.
 
 // Receive implements udp.Sink. It delivers a packet to its queue pair. Packets for
 // connection management (queue pair 1) seldom arrive here, because a BPF program usually
@@ -488,6 +489,14 @@ func (s *Shard) Unwatch(fd int) { s.epoll.Remove(fd) }
 
 // AddEpollOnly changes the number of listening sockets that only epoll polls.
 func (s *Shard) AddEpollOnly(n int) { s.epollOnly += n }
+
+// InUse implements udp.Watcher.
+func (s *Shard) InUse(is bool) { s.wireInUse = is }
+
+// UDPSockets returns UDP sockets for the shard; see Host.NewSockets.
+func (s *Shard) UDPSockets(ports *udp.Ports) Sockets {
+	return udp.NewConn(&udp.Config{Ports: ports, Slot: s.Slot, Shards: s.engine.Vectors, Sink: s, Watcher: s, Counts: s.Counts})
+}
 
 // Signal implements udp.Watcher. The owner then drives the shard before it sleeps.
 func (s *Shard) Signal() { s.wake.signal() }

@@ -22,8 +22,9 @@ import (
 type Device struct {
 	*qp.Engine
 	Paths
-	sets []*counters.Set // counters of the shards
-	own  counters.Set    // counters that belong to no shard
+	ports *udp.Ports
+	sets  []*counters.Set // counters of the shards
+	own   counters.Set    // counters that belong to no shard
 }
 
 // A Paths has what a test knows of paths. A function that is nil is not called by the
@@ -42,7 +43,7 @@ type Paths struct {
 // NewDevice returns a device with completion vectors, which the end of the test closes.
 // The function closing, which may be nil, is called when the shards have stopped.
 func NewDevice(t testing.TB, vectors int, paths Paths, closing func()) *Device {
-	d := &Device{Paths: paths}
+	d := &Device{Paths: paths, ports: udp.NewPorts(cmp.Or(paths.Port, wire.UDPPort), qp.ShardsOf(vectors), false)}
 	start := time.Now()
 	if d.clock == nil {
 		d.clock = func() time.Duration { return time.Since(start) }
@@ -50,7 +51,7 @@ func NewDevice(t testing.TB, vectors int, paths Paths, closing func()) *Device {
 	var err error
 	d.Engine, err = qp.New(qp.Config{
 		Host: d, Vectors: vectors, Clock: d.clock, Regions: paths.Regions,
-		Ports: udp.NewPorts(cmp.Or(paths.Port, wire.UDPPort), qp.ShardsOf(vectors), false), Access: access.NewErrorLimit(&d.own),
+		Access: access.NewErrorLimit(&d.own),
 	})
 	require.NoError(t, err)
 	if closing == nil {
@@ -90,6 +91,9 @@ func (d *Device) AddShard(s *qp.Shard) {
 		d.OnShard(s)
 	}
 }
+
+// NewSockets implements qp.Host.
+func (d *Device) NewSockets(s *qp.Shard) qp.Sockets { return s.UDPSockets(d.ports) }
 
 // Connect implements qp.Host.
 func (d *Device) Connect(q *qp.QP, attr *verbs.QPAttr) error { return d.OnConnect(q, attr) }

@@ -62,9 +62,6 @@ type Conn struct {
 // packets are sent along it.
 func NewConn(cfg *Config) *Conn { return &Conn{cfg: *cfg} }
 
-// InUse reports whether the Conn has open routes, so that its owner has to call Poll.
-func (c *Conn) InUse() bool { return c.routes > 0 }
-
 // OverflowSockets returns the number of overflow sockets. The Watcher reports when an
 // overflow socket is readable. PollOverflow reads the overflow sockets.
 func (c *Conn) OverflowSockets() int { return c.overflowCount }
@@ -116,7 +113,9 @@ func (c *Conn) Open(to *Route) error {
 		return err
 	}
 	u.users++
-	c.routes++
+	if c.routes++; c.routes == 1 {
+		c.cfg.Watcher.InUse(true)
+	}
 	if to.WantHeader {
 		u.recv.receiveHeaders()
 		u.direct.receiveHeaders()
@@ -209,7 +208,9 @@ func (u *localSocket) owns(qpn uint32) bool {
 func (c *Conn) Close(to *Route) {
 	u := to.socket
 	u.releaseDest(to.dest)
-	c.routes--
+	if c.routes--; c.routes == 0 {
+		c.cfg.Watcher.InUse(false)
+	}
 	if u.users--; u.users > 0 {
 		return
 	}

@@ -31,7 +31,7 @@ func TestUnusedSocket(t *testing.T) {
 		c.conn.CloseUnused()
 		require.Equal(t, n, c.unused, "a socket with a route is in use")
 		c.conn.Close(&c.route)
-		require.False(t, c.conn.InUse())
+		require.False(t, c.inUse)
 		require.Equal(t, n+1, c.unused)
 		require.Len(t, c.ports.Addrs(), 1)
 		c.open()

@@ -22,6 +22,7 @@ type testOwner struct {
 	got     map[uint32]int // received packets by queue pair number
 	signals int            // number of calls of Signal
 	unused  int            // number of calls of Unused
+	inUse   bool           // argument of the last call of InUse
 }
 
 func newTestOwner(t *testing.T) *testOwner {
@@ -43,6 +44,7 @@ func (o *testOwner) Watch(fd int, events uint32, h fdevent.Handler) error {
 func (o *testOwner) Rewatch(fd int, events uint32) { o.epoll.Modify(fd, events) }
 func (o *testOwner) Unwatch(fd int)                { o.epoll.Remove(fd) }
 func (o *testOwner) Signal()                       { o.signals++ }
+func (o *testOwner) InUse(is bool)                 { o.inUse = is }
 func (o *testOwner) Unused()                       { o.unused++ }
 func (o *testOwner) handleReady()                  { _, _ = o.epoll.Dispatch(0) }
 

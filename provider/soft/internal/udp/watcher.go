@@ -16,6 +16,9 @@ type Watcher interface {
 	Unwatch(fd int)
 	// Signal makes the owner call Poll before it sleeps.
 	Signal()
+	// InUse is called when the first route was opened, and when the last one was closed. In
+	// between, the owner calls Poll.
+	InUse(bool)
 	// Unused makes the owner call CloseUnused after some time.
 	Unused()
 }

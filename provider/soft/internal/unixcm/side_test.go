@@ -66,7 +66,7 @@ func makeParty(wirePath bool, allowed ...uint32) *party {
 		mcfg.Wire = madcm.New(&madcm.Config{
 			Host: cfg.Host, Attr: dev.Attr(), AlsoLocal: true,
 			MaxHalfOpen: 512, MaxHalfOpenPerAddress: 256, MaxConnsPerAddress: 4096,
-			Port: wire.UDPPort, Ports: udp.NewPorts(wire.UDPPort, 2, true),
+			Port: wire.UDPPort, Network: madcm.UDP(cfg.Host, udp.NewPorts(wire.UDPPort, 2, true), wire.UDPPort, wired),
 			Errors: cfg.Errors, Counts: wired, LocalCounts: local,
 		})
 	}
