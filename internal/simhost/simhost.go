@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Host is a simulated host, as one of its processes sees it. Only the goroutine of the
-// simulation may call its methods.
+// A Host is a simulated host, as one of its processes sees it. Its methods may be called
+// by the test, and by functions that Go has started.
 type Host interface {
 	fdevent.Clock
 
@@ -33,6 +33,10 @@ type Host interface {
 	// MTU returns the MTU of all networks of the host in bytes.
 	MTU() int
 
+	// Opened tells the host that the process has opened or received a socket. When the
+	// process is killed, the host closes its sockets.
+	Opened(fd int)
+
 	// Bind makes the host call receive for each UDP datagram that arrives at a local address
 	// and port, until unbind is called. The datagram is valid during the call. The error is
 	// unix.EADDRINUSE if another process has the port.
@@ -40,24 +44,28 @@ type Host interface {
 	// Send sends a copy of a UDP datagram.
 	Send(from, to netip.AddrPort, datagram []byte)
 
-	// Add makes the simulation run a loop until Runner.Ended returns true.
-	Add(Runner)
-	// Wait runs the simulation until done returns true. It must not be called by a Runner.
+	// Record records a callback of a loop of the process, with what is known about it.
+	Record(loop int, callback, about string)
+
+	// Go makes the simulation run fn, which may call Sleep and Wait. It runs until it does,
+	// and nothing else runs meanwhile.
+	Go(fn func())
+	// Sleep lets time pass until the descriptor fd is readable, but not longer than the
+	// timeout. A negative timeout means no limit.
+	Sleep(fd int, timeout time.Duration)
+	// Wait lets time pass until done returns true.
 	Wait(done func() bool)
-	// Wake makes the simulation look at the descriptors of its loops. Any goroutine may
-	// call it.
+	// Wake makes the simulation look again at what Sleep and Wait wait for. Any goroutine of
+	// the bubble may call it.
 	Wake()
 }
 
-// A Runner is a loop that a simulation runs.
-type Runner interface {
-	// RunTurn runs one turn. If there was no work, and there is none left, the loop sleeps:
-	// it has to run again when its descriptor is readable, or after the given time.
-	RunTurn() (sleeps bool, limit time.Duration)
-	// FD returns the descriptor, which is readable when a sleeping loop has work.
-	FD() int
-	// Ended reports whether the loop has ended.
-	Ended() bool
+// Opened calls h.Opened, unless h is nil or fd negative. It returns fd.
+func Opened(h Host, fd int) int {
+	if h != nil && fd >= 0 {
+		h.Opened(fd)
+	}
+	return fd
 }
 
 // Of returns the host of a provider's devices, or nil if they are on the real host.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -83,7 +82,7 @@ func BenchmarkRing(b *testing.B) {
 func newEnds(b *testing.B) (mine, peer *shm.End) {
 	cfg, err := (&Config{}).withDefaults()
 	require.NoError(b, err)
-	mine, peer, err = shm.NewEnds(cfg.geometry(), newMaps(), 0, random.Source{}).UsePair(0, 1)
+	mine, peer, err = shm.NewEnds(cfg.geometry(), newMaps(), 0, nil).UsePair(0, 1)
 	require.NoError(b, err)
 	b.Cleanup(mine.Release)
 	b.Cleanup(peer.Release)

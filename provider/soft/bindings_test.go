@@ -11,7 +11,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shmpath"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -19,7 +18,7 @@ import (
 
 func newTestBindings() *bindings {
 	geom := shm.Geometry{Slots: shm.MinRingSlots, Bytes: shm.MinRingBytes}
-	return newBindings(shm.NewEnds(geom, newMaps(), 0, random.Source{}), 2)
+	return newBindings(shm.NewEnds(geom, newMaps(), 0, nil), 2)
 }
 
 // A queue pair can take the End of its binding once. An End that was not taken is

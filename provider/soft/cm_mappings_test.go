@@ -10,7 +10,6 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -21,7 +20,7 @@ func limitMappings(s *party, n int) {
 	none := func() (int, bool) { return 0, true }
 	limit := shm.NewMappingLimit(2*n, none, shm.ByteLimits{}, &s.p.dev.local)
 	d := s.p.dev
-	d.ends = shm.NewEnds(d.cfg.geometry(), limit, d.attr.NodeGUID, random.Source{})
+	d.ends = shm.NewEnds(d.cfg.geometry(), limit, d.attr.NodeGUID, nil)
 	d.bindings.ends = d.ends
 	// The event channel of the party belongs to the Manager with the other limit.
 	d.cm = d.newManager(new(counters.Set))

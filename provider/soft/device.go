@@ -73,7 +73,7 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 		ways:      make([]*ways, shards),
 	}
 	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, cfg.byteLimits(), &d.local)
-	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID, from)
+	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID, h)
 	d.bindings = newBindings(d.ends, shards)
 	d.shared = &shmpath.Config{Ends: d.ends, Maps: d.maps, SharesWith: d.sharesRegionsWith, Withdraw: d.bindings.drop}
 	d.allCounts = []*counters.Set{wireCM, &d.local}

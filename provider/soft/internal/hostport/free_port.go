@@ -80,6 +80,7 @@ func (s BindAddr) tryFree(r *Reservation) (err error) {
 		if r.FD, err = unixsock.New(); err != nil {
 			return err
 		}
+		s.host.Opened(r.FD)
 	}
 	r.Addr = s
 	err = unixsock.BindTo(r.FD, s.Name())

@@ -35,6 +35,9 @@ const namePrefix = "@rdmaloop/1/"
 // of a BindAddr has maxNameLength bytes.
 const maxHostName = 24
 
+// Opened is called with each socket that the process has opened or received. It returns fd.
+func (h *Host) Opened(fd int) int { return simhost.Opened(h.sim, fd) }
+
 // New returns a simulated host, or this host if the parameter sim is nil. The name of a
 // simulated host must have 1 to 24 bytes, without slashes and spaces.
 func New(sim simhost.Host) *Host {

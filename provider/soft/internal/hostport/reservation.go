@@ -112,6 +112,8 @@ func (s BindAddr) bind() (Reservation, error) {
 	if r.FD, err = unixsock.Bind(s.Name()); err == nil && s.Wildcard() && s.Shared == 0 {
 		r.Marker, err = bindMarker(s.Name())
 	}
+	s.host.Opened(r.FD)
+	s.host.Opened(r.Marker)
 	if err == nil {
 		return r, nil
 	}

@@ -34,6 +34,7 @@ func (h *fakeHost) Name() string        { return h.name }
 func (h *fakeHost) Addrs() []netip.Addr { return []netip.Addr{h.addr} }
 func (h *fakeHost) MTU() int            { return 1500 }
 func (h *fakeHost) Random() uint64      { return h.rng.Uint64() }
+func (*fakeHost) Opened(int)            {}
 
 func (h *fakeHost) SourceFor(dst netip.Addr) (netip.Addr, bool) {
 	return h.addr, netip.MustParsePrefix("fd00::/64").Contains(dst)

@@ -27,6 +27,7 @@ type fixedHost struct {
 func (h fixedHost) Name() string        { return fmt.Sprintf("%d-fixed", os.Getpid()) }
 func (h fixedHost) Addrs() []netip.Addr { return []netip.Addr{h.addr} }
 func (h fixedHost) MTU() int            { return 1500 }
+func (fixedHost) Opened(int)            {}
 func (h fixedHost) Random() uint64      { return 1 }
 
 // A listener on a wildcard of a simulated host listens at the addresses of that host, and

@@ -2,7 +2,11 @@
 
 package shm
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
+)
 
 // An End is one side of the memory that two shards share. All connections between the
 // two shards use the same memory. An End counts its users.
@@ -103,7 +107,7 @@ func (e *End) Pass() (fds []int, err error) {
 			closeAll(fds)
 			return nil, err
 		}
-		fds = append(fds, duplicate)
+		fds = append(fds, simhost.Opened(e.ends.sim, duplicate))
 	}
 	return fds, nil
 }

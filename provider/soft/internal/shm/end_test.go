@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -27,7 +26,7 @@ func openDescriptors(t *testing.T) int {
 // Both ends of a pair map the same memory and have connected doorbells.
 func TestEndPair(t *testing.T) {
 	before, maps := openDescriptors(t), newTestLimit()
-	a, b, err := NewEnds(testGeometry, maps, 0, random.Source{}).UsePair(0, 1)
+	a, b, err := NewEnds(testGeometry, maps, 0, nil).UsePair(0, 1)
 	require.NoError(t, err)
 	require.Equal(t, 1, a.Side)
 	require.Equal(t, 0, b.Side)
@@ -48,7 +47,7 @@ func TestEndPair(t *testing.T) {
 func TestEndPairOutOfMappings(t *testing.T) {
 	before, maps := openDescriptors(t), newTestLimit()
 	maps.maxSegments, maps.nextCount = 1, 1<<20
-	_, _, err := NewEnds(testGeometry, maps, 0, random.Source{}).UsePair(0, 1)
+	_, _, err := NewEnds(testGeometry, maps, 0, nil).UsePair(0, 1)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	// The mappings may still be counted in another goroutine, which has a descriptor open
 	// meanwhile.

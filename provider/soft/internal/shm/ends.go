@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 )
 
@@ -31,6 +32,7 @@ type Ends struct {
 	geom   Geometry
 	maps   *MappingLimit
 	guid   uint64        // GUID of the device
+	sim    simhost.Host  // simulated host; nil on this host
 	random random.Source // source of the numbers of segments
 
 	mu    sync.Mutex
@@ -55,9 +57,9 @@ type holder struct {
 }
 
 // NewEnds returns an empty table. The parameter geom has the sizes of new segments, guid is
-// the GUID of the device, and from returns the numbers of new segments.
-func NewEnds(geom Geometry, maps *MappingLimit, guid uint64, from random.Source) *Ends {
-	return &Ends{geom: geom, maps: maps, guid: guid, random: from,
+// the GUID of the device, and sim is nil on the real host.
+func NewEnds(geom Geometry, maps *MappingLimit, guid uint64, sim simhost.Host) *Ends {
+	return &Ends{geom: geom, maps: maps, guid: guid, sim: sim, random: random.From(sim),
 		byKey: make(map[EndKey]*End), byID: make(map[endID]*End), held: make(map[holder]int), shards: newPeerShards(maps.counts)}
 }
 
@@ -77,6 +79,8 @@ func (t *Ends) Choose(key EndKey) (*End, error) {
 		return nil, err
 	}
 	end.passed = []int{segment, doorbell}
+	simhost.Opened(t.sim, end.Doorbell)
+	simhost.Opened(t.sim, doorbell)
 	t.add(end, key, t.random.Uint64())
 	return end, nil
 }

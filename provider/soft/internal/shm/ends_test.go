@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 )
 
 // The tests have two processes. The client sends requests, and the server chooses ends.
@@ -25,7 +24,7 @@ var (
 func newTables(t *testing.T) (client, server *Ends) {
 	before := openDescriptors(t)
 	maps := newTestLimit()
-	client, server = NewEnds(testGeometry, maps, clientShard.Device, random.Source{}), NewEnds(testGeometry, maps, serverShard.Device, random.Source{})
+	client, server = NewEnds(testGeometry, maps, clientShard.Device, nil), NewEnds(testGeometry, maps, serverShard.Device, nil)
 	t.Cleanup(func() {
 		for _, ends := range []*Ends{client, server} {
 			require.Empty(t, ends.byKey)

@@ -9,7 +9,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qptest"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -42,7 +41,7 @@ func newMemoryDevice(t testing.TB, cfg memoryConfig) *qptest.Device {
 	maps := shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, shm.ByteLimits{}, new(counters.Set))
 	geometry := shm.Geometry{Slots: uint32(cmp.Or(cfg.slots, 256)), Bytes: uint32(cmp.Or(cfg.bytes, 256<<10))}
 	table := &memoryTable{
-		ends: shm.NewEnds(geometry, maps, 0, random.Source{}), shards: qp.ShardsOf(cfg.vectors),
+		ends: shm.NewEnds(geometry, maps, 0, nil), shards: qp.ShardsOf(cfg.vectors),
 		peers: make(map[*qp.Shard]*Peers), offered: make(map[offer]*shm.End),
 	}
 	regions := cfg.regions

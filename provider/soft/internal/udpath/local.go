@@ -82,6 +82,7 @@ func newLocalPath(all *Sockets, q *qp.QP, num uint32) (*localPath, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue pair number %#x: %w", num, err)
 	}
+	all.Host.Opened(fd)
 	if err := unix.Listen(fd, datagramBacklog); err != nil {
 		_ = unix.Close(fd)
 		return nil, err

@@ -131,6 +131,7 @@ func (d *localDest) connect() bool {
 		fd, err = unixsock.New()
 		return err
 	}, func() bool { return d.local.removeLeastRecentlyUsed(d) })
+	d.local.all.Host.Opened(fd)
 	if err == nil {
 		err = d.local.connectSocket(fd, d.qpn)
 	}

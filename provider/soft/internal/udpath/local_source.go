@@ -50,6 +50,7 @@ func (p *localPath) OnReady(int, uint32) {
 func (p *localPath) accept() bool {
 	fd, err := p.all.Spare.Accept(p.listener)
 	if err == nil {
+		p.all.Host.Opened(fd)
 		p.admit(fd)
 		return true
 	}

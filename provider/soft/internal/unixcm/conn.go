@@ -81,6 +81,9 @@ func (c *conn) receive() (connmgr.Message, error) {
 	// are detected.
 	var packet [maxMessage + 1]byte
 	n, fds, err := unixsock.Receive(c.fd, packet[:], maxFDs)
+	for _, fd := range fds {
+		c.t.Host.Opened(fd)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -152,6 +152,7 @@ func (d *dial) openSocket() (err error) {
 	}
 	s := d.id.Reservation().Addr
 	d.fd, err = unixsock.Bind(s.Name())
+	d.t.Host.Opened(d.fd)
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = hostport.ExplainClash(s.Clash(s))
 	}

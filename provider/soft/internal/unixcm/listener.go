@@ -101,6 +101,7 @@ func (l *listener) OnReady(int, uint32) {
 			l.pauseAccepting(err)
 			return
 		}
+		l.t.Host.Opened(fd)
 		peer, err := unixsock.PeerCredentials(fd)
 		if err != nil || !l.t.Users.Allows(peer.UID) {
 			foreign++

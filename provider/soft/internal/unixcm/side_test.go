@@ -20,7 +20,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/madcm"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -96,7 +95,7 @@ func (s *party) RequireNothingLeft(t *testing.T) {
 // newEnds returns a table of shared memory. Its limit of mappings is so high that no test
 // reaches it.
 func newEnds(guid uint64) *shm.Ends {
-	return shm.NewEnds(testGeometry, shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, shm.ByteLimits{}, new(counters.Set)), guid, random.Source{})
+	return shm.NewEnds(testGeometry, shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, shm.ByteLimits{}, new(counters.Set)), guid, nil)
 }
 
 // testGeometry is the layout of the shared memory in tests.
