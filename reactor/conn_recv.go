@@ -128,7 +128,7 @@ func (c *Conn) postRecvs() {
 func (l *Loop) onMessage(c *Conn, b *Buffer) {
 	l.stats.Messages++
 	l.stats.MessageBytes += uint64(b.length)
-	t := l.callbackStart()
+	t := l.callbackStart("OnMessage", c, nil)
 	c.handler.OnMessage(c, Message{conn: c, buffer: b, serial: b.serial})
 	l.callbackEnd(t)
 }

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"sync"
@@ -121,7 +122,10 @@ func (e *Engine) Start() error {
 	}
 	booted := make(chan error, len(e.loops))
 	for _, l := range e.loops {
-		go l.main(booted)
+		e.run(func() { l.main(booted) })
+	}
+	if e.sim != nil {
+		e.sim.Wait(func() bool { return len(booted) == len(e.loops) })
 	}
 	var err error
 	for range e.loops {
@@ -129,9 +133,18 @@ func (e *Engine) Start() error {
 	}
 	if err != nil {
 		e.Stop()
-		<-e.done
+		e.await(context.Background())
 	}
 	return err
+}
+
+// run runs the function of a loop on a goroutine of its own.
+func (e *Engine) run(fn func()) {
+	if e.sim != nil {
+		e.sim.Go(fn)
+		return
+	}
+	go fn()
 }
 
 // markStarted records that the loops run. It returns an error if the engine was already

@@ -162,7 +162,7 @@ type StopHandler interface {
 // onTick calls OnTick. If the result of OnTick is positive, onTick sets the timer for
 // the next call.
 func (l *Loop) onTick() {
-	t := l.callbackStart()
+	t := l.callbackStart("OnTick", nil, nil)
 	again := l.handler.OnTick(l)
 	l.callbackEnd(t)
 	if again > 0 {
@@ -172,66 +172,66 @@ func (l *Loop) onTick() {
 
 func (l *Loop) onConnectRequest(req *ConnRequest) {
 	l.stats.Requests++
-	t := l.callbackStart()
+	t := l.callbackStart("OnConnectRequest", nil, nil)
 	req.listener.handler.OnConnectRequest(req)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onAcceptError(req *ConnRequest, err error) {
 	l.stats.AcceptErrors++
-	t := l.callbackStart()
+	t := l.callbackStart("OnAcceptError", nil, err)
 	req.listener.handler.OnAcceptError(req, err)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onDialError(c *Conn, err error) {
 	l.stats.DialErrors++
-	t := l.callbackStart()
+	t := l.callbackStart("OnDialError", c, err)
 	c.handler.OnDialError(c.dialOptions, err)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onOpen(c *Conn) {
 	l.stats.Opened++
-	t := l.callbackStart()
+	t := l.callbackStart("OnOpen", c, nil)
 	c.handler.OnOpen(c)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onLongMessage(c *Conn, h LongHandler) {
-	t := l.callbackStart()
+	t := l.callbackStart("OnLongMessage", c, nil)
 	h.OnLongMessage(c, (*LongMessage)(c.long))
 	l.callbackEnd(t)
 }
 
 // onPart calls OnPart. Only a LongHandler can have called LongMessage.Parts.
 func (l *Loop) onPart(c *Conn, p Part) {
-	t := l.callbackStart()
+	t := l.callbackStart("OnPart", c, nil)
 	c.handler.(LongHandler).OnPart(c, p)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onCompletion(c *Conn, op Op, err error) {
-	t := l.callbackStart()
+	t := l.callbackStart("OnCompletion", c, err)
 	c.handler.OnCompletion(c, op, err)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onWritable(c *Conn) {
-	t := l.callbackStart()
+	t := l.callbackStart("OnWritable", c, nil)
 	c.handler.OnWritable(c)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onStop(c *Conn, h StopHandler) {
-	t := l.callbackStart()
+	t := l.callbackStart("OnStop", c, nil)
 	h.OnStop(c)
 	l.callbackEnd(t)
 }
 
 func (l *Loop) onClose(c *Conn, err error) {
 	l.stats.Closed++
-	t := l.callbackStart()
+	t := l.callbackStart("OnClose", c, err)
 	c.handler.OnClose(c, err)
 	l.callbackEnd(t)
 }

@@ -80,7 +80,9 @@ type Loop struct {
 	// running is set during boot(), RunOnce and closeNow. In this time a loop made with
 	// NewLoop refuses RunOnce, Arm and Close.
 	running bool
-	err     error // first error that no callback or method has reported
+	// observed is true if callbacks are measured or recorded; see callbackStart.
+	observed bool
+	err      error // first error that no callback or method has reported
 }
 
 // enter moves the loop to the state s, but never back to an earlier state.
@@ -148,7 +150,12 @@ func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
 // Wake ends the present sleep of the loop. If the loop is not asleep, Wake ends the next
 // sleep. Any goroutine may call Wake.
-func (l *Loop) Wake() { l.poller.Wake() }
+func (l *Loop) Wake() {
+	l.poller.Wake()
+	if l.engine.sim != nil {
+		l.engine.sim.Wake()
+	}
+}
 
 // post adds fn to the mailbox, and wakes the loop if that is needed. For the parameter
 // internal see mailbox.put.
@@ -158,7 +165,7 @@ func (l *Loop) post(op string, fn func(), internal bool) error {
 		return operr.Wrap(op, err)
 	}
 	if wake {
-		l.poller.Wake()
+		l.Wake()
 	}
 	return nil
 }
@@ -191,6 +198,7 @@ const (
 // open initializes the loop and opens its poller and its event channel.
 func (l *Loop) open() (err error) {
 	l.clock.origin = time.Now()
+	l.observed = l.cfg.SlowCallback > 0 || l.engine.sim != nil
 	l.mailbox.limit = l.cfg.MaxPosted
 	l.idle.budget = l.cfg.SpinBudget
 	l.idle.policy.Store(uint32(l.cfg.Idle))
@@ -237,7 +245,7 @@ func (l *Loop) main(booted chan<- error) {
 // pin locks the goroutine to a thread, and the thread to a CPU of Config.CPUs. Linux
 // then takes new memory of the thread from the NUMA node of this CPU.
 func (l *Loop) pin() error {
-	if len(l.cfg.CPUs) == 0 {
+	if len(l.cfg.CPUs) == 0 || l.engine.sim != nil {
 		return nil
 	}
 	runtime.LockOSThread()

@@ -61,24 +61,34 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		return err
 	}
 	e.Stop()
-	select {
-	case <-e.done:
-		return e.Wait()
-	case <-ctx.Done():
-	}
-	if e.hasEnded() {
+	if e.await(ctx) {
 		return e.Wait()
 	}
 	for _, l := range e.loops {
 		_ = l.post("abort", l.abortConns, true)
 	}
 	err := operr.Wrap("shut down", context.Cause(ctx))
+	limit, cancel := context.WithTimeout(context.Background(), abortTimeout)
+	defer cancel()
+	if e.await(limit) {
+		return errors.Join(err, e.Wait())
+	}
+	return errors.Join(err, operr.Wrap("end loops", verbs.ErrBusy))
+}
+
+// await waits until the engine has ended or ctx is done. It reports whether the engine has
+// ended.
+func (e *Engine) await(ctx context.Context) (ended bool) {
+	if e.sim != nil {
+		defer context.AfterFunc(ctx, e.sim.Wake)()
+		e.sim.Wait(func() bool { return e.hasEnded() || ctx.Err() != nil })
+		return e.hasEnded()
+	}
 	select {
 	case <-e.done:
-		return errors.Join(err, e.Wait())
-	case <-time.After(abortTimeout):
-		return errors.Join(err, operr.Wrap("end loops", verbs.ErrBusy))
+	case <-ctx.Done():
 	}
+	return e.hasEnded()
 }
 
 // stoppedError returns the error of Dial and Listen after Stop.
@@ -106,7 +116,7 @@ func (e *Engine) Wait() error {
 	if err := e.checkWaitable("wait for engine"); err != nil {
 		return err
 	}
-	<-e.done
+	e.await(context.Background())
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.err

@@ -11,7 +11,23 @@ const noLimit time.Duration = -1
 
 // keepsSpinning reports whether the loop polls again instead of sleeping. A loop with a
 // turn function never sleeps.
-func (l *Loop) keepsSpinning() bool { return l.turnFunc != nil || l.idle.keepSpinning(&l.clock) }
+//
+// On a simulated host turns take no time, so polling would not end. The loop sleeps
+// without polling. A loop with a turn function runs a turn in each simulatedTurn.
+func (l *Loop) keepsSpinning() bool {
+	switch {
+	case l.engine.sim == nil:
+		return l.turnFunc != nil || l.idle.keepSpinning(&l.clock)
+	case l.turnFunc == nil:
+		return false
+	}
+	l.engine.sim.Sleep(-1, simulatedTurn)
+	return true
+}
+
+// simulatedTurn is the duration of a turn with a turn function on a simulated host.
+// Arbitrary.
+const simulatedTurn = 10 * time.Microsecond
 
 // sleep waits for an event, at most for the given time. If there is work, sleep() does
 // not wait.

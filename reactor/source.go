@@ -124,6 +124,9 @@ type wakeup struct {
 
 // wait waits for an event until the timeout has passed.
 func (l *Loop) wait(timeout time.Duration) (w wakeup) {
+	if l.engine.sim != nil && timeout != 0 {
+		return l.waitSimulated(timeout)
+	}
 	if l.sleeper != nil {
 		input := false
 		if w.completions, input = l.sleeper.sleep(timeout); !input {
@@ -135,6 +138,19 @@ func (l *Loop) wait(timeout time.Duration) (w wakeup) {
 	l.recordError(err)
 	w.events, w.posted = n, l.poller.Woken()
 	return w
+}
+
+// waitSimulated is wait on a simulated host, where no system call blocks.
+func (l *Loop) waitSimulated(timeout time.Duration) wakeup {
+	fd := l.poller.FD()
+	if l.sleeper != nil {
+		fd = l.sleeper.group.FD()
+	}
+	if w := l.wait(0); w.events > 0 || w.completions || w.posted {
+		return w
+	}
+	l.engine.sim.Sleep(fd, timeout)
+	return l.wait(0)
 }
 
 // maxEpollInterval is the longest time between two checks of epoll in a loop that does

@@ -1,6 +1,9 @@
 package reactor
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // turn runs one turn of the loop, the most urgent step first. Each step has a budget and
 // returns how much work it had.
@@ -132,7 +135,7 @@ func (l *Loop) SetTurnFunc(fn func() (worked bool)) {
 
 // callTurnFunc calls the function of SetTurnFunc, and returns how much work it had.
 func (l *Loop) callTurnFunc() (work int) {
-	begin := l.callbackStart()
+	begin := l.callbackStart("SetTurnFunc", nil, nil)
 	if !l.turnFunc() {
 		return 0
 	}
@@ -141,20 +144,42 @@ func (l *Loop) callTurnFunc() (work int) {
 	return 1
 }
 
-// callbackStart is called before a callback. It returns the present time if
-// Config.SlowCallback is set, and else 0.
-func (l *Loop) callbackStart() time.Duration {
+// callbackStart is called before the callback with the given name, for the connection c or
+// nil and with the given error or nil. It returns the present time if Config.SlowCallback is
+// set, and else 0. A simulated host records the callback.
+func (l *Loop) callbackStart(name string, c *Conn, err error) time.Duration {
+	if !l.observed {
+		return 0
+	}
+	return l.observe(name, c, err)
+}
+
+func (l *Loop) observe(name string, c *Conn, err error) time.Duration {
+	if sim := l.engine.sim; sim != nil {
+		sim.Record(l.index, name, describe(c, err))
+	}
 	if l.cfg.SlowCallback == 0 {
 		return 0
 	}
 	return l.clock.read()
 }
 
+// describe returns what a record of a callback says.
+func describe(c *Conn, err error) (about string) {
+	if c != nil {
+		about = fmt.Sprintf("%v > %v", c.info.local, c.info.remote)
+	}
+	if err != nil {
+		about += ": " + err.Error()
+	}
+	return about
+}
+
 // callbackEnd is called after a callback. If Config.SlowCallback is set, it updates
 // Stats.LongestCallback and Stats.SlowCallbacks. The parameter startTime is the result
 // of callbackStart.
 func (l *Loop) callbackEnd(startTime time.Duration) {
-	if l.cfg.SlowCallback == 0 {
+	if !l.observed || l.cfg.SlowCallback == 0 {
 		return
 	}
 	l.clock.worked = true
