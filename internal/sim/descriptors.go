@@ -1,0 +1,85 @@
+//go:build linux
+
+package sim
+
+import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// A table is the table of descriptors of a world. The thread of the world has one of its
+// own in the kernel, so no other thread opens or closes descriptors in it, and all that were
+// opened can be closed. The thread ends with the goroutine that has made the world.
+type table struct {
+	base []bool // descriptors that were open when the world was made, by number
+}
+
+// newTable gives the calling thread its own table, and locks the goroutine to the thread.
+func newTable() *table {
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_FILES); err != nil {
+		panic(fmt.Sprintf("sim: the thread gets no descriptors of its own (unshare(2), CLONE_FILES): %v", err))
+	}
+	t := new(table)
+	t.scan(func(fd int) {
+		t.base = append(t.base, make([]bool, fd+1-len(t.base))...)
+		t.base[fd] = true
+	})
+	return t
+}
+
+// scan calls fn for each open descriptor, in ascending order.
+func (t *table) scan(fn func(fd int)) {
+	// No number is skipped for long, because the kernel uses the lowest free one.
+	const batch = 64
+	for first, found := 0, true; found; first += batch {
+		var polled []unix.PollFd
+		for fd := first; fd < first+batch; fd++ {
+			polled = append(polled, unix.PollFd{Fd: int32(fd)})
+		}
+		poll(polled)
+		found = false
+		for _, p := range polled {
+			if p.Revents&unix.POLLNVAL == 0 {
+				found = true
+				fn(int(p.Fd))
+			}
+		}
+	}
+}
+
+func (t *table) isBase(fd int) bool { return fd < len(t.base) && t.base[fd] }
+
+// closeAll closes all descriptors that were opened since newTable.
+func (t *table) closeAll() {
+	t.scan(func(fd int) {
+		if !t.isBase(fd) {
+			_ = unix.Close(fd)
+		}
+	})
+}
+
+// limitDescriptors makes the system refuse new descriptors if NoDescriptors is set, until
+// restore is called. The limit is that of the program, so other threads must not open
+// descriptors meanwhile.
+func (p *Process) limitDescriptors() (restore func()) {
+	if !p.NoDescriptors {
+		return func() {}
+	}
+	free, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return func() {}
+	}
+	_ = unix.Close(free)
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		panic(fmt.Sprintf("sim: getrlimit(2): %v", err))
+	}
+	limit := unix.Rlimit{Cur: uint64(free), Max: old.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		panic(fmt.Sprintf("sim: setrlimit(2): %v", err))
+	}
+	return func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &old) }
+}
