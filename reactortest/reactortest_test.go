@@ -1,0 +1,137 @@
+//go:build linux
+
+package reactortest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/reactortest"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+type echo struct{ reactor.BaseHandler }
+
+func (echo) OnMessage(c *reactor.Conn, m reactor.Message) {
+	if err := c.Send(m.Data()); err != nil {
+		panic(err)
+	}
+}
+
+type client struct {
+	reactor.BaseHandler
+	got    []string
+	opened bool
+	closed error
+	ended  bool
+}
+
+func (c *client) OnOpen(conn *reactor.Conn) {
+	c.opened = true
+	for i := range 10 {
+		if err := conn.Send([]byte(fmt.Sprint("message ", i))); err != nil {
+			panic(err)
+		}
+	}
+}
+func (c *client) OnMessage(_ *reactor.Conn, m reactor.Message) {
+	c.got = append(c.got, string(m.Data()))
+}
+func (c *client) OnClose(_ *reactor.Conn, err error) { c.closed, c.ended = err, true }
+
+func run(t *testing.T, seed uint64, hosts int) (digest uint64) {
+	reactortest.Run(t, seed, func(t *testing.T, w *reactortest.World) {
+		w.SetFaults(reactortest.Faults{Loss: 0.05, Delay: 10 * time.Microsecond, Reorder: 0.1, Jitter: 50 * time.Microsecond})
+		sh := w.Host("server")
+		ch := sh
+		if hosts > 1 {
+			ch = w.Host("client")
+		}
+		sp, cp := sh.Process("server"), ch.Process("client")
+		server := sp.Start(echo{}, nil)
+		at := sh.AddrPort(7471)
+		_, err := server.Listen(at, nil)
+		require.NoError(t, err)
+		h := new(client)
+		e := cp.Start(h, nil)
+		require.NoError(t, e.Dial(at, nil))
+		w.Until(time.Minute, func() bool { return len(h.got) == 10 })
+		digest = w.Digest()
+		t.Log(w.Now(), h.got[9], digest)
+	})
+	return digest
+}
+
+func TestEcho(t *testing.T) {
+	for seed := range uint64(3) {
+		require.Equal(t, run(t, seed, 2), run(t, seed, 2))
+		require.Equal(t, run(t, seed, 1), run(t, seed, 1))
+	}
+}
+
+// A process that was killed closes its connections as in reality: on the local path its
+// sockets are closed at once, and on the wire path its peer hears nothing more.
+func TestKill(t *testing.T) {
+	for _, c := range []struct {
+		hosts    int
+		from, to time.Duration
+	}{{1, 0, time.Millisecond}, {2, time.Second, 45 * time.Second}} {
+		t.Run(fmt.Sprint(c.hosts), func(t *testing.T) {
+			reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
+				sh := w.Host("server")
+				ch := sh
+				if c.hosts > 1 {
+					ch = w.Host("client")
+				}
+				sp, cp := sh.Process("server"), ch.Process("client")
+				at := sh.AddrPort(7471)
+				listen := func(p *reactortest.Process) {
+					_, err := p.Start(echo{}, nil).Listen(at, nil)
+					require.NoError(t, err)
+				}
+				listen(sp)
+				h := new(client)
+				e := cp.Start(h, nil)
+				require.NoError(t, e.Dial(at, nil))
+				w.Until(time.Minute, func() bool { return len(h.got) == 10 })
+				killed := w.Now()
+				sp.Kill()
+				w.Until(time.Minute, func() bool { return h.ended })
+				t.Log(w.Now()-killed, h.closed)
+				require.Error(t, h.closed)
+				require.GreaterOrEqual(t, w.Now()-killed, c.from)
+				require.LessOrEqual(t, w.Now()-killed, c.to)
+
+				listen(sh.Process("server2"))
+				require.NoError(t, e.Dial(at, nil))
+				w.Until(time.Minute, func() bool { return len(h.got) == 20 })
+			})
+		})
+	}
+}
+
+// The helpers of a test work on both paths.
+func TestHelpers(t *testing.T) {
+	for hosts := range 2 {
+		reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
+			server := w.Host("server")
+			client := server
+			if hosts > 0 {
+				client = w.Host("client")
+			}
+			p := server.Process("server")
+			_, err := p.Start(echo{}, nil).Listen(server.AddrPort(1), nil)
+			require.NoError(t, err)
+			c := w.Dial(client.Process("client").Start(reactor.BaseHandler{}, nil), server.AddrPort(1), nil)
+			for range 100 {
+				require.Equal(t, "hello", string(c.Exchange([]byte("hello"))))
+			}
+			p.Kill()
+			c.WantClose([]error{verbs.ErrPeerGone, reactor.ErrKeepalive}[hosts])
+		})
+	}
+}
