@@ -23,7 +23,7 @@ in_modules = @for module in $(MODULES); do echo "cd $$module; $(1)"; (cd $$modul
 tests_in   = $(GO) run ./internal/testrun -go '$(GO)' -dirs "$(1)" -- -timeout $(TIMEOUT)
 tests      = $(call tests_in,$(MODULES))
 
-NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/madcm ./provider/soft/internal/qp ./provider/soft/internal/rcpath ./provider/soft/internal/shm ./provider/soft/internal/shmpath ./provider/soft/internal/udp ./provider/soft/internal/udpath ./provider/soft/internal/unixcm ./reactor ./verbs/...
+NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/madcm ./provider/soft/internal/qp ./provider/soft/internal/rcpath ./provider/soft/internal/shm ./provider/soft/internal/shmpath ./provider/soft/internal/udp ./provider/soft/internal/udpath ./provider/soft/internal/unixcm ./reactor ./reactortest ./verbs/...
 
 .PHONY: help test test-full test-long check deps lint race nocgo narrow cross cross-all stub \
 	whole test-vm test-vm-full test-vm-long test-gnet test-stream-loss hostile soak fuzz microbench instructions

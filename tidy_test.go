@@ -40,6 +40,7 @@ var arrows = map[string][]string{
 	"internal/wire":              {"internal/psn"},
 	"internal/fdevent":           {"internal/slots"},
 	"internal/simhost":           {"cm", "internal/fdevent", "verbs"},
+	"internal/sim":               {"internal/fdevent", "internal/simhost", "internal/testutil/netsim", "internal/timerheap"},
 	"internal/hostile": {
 		"provider/soft", "reactor", "stream", "gnetrdma", "verbs", "internal/psn", "internal/wire",
 		"examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target",
@@ -60,7 +61,8 @@ var arrows = map[string][]string{
 		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
 		"provider/soft/internal/hostport", "provider/soft/internal/madcm", "provider/soft/internal/qp",
 		"provider/soft/internal/random", "provider/soft/internal/rcpath", "provider/soft/internal/resource",
-		"provider/soft/internal/shm", "provider/soft/internal/shmpath", "provider/soft/internal/udp", "provider/soft/internal/udpath",
+		"provider/soft/internal/shm", "provider/soft/internal/shmpath", "provider/soft/internal/simnet",
+		"provider/soft/internal/udp", "provider/soft/internal/udpath",
 		"provider/soft/internal/unixcm", "provider/soft/internal/unixsock",
 	},
 
@@ -91,6 +93,10 @@ var arrows = map[string][]string{
 		"provider/soft/internal/access", "provider/soft/internal/counters", "provider/soft/internal/packets",
 		"provider/soft/internal/qp", "provider/soft/internal/shm", "provider/soft/internal/udp",
 	},
+	"provider/soft/internal/simnet": {
+		"internal/fdevent", "internal/psn", "internal/simhost", "internal/wire",
+		"provider/soft/internal/counters", "provider/soft/internal/madcm", "provider/soft/internal/qp", "provider/soft/internal/udp",
+	},
 	"provider/soft/internal/netlink":  {},
 	"provider/soft/internal/random":   {"internal/simhost"},
 	"provider/soft/internal/nettest":  {"internal/testutil/peerproc", "provider/soft/internal/hostport", "provider/soft/internal/netlink"},
@@ -99,7 +105,7 @@ var arrows = map[string][]string{
 	"provider/soft/internal/counters": {"verbs"},
 	"provider/soft/internal/fragment": {},
 	"provider/soft/internal/shm": {
-		"verbs", "provider/soft/internal/counters", "provider/soft/internal/fragment", "provider/soft/internal/random",
+		"verbs", "internal/simhost", "provider/soft/internal/counters", "provider/soft/internal/fragment", "provider/soft/internal/random",
 	},
 	"provider/soft/internal/unixsock": {"verbs", "cm", "internal/fdevent", "provider/soft/internal/netlink", "provider/soft/internal/resource"},
 	"provider/soft/internal/hostport": {
@@ -134,6 +140,7 @@ var arrows = map[string][]string{
 		"verbs", "cq", "cm", "poller", "internal/operr", "internal/fdevent", "internal/simhost", "internal/slots", "internal/timerheap",
 		"reactor/internal/longmsg", "reactor/internal/memory", "reactor/internal/slab",
 	},
+	"reactortest":                 {"cm", "verbs", "internal/sim", "internal/simhost", "internal/testutil/netsim", "provider/soft", "reactor"},
 	"reactor/internal/memory":     {"verbs"},
 	"reactor/internal/memorytest": {"verbs"},
 	"reactor/internal/slab":       {"verbs"},
