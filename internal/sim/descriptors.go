@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,7 @@ type table struct {
 
 // newTable gives the calling thread its own table, and locks the goroutine to the thread.
 func newTable() *table {
+	startNetpoll()
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_FILES); err != nil {
 		panic(fmt.Sprintf("sim: the thread gets no descriptors of its own (unshare(2), CLONE_FILES): %v", err))
@@ -28,6 +30,16 @@ func newTable() *table {
 		t.base[fd] = true
 	})
 	return t
+}
+
+// startNetpoll makes the runtime open the descriptors of its network poller, which it keeps
+// for good. All threads use them, so they must not be opened in the table of a world.
+func startNetpoll() {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return // The runtime has no descriptors to open either.
+	}
+	_, _ = r.Close(), w.Close()
 }
 
 // scan calls fn for each open descriptor, in ascending order.

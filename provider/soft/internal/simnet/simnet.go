@@ -21,9 +21,6 @@ import (
 )
 
 const (
-	// A queue holds as many datagrams as a UDP socket with the default receive buffer
-	// (net.core.rmem_default, 212,992 bytes) holds packets of 1 KiB. Further ones are dropped.
-	queueLimit = 185
 	// pollLimit is how many packets one Poll receives at most.
 	pollLimit = 64
 	// roomLimit is how many packets may be pushed between two calls of Flush.
@@ -128,7 +125,7 @@ func newQueue(counts *counters.Set) (q queue, err error) {
 }
 
 func (q *queue) put(p *port, from netip.AddrPort, datagram []byte) {
-	if len(q.waiting) >= queueLimit {
+	if len(q.waiting) >= p.ports.host.ReceiveLimit() {
 		p.ports.overruns++
 		return
 	}
@@ -138,14 +135,13 @@ func (q *queue) put(p *port, from netip.AddrPort, datagram []byte) {
 
 // take passes up to limit packets to a sink, and returns the number of datagrams. The
 // parameter gsi is the sink if it is one of connection management, and else nil.
-func (q *queue) take(limit int, to udp.Sink, gsi udp.GSISink) int {
-	n := min(limit, len(q.waiting))
-	for _, a := range q.waiting[:n] {
+func (q *queue) take(limit int, to udp.Sink, gsi udp.GSISink) (n int) {
+	for ; n < limit && len(q.waiting) > 0; n++ {
+		a := q.waiting[0]
+		if q.waiting = q.waiting[1:]; len(q.waiting) == 0 {
+			q.event.Drain() // now, because the sink may close the queue
+		}
 		q.counts.Add(q.deliver(&a, to, gsi), 1)
-	}
-	q.waiting = slices.Delete(q.waiting, 0, n)
-	if len(q.waiting) == 0 {
-		q.event.Drain()
 	}
 	return n
 }
