@@ -109,5 +109,5 @@ func (c *Conn) WantClose(reason error) error {
 	return c.err
 }
 
-// Closed reports whether the connection has ended.
-func (c *Conn) Closed() bool { return c.closed }
+// Closed reports whether the connection has ended, and returns the argument of OnClose.
+func (c *Conn) Closed() (bool, error) { return c.closed, c.err }

@@ -77,6 +77,7 @@ type Process struct {
 	sim       *sim.Process
 	providers []cm.Provider
 	engines   []*reactor.Engine
+	loops     []*reactor.Loop // loops of NewLoop
 }
 
 // Process adds a process. Its name is for the log.
@@ -124,6 +125,18 @@ func (p *Process) Start(h reactor.Handler, cfg *reactor.Config) *reactor.Engine 
 	return e
 }
 
+// NewLoop opens a device and makes a loop for it, which the test runs: see reactor.NewLoop.
+// RunOnce lets time pass while it waits. At the end of the test the loop is closed.
+func (p *Process) NewLoop(h reactor.Handler, cfg *reactor.Config) *reactor.Loop {
+	p.host.w.t.Helper()
+	l, err := reactor.NewLoop(p.Open(&soft.Config{Vectors: 1}), h, cfg)
+	if err != nil {
+		p.host.w.t.Fatalf("make a loop of %s: %v", p.name, err)
+	}
+	p.loops = append(p.loops, l)
+	return l
+}
+
 // Stop stops the process, as SIGSTOP does. The system still receives packets for it, until
 // its buffers are full. Go on with Continue.
 func (p *Process) Stop() {
@@ -150,7 +163,35 @@ func (p *Process) Kill() {
 // files meanwhile.
 func (p *Process) SetNoDescriptors(none bool) { p.sim.NoDescriptors = none }
 
-// close shuts down the engines, and closes the devices.
+// SetNoMemory decides whether the process can map memory. While it can not, it gets no new
+// buffers, regions and shared memory: the system returns ENOMEM.
+func (p *Process) SetNoMemory(none bool) { p.sim.NoMemory = none }
+
+// SetReceiveLimit sets how many packets from other hosts may wait until a loop reads them.
+// Further ones are lost. The default is 185, as for packets of 1 KiB and the default receive
+// buffer of Linux.
+func (p *Process) SetReceiveLimit(packets int) { p.sim.Limit = packets }
+
+// FailDevice makes a device of the process fail, as hardware can (verbs.AsyncDeviceFatal). The
+// parameter is a result of Open, or nil for all devices of the process.
+func (p *Process) FailDevice(of cm.Provider) {
+	p.host.w.t.Helper()
+	for _, provider := range p.providers {
+		if of != nil && of != provider {
+			continue
+		}
+		devices, err := provider.Devices()
+		if err != nil {
+			p.host.w.t.Fatalf("device of %s: %v", p.name, err)
+		}
+		p.host.w.Logf("the device of %s has failed", p.name)
+		for _, d := range devices {
+			d.(interface{ Fail() }).Fail()
+		}
+	}
+}
+
+// close shuts down the engines, and closes the loops and the devices.
 func (p *Process) close() {
 	t := p.host.w.t
 	t.Helper()
@@ -165,6 +206,11 @@ func (p *Process) close() {
 		cancel()
 		if n := e.Stats().Rescues; n > 0 {
 			t.Errorf("%s: %d wake-ups were lost: see reactor.Stats.Rescues", p.name, n)
+		}
+	}
+	for _, l := range p.loops {
+		if err := l.Close(); err != nil {
+			t.Errorf("close a loop of %s: %v", p.name, err)
 		}
 	}
 	for _, provider := range p.providers {

@@ -135,3 +135,68 @@ func TestHelpers(t *testing.T) {
 		})
 	}
 }
+
+// A device that fails ends the connections of its process, and the peers hear of it.
+func TestFailDevice(t *testing.T) {
+	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
+		server, client := w.Host("server"), w.Host("client")
+		p := server.Process("server")
+		_, err := p.Start(echo{}, nil).Listen(server.AddrPort(1), nil)
+		require.NoError(t, err)
+		dialing := client.Process("client")
+		e := dialing.Start(reactor.BaseHandler{}, nil)
+		c := w.Dial(e, server.AddrPort(1), nil)
+		c.Exchange([]byte("hello"))
+		dialing.FailDevice(nil)
+		w.For(time.Minute)
+		var failed *reactor.AsyncError
+		closed, err := c.Closed()
+		require.True(t, closed)
+		require.ErrorAs(t, err, &failed)
+	})
+}
+
+// A process without memory or descriptors loses what needs them, and goes on afterwards.
+func TestNoMemoryNoDescriptors(t *testing.T) {
+	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
+		host := w.Host("host")
+		p := host.Process("server")
+		_, err := p.Start(echo{}, nil).Listen(host.AddrPort(1), nil)
+		require.NoError(t, err)
+		e := host.Process("client").Start(reactor.BaseHandler{}, nil)
+		for _, set := range []func(bool){p.SetNoMemory, p.SetNoDescriptors} {
+			set(true)
+			failed := make(chan error, 1)
+			require.NoError(t, e.Dial(host.AddrPort(1), &reactor.DialOptions{Handler: dialErrors{errors: failed}}))
+			w.Until(time.Minute, func() bool { return len(failed) > 0 })
+			t.Log(<-failed)
+			set(false)
+			w.For(time.Second) // The server remembers that it had no room.
+			require.Equal(t, "hello", string(w.Dial(e, host.AddrPort(1), nil).Exchange([]byte("hello"))))
+		}
+	})
+}
+
+type dialErrors struct {
+	reactor.BaseConnHandler
+	errors chan error
+}
+
+func (d dialErrors) OnDialError(_ *reactor.DialOptions, err error) { d.errors <- err }
+
+// Packets that find a full socket are lost, and sent again.
+func TestReceiveLimit(t *testing.T) {
+	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
+		server, client := w.Host("server"), w.Host("client")
+		p := server.Process("server")
+		_, err := p.Start(echo{}, nil).Listen(server.AddrPort(1), nil)
+		require.NoError(t, err)
+		c := w.Dial(client.Process("client").Start(reactor.BaseHandler{}, nil), server.AddrPort(1), nil)
+		p.SetReceiveLimit(0)
+		c.Send([]byte("hello"))
+		w.For(time.Second)
+		require.Empty(t, c.Received)
+		p.SetReceiveLimit(1)
+		w.Until(time.Minute, func() bool { return len(c.Received) == 1 })
+	})
+}

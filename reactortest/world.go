@@ -28,6 +28,7 @@ type World struct {
 	faults    Faults
 	links     map[link]Faults
 	cut       map[link]bool
+	returned  bool // true if the function of the test has returned
 }
 
 // A link is a direction between two hosts.
@@ -62,8 +63,9 @@ func Run(t *testing.T, seed uint64, fn func(t *testing.T, w *World)) {
 			links: make(map[link]Faults), cut: make(map[link]bool),
 		}
 		w.sim.Links = w.linkConfig
-		defer w.close()
+		t.Cleanup(w.close)
 		fn(t, w)
+		w.returned = true
 	})
 }
 
@@ -86,16 +88,17 @@ func Seeds(t *testing.T, n int, fn func(t *testing.T, w *World)) {
 	}
 }
 
-// close ends what still runs. It is called even if the test has failed.
+// close ends what still runs, after the cleanups of the test. If the function of the test has
+// not returned, or the test has failed, nothing is shut down.
 func (w *World) close() {
 	w.t.Helper()
 	defer w.sim.Close()
-	if !w.t.Failed() {
+	if w.returned && !w.t.Failed() {
 		for _, h := range w.hosts {
 			h.close()
 		}
 	}
-	if w.t.Failed() {
+	if !w.returned || w.t.Failed() {
 		w.t.Logf("%s\nThis was seed %d: repeat it with -run '^%s$' -reactortest.seed=%d",
 			strings.Join(w.sim.Lines(), "\n"), w.seed, w.t.Name(), w.seed)
 	}
@@ -129,7 +132,8 @@ func (w *World) Digest() uint64 { return w.sim.Digest() }
 // Logf adds a line to the log that Run prints if the test fails.
 func (w *World) Logf(format string, args ...any) { w.sim.Log("test: " + fmt.Sprintf(format, args...)) }
 
-// For lets the given time pass.
+// For lets the given time pass. In a callback of an engine it is a callback that takes so
+// long: the other loops run meanwhile.
 func (w *World) For(d time.Duration) { w.sim.RunUntil(w.Now() + d) }
 
 // Until lets time pass until cond returns true. The test fails if that takes more than the

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,10 @@ type Process struct {
 	Stopped bool
 	// NoDescriptors means that the tasks of the process can open no descriptors.
 	NoDescriptors bool
+	// NoMemory means that the process can map no memory.
+	NoMemory bool
+	// Limit is the result of ReceiveLimit.
+	Limit int
 
 	host   *Host
 	name   string
@@ -31,7 +36,8 @@ type Process struct {
 	timers map[*fdevent.Timer]*timer
 	// inodes of the sockets that the process has opened, by descriptor; some may be closed
 	sockets map[int]uint64
-	unix    string // see Name
+	memory  map[*byte][]byte // memory that the process has mapped, by its first byte
+	unix    string           // see Name
 	dead    bool
 }
 
@@ -43,7 +49,7 @@ var worlds atomic.Uint64
 // AddProcess adds a process to a host. Its random numbers depend on its number, which is
 // that of no other process of the world.
 func (h *Host) AddProcess(name string, number uint64) *Process {
-	p := &Process{host: h, name: name, rng: random(h.World.seed, number), timers: make(map[*fdevent.Timer]*timer), sockets: make(map[int]uint64), unix: h.unixName()}
+	p := &Process{host: h, name: name, rng: random(h.World.seed, number), timers: make(map[*fdevent.Timer]*timer), sockets: make(map[int]uint64), memory: make(map[*byte][]byte), Limit: DefaultLimit, unix: h.unixName()}
 	h.processes = append(h.processes, p)
 	return p
 }
@@ -53,6 +59,27 @@ func (h *Host) unixName() string { return fmt.Sprintf("%d.%d.%s", os.Getpid(), h
 
 // Name implements simhost.Host.
 func (p *Process) Name() string { return p.unix }
+
+// MayMap implements simhost.Host.
+func (p *Process) MayMap() error {
+	if p.NoMemory {
+		return unix.ENOMEM
+	}
+	return nil
+}
+
+// Mapped implements simhost.Host.
+func (p *Process) Mapped(memory []byte) { p.memory[&memory[0]] = memory }
+
+// Unmapped implements simhost.Host.
+func (p *Process) Unmapped(memory []byte) { delete(p.memory, &memory[0]) }
+
+// DefaultLimit is how many packets of 1 KiB a UDP socket holds that has the default receive
+// buffer (net.core.rmem_default, 212,992 bytes).
+const DefaultLimit = 185
+
+// ReceiveLimit implements simhost.Host.
+func (p *Process) ReceiveLimit() int { return p.Limit }
 
 // Random implements simhost.Host.
 func (p *Process) Random() uint64 { return p.rng.Uint64() }
@@ -119,7 +146,8 @@ func (p *Process) Go(fn func()) {
 		t.yield = yield
 		defer func() {
 			if r := recover(); r != nil && r != (killed{}) {
-				panic(r)
+				// The panic goes on in the goroutine of the world, whose stack does not show fn.
+				panic(fmt.Sprintf("%v\n\n%s", r, debug.Stack()))
 			}
 		}()
 		fn()
@@ -184,6 +212,9 @@ func (p *Process) Kill() {
 		if number != 0 && inode(fd) == number {
 			_ = unix.Close(fd)
 		}
+	}
+	for _, memory := range p.memory {
+		_ = unix.Munmap(memory)
 	}
 }
 

@@ -153,8 +153,13 @@ func (w *World) Run(done func() bool) {
 	}
 }
 
-// RunUntil lets time pass until the given time, even if nothing happens.
+// RunUntil lets time pass until the given time, even if nothing happens. If a task calls it,
+// that task waits, and others run.
 func (w *World) RunUntil(end time.Duration) {
+	if w.current != nil {
+		w.wait(-1, end, nil)
+		return
+	}
 	past := &task{until: end, fd: -1, process: &Process{}}
 	w.tasks = append(w.tasks, past)
 	past.resume = func() (struct{}, bool) { return struct{}{}, false }

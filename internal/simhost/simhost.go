@@ -37,10 +37,20 @@ type Host interface {
 	// process is killed, the host closes its sockets.
 	Opened(fd int)
 
+	// MayMap returns unix.ENOMEM if the process gets no memory now. Mapped tells the host what
+	// the process has mapped, and Unmapped that it has unmapped that. When the process is
+	// killed, the host unmaps the rest.
+	MayMap() error
+	Mapped(memory []byte)
+	Unmapped(memory []byte)
+
 	// Bind makes the host call receive for each UDP datagram that arrives at a local address
 	// and port, until unbind is called. The datagram is valid during the call. The error is
 	// unix.EADDRINUSE if another process has the port.
 	Bind(at netip.AddrPort, receive func(from netip.AddrPort, datagram []byte)) (unbind func(), err error)
+	// ReceiveLimit returns how many datagrams a socket of the process holds that were not read
+	// yet.
+	ReceiveLimit() int
 	// Send sends a copy of a UDP datagram.
 	Send(from, to netip.AddrPort, datagram []byte)
 
@@ -66,6 +76,28 @@ func Opened(h Host, fd int) int {
 		h.Opened(fd)
 	}
 	return fd
+}
+
+// Map calls the function mmap, which maps memory, unless the process gets none.
+func Map(h Host, mmap func() ([]byte, error)) ([]byte, error) {
+	if h == nil {
+		return mmap()
+	}
+	if err := h.MayMap(); err != nil {
+		return nil, err
+	}
+	memory, err := mmap()
+	if err == nil {
+		h.Mapped(memory)
+	}
+	return memory, err
+}
+
+// Unmapped calls h.Unmapped, unless h is nil.
+func Unmapped(h Host, memory []byte) {
+	if h != nil {
+		h.Unmapped(memory)
+	}
 }
 
 // Of returns the host of a provider's devices, or nil if they are on the real host.

@@ -72,7 +72,8 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 		start:     time.Now(),
 		ways:      make([]*ways, shards),
 	}
-	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, cfg.byteLimits(), &d.local)
+	d.maps = shm.NewMappingLimit(shm.MaxMappings(), countMappings(h), cfg.byteLimits(), &d.local)
+	d.maps.Sim = h
 	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID, h)
 	d.bindings = newBindings(d.ends, shards)
 	d.shared = &shmpath.Config{Ends: d.ends, Maps: d.maps, SharesWith: d.sharesRegionsWith, Withdraw: d.bindings.drop}
@@ -80,6 +81,7 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 	var regions *shm.RegionLimit
 	if !cfg.PrivateRegions && cfg.Path != PathWire {
 		regions = shm.NewRegionLimit(resource.MaxDescriptors() / qp.RegionDescriptors)
+		regions.Sim = h
 	}
 	var err error
 	d.Engine, err = qp.New(qp.Config{
@@ -91,6 +93,15 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 	}
 	d.cm = d.newManager(wireCM)
 	return d, nil
+}
+
+// countMappings returns a function that counts the mappings of the process. A simulated
+// process has none but its own.
+func countMappings(h simhost.Host) func() (int, bool) {
+	if h != nil {
+		return func() (int, bool) { return 0, true }
+	}
+	return shm.CountMappings
 }
 
 // newManager makes the connection management of the device. The parameter wireCM has the

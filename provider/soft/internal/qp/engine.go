@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
@@ -100,6 +101,8 @@ type Engine struct {
 	mrs    mrTable
 	async  *asyncQueue
 	random random.Source // source of all numbers that a peer must not guess
+
+	failed atomic.Bool // true after Fail
 
 	mu     sync.Mutex
 	closed bool
@@ -243,6 +246,26 @@ func (e *Engine) QP(num uint32) *QP {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.qps[num]
+}
+
+// Fail makes the device fail, as hardware can: it raises verbs.AsyncDeviceFatal, moves all
+// queue pairs to the error state, and makes none ready again. Only a simulation calls it, on
+// the goroutine of all its shards.
+func (e *Engine) Fail() {
+	if e.failed.Swap(true) {
+		return
+	}
+	e.mu.Lock()
+	numbers := slices.Sorted(maps.Keys(e.qps))
+	e.mu.Unlock()
+	for _, n := range numbers {
+		if q := e.QP(n); q != nil && q.state != verbs.StateReset && q.state != verbs.StateError {
+			q.Shard.Enter()
+			q.enterError()
+			q.Shard.Leave()
+		}
+	}
+	e.async.push(verbs.AsyncEvent{Type: verbs.AsyncDeviceFatal})
 }
 
 // qpsOn returns the queue pairs that use a CQ.

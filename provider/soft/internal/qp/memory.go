@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -327,9 +328,10 @@ func (m *mr) release() { m.inUse.Add(-1) }
 // An ownedMemory is memory that the device has mapped for a region. At most one of its
 // fields region and mapped is set.
 type ownedMemory struct {
-	region *shm.Region // memory that peers on this host can map
-	mapped []byte      // private memory; its size is rounded up for huge pages
-	huge   bool        // true if mapped consists of huge pages
+	sim    simhost.Host // simulated host; nil on the real host
+	region *shm.Region  // memory that peers on this host can map
+	mapped []byte       // private memory; its size is rounded up for huge pages
+	huge   bool         // true if mapped consists of huge pages
 }
 
 // The shared regions of a device use at most RLIMIT_NOFILE / RegionDescriptors
@@ -343,8 +345,8 @@ const RegionDescriptors = 8
 func (e *Engine) allocate(attr *verbs.AllocAttr) (ownedMemory, error) {
 	const remote = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 	if attr.HugePages {
-		if buf, err := mapHuge(attr.Size); err == nil {
-			return ownedMemory{mapped: buf, huge: true}, nil
+		if buf, err := simhost.Map(e.Sim, func() ([]byte, error) { return mapHuge(attr.Size) }); err == nil {
+			return ownedMemory{sim: e.Sim, mapped: buf, huge: true}, nil
 		}
 	}
 	if attr.Access&remote != 0 && e.Regions != nil {
@@ -352,8 +354,10 @@ func (e *Engine) allocate(attr *verbs.AllocAttr) (ownedMemory, error) {
 			return ownedMemory{region: r}, nil
 		}
 	}
-	buf, err := unix.Mmap(-1, 0, attr.Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	return ownedMemory{mapped: buf}, err
+	buf, err := simhost.Map(e.Sim, func() ([]byte, error) {
+		return unix.Mmap(-1, 0, attr.Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	})
+	return ownedMemory{sim: e.Sim, mapped: buf}, err
 }
 
 // mapHuge maps zeroed memory of huge pages.
@@ -389,6 +393,7 @@ func (o *ownedMemory) free() error {
 	case o.region != nil:
 		return o.region.Close()
 	case o.mapped != nil:
+		simhost.Unmapped(o.sim, o.mapped)
 		return unix.Munmap(o.mapped)
 	}
 	return nil

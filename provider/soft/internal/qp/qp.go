@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
@@ -438,6 +439,9 @@ func (q *QP) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	if err := checkDepths(attr, mask); err != nil {
 		return err
+	}
+	if q.engine.failed.Load() && mask&verbs.AttrState != 0 && attr.State != verbs.StateReset && attr.State != verbs.StateError {
+		return syscall.EIO
 	}
 	from, to := q.state, q.state
 	if mask&verbs.AttrState != 0 {

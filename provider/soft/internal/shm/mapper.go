@@ -2,7 +2,11 @@
 
 package shm
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
+)
 
 // A Mapper maps memory that is shared with one process, within the limits of a device.
 // Any goroutine may call its methods.
@@ -21,7 +25,7 @@ func (m Mapper) mmap(fd, length, prot int, region bool) ([]byte, error) {
 	if err := m.limit.acquire(m.process, uint64(length), region); err != nil {
 		return nil, err
 	}
-	mem, err := unix.Mmap(fd, 0, length, prot, unix.MAP_SHARED)
+	mem, err := simhost.Map(m.limit.Sim, func() ([]byte, error) { return unix.Mmap(fd, 0, length, prot, unix.MAP_SHARED) })
 	if err != nil {
 		m.limit.mmapFailed(m.process, uint64(length), err)
 		return nil, err
@@ -31,6 +35,7 @@ func (m Mapper) mmap(fd, length, prot int, region bool) ([]byte, error) {
 
 func (m Mapper) munmap(mem []byte) {
 	n := uint64(len(mem))
+	simhost.Unmapped(m.limit.Sim, mem)
 	_ = unix.Munmap(mem)
 	m.limit.release(m.process, n)
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -23,6 +24,8 @@ import (
 // runtime ends the process if it can not map more memory for the heap. So a device uses
 // at most half of the mappings that the rest of the process does not use.
 type MappingLimit struct {
+	Sim simhost.Host // simulated host; nil on the real host
+
 	systemMax int // number of mappings that the kernel allows for a process
 	// count returns the present number of mappings, or false if it is not known.
 	count  func() (int, bool)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -47,6 +48,7 @@ const regionMagic = 0x6e676572616d6472
 // A RegionLimit limits the number of Regions of a device, because each Region needs a
 // descriptor. Any goroutine may call its methods.
 type RegionLimit struct {
+	Sim  simhost.Host // simulated host; nil on the real host
 	most int64
 	open atomic.Int64
 }
@@ -96,7 +98,9 @@ func (r *Region) create(access verbs.Access) error {
 	if err := unix.Ftruncate(r.fd, int64(length)); err != nil {
 		return err
 	}
-	mem, err := unix.Mmap(r.fd, 0, length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	mem, err := simhost.Map(r.limit.Sim, func() ([]byte, error) {
+		return unix.Mmap(r.fd, 0, length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	})
 	if err != nil {
 		return err
 	}
@@ -140,6 +144,7 @@ func (r *Region) PassTo(doorbell int) bool {
 // Close unmaps the memory and closes the descriptor. Other processes may still map it.
 func (r *Region) Close() (err error) {
 	if r.mem != nil {
+		simhost.Unmapped(r.limit.Sim, r.mem)
 		err = unix.Munmap(r.mem)
 		r.mem = nil
 	}
