@@ -104,3 +104,16 @@ func TestDocumentSizes(t *testing.T) {
 		require.LessOrEqual(t, lines, most, pattern)
 	}
 }
+
+// TestTestingPage checks that the code of docs/testing.md is that of its tests.
+func TestTestingPage(t *testing.T) {
+	page, err := os.ReadFile("docs/testing.md")
+	require.NoError(t, err)
+	tests, err := os.ReadFile("reactortest/example_page_test.go")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(page, -1)
+	require.Len(t, blocks, 2)
+	for _, b := range blocks {
+		require.Contains(t, string(tests), string(b[1]))
+	}
+}
