@@ -14,17 +14,17 @@ import (
 // own in the kernel, so no other thread opens or closes descriptors in it, and all that were
 // opened can be closed. The thread ends with the goroutine that has made the world.
 type table struct {
-	base []bool // descriptors that were open when the world was made, by number
+	base     []bool // descriptors that were open when the world was made, by number
+	freeMain func() // see lockThread
 }
 
 // newTable gives the calling thread its own table, and locks the goroutine to the thread.
 func newTable() *table {
 	startNetpoll()
-	runtime.LockOSThread()
+	t := &table{freeMain: lockThread()}
 	if err := unix.Unshare(unix.CLONE_FILES); err != nil {
 		panic(fmt.Sprintf("sim: the thread gets no descriptors of its own (unshare(2), CLONE_FILES): %v", err))
 	}
-	t := new(table)
 	t.scan(func(fd int) {
 		t.base = append(t.base, make([]bool, fd+1-len(t.base))...)
 		t.base[fd] = true
@@ -41,6 +41,29 @@ func startNetpoll() {
 	}
 	_, _ = r.Close(), w.Close()
 }
+
+// lockThread locks the calling goroutine to a thread, but not to the main thread, which it
+// occupies until the result is called. The main thread does not end with a goroutine, so it
+// would keep its table, and /proc/self/fd is the table of the main thread.
+func lockThread() (free func()) {
+	end := make(chan struct{})
+	for runtime.LockOSThread(); isMainThread(); runtime.LockOSThread() {
+		runtime.UnlockOSThread()
+		begun := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			close(begun)
+			if isMainThread() {
+				<-end
+			}
+		}()
+		<-begun
+	}
+	return func() { close(end) }
+}
+
+func isMainThread() bool { return unix.Gettid() == unix.Getpid() }
 
 // scan calls fn for each open descriptor, in ascending order.
 func (t *table) scan(fn func(fd int)) {
@@ -71,6 +94,7 @@ func (t *table) closeAll() {
 			_ = unix.Close(fd)
 		}
 	})
+	t.freeMain()
 }
 
 // limitDescriptors makes the system refuse new descriptors if NoDescriptors is set, until
