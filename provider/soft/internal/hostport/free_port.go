@@ -5,7 +5,6 @@ package hostport
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -123,11 +122,11 @@ func (h *Host) EphemeralPorts() (r PortRange, err error) {
 // sample returns different ports of the range in random order, at most as many as the
 // parameter limit says.
 func (r PortRange) sample(from random.Source, limit int) portSample {
-	rng, n := rand.New(from), r.High-r.Low+1
-	p := portSample{ports: r, at: rng.IntN(n), step: 1 + rng.IntN(n), left: min(n, limit)}
+	n := r.High - r.Low + 1
+	p := portSample{ports: r, at: from.IntN(n), step: 1 + from.IntN(n), left: min(n, limit)}
 	// The steps reach all n ports only if the step and n have no common divisor.
 	for gcd(p.step, n) != 1 {
-		p.step = 1 + rng.IntN(n)
+		p.step = 1 + from.IntN(n)
 	}
 	return p
 }

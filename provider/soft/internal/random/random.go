@@ -4,6 +4,7 @@ package random
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 )
@@ -17,6 +18,12 @@ func From(h simhost.Host) Source { return Source{h} }
 
 // Uint32 returns a random number with 32 bits.
 func (s Source) Uint32() uint32 { return uint32(s.Uint64()) }
+
+// IntN returns a random number from 0 to n-1. The parameter n is positive.
+func (s Source) IntN(n int) int {
+	hi, _ := bits.Mul64(s.Uint64(), uint64(n))
+	return int(hi)
+}
 
 // Uint64 returns a random number with 64 bits.
 func (s Source) Uint64() uint64 {

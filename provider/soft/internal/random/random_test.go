@@ -35,3 +35,14 @@ func TestSimulatedHost(t *testing.T) {
 	require.EqualValues(t, 1, source.Uint32())
 	require.Equal(t, uint64(1<<32+2), source.Uint64())
 }
+
+// IntN returns every number of its range, and no other one.
+func TestIntN(t *testing.T) {
+	seen := make([]int, 3)
+	for range 300 {
+		seen[random.Source{}.IntN(3)]++
+	}
+	for _, n := range seen {
+		require.Positive(t, n)
+	}
+}
