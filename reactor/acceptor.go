@@ -25,10 +25,12 @@ type acceptor struct {
 
 	// mu guards the fields below. It is held while an event is fetched and acknowledged,
 	// because no ID may be closed or moved in that time.
-	mu        sync.Mutex
-	listeners map[*Listener]struct{}
+	mu sync.Mutex
+	// The values of both maps are serial numbers, which give the order of close().
+	listeners map[*Listener]uint64
 	// Connection requests whose ID is on the acceptor's channel.
-	pending map[*ConnRequest]struct{}
+	pending map[*ConnRequest]uint64
+	serial  uint64
 	closing bool // true after close(); new requests are rejected
 }
 
@@ -40,7 +42,7 @@ func openAcceptor(e *Engine) (*acceptor, error) {
 	}
 	return &acceptor{
 		engine: e, channel: ch,
-		listeners: make(map[*Listener]struct{}), pending: make(map[*ConnRequest]struct{}),
+		listeners: make(map[*Listener]uint64), pending: make(map[*ConnRequest]uint64),
 	}, nil
 }
 
@@ -81,7 +83,7 @@ func (a *acceptor) next() (act func(*Loop), err error) {
 	case cm.ConnectRequest:
 		req := a.engine.newRequest(&ev)
 		ev.ID.SetContext(req)
-		a.pending[req] = struct{}{}
+		a.pending[req] = a.nextSerial()
 		act = func(l *Loop) { l.handleRequest(req) }
 		if a.closing {
 			act = func(*Loop) { a.rejectShutdown(req) }
@@ -252,7 +254,7 @@ func (a *acceptor) removeListener(id *cm.ID) *Listener {
 func (a *acceptor) removeListenersOf(dev verbs.Device) (removed []*Listener) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for ln := range a.listeners {
+	for _, ln := range inOrder(a.listeners) {
 		if ln.id.Device() == dev {
 			delete(a.listeners, ln)
 			removed = append(removed, ln)
@@ -301,6 +303,17 @@ func (a *acceptor) moveID(req *ConnRequest, channel *cm.EventChannel) error {
 	return err
 }
 
+// nextSerial returns the next serial number. The caller holds mu.
+func (a *acceptor) nextSerial() uint64 {
+	a.serial++
+	return a.serial
+}
+
+// inOrder returns the keys of a map in the order of their serial numbers.
+func inOrder[K comparable](m map[K]uint64) []K {
+	return slices.SortedFunc(maps.Keys(m), func(a, b K) int { return cmp.Compare(m[a], m[b]) })
+}
+
 // removeRequest removes a request whose ID was closed or moved. During a shutdown, the
 // first loop waits until no request is left. removeRequest then wakes it.
 func (a *acceptor) removeRequest(req *ConnRequest) {
@@ -324,8 +337,7 @@ func (a *acceptor) drained() bool {
 func (a *acceptor) close() (err error) {
 	a.mu.Lock()
 	a.closing = true
-	listeners := slices.Collect(maps.Keys(a.listeners))
-	pending := slices.Collect(maps.Keys(a.pending))
+	listeners, pending := inOrder(a.listeners), inOrder(a.pending)
 	a.mu.Unlock()
 	for _, ln := range listeners {
 		err = firstError(err, ln.Close())

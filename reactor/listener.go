@@ -86,7 +86,7 @@ func (a *acceptor) listen(addr netip.AddrPort, o *ListenOptions) (*Listener, err
 	if err := ln.open(addr, a.engine.cfg.Backlog); err != nil {
 		return nil, firstError(err, id.Close())
 	}
-	a.listeners[ln] = struct{}{}
+	a.listeners[ln] = a.nextSerial()
 	return ln, nil
 }
 

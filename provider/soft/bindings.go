@@ -3,7 +3,10 @@
 package soft
 
 import (
+	"cmp"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
@@ -43,6 +46,10 @@ type boundQP struct {
 // An endKey identifies a shm.End that one queue pair offers to another. The field maker
 // is the number of the queue pair that offers it, and taker that of the other.
 type endKey struct{ taker, maker uint32 }
+
+func (k endKey) compare(o endKey) int {
+	return cmp.Or(cmp.Compare(k.taker, o.taker), cmp.Compare(k.maker, o.maker))
+}
 
 func newBindings(ends *shm.Ends, shards uint32) *bindings {
 	return &bindings{
@@ -193,10 +200,10 @@ func (bs *bindings) close() {
 	bound, offered := bs.bound, bs.offered
 	bs.bound, bs.offered = make(map[uint32]boundQP), make(map[endKey]*shmpath.End)
 	bs.mu.Unlock()
-	for _, e := range bound {
-		e.release()
+	for _, num := range slices.Sorted(maps.Keys(bound)) {
+		bound[num].release()
 	}
-	for _, end := range offered {
-		end.Release()
+	for _, key := range slices.SortedFunc(maps.Keys(offered), endKey.compare) {
+		offered[key].Release()
 	}
 }

@@ -135,7 +135,8 @@ func (mux *Mux) onRequest(m *wire.MAD, port *port, from netip.Addr) {
 func (l *listener) wait(req *incomingRequest) {
 	source := access.SourceOf(req.peer.from)
 	req.listener = l
-	l.waiting[req] = struct{}{}
+	l.arrived++
+	l.waiting[req] = l.arrived
 	if !l.enqueue(job{kind: jobRequest, source: source, class: l.class(source), request: req, dropped: runDrop}) {
 		req.drop()
 	}

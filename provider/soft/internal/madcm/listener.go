@@ -3,8 +3,10 @@
 package madcm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -31,8 +33,10 @@ type listener struct {
 	// error of watching the host's addresses, or nil
 	watchErr  error
 	accepting bool
-	// requests in the inbox of the channel; guarded by the multiplexer's lock
-	waiting  map[*incomingRequest]struct{}
+	// requests in the inbox of the channel, with the numbers of their arrival; guarded by the
+	// multiplexer's lock
+	waiting  map[*incomingRequest]uint64
+	arrived  uint64        // number of requests that have waited so far
 	halfOpen halfOpenTable // half-open connections; guarded by the multiplexer's lock
 }
 
@@ -41,7 +45,7 @@ type listener struct {
 func (mux *Mux) Listen(i *connmgr.ID) (connmgr.Listener, error) {
 	l := &listener{
 		jobTarget: jobTarget{mux: mux, ch: mux.channelOf(i.Channel())}, id: i, addr: i.Reservation().Addr, accepting: true,
-		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(mux.MaxHalfOpen, mux.MaxHalfOpenPerAddress),
+		waiting: make(map[*incomingRequest]uint64), halfOpen: newHalfOpenTable(mux.MaxHalfOpen, mux.MaxHalfOpenPerAddress),
 		service: wire.NewServiceID(uint16(i.PortSpace()), i.Reservation().Addr.Port),
 	}
 	if l.addr.Wildcard() {
@@ -91,7 +95,8 @@ func (l *listener) Close() {
 	if l.mux.listeners[l.service] = rest; len(rest) == 0 {
 		delete(l.mux.listeners, l.service)
 	}
-	for req := range l.waiting {
+	byArrival := func(a, b *incomingRequest) int { return cmp.Compare(l.waiting[a], l.waiting[b]) }
+	for _, req := range slices.SortedFunc(maps.Keys(l.waiting), byArrival) {
 		if l.mux.concerned(&req.requestKey) == nil {
 			l.mux.refuse(req, cm.RejectConsumer, cm.SIDRReject)
 		}

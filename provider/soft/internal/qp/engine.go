@@ -3,6 +3,7 @@
 package qp
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -268,7 +269,7 @@ func (e *Engine) Fail() {
 	e.async.push(verbs.AsyncEvent{Type: verbs.AsyncDeviceFatal})
 }
 
-// qpsOn returns the queue pairs that use a CQ.
+// qpsOn returns the queue pairs that use a CQ, in the order of their numbers.
 func (e *Engine) qpsOn(c *cq) (on []*QP) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -277,6 +278,7 @@ func (e *Engine) qpsOn(c *cq) (on []*QP) {
 			on = append(on, q)
 		}
 	}
+	slices.SortFunc(on, func(a, b *QP) int { return cmp.Compare(a.num, b.num) })
 	return on
 }
 
@@ -346,7 +348,7 @@ func (e *Engine) Close(release func()) error {
 		return fmt.Errorf("%w: open objects of the device: %s", verbs.ErrBusy, open)
 	}
 	e.closed = true
-	shards := e.shards
+	shards := slices.SortedFunc(maps.Values(e.shards), func(a, b *Shard) int { return cmp.Compare(a.Slot, b.Slot) })
 	e.shards = nil
 	e.mu.Unlock()
 

@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
@@ -52,6 +53,11 @@ func openEnd(segment, doorbell int, maps Mapper) (*End, error) {
 	}
 	seg.closeFD()
 	return &End{Segment: seg, Side: 0, Doorbell: doorbell}, nil
+}
+
+// Compare orders ends by their segments and sides.
+func (e *End) Compare(o *End) int {
+	return cmp.Or(cmp.Compare(e.ID, o.ID), cmp.Compare(e.Side, o.Side))
 }
 
 // Peer returns the process at the other side.

@@ -5,6 +5,7 @@ package shm
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -267,6 +268,7 @@ func (t *Ends) Unhold(other Process, own uint32) {
 		}
 	}
 	t.mu.Unlock()
+	slices.SortFunc(unused, (*End).Compare)
 	for _, e := range unused {
 		e.Close()
 	}

@@ -3,7 +3,10 @@
 package shmpath
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
@@ -228,6 +231,11 @@ func (cs *conns) find(num uint32) *Conn {
 }
 
 func (cs *conns) len() int { return len(cs.byNum) }
+
+// sorted returns the connections in the order of their numbers.
+func (cs *conns) sorted() []*Conn {
+	return slices.SortedFunc(maps.Values(cs.byNum), func(a, b *Conn) int { return cmp.Compare(a.q.Num(), b.q.Num()) })
+}
 
 func (cs *conns) add(c *Conn) {
 	if cs.byNum == nil {

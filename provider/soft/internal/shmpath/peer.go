@@ -3,6 +3,8 @@
 package shmpath
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -106,8 +108,8 @@ func (ps *Peers) ConnOver(end *shm.End, num uint32) *Conn {
 
 // Close ends all sharing when the shard has stopped. There are no connections left.
 func (ps *Peers) Close() {
-	for _, p := range ps.byEnd {
-		if !p.drop(true) {
+	for _, end := range slices.SortedFunc(maps.Keys(ps.byEnd), (*shm.End).Compare) {
+		if p := ps.byEnd[end]; !p.drop(true) {
 			p.close()
 		}
 	}
@@ -402,7 +404,7 @@ func (p *peer) drain() {
 //   - If the peer has violated the protocol, the queue pairs fail at once too.
 func (p *peer) endConns() {
 	left := p.peer.Left.Load() == 1
-	for _, c := range p.conns.byNum {
+	for _, c := range p.conns.sorted() {
 		switch {
 		case !c.q.IsServing():
 		case p.state == sharingBroken:
