@@ -138,7 +138,7 @@ func (e *Engine) Start() error {
 	return err
 }
 
-// run runs the function of a loop on a goroutine of its own.
+// run runs a function on a goroutine of its own.
 func (e *Engine) run(fn func()) {
 	if e.sim != nil {
 		e.sim.Go(fn)

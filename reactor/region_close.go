@@ -45,7 +45,7 @@ func (r *Region) CloseFunc(done func(error)) {
 	if done != nil {
 		select {
 		case <-r.closed:
-			go done(r.closeErr)
+			r.engine.run(func() { done(r.closeErr) })
 		default:
 			r.whenClosed = append(r.whenClosed, done)
 		}
@@ -60,8 +60,14 @@ func (r *Region) CloseFunc(done func(error)) {
 // region, on a goroutine of its own, because ending a registration may take long.
 func (r *Region) useClosed() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.openUses--; r.openUses == 0 {
+	r.openUses--
+	last := r.openUses == 0
+	r.mu.Unlock()
+	switch {
+	case !last:
+	case r.engine.sim != nil:
+		r.release() // Another goroutine would have other descriptors.
+	default:
 		go r.release()
 	}
 }
