@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,11 +35,9 @@ type Process struct {
 	name   string
 	rng    *rand.Rand
 	timers map[*fdevent.Timer]*timer
-	// inodes of the sockets that the process has opened, by descriptor; some may be closed
-	sockets map[int]uint64
-	memory  map[*byte][]byte // memory that the process has mapped, by its first byte
-	unix    string           // see Name
-	dead    bool
+	memory map[*byte][]byte // memory that the process has mapped, by its first byte
+	unix   string           // see Name
+	dead   bool
 }
 
 var _ simhost.Host = (*Process)(nil)
@@ -49,7 +48,7 @@ var worlds atomic.Uint64
 // AddProcess adds a process to a host. Its random numbers depend on its number, which is
 // that of no other process of the world.
 func (h *Host) AddProcess(name string, number uint64) *Process {
-	p := &Process{host: h, name: name, rng: random(h.World.seed, number), timers: make(map[*fdevent.Timer]*timer), sockets: make(map[int]uint64), memory: make(map[*byte][]byte), Limit: DefaultLimit, unix: h.unixName()}
+	p := &Process{host: h, name: name, rng: random(h.World.seed, number), timers: make(map[*fdevent.Timer]*timer), memory: make(map[*byte][]byte), Limit: DefaultLimit, unix: h.unixName()}
 	h.processes = append(h.processes, p)
 	return p
 }
@@ -170,8 +169,21 @@ func (p *Process) Wait(done func() bool) { p.host.World.wait(-1, never, done) }
 // Wake implements simhost.Host.
 func (p *Process) Wake() { p.host.World.Wake() }
 
+// A socket is a socket that a process has opened or received. It may be closed.
+type socket struct {
+	fd      int
+	inode   uint64
+	process *Process
+}
+
 // Opened implements simhost.Host.
-func (p *Process) Opened(fd int) { p.sockets[fd] = inode(fd) }
+func (p *Process) Opened(fd int) {
+	w := p.host.World
+	// The number may have been that of a socket of another process, even of the same socket
+	// if that process has passed it to this one.
+	w.sockets = slices.DeleteFunc(w.sockets, func(s socket) bool { return s.fd == fd })
+	w.sockets = append(w.sockets, socket{fd, inode(fd), p})
+}
 
 // inode returns the number of an open file, or 0. No two open sockets have the same.
 func inode(fd int) uint64 {
@@ -207,10 +219,10 @@ func (p *Process) Kill() {
 			delete(p.host.bound, at)
 		}
 	}
-	for fd, number := range p.sockets {
+	for _, s := range w.sockets {
 		// The process may have closed the socket, and the number may be in use again.
-		if number != 0 && inode(fd) == number {
-			_ = unix.Close(fd)
+		if s.process == p && s.inode != 0 && inode(s.fd) == s.inode {
+			_ = unix.Close(s.fd)
 		}
 	}
 	for _, memory := range p.memory {

@@ -39,6 +39,7 @@ type World struct {
 	tasks   []*task
 	current *task // task that runs; nil while the test runs
 	timers  timerheap.Heap
+	sockets []socket // in the order of opening
 	fds     *table
 	net     *netsim.Net
 	wake    chan struct{} // has an element after Wake
