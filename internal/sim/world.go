@@ -35,6 +35,7 @@ type World struct {
 	id      uint64     // number of the world in this program
 	rng     *rand.Rand // chooses what runs next
 	start   time.Time
+	ahead   time.Duration // how far the world is ahead of the clock of the bubble; see pass
 	hosts   []*Host
 	tasks   []*task
 	current *task // task that runs; nil while the test runs
@@ -74,8 +75,11 @@ func (w *World) Close() {
 // random returns a generator. The stream distinguishes generators with the same seed.
 func random(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
-// Now returns the time since the world was made.
+// Now returns the time since the world was made, by the clock of the bubble.
 func (w *World) Now() time.Duration { return time.Since(w.start) }
+
+// now returns the time of the world: see pass.
+func (w *World) now() time.Duration { return w.Now() + w.ahead }
 
 // Digest returns a number that is the same for two runs that were the same: same events in
 // the same order at the same times.
@@ -84,7 +88,7 @@ func (w *World) Digest() uint64 { return w.digest.Sum64() }
 // Log adds a line to the log and to the digest.
 func (w *World) Log(line string) {
 	w.record(line)
-	w.log = append(w.log, fmt.Sprintf("%12v  %s", w.Now(), line))
+	w.log = append(w.log, fmt.Sprintf("%12v  %s", w.now(), line))
 	if len(w.log) > 2*logLines {
 		w.log = slices.Delete(w.log, 0, logLines)
 	}
@@ -98,7 +102,7 @@ const logLines = 200
 
 // record adds an event to the digest.
 func (w *World) record(event string, numbers ...uint64) {
-	b := binary.BigEndian.AppendUint64(w.buf[:0], uint64(w.Now()))
+	b := binary.BigEndian.AppendUint64(w.buf[:0], uint64(w.now()))
 	b = append(b, event...)
 	for _, n := range numbers {
 		b = binary.BigEndian.AppendUint64(b, n)
@@ -149,9 +153,13 @@ const never = time.Duration(1<<63 - 1)
 func (w *World) Run(done func() bool) {
 	for !done() {
 		if !w.step() && !w.pass() {
-			return
+			break
 		}
 	}
+	for w.ahead > 0 {
+		w.advance(w.now())
+	}
+	synctest.Wait() // Goroutines of the test may have waited for the same time.
 }
 
 // RunUntil lets time pass until the given time, even if nothing happens. If a task calls it,
@@ -164,7 +172,7 @@ func (w *World) RunUntil(end time.Duration) {
 	past := &task{until: end, fd: -1, process: &Process{}}
 	w.tasks = append(w.tasks, past)
 	past.resume = func() (struct{}, bool) { return struct{}{}, false }
-	w.Run(func() bool { return w.Now() >= end })
+	w.Run(func() bool { return w.now() >= end })
 	w.tasks = slices.DeleteFunc(w.tasks, func(o *task) bool { return o == past })
 }
 
@@ -177,9 +185,13 @@ func (w *World) Settle() {
 // step delivers packets, fires timers, or runs a task. It returns false if time has to pass
 // first.
 func (w *World) step() bool {
-	now := w.Now()
+	select {
+	case <-w.wake: // This step looks at everything.
+	default:
+	}
+	now := w.now()
 	w.deliver(now)
-	w.timers.Expire(now)
+	w.timers.Expire(w.Now())
 	ready := w.ready(now)
 	if len(ready) == 0 {
 		return false
@@ -206,7 +218,7 @@ func (w *World) wakeTasks(now time.Duration) {
 	for _, t := range w.tasks {
 		switch {
 		case t.woken:
-		case t.until <= now, t.done != nil && t.done():
+		case t.until <= w.Now(), t.done != nil && t.done():
 			w.wakeTask(t, now)
 		case t.fd >= 0:
 			w.polled = append(w.polled, unix.PollFd{Fd: int32(t.fd), Events: unix.POLLIN})
@@ -246,7 +258,7 @@ func (w *World) run(t *task) {
 	restore := t.process.limitDescriptors()
 	_, alive := t.resume()
 	restore()
-	t.at = w.Now() + time.Duration(w.rng.Int64N(int64(runTime)))
+	t.at = w.now() + time.Duration(w.rng.Int64N(int64(runTime)))
 	w.current = before
 	if !alive {
 		w.tasks = slices.DeleteFunc(w.tasks, func(o *task) bool { return o == t })
@@ -254,34 +266,52 @@ func (w *World) run(t *task) {
 }
 
 // pass lets time pass until something happens. It returns false if nothing can.
+//
+// The clock of the bubble advances when all goroutines wait, which takes as long as some
+// thousand instructions. So the arrival of a packet, and the end of the time that a task takes
+// to run, do not advance it before clockTick has passed. Timers do, so they never expire early.
 func (w *World) pass() bool {
-	next := never
+	event, timer := never, never
 	if at, ok := w.net.Next(); ok {
-		next = time.Duration(at)
+		event = time.Duration(at)
 	}
 	if at, ok := w.timers.Next(); ok {
-		next = min(next, at)
+		timer = at
 	}
 	for _, t := range w.tasks {
 		switch {
 		case t.process.Stopped:
 		case t.woken:
-			next = min(next, t.at)
+			event = min(event, t.at)
 		default:
-			next = min(next, t.until)
+			timer = min(timer, t.until)
 		}
 	}
-	if next == never {
+	switch next := min(event, timer); {
+	case next == never:
 		return false
+	case event < timer && event < w.Now()+clockTick:
+		w.ahead = event - w.Now()
+	default:
+		w.advance(next)
 	}
-	timer := time.NewTimer(next - w.Now())
+	return true
+}
+
+// clockTick is how far a world may be ahead of the clock of its bubble. Arbitrary.
+const clockTick = 50 * time.Microsecond
+
+// advance advances the clock of the bubble to a time, or less if Wake is called.
+func (w *World) advance(to time.Duration) {
+	now := w.now()
+	timer := time.NewTimer(to - w.Now())
 	select {
 	case <-timer.C:
 	case <-w.wake:
 		timer.Stop()
+		synctest.Wait()
 	}
-	synctest.Wait() // Goroutines of the test may have waited for the same time.
-	return true
+	w.ahead = max(0, now-w.Now())
 }
 
 // Wake makes the world look again at what its tasks wait for.
@@ -374,7 +404,7 @@ func (w *World) send(from, to netip.AddrPort, datagram []byte) {
 	b := binary.BigEndian.AppendUint16(nil, from.Port())
 	b = binary.BigEndian.AppendUint16(b, to.Port())
 	w.net.Config = w.Links(src, dst)
-	w.net.Send(int64(w.Now()), netsim.Packet{From: from.Addr(), To: to.Addr(), Data: append(b, datagram...)})
+	w.net.Send(int64(w.now()), netsim.Packet{From: from.Addr(), To: to.Addr(), Data: append(b, datagram...)})
 }
 
 // deliver delivers the packets that have arrived.
