@@ -147,6 +147,23 @@ func (e *Engine) run(fn func()) {
 	go fn()
 }
 
+// awaitClosed waits until the channel is closed. No value is ever sent to the channel.
+func (e *Engine) awaitClosed(c <-chan struct{}) {
+	if e.sim != nil {
+		e.sim.Wait(func() bool { return isClosed(c) })
+	}
+	<-c
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // markStarted records that the loops run. It returns an error if the engine was already
 // started or stopped.
 func (e *Engine) markStarted() error {

@@ -31,7 +31,7 @@ func (r *Region) Close() error {
 		return operr.Wrap("close region", verbs.ErrState)
 	}
 	r.CloseFunc(nil)
-	<-r.closed
+	r.engine.awaitClosed(r.closed)
 	return r.closeErr
 }
 
@@ -186,7 +186,7 @@ func (s *regionSet) closeAll() (err error) {
 	s.mu.Unlock()
 	for r := range open {
 		r.CloseFunc(nil)
-		<-r.closed
+		r.engine.awaitClosed(r.closed)
 		r.mu.Lock()
 		err = firstError(err, r.unregister())
 		r.mu.Unlock()

@@ -100,14 +100,7 @@ func (e *Engine) stoppedError() error {
 }
 
 // hasEnded reports whether all loops have ended.
-func (e *Engine) hasEnded() bool {
-	select {
-	case <-e.done:
-		return true
-	default:
-		return false
-	}
-}
+func (e *Engine) hasEnded() bool { return isClosed(e.done) }
 
 // Wait waits until the engine has ended. It returns the first error that no callback or
 // method has reported, such as an error that made the engine stop. For an engine of
