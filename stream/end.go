@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream/internal/rsocket"
@@ -22,18 +23,17 @@ const (
 	// outClosing: Close was called, and the message Disconnect waits for a place in the
 	// send queue. This side sends no other message any more.
 	outClosing
-	// outClosed: the reactor.Conn is closing or has ended, after this side has ended its
-	// direction. This side sends no message any more.
+	// outClosed: the reactor.Conn is closing or has ended, or waits in linger(), after this
+	// side has ended its direction. This side sends no message any more.
 	outClosed
-	// outAborted: the reactor.Conn is closing or has ended, and this side has not ended its
-	// direction. This side sends no message any more.
+	// outAborted: the same, but this side has not ended its direction.
 	outAborted
 )
 
 // over reports whether this side sends no more messages, except Disconnect.
 func (o outState) over() bool { return o >= outClosing }
 
-// connOver reports whether the reactor.Conn is closing or has ended.
+// connOver reports whether the state is outClosed or outAborted.
 func (o outState) connOver() bool { return o >= outClosed }
 
 // An inState says whether the peer may still write.
@@ -125,18 +125,31 @@ func (s *Stream) sendEnd() {
 }
 
 // closeConn closes the connection when the peer has confirmed everything. If the peer has
-// closed the stream, its queue pair confirms nothing any more, so closeConn does not
-// wait.
+// closed the stream, its queue pair may confirm nothing any more, so closeConn does not
+// wait for that.
 func (s *Stream) closeConn() {
-	if s.reading == inClosed && s.writing < outEnding {
+	if s.reading == inClosed {
+		s.linger()
+		return
+	}
+	s.enterOver()
+	_ = s.conn.Close() // It fails if the connection is closing already.
+}
+
+// lingerTimeout limits linger(). It has room for four attempts with the default of
+// reactor.Config.AckTimeout.
+const lingerTimeout = 5 * time.Second
+
+// linger ends a stream that the peer has closed. The stream is over for the application,
+// but the connection stays until the peer disconnects: if an acknowledgement was lost, the
+// peer repeats its last messages. If the connection ended before they are confirmed, the
+// peer would have to report an error.
+func (s *Stream) linger() {
+	if s.writing < outEnding {
 		s.cause = ErrPeerClosed
 	}
 	s.enterOver()
-	if s.reading == inClosed {
-		_ = s.conn.Abort(s.cause) // Abort and Close fail if the connection is closing already.
-	} else {
-		_ = s.conn.Close()
-	}
+	s.conn.SetDeadline(time.Now().Add(lingerTimeout))
 }
 
 // enterOver sets the state outClosed or outAborted.
@@ -159,6 +172,18 @@ func (s *Stream) peerEnded(state inState) {
 	if s.reading == inClosed && !s.writing.connOver() || s.writing == outEnded {
 		s.closeConn() // Both directions have ended.
 	}
+	if s.reading == inClosed {
+		s.reportClose(nil)
+	}
+}
+
+// reportClose calls OnClose, and releases the memory of the stream. The parameter err is
+// the reason for the end of the connection, or nil.
+func (s *Stream) reportClose(err error) {
+	s.closeReported = true
+	s.handler.OnClose(s, s.closeResult(err))
+	s.in.Clear()
+	s.release()
 }
 
 // receivedAtEnd handles a message after this side has closed the stream. The peer may
@@ -173,10 +198,10 @@ func (s *Stream) receivedAtEnd(imm uint32) {
 // writeError returns the reason why this side can not write, or nil.
 func (s *Stream) writeError() error {
 	switch {
-	case s.writing == outOpen:
-		return nil
 	case s.reading == inClosed:
 		return ErrPeerClosed
+	case s.writing == outOpen:
+		return nil
 	}
 	return ErrClosed
 }

@@ -23,17 +23,19 @@ type endRecord struct {
 // nothing else.
 func connectRecorded(t *testing.T, p path) (e *pair, client, server *endRecord) {
 	client, server = &endRecord{}, &endRecord{}
-	side := func(r *endRecord) *hooks {
-		return &hooks{
-			data: func(s *stream.Stream) {
-				b := make([]byte, s.Len())
-				r.data += string(b[:s.Read(b)])
-			},
-			end:   func(*stream.Stream) { r.ends++ },
-			close: func(_ *stream.Stream, err error) { r.closes++; r.err = err },
-		}
+	return connect(t, p, client.hooks(), server.hooks(), stream.Buffers{}), client, server
+}
+
+// hooks returns a Handler that records what a side learns.
+func (r *endRecord) hooks() *hooks {
+	return &hooks{
+		data: func(s *stream.Stream) {
+			b := make([]byte, s.Len())
+			r.data += string(b[:s.Read(b)])
+		},
+		end:   func(*stream.Stream) { r.ends++ },
+		close: func(_ *stream.Stream, err error) { r.closes++; r.err = err },
 	}
-	return connect(t, p, side(client), side(server), stream.Buffers{}), client, server
 }
 
 func write(t *testing.T, s *stream.Stream, text string) {
@@ -181,14 +183,17 @@ func TestStop(t *testing.T) {
 }
 
 // TestUnreadBytesInOnClose checks that bytes that were not read can still be read in
-// OnClose, also if the peer has closed.
+// OnClose, also if the peer has closed. From OnEnd on, no bytes can be written.
 func TestUnreadBytesInOnClose(t *testing.T) {
 	onPaths(t, func(t *testing.T, p path) {
 		unread := ""
 		closed := false
 		server := &hooks{
-			data:  func(*stream.Stream) {},
-			end:   func(*stream.Stream) {},
+			data: func(*stream.Stream) {},
+			end: func(s *stream.Stream) {
+				_, err := s.Write([]byte("late"))
+				require.ErrorIs(t, err, stream.ErrPeerClosed)
+			},
 			close: func(s *stream.Stream, _ error) { unread, closed = string(s.Bytes()), true },
 		}
 		e := connect(t, p, &hooks{}, server, stream.Buffers{})

@@ -37,7 +37,8 @@ type Stream struct {
 	// most controlPlaces.
 	controls int
 	// cause is the error of OnClose if this package has ended the connection, or nil.
-	cause error
+	cause         error
+	closeReported bool // OnClose of the handler was called
 }
 
 // newStream returns a Stream whose connection is not known yet.
@@ -147,11 +148,10 @@ func (connHandler) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 
 // OnClose ends the stream.
 func (connHandler) OnClose(c *reactor.Conn, err error) {
-	s := streamOf(c)
-	s.enterOver()
-	s.handler.OnClose(s, s.closeResult(err))
-	s.in.Clear()
-	s.release()
+	if s := streamOf(c); !s.closeReported {
+		s.enterOver()
+		s.reportClose(err)
+	}
 }
 
 // OnStop closes the stream when the engine stops, so that the peer gets the end of the
