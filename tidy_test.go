@@ -203,7 +203,7 @@ var testSupport = []string{"internal/testutil/freeport",
 	"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim",
 	"provider/soft/internal/connmgr/cmtest", "provider/soft/internal/nettest", "internal/testutil/faultcq",
 	"internal/testutil/onthread", "provider/providertest", "reactor/internal/memorytest",
-	"provider/soft/internal/qptest",
+	"provider/soft/internal/qptest", "reactortest",
 }
 
 // A source is one parsed file.
