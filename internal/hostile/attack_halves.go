@@ -3,6 +3,7 @@
 package hostile
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
@@ -53,6 +54,7 @@ type half struct {
 	peer  *wirePeer
 	start psn.Value // PSN of the first half
 	acked bool
+	asked bool // has no answer to what was sent last
 }
 
 func (h *halves) open() error {
@@ -73,7 +75,7 @@ func (h *halves) open() error {
 }
 
 func (h *halves) send(own *half) {
-	own.peer.next = own.start
+	own.peer.next, own.asked = own.start, true
 	sent := own.peer.post(wire.SendFirst, h.bytes(own.peer.mtu))
 	h.count(func(c *Attack) { c.Sent++; c.SentBytes += uint64(sent) })
 }
@@ -88,13 +90,13 @@ func (h *halves) round() error {
 			h.receive(10 * time.Millisecond)
 		}
 	}
-	h.receive(100 * time.Millisecond)
+	h.receive(time.Second)
 	return nil
 }
 
-// receive counts answers until none has arrived for the given time.
+// receive counts answers until each half has one, or none has arrived for the given time.
 func (h *halves) receive(quiet time.Duration) {
-	for {
+	for slices.ContainsFunc(h.list, func(own *half) bool { return own.asked }) {
 		in, err := h.socket.receive(time.Now().Add(quiet))
 		if err != nil {
 			return
@@ -103,6 +105,7 @@ func (h *halves) receive(quiet time.Duration) {
 		if own == nil || in.Opcode() != wire.Acknowledge || in.BTH().PSN() != own.start {
 			continue
 		}
+		own.asked = false
 		kind := in.AETH().Syndrome().Kind()
 		if own.acked && kind == wire.SyndromeAck {
 			continue // The half was sent twice.
