@@ -64,7 +64,6 @@ func (h *Host) Kill() {
 
 func (h *Host) close() {
 	h.w.t.Helper()
-	h.Continue()
 	for _, p := range h.processes {
 		p.close()
 	}

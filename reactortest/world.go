@@ -88,12 +88,15 @@ func Seeds(t *testing.T, n int, fn func(t *testing.T, w *World)) {
 	}
 }
 
-// close ends what still runs, after the cleanups of the test. If the function of the test has
-// not returned, or the test has failed, nothing is shut down.
+// close ends what still runs, after the cleanups of the test. What was stopped goes on. If
+// the function of the test has not returned, or the test has failed, nothing is shut down.
 func (w *World) close() {
 	w.t.Helper()
 	defer w.sim.Close()
 	if w.returned && !w.t.Failed() {
+		for _, h := range w.hosts {
+			h.Continue()
+		}
 		for _, h := range w.hosts {
 			h.close()
 		}
@@ -140,8 +143,9 @@ func (w *World) For(d time.Duration) { w.sim.RunUntil(w.Now() + d) }
 // given time.
 func (w *World) Until(limit time.Duration, cond func() bool) {
 	w.t.Helper()
-	end := w.Now() + limit
-	if w.sim.Run(func() bool { return cond() || w.Now() > end }); !cond() {
+	end, is := w.Now()+limit, false
+	w.sim.Run(func() bool { is = cond(); return is || w.Now() > end })
+	if !is {
 		w.t.Fatalf("not within %v", limit)
 	}
 }

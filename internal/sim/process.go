@@ -157,7 +157,7 @@ func (p *Process) Go(fn func()) {
 // Sleep implements simhost.Host.
 func (p *Process) Sleep(fd int, timeout time.Duration) {
 	until := never
-	if timeout >= 0 {
+	if timeout >= 0 && timeout < never-p.host.World.Now() {
 		until = p.host.World.Now() + timeout
 	}
 	p.host.World.wait(fd, until, nil)

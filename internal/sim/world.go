@@ -164,17 +164,7 @@ func (w *World) Run(done func() bool) {
 
 // RunUntil lets time pass until the given time, even if nothing happens. If a task calls it,
 // that task waits, and others run.
-func (w *World) RunUntil(end time.Duration) {
-	if w.current != nil {
-		w.wait(-1, end, nil)
-		return
-	}
-	past := &task{until: end, fd: -1, process: &Process{}}
-	w.tasks = append(w.tasks, past)
-	past.resume = func() (struct{}, bool) { return struct{}{}, false }
-	w.Run(func() bool { return w.now() >= end })
-	w.tasks = slices.DeleteFunc(w.tasks, func(o *task) bool { return o == past })
-}
+func (w *World) RunUntil(end time.Duration) { w.wait(-1, end, nil) }
 
 // Settle does what can be done without time passing.
 func (w *World) Settle() {
@@ -326,16 +316,23 @@ func (w *World) Wake() {
 func (w *World) wait(fd int, until time.Duration, done func() bool) {
 	t := w.current
 	if t == nil {
-		waiting := &task{fd: fd, until: until, done: done, process: &Process{}}
-		w.Run(func() bool { return w.isReady(waiting) })
-		if !w.isReady(waiting) {
-			panic("sim: the test waits for something that can not happen")
-		}
+		w.waitForTest(&task{fd: fd, until: until, done: done, process: &Process{}})
 		return
 	}
 	t.fd, t.until, t.done = fd, until, done
 	if !t.yield(struct{}{}) {
 		panic(killed{})
+	}
+}
+
+// waitForTest lets time pass until what t waits for has happened. For pass, t is a task.
+func (w *World) waitForTest(t *task) {
+	t.resume = func() (struct{}, bool) { return struct{}{}, false }
+	w.tasks = append(w.tasks, t)
+	w.Run(func() bool { return w.isReady(t) })
+	w.tasks = slices.DeleteFunc(w.tasks, func(o *task) bool { return o == t })
+	if !w.isReady(t) {
+		panic("sim: the test waits for something that can not happen")
 	}
 }
 
@@ -371,10 +368,11 @@ type binding struct {
 	receive func(from netip.AddrPort, datagram []byte)
 }
 
-// AddHost adds a host with one address.
+// AddHost adds a host with one address. Each host has a /48 network of its own, because a
+// device has limits for networks.
 func (w *World) AddHost(name string) *Host {
 	n := len(w.hosts) + 1
-	h := &Host{World: w, name: name, addr: netip.AddrFrom16([16]byte{0: 0xfd, 14: byte(n >> 8), 15: byte(n)}), bound: make(map[netip.AddrPort]binding)}
+	h := &Host{World: w, name: name, addr: netip.AddrFrom16([16]byte{0: 0xfd, 4: byte(n >> 8), 5: byte(n), 15: 1}), bound: make(map[netip.AddrPort]binding)}
 	w.hosts = append(w.hosts, h)
 	return h
 }
