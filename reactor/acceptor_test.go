@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -37,23 +36,4 @@ func TestAnswerAfterRequestEnded(t *testing.T) {
 		require.Zero(t, reactor.PendingRequests(server))
 		require.Zero(t, server.Stats().NoResources, "the peer of an ended request gets no reject")
 	}
-}
-
-// TestRequestDuringShutdown checks that a request that arrives during the shutdown is
-// rejected without OnConnectRequest.
-func TestRequestDuringShutdown(t *testing.T) {
-	server, err := reactor.New(openSoft(t, 1), &hooks{
-		request: func(*reactor.ConnRequest) { t.Error("OnConnectRequest was called") },
-	}, nil)
-	require.NoError(t, err)
-	refused := make(chan error, 1)
-	client := start(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused <- err }}, nil)
-	require.NoError(t, client.Dial(listen(t, server), nil))
-	await(t, func() bool {
-		taken, err := reactor.FetchRequestDuringShutdown(server)
-		require.NoError(t, err)
-		return taken
-	})
-	require.ErrorIs(t, receive(t, refused), cm.ErrRefused)
-	shutdown(t, server)
 }

@@ -127,37 +127,6 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 	}
 }
 
-// TestUnusedCQIsClosed checks that a loop closes a CQ when loopDevice.trim() finds it
-// unused for the second time.
-func TestUnusedCQIsClosed(t *testing.T) {
-	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1})
-	w.dial(7)
-	require.Equal(t, 3, w.device.openCQs())
-	w.closeConns(w.dialed[6])
-	later := func() {
-		reactor.AdvanceClock(w.server, reactor.TrimEvery)
-		// Each call of loopDevice.trim() checks a part of the memory and of the CQs. 200 turns
-		// are enough to check everything.
-		for range 200 {
-			reactor.AdvanceClock(w.server, reactor.TrimPause)
-			_, err := w.server.RunOnce(0)
-			require.NoError(t, err)
-		}
-	}
-	later()
-	require.Equal(t, 3, w.device.openCQs(), "an unused CQ stays open until the second trim")
-	later()
-	require.Equal(t, 2, w.device.openCQs())
-	w.closeConns(w.dialed[:6]...)
-	later()
-	later()
-	require.Equal(t, 1, w.device.openCQs(), "the first CQ is never closed")
-	w.dialed, w.accepted = nil, nil
-	w.dial(7)
-	w.echo()
-	require.Equal(t, 3, w.device.openCQs())
-}
-
 // TestNoMoreCQs checks that a connection is refused if all CQs are full. After one
 // closes, another can take its place.
 func TestNoMoreCQs(t *testing.T) {

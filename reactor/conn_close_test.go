@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -299,19 +298,6 @@ func TestCloseInCallbacks(t *testing.T) {
 	}
 }
 
-// TestDrainTimeout checks that a closing connection ends after DrainTimeout if the peer
-// confirms nothing.
-func TestDrainTimeout(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Millisecond})
-	require.NoError(t, p.dialed.Send([]byte("never received")))
-	require.NoError(t, p.dialed.Close())
-	// The server's loop does not run.
-	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
-	require.ErrorIs(t, p.dialCloseErr, reactor.ErrDrainTimeout)
-	require.EqualValues(t, 1, p.dialed.Stats().Failed)
-	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
-}
-
 // TestDataNeverPrecedesOpen checks that OnOpen precedes OnMessage, even if data arrives
 // before cm.Established.
 func TestDataNeverPrecedesOpen(t *testing.T) {
@@ -324,55 +310,4 @@ func TestDataNeverPrecedesOpen(t *testing.T) {
 	p := connect(t, client, server, &reactor.Config{EpollEvery: 1 << 20})
 	p.drive(t, func() bool { return len(order) == 2 })
 	require.Equal(t, []string{"open", "message"}, order)
-}
-
-// TestDrainTimeoutOfDelayedLoop checks that a connection closes without an error if its
-// sends were confirmed in time, but the loop sees this late.
-func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
-	require.NoError(t, p.dialed.Send([]byte("received")))
-	require.NoError(t, p.dialed.Close())
-	drive(t, func() bool { return reactor.OutstandingProbes(p.client) == 1 }, p.client)
-	runLate(t, p.client, 2*time.Hour, func() {
-		drive(t, func() bool { return p.accepted.Stats().Messages == 1 }, p.server)
-		for range 100 { // In these turns of its loop, the server handles the client's probe.
-			_, err := p.server.RunOnce(0)
-			require.NoError(t, err)
-		}
-	})
-	p.closed(t)
-	require.NoError(t, p.dialCloseErr)
-	require.Zero(t, p.client.Stats().DrainTimeouts)
-}
-
-// TestFlushTimeoutOfDelayedLoop checks that a send that the peer has received does not
-// fail, even if the loop sees its completion after the time limit of the flush.
-func TestFlushTimeoutOfDelayedLoop(t *testing.T) {
-	const sends = 8
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{CompletionBudget: 1, SignalEvery: 1})
-	for range sends {
-		require.NoError(t, p.dialed.Send([]byte("received")))
-	}
-	inTurn(t, p.client, func() {})
-	drive(t, func() bool { return p.accepted.Stats().Messages == sends }, p.server)
-	inTurn(t, p.server, func() {})
-	require.NoError(t, p.dialed.Abort(nil))
-	inTurn(t, p.client, func() {})
-	require.Equal(t, reactor.StateFlushing, reactor.InternalState(p.dialed))
-	require.Less(t, p.dialed.Stats().Confirmed, uint64(sends))
-	reactor.AdvanceClock(p.client, time.Hour)
-	p.closed(t)
-	require.EqualValues(t, sends, p.dialed.Stats().Confirmed)
-	require.Zero(t, p.dialed.Stats().Failed)
-}
-
-// TestDrainTimeoutBeginsWithTheFirstStep checks that DrainTimeout begins when the loop
-// asks the peer to confirm the sends.
-func TestDrainTimeoutBeginsWithTheFirstStep(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Hour})
-	require.NoError(t, p.dialed.Send([]byte("received")))
-	require.NoError(t, p.dialed.Close())
-	reactor.AdvanceClock(p.client, 2*time.Hour)
-	p.closed(t)
-	require.NoError(t, p.dialCloseErr)
 }

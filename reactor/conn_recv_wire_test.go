@@ -16,9 +16,9 @@ import (
 func TestSmallMessagesOnWirePath(t *testing.T) {
 	port := freeport.UDP(t)
 	var got []int
-	server := wireLoop(t, &hooks{message: func(_ *reactor.Conn, m reactor.Message) { got = append(got, len(m.Data())) }}, port)
+	server := wireLoop(t, &hooks{message: func(_ *reactor.Conn, m reactor.Message) { got = append(got, len(m.Data())) }}, port, nil)
 	var conn *reactor.Conn
-	client := wireLoop(t, &hooks{open: func(c *reactor.Conn) { conn = c }}, port)
+	client := wireLoop(t, &hooks{open: func(c *reactor.Conn) { conn = c }}, port, nil)
 	ln, err := server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	require.NoError(t, err)
 	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))

@@ -1,3 +1,5 @@
+//go:build linux
+
 package reactor_test
 
 import (
@@ -9,98 +11,102 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-func TestDeadline(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, nil)
-	p.dialed.SetDeadline(time.Now().Add(time.Hour))
-	p.dialed.SetDeadline(time.Time{})
-	p.dialed.SetDeadline(time.Now().Add(-time.Second))
-	p.closed(t)
-	require.Equal(t, reactor.ErrDeadline, p.dialCloseErr)
+// requireTook checks that something took the given time, give or take a millisecond.
+func requireTook(t *testing.T, want, took time.Duration) {
+	t.Helper()
+	require.InDelta(t, want, took, float64(time.Millisecond))
 }
 
-func TestIdleTimeout(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, nil)
-	begin := time.Now()
-	p.dialed.SetIdleTimeout(time.Hour)
-	p.dialed.SetIdleTimeout(2 * time.Millisecond)
-	p.closed(t)
-	require.Equal(t, reactor.ErrIdle, p.dialCloseErr)
-	require.GreaterOrEqual(t, time.Since(begin), 2*time.Millisecond)
+// TestTimeLimits checks when deadlines and idle timeouts end connections, each on a
+// connection of its own.
+func TestTimeLimits(t *testing.T) {
+	at := func(d time.Duration) time.Time { return time.Now().Add(d) }
+	type end struct {
+		err  error
+		took time.Duration
+	}
+	tests := []struct {
+		name string
+		set  func(*reactor.Conn)
+		want end // no error means that the connection stays open
+	}{
+		{"deadline", func(c *reactor.Conn) { c.SetDeadline(at(time.Hour)); c.SetDeadline(at(9 * time.Second)) }, end{reactor.ErrDeadline, 9 * time.Second}},
+		{"past deadline", func(c *reactor.Conn) { c.SetDeadline(at(-time.Second)) }, end{reactor.ErrDeadline, 0}},
+		{"no deadline", func(c *reactor.Conn) { c.SetDeadline(at(time.Second)); c.SetDeadline(time.Time{}) }, end{}},
+		{"idle", func(c *reactor.Conn) { c.SetIdleTimeout(time.Hour); c.SetIdleTimeout(8 * time.Second) }, end{reactor.ErrIdle, 8 * time.Second}},
+		{"no idle timeout", func(c *reactor.Conn) { c.SetIdleTimeout(time.Second); c.SetIdleTimeout(-1) }, end{}},
+	}
+	ends := make(map[*reactor.Conn]end)
+	client := &hooks{}
+	inWorld(t, client, &hooks{}, nil, func(t *testing.T, p *worldPair) {
+		begin := p.Now()
+		client.close = func(c *reactor.Conn, err error) { ends[c] = end{err, p.Now() - begin} }
+		for range len(tests) - 1 {
+			require.NoError(t, p.client.Dial(p.host.AddrPort(1), nil))
+		}
+		p.Until(time.Second, func() bool { return p.client.Stats().Opened == uint64(len(tests)) })
+		conns := reactor.ConnsOf(p.client)
+		p.do(func() {
+			for i, test := range tests {
+				test.set(conns[i])
+			}
+		})
+		p.For(10 * time.Second)
+		for i, test := range tests {
+			require.Equal(t, test.want.err, ends[conns[i]].err, test.name)
+			requireTook(t, test.want.took, ends[conns[i]].took)
+		}
+	})
 }
 
 // TestKeepalive checks that answered probes keep a connection open, even if the peer
-// sends nothing.
+// sends nothing, and that an unanswered probe ends it.
 func TestKeepalive(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: 200 * time.Millisecond})
-	p.drive(t, func() bool { return probes(t, p.client) >= 2 })
-	require.Zero(t, p.dialCloses)
-	require.Zero(t, p.accepted.Stats().Messages)
-}
-
-func probes(t *testing.T, l *reactor.Loop) uint64 { return l.Stats().Keepalives }
-
-// TestKeepaliveNotAnswered checks that an unanswered keepalive probe ends a connection.
-func TestKeepaliveNotAnswered(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Millisecond})
-	// The server's loop does not run.
-	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
-	require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)
-}
-
-// runLate advances the loop's clock by d, as a delay would, and calls fn before the loop
-// polls.
-func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
-	done := false
-	require.NoError(t, l.Post(func() {
-		reactor.AdvanceClock(l, d)
-		fn()
-		l.After(0, func() { done = true }) // After() reads the clock.
-	}))
-	drive(t, func() bool { return done }, l)
+	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: shortTime}, func(t *testing.T, p *worldPair) {
+		p.For(5 * shortTime)
+		require.EqualValues(t, 4, p.client.Stats().Keepalives)
+		require.Zero(t, p.dialCloses)
+		require.Zero(t, p.accepted.Stats().Messages)
+		p.serverProcess.Stop()
+		require.LessOrEqual(t, p.wantClose(t, reactor.ErrKeepalive), 2*shortTime)
+	})
 }
 
 // TestIdleTimeoutCountsLateSend checks that a send after a long delay counts as
 // activity, even before the loop reads its clock.
 func TestIdleTimeoutCountsLateSend(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, nil)
-	p.dialed.SetIdleTimeout(time.Hour)
-	runLate(t, p.client, 2*time.Hour, func() { require.NoError(t, p.dialed.Send(nil)) })
-	p.drive(t, func() bool { return p.accepted.Stats().Messages == 1 })
-	require.Zero(t, p.dialCloses)
-	runLate(t, p.client, 2*time.Hour, func() {})
-	p.closed(t)
-	require.ErrorIs(t, p.dialCloseErr, reactor.ErrIdle)
+	inWorld(t, &hooks{}, &hooks{}, nil, func(t *testing.T, p *worldPair) {
+		p.do(func() { p.dialed.SetIdleTimeout(shortTime) })
+		p.delay(p.client, func() { require.NoError(t, p.dialed.Send(nil)) })
+		p.For(delayTime + time.Millisecond)
+		require.Zero(t, p.dialCloses)
+		require.LessOrEqual(t, p.wantClose(t, reactor.ErrIdle), 2*shortTime)
+	})
 }
 
 // TestIdleTimeoutCountsDelayedMessage checks that a message that arrives during a delay
 // counts as activity.
 func TestIdleTimeoutCountsDelayedMessage(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, nil)
-	p.dialed.SetIdleTimeout(time.Hour)
-	runLate(t, p.client, 2*time.Hour, func() {
-		require.NoError(t, p.accepted.Send(nil))
-		p.accepted.Flush()
+	inWorld(t, &hooks{}, &hooks{}, nil, func(t *testing.T, p *worldPair) {
+		p.do(func() { p.dialed.SetIdleTimeout(shortTime) })
+		p.delay(p.client, func() {})
+		p.On(p.server, func() { require.NoError(t, p.accepted.Send(nil)) })
+		p.For(delayTime + time.Millisecond)
+		require.Equal(t, reactor.StateOpen, p.dialed.State())
+		require.EqualValues(t, 1, p.dialed.Stats().Messages)
 	})
-	require.Zero(t, p.dialCloses)
-	require.Equal(t, reactor.StateOpen, p.dialed.State())
-	require.EqualValues(t, 1, p.dialed.Stats().Messages)
 }
 
 // TestKeepaliveAnsweredDuringDelay checks that a probe may be answered while the loop is
 // delayed.
 func TestKeepaliveAnsweredDuringDelay(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour})
-	runLate(t, p.client, 2*time.Hour, func() {})
-	require.EqualValues(t, 1, probes(t, p.client))
-	runLate(t, p.client, 2*time.Hour, func() {
-		for range 100 {
-			_, err := p.server.RunOnce(0)
-			require.NoError(t, err)
-		}
+	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: shortTime}, func(t *testing.T, p *worldPair) {
+		p.serverProcess.Stop()
+		p.Until(delayTime, func() bool { return p.client.Stats().Keepalives == 1 })
+		p.delay(p.client, func() {})
+		p.For(time.Second)
+		p.serverProcess.Continue()
+		p.For(delayTime)
+		require.Equal(t, reactor.StateOpen, p.dialed.State())
 	})
-	require.Equal(t, reactor.StateOpen, p.dialed.State())
-	runLate(t, p.client, 2*time.Hour, func() {}) // The client sends a probe, which the server does not answer.
-	runLate(t, p.client, 2*time.Hour, func() {})
-	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
-	require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)
 }

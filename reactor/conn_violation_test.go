@@ -1,12 +1,16 @@
+//go:build linux
+
 package reactor_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/reactortest"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -60,28 +64,33 @@ func TestViolationAfterClose(t *testing.T) {
 // TestViolationBeforeOpen checks the error of a request with a wrong key that arrives
 // before the connection is open.
 func TestViolationBeforeOpen(t *testing.T) {
-	for _, delay := range []time.Duration{0, 20 * time.Millisecond} {
-		var failed error
-		var dialed *reactor.Conn
-		server := newLoop(t, &hooks{acceptError: func(_ *reactor.ConnRequest, err error) { failed = err }}, nil)
-		client := newLoop(t, &hooks{open: func(c *reactor.Conn) {
-			dialed = c
-			mr := alloc(t, c, 8, verbs.AccessLocalWrite)
-			require.NoError(t, c.Write(reactor.Piece{Region: mr, Length: 8}, reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
-		}}, nil)
-		require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
-		drive(t, func() bool { return len(reactor.ConnsOf(server)) == 1 }, client, server)
-		reactor.HoldAsyncEvents(reactor.ConnsOf(server)[0])
-		drive(t, func() bool { return dialed != nil }, client)
-		drive(t, func() bool {
-			inTurn(t, server, func() {
-				reactor.AdvanceClock(server, delay)
-				server.After(0, func() {}) // server.After makes the loop read its clock
-			})
-			return failed != nil || len(reactor.ConnsOf(server)) == 0
-		}, client)
-		requireViolation(t, failed)
-	}
+	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
+		for i, delay := range []time.Duration{0, 20 * time.Millisecond} {
+			var failed error
+			var dialed *reactor.Conn
+			h := w.Host(fmt.Sprint("host", i))
+			server := h.Process("server").NewLoop(&hooks{acceptError: func(_ *reactor.ConnRequest, err error) { failed = err }}, nil)
+			client := h.Process("client").NewLoop(&hooks{open: func(c *reactor.Conn) {
+				dialed = c
+				mr := alloc(t, c, 8, verbs.AccessLocalWrite)
+				require.NoError(t, c.Write(reactor.Piece{Region: mr, Length: 8}, reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+			}}, nil)
+			_, err := server.Engine().Listen(h.AddrPort(1), nil)
+			require.NoError(t, err)
+			require.NoError(t, client.Dial(h.AddrPort(1), nil))
+			drive(t, func() bool { return len(reactor.ConnsOf(server)) == 1 }, client, server)
+			reactor.HoldAsyncEvents(reactor.ConnsOf(server)[0])
+			drive(t, func() bool { return dialed != nil }, client)
+			drive(t, func() bool {
+				inTurn(t, server, func() {
+					time.Sleep(delay)
+					server.After(0, func() {}) // server.After makes the loop read its clock
+				})
+				return failed != nil || len(reactor.ConnsOf(server)) == 0
+			}, client)
+			requireViolation(t, failed)
+		}
+	})
 }
 
 // TestMessageTooLongForPeer checks that the errors of both sides name Config.MaxMessage.

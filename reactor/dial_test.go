@@ -3,11 +3,9 @@ package reactor_test
 import (
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -32,43 +30,6 @@ func TestWaitingDialsAreLimited(t *testing.T) {
 	drive(t, func() bool { return client.Stats().Opened == limit }, client, server)
 	require.NoError(t, client.Dial(addr, nil), "no call waits any more")
 	drive(t, func() bool { return failed == 1 }, client, server)
-}
-
-// TestOpenedDuringDelay checks that a connection opens if the peer has accepted it in
-// time, but the dialing loop sees this late.
-func TestOpenedDuringDelay(t *testing.T) {
-	var dialed *reactor.Conn
-	server := newLoop(t, &hooks{}, nil)
-	client := newLoop(t, &hooks{
-		open:      func(c *reactor.Conn) { dialed = c },
-		dialError: func(_ *reactor.DialOptions, err error) { t.Errorf("dial: %v", err) },
-	}, &reactor.Config{ConnectTimeout: time.Hour})
-	require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
-	drive(t, func() bool {
-		conns := reactor.ConnsOf(client)
-		return len(conns) == 1 && conns[0].State() == reactor.StateConnecting
-	}, client)
-	runLate(t, client, 2*time.Hour, func() {
-		drive(t, func() bool { return len(reactor.ConnsOf(server)) == 1 }, server)
-	})
-	drive(t, func() bool { return dialed != nil || t.Failed() }, client, server)
-}
-
-// TestNotOpenedDuringDelay checks that a connection ends with cm.ErrTimedOut if the peer
-// has not answered while the dialing loop was delayed.
-func TestNotOpenedDuringDelay(t *testing.T) {
-	var failed error
-	server := newLoop(t, &hooks{}, nil)
-	client := newLoop(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed = err }},
-		&reactor.Config{ConnectTimeout: time.Hour})
-	require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
-	drive(t, func() bool {
-		conns := reactor.ConnsOf(client)
-		return len(conns) == 1 && conns[0].State() == reactor.StateConnecting
-	}, client)
-	runLate(t, client, 2*time.Hour, func() {})
-	drive(t, func() bool { return failed != nil }, client)
-	require.ErrorIs(t, failed, cm.ErrTimedOut)
 }
 
 // TestDialRefusesAddresses checks that Dial refuses addresses to which no connection is

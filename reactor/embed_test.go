@@ -210,16 +210,6 @@ func TestWakesByCause(t *testing.T) {
 	require.NoError(t, loop.Close())
 }
 
-// TestSafetyTimeout checks that no sleep is longer than the safety timeout.
-func TestSafetyTimeout(t *testing.T) {
-	loop := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: time.Millisecond})
-	_, err := loop.RunOnce(4 * time.Millisecond)
-	require.NoError(t, err)
-	require.NoError(t, loop.Close())
-	require.Positive(t, loop.Stats().Wakes[reactor.WakeBySafety])
-	require.Zero(t, loop.Stats().Rescues)
-}
-
 // TestWaitRefusedForEmbeddedLoop checks that Wait and Shutdown fail while a loop made
 // with NewLoop has not ended.
 func TestWaitRefusedForEmbeddedLoop(t *testing.T) {

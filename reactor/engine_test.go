@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -45,24 +44,6 @@ func TestFailedBootStopsTheEngine(t *testing.T) {
 	require.ErrorIs(t, engine.Start(), bootErr)
 	require.NoError(t, engine.Wait())
 	require.EqualValues(t, 1, ended.Load(), "OnShutdown is called only on the loop whose OnBoot succeeded")
-}
-
-func TestTicks(t *testing.T) {
-	times := make(chan time.Time, 3)
-	n := 0
-	engine := start(t, &hooks{tick: func(*reactor.Loop) time.Duration {
-		times <- time.Now()
-		n++
-		if n == 3 {
-			return 0
-		}
-		return time.Millisecond
-	}}, nil)
-	a, b, c := receive(t, times), receive(t, times), receive(t, times)
-	require.GreaterOrEqual(t, b.Sub(a), time.Millisecond)
-	require.GreaterOrEqual(t, c.Sub(b), time.Millisecond)
-	shutdown(t, engine)
-	require.Equal(t, 3, n)
 }
 
 func TestPinned(t *testing.T) {
@@ -171,22 +152,6 @@ func TestThousandConnections(t *testing.T) {
 	require.EqualValues(t, total, server.Stats().Accepts)
 }
 
-// TestSlowCallbacks checks that callbacks are measured if Config.SlowCallback is set.
-func TestSlowCallbacks(t *testing.T) {
-	const slow = 2 * time.Millisecond
-	loop := newLoop(t, &hooks{tick: func(*reactor.Loop) time.Duration {
-		for begin := time.Now(); time.Since(begin) < slow; {
-		}
-		return 0
-	}}, &reactor.Config{SlowCallback: slow / 2})
-	require.NoError(t, loop.Close())
-	stats := loop.Stats()
-	require.EqualValues(t, 1, stats.SlowCallbacks)
-	require.GreaterOrEqual(t, stats.LongestCallback, slow)
-	require.GreaterOrEqual(t, stats.LongestTurn, slow)
-	require.GreaterOrEqual(t, stats.Busy, slow)
-}
-
 // TestPostIsBounded checks that Post returns ErrTooManyPosted while Config.MaxPosted
 // functions wait.
 func TestPostIsBounded(t *testing.T) {
@@ -199,20 +164,6 @@ func TestPostIsBounded(t *testing.T) {
 	require.EqualValues(t, 1, loop.Stats().Refused)
 	require.ErrorIs(t, loop.Post(func() {}), reactor.ErrClosed)
 	require.EqualValues(t, 2, loop.Stats().Refused, "Post also counts functions that it refuses after the loop has ended")
-}
-
-func TestTimers(t *testing.T) {
-	loop := newLoop(t, &hooks{}, nil)
-	var fired []int
-	stopped := loop.After(0, func() { fired = append(fired, 0) })
-	loop.After(2*time.Millisecond, func() { fired = append(fired, 2) })
-	moved := loop.After(time.Hour, func() { fired = append(fired, 1) })
-	require.True(t, stopped.Stop())
-	require.False(t, stopped.Stop())
-	moved.Reset(time.Millisecond)
-	drive(t, func() bool { return len(fired) == 2 }, loop)
-	require.Equal(t, []int{1, 2}, fired)
-	require.False(t, moved.Stop())
 }
 
 // TestInvalidUse checks that invalid arguments and forbidden calls in a callback return

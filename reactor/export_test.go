@@ -11,12 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// At intervals of TrimEvery, the loop frees unused memory and CQs in several steps.
-// TrimPause is the time between two steps.
-const (
-	TrimEvery = trimEvery
-	TrimPause = trimPause
-)
+// At intervals of TrimEvery, the loop frees unused memory and CQs.
+const TrimEvery = trimEvery
 
 // Chunks returns the memory regions from which l takes its buffers.
 func Chunks(l *Loop) (mrs []verbs.MR) {
@@ -173,9 +169,6 @@ func ConnsOf(l *Loop) []*Conn { return slices.Collect(l.conns.all()) }
 // OpeningConns returns how many connections of l are opening.
 func OpeningConns(l *Loop) int { return l.openingConns }
 
-// AdvanceClock advances the clock of l by d.
-func AdvanceClock(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Add(-d) }
-
 // InjectDisconnected makes c handle cm.Disconnected with the error err.
 func InjectDisconnected(c *Conn, err error) { c.onDisconnected(err) }
 
@@ -203,27 +196,25 @@ func PendingRequests(e *Engine) int {
 func Turn(l *Loop) uint64 { return l.stats.Turns }
 
 // SilentLimit is how long the connection of a silent peer may take to close when the
-// engine stops. HasEnded reports whether e has ended.
+// engine stops.
 const SilentLimit = silentLimit
 
-func HasEnded(e *Engine) bool { return e.hasEnded() }
-
-// HoldHeapChecks makes e check only in CheckHeap whether the Go memory of ended
-// connections must be collected, and then call collect. The collector seems never to run
-// by itself. Call it before a connection has ended.
-func HoldHeapChecks(e *Engine, collect func()) {
-	e.heap.armed.Store(true) // No timer starts.
+// SetCollect makes e call collect instead of the garbage collector, which seems never to
+// run by itself.
+func SetCollect(e *Engine, collect func()) {
 	e.heap.collect = collect
 	e.heap.heap = func() (cycles, objects uint64) { return 0, 0 }
 }
 
-// CheckHeap makes e check as if an earlier check had seen the same ends of connections.
-func CheckHeap(e *Engine) {
-	ended := e.heap.ended.Load()
-	e.heap.pending += ended - e.heap.seen
-	e.heap.seen = ended
-	e.heap.check()
+// EndConns makes e count n more connections that have ended. HeapReturnConns is how many ends
+// are worth a collection.
+func EndConns(e *Engine, n int) {
+	for range n {
+		e.heap.connEnded()
+	}
 }
+
+const HeapReturnConns = minHeapReturn / connHeap
 
 // AbortConns ends the connections of l without waiting for their peers.
 func AbortConns(l *Loop) { l.abortConns() }

@@ -25,11 +25,11 @@ func TestHeapReturn(t *testing.T) {
 		"few ends, many times":   {ended: many / 100, each: 10 * time.Second, collected: 6},
 		"the collector runs":     {ended: many, collects: true},
 		"a heap that is larger":  {ended: many, objects: 5 * many * connHeap},
-		"ends again and again":   {ended: many, each: time.Second},
+		"ends again and again":   {ended: many, each: heapReturnEvery / 2},
 		"ends now and then":      {ended: many, each: 10 * time.Minute, collected: 6},
 		"a heap that is not":     {ended: many, objects: 3 * many * connHeap, collected: 1},
 		"no ends":                {},
-		"a collection each time": {ended: many, each: time.Second, collects: true},
+		"a collection each time": {ended: many, each: heapReturnEvery / 2, collects: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestHeapReturn(t *testing.T) {
 						return cycles, test.objects
 					},
 				}
-				for begin := time.Now(); time.Since(begin) < time.Hour; time.Sleep(max(test.each, time.Second)) {
+				for begin := time.Now(); time.Since(begin) < time.Hour; time.Sleep(max(test.each, heapReturnEvery/2)) {
 					for range test.ended {
 						r.connEnded()
 					}

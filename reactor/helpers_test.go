@@ -161,12 +161,24 @@ func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop
 	return l
 }
 
+// wireLoop is newLoop for a device with only the wire path.
+func wireLoop(t testing.TB, h reactor.Handler, port uint16, cfg *reactor.Config) *reactor.Loop {
+	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	l, err := reactor.NewLoop(p, h, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
 // drive calls RunOnce of each loop in turn until cond() returns true.
 func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 	t.Helper()
 	deadline := time.Now().Add(testTimeout)
+	const manyTurns = 1 << 26 // In virtual time the deadline never comes.
 	for turn := 0; !cond(); turn++ {
-		if turn%1024 == 0 && time.Now().After(deadline) {
+		if turn%1024 == 0 && time.Now().After(deadline) || turn == manyTurns {
 			require.FailNow(t, "the condition did not become true in time")
 		}
 		for _, l := range loops {
@@ -263,16 +275,4 @@ func remoteOf(t testing.TB, c *reactor.Conn, r *reactor.Region) reactor.Remote {
 	require.Len(t, list, 1)
 	require.Len(t, r.Bytes(), list[0].Length)
 	return list[0].Remote
-}
-
-// passTrimInterval advances the clock of l by TrimEvery, and runs l until it has checked
-// all chunks.
-func passTrimInterval(t *testing.T, l *reactor.Loop) {
-	t.Helper()
-	reactor.AdvanceClock(l, reactor.TrimEvery)
-	for range 1000 {
-		reactor.AdvanceClock(l, reactor.TrimPause)
-		_, err := l.RunOnce(0)
-		require.NoError(t, err)
-	}
 }

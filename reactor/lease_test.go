@@ -9,12 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestLeaseSize checks the sizes of leased buffers, that a released buffer is leased
-// again without an allocation, and that unused memory is returned.
+// TestLeaseSize checks the sizes of leased buffers, and that a released buffer is leased
+// again without an allocation.
 func TestLeaseSize(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
-	p.drive(t, func() bool { return p.client.Stats().BufferBytes > 0 })
-	base := p.client.Stats().BufferBytes
 	for _, c := range []struct{ n, capacity int }{{0, 4096}, {4096, 4096}, {4097, 8192}, {8192, 8192}, {100_000, 1 << 17}, {1 << 20, 1 << 20}} {
 		b, err := p.dialed.LeaseSize(c.n)
 		require.NoError(t, err)
@@ -31,21 +29,6 @@ func TestLeaseSize(t *testing.T) {
 			t.Error("lease or release failed")
 		}
 	}))
-	p.drive(t, func() bool { return p.client.Stats().BufferBytes >= base+(1<<20) })
-	passTrim := func() {
-		for range 3 {
-			passTrimInterval(t, p.client)
-		}
-	}
-	passTrim()
-	p.drive(t, func() bool { return p.client.Stats().BufferBytes <= base })
-
-	kept, err := p.dialed.LeaseSize(5000)
-	require.NoError(t, err)
-	passTrim()
-	require.NoError(t, kept.SetLen(8192))
-	kept.Bytes()[8191] = 1
-	require.NoError(t, kept.Release())
 }
 
 // TestLeaseSizeErrors checks sizes out of range, and messages that are too long.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -30,6 +31,9 @@ func (p limitedProvider) Devices() ([]verbs.Device, error) {
 	}
 	return devices, err
 }
+
+// SimulatedHost makes a limitedDevice work in a reactortest.World.
+func (d limitedDevice) SimulatedHost() simhost.Host { return simhost.OfDevice(d.Device) }
 
 func (d limitedDevice) Attr() verbs.DeviceAttr {
 	attr := d.Device.Attr()

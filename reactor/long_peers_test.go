@@ -1,126 +1,116 @@
+//go:build linux
+
 package reactor_test
 
 import (
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/reactortest"
 )
 
-// longPeers has a server, a peer that stops answering while its connections announce long
-// messages, and another peer, all with addresses of their own.
+// longPeers has a server, a peer that stops while its four connections announce long
+// messages, and another peer, all on hosts of their own.
 type longPeers struct {
-	t            *testing.T
-	server       *reactor.Loop
-	other        *reactor.Loop
-	addr         netip.AddrPort
-	accepted     []*reactor.Conn // connections of the peer that stops, as the server has them
-	toServer     *reactor.Conn   // connection of the other peer
-	fromOther    int             // number of messages of the other peer that have arrived
-	closed       int             // number of closed connections at the server
-	otherAddress netip.AddrPort
+	*reactortest.World
+	server   *reactor.Loop
+	accepted []*reactor.Conn // connections of the peer that stops, as the server has them
+	closed   int             // number of closed connections at the server
+	other    *reactortest.Conn
+	received int // number of messages of the other peer that have arrived
 }
 
-const longPeersSize = 1 << 20
+const longPeersSize = 1 << 18
 
-// newLongPeers returns when all connections of the first peer have announced a message
-// and the peer has stopped.
-func newLongPeers(t *testing.T, conns, loopBytes int) *longPeers {
-	p := &longPeers{t: t, otherAddress: netip.MustParseAddrPort("127.0.0.3:0")}
-	cfg := &reactor.Config{MaxLongMessage: longPeersSize, LongLoopBytes: loopBytes}
-	port := freeport.UDP(t)
-	p.server = wireLoopWith(t, &hooks{
-		open: func(c *reactor.Conn) {
-			if c.RemoteAddr().Addr() != p.otherAddress.Addr() {
-				p.accepted = append(p.accepted, c)
+// withLongPeers calls fn when the connections have announced a message each and the peer has
+// stopped.
+func withLongPeers(t *testing.T, loopBytes int, fn func(t *testing.T, p *longPeers)) {
+	const conns = 4
+	cfg := quiet(&reactor.Config{MaxLongMessage: longPeersSize, LongLoopBytes: loopBytes})
+	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
+		p, h := &longPeers{World: w}, w.Host("server")
+		p.server = h.Process("server").Start(&hooks{
+			open:    func(c *reactor.Conn) { p.accepted = append(p.accepted, c) },
+			message: func(*reactor.Conn, reactor.Message) { p.received++ },
+			close:   func(*reactor.Conn, error) { p.closed++ },
+		}, cfg).Loop(0)
+		_, err := p.server.Engine().Listen(h.AddrPort(1), nil)
+		require.NoError(t, err)
+		p.other = w.Dial(w.Host("other").Process("other").Start(&hooks{}, cfg), h.AddrPort(1), nil)
+		w.Until(time.Second, func() bool { return len(p.accepted) == 1 })
+		p.accepted = nil
+
+		process := w.Host("stops").Process("stops")
+		stops := process.Start(&hooks{}, cfg).Loop(0)
+		for range conns {
+			require.NoError(t, stops.Dial(h.AddrPort(1), nil))
+		}
+		w.Until(time.Second, func() bool { return stops.Stats().Opened == conns && len(p.accepted) == conns })
+		w.On(stops, func() {
+			for _, c := range reactor.ConnsOf(stops) {
+				require.NoError(t, c.Send(make([]byte, longPeersSize)))
 			}
-		},
-		message: func(c *reactor.Conn, m reactor.Message) {
-			require.Equal(t, p.otherAddress.Addr(), c.RemoteAddr().Addr())
-			require.Len(t, m.Data(), longPeersSize)
-			p.fromOther++
-		},
-		close: func(*reactor.Conn, error) { p.closed++ },
-	}, port, cfg)
-	ln, err := p.server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
-	require.NoError(t, err)
-	p.addr = ln.Addr()
-	var dialed []*reactor.Conn
-	stops := wireLoopWith(t, &hooks{open: func(c *reactor.Conn) { dialed = append(dialed, c) }}, port, cfg)
-	for range conns {
-		require.NoError(t, stops.Dial(p.addr, &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
-	}
-	drive(t, func() bool { return len(dialed) == conns && len(p.accepted) == conns }, p.server, stops)
-	for _, c := range dialed {
-		require.NoError(t, c.Send(make([]byte, longPeersSize)))
-	}
-	for range 3 { // The announcements leave. The server does not run, so no READ is answered.
-		_, _ = stops.RunOnce(0)
-	}
-	drive(t, func() bool { return reactor.LongBytes(p.server)/longPeersSize+reactor.LongWaiting(p.server) == conns }, p.server)
-	p.other = wireLoopWith(t, &hooks{open: func(c *reactor.Conn) { p.toServer = c }}, port, cfg)
-	return p
-}
-
-// send sends a long message of the other peer.
-func (p *longPeers) send() {
-	require.NoError(p.t, p.other.Dial(p.addr, &reactor.DialOptions{LocalAddr: p.otherAddress}))
-	drive(p.t, func() bool { return p.toServer != nil }, p.server, p.other)
-	require.NoError(p.t, p.toServer.Send(make([]byte, longPeersSize)))
+			process.Stop() // when the announcements have left
+		})
+		w.Until(time.Second, func() bool { return reactor.LongBytes(p.server)/longPeersSize+reactor.LongWaiting(p.server) == conns })
+		fn(t, p)
+	})
 }
 
 // A peer that stops answering can not use all memory for long messages. So others need
 // not wait until its READs fail.
 func TestStoppedPeerLeavesLongMemory(t *testing.T) {
-	p := newLongPeers(t, 6, 4*longPeersSize)
-	require.Equal(t, 3*longPeersSize, reactor.LongBytes(p.server))
-	p.send()
-	drive(t, func() bool { return p.fromOther == 1 }, p.server, p.other)
-	require.Zero(t, p.closed)
-	require.Equal(t, 3*longPeersSize, reactor.LongBytes(p.server))
-	require.Equal(t, 3, reactor.LongWaiting(p.server))
+	withLongPeers(t, 3*longPeersSize, func(t *testing.T, p *longPeers) {
+		require.Equal(t, 2*longPeersSize, reactor.LongBytes(p.server))
+		p.other.Send(make([]byte, longPeersSize))
+		p.Until(time.Second, func() bool { return p.received == 1 })
+		require.Zero(t, p.closed)
+		require.Equal(t, 2*longPeersSize, reactor.LongBytes(p.server))
+		require.Equal(t, 2, reactor.LongWaiting(p.server))
+	})
 }
 
 // If there is memory for one message only, the free memory goes to another peer, and not
 // to the next connection of the peer that has stopped.
 func TestFreeLongMemoryGoesToAnotherPeer(t *testing.T) {
-	p := newLongPeers(t, 6, longPeersSize)
-	require.Equal(t, 5, reactor.LongWaiting(p.server))
-	p.send()
-	drive(t, func() bool { return reactor.LongWaiting(p.server) == 6 }, p.server, p.other)
-	for _, c := range p.accepted {
-		if reactor.ReadsLong(c) {
-			require.NoError(t, c.Abort(nil))
-		}
-	}
-	drive(t, func() bool { return p.fromOther == 1 }, p.server, p.other)
-	require.Equal(t, 1, p.closed)
+	withLongPeers(t, longPeersSize, func(t *testing.T, p *longPeers) {
+		require.Equal(t, 3, reactor.LongWaiting(p.server))
+		p.other.Send(make([]byte, longPeersSize))
+		p.Until(time.Second, func() bool { return reactor.LongWaiting(p.server) == 4 })
+		p.On(p.server, func() {
+			for _, c := range p.accepted {
+				if reactor.ReadsLong(c) {
+					require.NoError(t, c.Abort(nil))
+				}
+			}
+		})
+		p.Until(time.Second, func() bool { return p.received == 1 })
+		require.Equal(t, 1, p.closed)
+	})
 }
 
 // A connection that ends while others of its peer wait before it stops waiting at once.
 func TestEndedConnLeavesLongRow(t *testing.T) {
-	p := newLongPeers(t, 6, 4*longPeersSize)
-	var waiting []*reactor.Conn
-	for _, c := range p.accepted {
-		if !reactor.ReadsLong(c) {
-			waiting = append(waiting, c)
-		}
-	}
-	require.Len(t, waiting, 3)
-	first := reactor.LongNext(p.server)
-	for _, c := range waiting {
-		if c != first {
-			require.NoError(t, c.Abort(nil))
-		}
-	}
-	drive(t, func() bool { return p.closed == 2 }, p.server)
-	require.Equal(t, 1, reactor.LongWaiting(p.server))
-	require.Equal(t, 3*longPeersSize, reactor.LongBytes(p.server))
+	withLongPeers(t, 3*longPeersSize, func(t *testing.T, p *longPeers) {
+		require.Equal(t, 2, reactor.LongWaiting(p.server))
+		first := reactor.LongNext(p.server)
+		p.On(p.server, func() {
+			for _, c := range p.accepted {
+				if !reactor.ReadsLong(c) && c != first {
+					require.NoError(t, c.Abort(nil))
+				}
+			}
+		})
+		p.Until(time.Second, func() bool { return p.closed == 1 })
+		require.Equal(t, 1, reactor.LongWaiting(p.server))
+		require.Equal(t, 2*longPeersSize, reactor.LongBytes(p.server))
+	})
 }
 
 // Which connections belong to one peer.

@@ -36,7 +36,7 @@ func connectWire(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair
 	watch(client, &p.dialed, &p.dialCloseErr, &p.dialCloses)
 	watch(server, &p.accepted, &p.acceptCloseErr, &p.acceptCloses)
 	client.dialError = func(_ *reactor.DialOptions, err error) { t.Errorf("dial: %v", err) }
-	p.server, p.client = wireLoopWith(t, server, port, cfg), wireLoopWith(t, client, port, cfg)
+	p.server, p.client = wireLoop(t, server, port, cfg), wireLoop(t, client, port, cfg)
 	ln, err := p.server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	require.NoError(t, err)
 	require.NoError(t, p.client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: p.localAddr}))

@@ -12,28 +12,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestLongTimesDoNotOverflow checks that a timer, a tick, an idle timeout and a deadline
-// with the longest time do not fire.
-func TestLongTimesDoNotOverflow(t *testing.T) {
-	ticks := 0
-	p := connect(t, &hooks{tick: func(*reactor.Loop) time.Duration { ticks++; return math.MaxInt64 }}, &hooks{},
-		&reactor.Config{DrainTimeout: math.MaxInt64, DecisionTimeout: math.MaxInt64})
-	fired := false
-	p.client.After(math.MaxInt64, func() { fired = true })
-	p.dialed.SetIdleTimeout(math.MaxInt64)
-	p.accepted.SetDeadline(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
-	for range 100 { // the loops check their timers in every eighth call of RunOnce
-		_, err := p.client.RunOnce(0)
-		require.NoError(t, err)
-		_, err = p.server.RunOnce(0)
-		require.NoError(t, err)
-	}
-	require.False(t, fired)
-	require.Equal(t, 1, ticks)
-	require.Equal(t, reactor.StateOpen, p.dialed.State())
-	require.Equal(t, reactor.StateOpen, p.accepted.State())
-}
-
 // TestRunOnceWithALongTimeout checks that RunOnce with the longest timeout waits for
 // work.
 func TestRunOnceWithALongTimeout(t *testing.T) {

@@ -1,18 +1,14 @@
 package reactor_test
 
 import (
-	"net/netip"
 	"os"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
-	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -81,17 +77,6 @@ func TestRejectLaterFromAnotherGoroutine(t *testing.T) {
 	_, failed := dialFor(t, server, nil)
 	require.NoError(t, receive(t, kept).Reject(nil))
 	require.ErrorIs(t, receive(t, failed), cm.ErrRefused)
-}
-
-func TestRequestExpires(t *testing.T) {
-	kept := make(chan *reactor.ConnRequest, 1)
-	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }},
-		&reactor.Config{DecisionTimeout: time.Millisecond})
-	_, failed := dialFor(t, server, nil)
-	require.ErrorIs(t, receive(t, failed), cm.ErrRefused)
-	require.ErrorIs(t, receive(t, kept).Accept(nil), reactor.ErrExpired)
-	shutdown(t, server)
-	require.EqualValues(t, 1, server.Stats().Expired)
 }
 
 func TestBadParametersLeaveTheRequestOpen(t *testing.T) {
@@ -302,37 +287,6 @@ func TestDialBalances(t *testing.T) {
 	require.Equal(t, 2, receive(t, at)+receive(t, at)+receive(t, at))
 }
 
-// TestExpiryAfterPeerClosed checks that a request can expire after its client has closed.
-// The expiry must not be an error of the loop.
-func TestExpiryAfterPeerClosed(t *testing.T) {
-	var kept *reactor.ConnRequest
-	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})
-	client := newLoop(t, &hooks{}, nil)
-	ln, err := server.Engine().Listen(loopback, nil)
-	require.NoError(t, err)
-	require.NoError(t, client.Dial(ln.Addr(), nil))
-	drive(t, func() bool { return kept != nil }, client, server)
-	require.NoError(t, client.Close())
-	reactor.AdvanceClock(server, 2*time.Hour)
-	drive(t, func() bool { return server.Stats().Expired == 1 }, server)
-	require.ErrorIs(t, kept.Accept(nil), reactor.ErrExpired)
-	require.NoError(t, server.Close())
-}
-
-// TestDialTimesOut checks that a dial without an answer fails after DialOptions.Timeout.
-func TestDialTimesOut(t *testing.T) {
-	kept := make(chan *reactor.ConnRequest, 1)
-	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
-	d := &reactor.DialOptions{Timeout: time.Millisecond}
-	_, failed := dialFor(t, server, d)
-	err := receive(t, failed)
-	require.ErrorIs(t, err, cm.ErrTimedOut)
-	var dial *reactor.DialError
-	require.ErrorAs(t, err, &dial)
-	require.EqualError(t, err, "dial "+dial.Addr.String()+": timed out after 1ms")
-	require.True(t, dial.Addr.Addr().IsLoopback())
-}
-
 // TestAcceptAfterPeerClosed checks that OnAcceptError gets the error if the client has
 // closed before Accept.
 func TestAcceptAfterPeerClosed(t *testing.T) {
@@ -364,44 +318,6 @@ func TestAcceptOnAnEndedLoop(t *testing.T) {
 	require.NoError(t, server.Close())
 	require.EqualValues(t, 1, server.Stats().Rejects)
 	require.Zero(t, server.Stats().Accepts)
-}
-
-// TestRequestWithdrawn checks the error of an answer to a request that a newer request
-// has replaced. The server allows one half-open request only.
-func TestRequestWithdrawn(t *testing.T) {
-	port := freeport.UDP(t)
-	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {
-		p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port, MaxHalfOpen: halfOpen})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, p.Close()) })
-		e, err := reactor.New(p, h, nil)
-		require.NoError(t, err)
-		t.Cleanup(func() { shutdown(t, e) })
-		require.NoError(t, e.Start())
-		return e
-	}
-	kept := make(chan *reactor.ConnRequest, 16)
-	server := open(1, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }})
-	ln, err := server.Listen(netip.MustParseAddrPort("127.71.1.1:0"), nil)
-	require.NoError(t, err)
-
-	opened := make(chan *reactor.Conn, 2)
-	first := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
-	require.NoError(t, first.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.2:0")}))
-	old := receive(t, kept)
-	require.Equal(t, 1, reactor.PendingRequests(server))
-
-	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
-	require.NoError(t, second.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
-	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
-		// The first client has repeated its request. The second client's request has not
-		// arrived yet.
-		old = req
-	}
-	await(t, func() bool { return old.Steer(old.Loop()) != nil })
-	require.ErrorIs(t, old.Accept(nil), verbs.ErrPeerGone)
-	require.ErrorIs(t, old.Reject(nil), verbs.ErrPeerGone)
-	await(t, func() bool { return reactor.PendingRequests(server) <= 1 })
 }
 
 // TestCredentials checks that each side of a local connection has its peer's

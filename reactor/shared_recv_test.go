@@ -174,20 +174,6 @@ func TestSharedRecvShrinks(t *testing.T) {
 		require.Less(t, size(), before)
 	}
 	require.Equal(t, 10*minimum+reactor.SharedRecvBatch, size())
-	s.closeConns(s.dialed)
-	passTrimInterval(t, s.server)
-	require.Zero(t, size())
-	passTrimInterval(t, s.server)
-	require.Len(t, reactor.Chunks(s.server), 1)
-	require.Zero(t, residentBytes(t, s.server))
-
-	// The queue opens again.
-	s.dialed, s.answers = nil, 0
-	s.dial(2)
-	require.Equal(t, 2*minimum+reactor.SharedRecvBatch, size())
-	s.send(10, s.dialed)
-	s.drive(func() bool { return s.answers == 20 })
-	require.Empty(t, s.dialErrs)
 }
 
 // TestSharedRecvDefault checks on which devices and with which configurations receive

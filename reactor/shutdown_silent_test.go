@@ -1,7 +1,12 @@
+//go:build linux
+
 package reactor_test
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -9,81 +14,65 @@ import (
 )
 
 // TestSilentPeersAreDropped checks that peers that are silent since OnOpen do not delay a
-// shutdown, and that sends to them are reported. The time is virtual.
+// shutdown for long, and that sends to them are reported.
 func TestSilentPeersAreDropped(t *testing.T) {
-	for name, sends := range map[string]int{"nothing sent": 0, "sends unconfirmed": 3} {
-		t.Run(name, func(t *testing.T) {
-			var failed []error
-			p := connect(t, &hooks{}, &hooks{
-				open: func(c *reactor.Conn) {
-					for range sends {
-						require.NoError(t, c.SendWith([]byte("greeting"), reactor.SendOptions{Notify: true}))
-					}
-				},
-				completion: func(_ *reactor.Conn, _ reactor.Op, err error) { failed = append(failed, err) },
-			}, nil)
-			require.Empty(t, failed)
-			p.server.Stop()
-			// From now on the client's loop does not run, so the peer of the server is silent.
-			run := func() {
-				for range 100 {
-					if !reactor.HasEnded(p.server.Engine()) {
-						_, err := p.server.RunOnce(0)
-						require.NoError(t, err)
-					}
-				}
+	const sends = 3 // on the second connection
+	var ends, failed []error
+	opened := 0
+	server := &hooks{
+		open: func(c *reactor.Conn) {
+			for opened++; opened == 2 && c.InFlight() < sends; {
+				require.NoError(t, c.SendWith([]byte("greeting"), reactor.SendOptions{Notify: true}))
 			}
-			run()
-			require.False(t, reactor.HasEnded(p.server.Engine()), "a correct peer gets some time")
-			reactor.AdvanceClock(p.server, reactor.SilentLimit)
-			run()
-			require.True(t, reactor.HasEnded(p.server.Engine()))
-			require.Equal(t, 1, p.acceptCloses)
-			require.Len(t, failed, sends)
-			for _, err := range failed {
-				require.ErrorIs(t, err, reactor.ErrShutdown)
-			}
-			if sends > 0 {
-				require.ErrorIs(t, p.acceptCloseErr, reactor.ErrShutdown)
-			}
-		})
+		},
+		completion: func(_ *reactor.Conn, _ reactor.Op, err error) { failed = append(failed, err) },
+		close:      func(_ *reactor.Conn, err error) { ends = append(ends, err) },
 	}
+	inWorld(t, &hooks{}, server, nil, func(t *testing.T, p *worldPair) {
+		p.Dial(p.client.Engine(), p.host.AddrPort(1), nil)
+		p.clientProcess.Stop()
+		p.Until(time.Second, func() bool { return opened == 2 })
+		begin := p.Now()
+		shutdown(t, p.server.Engine())
+		requireTook(t, reactor.SilentLimit, p.Now()-begin)
+		require.Len(t, ends, 2)
+		require.ErrorIs(t, errors.Join(ends...), reactor.ErrShutdown)
+		require.Len(t, failed, sends)
+		for _, err := range failed {
+			require.ErrorIs(t, err, reactor.ErrShutdown)
+		}
+	})
 }
 
 // TestPeersThatWereHeardGetTheDrainTimeout checks that silentLimit does not apply to a
 // peer that has sent or confirmed something, and then stops.
 func TestPeersThatWereHeardGetTheDrainTimeout(t *testing.T) {
-	for _, what := range []string{"message", "confirmation", "probe"} {
-		t.Run(what, func(t *testing.T) {
-			got := 0
-			p := connect(t, &hooks{}, &hooks{
-				message:    func(*reactor.Conn, reactor.Message) { got++ },
-				completion: func(*reactor.Conn, reactor.Op, error) { got++ },
-			}, nil)
-			switch what {
-			case "message":
-				require.NoError(t, p.dialed.Send([]byte("hello")))
-			case "confirmation":
-				require.NoError(t, p.accepted.SendWith([]byte("greeting"), reactor.SendOptions{Notify: true}))
-			case "probe":
-				reactor.AdvanceClock(p.server, reactor.SilentLimit)
-				reactor.Probe(p.accepted)
-			}
-			p.drive(t, func() bool { return got > 0 || what == "probe" && reactor.OutstandingProbes(p.server) == 0 })
-			require.NoError(t, p.accepted.Send([]byte("unconfirmed")))
-			p.server.Stop()
-			for range 100 {
-				_, err := p.server.RunOnce(0)
-				require.NoError(t, err)
-			}
-			reactor.AdvanceClock(p.server, reactor.SilentLimit)
-			for range 100 {
-				_, err := p.server.RunOnce(0)
-				require.NoError(t, err)
-			}
-			require.Equal(t, reactor.StateDraining, p.accepted.State())
+	var accepted []*reactor.Conn
+	server := &hooks{open: func(c *reactor.Conn) { accepted = append(accepted, c) }}
+	inWorld(t, &hooks{}, server, &reactor.Config{DrainTimeout: shortTime}, func(t *testing.T, p *worldPair) {
+		for n := range 2 {
+			p.Dial(p.client.Engine(), p.host.AddrPort(1), nil)
+			p.Until(time.Second, func() bool { return len(accepted) == n+2 })
+		}
+		p.For(time.Second)
+		p.do(func() { require.NoError(t, p.dialed.Send([]byte("message"))) })
+		p.On(p.server, func() {
+			require.NoError(t, accepted[1].SendWith([]byte("confirmed"), reactor.SendOptions{Notify: true}))
+			reactor.Probe(accepted[2])
 		})
-	}
+		p.For(time.Second)
+		p.clientProcess.Stop()
+		p.On(p.server, func() {
+			for _, c := range accepted {
+				require.NoError(t, c.Send([]byte("unconfirmed")))
+			}
+		})
+		p.server.Engine().Stop()
+		p.For(2 * reactor.SilentLimit)
+		for i, heard := range []string{"message", "confirmation", "probe"} {
+			require.Equal(t, reactor.StateDraining, accepted[i].State(), heard)
+		}
+	})
 }
 
 // TestLastMessageToASilentPeer checks that a peer that only listens gets the last message
@@ -95,18 +84,27 @@ func TestLastMessageToASilentPeer(t *testing.T) {
 		require.NoError(t, c.Send([]byte("bye")))
 		require.NoError(t, c.Close())
 	}}
-	p := &pair{}
-	watch(client, &p.dialed, &p.dialCloseErr, &p.dialCloses)
-	watch(&server.hooks, &p.accepted, &p.acceptCloseErr, &p.acceptCloses)
-	p.server = newLoop(t, server, nil)
-	p.client = newLoop(t, client, nil)
-	ln, err := p.server.Engine().Listen(loopback, nil)
-	require.NoError(t, err)
-	require.NoError(t, p.client.Dial(ln.Addr(), nil))
-	p.drive(t, func() bool { return p.dialed != nil && p.accepted != nil })
-	reactor.AdvanceClock(p.server, 10*reactor.SilentLimit)
-	p.server.Stop()
-	drive(t, func() bool { return p.acceptCloses > 0 && p.dialCloses > 0 }, p.client, p.server)
-	require.NoError(t, p.acceptCloseErr)
-	require.Equal(t, []string{"bye"}, got)
+	inWorld(t, client, server, nil, func(t *testing.T, p *worldPair) {
+		p.For(10 * reactor.SilentLimit)
+		shutdown(t, p.server.Engine())
+		require.NoError(t, p.acceptCloseErr)
+		require.Equal(t, []string{"bye"}, got)
+	})
+}
+
+// TestShutdownDeadline checks that Shutdown ends a connection with an undelivered
+// message when its context is done. It returns the context's cause.
+func TestShutdownDeadline(t *testing.T) {
+	inWorld(t, &hooks{}, &hooks{}, nil, func(t *testing.T, p *worldPair) {
+		p.serverProcess.Stop()
+		p.do(func() { require.NoError(t, p.dialed.Send([]byte("never received"))) })
+		cause := errors.New("cause")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
+		defer cancel()
+		begin := p.Now()
+		require.ErrorIs(t, p.client.Engine().Shutdown(ctx), cause)
+		requireTook(t, time.Second, p.Now()-begin)
+		require.ErrorIs(t, p.dialCloseErr, reactor.ErrShutdown)
+		require.NoError(t, p.client.Engine().Wait())
+	})
 }

@@ -1,7 +1,6 @@
 package reactor_test
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -77,32 +76,6 @@ func TestShutdownUnderLoad(t *testing.T) {
 func await(t testing.TB, cond func() bool) {
 	t.Helper()
 	require.Eventually(t, cond, testTimeout, time.Millisecond)
-}
-
-// TestShutdownDeadline checks that Shutdown ends a connection with an undelivered
-// message when its context is done. It returns the context's cause.
-func TestShutdownDeadline(t *testing.T) {
-	ends := make(chan error, 1)
-	engine, err := reactor.New(openSoft(t, 1), &hooks{
-		open:  func(c *reactor.Conn) { assert.NoError(t, c.Send([]byte("never received"))) },
-		close: func(_ *reactor.Conn, err error) { ends <- err },
-	}, nil)
-	require.NoError(t, err)
-	require.NoError(t, engine.Start())
-	opened := false
-	peer := newLoop(t, &hooks{open: func(*reactor.Conn) { opened = true }}, nil)
-	ln, err := peer.Engine().Listen(loopback, nil)
-	require.NoError(t, err)
-	require.NoError(t, engine.Dial(ln.Addr(), nil))
-	// After this call the peer's loop does not run any more.
-	drive(t, func() bool { return opened }, peer)
-
-	cause := errors.New("cause")
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(cause)
-	require.ErrorIs(t, engine.Shutdown(ctx), cause)
-	require.ErrorIs(t, receive(t, ends), reactor.ErrShutdown)
-	require.NoError(t, engine.Wait())
 }
 
 // TestShutdownRejectsPendingRequests checks that Shutdown rejects unanswered requests

@@ -1,12 +1,16 @@
+//go:build linux
+
 package reactor_test
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/reactortest"
 )
 
 // stopHooks is a hooks that is a StopHandler.
@@ -21,43 +25,42 @@ func (h *stopHooks) OnStop(c *reactor.Conn) { h.stop(c) }
 // OnStop or later, and that the engine closes connections that the handler does not
 // close.
 func TestOnStop(t *testing.T) {
-	for name, test := range map[string]struct {
-		stop    func(*reactor.Conn)
-		message string // what the peer gets
-	}{
-		"in OnStop": {func(c *reactor.Conn) {
-			require.NoError(t, c.Send([]byte("goodbye")))
-			require.NoError(t, c.Close())
-		}, "goodbye"},
-		"later": {func(c *reactor.Conn) {
-			c.Loop().After(time.Millisecond, func() {
-				require.NoError(t, c.Send([]byte("goodbye")))
-				require.NoError(t, c.Close())
-			})
-		}, "goodbye"},
-		"never": {func(*reactor.Conn) {}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			opened, closed, got := false, 0, ""
-			onClose := func(*reactor.Conn, error) { closed++ }
-			h := &stopHooks{hooks{close: func(_ *reactor.Conn, err error) {
-				require.NoError(t, err)
-				closed++
-			}}, test.stop}
-			stopping := newLoop(t, h, &reactor.Config{DrainTimeout: 50 * time.Millisecond})
-			ln, err := stopping.Engine().Listen(loopback, nil)
-			require.NoError(t, err)
-			peer := newLoop(t, &hooks{
-				open:    func(*reactor.Conn) { opened = true },
-				message: func(_ *reactor.Conn, msg reactor.Message) { got = string(msg.Data()) },
-				close:   onClose,
-			}, nil)
-			require.NoError(t, peer.Dial(ln.Addr(), nil))
-			drive(t, func() bool { return opened && stopping.Conns() == 1 }, stopping, peer)
-			drive(t, func() bool { return stopping.Stats().Opened == 1 }, stopping, peer)
-			stopping.Engine().Stop()
-			drive(t, func() bool { return closed == 2 }, stopping, peer)
-			require.Equal(t, test.message, got)
-		})
+	const drainTimeout = reactor.SilentLimit / 2
+	goodbye := func(c *reactor.Conn) {
+		require.NoError(t, c.Send([]byte("goodbye")))
+		require.NoError(t, c.Close())
 	}
+	tests := []struct {
+		stop    func(*reactor.Conn)
+		message string        // what the peer gets
+		took    time.Duration // time from Stop to OnClose
+	}{
+		{goodbye, "goodbye", 0},
+		{func(c *reactor.Conn) { c.Loop().After(drainTimeout/2, func() { goodbye(c) }) }, "goodbye", drainTimeout / 2},
+		{func(*reactor.Conn) {}, "", drainTimeout},
+	}
+	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
+		h := w.Host("host")
+		server := h.Process("server").Start(&hooks{}, quiet(&reactor.Config{DrainTimeout: drainTimeout}))
+		client := h.Process("client").Start(&hooks{}, quiet(nil))
+		var conns []*reactortest.Conn
+		closed := make([]time.Duration, len(tests))
+		for i, test := range tests {
+			handler := &stopHooks{hooks: hooks{close: func(_ *reactor.Conn, err error) {
+				require.NoError(t, err)
+				closed[i] = w.Now()
+			}}, stop: test.stop}
+			_, err := server.Listen(h.AddrPort(uint16(i+1)), &reactor.ListenOptions{Handler: handler})
+			require.NoError(t, err)
+			conns = append(conns, w.Dial(client, h.AddrPort(uint16(i+1)), nil))
+		}
+		w.For(time.Millisecond) // Then the server's connections are open, too.
+		begin := w.Now()
+		shutdown(t, server)
+		for i, test := range tests {
+			conns[i].WantClose(reactor.ErrPeerClosed)
+			require.Equal(t, test.message, string(bytes.Join(conns[i].Received, nil)))
+			requireTook(t, test.took, closed[i]-begin)
+		}
+	})
 }
