@@ -299,6 +299,7 @@ func (c *Conn) on(e connEvent) {
 		c.onLastWQETimeout()
 	case doGiveUp:
 		c.closing.reason.setCause(ErrShutdown)
+		c.enter(stateCloseBegun) // OnCompletion can neither send nor abort.
 		c.reportClose()
 		c.destroy()
 	case doDestroy:

@@ -108,3 +108,23 @@ func TestShutdownDeadline(t *testing.T) {
 		require.NoError(t, p.client.Engine().Wait())
 	})
 }
+
+// TestEndedLoopTakesNoSends checks that OnCompletion can neither send nor abort when a loop
+// ends that does not wait for its peers. Seed 299 of reactortest's TestAnswers found that
+// the loop took both, and sends from OnCompletion without end.
+func TestEndedLoopTakesNoSends(t *testing.T) {
+	failed := 0
+	client := &hooks{completion: func(c *reactor.Conn, _ reactor.Op, err error) {
+		failed++
+		require.ErrorIs(t, err, reactor.ErrShutdown)
+		require.ErrorIs(t, c.Send([]byte("again")), reactor.ErrClosed)
+		require.ErrorIs(t, c.Abort(nil), reactor.ErrClosed)
+	}}
+	p := connect(t, client, &hooks{}, nil)
+	for range 2 {
+		require.NoError(t, p.dialed.SendWith([]byte("never received"), reactor.SendOptions{Notify: true}))
+	}
+	require.NoError(t, p.client.Close())
+	require.Equal(t, 2, failed)
+	require.ErrorIs(t, p.dialCloseErr, reactor.ErrShutdown)
+}
