@@ -77,10 +77,11 @@ type message struct {
 
 // An operation is an operation that was accepted.
 type operation struct {
-	message   bool // message of Send and the like, or WRITE with immediate data
-	long      bool // long message, whose completion may be late
-	reported  bool // OnCompletion must be called
-	completed bool // OnCompletion was called
+	message   bool          // message of Send and the like, or WRITE with immediate data
+	long      bool          // long message, whose completion may be late
+	reported  bool          // OnCompletion must be called
+	time      time.Duration // when it was accepted
+	completed bool          // OnCompletion was called
 	bytes     int
 	done      func(op reactor.Op, err error) // what else OnCompletion does; may be nil
 }
@@ -146,6 +147,7 @@ func (e *end) OnCompletion(_ *reactor.Conn, op reactor.Op, err error) {
 	o := &e.ops[n-1]
 	e.expect(o.reported, "OnCompletion of operation %d, which was not to be reported", n)
 	e.expect(!o.completed, "second OnCompletion of operation %d", n)
+	e.expect(o.long || e.a.w.Now()-o.time < operationLimit || e.in.node.paused > o.time, "OnCompletion of operation %d after %v", n, e.a.w.Now()-o.time)
 	e.expect(int(op.Bytes) == o.bytes, "operation %d has %d bytes instead of %d", n, op.Bytes, o.bytes)
 	if !o.long {
 		e.expect(n > e.last, "OnCompletion of operation %d after that of %d", n, e.last)
@@ -251,7 +253,15 @@ func (e *end) limit() {
 }
 
 // accepted adds an operation for which the call returned nil.
-func (e *end) accepted(o operation) { e.ops = append(e.ops, o) }
+func (e *end) accepted(o operation) {
+	o.time = e.a.w.Now()
+	e.ops = append(e.ops, o)
+}
+
+// operationLimit is how long an operation may take until it has succeeded or failed, unless
+// it is a long message, which waits for the peer to read it. A packet and its repetitions take
+// 0.6 s at most.
+const operationLimit = 5 * time.Second
 
 // options returns options for the next operation.
 func (e *end) options() reactor.SendOptions {

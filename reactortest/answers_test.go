@@ -3,7 +3,9 @@
 package reactortest_test
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -21,6 +23,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/reactortest"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // TestAnswers runs clients that send requests, and servers that answer them, while the
@@ -62,7 +65,7 @@ const aloneEvery = 8
 // detector. A change of the library may change the digests: then take the new ones from the
 // message of this test.
 func TestAnswersDigest(t *testing.T) {
-	want := []uint64{0x453bb9310cc41f0a, 0xb02befb502555033, 0xfca0b67707668523, 0x3ba5219910c10a5f, 0x11c76745ab36d340}
+	want := []uint64{0x78ac94fcdecdac8c, 0xec9f398e587b527e, 0xbfbf4e00102ed98b, 0xb40928bf4ba04e85, 0xc3309aeffc4887f1}
 	var got []uint64
 	for seed := range uint64(len(want)) {
 		var digests [2]uint64
@@ -200,7 +203,7 @@ func (a *answers) choose(alone bool) {
 	if !a.chance(8) {
 		a.bound = 20 * time.Second
 		c.ConnectTimeout, c.DecisionTimeout = 2*time.Second, 200*time.Millisecond
-		c.DrainTimeout, c.Keepalive = 300*time.Millisecond, pick[time.Duration](r, 100, 1000)*time.Millisecond
+		c.DrainTimeout, c.Keepalive = 300*time.Millisecond, pick[time.Duration](r, 20, 100, 1000, 10_000)*time.Millisecond
 	}
 	a.client, a.server = c, c
 	a.client.NumLoops, a.server.NumLoops = 1+r.IntN(2), 1+r.IntN(3)
@@ -290,7 +293,8 @@ type node struct {
 	starts   int // number of processes so far
 	process  *reactortest.Process
 	device   cm.Provider
-	instance *instance // present engine; nil while there is none
+	instance *instance     // present engine; nil while there is none
+	paused   time.Duration // when the process has stopped or gone on last
 }
 
 // connect adds one or two sessions with a server.
@@ -333,7 +337,7 @@ func (n *node) start() {
 		device.Vectors = cfg.NumLoops
 		n.device = n.process.Open(&device)
 	}
-	n.process.Continue() // Nobody can start an engine in a process that has stopped.
+	n.proceed() // Nobody can start an engine in a process that has stopped.
 	in := &instance{node: n}
 	n.instance = in
 	var err error
@@ -354,11 +358,33 @@ func (n *node) start() {
 	}
 }
 
+// proceed ends Process.Stop and Host.Stop for a node.
+func (n *node) proceed() {
+	n.paused = n.a.w.Now()
+	if n.process != nil {
+		n.process.Continue()
+	}
+}
+
 // stop begins to shut down the engine of a node.
 func (n *node) stop() {
 	n.a.w.Logf("%s stops its engine", n.name)
 	n.instance.stopped = true
 	n.instance.engine.Stop()
+}
+
+// abort ends an engine that stops, or not. Nobody can wait for a process that has stopped.
+func (n *node) abort() {
+	if n.instance == nil || !n.instance.stopped || n.a.chance(2) {
+		return
+	}
+	n.a.w.Logf("%s aborts its engine", n.name)
+	n.proceed()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := n.instance.engine.Shutdown(ctx); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, verbs.ErrBusy) {
+		n.a.failf("%s: the engine has ended with %v", n.name, err)
+	}
 }
 
 // finish checks an engine that has ended, and removes it.
@@ -503,11 +529,11 @@ func (a *answers) fault(f int) {
 	case faultStop:
 		if p != nil {
 			p.Stop()
-			a.later(d, p.Continue)
+			a.later(d, n.proceed)
 		}
 	case faultStopHost:
 		h.Stop()
-		a.later(d, h.Continue)
+		a.later(d, func() { a.continueHost(h) })
 	case faultKill:
 		n.kill()
 		a.later(d, n.restart)
@@ -516,12 +542,22 @@ func (a *answers) fault(f int) {
 	case faultShutdown:
 		if n.instance != nil && !n.instance.stopped {
 			n.stop()
+			a.later(d/4, n.abort)
 			a.later(d, n.restart)
 		}
 	case faultDescriptors:
 		if p != nil {
 			p.SetNoDescriptors(true)
 			a.later(d/4, func() { p.SetNoDescriptors(false) })
+		}
+	}
+}
+
+func (a *answers) continueHost(h *reactortest.Host) {
+	h.Continue()
+	for _, n := range a.nodes {
+		if n.host == h {
+			n.proceed()
 		}
 	}
 }
@@ -568,7 +604,7 @@ func (a *answers) settle() {
 	a.undo = nil
 	a.calm = a.w.Now()
 	a.w.Logf("the faults have ended")
-	a.until("a client has no answer", func() bool {
+	a.until("not every client has an answer, or not every connection of a dead peer has ended,", func() bool {
 		for _, n := range a.nodes {
 			if in := n.instance; in != nil && in.stopped && in.hasEnded() {
 				n.finish()
@@ -583,8 +619,14 @@ func (a *answers) settle() {
 				}
 			}
 		}
-		return true
+		return !slices.ContainsFunc(a.dialed, (*end).isHalf) && !slices.ContainsFunc(a.served, (*end).isHalf)
 	})
+}
+
+// isHalf reports whether this side of a connection is open, and the other one is not.
+func (e *end) isHalf() bool {
+	p := e.peer
+	return (e.state == endOpen || e.state == endClosing) && !e.in.killed && p != nil && (p.in.killed || p.state > endClosing)
 }
 
 // until lets time pass until done returns true.

@@ -84,7 +84,7 @@ func (k *asker) burst() {
 	}
 	pause := 2 * k.a.pause
 	if k.session.fresh {
-		pause *= 32 // Only the other clients still need time.
+		pause = k.a.bound / 50 // Only the other clients still need time.
 	}
 	k.conn.Loop().After(k.a.upTo(pause), k.burst)
 }
@@ -314,6 +314,12 @@ func (s *session) dial() {
 	if a.chance(2) {
 		o.Loop = in.engine.Loop(a.rng.IntN(in.engine.NumLoops()))
 	}
+	if dialed := a.w.Now(); a.chance(2) {
+		o.PrivateDataFor = func(*reactor.Conn) ([]byte, error) {
+			in.isPrompt("PrivateDataFor", dialed)
+			return o.PrivateData, nil
+		}
+	}
 	if err := in.engine.Dial(s.server.addr(), o); err != nil {
 		a.failf("%s: dial: %v", e.name, err)
 	}
@@ -335,10 +341,25 @@ func (s *session) answered(request *message) {
 
 // after calls fn on a loop of the instance, after a pause.
 func (in *instance) after(d time.Duration, fn func()) {
-	l := in.engine.Loop(0)
+	l := in.engine.Loop(in.node.a.rng.IntN(in.engine.NumLoops()))
+	posted := in.node.a.w.Now()
 	// After an error the loop has ended.
-	_ = l.Post(func() { l.After(d, fn) })
+	_ = l.Post(func() {
+		in.isPrompt("a posted function", posted)
+		l.After(d, fn)
+	})
 }
+
+// isPrompt checks that a loop of the instance has noticed early what has happened at a time.
+func (in *instance) isPrompt(what string, since time.Duration) {
+	a := in.node.a
+	if late := a.w.Now() - since; late > promptLimit && in.node.paused <= since {
+		a.failf("%s: %s was called %v late", in.node.name, what, late)
+	}
+}
+
+// promptLimit is how long a loop may take to do what is due. Its turns take no time.
+const promptLimit = time.Millisecond
 
 // newArea returns the next area of the region of the instance.
 func (in *instance) newArea() (offset int, memory []byte) {
