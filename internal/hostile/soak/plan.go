@@ -94,9 +94,10 @@ func killClients(ctx context.Context, s *testbed) error {
 }
 
 // stopClients stops clients and then kills or continues them, at random. If they
-// continue, they must have lost nothing.
+// continue, they must have lost nothing. They do not run as the user of the attackers, whom
+// the server may refuse for a while after his violations.
 func stopClients(ctx context.Context, s *testbed) error {
-	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8})
+	p, err := s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 8})
 	if err != nil {
 		return err
 	}
