@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -41,6 +42,7 @@ func TestAnswers(t *testing.T) {
 		runAnswers(t, seed)
 		return
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // Runs are short, and leave little.
 	// The limit of descriptors is that of the whole program.
 	for seed := uint64(aloneEvery); seed <= seeds && !t.Failed(); seed += aloneEvery {
 		runAnswers(t, seed)
