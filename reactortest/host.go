@@ -21,7 +21,7 @@ type Host struct {
 	processes []*Process
 }
 
-// Host adds a host. Its name is for the log, and has at most 8 bytes.
+// Host adds a host. Its name is for the log.
 func (w *World) Host(name string) *Host {
 	h := &Host{w: w, sim: w.sim.AddHost(name)}
 	w.hosts = append(w.hosts, h)
@@ -151,7 +151,8 @@ func (p *Process) Continue() {
 
 // Kill ends the process at once, as SIGKILL does. Processes of the same host notice that its
 // sockets are closed. Those of other hosts notice nothing. The engines and devices of the
-// process can not be used any more, and its handlers are not called any more.
+// process can not be used any more, and its handlers are not called any more. A callback of the
+// process can not call Kill, nor Host.Kill.
 func (p *Process) Kill() {
 	p.host.w.Logf("%s was killed", p.name)
 	p.sim.Kill()
@@ -203,18 +204,23 @@ func (p *Process) close() {
 			t.Errorf("shut down an engine of %s: %v", p.name, err)
 		}
 		cancel()
-		if n := e.Stats().Rescues; n > 0 {
-			t.Errorf("%s: %d wake-ups were lost: see reactor.Stats.Rescues", p.name, n)
-		}
+		p.checkRescues(e.Stats())
 	}
 	for _, l := range p.loops {
 		if err := l.Close(); err != nil {
 			t.Errorf("close a loop of %s: %v", p.name, err)
 		}
+		p.checkRescues(l.Stats())
 	}
 	for _, provider := range p.providers {
 		if err := provider.Close(); err != nil {
 			t.Errorf("close a device of %s: %v", p.name, err)
 		}
+	}
+}
+
+func (p *Process) checkRescues(s reactor.Stats) {
+	if s.Rescues > 0 {
+		p.host.w.t.Errorf("%s: %d wake-ups were lost: see reactor.Stats.Rescues", p.name, s.Rescues)
 	}
 }

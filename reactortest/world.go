@@ -17,7 +17,7 @@ import (
 )
 
 // A World has hosts, the network between them, and a clock. Only the goroutine of the test
-// and the callbacks of its engines may use it.
+// and the callbacks of its engines may use it. Callbacks let time pass with For only.
 type World struct {
 	t         *testing.T
 	seed      uint64
@@ -140,7 +140,7 @@ func (w *World) Logf(format string, args ...any) { w.sim.Log("test: " + fmt.Spri
 func (w *World) For(d time.Duration) { w.sim.RunUntil(w.Now() + d) }
 
 // Until lets time pass until cond returns true. The test fails if that takes more than the
-// given time.
+// given time, or if nothing can happen any more.
 func (w *World) Until(limit time.Duration, cond func() bool) {
 	w.t.Helper()
 	end, is := w.Now()+limit, false

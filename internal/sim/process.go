@@ -17,7 +17,6 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
-	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 )
 
 // A Process is a process of a host. It implements simhost.Host.
@@ -54,7 +53,9 @@ func (h *Host) AddProcess(name string, number uint64) *Process {
 }
 
 // unixName returns a name that no other host of any world on this computer has.
-func (h *Host) unixName() string { return fmt.Sprintf("%d.%d.%s", os.Getpid(), h.World.id, h.name) }
+func (h *Host) unixName() string {
+	return fmt.Sprintf("%d.%d.%d", os.Getpid(), h.World.id, slices.Index(h.World.hosts, h))
+}
 
 // Name implements simhost.Host.
 func (p *Process) Name() string { return p.unix }
@@ -195,12 +196,15 @@ func inode(fd int) uint64 {
 }
 
 // Kill ends the process at once. The system closes its descriptors, and that is all that its
-// peers notice.
+// peers notice. A task of the process can not call it.
 func (p *Process) Kill() {
 	if p.dead {
 		return
 	}
 	w := p.host.World
+	if w.current != nil && w.current.process == p {
+		panic("sim: a process can not kill itself: let the test or another process do it")
+	}
 	p.dead = true
 	for i := 0; i < len(w.tasks); {
 		t := w.tasks[i]
@@ -212,7 +216,7 @@ func (p *Process) Kill() {
 		t.stop()
 	}
 	for _, t := range p.timers {
-		w.timers.Stop((*timerheap.Timer)(&t.Timer))
+		w.timers.Stop(&t.Timer)
 	}
 	for at, b := range p.host.bound {
 		if b.process == p {

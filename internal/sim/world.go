@@ -151,6 +151,9 @@ const never = time.Duration(1<<63 - 1)
 // Run lets time pass until done returns true, or until there is nothing left that could
 // happen.
 func (w *World) Run(done func() bool) {
+	if w.current != nil {
+		panic("sim: a callback lets time pass with For only")
+	}
 	for !done() {
 		if !w.step() && !w.pass() {
 			break
@@ -166,10 +169,15 @@ func (w *World) Run(done func() bool) {
 // that task waits, and others run.
 func (w *World) RunUntil(end time.Duration) { w.wait(-1, end, nil) }
 
-// Settle does what can be done without time passing.
+// Settle lets time pass until no packet is on its way, and no task can run before the next
+// timer expires.
 func (w *World) Settle() {
-	for w.step() {
-	}
+	w.Run(func() bool {
+		w.wakeTasks(w.now())
+		_, packets := w.net.Next()
+		return !packets && !w.timers.Due(w.Now()) &&
+			!slices.ContainsFunc(w.tasks, func(t *task) bool { return t.woken && !t.process.Stopped })
+	})
 }
 
 // step delivers packets, fires timers, or runs a task. It returns false if time has to pass
@@ -241,18 +249,23 @@ func poll(fds []unix.PollFd) {
 
 // run runs a task until it waits.
 func (w *World) run(t *task) {
-	before := w.current
-	w.current = t
 	w.record("run", uint64(slices.Index(w.tasks, t)))
 	t.woken = false
-	restore := t.process.limitDescriptors()
-	_, alive := t.resume()
-	restore()
+	alive := w.resume(t)
 	t.at = w.now() + time.Duration(w.rng.Int64N(int64(runTime)))
-	w.current = before
 	if !alive {
 		w.tasks = slices.DeleteFunc(w.tasks, func(o *task) bool { return o == t })
 	}
+}
+
+// resume makes a task the current one until it waits. It returns false if the task has ended.
+func (w *World) resume(t *task) (alive bool) {
+	w.current = t
+	// A task can end the goroutine of the world: FailNow of a test does.
+	defer func() { w.current = nil }()
+	defer t.process.limitDescriptors()()
+	_, alive = t.resume()
+	return alive
 }
 
 // pass lets time pass until something happens. It returns false if nothing can.
@@ -439,5 +452,3 @@ type timer struct {
 
 // OnTimer implements timerheap.Owner.
 func (t *timer) OnTimer(*timerheap.Timer) { t.of.Expire() }
-
-func (w *World) String() string { return fmt.Sprintf("world with seed %d at %v", w.seed, w.Now()) }
