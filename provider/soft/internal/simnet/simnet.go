@@ -217,13 +217,15 @@ func (c *Conn) Open(to *udp.Route) (err error) {
 // listen makes the packets of the shard that arrive at an address come to the Conn.
 func (c *Conn) listen(local netip.Addr) (*routes, error) {
 	if c.event == nil {
-		var err error
-		if c.event, err = fdevent.NewEvent(); err != nil {
+		event, err := fdevent.NewEvent()
+		if err != nil {
 			return nil, err
 		}
-		if err = c.watcher.Watch(c.event.FD(), unix.EPOLLIN, c); err != nil {
+		if err = c.watcher.Watch(event.FD(), unix.EPOLLIN, c); err != nil {
+			_ = event.Close()
 			return nil, err
 		}
+		c.event = event
 	}
 	p, err := c.ports.acquire(local)
 	if err != nil {
@@ -370,6 +372,7 @@ func (s *Socket) RouteMTU(netip.Addr) int { return s.port.ports.host.MTU() }
 // Close implements madcm.Socket.
 func (s *Socket) Close() {
 	_ = s.event.Close()
+	s.waiting = nil // for take, if the sink has called Close
 	s.port.gsi = nil
 	s.port.release()
 }
