@@ -65,11 +65,11 @@ type user interface {
 
 // A message is a message that was sent. Its bytes are a part of the pattern.
 type message struct {
-	at     int // offset in the pattern
-	length int
-	imm    uint32
-	hasImm bool
-	onlyIm bool // the message is a WRITE with immediate data
+	at      int // offset in the pattern
+	length  int
+	imm     uint32
+	hasImm  bool
+	onlyImm bool // the message is a WRITE with immediate data
 	// The sender has written data to the receiver's memory before.
 	written slot
 	time    time.Duration // when it was sent
@@ -133,7 +133,7 @@ func (e *end) OnMessage(_ *reactor.Conn, m reactor.Message) {
 	imm, hasImm := m.Imm()
 	e.expect(bytes.Equal(m.Data(), sent.data()), "message %d with %d bytes has arrived with %d, or with others", e.got, sent.length, len(m.Data()))
 	e.expect(hasImm == sent.hasImm && imm == sent.imm, "message %d has immediate data %v %v, not %v %v", e.got, hasImm, imm, sent.hasImm, sent.imm)
-	e.expect(m.IsWriteImm() == sent.onlyIm, "message %d: IsWriteImm returns %v", e.got, m.IsWriteImm())
+	e.expect(m.IsWriteImm() == sent.onlyImm, "message %d: IsWriteImm returns %v", e.got, m.IsWriteImm())
 	e.got++
 	e.user.received(m, sent)
 }
@@ -347,7 +347,7 @@ func (e *end) wasAccepted(err error) bool {
 
 // data returns the bytes of a message.
 func (m *message) data() []byte {
-	if m.onlyIm {
+	if m.onlyImm {
 		return nil
 	}
 	return pattern[m.at:][:m.length]

@@ -42,7 +42,8 @@ func TestAnswers(t *testing.T) {
 		runAnswers(t, seed)
 		return
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // Runs are short, and leave little.
+	before := debug.SetGCPercent(400) // Runs are short, and leave little.
+	t.Cleanup(func() { debug.SetGCPercent(before) })
 	// The limit of descriptors is that of the whole program.
 	for seed := uint64(aloneEvery); seed <= seeds && !t.Failed(); seed += aloneEvery {
 		runAnswers(t, seed)
@@ -296,7 +297,7 @@ type node struct {
 	process  *reactortest.Process
 	device   cm.Provider
 	instance *instance     // present engine; nil while there is none
-	paused   time.Duration // when the process has stopped or gone on last
+	paused   time.Duration // when the process has gone on last
 }
 
 // connect adds one or two sessions with a server.

@@ -131,7 +131,7 @@ func (k *asker) write() bool {
 	k.inUse[s.number]++ // until the completion
 	k.accepted(operation{message: withImm, reported: true, bytes: s.length, done: func(reactor.Op, error) { k.inUse[s.number]-- }})
 	if withImm {
-		k.sent = append(k.sent, message{imm: imm, hasImm: true, onlyIm: true, written: s, time: k.a.w.Now()})
+		k.sent = append(k.sent, message{imm: imm, hasImm: true, onlyImm: true, written: s, time: k.a.w.Now()})
 	} else if !k.send(k.a.length(), s) {
 		return false
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// stepLimit is how long Dial, Exchange and WantClose let pass before the test fails: longer
-// than a connection to a dead peer takes to end.
+// stepLimit is how long Dial, On and the methods of a Conn let pass before the test fails:
+// longer than a connection to a dead peer takes to end.
 const stepLimit = 2 * time.Minute
 
-// A Conn is a connection that the test has dialed with Process.Dial.
+// A Conn is a connection that the test has dialed with World.Dial.
 type Conn struct {
 	*reactor.Conn
 	// Received has the messages that have arrived and that Exchange has not returned.
@@ -62,7 +62,8 @@ func (d *dialed) OnMessage(_ *reactor.Conn, m reactor.Message) {
 	d.conn.Received = append(d.conn.Received, slices.Clone(m.Data()))
 }
 
-// Send sends a message, and lets time pass while the send queue is full.
+// Send sends a message, and lets time pass while the send queue is full. The test fails if the
+// message is not accepted.
 func (c *Conn) Send(message []byte) {
 	c.w.t.Helper()
 	err := reactor.ErrWouldBlock
