@@ -22,14 +22,17 @@
 //
 // The clock is that of a bubble of package testing/synctest. It stands still while code
 // runs, and advances when all loops wait. So time.Now, timers, deadlines and contexts of the
-// program use it too. Loops do not poll before they sleep, and Config.CPUs has no effect.
+// program use it too. The times that packets and loops take are often less than the step of
+// this clock for them, 50 µs; the log has them to the nanosecond. Loops do not poll before
+// they sleep, and Config.CPUs has no effect.
 //
 // All loops run on the goroutine of the test, one after the other, in an order that the seed
 // decides. Only the methods that may be called on any goroutine may be called by the test
 // itself; see World.On for the others. Shutdown and Wait of an Engine let time pass.
 //
 // A World has a table of descriptors of its own, so a descriptor that the test opens in it
-// can not be used by other goroutines, and is closed at the end.
+// can not be used by other goroutines, and is closed at the end. Engines and loops have
+// descriptors, too: no other goroutine can use them, not even Loop.Post.
 //
 // # Seeds
 //
