@@ -151,10 +151,11 @@ func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 // Wake ends the present sleep of the loop. If the loop is not asleep, Wake ends the next
 // sleep. Any goroutine may call Wake.
 func (l *Loop) Wake() {
-	l.poller.Wake()
-	if l.engine.sim != nil {
-		l.engine.sim.Wake()
+	if sim := l.engine.sim; sim != nil {
+		sim.Call(l.poller.Wake)
+		return
 	}
+	l.poller.Wake()
 }
 
 // post adds fn to the mailbox, and wakes the loop if that is needed. For the parameter

@@ -80,7 +80,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 // ended.
 func (e *Engine) await(ctx context.Context) (ended bool) {
 	if e.sim != nil {
-		defer context.AfterFunc(ctx, e.sim.Wake)()
+		defer context.AfterFunc(ctx, func() { e.sim.Call(func() {}) })()
 		e.sim.Wait(func() bool { return e.hasEnded() || ctx.Err() != nil })
 		return e.hasEnded()
 	}

@@ -28,11 +28,12 @@
 //
 // All loops run on the goroutine of the test, one after the other, in an order that the seed
 // decides. Only the methods that may be called on any goroutine may be called by the test
-// itself; see World.On for the others. Shutdown and Wait of an Engine let time pass.
+// itself, and by goroutines that the program has started in the world; see World.On for the
+// others. Shutdown and Wait of an Engine let time pass.
 //
 // A World has a table of descriptors of its own, so a descriptor that the test opens in it
-// can not be used by other goroutines, and is closed at the end. Engines and loops have
-// descriptors, too: no other goroutine can use them, not even Loop.Post.
+// can not be used by other goroutines, and is closed at the end. Other goroutines may not open
+// devices or call Engine.Listen.
 //
 // # Seeds
 //

@@ -200,3 +200,33 @@ func TestReceiveLimit(t *testing.T) {
 		w.Until(time.Minute, func() bool { return len(c.Received) == 1 })
 	})
 }
+
+// workers is a handler that decides and answers on goroutines of its own.
+type workers struct{ reactor.BaseHandler }
+
+func (workers) OnConnectRequest(req *reactor.ConnRequest) {
+	go func() {
+		time.Sleep(time.Second)
+		_ = req.Accept(nil)
+	}()
+}
+
+func (workers) OnMessage(c *reactor.Conn, m reactor.Message) {
+	question := string(m.Data())
+	go func() {
+		time.Sleep(time.Duration(len(question)) * time.Second)
+		_ = c.Loop().Post(func() { _ = c.Send([]byte("answer to " + question)) })
+	}()
+}
+
+func TestWorkers(t *testing.T) {
+	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
+		server := w.Host("server")
+		_, err := server.Process("server").Start(workers{}, nil).Listen(server.AddrPort(1), nil)
+		require.NoError(t, err)
+		c := w.Dial(w.Host("client").Process("client").Start(reactor.BaseHandler{}, nil), server.AddrPort(1), nil)
+		require.InDelta(t, time.Second, w.Now(), float64(10*time.Millisecond))
+		require.Equal(t, "answer to long", string(c.Exchange([]byte("long"))))
+		require.InDelta(t, 5*time.Second, w.Now(), float64(10*time.Millisecond))
+	})
+}

@@ -167,8 +167,14 @@ func (p *Process) Sleep(fd int, timeout time.Duration) {
 // Wait implements simhost.Host.
 func (p *Process) Wait(done func() bool) { p.host.World.wait(-1, never, done) }
 
-// Wake implements simhost.Host.
-func (p *Process) Wake() { p.host.World.Wake() }
+// Call implements simhost.Host.
+func (p *Process) Call(fn func()) {
+	p.host.World.call(func() {
+		if !p.dead {
+			fn()
+		}
+	})
+}
 
 // A socket is a socket that a process has opened or received. It may be closed.
 type socket struct {

@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing/synctest"
 	"time"
 
@@ -43,7 +44,9 @@ type World struct {
 	sockets []socket // in the order of opening
 	fds     *table
 	net     *netsim.Net
-	wake    chan struct{} // has an element after Wake
+	wake    chan struct{} // has an element after call
+	mu      sync.Mutex    // protects calls
+	calls   []func()      // functions that step calls
 	digest  hash.Hash64
 	buf     []byte // memory of record
 	log     []string
@@ -187,6 +190,7 @@ func (w *World) step() bool {
 	case <-w.wake: // This step looks at everything.
 	default:
 	}
+	w.runCalls()
 	now := w.now()
 	w.deliver(now)
 	w.timers.Expire(w.Now())
@@ -304,7 +308,7 @@ func (w *World) pass() bool {
 // clockTick is how far a world may be ahead of the clock of its bubble. Arbitrary.
 const clockTick = 50 * time.Microsecond
 
-// advance advances the clock of the bubble to a time, or less if Wake is called.
+// advance advances the clock of the bubble to a time, or less if call is called.
 func (w *World) advance(to time.Duration) {
 	now := w.now()
 	timer := time.NewTimer(to - w.Now())
@@ -317,11 +321,25 @@ func (w *World) advance(to time.Duration) {
 	w.ahead = max(0, now-w.Now())
 }
 
-// Wake makes the world look again at what its tasks wait for.
-func (w *World) Wake() {
+// call makes the world call fn before its next step. Any goroutine of the bubble may call it.
+func (w *World) call(fn func()) {
+	w.mu.Lock()
+	w.calls = append(w.calls, fn)
+	w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
 	default:
+	}
+}
+
+// runCalls calls the functions that were passed to call.
+func (w *World) runCalls() {
+	w.mu.Lock()
+	calls := w.calls
+	w.calls = nil
+	w.mu.Unlock()
+	for _, fn := range calls {
+		fn()
 	}
 }
 

@@ -65,9 +65,10 @@ type Host interface {
 	Sleep(fd int, timeout time.Duration)
 	// Wait lets time pass until done returns true.
 	Wait(done func() bool)
-	// Wake makes the simulation look again at what Sleep and Wait wait for. Any goroutine of
-	// the bubble may call it.
-	Wake()
+	// Call makes the simulation call fn soon, unless the process has ended, and look again at
+	// what Sleep and Wait wait for. Any goroutine of the bubble may call it; only fn can use
+	// the descriptors of the process.
+	Call(fn func())
 }
 
 // Opened calls h.Opened, unless h is nil or fd negative. It returns fd.
