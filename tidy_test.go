@@ -137,7 +137,7 @@ var arrows = map[string][]string{
 	"provider/rdmacore":                {"verbs", "cm", "internal/asyncq", "internal/fdevent", "internal/operr", "provider/rdmacore/internal/ccall"},
 	"provider/rdmacore/internal/ccall": {},
 	"reactor": {
-		"verbs", "cq", "cm", "poller", "internal/operr", "internal/fdevent", "internal/simhost", "internal/slots", "internal/timerheap",
+		"verbs", "cq", "cm", "poller", "internal/operr", "internal/fdevent", "internal/goroutine", "internal/simhost", "internal/slots", "internal/timerheap",
 		"reactor/internal/longmsg", "reactor/internal/memory", "reactor/internal/slab",
 	},
 	"reactortest":                 {"cm", "verbs", "internal/sim", "internal/simhost", "internal/testutil/netsim", "provider/soft", "reactor"},

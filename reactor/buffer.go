@@ -16,6 +16,7 @@ import (
 // Only the goroutine of the Buffer's loop may call the methods. Any goroutine may use
 // the bytes. When the loop ends, the memory is unmapped: see Handler.OnShutdown.
 type Buffer struct {
+	loop   *Loop              // loop that has the pool of the slot; nil without a slot
 	slot   *slab.Slot[Buffer] // slot of the pool that has this buffer; nil if the memory is no slot
 	memory []byte             // memory of the buffer; nil after it was returned to the system
 	length int                // length of the message in bytes, at most len(memory)
@@ -44,9 +45,9 @@ type Buffer struct {
 }
 
 // attachBuffer gives the memory of a new slot to its buffer.
-func attachBuffer(t *slab.Slot[Buffer], memory []byte, sge verbs.SGE) {
+func (l *Loop) attachBuffer(t *slab.Slot[Buffer], memory []byte, sge verbs.SGE) {
 	b := &t.Buffer
-	b.slot, b.memory, b.sge[0] = t, memory, sge
+	b.loop, b.slot, b.memory, b.sge[0] = l, t, memory, sge
 }
 
 // detachBuffer takes the memory from a buffer, so that a program that uses the Buffer after
@@ -106,6 +107,7 @@ func (b *Buffer) Release() error {
 	if b.state != bufferLeased {
 		return operr.Wrap("release buffer", verbs.ErrState)
 	}
+	b.loop.owner.check()
 	b.recycle()
 	return nil
 }
@@ -176,6 +178,7 @@ func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWrite
 // copies such a message, and Data then returns the copy. If there is no memory for the
 // copy, Keep returns nil. Other messages are not copied.
 func (m Message) Keep() *Buffer {
+	m.conn.loop.owner.check()
 	b := m.buffer
 	switch {
 	case m.serial != b.serial:

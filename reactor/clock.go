@@ -98,15 +98,22 @@ type Timer struct {
 }
 
 // Stop stops the timer. If the timer was not running, Stop returns false.
-func (t *Timer) Stop() bool { return t.loop.timers.Stop(&t.node) }
+func (t *Timer) Stop() bool {
+	t.loop.owner.check()
+	return t.loop.timers.Stop(&t.node)
+}
 
 // Reset makes the timer call its function once, after d. Reset replaces an earlier time,
 // and restarts a timer that has fired or was stopped.
-func (t *Timer) Reset(d time.Duration) { t.loop.setTimer(&t.node, d) }
+func (t *Timer) Reset(d time.Duration) {
+	t.loop.owner.check()
+	t.loop.setTimer(&t.node, d)
+}
 
 // After makes the loop call fn after d, never earlier. Other work of the loop may delay
 // it. Only the goroutine of the loop may call After.
 func (l *Loop) After(d time.Duration, fn func()) *Timer {
+	l.owner.check()
 	t := &Timer{loop: l, node: timerheap.Timer{Owner: timerheap.Func(fn)}}
 	t.Reset(d)
 	return t

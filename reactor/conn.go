@@ -121,7 +121,10 @@ type ConnStats struct {
 func (c *Conn) Loop() *Loop { return c.loop }
 
 // State returns the state of the connection.
-func (c *Conn) State() ConnState { return c.state.coarse() }
+func (c *Conn) State() ConnState {
+	c.loop.owner.check()
+	return c.state.coarse()
+}
 
 // LocalAddr returns the address and the port of this side.
 func (c *Conn) LocalAddr() netip.AddrPort { return c.info.local }
@@ -149,10 +152,16 @@ func (c *Conn) DialOptions() *DialOptions { return c.dialOptions }
 func (c *Conn) Context() any { return c.context }
 
 // SetContext stores a value for the application. The method Context returns this value.
-func (c *Conn) SetContext(v any) { c.context = v }
+func (c *Conn) SetContext(v any) {
+	c.loop.owner.check()
+	c.context = v
+}
 
 // Stats returns the present counters of the connection.
-func (c *Conn) Stats() ConnStats { return c.stats }
+func (c *Conn) Stats() ConnStats {
+	c.loop.owner.check()
+	return c.stats
+}
 
 // Lease is Loop.Lease for the device of the connection. The error matches ErrClosed after
 // OnClose.
@@ -161,6 +170,7 @@ func (c *Conn) Lease() (*Buffer, error) { return c.LeaseSize(0) }
 // LeaseSize is Loop.LeaseSize for the device of the connection. The error matches
 // ErrClosed after OnClose.
 func (c *Conn) LeaseSize(n int) (*Buffer, error) {
+	c.loop.owner.check()
 	if c.state >= stateDisconnecting {
 		return nil, operr.Wrap("lease buffer", ErrClosed)
 	}

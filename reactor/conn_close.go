@@ -329,6 +329,7 @@ type closing struct {
 // Stats.Discarded; for an exception see DialOptions.ImmediatesOnly. If the connection is
 // closing already, the error matches ErrClosed.
 func (c *Conn) Close() error {
+	c.loop.owner.check()
 	if transitions[c.state][eventClose].action == doNothing {
 		return operr.Wrap("close", errClosing)
 	}
@@ -354,6 +355,7 @@ func (c *Conn) stop() {
 //
 // Unless the state is StateOpen or StateDraining, the error matches ErrClosed.
 func (c *Conn) Abort(cause error) error {
+	c.loop.owner.check()
 	if transitions[c.state][eventAbort].action == doNothing {
 		return operr.Wrap("abort", errClosing)
 	}

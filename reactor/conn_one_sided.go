@@ -19,6 +19,7 @@ import (
 // its Region, verbs.ErrForeign for a Region of another engine, ErrClosed for a closed
 // Region, and the errors of Engine.Register if the device does not know the Region yet.
 func (c *Conn) Write(local Piece, remote Remote, o SendOptions) error {
+	c.loop.owner.check()
 	return c.oneSided(verbs.OpWrite, &local, remote, 0, &o)
 }
 
@@ -27,6 +28,7 @@ func (c *Conn) Write(local Piece, remote Remote, o SendOptions) error {
 // the peer. If the parameter local is the zero Piece, nothing is written, and the zero
 // Remote will do.
 func (c *Conn) WriteImm(local Piece, remote Remote, imm uint32, o SendOptions) error {
+	c.loop.owner.check()
 	return c.oneSided(verbs.OpWriteImm, &local, remote, imm, &o)
 }
 
@@ -35,6 +37,7 @@ func (c *Conn) WriteImm(local Piece, remote Remote, imm uint32, o SendOptions) e
 // needs verbs.AccessLocalWrite. Later messages and WRITEs may be executed before the READ
 // has completed, unless they set SendOptions.Fence.
 func (c *Conn) Read(local Piece, remote Remote, o SendOptions) error {
+	c.loop.owner.check()
 	return c.oneSided(verbs.OpRead, &local, remote, 0, &o)
 }
 
@@ -45,6 +48,7 @@ func (c *Conn) Read(local Piece, remote Remote, o SendOptions) error {
 // The address is a multiple of 8. Values are in host byte order. Errors are as for
 // Write. Source: ibv_post_send(3).
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
+	c.loop.owner.check()
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }
 
@@ -52,6 +56,7 @@ func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) e
 // operation. OnCompletion gets the old value in Op.Value. The address, the byte order
 // and the errors are as for CompareSwap.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
+	c.loop.owner.check()
 	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
 }
 
@@ -112,6 +117,7 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 // get consecutive bytes of the peer's memory. The slice local is not kept. A piece of a
 // Region that is larger than verbs.DeviceAttr.MaxMRSize may count as two pieces.
 func (c *Conn) ReadV(local []Piece, remote Remote, o SendOptions) error {
+	c.loop.owner.check()
 	if err := o.checkOneSided(verbs.OpRead); err != nil {
 		return err
 	}
@@ -121,6 +127,7 @@ func (c *Conn) ReadV(local []Piece, remote Remote, o SendOptions) error {
 // WriteV is Write with several pieces of local memory, as for ReadV. With
 // SendOptions.HasImm it is a WRITE with immediate data, as WriteImm.
 func (c *Conn) WriteV(local []Piece, remote Remote, o SendOptions) error {
+	c.loop.owner.check()
 	if err := o.checkWrite(); err != nil {
 		return err
 	}
@@ -133,6 +140,7 @@ func (c *Conn) WriteV(local []Piece, remote Remote, o SendOptions) error {
 // must not change until OnCompletion, or longer with SendOptions.Quiet. The slice is not
 // kept. The errors are those of Write.
 func (c *Conn) SendV(message []Piece, o SendOptions) error {
+	c.loop.owner.check()
 	if err := o.checkQuiet(verbs.OpSend); err != nil {
 		return err
 	}
@@ -160,6 +168,7 @@ func (c *Conn) SendV(message []Piece, o SendOptions) error {
 // when WriteBytes returns. With SendOptions.HasImm the operation is a WRITE with
 // immediate data. The errors are those of Send and Write.
 func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
+	c.loop.owner.check()
 	if err := o.checkWrite(); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ func (c *Conn) SendWith(b []byte, o SendOptions) error {
 
 // send sends a copy of b with options that were checked.
 func (c *Conn) send(b []byte, o *SendOptions) error {
+	c.loop.owner.check()
 	if c.long != nil || !c.maySend(len(b)) {
 		switch long, err := c.checkMessage(len(b), o); {
 		case err != nil:
@@ -75,6 +76,7 @@ func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferWith(buf, Send
 // SendBufferWith is SendBuffer with options. The error is also a *verbs.ParamError if a
 // message can not have the options o: see SendOptions.
 func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
+	c.loop.owner.check()
 	if err := o.checkMessage(); err != nil {
 		return err
 	}
@@ -113,6 +115,7 @@ func (c *Conn) sendCopyOf(b *Buffer, o *SendOptions) error {
 // turn. If posting fails, the connection ends, and OnClose gets the error. With the
 // option ImmediatesOnly, the receives are posted first: see DialOptions.
 func (c *Conn) Flush() {
+	c.loop.owner.check()
 	if c.immediatesOnly {
 		c.postRecvs()
 	}

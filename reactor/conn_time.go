@@ -18,6 +18,7 @@ type connTimes struct {
 // replaces an earlier deadline. The zero time removes the deadline. SetDeadline has an
 // effect only in StateOpen and StateDraining.
 func (c *Conn) SetDeadline(t time.Time) {
+	c.loop.owner.check()
 	switch {
 	case t.IsZero():
 		c.loop.timers.Stop(&c.times.deadline)
@@ -30,6 +31,7 @@ func (c *Conn) SetDeadline(t time.Time) {
 // send or receive. Keepalive probes do not count. If d is zero or less, there is no
 // timeout.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
+	c.loop.owner.check()
 	c.times.liveness.setIdleTimeout(d, c.loop.clock.read(), c.traffic())
 	c.startKeepalive()
 }

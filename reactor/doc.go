@@ -48,11 +48,14 @@
 // that goroutine. A loop has no locks on its data path. Other goroutines may call only
 // the methods whose comment allows it. For everything else they pass a function to
 // Loop.Post. The methods of an Engine, a Listener and a ConnRequest may be called from
-// any goroutine. Exception: callbacks must not call Engine.Shutdown or Engine.Wait.
-// While a callback runs, its loop does nothing else, so a callback must not block.
+// any goroutine. Exception: callbacks can not call Engine.Shutdown or Engine.Wait, which
+// then return an error. While a callback runs, its loop does nothing else, so a callback
+// must not block.
 //
-// The library does not check on which goroutine a method is called. The race detector
-// finds calls on a wrong goroutine: test the program with go test -race.
+// On amd64 and arm64, a method that belongs to a loop panics when another goroutine calls
+// it. The goroutine of a loop that the program runs itself is known only during RunOnce, and
+// methods that return what never changes are not checked. The race detector finds more: test
+// the program with go test -race.
 //
 // # One turn
 //

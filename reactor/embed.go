@@ -37,7 +37,7 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 		return nil, err
 	}
 	l := e.loops[0]
-	e.embedded = true
+	e.embedded, l.owner.moves = true, true
 	if err := l.initEmbedded(); err != nil {
 		return nil, firstError(err, l.closeNow())
 	}
@@ -97,14 +97,14 @@ func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.checkRunnable("run"); err != nil {
 		return 0, err
 	}
-	l.running = true
+	l.owner.begin()
 	l.beginRunOnce()
 	work = l.turn()
 	if work == 0 && timeout != 0 {
 		work = l.waitForWork(timeout)
 	}
 	l.finishTurn()
-	l.running = false
+	l.owner.running = false
 	return work, nil
 }
 
@@ -195,9 +195,13 @@ func (l *Loop) Close() error {
 // closeNow ends all connections of the loop without waiting for their peers. Then it ends
 // the loop.
 func (l *Loop) closeNow() error {
-	l.running = true
-	defer func() { l.running = false }()
 	l.engine.Stop()
+	l.endNow()
+	return l.engine.Wait()
+}
+
+func (l *Loop) endNow() {
+	l.owner.begin()
 	l.mailbox.run()
 	l.abortConns()
 	for l.closing.len() > 0 {
@@ -206,7 +210,7 @@ func (l *Loop) closeNow() error {
 	if l.state != loopEnded {
 		l.end()
 	}
-	return l.engine.Wait()
+	l.owner.running = false
 }
 
 // checkRunnable returns an error if the loop has ended, or else the error of checkCaller.
@@ -219,7 +223,7 @@ func (l *Loop) checkRunnable(op string) error {
 
 // checkCaller returns an error if a callback is running or an engine runs the loop.
 func (l *Loop) checkCaller(op string) error {
-	if l.timerFD == nil || l.running {
+	if l.timerFD == nil || l.owner.running {
 		return operr.Wrap(op, verbs.ErrState)
 	}
 	return nil

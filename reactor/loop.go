@@ -31,6 +31,7 @@ type Loop struct {
 	// turnFunc is called in every turn; nil if SetTurnFunc has set none.
 	turnFunc func() (worked bool)
 	mailbox  mailbox
+	owner    owner
 	timerFD  *timerFD // nil unless the loop was made with NewLoop
 
 	poller *poller.Poller
@@ -77,9 +78,6 @@ type Loop struct {
 	published   publishedStats
 	safetyWake  bool // true if the last sleep has ended by Config.SafetyTimeout
 	booted      bool // true after OnBoot has returned nil
-	// running is set during boot(), RunOnce and closeNow. In this time a loop made with
-	// NewLoop refuses RunOnce, Arm and Close.
-	running bool
 	// observed is true if callbacks are measured or recorded; see callbackStart.
 	observed bool
 	err      error // first error that no callback or method has reported
@@ -103,7 +101,10 @@ func (l *Loop) Engine() *Engine { return l.engine }
 // Now returns the time at which the loop last read the clock. An idle loop reads the
 // clock every few microseconds. A loop with work may call many callbacks between two
 // readings.
-func (l *Loop) Now() time.Time { return l.clock.time() }
+func (l *Loop) Now() time.Time {
+	l.owner.check()
+	return l.clock.time()
+}
 
 // Conns returns the number of connections, including those that are opening or closing.
 // Calls of Dial and Accept that the loop has not handled yet also count. Any goroutine
@@ -134,6 +135,7 @@ func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) { return l.LeaseSize(dev
 // The loop keeps its memory for about 40 s after Release, for later calls with the same
 // power of two. If n is out of range, the error is a *verbs.ParamError.
 func (l *Loop) LeaseSize(dev verbs.Device, n int) (*Buffer, error) {
+	l.owner.check()
 	d, err := l.ownDevice(dev)
 	if err != nil {
 		return nil, operr.Wrap("lease buffer", err)
@@ -199,6 +201,7 @@ const (
 // open initializes the loop and opens its poller and its event channel.
 func (l *Loop) open() (err error) {
 	l.clock.origin = time.Now()
+	l.owner.anyone = l.engine.sim != nil
 	l.observed = l.cfg.SlowCallback > 0 || l.engine.sim != nil
 	l.mailbox.limit = l.cfg.MaxPosted
 	l.idle.budget = l.cfg.SpinBudget
@@ -221,8 +224,8 @@ const maxEvents = 64
 
 // boot calls OnBoot, and OnTick for the first time.
 func (l *Loop) boot() error {
-	l.running = true
-	defer func() { l.running = false }()
+	l.owner.begin()
+	defer func() { l.owner.running = false }()
 	l.clock.wake()
 	if err := l.handler.OnBoot(l); err != nil {
 		return err
@@ -235,6 +238,8 @@ func (l *Loop) boot() error {
 // main is the function of a loop's goroutine. It calls pin() and boot(), sends their
 // first error or nil to the channel booted, and then runs the loop.
 func (l *Loop) main(booted chan<- error) {
+	l.owner.take()
+	defer l.owner.leave()
 	err := l.pin()
 	if err == nil {
 		err = l.boot()

@@ -87,7 +87,7 @@ func (d *loopDevice) open() (err error) {
 	d.pool.Init(slab.Config[Buffer]{
 		PD: d.pd(), Size: cfg.MaxMessage, Access: verbs.AccessLocalWrite, LargeAccess: large,
 		Huge: cfg.HugePages, Limit: 1 << slotBits, OnGrow: d.startTrimTimer,
-		Attach: attachBuffer, Detach: detachBuffer,
+		Attach: l.attachBuffer, Detach: detachBuffer,
 	})
 	d.group, err = cq.NewGroup(d.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),

@@ -1,14 +1,10 @@
 package reactor
 
 import (
-	"reflect"
-	"runtime"
-	"slices"
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // Close ends the use of the Region. Operations that begin later are refused with an error
@@ -16,7 +12,7 @@ import (
 // completed. Then it ends the registrations, so that later operations of peers with the
 // keys fail with verbs.StatusRemAccessErr. Memory of Engine.Alloc is unmapped.
 //
-// Close must not be called in a callback. If the engine belongs to a loop made with
+// Close must not be called in a callback of the engine. If the engine belongs to a loop made with
 // NewLoop, Close must not be called before the loop has ended. In both cases the loop
 // would wait for itself. The error then matches verbs.ErrState, and the Region stays
 // open. CloseFunc is allowed in both cases.
@@ -26,9 +22,6 @@ import (
 func (r *Region) Close() error {
 	if err := r.engine.checkWaitable("close region"); err != nil {
 		return err
-	}
-	if inCallback() {
-		return operr.Wrap("close region", verbs.ErrState)
 	}
 	r.CloseFunc(nil)
 	r.engine.awaitClosed(r.closed)
@@ -122,30 +115,6 @@ func (r *Region) unregister() (err error) {
 		r.mapped = nil
 	}
 	return err
-}
-
-// inCallback reports whether the calling goroutine is in a callback of a Loop. To find
-// out, it looks for methods of Loop that call callbacks on the goroutine's stack.
-func inCallback() bool {
-	var names []string
-	for _, fn := range []any{(*Loop).turn, (*Loop).boot, (*Loop).end} {
-		names = append(names, runtime.FuncForPC(reflect.ValueOf(fn).Pointer()).Name())
-	}
-	pcs := make([]uintptr, 64)
-	for skip := 0; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs)
-		frames := runtime.CallersFrames(pcs[:n])
-		for more := n > 0; more; {
-			var f runtime.Frame
-			f, more = frames.Next()
-			if slices.Contains(names, f.Function) {
-				return true
-			}
-		}
-		if n < len(pcs) {
-			return false
-		}
-	}
 }
 
 // A regionSet has the regions of an engine that are not closed. Any goroutine may call

@@ -3,6 +3,8 @@ package reactor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -49,7 +51,7 @@ func (e *Engine) Stop() {
 // connection whose peer has sent and confirmed nothing since OnOpen ends with ErrShutdown
 // after a second. A peer that has sent something and then answers nothing delays the
 // shutdown by Config.DrainTimeout, or twice that if sends to it are unconfirmed.
-// Callbacks must not call Shutdown or Wait.
+// In a callback of the engine the error matches verbs.ErrState.
 //
 // When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
 // context.Cause(ctx). If a callback blocks, the error also matches verbs.ErrBusy.
@@ -115,11 +117,14 @@ func (e *Engine) Wait() error {
 	return e.err
 }
 
-// checkWaitable returns an error if the application runs the engine's loop and that loop
-// has not ended. Wait would block the goroutine that runs the loop.
+// checkWaitable returns an error if the caller would wait for itself: in a callback of the
+// engine, or if the application runs the engine's loop and that loop has not ended.
 func (e *Engine) checkWaitable(op string) error {
-	if e.embedded && !e.hasEnded() {
-		return operr.Wrap(op, verbs.ErrState)
+	switch {
+	case slices.ContainsFunc(e.loops, func(l *Loop) bool { return l.owner.isCaller() }):
+		return operr.Wrap(op, fmt.Errorf("%w: a callback can not wait for its own loop", verbs.ErrState))
+	case e.embedded && !e.hasEnded():
+		return operr.Wrap(op, fmt.Errorf("%w: the application runs the loop, which has not ended", verbs.ErrState))
 	}
 	return nil
 }

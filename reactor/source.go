@@ -220,6 +220,7 @@ func (s *foreignSource) ready(r poller.Readiness) (work int) {
 //
 // The application owns fd, and closes fd after Registration.Close.
 func (l *Loop) Register(fd int, interest poller.Interest, fn func(poller.Readiness)) (*Registration, error) {
+	l.owner.check()
 	r := &Registration{loop: l, call: fn}
 	token, err := l.watch(fd, interest, (*foreignSource)(r))
 	if err != nil {

@@ -129,6 +129,7 @@ func (l *Loop) done() bool {
 // repeats turns until there is work or its timeout has passed. Loop.Arm always returns
 // true. So an application that calls RunOnce(0) must not block between the calls.
 func (l *Loop) SetTurnFunc(fn func() (worked bool)) {
+	l.owner.check()
 	l.turnFunc = fn
 	l.idle.stopSpin()
 }

@@ -90,6 +90,7 @@ func (s *windowSet) setFree(w *window) {
 // Write. Soft-RoCE does not enforce all of this: see README.md of the package rdmacore.
 // Source: ibv_alloc_mw(3).
 func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
+	c.loop.owner.check()
 	if err := c.checkShow(&p, access); err != nil {
 		return Remote{}, err
 	}
@@ -125,6 +126,7 @@ func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
 // peer uses the key afterwards, the connection ends too. If the key is not shown on this
 // connection, the error matches verbs.ErrState. The other errors are those of Send.
 func (c *Conn) Hide(key uint32, o SendOptions) error {
+	c.loop.owner.check()
 	if err := o.checkOneSided(verbs.OpLocalInv); err != nil {
 		return err
 	}

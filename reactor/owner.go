@@ -1,0 +1,115 @@
+package reactor
+
+import (
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/rdmaloop/rdmaloop/internal/goroutine"
+)
+
+// An owner is the goroutine that runs a loop. It finds out that the program uses the loop,
+// or what belongs to it, on another goroutine. Without it, messages would be lost without
+// any sign.
+//
+// An engine's own loop has one goroutine, from before OnBoot until OnShutdown has returned.
+// A loop made with NewLoop may be handed from one goroutine to another, so that its
+// goroutine is certain only while the loop runs.
+type owner struct {
+	id atomic.Uintptr // goroutine.ID of the goroutine, or 0 if it is not known
+	// moves is true for a loop made with NewLoop.
+	moves bool
+	// running is true while a loop made with NewLoop runs, and while OnBoot runs. Then the
+	// loop refuses RunOnce, Arm and Close.
+	running bool
+	// anyone is true for a simulated loop, which never runs beside the goroutine of the test.
+	anyone bool
+}
+
+// take makes the calling goroutine the owner.
+func (o *owner) take() { o.id.Store(goroutine.ID()) }
+
+// leave makes the owner unknown.
+func (o *owner) leave() { o.id.Store(0) }
+
+// begin is called when a loop made with NewLoop begins to run, and before OnBoot. If the
+// loop was handed to this goroutine, refuse finds it out, because that takes long.
+func (o *owner) begin() {
+	o.running = true
+	if goroutine.Fast && o.id.Load() == 0 {
+		o.take()
+	}
+}
+
+// isCaller reports whether the owner is certainly the caller.
+func (o *owner) isCaller() bool {
+	id := o.id.Load()
+	return id != 0 && (!o.moves || o.running) && id == goroutine.ID()
+}
+
+// check panics if the owner is certainly not the caller. Each exported method that belongs to
+// the loop calls it. If the processor makes it slow to find out, check does nothing.
+func (o *owner) check() {
+	if goroutine.Fast && o.id.Load() != 0 {
+		o.compare()
+	}
+}
+
+//go:nosplit
+func (o *owner) compare() {
+	if o.id.Load() != goroutine.ID() {
+		o.refuse()
+	}
+}
+
+// refuse panics, unless the owner is not certain, or the caller is in a callback of a loop,
+// and so probably a new owner. To read the field running is a race only if the program is
+// wrong.
+//
+//go:noinline
+func (o *owner) refuse() {
+	switch {
+	case o.anyone, o.moves && !o.running:
+		return
+	case o.moves && inCallback():
+		o.take()
+		return
+	}
+	panic("reactor: " + calledMethod() + " was called on another goroutine than that of its loop: call it in a function that is passed to Loop.Post")
+}
+
+// calledMethod returns the method of this package that the program has called, such as
+// "Conn.Send".
+func calledMethod() (name string) {
+	const of = "/reactor."
+	frames := runtime.CallersFrames(callers())
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		at := strings.LastIndex(f.Function, of)
+		if at < 0 {
+			break
+		}
+		name = strings.NewReplacer("(*", "", ")", "").Replace(f.Function[at+len(of):])
+	}
+	return name
+}
+
+// inCallback reports whether the caller is in a callback of a loop.
+func inCallback() bool {
+	calls := []uintptr{entry((*Loop).boot), entry((*Loop).turn), entry((*Loop).end), entry((*Loop).endNow)}
+	return slices.ContainsFunc(callers(), func(pc uintptr) bool {
+		return slices.Contains(calls, runtime.FuncForPC(pc-1).Entry())
+	})
+}
+
+// entry returns the address of a function.
+func entry(fn any) uintptr { return reflect.ValueOf(fn).Pointer() }
+
+// callers returns the program counters on the stack of the caller's caller.
+func callers() []uintptr {
+	pcs := make([]uintptr, 256)
+	return pcs[:runtime.Callers(3, pcs)]
+}
