@@ -18,8 +18,12 @@ type completionQueue struct {
 	// emptyPollsAtUnused is the value of emptyPolls at the time at which the last connection
 	// left the shared receive queue.
 	emptyPollsAtUnused uint64
-	handled            uint64 // number of completions that were polled and handled
-	unusedAtTrim       bool   // true if the last call of trimQueues found this CQ unused
+	handled            uint64     // number of completions that were polled and handled
+	batch              []verbs.WC // completions of the last poll that has found some
+	// at is the number of completions in batch that were handled, or 0 if all were. It is
+	// above 0 only in handle, and after a callback has panicked there.
+	at           int
+	unusedAtTrim bool // true if the last call of trimQueues found this CQ unused
 }
 
 func (q *completionQueue) cq() verbs.CQ { return q.queue.CQ() }
@@ -177,23 +181,32 @@ func (d *loopDevice) poll() (found int) {
 // poll polls one CQ, handles up to Config.CompletionBudget completions, and returns
 // their number. A failed poll ends the connections of this device only.
 func (q *completionQueue) poll() int {
-	d := q.device
 	wcs, err := q.queue.Poll()
 	if err != nil {
-		d.fail(err)
+		q.device.fail(err)
 	}
-	for i := range wcs {
+	if len(wcs) > 0 {
+		q.batch = wcs
+		q.handle(0)
+		q.handled += uint64(len(wcs))
+	}
+	if q.queue.Emptied() {
+		q.emptyPolls++
+	}
+	return len(wcs)
+}
+
+// handle handles the completions in batch from the index i on.
+func (q *completionQueue) handle(i int) {
+	for d, wcs := q.device, q.batch; i < len(wcs); i++ {
+		q.at = i + 1
 		if wc := &wcs[i]; wc.Flags&verbs.WCInline != 0 && wc.Status == verbs.StatusSuccess {
 			d.completeInline(wc, q.queue.InlineData(i)[:min(wc.ByteLen, verbs.InlineBytes)])
 		} else {
 			d.complete(wc)
 		}
 	}
-	q.handled += uint64(len(wcs))
-	if q.queue.Emptied() {
-		q.emptyPolls++
-	}
-	return len(wcs)
+	q.at = 0
 }
 
 // pollAgain polls the CQ a second time in a turn. It reports whether the CQ is empty

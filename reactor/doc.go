@@ -57,6 +57,9 @@
 // methods that return what never changes are not checked. The race detector finds more: test
 // the program with go test -race.
 //
+// A panic of a callback ends the program, as on any goroutine. Only a program that runs the
+// loop itself can recover from it: see Loop.RunOnce.
+//
 // # One turn
 //
 // A turn is one iteration of a loop. It has these steps, in this order:

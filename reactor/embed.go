@@ -93,11 +93,19 @@ func (l *Loop) initEmbedded() (err error) {
 //
 // If the loop has ended or OnShutdown is running, the error matches ErrClosed. In other
 // callbacks, and for a loop that an engine runs, the error matches verbs.ErrState.
+//
+// A panic of a callback or of a posted function ends RunOnce. If the program recovers from
+// it, the loop goes on with the next call on the same goroutine. A connection whose callback has panicked is
+// aborted with ErrPanicked, and a timer or a tick that has panicked does not come again by
+// itself.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.checkRunnable("run"); err != nil {
 		return 0, err
 	}
 	l.owner.begin()
+	if l.interrupted {
+		l.finishBatches()
+	}
 	l.beginRunOnce()
 	work = l.turn()
 	if work == 0 && timeout != 0 {
@@ -106,6 +114,44 @@ func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	l.finishTurn()
 	l.owner.running = false
 	return work, nil
+}
+
+// afterPanic makes the loop fit for the next turn, after a callback or a posted function has
+// ended RunOnce with a panic. It aborts the connection whose callback it was. The steps of
+// the turn themselves can be continued: see mailbox.run and finishBatches.
+func (l *Loop) afterPanic() {
+	l.owner.running = false
+	l.epoll.fetched = 0 // The descriptors whose events were not handled are still ready.
+	c, b := l.calling, l.currentMessage
+	l.calling, l.currentMessage = nil, nil
+	if b == &l.inlineBuffer {
+		b.serial++
+		b.kept = nil
+	} else if b != nil && b.state == bufferDelivered {
+		c.repost(b)
+	}
+	if c != nil && c.state != stateClosed {
+		c.closing.byApp = true
+		c.closing.reason.setCause(ErrPanicked)
+		c.on(eventAbort)
+		c.scheduleStep() // for a connection that was closing
+	}
+	if l.state >= loopDraining { // OnStop may have panicked.
+		_ = l.post("stop", l.stopConns, true) // Post fails only if the loop has ended.
+	}
+	l.interrupted = true
+}
+
+// finishBatches handles the completions that were polled before a panic, and not handled.
+func (l *Loop) finishBatches() {
+	for _, d := range l.devices {
+		for _, q := range d.queues {
+			if q.at > 0 {
+				q.handle(q.at)
+			}
+		}
+	}
+	l.interrupted = false
 }
 
 // beginRunOnce ends the sleep that Arm began, if Arm was called since the last RunOnce.
@@ -223,8 +269,17 @@ func (l *Loop) checkRunnable(op string) error {
 
 // checkCaller returns an error if a callback is running or an engine runs the loop.
 func (l *Loop) checkCaller(op string) error {
-	if l.timerFD == nil || l.owner.running {
+	if l.timerFD != nil && !l.owner.running {
+		return nil
+	}
+	return l.checkPanicked(op)
+}
+
+// checkPanicked returns no error if the loop is not running any more, because of a panic.
+func (l *Loop) checkPanicked(op string) error {
+	if l.timerFD == nil || !l.owner.hasPanicked() {
 		return operr.Wrap(op, verbs.ErrState)
 	}
+	l.afterPanic()
 	return nil
 }

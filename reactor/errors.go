@@ -36,6 +36,9 @@ var (
 	// ErrKeepalive means that the peer has not answered a keepalive probe, see
 	// Config.Keepalive.
 	ErrKeepalive = errors.New("keepalive probe not answered")
+	// ErrPanicked means that a callback of the connection has panicked, and that the program
+	// has recovered from that: see Loop.RunOnce.
+	ErrPanicked = errors.New("a callback has panicked")
 	// ErrDeviceRemoved means that the device was removed from the system.
 	ErrDeviceRemoved = errors.New("device removed")
 	// ErrDecided means that the ConnRequest was already answered.

@@ -55,6 +55,7 @@ type Loop struct {
 	closingUses    int       // number of closed regionUses whose operations are still under way
 	liveConns      int       // number of connections that are not in StateClosed
 	openingConns   int       // number of connections in a state before stateOpen
+	calling        *Conn     // connection whose callback runs, or nil
 	currentMessage *Buffer   // buffer of the message that was passed to OnMessage; nil outside OnMessage
 	// inlineBuffer describes the message that recvInline handles. It is in no slot,
 	// and its memory belongs to the completion queue.
@@ -78,6 +79,7 @@ type Loop struct {
 	published   publishedStats
 	safetyWake  bool // true if the last sleep has ended by Config.SafetyTimeout
 	booted      bool // true after OnBoot has returned nil
+	interrupted bool // true after a panic, until finishBatches
 	// observed is true if callbacks are measured or recorded; see callbackStart.
 	observed bool
 	err      error // first error that no callback or method has reported

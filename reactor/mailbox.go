@@ -23,6 +23,11 @@ type mailbox struct {
 	limit  int // largest length of queue: Config.MaxPosted
 	closed bool
 
+	// batch has the functions that run() calls, from the index next on. After run() it is
+	// empty, unless a function has panicked. Only the loop uses these fields.
+	batch []func()
+	next  int
+
 	// spare is an empty slice for the functions that come next. When the loop takes the
 	// functions, it exchanges this slice and the queue, so put() need not allocate. Only
 	// the loop uses this field.
@@ -53,20 +58,28 @@ func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	return m.sleeping.Load(), nil
 }
 
-// run calls the functions that were added before the call, and returns their number. It
-// is called on the loop only.
+// run calls the functions that were added before the call, and returns their number. If a
+// function panics, the next call goes on behind it. Only the loop calls run.
 func (m *mailbox) run() int {
-	if !m.pending.Load() {
+	if !m.waiting() {
 		return 0
 	}
-	batch := m.take()
-	for i, fn := range batch {
-		fn()
-		batch[i] = nil
+	if len(m.batch) == 0 {
+		m.batch = m.take()
 	}
-	m.spare = batch[:0]
-	return len(batch)
+	for m.next < len(m.batch) {
+		fn := m.batch[m.next]
+		m.batch[m.next] = nil
+		m.next++
+		fn()
+	}
+	n := m.next
+	m.spare, m.batch, m.next = m.batch[:0], nil, 0
+	return n
 }
+
+// waiting reports whether functions wait for run().
+func (m *mailbox) waiting() bool { return m.pending.Load() || len(m.batch) > 0 }
 
 // take removes and returns all functions.
 func (m *mailbox) take() []func() {

@@ -22,7 +22,7 @@ type owner struct {
 	// moves is true for a loop made with NewLoop.
 	moves bool
 	// running is true while a loop made with NewLoop runs, and while OnBoot runs. Then the
-	// loop refuses RunOnce, Arm and Close.
+	// loop refuses RunOnce, Arm and Close. It stays true after a panic; see hasPanicked.
 	running bool
 	// anyone is true for a simulated loop, which never runs beside the goroutine of the test.
 	anyone bool
@@ -48,6 +48,10 @@ func (o *owner) isCaller() bool {
 	id := o.id.Load()
 	return id != 0 && (!o.moves || o.running) && id == goroutine.ID()
 }
+
+// hasPanicked reports whether the caller has recovered from a panic that has ended the last
+// run of the loop: it is the owner, and not in a callback.
+func (o *owner) hasPanicked() bool { return (o.isCaller() || !goroutine.Fast) && !inCallback() }
 
 // check panics if the owner is certainly not the caller. Each exported method that belongs to
 // the loop calls it. If the processor makes it slow to find out, check does nothing.

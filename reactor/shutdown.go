@@ -134,16 +134,21 @@ func (e *Engine) checkWaitable(op string) error {
 // the loop.
 func (l *Loop) drain() {
 	l.enter(loopDraining)
+	l.silentTimer.Owner = timerheap.Func(l.dropSilent)
+	l.setTimer(&l.silentTimer, silentLimit)
+	l.stopConns()
+}
+
+// stopConns begins to close the connections that do not close yet.
+func (l *Loop) stopConns() {
 	for c := range l.conns.all() {
 		switch {
 		case c.state < stateOpen:
 			c.endWith(ErrShutdown)
-		case c.state == stateOpen:
+		case c.state == stateOpen && !c.stateTimer.Running(): // OnStop was not called.
 			c.stop()
 		}
 	}
-	l.silentTimer.Owner = timerheap.Func(l.dropSilent)
-	l.setTimer(&l.silentTimer, silentLimit)
 }
 
 // dropSilent makes the loop end the connections of silent peers without waiting for them.

@@ -71,7 +71,7 @@ func (l *Loop) prepareSleep() (busy bool) {
 		}
 		busy = busy || found
 	}
-	busy = busy || l.mailbox.pending.Load() || l.closing.len() > 0 || len(l.dirty) > 0 || l.state == loopEnded || l.turnFunc != nil ||
+	busy = busy || l.interrupted || l.mailbox.waiting() || l.closing.len() > 0 || len(l.dirty) > 0 || l.state == loopEnded || l.turnFunc != nil ||
 		l.timers.Due(l.clock.read())
 	if busy {
 		l.afterSleep()

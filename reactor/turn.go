@@ -149,6 +149,7 @@ func (l *Loop) callTurnFunc() (work int) {
 // nil and with the given error or nil. It returns the present time if Config.SlowCallback is
 // set, and else 0. A simulated host records the callback.
 func (l *Loop) callbackStart(name string, c *Conn, err error) time.Duration {
+	l.calling = c
 	if !l.observed {
 		return 0
 	}
@@ -180,6 +181,7 @@ func describe(c *Conn, err error) (about string) {
 // Stats.LongestCallback and Stats.SlowCallbacks. The parameter startTime is the result
 // of callbackStart.
 func (l *Loop) callbackEnd(startTime time.Duration) {
+	l.calling = nil
 	if !l.observed || l.cfg.SlowCallback == 0 {
 		return
 	}
