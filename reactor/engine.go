@@ -3,7 +3,10 @@ package reactor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -16,7 +19,7 @@ import (
 )
 
 // An Engine has loops that share a provider, a Handler and listeners. Any goroutine may
-// call its methods. Exception: callbacks must not call Shutdown or Wait, because these
+// call its methods. Exception: callbacks can not call Shutdown or Wait, because these
 // methods wait for callbacks to return.
 type Engine struct {
 	provider cm.Provider
@@ -52,8 +55,9 @@ type Engine struct {
 // the provider when the engine has ended. New copies cfg. A nil cfg means the defaults.
 //
 // With verbs.Caps.ProgressManual each loop needs its own completion vector. So
-// Config.NumLoops is limited, and two engines can not use the same device. The second
-// engine gets verbs.ErrBusy when it begins to use the device.
+// Config.NumLoops is limited, and two engines can not use the same device. An engine has its
+// devices from New until it has ended. Meanwhile New fails for a second engine, with an error
+// that matches verbs.ErrBusy and says where the first one was made.
 //
 // If a value in cfg is not valid, the error is a *verbs.ParamError. New also returns an
 // error if p or h is nil, or if a system call or the provider fails.
@@ -66,10 +70,14 @@ func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkDevices(p); err != nil {
+	devices, err := c.checkDevices(p)
+	if err != nil {
 		return nil, operr.Wrap(op, err)
 	}
 	e := &Engine{provider: p, sim: simhost.Of(p), handler: h, cfg: c, heap: newHeapReturn(), done: make(chan struct{})}
+	if err := claims.claim(e, devices); err != nil {
+		return nil, operr.Wrap(op, err)
+	}
 	if err := e.open(); err != nil {
 		return nil, operr.Wrap(op, firstError(err, e.release()))
 	}
@@ -100,6 +108,48 @@ func (e *Engine) open() (err error) {
 	return err
 }
 
+// deviceClaims has the devices that each belong to one engine of this program; see New.
+type deviceClaims struct {
+	mu    sync.Mutex
+	owner map[verbs.Device]deviceClaim
+}
+
+// A deviceClaim is the engine that has a device, and the place in the program at which the
+// engine was made.
+type deviceClaim struct {
+	engine *Engine
+	place  string
+}
+
+var claims = deviceClaims{owner: make(map[verbs.Device]deviceClaim)}
+
+// claim gives the devices that only one engine can use to e. After an error e has none. A
+// simulated engine has no claims, because its process may be killed.
+func (d *deviceClaims) claim(e *Engine, devices []verbs.Device) error {
+	if e.sim != nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	devices = slices.DeleteFunc(slices.Clone(devices), func(dev verbs.Device) bool { return !dev.Caps().ProgressManual })
+	for _, dev := range devices {
+		if c, taken := d.owner[dev]; taken {
+			return operr.Wrap("use "+dev.Name(), fmt.Errorf("%w: the engine that was made at %s has the device until it has ended", verbs.ErrBusy, c.place))
+		}
+	}
+	for _, dev := range devices {
+		d.owner[dev] = deviceClaim{e, programPlace()}
+	}
+	return nil
+}
+
+// release takes back the devices of e.
+func (d *deviceClaims) release(e *Engine) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.owner, func(_ verbs.Device, c deviceClaim) bool { return c.engine == e })
+}
+
 // release releases the resources that open() has acquired. It is called when New
 // fails.
 func (e *Engine) release() (err error) {
@@ -109,6 +159,7 @@ func (e *Engine) release() (err error) {
 	if e.acceptor != nil && len(e.loops) == 0 {
 		err = firstError(err, e.acceptor.channel.Close())
 	}
+	claims.release(e)
 	return firstError(err, e.closeMemory())
 }
 

@@ -196,26 +196,19 @@ func TestInvalidUse(t *testing.T) {
 	drive(t, func() bool { return called }, loop)
 }
 
-// TestVectorsAreNotShared checks that two loops can not share a completion vector of the
-// soft device. The second loop gets verbs.ErrBusy.
-func TestVectorsAreNotShared(t *testing.T) {
-	server := newLoop(t, &hooks{}, nil)
-	ln, err := server.Engine().Listen(loopback, nil)
-	require.NoError(t, err)
-
+// TestDevicesAreNotShared checks that two engines can not have one soft device, and that the
+// error says where the engine was made that has it.
+func TestDevicesAreNotShared(t *testing.T) {
 	provider := openSoft(t, 1)
-	var opened *reactor.Conn
-	first, err := reactor.NewLoop(provider, &hooks{open: func(c *reactor.Conn) { opened = c }}, nil)
+	first, err := reactor.New(provider, &hooks{}, nil)
 	require.NoError(t, err)
-	require.NoError(t, first.Dial(ln.Addr(), nil))
-	drive(t, func() bool { return opened != nil }, first, server)
-
-	var refused error
-	second, err := reactor.NewLoop(provider, &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}, nil)
+	for range 2 {
+		_, err = reactor.NewLoop(provider, &hooks{}, nil)
+		require.ErrorIs(t, err, verbs.ErrBusy)
+		require.Regexp(t, `^rdma: use soft\d+: still in use: the engine that was made at .*/reactor/engine_test.go:\d+ has the device until it has ended$`, err.Error())
+	}
+	shutdown(t, first)
+	second, err := reactor.NewLoop(provider, &hooks{}, nil)
 	require.NoError(t, err)
-	require.NoError(t, second.Dial(ln.Addr(), nil))
-	drive(t, func() bool { return refused != nil }, second)
-	require.ErrorIs(t, refused, verbs.ErrBusy)
 	require.NoError(t, second.Close())
-	require.NoError(t, first.Close())
 }

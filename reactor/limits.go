@@ -11,18 +11,18 @@ import (
 )
 
 // checkDevices checks the configuration against the limits of all devices that exist when
-// New is called. Devices that are added later are checked at their first use.
-func (c *Config) checkDevices(p cm.Provider) error {
+// New is called, and returns these devices. Devices that are added later are checked at their first use.
+func (c *Config) checkDevices(p cm.Provider) ([]verbs.Device, error) {
 	devices, err := p.Devices()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, dev := range devices {
 		if err := c.checkDevice(dev); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return devices, nil
 }
 
 // checkDevice checks the configuration against the limits of one device.

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"fmt"
 	"reflect"
 	"runtime"
 	"slices"
@@ -86,19 +87,30 @@ func (o *owner) refuse() {
 
 // calledMethod returns the method of this package that the program has called, such as
 // "Conn.Send".
-func calledMethod() (name string) {
+func calledMethod() string {
+	method, _ := programCall()
+	return strings.NewReplacer("(*", "", ")", "").Replace(method)
+}
+
+// programPlace returns the file and the line of the program that has called this package.
+func programPlace() string {
+	_, f := programCall()
+	return fmt.Sprintf("%s:%d", f.File, f.Line)
+}
+
+// programCall returns the function of this package that the program has called, and where.
+func programCall() (function string, caller runtime.Frame) {
 	const of = "/reactor."
 	frames := runtime.CallersFrames(callers())
 	for more := true; more; {
-		var f runtime.Frame
-		f, more = frames.Next()
-		at := strings.LastIndex(f.Function, of)
+		caller, more = frames.Next()
+		at := strings.LastIndex(caller.Function, of)
 		if at < 0 {
 			break
 		}
-		name = strings.NewReplacer("(*", "", ")", "").Replace(f.Function[at+len(of):])
+		function = caller.Function[at+len(of):]
 	}
-	return name
+	return function, caller
 }
 
 // inCallback reports whether the caller is in a callback of a loop.

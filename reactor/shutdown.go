@@ -222,6 +222,7 @@ func (e *Engine) ended(l *Loop) {
 	e.recordError(l.err)
 	if e.running.Add(-1) == 0 {
 		e.recordError(e.closeMemory())
+		claims.release(e)
 		close(e.done)
 	}
 }
