@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -21,8 +22,13 @@ type Config struct {
 	// is pinned. A loop made with NewLoop can not be pinned.
 	//
 	// Pinning is for loops that spin. It makes the tail latencies of sleeping loops
-	// longer. GOMAXPROCS should exceed the number of spinning loops. See ConfineRuntime.
+	// longer. GOMAXPROCS should exceed the number of spinning loops. See ConfineRuntime. Two
+	// loops with IdleBusy can not have the same CPU.
 	CPUs []int
+
+	// Logger gets warnings and errors that no callback and no method reports. If it is nil,
+	// they go to slog.Default.
+	Logger *slog.Logger
 
 	// Idle says what a loop does after a turn without work: see IdlePolicy. Zero means
 	// IdleAdaptive. Loop.SetIdle changes the policy of a running loop.
@@ -315,12 +321,22 @@ func (c *Config) checkNumbers() error {
 			return err
 		}
 	}
-	for _, cpu := range c.CPUs {
+	for i, cpu := range c.CPUs {
 		if err := checkRange("CPUs", cpu, 0, maxCPU); err != nil {
 			return err
 		}
+		if c.Idle == IdleBusy && i < c.NumLoops && slices.Contains(c.CPUs[:i], cpu) {
+			return sharedCPU(cpu)
+		}
+	}
+	if n := len(c.CPUs); c.Idle == IdleBusy && 0 < n && n < c.NumLoops {
+		return sharedCPU(c.CPUs[0])
 	}
 	return nil
+}
+
+func sharedCPU(cpu int) error {
+	return &verbs.ParamError{Field: "CPUs", Value: int64(cpu), Reason: "two loops that are always busy can not share a processor"}
 }
 
 // checkTimes checks the fields that are times.

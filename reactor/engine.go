@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -163,14 +165,31 @@ func (e *Engine) release() (err error) {
 	return firstError(err, e.closeMemory())
 }
 
+// warnOfBusyLoops logs a warning if busy loops leave no thread to other goroutines, which then
+// wait until the Go runtime interrupts a loop, up to 10 ms each time.
+func (e *Engine) warnOfBusyLoops() {
+	if threads := runtime.GOMAXPROCS(0); e.cfg.Idle == IdleBusy && len(e.loops) >= threads {
+		e.logger().Warn("reactor: loops that are always busy leave no thread to other goroutines", "loops", len(e.loops), "GOMAXPROCS", threads)
+	}
+}
+
+// logger returns Config.Logger or its default.
+func (e *Engine) logger() *slog.Logger {
+	if l := e.cfg.Logger; l != nil {
+		return l
+	}
+	return slog.Default()
+}
+
 // Start runs each loop on its own goroutine, and returns when OnBoot has returned on
 // every loop. If OnBoot fails, Start ends the engine and returns the error of OnBoot.
 // After an earlier Start or Stop the error matches verbs.ErrState. If a thread can not
-// be pinned, Start returns the error of the system.
+// be pinned, the error is a *verbs.ParamError with the CPU, or that of the system.
 func (e *Engine) Start() error {
 	if err := e.markStarted(); err != nil {
 		return err
 	}
+	e.warnOfBusyLoops()
 	booted := make(chan error, len(e.loops))
 	for _, l := range e.loops {
 		e.run(func() { l.main(booted) })

@@ -1,7 +1,9 @@
 package reactor_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -54,7 +56,34 @@ func TestPinned(t *testing.T) {
 	shutdown(t, engine)
 	engine, err := reactor.New(openSoft(t, 1), &hooks{}, &reactor.Config{CPUs: []int{1023}})
 	require.NoError(t, err)
-	require.Error(t, engine.Start(), "there is no such CPU")
+	require.EqualError(t, engine.Start(), "rdma: pin loop: CPUs 1023: this system has no such processor, or the process may not use it")
+}
+
+// TestBusyLoopsShareNoCPU checks that loops that are always busy can not be pinned to one
+// processor.
+func TestBusyLoopsShareNoCPU(t *testing.T) {
+	p := openSoft(t, 2)
+	for _, cpus := range [][]int{{3, 3}, {3}} {
+		_, err := reactor.New(p, &hooks{}, &reactor.Config{NumLoops: 2, CPUs: cpus, Idle: reactor.IdleBusy})
+		require.EqualError(t, err, "rdma: configure reactor: CPUs 3: two loops that are always busy can not share a processor")
+	}
+	for _, cfg := range []reactor.Config{{NumLoops: 2, CPUs: []int{0, 0}}, {CPUs: []int{0, 0}, Idle: reactor.IdleBusy}} {
+		engine, err := reactor.New(p, &hooks{}, &cfg)
+		require.NoError(t, err)
+		shutdown(t, engine)
+	}
+}
+
+// TestWarningOfBusyLoops checks that Config.Logger gets a warning if, and only if, busy loops
+// leave no thread to other goroutines.
+func TestWarningOfBusyLoops(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	var log bytes.Buffer
+	for loops := 1; loops <= 2; loops++ {
+		require.Empty(t, log.String())
+		start(t, &hooks{}, &reactor.Config{NumLoops: loops, Idle: reactor.IdleBusy, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	}
+	require.Contains(t, log.String(), `level=WARN msg="reactor: loops that are always busy leave no thread to other goroutines" loops=2 GOMAXPROCS=2`)
 }
 
 func TestPostFromManyGoroutines(t *testing.T) {

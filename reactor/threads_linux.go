@@ -17,7 +17,10 @@ import (
 func pinThread(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
+	switch err := unix.SchedSetaffinity(0, &set); {
+	case err == unix.EINVAL:
+		return &verbs.ParamError{Field: "CPUs", Value: int64(cpu), Reason: "this system has no such processor, or the process may not use it"}
+	case err != nil:
 		return os.NewSyscallError("sched_setaffinity", err)
 	}
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0))
