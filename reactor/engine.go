@@ -239,8 +239,11 @@ func isClosed(c <-chan struct{}) bool {
 func (e *Engine) markStarted() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.started || e.stopping.Load() {
-		return operr.Wrap("start engine", verbs.ErrState)
+	switch {
+	case e.stopping.Load():
+		return operr.Wrap("start engine", fmt.Errorf("%w: the engine was stopped", verbs.ErrState))
+	case e.started:
+		return operr.Wrap("start engine", fmt.Errorf("%w: the engine was started before", verbs.ErrState))
 	}
 	e.started = true
 	return nil

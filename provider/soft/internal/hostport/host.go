@@ -126,11 +126,12 @@ func canBind(a netip.Addr) (bool, error) {
 	return unix.Connect(fd, Sockaddr(a, discardPort)) == nil, nil
 }
 
-// CheckOwn returns cm.ErrAddrNotAvailable if the address is not an address of this host.
+// CheckOwn returns an error that matches cm.ErrAddrNotAvailable, and has the address, if that
+// is not an address of this host.
 func (h *Host) CheckOwn(a netip.Addr) error {
 	own, err := h.OnThisHost(a.Unmap())
 	if err == nil && !own {
-		return cm.ErrAddrNotAvailable
+		return fmt.Errorf("%w: %v is no address of this host", cm.ErrAddrNotAvailable, a)
 	}
 	return err
 }

@@ -145,7 +145,7 @@ func (o *LocalAddrCache) SourceFor(dst netip.Addr, now time.Duration) (netip.Add
 	return src, err
 }
 
-// CheckOwn returns cm.ErrAddrNotAvailable if the address does not belong to this host.
+// CheckOwn does what Host.CheckOwn does.
 // If the cache knows that the address belongs to this host, CheckOwn does not ask the
 // kernel. For the parameter now see Contains.
 func (o *LocalAddrCache) CheckOwn(a netip.Addr, now time.Duration) error {
