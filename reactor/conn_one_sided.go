@@ -239,7 +239,11 @@ func (c *Conn) addPieces(code verbs.Opcode, pieces []Piece, limit uint64) (total
 	if n := len(c.sends.batch.sges) - at; n > int(c.sends.maxSGE) {
 		return 0, tooMany(code, "pieces", n, uint64(c.sends.maxSGE))
 	}
-	if total > limit {
+	switch {
+	case total <= limit:
+	case isSend(code):
+		return 0, c.tooLong(int(min(total, math.MaxInt)))
+	default:
 		return 0, tooMany(code, "bytes", int(min(total, math.MaxInt)), limit)
 	}
 	return total, nil

@@ -231,7 +231,7 @@ func TestVectoredErrors(t *testing.T) {
 	var to reactor.Remote
 	refused("pieces", c.SendV(four, reactor.SendOptions{}))
 	refused("pieces", c.ReadV(four, to, reactor.SendOptions{}))
-	refused("bytes", c.SendV(three, reactor.SendOptions{}))
+	refused("message", c.SendV(three, reactor.SendOptions{}))
 	refused("length", c.WriteV([]reactor.Piece{piece, {Region: r, Length: 101}}, to, reactor.SendOptions{}))
 	refused("Imm", c.SendV(nil, reactor.SendOptions{Imm: 1}))
 	refused("HasImm", c.ReadV(nil, to, reactor.SendOptions{HasImm: true}))

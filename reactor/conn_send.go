@@ -143,14 +143,21 @@ func (c *Conn) checkSend(size int) error {
 	case c.state != stateOpen:
 		return errSendClosed
 	case size > c.loop.cfg.MaxMessage:
-		return operr.Wrap("send", &verbs.ParamError{
-			Field: "message", Value: int64(size), Limit: int64(c.loop.cfg.MaxMessage),
-			Reason: fmt.Sprintf("Config.MaxMessage is %d", c.loop.cfg.MaxMessage),
-		})
+		return c.tooLong(size)
 	case c.sends.flow.full():
 		return c.wouldBlock()
 	}
 	return nil
+}
+
+// tooLong returns the error for a message of so many bytes.
+func (c *Conn) tooLong(size int) error {
+	cfg := c.loop.cfg
+	reason := fmt.Sprintf("Config.MaxMessage is %d", cfg.MaxMessage)
+	if cfg.MaxLongMessage > 0 {
+		reason += ", and the peer takes no long messages: it has not set Config.MaxLongMessage"
+	}
+	return operr.Wrap("send", &verbs.ParamError{Field: "message", Value: int64(size), Limit: int64(cfg.MaxMessage), Reason: reason})
 }
 
 // checkInvalidate returns a *verbs.FeatureError if a message invalidates a key, and the

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // TestErrorTexts has the whole text of errors as a user meets them. Each names what is wrong.
@@ -36,5 +37,23 @@ func TestErrorTexts(t *testing.T) {
 		{e.Start(), "rdma: start engine: wrong state: the engine was started before"},
 	} {
 		require.EqualError(t, test.err, test.want)
+	}
+}
+
+// TestTooLongTexts has the texts for messages that are too long.
+func TestTooLongTexts(t *testing.T) {
+	for long, want := range map[int]string{
+		0:       "rdma: send: message 5000: Config.MaxMessage is 4096",
+		1 << 20: "rdma: send: message 5000: Config.MaxMessage is 4096, and the peer takes no long messages: it has not set Config.MaxLongMessage",
+	} {
+		var c *reactor.Conn
+		server := newLoop(t, &hooks{}, nil)
+		client := newLoop(t, &hooks{open: func(opened *reactor.Conn) { c = opened }}, &reactor.Config{MaxLongMessage: long})
+		require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
+		drive(t, func() bool { return c != nil }, client, server)
+		r, err := client.Engine().Alloc(5000, verbs.AccessLocalWrite|verbs.AccessRemoteRead)
+		require.NoError(t, err)
+		require.EqualError(t, c.Send(make([]byte, 5000)), want)
+		require.EqualError(t, c.SendV([]reactor.Piece{{Region: r, Length: 5000}}, reactor.SendOptions{}), want)
 	}
 }
