@@ -152,8 +152,11 @@ func encodeShared(b []byte, s *connmgr.SharedMemory) {
 // packet. It does not check whether the ID expects such a message. Its errors match
 // verbs.ErrProtocol. The result does not refer to the memory of b.
 func decode(b []byte) (connmgr.Message, error) {
-	if len(b) < headerSize || b[0] != codecVersion {
-		return nil, fmt.Errorf("%w: message of %d bytes without a header of version %d", verbs.ErrProtocol, len(b), codecVersion)
+	switch {
+	case len(b) > 0 && b[0] != codecVersion:
+		return nil, &versionError{b[0]}
+	case len(b) < headerSize:
+		return nil, fmt.Errorf("%w: message of %d bytes without a header", verbs.ErrProtocol, len(b))
 	}
 	m, err := parse(b)
 	if err != nil {
@@ -167,6 +170,17 @@ func decode(b []byte) (connmgr.Message, error) {
 	}
 	return m, nil
 }
+
+// A versionError reports that the peer's library has another version of the codec. The
+// version is the first byte of a message in each of them.
+type versionError struct{ got byte }
+
+func (e *versionError) Error() string {
+	return fmt.Sprintf("the peer has version %d of the local path, and this process version %d: both need the same version of rdmaloop", e.got, codecVersion)
+}
+
+// Unwrap returns verbs.ErrProtocol.
+func (e *versionError) Unwrap() error { return verbs.ErrProtocol }
 
 func malformed(field string, value uint64) error {
 	return fmt.Errorf("%w: message with invalid %s %d", verbs.ErrProtocol, field, value)

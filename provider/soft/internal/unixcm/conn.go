@@ -58,8 +58,12 @@ const (
 // OnReady implements fdevent.Handler. It receives and handles one message.
 func (c *conn) OnReady(int, uint32) {
 	m, err := c.receive()
+	var version *versionError
 	switch {
 	case errors.Is(err, unix.EAGAIN):
+	case errors.As(err, &version) && c.id.State() == connmgr.StateREQSent:
+		c.StopDelivery()
+		c.id.Refused(err)
 	case errors.Is(err, verbs.ErrNoResources):
 		// The REP came with descriptors, but this process has no free descriptors to receive
 		// them. So the queue pair can not be connected.

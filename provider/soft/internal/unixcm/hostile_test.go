@@ -219,7 +219,7 @@ func replyDescriptors(t *testing.T) (segment, doorbell int) {
 func TestHostileServers(t *testing.T) {
 	before := peerproc.OpenDescriptors(t)
 	for name, attack := range map[string]func(t *testing.T, r *rawPeer){
-		"garbage": func(_ *testing.T, r *rawPeer) { r.send([]byte("x")) },
+		"garbage": func(_ *testing.T, r *rawPeer) { r.send([]byte{codecVersion, 0xff}) },
 		"request": func(_ *testing.T, r *rawPeer) {
 			r.send(encode(someMessages()[0]))
 		},

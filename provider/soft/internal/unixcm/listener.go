@@ -199,8 +199,14 @@ func (c *client) OnReady(int, uint32) {
 		return
 	}
 	c.remove()
-	if err == nil {
+	var version *versionError
+	switch {
+	case err == nil:
 		c.takeRequest(m)
+	case errors.As(err, &version):
+		// The client does not understand the reason, but it finds out the version. An error
+		// means that it has closed its socket.
+		_ = c.Send(c.listener.id.Refusal(cm.RejectConsumer))
 	}
 	if c.id == nil {
 		c.Close()
