@@ -47,11 +47,11 @@ func newOpener(t testing.TB, path soft.Path) (open func()) {
 	if path == soft.PathWire {
 		port, at = freeport.UDP(t), netip.MustParseAddrPort("127.0.0.2:0")
 	}
-	server := pathLoop(t, path, port, &hooks{close: done, message: echo(t)})
+	server := pathLoop(t, path, port, &hooks{close: done, message: echo(t)}, nil)
 	client := pathLoop(t, path, port, &hooks{close: done,
 		open:    func(c *reactor.Conn) { _ = c.Send(make([]byte, 64)) },
 		message: func(c *reactor.Conn, _ reactor.Message) { answered = true; _ = c.Close() },
-	})
+	}, nil)
 	ln, err := server.Engine().Listen(at, nil)
 	require.NoError(t, err)
 	return func() {
@@ -62,15 +62,4 @@ func newOpener(t testing.TB, path soft.Path) (open func()) {
 			_, _ = server.RunOnce(0)
 		}
 	}
-}
-
-// pathLoop makes an embedded loop on a device of its own that uses one path.
-func pathLoop(t testing.TB, path soft.Path, wirePort uint16, h reactor.Handler) *reactor.Loop {
-	p, err := soft.Open(&soft.Config{Vectors: 1, Path: path, WirePort: wirePort})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	l, err := reactor.NewLoop(p, h, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	return l
 }

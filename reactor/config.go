@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"cmp"
 	"log/slog"
 	"math"
 	"slices"
@@ -26,8 +27,8 @@ type Config struct {
 	// loops with IdleBusy can not have the same CPU.
 	CPUs []int
 
-	// Logger gets warnings and errors that no callback and no method reports. If it is nil,
-	// they go to slog.Default.
+	// Logger gets warnings and errors that no callback and no method reports. Nil means the
+	// result of slog.Default when New is called.
 	Logger *slog.Logger
 
 	// Idle says what a loop does after a turn without work: see IdlePolicy. Zero means
@@ -321,23 +322,31 @@ func (c *Config) checkNumbers() error {
 			return err
 		}
 	}
-	for i, cpu := range c.CPUs {
+	return c.checkCPUs()
+}
+
+func (c *Config) checkCPUs() error {
+	for _, cpu := range c.CPUs {
 		if err := checkRange("CPUs", cpu, 0, maxCPU); err != nil {
 			return err
 		}
-		if c.Idle == IdleBusy && i < c.NumLoops && slices.Contains(c.CPUs[:i], cpu) {
-			return sharedCPU(cpu)
-		}
 	}
-	if n := len(c.CPUs); c.Idle == IdleBusy && 0 < n && n < c.NumLoops {
-		return sharedCPU(c.CPUs[0])
+	if c.Idle != IdleBusy || len(c.CPUs) == 0 {
+		return nil
+	}
+	taken := make(map[int]bool)
+	for i := range c.NumLoops {
+		cpu := c.cpuOf(i)
+		if taken[cpu] {
+			return &verbs.ParamError{Field: "CPUs", Value: int64(cpu), Reason: "two loops that are always busy can not share a processor"}
+		}
+		taken[cpu] = true
 	}
 	return nil
 }
 
-func sharedCPU(cpu int) error {
-	return &verbs.ParamError{Field: "CPUs", Value: int64(cpu), Reason: "two loops that are always busy can not share a processor"}
-}
+// cpuOf returns the CPU of loop i. There is at least one in CPUs.
+func (c *Config) cpuOf(i int) int { return c.CPUs[i%len(c.CPUs)] }
 
 // checkTimes checks the fields that are times.
 func (c *Config) checkTimes() error {
@@ -375,6 +384,7 @@ func (c *Config) checkTimes() error {
 // that they stand for.
 func (c *Config) setDefaults() {
 	c.NumLoops = orDefault(c.NumLoops, 1)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.SpinBudget = orDefault(c.SpinBudget, 50*time.Microsecond)
 	c.SafetyTimeout = orDefault(c.SafetyTimeout, 100*time.Millisecond)
 	c.EpollEvery = orDefault(c.EpollEvery, 1024)

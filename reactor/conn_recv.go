@@ -43,7 +43,11 @@ func (c *Conn) recvInline(wc *verbs.WC, data []byte) {
 	b.memory, b.length = data, len(data)
 	b.imm, b.flags, b.opcode = wc.Imm, wc.Flags, wc.Opcode
 	c.deliver(b)
-	// From now on, Message.Keep returns nil for this message.
+	b.endInline()
+}
+
+// endInline makes Message.Keep return nil for the message in Loop.inlineBuffer.
+func (b *Buffer) endInline() {
 	b.serial++
 	b.kept = nil
 }

@@ -48,7 +48,7 @@ func TestEchoServer(t *testing.T) {
 		t.Run(path.String(), func(t *testing.T) {
 			const count = 20_000
 			port, client := freeport.UDP(t), &flooder{left: count, total: make(chan int, 1)}
-			server, dialing := pathLoop(t, path, port, echoServer{}), pathLoop(t, path, port, client)
+			server, dialing := pathLoop(t, path, port, echoServer{}, nil), pathLoop(t, path, port, client, nil)
 			ln, err := server.Engine().Listen(loopback, nil)
 			require.NoError(t, err)
 			require.NoError(t, dialing.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))

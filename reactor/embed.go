@@ -125,8 +125,7 @@ func (l *Loop) afterPanic() {
 	c, b := l.calling, l.currentMessage
 	l.calling, l.currentMessage = nil, nil
 	if b == &l.inlineBuffer {
-		b.serial++
-		b.kept = nil
+		b.endInline()
 	} else if b != nil && b.state == bufferDelivered {
 		c.repost(b)
 	}

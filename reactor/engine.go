@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"reflect"
 	"runtime"
@@ -169,16 +168,8 @@ func (e *Engine) release() (err error) {
 // wait until the Go runtime interrupts a loop, up to 10 ms each time.
 func (e *Engine) warnOfBusyLoops() {
 	if threads := runtime.GOMAXPROCS(0); e.cfg.Idle == IdleBusy && len(e.loops) >= threads {
-		e.logger().Warn("reactor: loops that are always busy leave no thread to other goroutines", "loops", len(e.loops), "GOMAXPROCS", threads)
+		e.cfg.Logger.Warn("reactor: loops that are always busy leave no thread to other goroutines", "loops", len(e.loops), "GOMAXPROCS", threads)
 	}
-}
-
-// logger returns Config.Logger or its default.
-func (e *Engine) logger() *slog.Logger {
-	if l := e.cfg.Logger; l != nil {
-		return l
-	}
-	return slog.Default()
 }
 
 // Start runs each loop on its own goroutine, and returns when OnBoot has returned on

@@ -163,7 +163,12 @@ func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop
 
 // wireLoop is newLoop for a device with only the wire path.
 func wireLoop(t testing.TB, h reactor.Handler, port uint16, cfg *reactor.Config) *reactor.Loop {
-	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
+	return pathLoop(t, soft.PathWire, port, h, cfg)
+}
+
+// pathLoop is newLoop for a device with only one path.
+func pathLoop(t testing.TB, path soft.Path, wirePort uint16, h reactor.Handler, cfg *reactor.Config) *reactor.Loop {
+	p, err := soft.Open(&soft.Config{Vectors: 1, Path: path, WirePort: wirePort})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	l, err := reactor.NewLoop(p, h, cfg)

@@ -257,5 +257,5 @@ func (l *Loop) pin() error {
 		return nil
 	}
 	runtime.LockOSThread()
-	return operr.Wrap("pin loop", pinThread(l.cfg.CPUs[l.index%len(l.cfg.CPUs)]))
+	return operr.Wrap("pin loop", pinThread(l.cfg.cpuOf(l.index)))
 }

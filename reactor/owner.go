@@ -100,15 +100,14 @@ func programPlace() string {
 
 // programCall returns the function of this package that the program has called, and where.
 func programCall() (function string, caller runtime.Frame) {
-	const of = "/reactor."
 	frames := runtime.CallersFrames(callers())
 	for more := true; more; {
 		caller, more = frames.Next()
-		at := strings.LastIndex(caller.Function, of)
-		if at < 0 {
+		name, own := strings.CutPrefix(caller.Function, "github.com/rdmaloop/rdmaloop/reactor.")
+		if !own {
 			break
 		}
-		function = caller.Function[at+len(of):]
+		function = name
 	}
 	return function, caller
 }

@@ -12,9 +12,9 @@ import (
 // completed. Then it ends the registrations, so that later operations of peers with the
 // keys fail with verbs.StatusRemAccessErr. Memory of Engine.Alloc is unmapped.
 //
-// Close must not be called in a callback of the engine. If the engine belongs to a loop made with
-// NewLoop, Close must not be called before the loop has ended. In both cases the loop
-// would wait for itself. The error then matches verbs.ErrState, and the Region stays
+// Close must not be called in a callback of the engine. If the engine belongs to a loop
+// made with NewLoop, Close must not be called before the loop has ended. In both cases the
+// loop would wait for itself. The error then matches verbs.ErrState, and the Region stays
 // open. CloseFunc is allowed in both cases.
 //
 // A second call waits too, and returns the same result. If a device can not end a

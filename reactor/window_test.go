@@ -25,20 +25,11 @@ func onBothPaths(t *testing.T, test func(t *testing.T, connect func(client, serv
 	for _, path := range []soft.Path{soft.PathLocal, soft.PathWire} {
 		t.Run(path.String(), func(t *testing.T) {
 			port := freeport.UDP(t)
-			open := func(h *hooks, cfg *reactor.Config) *reactor.Loop {
-				p, err := soft.Open(&soft.Config{Vectors: 1, Path: path, WirePort: port})
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, p.Close()) })
-				l, err := reactor.NewLoop(p, h, cfg)
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, l.Close()) })
-				return l
-			}
 			test(t, func(client, server *hooks, cfg *reactor.Config) *pair {
 				p := &pair{}
 				watch(client, &p.dialed, &p.dialCloseErr, &p.dialCloses)
 				watch(server, &p.accepted, &p.acceptCloseErr, &p.acceptCloses)
-				p.server, p.client = open(server, cfg), open(client, cfg)
+				p.server, p.client = pathLoop(t, path, port, server, cfg), pathLoop(t, path, port, client, cfg)
 				ln, err := p.server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 				require.NoError(t, err)
 				require.NoError(t, p.client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))

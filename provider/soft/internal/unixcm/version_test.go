@@ -3,13 +3,12 @@
 package unixcm
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -36,17 +35,13 @@ func TestClientOfAnotherVersion(t *testing.T) {
 // TestServerOfAnotherVersion checks that a client finds out that the library of the server
 // has another version, and reports both.
 func TestServerOfAnotherVersion(t *testing.T) {
-	client, i, listener := resolvedWithoutListener(t)
-	require.NoError(t, unix.Listen(listener.FD, 1))
-	require.NoError(t, i.Connect(&cm.MessageParam{}))
-	fd, _, err := unix.Accept(listener.FD)
-	require.NoError(t, err)
-	defer unix.Close(fd)
-	require.NoError(t, unixsock.Send(fd, otherVersion, nil))
-	ev := wantTransportEvent(t, client, cm.Unreachable)
+	client := newParty(t)
+	port, accept := hostileServer(t)
+	id := client.Connecting(cm.TCP, netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port), nil)
+	accept().send(otherVersion)
+	ev := client.Want(cm.Unreachable, id)
 	require.ErrorIs(t, ev.Err, verbs.ErrProtocol)
-	require.EqualError(t, ev.Err, "the peer has version 9 of the local path, and this process version 2: both need the same version of rdmaloop")
-	require.NotEqual(t, connmgr.StateREQSent, i.State())
-	require.NoError(t, i.Destroy())
+	require.EqualError(t, ev.Err, "unreachable: the peer has version 9 of the local path, and this process version 2: both need the same version of rdmaloop")
 	client.Quiet()
+	port.Close()
 }
