@@ -224,7 +224,7 @@ func violateStreams(a *attacker) error {
 func silentStreams(a *attacker) error {
 	raiseDescriptors()
 	n := &node{}
-	s := Spec{Path: a.spec.Path, MaxConns: a.spec.Conns + 1}
+	s := Spec{Path: a.spec.Path, MaxConns: a.spec.Conns + 1, AckTimeout: a.spec.AckTimeout}
 	if err := n.open(&s, reactor.BaseHandler{}); err != nil {
 		return err
 	}

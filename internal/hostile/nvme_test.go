@@ -17,7 +17,7 @@ func TestKilledHost(t *testing.T) {
 	onEachPath(t, func(t *testing.T, with func(hostile.Spec) hostile.Spec) {
 		f := newTargetFixture(t, silent(with(hostile.Spec{})))
 		for round := range short[uint64](1, 3) {
-			host, _ := f.start(hostile.RoleBusyHost, sameUser, with(hostile.Spec{Conns: 2, Seed: 10 + round}))
+			host, _ := f.start(hostile.RoleBusyHost, sameUser, going(with(hostile.Spec{Conns: 2, Seed: 10 + round})))
 			f.eventually(func() bool { return f.report(host).Attack.Received >= 20 }, "the host gets no responses")
 			host.Kill()
 			f.waitEchoes(20)

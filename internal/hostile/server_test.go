@@ -29,7 +29,7 @@ func TestWrongReplies(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	from := newAddr()
 	corrupting, _ := f.start(hostile.RoleWrongReplies, sameUser, withWirePath(hostile.Spec{From: from, Seed: 9}))
-	requireSurvives(f, silent(withWirePath(hostile.Spec{SecondAddr: netip.AddrPortFrom(from, 7471), ConnectTimeout: 2 * time.Second})))
+	requireSurvives(f, silent(going(withWirePath(hostile.Spec{SecondAddr: netip.AddrPortFrom(from, 7471), ConnectTimeout: 2 * time.Second}))))
 	_, err := corrupting.Finish()
 	require.NoError(t, err)
 	f.finish()

@@ -83,7 +83,7 @@ func TestSilentStreams(t *testing.T) {
 			s.MaxConns = most
 		}
 		f := newStreamFixture(t, hostile.RoleStreamServer, s)
-		attacker, _ := f.start(hostile.RoleStreamSilent, sameUser, with(hostile.Spec{Conns: streams}))
+		attacker, _ := f.start(hostile.RoleStreamSilent, sameUser, going(with(hostile.Spec{Conns: streams})))
 		note, err := attacker.Await()
 		require.NoError(t, err)
 		now := f.usage()

@@ -29,7 +29,7 @@ func TestStoppedClientOnWire(t *testing.T) {
 func TestKilledClientsOnWire(t *testing.T) {
 	f := newWireFixture(t, silent(hostile.Spec{}))
 	for seed := range uint64(3) {
-		victim, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 20, Seed: 10 + seed}))
+		victim, _ := f.start(hostile.RoleClient, sameUser, going(withWirePath(hostile.Spec{Conns: 20, Seed: 10 + seed})))
 		victim.Kill()
 	}
 	f.eventually(func() bool { return f.report(f.server).Server.Opened >= 64 }, "the server did not see the killed clients")
@@ -40,9 +40,10 @@ func TestKilledClientsOnWire(t *testing.T) {
 // TestKilledServerOnWire checks that a client's connections fail after the server was
 // killed.
 func TestKilledServerOnWire(t *testing.T) {
-	f := newWireFixture(t, silent(hostile.Spec{}))
+	f := newWireFixture(t, hostile.Spec{})
+	client, _ := f.start(hostile.RoleClient, sameUser, silent(going(withWirePath(hostile.Spec{Conns: 4, Seed: 2}))))
 	f.server.Kill()
-	f.eventually(func() bool { return f.report(f.client).Tally.Failed >= 4 }, "the client does not notice")
-	_, err := f.client.Finish()
+	f.eventually(func() bool { return f.report(client).Tally.Failed >= 4 }, "the client does not notice")
+	_, err := client.Finish()
 	require.NoError(t, err)
 }
