@@ -191,7 +191,7 @@ func (c *conn) close(err error) error {
 	}
 	action := c.end(err)
 	if c.stream != nil {
-		c.stream.Conn().SetDeadline(time.Now().Add(c.engine.drainTimeout()))
+		c.stream.Conn().SetTimeout(c.engine.drainTimeout())
 		_ = c.flush() // Nobody is left who could use the error.
 	}
 	return c.act(action)

@@ -44,8 +44,8 @@ const (
 	stateDraining
 
 	// stateCloseBegun: closing.reason has the reason. Messages that were received are
-	// delivered, unless the application has called Close or Abort. The next step
-	// chooses one of the next three states.
+	// delivered, unless the application has called Close or Abort, or a time limit
+	// is over. The next step chooses one of the next three states.
 	stateCloseBegun
 
 	// stateAwaitingDisconnected: the connection waits for an event that may be the true
@@ -317,8 +317,9 @@ type closing struct {
 	emptyPollsAtDisconnect uint64
 
 	deviceEvents deviceEventsState // state of the wait for the events of the device
-	byApp        bool              // true if the application has called Close or Abort
-	queued       bool              // true if the connection is in Loop.closing
+	// true after Close, Abort and a time limit: OnMessage is not called any more
+	discards bool
+	queued   bool // true if the connection is in Loop.closing
 }
 
 // Close closes the connection. Accepted messages and operations are still sent and
@@ -362,7 +363,7 @@ func (c *Conn) Abort(cause error) error {
 	if cause == nil {
 		cause = ErrAborted
 	}
-	c.closing.byApp = true
+	c.closing.discards = true
 	c.closing.reason.setCause(cause)
 	c.on(eventAbort)
 	return nil
@@ -373,6 +374,12 @@ func (c *Conn) Abort(cause error) error {
 func (c *Conn) endWith(cause error) {
 	c.closing.reason.setCause(cause)
 	c.on(eventReason)
+}
+
+// endBy makes an open connection end because the time limit that err names is over.
+func (c *Conn) endBy(err error) {
+	c.closing.discards = true
+	c.endWith(err)
 }
 
 // refuse ends a connection that can not open because of err.
@@ -447,7 +454,7 @@ func (c *Conn) repeatTimeout() { c.loop.timers.Set(&c.stateTimer, c.loop.clock.n
 
 // drain enters stateDraining because of the application.
 func (c *Conn) drain() {
-	c.closing.byApp = true
+	c.closing.discards = true
 	c.enter(stateDraining)
 	c.closing.catchUp.reset()
 	if c.long != nil {
@@ -588,7 +595,7 @@ func (c *Conn) disconnect() {
 func (c *Conn) reportClose() {
 	c.failOutstanding()
 	err := c.closing.reason.closeError(c.stats.Failed > 0)
-	c.loop.timers.Stop(&c.times.deadline)
+	c.loop.timers.Stop(&c.times.timeout)
 	c.loop.timers.Stop(&c.times.keepalive)
 	c.enterFor(stateDisconnecting, c.loop.cfg.DrainTimeout)
 	if c.peerDone() {

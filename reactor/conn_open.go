@@ -45,7 +45,7 @@ func (o *opening) mayRepeat(conns int) bool {
 func (l *Loop) newConn(o *opening) (c *Conn, err error) {
 	c = &Conn{loop: l, opening: o}
 	owner := (*connTimers)(c)
-	c.stateTimer.Owner, c.times.deadline.Owner, c.times.keepalive.Owner = owner, owner, owner
+	c.stateTimer.Owner, c.times.timeout.Owner, c.times.keepalive.Owner = owner, owner, owner
 	l.liveConns++
 	l.openingConns++
 	l.epoll.checkSoon()

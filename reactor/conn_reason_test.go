@@ -19,7 +19,7 @@ func TestCloseReason(t *testing.T) {
 	device := func(e *closeReason) { e.deviceEvent(errors.New("device")) }
 	violate := func(e *closeReason) { e.setViolation(errViolation) }
 	order := func(e *closeReason) { e.setCause(nil) }
-	deadline := func(e *closeReason) { e.setCause(ErrDeadline) }
+	timeout := func(e *closeReason) { e.setCause(ErrTimeout) }
 	for _, c := range []struct {
 		name  string
 		steps []func(*closeReason)
@@ -29,7 +29,7 @@ func TestCloseReason(t *testing.T) {
 		{"no reason", nil, false, nil},
 		{"closed in order, then flushed", []func(*closeReason){order, flush}, false, nil},
 		{"closed in order, but the peer disconnected first", []func(*closeReason){order, flush}, true, &CloseError{ErrPeerClosed, flushed}},
-		{"the first reason counts", []func(*closeReason){deadline, peer}, false, ErrDeadline},
+		{"the first reason counts", []func(*closeReason){timeout, peer}, false, ErrTimeout},
 		{"peer closed", []func(*closeReason){peer, flush}, false, ErrPeerClosed},
 		{"peer closed, sends lost", []func(*closeReason){peer, flush}, true, &CloseError{ErrPeerClosed, flushed}},
 		{"a failure", []func(*closeReason){refuse, flush, peer}, true, access},
@@ -37,7 +37,7 @@ func TestCloseReason(t *testing.T) {
 		{"a flushed receive before the failure", []func(*closeReason){flush, refuse, flush}, true, access},
 		{"no answer, then the reason", []func(*closeReason){unanswered, flush, peer}, true, &CloseError{ErrPeerClosed, retries}},
 		{"flushed, then no answer", []func(*closeReason){flush, unanswered}, true, retries},
-		{"flushed, then the reason", []func(*closeReason){flush, peer, deadline}, false, ErrPeerClosed},
+		{"flushed, then the reason", []func(*closeReason){flush, peer, timeout}, false, ErrPeerClosed},
 		{"a violation", []func(*closeReason){violate, refuse, peer}, false, errViolation},
 		{"a violation that is found after the disconnect", []func(*closeReason){peer, violate, refuse}, false, errViolation},
 		{"a violation that is found after other effects", []func(*closeReason){flush, device, violate}, true, &CloseError{errViolation, flushed}},

@@ -81,7 +81,7 @@ func (c *Conn) deliverNow(b *Buffer) {
 // discardsMessages reports whether a connection that has left stateOpen discards received
 // messages. If it does not, OnMessage gets them.
 func (c *Conn) discardsMessages() bool {
-	return c.closing.byApp && !c.immediatesOnly || c.state >= stateDisconnecting
+	return c.closing.discards && !c.immediatesOnly || c.state >= stateDisconnecting
 }
 
 // replace stages another buffer in place of b, which the application keeps. If there is

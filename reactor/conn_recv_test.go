@@ -77,15 +77,17 @@ func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 }
 
 // TestMessagesWhileClosing checks that messages are delivered after a failure or a close
-// by the peer, and discarded after Close, Abort or OnClose.
+// by the peer, and discarded after Close, Abort, a time limit or
+// OnClose.
 func TestMessagesWhileClosing(t *testing.T) {
 	for name, test := range map[string]struct {
 		end       func(*Conn)
 		delivered bool
 	}{
-		"failure":     {func(c *Conn) { c.endWith(ErrDeadline) }, true},
+		"failure":     {func(c *Conn) { c.endWith(verbs.ErrProtocol) }, true},
 		"peer closed": {func(c *Conn) { c.onDisconnected(nil) }, true},
 		"abort":       {func(c *Conn) { require.NoError(t, c.Abort(nil)) }, false},
+		"time limit":  {func(c *Conn) { c.endBy(ErrIdle) }, false},
 		"close":       {func(c *Conn) { require.NoError(t, c.Close()) }, false},
 		"OnClose":     {func(c *Conn) { c.enter(stateDisconnecting) }, false},
 	} {

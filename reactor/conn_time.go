@@ -8,22 +8,37 @@ import (
 
 // A connTimes has the time limits of an open connection that the application has set.
 type connTimes struct {
-	deadline  timerheap.Timer // timer for SetDeadline
+	timeout   timerheap.Timer // timer for SetTimeout
 	keepalive timerheap.Timer // timer that calls onKeepaliveTimer
 	liveness  liveness
 	openedAt  time.Duration // value of Loop.clock when OnOpen was called
 }
 
-// SetDeadline makes the connection end with ErrDeadline at the time t. SetDeadline
-// replaces an earlier deadline. The zero time removes the deadline. SetDeadline has an
-// effect only in StateOpen and StateDraining.
-func (c *Conn) SetDeadline(t time.Time) {
+// SetTimeout makes the connection end with ErrTimeout after d. It replaces an earlier
+// limit. If d is zero or less, there is no limit. SetTimeout has an effect only in StateOpen
+// and StateDraining.
+//
+// Perhaps the loop did not run when the limit was over. So the loop first handles what has
+// arrived, and a handler that then calls SetTimeout keeps the connection.
+func (c *Conn) SetTimeout(d time.Duration) {
 	c.loop.owner.check()
-	switch {
-	case t.IsZero():
-		c.loop.timers.Stop(&c.times.deadline)
-	case c.state == stateOpen || c.state == stateDraining:
-		c.loop.setTimer(&c.times.deadline, time.Until(t))
+	if d > 0 && c.mayTimeOut() {
+		c.loop.setTimer(&c.times.timeout, d)
+	} else {
+		c.loop.timers.Stop(&c.times.timeout)
+	}
+}
+
+func (c *Conn) mayTimeOut() bool { return c.state == stateOpen || c.state == stateDraining }
+
+// onTimeout is called when the time passed to SetTimeout is over. While it handles what has
+// arrived, the timer runs, so that SetTimeout can stop or move it.
+func (c *Conn) onTimeout() {
+	timer, again := &c.times.timeout, c.loop.clock.now+1
+	c.loop.timers.Set(timer, again)
+	done := c.closing.catchUp.poll(c.queue)
+	if done && c.mayTimeOut() && timer.Running() && timer.When() == again {
+		c.endBy(ErrTimeout)
 	}
 }
 
@@ -82,7 +97,7 @@ func (c *Conn) checkLivenessAgain() (alive bool) {
 	case err == nil:
 		return true
 	case done:
-		c.endWith(err)
+		c.endBy(err)
 	default:
 		c.loop.timers.Set(&c.times.keepalive, c.loop.clock.now)
 	}
@@ -132,8 +147,8 @@ func (ct *connTimers) OnTimer(t *timerheap.Timer) {
 	switch t {
 	case &c.stateTimer:
 		c.on(eventTimeout)
-	case &c.times.deadline:
-		c.endWith(ErrDeadline)
+	case &c.times.timeout:
+		c.onTimeout()
 	default:
 		c.onKeepaliveTimer()
 	}

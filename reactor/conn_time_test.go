@@ -17,10 +17,9 @@ func requireTook(t *testing.T, want, took time.Duration) {
 	require.InDelta(t, want, took, float64(time.Millisecond))
 }
 
-// TestTimeLimits checks when deadlines and idle timeouts end connections, each on a
+// TestTimeLimits checks when timeouts and idle timeouts end connections, each on a
 // connection of its own.
 func TestTimeLimits(t *testing.T) {
-	at := func(d time.Duration) time.Time { return time.Now().Add(d) }
 	type end struct {
 		err  error
 		took time.Duration
@@ -30,9 +29,8 @@ func TestTimeLimits(t *testing.T) {
 		set  func(*reactor.Conn)
 		want end // no error means that the connection stays open
 	}{
-		{"deadline", func(c *reactor.Conn) { c.SetDeadline(at(time.Hour)); c.SetDeadline(at(9 * time.Second)) }, end{reactor.ErrDeadline, 9 * time.Second}},
-		{"past deadline", func(c *reactor.Conn) { c.SetDeadline(at(-time.Second)) }, end{reactor.ErrDeadline, 0}},
-		{"no deadline", func(c *reactor.Conn) { c.SetDeadline(at(time.Second)); c.SetDeadline(time.Time{}) }, end{}},
+		{"timeout", func(c *reactor.Conn) { c.SetTimeout(time.Hour); c.SetTimeout(9 * time.Second) }, end{reactor.ErrTimeout, 9 * time.Second}},
+		{"no timeout", func(c *reactor.Conn) { c.SetTimeout(time.Second); c.SetTimeout(0) }, end{}},
 		{"idle", func(c *reactor.Conn) { c.SetIdleTimeout(time.Hour); c.SetIdleTimeout(8 * time.Second) }, end{reactor.ErrIdle, 8 * time.Second}},
 		{"no idle timeout", func(c *reactor.Conn) { c.SetIdleTimeout(time.Second); c.SetIdleTimeout(-1) }, end{}},
 	}
@@ -57,6 +55,48 @@ func TestTimeLimits(t *testing.T) {
 			requireTook(t, test.want.took, ends[conns[i]].took)
 		}
 	})
+}
+
+// TestTimeoutAfterStop checks that messages that arrived while the process was stopped are
+// handled before the timeout ends the connection, and that the handler of the last one
+// can set or remove the timeout. Without messages the connection ends.
+func TestTimeoutAfterStop(t *testing.T) {
+	const messages = 5 // more than one turn of the loop handles
+	for name, test := range map[string]struct {
+		send   bool
+		change func(*reactor.Conn)
+		want   error
+	}{
+		"set":     {true, func(c *reactor.Conn) { c.SetTimeout(time.Hour) }, nil},
+		"removed": {true, func(c *reactor.Conn) { c.SetTimeout(0) }, nil},
+		"kept":    {true, func(*reactor.Conn) {}, reactor.ErrTimeout},
+		"silence": {false, nil, reactor.ErrTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := &hooks{message: func(c *reactor.Conn, _ reactor.Message) {
+				if c.Stats().Messages == messages {
+					test.change(c)
+				}
+			}}
+			inWorld(t, client, &hooks{}, &reactor.Config{CompletionBudget: 1}, func(t *testing.T, p *worldPair) {
+				p.do(func() { p.dialed.SetTimeout(time.Second) })
+				p.clientProcess.Stop()
+				if test.send {
+					p.On(p.server, func() {
+						for range messages {
+							require.NoError(t, p.accepted.Send(nil))
+						}
+					})
+				}
+				p.For(shortTime)
+				p.clientProcess.Continue()
+				p.For(time.Second)
+				require.Equal(t, test.want, p.dialCloseErr)
+				require.Equal(t, test.want != nil, p.dialCloses == 1)
+				require.Equal(t, test.send, p.dialed.Stats().Messages == messages)
+			})
+		})
+	}
 }
 
 // TestKeepalive checks that answered probes keep a connection open, even if the peer

@@ -69,7 +69,7 @@
 //	turn func    the function of Loop.SetTurnFunc, if there is one
 //	descriptors  connection events, device events, registered descriptors
 //	posted       functions passed to Post
-//	timers       After, OnTick, deadlines, keepalive
+//	timers       After, OnTick, time limits, keepalive
 //	close        the next step of closing connections: OnClose
 //	post         post the requests of callbacks, with one doorbell for each connection
 //
@@ -179,7 +179,7 @@
 //
 // The memory of SendBuffer and SendV is in use until the receiver has read the message.
 // Then OnCompletion is called, perhaps after that of later operations. A receiver that
-// keeps its messages delays that without a limit: see Conn.SetDeadline. SendV reports a
+// keeps its messages delays that without a limit: see Conn.SetTimeout. SendV reports a
 // long message always, so it can not be Quiet. At most 15 messages may follow a long
 // message that the receiver has not read: then Send returns ErrWouldBlock, and OnWritable
 // is called later. Operations that are not messages do not wait.

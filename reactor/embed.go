@@ -130,7 +130,7 @@ func (l *Loop) afterPanic() {
 		c.repost(b)
 	}
 	if c != nil && c.state != stateClosed {
-		c.closing.byApp = true
+		c.closing.discards = true
 		c.closing.reason.setCause(ErrPanicked)
 		c.on(eventAbort)
 		c.scheduleStep() // for a connection that was closing

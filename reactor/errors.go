@@ -28,8 +28,8 @@ var (
 	// ErrDrainTimeout means that after Conn.Close the peer has not confirmed every send
 	// within Config.DrainTimeout.
 	ErrDrainTimeout = errors.New("sends not confirmed in time")
-	// ErrDeadline means that the time set with Conn.SetDeadline has come.
-	ErrDeadline = errors.New("deadline passed")
+	// ErrTimeout means that the time passed to Conn.SetTimeout is over.
+	ErrTimeout = errors.New("time limit passed")
 	// ErrIdle means that nothing was sent or received for the time passed to
 	// Conn.SetIdleTimeout.
 	ErrIdle = errors.New("idle for too long")

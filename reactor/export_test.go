@@ -114,7 +114,7 @@ const (
 func CauseEvent(c *Conn, e connEvent) {
 	switch e {
 	case eventRefused, eventAbort, eventReason:
-		c.closing.reason.setCause(ErrDeadline)
+		c.closing.reason.setCause(ErrTimeout)
 	}
 	c.on(e)
 }

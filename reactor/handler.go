@@ -78,7 +78,7 @@ type ConnHandler interface {
 	//   - ErrKeepalive: the peer is silent on an idle connection: by default after about
 	//     39 s (Config.Keepalive, and the retries of the probe).
 	//   - ErrDrainTimeout: after Close, the peer has not confirmed all sends in time.
-	//   - ErrDeadline, ErrIdle: see Conn.SetDeadline and Conn.SetIdleTimeout.
+	//   - ErrTimeout, ErrIdle: see Conn.SetTimeout and Conn.SetIdleTimeout.
 	//   - cm.ErrStale: the peer does not know the connection any more.
 	//   - verbs.ErrProtocol: the peer has sent an invalid or forbidden request.
 	//   - another error of this package, such as ErrShutdown or ErrDeviceRemoved.

@@ -47,7 +47,7 @@ func TestOtherGoroutine(t *testing.T) {
 		"Conn.SendV":          func() { _ = c.SendV(nil, reactor.SendOptions{}) },
 		"Conn.SendWith":       func() { _ = c.SendWith(nil, reactor.SendOptions{}) },
 		"Conn.SetContext":     func() { c.SetContext(nil) },
-		"Conn.SetDeadline":    func() { c.SetDeadline(time.Now()) },
+		"Conn.SetTimeout":     func() { c.SetTimeout(1) },
 		"Conn.SetIdleTimeout": func() { c.SetIdleTimeout(1) },
 		"Conn.State":          func() { c.State() },
 		"Conn.Stats":          func() { c.Stats() },

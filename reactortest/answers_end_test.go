@@ -211,7 +211,7 @@ func (e *end) checkReason(err error) {
 	case errors.Is(err, reactor.ErrPeerClosed):
 	case errors.Is(err, verbs.ErrPeerGone):
 		e.expect(e.peer == nil || e.peer.in.killed, "the peer is gone, but lives")
-	case errors.Is(err, reactor.ErrDeadline), errors.Is(err, reactor.ErrIdle):
+	case errors.Is(err, reactor.ErrTimeout), errors.Is(err, reactor.ErrIdle):
 		e.expect(e.limited, "%v", err)
 	case errors.Is(err, reactor.ErrShutdown):
 		e.expect(e.in.stopped, "%v", err)
@@ -242,11 +242,11 @@ func (e *end) close() {
 
 var errTired = errors.New("tired")
 
-// limit sets a deadline or an idle timeout.
+// limit sets a timeout or an idle timeout.
 func (e *end) limit() {
 	e.limited = true
 	if d := e.a.upTo(e.a.phase); e.a.chance(2) {
-		e.conn.SetDeadline(time.Now().Add(d))
+		e.conn.SetTimeout(d)
 	} else {
 		e.conn.SetIdleTimeout(d / 4)
 	}

@@ -69,7 +69,7 @@ func (c *caller) call() {
 	if c.conn.Send(fmt.Appendf(nil, "request %d", c.answered)) != nil {
 		_ = c.conn.Abort(nil)
 	}
-	c.conn.SetDeadline(c.conn.Loop().Now().Add(100 * time.Millisecond))
+	c.conn.SetTimeout(100 * time.Millisecond)
 }
 
 func (c *caller) OnOpen(conn *reactor.Conn)                     { c.conn = conn; c.call() }

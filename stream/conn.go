@@ -278,7 +278,7 @@ func (c *Conn) Close() error {
 		c.state = connClosed
 	} else {
 		c.state = connClosing
-		c.stream.Conn().SetDeadline(c.network.closeDeadline())
+		c.stream.Conn().SetTimeout(c.network.cfg.CloseTimeout)
 		_ = c.stream.Close() // Stream.Close fails if the connection is closing already.
 		c.stream.Flush()
 		c.loop.Changed()

@@ -149,7 +149,7 @@ func (s *Stream) linger() {
 		s.cause = ErrPeerClosed
 	}
 	s.enterOver()
-	s.conn.SetDeadline(time.Now().Add(lingerTimeout))
+	s.conn.SetTimeout(lingerTimeout)
 }
 
 // enterOver sets the state outClosed or outAborted.

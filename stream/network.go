@@ -299,9 +299,6 @@ func (n *Network) removeListener(ln *Listener) {
 	delete(n.listeners, ln)
 }
 
-// closeDeadline returns the time at which a Close that begins now gives up.
-func (n *Network) closeDeadline() time.Time { return time.Now().Add(n.cfg.CloseTimeout) }
-
 // Stats returns the counters of the loop. Any goroutine may call it.
 func (n *Network) Stats() reactor.Stats { return n.loop.Reactor().Stats() }
 

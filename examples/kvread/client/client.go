@@ -89,10 +89,10 @@ func (c *Client) Begin() error {
 	if c.snapshot != nil {
 		return ErrTransaction
 	}
-	c.conn.SetDeadline(time.Now().Add(c.cfg.Timeout))
+	c.conn.SetTimeout(c.cfg.Timeout)
 	answer, err := c.ask([]byte{message.Begin})
 	if err != nil {
-		c.conn.SetDeadline(time.Time{})
+		c.conn.SetTimeout(0)
 		return err
 	}
 	var m message.Snapshot
@@ -110,7 +110,7 @@ func (c *Client) End() error {
 		return ErrTransaction
 	}
 	c.snapshot = nil
-	c.conn.SetDeadline(time.Time{})
+	c.conn.SetTimeout(0)
 	return c.send([]byte{message.End})
 }
 

@@ -171,7 +171,7 @@ func TestTimeout(t *testing.T) {
 	}}
 	_, addr, device := startHostile(t, h)
 	c := dial(t, device, addr, time.Millisecond)
-	require.ErrorIs(t, c.Begin(), reactor.ErrDeadline)
+	require.ErrorIs(t, c.Begin(), reactor.ErrTimeout)
 	require.Error(t, c.Begin())
 	close(released)
 	require.NoError(t, c.Close())

@@ -109,7 +109,7 @@ func (s *Server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		ss.state = sessionBeginning
 		s.begin(c, ss)
 	case request[0] == message.End && ss.state == sessionReading:
-		c.SetDeadline(time.Time{})
+		c.SetTimeout(0)
 		ss.state = sessionIdle
 		s.end(ss)
 	case request[0] == message.Get && ss.state == sessionReading:
@@ -156,7 +156,7 @@ func (s *Server) begun(c *reactor.Conn, ss *session, tx *Tx, err error) {
 		return
 	}
 	ss.state = sessionReading
-	c.SetDeadline(time.Now().Add(s.limit))
+	c.SetTimeout(s.limit)
 	s.reply(c, ss, message.Found, answer)
 }
 

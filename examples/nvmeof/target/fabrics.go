@@ -87,7 +87,7 @@ func (q *queue) connect(c *command) nvme.Status {
 	}
 	if status == nvme.Success {
 		q.noFlowControl = cmd.Uint8(nvme.ConnectAttrAt)&nvme.ConnectNoFlowControl != 0
-		q.conn.SetDeadline(time.Time{})
+		q.conn.SetTimeout(0)
 		c.result = uint64(q.controller.id)
 	}
 	return status

@@ -65,7 +65,7 @@ func newQueue(t *Target, id uint16, size int) *queue {
 // open begins to serve the queue on its connection.
 func (q *queue) open(c *reactor.Conn, l *loop) {
 	q.conn, q.loop = c, l
-	c.SetDeadline(l.loop.Now().Add(connectTime))
+	c.SetTimeout(connectTime)
 }
 
 // abort ends the connection. OnClose follows.
