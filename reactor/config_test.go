@@ -85,3 +85,43 @@ func TestConfigTimeError(t *testing.T) {
 	_, err = (&Config{AckTimeout: -time.Second}).withDefaults()
 	require.EqualError(t, err, "rdma: configure reactor: AckTimeout -1000000000: -1s is negative")
 }
+
+// TestPeerTimeout checks what follows from Config.PeerTimeout, and that what is set stays.
+func TestPeerTimeout(t *testing.T) {
+	type follows struct {
+		ack       time.Duration
+		retries   int
+		keepalive time.Duration
+	}
+	for _, test := range []struct {
+		given Config
+		want  follows
+	}{
+		{Config{}, follows{0, 7, 30 * time.Second}},
+		{Config{PeerTimeout: time.Millisecond}, follows{262144, 3, 500 * time.Microsecond}},
+		{Config{PeerTimeout: 50 * time.Millisecond}, follows{8388608, 5, 25 * time.Millisecond}},
+		{Config{PeerTimeout: time.Minute}, follows{8589934592, 6, 30 * time.Second}},
+		{Config{PeerTimeout: maxPeerTimeout}, follows{maxAckTimeout / 4, 3, 30 * time.Second}},
+		{Config{PeerTimeout: time.Second, RetryCount: -1}, follows{1073741824, 0, 500 * time.Millisecond}},
+		{Config{PeerTimeout: time.Second, RetryCount: 7}, follows{134217728, 7, 500 * time.Millisecond}},
+		{Config{PeerTimeout: time.Second, AckTimeout: 100 * time.Millisecond}, follows{134217728, 7, 500 * time.Millisecond}},
+		{Config{PeerTimeout: time.Second, AckTimeout: 3 * time.Second}, follows{4294967296, 0, 500 * time.Millisecond}},
+		{Config{PeerTimeout: time.Second, Keepalive: -1}, follows{268435456, 3, 0}},
+		{Config{PeerTimeout: time.Second, Keepalive: time.Hour}, follows{268435456, 3, time.Hour}},
+	} {
+		c, err := test.given.withDefaults()
+		require.NoError(t, err)
+		ack := verbs.AckTimeout(c.ackTimeoutCode(0, uint8(c.RetryCount)))
+		require.Equal(t, test.want, follows{ack, c.RetryCount, c.Keepalive}, "%+v", test.given)
+	}
+	for timeout := minPeerTimeout; timeout < maxPeerTimeout; timeout += timeout / 10 {
+		c, err := (&Config{PeerTimeout: timeout}).withDefaults()
+		require.NoError(t, err)
+		all := verbs.AckTimeout(c.ackTimeoutCode(0, uint8(c.RetryCount))) * time.Duration(c.RetryCount+1)
+		require.GreaterOrEqual(t, all, timeout)
+		require.LessOrEqual(t, all, timeout*13/10, "%v", timeout)
+	}
+	c := &Config{PeerTimeout: time.Second}
+	require.Zero(t, c.answerTime(), "without Keepalive there are no probes")
+	require.EqualValues(t, 20, c.ackTimeoutCode(4*time.Second, 7), "the option of a connection comes first")
+}

@@ -58,7 +58,8 @@ func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 // connection while another connection keeps the CQ busy.
 func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	client := &hooks{}
-	cfg := &reactor.Config{Keepalive: shortTime, CompletionBudget: 1}
+	const answerTime = 20 * time.Millisecond
+	cfg := &reactor.Config{Keepalive: shortTime, PeerTimeout: answerTime, AckTimeout: delayTime, CompletionBudget: 1}
 	inWorld(t, client, &hooks{}, cfg, func(t *testing.T, p *worldPair) {
 		var busy *reactor.Conn
 		client.open = func(c *reactor.Conn) { busy = c }
@@ -77,7 +78,7 @@ func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 				require.NoError(t, busy.Send(nil))
 			}
 		})
-		p.For(delayTime + 200*time.Microsecond)
+		p.For(delayTime + answerTime)
 		require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)
 		require.Equal(t, reactor.StateOpen, busy.State())
 		require.NotZero(t, busy.Stats().Messages)

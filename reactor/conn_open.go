@@ -101,17 +101,16 @@ func (c *Conn) resolve() (err error) {
 // addrResolved handles cm.AddrResolved and begins to resolve the route. From this event
 // on the device is known.
 func (c *Conn) addrResolved() error {
-	if err := c.setTransportTimers(c.opening.dial.options.AckTimeout); err != nil {
+	if err := c.setTransportTimers(c.opening.dial.options.AckTimeout, c.opening.dial.param.RetryCount); err != nil {
 		return err
 	}
 	return c.id.ResolveRoute(c.opening.limit(c.loop.cfg))
 }
 
 // setTransportTimers sets the ACK timeout and the RNR timer for the queue pair of the
-// ID. If the parameter ackTimeout is zero, Config.AckTimeout applies.
-func (c *Conn) setTransportTimers(ackTimeout time.Duration) error {
-	if timeout := orDefault(ackTimeout, c.loop.cfg.AckTimeout); timeout > 0 {
-		code, _ := verbs.AckTimeoutCode(timeout)
+// ID. The parameters are those of Config.ackTimeoutCode.
+func (c *Conn) setTransportTimers(ackTimeout time.Duration, retries uint8) error {
+	if code := c.loop.cfg.ackTimeoutCode(ackTimeout, retries); code > 0 {
 		if err := c.id.SetAckTimeout(code); err != nil {
 			return err
 		}
@@ -237,7 +236,7 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	if err := c.makeQP(); err != nil {
 		return err
 	}
-	if err := c.setTransportTimers(req.listener.options.AckTimeout); err != nil {
+	if err := c.setTransportTimers(req.listener.options.AckTimeout, req.param.RetryCount); err != nil {
 		return err
 	}
 	c.context = p.Context

@@ -316,6 +316,7 @@ func (c *Conn) retire(err error) {
 	case requestProbe:
 		c.sends.flow.probes--
 		c.times.liveness.probeCompleted()
+		c.startKeepalive()
 		if c.loop.closingUses > 0 {
 			c.confirmQuiet()
 		}

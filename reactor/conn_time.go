@@ -78,7 +78,7 @@ func (c *Conn) onKeepaliveTimer() {
 // checkLiveness returns the error of liveness.check for the present time. If there is no
 // error, checkLiveness resets closing.catchUp, because no time limit has passed.
 func (c *Conn) checkLiveness() error {
-	err := c.times.liveness.check(c.loop.clock.read(), c.loop.cfg.Keepalive, c.traffic())
+	err := c.times.liveness.check(c.loop.clock.read(), c.loop.cfg.answerTime(), c.traffic())
 	if err == nil {
 		c.closing.catchUp.reset()
 	}
@@ -129,7 +129,7 @@ func (l *Loop) probeWait() time.Duration {
 
 // startKeepalive sets the timer for onKeepaliveTimer.
 func (c *Conn) startKeepalive() {
-	when, none := c.times.liveness.nextCheck(c.loop.cfg.Keepalive, c.traffic())
+	when, none := c.times.liveness.nextCheck(c.loop.cfg.Keepalive, c.loop.cfg.answerTime(), c.traffic())
 	if none || c.state != stateOpen {
 		c.loop.timers.Stop(&c.times.keepalive)
 		return
@@ -156,7 +156,7 @@ func (ct *connTimers) OnTimer(t *timerheap.Timer) {
 
 // A liveness determines whether a connection is idle, whether its peer is alive, and
 // when a probe is due. In its methods, the parameter keepalive is Config.Keepalive, or 0
-// for no probes.
+// for no probes, and answer is Config.answerTime.
 type liveness struct {
 	idleTimeout time.Duration // the argument of SetIdleTimeout; 0 means no timeout
 	// lastActive is the time from which the idle timeout counts. After a send or
@@ -167,11 +167,17 @@ type liveness struct {
 	receivedAt time.Duration
 
 	probe probeState
-	// lastProbe is the time from which the wait for the answer to a probe counts. At
-	// first this is the time at which the probe was posted. If Config.Keepalive passes
-	// without an answer, probeDue sets lastProbe to the present time.
-	lastProbe time.Duration
+	// silent is the number of checks for the answer to the probe that is outstanding. Checks
+	// are counted, and not time: if this process did not run, only one check is late, and the
+	// peer has time to answer.
+	silent uint8
+	// checkedAt is the time of the last of these checks, or at which the probe was posted.
+	checkedAt time.Duration
 }
+
+// answerChecks is how often the answer to a probe is looked for during Config.answerTime.
+// Arbitrary.
+const answerChecks = 4
 
 // A probeState says whether a probe is outstanding, and whether a missing answer ends
 // the connection.
@@ -181,7 +187,7 @@ const (
 	// noProbe: no probe is outstanding.
 	noProbe probeState = iota
 	// probeAlone: a probe is outstanding, and was the only request when it was posted.
-	// Without an answer within Config.Keepalive, the peer has failed.
+	// Without an answer within Config.answerTime, the peer has failed.
 	probeAlone
 	// probeBehindSends: a probe is outstanding, posted after unfinished sends. A missing
 	// answer does not end the connection, because the peer may lack receive buffers.
@@ -214,7 +220,7 @@ func (l *liveness) setIdleTimeout(timeout, now time.Duration, t traffic) {
 // probePosted records that a probe was posted. The parameter onlyRequest is true if no
 // other request was outstanding.
 func (l *liveness) probePosted(now time.Duration, onlyRequest bool) {
-	l.lastProbe, l.probe = now, probeBehindSends
+	l.checkedAt, l.silent, l.probe = now, 0, probeBehindSends
 	if onlyRequest {
 		l.probe = probeAlone
 	}
@@ -225,47 +231,39 @@ func (l *liveness) probeCompleted() { l.probe = noProbe }
 
 // check returns ErrIdle after the idle timeout, ErrKeepalive if a probe was not answered
 // in time, and else nil. After activity since the last check, the idle timeout restarts.
-func (l *liveness) check(now, keepalive time.Duration, t traffic) error {
+func (l *liveness) check(now, answer time.Duration, t traffic) error {
 	if t.accepted != l.accepted || t.receivedAt != l.receivedAt {
 		l.activeAt(now, t)
+	}
+	if l.probe != noProbe && now-l.checkedAt >= answer/answerChecks {
+		l.checkedAt, l.silent = now, min(l.silent+1, answerChecks)
 	}
 	switch {
 	case l.idleTimeout > 0 && now-l.lastActive >= l.idleTimeout:
 		return ErrIdle
-	case keepalive > 0 && l.probe == probeAlone && now-l.lastProbe >= keepalive:
+	case answer > 0 && l.probe == probeAlone && l.silent >= answerChecks:
 		return ErrKeepalive
 	}
 	return nil
 }
 
-// probeDue reports whether a probe must be posted now. It returns false while a probe is
-// outstanding. If this probe was not answered within Config.Keepalive, probeDue sets
-// l.lastProbe to now, so that nextCheck returns a later time.
+// probeDue reports whether a probe must be posted now. There is one at a time.
 func (l *liveness) probeDue(now, keepalive time.Duration, t traffic) bool {
-	switch {
-	case keepalive == 0:
-		return false
-	case l.probe == noProbe:
-		return now-t.fromPeer() >= keepalive
-	case now-l.lastProbe >= keepalive:
-		l.lastProbe = now
-	}
-	return false
+	return keepalive > 0 && l.probe == noProbe && now-t.fromPeer() >= keepalive
 }
 
 // nextCheck returns the time at which check() and probeDue must be called next. If no
 // call is necessary, the second result is true.
-func (l *liveness) nextCheck(keepalive time.Duration, t traffic) (when time.Duration, none bool) {
+func (l *liveness) nextCheck(keepalive, answer time.Duration, t traffic) (when time.Duration, none bool) {
 	none = true
 	if l.idleTimeout > 0 {
 		when, none = later(l.lastActive, l.idleTimeout), false
 	}
 	if keepalive > 0 {
-		next := t.fromPeer() + keepalive
+		next := roundUp(t.fromPeer()+keepalive, keepalive/keepaliveSteps)
 		if l.probe != noProbe {
-			next = l.lastProbe + keepalive
+			next = l.checkedAt + max(1, answer/answerChecks)
 		}
-		next = roundUp(next, keepalive/keepaliveSteps)
 		if none || next < when {
 			when, none = next, false
 		}

@@ -89,6 +89,9 @@ type dialRequest struct {
 // o, so the application can recognize the call. If o is nil, both have a pointer to new
 // options.
 //
+// By default a peer that is silent ends a connection after 8.6 s, and an idle one after
+// 39 s: Config.PeerTimeout changes that, and says what it costs.
+//
 // After an error no callback follows. The errors:
 //
 //   - *verbs.ParamError: addr or an option is out of range.

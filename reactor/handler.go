@@ -74,9 +74,9 @@ type ConnHandler interface {
 	//   - verbs.ErrPeerGone: the peer's process has ended, on the local path of
 	//     provider/soft. On its wire path such a peer is silent: see the next two.
 	//   - *verbs.CompletionError: a request has failed. With StatusRetryExcErr the peer is
-	//     silent: by default 8.6 s after an unconfirmed send (Config.AckTimeout, RetryCount).
+	//     silent: by default 8.6 s after an unconfirmed send (Config.PeerTimeout).
 	//   - ErrKeepalive: the peer is silent on an idle connection: by default after about
-	//     39 s (Config.Keepalive, and the retries of the probe).
+	//     39 s (Config.PeerTimeout, Keepalive).
 	//   - ErrDrainTimeout: after Close, the peer has not confirmed all sends in time.
 	//   - ErrTimeout, ErrIdle: see Conn.SetTimeout and Conn.SetIdleTimeout.
 	//   - cm.ErrStale: the peer does not know the connection any more.
