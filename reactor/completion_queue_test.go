@@ -187,7 +187,7 @@ func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
 	require.NoError(t, p.accepted.Send(nil))
 	p.accepted.Flush()
 	drive(t, func() bool {
-		busy, err := p.client.Arm()
+		busy, err := reactor.Arm(p.client)
 		require.NoError(t, err)
 		return busy
 	}, p.server)

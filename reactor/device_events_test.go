@@ -77,7 +77,7 @@ func TestFatalDeviceEvent(t *testing.T) {
 	drive(t, func() bool { n, err := l.RunOnce(0); return n == 0 && err == nil }, l)
 	require.Equal(t, 1, calls)
 	dev.arm = failed
-	busy, err := l.Arm()
+	busy, err := reactor.Arm(l)
 	require.NoError(t, err)
 	require.False(t, busy)
 	require.NoError(t, l.Close())
@@ -103,7 +103,7 @@ func TestFailedCQLetsTheLoopSleep(t *testing.T) {
 	b.Release()
 	dev.arm = errors.New("arm failed")
 	drive(t, func() bool {
-		busy, err := l.Arm()
+		busy, err := reactor.Arm(l)
 		require.NoError(t, err)
 		return !busy
 	}, l)

@@ -53,7 +53,7 @@
 // must not block.
 //
 // On amd64 and arm64, a method that belongs to a loop panics when another goroutine calls
-// it. The goroutine of a loop that the program runs itself is known only during RunOnce, and
+// it. The goroutine of a loop that the program runs itself is known only while it runs, and
 // methods that return what never changes are not checked. The race detector finds more: test
 // the program with go test -race.
 //
@@ -257,11 +257,11 @@
 //	Engine.Shutdown     shutting down
 //	ListenOptions       a Handler for each listener
 //	LongHandler         a long message in parts
-//	Loop.Arm            a loop inside another event loop
 //	Loop.SetTurnFunc    watching memory
 //	Message.Keep        work on another goroutine
 //	NewLoop             a loop on a goroutine of the program
 //	Region              memory of the application
+//	storage             a loop inside another event loop
 package reactor
 
 // How the package is built, for those who change it.

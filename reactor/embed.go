@@ -16,18 +16,7 @@ import (
 // errors see New.
 //
 // The application can let RunOnce wait for work. Instead it can wait for FD, together
-// with its own descriptors:
-//
-//	for {
-//		for {
-//			n, err := loop.RunOnce(0)  // repeat until n is 0
-//			...
-//		}
-//		busy, err := loop.Arm()
-//		if !busy {
-//			...                        // wait until FD is readable
-//		}
-//	}
+// with its own descriptors: see Poll.
 func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	if err := cfg.checkEmbedded(); err != nil {
 		return nil, operr.Wrap("create loop", err)
@@ -99,14 +88,9 @@ func (l *Loop) initEmbedded() (err error) {
 // aborted with ErrPanicked, and a timer or a tick that has panicked does not come again by
 // itself.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
-	if err := l.checkRunnable("run"); err != nil {
+	if err := l.begin("run"); err != nil {
 		return 0, err
 	}
-	l.owner.begin()
-	if l.interrupted {
-		l.finishBatches()
-	}
-	l.beginRunOnce()
 	work = l.turn()
 	if work == 0 && timeout != 0 {
 		work = l.waitForWork(timeout)
@@ -116,8 +100,57 @@ func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	return work, nil
 }
 
+// Poll is for an application that waits for FD in an event loop of its own. It runs turns of
+// the loop, at most the given number of them and at least one, until the loop would sleep
+// (see Config.Idle). Then it prepares the loop for the wait, and checks once more that
+// there is no work:
+//
+//	for {
+//		busy, err := loop.Poll(16)
+//		...
+//		// If busy is true, look at the application's own descriptors without waiting.
+//		// Otherwise wait for them and for FD.
+//	}
+//
+// If busy is true, there may be work. If busy is false, FD becomes readable for work, for
+// timers, and after Config.SafetyTimeout. Before each wait the application calls Poll, because
+// what it has done with the loop since the last call may need a turn. A small number of turns
+// lets the application look at its own descriptors often, and a large one saves system calls.
+// A turn has limits of its own, such as Config.CompletionBudget.
+//
+// A loop with IdleBusy or a turn function is always busy. For the errors, and for a panic of
+// a callback, see RunOnce.
+func (l *Loop) Poll(turns int) (busy bool, err error) {
+	if err := l.begin("poll"); err != nil {
+		return false, err
+	}
+	for busy = true; busy && err == nil && l.state != loopEnded; turns-- {
+		busy, err = l.pollTurn()
+		if turns <= 1 {
+			break
+		}
+	}
+	l.owner.running = false
+	return busy, err
+}
+
+// pollTurn runs a turn of the loop. If the loop would sleep after it, pollTurn arms the loop
+// and returns false.
+func (l *Loop) pollTurn() (busy bool, err error) {
+	work := l.turn()
+	l.finishTurn()
+	switch {
+	case work > 0:
+		l.idle.stopSpin()
+		return true, nil
+	case l.state == loopEnded || l.keepsSpinning():
+		return true, nil
+	}
+	return l.arm()
+}
+
 // afterPanic makes the loop fit for the next turn, after a callback or a posted function has
-// ended RunOnce with a panic. It aborts the connection whose callback it was. The steps of
+// ended RunOnce or Poll with a panic. It aborts the connection whose callback it was. The steps of
 // the turn themselves can be continued: see mailbox.run and finishBatches.
 func (l *Loop) afterPanic() {
 	l.owner.running = false
@@ -153,22 +186,33 @@ func (l *Loop) finishBatches() {
 	l.interrupted = false
 }
 
-// beginRunOnce ends the sleep that Arm began, if Arm was called since the last RunOnce.
-func (l *Loop) beginRunOnce() {
+// begin begins a call of RunOnce or Poll. It ends the sleep that began when Poll returned
+// false. If a descriptor of the application has ended that sleep, the loop has no reason to
+// spin.
+func (l *Loop) begin(op string) error {
+	if err := l.checkRunnable(op); err != nil {
+		return err
+	}
+	l.owner.begin()
+	if l.interrupted {
+		l.finishBatches()
+	}
 	if !l.mailbox.sleeping.Load() {
-		l.clock.pendingCost += runOnceCost
-		return
+		l.clock.pendingCost += beginCost
+		return nil
 	}
 	l.afterSleep()
+	l.idle.endSpin()
 	l.clock.wake()
 	l.stats.Sleeps++
 	l.countWake(l.fetchEvents(), WakeByLimit)
+	return nil
 }
 
-// runOnceCost is added to clock.pendingCost in each call of RunOnce that does not follow
-// a call of Arm, because the application may spend time between the calls. At least every
-// eighth call then reads the system's clock.
-const runOnceCost = clockEvery/8 - 1
+// beginCost is added to clock.pendingCost in each call of RunOnce or Poll that does not end a
+// sleep, because the application may spend time between the calls. At least every eighth call
+// then reads the system's clock.
+const beginCost = clockEvery/8 - 1
 
 // waitForWork runs turns of the loop, with sleeps in between, until there was work or
 // the timeout has passed.
@@ -196,19 +240,14 @@ func remaining(timeout, timeLeft time.Duration) time.Duration {
 	return max(0, timeLeft)
 }
 
-// FD returns a descriptor that becomes readable when there is work for RunOnce. Call Arm
-// before waiting, and wait only if Arm returns false. The descriptor belongs to the
-// loop. The application may only wait until it is readable, for example with
-// epoll_wait(2) or poll(2).
+// FD returns a descriptor that becomes readable when there is work, after Poll has returned
+// false. The descriptor belongs to the loop. The application may only wait until it is
+// readable, for example with epoll_wait(2) or poll(2).
 func (l *Loop) FD() int { return l.poller.FD() }
 
-// Arm prepares the loop for waiting on FD. If busy is true, there is work: call RunOnce
-// instead of waiting. FD also becomes readable for timers and after
-// Config.SafetyTimeout. The errors are as for RunOnce.
-func (l *Loop) Arm() (busy bool, err error) {
-	if err := l.checkRunnable("arm"); err != nil {
-		return false, err
-	}
+// arm prepares the loop for waiting on FD, unless there is work. After an error the loop is
+// not armed.
+func (l *Loop) arm() (busy bool, err error) {
 	if l.prepareSleep() {
 		return true, nil
 	}
@@ -223,7 +262,7 @@ func (l *Loop) Arm() (busy bool, err error) {
 }
 
 // Stop begins to shut down the engine: see Engine.Stop. It may be called from any
-// goroutine. With NewLoop, the application then calls RunOnce until it returns
+// goroutine. With NewLoop, the application then calls RunOnce or Poll until it returns
 // ErrClosed.
 func (l *Loop) Stop() { l.engine.Stop() }
 

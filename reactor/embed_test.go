@@ -40,7 +40,7 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for echoes < count {
-		if runAll(t, loops) || echoes == count {
+		if pollAll(t, loops...) || echoes == count {
 			continue
 		}
 		n, err := outer.Wait(testTimeout)
@@ -50,20 +50,10 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	require.Zero(t, client.Stats().Rescues+server.Stats().Rescues)
 }
 
-// runAll runs each loop until the loop has no more work, and then arms all loops. The
-// result is true if Arm has found work on a loop.
-func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
+// pollAll calls Poll of each loop, and reports whether one is busy.
+func pollAll(t *testing.T, loops ...*reactor.Loop) (busy bool) {
 	for _, l := range loops {
-		for {
-			n, err := l.RunOnce(0)
-			require.NoError(t, err)
-			if n == 0 {
-				break
-			}
-		}
-	}
-	for _, l := range loops {
-		b, err := l.Arm()
+		b, err := l.Poll(3)
 		require.NoError(t, err)
 		busy = busy || b
 	}
@@ -83,7 +73,7 @@ func TestArmedFDSignalsTimers(t *testing.T) {
 	_, err = outer.Add(loop.FD(), poller.Readable, 0)
 	require.NoError(t, err)
 	for !fired {
-		if runAll(t, []*reactor.Loop{loop}) || fired {
+		if pollAll(t, loop) || fired {
 			continue
 		}
 		_, err := outer.Wait(testTimeout)
@@ -105,7 +95,7 @@ func TestArmedFDSignalsPosts(t *testing.T) {
 		ran := false
 		go func() { _ = loop.Post(func() { ran = true; n++ }) }()
 		for !ran {
-			if runAll(t, []*reactor.Loop{loop}) || ran {
+			if pollAll(t, loop) || ran {
 				continue
 			}
 			woken, err := outer.Wait(testTimeout)
@@ -144,7 +134,7 @@ func TestEmbeddedLoopEnds(t *testing.T) {
 	require.ErrorIs(t, err, reactor.ErrClosed)
 	require.NoError(t, loop.Close())
 	require.NoError(t, loop.Close())
-	_, err = loop.Arm()
+	_, err = loop.Poll(1)
 	require.ErrorIs(t, err, reactor.ErrClosed)
 	require.Equal(t, 1, ended)
 	require.NoError(t, loop.Engine().Wait())
@@ -192,7 +182,7 @@ func TestWakesByCause(t *testing.T) {
 	_, err = loop.Register(int(r.Fd()), poller.Readable, func(poller.Readiness) { _, _ = r.Read(make([]byte, 8)) })
 	require.NoError(t, err)
 	arm := func() {
-		for runAll(t, []*reactor.Loop{loop}) {
+		for pollAll(t, loop) {
 		}
 	}
 	for cause, wake := range map[reactor.WakeCause]func(){
@@ -222,7 +212,7 @@ func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 	require.NoError(t, loop.Engine().Shutdown(t.Context()))
 }
 
-// TestCallbacksCanNotRunTheLoop checks that RunOnce, Arm and Close are refused in every
+// TestCallbacksCanNotRunTheLoop checks that RunOnce, Poll and Close are refused in every
 // callback.
 func TestCallbacksCanNotRunTheLoop(t *testing.T) {
 	server := newLoop(t, &hooks{open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("text"))) }}, nil)
@@ -234,7 +224,7 @@ func TestCallbacksCanNotRunTheLoop(t *testing.T) {
 		called[callback]++
 		_, err := loop.RunOnce(0)
 		require.ErrorIs(t, err, verbs.ErrState, callback)
-		_, err = loop.Arm()
+		_, err = loop.Poll(1)
 		require.ErrorIs(t, err, verbs.ErrState, callback)
 		require.ErrorIs(t, loop.Close(), verbs.ErrState, callback)
 	}
@@ -269,15 +259,71 @@ func TestCallbacksCanNotRunTheLoop(t *testing.T) {
 	}, called)
 }
 
-// TestArmPublishesStats checks that Stats is up to date while the application waits
-// after Arm.
-func TestArmPublishesStats(t *testing.T) {
+// TestPollPublishesStats checks that Stats is up to date while the application waits
+// after Poll.
+func TestPollPublishesStats(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	loop.After(time.Hour, func() {})
-	busy, err := loop.Arm()
-	require.NoError(t, err)
-	require.False(t, busy)
+	for pollAll(t, loop) {
+	}
 	require.EqualValues(t, 1, loop.Stats().Timers)
+}
+
+// TestPollEndsAtItsLimit checks that a loop that always has work leaves Poll after the given
+// number of turns, so that the application can look at its own descriptors.
+func TestPollEndsAtItsLimit(t *testing.T) {
+	loop := newLoop(t, &hooks{}, nil)
+	calls := 0
+	var work func()
+	work = func() { calls++; _ = loop.Post(work) }
+	work()
+	for _, turns := range []int{5, 1, 0, -1} {
+		before := calls
+		busy, err := loop.Poll(turns)
+		require.NoError(t, err)
+		require.True(t, busy)
+		require.Equal(t, max(1, turns), calls-before)
+	}
+}
+
+// TestPollFollowsTheIdlePolicy checks when a loop without work is prepared for a wait. A wait
+// that a descriptor of the application has ended is no reason to spin.
+func TestPollFollowsTheIdlePolicy(t *testing.T) {
+	const spin = time.Millisecond
+	for _, policy := range []reactor.IdlePolicy{reactor.IdleEvent, reactor.IdleAdaptive} {
+		loop := newLoop(t, &hooks{}, &reactor.Config{Idle: policy, SpinBudget: spin})
+		begin, before := time.Now(), reactor.Turn(loop)
+		for pollAll(t, loop) {
+		}
+		if policy == reactor.IdleAdaptive {
+			require.GreaterOrEqual(t, time.Since(begin), spin)
+		} else {
+			require.EqualValues(t, 5, reactor.Turn(loop)-before)
+		}
+		before = reactor.Turn(loop)
+		require.False(t, pollAll(t, loop))
+		require.EqualValues(t, 1, reactor.Turn(loop)-before, policy)
+	}
+	busy := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleBusy})
+	for range 1000 {
+		require.True(t, pollAll(t, busy))
+	}
+}
+
+// TestPollEndsTheLoop checks that Poll is not false when the loop has ended, because then its
+// descriptor is closed.
+func TestPollEndsTheLoop(t *testing.T) {
+	loop := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent})
+	for pollAll(t, loop) {
+	}
+	loop.Stop()
+	var err error
+	for err == nil {
+		var busy bool
+		busy, err = loop.Poll(1)
+		require.True(t, busy || err != nil)
+	}
+	require.ErrorIs(t, err, reactor.ErrClosed)
 }
 
 // TestStopInOnBoot checks that a loop which is stopped in OnBoot still ends in RunOnce,

@@ -218,7 +218,7 @@ func TestInvalidUse(t *testing.T) {
 		called = true
 		_, err := loop.RunOnce(0)
 		require.ErrorIs(t, err, verbs.ErrState)
-		_, err = loop.Arm()
+		_, err = loop.Poll(1)
 		require.ErrorIs(t, err, verbs.ErrState)
 		require.ErrorIs(t, loop.Close(), verbs.ErrState)
 	}))

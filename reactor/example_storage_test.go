@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,8 +22,8 @@ const (
 )
 
 // This example has the code of STORAGE.md. A server has an arena of blocks. A client,
-// whose loop runs in an event loop of its own, writes all blocks and reads the last
-// one.
+// whose loop runs in an event loop of its own, writes all blocks to it as they come from a
+// disk, and reads the last one.
 func Example_storage() {
 	memory := make([]byte, numBlocks*blockSize) // A program can also use mapped memory.
 	server := &blockServer{}
@@ -42,11 +43,10 @@ func Example_storage() {
 	check(err)
 	client.memory, err = loop.Engine().Alloc(numBlocks*blockSize, verbs.AccessLocalWrite)
 	check(err)
-	for i := range numBlocks {
-		copy(client.memory.Bytes()[i*blockSize:], fmt.Sprint("block ", i))
-	}
+	client.disk = startDisk(client.memory.Bytes())
+	defer client.disk.close()
 	check(loop.Dial(listener.Addr(), nil))
-	runLoop(loop)
+	runLoop(loop, client.disk, client.onDisk)
 	// Output: block 99
 }
 
@@ -65,21 +65,59 @@ func (s *blockServer) OnConnectRequest(req *reactor.ConnRequest) {
 	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))
 }
 
+// A disk has a pipe with a byte for each block that was loaded. A program with io_uring has
+// an eventfd instead.
+type disk struct{ loaded, done *os.File }
+
+// startDisk loads blocks into memory, on another goroutine.
+func startDisk(memory []byte) (d disk) {
+	var err error
+	d.loaded, d.done, err = os.Pipe()
+	check(err)
+	go func() {
+		for i := range numBlocks {
+			copy(memory[i*blockSize:], fmt.Sprint("block ", i))
+			_, err := d.done.Write([]byte{1})
+			check(err)
+		}
+	}()
+	return d
+}
+
+func (d disk) close() {
+	check(d.done.Close())
+	check(d.loaded.Close())
+}
+
 // A blockClient writes all blocks of a server.
 type blockClient struct {
 	dialer
 	memory *reactor.Region
+	disk   disk
+	conn   *reactor.Conn
 	arena  reactor.Remote // address and key of the server's arena
+	loaded int            // number of blocks that have come from the disk
 	next   int            // number of the next block to write
 }
 
 func (b *blockClient) OnOpen(c *reactor.Conn) {
+	b.conn = c
 	check(b.arena.UnmarshalBinary(c.PeerPrivateData()))
 	b.OnWritable(c)
 }
 
+// onDisk is called when the disk has loaded blocks.
+func (b *blockClient) onDisk() {
+	n, err := b.disk.loaded.Read(make([]byte, numBlocks))
+	check(err)
+	b.loaded += n
+	if b.conn != nil {
+		b.OnWritable(b.conn)
+	}
+}
+
 func (b *blockClient) OnWritable(c *reactor.Conn) {
-	for ; b.next < numBlocks; b.next++ {
+	for ; b.next < b.loaded; b.next++ {
 		from := reactor.Piece{Region: b.memory, Offset: b.next * blockSize, Length: blockSize}
 		to := b.arena
 		to.Addr += uint64(b.next * blockSize)
@@ -110,27 +148,33 @@ func (b *blockClient) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 	}
 }
 
-// runLoop runs a loop in the event loop of a program, until the loop has ended.
-func runLoop(loop *reactor.Loop) {
-	epoll, err := poller.New(64) // A program can also use an epoll descriptor of its own.
+// runLoop is the event loop of a program, with a loop of package reactor in it. It calls
+// onDisk when the disk has loaded blocks, and ends with the loop.
+func runLoop(loop *reactor.Loop, disk disk, onDisk func()) {
+	const loopEvent, diskEvent = 0, 1
+	epoll, err := poller.New(64) // A program can also use epoll_wait(2) itself.
 	check(err)
 	defer epoll.Close()
-	_, err = epoll.Add(loop.FD(), poller.Readable, 0)
+	_, err = epoll.Add(loop.FD(), poller.Readable, loopEvent)
+	check(err)
+	_, err = epoll.Add(int(disk.loaded.Fd()), poller.Readable, diskEvent)
 	check(err)
 	for {
-		work, err := loop.RunOnce(0)
+		busy, err := loop.Poll(16) // After 16 turns the program's own descriptors come next.
 		if errors.Is(err, reactor.ErrClosed) {
 			return
 		}
 		check(err)
-		if work > 0 {
-			continue
+		timeout := time.Duration(-1)
+		if busy {
+			timeout = 0
 		}
-		busy, err := loop.Arm()
+		ready, err := epoll.Wait(timeout)
 		check(err)
-		if !busy {
-			_, err = epoll.Wait(-1) // waits for the loop and for other descriptors of the program
-			check(err)
+		for i := range ready {
+			if event, ok := epoll.Event(i); ok && event.Data == diskEvent {
+				onDisk()
+			}
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -346,42 +345,6 @@ func (b batch) OnOpen(c *reactor.Conn) {
 
 // OnClose gets a nil error if the peer has received everything.
 func (b batch) OnClose(_ *reactor.Conn, err error) { fmt.Println("closed:", err) }
-
-// This example runs a loop inside another event loop, which watches the loop's
-// descriptor with its own epoll.
-func ExampleLoop_Arm() {
-	addr, end := serve(echoServer{})
-	defer end()
-	device, err := soft.Open(nil)
-	check(err)
-	defer device.Close()
-	loop, err := reactor.NewLoop(device, askOnce{}, nil)
-	check(err)
-	check(loop.Dial(addr, nil))
-
-	epoll, err := poller.New(64) // A real program also adds other descriptors.
-	check(err)
-	defer epoll.Close()
-	_, err = epoll.Add(loop.FD(), poller.Readable, 0)
-	check(err)
-	for {
-		work, err := loop.RunOnce(0)
-		if errors.Is(err, reactor.ErrClosed) {
-			break
-		}
-		check(err)
-		if work > 0 {
-			continue // run turns of the loop until a turn finds no work
-		}
-		busy, err := loop.Arm()
-		check(err)
-		if !busy {
-			_, err = epoll.Wait(-1)
-			check(err)
-		}
-	}
-	// Output: hello
-}
 
 // This example runs a loop on a goroutine of the program. RunOnce waits for work.
 func ExampleNewLoop() {

@@ -395,3 +395,6 @@ func IgnoreWindow(c *Conn) { c.long.send.announced = c.long.send.done }
 
 // LongReads returns the number of outstanding READs of long messages on c.
 func LongReads(c *Conn) int { return c.long.receive.outstanding() }
+
+// Arm prepares the loop for a wait, without a turn before.
+func Arm(l *Loop) (busy bool, err error) { return l.arm() }

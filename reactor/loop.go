@@ -14,7 +14,7 @@ import (
 
 // A Loop owns connections, their completion queues and buffers, and calls the
 // Handler. A Loop belongs to one goroutine. An engine started with Start has a goroutine
-// for each loop. A loop made with NewLoop belongs to the goroutine that calls RunOnce.
+// for each loop. A loop made with NewLoop belongs to the goroutine that calls RunOnce or Poll.
 //
 // Other goroutines may only call Post, Wake, SetIdle, Stop, Dial, Conns, Stats, Index
 // and Engine.

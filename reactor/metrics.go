@@ -23,7 +23,7 @@ const (
 	WakeByPost                        // woken by a call of Post or Wake
 	WakeByTimer                       // woken by a timer
 	WakeByForeign                     // woken by a descriptor of Loop.Register
-	WakeByLimit                       // the timeout of RunOnce has passed
+	WakeByLimit                       // the timeout of RunOnce has passed, or Poll was called without a cause
 	WakeBySafety                      // Config.SafetyTimeout has passed
 	numWakeCauses
 )
@@ -55,10 +55,10 @@ type Stats struct {
 
 	Busy  time.Duration `help:"time awake with work"`
 	Spin  time.Duration `help:"time awake without work"`
-	Slept time.Duration `help:"time asleep, or between Arm and RunOnce"`
+	Slept time.Duration `help:"time asleep, or between two calls of Poll of which the first has found no work"`
 	// LongestTurn is the longest time between two clock readings of an awake loop.
 	// Interruptions by the system count too. A loop made with NewLoop also counts as
-	// awake between calls of RunOnce, unless Arm was called.
+	// awake between calls of RunOnce and Poll, unless Poll has returned false.
 	LongestTurn time.Duration `help:"longest time between two readings of the clock while the loop was awake" kind:"max"`
 	// LongestCallback and SlowCallbacks are 0 if Config.SlowCallback is 0.
 	LongestCallback time.Duration `help:"duration of the longest callback" kind:"max"`

@@ -23,7 +23,7 @@ type owner struct {
 	// moves is true for a loop made with NewLoop.
 	moves bool
 	// running is true while a loop made with NewLoop runs, and while OnBoot runs. Then the
-	// loop refuses RunOnce, Arm and Close. It stays true after a panic; see hasPanicked.
+	// loop refuses RunOnce, Poll and Close. It stays true after a panic; see hasPanicked.
 	running bool
 	// anyone is true for a simulated loop, which never runs beside the goroutine of the test.
 	anyone bool

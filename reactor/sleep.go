@@ -204,6 +204,10 @@ func (i *idleState) pollsPerTurn() int {
 // begins a new spin budget.
 func (i *idleState) stopSpin() { i.spinning, i.emptyTurns = false, 0 }
 
+// endSpin ends the spin budget: a turn without work lets the loop sleep, unless it is always
+// busy.
+func (i *idleState) endSpin() { i.spinning, i.spinUntil, i.emptyTurns = true, 0, eventTurns }
+
 // eventTurns is the number of turns without work after which a loop with IdleEvent
 // sleeps. They take at most a tenth of the time that a sleep costs. On the wire path an
 // answer often arrives during these turns: on a machine with other load, a round trip of

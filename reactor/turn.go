@@ -126,8 +126,8 @@ func (l *Loop) done() bool {
 // same turn.
 //
 // A loop with a turn function never sleeps, so it needs its own processor. RunOnce
-// repeats turns until there is work or its timeout has passed. Loop.Arm always returns
-// true. So an application that calls RunOnce(0) must not block between the calls.
+// repeats turns until there is work or its timeout has passed. Poll always returns true, so
+// an application that calls it must not block between the calls.
 func (l *Loop) SetTurnFunc(fn func() (worked bool)) {
 	l.owner.check()
 	l.turnFunc = fn

@@ -24,16 +24,15 @@ func TestTurnFunc(t *testing.T) {
 	require.Equal(t, 100, calls)
 	require.EqualValues(t, 100, reactor.Turn(l)-before)
 
-	busy, err := l.Arm()
+	busy, err := l.Poll(10)
 	require.NoError(t, err)
 	require.True(t, busy)
+	require.Equal(t, 110, calls)
 	l.SetTurnFunc(nil)
-	busy, err = l.Arm()
+	busy, err = l.Poll(10)
 	require.NoError(t, err)
 	require.False(t, busy)
-	_, err = l.RunOnce(0)
-	require.NoError(t, err)
-	require.Equal(t, 100, calls)
+	require.Equal(t, 110, calls)
 }
 
 // TestTurnFuncRemovesItself checks that a turn function can remove itself.

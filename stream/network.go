@@ -53,7 +53,7 @@ type NetworkConfig struct {
 	// Zero means 5s. A negative value is an error.
 	CloseTimeout time.Duration
 	// Reactor configures the loop. NumLoops and CPUs must be zero. If MaxInFlight is zero,
-	// it means 256. CloseTimeout replaces DrainTimeout.
+	// it means 256. CloseTimeout replaces DrainTimeout, and SpinBudget replaces Idle.
 	Reactor reactor.Config
 }
 
@@ -81,6 +81,7 @@ func (c *NetworkConfig) setDefaults() (err error) {
 	c.Backlog = orDefault(c.Backlog, defaultBacklog)
 	c.CloseTimeout = orDefault(c.CloseTimeout, defaultCloseTimeout)
 	c.Reactor.DrainTimeout = c.CloseTimeout
+	c.Reactor.Idle = reactor.IdleEvent // A goroutine that has to wait spins itself: see SpinBudget.
 	c.Reactor.MaxInFlight = orDefault(c.Reactor.MaxInFlight, defaultInFlight)
 	return nil
 }

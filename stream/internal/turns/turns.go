@@ -151,10 +151,8 @@ func (l *Loop) Turn() (work int) {
 // wait for the loop, settle returns earlier, because each of them calls Unlock too.
 func (l *Loop) settle() {
 	for !l.armed && l.err == nil && !l.lock.contended() {
-		if l.Turn() > 0 {
-			continue
-		}
-		busy, err := l.loop.Arm()
+		l.turns++
+		busy, err := l.loop.Poll(1)
 		if err != nil {
 			l.end(err)
 			return
