@@ -169,9 +169,42 @@ func (c *Conn) checkInvalidate(o *SendOptions) error {
 	return operr.Wrap("send", c.device.checkWindows())
 }
 
+// CheckRoom returns nil if the send queue has room for n operations: the next n calls that
+// send, write or read do not return ErrWouldBlock. A long message may only be the last one of
+// them. A program asks before it begins operations that belong together, such as a WRITE and
+// the message that reports it:
+//
+//	if err := c.CheckRoom(2); err != nil {
+//		... // keep the answer until OnWritable, if the error is ErrWouldBlock
+//	}
+//
+// After ErrWouldBlock, OnWritable is called when there is room for n operations. ErrClosed
+// means that the connection is closing. If n is less than 1 or more than
+// Config.MaxInFlight, the error is a *verbs.ParamError.
+func (c *Conn) CheckRoom(n int) error {
+	c.loop.owner.check()
+	if err := checkRange("operations", n, 1, c.MaxInFlight()); err != nil {
+		return operr.Wrap("check room", err)
+	}
+	switch {
+	case c.state != stateOpen:
+		return errSendClosed
+	case c.sends.flow.room() < uint32(n) || c.longWindowLacks(n):
+		return c.lacksRoom(n)
+	}
+	return nil
+}
+
 // wouldBlock counts a refused operation and returns its error. OnWritable must follow.
-func (c *Conn) wouldBlock() error {
-	c.sends.flow.writableDue = true
+func (c *Conn) wouldBlock() error { return c.lacksRoom(1) }
+
+// lacksRoom is wouldBlock for n operations at once.
+func (c *Conn) lacksRoom(n int) error {
+	f := &c.sends.flow
+	f.wanted = max(f.wanted, uint32(n))
+	if f.stuck() {
+		c.confirmQuiet()
+	}
 	c.stats.QueueFull++
 	c.loop.stats.QueueFull++
 	return ErrWouldBlock
@@ -361,9 +394,11 @@ func (c *Conn) afterSent() {
 	switch {
 	case c.state != stateOpen:
 		c.scheduleStep()
-	case c.longWindowFull():
+	case c.longWindowLacks(int(c.sends.flow.wanted)):
 	case c.sends.flow.writable():
 		c.loop.onWritable(c)
+	case c.sends.flow.stuck():
+		c.confirmQuiet()
 	}
 }
 

@@ -46,6 +46,67 @@ func TestBackpressure(t *testing.T) {
 	require.Equal(t, writable, stats.QueueFull, "one OnWritable for each refusal of this client")
 }
 
+// TestCheckRoom checks that operations for which there was room are not refused, and that
+// OnWritable is called when there is room for those that were refused together. With some of
+// the numbers no operation would request a completion.
+func TestCheckRoom(t *testing.T) {
+	const limit, total = 8, 500
+	for _, signalEvery := range []int{1, 3, limit} {
+		for together := 1; together <= limit; together++ {
+			begun, received, refused, writable := 0, 0, 0, 0
+			fill := func(c *reactor.Conn) {
+				for begun < total {
+					if err := c.CheckRoom(together); err != nil {
+						require.Equal(t, reactor.ErrWouldBlock, err)
+						refused++
+						return
+					}
+					for range together {
+						require.NoError(t, c.Send(nil))
+					}
+					begun += together
+				}
+			}
+			client := &hooks{open: fill, writable: func(c *reactor.Conn) {
+				writable++
+				require.LessOrEqual(t, c.InFlight(), min(limit/2, limit-together))
+				fill(c)
+			}}
+			server := &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}
+			p := connect(t, client, server, &reactor.Config{MaxInFlight: limit, SignalEvery: signalEvery})
+			p.drive(t, func() bool { return begun >= total && received == begun })
+			require.Equal(t, refused, writable)
+			require.EqualValues(t, refused, p.dialed.Stats().QueueFull)
+		}
+	}
+}
+
+// TestCheckRoomAndFurtherSends checks that OnWritable is called although the last sends, which
+// were accepted after the refusal, request no completion.
+func TestCheckRoomAndFurtherSends(t *testing.T) {
+	const limit, signalEvery = 8, 4
+	writable := 0
+	p := connect(t, &hooks{writable: func(*reactor.Conn) { writable++ }}, &hooks{}, &reactor.Config{MaxInFlight: limit, SignalEvery: signalEvery})
+	for range signalEvery {
+		require.NoError(t, p.dialed.Send(nil))
+	}
+	require.Equal(t, reactor.ErrWouldBlock, p.dialed.CheckRoom(limit))
+	require.NoError(t, p.dialed.Send(nil))
+	p.drive(t, func() bool { return writable > 0 })
+	require.Zero(t, p.dialed.InFlight())
+}
+
+func TestCheckRoomErrors(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4})
+	for _, n := range []int{-1, 0, 5} {
+		var param *verbs.ParamError
+		require.ErrorAs(t, p.dialed.CheckRoom(n), &param)
+	}
+	require.NoError(t, p.dialed.CheckRoom(4))
+	p.dialed.Close()
+	require.ErrorIs(t, p.dialed.CheckRoom(1), reactor.ErrClosed)
+}
+
 func TestSendBuffer(t *testing.T) {
 	var got []string
 	var kept *reactor.Buffer

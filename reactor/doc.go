@@ -128,7 +128,8 @@
 // to know that a message was processed lets the peer answer it.
 //
 // A full send queue is not an error of the connection. The call returns ErrWouldBlock
-// and sends nothing, and OnWritable is called when half of the queue is free. Only every
+// and sends nothing, and OnWritable is called when half of the queue is free. Conn.CheckRoom
+// asks whether there is room for several operations. Only every
 // Config.SignalEvery-th send requests a completion from the device. That completion also
 // confirms all earlier sends. So on an idle connection, the buffers of the last few
 // sends may stay in use.

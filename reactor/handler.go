@@ -62,8 +62,9 @@ type ConnHandler interface {
 	// ignore this error. If it called Conn.Abort, operations that are still outstanding
 	// would fail.
 	OnCompletion(c *Conn, op Op, err error)
-	// OnWritable is called once after sends were refused with ErrWouldBlock, when at most
-	// half of MaxInFlight operations are outstanding.
+	// OnWritable is called once after operations were refused with ErrWouldBlock, when at most
+	// half of MaxInFlight operations are outstanding. After Conn.CheckRoom(n), there is also
+	// room for n operations.
 	OnWritable(c *Conn)
 	// OnClose is called once for each OnOpen, as the last callback for c. See also
 	// CloseError. err is or matches:

@@ -68,3 +68,23 @@ func TestReceiverThatDoesNotRead(t *testing.T) {
 		require.Equal(t, sent, failed)
 	})
 }
+
+// TestCheckRoomBehindLongMessages checks that CheckRoom counts the messages that may follow a
+// long message which the receiver has not read, and that OnWritable is called when it has.
+func TestCheckRoomBehindLongMessages(t *testing.T) {
+	onEachPath(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
+		writable := 0
+		p := connect(&hooks{writable: func(c *reactor.Conn) {
+			writable++
+			require.NoError(t, c.CheckRoom(3))
+		}}, &hooks{}, longConfig())
+		require.NoError(t, p.dialed.Send(make([]byte, 64<<10)))
+		for range reactor.LongWindow - 3 {
+			require.NoError(t, p.dialed.SendWith(nil, reactor.SendOptions{Notify: true}))
+		}
+		require.NoError(t, p.dialed.CheckRoom(2))
+		require.Equal(t, reactor.ErrWouldBlock, p.dialed.CheckRoom(3))
+		p.drive(t, func() bool { return writable > 0 })
+		require.Equal(t, 1, writable)
+	})
+}

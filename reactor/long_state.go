@@ -174,10 +174,10 @@ type longSend struct {
 // outstanding returns the number of long messages whose memory the peer needs.
 func (s *longSends) outstanding() int { return int(s.announced - s.done) }
 
-// windowFull reports whether longWindow forbids another message. The parameter messages is
-// sendQueue.messages.
-func (s *longSends) windowFull(messages uint32) bool {
-	return s.outstanding() > 0 && messages-s.ring[s.done%longWindow].number >= longWindow
+// windowLacks reports whether longWindow forbids n further messages. The parameter messages
+// is sendQueue.messages.
+func (s *longSends) windowLacks(messages uint32, n int) bool {
+	return s.outstanding() > 0 && int(messages-s.ring[s.done%longWindow].number)+n > longWindow
 }
 
 // longOutstanding returns the number of long messages whose memory the peer needs.
@@ -189,8 +189,11 @@ func (c *Conn) longOutstanding() int {
 }
 
 // longWindowFull reports whether longWindow forbids another message of the connection.
-func (c *Conn) longWindowFull() bool {
-	return c.long != nil && c.long.send.windowFull(c.sends.messages)
+func (c *Conn) longWindowFull() bool { return c.longWindowLacks(1) }
+
+// longWindowLacks reports whether longWindow forbids n further messages of the connection.
+func (c *Conn) longWindowLacks(n int) bool {
+	return c.long != nil && c.long.send.windowLacks(c.sends.messages, n)
 }
 
 // totalLength returns the number of bytes of the pieces. A negative length counts as 0,

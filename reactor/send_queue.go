@@ -99,13 +99,15 @@ type sendFlow struct {
 	signalEvery uint32 // every signalEvery-th request is signaled
 	mask        uint32 // size of the queue minus one
 
-	tail        uint32 // running number of the oldest outstanding request
-	posted      uint32 // running number of the first request that is not posted yet
-	head        uint32 // running number of the next request
-	unsignaled  uint32 // number of requests accepted since the last signaled request
-	probes      uint32 // number of outstanding requests that are probes
-	internal    uint32 // number of outstanding requests that the library has made for long messages
-	writableDue bool   // true if a send was refused and OnWritable must be called
+	tail       uint32 // running number of the oldest outstanding request
+	posted     uint32 // running number of the first request that is not posted yet
+	head       uint32 // running number of the next request
+	unsignaled uint32 // number of requests accepted since the last signaled request
+	probes     uint32 // number of outstanding requests that are probes
+	internal   uint32 // number of outstanding requests that the library has made for long messages
+	// wanted is the number of requests for which there was no room, so that OnWritable must be
+	// called when there is; or 0.
+	wanted uint32
 }
 
 // newSendFlow makes a sendFlow with room for limit requests of the application, one probe
@@ -133,6 +135,9 @@ func (f *sendFlow) staged() uint32 { return f.head - f.posted }
 
 // full reports whether there is no room for another request of the application.
 func (f *sendFlow) full() bool { return f.ofApp() >= f.limit }
+
+// room returns for how many requests of the application there is room.
+func (f *sendFlow) room() uint32 { return f.limit - min(f.ofApp(), f.limit) }
 
 // next returns the slot of the next request, and whether to signal the request. The
 // request that fills the queue is signaled, because otherwise the queue would stay full.
@@ -171,15 +176,23 @@ func (f *sendFlow) retire() (slot uint32) {
 	return slot
 }
 
-// writable reports whether OnWritable must be called: a send was refused, and at most
-// half of the allowed requests are outstanding.
+// writable reports whether OnWritable must be called now, and then is false until requests
+// are refused again.
 func (f *sendFlow) writable() bool {
-	if !f.writableDue || f.ofApp() > f.limit/2 {
+	if f.wanted == 0 || f.ofApp() > f.writableAt() {
 		return false
 	}
-	f.writableDue = false
+	f.wanted = 0
 	return true
 }
+
+// writableAt returns how many requests may be outstanding in OnWritable: at most half of the
+// allowed ones, and fewer if more room is wanted.
+func (f *sendFlow) writableAt() uint32 { return min(f.limit/2, f.limit-f.wanted) }
+
+// stuck reports whether OnWritable must be called, and no completion will lead to it, because
+// too many of the last requests are not signaled.
+func (f *sendFlow) stuck() bool { return f.wanted > 0 && f.unsignaled > f.writableAt() }
 
 // A requestKind says how a completed send request is handled.
 type requestKind uint8

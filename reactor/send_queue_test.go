@@ -102,12 +102,35 @@ func TestSendFlowWritableOnce(t *testing.T) {
 	}
 	f.posted = f.head
 	require.False(t, f.writable(), "no send was refused")
-	f.writableDue = true
+	f.wanted = 1
 	f.retire()
 	require.False(t, f.writable(), "less than half of the queue is free")
 	f.retire()
 	require.True(t, f.writable())
 	require.False(t, f.writable())
+}
+
+// TestSendFlowWritableForMany checks that OnWritable waits until there is room for all wanted
+// requests, and that requests without a completion are noticed.
+func TestSendFlowWritableForMany(t *testing.T) {
+	f := newSendFlow(8, 8, 0)
+	for range 6 {
+		f.accept(false)
+	}
+	f.posted = f.head
+	require.EqualValues(t, 2, f.room())
+	f.wanted = 6
+	require.True(t, f.stuck(), "none of the requests is signaled")
+	f.accept(true)
+	require.False(t, f.stuck())
+	f.posted = f.head
+	for range 4 {
+		f.retire()
+	}
+	require.False(t, f.writable(), "there is room for 5 requests")
+	f.retire()
+	require.True(t, f.writable())
+	require.False(t, f.stuck())
 }
 
 // TestSendFlowRetiresStaged checks that retire() completes a request that was never

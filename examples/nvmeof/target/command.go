@@ -56,11 +56,10 @@ type command struct {
 	bytes [nvme.CommandSize]byte // copy of the command; see sqe
 	// The data of the command is in kept or in buffer, or there is none.
 
-	kept    *reactor.Buffer // capsule of the command, if it has the data; else nil
-	buffer  memory          // part of the pool for the data
-	data    []byte          // data of the command, in kept or in buffer
-	dir     direction
-	written bool // the connection has accepted the WRITE of the data
+	kept   *reactor.Buffer // capsule of the command, if it has the data; else nil
+	buffer memory          // part of the pool for the data
+	data   []byte          // data of the command, in kept or in buffer
+	dir    direction
 
 	// work executes the command when its data is here, on a worker if it uses a disk.
 	work        func(*command) nvme.Status

@@ -234,21 +234,22 @@ func (q *queue) answer(c *command) {
 }
 
 // send sends the data and the response, and releases the command. It returns false if
-// the connection can not send now. The host finds the data in its memory when it gets
+// the connection can not send both now. The host finds the data in its memory when it gets
 // the response, because a queue pair executes a SEND after an earlier WRITE.
 func (q *queue) send(c *command) bool {
-	if c.dir == toHost && c.status == nvme.Success && !c.written {
-		if !q.sent(q.conn.Write(c.piece(), c.remote(), reactor.SendOptions{Tag: uint64(c.index)})) {
-			return false
-		}
-		c.written = true
+	if !q.sent(q.conn.CheckRoom(2)) {
+		return false
+	}
+	hasData := c.dir == toHost && c.status == nvme.Success
+	if hasData && !q.sent(q.conn.Write(c.piece(), c.remote(), reactor.SendOptions{Tag: uint64(c.index)})) {
+		return false
 	}
 	if !q.sent(q.respond(c)) {
 		return false
 	}
 	q.unanswered--
 	q.countAnswer()
-	if c.written {
+	if hasData {
 		c.state = commandWriting // OnCompletion of the WRITE follows
 		return true
 	}
@@ -313,10 +314,6 @@ func (q *queue) completed(index uint64, err error) {
 		q.startReads()
 	case commandWriting:
 		q.release(c)
-	case commandAnswering:
-		// The WRITE has completed. The response waits in needSend, because the connection has
-		// not accepted it.
-		c.written, c.dir = false, noData
 	}
 }
 
