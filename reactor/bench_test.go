@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -82,6 +84,24 @@ func BenchmarkPost(b *testing.B) {
 		}
 	}
 	for l.Post(last) != nil {
+	}
+	receive(b, done)
+}
+
+// BenchmarkConnPost is BenchmarkPost for the functions of a connection.
+func BenchmarkConnPost(b *testing.B) {
+	opened := make(chan *reactor.Conn, 1)
+	e := start(b, &hooks{open: func(c *reactor.Conn) { opened <- c }}, &reactor.Config{Idle: reactor.IdleBusy})
+	require.NoError(b, e.Dial(listen(b, start(b, &hooks{}, nil)), nil))
+	c := receive(b, opened)
+	done := make(chan struct{}, 1)
+	nothing := func(error) {}
+	b.ReportAllocs()
+	for b.Loop() {
+		for c.Post(nothing) != nil { // Post fails while the mailbox is full.
+		}
+	}
+	for c.Post(func(error) { done <- struct{}{} }) != nil {
 	}
 	receive(b, done)
 }

@@ -49,8 +49,8 @@ type Config struct {
 	// Zero means 64. If a device has several completion queues, a turn may handle up to
 	// CompletionBudget-1 more.
 	CompletionBudget int
-	// MaxPosted is how many functions passed to Loop.Post may wait on one loop. Zero
-	// means 4096.
+	// MaxPosted is how many functions passed to Post and PostWait, of the loop and of its
+	// connections, may wait on one loop. Zero means 4096.
 	MaxPosted int
 	// SlowCallback is the duration above which Stats.SlowCallbacks counts a callback.
 	// Zero means no measurement. The loop reads the clock before and after each measured

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // A Conn is one reliable connection. OnOpen passes the Conn to the application. Only the
-// loop's goroutine may call the methods. Other goroutines use Loop.Post. After OnClose,
+// loop's goroutine may call the methods, except Post and PostWait. After OnClose,
 // addresses, credentials, parameters and counters can still be read.
 type Conn struct {
 	loop    *Loop
@@ -115,6 +116,34 @@ type ConnStats struct {
 	Confirmed uint64 // operations that have succeeded
 	Failed    uint64 // operations that have failed
 	QueueFull uint64 // operations refused with ErrWouldBlock
+}
+
+// Post makes the loop of the connection call fn, as Loop.Post does. It is for goroutines that
+// compute something for the connection, which may end meanwhile. Any goroutine may call Post,
+// also after OnClose: a Conn is never used for another connection.
+//
+// If err is nil, the connection is open (StateOpen): fn may use it as a callback may. Else err
+// is ErrClosed: the connection has ended or is closing, and fn only releases what belongs to
+// it. If Post returns nil, fn is called exactly once, on the loop. If Post returns an error,
+// which is one of Loop.Post, fn is never called.
+func (c *Conn) Post(fn func(err error)) error {
+	return c.loop.Post(func() { c.runPosted(fn) })
+}
+
+// PostWait is Post for goroutines that may block: see Loop.PostWait.
+func (c *Conn) PostWait(ctx context.Context, fn func(err error)) error {
+	return c.loop.PostWait(ctx, func() { c.runPosted(fn) })
+}
+
+// runPosted calls a function that was passed to Post. If it panics, the connection ends.
+func (c *Conn) runPosted(fn func(err error)) {
+	if c.state != stateOpen {
+		fn(ErrClosed)
+		return
+	}
+	c.loop.calling = c
+	fn(nil)
+	c.loop.calling = nil
 }
 
 // Loop returns the loop to which the connection belongs.

@@ -47,7 +47,8 @@
 // that belongs to it may be used only on the goroutine of the loop. Callbacks run on
 // that goroutine. A loop has no locks on its data path. Other goroutines may call only
 // the methods whose comment allows it. For everything else they pass a function to
-// Loop.Post. The methods of an Engine, a Listener and a ConnRequest may be called from
+// Loop.Post. A goroutine that computes an answer for a connection, which may end meanwhile,
+// passes the function to Conn.Post. A goroutine that may block uses PostWait. The methods of an Engine, a Listener and a ConnRequest may be called from
 // any goroutine. Exception: callbacks can not call Engine.Shutdown or Engine.Wait, which
 // then return an error. While a callback runs, its loop does nothing else, so a callback
 // must not block.

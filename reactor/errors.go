@@ -46,7 +46,8 @@ var (
 	// ErrExpired means that the ConnRequest was not answered within
 	// Config.DecisionTimeout.
 	ErrExpired = errors.New("request not answered in time")
-	// ErrTooManyPosted means that Config.MaxPosted posted functions wait to be run.
+	// ErrTooManyPosted means that Config.MaxPosted posted functions wait to be run. Loop.PostWait
+	// waits instead.
 	ErrTooManyPosted = errors.New("too many posted functions")
 )
 

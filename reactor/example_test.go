@@ -238,18 +238,24 @@ type worker struct {
 }
 
 // OnMessage keeps the message and starts a goroutine that changes its bytes. The posted
-// function runs on the loop's goroutine again.
+// function runs on the loop's goroutine again. Only there the buffer can be released.
 func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	loop, buf := c.Loop(), msg.Keep()
+	buf := msg.Keep()
 	if buf == nil {
 		c.Abort(errors.New("no memory to keep the message"))
 		return
 	}
 	w.busy.Go(func() {
 		slices.Reverse(buf.Bytes())
-		err := loop.Post(func() { sendBuffer(c, buf) })
+		err := c.PostWait(context.Background(), func(err error) {
+			if err != nil { // The connection has ended meanwhile.
+				check(buf.Release())
+				return
+			}
+			sendBuffer(c, buf)
+		})
 		if err != nil {
-			fmt.Println("the loop has ended, or too many functions wait:", err)
+			fmt.Println("the loop has ended:", err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,7 @@ import (
 // Handler. A Loop belongs to one goroutine. An engine started with Start has a goroutine
 // for each loop. A loop made with NewLoop belongs to the goroutine that calls RunOnce or Poll.
 //
-// Other goroutines may only call Post, Wake, SetIdle, Stop, Dial, Conns, Stats, Index
+// Other goroutines may only call Post, PostWait, Wake, SetIdle, Stop, Dial, Conns, Stats, Index
 // and Engine.
 type Loop struct {
 	engine  *Engine
@@ -152,6 +153,22 @@ func (l *Loop) LeaseSize(dev verbs.Device, n int) (*Buffer, error) {
 // functions wait. ErrClosed means that OnShutdown is running or the loop has ended.
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
+// PostWait is Post for goroutines that may block: while Config.MaxPosted functions wait, it
+// waits too. If ctx is done before there is room for fn, the error is context.Cause(ctx). The
+// functions of callers that wait come in the order of their calls, and before those that are
+// posted later.
+//
+// A callback can not wait for its own loop: there PostWait returns an error that matches
+// verbs.ErrState. Nor may a goroutine that runs a loop of NewLoop wait for this loop, and two
+// loops must not wait for each other.
+func (l *Loop) PostWait(ctx context.Context, fn func()) error {
+	if l.owner.isCaller() {
+		return operr.Wrap("post", errWaitsForItself)
+	}
+	wake, err := l.mailbox.putWait(ctx, fn)
+	return l.posted("post", wake, err)
+}
+
 // Wake ends the present sleep of the loop. If the loop is not asleep, Wake ends the next
 // sleep. Any goroutine may call Wake.
 func (l *Loop) Wake() {
@@ -166,6 +183,11 @@ func (l *Loop) Wake() {
 // internal see mailbox.put.
 func (l *Loop) post(op string, fn func(), internal bool) error {
 	wake, err := l.mailbox.put(fn, internal)
+	return l.posted(op, wake, err)
+}
+
+// posted wakes the loop if that is needed, after put or putWait.
+func (l *Loop) posted(op string, wake bool, err error) error {
 	if err != nil {
 		return operr.Wrap(op, err)
 	}

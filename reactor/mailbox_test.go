@@ -1,7 +1,10 @@
 package reactor
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -27,6 +30,60 @@ func TestMailboxOrderAndBounds(t *testing.T) {
 	require.EqualValues(t, 1, m.refused.Load(), "internal functions are not counted")
 	require.ErrorIs(t, put(6, false), ErrClosed)
 	require.EqualValues(t, 2, m.refused.Load())
+}
+
+// TestMailboxPutWait checks that waiting callers get their turn in the order of the calls, that
+// one whose context ends does not, and that close() ends the wait of all.
+func TestMailboxPutWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mailbox{limit: 2}
+		var ran []int
+		results := map[int]error{}
+		wait := func(ctx context.Context, n int) {
+			go func() {
+				_, err := m.putWait(ctx, func() { ran = append(ran, n) })
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				results[n] = err
+			}()
+			synctest.Wait()
+		}
+		canceled, cancel := context.WithCancelCause(t.Context())
+		for n := range 9 {
+			if n == 3 {
+				wait(canceled, n)
+			} else {
+				wait(t.Context(), n)
+			}
+		}
+		want := map[int]error{0: nil, 1: nil}
+		check := func(err error, numbers ...int) {
+			synctest.Wait()
+			for _, n := range numbers {
+				want[n] = err
+			}
+			require.Equal(t, want, results)
+		}
+		check(nil)
+		stop := errors.New("stop")
+		cancel(stop)
+		check(stop, 3)
+		require.Equal(t, 2, m.run())
+		check(nil, 2, 4)
+		_, err := m.put(func() {}, false)
+		require.ErrorIs(t, err, ErrTooManyPosted, "waiting functions come first")
+		require.Equal(t, 2, m.run())
+		check(nil, 5, 6)
+		require.True(t, m.waiting())
+		m.close()
+		check(ErrClosed, 7, 8)
+		require.Equal(t, 2, m.run())
+		require.Zero(t, m.run())
+		require.Equal(t, []int{0, 1, 2, 4, 5, 6}, ran)
+		require.EqualValues(t, 4, m.refused.Load())
+		_, err = m.putWait(t.Context(), func() {})
+		require.ErrorIs(t, err, ErrClosed)
+	})
 }
 
 // TestMailboxPutWhileRunning checks that a function that is added during a turn runs in

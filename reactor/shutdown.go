@@ -78,6 +78,9 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return errors.Join(err, operr.Wrap("end loops", verbs.ErrBusy))
 }
 
+// errWaitsForItself is the error of a call that would wait for the callback in which it is.
+var errWaitsForItself = fmt.Errorf("%w: a callback can not wait for its own loop", verbs.ErrState)
+
 // await waits until the engine has ended or ctx is done. It reports whether the engine has
 // ended.
 func (e *Engine) await(ctx context.Context) (ended bool) {
@@ -122,7 +125,7 @@ func (e *Engine) Wait() error {
 func (e *Engine) checkWaitable(op string) error {
 	switch {
 	case slices.ContainsFunc(e.loops, func(l *Loop) bool { return l.owner.isCaller() }):
-		return operr.Wrap(op, fmt.Errorf("%w: a callback can not wait for its own loop", verbs.ErrState))
+		return operr.Wrap(op, errWaitsForItself)
 	case e.embedded && !e.hasEnded():
 		return operr.Wrap(op, fmt.Errorf("%w: the application runs the loop, which has not ended", verbs.ErrState))
 	}
