@@ -252,12 +252,14 @@ func (id *ID) Migrate(to *EventChannel) error {
 		case to == nil:
 			return missing("channel")
 		// If the ID has another channel now, another Migrate was faster.
-		case id.unacked > 0, id.channel != oldChannel:
-			return verbs.ErrBusy
+		case id.channel != oldChannel:
+			return fmt.Errorf("%w: another call moves the ID", verbs.ErrBusy)
+		case id.unacked > 0:
+			return fmt.Errorf("%w: %d events of the ID are not acknowledged", verbs.ErrBusy, id.unacked)
 		case to == oldChannel:
 			return nil
 		case to.transport != oldChannel.transport:
-			return verbs.ErrForeign
+			return fmt.Errorf("%w: the channel is of another transport", verbs.ErrForeign)
 		}
 		// The new channel must know the ID before events arrive there.
 		if err := to.register(id); err != nil {

@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -108,15 +109,17 @@ type UDParam struct {
 // error that matches verbs.ErrState. So does Ack of the zero Event.
 func (e *Event) Ack() error {
 	if e.channel == nil {
-		return operr.Wrap("cm ack event", verbs.ErrState)
+		return operr.Wrap("cm ack event", errNotUnacked)
 	}
 	owner := e.channel.takeUnacked(e.serial)
 	if owner == nil {
-		return operr.Wrap("cm ack event", verbs.ErrState)
+		return operr.Wrap("cm ack event", errNotUnacked)
 	}
 	owner.acked()
 	return nil
 }
+
+var errNotUnacked = fmt.Errorf("%w: the event was acknowledged before, or is no event of a channel", verbs.ErrState)
 
 // fill sets the fields from the transport's event. The ID was in oldState before.
 func (e *Event) fill(raw *TransportEvent, ps PortSpace, oldState State) {

@@ -1,10 +1,12 @@
 package cm
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -179,7 +181,7 @@ func MaxPrivateData(ps PortSpace, m Message) int {
 const MaxTimeout = math.MaxInt32 * time.Millisecond
 
 // atMost returns a *verbs.ParamError if the value is too large.
-func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T) error {
+func atMost[T int | uint8 | uint32](field string, value, limit T) error {
 	if value > limit {
 		return &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(limit)}
 	}
@@ -213,12 +215,7 @@ func checkPrivateData(ps PortSpace, m Message, data []byte) error {
 	return atMost("private data length", len(data), MaxPrivateData(ps, m))
 }
 
-func checkTimeout(d time.Duration) error {
-	if d <= 0 {
-		return &verbs.ParamError{Field: "timeout", Value: int64(d), Limit: int64(MaxTimeout), Reason: "must be more than 0"}
-	}
-	return atMost("timeout", d, MaxTimeout)
-}
+func checkTimeout(d time.Duration) error { return operr.CheckRange("timeout", d, 1, MaxTimeout) }
 
 // family returns the IP version of an address: 4, 6, or 0 for the zero Addr.
 func family(a netip.Addr) int {
@@ -237,7 +234,7 @@ func unmap(a netip.AddrPort) netip.AddrPort {
 }
 
 // errNoAddr reports a zero netip.Addr.
-var errNoAddr = &verbs.ParamError{Field: "address", NotNumber: true, Reason: "the address is not valid"}
+var errNoAddr = &verbs.ParamError{Field: "address", NotNumber: true, Reason: "missing, or not valid"}
 
 // checkLocal checks an address for Bind. Wildcards are allowed.
 func checkLocal(addr netip.AddrPort) error {
@@ -263,7 +260,7 @@ func checkRemote(ps PortSpace, src, dst netip.AddrPort) error {
 	case src == netip.AddrPort{}:
 		return nil
 	case family(src.Addr()) != want:
-		return &verbs.ParamError{Field: "source family", Value: int64(family(src.Addr())), Limit: int64(want), Reason: "not the family of the destination"}
+		return badAddr("source", src.Addr(), "not of the family of the destination, "+dst.Addr().String())
 	}
 	return checkLocal(src)
 }
@@ -283,7 +280,7 @@ func checkQP(ps PortSpace, dev verbs.Device, pd verbs.PD, attr *verbs.QPInitAttr
 	case attr.Type != ps.QPType():
 		return &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(ps.QPType()), Reason: "not the type of the port space"}
 	case pd.Device() != dev:
-		return verbs.ErrForeign
+		return fmt.Errorf("%w: the protection domain is of another device", verbs.ErrForeign)
 	}
 	return nil
 }

@@ -1,6 +1,11 @@
 package cm
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"slices"
+	"strings"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // The states of one connection
 //
@@ -177,7 +182,21 @@ func (e *StateError) Error() string {
 	if e.Reason != "" {
 		return "not allowed: " + e.Reason
 	}
-	return "not allowed in state " + e.State.String()
+	text := "not allowed in state " + e.State.String()
+	if list := e.allowed(); len(list) <= 3 { // Longer lists do not help.
+		text += ", but in state " + strings.Join(list, " or ")
+	}
+	return text
+}
+
+// allowed returns the names of the states that allow the call.
+func (e *StateError) allowed() (list []string) {
+	for s := range StateClosed {
+		if slices.ContainsFunc(callRules, func(r rule[call]) bool { return r.what.String() == e.Call && r.from&(1<<s) != 0 }) {
+			list = append(list, s.String())
+		}
+	}
+	return list
 }
 
 // Is reports whether target is verbs.ErrState.

@@ -100,7 +100,7 @@ func (q *Queue) filled(n int, err error) {
 	if uint(n) > uint(len(q.batch)) {
 		// The device has returned an impossible number. So its completions may be wrong
 		// too.
-		n, err = 0, &verbs.ParamError{Field: "polled completions", Value: int64(n), Limit: int64(len(q.batch))}
+		n, err = 0, &verbs.ParamError{Field: "polled completions", Value: int64(n), Limit: int64(len(q.batch)), Reason: "the device has returned an impossible number"}
 	}
 	if n < len(q.batch) {
 		// The batch is not full, so the CQ is empty (ibv_poll_cq(3)).

@@ -1,6 +1,7 @@
 package gnetrdma
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -39,11 +40,11 @@ func parseEndpoint(address string) (endpoint, error) {
 	case err != nil:
 		return endpoint{}, err
 	case u.Scheme == "":
-		return endpoint{}, gneterrors.ErrInvalidNetworkAddress
+		return endpoint{}, invalidAddr(address)
 	case !isRDMA(u.Scheme):
-		return endpoint{}, gneterrors.ErrUnsupportedProtocol
+		return endpoint{}, unsupported(u.Scheme)
 	case u.Host == "", u.Path != "":
-		return endpoint{}, gneterrors.ErrInvalidNetworkAddress
+		return endpoint{}, invalidAddr(address)
 	}
 	addr, err := resolve(u.Scheme, u.Host)
 	if err != nil {
@@ -53,6 +54,17 @@ func parseEndpoint(address string) (endpoint, error) {
 		addr = netip.AddrPortFrom(anyAddr(u.Scheme), addr.Port())
 	}
 	return endpoint{u.Scheme, addr}, nil
+}
+
+// invalidAddr returns the error of gnet for an address that is not valid.
+func invalidAddr(address string) error {
+	return fmt.Errorf("gnetrdma: %w: %q, and not one such as %q", gneterrors.ErrInvalidNetworkAddress, address, "rdma://192.0.2.1:7471")
+}
+
+// unsupported returns the error of gnet for an unknown network. Its text names the networks
+// of gnet.
+func unsupported(network string) error {
+	return fmt.Errorf("gnetrdma: the network %q is none of rdma, rdma4 and rdma6: %w", network, gneterrors.ErrUnsupportedProtocol)
 }
 
 // isRDMA reports whether the network is one of this package.
@@ -67,7 +79,7 @@ func resolve(network, address string) (netip.AddrPort, error) {
 		"rdma": "tcp", "rdma4": "tcp4", "rdma6": "tcp6", "tcp": "tcp", "tcp4": "tcp4", "tcp6": "tcp6",
 	}[network]
 	if !ok {
-		return netip.AddrPort{}, gneterrors.ErrUnsupportedProtocol
+		return netip.AddrPort{}, unsupported(network)
 	}
 	addr, err := net.ResolveTCPAddr(tcp, address)
 	if err != nil {

@@ -68,7 +68,7 @@ func (c *Client) Start() error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	if c.current() != clientNew {
-		return fmt.Errorf("gnetrdma: start client: %w", verbs.ErrState)
+		return fmt.Errorf("gnetrdma: start client: %w: the client was started or stopped before", verbs.ErrState)
 	}
 	c.engine.handler.OnBoot(gnet.Engine{})
 	if err := c.engine.start(); err != nil {

@@ -23,7 +23,7 @@ func TestClientErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, client.Start())
 	for address, want := range map[[2]string]string{
-		{"unix", "/x"}:          gneterrors.ErrUnsupportedProtocol.Error(),
+		{"unix", "/x"}:          `the network "unix" is none of rdma, rdma4 and rdma6`,
 		{"rdma", "127.0.0.1:1"}: "connection refused",
 		{"rdma4", ":1"}:         "127.0.0.1:1",
 		{"rdma6", ":1"}:         "[::1]:1",

@@ -2,6 +2,7 @@ package gnetrdma
 
 import (
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"math"
 	"runtime"
@@ -62,7 +63,7 @@ func (c *Config) withDefaults() (Config, error) {
 		value *int
 	}{{"MaxOutbound", &d.MaxOutbound}, {"MaxInbound", &d.MaxInbound}} {
 		if *bound.value < 0 {
-			return d, &verbs.ParamError{Field: bound.name, Value: int64(*bound.value)}
+			return d, fmt.Errorf("gnetrdma: %w", &verbs.ParamError{Field: bound.name, Value: int64(*bound.value)})
 		}
 		if *bound.value == 0 {
 			*bound.value = defaultBound

@@ -207,6 +207,8 @@ func TestBadAddresses(t *testing.T) {
 			require.ErrorIs(t, err, want, addr)
 		}
 	}
+	require.EqualError(t, gnetrdma.Run(&hooks{}, "rdma5://:7471"), `gnetrdma: the network "rdma5" is none of rdma, rdma4 and rdma6: `+gneterrors.ErrUnsupportedProtocol.Error())
+	require.EqualError(t, gnetrdma.Run(&hooks{}, "rdma://"), `gnetrdma: gnet: invalid network address: "rdma://", and not one such as "rdma://192.0.2.1:7471"`)
 }
 
 // TestBadConfig checks the errors of options.
@@ -219,6 +221,7 @@ func TestBadConfig(t *testing.T) {
 		var param *verbs.ParamError
 		require.ErrorAs(t, cfg.Run(&hooks{}, "rdma://127.0.0.1:0"), &param, name)
 		require.Contains(t, param.Field, name)
+		require.ErrorContains(t, cfg.Run(&hooks{}, "rdma://127.0.0.1:0"), name+" -1: the minimum is 0")
 	}
 	require.ErrorIs(t, gnetrdma.Run(&hooks{}, "rdma://127.0.0.1:0", gnet.WithLockOSThread(true), gnet.WithNumEventLoop(10001)),
 		gneterrors.ErrTooManyEventLoopThreads)

@@ -76,7 +76,7 @@ func TestBadVectors(t *testing.T) {
 	require.Nil(t, p)
 	var param *verbs.ParamError
 	require.ErrorAs(t, err, &param)
-	require.Equal(t, "vectors", param.Field)
+	require.Equal(t, "Vectors", param.Field)
 }
 
 func TestNames(t *testing.T) {

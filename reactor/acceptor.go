@@ -211,6 +211,12 @@ func (l *Loop) rejectFull(req *ConnRequest) {
 	}
 }
 
+// What the engine tells peers whose requests it rejects by itself, as private data.
+const (
+	saysExpired  = "the server has not answered the request in time"
+	saysShutdown = "the server is shutting down"
+)
+
 // expireRequest is called when Config.DecisionTimeout has passed. It rejects the
 // request, unless the request was answered.
 func (l *Loop) expireRequest(req *ConnRequest) {
@@ -220,7 +226,7 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 	l.stats.Expired++
 	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
 	// does not record that error.
-	if err := l.engine.acceptor.reject(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
+	if err := l.engine.acceptor.reject(req, []byte(saysExpired)); !errors.Is(err, verbs.ErrPeerGone) {
 		l.recordError(err)
 	}
 }
@@ -352,7 +358,7 @@ func (a *acceptor) close() (err error) {
 func (a *acceptor) rejectShutdown(req *ConnRequest) {
 	if req.decide(byEngine) {
 		a.engine.rejects.Add(1)
-		_ = a.reject(req, nil) // the reject fails only if the peer has given up the request
+		_ = a.reject(req, []byte(saysShutdown)) // the reject fails only if the peer has given up the request
 	}
 }
 

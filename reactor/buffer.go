@@ -93,7 +93,7 @@ func (b *Buffer) Cap() int { return len(b.memory) }
 // SetLen sets the length of Bytes, and of the message that SendBuffer sends. If n is
 // negative or more than Cap, the error is a *verbs.ParamError.
 func (b *Buffer) SetLen(n int) error {
-	if err := checkRange("buffer length", n, 0, len(b.memory)); err != nil {
+	if err := operr.CheckRange("buffer length", n, 0, len(b.memory)); err != nil {
 		return operr.Wrap("set length", err)
 	}
 	b.length = n
@@ -105,7 +105,7 @@ func (b *Buffer) SetLen(n int) error {
 // matches verbs.ErrState.
 func (b *Buffer) Release() error {
 	if b.state != bufferLeased {
-		return operr.Wrap("release buffer", verbs.ErrState)
+		return operr.Wrap("release buffer", stateError("the application does not own the buffer"))
 	}
 	b.loop.owner.check()
 	b.recycle()

@@ -347,7 +347,7 @@ func (c *Config) checkNumbers() error {
 		{"Backlog", c.Backlog, 0, math.MaxInt32},
 		{"Balance", int(c.Balance), 0, int(LeastConnections)},
 	} {
-		if err := checkRange(f.name, f.value, f.low, f.high); err != nil {
+		if err := operr.CheckRange(f.name, f.value, f.low, f.high); err != nil {
 			return err
 		}
 	}
@@ -356,7 +356,7 @@ func (c *Config) checkNumbers() error {
 
 func (c *Config) checkCPUs() error {
 	for _, cpu := range c.CPUs {
-		if err := checkRange("CPUs", cpu, 0, maxCPU); err != nil {
+		if err := operr.CheckRange("CPUs", cpu, 0, maxCPU); err != nil {
 			return err
 		}
 	}
@@ -380,30 +380,21 @@ func (c *Config) cpuOf(i int) int { return c.CPUs[i%len(c.CPUs)] }
 // checkTimes checks the fields that are times.
 func (c *Config) checkTimes() error {
 	for _, f := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"SpinBudget", c.SpinBudget},
-		{"SafetyTimeout", c.SafetyTimeout},
-		{"SlowCallback", c.SlowCallback},
-		{"DecisionTimeout", c.DecisionTimeout},
-		{"DrainTimeout", c.DrainTimeout},
-	} {
-		if err := checkTime(f.name, f.value); err != nil {
-			return err
-		}
-	}
-	for _, f := range []struct {
 		name        string
 		value, high time.Duration
 	}{
+		{"SpinBudget", c.SpinBudget, math.MaxInt64},
+		{"SafetyTimeout", c.SafetyTimeout, math.MaxInt64},
+		{"SlowCallback", c.SlowCallback, math.MaxInt64},
+		{"DecisionTimeout", c.DecisionTimeout, math.MaxInt64},
+		{"DrainTimeout", c.DrainTimeout, math.MaxInt64},
 		{"MinRNRTimer", c.MinRNRTimer, maxRNRDelay},
 		{"AckTimeout", c.AckTimeout, maxAckTimeout},
 		{"ConnectTimeout", c.ConnectTimeout, cm.MaxTimeout},
 		{"PeerTimeout", c.PeerTimeout, maxPeerTimeout},
 		{"Keepalive", max(0, c.Keepalive), maxKeepalive},
 	} {
-		if err := checkTimeUpTo(f.name, f.value, f.high); err != nil {
+		if err := operr.CheckRange(f.name, f.value, 0, f.high); err != nil {
 			return err
 		}
 	}

@@ -81,9 +81,9 @@ func TestConfigChecks(t *testing.T) {
 // value and the limit.
 func TestConfigTimeError(t *testing.T) {
 	_, err := (&Config{MinRNRTimer: time.Second}).withDefaults()
-	require.EqualError(t, err, "rdma: configure reactor: MinRNRTimer 1000000000: 1s is longer than the limit, 655.36ms")
+	require.EqualError(t, err, "rdma: configure reactor: MinRNRTimer 1s: the limit is 655.36ms")
 	_, err = (&Config{AckTimeout: -time.Second}).withDefaults()
-	require.EqualError(t, err, "rdma: configure reactor: AckTimeout -1000000000: -1s is negative")
+	require.EqualError(t, err, "rdma: configure reactor: AckTimeout -1s: the minimum is 0s")
 }
 
 // TestPeerTimeout checks what follows from Config.PeerTimeout, and that what is set stays.

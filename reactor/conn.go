@@ -201,7 +201,7 @@ func (c *Conn) Lease() (*Buffer, error) { return c.LeaseSize(0) }
 func (c *Conn) LeaseSize(n int) (*Buffer, error) {
 	c.loop.owner.check()
 	if c.state >= stateDisconnecting {
-		return nil, operr.Wrap("lease buffer", ErrClosed)
+		return nil, operr.Wrap("lease buffer", closedError("the connection"))
 	}
 	return c.lease(n)
 }

@@ -398,7 +398,7 @@ func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	case verbs.StatusRNRRetryExcErr:
 		c.loop.stats.RNRErrors++
 	}
-	err := c.closing.reason.completionError(wc)
+	err := c.closing.reason.completionError(wc, c.immediatesOnly)
 	if keepalive && wc.Status == verbs.StatusRetryExcErr {
 		err = &CloseError{Cause: ErrKeepalive, First: err}
 	}

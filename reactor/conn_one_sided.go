@@ -172,7 +172,7 @@ func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 	if err := o.checkWrite(); err != nil {
 		return err
 	}
-	if err := checkRange("length", len(b), 0, maxLease); err != nil {
+	if err := operr.CheckRange("length", len(b), 0, maxLease); err != nil {
 		return operr.Wrap("write", err)
 	}
 	if err := c.checkSend(0); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/longmsg"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -64,7 +65,7 @@ func (l *Loop) newConn(o *opening) (c *Conn, err error) {
 
 // tooManyConns returns the error of a loop that already has limit connections.
 func tooManyConns(limit int) error {
-	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
+	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit), Reason: "Config.MaxConns limits the connections of a loop"})
 }
 
 // startDial makes the connection for a call of Dial and begins to resolve the address of
@@ -154,7 +155,7 @@ func (c *Conn) makePrivateData(f PrivateDataFunc, room int, param *cm.MessagePar
 		return err
 	}
 	param.PrivateData = bytes.Clone(data)
-	return checkRange("private data", len(data), 0, room)
+	return operr.CheckRange("private data", len(data), 0, room)
 }
 
 // setNegotiated stores the parameters and the private data of the peer's reply. The

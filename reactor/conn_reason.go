@@ -111,13 +111,17 @@ func (r *closeReason) requestFailed(err error, s verbs.Status) {
 	}
 }
 
-// completionError returns the error of a failed completion. Flushed receives share one
-// error, to avoid allocations.
-func (r *closeReason) completionError(wc *verbs.WC) error {
-	switch wc.Status {
-	case verbs.StatusWRFlushErr:
-	case verbs.StatusLocLenErr, verbs.StatusRemInvReqErr:
-		return fmt.Errorf("%w (message longer than Config.MaxMessage?)", wc.Err())
+// completionError returns the error of a failed completion. The parameter immediatesOnly is
+// the option of the connection. Flushed receives share one error, to avoid allocations.
+func (r *closeReason) completionError(wc *verbs.WC, immediatesOnly bool) error {
+	switch {
+	case wc.Status == verbs.StatusWRFlushErr:
+	case wc.Status == verbs.StatusRemInvReqErr:
+		return fmt.Errorf("%w (a message longer than Config.MaxMessage of the peer, or one with bytes to a peer with ImmediatesOnly?)", wc.Err())
+	case wc.Status == verbs.StatusLocLenErr && immediatesOnly:
+		return fmt.Errorf("%w (a message with bytes, and this side has set ImmediatesOnly)", wc.Err())
+	case wc.Status == verbs.StatusLocLenErr:
+		return fmt.Errorf("%w (a message longer than Config.MaxMessage of this side)", wc.Err())
 	default:
 		return wc.Err()
 	}

@@ -65,7 +65,7 @@ func TestCloseErrorText(t *testing.T) {
 func TestCloseReasonSharesFlushError(t *testing.T) {
 	var e closeReason
 	flush, access := verbs.WC{Status: verbs.StatusWRFlushErr, QPN: 7}, verbs.WC{Status: verbs.StatusRemAccessErr}
-	require.Equal(t, flush.Err(), e.completionError(&flush))
-	require.Zero(t, testing.AllocsPerRun(10, func() { _ = e.completionError(&flush) }))
-	require.Equal(t, access.Err(), e.completionError(&access))
+	require.Equal(t, flush.Err(), e.completionError(&flush, false))
+	require.Zero(t, testing.AllocsPerRun(10, func() { _ = e.completionError(&flush, false) }))
+	require.Equal(t, access.Err(), e.completionError(&access, false))
 }

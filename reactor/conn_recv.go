@@ -1,7 +1,6 @@
 package reactor
 
 import (
-	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -9,7 +8,7 @@ import (
 // buffer matches, and recvCompleted ends the connection.
 func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	if b == nil {
-		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.endWith(errUnknownCompletion)
 		return
 	}
 	if wc.Status != verbs.StatusSuccess {
@@ -20,7 +19,7 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	}
 	c.recvs.lastAt = c.loop.clock.now
 	if wc.Flags&verbs.WCWithInv != 0 && !c.sends.windows.givenBack(wc.Imm) {
-		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.endWith(errUnknownKey)
 		c.repost(b)
 		return
 	}

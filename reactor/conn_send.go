@@ -183,7 +183,7 @@ func (c *Conn) checkInvalidate(o *SendOptions) error {
 // Config.MaxInFlight, the error is a *verbs.ParamError.
 func (c *Conn) CheckRoom(n int) error {
 	c.loop.owner.check()
-	if err := checkRange("operations", n, 1, c.MaxInFlight()); err != nil {
+	if err := operr.CheckRange("operations", n, 1, c.MaxInFlight()); err != nil {
 		return operr.Wrap("check room", err)
 	}
 	switch {
@@ -319,7 +319,7 @@ func (c *Conn) postSends() {
 func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	n := c.sends.flow.covers(slot)
 	if n == 0 {
-		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.endWith(errUnknownCompletion)
 		return
 	}
 	for range n - 1 {

@@ -107,7 +107,7 @@ func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
 	case l == nil:
 		l = e.nextLoop()
 	case !e.owns(l):
-		return operr.Wrap("dial", verbs.ErrForeign)
+		return operr.Wrap("dial", errForeignLoop)
 	}
 	return l.Dial(addr, o)
 }
@@ -120,7 +120,7 @@ func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 		o = &DialOptions{}
 	}
 	if o.Loop != nil && !l.engine.owns(o.Loop) {
-		return operr.Wrap(op, verbs.ErrForeign)
+		return operr.Wrap(op, errForeignLoop)
 	}
 	if o.Loop != nil && o.Loop != l {
 		return operr.Wrap(op, &verbs.ParamError{Field: "loop", Value: int64(o.Loop.index), Reason: "not the loop whose method Dial was called"})
@@ -150,7 +150,7 @@ func checkDialAddr(addr netip.AddrPort) error {
 	reason := ""
 	switch {
 	case !addr.Addr().IsValid():
-		reason = "the address is not valid"
+		reason = "missing, or not valid"
 	case addr.Addr().IsUnspecified():
 		reason = addr.Addr().String() + " is the wildcard address, which is not a destination"
 	case addr.Addr().IsMulticast():
@@ -177,14 +177,14 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 		{"responder resources", o.ResponderResources, -1, math.MaxUint8},
 		{"initiator depth", o.InitiatorDepth, -1, math.MaxUint8},
 	} {
-		if err := checkRange(f.name, f.value, f.low, f.high); err != nil {
+		if err := operr.CheckRange(f.name, f.value, f.low, f.high); err != nil {
 			return r, err
 		}
 	}
-	if err := checkTimeUpTo("timeout", o.Timeout, cm.MaxTimeout); err != nil {
+	if err := operr.CheckRange("timeout", o.Timeout, 0, cm.MaxTimeout); err != nil {
 		return r, err
 	}
-	if err := checkTimeUpTo("ACK timeout", o.AckTimeout, maxAckTimeout); err != nil {
+	if err := operr.CheckRange("ACK timeout", o.AckTimeout, 0, maxAckTimeout); err != nil {
 		return r, err
 	}
 	r = dialRequest{addr: addr, options: *o}

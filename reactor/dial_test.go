@@ -37,11 +37,11 @@ func TestWaitingDialsAreLimited(t *testing.T) {
 func TestDialRefusesAddresses(t *testing.T) {
 	client := newLoop(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { t.Error(err) }}, nil)
 	for addr, text := range map[netip.AddrPort]string{
-		{}:                                     "rdma: dial: address: the address is not valid",
+		{}:                                     "rdma: dial: address: missing, or not valid",
 		netip.MustParseAddrPort("0.0.0.0:1"):   "rdma: dial: address: 0.0.0.0 is the wildcard address, which is not a destination",
 		netip.MustParseAddrPort("[::]:1"):      "rdma: dial: address: :: is the wildcard address, which is not a destination",
 		netip.MustParseAddrPort("224.0.0.1:1"): "rdma: dial: address: 224.0.0.1 is a multicast address, to which no connection is possible",
-		netip.MustParseAddrPort("127.0.0.1:0"): "rdma: dial: port 0: too small",
+		netip.MustParseAddrPort("127.0.0.1:0"): "rdma: dial: port 0: the minimum is 1",
 	} {
 		err := client.Dial(addr, nil)
 		var param *verbs.ParamError

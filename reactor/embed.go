@@ -42,7 +42,10 @@ func (c *Config) checkEmbedded() error {
 	case len(c.CPUs) > 0:
 		return &verbs.ParamError{Field: "CPUs", Value: int64(c.CPUs[0]), Reason: "the application runs the loop and pins its own thread"}
 	}
-	return checkRange("NumLoops", c.NumLoops, 0, 1)
+	if c.NumLoops > 1 {
+		return &verbs.ParamError{Field: "NumLoops", Value: int64(c.NumLoops), Limit: 1, Reason: "the application runs the loop, and NewLoop makes only one"}
+	}
+	return operr.CheckRange("NumLoops", c.NumLoops, 0, 1)
 }
 
 // A timerFD is a timer with a descriptor (timerfd_create(2)). It ends the application's
@@ -300,7 +303,7 @@ func (l *Loop) endNow() {
 // checkRunnable returns an error if the loop has ended, or else the error of checkCaller.
 func (l *Loop) checkRunnable(op string) error {
 	if l.state == loopEnded {
-		return operr.Wrap(op, ErrClosed)
+		return operr.Wrap(op, errLoopEnded)
 	}
 	return l.checkCaller(op)
 }
@@ -315,8 +318,11 @@ func (l *Loop) checkCaller(op string) error {
 
 // checkPanicked returns no error if the loop is not running any more, because of a panic.
 func (l *Loop) checkPanicked(op string) error {
-	if l.timerFD == nil || !l.owner.hasPanicked() {
-		return operr.Wrap(op, verbs.ErrState)
+	switch {
+	case l.timerFD == nil:
+		return operr.Wrap(op, stateError("an engine runs the loop; NewLoop makes loops for RunOnce"))
+	case !l.owner.hasPanicked():
+		return operr.Wrap(op, stateError("a callback of the loop is running"))
 	}
 	l.afterPanic()
 	return nil

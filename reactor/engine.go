@@ -60,12 +60,15 @@ type Engine struct {
 // devices from New until it has ended. Meanwhile New fails for a second engine, with an error
 // that matches verbs.ErrBusy and says where the first one was made.
 //
-// If a value in cfg is not valid, the error is a *verbs.ParamError. New also returns an
-// error if p or h is nil, or if a system call or the provider fails.
+// If p or h is nil, or a value in cfg is not valid, the error is a *verbs.ParamError. New also
+// returns an error if a system call or the provider fails.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
-	if p == nil || h == nil || isNilPointer(p) {
-		return nil, operr.Wrap(op, errNilArgument)
+	switch {
+	case p == nil || isNilPointer(p):
+		return nil, operr.Wrap(op, &verbs.ParamError{Field: "provider", NotNumber: true, Reason: "missing"})
+	case h == nil:
+		return nil, operr.Wrap(op, &verbs.ParamError{Field: "handler", NotNumber: true, Reason: "missing"})
 	}
 	c, err := cfg.withDefaults()
 	if err != nil {
@@ -232,9 +235,9 @@ func (e *Engine) markStarted() error {
 	defer e.mu.Unlock()
 	switch {
 	case e.stopping.Load():
-		return operr.Wrap("start engine", fmt.Errorf("%w: the engine was stopped", verbs.ErrState))
+		return operr.Wrap("start engine", stateError("the engine was stopped"))
 	case e.started:
-		return operr.Wrap("start engine", fmt.Errorf("%w: the engine was started before", verbs.ErrState))
+		return operr.Wrap("start engine", stateError("the engine was started before"))
 	}
 	e.started = true
 	return nil

@@ -199,9 +199,11 @@ func TestPostIsBounded(t *testing.T) {
 // errors.
 func TestInvalidUse(t *testing.T) {
 	_, err := reactor.New(nil, nil, nil)
-	require.ErrorContains(t, err, "a provider and a handler are needed")
+	require.EqualError(t, err, "rdma: create engine: provider: missing")
 	_, err = reactor.New((*soft.Provider)(nil), &hooks{}, nil)
-	require.ErrorContains(t, err, "a provider and a handler are needed")
+	require.EqualError(t, err, "rdma: create engine: provider: missing")
+	_, err = reactor.New(openSoft(t, 1), nil, nil)
+	require.EqualError(t, err, "rdma: create engine: handler: missing")
 	var param *verbs.ParamError
 	_, err = reactor.New(openSoft(t, 1), &hooks{}, &reactor.Config{NumLoops: -1})
 	require.ErrorAs(t, err, &param)

@@ -53,7 +53,11 @@ var (
 
 // errFailedEarly is the error of a connection whose queue pair has failed before
 // cm.Established, because of a request of the peer.
-var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection was open", verbs.ErrState)
+var errFailedEarly = stateError("the queue pair failed before the connection was open")
+
+var errForeignLoop = foreignError("the loop is nil or of another engine")
+
+var errLoopEnded = closedError("the loop")
 
 // errClosing is the error of Close and Abort on a connection that is closing.
 var errClosing = fmt.Errorf("%w: the connection is closing already, or has ended", ErrClosed)
@@ -61,15 +65,30 @@ var errClosing = fmt.Errorf("%w: the connection is closing already, or has ended
 // errNotDiscardable is the reason of the error of Region.Discard.
 var errNotDiscardable = errors.New("the memory belongs to the application, or a device has pinned it")
 
-var errNilArgument = errors.New("a provider and a handler are needed")
+// stateError returns an error that matches verbs.ErrState. The parameter why says what the
+// caller has overlooked.
+func stateError(why string) error { return fmt.Errorf("%w: %s", verbs.ErrState, why) }
+
+// foreignError returns an error that matches verbs.ErrForeign.
+func foreignError(what string) error { return fmt.Errorf("%w: %s", verbs.ErrForeign, what) }
+
+// closedError returns an error that matches ErrClosed.
+func closedError(what string) error { return fmt.Errorf("%w: %s has ended", ErrClosed, what) }
 
 // Errors of the data path. They are made in advance, because the data path does not
 // allocate memory.
 var (
-	errSendClosed    = operr.Wrap("send", ErrClosed)
-	errForeignBuffer = operr.Wrap("send", verbs.ErrForeign)
-	errForeignRegion = operr.Wrap("use region", verbs.ErrForeign)
+	errSendClosed    = operr.Wrap("send", errClosing)
+	errForeignBuffer = operr.Wrap("send", foreignError("the buffer is of another loop or device, or the application does not own it"))
+	errForeignRegion = operr.Wrap("use region", foreignError("the region is nil or of another engine"))
 	errRegionClosed  = operr.Wrap("use region", ErrClosed)
+)
+
+// Errors of the data path if the peer, or a device that is defective, makes completions that
+// can not be.
+var (
+	errUnknownCompletion = operr.Wrap("poll CQ", fmt.Errorf("%w: a completion of a request that is not outstanding", verbs.ErrProtocol))
+	errUnknownKey        = operr.Wrap("poll CQ", fmt.Errorf("%w: it has given back a key that was not shown to it", verbs.ErrProtocol))
 )
 
 // A CloseError is an error of OnClose with two parts: why the connection has ended, and

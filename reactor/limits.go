@@ -3,7 +3,6 @@ package reactor
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -29,7 +28,7 @@ func (c *Config) checkDevices(p cm.Provider) ([]verbs.Device, error) {
 func (c *Config) checkDevice(dev verbs.Device) error {
 	op := "use " + dev.Name()
 	attr, caps := dev.Attr(), dev.Caps()
-	if err := checkRange("MaxPieces", c.MaxPieces, 0, attr.MaxSGE); err != nil {
+	if err := operr.CheckRange("MaxPieces", c.MaxPieces, 0, attr.MaxSGE); err != nil {
 		return operr.Wrap(op, err)
 	}
 	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
@@ -41,9 +40,9 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 		if err := c.checkSharedRecv(attr); err != nil {
 			return operr.Wrap(op, err)
 		}
-		return operr.Wrap(op, checkRange("MaxInFlight", c.MaxInFlight, 1, min(attr.MaxQPWR-other, attr.MaxCQE-other-shared)))
+		return operr.Wrap(op, operr.CheckRange("MaxInFlight", c.MaxInFlight, 1, min(attr.MaxQPWR-other, attr.MaxCQE-other-shared)))
 	}
-	if err := checkRange("MaxInFlight", c.MaxInFlight, 1, min(attr.MaxQPWR-other, (attr.MaxCQE-other)/2)); err != nil {
+	if err := operr.CheckRange("MaxInFlight", c.MaxInFlight, 1, min(attr.MaxQPWR-other, (attr.MaxCQE-other)/2)); err != nil {
 		return operr.Wrap(op, err)
 	}
 	return operr.Wrap(op, c.checkMinRecv(min(attr.MaxQPWR, attr.MaxCQE-other-c.MaxInFlight)/2))
@@ -65,7 +64,7 @@ func (c *Config) maxPieces(dev verbs.Device) int {
 // buffers of at least one connection.
 func (c *Config) checkSharedRecv(attr verbs.DeviceAttr) error {
 	most := min(attr.MaxSRQWR, attr.MaxCQE)
-	if err := checkRange("SharedRecvBuffers", c.SharedRecvBuffers, 0, most); err != nil {
+	if err := operr.CheckRange("SharedRecvBuffers", c.SharedRecvBuffers, 0, most); err != nil {
 		return err
 	}
 	return c.checkMinRecv(min(attr.MaxSRQWR, attr.MaxCQE-1-c.longSlots()-c.MaxInFlight) - sharedRecvBatch)
@@ -77,7 +76,7 @@ func (c *Config) checkMinRecv(limit int) error {
 	if c.MinRecvBuffers == 0 {
 		return nil
 	}
-	return checkRange("MinRecvBuffers", c.MinRecvBuffers, 1, limit)
+	return operr.CheckRange("MinRecvBuffers", c.MinRecvBuffers, 1, limit)
 }
 
 // These constants determine the number of shared receive buffers if
@@ -145,36 +144,5 @@ func tooManyLoops(loops, vectors int) error {
 	return &verbs.ParamError{
 		Field: "NumLoops", Value: int64(loops), Limit: int64(vectors),
 		Reason: fmt.Sprintf("each loop needs a completion vector of its own, and the device has %d; soft.Config.Vectors sets the number", vectors),
-	}
-}
-
-// checkRange returns a *verbs.ParamError for fieldName if v is out of range.
-func checkRange(fieldName string, v, low, high int) error {
-	switch {
-	case v < low:
-		return &verbs.ParamError{Field: fieldName, Value: int64(v), Limit: int64(low), Reason: "too small"}
-	case v > high:
-		return &verbs.ParamError{Field: fieldName, Value: int64(v), Limit: int64(high)}
-	}
-	return nil
-}
-
-// checkTime returns a *verbs.ParamError for fieldName if v is negative. The value in the
-// error is in nanoseconds.
-func checkTime(fieldName string, v time.Duration) error {
-	if v >= 0 {
-		return nil
-	}
-	return &verbs.ParamError{Field: fieldName, Value: int64(v), Reason: fmt.Sprintf("%v is negative", v)}
-}
-
-// checkTimeUpTo returns a *verbs.ParamError for fieldName if v is negative or greater
-// than the parameter high.
-func checkTimeUpTo(fieldName string, v, high time.Duration) error {
-	if v <= high {
-		return checkTime(fieldName, v)
-	}
-	return &verbs.ParamError{
-		Field: fieldName, Value: int64(v), Limit: int64(high), Reason: fmt.Sprintf("%v is longer than the limit, %v", v, high),
 	}
 }

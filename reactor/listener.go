@@ -62,10 +62,10 @@ func (e *Engine) Listen(addr netip.AddrPort, o *ListenOptions) (*Listener, error
 
 // check returns a *verbs.ParamError for the first option that is out of range.
 func (o *ListenOptions) check() error {
-	if err := checkTimeUpTo("ACK timeout", o.AckTimeout, maxAckTimeout); err != nil {
+	if err := operr.CheckRange("ACK timeout", o.AckTimeout, 0, maxAckTimeout); err != nil {
 		return err
 	}
-	return checkRange("RNR retry count", o.RNRRetryCount, -1, verbs.MaxRetry)
+	return operr.CheckRange("RNR retry count", o.RNRRetryCount, -1, verbs.MaxRetry)
 }
 
 // listen implements Engine.Listen.

@@ -48,7 +48,7 @@ func (m *LongMessage) Accept(into Piece) error {
 	c, r := m.conn, &m.receive
 	switch {
 	case r.mode != longWhole || r.posted > 0:
-		return operr.Wrap(op, verbs.ErrState)
+		return operr.Wrap(op, stateError("the message is being read, or another method was called for it"))
 	case into.Length < r.total:
 		return operr.Wrap(op, &verbs.ParamError{Field: "length", Value: int64(into.Length), Limit: int64(r.total), Reason: "shorter than the message"})
 	}

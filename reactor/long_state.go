@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/longmsg"
 )
 
@@ -56,13 +57,13 @@ func (c *Config) checkLong() error {
 	s := *c
 	s.MaxMessage = orDefault(s.MaxMessage, defaultMaxMessage)
 	s.setLongDefaults()
-	if err := checkRange("MaxMessage", s.MaxMessage, minLongMaxMessage, s.MaxLongMessage-1); err != nil {
+	if err := operr.CheckRange("MaxMessage", s.MaxMessage, minLongMaxMessage, s.MaxLongMessage-1); err != nil {
 		return err
 	}
-	if err := checkRange("LongConnBytes", s.LongConnBytes, longPart, math.MaxInt); err != nil {
+	if err := operr.CheckRange("LongConnBytes", s.LongConnBytes, longPart, math.MaxInt); err != nil {
 		return err
 	}
-	return checkRange("LongLoopBytes", s.LongLoopBytes, s.LongConnBytes, math.MaxInt)
+	return operr.CheckRange("LongLoopBytes", s.LongLoopBytes, s.LongConnBytes, math.MaxInt)
 }
 
 // setLongDefaults replaces zero values of the limits for long messages by the defaults.

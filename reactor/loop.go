@@ -117,7 +117,7 @@ func (l *Loop) Conns() int { return int(l.load.Load()) }
 // SetIdle changes what the loop does after a turn without work, from the next turn on.
 // Any goroutine may call it. An unknown policy is a *verbs.ParamError.
 func (l *Loop) SetIdle(p IdlePolicy) error {
-	if err := checkRange("idle policy", int(p), 0, int(IdleBusy)); err != nil {
+	if err := operr.CheckRange("idle policy", int(p), 0, int(IdleBusy)); err != nil {
 		return operr.Wrap("set idle policy", err)
 	}
 	l.idle.policy.Store(uint32(p))

@@ -66,7 +66,7 @@ func (l *Loop) ownDevice(dev verbs.Device) (*loopDevice, error) {
 	case err != nil:
 		return nil, err
 	case !slices.Contains(devices, dev):
-		return nil, verbs.ErrForeign
+		return nil, foreignError("the device is nil or of another provider")
 	}
 	return l.device(dev)
 }
@@ -217,7 +217,7 @@ func (d *loopDevice) close() (err error) {
 
 // lease implements Loop.LeaseSize and Conn.LeaseSize.
 func (d *loopDevice) lease(n int) (*Buffer, error) {
-	err := checkRange("buffer size", n, 0, maxLease)
+	err := operr.CheckRange("buffer size", n, 0, maxLease)
 	var b *Buffer
 	if err == nil {
 		b, err = d.leaseSize(n)

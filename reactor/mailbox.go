@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,13 +46,16 @@ type postWaiter struct {
 	result chan error // gets the result of putWait
 }
 
-// put adds fn, and reports whether the caller must wake the loop. The errors are
-// ErrClosed and ErrTooManyPosted. If internal is true, the function belongs to the
+// put adds fn, and reports whether the caller must wake the loop. The errors match
+// ErrClosed or ErrTooManyPosted. If internal is true, the function belongs to the
 // library, and the limit does not apply.
 func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	m.mu.Lock()
 	err = m.add(fn, internal)
 	m.mu.Unlock()
+	if err == ErrTooManyPosted {
+		err = fmt.Errorf("%w: Config.MaxPosted is %d", err, m.limit)
+	}
 	if err != nil {
 		if !internal {
 			m.refused.Add(1)
@@ -65,7 +69,7 @@ func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 func (m *mailbox) add(fn func(), internal bool) error {
 	switch {
 	case m.closed:
-		return ErrClosed
+		return errLoopEnded
 	case len(m.queue) >= m.limit && !internal:
 		return ErrTooManyPosted
 	}
@@ -164,7 +168,7 @@ func (m *mailbox) close() {
 	defer m.mu.Unlock()
 	m.closed = true
 	for _, w := range m.waiters {
-		w.result <- ErrClosed
+		w.result <- errLoopEnded
 	}
 	m.waiters = nil
 }

@@ -76,13 +76,13 @@ func TestMailboxPutWait(t *testing.T) {
 		check(nil, 5, 6)
 		require.True(t, m.waiting())
 		m.close()
-		check(ErrClosed, 7, 8)
+		check(errLoopEnded, 7, 8)
 		require.Equal(t, 2, m.run())
 		require.Zero(t, m.run())
 		require.Equal(t, []int{0, 1, 2, 4, 5, 6}, ran)
 		require.EqualValues(t, 4, m.refused.Load())
 		_, err = m.putWait(t.Context(), func() {})
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, errLoopEnded)
 	})
 }
 

@@ -92,10 +92,18 @@ func calledMethod() string {
 	return strings.NewReplacer("(*", "", ")", "").Replace(method)
 }
 
-// programPlace returns the file and the line of the program that has called this package.
+// programPlace returns the file and the line of the program that has called this package, or
+// one of those that make engines for the program.
 func programPlace() string {
-	_, f := programCall()
-	return fmt.Sprintf("%s:%d", f.File, f.Line)
+	frames := runtime.CallersFrames(callers())
+	for {
+		f, more := frames.Next()
+		name, _ := strings.CutPrefix(f.Function, "github.com/rdmaloop/rdmaloop/")
+		pkg, _, _ := strings.Cut(name, ".")
+		if !more || pkg != "reactor" && pkg != "stream" && pkg != "gnetrdma" {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+	}
 }
 
 // programCall returns the function of this package that the program has called, and where.

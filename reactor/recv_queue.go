@@ -3,7 +3,6 @@ package reactor
 import (
 	"time"
 
-	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -157,7 +156,7 @@ func (q *emptyRecvs) complete() bool {
 // emptyRecvCompleted handles the completion of a receive without a buffer.
 func (c *Conn) emptyRecvCompleted(wc *verbs.WC) {
 	if !c.recvs.empty.complete() {
-		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.endWith(errUnknownCompletion)
 		return
 	}
 	if wc.Status != verbs.StatusSuccess {
@@ -167,7 +166,7 @@ func (c *Conn) emptyRecvCompleted(wc *verbs.WC) {
 	}
 	c.stageEmptyRecv()
 	if wc.Flags&verbs.WCWithInv != 0 && !c.sends.windows.givenBack(wc.Imm) {
-		c.endWith(operr.Wrap("poll CQ", verbs.ErrProtocol))
+		c.endWith(errUnknownKey)
 		return
 	}
 	if c.state < stateOpen {

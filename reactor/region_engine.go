@@ -57,7 +57,7 @@ func (e *Engine) Alloc(size int, access verbs.Access) (*Region, error) {
 
 // checkMemory returns an error if a Region can not have this size or these rights.
 func checkMemory(size int, access verbs.Access) error {
-	if err := checkRange("size", size, 1, math.MaxInt); err != nil {
+	if err := operr.CheckRange("size", size, 1, math.MaxInt); err != nil {
 		return err
 	}
 	return access.Check()
@@ -120,7 +120,7 @@ func (e *Engine) domainOn(dev verbs.Device) (*memory.Domain, error) {
 	case err != nil:
 		return nil, err
 	case !slices.Contains(devices, dev):
-		return nil, verbs.ErrForeign
+		return nil, foreignError("the device is nil or of another provider")
 	}
 	return e.domains.Of(dev)
 }

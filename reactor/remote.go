@@ -77,10 +77,10 @@ func (r *Remote) UnmarshalBinary(b []byte) error {
 func (r *Region) Remote(c *Conn, offset, length int) ([]RemotePiece, error) {
 	const op = "describe region"
 	if c.loop.engine != r.engine {
-		return nil, operr.Wrap(op, verbs.ErrForeign)
+		return nil, operr.Wrap(op, foreignError("the connection is of another engine"))
 	}
 	if c.device == nil {
-		return nil, operr.Wrap(op, verbs.ErrState)
+		return nil, operr.Wrap(op, stateError("the connection has no device yet; see PrivateDataFunc"))
 	}
 	list, err := r.remote(c.device.domain, offset, length)
 	return list, operr.Wrap(op, err)

@@ -99,7 +99,7 @@ func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
 func (r *ConnRequest) Steer(l *Loop) error {
 	const op = "steer"
 	if !r.engine.owns(l) {
-		return operr.Wrap(op, verbs.ErrForeign)
+		return operr.Wrap(op, errForeignLoop)
 	}
 	if err := r.placedErr(); err != nil {
 		return operr.Wrap(op, err)
@@ -138,7 +138,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 		loop.load.Add(-1)
 		// If the peer has given up the request, rejecting it fails. Accept returns ErrShutdown
 		// in this case too.
-		_ = r.engine.acceptor.reject(r, nil)
+		_ = r.engine.acceptor.reject(r, []byte(saysShutdown))
 		r.engine.rejects.Add(1)
 		return operr.Wrap(op, ErrShutdown)
 	}
@@ -150,7 +150,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 // is allowed in Config.Place. The errors are those of Accept and of cm.ID.Reject.
 func (r *ConnRequest) Reject(privateData []byte) error {
 	const op = "reject"
-	if err := checkRange("private data", len(privateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageReject)); err != nil {
+	if err := operr.CheckRange("private data", len(privateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageReject)); err != nil {
 		return operr.Wrap(op, err)
 	}
 	if !r.decide(byApplication) {
@@ -168,7 +168,7 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 func (r *ConnRequest) placedErr() error {
 	err := r.decisionErr()
 	if err == nil && r.Loop() == nil {
-		err = verbs.ErrState
+		err = stateError("the request has no loop until Config.Place has returned")
 	}
 	return err
 }
@@ -176,13 +176,13 @@ func (r *ConnRequest) placedErr() error {
 // check returns a *verbs.ParamError for the first parameter that is out of range. The
 // parameter room is the largest length of the private data.
 func (p *AcceptParams) check(room int) error {
-	if err := checkRange("private data", len(p.PrivateData), 0, room); err != nil {
+	if err := operr.CheckRange("private data", len(p.PrivateData), 0, room); err != nil {
 		return err
 	}
-	if err := checkRange("responder resources", p.ResponderResources, -1, math.MaxUint8); err != nil {
+	if err := operr.CheckRange("responder resources", p.ResponderResources, -1, math.MaxUint8); err != nil {
 		return err
 	}
-	return checkRange("initiator depth", p.InitiatorDepth, -1, math.MaxUint8)
+	return operr.CheckRange("initiator depth", p.InitiatorDepth, -1, math.MaxUint8)
 }
 
 // acceptParam returns the parameters of the reply. They are what this side wants,

@@ -75,11 +75,11 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	if e.await(limit) {
 		return errors.Join(err, e.Wait())
 	}
-	return errors.Join(err, operr.Wrap("end loops", verbs.ErrBusy))
+	return errors.Join(err, operr.Wrap("end loops", fmt.Errorf("%w: a callback has not returned", verbs.ErrBusy)))
 }
 
 // errWaitsForItself is the error of a call that would wait for the callback in which it is.
-var errWaitsForItself = fmt.Errorf("%w: a callback can not wait for its own loop", verbs.ErrState)
+var errWaitsForItself = stateError("a callback can not wait for its own loop")
 
 // await waits until the engine has ended or ctx is done. It reports whether the engine has
 // ended.
@@ -99,7 +99,7 @@ func (e *Engine) await(ctx context.Context) (ended bool) {
 // stoppedError returns the error of Dial and Listen after Stop.
 func (e *Engine) stoppedError() error {
 	if e.hasEnded() {
-		return ErrClosed
+		return closedError("the engine")
 	}
 	return ErrShutdown
 }
@@ -127,7 +127,7 @@ func (e *Engine) checkWaitable(op string) error {
 	case slices.ContainsFunc(e.loops, func(l *Loop) bool { return l.owner.isCaller() }):
 		return operr.Wrap(op, errWaitsForItself)
 	case e.embedded && !e.hasEnded():
-		return operr.Wrap(op, fmt.Errorf("%w: the application runs the loop, which has not ended", verbs.ErrState))
+		return operr.Wrap(op, stateError("the application runs the loop, which has not ended"))
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func pinThread(cpu int) error {
 func ConfineRuntime(cpus []int) error {
 	var allowed unix.CPUSet
 	for _, cpu := range cpus {
-		if err := checkRange("cpus", cpu, 0, maxCPU); err != nil {
+		if err := operr.CheckRange("cpus", cpu, 0, maxCPU); err != nil {
 			return operr.Wrap("confine runtime", err)
 		}
 		allowed.Set(cpu)

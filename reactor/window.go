@@ -2,7 +2,6 @@ package reactor
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -143,7 +142,7 @@ func (c *Conn) Hide(key uint32, o SendOptions) error {
 }
 
 // errNotShown is the error of Hide for a key that is not shown.
-var errNotShown = operr.Wrap("hide memory", fmt.Errorf("%w: the key is not shown", verbs.ErrState))
+var errNotShown = operr.Wrap("hide memory", stateError("the key is not shown"))
 
 // checkShow returns an error if Show can not begin with these arguments.
 func (c *Conn) checkShow(p *Piece, access verbs.Access) error {

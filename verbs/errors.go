@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 )
 
 // These errors are causes that an OpError wraps. Use errors.Is to test for them.
@@ -59,23 +60,36 @@ func (e *OpError) Unwrap() error { return e.Err }
 // A ParamError reports an argument that is missing or out of range. The fields name the
 // argument and the reason.
 type ParamError struct {
-	Field  string // name of the argument, such as "retry count"
-	Value  int64
-	Limit  int64  // largest allowed value; has no meaning if Reason is set
-	Reason string // rule that Value violates; if empty, Value is above Limit
+	Field string // name of the argument, such as "retry count"
+	Value int64
+	// Limit is the largest allowed value, or the smallest one if Value is below it. It has
+	// no meaning if Reason is set.
+	Limit  int64
+	Reason string // rule that Value violates; if empty, Value is out of the range that Limit ends
 	// NotNumber is true if the argument is not a number, such as a missing CQ. In this
 	// case, Reason says what is wrong, and Value and Limit have no meaning.
 	NotNumber bool
+	Duration  bool // true if Value and Limit are times in nanoseconds
 }
 
 func (e *ParamError) Error() string {
-	if e.NotNumber {
+	switch {
+	case e.NotNumber:
 		return e.Field + ": " + e.Reason
+	case e.Reason != "":
+		return fmt.Sprintf("%s %v: %s", e.Field, e.number(e.Value), e.Reason)
+	case e.Value < e.Limit:
+		return fmt.Sprintf("%s %v: the minimum is %v", e.Field, e.number(e.Value), e.number(e.Limit))
 	}
-	if e.Reason != "" {
-		return fmt.Sprintf("%s %d: %s", e.Field, e.Value, e.Reason)
+	return fmt.Sprintf("%s %v: the limit is %v", e.Field, e.number(e.Value), e.number(e.Limit))
+}
+
+// number returns a value for the text of the error.
+func (e *ParamError) number(v int64) any {
+	if e.Duration {
+		return time.Duration(v)
 	}
-	return fmt.Sprintf("%s %d: the limit is %d", e.Field, e.Value, e.Limit)
+	return v
 }
 
 // A FeatureError reports that a device or the system does not have a feature. Every

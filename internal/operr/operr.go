@@ -1,8 +1,10 @@
-// Package operr adds the name of the failed operation to the errors of this module.
+// Package operr makes errors of this module: with the name of the failed operation, of a
+// missing feature, or of a number out of range.
 package operr
 
 import (
 	"errors"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -28,4 +30,16 @@ func Unsupported(feature string, err error) error {
 		return &verbs.FeatureError{Feature: feature, Reason: err}
 	}
 	return err
+}
+
+// CheckRange returns a *verbs.ParamError for the named argument if v is not from low to high.
+func CheckRange[T int | int64 | time.Duration](field string, v, low, high T) error {
+	_, isTime := any(v).(time.Duration)
+	switch {
+	case v < low:
+		return &verbs.ParamError{Field: field, Value: int64(v), Limit: int64(low), Duration: isTime}
+	case v > high:
+		return &verbs.ParamError{Field: field, Value: int64(v), Limit: int64(high), Duration: isTime}
+	}
+	return nil
 }

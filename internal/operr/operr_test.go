@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,4 +40,13 @@ func TestUnsupported(t *testing.T) {
 	err := operr.Unsupported("waiting", cause)
 	require.Equal(t, &verbs.FeatureError{Feature: "waiting", Reason: cause}, err)
 	require.ErrorIs(t, err, verbs.ErrNotSupported)
+}
+
+func TestCheckRange(t *testing.T) {
+	require.NoError(t, operr.CheckRange("loops", 1, 1, 4))
+	require.NoError(t, operr.CheckRange("loops", 4, 1, 4))
+	require.EqualError(t, operr.CheckRange("loops", 0, 1, 4), "loops 0: the minimum is 1")
+	require.EqualError(t, operr.CheckRange("loops", 5, 1, 4), "loops 5: the limit is 4")
+	require.EqualError(t, operr.CheckRange("timeout", -time.Second, 0, time.Hour), "timeout -1s: the minimum is 0s")
+	require.EqualError(t, operr.CheckRange("timeout", 2*time.Hour, 0, time.Hour), "timeout 2h0m0s: the limit is 1h0m0s")
 }

@@ -3,15 +3,16 @@ package soft
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/bits"
 	"runtime"
 	"slices"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // Path selects the paths to peers that a device may use.
@@ -197,40 +198,30 @@ func (c *Config) withDefaults() (Config, error) {
 	if out.RingSlots == 0 {
 		out.RingSlots = defaultRingSlots
 	}
-	if err := out.setWireLimits(); err != nil {
-		return out, err
-	}
-	if out.Vectors < 0 || out.Vectors > maxVectors {
-		return out, &verbs.ParamError{Field: "vectors", Value: int64(out.Vectors), Limit: maxVectors}
-	}
-	if out.MaxConnsPerUser > maxConnsPerUser {
-		return out, &verbs.ParamError{Field: "connections per user", Value: int64(out.MaxConnsPerUser), Limit: maxConnsPerUser}
-	}
-	if out.Path > PathWire {
-		return out, &verbs.ParamError{Field: "path", Value: int64(out.Path), Limit: int64(PathWire)}
-	}
-	return out, out.geometry().Check()
+	out.MaxHalfOpen = cmp.Or(out.MaxHalfOpen, defaultHalfOpen)
+	out.MaxHalfOpenPerAddress = cmp.Or(out.MaxHalfOpenPerAddress, (out.MaxHalfOpen+1)/2)
+	out.MaxConnsPerAddress = cmp.Or(out.MaxConnsPerAddress, defaultConnsPerAddress)
+	return out, out.check()
 }
 
-// setWireLimits sets the defaults of MaxHalfOpen, MaxHalfOpenPerAddress and
-// MaxConnsPerAddress, and checks their values.
-func (c *Config) setWireLimits() error {
-	c.MaxHalfOpen = cmp.Or(c.MaxHalfOpen, defaultHalfOpen)
-	c.MaxHalfOpenPerAddress = cmp.Or(c.MaxHalfOpenPerAddress, (c.MaxHalfOpen+1)/2)
-	c.MaxConnsPerAddress = cmp.Or(c.MaxConnsPerAddress, defaultConnsPerAddress)
+// check returns a *verbs.ParamError for the first value that is out of range.
+func (c *Config) check() error {
 	for _, f := range []struct {
-		name        string
-		value, most int
+		name             string
+		value, low, high int
 	}{
-		{"half-open connections", c.MaxHalfOpen, maxHalfOpen},
-		{"half-open connections per address", c.MaxHalfOpenPerAddress, c.MaxHalfOpen},
-		{"connections per address", c.MaxConnsPerAddress, maxConnsPerAddress},
+		{"Vectors", c.Vectors, 1, maxVectors},
+		{"Path", int(c.Path), 0, int(PathWire)},
+		{"MaxConnsPerUser", c.MaxConnsPerUser, math.MinInt, maxConnsPerUser},
+		{"MaxHalfOpen", c.MaxHalfOpen, 1, maxHalfOpen},
+		{"MaxHalfOpenPerAddress", c.MaxHalfOpenPerAddress, 1, c.MaxHalfOpen},
+		{"MaxConnsPerAddress", c.MaxConnsPerAddress, 1, maxConnsPerAddress},
 	} {
-		if f.value < 1 || f.value > f.most {
-			return &verbs.ParamError{Field: f.name, Value: int64(f.value), Limit: int64(f.most), Reason: "out of range"}
+		if err := operr.CheckRange(f.name, f.value, f.low, f.high); err != nil {
+			return err
 		}
 	}
-	return nil
+	return c.geometry().Check()
 }
 
 // geometry returns the layout of the memory that two shards share.

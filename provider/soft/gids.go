@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -50,8 +51,8 @@ func (t *gidTable) at(index int) (netip.Addr, error) {
 			return netip.Addr{}, err
 		}
 	}
-	if index < 0 || index >= len(t.gids) {
-		return netip.Addr{}, &verbs.ParamError{Field: "source GID index", Value: int64(index), Limit: int64(len(t.gids) - 1), Reason: "out of range"}
+	if err := operr.CheckRange("source GID index", index, 0, len(t.gids)-1); err != nil {
+		return netip.Addr{}, err
 	}
 	return t.gids[index].Addr(), nil
 }

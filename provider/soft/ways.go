@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
@@ -211,8 +212,8 @@ func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if err != nil {
 		return err
 	}
-	if attr.SourceIndex < 0 || attr.SourceIndex >= len(port.GIDs) {
-		return &verbs.ParamError{Field: "source GID index", Value: int64(attr.SourceIndex), Limit: int64(len(port.GIDs) - 1), Reason: "out of range"}
+	if err := operr.CheckRange("source GID index", attr.SourceIndex, 0, len(port.GIDs)-1); err != nil {
+		return err
 	}
 	if attr.FlowLabel >= 1<<20 {
 		return &verbs.ParamError{Field: "flow label", Value: int64(attr.FlowLabel), Limit: 1<<20 - 1}

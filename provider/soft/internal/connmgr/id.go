@@ -3,6 +3,7 @@
 package connmgr
 
 import (
+	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -227,7 +228,7 @@ func (i *ID) Bind(addr netip.AddrPort) error {
 
 func (i *ID) bind(ch *Channel, addr netip.AddrPort) error {
 	if i.local.IsValid() {
-		return verbs.ErrState
+		return fmt.Errorf("%w: the ID is bound to %v", verbs.ErrState, i.local)
 	}
 	port, err := i.m.Host.Reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse, i.m.FreePorts)
 	if err != nil {
@@ -479,7 +480,7 @@ func (i *ID) RemoteAddr() netip.AddrPort {
 func (i *ID) Migrate(to cm.TransportChannel) error {
 	dst, ok := to.(*Channel)
 	if !ok {
-		return verbs.ErrForeign
+		return fmt.Errorf("%w: the channel is of another device", verbs.ErrForeign)
 	}
 	src := i.lockBoth(dst)
 	defer src.unlock()
@@ -491,7 +492,7 @@ func (i *ID) Migrate(to cm.TransportChannel) error {
 		return verbs.ErrClosed
 	}
 	if dst.m != src.m {
-		return verbs.ErrForeign
+		return fmt.Errorf("%w: the channel is of another device", verbs.ErrForeign)
 	}
 	return i.move(src, dst)
 }

@@ -5,6 +5,7 @@ package connmgr
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
@@ -199,7 +200,7 @@ func (i *ID) Notify(verbs.AsyncEventType) error {
 		i.replyConfirmed()
 		return nil
 	case StateEstablished:
-		return verbs.ErrState
+		return fmt.Errorf("%w: the connection is established", verbs.ErrState)
 	}
 	return verbs.ErrPeerGone
 }

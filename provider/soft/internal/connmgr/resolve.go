@@ -3,6 +3,7 @@
 package connmgr
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -47,7 +48,7 @@ func (i *ID) source(ch *Channel, src, dst netip.AddrPort) (netip.AddrPort, error
 		src = i.local
 	}
 	if src.Addr().IsValid() && src.Addr().Unmap().Is4() != dst.Addr().Is4() {
-		return src, &verbs.ParamError{Field: "destination address length", Value: int64(dst.Addr().BitLen() / 8), Limit: int64(src.Addr().Unmap().BitLen() / 8), Reason: "the source address is of another family"}
+		return src, &verbs.ParamError{Field: "destination", NotNumber: true, Reason: fmt.Sprintf("%v is not of the family of the source, %v", dst.Addr(), src.Addr())}
 	}
 	switch specified := src.Addr().IsValid() && !src.Addr().IsUnspecified(); {
 	case specified && bound:

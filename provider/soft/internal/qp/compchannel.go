@@ -4,6 +4,7 @@ package qp
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -160,7 +161,7 @@ func (c *compChannel) Close() error {
 		return nil
 	}
 	if c.cqs > 0 {
-		return operr.Wrap("close completion channel", verbs.ErrBusy)
+		return operr.Wrap("close completion channel", fmt.Errorf("%w: the channel has %d CQs", verbs.ErrBusy, c.cqs))
 	}
 	c.closed = true
 	if c.event != nil {
@@ -192,7 +193,7 @@ func (c *compChannel) join(fd int) error {
 	case c.closed:
 		return verbs.ErrClosed
 	case s.wake.joined():
-		return verbs.ErrState
+		return fmt.Errorf("%w: the channel was joined before", verbs.ErrState)
 	default:
 		if err := s.epoll.Add(fd, unix.EPOLLIN, (*joinedDescriptor)(c)); err != nil {
 			return err
@@ -222,7 +223,7 @@ func (c *compChannel) Sleep(timeout time.Duration) (work, input bool, err error)
 	case c.closed:
 		return false, false, operr.Wrap(op, verbs.ErrClosed)
 	case !s.wake.joined():
-		return false, false, operr.Wrap(op, verbs.ErrState)
+		return false, false, operr.Wrap(op, fmt.Errorf("%w: Join was not called", verbs.ErrState))
 	}
 	work = s.wake.due() || s.wake.events > 0
 	if work {

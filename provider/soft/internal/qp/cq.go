@@ -138,7 +138,7 @@ func (e *Engine) createCQ(attr *verbs.CQAttr) (*cq, error) {
 	if attr.Channel != nil {
 		chn, ok := attr.Channel.(*compChannel)
 		if !ok || chn.engine != e {
-			return nil, verbs.ErrForeign
+			return nil, fmt.Errorf("%w: the completion channel is of another device", verbs.ErrForeign)
 		}
 		if chn.vector != attr.Vector || chn.progress != progress {
 			return nil, &verbs.ParamError{Field: "vector", Value: int64(attr.Vector), Limit: int64(chn.vector), Reason: "a CQ must have the vector and progress of its channel"}
@@ -165,10 +165,7 @@ func (e *Engine) createCQ(attr *verbs.CQAttr) (*cq, error) {
 }
 
 func checkCQDepth(depth int) error {
-	if depth < 1 || depth > maxCQE {
-		return &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: maxCQE, Reason: "out of range"}
-	}
-	return nil
+	return operr.CheckRange("CQ depth", depth, 1, maxCQE)
 }
 
 // initialCQEs is how many completions the ring of a new CQ can hold. Arbitrary.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
@@ -154,8 +155,8 @@ func (e *Engine) numberFor(slot, num uint32) uint32 { return num - num%ShardsOf(
 // Shard returns the shard of a completion vector and progress mode, and makes it if
 // needed.
 func (e *Engine) Shard(vector int, progress verbs.Progress) (*Shard, error) {
-	if vector < 0 || vector >= e.Vectors {
-		return nil, &verbs.ParamError{Field: "vector", Value: int64(vector), Limit: int64(e.Vectors - 1)}
+	if err := operr.CheckRange("vector", vector, 0, e.Vectors-1); err != nil {
+		return nil, err
 	}
 	if progress > verbs.ProgressManual {
 		return nil, &verbs.ParamError{Field: "progress", Value: int64(progress), Limit: int64(verbs.ProgressManual)}
@@ -183,7 +184,7 @@ func (e *Engine) claimShard(s *Shard) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.owned[s] {
-		return verbs.ErrBusy
+		return fmt.Errorf("%w: another completion channel has the completion vector", verbs.ErrBusy)
 	}
 	e.owned[s] = true
 	return nil

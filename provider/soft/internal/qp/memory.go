@@ -61,7 +61,7 @@ func (p *pd) checkEngine(e *Engine) error {
 		return verbs.ErrClosed
 	}
 	if p.engine != e {
-		return verbs.ErrForeign
+		return fmt.Errorf("%w: the protection domain is of another device", verbs.ErrForeign)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ type mr struct {
 func checkSize(size int) error {
 	switch {
 	case size <= 0:
-		return &verbs.ParamError{Field: "size", Value: int64(size), Limit: maxMRSize, Reason: "must be at least 1"}
+		return &verbs.ParamError{Field: "size", Value: int64(size), Limit: 1}
 	case uint64(size) > maxMRSize:
 		return &verbs.ParamError{Field: "size", Value: int64(size), Limit: maxMRSize}
 	}
@@ -207,7 +207,7 @@ func (m *mr) Close() error {
 func (m *mr) Discard(offset, length int) error {
 	const op = "discard memory"
 	if offset < 0 || length < 0 || length > len(m.buf) || offset > len(m.buf)-length {
-		return operr.Wrap(op, &verbs.ParamError{Field: "offset", Value: int64(offset), Limit: int64(len(m.buf) - length), Reason: "out of range"})
+		return operr.Wrap(op, &verbs.ParamError{Field: "offset", Value: int64(offset), Limit: int64(len(m.buf) - length), Reason: "the range is outside the region"})
 	}
 	if m.closed.Load() {
 		return operr.Wrap(op, verbs.ErrClosed)

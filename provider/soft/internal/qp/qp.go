@@ -4,6 +4,7 @@ package qp
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"syscall"
@@ -160,7 +161,7 @@ func (q *QP) checkQueues() error {
 func (p *pd) checkCQ(c verbs.CQ) (*cq, error) {
 	own, ok := c.(*cq)
 	if !ok {
-		return nil, verbs.ErrForeign
+		return nil, fmt.Errorf("%w: the CQ is missing or of another provider", verbs.ErrForeign)
 	}
 	if own.closed.Load() {
 		return nil, verbs.ErrClosed
@@ -174,7 +175,7 @@ func (q *QP) attachSRQ(s verbs.SRQ) error {
 	}
 	own, ok := s.(*srq)
 	if !ok || own.pd != q.pd {
-		return verbs.ErrForeign
+		return fmt.Errorf("%w: the SRQ is of another protection domain", verbs.ErrForeign)
 	}
 	if own.shard != q.Shard {
 		return &verbs.ParamError{Field: "SRQ vector", Value: int64(own.cq.vector), Limit: int64(q.recvCQ.vector), Reason: "an SRQ must have the vector and progress of its queue pairs"}
@@ -200,8 +201,8 @@ func checkQPCaps(caps *verbs.QPCaps, hasSRQ bool) error {
 		{"receive SGEs", &caps.MaxRecvSGE, 1, maxSGE},
 		{"inline bytes", &caps.MaxInline, 0, maxInline},
 	} {
-		if *f.value < 0 || *f.value > f.most {
-			return &verbs.ParamError{Field: f.name, Value: int64(*f.value), Limit: int64(f.most), Reason: "out of range"}
+		if err := operr.CheckRange(f.name, *f.value, 0, f.most); err != nil {
+			return err
 		}
 		*f.value = max(*f.value, f.least)
 	}
@@ -245,6 +246,12 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 	return attr, nil
 }
 
+// Errors of queue pairs in a state that has no receives or sends.
+var (
+	errNotReceiving = fmt.Errorf("%w: a queue pair in RESET has no receives", verbs.ErrState)
+	errNotSending   = fmt.Errorf("%w: only a queue pair in RTS, SQD or ERR has sends", verbs.ErrState)
+)
+
 var errNoReceiveQueue = errors.New("the queue pair has an SRQ")
 
 // PostRecv implements verbs.QP.
@@ -265,7 +272,7 @@ func (q *QP) postRecv(wrs []verbs.RecvWR) (int, error) {
 	case q.srq != nil:
 		return 0, &verbs.FeatureError{Feature: "post receive", Reason: errNoReceiveQueue}
 	case q.state == verbs.StateReset:
-		return 0, verbs.ErrState
+		return 0, errNotReceiving
 	}
 	n, err := q.rq.post(wrs)
 	if q.state == verbs.StateError {
@@ -314,7 +321,7 @@ func (q *QP) postSend(wrs []verbs.SendWR) (n int, err error) {
 		return 0, verbs.ErrClosed
 	}
 	if q.state != verbs.StateRTS && q.state != verbs.StateSQD && q.state != verbs.StateError {
-		return 0, verbs.ErrState
+		return 0, errNotSending
 	}
 	for n < len(wrs) && err == nil {
 		if err = q.enqueue(&wrs[n]); err == nil {

@@ -3,6 +3,8 @@
 package qp
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -40,14 +42,17 @@ func (p *pd) createSRQ(attr *verbs.SRQAttr) (*srq, error) {
 	if attr == nil {
 		return nil, errNilAttr
 	}
-	if attr.MaxWR < 1 || attr.MaxWR > maxSRQWR {
-		return nil, &verbs.ParamError{Field: "SRQ WRs", Value: int64(attr.MaxWR), Limit: maxSRQWR, Reason: "out of range"}
-	}
-	if attr.MaxSGE < 0 || attr.MaxSGE > maxSGE {
-		return nil, &verbs.ParamError{Field: "SRQ SGEs", Value: int64(attr.MaxSGE), Limit: maxSGE, Reason: "out of range"}
-	}
-	if attr.BuffersPerQP < 0 {
-		return nil, &verbs.ParamError{Field: "SRQ buffers of a QP", Value: int64(attr.BuffersPerQP), Limit: maxSRQWR, Reason: "out of range"}
+	for _, f := range []struct {
+		name             string
+		value, low, high int
+	}{
+		{"SRQ WRs", attr.MaxWR, 1, maxSRQWR},
+		{"SRQ SGEs", attr.MaxSGE, 0, maxSGE},
+		{"SRQ buffers of a QP", attr.BuffersPerQP, 0, math.MaxInt},
+	} {
+		if err := operr.CheckRange(f.name, f.value, f.low, f.high); err != nil {
+			return nil, err
+		}
 	}
 	c, err := p.checkCQ(attr.CQ)
 	if err != nil {
@@ -82,8 +87,8 @@ func (s *srq) Arm(limit int) error {
 	if s.closed {
 		return operr.Wrap("arm SRQ", verbs.ErrClosed)
 	}
-	if limit < 0 || limit > s.caps.MaxWR {
-		return operr.Wrap("arm SRQ", &verbs.ParamError{Field: "SRQ limit", Value: int64(limit), Limit: int64(s.caps.MaxWR), Reason: "out of range"})
+	if err := operr.CheckRange("SRQ limit", limit, 0, s.caps.MaxWR); err != nil {
+		return operr.Wrap("arm SRQ", err)
 	}
 	s.limit = limit
 	s.checkLimit()
@@ -117,7 +122,7 @@ func (s *srq) Close() error {
 		return nil
 	}
 	if s.refs > 0 {
-		return operr.Wrap("close SRQ", verbs.ErrBusy)
+		return operr.Wrap("close SRQ", fmt.Errorf("%w: %d queue pairs use the SRQ", verbs.ErrBusy, s.refs))
 	}
 	s.closed = true
 	s.pd.refs.Add(-1)

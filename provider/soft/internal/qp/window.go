@@ -179,7 +179,7 @@ func (q *QP) checkLocalRequest(wr *verbs.SendWR) error {
 	w, ok := wr.Bind.MW.(*mw)
 	m, isRegion := wr.Bind.MR.(*mr)
 	if !ok || !isRegion || w.pd != q.pd || m.pd != q.pd {
-		return verbs.ErrForeign
+		return fmt.Errorf("%w: the window or the region is of another protection domain", verbs.ErrForeign)
 	}
 	t := &q.engine.mrs
 	t.mu.Lock()

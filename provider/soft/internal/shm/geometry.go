@@ -31,8 +31,8 @@ func (g Geometry) Check() error {
 		name            string
 		value, min, max uint32
 	}{
-		{"ring slots", g.Slots, MinRingSlots, maxRingSlots},
-		{"ring bytes", g.Bytes, MinRingBytes, maxRingBytes},
+		{"RingSlots", g.Slots, MinRingSlots, maxRingSlots},
+		{"RingBytes", g.Bytes, MinRingBytes, maxRingBytes},
 	} {
 		if f.value < f.min || f.value > f.max || bits.OnesCount32(f.value) != 1 {
 			return &verbs.ParamError{Field: f.name, Value: int64(f.value), Limit: int64(f.max),
