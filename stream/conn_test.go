@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream"
@@ -158,8 +159,7 @@ func TestDialErrors(t *testing.T) {
 	_, err = n.Dial("tcp", "127.0.0.1")
 	require.ErrorContains(t, err, "missing port")
 	_, err = n.Dial("tcp", "127.0.0.1:1")
-	var dial *reactor.DialError
-	require.ErrorAs(t, err, &dial)
+	require.ErrorIs(t, err, cm.ErrRefused)
 
 	// This listener of package reactor never answers.
 	server := newLoop(t, path{}, nil)

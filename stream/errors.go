@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream/internal/rsocket"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 var (
@@ -71,7 +72,24 @@ func errorOfNet(err error) error {
 	return err
 }
 
-// opError returns err as a *net.OpError, as package net does.
+// closedOfNet returns net.ErrClosed for an error after the end of a Network, and else err.
+func closedOfNet(err error) error {
+	if errors.Is(err, ErrClosed) {
+		return net.ErrClosed
+	}
+	return err
+}
+
+// opError returns err as a *net.OpError, as package net does. An error around the reason that
+// names the operation or the address again is left out.
 func opError(op string, source, addr net.Addr, err error) error {
+	switch e := err.(type) {
+	case *reactor.DialError:
+		err = e.Err
+	case *verbs.OpError:
+		if e.Op == op {
+			err = e.Err
+		}
+	}
 	return &net.OpError{Op: op, Net: "rdma", Source: source, Addr: addr, Err: err}
 }

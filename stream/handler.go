@@ -18,8 +18,8 @@ type Handler interface {
 	OnListenError(ln *reactor.Listener, err error)
 	// OnDialError is called when a Dial that returned nil did not lead to a stream. The
 	// parameter o is the pointer passed to Dial. The error is a *reactor.DialError. It
-	// matches ErrVersion if the reply of the peer names another protocol or version, and
-	// ErrProtocol if the reply is too short.
+	// matches ErrVersion if the reply of the peer is one of another protocol or version, and
+	// cm.ErrRefused if the peer has rejected the request.
 	OnDialError(o *DialOptions, err error)
 
 	// OnOpen is the first callback for s.

@@ -47,7 +47,7 @@ func (n *Network) Listen(network, address string) (net.Listener, error) {
 	ln.ln, err = Listen(n.loop.Reactor().Engine(), addrs[0], callbacks{listener: ln}, o)
 	n.loop.Unlock()
 	if err != nil {
-		return nil, opError("listen", nil, Addr{addrs[0]}, err)
+		return nil, opError("listen", nil, Addr{addrs[0]}, closedOfNet(err))
 	}
 	if !n.addListener(ln) {
 		_ = ln.Close()

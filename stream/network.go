@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"math"
 	"net"
 	"net/netip"
 	"sync"
@@ -11,7 +12,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream/internal/turns"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A Network opens streams as a net.Conn, and listens for them. It has one loop, and the
@@ -71,11 +71,11 @@ func (c *NetworkConfig) setDefaults() (err error) {
 	if c.Buffers, err = c.Buffers.withDefaults(defaultConnBuffer); err != nil {
 		return err
 	}
-	if c.Backlog < 0 {
-		return &verbs.ParamError{Field: "Backlog", Value: int64(c.Backlog)}
+	if err := operr.CheckRange("Backlog", c.Backlog, 0, math.MaxInt); err != nil {
+		return err
 	}
-	if c.CloseTimeout < 0 {
-		return &verbs.ParamError{Field: "CloseTimeout", Value: int64(c.CloseTimeout)}
+	if err := operr.CheckRange("CloseTimeout", c.CloseTimeout, 0, math.MaxInt64); err != nil {
+		return err
 	}
 	c.SpinBudget = orDefault(c.SpinBudget, defaultSpinBudget)
 	c.Backlog = orDefault(c.Backlog, defaultBacklog)
@@ -83,7 +83,7 @@ func (c *NetworkConfig) setDefaults() (err error) {
 	c.Reactor.DrainTimeout = c.CloseTimeout
 	c.Reactor.Idle = reactor.IdleEvent // A goroutine that has to wait spins itself: see SpinBudget.
 	c.Reactor.MaxInFlight = orDefault(c.Reactor.MaxInFlight, defaultInFlight)
-	return nil
+	return checkInFlight(c.Reactor.MaxInFlight)
 }
 
 // New makes a Network for the devices of the provider p. The caller closes the Network,
@@ -133,7 +133,7 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 		if c, err = n.dial(ctx, addr); err == nil {
 			return c, nil
 		}
-		err = opError("dial", nil, Addr{addr}, err)
+		err = opError("dial", nil, Addr{addr}, closedOfNet(err))
 		if ctx.Err() != nil {
 			break
 		}
@@ -342,7 +342,7 @@ type callbacks struct {
 func (cb callbacks) OnRequest(r *Request) {
 	ln := cb.listener
 	if len(ln.accepted) == cap(ln.accepted) || turns.IsClosed(ln.closed) {
-		_ = r.Reject(nil) // Reject fails if the peer has given up the request.
+		_ = r.Reject([]byte("too many connections wait for Accept")) // Reject fails if the peer has given up the request.
 		return
 	}
 	_ = r.Accept(&AcceptOptions{Context: newConn(ln.network)}) // If Accept fails, no connection opens.

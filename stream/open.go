@@ -2,10 +2,12 @@ package stream
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"net/netip"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream/internal/rsocket"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -42,20 +44,12 @@ func (b Buffers) withDefaults(size int) (Buffers, error) {
 		low   int
 	}{{"Buffers.Receive", &b.Receive, minRing}, {"Buffers.Send", &b.Send, 1}} {
 		*f.value = orDefault(*f.value, size)
-		if *f.value < f.low || *f.value > maxBuffer {
-			return b, &verbs.ParamError{Field: f.name, Value: int64(*f.value), Limit: limitFor(*f.value, f.low)}
+		if err := operr.CheckRange(f.name, *f.value, f.low, maxBuffer); err != nil {
+			return b, err
 		}
 	}
 	b.Receive += b.Receive & 1
 	return b, nil
-}
-
-// limitFor returns the limit that a value out of range has passed.
-func limitFor(value, low int) int64 {
-	if value < low {
-		return int64(low)
-	}
-	return maxBuffer
 }
 
 // orDefault returns v, or the default value if v is zero.
@@ -81,12 +75,21 @@ const controlPlaces = rsocket.ReservedCredits
 // receives for data messages as for other messages. Arbitrary.
 const minInFlight = 2 * spareReceives
 
+// checkInFlight returns a *verbs.ParamError if reactor.Config.MaxInFlight is too small for
+// streams.
+func checkInFlight(n int) error {
+	if n >= minInFlight {
+		return nil
+	}
+	return &verbs.ParamError{Field: "MaxInFlight", Value: int64(n), Limit: minInFlight, Reason: fmt.Sprintf("the minimum for streams is %d", minInFlight)}
+}
+
 // creditsFor returns the number of credits that the peer of a new connection gets. The
 // parameter maxInFlight is Conn.MaxInFlight of the connection. If maxInFlight is too
 // small, the error is a *verbs.ParamError.
 func creditsFor(maxInFlight int) (uint16, error) {
-	if maxInFlight < minInFlight {
-		return 0, &verbs.ParamError{Field: "MaxInFlight", Value: int64(maxInFlight), Limit: minInFlight, Reason: "streams need more places in the queues of a connection"}
+	if err := checkInFlight(maxInFlight); err != nil {
+		return 0, err
 	}
 	return uint16(min(maxInFlight-spareReceives, math.MaxInt16)), nil
 }
@@ -100,10 +103,7 @@ const (
 
 // checkPrivateData returns a *verbs.ParamError if data has more than limit bytes.
 func checkPrivateData(data []byte, limit int) error {
-	if len(data) <= limit {
-		return nil
-	}
-	return &verbs.ParamError{Field: "private data", Value: int64(len(data)), Limit: int64(limit)}
+	return operr.CheckRange("private data", len(data), 0, limit)
 }
 
 // ListenOptions are the options of a listener and of its streams.
@@ -128,7 +128,7 @@ func Listen(e *reactor.Engine, addr netip.AddrPort, h Handler, o *ListenOptions)
 	}
 	buffers, err := o.Buffers.withDefaults(defaultBuffer)
 	if err != nil {
-		return nil, err
+		return nil, operr.Wrap("listen", err)
 	}
 	return e.Listen(addr, &reactor.ListenOptions{
 		Handler: &acceptor{handler: h, buffers: buffers}, ImmediatesOnly: true,
@@ -143,11 +143,14 @@ type acceptor struct {
 	buffers Buffers
 }
 
+// notAStream is what a listener tells a peer that does not speak the protocol.
+const notAStream = "this server takes streams: dial it with package stream, which speaks version 1 of the rsocket protocol"
+
 // OnConnectRequest rejects requests of peers that do not speak the protocol.
 func (a *acceptor) OnConnectRequest(req *reactor.ConnRequest) {
 	peer, private, err := rsocket.DecodeHello(req.PrivateData())
 	if err != nil {
-		_ = req.Reject(nil) // Reject fails if the peer has given up the request.
+		_ = req.Reject([]byte(notAStream)) // Reject fails if the peer has given up the request.
 		return
 	}
 	a.handler.OnRequest(&Request{ConnRequest: req, acceptor: a, peer: peer, private: private})
@@ -203,7 +206,7 @@ func (r *Request) Accept(o *AcceptOptions) error {
 		o = &AcceptOptions{}
 	}
 	if err := checkPrivateData(o.PrivateData, MaxReplyData); err != nil {
-		return err
+		return operr.Wrap("accept", err)
 	}
 	s := newStream(r.acceptor.handler, r.acceptor.buffers, o.Context)
 	s.peer, s.private, s.request = r.peer, r.private, r
@@ -242,10 +245,10 @@ func Dial(e *reactor.Engine, addr netip.AddrPort, h Handler, o *DialOptions) err
 	}
 	buffers, err := o.Buffers.withDefaults(defaultBuffer)
 	if err != nil {
-		return err
+		return operr.Wrap("dial", err)
 	}
 	if err := checkPrivateData(o.PrivateData, MaxRequestData); err != nil {
-		return err
+		return operr.Wrap("dial", err)
 	}
 	d := &dialer{handler: h, addr: addr, options: o, stream: newStream(h, buffers, o.Context)}
 	return e.Dial(addr, &reactor.DialOptions{
@@ -270,7 +273,7 @@ func (d *dialer) OnOpen(c *reactor.Conn) {
 	s := d.stream
 	var err error
 	if s.peer, s.private, err = rsocket.DecodeHello(c.PeerPrivateData()); err != nil {
-		_ = c.Abort(err)
+		_ = c.Abort(fmt.Errorf("%w: a server of package reactor is dialed with reactor.Engine.Dial", err))
 		return
 	}
 	s.open()

@@ -73,13 +73,13 @@ func (h *Hello) AppendTo(b []byte) []byte {
 
 // DecodeHello decodes the Hello of the peer at the beginning of its private data, and
 // returns the rest of the private data. The rest may be padded with zeros. The error
-// matches ErrVersion or ErrProtocol.
+// matches ErrVersion, or ErrProtocol if the Hello has an invalid field.
 func DecodeHello(private []byte) (h Hello, rest []byte, err error) {
 	switch {
 	case len(private) < HelloSize:
-		return h, nil, violation("the private data has %d bytes instead of at least %d", len(private), HelloSize)
+		return h, nil, fmt.Errorf("%w: its private data has %d bytes, and not at least %d", ErrVersion, len(private), HelloSize)
 	case private[0] != version:
-		return h, nil, &versionError{private[0]}
+		return h, nil, fmt.Errorf("%w: its private data begins with %d", ErrVersion, private[0])
 	}
 	h.BigEndian = private[1]&flagBigEndian != 0
 	h.Credits = binary.BigEndian.Uint16(private[2:])
@@ -246,20 +246,10 @@ var (
 	ErrProtocol = errors.New("the peer has violated the rsocket protocol")
 	// ErrVersion reports that the peer has another version of the protocol, or another
 	// protocol.
-	ErrVersion = errors.New("the peer has another version of the rsocket protocol")
+	ErrVersion = fmt.Errorf("the peer does not speak version %d of the rsocket protocol", version)
 )
 
 // violation returns an error that matches ErrProtocol.
 func violation(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrProtocol, fmt.Sprintf(format, args...))
 }
-
-// A versionError reports the version of the peer.
-type versionError struct{ got byte }
-
-func (e *versionError) Error() string {
-	return fmt.Sprintf("%v: %d instead of %d", ErrVersion, e.got, version)
-}
-
-// Unwrap returns ErrVersion.
-func (e *versionError) Unwrap() error { return ErrVersion }

@@ -53,7 +53,7 @@ func TestHello(t *testing.T) {
 func TestHelloErrors(t *testing.T) {
 	whole := unhex(t, clientHello)
 	_, _, err := rsocket.DecodeHello(whole[:rsocket.HelloSize-1])
-	require.ErrorIs(t, err, rsocket.ErrProtocol)
+	require.ErrorIs(t, err, rsocket.ErrVersion)
 	for offset, want := range map[int]error{0: rsocket.ErrVersion, 23: rsocket.ErrProtocol} {
 		b := append([]byte(nil), whole...)
 		b[offset] = 0
