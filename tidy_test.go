@@ -57,7 +57,7 @@ var arrows = map[string][]string{
 	"cm":                        {"verbs", "internal/fdevent", "internal/operr"},
 	"provider":                  {"provider/soft", "provider/rdmacore", "verbs", "cm", "internal/operr"},
 	"provider/soft": {
-		"verbs", "cm", "internal/operr", "internal/simhost", "internal/wire",
+		"verbs", "cm", "internal/limitlog", "internal/operr", "internal/simhost", "internal/wire",
 		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
 		"provider/soft/internal/hostport", "provider/soft/internal/madcm", "provider/soft/internal/qp",
 		"provider/soft/internal/random", "provider/soft/internal/rcpath", "provider/soft/internal/resource",
@@ -137,7 +137,7 @@ var arrows = map[string][]string{
 	"provider/rdmacore":                {"verbs", "cm", "internal/asyncq", "internal/fdevent", "internal/operr", "provider/rdmacore/internal/ccall"},
 	"provider/rdmacore/internal/ccall": {},
 	"reactor": {
-		"verbs", "cq", "cm", "poller", "internal/operr", "internal/fdevent", "internal/goroutine", "internal/simhost", "internal/slots", "internal/timerheap",
+		"verbs", "cq", "cm", "poller", "internal/operr", "internal/fdevent", "internal/goroutine", "internal/limitlog", "internal/simhost", "internal/slots", "internal/timerheap",
 		"reactor/internal/longmsg", "reactor/internal/memory", "reactor/internal/slab",
 	},
 	"reactortest":                 {"cm", "verbs", "internal/sim", "internal/simhost", "internal/testutil/netsim", "provider/soft", "reactor"},

@@ -204,6 +204,7 @@ func (l *Loop) rejectFull(req *ConnRequest) {
 		return
 	}
 	l.stats.NoResources++
+	l.engine.log.Warn("reactor: a request was rejected, because all loops have Config.MaxConns connections or lack resources", "remote", req.remote)
 	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
 	// does not record that error.
 	if err := l.engine.acceptor.rejectNoResources(req); !errors.Is(err, verbs.ErrPeerGone) {
@@ -224,6 +225,7 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 		return
 	}
 	l.stats.Expired++
+	l.engine.log.Warn("reactor: a request was rejected, because it was not answered within Config.DecisionTimeout", "remote", req.remote)
 	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
 	// does not record that error.
 	if err := l.engine.acceptor.reject(req, []byte(saysExpired)); !errors.Is(err, verbs.ErrPeerGone) {

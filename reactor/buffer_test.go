@@ -1,11 +1,14 @@
 package reactor
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/limitlog"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/memorytest"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/slab"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -21,8 +24,9 @@ func newTestDevice(l *Loop, pd verbs.PD, size int) *loopDevice {
 // TestKeepWithoutMemory checks that the receive queue lacks a kept buffer until the
 // release if there is no memory for another one.
 func TestKeepWithoutMemory(t *testing.T) {
+	var log bytes.Buffer
 	pd := &memorytest.PD{}
-	l := &Loop{}
+	l := &Loop{engine: &Engine{log: limitlog.New(slog.New(slog.NewTextHandler(&log, nil)))}}
 	c := &Conn{loop: l, state: stateOpen, device: newTestDevice(l, pd, 10)}
 	c.recvs.own = newRecvQueue(64, 0)
 	for range 64 {
@@ -38,6 +42,7 @@ func TestKeepWithoutMemory(t *testing.T) {
 	m := Message{conn: c, buffer: b}
 	require.Same(t, b, m.Keep())
 	require.Same(t, b, m.Keep())
+	require.Contains(t, log.String(), "no memory")
 	l.currentMessage = nil
 	require.Nil(t, m.Keep(), "Keep returns nil after OnMessage has returned")
 	require.EqualValues(t, 64-1, c.recvs.own.head-c.recvs.own.tail)

@@ -27,8 +27,9 @@ type Config struct {
 	// loops with IdleBusy can not have the same CPU.
 	CPUs []int
 
-	// Logger gets warnings and errors that no callback and no method reports. Nil means the
-	// result of slog.Default when New is called.
+	// Logger gets warnings and errors that no callback and no method reports, and those that
+	// BaseConnHandler does not ignore. Nil means the result of slog.Default when New is called.
+	// What a peer can cause is logged at most 10 times at once, and then once in a minute.
 	Logger *slog.Logger
 
 	// Idle says what a loop does after a turn without work: see IdlePolicy. Zero means

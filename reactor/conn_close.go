@@ -631,7 +631,7 @@ func (c *Conn) failToOpen() {
 	if req := c.opening.request; req != nil {
 		c.loop.onAcceptError(req, err)
 	} else {
-		c.loop.onDialError(c, &DialError{Addr: c.info.remote, Err: err})
+		c.loop.onDialError(c, &DialError{Addr: c.info.remote, Err: err, log: c.loop.engine.log})
 	}
 }
 

@@ -90,6 +90,7 @@ func (c *Conn) replace(b *Buffer) {
 	if err != nil {
 		b.refillFor = c
 		c.loop.stats.Unreplaced++
+		c.loop.engine.log.Warn("reactor: no memory for a receive buffer in place of one that the application keeps", "error", err)
 		return
 	}
 	c.repost(fresh)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/limitlog"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/poller"
@@ -27,6 +28,7 @@ type Engine struct {
 	sim      simhost.Host // simulated host of the devices; nil on the real host
 	handler  Handler
 	cfg      *Config
+	log      *limitlog.Logger
 	loops    []*Loop
 	acceptor *acceptor
 	domains  memory.Domains
@@ -78,7 +80,7 @@ func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	if err != nil {
 		return nil, operr.Wrap(op, err)
 	}
-	e := &Engine{provider: p, sim: simhost.Of(p), handler: h, cfg: c, heap: newHeapReturn(), done: make(chan struct{})}
+	e := &Engine{provider: p, sim: simhost.Of(p), handler: h, cfg: c, log: limitlog.New(c.Logger), heap: newHeapReturn(), done: make(chan struct{})}
 	if err := claims.claim(e, devices); err != nil {
 		return nil, operr.Wrap(op, err)
 	}
@@ -171,7 +173,7 @@ func (e *Engine) release() (err error) {
 // wait until the Go runtime interrupts a loop, up to 10 ms each time.
 func (e *Engine) warnOfBusyLoops() {
 	if threads := runtime.GOMAXPROCS(0); e.cfg.Idle == IdleBusy && len(e.loops) >= threads {
-		e.cfg.Logger.Warn("reactor: loops that are always busy leave no thread to other goroutines", "loops", len(e.loops), "GOMAXPROCS", threads)
+		e.log.Warn("reactor: loops that are always busy leave no thread to other goroutines", "loops", len(e.loops), "GOMAXPROCS", threads)
 	}
 }
 
@@ -285,6 +287,7 @@ func (e *Engine) onLoop(own, l *Loop, op string, fn func(*Loop)) {
 
 // fail stops the engine because of the error err. Wait returns err, or an earlier error.
 func (e *Engine) fail(err error) {
+	e.log.Error("reactor: the engine stops", "error", err)
 	e.recordError(err)
 	e.Stop()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/rdmaloop/rdmaloop/internal/limitlog"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -115,6 +116,8 @@ func (e *CloseError) Unwrap() []error { return []error{e.Cause, e.First} }
 type DialError struct {
 	Addr netip.AddrPort // address of the peer
 	Err  error          // reason, such as a *cm.RejectError; Unwrap returns it
+
+	log *limitlog.Logger // logger of the engine, for BaseConnHandler
 }
 
 // Error returns the address and the text of the reason.

@@ -398,3 +398,6 @@ func LongReads(c *Conn) int { return c.long.receive.outstanding() }
 
 // Arm prepares the loop for a wait, without a turn before.
 func Arm(l *Loop) (busy bool, err error) { return l.arm() }
+
+// RecordError records an error that no callback reports.
+func RecordError(l *Loop, err error) { l.recordError(err) }

@@ -1,6 +1,9 @@
 package reactor
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // A Handler is implemented by the application, which embeds BaseHandler and overrides
 // some methods. Each method runs on the goroutine of its loop, which does nothing else
@@ -96,8 +99,8 @@ type ConnHandler interface {
 	OnDialError(o *DialOptions, err error)
 }
 
-// BaseConnHandler is a ConnHandler that accepts every request and ignores everything
-// else.
+// BaseConnHandler is a ConnHandler that accepts every request, logs failures of dialing,
+// accepting and listening with Config.Logger, and ignores everything else.
 type BaseConnHandler struct{}
 
 var _ ConnHandler = BaseConnHandler{}
@@ -108,11 +111,17 @@ func (BaseConnHandler) OnConnectRequest(req *ConnRequest) {
 	_ = req.Accept(nil)
 }
 
-// OnAcceptError does nothing.
-func (BaseConnHandler) OnAcceptError(*ConnRequest, error) {}
+// OnAcceptError logs a warning, unless the engine is shutting down.
+func (BaseConnHandler) OnAcceptError(req *ConnRequest, err error) {
+	if !errors.Is(err, ErrShutdown) {
+		req.engine.log.Warn("reactor: an accepted request has failed", "remote", req.remote, "error", err)
+	}
+}
 
-// OnListenError does nothing.
-func (BaseConnHandler) OnListenError(*Listener, error) {}
+// OnListenError logs an error.
+func (BaseConnHandler) OnListenError(ln *Listener, err error) {
+	ln.acceptor.engine.log.Error("reactor: a listener was closed", "address", ln.Addr(), "error", err)
+}
 
 // OnOpen does nothing.
 func (BaseConnHandler) OnOpen(*Conn) {}
@@ -129,10 +138,16 @@ func (BaseConnHandler) OnWritable(*Conn) {}
 // OnClose does nothing.
 func (BaseConnHandler) OnClose(*Conn, error) {}
 
-// OnDialError does nothing.
-func (BaseConnHandler) OnDialError(*DialOptions, error) {}
+// OnDialError logs a warning, unless the engine is shutting down.
+func (BaseConnHandler) OnDialError(_ *DialOptions, err error) {
+	var dial *DialError
+	if errors.As(err, &dial) && dial.log != nil && !errors.Is(err, ErrShutdown) {
+		dial.log.Warn("reactor: a dial has failed", "error", err)
+	}
+}
 
-// BaseHandler accepts every request and ignores everything else.
+// BaseHandler is a Handler with the methods of BaseConnHandler, which ignores everything
+// else.
 type BaseHandler struct{ BaseConnHandler }
 
 var _ Handler = BaseHandler{}

@@ -65,10 +65,12 @@ func (c *removalChannel) Next(ev *cm.TransportEvent) (bool, error) {
 func TestListenerOfRemovedDevice(t *testing.T) {
 	p := &removalProvider{Provider: openSoft(t, 1)}
 	var reported []*reactor.Listener
+	var log logged
 	loop, err := reactor.NewLoop(p, &hooks{listenError: func(ln *reactor.Listener, err error) {
 		require.ErrorIs(t, err, reactor.ErrDeviceRemoved)
 		reported = append(reported, ln)
-	}}, nil)
+		reactor.BaseConnHandler{}.OnListenError(ln, err)
+	}}, log.config(reactor.Config{}))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, loop.Close()) }()
 
@@ -83,6 +85,7 @@ func TestListenerOfRemovedDevice(t *testing.T) {
 	p.listening.removals = p.listening.ids[:1]
 	drive(t, func() bool { return len(reported) > 0 }, loop)
 	require.Equal(t, []*reactor.Listener{lost}, reported)
+	log.want(t, "level=ERROR", "a listener was closed", lost.Addr().String(), "removed")
 	require.NoError(t, lost.Close())
 	again, err := loop.Engine().Listen(lost.Addr(), nil)
 	require.NoError(t, err, "the address is free")

@@ -89,9 +89,14 @@ type Loop struct {
 // enter moves the loop to the state s, but never back to an earlier state.
 func (l *Loop) enter(s loopState) { l.state = max(l.state, s) }
 
-// recordError keeps the first error that is passed to it, for Engine.Wait. No callback
-// reports such errors.
-func (l *Loop) recordError(err error) { l.err = firstError(l.err, err) }
+// recordError logs an error, and keeps the first one for Engine.Wait. No callback reports such
+// errors.
+func (l *Loop) recordError(err error) {
+	if err != nil {
+		l.engine.log.Error("reactor: an operation of the library has failed", "error", err)
+		l.err = firstError(l.err, err)
+	}
+}
 
 // Index returns the index of the loop in its engine, from 0. It may be called from any
 // goroutine.

@@ -49,7 +49,7 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	cmside.AwaitReadable(t, server.Channel.FD())
 	server.Quiet()
 	client.WantRejected(refused, cm.RejectNoResources, false, nil)
-	require.EqualValues(t, 1, server.p.dev.local[counters.AccessRefused].Load())
+	require.EqualValues(t, 1, server.p.dev.local.Load(counters.AccessRefused))
 
 	now = now.Add(maxWait)
 	connectTo(client, server, l)
@@ -82,7 +82,7 @@ func TestGuessingKeysOnTheWire(t *testing.T) {
 	cmside.AwaitReadable(t, server.Channel.FD())
 	server.Quiet()
 	require.EqualValues(t, cm.RejectNoResources, client.Want(cm.Rejected, refused).Status)
-	require.EqualValues(t, 1, server.p.dev.local[counters.AccessRefused].Load())
+	require.EqualValues(t, 1, server.p.dev.local.Load(counters.AccessRefused))
 
 	now = now.Add(maxWait)
 	active, passive := connect()

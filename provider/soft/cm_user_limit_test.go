@@ -3,6 +3,8 @@
 package soft
 
 import (
+	"bytes"
+	"log/slog"
 	"net/netip"
 	"testing"
 
@@ -43,7 +45,8 @@ func peerOverLimit(t *testing.T, address string) {
 func TestUserOverLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client := newParty(t)
-	server := openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerproc.User}, MaxConnsPerUser: userConns})
+	var log bytes.Buffer
+	server := openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerproc.User}, MaxConnsPerUser: userConns, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	line, kill := peerproc.Start(t, "over-limit", l.LocalAddr().String())
 	requests := 0
@@ -71,6 +74,7 @@ func TestUserOverLimit(t *testing.T) {
 	// When acceptAll returns, the server has refused at least two requests. It may have
 	// refused more, and it may have accepted the peer's last connection.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
+	require.Contains(t, log.String(), "soft.Config.MaxConnsPerUser")
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())
 	mine := client.Connecting(cm.TCP, l.LocalAddr(), nil)

@@ -3,6 +3,7 @@ package soft
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/bits"
 	"runtime"
@@ -151,6 +152,11 @@ type Config struct {
 	// that all other implementations use. Only one process can have the port at an
 	// address.
 	WirePort uint16
+	// Logger gets a warning when a limit of the system or of this Config has refused a
+	// connection or memory, or has lost packets: see the counters in the comment of the
+	// package. Nil means the result of slog.Default when Open is called. Each warning comes
+	// at most 10 times at once, and then once in a minute.
+	Logger *slog.Logger
 }
 
 const (
@@ -190,6 +196,7 @@ func (c *Config) withDefaults() (Config, error) {
 	if out.RingBytes == 0 {
 		out.RingBytes = defaultRingBytes
 	}
+	out.Logger = cmp.Or(out.Logger, slog.Default())
 	out.MaxMappedPerProcess = cmp.Or(out.MaxMappedPerProcess, defaultMappedPerProcess)
 	out.MaxMapped = cmp.Or(out.MaxMapped, defaultMapped)
 	if out.WirePort == 0 {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/limitlog"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
@@ -33,6 +34,7 @@ type device struct {
 	sim       simhost.Host // simulated host; nil on this host
 	host      *hostport.Host
 	cfg       Config
+	log       *limitlog.Logger
 	attr      verbs.DeviceAttr
 	users     access.Users
 	connLimit *access.UserLimit
@@ -62,6 +64,7 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 	attr := deviceAttr(cfg, from.Uint64())
 	d := &device{
 		sim:       h,
+		log:       limitlog.New(cfg.Logger),
 		host:      host,
 		cfg:       *cfg,
 		attr:      attr,
@@ -72,6 +75,7 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 		start:     time.Now(),
 		ways:      make([]*ways, shards),
 	}
+	d.local.OnLimit = d.logLimit
 	d.maps = shm.NewMappingLimit(shm.MaxMappings(), countMappings(h), cfg.byteLimits(), &d.local)
 	d.maps.Sim = h
 	d.ends = shm.NewEnds(cfg.geometry(), d.maps, attr.NodeGUID, h)
@@ -213,3 +217,16 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 }
 
 var _ verbs.CounterReader = (*device)(nil)
+
+// limitTexts has what is logged when something is refused because of a limit, by the counter
+// that counts it.
+var limitTexts = map[counters.ID]string{
+	counters.NoDescriptorsErr: "soft: a local connection was refused, because no file descriptor is free (ulimit -n)",
+	counters.NoMappingsErr:    "soft: shared memory was not mapped, because the system has no memory, or the process too many mappings (vm.max_map_count)",
+	counters.MappedBytesErr:   "soft: shared memory was not mapped (soft.Config.MaxMappedPerProcess, MaxMapped)",
+	counters.UserLimitErr:     "soft: a local connection was refused, because its user has too many (soft.Config.MaxConnsPerUser)",
+	counters.RcvdOverrunErr:   "soft: packets were lost, because the receive buffer of a socket was full (net.core.rmem_max)",
+}
+
+// logLimit logs that something was refused because of a limit.
+func (d *device) logLimit(id counters.ID) { d.log.Warn(limitTexts[id], "counter", id.String()) }

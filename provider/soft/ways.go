@@ -42,6 +42,7 @@ func (d *device) AddShard(s *qp.Shard) {
 			Users: d.users, Limit: d.connLimit, Spare: &d.spare, Addrs: d.gids.all,
 		}),
 	}
+	s.Counts.OnLimit = d.logLimit
 	d.allCounts = append(d.allCounts, s.Counts)
 }
 

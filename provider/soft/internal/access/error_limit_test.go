@@ -44,7 +44,7 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	for i, wait := range waits {
 		require.Equal(t, min(minAccessWait<<i, maxAccessWait), wait)
 	}
-	require.Positive(t, a.counts[counters.AccessRefused].Load())
+	require.Positive(t, a.counts.Load(counters.AccessRefused))
 
 	*now = now.Add(accessRecordTTL)
 	a.CountError(bad)

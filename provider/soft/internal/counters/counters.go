@@ -53,6 +53,9 @@ const (
 	Num // number of counters
 )
 
+// String returns the name of the counter.
+func (id ID) String() string { return names[id] }
+
 var names = [Num]string{
 	AccessRefused:       "access_refused",
 	CMAddressFull:       "cm_address_full",
@@ -97,13 +100,30 @@ var names = [Num]string{
 
 // A Set has the counters of one owner, such as a shard. Only the owner adds to them. Any
 // goroutine may read them.
-type Set [Num]atomic.Uint64
+type Set struct {
+	// OnLimit is called by Limit. It may be nil, and is set before the Set is used.
+	OnLimit func(ID)
+
+	values [Num]atomic.Uint64
+}
+
+// Load returns the value of a counter.
+func (c *Set) Load(id ID) uint64 { return c.values[id].Load() }
 
 // Add adds n to a counter.
-func (c *Set) Add(id ID, n uint64) { c[id].Add(n) }
+func (c *Set) Add(id ID, n uint64) { c.values[id].Add(n) }
 
 // Inc adds 1 to a counter.
-func (c *Set) Inc(id ID) { c[id].Add(1) }
+func (c *Set) Inc(id ID) { c.values[id].Add(1) }
+
+// Limit is Inc for a counter of what was refused because of a limit of the system or of
+// the configuration.
+func (c *Set) Limit(id ID) {
+	c.Inc(id)
+	if c.OnLimit != nil {
+		c.OnLimit(id)
+	}
+}
 
 // Failed is called for a request that has failed. It counts the request if its retries
 // were exhausted.
@@ -129,7 +149,7 @@ func Sum(all []*Set) []verbs.Counter {
 	for id, name := range names {
 		list[id].Name = name
 		for _, c := range all {
-			list[id].Value += c[id].Load()
+			list[id].Value += c.Load(ID(id))
 		}
 	}
 	return list

@@ -217,7 +217,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	require.Equal(t, requests-most, events)
 }
 
-func (w *madSim) counter(id counters.ID) uint64 { return w.server.mux.Counts[id].Load() }
+func (w *madSim) counter(id counters.ID) uint64 { return w.server.mux.Counts.Load(id) }
 
 // listenerOf returns the server's listener that belongs to the listening ID l.
 func (w *madSim) listenerOf(l *cm.ID) *listener {

@@ -50,7 +50,7 @@ func TestHalfSentMessagesHoldAShare(t *testing.T) {
 	}
 	require.Empty(t, cq.poll(sharedBuffers))
 	require.Equal(t, sharedBuffers-share, queue.rq.len())
-	require.EqualValues(t, sharedBuffers-share, shard.Counts[counters.PartialRefused].Load())
+	require.EqualValues(t, sharedBuffers-share, shard.Counts.Load(counters.PartialRefused))
 	attackers[share].arrive(whole, 1)
 	require.Len(t, cq.poll(sharedBuffers), 1, "a whole message has a buffer")
 	queue.fill(t, cq.mr)
@@ -75,7 +75,7 @@ func TestHalfSentMessagesHoldAShare(t *testing.T) {
 		require.Empty(t, cq.poll(sharedBuffers), "now the message has a buffer")
 		require.Equal(t, share, queue.partial.held)
 	}
-	require.EqualValues(t, share, shard.Counts[counters.PartialExpired].Load())
+	require.EqualValues(t, share, shard.Counts.Load(counters.PartialExpired))
 	for _, victim := range victims[2*share+1:] {
 		require.Equal(t, verbs.StateRTS, victim.qp.State(), "no other connection ends")
 	}

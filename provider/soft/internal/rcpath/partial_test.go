@@ -116,12 +116,12 @@ func TestWireHalfSentMessagesHoldAShare(t *testing.T) {
 		s.serve()
 		require.LessOrEqual(t, incomplete(victims), sharedByAll/sharesOfAll)
 	}
-	require.Zero(t, s.hosts[1].QP.Shard.Counts[counters.RcvdRNRErr].Load(), "the other host is never refused")
-	require.Zero(t, s.server.QP.Shard.Counts[counters.PartialExpired].Load())
+	require.Zero(t, s.hosts[1].QP.Shard.Counts.Load(counters.RcvdRNRErr), "the other host is never refused")
+	require.Zero(t, s.server.QP.Shard.Counts.Load(counters.PartialExpired))
 	// An RNR NAK answers one packet of an attacker, which is sent after ever longer waits.
 	shard := s.server.QP.Shard
-	t.Logf("%v, %d first packets refused", time.Duration(s.Now), shard.Counts[counters.PartialRefused].Load())
-	require.LessOrEqual(t, shard.Counts[counters.PartialRefused].Load(), uint64(conns*longerWaits))
+	t.Logf("%v, %d first packets refused", time.Duration(s.Now), shard.Counts.Load(counters.PartialRefused))
+	require.LessOrEqual(t, shard.Counts.Load(counters.PartialRefused), uint64(conns*longerWaits))
 }
 
 // A host has far more connections than its share has buffers, and sends long messages on
@@ -148,7 +148,7 @@ func TestWireManyClientsOfOneHost(t *testing.T) {
 	}
 	require.Equal(t, rounds*conns, arrived)
 	require.Zero(t, incomplete(served))
-	refused := s.server.QP.Shard.Counts[counters.PartialRefused].Load()
+	refused := s.server.QP.Shard.Counts.Load(counters.PartialRefused)
 	t.Logf("%v, %d first packets refused", time.Duration(s.Now), refused)
 	require.NotZero(t, refused)
 }

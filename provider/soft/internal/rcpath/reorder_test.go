@@ -33,8 +33,8 @@ func newReceiver(t *testing.T, n int) *script {
 func (p *script) wantCounts(reordered, naks int) {
 	p.t.Helper()
 	counts := p.e.QP.Shard.Counts
-	require.EqualValues(p.t, reordered, counts[counters.RcvdReordered].Load())
-	require.EqualValues(p.t, naks, counts[counters.OutOfSeqRequest].Load())
+	require.EqualValues(p.t, reordered, counts.Load(counters.RcvdReordered))
+	require.EqualValues(p.t, naks, counts.Load(counters.OutOfSeqRequest))
 	require.Empty(p.t, p.conn.all.held.list)
 }
 

@@ -328,7 +328,7 @@ func TestPeerShards(t *testing.T) {
 	_, err = server.Open(more, other.ID, -1, -1)
 	require.ErrorIs(t, err, errPeerLimit, "neither does it make one")
 	other.Release()
-	require.EqualValues(t, 2, server.maps.counts[counters.PeerShardsErr].Load())
+	require.EqualValues(t, 2, server.maps.counts.Load(counters.PeerShardsErr))
 
 	more.PID++
 	other, err = server.Choose(more)

@@ -75,7 +75,7 @@ func (l *MappingLimit) acquire(p Process, n uint64, region bool) error {
 		go l.recount()
 	}
 	if most := min(l.maxSegments, l.nextCount+mappingStep); l.mapped >= most {
-		l.counts.Inc(counters.NoMappingsErr)
+		l.counts.Limit(counters.NoMappingsErr)
 		return fmt.Errorf("%w: %d shared segments are mapped, and vm.max_map_count allows %d",
 			verbs.ErrNoResources, l.mapped, most)
 	}
@@ -90,7 +90,7 @@ func (l *MappingLimit) acquire(p Process, n uint64, region bool) error {
 func (l *MappingLimit) acquireBytes(p Process, n uint64, region bool) error {
 	err := l.bytes.add(p, n, region)
 	if err != nil {
-		l.counts.Inc(counters.MappedBytesErr)
+		l.counts.Limit(counters.MappedBytesErr)
 	}
 	return err
 }
@@ -111,7 +111,7 @@ func (l *MappingLimit) release(p Process, n uint64) {
 func (l *MappingLimit) mmapFailed(p Process, n uint64, err error) {
 	l.release(p, n)
 	if errors.Is(err, unix.ENOMEM) {
-		l.counts.Inc(counters.NoMappingsErr)
+		l.counts.Limit(counters.NoMappingsErr)
 	}
 }
 

@@ -47,6 +47,8 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	const most = 40 * mappingStep
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0
 	l := newTestLimit()
+	limits := 0
+	l.counts.OnLimit = func(counters.ID) { limits++ }
 	l.systemMax, l.now = most, func() time.Time { return now }
 	l.count = func() (int, bool) { counts++; return others + l.segments(), true }
 	l.recount()
@@ -66,7 +68,8 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	require.NoError(t, l.acquireCounted(), "other parts have released their mappings")
 	l.mmapFailed(clientProcess, 1, unix.ENOMEM)
 	require.Equal(t, room, l.mapped)
-	require.EqualValues(t, 1002, l.counts[counters.NoMappingsErr].Load())
+	require.EqualValues(t, 1002, l.counts.Load(counters.NoMappingsErr))
+	require.Equal(t, 1002, limits)
 }
 
 // acquire does not wait for a count. Until the count ends, it allows at most mappingStep
@@ -134,6 +137,8 @@ func TestCountMappings(t *testing.T) {
 func TestTooManyMappedBytes(t *testing.T) {
 	page := uint64(os.Getpagesize())
 	limit := NewMappingLimit(MaxMappings(), CountMappings, ByteLimits{Process: 5 * page, All: 10 * page}, new(counters.Set))
+	limits := 0
+	limit.counts.OnLimit = func(counters.ID) { limits++ }
 	owner := newTestRegion(t, int(3*page), verbs.AccessAll)
 	open := func(p Process) (*RemoteRegion, error) {
 		fd, err := unix.FcntlInt(uintptr(owner.fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -147,7 +152,8 @@ func TestTooManyMappedBytes(t *testing.T) {
 	require.ErrorIs(t, err, errPeerLimit)
 	_, err = newSegment(testGeometry, limit.For(clientProcess))
 	require.ErrorIs(t, err, errPeerLimit)
-	require.EqualValues(t, 2, limit.counts[counters.MappedBytesErr].Load())
+	require.EqualValues(t, 2, limit.counts.Load(counters.MappedBytesErr))
+	require.Equal(t, 2, limits)
 	require.Equal(t, before, openDescriptors(t), "no descriptor is left")
 
 	other, err := open(serverProcess)

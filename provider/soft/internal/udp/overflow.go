@@ -2,7 +2,11 @@
 
 package udp
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+)
 
 // If a shard's socket drops packets, the shard opens more sockets at the same address,
 // the overflow sockets. The queue pairs of the shard are distributed over all its
@@ -90,6 +94,7 @@ func (o *overflowSockets) polled(full int) {
 		// If some sockets can not be opened now, polled tries it again after twice as
 		// many drops.
 		o.limit = 2 * dropped
+		o.first.conn.cfg.Counts.Limit(counters.RcvdOverrunErr) // The value itself is the kernel's.
 		o.widen()
 	}
 }

@@ -63,6 +63,7 @@ func TestOverflowOfAFullSocket(t *testing.T) {
 	f := newFanRig(t, connections)
 	require.Less(t, f.burst(window), 10, "two connections fill the socket")
 	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1)
+	require.NotZero(t, f.counted(counters.RcvdOverrunErr))
 	for _, socket := range f.u.overflow.sockets {
 		f.shrink(socket.fd)
 	}

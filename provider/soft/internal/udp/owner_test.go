@@ -78,7 +78,7 @@ func (c *connRig) open() {
 	c.u = c.route.socket
 }
 
-func (c *connRig) counted(id counters.ID) uint64 { return c.conn.cfg.Counts[id].Load() }
+func (c *connRig) counted(id counters.ID) uint64 { return c.conn.cfg.Counts.Load(id) }
 
 // sendTo sends a packet to a queue pair, with the ICRC for the given identification.
 func (c *connRig) sendTo(qpn uint32, payload int, id uint16) {

@@ -82,7 +82,7 @@ func joinRig(t testing.TB, out int, src netip.AddrPort, in int, dst netip.AddrPo
 	return r
 }
 
-func (r *rig) count(id counters.ID) uint64 { return r.recv.counts[id].Load() }
+func (r *rig) count(id counters.ID) uint64 { return r.recv.counts.Load(id) }
 
 // queue queues a packet. The parameter payload is the length of its payload in bytes.
 func (r *rig) queue(payload int) {

@@ -82,7 +82,7 @@ func (p *localPath) admit(fd int) {
 	}
 	src := &localSource{local: p, fd: fd, uid: peer.UID, lastUse: p.uses}
 	if cause, ok := src.enter(); !ok {
-		p.q.Counts().Inc(cause)
+		p.q.Counts().Limit(cause)
 		src.finish()
 		return
 	}

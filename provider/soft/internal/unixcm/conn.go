@@ -189,7 +189,7 @@ func (c *conn) choose(qpn uint32) (end *shm.End, err error) {
 		return err
 	})
 	if resource.NoDescriptors(err) {
-		c.t.Counts.Inc(counters.NoDescriptorsErr)
+		c.t.Counts.Limit(counters.NoDescriptorsErr)
 	}
 	if err != nil {
 		return nil, resource.Wrap(err)

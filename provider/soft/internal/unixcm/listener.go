@@ -153,7 +153,7 @@ func (l *listener) acceptClient(fd int, peer cm.Credentials) {
 // refuseNoResources refuses a client with the reason RejectNoResources, without reading
 // its request. It adds 1 to the counter in the parameter cause.
 func (l *listener) refuseNoResources(fd int, cause counters.ID) {
-	l.t.Counts.Inc(cause)
+	l.t.Counts.Limit(cause)
 	refusal := connmgr.Message(&connmgr.REJ{Reason: cm.RejectNoResources})
 	if l.id.PortSpace() == cm.UDP {
 		refusal = &connmgr.SIDRREP{Status: cm.SIDRNoQP}
@@ -421,7 +421,11 @@ func (c *client) refuseSource(err error) {
 	if !errors.Is(err, verbs.ErrProtocol) {
 		reason = cm.RejectNoResources
 	}
-	c.t.Counts.Inc(cause)
+	if cause == counters.NoDescriptorsErr {
+		c.t.Counts.Limit(cause)
+	} else {
+		c.t.Counts.Inc(cause)
+	}
 	// If Send fails, the client has closed its socket.
 	_ = c.Send(c.listener.id.Refusal(reason))
 }
