@@ -213,6 +213,18 @@ func (s *Stats) Add(o *Stats) {
 	}
 }
 
+// Sub returns what was counted since an earlier call of Stats of the same loop or engine, for
+// rates. A value that is no counter, with the tag kind:"gauge" or kind:"max", stays as it is.
+func (s Stats) Sub(earlier Stats) Stats {
+	others := earlier.counters()
+	for i, c := range s.counters() {
+		if c.field.Tag.Get("kind") == "" {
+			c.set(c.value() - others[i].value())
+		}
+	}
+	return s
+}
+
 // A statCounter refers to a field of Stats, or to an element of an array field.
 type statCounter struct {
 	field   reflect.StructField

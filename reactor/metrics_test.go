@@ -20,6 +20,30 @@ func TestStatsAddCoversEveryField(t *testing.T) {
 	require.EqualValues(t, 3, sum.LongestCallback)
 }
 
+// TestStatsSubCoversEveryField checks that Stats.Sub subtracts every field of Stats, except
+// gauges and maxima. It fails for a field of another kind.
+func TestStatsSubCoversEveryField(t *testing.T) {
+	var earlier, later, counted Stats
+	fill(reflect.ValueOf(&earlier).Elem(), 3)
+	fill(reflect.ValueOf(&later).Elem(), 10)
+	fields := reflect.ValueOf(&counted).Elem()
+	for i := range fields.NumField() {
+		switch field := fields.Type().Field(i); field.Tag.Get("kind") {
+		case "":
+			fill(fields.Field(i), 7)
+		case "gauge", "max":
+			fill(fields.Field(i), 10)
+		default:
+			t.Errorf("field %s: Sub does not know this kind", field.Name)
+		}
+	}
+	require.Equal(t, counted, later.Sub(earlier))
+	require.EqualValues(t, 10, later.Messages, "Sub does not change its receiver")
+	require.EqualValues(t, 7, later.Sub(earlier).Slept)
+	require.EqualValues(t, 7, later.Sub(earlier).Wakes[WakeByPost])
+	require.EqualValues(t, 10, later.Sub(earlier).Conns)
+}
+
 func fill(v reflect.Value, n int64) {
 	switch v.Kind() {
 	case reflect.Struct:
