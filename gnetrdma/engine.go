@@ -5,11 +5,13 @@ import (
 	"errors"
 	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider"
@@ -32,6 +34,7 @@ type engine struct {
 	epoch    time.Time    // time at which the engine was made; deadlines count from it
 
 	listeners []*reactor.Listener
+	networks  []string       // network of each listener, such as "rdma"
 	watch     sync.WaitGroup // waits for the goroutine that start has started
 
 	// stop begins to shut down the server or the client. It is called when a callback
@@ -79,9 +82,24 @@ func (e *engine) listen(endpoints []endpoint) error {
 			return err
 		}
 		h.addr = stream.Addr{AddrPort: ln.Addr()}
-		e.listeners = append(e.listeners, ln)
+		e.listeners, e.networks = append(e.listeners, ln), append(e.networks, p.network)
 	}
 	return nil
+}
+
+// logStart logs the number of loops and the addresses, with the logger of gnet. If the
+// parameter private is true, gnet has logged the loop and the address that only keep it
+// running.
+func (e *engine) logStart(private bool) {
+	var addrs []string
+	for i, ln := range e.listeners {
+		addrs = append(addrs, e.networks[i]+"://"+ln.Addr().String())
+	}
+	note := ""
+	if private {
+		note = "; the loop of gnet and its UDP port only keep it running"
+	}
+	logging.Infof("Launching gnetrdma with %d event-loops, listening on: %s%s", len(e.loops), strings.Join(addrs, " | "), note)
 }
 
 // start runs the loops. After an error the caller calls discard.

@@ -4,13 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -93,15 +88,14 @@ func (e *engine) serve(addrs []string, opts []gnet.Option) error {
 	b := &bridge{EventHandler: e.handler, engine: e}
 	opts = slices.Clone(opts)
 	if len(addrs) == 0 {
-		b.private = newPrivateAddr()
-		defer b.private.remove()
-		addrs = []string{b.private.String()}
+		b.private = true
+		addrs = []string{"udp://" + privateAddr}
 		opts = append(opts, gnet.WithMulticore(false), gnet.WithNumEventLoop(1))
 	}
 	opts = append(opts, gnet.WithTicker(true)) // see bridge.OnTick
 	err := gnet.Rotate(b, addrs, opts...)
-	if b.private != nil {
-		err = b.private.explain(err)
+	if b.private && err != nil {
+		err = fmt.Errorf("gnetrdma: gnet needs a listener besides those of RDMA, and fails at %s: %w", addrs[0], err)
 	}
 	engines.Delete(b.gnet)
 	if !b.stop() {
@@ -117,7 +111,7 @@ type bridge struct {
 	gnet.EventHandler
 	engine  *engine
 	gnet    gnet.Engine
-	private *privateAddr // address that keeps gnet running; nil if gnet has addresses of the program
+	private bool // true if gnet listens only at privateAddr
 
 	mu    sync.Mutex
 	state bridgeState
@@ -151,6 +145,10 @@ func (b *bridge) OnBoot(eng gnet.Engine) gnet.Action {
 		_ = eng.Stop(stopped) // With this context, Stop begins to stop and does not wait.
 	}
 	engines.Store(eng, b.engine)
+	if b.private {
+		closePrivate(eng)
+	}
+	b.engine.logStart(b.private)
 	return b.EventHandler.OnBoot(eng)
 }
 
@@ -164,6 +162,18 @@ func (b *bridge) OnTick() (time.Duration, gnet.Action) {
 		return idleTick, gnet.None
 	}
 	return b.EventHandler.OnTick()
+}
+
+// privateAddr is the address at which gnet listens if the program has only addresses of RDMA:
+// a port for UDP that the system chooses. A gnet.Engine needs a listener, or its methods
+// return an error. A Unix socket would leave a file behind when the process is killed, because
+// gnet knows no abstract names. Nobody sends to the address: see closePrivate. The handler of
+// the program gets no callbacks for it.
+const privateAddr = "127.0.0.1:0"
+
+// isPrivate reports whether c belongs to privateAddr.
+func (b *bridge) isPrivate(c gnet.Conn) bool {
+	return b.private && c.LocalAddr().Network() == "udp" && c.LocalAddr().String() == privateAddr
 }
 
 // start starts the loops for RDMA at the first call. It returns true if they run.
@@ -201,7 +211,7 @@ func (b *bridge) OnShutdown(eng gnet.Engine) {
 // OnOpen passes the call to the handler of the program. It closes connections to the
 // private address.
 func (b *bridge) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
-	if b.private.has(c) {
+	if b.isPrivate(c) {
 		return nil, gnet.Close
 	}
 	return b.EventHandler.OnOpen(c)
@@ -210,7 +220,7 @@ func (b *bridge) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 // OnTraffic passes the call to the handler of the program, unless the bytes were sent to
 // the private address.
 func (b *bridge) OnTraffic(c gnet.Conn) gnet.Action {
-	if b.private.has(c) {
+	if b.isPrivate(c) {
 		return gnet.Close
 	}
 	return b.EventHandler.OnTraffic(c)
@@ -219,94 +229,8 @@ func (b *bridge) OnTraffic(c gnet.Conn) gnet.Action {
 // OnClose passes the call to the handler of the program, unless the connection is one to
 // the private address.
 func (b *bridge) OnClose(c gnet.Conn, err error) gnet.Action {
-	if b.private.has(c) {
+	if b.isPrivate(c) {
 		return gnet.None
 	}
 	return b.EventHandler.OnClose(c, err)
-}
-
-// A privateAddr is an address at which gnet listens if the program has only addresses of
-// RDMA. A gnet.Engine needs a listener, or its methods return an error. The handler of
-// the program gets no callbacks for the private address.
-//
-// The address is a Unix socket in a directory that only this user may search. It can not
-// be an abstract Unix socket, because gnet removes the character @ from addresses. If
-// the Unix socket can not be made, the address is a port for UDP of 127.0.0.1 that the
-// system chooses. Other users of the host can send to it, and gnet discards what they
-// send. UDP has no connections, so they can not use up descriptors.
-type privateAddr struct {
-	network string // "unix" or "udp"
-	addr    string // path of the Unix socket, or IP address and port
-	dir     string // directory of the Unix socket; empty for UDP
-	noUnix  error  // reason why there is no Unix socket, or nil
-}
-
-// newPrivateAddr chooses a private address. The caller calls remove when gnet has
-// stopped.
-func newPrivateAddr() *privateAddr {
-	a, err := newUnixAddr()
-	if err != nil {
-		return &privateAddr{network: "udp", addr: "127.0.0.1:0", noUnix: err}
-	}
-	return a
-}
-
-// newUnixAddr makes a directory, and returns the address of a Unix socket in it.
-func newUnixAddr() (*privateAddr, error) {
-	dir, err := os.MkdirTemp("", "gnetrdma") // Only this user may search it.
-	if err != nil {
-		return nil, err
-	}
-	a := &privateAddr{network: "unix", dir: dir}
-	if dir, err = filepath.Abs(dir); err == nil {
-		a.dir, a.addr = dir, filepath.Join(dir, "socket")
-		err = checkSocketPath(a.addr)
-	}
-	if err != nil {
-		a.remove()
-		return nil, err
-	}
-	return a, nil
-}
-
-// checkSocketPath returns an error if gnet can not listen at a path: gnet would
-// understand another path, the path is too long, or the file system has no sockets.
-func checkSocketPath(path string) error {
-	u, err := url.Parse("unix://" + strings.ReplaceAll(path, "%", "%25")) // as gnet does
-	if err != nil {
-		return err
-	}
-	if u.Path != path {
-		// gnet removes the file or directory at the path that it understands.
-		return fmt.Errorf("gnet takes the path %q for %q", path, u.Path)
-	}
-	ln, err := net.Listen("unix", path)
-	if err != nil {
-		return err
-	}
-	return ln.Close() // removes the socket
-}
-
-// String returns the address in the form that gnet.Rotate expects.
-func (a *privateAddr) String() string { return a.network + "://" + a.addr }
-
-// has reports whether c belongs to the private address. A nil a has no connections.
-func (a *privateAddr) has(c gnet.Conn) bool {
-	return a != nil && c.LocalAddr().Network() == a.network && c.LocalAddr().String() == a.addr
-}
-
-// explain adds the purpose of the address to an error of gnet.Rotate. If the error is
-// nil, it returns nil.
-func (a *privateAddr) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("gnetrdma: gnet needs a listener besides those of RDMA, and fails at %v: %w", a, errors.Join(err, a.noUnix))
-}
-
-// remove removes the directory of the Unix socket.
-func (a *privateAddr) remove() {
-	if a.dir != "" {
-		_ = os.RemoveAll(a.dir) // The system removes it some time if this fails.
-	}
 }

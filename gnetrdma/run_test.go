@@ -2,10 +2,11 @@ package gnetrdma_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
-	"os"
-	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -234,42 +235,36 @@ func TestAddressInUse(t *testing.T) {
 	require.ErrorIs(t, err, cm.ErrAddrInUse)
 }
 
-// TestPrivateSocket checks that the Unix socket of the engine of gnet is closed to other
-// users, serves nobody, and is removed.
-func TestPrivateSocket(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	opened := make(chan gnet.Conn, 1)
-	s := run(t, &hooks{open: func(c gnet.Conn) ([]byte, gnet.Action) {
-		opened <- c
-		return nil, gnet.None
-	}}, gnetrdma.Config{}, nil)
-	s.dial()
-	<-opened
-	entries, err := os.ReadDir(os.TempDir())
-	require.NoError(t, err)
-	require.Len(t, entries, 1)
-	require.True(t, strings.HasPrefix(entries[0].Name(), "gnetrdma"))
-	dir := os.TempDir() + "/" + entries[0].Name()
-	info, err := os.Stat(dir)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
-	c, err := net.Dial("unix", dir+"/socket")
-	require.NoError(t, err)
-	_, err = c.Read(make([]byte, 1))
-	require.Error(t, err)
-	require.Empty(t, opened, "the handler has got a connection of the private socket")
-	require.NoError(t, c.Close())
+// A logger keeps the lines that gnet and this package log.
+type logger struct {
+	logging.Logger
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logger) Infof(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+// TestStartLog checks that the log names the addresses of RDMA and the number of loops.
+func TestStartLog(t *testing.T) {
+	old, flusher := logging.GetDefaultLogger(), logging.GetDefaultFlusher()
+	t.Cleanup(func() { logging.SetDefaultLoggerAndFlusher(old, flusher) })
+	l := &logger{Logger: old}
+	s := run(t, &hooks{}, gnetrdma.Config{}, nil, gnet.WithNumEventLoop(2), gnet.WithLogger(l))
 	s.stop()
-	require.NoDirExists(t, dir)
+	require.Contains(t, l.lines, "Launching gnetrdma with 2 event-loops, listening on: rdma://"+s.addr+
+		"; the loop of gnet and its UDP port only keep it running")
 }
 
 // TestPrivateAddrFails checks that the error of Run says for what gnet needs the private
 // address.
 func TestPrivateAddrFails(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir()+"/missing")
 	err := gnetrdma.Run(&hooks{}, "rdma://127.0.0.1:0", gnet.WithBindToDevice("no such device"))
-	require.ErrorContains(t, err, "gnet needs a listener besides those of RDMA")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "gnet needs a listener besides those of RDMA, and fails at udp://127.0.0.1:0: ")
+	require.ErrorIs(t, err, syscall.ENODEV)
 }
 
 // TestLoopsDoNotStart checks that Run returns if the loops can not be started.
