@@ -1,6 +1,10 @@
 package cm
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"bytes"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // Connect sends a connection request to the peer. In the UDP port space it sends a
 // datagram lookup. The caller posts receive buffers first. A nil param means the zero
@@ -103,8 +107,36 @@ func (id *ID) Establish() error {
 // On the passive side, Disconnect may be called before Established; see
 // StateDisconnectPending. On the active side, Disconnect does not cancel a connection
 // request: only Close does.
-func (id *ID) Disconnect() error {
-	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
+//
+// A disconnect request carries the private data, which is copied, to the event Disconnected
+// of the peer. MaxPrivateData is its limit. An answer carries none, and neither does the
+// request of a C program that uses librdmacm. If the device has no Caps.DisconnectData, the
+// error for private data is a *verbs.FeatureError, and the call may be repeated without it.
+func (id *ID) Disconnect(privateData []byte) error {
+	return id.do(callDisconnect, func() error {
+		if err := id.checkDisconnectData(privateData); err != nil {
+			return err
+		}
+		if id.state == StateAccepted {
+			id.disconnectData = bytes.Clone(privateData)
+		}
+		return id.t.Disconnect(privateData)
+	})
+}
+
+// checkDisconnectData checks the private data of a disconnect request.
+func (id *ID) checkDisconnectData(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	dev, err := id.device(callDisconnect)
+	if err != nil {
+		return err
+	}
+	if !dev.Caps().DisconnectData {
+		return &verbs.FeatureError{Feature: "private data of a disconnect request", Reason: errNoDisconnectData}
+	}
+	return checkPrivateData(id.ps, MessageDisconnect, data)
 }
 
 // endpoint returns what connection parameters depend on: the device and the queue pair.

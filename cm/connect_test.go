@@ -386,7 +386,7 @@ func TestExternalQP(t *testing.T) {
 	require.NoError(t, p.id.Establish())
 	require.Equal(t, cm.StateEstablished, p.id.State())
 	require.ErrorIs(t, p.id.Establish(), verbs.ErrState)
-	require.NoError(t, p.id.Disconnect())
+	require.NoError(t, p.id.Disconnect(nil))
 	p.deliver(cm.Disconnected)
 }
 

@@ -30,6 +30,9 @@ var (
 	ErrAddrNotAvailable = errors.New("address not available")
 )
 
+// errNoDisconnectData is the reason of a *verbs.FeatureError: see rdma_disconnect(3).
+var errNoDisconnectData = errors.New("the provider's call to disconnect takes none")
+
 // RejectReason says why a connection request was refused (IBTA vol. 1, 12.6.7.2). A peer
 // may also send numbers that have no name here.
 type RejectReason uint16

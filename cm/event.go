@@ -85,7 +85,7 @@ type Event struct {
 	// Param has the parameters that the peer has sent; see MessageParam. Only these
 	// events of the TCP port space have them: ConnectRequest, ConnectResponse, and
 	// Established on the active side. Every event can have Param.PrivateData, which is a
-	// copy.
+	// copy: for Disconnected that of the peer's disconnect request (ID.Disconnect).
 	Param MessageParam
 	// UD tells where to send datagrams. It is set for Established in the UDP port space.
 	UD UDParam
@@ -249,7 +249,7 @@ func (id *ID) applyEvent(t EventType) (oldState State, ok bool) {
 	if oldState == StateDisconnectPending && (id.state == StateDisconnecting || id.state == StateDisconnected) {
 		// The caller called Disconnect before the connection was established. Perhaps
 		// that call sent nothing to the peer, so disconnect now.
-		_ = id.t.Disconnect()
+		_ = id.t.Disconnect(id.disconnectData)
 	}
 	return oldState, true
 }

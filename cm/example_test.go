@@ -86,10 +86,10 @@ func (p *pair) step(ev *cm.Event) {
 		check(ev.ID.Accept(&cm.ConnParam{PrivateData: []byte("welcome")}))
 	case cm.Established:
 		if ev.ID == p.server {
-			check(p.client.Disconnect())
+			check(p.client.Disconnect(nil))
 		}
 	case cm.Disconnected:
-		check(ev.ID.Disconnect())
+		check(ev.ID.Disconnect(nil))
 	case cm.TimewaitExit:
 		return // The program need not react to this event.
 	default:
@@ -209,7 +209,7 @@ func serveOne(ctx context.Context, channel *cm.EventChannel) {
 	_, err = channel.Expect(ctx, cm.Disconnected)
 	check(err)
 	fmt.Println("server: disconnected")
-	check(request.ID.Disconnect())
+	check(request.ID.Disconnect(nil))
 	server.close()
 }
 
@@ -234,7 +234,7 @@ func dial(ctx context.Context, provider cm.Provider, address netip.AddrPort) {
 	_, err = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendInline, Inline: []byte("hello")}})
 	check(err)
 	client.completion(ctx) // the message is in the server's receive buffer
-	check(id.Disconnect())
+	check(id.Disconnect(nil))
 	_, err = channel.Expect(ctx, cm.Disconnected)
 	check(err)
 	client.close()

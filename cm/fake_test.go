@@ -120,7 +120,7 @@ type fakeID struct {
 	calls   []string
 	// parameters of the last Connect or Accept
 	param     cm.MessageParam
-	data      []byte // private data of the last Reject
+	data      []byte // private data of the last Reject or Disconnect
 	reason    cm.RejectReason
 	src, dst  netip.AddrPort
 	timeout   time.Duration
@@ -187,8 +187,12 @@ func (f *fakeID) Reject(reason cm.RejectReason, data []byte) error {
 	return f.call("reject")
 }
 
-func (f *fakeID) Establish() error  { return f.call("establish") }
-func (f *fakeID) Disconnect() error { return f.call("disconnect") }
+func (f *fakeID) Establish() error { return f.call("establish") }
+
+func (f *fakeID) Disconnect(data []byte) error {
+	f.data = append([]byte(nil), data...)
+	return f.call("disconnect")
+}
 
 func (f *fakeID) Notify(event verbs.AsyncEventType) error {
 	f.value = int(event)
@@ -249,8 +253,13 @@ func (f *fakeID) Destroy() error {
 	return err
 }
 
-// A fakeDevice has only the method Attr.
-type fakeDevice struct{ verbs.Device }
+// A fakeDevice has only the methods Attr and Caps.
+type fakeDevice struct {
+	verbs.Device
+	caps verbs.Caps
+}
+
+func (d *fakeDevice) Caps() verbs.Caps { return d.caps }
 
 func (*fakeDevice) Attr() verbs.DeviceAttr {
 	return verbs.DeviceAttr{MaxQPRdAtom: 16, MaxQPInitRdAtom: 8}

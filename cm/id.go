@@ -32,6 +32,8 @@ type ID struct {
 	srq     bool         // true if qp uses a shared receive queue
 	request MessageParam // passive side: parameters of the peer's request
 	unacked int          // number of events that are not acknowledged
+	// disconnectData is the private data of a Disconnect in StateAccepted: see applyEvent.
+	disconnectData []byte
 }
 
 // do executes a call if the state allows it. If action() succeeds, the state changes.

@@ -99,7 +99,7 @@ var statements = []statement{
 	{"P1", "a REQ has 56 bytes for the caller", []string{"cm.TestConnect", "unixcm.TestPrivateData", "rdmacore.TestConnectionParameters"}, ""},
 	{"P2", "a REP has 196", []string{"cm.TestAcceptPrivateData", "unixcm.TestPrivateData", "rdmacore.TestConnectionParameters"}, ""},
 	{"P3", "a REJ has 148", []string{"cm.TestReject", "unixcm.TestReject", "rdmacore.TestRefusals"}, ""},
-	{"P4", "RTU, DREQ and DREP carry no private data", []string{"unixcm.TestPrivateData"}, ""},
+	{"P4", "RTU, DREQ and DREP carry no private data", []string{"unixcm.TestPrivateData", "cm.TestDisconnectData"}, "deliberately different: a DREQ does on devices with Caps.DisconnectData (IBTA vol. 1, 12.6.10)"},
 	{"P5", "a SIDR_REQ has 180", []string{"cm.TestConnect", "unixcm.TestPrivateData"}, ""},
 	{"P6", "a SIDR_REP has 136, accepting or refusing", []string{"cm.TestAcceptPrivateData", "cm.TestReject", "unixcm.TestPrivateData", "unixcm.TestReject"}, ""},
 	{"P7", "with InfiniBand addresses a REQ has 92, a SIDR_REQ 216", nil, "this package has no such addresses: see its comment"},

@@ -148,13 +148,14 @@ type Message uint8
 
 // Connection messages with private data.
 const (
-	MessageConnect Message = iota // the message of ID.Connect
-	MessageAccept                 // the message of ID.Accept
-	MessageReject                 // the message of ID.Reject
+	MessageConnect    Message = iota // the message of ID.Connect
+	MessageAccept                    // the message of ID.Accept
+	MessageReject                    // the message of ID.Reject
+	MessageDisconnect                // the message of ID.Disconnect
 )
 
 func (m Message) String() string {
-	names := [...]string{"connect", "accept", "reject"}
+	names := [...]string{"connect", "accept", "reject", "disconnect"}
 	if int(m) < len(names) {
 		return names[m]
 	}
@@ -162,12 +163,13 @@ func (m Message) String() string {
 }
 
 // MaxPrivateData returns how many bytes of private data a message can carry. In the TCP
-// port space that is 56 for connect, 196 for accept and 148 for reject. In the UDP port
-// space it is 180, 136 and 136. Source: rdma_connect(3), rdma_accept(3), rdma_reject(3).
+// port space that is 56 for connect, 196 for accept, 148 for reject and 220 for disconnect.
+// In the UDP port space it is 180, 136, 136 and 0. Source: rdma_connect(3), rdma_accept(3),
+// rdma_reject(3); IBTA vol. 1, 12.6.10.
 func MaxPrivateData(ps PortSpace, m Message) int {
-	limits := [...]int{MessageConnect: 56, MessageAccept: 196, MessageReject: 148}
+	limits := [...]int{MessageConnect: 56, MessageAccept: 196, MessageReject: 148, MessageDisconnect: 220}
 	if ps == UDP {
-		limits = [...]int{MessageConnect: 180, MessageAccept: 136, MessageReject: 136}
+		limits = [...]int{MessageConnect: 180, MessageAccept: 136, MessageReject: 136, MessageDisconnect: 0}
 	}
 	if int(m) >= len(limits) {
 		return 0

@@ -23,7 +23,7 @@ func requireParam(t testing.TB, err error, field string, value, limit int64) {
 }
 
 func TestMaxPrivateData(t *testing.T) {
-	want := map[cm.PortSpace][]int{cm.TCP: {56, 196, 148, 0}, cm.UDP: {180, 136, 136, 0}}
+	want := map[cm.PortSpace][]int{cm.TCP: {56, 196, 148, 220, 0}, cm.UDP: {180, 136, 136, 0, 0}}
 	for ps, limits := range want {
 		for m, limit := range limits {
 			require.Equal(t, limit, cm.MaxPrivateData(ps, cm.Message(m)), "%v %v", ps, cm.Message(m))
@@ -56,6 +56,7 @@ func TestParamNames(t *testing.T) {
 	require.Equal(t, "udp", cm.UDP.String())
 	require.Equal(t, "port space 2", cm.PortSpace(2).String())
 	require.Equal(t, "accept", cm.MessageAccept.String())
+	require.Equal(t, "disconnect", cm.MessageDisconnect.String())
 	require.Equal(t, "message 9", cm.Message(9).String())
 	require.Equal(t, "ACK_TIMEOUT", cm.OptionAckTimeout.String())
 	require.Equal(t, "option 9", cm.Option(9).String())

@@ -77,7 +77,7 @@ var callFuncs = map[string]func(p *peer) error{
 	"reject":            func(p *peer) error { return p.id.Reject(nil) },
 	"establish":         func(p *peer) error { return p.id.Establish() },
 	"notify":            func(p *peer) error { return p.id.Notify(verbs.AsyncCommEst) },
-	"disconnect":        func(p *peer) error { return p.id.Disconnect() },
+	"disconnect":        func(p *peer) error { return p.id.Disconnect(nil) },
 	"migrate":           func(p *peer) error { return p.id.Migrate(p.channel) },
 	"set TOS":           func(p *peer) error { return p.id.SetTOS(1) },
 	"set REUSEADDR":     func(p *peer) error { return p.id.SetReuseAddr(true) },

@@ -97,10 +97,10 @@ type TransportID interface {
 	// Established is already waiting in the channel, the error matches verbs.ErrState.
 	Notify(event verbs.AsyncEventType) error
 	// Disconnect moves the QP, if there is one, to the error state. On an established
-	// connection it sends a disconnect request. If the peer has sent a disconnect
-	// request, Disconnect answers it. In all other cases it sends nothing and returns
-	// nil.
-	Disconnect() error
+	// connection it sends a disconnect request with the private data. If the peer has
+	// sent a disconnect request, Disconnect answers it. In all other cases it sends
+	// nothing and returns nil. Without Caps.DisconnectData, the private data is empty.
+	Disconnect(privateData []byte) error
 	// InitQPAttr returns the attributes and the mask with which a program moves its own
 	// queue pair to the given state.
 	InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error)

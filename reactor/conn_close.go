@@ -585,7 +585,7 @@ func (c *Conn) onCloseTimeout() {
 // disconnect disconnects the connection, which flushes its queues. After an error it
 // moves the queue pair to the error state itself.
 func (c *Conn) disconnect() {
-	if c.id.Disconnect() != nil {
+	if c.id.Disconnect(nil) != nil {
 		c.loop.recordError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
 	}
 }

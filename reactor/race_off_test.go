@@ -3,4 +3,4 @@
 package reactor_test
 
 // maxOpenAllocations is the largest number of allocations for one connection.
-const maxOpenAllocations = 60
+const maxOpenAllocations = 64

@@ -34,6 +34,9 @@ type Caps struct {
 	// ExactPrivateData is false, private data arrives padded with zeros. Source:
 	// rdma_accept(3).
 	ExactPrivateData bool
+	// DisconnectData is true if a disconnect request can carry private data (IBTA vol. 1,
+	// 12.6.10).
+	DisconnectData bool
 
 	// ProgressManual is true if the device supports manual progress; see Progress. If
 	// ProgressManual is false, the device always moves data by itself.

@@ -84,10 +84,10 @@ func waitForEvents(r *rig) {
 	_, err = other.Wait(canceled)
 	r.ErrorIs(err, context.Canceled)
 
-	r.NoError(p.a.id.Disconnect())
+	r.NoError(p.a.id.Disconnect(nil))
 	_, err = other.Expect(ctx, cm.Disconnected)
 	r.NoError(err)
-	r.NoError(p.b.id.Disconnect())
+	r.NoError(p.b.id.Disconnect(nil))
 	ev, err := r.cms.Wait(ctx)
 	r.NoError(err)
 	r.Equal(cm.Disconnected, ev.Type)

@@ -104,10 +104,10 @@ func flushDisconnect(r *rig) {
 	p := r.pair(nil)
 	p.a.postFlushed()
 	p.b.postFlushed()
-	r.NoError(p.a.id.Disconnect())
+	r.NoError(p.a.id.Disconnect(nil))
 	p.a.flushed()
 	r.await(p.b.id, cm.Disconnected)
-	r.NoError(p.b.id.Disconnect())
+	r.NoError(p.b.id.Disconnect(nil))
 	p.b.flushed()
 	r.await(p.a.id, cm.Disconnected)
 }
@@ -119,7 +119,7 @@ func flushPeerClosed(r *rig) {
 	r.NoError(p.b.closeQP())
 	r.NoError(p.b.id.Close())
 	r.await(p.a.id, cm.Disconnected)
-	r.NoError(p.a.id.Disconnect())
+	r.NoError(p.a.id.Disconnect(nil))
 	p.a.flushed()
 }
 
@@ -127,8 +127,8 @@ func flushBothDisconnect(r *rig) {
 	p := r.pair(nil)
 	p.a.postFlushed()
 	p.b.postFlushed()
-	r.NoError(p.a.id.Disconnect())
-	r.NoError(p.b.id.Disconnect())
+	r.NoError(p.a.id.Disconnect(nil))
+	r.NoError(p.b.id.Disconnect(nil))
 	p.a.flushed()
 	p.b.flushed()
 	r.await(p.a.id, cm.Disconnected)

@@ -126,6 +126,10 @@ func lacksWriteImm(c verbs.Caps) string { return unless(c.WriteImm, "write with 
 func lacksSRQ(c verbs.Caps) string      { return unless(c.SRQ, "shared receive queues") }
 func lacksUD(c verbs.Caps) string       { return unless(c.UD, "unreliable datagrams") }
 
+func lacksDisconnectData(c verbs.Caps) string {
+	return unless(c.DisconnectData, "private data of a disconnect request")
+}
+
 func lacksMemoryWindows(c verbs.Caps) string {
 	return unless(c.MemoryWindows, "memory windows")
 }

@@ -155,10 +155,11 @@ func (i *id) Notify(event verbs.AsyncEventType) error {
 }
 
 // Disconnect moves the queue pair to ERROR and sends a disconnect request. It is not an
-// error if the connection does not exist or has already ended.
+// error if the connection does not exist or has already ended. rdma_disconnect(3) takes no
+// private data.
 //
 // Implements: rdma_disconnect(3).
-func (i *id) Disconnect() error {
+func (i *id) Disconnect([]byte) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
 	if i.qp != nil {

@@ -223,7 +223,7 @@ func TestDialOutOfDescriptors(t *testing.T) {
 			_ = id.Accept(nil) // Accept fails if the peer process has already closed the connection.
 			s.EndLater(id)
 		case cm.Disconnected:
-			require.NoError(t, id.Disconnect())
+			require.NoError(t, id.Disconnect(nil))
 		}
 	}
 }

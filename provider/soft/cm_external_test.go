@@ -101,7 +101,7 @@ func connectWithoutQP(t *testing.T, early bool) {
 	server.Want(cm.Established, passive)
 
 	exchange(t, client, own, server, theirs)
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	server.Want(cm.Disconnected, passive)
 }
 

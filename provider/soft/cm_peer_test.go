@@ -127,7 +127,7 @@ func TestServerKilled(t *testing.T) {
 	require.Zero(t, gone.Status)
 	require.ErrorIs(t, gone.Err, verbs.ErrPeerGone)
 	wantFlushed(t, s.CQ, 4)
-	require.NoError(t, id.Disconnect())
+	require.NoError(t, id.Disconnect(nil))
 	s.Want(cm.TimewaitExit, id)
 	s.Quiet()
 }

@@ -164,6 +164,7 @@ func (d *device) Caps() verbs.Caps {
 		MemoryWindows:    true,
 		LoopbackAddrs:    true,
 		ExactPrivateData: d.cfg.Path == PathLocal,
+		DisconnectData:   true,
 		ProgressManual:   true,
 	}
 }

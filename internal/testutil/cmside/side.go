@@ -202,9 +202,9 @@ func Connect(client, server *Side, l *cm.ID) (active, passive *cm.ID) {
 // and TimewaitExit of both sides.
 func Disconnect(client *Side, active *cm.ID, server *Side, passive *cm.ID) {
 	client.T.Helper()
-	require.NoError(client.T, active.Disconnect())
+	require.NoError(client.T, active.Disconnect(nil))
 	server.Want(cm.Disconnected, passive)
-	require.NoError(client.T, passive.Disconnect())
+	require.NoError(client.T, passive.Disconnect(nil))
 	server.Want(cm.TimewaitExit, passive)
 	client.Want(cm.Disconnected, active)
 	client.Want(cm.TimewaitExit, active)

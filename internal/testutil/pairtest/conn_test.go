@@ -191,7 +191,7 @@ func (c *conn) signalAndAwaitDisconnect() {
 // disconnect ends the connection. The queue pair enters the error state.
 func (c *conn) disconnect() {
 	c.p.t.Helper()
-	c.p.NoError(c.id.Disconnect())
+	c.p.NoError(c.id.Disconnect(nil))
 	c.p.await(c.id, cm.Disconnected)
 	c.p.Equal(verbs.StateError, c.qp.State())
 }
@@ -200,7 +200,7 @@ func (c *conn) disconnect() {
 func (c *conn) awaitDisconnect() {
 	c.p.t.Helper()
 	c.p.await(c.id, cm.Disconnected)
-	c.p.NoError(c.id.Disconnect())
+	c.p.NoError(c.id.Disconnect(nil))
 	c.p.Equal(verbs.StateError, c.qp.State())
 }
 

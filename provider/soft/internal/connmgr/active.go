@@ -137,7 +137,7 @@ func (i *ID) onREJ(m *REJ) bool {
 	case StateEstablished:
 		// A passive side that was closed before the RTU has arrived sends a REJ instead of a
 		// DREQ.
-		return i.onDREQ()
+		return i.onDREQ(&DREQ{})
 	case StateDREQSent:
 		i.disconnected(0)
 	default:

@@ -20,7 +20,7 @@ const (
 
 // Disconnect implements cm.TransportID. It moves the queue pair to the error state. Then
 // it sends a DREQ, or a DREP if the peer has sent a DREQ.
-func (i *ID) Disconnect() error {
+func (i *ID) Disconnect(private []byte) error {
 	ch := i.lock()
 	defer ch.unlock()
 	i.flushQP()
@@ -30,7 +30,7 @@ func (i *ID) Disconnect() error {
 		i.StartTimer(i.dreqTimeout())
 		// An error means that the peer has closed its socket. The channel will notice that and
 		// call PeerGone.
-		_ = i.conn.Send(&DREQ{})
+		_ = i.conn.Send(&DREQ{Private: private})
 	case StateDREQArrived:
 		_ = i.conn.Send(&DREP{})
 		i.disconnected(0)
@@ -52,18 +52,20 @@ func (i *ID) dreqTimeout() time.Duration {
 
 // onDREQ handles the DREQ of the peer. The queue pair keeps its state until the
 // application calls Disconnect (rdma_disconnect(3)).
-func (i *ID) onDREQ() bool {
+func (i *ID) onDREQ(m *DREQ) bool {
 	switch i.state {
 	case StateREPReceived, StateREPSent, StateEstablished:
 		// A DREQ can arrive before the RTU. On the active side, it can arrive before the
 		// application has called Establish.
 		i.enter(StateDREQArrived)
+		i.disconnectData = m.Private
 		ch := i.ch.Load()
 		i.timerLimit = ch.clock().Add(NoticeLimit)
 		i.awaitNotices()
 	case StateDREQSent:
 		// Both sides have sent a DREQ. Each side treats the DREQ of its peer as the answer
 		// to its own DREQ.
+		i.disconnectData = m.Private
 		i.disconnected(0)
 	default:
 		return false
@@ -85,7 +87,7 @@ func (i *ID) awaitNotices() {
 		return
 	}
 	i.enter(StateDREQReceived)
-	i.raise(cm.TransportEvent{Type: cm.Disconnected})
+	i.raise(cm.TransportEvent{Type: cm.Disconnected, PrivateData: i.disconnectData})
 }
 
 // Stale ends a connection because the peer has used the connection's queue pair

@@ -45,6 +45,8 @@ type ID struct {
 	// notified is true after Notify has established the connection. An RTU that arrives
 	// later clears the field, and has no other effect.
 	notified bool
+	// disconnectData is the private data of the peer's DREQ.
+	disconnectData []byte
 
 	lastQP QueuePair // last queue pair that CreateQP has made; see ownQP
 	// Number of the local queue pair: the number of ownQP, or the number that the
@@ -288,7 +290,7 @@ func (i *ID) Deliver(m Message) bool {
 	case *REJ:
 		return i.onREJ(m)
 	case *DREQ:
-		return i.onDREQ()
+		return i.onDREQ(m)
 	case *DREP:
 		return i.onDREP()
 	case *SIDRREP:
@@ -350,7 +352,7 @@ func (i *ID) fail(ev cm.TransportEvent) {
 // flight.
 func (i *ID) disconnected(status int) {
 	i.enter(StateEnded)
-	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})
+	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status, PrivateData: i.disconnectData})
 	i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
 }
 

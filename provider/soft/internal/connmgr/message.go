@@ -96,7 +96,9 @@ type REJ struct {
 }
 
 // DREQ asks the peer to disconnect.
-type DREQ struct{}
+type DREQ struct {
+	Private []byte // private data of the sender's application
+}
 
 // DREP confirms a DREQ.
 type DREP struct{}

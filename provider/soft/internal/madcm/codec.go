@@ -147,6 +147,14 @@ func parseREJ(r *wire.REJ) *connmgr.REJ {
 	return &connmgr.REJ{Reason: reason, ByApplication: reason == cm.RejectConsumer && hasPrivate, Private: bytes.Clone(r.PrivateData[:])}
 }
 
+// parseDREQ decodes a DREQ. Private data that is all zero, as that of the kernel, is none.
+func parseDREQ(r *wire.DREQ) *connmgr.DREQ {
+	if r.PrivateData == [len(r.PrivateData)]byte{} {
+		return &connmgr.DREQ{}
+	}
+	return &connmgr.DREQ{Private: bytes.Clone(r.PrivateData[:])}
+}
+
 func encodeSIDRREQ(mad *wire.MAD, m *connmgr.SIDRREQ, own uint32) {
 	r := wire.SIDRREQ{RequestID: own, PKey: wire.DefaultPKey, ServiceID: wire.NewServiceID(uint16(cm.UDP), m.Dst.Port())}
 	copy(encodeEndpointsMAD(r.PrivateData[:], &m.Endpoints), m.Private)

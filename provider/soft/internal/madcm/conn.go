@@ -151,6 +151,7 @@ func (c *conn) encode(mad *wire.MAD, m connmgr.Message) {
 		c.encodeREJ(mad, m)
 	case *connmgr.DREQ:
 		r := wire.DREQ{LocalID: c.ownID, RemoteID: c.peerID, RemoteQPN: c.peerQPN}
+		copy(r.PrivateData[:], m.Private)
 		r.Encode(mad, tid(c.ownID))
 	case *connmgr.DREP:
 		r := wire.DREP{LocalID: c.ownID, RemoteID: c.peerID}

@@ -269,10 +269,23 @@ func TestWireCMDestroyEstablished(t *testing.T) {
 	w.lose(wire.AttrDREQ, 2)
 	w.client.End(active)
 	require.Zero(t, w.want(w.server, cm.Disconnected, passive).Status)
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, passive.Disconnect(nil))
 	w.want(w.server, cm.TimewaitExit, passive)
 	w.quiet()
 	require.Empty(t, w.client.wire().orphans)
+}
+
+// A DREQ that is retransmitted, also by an orphan, keeps its private data.
+func TestWireCMDisconnectData(t *testing.T) {
+	w := newMADSim(t)
+	active, passive := w.connected()
+	w.lose(wire.AttrDREQ, 3)
+	require.NoError(t, active.Disconnect([]byte("bye")))
+	w.client.End(active)
+	require.Equal(t, padded("bye", 220), w.want(w.server, cm.Disconnected, passive).Param.PrivateData)
+	require.NoError(t, passive.Disconnect(nil))
+	w.want(w.server, cm.TimewaitExit, passive)
+	w.quiet()
 }
 
 // The DREQ of a destroyed ID is retransmitted for a limited time.
@@ -313,8 +326,8 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 func TestWireCMDisconnectByBoth(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
-	require.NoError(t, active.Disconnect())
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
+	require.NoError(t, passive.Disconnect(nil))
 	require.Zero(t, w.want(w.client, cm.Disconnected, active).Status)
 	require.Zero(t, w.want(w.server, cm.Disconnected, passive).Status)
 	w.want(w.client, cm.TimewaitExit, active)

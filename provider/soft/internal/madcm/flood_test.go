@@ -79,7 +79,7 @@ func (f *floodSim) serve(ev *cm.Event) {
 		f.open[id] = true
 	case cm.Disconnected:
 		require.True(f.t, f.open[id])
-		require.NoError(f.t, id.Disconnect())
+		require.NoError(f.t, id.Disconnect(nil))
 	case cm.TimewaitExit:
 		delete(f.open, id)
 		f.server.End(id)
@@ -152,7 +152,7 @@ func TestWireCMFloodOfSources(t *testing.T) {
 		}
 		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
 		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
-		require.NoError(t, id.Disconnect())
+		require.NoError(t, id.Disconnect(nil))
 		require.LessOrEqual(t, f.awaitClient(cm.Disconnected, id, flood), 5*time.Millisecond)
 		f.client.Want(cm.TimewaitExit, id)
 		f.client.End(id)
@@ -194,7 +194,7 @@ func testFloodUnread(t *testing.T, sources, seconds, limit int) {
 	connect := func(flood func()) {
 		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
 		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 3*time.Millisecond)
-		require.NoError(t, id.Disconnect())
+		require.NoError(t, id.Disconnect(nil))
 		f.awaitClient(cm.Disconnected, id, flood)
 		f.client.Want(cm.TimewaitExit, id)
 		f.client.End(id)

@@ -199,7 +199,7 @@ func (c *conn) onDREQ(m *wire.MAD) {
 		c.encode(&answer, &connmgr.DREP{})
 		c.transmit(&answer)
 	}
-	c.deliver(&connmgr.DREQ{})
+	c.deliver(parseDREQ(&r))
 }
 
 // DataHeard implements connmgr.DataHearer. The first data of the peer proves that the

@@ -282,7 +282,7 @@ func TestWireCMSpoofed(t *testing.T) {
 	good.Encode(&m, 1)
 	require.Empty(t, s.send(&m), "the application has not answered yet")
 	s.server.Want(cm.Disconnected, passive)
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, passive.Disconnect(nil))
 	require.Equal(t, wire.AttrDREP, s.received[0].Attribute())
 	require.Equal(t, wire.AttrDREP, s.send(&m)[0].Attribute(), "a copy of the DREQ gets the same answer")
 }
@@ -420,11 +420,11 @@ func TestWireCMForgedRejects(t *testing.T) {
 // A late RTU does not stop the retransmission of a DREQ.
 func TestWireCMLateRTU(t *testing.T) {
 	t.Run("disconnected", func(t *testing.T) {
-		lateRTU(t, func(_ *madPeer, id *cm.ID) { require.NoError(t, id.Disconnect()) })
+		lateRTU(t, func(_ *madPeer, id *cm.ID) { require.NoError(t, id.Disconnect(nil)) })
 	})
 	t.Run("closed", func(t *testing.T) {
 		lateRTU(t, func(s *madPeer, id *cm.ID) {
-			require.NoError(t, id.Disconnect())
+			require.NoError(t, id.Disconnect(nil))
 			s.server.End(id)
 		})
 	})

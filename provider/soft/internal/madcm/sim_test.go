@@ -271,9 +271,9 @@ func (w *madSim) connected() (active, passive *cm.ID) {
 // disconnected disconnects the client, and waits for the events of both sides.
 func (w *madSim) disconnected(active, passive *cm.ID) {
 	w.t.Helper()
-	require.NoError(w.t, active.Disconnect())
+	require.NoError(w.t, active.Disconnect(nil))
 	require.Zero(w.t, w.want(w.server, cm.Disconnected, passive).Status)
-	require.NoError(w.t, passive.Disconnect())
+	require.NoError(w.t, passive.Disconnect(nil))
 	w.want(w.server, cm.TimewaitExit, passive)
 	require.Zero(w.t, w.want(w.client, cm.Disconnected, active).Status)
 	w.want(w.client, cm.TimewaitExit, active)

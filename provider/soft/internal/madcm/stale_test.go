@@ -42,7 +42,7 @@ func TestWireCMStale(t *testing.T) {
 	ev := s.server.Want(cm.Disconnected, passive)
 	require.Zero(t, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrStale)
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, passive.Disconnect(nil))
 	s.server.Want(cm.TimewaitExit, passive)
 	require.Zero(t, s.resendREQ(r))
 	s.server.Request(l)
@@ -109,12 +109,12 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 			(&wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}).Encode(&m, 1)
 			s.send(&m)
 			s.server.Want(cm.Disconnected, passive)
-			require.NoError(s.t, passive.Disconnect())
+			require.NoError(s.t, passive.Disconnect(nil))
 			s.server.Want(cm.TimewaitExit, passive)
 		},
 		"disconnected by this side": func(s *madPeer, l *cm.ID) {
 			passive, r, rep := s.established(l)
-			require.NoError(s.t, passive.Disconnect())
+			require.NoError(s.t, passive.Disconnect(nil))
 			var m wire.MAD
 			(&wire.DREP{LocalID: r.LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
 			s.send(&m)

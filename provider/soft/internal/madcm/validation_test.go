@@ -358,7 +358,7 @@ func TestWireCMAnswerRateIsLimited(t *testing.T) {
 func TestWireCMEvictsStale(t *testing.T) {
 	for name, end := range map[string]func(*cm.ID) error{
 		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },
-		"disconnect": (*cm.ID).Disconnect,
+		"disconnect": func(id *cm.ID) error { return id.Disconnect(nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 1, 1 })

@@ -29,10 +29,10 @@ import (
 //	                                             80  number of the segment
 //	                                             88  private data
 const (
-	codecVersion = 2
+	codecVersion = 3
 	headerSize   = 88
-	// length of the longest message: a REP with the largest private data
-	maxMessage = headerSize + 196
+	// length of the longest message: a DREQ with the largest private data
+	maxMessage = headerSize + 220
 )
 
 // messageKind is the type of a message. Its value is the attribute of the MAD minus 0x10
@@ -102,6 +102,8 @@ func encodeTo(b []byte, m connmgr.Message) []byte {
 	case *connmgr.REJ:
 		b[2] = flag(m.ByApplication, flagByApplication) | flag(m.UserRefused, flagUser)
 		binary.LittleEndian.PutUint16(b[4:], uint16(m.Reason))
+		private = m.Private
+	case *connmgr.DREQ:
 		private = m.Private
 	case *connmgr.SIDRREQ:
 		encodeEndpoints(b, &m.Endpoints)
@@ -203,7 +205,7 @@ func parse(b []byte) (connmgr.Message, error) {
 		reason := cm.RejectReason(binary.LittleEndian.Uint16(b[4:]))
 		return &connmgr.REJ{Reason: reason, ByApplication: byApplication, Private: private, UserRefused: user}, checkPrivate(private, cm.TCP, cm.MessageReject)
 	case kindDREQ:
-		return &connmgr.DREQ{}, nil
+		return &connmgr.DREQ{Private: private}, checkPrivate(private, cm.TCP, cm.MessageDisconnect)
 	case kindDREP:
 		return &connmgr.DREP{}, nil
 	case kindSIDRREQ:

@@ -123,9 +123,9 @@ func TestPrivateData(t *testing.T) {
 			require.Equal(t, string(answer), string(client.Want(cm.Established, active).Param.PrivateData))
 			if ps == cm.TCP {
 				require.Empty(t, server.Want(cm.Established, passive).Param.PrivateData)
-				require.NoError(t, active.Disconnect())
-				require.Empty(t, server.Want(cm.Disconnected, passive).Param.PrivateData)
-				require.NoError(t, passive.Disconnect())
+				last := lend(t, sizes(ps, cm.MessageDisconnect)[i], func(p *cm.ConnParam) error { return active.Disconnect(p.PrivateData) })
+				require.Equal(t, string(last), string(server.Want(cm.Disconnected, passive).Param.PrivateData))
+				require.NoError(t, passive.Disconnect(nil))
 				require.Empty(t, client.Want(cm.Disconnected, active).Param.PrivateData)
 			}
 		}

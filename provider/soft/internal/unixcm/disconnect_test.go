@@ -21,12 +21,12 @@ func TestDisconnect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newParty(t)
 			first, second := leave(connected(t, s, s))
-			require.NoError(t, first.Disconnect())
+			require.NoError(t, first.Disconnect(nil))
 			require.Equal(t, verbs.StateError, first.QP().State(), "the queue pair is flushed at once")
 
 			require.NoError(t, s.Want(cm.Disconnected, second).Err)
 			s.Quiet() // The side that has sent the DREQ gets no event before the DREP.
-			require.NoError(t, second.Disconnect())
+			require.NoError(t, second.Disconnect(nil))
 			require.Equal(t, verbs.StateError, second.QP().State())
 			s.Want(cm.TimewaitExit, second)
 
@@ -42,7 +42,7 @@ func TestDisconnect(t *testing.T) {
 func TestDisconnectedLeavesQP(t *testing.T) {
 	s := newParty(t)
 	active, passive := connected(t, s, s)
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	s.Want(cm.Disconnected, passive)
 	attr, err := passive.QP().Query()
 	require.NoError(t, err)
@@ -52,8 +52,8 @@ func TestDisconnectedLeavesQP(t *testing.T) {
 func TestDisconnectByBoth(t *testing.T) {
 	s := newParty(t)
 	active, passive := connected(t, s, s)
-	require.NoError(t, active.Disconnect())
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
+	require.NoError(t, passive.Disconnect(nil))
 	seen := map[*cm.ID][]cm.EventType{}
 	for range 4 {
 		ev := s.Next()
@@ -73,14 +73,14 @@ func TestDestroyEstablished(t *testing.T) {
 	client.End(active)
 	ev := server.Want(cm.Disconnected, passive)
 	require.Zero(t, ev.Status)
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, passive.Disconnect(nil))
 	server.Want(cm.TimewaitExit, passive)
 }
 
 func TestDestroyAnswersDisconnect(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	server.Want(cm.Disconnected, passive)
 	server.End(passive)
 	require.Zero(t, client.Want(cm.Disconnected, active).Status)
@@ -91,7 +91,7 @@ func TestDisconnectUnanswered(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := cmtest.UseClock(client.TC)
 	active, passive := connected(t, client, server)
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	server.Want(cm.Disconnected, passive)
 	clock.Advance(connmgr.RequestTimeout - 1)
 	client.Quiet()
@@ -111,7 +111,7 @@ func TestDisconnectCrossesReject(t *testing.T) {
 	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
 	client.Want(cm.Established, active)
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	server.End(passive)
 	require.Zero(t, client.Want(cm.Disconnected, active).Status)
 	client.Want(cm.TimewaitExit, active)
@@ -129,7 +129,7 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	require.NoError(t, passive.Accept(nil))
 	client.send(encode(&connmgr.DREQ{}))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, passive.Disconnect(nil))
 	server.Want(cm.TimewaitExit, passive)
 	client.close()
 }
@@ -143,7 +143,7 @@ func TestDREQAfterEarlyDisconnect(t *testing.T) {
 	passive, _ := server.Request(l)
 	server.CreateQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, passive.Disconnect(nil))
 	client.send(encode(&connmgr.DREQ{}))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 	// The server sends the DREP before it gets the event TimewaitExit.
@@ -179,7 +179,7 @@ func newDisconnectedParty(t *testing.T) *disconnectedParty {
 	p.clock = cmtest.UseClock(p.server.TC)
 	p.active, p.passive = connected(t, p.client, p.server)
 	p.server.Dev.SetAwaitsNotices(true)
-	require.NoError(t, p.active.Disconnect())
+	require.NoError(t, p.active.Disconnect(nil))
 	p.server.Quiet()
 	return p
 }
@@ -196,7 +196,7 @@ func TestDREQAwaitsNotices(t *testing.T) {
 	p.clock.Advance(1)
 	require.NoError(t, p.server.Want(cm.Disconnected, p.passive).Err)
 	require.Equal(t, verbs.StateRTS, p.passive.QP().State())
-	require.NoError(t, p.passive.Disconnect())
+	require.NoError(t, p.passive.Disconnect(nil))
 	p.server.Want(cm.TimewaitExit, p.passive)
 	require.Zero(t, p.client.Want(cm.Disconnected, p.active).Status)
 }
@@ -215,7 +215,7 @@ func TestDREQAwaitsNoticesInVain(t *testing.T) {
 // Disconnect answers the DREQ at once, even if the ID still waits for notices.
 func TestDisconnectAwaitingNotices(t *testing.T) {
 	p := newDisconnectedParty(t)
-	require.NoError(t, p.passive.Disconnect())
+	require.NoError(t, p.passive.Disconnect(nil))
 	require.Zero(t, p.server.Want(cm.Disconnected, p.passive).Status)
 	p.server.Want(cm.TimewaitExit, p.passive)
 	require.Zero(t, p.client.Want(cm.Disconnected, p.active).Status)

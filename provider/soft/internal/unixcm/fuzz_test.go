@@ -68,7 +68,7 @@ func newConversation(t *testing.T, m *connmgr.Manager) *conversation {
 	ends := connmgr.Endpoints{Src: netip.AddrPortFrom(at.Addr(), port.Addr.Port), Dst: at}
 	c.messages = []connmgr.Message{
 		&connmgr.REQ{Endpoints: ends}, &connmgr.REP{}, &connmgr.REJ{Reason: cm.RejectConsumer}, &connmgr.RTU{},
-		&connmgr.DREQ{}, &connmgr.DREP{}, &connmgr.SIDRREQ{Endpoints: ends}, &connmgr.SIDRREP{},
+		&connmgr.DREQ{Private: []byte("bye")}, &connmgr.DREP{}, &connmgr.SIDRREQ{Endpoints: ends}, &connmgr.SIDRREP{},
 	}
 	return c
 }
@@ -99,7 +99,7 @@ func (c *conversation) act(what byte) {
 	case 2:
 		_ = c.id.Reject(cm.RejectConsumer, []byte("no"))
 	case 3:
-		_ = c.id.Disconnect()
+		_ = c.id.Disconnect(nil)
 	case 4:
 		require.NoError(c.t, c.id.Destroy())
 		c.id = nil

@@ -35,7 +35,7 @@ func TestLookup(t *testing.T) {
 
 	// After the SIDR request was answered, one side calls Disconnect or closes its ID. The
 	// other side gets no event.
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	require.Equal(t, verbs.StateError, active.QP().State())
 	server.Quiet()
 	server.End(passive)

@@ -46,11 +46,11 @@ func TestMigrateChild(t *testing.T) {
 	require.NoError(t, passive.Accept(nil))
 	client.Want(cm.Established, active)
 	other.Want(cm.Established, passive)
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	other.Want(cm.Disconnected, passive)
 	server.Quiet()
 	require.NoError(t, passive.Migrate(server.Channel))
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, passive.Disconnect(nil))
 	server.Want(cm.TimewaitExit, passive)
 	require.Empty(t, handlersOf(other.TC))
 }

@@ -45,7 +45,7 @@ func TestNotify(t *testing.T) {
 	server.Quiet()
 	cmtest.Exchange(t, client.Party, active.QP(), server.Party, passive.QP())
 	cmtest.Exchange(t, server.Party, passive.QP(), client.Party, active.QP())
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	server.Want(cm.Disconnected, passive)
 }
 
@@ -54,11 +54,11 @@ func TestNotify(t *testing.T) {
 func TestNotifyAndLeave(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := notified(t, client, server)
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, passive.Disconnect(nil))
 	client.Want(cm.Established, active)
 	client.Want(cm.Disconnected, active)
 	server.Quiet()
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 
@@ -73,11 +73,11 @@ func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	client.Want(cm.ConnectResponse, active)
 	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
 	server.Want(cm.Established, passive)
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, passive.Disconnect(nil))
 
 	require.Zero(t, client.Want(cm.Disconnected, active).Status)
 	require.ErrorIs(t, active.Establish(), verbs.ErrState)
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	require.Zero(t, server.Want(cm.Disconnected, passive).Status)
 }
 

@@ -107,7 +107,7 @@ func TestStatesOfOneConnection(t *testing.T) {
 
 	want(11, "Close", client.party, a, active)
 	server.Dev.SetAwaitsNotices(true)
-	require.NoError(t, active.Disconnect())
+	require.NoError(t, active.Disconnect(nil))
 	want(12, "all sends are confirmed", client.party, a, active)
 	want(13, "the queues are flushed", client.party, a, active)
 	require.NoError(t, server.TC.Probe().Drive())
@@ -118,7 +118,7 @@ func TestStatesOfOneConnection(t *testing.T) {
 	want(17, "the notices have arrived", server, p, passive)
 	server.Want(cm.Disconnected, passive)
 	want(18, "Disconnected is fetched", server, p, passive)
-	require.NoError(t, passive.Disconnect())
+	require.NoError(t, passive.Disconnect(nil))
 	want(19, "the CQ was polled empty", server, p, passive)
 	want(20, "the queues are flushed", server, p, passive)
 	server.Want(cm.TimewaitExit, passive)

@@ -41,7 +41,7 @@ func TestServerOfAnotherVersion(t *testing.T) {
 	accept().send(otherVersion)
 	ev := client.Want(cm.Unreachable, id)
 	require.ErrorIs(t, ev.Err, verbs.ErrProtocol)
-	require.EqualError(t, ev.Err, "unreachable: the peer has version 9 of the local path, and this process version 2: both need the same version of rdmaloop")
+	require.EqualError(t, ev.Err, "unreachable: the peer has version 9 of the local path, and this process version 3: both need the same version of rdmaloop")
 	client.Quiet()
 	port.Close()
 }

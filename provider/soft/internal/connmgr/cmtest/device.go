@@ -42,6 +42,9 @@ func NewDevice() *Device {
 // Attr implements verbs.Device.
 func (d *Device) Attr() verbs.DeviceAttr { return d.attr }
 
+// Caps implements verbs.Device.
+func (d *Device) Caps() verbs.Caps { return verbs.Caps{DisconnectData: true} }
+
 // AllocPD implements verbs.Device.
 func (d *Device) AllocPD() (verbs.PD, error) { return &fakePD{dev: d}, nil }
 
