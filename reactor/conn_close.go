@@ -298,10 +298,7 @@ func (c *Conn) on(e connEvent) {
 	case doMissLastWQE:
 		c.onLastWQETimeout()
 	case doGiveUp:
-		c.closing.reason.setCause(ErrShutdown)
-		c.enter(stateCloseBegun) // OnCompletion can neither send nor abort.
-		c.reportClose()
-		c.destroy()
+		c.giveUp()
 	case doDestroy:
 		c.destroy()
 	}
@@ -309,7 +306,7 @@ func (c *Conn) on(e connEvent) {
 
 // A closing is what a connection needs to end.
 type closing struct {
-	reason  closeReason
+	reason  closeCause
 	catchUp catchUp // polls the CQ before a time limit ends the connection
 	lastWQE lastWQE // state of the wait for verbs.AsyncQPLastWQE
 	// completionQueue.emptyPolls at the time of cm.Disconnected. After the next empty poll,
@@ -320,6 +317,11 @@ type closing struct {
 	// true after Close, Abort and a time limit: OnMessage is not called any more
 	discards bool
 	queued   bool // true if the connection is in Loop.closing
+
+	// What the peer is told: which call of the application ends the connection, or
+	// CloseUnknown if none does, and what it has passed to CloseWith, or nil.
+	call CloseKind
+	said *CloseReason
 }
 
 // Close closes the connection. Accepted messages and operations are still sent and
@@ -329,10 +331,23 @@ type closing struct {
 // Messages that still arrive are confirmed, but discarded and counted in
 // Stats.Discarded; for an exception see DialOptions.ImmediatesOnly. If the connection is
 // closing already, the error matches ErrClosed.
-func (c *Conn) Close() error {
+func (c *Conn) Close() error { return c.CloseWith(0, "") }
+
+// CloseWith is Close with a reason of the application: the peer gets the code and the text in
+// CloseError.Peer, if its library and the device of this side can do that (CloseReason). The
+// text has at most MaxCloseText bytes. If it is longer, the error is a *verbs.ParamError, and
+// the connection stays open.
+func (c *Conn) CloseWith(code uint32, text string) error {
+	const op = "close"
 	c.loop.owner.check()
+	if err := operr.CheckRange("length of the reason", len(text), 0, MaxCloseText); err != nil {
+		return operr.Wrap(op, err)
+	}
 	if transitions[c.state][eventClose].action == doNothing {
-		return operr.Wrap("close", errClosing)
+		return operr.Wrap(op, errClosing)
+	}
+	if code != 0 || text != "" {
+		c.closing.said = &CloseReason{Code: code, Text: text}
 	}
 	c.on(eventClose)
 	return nil
@@ -352,7 +367,7 @@ func (c *Conn) stop() {
 
 // Abort ends the connection at once. Unconfirmed operations fail, and received messages
 // are discarded. OnClose of this side gets the cause, or ErrAborted if the cause is nil.
-// OnClose of the peer gets ErrPeerClosed.
+// OnClose of the peer gets ErrPeerClosed, and the reason CloseAborted without the cause.
 //
 // Unless the state is StateOpen or StateDraining, the error matches ErrClosed.
 func (c *Conn) Abort(cause error) error {
@@ -364,6 +379,7 @@ func (c *Conn) Abort(cause error) error {
 		cause = ErrAborted
 	}
 	c.closing.discards = true
+	c.closing.call = CloseAborted
 	c.closing.reason.setCause(cause)
 	c.on(eventAbort)
 	return nil
@@ -455,6 +471,10 @@ func (c *Conn) repeatTimeout() { c.loop.timers.Set(&c.stateTimer, c.loop.clock.n
 // drain enters stateDraining because of the application.
 func (c *Conn) drain() {
 	c.closing.discards = true
+	c.closing.call = CloseNormal
+	if c.loop.state > loopRunning {
+		c.closing.call = CloseShutdown
+	}
 	c.enter(stateDraining)
 	c.closing.catchUp.reset()
 	if c.long != nil {
@@ -544,6 +564,18 @@ func (c *Conn) await(s connState) {
 	c.enterSameLimit(s)
 }
 
+// giveUp ends an open or closing connection without waiting for the peer or the device. The
+// peer still gets the reason.
+func (c *Conn) giveUp() {
+	c.closing.reason.setCause(ErrShutdown)
+	if c.state < stateFlushing && !c.device.removed {
+		c.disconnect()
+	}
+	c.enter(stateCloseBegun) // OnCompletion can neither send nor abort.
+	c.reportClose()
+	c.destroy()
+}
+
 // enterFlushing enters stateFlushing and disconnects, which flushes the queues. Then it
 // posts a probe, whose completion comes after all received messages.
 func (c *Conn) enterFlushing() {
@@ -585,7 +617,7 @@ func (c *Conn) onCloseTimeout() {
 // disconnect disconnects the connection, which flushes its queues. After an error it
 // moves the queue pair to the error state itself.
 func (c *Conn) disconnect() {
-	if c.id.Disconnect(nil) != nil {
+	if c.id.Disconnect(c.encodeReason()) != nil {
 		c.loop.recordError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
 	}
 }

@@ -219,7 +219,7 @@ func TestCloseDrains(t *testing.T) {
 	p.closed(t)
 	require.Equal(t, accepted, received)
 	require.NoError(t, p.dialCloseErr)
-	require.Equal(t, reactor.ErrPeerClosed, p.acceptCloseErr)
+	require.Equal(t, &reactor.CloseError{Cause: reactor.ErrPeerClosed, Peer: reactor.CloseReason{Kind: reactor.CloseNormal}}, p.acceptCloseErr)
 	require.EqualValues(t, accepted, p.dialed.Stats().Confirmed)
 	p.drive(t, func() bool { return p.client.Conns()+p.server.Conns() == 0 })
 	require.Equal(t, reactor.StateClosed, p.dialed.State())

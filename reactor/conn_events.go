@@ -37,19 +37,19 @@ func (s *eventSource) ready(poller.Readiness) (work int) {
 // with an unacknowledged event can not be closed.
 func (l *Loop) handleEvent(ev *cm.Event) {
 	c, ok := ev.ID.Context().(*Conn)
-	typ, err := ev.Type, ev.Err
+	typ, err, data := ev.Type, ev.Err, ev.Param.PrivateData
 	if ok && typ == cm.Established && c.opening != nil && c.opening.dial != nil {
 		c.setNegotiated(ev)
 	}
 	l.recordError(ev.Ack())
 	if ok && c.state != stateClosed {
-		c.handleEvent(typ, err)
+		c.handleEvent(typ, err, data)
 	}
 }
 
 // handleEvent handles an event of the connection's ID. The parameter err is the error of
-// the event, or nil.
-func (c *Conn) handleEvent(typ cm.EventType, err error) {
+// the event, or nil, and data its private data.
+func (c *Conn) handleEvent(typ cm.EventType, err error, data []byte) {
 	switch typ {
 	case cm.AddrResolved:
 		if c.state == stateDialing {
@@ -62,7 +62,7 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	case cm.Established:
 		c.on(eventEstablished)
 	case cm.Disconnected:
-		c.onDisconnected(err)
+		c.onDisconnected(err, data)
 	case cm.DeviceRemoval:
 		c.deviceRemoved()
 	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
@@ -81,9 +81,9 @@ func (c *Conn) refuseOn(err error) {
 }
 
 // onDisconnected handles cm.Disconnected. The error err is verbs.ErrPeerGone,
-// cm.ErrStale or nil. The CQ may still have earlier completions: see
+// cm.ErrStale or nil, and data is the private data of the peer. The CQ may still have earlier completions: see
 // stateAwaitingEmptyCQ.
-func (c *Conn) onDisconnected(err error) {
+func (c *Conn) onDisconnected(err error, data []byte) {
 	if c.queue != nil {
 		c.closing.emptyPollsAtDisconnect = c.queue.emptyPolls
 	}
@@ -93,6 +93,9 @@ func (c *Conn) onDisconnected(err error) {
 		c.on(eventEstablished)
 	}
 	c.closing.reason.peerErr = firstError(err, ErrPeerClosed)
+	if err == nil && c.state < stateFlushing { // Otherwise the peer answers.
+		c.closing.reason.peerErr = &CloseError{Cause: ErrPeerClosed, Peer: decodeReason(data)}
+	}
 	cause := c.closing.reason.peerErr
 	if c.state == stateDraining {
 		// After Close, a disconnect of the peer is not an error. But it is an error if sends

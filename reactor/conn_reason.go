@@ -6,34 +6,33 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A closeReason records why a connection ends, and determines the error for OnClose. If
+// A closeCause records why a connection ends, and determines the error for OnClose. If
 // there are several reasons, usually the first one counts. For the exceptions see the
 // values of causeKind.
-type closeReason struct {
+type closeCause struct {
 	kind causeKind
-	// Error of the reason. It is nil if the application has called Close.
-	cause error
-
 	// The application has called Close, and the peer has disconnected before it
 	// confirmed all sends. Then the field cause is nil.
-	unconfirmed bool
+	unconfirmed  bool
+	firstFlushed bool // true if firstFailed is the error of a flushed request
 
-	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil
-	// until cm.Disconnected is received.
+	// Error of the reason. It is nil if the application has called Close.
+	cause error
+	// peerErr says how the peer disconnected: a *CloseError with ErrPeerClosed,
+	// verbs.ErrPeerGone ... It is nil until cm.Disconnected is received.
 	peerErr error
 	// firstFailed is the error of the first request that has failed. If that request was
 	// flushed, the first error of another kind replaces firstFailed.
-	firstFailed  error
-	firstFlushed bool  // true if firstFailed is the error of a flushed request
-	flushErr     error // error of the first flushed request: see completionError
+	firstFailed error
+	flushErr    error // error of the first flushed request: see completionError
 }
 
-// A causeKind says where closeReason.cause comes from, and which later reasons replace
+// A causeKind says where closeCause.cause comes from, and which later reasons replace
 // it.
 type causeKind uint8
 
 const (
-	// noCause: there is no reason yet, and closeReason.cause is nil. setCause
+	// noCause: there is no reason yet, and closeCause.cause is nil. setCause
 	// and setViolation lead to finalCause, deviceEvent leads to deviceCause, and
 	// requestFailed leads to provisionalCause or requestCause.
 	noCause causeKind = iota
@@ -58,10 +57,10 @@ const (
 )
 
 // provisional reports whether the kind of the reason is provisionalCause.
-func (r *closeReason) provisional() bool { return r.kind == provisionalCause }
+func (r *closeCause) provisional() bool { return r.kind == provisionalCause }
 
 // setCause sets the reason if there is none yet, or only a provisional one.
-func (r *closeReason) setCause(cause error) {
+func (r *closeCause) setCause(cause error) {
 	if r.kind == noCause || r.kind == provisionalCause {
 		r.kind, r.cause = finalCause, cause
 	}
@@ -71,7 +70,7 @@ func (r *closeReason) setCause(cause error) {
 // may be an effect of the violation is replaced. Such reasons are a device event, and the
 // disconnect of the peer, which may be read before the completions that show the
 // violation.
-func (r *closeReason) setViolation(cause error) {
+func (r *closeCause) setViolation(cause error) {
 	peerClosed := r.cause != nil && r.cause == r.peerErr
 	if r.kind == noCause || r.kind == provisionalCause || r.kind == deviceCause || peerClosed {
 		r.kind, r.cause = finalCause, cause
@@ -81,13 +80,13 @@ func (r *closeReason) setViolation(cause error) {
 // isEffect reports whether the reason may be only the effect of a failed queue pair.
 // This is possible for a provisional reason, a disconnect of the peer, and
 // errFailedEarly.
-func (r *closeReason) isEffect() bool {
+func (r *closeCause) isEffect() bool {
 	return r.provisional() || r.kind == finalCause && r.unconfirmed || r.cause != nil && (r.cause == r.peerErr || r.cause == errFailedEarly)
 }
 
 // deviceEvent sets the reason after a device event about the queue pair. An earlier
 // reason stays, unless it may be an effect of the event.
-func (r *closeReason) deviceEvent(cause error) {
+func (r *closeCause) deviceEvent(cause error) {
 	if r.kind == noCause || r.isEffect() {
 		r.kind, r.cause = deviceCause, cause
 	}
@@ -96,7 +95,7 @@ func (r *closeReason) deviceEvent(cause error) {
 // requestFailed records the error of a failed request. A provisional error becomes the
 // reason only if there is no reason yet. Another error also replaces a provisional
 // reason or a device event.
-func (r *closeReason) requestFailed(err error, s verbs.Status) {
+func (r *closeCause) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
 	if r.firstFailed == nil || r.firstFlushed && !flushed {
 		r.firstFailed, r.firstFlushed = err, flushed
@@ -113,7 +112,7 @@ func (r *closeReason) requestFailed(err error, s verbs.Status) {
 
 // completionError returns the error of a failed completion. The parameter immediatesOnly is
 // the option of the connection. Flushed receives share one error, to avoid allocations.
-func (r *closeReason) completionError(wc *verbs.WC, immediatesOnly bool) error {
+func (r *closeCause) completionError(wc *verbs.WC, immediatesOnly bool) error {
 	switch {
 	case wc.Status == verbs.StatusWRFlushErr:
 	case wc.Status == verbs.StatusRemInvReqErr:
@@ -133,16 +132,26 @@ func (r *closeReason) completionError(wc *verbs.WC, immediatesOnly bool) error {
 
 // closeError returns the error for OnClose. The parameter opsFailed is true if
 // operations of the application have failed.
-func (r *closeReason) closeError(opsFailed bool) error {
+func (r *closeCause) closeError(opsFailed bool) error {
 	switch {
 	case r.kind == provisionalCause || r.kind == requestCause:
 		return r.firstFailed
 	case !opsFailed, r.kind == deviceCause && r.firstFlushed:
 		return r.cause
 	case r.firstFailed == nil: // No request was flushed, so the device has failed.
-		return firstError(r.cause, firstError(r.peerErr, ErrPeerClosed))
+		return firstError(r.cause, firstError(r.peerErr, &CloseError{Cause: ErrPeerClosed}))
 	case r.cause == nil: // this side has called Close, but the peer has not confirmed all sends
-		return &CloseError{Cause: firstError(r.peerErr, ErrPeerClosed), First: r.firstFailed}
+		return r.withFirst(firstError(r.peerErr, ErrPeerClosed))
 	}
-	return &CloseError{Cause: r.cause, First: r.firstFailed}
+	return r.withFirst(r.cause)
+}
+
+// withFirst adds the error of the first failed request to that of a reason.
+func (r *closeCause) withFirst(cause error) error {
+	e := CloseError{Cause: cause}
+	if ofPeer, ok := r.peerErr.(*CloseError); ok && cause == r.peerErr {
+		e = *ofPeer
+	}
+	e.First = r.firstFailed
+	return &e
 }

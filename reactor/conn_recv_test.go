@@ -70,10 +70,10 @@ func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
 	arrive(c, 0, "one", verbs.StatusSuccess)
-	c.onDisconnected(nil)
+	c.onDisconnected(nil, nil)
 	require.Equal(t, []string{"open", "one"}, r.calls)
 	require.Equal(t, StateClosing, c.State())
-	require.Equal(t, ErrPeerClosed, c.closing.reason.cause)
+	require.ErrorIs(t, c.closing.reason.cause, ErrPeerClosed)
 }
 
 // TestMessagesWhileClosing checks that messages are delivered after a failure or a close
@@ -85,7 +85,7 @@ func TestMessagesWhileClosing(t *testing.T) {
 		delivered bool
 	}{
 		"failure":     {func(c *Conn) { c.endWith(verbs.ErrProtocol) }, true},
-		"peer closed": {func(c *Conn) { c.onDisconnected(nil) }, true},
+		"peer closed": {func(c *Conn) { c.onDisconnected(nil, nil) }, true},
 		"abort":       {func(c *Conn) { require.NoError(t, c.Abort(nil)) }, false},
 		"time limit":  {func(c *Conn) { c.endBy(ErrIdle) }, false},
 		"close":       {func(c *Conn) { require.NoError(t, c.Close()) }, false},

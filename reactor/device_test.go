@@ -51,7 +51,7 @@ func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	reactor.FailRequest(p.dialed, verbs.StatusRetryExcErr)
 	p.closed(t)
 	require.Equal(t, verbs.StatusRetryExcErr, status(t, p.dialCloseErr))
-	require.Equal(t, reactor.ErrPeerClosed, p.acceptCloseErr)
+	require.Equal(t, &reactor.CloseError{Cause: reactor.ErrPeerClosed, Peer: reactor.CloseReason{Kind: reactor.CloseSilent}}, p.acceptCloseErr)
 }
 
 // TestRescue checks that Stats.Rescues counts a lost event. The loop finds completions

@@ -280,13 +280,15 @@ package reactor
 //	  sendQueue          send_queue.go: places, requests, and what is not posted yet; window.go
 //	  recvSide           recv_queue.go: receives that other connections do not share
 //	  closing            conn_close.go has the states, the events and the table of the
-//	                     transitions; conn_reason.go finds the error for OnClose
+//	                     transitions; conn_reason.go finds the error for OnClose, and
+//	                     close_reason.go what the peer is told
 //	  longState          long_*.go: long messages, if both sides have them
 //	Region               region.go; a memory.Registration for each memory.Domain (a
 //	                     protection domain), and a regionUse for each loop
 //
-// What knows nothing of loops and connections is in internal packages: longmsg has the
-// formats of long messages, memory the registrations, slab the memory of buffers.
+// What knows nothing of loops and connections is in internal packages: closemsg has the
+// format of a CloseReason, longmsg those of long messages, memory the registrations, slab the
+// memory of buffers.
 //
 // # The way of a message
 //

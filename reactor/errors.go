@@ -19,8 +19,8 @@ var (
 	// sent. OnWritable is called when the application can try again.
 	ErrWouldBlock = errors.New("send queue full, wait for OnWritable")
 	// ErrPeerClosed means that the peer has called Close or Abort, or has disconnected
-	// after an error. If the peer's process is known to have ended, the error is
-	// verbs.ErrPeerGone.
+	// after an error. OnClose gets it in a *CloseError, which has the peer's reason. If the
+	// peer's process is known to have ended, the error is verbs.ErrPeerGone.
 	ErrPeerClosed = errors.New("closed by the peer")
 	// ErrAborted means that Conn.Abort was called without a cause.
 	ErrAborted = errors.New("aborted")
@@ -92,25 +92,40 @@ var (
 	errUnknownKey        = operr.Wrap("poll CQ", fmt.Errorf("%w: it has given back a key that was not shown to it", verbs.ErrProtocol))
 )
 
-// A CloseError is an error of OnClose with two parts: why the connection has ended, and
-// the error of the first failed request. The CloseError matches both errors.
+// A CloseError is an error of OnClose with several parts: why the connection has ended, the
+// error of the first failed request, and the reason that the peer gives. The CloseError matches
+// the errors Cause and First.
 type CloseError struct {
 	Cause error // reason: ErrPeerClosed, verbs.ErrPeerGone, ErrDrainTimeout ...
-	First error // error of the first failed request; it matches *verbs.CompletionError
+	// First is the error of the first failed request, which matches *verbs.CompletionError. It
+	// is nil if no operation of the application has failed.
+	First error
+	// Peer is the reason that the peer gives. If Cause is ErrPeerClosed and the peer gives none,
+	// its Kind is CloseUnknown. With another Cause it is the zero value.
+	Peer CloseReason
 }
 
-// Error returns the texts of both errors. After verbs.ErrPeerGone it leaves out First, whose
-// status says that the retries were used up, although the end of the process was noticed
-// before.
+// Error returns the text of Cause, Peer unless the peer has just called Close, and the text of
+// First. After verbs.ErrPeerGone it leaves out First, whose status says that the retries were
+// used up, although the end of the process was noticed before.
 func (e *CloseError) Error() string {
-	if errors.Is(e.Cause, verbs.ErrPeerGone) {
-		return e.Cause.Error()
+	text := e.Cause.Error()
+	if e.Cause == ErrPeerClosed && e.Peer != (CloseReason{Kind: CloseNormal}) {
+		text += " (" + e.Peer.String() + ")"
 	}
-	return e.Cause.Error() + ": " + e.First.Error()
+	if e.First == nil || errors.Is(e.Cause, verbs.ErrPeerGone) {
+		return text
+	}
+	return text + ": " + e.First.Error()
 }
 
-// Unwrap returns Cause and First.
-func (e *CloseError) Unwrap() []error { return []error{e.Cause, e.First} }
+// Unwrap returns Cause, and First unless it is nil.
+func (e *CloseError) Unwrap() []error {
+	if e.First == nil {
+		return []error{e.Cause}
+	}
+	return []error{e.Cause, e.First}
+}
 
 // A DialError is the error of OnDialError: a call of Dial did not lead to a connection.
 type DialError struct {

@@ -138,13 +138,13 @@ func EndStateTimer(c *Conn)  { c.repeatTimeout() }
 func ScheduleStep(c *Conn) { c.scheduleStep() }
 
 // InjectEvent makes c handle a connection event of the given type.
-func InjectEvent(c *Conn, typ cm.EventType) { c.handleEvent(typ, nil) }
+func InjectEvent(c *Conn, typ cm.EventType) { c.handleEvent(typ, nil, nil) }
 
 // InjectError makes c handle a connection event of the given type with an error.
-func InjectError(c *Conn, typ cm.EventType, err error) { c.handleEvent(typ, err) }
+func InjectError(c *Conn, typ cm.EventType, err error) { c.handleEvent(typ, err, nil) }
 
 // RemoveDevice makes c handle the removal of its device.
-func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
+func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil, nil) }
 
 // FailAlloc makes allocations of memory for the buffers of l fail with err. The function
 // end() ends this fault.
@@ -170,7 +170,7 @@ func ConnsOf(l *Loop) []*Conn { return slices.Collect(l.conns.all()) }
 func OpeningConns(l *Loop) int { return l.openingConns }
 
 // InjectDisconnected makes c handle cm.Disconnected with the error err.
-func InjectDisconnected(c *Conn, err error) { c.onDisconnected(err) }
+func InjectDisconnected(c *Conn, err error) { c.onDisconnected(err, nil) }
 
 // A ConnQueue is a first-in, first-out queue of connections.
 type ConnQueue = connQueue

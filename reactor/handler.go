@@ -74,7 +74,7 @@ type ConnHandler interface {
 	//
 	//   - nil: this side has closed, and the peer has confirmed everything.
 	//   - ErrPeerClosed: the peer has closed or aborted, or its kernel has disconnected
-	//     because the process has ended.
+	//     because the process has ended. CloseError.Peer has the reason.
 	//   - verbs.ErrPeerGone: the peer's process has ended, on the local path of
 	//     provider/soft. On its wire path such a peer is silent: see the next two.
 	//   - *verbs.CompletionError: a request has failed. With StatusRetryExcErr the peer is

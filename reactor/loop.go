@@ -10,6 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/reactor/internal/closemsg"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -64,6 +65,8 @@ type Loop struct {
 	// qpAttr has the attributes for a call of Modify. A local variable would be
 	// allocated on the heap.
 	qpAttr verbs.QPAttr
+	// disconnectData has the private data of a disconnect request, for the same reason.
+	disconnectData [closemsg.MaxSize]byte
 	// load is liveConns plus the calls of Dial and Accept that the loop has not handled
 	// yet.
 	load atomic.Int64

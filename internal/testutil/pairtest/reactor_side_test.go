@@ -2,6 +2,7 @@ package pairtest_test
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -85,7 +86,7 @@ func (s *reactorSide) sendAddress(c *reactor.Conn, r *reactor.Region) {
 }
 
 func (s *reactorSide) OnClose(_ *reactor.Conn, err error) {
-	if err == reactor.ErrPeerClosed {
+	if errors.Is(err, reactor.ErrPeerClosed) {
 		err = nil
 	}
 	s.done <- err
