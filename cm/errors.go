@@ -102,7 +102,7 @@ func (r RejectReason) String() string {
 type RejectError struct {
 	Reason RejectReason
 	// PrivateData is the private data that came with the refusal. It may be padded with
-	// zeros to 148 bytes. The slice belongs to the holder of the error.
+	// zeros to 148 bytes: see Text. The slice belongs to the holder of the error.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused, and false if the peer's
 	// host refused. Some transports do not know that. With them it is true if Reason is
@@ -118,11 +118,15 @@ func (e *RejectError) Error() string {
 	if !e.ByApplication {
 		return withCause(fmt.Sprintf("connection refused: %v", e.Reason), e.Cause)
 	}
-	if said := bytes.TrimRight(e.PrivateData, "\x00"); len(said) > 0 {
-		return fmt.Sprintf("connection refused by the application: %q", said)
+	if text := e.Text(); text != "" {
+		return fmt.Sprintf("connection refused by the application: %q", text)
 	}
 	return "connection refused by the application"
 }
+
+// Text returns the private data as text, without the zeros at its end. It is the argument of
+// the peer's Reject, if that is a text. It may contain any bytes.
+func (e *RejectError) Text() string { return string(bytes.TrimRight(e.PrivateData, "\x00")) }
 
 // Is matches ErrRefused. With RejectNoResources it also matches verbs.ErrNoResources.
 func (e *RejectError) Is(target error) bool {

@@ -119,6 +119,17 @@ func TestCause(t *testing.T) {
 	require.NoError(t, ev.Err)
 }
 
+// TestRejectText checks that the text of a refusal has no padding, and that PrivateData keeps it.
+func TestRejectText(t *testing.T) {
+	for data, want := range map[string]string{
+		"": "", "full": "full", "full\x00\x00": "full", "\x00\x01\x00": "\x00\x01", "\x00": "",
+	} {
+		e := &cm.RejectError{PrivateData: []byte(data), ByApplication: true}
+		require.Equal(t, want, e.Text())
+		require.Equal(t, data, string(e.PrivateData))
+	}
+}
+
 func TestReasonNames(t *testing.T) {
 	for r := range cm.RejectReason(40) {
 		require.NotEmpty(t, r.String())

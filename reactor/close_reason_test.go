@@ -254,3 +254,21 @@ func TestPeersWithoutReason(t *testing.T) {
 		})
 	}
 }
+
+// TestRejectText checks that the text of a reject arrives without padding on both paths.
+func TestRejectText(t *testing.T) {
+	closeOnPaths(t, nil, func(p *closingPair) {
+		var failed error
+		_, err := p.server.Listen(p.serverHost.AddrPort(2), &reactor.ListenOptions{
+			Handler: &hooks{request: func(req *reactor.ConnRequest) { require.NoError(p.t, req.Reject([]byte("not today"))) }},
+		})
+		require.NoError(p.t, err)
+		client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed = err }}
+		require.NoError(p.t, p.client.Loop().Dial(p.serverHost.AddrPort(2), &reactor.DialOptions{Handler: client}))
+		p.Until(time.Second, func() bool { return failed != nil })
+		var refused *cm.RejectError
+		require.ErrorAs(p.t, failed, &refused)
+		require.Equal(p.t, "not today", refused.Text())
+		require.ErrorContains(p.t, failed, `refused by the application: "not today"`)
+	})
+}

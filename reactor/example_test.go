@@ -306,7 +306,7 @@ func (r reader) OnOpen(*reactor.Conn) { r.answer <- "accepted" }
 // does not answer and an address at which no process listens.
 func (r reader) OnDialError(_ *reactor.DialOptions, err error) {
 	if reject, ok := errors.AsType[*cm.RejectError](err); ok && reject.ByApplication {
-		r.answer <- "rejected: " + unpadded(reject.PrivateData)
+		r.answer <- "rejected: " + reject.Text()
 	} else {
 		r.answer <- err.Error()
 	}

@@ -60,7 +60,7 @@ func TestReject(t *testing.T) {
 	e.drive(t, func() bool { return failed != nil })
 	var reject *cm.RejectError
 	require.ErrorAs(t, failed, &reject)
-	require.Equal(t, "full", string(reject.PrivateData[:4]))
+	require.Equal(t, "full", reject.Text())
 }
 
 // TestSmallQueues checks that both sides refuse streams if the queues of a connection are

@@ -70,9 +70,7 @@ func (r *Report) Complete(times []Histogram, streamed time.Duration) {
 	}
 	var refused *cm.RejectError
 	if errors.As(r.Cause, &refused) && refused.ByApplication {
-		// Some devices append zero bytes to private data (rdma_accept(3)).
-		text := strings.TrimRight(string(refused.PrivateData), "\x00")
-		r.Rejected = &Rejection{Reason: refused.Reason.String(), PrivateData: text}
+		r.Rejected = &Rejection{Reason: refused.Reason.String(), PrivateData: refused.Text()}
 	}
 }
 
