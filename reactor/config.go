@@ -242,7 +242,8 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// DrainTimeout limits each of two waits of a closing connection. Zero means 5s.
 	// Before OnClose, the connection waits until the peer has confirmed all sends. After
-	// OnClose, the connection waits until the peer has disconnected.
+	// OnClose, the connection waits until the peer has disconnected, unless the peer has
+	// answered nothing for so long that the connection ended for that.
 	DrainTimeout time.Duration
 	// Keepalive is how long a peer may send and confirm nothing before the loop sends a
 	// probe. Zero means 30s, or half of PeerTimeout if that is less. Negative means no

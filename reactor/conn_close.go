@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -71,7 +72,7 @@ const (
 	stateFlushing
 
 	// stateDisconnecting: OnClose was called. cm.Disconnected leads to stateClosed, also
-	// if it was received in an earlier state. If the queue pair may still have a shared
+	// if it was received in an earlier state, and it is not awaited of a silent peer. If the queue pair may still have a shared
 	// receive buffer, it leads to stateAwaitingLastWQE instead. The removal of the device
 	// and the end of Config.DrainTimeout lead to stateClosed.
 	stateDisconnecting
@@ -317,6 +318,7 @@ type closing struct {
 	// true after Close, Abort and a time limit: OnMessage is not called any more
 	discards bool
 	queued   bool // true if the connection is in Loop.closing
+	silent   bool // true after OnClose if the peer is not expected to answer: see peerIsSilent
 
 	// What the peer is told: which call of the application ends the connection, or
 	// CloseUnknown if none does, and what it has passed to CloseWith, or nil.
@@ -629,6 +631,7 @@ func (c *Conn) reportClose() {
 	err := c.closing.reason.closeError(c.stats.Failed > 0)
 	c.loop.timers.Stop(&c.times.timeout)
 	c.loop.timers.Stop(&c.times.keepalive)
+	c.closing.silent = c.peerIsSilent(err)
 	c.enterFor(stateDisconnecting, c.loop.cfg.DrainTimeout)
 	if c.peerDone() {
 		c.scheduleStep()
@@ -636,9 +639,28 @@ func (c *Conn) reportClose() {
 	c.loop.onClose(c, err)
 }
 
-// peerDone reports whether cm.Disconnected was received, or may never come because the
-// device was removed.
-func (c *Conn) peerDone() bool { return c.closing.reason.peerErr != nil || c.device.removed }
+// peerDone reports whether cm.Disconnected was received, or is not awaited because the device
+// was removed or the peer is silent.
+func (c *Conn) peerDone() bool {
+	return c.closing.reason.peerErr != nil || c.device.removed || c.closing.silent
+}
+
+// peerIsSilent reports whether a connection that ends with err has a peer that has answered
+// nothing for so long that it will not answer the disconnect request either. The provider
+// repeats the request all the same, in case the peer comes back.
+func (c *Conn) peerIsSilent(err error) bool {
+	if err == nil || c.closing.reason.peerErr != nil {
+		return false
+	}
+	var failed *verbs.CompletionError
+	switch {
+	case errors.Is(err, ErrKeepalive), errors.As(err, &failed) && failed.Status == verbs.StatusRetryExcErr:
+		return true
+	case errors.Is(err, ErrDrainTimeout):
+		return c.loop.clock.read()-c.traffic().fromPeer() >= c.loop.cfg.DrainTimeout
+	}
+	return false
+}
 
 // failOutstanding fails the requests that the device has not flushed. It first closes
 // the queue pair. After that the device no longer uses their buffers.

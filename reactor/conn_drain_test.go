@@ -11,7 +11,8 @@ import (
 )
 
 // TestDrainTimeout checks that a closing connection ends after DrainTimeout if the peer
-// confirms nothing, and that its resources are free after another DrainTimeout.
+// confirms nothing, and that its resources are free then, because nothing was heard of the
+// peer: see TestDrainTimeoutOfPeerThatIsHeard.
 func TestDrainTimeout(t *testing.T) {
 	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: shortTime}, func(t *testing.T, p *worldPair) {
 		p.serverProcess.Stop()
@@ -21,8 +22,6 @@ func TestDrainTimeout(t *testing.T) {
 		})
 		requireTook(t, shortTime, p.wantClose(t, reactor.ErrDrainTimeout))
 		require.EqualValues(t, 1, p.dialed.Stats().Failed)
-		require.Equal(t, 1, p.client.Conns())
-		p.For(shortTime)
 		require.Zero(t, p.client.Conns())
 	})
 }

@@ -50,7 +50,8 @@ func (e *Engine) Stop() {
 // Config.DrainTimeout. Connections that are not established end at once. An accepted
 // connection whose peer has sent and confirmed nothing since OnOpen ends with ErrShutdown
 // after a second. A peer that has sent something and then answers nothing delays the
-// shutdown by Config.DrainTimeout, or twice that if sends to it are unconfirmed.
+// shutdown by Config.DrainTimeout. One that is known to be dead, because its connection has
+// ended with ErrKeepalive, verbs.ErrPeerGone or verbs.StatusRetryExcErr, does not delay it.
 // In a callback of the engine the error matches verbs.ErrState.
 //
 // When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
