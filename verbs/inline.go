@@ -45,7 +45,8 @@ type InlinePoller interface {
 }
 
 // An InlineReceiver is a QP whose receive CQ is an InlinePoller. Use a type assertion to
-// find out whether a QP is an InlineReceiver.
+// find out whether a QP is an InlineReceiver. Such a QP is a RecvPauser, too, because a
+// message without a buffer does not use up the receive queue.
 type InlineReceiver interface {
 	// ReceiveInline allows PollInline to return messages of this QP with the flag WCInline.
 	// Every goroutine that may call PostRecv may also call ReceiveInline.

@@ -246,6 +246,24 @@ func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 	return 0, false
 }
 
+// A RecvPauser is a QP that can make its peer wait although there are receive buffers. So
+// one QP of an SRQ can be held back, and the others go on. Use a type assertion to find out
+// whether a QP is a RecvPauser.
+type RecvPauser interface {
+	// PauseRecv makes the QP take no further receive buffer. A message of the peer, or a
+	// WRITE with immediate data, gets an RNR NAK, as if there was no buffer: the peer repeats
+	// it, as often as its QPAttr.RNRRetry allows, and sends nothing behind it meanwhile. The
+	// device may let it wait longer than QPAttr.MinRNRTimer. A message of which a part has
+	// arrived still completes. READs, atomics and other WRITEs are executed.
+	//
+	// Every goroutine that may call PostRecv may also call PauseRecv and ResumeRecv. A second
+	// call does nothing. The change to StateReset ends the pause.
+	PauseRecv()
+	// ResumeRecv ends the effect of PauseRecv. The peer notices it when it repeats the
+	// message.
+	ResumeRecv()
+}
+
 // An SRQ is a shared receive queue: several QPs of one domain take their receive buffers
 // from the queue. The field CQAttr.Progress of the QPs' CQs decides which goroutines may
 // call the methods of the SRQ.

@@ -12,6 +12,7 @@ func rnrCases() []testCase {
 		{"a limited number of retries is used up", rnrFinite},
 		{"unlimited retries wait for the buffer", rnrForever},
 		{"later requests wait too", rnrBlocksOrder},
+		{"a paused queue pair", pausedRecv},
 	}
 }
 
@@ -79,4 +80,33 @@ func rnrBlocksOrder(r *rig) {
 	p.a.sends.inOrder(1, 2)
 	p.b.recvs.inOrder(1)
 	r.Equal(uint64(42), p.b.word(64))
+}
+
+// pausedRecv checks that a paused queue pair takes no buffer, also if it has an SRQ, until
+// ResumeRecv. It executes a READ that comes before a message, and nothing that comes behind
+// it.
+func pausedRecv(r *rig) {
+	p := r.rnrPair(verbs.RNRRetryForever)
+	pauser, ok := p.b.qp.(verbs.RecvPauser)
+	if _, inline := p.b.qp.(verbs.InlineReceiver); !ok {
+		r.False(inline, "verbs.InlineReceiver is verbs.RecvPauser, too")
+		r.t.Skip("the device does not have the capability: verbs.RecvPauser")
+	}
+	p.b.recv(10, p.b.sge(0, 8))
+	p.b.recv(11, p.b.sge(8, 8))
+	pauser.PauseRecv()
+	pauser.PauseRecv()
+	p.a.setWord(64, 42)
+	p.a.post(p.a.remote(verbs.OpRead, 1, p.b, 128, p.a.sge(128, 8)))
+	p.a.sends.inOrder(1)
+	p.a.post(send(2, p.a.sge(0, 8)), p.a.remote(verbs.OpWrite, 3, p.b, 64, p.a.sge(64, 8)), send(4, p.a.sge(0, 8)))
+	r.rnrPair(1).rnrExhausted()
+	r.Empty(p.a.sends.wcs)
+	r.Empty(p.b.recvs.wcs)
+	r.Zero(p.b.word(64))
+	pauser.ResumeRecv()
+	p.a.sends.inOrder(2, 3, 4)
+	p.b.recvs.inOrder(10, 11)
+	r.Equal(uint64(42), p.b.word(64))
+	p.ping()
 }

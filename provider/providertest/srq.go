@@ -14,6 +14,7 @@ func srqCases() []testCase {
 		{"no receive queue of its own", srqOnly},
 		{"a failed queue pair does not flush the buffers", srqSurvives},
 		{"an empty queue causes RNR NAKs", srqEmpty},
+		{"one queue pair is paused", srqPaused},
 	}
 }
 
@@ -216,4 +217,28 @@ func srqEmpty(r *rig) {
 	s.p1.a.sends.inOrder(1)
 	s.p2.a.sends.inOrder(2)
 	s.recvs.succeed(2)
+}
+
+// srqPaused pauses one of two queue pairs. Its peer must wait, and take no buffer, while the
+// other one goes on.
+func srqPaused(r *rig) {
+	s := r.shared(8)
+	s.mustPost(0, 4)
+	pauser, ok := s.p1.b.qp.(verbs.RecvPauser)
+	if !ok {
+		r.t.Skip("the device does not have the capability: verbs.RecvPauser")
+	}
+	pauser.PauseRecv()
+	s.p1.a.post(s.p1.a.manySends(0, 2)...)
+	for i := range 2 {
+		s.p2.a.post(send(uint64(i), s.p2.a.sge(0, 8)))
+		s.p2.a.sends.inOrder(uint64(i))
+		r.Equal(s.p2.b.qp.Num(), s.recvs.one().QPN)
+	}
+	r.Empty(s.p1.a.sends.wcs)
+	pauser.ResumeRecv()
+	s.p1.a.sends.inOrder(0, 1)
+	for _, wc := range s.recvs.succeed(2) {
+		r.Equal(s.p1.b.qp.Num(), wc.QPN)
+	}
 }

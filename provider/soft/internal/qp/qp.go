@@ -57,6 +57,7 @@ var (
 	_ verbs.QP             = (*QP)(nil)
 	_ verbs.InlineSender   = (*QP)(nil)
 	_ verbs.InlineReceiver = (*QP)(nil)
+	_ verbs.RecvPauser     = (*QP)(nil)
 )
 
 // CreateQP implements verbs.PD.
@@ -301,7 +302,22 @@ func (q *QP) FirstConnection() bool {
 // ReceiveInline implements verbs.InlineReceiver.
 func (q *QP) ReceiveInline() {
 	q.Shard.Enter()
-	q.receivesInline = true
+	q.mode |= receiveInline
+	q.Shard.Leave()
+}
+
+// PauseRecv implements verbs.RecvPauser.
+func (q *QP) PauseRecv() {
+	q.Shard.Enter()
+	q.mode |= receivePaused
+	q.Shard.Leave()
+}
+
+// ResumeRecv implements verbs.RecvPauser.
+func (q *QP) ResumeRecv() {
+	q.Shard.Enter()
+	q.mode &^= receivePaused
+	q.refusals = 0
 	q.Shard.Leave()
 }
 
@@ -634,7 +650,7 @@ func (q *QP) reset() {
 		q.receiveQueue().held--
 	}
 	sges := q.responder.buffer.sges
-	q.responder = responder{buffer: rqe{sges: sges}, receivesInline: q.receivesInline}
+	q.responder = responder{buffer: rqe{sges: sges}, mode: q.mode & receiveInline}
 	q.requester.forgetSent(q.sq.oldest)
 	q.rnr.waiting = false
 	q.unbindWindows()

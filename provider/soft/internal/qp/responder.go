@@ -27,15 +27,24 @@ const (
 	messageWrite
 )
 
+// A receiveMode says how a queue pair receives messages. It is a set of the bits below.
+type receiveMode uint8
+
+const (
+	receiveInline receiveMode = 1 << iota // ReceiveInline was called
+	receivePaused                         // PauseRecv was called
+)
+
 // responder is the receiving half of a queue pair. It executes the peer's requests in
 // order.
 type responder struct {
-	receivesInline bool // true after a call of ReceiveInline
-	message        messageState
-	buffer         rqe         // receive buffer of the current message
-	offset         uint32      // bytes of the current SEND that were copied to buffer
-	writeLeft      MemoryRange // memory of the current WRITE that is still to be written
-	writeLength    uint32      // bytes of the whole current WRITE
+	mode        receiveMode
+	refusals    uint8 // number of refusals in a row because of receivePaused, at most MaxTimerCode
+	message     messageState
+	buffer      rqe         // receive buffer of the current message
+	offset      uint32      // bytes of the current SEND that were copied to buffer
+	writeLeft   MemoryRange // memory of the current WRITE that is still to be written
+	writeLength uint32      // bytes of the whole current WRITE
 }
 
 // expects reports whether a fragment may come next. The parameter state is the kind of
@@ -90,8 +99,13 @@ func (q *QP) ReceiveBuffers() int {
 // SharesReceives reports whether the queue pair takes receive buffers from an SRQ.
 func (q *QP) SharesReceives() bool { return q.srq != nil }
 
-// popReceive takes the oldest buffer of the receive queue; see recvQueue.pop.
+// popReceive takes the oldest buffer of the receive queue; see recvQueue.pop. While
+// receiving is paused, it returns false.
 func (q *QP) popReceive(into *rqe) bool {
+	if q.mode&receivePaused != 0 {
+		q.refusals = min(q.refusals+1, verbs.MaxTimerCode)
+		return false
+	}
 	if q.srq != nil {
 		return q.srq.pop(into)
 	}
@@ -132,7 +146,7 @@ func (q *QP) deliverSend(f *fragment.Fragment) Outcome {
 // if PollInline can not return the bytes.
 func (q *QP) DeliverInline(payload []byte, solicited bool) bool {
 	c := q.recvCQ
-	if !q.receivesInline || !c.batch.takesInline() || c.head != c.tail || q.message != messageNone ||
+	if q.mode != receiveInline || !c.batch.takesInline() || c.head != c.tail || q.message != messageNone ||
 		len(payload) > verbs.InlineBytes {
 		return false
 	}
@@ -152,7 +166,7 @@ func (q *QP) DeliverInline(payload []byte, solicited bool) bool {
 // reason is that the present poll can return no more completions.
 func (q *QP) InlineBatchFull() bool {
 	c := q.recvCQ
-	return q.receivesInline && c.batch.fullInline() && c.head == c.tail
+	return q.mode == receiveInline && c.batch.fullInline() && c.head == c.tail
 }
 
 // scatter copies data to the current receive buffer, beginning at an offset.

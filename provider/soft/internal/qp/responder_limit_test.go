@@ -218,6 +218,28 @@ func TestRNRTimerOfRefusals(t *testing.T) {
 	}
 }
 
+// Each refusal in a row of a paused queue pair makes the time in the RNR NAK about twice as
+// long, up to 10.24 ms.
+func TestRNRTimerOfPause(t *testing.T) {
+	q := &QP{}
+	q.attr.MinRNRTimer = 12
+	q.mode = receivePaused
+	var times []time.Duration
+	for range 6 {
+		require.False(t, q.popReceive(&q.buffer))
+		times = append(times, verbs.RNRDelay(q.RNRTimer()))
+	}
+	const µs = time.Microsecond
+	require.Equal(t, []time.Duration{640 * µs, 1280 * µs, 2560 * µs, 5120 * µs, 10240 * µs, 10240 * µs}, times)
+	for code := range uint8(verbs.MaxTimerCode + 1) {
+		for q.refusals = range uint8(verbs.MaxTimerCode + 1) {
+			q.attr.MinRNRTimer = code
+			require.LessOrEqual(t, q.RNRTimer(), uint8(verbs.MaxTimerCode))
+			require.GreaterOrEqual(t, verbs.RNRDelay(q.RNRTimer()), verbs.RNRDelay(code))
+		}
+	}
+}
+
 // The time limit for incomplete messages is longer than all retries of a sender take, but
 // never longer than maxPartialLimit, whatever the sender has chosen.
 func TestPartialLimit(t *testing.T) {

@@ -230,6 +230,16 @@ const (
 	rnrCodeStep = 4
 )
 
+const (
+	// pauseCodeStep is how much each refusal in a row adds to the timer code while receiving
+	// is paused. Two codes mean about twice the time. So the peer waits after ResumeRecv about
+	// as long as the pause was, at most the time of maxPauseCode.
+	pauseCodeStep = 2
+	// maxPauseCode is the timer code of 10.24 ms: a paused queue pair costs its peer and this
+	// side about 100 packets a second. Arbitrary.
+	maxPauseCode = 20
+)
+
 // partialState says whether a queue pair has an incomplete message in a buffer of an SRQ.
 type partialState uint8
 
@@ -310,12 +320,15 @@ func (q *QP) mayBegin() bool {
 	return false
 }
 
-// RNRTimer returns the timer code for an RNR NAK; see rnrCodeStep. It is MinRNRTimer or
-// means a longer time (IBTA vol. 1, 9.7.5.2.8).
+// RNRTimer returns the timer code for an RNR NAK; see rnrCodeStep and pauseCodeStep. It is
+// MinRNRTimer or means a longer time (IBTA vol. 1, 9.7.5.2.8).
 func (q *QP) RNRTimer() uint8 {
 	code := q.attr.MinRNRTimer
 	if code == 0 { // the longest time
 		return 0
+	}
+	if q.refusals > 1 {
+		code = max(code, min(code+pauseCodeStep*(q.refusals-1), maxPauseCode))
 	}
 	if code += rnrCodeStep * q.partial.refusals; code > verbs.MaxTimerCode {
 		return 0

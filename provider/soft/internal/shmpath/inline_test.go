@@ -127,6 +127,25 @@ func TestReceiveInlineNeedsABuffer(t *testing.T) {
 	require.Equal(t, verbs.StatusRemInvReqErr, x.Wait(1, y)[0].Status)
 }
 
+// While receiving is paused, a message gets an RNR NAK. Afterwards messages come without a
+// buffer again.
+func TestReceiveInlinePaused(t *testing.T) {
+	x, y := newLocalPair(t, memoryConfig{})
+	y.QP.ReceiveInline()
+	y.Recv(2, 0, 10)
+	y.QP.PauseRecv()
+	x.Post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("wait")})
+	for !x.QP.AwaitsRNRTimer() {
+		require.Empty(t, y.PollN(1))
+		require.Empty(t, x.PollN(1))
+	}
+	y.QP.ResumeRecv()
+	wcs, data := y.PollInline(1, x)
+	require.Equal(t, "wait", string(data[0]))
+	require.Equal(t, verbs.WCInline, wcs[0].Flags)
+	require.Equal(t, verbs.StatusSuccess, x.Wait(1, y)[0].Status)
+}
+
 // Many small messages do not overrun the CQ, because they occupy no place in the CQ.
 func TestReceiveInlineDoesNotOverrun(t *testing.T) {
 	const depth = 3
