@@ -77,7 +77,7 @@ const (
 	bufferFree      bufferState = iota // the buffer is free, or in shownBuffers
 	bufferLeased                       // the application has the buffer
 	bufferPosted                       // the buffer is in a receive queue, or staged for one
-	bufferHeld                         // the buffer has a message that waits for OnOpen
+	bufferHeld                         // the buffer has a message that waits: see opening.held and Conn.hold
 	bufferDelivered                    // the buffer was passed to OnMessage, which has not returned yet
 	bufferSending                      // the buffer is in a send queue
 )

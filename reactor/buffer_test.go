@@ -17,7 +17,7 @@ import (
 // newTestDevice makes a loopDevice that has buffers of the given size.
 func newTestDevice(l *Loop, pd verbs.PD, size int) *loopDevice {
 	d := &loopDevice{loop: l}
-	d.pool.Init(slab.Config[Buffer]{PD: pd, Size: size, Limit: 1 << slotBits, Attach: new(Loop).attachBuffer, Detach: detachBuffer})
+	d.pool.Init(slab.Config[Buffer]{PD: pd, Size: size, Limit: 1 << bufferBits, Attach: new(Loop).attachBuffer, Detach: detachBuffer})
 	return d
 }
 

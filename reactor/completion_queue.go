@@ -252,17 +252,17 @@ func (c *catchUp) reset() { c.end = 0 }
 // the completion is counted and dropped.
 func (d *loopDevice) complete(wc *verbs.WC) {
 	id, l := wrID(wc.ID), d.loop
-	if d.sharedRecv != nil && !id.send() {
+	if d.sharedRecv != nil && !id.ofConn() {
 		d.recvShared(wc)
 		return
 	}
 	switch c := l.conns.get(id); {
 	case c == nil:
 		l.stats.LateCompletions++
-	case id.send() && id.emptyRecv():
-		c.emptyRecvCompleted(wc)
-	case id.send():
+	case !id.recv():
 		c.sendCompleted(wc, id.slot())
+	case c.immediatesOnly:
+		c.emptyRecvCompleted(wc)
 	default:
 		c.recvCompleted(wc, c.recvs.own.complete(id.slot()))
 	}
@@ -272,7 +272,7 @@ func (d *loopDevice) complete(wc *verbs.WC) {
 // bytes of the message.
 func (d *loopDevice) completeInline(wc *verbs.WC, data []byte) {
 	var c *Conn
-	if id := wrID(wc.ID); d.sharedRecv != nil && !id.send() {
+	if id := wrID(wc.ID); d.sharedRecv != nil && !id.ofConn() {
 		c = d.sharedRecv.conns.get(wc.QPN)
 	} else {
 		c = d.loop.conns.get(id)

@@ -153,6 +153,7 @@ const (
 	doFailWhenKnown // doFailToOpen, unless the true reason may still come
 	doCheckOpening  // handle waiting events, and then doEndOpening if none has helped
 	doGiveUpOpening // doFailToOpen, because of ErrShutdown if there is no other reason
+	doContinueRecv  // go on receiving after ResumeRecv
 	doDrain         // confirm all sends
 	doDrainStep     // end if all sends are confirmed
 	doCheckDrained  // handle waiting completions, and then end
@@ -209,6 +210,7 @@ var transitions = [numConnStates][numConnEvents]transition{
 		eventGiveUp:  {doGiveUpOpening, in(stateClosed)},
 	},
 	stateOpen: {
+		eventStep:    {doContinueRecv, in(stateOpen)},
 		eventClose:   {doDrain, in(stateDraining)},
 		eventAbort:   {doEnd, in(stateCloseBegun)},
 		eventReason:  {doEnd, in(stateCloseBegun)},
@@ -274,13 +276,17 @@ func (c *Conn) on(e connEvent) {
 	case doGiveUpOpening:
 		c.closing.reason.setCause(ErrShutdown)
 		c.failToOpen()
+	case doContinueRecv:
+		c.continueRecv()
 	case doDrain:
 		c.drain()
 	case doDrainStep:
+		c.continueRecv()
 		c.drainStep()
 	case doCheckDrained:
 		c.onDrainTimeout()
 	case doEnd:
+		c.endPause()
 		c.enter(stateCloseBegun)
 		c.scheduleStep()
 	case doCloseStep:
@@ -477,6 +483,7 @@ func (c *Conn) drain() {
 	if c.loop.state > loopRunning {
 		c.closing.call = CloseShutdown
 	}
+	c.endPause()
 	c.enter(stateDraining)
 	c.closing.catchUp.reset()
 	if c.long != nil {
@@ -624,9 +631,11 @@ func (c *Conn) disconnect() {
 	}
 }
 
-// reportClose moves the connection to stateDisconnecting, fails its outstanding
-// requests, and calls OnClose.
+// reportClose delivers the messages that waited because of PauseRecv, moves the connection
+// to stateDisconnecting, fails its outstanding requests, and calls OnClose.
 func (c *Conn) reportClose() {
+	c.endPause()
+	c.continueRecv()
 	c.failOutstanding()
 	err := c.closing.reason.closeError(c.stats.Failed > 0)
 	c.loop.timers.Stop(&c.times.timeout)

@@ -78,6 +78,7 @@ func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 	c.dialOptions, c.context, c.info.remote = o, request.options.Context, request.addr
 	c.handler = handlerOr(request.options.Handler, l.handler)
 	c.immediatesOnly = request.options.ImmediatesOnly
+	c.ownRecvs = c.immediatesOnly || request.options.OwnRecvQueue
 	if err == nil {
 		err = c.resolve()
 	}
@@ -182,7 +183,9 @@ func (c *Conn) setNegotiated(ev *cm.Event) {
 func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	req.opening.request = req
 	c, err := l.newConn(&req.opening)
-	c.handler, c.immediatesOnly = req.listener.handler, req.listener.options.ImmediatesOnly
+	options := &req.listener.options
+	c.handler, c.immediatesOnly = req.listener.handler, options.ImmediatesOnly
+	c.ownRecvs = c.immediatesOnly || options.OwnRecvQueue
 	c.info.peerPrivate, c.info.process = req.privateData, req.process
 	if err == nil {
 		err = c.moveID()
@@ -304,7 +307,7 @@ func (c *Conn) makeSendQueue() {
 }
 
 // sharesRecv reports whether the connection uses the shared receive queue.
-func (c *Conn) sharesRecv() bool { return c.device.sharedRecv != nil && !c.immediatesOnly }
+func (c *Conn) sharesRecv() bool { return c.device.sharedRecv != nil && !c.ownRecvs }
 
 // places returns the number of places that the completions of the connection need in a
 // CQ.

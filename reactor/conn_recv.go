@@ -52,14 +52,18 @@ func (b *Buffer) endInline() {
 }
 
 // deliver passes one message to OnMessage, and stages its buffer for posting unless the
-// application keeps it. A message behind a long message waits.
+// application keeps it. While there is a holdReason, the message waits.
 func (c *Conn) deliver(b *Buffer) {
-	if c.long == nil || !c.long.takes(b) {
+	switch {
+	case c.long != nil && c.long.takes(b):
+	case c.recvs.hold != noHoldReason:
+		c.hold(b)
+	default:
 		c.deliverNow(b)
 	}
 }
 
-// deliverNow passes a message to OnMessage without waiting for an earlier long message.
+// deliverNow passes a message to OnMessage without waiting.
 func (c *Conn) deliverNow(b *Buffer) {
 	l := c.loop
 	if c.state != stateOpen && c.discardsMessages() {

@@ -47,7 +47,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	copy(c.recvs.own.buffers[slot].memory, text)
 	c.device.complete(&verbs.WC{
-		ID: uint64(c.key | wrID(slot)), Status: status, Opcode: verbs.WCRecv, ByteLen: uint32(len(text)),
+		ID: uint64(c.key | connBit | recvBit | wrID(slot)), Status: status, Opcode: verbs.WCRecv, ByteLen: uint32(len(text)),
 	})
 }
 
@@ -143,7 +143,7 @@ func (k *keeper) OnMessage(_ *Conn, m Message) { k.onMessage(m) }
 
 // arriveInline makes c handle a message that was received without a buffer.
 func arriveInline(c *Conn, data []byte) {
-	c.device.completeInline(&verbs.WC{ID: uint64(c.key), Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(len(data))}, data)
+	c.device.completeInline(&verbs.WC{ID: uint64(c.key | connBit | recvBit), Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(len(data))}, data)
 }
 
 // TestInlineMessage checks that an inline message needs no buffer, except a copy for

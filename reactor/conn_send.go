@@ -267,7 +267,7 @@ func (c *Conn) stage(code verbs.Opcode) (*verbs.SendWR, *sendRequest) {
 }
 
 // requestID returns the id of the send request in a slot.
-func (c *Conn) requestID(slot uint32) uint64 { return uint64(c.key | sendBit | wrID(slot)) }
+func (c *Conn) requestID(slot uint32) uint64 { return uint64(c.key | connBit | wrID(slot)) }
 
 // markDirty adds the connection to Loop.dirty, so that the next postStaged posts its
 // requests.

@@ -57,33 +57,35 @@ func (t *connTable) all() iter.Seq[*Conn] {
 //   - 20 bits: the connection's index in connTable.
 //   - 20 bits: the index's generation. It differs from that of earlier connections with
 //     this index, so their late completions are recognized.
-//   - 1 bit: set for send requests, and for receives without a buffer.
-//   - 23 bits: the slot of the request, or emptyRecvBit.
+//   - 1 bit: connBit, which the index of a shared buffer does not have.
+//   - 1 bit: recvBit, set for receives.
+//   - 22 bits: the slot of the request in its queue. A receive without a buffer has none.
 type wrID uint64
 
 const (
-	slotBits       = 23
+	bufferBits     = 23 // size of the index of a shared buffer
 	generationBits = 20
 	maxConns       = 1 << 20
 
-	sendBit wrID = 1 << slotBits
-	// A receive without a buffer has both sendBit and emptyRecvBit. A send request never has
-	// emptyRecvBit, because its slot is less than 2*maxQueue.
-	emptyRecvBit    = sendBit >> 1
-	generationShift = slotBits + 1
-	indexShift      = generationShift + generationBits
-	generationMask  = 1<<generationBits - 1
+	connBit         wrID = 1 << bufferBits
+	recvBit              = connBit >> 1 // A slot is less than that, because it is less than 2*maxQueue.
+	generationShift      = bufferBits + 1
+	indexShift           = generationShift + generationBits
+	generationMask       = 1<<generationBits - 1
 )
 
-// send reports whether the id belongs to a send request, or to a receive without a
-// buffer.
-func (id wrID) send() bool { return id&sendBit != 0 }
+// ofConn reports whether the id belongs to a request of one connection, and not to a buffer
+// of a shared receive queue. The other methods, except buffer, need such an id.
+func (id wrID) ofConn() bool { return id&connBit != 0 }
 
-// emptyRecv reports whether an id with sendBit belongs to a receive without a buffer.
-func (id wrID) emptyRecv() bool { return id&emptyRecvBit != 0 }
+// buffer returns the index of a shared buffer in the pool.
+func (id wrID) buffer() uint32 { return uint32(id & (connBit - 1)) }
+
+// recv reports whether the request is a receive.
+func (id wrID) recv() bool { return id&recvBit != 0 }
 
 // slot returns the slot of the request in its queue.
-func (id wrID) slot() uint32 { return uint32(id & (sendBit - 1)) }
+func (id wrID) slot() uint32 { return uint32(id & (recvBit - 1)) }
 
 // index returns the index of the connection.
 func (id wrID) index() int { return int(id >> indexShift) }

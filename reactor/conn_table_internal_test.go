@@ -7,14 +7,18 @@ import (
 )
 
 func TestWrIDParts(t *testing.T) {
-	id := wrID(maxConns-1)<<indexShift | wrID(generationMask)<<generationShift | sendBit | 12345
+	id := wrID(maxConns-1)<<indexShift | wrID(generationMask)<<generationShift | connBit | recvBit | 12345
 	require.Equal(t, maxConns-1, id.index())
-	require.True(t, id.sameConn(id&^sendBit-1))
+	require.True(t, id.sameConn(id&^connBit-1))
 	require.False(t, id.sameConn(id-1<<generationShift), "another generation")
 	require.False(t, id.sameConn(id-1<<indexShift), "another index")
-	require.True(t, id.send())
+	require.True(t, id.ofConn())
+	require.True(t, id.recv())
 	require.EqualValues(t, 12345, id.slot())
-	require.False(t, (id &^ sendBit).send())
+	require.False(t, (id &^ recvBit).recv())
+	shared := wrID(1<<bufferBits - 1)
+	require.False(t, shared.ofConn())
+	require.EqualValues(t, shared, shared.buffer())
 }
 
 // TestConnTable checks that a request id of a removed connection does not find a new
@@ -24,7 +28,7 @@ func TestConnTable(t *testing.T) {
 	a, b := &Conn{}, &Conn{}
 	require.True(t, table.add(a))
 	keyA := a.key
-	require.Same(t, a, table.get(keyA|sendBit|7))
+	require.Same(t, a, table.get(keyA|connBit|7))
 	table.remove(keyA)
 	require.Nil(t, table.get(keyA))
 	require.True(t, table.add(b))

@@ -48,6 +48,10 @@ type DialOptions struct {
 	// OnMessage is called until OnClose, also after Conn.Close and Conn.Abort. In this
 	// way a protocol learns that both sides have ended a connection at the same time.
 	ImmediatesOnly bool
+	// OwnRecvQueue gives the connection a receive queue of its own, even if the connections
+	// of the loop share receive buffers. The queue has Config.MaxInFlight buffers, or twice
+	// MinRecvBuffers if that is more. On most devices Conn.PauseRecv needs that.
+	OwnRecvQueue bool
 	// TOS is the type of service of both sides' packets. With IPv6 this is the traffic
 	// class. Zero means the provider's default. Source: rdma_set_option(3).
 	TOS uint8

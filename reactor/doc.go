@@ -148,6 +148,26 @@
 // the top does. If it does not trust its peers it limits what it keeps, because a peer
 // may send and never confirm an answer.
 //
+// # Receiving
+//
+// A handler that can take no more messages for now calls Conn.PauseRecv, and later
+// Conn.ResumeRecv: a server whose answers wait for room, for example, until they are sent. The
+// device then answers the peer's messages with RNR NAKs, and the peer repeats them, so nothing
+// is lost and the order stays. Everything that the peer sends behind a message waits too: its
+// WRITEs and READs, and its probes, so no side takes the other for dead. A peer with a limited
+// RNRRetryCount gives up, and a peer that calls Close does so after its DrainTimeout.
+//
+// What a paused connection holds is bounded. If the device can hold back one queue pair
+// (verbs.RecvPauser), as that of package soft can, it is what has arrived before the call. On
+// other devices it is what fits into the receive queue, Config.MaxInFlight messages or twice
+// MinRecvBuffers, and the connection needs one of its own: see DialOptions.OwnRecvQueue. On a
+// connection with long messages it is MaxInFlight messages in addition, because the peer can
+// read the long messages of this side only while nothing of it waits. During a pause no long
+// message of the peer is read further, and what was read of one occupies memory.
+//
+// After ResumeRecv the peer waits until it repeats its message: on the device of package soft
+// about as long as the pause was, at most 10 ms, and on others Config.MinRNRTimer.
+//
 // # One-sided operations
 //
 // Write, WriteImm, Read, CompareSwap and FetchAdd access memory of the peer. The peer has
@@ -251,6 +271,7 @@
 // The files of this package whose names begin with "example_" have examples, which the
 // tests run:
 //
+//	Conn.PauseRecv      a server that queues answers for slow clients
 //	Conn.Send           a full send queue, and answers that wait for room in it
 //	Conn.SendBuffer     sending without a copy
 //	Conn.Show           lending memory to a peer
@@ -278,7 +299,8 @@ package reactor
 //	Conn                 conn.go; it consists of these parts:
 //	  opening            conn_open.go: what is needed until OnOpen
 //	  sendQueue          send_queue.go: places, requests, and what is not posted yet; window.go
-//	  recvSide           recv_queue.go: receives that other connections do not share
+//	  recvSide           recv_queue.go: receives that other connections do not share;
+//	                     conn_pause.go: messages that wait
 //	  closing            conn_close.go has the states, the events and the table of the
 //	                     transitions; conn_reason.go finds the error for OnClose, and
 //	                     close_reason.go what the peer is told

@@ -401,3 +401,19 @@ func Arm(l *Loop) (busy bool, err error) { return l.arm() }
 
 // RecordError records an error that no callback reports.
 func RecordError(l *Loop, err error) { l.recordError(err) }
+
+// HeldMessages returns how many messages of c wait because receiving is paused, or behind a
+// long message.
+func HeldMessages(c *Conn) int { return c.recvs.heldCount() }
+
+// UsedBuffers returns how many buffers of l are not free.
+func UsedBuffers(l *Loop) (n int) {
+	for _, d := range l.devices {
+		for b := range d.pool.All() {
+			if b.state != bufferFree {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -9,9 +9,9 @@ import (
 type longMode uint8
 
 const (
-	// longIdle: no long message is being received, and no message waits. An announcement
-	// changes the mode. After the last byte of the message, or after Discard, the mode is
-	// longIdle again.
+	// longIdle: no long message is being received. An announcement changes the mode, and sets
+	// heldByLong. After the last byte of the message, or after Discard, the mode is longIdle
+	// again.
 	longIdle longMode = iota
 	// longWhole: the message is read into a buffer, and OnMessage gets the buffer.
 	longWhole
@@ -26,8 +26,8 @@ const (
 	longDiscarded
 )
 
-// A longReceive has the long message of the peer that is being received, and the
-// messages that wait behind it. A connection receives one long message at a time.
+// A longReceive has the long message of the peer that is being received. A connection
+// receives one long message at a time. The messages behind it wait in recvSide.held.
 type longReceive struct {
 	imm     uint32 // immediate data of the control messages of the peer
 	depth   int    // largest number of outstanding READs
@@ -45,6 +45,9 @@ type longReceive struct {
 	reads     [maxLongReads]longRead
 	started   uint32
 	completed uint32
+	// number of READs that have succeeded while the application had paused receiving. They
+	// still count as outstanding: see readDone.
+	paused int
 
 	// buffer for the message in the mode longWhole; nil before the first READ
 	buffer *Buffer
@@ -54,10 +57,8 @@ type longReceive struct {
 	// is piece. It is in no slot.
 	alias Buffer
 
-	waiting  bufferList // messages that wait until the long message was delivered
-	waits    int        // length of the list waiting
-	finished uint32     // number of long messages that were read or discarded, modulo 2^32
-	doneDue  bool       // true if longmsg.Done must be sent when the send queue has room
+	finished uint32 // number of long messages that were read or discarded, modulo 2^32
+	doneDue  bool   // true if longmsg.Done must be sent when the send queue has room
 }
 
 // A longRead is one outstanding READ.
@@ -74,29 +75,26 @@ func (r *longReceive) mayRead(n int) bool {
 	return r.outstanding() < r.depth && r.posted-r.received+n <= longUnderWay
 }
 
-// takes handles a message that was received on a connection with long messages. If
-// it reports false, the message is for the application, and may be delivered now.
+// takes handles a control message. If it reports false, b is for the application, or is the
+// announcement of a long message that has to wait.
 func (s *longState) takes(b *Buffer) bool {
 	c, r := s.conn, &s.receive
 	b.announcement = false
-	if b.opcode == verbs.WCRecv && b.flags&verbs.WCWithImm != 0 && b.imm == r.imm {
-		switch reason := s.scratch.Decode(b.Bytes()); {
-		case reason != "":
-			s.violated(0, reason)
-		case s.scratch.Kind == longmsg.Announce:
-			b.announcement = true
-			s.takeAnnouncement(b)
-			return true
-		default:
-			s.takeControl(&s.scratch)
-		}
-		c.repost(b)
-		return true
-	}
-	if r.mode == longIdle || c.state != stateOpen && c.discardsMessages() {
+	if b.opcode != verbs.WCRecv || b.flags&verbs.WCWithImm == 0 || b.imm != r.imm {
 		return false
 	}
-	s.keepWaiting(b)
+	switch reason := s.scratch.Decode(b.Bytes()); {
+	case reason != "":
+		s.violated(0, reason)
+	case s.scratch.Kind != longmsg.Announce:
+		s.takeControl(&s.scratch)
+	case c.recvs.hold != noHoldReason:
+		b.announcement = true
+		return false
+	default:
+		s.begin(&s.scratch)
+	}
+	c.repost(b)
 	return true
 }
 
@@ -124,71 +122,21 @@ func (s *longState) closeAfterViolation(err *LongMessageError) {
 	c.on(eventReason)
 }
 
-// takeAnnouncement begins to receive the long message that b announces. If another long
-// message is being received, b waits.
-func (s *longState) takeAnnouncement(b *Buffer) {
-	c := s.conn
-	if s.receive.mode != longIdle {
-		s.keepWaiting(b)
+// beginHeld begins to receive the long message that b announces, after it has waited.
+func (s *longState) beginHeld(b *Buffer) {
+	reason := s.scratch.Decode(b.Bytes())
+	s.conn.repost(b)
+	if reason != "" { // The bytes of a valid announcement have changed.
+		s.violated(0, reason)
 		return
 	}
 	s.begin(&s.scratch)
-	c.repost(b)
-	s.deliverWaiting()
-}
-
-// keepWaiting lets a message wait until the long message before it was delivered. Another
-// buffer takes the place of b in the receive queue.
-func (s *longState) keepWaiting(b *Buffer) {
-	c, r := s.conn, &s.receive
-	if r.waits == longWindow-1 {
-		s.violated(r.message.Total, "the peer has sent too many messages behind it")
-		c.repost(b)
-		return
-	}
-	announcement := b.announcement
-	if b.slot == nil {
-		kept, err := c.device.copyOf(b)
-		if err != nil {
-			c.endWith(asNoResources(err))
-			return
-		}
-		b = kept
-	} else {
-		c.replace(b)
-	}
-	b.state, b.detached, b.announcement = bufferHeld, true, announcement
-	r.waiting.push(b)
-	r.waits++
-}
-
-// deliverWaiting delivers the messages that wait, up to the next long message that is
-// still being received.
-func (s *longState) deliverWaiting() {
-	c, r := s.conn, &s.receive
-	for r.mode == longIdle {
-		b := r.waiting.pop()
-		if b == nil {
-			return
-		}
-		r.waits--
-		if !b.announcement {
-			c.deliverNow(b)
-			continue
-		}
-		reason := s.scratch.Decode(b.Bytes())
-		c.repost(b)
-		if reason != "" { // The bytes of a valid announcement have changed.
-			s.violated(0, reason)
-			return
-		}
-		s.begin(&s.scratch)
-	}
 }
 
 // begin begins to receive the long message that m announces. It copies m.
 func (s *longState) begin(m *longmsg.Control) {
 	c, r := s.conn, &s.receive
+	c.recvs.hold |= heldByLong
 	r.mode, r.message, r.total = longWhole, *m, int(min(m.Total, maxLease+1))
 	r.at, r.offset, r.posted, r.received = 0, 0, 0, 0
 	switch {
@@ -224,16 +172,25 @@ func (s *longState) discard() {
 	r.mode = longDiscarded
 	if r.outstanding() == 0 {
 		s.end()
-		s.deliverWaiting()
+		s.conn.scheduleStep() // for the messages behind it
 	}
+}
+
+// setIdle enters longIdle. The caller delivers the messages that wait.
+func (s *longState) setIdle() (target *Buffer) {
+	r := &s.receive
+	target = r.buffer
+	r.mode, r.buffer = longIdle, nil
+	s.conn.recvs.hold &^= heldByLong
+	return target
 }
 
 // end tells the sender that its memory is not needed any more, and delivers the
 // message unless it was delivered in parts or is discarded.
 func (s *longState) end() {
 	c, r := s.conn, &s.receive
-	mode, b := r.mode, r.buffer
-	r.mode, r.buffer = longIdle, nil
+	mode := r.mode
+	b := s.setIdle()
 	r.finished++
 	s.sendDone()
 	switch mode {
@@ -305,11 +262,8 @@ func (s *longState) fail(err error) {
 	if r.mode != longIdle {
 		c.loop.stats.Discarded++
 	}
-	r.mode = longIdle
-	b := r.buffer
-	r.buffer = nil
-	s.releaseTarget(b)
-	for b := r.waiting.pop(); b != nil; b = r.waiting.pop() {
+	s.releaseTarget(s.setIdle())
+	for b := c.recvs.nextHeld(); b != nil; b = c.recvs.nextHeld() {
 		c.loop.stats.Discarded++
 		c.repost(b)
 	}
@@ -323,10 +277,13 @@ func (s *longState) fail(err error) {
 // delivers no message, so it may be called during a callback.
 func (s *longState) read() {
 	c := s.conn
-	if c.state == stateDraining {
-		s.discard()
-	}
 	r := &s.receive
+	switch {
+	case c.state == stateDraining:
+		s.discard()
+	case c.isPaused():
+		return
+	}
 	for r.mode != longIdle && r.mode != longDiscarded && r.posted < r.total {
 		seg := &r.message.Segments[r.at]
 		limit := int(min(longPiece, seg.Length-r.offset))
@@ -386,8 +343,28 @@ func (s *longState) target(limit int) (sge verbs.SGE, n int, buffer *Buffer) {
 	return verbs.SGE{Addr: b.sge[0].Addr + uint64(at), Length: uint32(limit), LKey: b.sge[0].LKey}, limit, buffer
 }
 
-// readDone handles the completion of the oldest READ of a long message.
+// readDone handles the completion of the oldest READ of a long message. During a pause it
+// only counts the READ: then the message can neither end nor pass a part to OnPart, and
+// finishPaused handles the READ later.
 func (s *longState) readDone(err error) {
+	if err == nil && s.conn.isPaused() {
+		s.receive.paused++
+		return
+	}
+	s.finishPaused()
+	s.oldestReadDone(err)
+}
+
+// finishPaused handles the READs that have completed during a pause, unless the application
+// has paused again.
+func (s *longState) finishPaused() {
+	for s.receive.paused > 0 && !s.conn.isPaused() {
+		s.receive.paused--
+		s.oldestReadDone(nil)
+	}
+}
+
+func (s *longState) oldestReadDone(err error) {
 	c, r := s.conn, &s.receive
 	read := r.reads[r.completed%maxLongReads]
 	r.reads[r.completed%maxLongReads] = longRead{}
@@ -406,7 +383,7 @@ func (s *longState) readDone(err error) {
 	}
 	if r.received += read.length; r.received == r.total && r.mode != longIdle {
 		s.end()
-		s.deliverWaiting()
+		c.deliverHeld()
 	}
 }
 

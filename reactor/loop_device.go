@@ -86,7 +86,7 @@ func (d *loopDevice) open() (err error) {
 	}
 	d.pool.Init(slab.Config[Buffer]{
 		PD: d.pd(), Size: cfg.MaxMessage, Access: verbs.AccessLocalWrite, LargeAccess: large,
-		Huge: cfg.HugePages, Limit: 1 << slotBits, OnGrow: d.startTrimTimer,
+		Huge: cfg.HugePages, Limit: 1 << bufferBits, OnGrow: d.startTrimTimer,
 		Attach: l.attachBuffer, Detach: detachBuffer,
 	})
 	d.group, err = cq.NewGroup(d.dev, &cq.Config{

@@ -11,6 +11,10 @@ type recvSide struct {
 	own    recvQueue     // receives of a connection that does not use the shared receive queue
 	empty  emptyRecvs    // receives without buffers, if Conn.immediatesOnly is true
 	lastAt time.Duration // time of the last receive, by the loop's clock
+
+	hold     holdReason    // why received messages wait in held; noHoldReason if OnMessage gets them at once
+	heldBack bool          // true after verbs.RecvPauser.PauseRecv
+	held     *heldMessages // nil before the first message has to wait
 }
 
 // inFlight returns the number of receives posted and not completed.
@@ -49,7 +53,7 @@ func newRecvQueue(depth int, key wrID) recvQueue {
 	}
 	q := recvQueue{buffers: make([]*Buffer, size), wrs: make([]verbs.RecvWR, size), mask: size - 1}
 	for i := range q.wrs {
-		q.wrs[i].ID = uint64(key | wrID(i))
+		q.wrs[i].ID = uint64(key | connBit | recvBit | wrID(i))
 	}
 	return q
 }
@@ -112,9 +116,9 @@ func (q *recvQueue) take() *Buffer {
 // An emptyRecvs is the receive queue of a connection with the option ImmediatesOnly. Its
 // receives have no buffers, so they are all alike.
 type emptyRecvs struct {
-	wrs      []verbs.RecvWR // requests for one call of PostRecv, all with the same id
-	inFlight uint32         // number of requests posted and not completed
-	staged   uint32         // number of requests that wait to be posted
+	wrs      *[emptyRecvBatch]verbs.RecvWR // requests for one call of PostRecv, all with the same id
+	inFlight uint32                        // number of requests posted and not completed
+	staged   uint32                        // number of requests that wait to be posted
 }
 
 // emptyRecvBatch is the largest number of requests that are posted with one call of
@@ -124,9 +128,9 @@ const emptyRecvBatch = 32
 // newEmptyRecvs makes a queue with staged requests for all its places. The key is
 // Conn.key.
 func newEmptyRecvs(depth int, key wrID) emptyRecvs {
-	q := emptyRecvs{wrs: make([]verbs.RecvWR, min(depth, emptyRecvBatch)), staged: uint32(depth)}
+	q := emptyRecvs{wrs: new([emptyRecvBatch]verbs.RecvWR), staged: uint32(depth)}
 	for i := range q.wrs {
-		q.wrs[i].ID = uint64(key | sendBit | emptyRecvBit)
+		q.wrs[i].ID = uint64(key | connBit | recvBit)
 	}
 	return q
 }
@@ -136,7 +140,7 @@ func newEmptyRecvs(depth int, key wrID) emptyRecvs {
 func (q *emptyRecvs) post(qp verbs.QP) (doorbells uint64, err error) {
 	for q.staged > 0 && err == nil {
 		var n int
-		n, err = qp.PostRecv(q.wrs[:min(q.staged, uint32(len(q.wrs)))])
+		n, err = qp.PostRecv(q.wrs[:min(q.staged, emptyRecvBatch)])
 		q.staged -= uint32(n)
 		q.inFlight += uint32(n)
 		doorbells++
@@ -164,7 +168,9 @@ func (c *Conn) emptyRecvCompleted(wc *verbs.WC) {
 		c.scheduleStep()
 		return
 	}
-	c.stageEmptyRecv()
+	if c.recvs.hold == noHoldReason {
+		c.stageEmptyRecv()
+	}
 	if wc.Flags&verbs.WCWithInv != 0 && !c.sends.windows.givenBack(wc.Imm) {
 		c.endWith(errUnknownKey)
 		return

@@ -192,7 +192,7 @@ func (s *sharedRecv) close() error {
 // recvShared handles a completion of the shared receive queue. It finds the connection
 // by the queue pair number.
 func (d *loopDevice) recvShared(wc *verbs.WC) {
-	t := d.pool.At(wrID(wc.ID).slot())
+	t := d.pool.At(wrID(wc.ID).buffer())
 	if t == nil || t.Buffer.state != bufferPosted {
 		d.loop.stats.LateCompletions++
 		return

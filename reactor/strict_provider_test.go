@@ -11,6 +11,9 @@ import (
 type strictProvider struct {
 	cm.Provider
 	device *strictDevice
+	// plainQPs is true if queue pairs have no optional abilities: no verbs.InlineSender,
+	// verbs.InlineReceiver and verbs.RecvPauser.
+	plainQPs bool
 
 	mu  sync.Mutex
 	ids map[cm.TransportID]*strictID
@@ -176,7 +179,11 @@ func (id *strictID) Device() verbs.Device {
 func (id *strictID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	own := *attr
 	own.SendCQ, own.RecvCQ = attr.SendCQ.(*strictCQ).CQ, attr.RecvCQ.(*strictCQ).CQ
-	return id.TransportID.CreateQP(pd.(strictPD).PD, &own)
+	qp, err := id.TransportID.CreateQP(pd.(strictPD).PD, &own)
+	if id.p.plainQPs && err == nil {
+		return struct{ verbs.QP }{qp}, nil
+	}
+	return qp, err
 }
 
 func (id *strictID) Migrate(to cm.TransportChannel) error {
