@@ -153,6 +153,7 @@ var arrows = map[string][]string{
 	"gnetrdma/internal/gnetsuite": {"provider/soft", "stream"},
 	"examples/*":                  public,
 	"examples/echo":               append([]string{"examples/latency"}, public...),
+	"examples/gateway":            append([]string{"examples/latency"}, public...),
 	"examples/gnet*":              append([]string{"examples/gnet/shout"}, public...),
 	"examples/gnet/shout":         {},
 	"examples/nvmeof":             append([]string{"examples/nvmeof/disk", "examples/nvmeof/initiator", "examples/nvmeof/nvme", "examples/nvmeof/target"}, public...),
