@@ -47,7 +47,7 @@ func (a *attacker) malformedPacket(s localSocket) int {
 	case 2: // the first half of a request
 		return s.send(good[:1+a.rand.IntN(localHeader-1)])
 	case 3: // a request with another protocol version
-		good[0] = byte(2 + a.rand.IntN(250))
+		good[0] = byte(localVersion + 1 + a.rand.IntN(250))
 		return s.send(good)
 	case 4: // a request with too much private data
 		return s.send(append(good, a.bytes(300)...))

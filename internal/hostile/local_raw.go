@@ -16,7 +16,7 @@ import (
 // layout is in provider/soft/internal/unixcm/codec.go.
 const (
 	localHeader  = 88
-	localVersion = 2
+	localVersion = 3
 	localREQ     = 0
 	localREJ     = 2
 	localREP     = 3
