@@ -81,8 +81,7 @@ func (l *Loop) initEmbedded() (err error) {
 
 // RunOnce runs one turn of the loop. If there is no work, RunOnce waits for work, at
 // most for the timeout. Zero means no waiting, and a negative timeout means no limit.
-// The result says how much work was done; see IdlePolicy. RunOnce never prepares the loop for
-// a wait for FD: see Poll.
+// The result says how much work was done; see IdlePolicy.
 //
 // If the loop has ended or OnShutdown is running, the error matches ErrClosed. In other
 // callbacks, and for a loop that an engine runs, the error matches verbs.ErrState.
@@ -96,13 +95,10 @@ func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 		return 0, err
 	}
 	work = l.turn()
-	l.unarmed.turned(l, work)
 	if work == 0 && timeout != 0 {
 		work = l.waitForWork(timeout)
-		l.unarmed.rested(&l.clock)
 	}
 	l.finishTurn()
-	l.unarmed.end(&l.clock)
 	l.owner.running = false
 	return work, nil
 }
@@ -125,10 +121,6 @@ func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 // lets the application look at its own descriptors often, and a large one saves system calls.
 // A turn has limits of its own, such as Config.CompletionBudget.
 //
-// If the application sleeps although the loop is busy, or after RunOnce, no message wakes it.
-// Stats.Unarmed counts that, and a warning is logged once. What counts is a time of more than
-// 10 ms between two calls, also if the application does other work: messages wait then, too.
-//
 // A loop with IdleBusy or a turn function is always busy. For the errors, and for a panic of
 // a callback, see RunOnce.
 func (l *Loop) Poll(turns int) (busy bool, err error) {
@@ -141,9 +133,6 @@ func (l *Loop) Poll(turns int) (busy bool, err error) {
 			break
 		}
 	}
-	if busy {
-		l.unarmed.end(&l.clock)
-	}
 	l.owner.running = false
 	return busy, err
 }
@@ -152,7 +141,6 @@ func (l *Loop) Poll(turns int) (busy bool, err error) {
 // and returns false.
 func (l *Loop) pollTurn() (busy bool, err error) {
 	work := l.turn()
-	l.unarmed.turned(l, work)
 	l.finishTurn()
 	switch {
 	case work > 0:
@@ -214,13 +202,11 @@ func (l *Loop) begin(op string) error {
 	}
 	if !l.mailbox.sleeping.Load() {
 		l.clock.pendingCost += beginCost
-		l.unarmed.begin(&l.clock)
 		return nil
 	}
 	l.afterSleep()
 	l.idle.endSpin()
 	l.clock.wake()
-	l.unarmed.rested(&l.clock)
 	l.stats.Sleeps++
 	l.countWake(l.fetchEvents(), WakeByLimit)
 	return nil
@@ -230,63 +216,6 @@ func (l *Loop) begin(op string) error {
 // sleep, because the application may spend time between the calls. At least every eighth call
 // then reads the system's clock.
 const beginCost = clockEvery/8 - 1
-
-// An unarmedCheck finds an application that sleeps although the last call of RunOnce or Poll
-// has not armed the loop: nothing wakes it then, and its messages wait for the next call. The
-// check uses the readings of the clock that the loop makes anyway. If they are far apart, it
-// reads the clock at the beginning and the end of the next calls, which such an application
-// makes seldom.
-type unarmedCheck struct {
-	readings uint8         // number of calls that the check still watches
-	idle     bool          // true if the last turn had no work, and RunOnce did not wait after it
-	late     bool          // true if the call began longer than maxUnarmed after one that was idle
-	seen     time.Duration // clock.now at the end of the last call, or when the last sleep ended
-}
-
-const (
-	// maxUnarmed is how long an application may make no call for a loop that is not armed.
-	// The system seldom interrupts a thread for so long. Arbitrary.
-	maxUnarmed = 10 * time.Millisecond
-	// unarmedReadings is at least the number of calls between two sleeps of an application
-	// that has little work. Arbitrary.
-	unarmedReadings = 8
-)
-
-// begin is called at the beginning of a call if the loop was not armed.
-func (u *unarmedCheck) begin(k *clock) {
-	if u.readings > 0 {
-		u.late = k.read()-u.seen > maxUnarmed && u.idle
-	}
-}
-
-// turned is called after a turn. It counts the first turn of a late call if that has work.
-func (u *unarmedCheck) turned(l *Loop, work int) {
-	late := u.late && work > 0
-	u.idle, u.late = work == 0, false
-	if !late {
-		return
-	}
-	if l.stats.Unarmed++; l.stats.Unarmed == 1 {
-		l.cfg.Logger.Warn("reactor: messages waited more than 10 ms for a call of RunOnce or Poll: sleep only after Poll has returned false")
-	}
-}
-
-// rested is called after a sleep of which the loop knows.
-func (u *unarmedCheck) rested(k *clock) { u.idle, u.seen = false, k.now }
-
-// end is called at the end of a call that has not armed the loop.
-func (u *unarmedCheck) end(k *clock) {
-	switch {
-	case k.now-u.seen > maxUnarmed:
-		u.readings = unarmedReadings
-	case u.readings > 0:
-		u.readings--
-	}
-	if u.readings > 0 {
-		k.read()
-	}
-	u.seen = k.now
-}
 
 // waitForWork runs turns of the loop, with sleeps in between, until there was work or
 // the timeout has passed.

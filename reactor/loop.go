@@ -84,7 +84,6 @@ type Loop struct {
 	safetyWake  bool // true if the last sleep has ended by Config.SafetyTimeout
 	booted      bool // true after OnBoot has returned nil
 	interrupted bool // true after a panic, until finishBatches
-	unarmed     unarmedCheck
 	// observed is true if callbacks are measured or recorded; see callbackStart.
 	observed bool
 	err      error // first error that no callback or method has reported

@@ -72,8 +72,6 @@ type Stats struct {
 	Events  uint64                `help:"events of completion channels"`
 	Acks    uint64                `help:"calls that acknowledged events of completion channels"`
 	Rescues uint64                `help:"lost events, found by the safety timeout: a fault of the device"`
-	// Unarmed is for loops made with NewLoop: see Loop.Poll.
-	Unarmed uint64 `help:"calls of RunOnce or Poll that found work more than 10 ms after the last one, which had not armed the loop"`
 
 	// Posted also counts functions of the library, such as one for each call of Dial.
 	Posted  uint64 `help:"posted functions that were called"`
