@@ -83,7 +83,6 @@ func (r CloseReason) String() string {
 // kindOfCause returns the kind of reason that tells the peer about a cause, which is not nil
 // and not that of an Abort.
 func kindOfCause(cause error) CloseKind {
-	var failed *verbs.CompletionError
 	switch {
 	case errors.Is(cause, ErrShutdown):
 		return CloseShutdown
@@ -91,14 +90,18 @@ func kindOfCause(cause error) CloseKind {
 		return CloseIdle
 	case errors.Is(cause, ErrTimeout):
 		return CloseTimeout
-	case errors.Is(cause, ErrKeepalive), errors.Is(cause, ErrDrainTimeout):
-		return CloseSilent
-	case errors.As(cause, &failed) && failed.Status == verbs.StatusRetryExcErr:
+	case noAnswer(cause), errors.Is(cause, ErrDrainTimeout):
 		return CloseSilent
 	case errors.Is(cause, verbs.ErrProtocol):
 		return CloseProtocol
 	}
 	return CloseFailed
+}
+
+// noAnswer reports whether a connection ended because the peer has answered nothing.
+func noAnswer(err error) bool {
+	var failed *verbs.CompletionError
+	return errors.Is(err, ErrKeepalive) || errors.As(err, &failed) && failed.Status == verbs.StatusRetryExcErr
 }
 
 // encodeReason returns the private data of the disconnect request. It returns nil if the device

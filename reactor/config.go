@@ -251,10 +251,10 @@ type Config struct {
 	// bytes, for which the peer needs no receive buffer.
 	//
 	// If a probe is not answered within PeerTimeout, or without that within another
-	// Keepalive, the connection ends with ErrKeepalive. It ends earlier if the retries of the transport are used up before:
-	// see AckTimeout. There is one exception. If earlier sends are unconfirmed, perhaps
-	// the peer only lacks receive buffers. Then a missing answer does not end the
-	// connection. Only the retries of the transport can end it: see AckTimeout.
+	// Keepalive, the connection ends with ErrKeepalive. It ends earlier if the retries of the
+	// transport are used up before: see AckTimeout. There is one exception. If earlier sends
+	// are unconfirmed, perhaps the peer only lacks receive buffers. Then a missing answer does
+	// not end the connection. Only the retries of the transport can end it: see AckTimeout.
 	//
 	// A peer whose loop hangs may still answer: see Conn.SetIdleTimeout.
 	Keepalive time.Duration
@@ -393,17 +393,16 @@ func (c *Config) checkTimes() error {
 		{"MinRNRTimer", c.MinRNRTimer, maxRNRDelay},
 		{"AckTimeout", c.AckTimeout, maxAckTimeout},
 		{"ConnectTimeout", c.ConnectTimeout, cm.MaxTimeout},
-		{"PeerTimeout", c.PeerTimeout, maxPeerTimeout},
 		{"Keepalive", max(0, c.Keepalive), maxKeepalive},
 	} {
 		if err := operr.CheckRange(f.name, f.value, 0, f.high); err != nil {
 			return err
 		}
 	}
-	if 0 < c.PeerTimeout && c.PeerTimeout < minPeerTimeout {
-		return &verbs.ParamError{Field: "PeerTimeout", Value: int64(c.PeerTimeout), Reason: "the least time is 1ms"}
+	if c.PeerTimeout == 0 {
+		return nil
 	}
-	return nil
+	return operr.CheckRange("PeerTimeout", c.PeerTimeout, minPeerTimeout, maxPeerTimeout)
 }
 
 // setDefaults replaces zero values by the defaults, and negative values by the values

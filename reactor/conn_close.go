@@ -72,9 +72,9 @@ const (
 	stateFlushing
 
 	// stateDisconnecting: OnClose was called. cm.Disconnected leads to stateClosed, also
-	// if it was received in an earlier state, and it is not awaited of a silent peer. If the queue pair may still have a shared
-	// receive buffer, it leads to stateAwaitingLastWQE instead. The removal of the device
-	// and the end of Config.DrainTimeout lead to stateClosed.
+	// if it was received in an earlier state, and it is not awaited of a silent peer. If the
+	// queue pair may still have a shared receive buffer, it leads to stateAwaitingLastWQE
+	// instead. The removal of the device and the end of Config.DrainTimeout lead to stateClosed.
 	stateDisconnecting
 
 	// stateAwaitingLastWQE: cm.Disconnected was received, and the queue pair may still
@@ -658,17 +658,13 @@ func (c *Conn) peerDone() bool {
 // nothing for so long that it will not answer the disconnect request either. The provider
 // repeats the request all the same, in case the peer comes back.
 func (c *Conn) peerIsSilent(err error) bool {
-	if err == nil || c.closing.reason.peerErr != nil {
-		return false
-	}
-	var failed *verbs.CompletionError
 	switch {
-	case errors.Is(err, ErrKeepalive), errors.As(err, &failed) && failed.Status == verbs.StatusRetryExcErr:
+	case c.closing.reason.peerErr != nil:
+		return false
+	case noAnswer(err):
 		return true
-	case errors.Is(err, ErrDrainTimeout):
-		return c.loop.clock.read()-c.traffic().fromPeer() >= c.loop.cfg.DrainTimeout
 	}
-	return false
+	return errors.Is(err, ErrDrainTimeout) && c.loop.clock.read()-c.traffic().fromPeer() >= c.loop.cfg.DrainTimeout
 }
 
 // failOutstanding fails the requests that the device has not flushed. It first closes

@@ -81,8 +81,8 @@ func (c *Conn) refuseOn(err error) {
 }
 
 // onDisconnected handles cm.Disconnected. The error err is verbs.ErrPeerGone,
-// cm.ErrStale or nil, and data is the private data of the peer. The CQ may still have earlier completions: see
-// stateAwaitingEmptyCQ.
+// cm.ErrStale or nil, and data is the private data of the peer. The CQ may still have earlier
+// completions: see stateAwaitingEmptyCQ.
 func (c *Conn) onDisconnected(err error, data []byte) {
 	if c.queue != nil {
 		c.closing.emptyPollsAtDisconnect = c.queue.emptyPolls

@@ -48,10 +48,10 @@
 // that goroutine. A loop has no locks on its data path. Other goroutines may call only
 // the methods whose comment allows it. For everything else they pass a function to
 // Loop.Post. A goroutine that computes an answer for a connection, which may end meanwhile,
-// passes the function to Conn.Post. A goroutine that may block uses PostWait. The methods of an Engine, a Listener and a ConnRequest may be called from
-// any goroutine. Exception: callbacks can not call Engine.Shutdown or Engine.Wait, which
-// then return an error. While a callback runs, its loop does nothing else, so a callback
-// must not block.
+// passes the function to Conn.Post. A goroutine that may block uses PostWait. The methods of
+// an Engine, a Listener and a ConnRequest may be called from any goroutine. Exception:
+// callbacks can not call Engine.Shutdown or Engine.Wait, which then return an error. While a
+// callback runs, its loop does nothing else, so a callback must not block.
 //
 // On amd64 and arm64, a method that belongs to a loop panics when another goroutine calls
 // it. The goroutine of a loop that the program runs itself is known only while it runs, and

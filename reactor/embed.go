@@ -45,7 +45,7 @@ func (c *Config) checkEmbedded() error {
 	if c.NumLoops > 1 {
 		return &verbs.ParamError{Field: "NumLoops", Value: int64(c.NumLoops), Limit: 1, Reason: "the application runs the loop, and NewLoop makes only one"}
 	}
-	return operr.CheckRange("NumLoops", c.NumLoops, 0, 1)
+	return nil
 }
 
 // A timerFD is a timer with a descriptor (timerfd_create(2)). It ends the application's
@@ -87,9 +87,9 @@ func (l *Loop) initEmbedded() (err error) {
 // callbacks, and for a loop that an engine runs, the error matches verbs.ErrState.
 //
 // A panic of a callback or of a posted function ends RunOnce. If the program recovers from
-// it, the loop goes on with the next call on the same goroutine. A connection whose callback has panicked is
-// aborted with ErrPanicked, and a timer or a tick that has panicked does not come again by
-// itself.
+// it, the loop goes on with the next call on the same goroutine. A connection whose callback
+// has panicked is aborted with ErrPanicked, and a timer or a tick that has panicked does not
+// come again by itself.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.begin("run"); err != nil {
 		return 0, err
@@ -153,8 +153,8 @@ func (l *Loop) pollTurn() (busy bool, err error) {
 }
 
 // afterPanic makes the loop fit for the next turn, after a callback or a posted function has
-// ended RunOnce or Poll with a panic. It aborts the connection whose callback it was. The steps of
-// the turn themselves can be continued: see mailbox.run and finishBatches.
+// ended RunOnce or Poll with a panic. It aborts the connection whose callback it was. The
+// steps of the turn themselves can be continued: see mailbox.run and finishBatches.
 func (l *Loop) afterPanic() {
 	l.owner.running = false
 	l.epoll.fetched = 0 // The descriptors whose events were not handled are still ready.

@@ -10,7 +10,8 @@ import (
 )
 
 // checkDevices checks the configuration against the limits of all devices that exist when
-// New is called, and returns these devices. Devices that are added later are checked at their first use.
+// New is called, and returns these devices. Devices that are added later are checked at their
+// first use.
 func (c *Config) checkDevices(p cm.Provider) ([]verbs.Device, error) {
 	devices, err := p.Devices()
 	if err != nil {

@@ -87,8 +87,17 @@ func (o *owner) refuse() {
 
 // calledMethod returns the method of this package that the program has called, such as
 // "Conn.Send".
-func calledMethod() string {
-	method, _ := programCall()
+func calledMethod() (method string) {
+	frames := runtime.CallersFrames(callers())
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		name, own := strings.CutPrefix(f.Function, "github.com/rdmaloop/rdmaloop/reactor.")
+		if !own {
+			break
+		}
+		method = name
+	}
 	return strings.NewReplacer("(*", "", ")", "").Replace(method)
 }
 
@@ -104,20 +113,6 @@ func programPlace() string {
 			return fmt.Sprintf("%s:%d", f.File, f.Line)
 		}
 	}
-}
-
-// programCall returns the function of this package that the program has called, and where.
-func programCall() (function string, caller runtime.Frame) {
-	frames := runtime.CallersFrames(callers())
-	for more := true; more; {
-		caller, more = frames.Next()
-		name, own := strings.CutPrefix(caller.Function, "github.com/rdmaloop/rdmaloop/reactor.")
-		if !own {
-			break
-		}
-		function = name
-	}
-	return function, caller
 }
 
 // inCallback reports whether the caller is in a callback of a loop.
