@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"os"
@@ -15,12 +16,13 @@ type gnetServer struct {
 	spec *spec
 	// The server sends two values on this channel: nil or an error after the start, and
 	// later the result of gnet.Run.
-	ready chan error
-	addr  string // empty until it is known
+	ready   chan error
+	addr    string  // empty until it is known
+	workers workers // for workWorkers
 }
 
 func serveGnet(s *spec) (server, error) {
-	g := &gnetServer{spec: s, ready: make(chan error, 2)}
+	g := &gnetServer{spec: s, ready: make(chan error, 2), workers: startWorkers(s)}
 	go func() {
 		err := gnet.Run(g, "tcp://127.0.0.1:0", gnetOptions())
 		g.ready <- errors.Join(errors.New("gnet ended"), err)
@@ -79,11 +81,22 @@ func (g *gnetServer) OnTraffic(c gnet.Conn) gnet.Action {
 		}
 		if state.unanswered++; state.unanswered == g.spec.group() {
 			state.unanswered = 0
-			_, err = c.Write(message[:g.spec.answer()])
+			err = g.answer(c, message[:g.spec.answer()])
 		}
 		if _, failed := c.Discard(g.spec.Size); err != nil || failed != nil {
 			return gnet.Close
 		}
 	}
 	return gnet.None
+}
+
+// answer sends data, which stays that of the connection.
+func (g *gnetServer) answer(c gnet.Conn, data []byte) error {
+	if g.workers == nil {
+		_, err := c.Write(data)
+		return err
+	}
+	data = bytes.Clone(data)
+	g.workers <- func() { _ = c.AsyncWrite(data, nil) } // If it fails, the client gets no answer.
+	return nil
 }

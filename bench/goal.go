@@ -58,6 +58,7 @@ func goals() (all []goal) {
 	ucx, udp, gnet := [3]string{"ucx", "posix", "busy"}, [3]string{"rawudp", "udp", "busy"}, [3]string{"gnet", "tcp", "event"}
 	conn, stdlib := [3]string{"stream", "local", "adaptive"}, [3]string{"stdlib", "tcp", "event"}
 	handlerEvent, handlerBusy := [3]string{"gnetrdma", "local", "event"}, [3]string{"gnetrdma", "local", "busy"}
+	adaptive, handlerAdaptive := [3]string{"rdmaloop", "local", "adaptive"}, [3]string{"gnetrdma", "local", "adaptive"}
 
 	versus(local, ucx, workPingPong, 64, 1, 1, metricP50(), 1.25)
 	versus(local, ucx, workPingPong, 4<<10, 1, 1, metricP50(), 1.1)
@@ -89,6 +90,12 @@ func goals() (all []goal) {
 	versus(handlerEvent, gnet, workPingPong, 64, 1, 1, metricP99(), 0.9)
 	versus(handlerEvent, gnet, workPingPong, 64, 1, 1, metricCPU(), 0.9)
 	versus(handlerBusy, gnet, workPingPong, 64, 1, 1, metricP50(), 0.03)
+	for _, ours := range [][3]string{adaptive, handlerAdaptive} {
+		versus(ours, gnet, workWorkers, 64, 1, 1, metricP50(), 0.6)
+	}
+	for _, ours := range [][3]string{event, handlerEvent} {
+		versus(ours, gnet, workWorkers, 64, 1, 1, metricP50(), 0.8)
+	}
 	add(single(local, workConnect, 64, 1, 1), Case{}, metricAllocs(), 60)
 	add(single(local, workPingPong, 64, 1, 1), Case{}, metricTail(), 2.5)
 	return all

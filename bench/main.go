@@ -1,5 +1,10 @@
 // Command bench compares rdmaloop with other networking libraries, and with programs
 // that use none, on Linux. See README.md.
+//
+// plan.go orders the measurements, and state.go chooses the rounds. pair.go and child.go are
+// the two processes. driver.go and session.go run workloads on libraries with callbacks, and
+// blocking.go on the others. Each peer_*.go is one peer. The directories memory and rdmacore
+// are programs of their own: see docs/performance.md.
 package main
 
 import (

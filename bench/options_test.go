@@ -55,7 +55,7 @@ func TestRefusedOptions(t *testing.T) {
 	require.Contains(t, help.String(), "-workloads")
 }
 
-// TestQuick checks that a quick run has all workloads, but less than half of the cases.
+// TestQuick checks that a quick run has all workloads, and at most half of the cases.
 func TestQuick(t *testing.T) {
 	quick, whole := 0, 0
 	for _, workload := range workloads() {
@@ -65,5 +65,5 @@ func TestQuick(t *testing.T) {
 		require.LessOrEqual(t, len(few), len(all))
 		quick, whole = quick+len(few), whole+len(all)
 	}
-	require.Less(t, 2*quick, whole)
+	require.LessOrEqual(t, 2*quick, whole)
 }

@@ -89,7 +89,10 @@ type snapshot struct {
 func measurePair(ctx context.Context, s spec) (row Row, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Measure+s.WarmUp+hangTimeout)
 	defer cancel()
-	clientCPUs, serverCPUs := placement(s.loops())
+	var clientCPUs, serverCPUs []int
+	if s.pinned() {
+		clientCPUs, serverCPUs = placement(s.loops())
+	}
 	listen, from := latency.Loopback()
 	s.Listen, s.From = listen.String(), from.String()
 	if s.WirePort, err = freeWirePort(); err != nil {

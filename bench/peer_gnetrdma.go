@@ -42,7 +42,7 @@ func serveGnetRDMA(s *spec) (server, error) {
 	// A handler of gnet does not learn the port that Run has chosen. So it gets one below
 	// those that clients are given, which another run of bench seldom has.
 	at := netip.AddrPortFrom(host.Addr(), uint16(10_000+os.Getpid()%20_000))
-	g := &gnetServer{spec: s, ready: make(chan error, 2), addr: at.String()}
+	g := &gnetServer{spec: s, ready: make(chan error, 2), addr: at.String(), workers: startWorkers(s)}
 	go func() {
 		err := cfg.Run(g, "rdma://"+g.addr, gnetOptions())
 		g.ready <- errors.Join(errors.New("gnetrdma ended"), err)

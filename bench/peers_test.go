@@ -19,7 +19,7 @@ func TestPeerNamed(t *testing.T) {
 
 // TestCases checks that a peer has all workloads that it can run, and no case twice.
 func TestCases(t *testing.T) {
-	for name, workloads := range map[string]int{"rdmaloop": 9, "gnet": 6, "stdlib": 6, "cacheline": 1, "memcpy": 1, "rawudp": 1} {
+	for name, workloads := range map[string]int{"rdmaloop": 11, "gnet": 8, "stdlib": 7, "cacheline": 1, "memcpy": 1, "rawudp": 1} {
 		p, err := peerNamed(name)
 		require.NoError(t, err)
 		if needsTwoProcessors(p) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -21,14 +22,15 @@ type echoServer struct {
 	reactor.BaseHandler
 	spec *spec
 	*node
-	addr string
+	addr    string
+	workers workers // for workWorkers
 	// Memory for one-sided operations. Nil for workloads with messages.
 	memory *reactor.Region
 	remote reactor.Remote // address and key of the memory, for the clients
 }
 
 func serveRDMA(s *spec) (server, error) {
-	e := &echoServer{spec: s}
+	e := &echoServer{spec: s, workers: startWorkers(s)}
 	var err error
 	if e.node, err = startNode(s, e); err != nil {
 		return nil, err
@@ -95,6 +97,13 @@ func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 	state.unanswered = 0
 	answer := msg.Data()[:min(e.spec.answer(), len(msg.Data()))]
+	if e.workers != nil {
+		answer := bytes.Clone(answer)
+		e.workers <- func() {
+			_ = c.Loop().Post(func() { _ = c.Send(answer) }) // If one fails, the client gets no answer.
+		}
+		return
+	}
 	if len(answer) <= copyLimit && len(state.queue) == 0 && !errors.Is(c.Send(answer), reactor.ErrWouldBlock) {
 		// If Send has failed, OnClose follows.
 		return

@@ -17,10 +17,14 @@ const (
 	workIdle    = "idle" // One round trip in every idleInterval.
 	// Ping-pong with each loop of the server, from one client process for each loop.
 	workLoops = "loops"
+	// Ping-pong, in which another goroutine of the server makes each answer.
+	workWorkers = "workers"
+	// Ping-pong of processes as users start them.
+	workUsual = "usual"
 )
 
 func workloads() []string {
-	return []string{workPingPong, workStream, workRead, workWrite, workConnsIdle, workConnsActive, workConnect, workIdle, workLoops}
+	return []string{workPingPong, workStream, workRead, workWrite, workConnsIdle, workConnsActive, workConnect, workIdle, workLoops, workWorkers, workUsual}
 }
 
 const (
@@ -69,7 +73,7 @@ func casesOf(workload string, o options) (cases []Case) {
 		for _, conns := range counts {
 			add(smallSize, 1, conns)
 		}
-	case workConnect, workIdle:
+	case workConnect, workIdle, workWorkers, workUsual:
 		add(smallSize, 1, 1)
 	case workLoops:
 		for _, loops := range []int{1, 2, 4, 8} {
@@ -95,6 +99,10 @@ func (c Case) answer() int {
 	}
 	return c.Size
 }
+
+// pinned reports whether the processes run on processors of their own, with the timer slack
+// that this gives them.
+func (c Case) pinned() bool { return c.Workload != workWorkers && c.Workload != workUsual }
 
 // oneSided reports whether the workload uses READs or WRITEs. The server takes no part
 // in them.

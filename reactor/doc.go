@@ -84,6 +84,17 @@
 // number of such loops plus two. When there are fewer processors than loops, IdleEvent is
 // the fastest policy. Sending and receiving a message allocates no Go memory.
 //
+// # Answers of other goroutines
+//
+// A callback may give a message to another goroutine, which gives the answer to the loop with
+// Loop.Post. While functions are posted, a loop that is not pinned calls the Go scheduler once
+// after each work, so that the goroutine begins at once. For a pinned loop this call would be a
+// switch between two threads. There the goroutine begins when another thread takes it, which
+// lasts longer than the timer slack of the threads: 50 µs by default. A program with pinned
+// loops whose other goroutines must be fast is started with a timer slack of 1 ns:
+// TimerSlackNSec=1 in its systemd unit, or prctl(PR_SET_TIMERSLACK, 1) before exec. Source:
+// PR_SET_TIMERSLACK(2const).
+//
 // # The life of a connection
 //
 //	Engine.Dial                      OnConnectRequest

@@ -283,9 +283,11 @@ func (l *Loop) main(booted chan<- error) {
 // pin locks the goroutine to a thread, and the thread to a CPU of Config.CPUs. Linux
 // then takes new memory of the thread from the NUMA node of this CPU.
 func (l *Loop) pin() error {
+	l.idle.alone = runtime.GOMAXPROCS(0) == 1
 	if len(l.cfg.CPUs) == 0 || l.engine.sim != nil {
 		return nil
 	}
 	runtime.LockOSThread()
+	l.idle.locked = true
 	return operr.Wrap("pin loop", pinThread(l.cfg.cpuOf(l.index)))
 }

@@ -130,9 +130,6 @@ func (m *mailbox) admit() {
 // run calls the functions that were added before the call, and returns their number. If a
 // function panics, the next call goes on behind it. Only the loop calls run.
 func (m *mailbox) run() int {
-	if !m.waiting() {
-		return 0
-	}
 	if len(m.batch) == 0 {
 		m.batch = m.take()
 	}

@@ -152,7 +152,8 @@ type IdlePolicy uint8
 // The values of IdlePolicy.
 const (
 	// IdleAdaptive polls until Config.SpinBudget has passed without work, and then
-	// sleeps.
+	// sleeps. If the process has only one processor when the loop starts (GOMAXPROCS), it is
+	// the same as IdleEvent: while a loop polls, nothing else could run.
 	IdleAdaptive IdlePolicy = iota
 	// IdleEvent sleeps after five turns without work. They take 0.3 µs on the local path
 	// and 2 µs on the wire path.
@@ -177,14 +178,25 @@ func (p IdlePolicy) String() string {
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.
+//
+// A goroutine that a callback starts or wakes stands in the place runnext of the loop's P.
+// Another thread takes it from there only after a sleep of 3 µs (runqgrab in
+// runtime/proc.go), which with Linux's default timer slack takes more than 55 µs. So a loop
+// that is not locked to its thread, and to which other goroutines post functions, calls the
+// Go scheduler once after each work: goroutines that make answers run at once. Without such
+// goroutines the call would only cost time.
 type idleState struct {
 	policy    atomic.Uint32 // an IdlePolicy
 	budget    time.Duration // value of Config.SpinBudget
+	locked    bool          // true if the loop is locked to its thread: then the scheduler is slow
+	alone     bool          // true if the process has one processor
 	spinning  bool          // with IdleAdaptive: true while the loop polls until spinUntil
+	yielded   bool          // true if the scheduler was called since the last work
+	yields    uint8         // number of calls of the scheduler until a function is posted again
 	spinUntil time.Duration // time at which the spin budget ends, by the loop's clock
-	// with IdleEvent: number of turns since the last work or sleep
+	// with IdleEvent, or alone: number of turns since the last work or sleep
 	emptyTurns int
-	lastYield  time.Duration // time of the last call of runtime.Gosched, by the loop's clock
+	lastYield  time.Duration // time of the last call of the scheduler before a sleep, by the loop's clock
 }
 
 // busyPolls is how often a turn polls the completion queues with IdleBusy. More polls
@@ -202,25 +214,38 @@ func (i *idleState) pollsPerTurn() int {
 
 // stopSpin is called after work and after a sleep. The next turn of the loop without work
 // begins a new spin budget.
-func (i *idleState) stopSpin() { i.spinning, i.emptyTurns = false, 0 }
+func (i *idleState) stopSpin() { i.spinning, i.yielded, i.emptyTurns = false, false, 0 }
 
 // endSpin ends the spin budget: a turn without work lets the loop sleep, unless it is always
 // busy.
-func (i *idleState) endSpin() { i.spinning, i.spinUntil, i.emptyTurns = true, 0, eventTurns }
+func (i *idleState) endSpin() {
+	i.spinning, i.yielded, i.spinUntil, i.emptyTurns = true, true, 0, eventTurns
+}
 
-// eventTurns is the number of turns without work after which a loop with IdleEvent
-// sleeps. They take at most a tenth of the time that a sleep costs. On the wire path an
-// answer often arrives during these turns: on a machine with other load, a round trip of
-// 64 bytes took 50 µs with 1 turn and 9 µs with 5.
-const eventTurns = 5
+const (
+	// eventTurns is the number of turns without work after which a loop with IdleEvent
+	// sleeps. They take at most a tenth of the time that a sleep costs. On the wire path an
+	// answer often arrives during these turns: on a machine with other load, a round trip of
+	// 64 bytes took 50 µs with 1 turn and 9 µs with 5.
+	eventTurns = 5
+	// postYields is how often a loop calls the scheduler after a posted function. Arbitrary:
+	// goroutines may answer to some of the messages only.
+	postYields = 16
+)
 
 // keepSpinning reports whether the loop polls again, instead of sleeping, after a turn
 // without work.
 func (i *idleState) keepSpinning(k *clock) bool {
-	switch IdlePolicy(i.policy.Load()) {
-	case IdleBusy:
+	if i.yields > 0 && !i.yielded && !i.locked {
+		i.yields--
+		i.yielded = true
+		runtime.Gosched()
 		return true
-	case IdleEvent:
+	}
+	switch policy := IdlePolicy(i.policy.Load()); {
+	case policy == IdleBusy:
+		return true
+	case policy == IdleEvent, i.alone:
 		i.emptyTurns++
 		return i.emptyTurns < eventTurns
 	}

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -36,6 +37,57 @@ func TestEventAndBusyPolicies(t *testing.T) {
 	i.policy.Store(uint32(IdleBusy))
 	k.now = 2 * time.Hour
 	require.True(t, i.keepSpinning(&k))
+}
+
+// TestAdaptiveAlone checks that a loop with IdleAdaptive does not poll for its budget if the
+// process has one processor.
+func TestAdaptiveAlone(t *testing.T) {
+	k := clock{origin: time.Now()}
+	i := idleState{budget: time.Hour, alone: true}
+	for range eventTurns - 1 {
+		require.True(t, i.keepSpinning(&k))
+	}
+	require.False(t, i.keepSpinning(&k))
+}
+
+// TestLoopYieldsToWorkers checks that a loop to which functions are posted calls the scheduler
+// once after each work, with each policy, so that a goroutine that a callback has started runs
+// at once. With one P it would otherwise run only when the loop sleeps, or is preempted.
+func TestLoopYieldsToWorkers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for policy := IdleAdaptive; policy <= IdleBusy; policy++ {
+		k := clock{origin: time.Now()}
+		i := idleState{budget: time.Hour, yields: postYields}
+		i.policy.Store(uint32(policy))
+		atOnce := 0
+		for range postYields {
+			ran := make(chan struct{})
+			go close(ran) // There is one P, and no preemption before 10 ms.
+			require.True(t, i.keepSpinning(&k))
+			select {
+			case <-ran:
+				atOnce++
+			default: // Once in a while the scheduler prefers the caller of Gosched.
+				<-ran
+			}
+			i.stopSpin()
+		}
+		require.Greater(t, atOnce, postYields/2, policy)
+		require.Zero(t, i.yields, policy)
+		i.yields, i.locked = 1, true
+		i.keepSpinning(&k)
+		require.EqualValues(t, 1, i.yields, "a locked loop yields: %v", policy)
+	}
+}
+
+// TestPostedFunctionsCauseYields checks that a loop calls the scheduler after it has called a
+// posted function.
+func TestPostedFunctionsCauseYields(t *testing.T) {
+	l := Loop{mailbox: mailbox{limit: 1}}
+	_, err := l.mailbox.put(func() {}, false)
+	require.NoError(t, err)
+	require.Equal(t, 1, l.runPosted())
+	require.EqualValues(t, postYields, l.idle.yields)
 }
 
 func TestSleepingLoopYields(t *testing.T) {

@@ -20,7 +20,9 @@ func (l *Loop) turn() (work int) {
 		work += l.callTurnFunc()
 	}
 	work += l.pollEpoll() // events of connections, devices and registered descriptors
-	work += l.runPosted()
+	if l.mailbox.waiting() {
+		work += l.runPosted()
+	}
 	if l.timers.Due(l.clock.now) {
 		work += l.timers.Expire(l.clock.now)
 	}
@@ -66,6 +68,7 @@ func (l *Loop) pollCompletions() (work int) {
 func (l *Loop) runPosted() int {
 	n := l.mailbox.run()
 	l.stats.Posted += uint64(n)
+	l.idle.yields = postYields
 	return n
 }
 
