@@ -13,6 +13,12 @@
 //	Network         Connections are a net.Conn, and listeners are a net.Listener. Calls
 //	                block, and any goroutine may use them.
 //
+// # Shutting down
+//
+// When the engine shuts down (reactor.Engine.Shutdown), it closes its streams: the peers get
+// all bytes that were written, and the end of the stream. A Handler that has more to write
+// first is a StopHandler. Network.Close closes the connections in the same way.
+//
 // # Limits
 //
 // The connection manager gives a program 56 bytes of private data in a connection

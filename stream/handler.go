@@ -42,7 +42,7 @@ type Handler interface {
 	//
 	//   - ErrPeerClosed: the peer has closed the stream, and may not have read all bytes.
 	//   - ErrProtocol: the peer has violated the protocol.
-	//   - *ResetError: the connection has failed.
+	//   - *ResetError: the connection has failed, or the engine has ended it: see StopHandler.
 	//   - the parameter of Abort.
 	OnClose(s *Stream, err error)
 }
@@ -77,3 +77,17 @@ func (BaseHandler) OnEnd(s *Stream) { _ = s.Close() }
 
 // OnClose does nothing.
 func (BaseHandler) OnClose(*Stream, error) {}
+
+// A StopHandler is a Handler that has to write something before its streams are closed, for
+// example because a protocol has a message for the end, or because answers are under way.
+type StopHandler interface {
+	Handler
+	// OnStop is called for each open stream when the engine begins to shut down, unless this
+	// side has closed the stream: see reactor.Engine.Stop. Without this method the stream is
+	// closed, as by Stream.Close. The handler writes its last bytes and calls Stream.Close, in
+	// OnStop or in a later callback. Until then the stream works as before. If the handler has
+	// not called Close within reactor.Config.DrainTimeout, the engine ends the connection. The
+	// peer then gets what was written and a *ResetError, because the stream has no end, and
+	// OnClose gets a *ResetError that matches reactor.ErrShutdown.
+	OnStop(s *Stream)
+}

@@ -149,15 +149,26 @@ func (connHandler) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 // OnClose ends the stream.
 func (connHandler) OnClose(c *reactor.Conn, err error) {
 	if s := streamOf(c); !s.closeReported {
+		if err == nil && !s.writing.connOver() {
+			err = reactor.ErrShutdown // The engine has closed the connection: see StopHandler.
+		}
 		s.enterOver()
 		s.reportClose(err)
 	}
 }
 
-// OnStop closes the stream when the engine stops, so that the peer gets the end of the
-// stream and not a reset.
+// OnStop closes the stream when the engine stops, or lets a StopHandler do so. The peer then
+// gets the end of the stream and not a reset.
 func (connHandler) OnStop(c *reactor.Conn) {
-	_ = streamOf(c).Close() // It fails if the stream is closing.
+	s := streamOf(c)
+	if s.writing.over() {
+		return // The stream is closing, or OnClose was called.
+	}
+	if h, ok := s.handler.(StopHandler); ok {
+		h.OnStop(s)
+		return
+	}
+	_ = s.Close() // It does not fail for an open stream.
 }
 
 // streamOf returns the stream of a connection.
