@@ -52,7 +52,9 @@ var errSharedRecv = errors.New("the connections of the loop share receive buffer
 //
 // When the connection ends, the pause ends. After Close, Abort and a time limit the messages
 // that are held are discarded and counted in Stats.Discarded, as others are. After any other
-// end OnMessage gets them before OnClose. The time limits go on during a pause.
+// end, for example that of the peer, OnMessage gets them before OnClose, so a handler that
+// pauses to limit its work checks the limit in OnMessage, too. The time limits go on during a
+// pause.
 //
 // The error matches ErrClosed unless the state is StateOpen. It is a *verbs.FeatureError if
 // the connections of the loop share receive buffers and the device can not hold back one of

@@ -26,10 +26,12 @@ func serve(h reactor.Handler) (addr netip.AddrPort, stop func()) {
 
 // run starts an engine on a software device. It returns the engine and a function that
 // closes both.
-func run(h reactor.Handler) (engine *reactor.Engine, stop func()) {
+func run(h reactor.Handler) (engine *reactor.Engine, stop func()) { return runWith(h, nil) }
+
+func runWith(h reactor.Handler, cfg *reactor.Config) (engine *reactor.Engine, stop func()) {
 	device, err := soft.Open(nil)
 	check(err)
-	engine, err = reactor.New(device, h, nil)
+	engine, err = reactor.New(device, h, cfg)
 	check(err)
 	check(engine.Start())
 	return engine, func() {

@@ -168,7 +168,8 @@ type StopHandler interface {
 	// OnStop is called for each open connection when the engine begins to shut down: see
 	// Engine.Stop. Without this method the engine calls Conn.Close. The handler sends its
 	// last messages and calls Conn.Close, in OnStop or in a later callback. If it has not
-	// done so within Config.DrainTimeout, the engine does.
+	// done so within Config.DrainTimeout, the engine does. Until then messages still arrive:
+	// Conn.PauseRecv makes the peer keep them.
 	OnStop(c *Conn)
 }
 

@@ -1,0 +1,70 @@
+package reactor_test
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// This example goes on with a second server when the first one hangs. Config.PeerTimeout says
+// how long a server may be silent. The second server gets the question to which the first one
+// has sent no answer, although that may have worked on it.
+func ExampleConfig_failover() {
+	hangs := make(chan struct{})
+	first, endFirst := serve(hanging{until: hangs})
+	defer endFirst()
+	defer close(hangs)
+	second, endSecond := serve(echoServer{})
+	defer endSecond()
+	client := &twoServers{servers: [2]netip.AddrPort{first, second}, answer: make(chan string, 1)}
+	engine, end := runWith(client, &reactor.Config{PeerTimeout: 100 * time.Millisecond})
+	defer end()
+	client.dial(engine)
+	fmt.Println(<-client.answer)
+	// Output: the second server answers: hello
+}
+
+// A hanging server has a callback that does not return.
+type hanging struct {
+	reactor.BaseHandler
+	until chan struct{}
+}
+
+func (h hanging) OnOpen(*reactor.Conn) { <-h.until }
+
+// A twoServers is a client that dials the other server when one fails. Its callbacks run on one
+// loop.
+type twoServers struct {
+	reactor.BaseHandler
+	servers [2]netip.AddrPort
+	dials   int
+	answer  chan string
+}
+
+func (t *twoServers) dial(e *reactor.Engine) {
+	addr := t.servers[t.dials%2]
+	t.dials++
+	// Dial fails if the client shuts down.
+	_ = e.Dial(addr, &reactor.DialOptions{Timeout: time.Second, Context: e})
+}
+
+func (t *twoServers) OnDialError(o *reactor.DialOptions, _ error) {
+	t.dial(o.Context.(*reactor.Engine))
+}
+
+func (t *twoServers) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }
+
+func (t *twoServers) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	name := map[netip.AddrPort]string{t.servers[0]: "first", t.servers[1]: "second"}[c.RemoteAddr()]
+	t.answer <- fmt.Sprintf("the %s server answers: %s", name, msg.Data())
+}
+
+// OnClose gets an error that says that the server was silent, or why the connection has ended.
+// The error is nil if this side has closed it.
+func (t *twoServers) OnClose(c *reactor.Conn, err error) {
+	if err != nil {
+		t.dial(c.Loop().Engine())
+	}
+}
