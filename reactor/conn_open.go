@@ -41,6 +41,21 @@ func (o *opening) mayRepeat(conns int) bool {
 	return o.timeouts > 0
 }
 
+// canceled returns an error if DialOptions.Ctx is done.
+func (o *opening) canceled() error {
+	if o.dial == nil {
+		return nil
+	}
+	return o.dial.canceled()
+}
+
+// end is called when the connection is open or has failed.
+func (o *opening) end() {
+	if o.dial != nil && o.dial.unwatch != nil {
+		o.dial.unwatch()
+	}
+}
+
 // newConn makes a connection, adds it to the loop, and sets the time limit for opening.
 // It returns the connection even after an error, because Conn.refuse needs it.
 func (l *Loop) newConn(o *opening) (c *Conn, err error) {
@@ -79,6 +94,9 @@ func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 	c.handler = handlerOr(request.options.Handler, l.handler)
 	c.immediatesOnly = request.options.ImmediatesOnly
 	c.ownRecvs = c.immediatesOnly || request.options.OwnRecvQueue
+	if err == nil {
+		err = request.watch(c)
+	}
 	if err == nil {
 		err = c.resolve()
 	}
@@ -343,6 +361,12 @@ func (c *Conn) makeRecvQueue() error {
 // open moves an established connection to stateOpen. It calls OnOpen, and then OnMessage
 // for the messages that have arrived.
 func (c *Conn) open() {
+	if err := c.opening.canceled(); err != nil {
+		c.closing.call = CloseAborted
+		c.disconnect()
+		c.endWith(err)
+		return
+	}
 	if err := c.setRNRTimer(); err != nil {
 		c.endWith(err)
 		return
@@ -352,6 +376,7 @@ func (c *Conn) open() {
 	}
 	c.enter(stateOpen)
 	c.loop.openingConns--
+	c.opening.end()
 	held := c.opening.held
 	c.opening = nil
 	c.times.openedAt = c.loop.clock.now

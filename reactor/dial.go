@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"net/netip"
 	"time"
@@ -13,6 +14,11 @@ import (
 
 // DialOptions are the options of a connection that this side opens. Dial copies them.
 type DialOptions struct {
+	// Ctx cancels the dial: when it is done before OnOpen, OnDialError gets an error that
+	// matches context.Cause(Ctx), and the request is withdrawn. If it is done when Dial is
+	// called, Dial returns that error. After OnOpen, Ctx has no effect on the connection. Nil
+	// means that only Timeout ends the dial.
+	Ctx context.Context
 	// PrivateData is sent to the peer with the connection request, at most 56 bytes, or 48
 	// if Config.MaxLongMessage is set and ImmediatesOnly is not. It may arrive padded with
 	// zeros, see cm.ConnParam.
@@ -83,6 +89,36 @@ type dialRequest struct {
 	options DialOptions
 	// Parameters of the connection request. They come from the options and from Config.
 	param cm.MessageParam
+	// unwatch ends the effect of DialOptions.Ctx; nil without it.
+	unwatch func() bool
+}
+
+// watch makes the loop end the dial of c when DialOptions.Ctx is done. The result is that of
+// canceled.
+func (r *dialRequest) watch(c *Conn) error {
+	if r.options.Ctx != nil {
+		r.unwatch = context.AfterFunc(r.options.Ctx, func() {
+			// Loop.post() fails only if the loop has ended, and the dial with it.
+			_ = c.loop.post("cancel dial", c.cancelDial, true)
+		})
+	}
+	return r.canceled()
+}
+
+// canceled returns the cause if DialOptions.Ctx is done, and otherwise nil.
+func (r *dialRequest) canceled() error {
+	if r.options.Ctx == nil {
+		return nil
+	}
+	return context.Cause(r.options.Ctx)
+}
+
+// cancelDial ends the connection because DialOptions.Ctx is done, unless it is open or has
+// failed.
+func (c *Conn) cancelDial() {
+	if c.state < stateOpenFailed {
+		c.endWith(c.opening.dial.canceled())
+	}
 }
 
 // Dial begins to connect to addr. A nil o means the defaults. If Dial returns nil,
@@ -100,6 +136,7 @@ type dialRequest struct {
 //
 //   - *verbs.ParamError: addr or an option is out of range.
 //   - ErrShutdown, ErrClosed: the engine is shutting down or has ended.
+//   - context.Cause(o.Ctx): o.Ctx is done.
 //   - verbs.ErrForeign: o.Loop belongs to another engine.
 //   - verbs.ErrNoResources: Config.MaxConns calls of Dial wait for the loop.
 func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
@@ -130,6 +167,9 @@ func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 		return operr.Wrap(op, &verbs.ParamError{Field: "loop", Value: int64(o.Loop.index), Reason: "not the loop whose method Dial was called"})
 	}
 	request, err := l.engine.checkDial(addr, o)
+	if err == nil {
+		err = request.canceled()
+	}
 	if err != nil {
 		return operr.Wrap(op, err)
 	}
