@@ -33,7 +33,11 @@ func TestOpenAllocations(t *testing.T) {
 			for range 10 {
 				open()
 			}
-			require.LessOrEqual(t, testing.AllocsPerRun(50, open), float64(maxOpenAllocations))
+			least := testing.AllocsPerRun(50, open)
+			for range 2 { // Goroutines of other tests only add allocations.
+				least = min(least, testing.AllocsPerRun(50, open))
+			}
+			require.LessOrEqual(t, least, float64(maxOpenAllocations))
 		})
 	}
 }
