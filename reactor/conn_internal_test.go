@@ -21,6 +21,16 @@ func TestOpeningTimeout(t *testing.T) {
 	require.False(t, o.mayRepeat(3))
 }
 
+// TestCancelDialTooLate checks that a dial that is canceled just before OnOpen or OnDialError,
+// when the loop has looked at its context already, has no effect.
+func TestCancelDialTooLate(t *testing.T) {
+	for s := stateOpenFailed; s <= stateClosed; s++ {
+		c := Conn{state: s}
+		c.cancelDial()
+		require.Equal(t, s, c.state)
+	}
+}
+
 // TestConnSize checks that a connection fits the size class of 896 bytes. The next class
 // of the Go allocator has 1024 bytes.
 func TestConnSize(t *testing.T) {

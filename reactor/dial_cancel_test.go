@@ -19,14 +19,34 @@ import (
 // A countedContext is a context whose calls of AfterFunc are counted while they have effect.
 type countedContext struct {
 	context.Context
+	done    chan struct{} // never closed
 	watched atomic.Int64
+	late    time.Duration // how long after the end of the context the functions are called
 }
+
+func newCountedContext(ctx context.Context) *countedContext {
+	return &countedContext{Context: ctx, done: make(chan struct{})}
+}
+
+// Done returns another channel than the embedded context, because context.AfterFunc otherwise
+// calls methods of that one only.
+func (c *countedContext) Done() <-chan struct{} { return c.done }
 
 // AfterFunc is what context.AfterFunc calls.
 func (c *countedContext) AfterFunc(f func()) (stop func() bool) {
 	c.watched.Add(1)
-	end := context.AfterFunc(c.Context, f)
-	return func() bool { c.watched.Add(-1); return end() }
+	end := context.AfterFunc(c.Context, func() {
+		time.Sleep(c.late)
+		c.watched.Add(-1)
+		f()
+	})
+	return func() bool {
+		stopped := end()
+		if stopped {
+			c.watched.Add(-1)
+		}
+		return stopped
+	}
 }
 
 // A canceling is a dial to a closingPair's server that a context cancels.
@@ -51,7 +71,7 @@ func cancelOnPaths(t *testing.T, fn func(c *canceling)) {
 	closeOnPaths(t, nil, func(p *closingPair) {
 		c := &canceling{closingPair: p}
 		ctx, cancel := context.WithCancelCause(p.t.Context())
-		c.ctx, c.cancel = &countedContext{Context: ctx}, cancel
+		c.ctx, c.cancel = newCountedContext(ctx), cancel
 		defer cancel(nil)
 		_, err := p.server.Listen(p.serverHost.AddrPort(2), &reactor.ListenOptions{Handler: &hooks{
 			request:     func(r *reactor.ConnRequest) { c.requests = append(c.requests, r) },
@@ -133,6 +153,7 @@ func TestCancelDial(t *testing.T) {
 	})
 	t.Run("when the answer has arrived", func(t *testing.T) {
 		cancelOnPaths(t, func(c *canceling) {
+			c.ctx.late = time.Millisecond // The loop sees the answer first.
 			require.NoError(c.t, c.dial())
 			c.Until(time.Second, func() bool { return len(c.requests) == 1 })
 			c.On(c.client.Loop(), func() { // Meanwhile the answer arrives.
@@ -165,6 +186,7 @@ func TestCancelDial(t *testing.T) {
 			c.Until(time.Second, func() bool { return len(c.requests) == 1 })
 			require.NoError(c.t, c.requests[0].Reject(nil))
 			c.Until(time.Second, func() bool { return len(c.failed) == 1 })
+			require.Zero(c.t, c.ctx.watched.Load())
 			c.cancel(errCanceled)
 			c.wantCanceled(cm.ErrRefused)
 		})
@@ -176,7 +198,7 @@ func TestDialDeadline(t *testing.T) {
 	cancelOnPaths(t, func(c *canceling) {
 		ctx, cancel := context.WithTimeout(c.ctx.Context, time.Second)
 		defer cancel()
-		c.ctx = &countedContext{Context: ctx}
+		c.ctx = newCountedContext(ctx)
 		require.NoError(c.t, c.dial())
 		begin := c.Now()
 		c.Until(time.Minute, func() bool { return len(c.failed) > 0 })

@@ -149,9 +149,10 @@ func connToIdleLoop(t *testing.T, n *stream.Network) (*stream.Conn, *pair) {
 	return c.(*stream.Conn), p
 }
 
-// TestDialErrors checks the errors of Dial, and that a canceled Dial ends at once.
+// TestDialErrors checks the errors of Dial, and that a canceled Dial ends at once, and with it
+// the request.
 func TestDialErrors(t *testing.T) {
-	n := newNetwork(t, path{}, stream.NetworkConfig{})
+	n := newNetwork(t, path{}, stream.NetworkConfig{Reactor: reactor.Config{ConnectTimeout: time.Hour}})
 	var op *net.OpError
 	_, err := n.Dial("udp", "127.0.0.1:1")
 	require.ErrorAs(t, err, &op)
@@ -169,6 +170,7 @@ func TestDialErrors(t *testing.T) {
 	time.AfterFunc(time.Millisecond, cancel)
 	_, err = n.DialContext(ctx, "tcp", ln.Addr().String())
 	require.ErrorIs(t, err, context.Canceled)
+	require.Eventually(t, func() bool { return n.Stats().Conns == 0 }, time.Minute, time.Millisecond)
 }
 
 // TestClosedAtOnce checks that Dial returns a connection that the peer has closed before

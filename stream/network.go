@@ -149,11 +149,7 @@ func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) 
 	n.loop.Lock()
 	defer n.loop.Unlock()
 	c := newConn(n)
-	o := &DialOptions{Buffers: n.cfg.Buffers, Context: c}
-	if end, ok := ctx.Deadline(); ok {
-		// When Dial returns early, the connection attempt must not go on for long.
-		o.Timeout = max(time.Until(end), time.Millisecond)
-	}
+	o := &DialOptions{Ctx: ctx, Buffers: n.cfg.Buffers, Context: c}
 	if n.cfg.LocalAddr.IsValid() {
 		o.LocalAddr = netip.AddrPortFrom(n.cfg.LocalAddr, 0)
 	}

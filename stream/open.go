@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"net/netip"
@@ -224,8 +225,9 @@ type DialOptions struct {
 	PrivateData []byte
 	// Context is the result of Stream.Context until SetContext is called.
 	Context any
-	// Loop, LocalAddr, Timeout, TOS and ReuseAddr are options of reactor.DialOptions with the
-	// same names.
+	// Ctx, Loop, LocalAddr, Timeout, TOS and ReuseAddr are options of reactor.DialOptions with
+	// the same names.
+	Ctx       context.Context
 	Loop      *reactor.Loop
 	LocalAddr netip.AddrPort
 	Timeout   time.Duration
@@ -254,7 +256,7 @@ func Dial(e *reactor.Engine, addr netip.AddrPort, h Handler, o *DialOptions) err
 	return e.Dial(addr, &reactor.DialOptions{
 		PrivateDataFor: d.stream.privateData(bytes.Clone(o.PrivateData)), Handler: d, ImmediatesOnly: true,
 		ResponderResources: -1, InitiatorDepth: -1, // The protocol has no READs.
-		Loop: o.Loop, LocalAddr: o.LocalAddr, Timeout: o.Timeout, TOS: o.TOS, ReuseAddr: o.ReuseAddr,
+		Ctx: o.Ctx, Loop: o.Loop, LocalAddr: o.LocalAddr, Timeout: o.Timeout, TOS: o.TOS, ReuseAddr: o.ReuseAddr,
 	})
 }
 
