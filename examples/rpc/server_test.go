@@ -225,7 +225,7 @@ func TestSlowClient(t *testing.T) {
 				sent := 0
 				for sent < 1000 { // until the server takes no more
 					n := w.sendAll(c, maxRequests, sent+1, upper, "")
-					if w.For(time.Second); n == 0 {
+					if w.For(50 * time.Millisecond); n == 0 {
 						break
 					}
 					sent += n
