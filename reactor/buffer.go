@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/slab"
@@ -25,6 +26,7 @@ type Buffer struct {
 	imm    uint32         // immediate data or invalidated key in the completion of the message
 	flags  verbs.WCFlags  // flags in the completion of the message
 	opcode verbs.WCOpcode // opcode in the completion of the message
+	time   int64          // Message.Time in nanoseconds since 1970; valid if Conn.messageTime is true
 
 	state bufferState
 	// detached is true if the buffer belongs to no receive queue any more, or never did.
@@ -169,6 +171,17 @@ func (m Message) Invalidated() (key uint32, ok bool) {
 // IsWriteImm reports whether the message announces a WRITE with immediate. The peer has
 // written the bytes to an address of its choice, so Data is empty.
 func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
+
+// Time returns when the message has arrived, by the clock CLOCK_REALTIME of this host. That
+// clock can be set, and the Time has no monotonic reading. What the time means depends on the
+// device: see DialOptions.MessageTime. Without this option of Dial or Listen it is the zero
+// Time.
+func (m Message) Time() time.Time {
+	if !m.conn.messageTime {
+		return time.Time{}
+	}
+	return time.Unix(0, m.buffer.time)
+}
 
 // Keep lets the application use the message after OnMessage. It returns the buffer with
 // the message. The caller must later call SendBuffer or Buffer.Release. A second call

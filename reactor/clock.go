@@ -27,6 +27,10 @@ type clock struct {
 	pendingCost uint32
 	worked      bool // true if there was work since the system's clock was last read
 
+	// timeOfTurn is the time of the turn with the number timedTurn, in nanoseconds since 1970.
+	timeOfTurn int64
+	timedTurn  uint64
+
 	busy     time.Duration // total time awake with work
 	spinning time.Duration // total time awake without work
 	slept    time.Duration // total time asleep
@@ -89,6 +93,15 @@ func (k *clock) wakeAt(now time.Duration) {
 
 // time returns the time of the last reading as wall-clock time.
 func (k *clock) time() time.Time { return k.origin.Add(k.now) }
+
+// ofTurn returns the wall-clock time of a turn, in nanoseconds since 1970. The parameter turn is
+// the number of the turn, counted from 1. The first call in a turn reads the system's clock.
+func (k *clock) ofTurn(turn uint64) int64 {
+	if k.timedTurn != turn {
+		k.timedTurn, k.timeOfTurn = turn, time.Now().UnixNano()
+	}
+	return k.timeOfTurn
+}
 
 // A Timer calls a function of the application on its loop. Its methods may be called only
 // on the goroutine of the loop.

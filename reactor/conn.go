@@ -27,10 +27,11 @@ type Conn struct {
 
 	state connState
 	dirty bool // true if the connection is in Loop.dirty
-	// The options of Listen or Dial with the same names. ownRecvs is true if one of the two
-	// is set: then the connection does not use the shared receive queue.
+	// The options of Listen or Dial with the same names. ownRecvs is true if OwnRecvQueue or
+	// ImmediatesOnly is set: then the connection does not use the shared receive queue.
 	immediatesOnly bool
 	ownRecvs       bool
+	messageTime    bool
 
 	opening *opening // what is needed to open the connection; nil after OnOpen
 	sends   sendQueue

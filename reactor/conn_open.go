@@ -92,7 +92,7 @@ func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 	c, err := l.newConn(&request.opening)
 	c.dialOptions, c.context, c.info.remote = o, request.options.Context, request.addr
 	c.handler = handlerOr(request.options.Handler, l.handler)
-	c.immediatesOnly = request.options.ImmediatesOnly
+	c.immediatesOnly, c.messageTime = request.options.ImmediatesOnly, request.options.MessageTime
 	c.ownRecvs = c.immediatesOnly || request.options.OwnRecvQueue
 	if err == nil {
 		err = request.watch(c)
@@ -202,7 +202,8 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	req.opening.request = req
 	c, err := l.newConn(&req.opening)
 	options := &req.listener.options
-	c.handler, c.immediatesOnly = req.listener.handler, options.ImmediatesOnly
+	c.handler = req.listener.handler
+	c.immediatesOnly, c.messageTime = options.ImmediatesOnly, options.MessageTime
 	c.ownRecvs = c.immediatesOnly || options.OwnRecvQueue
 	c.info.peerPrivate, c.info.process = req.privateData, req.process
 	if err == nil {
@@ -303,7 +304,7 @@ func (c *Conn) makeQP() (err error) {
 			return err
 		}
 	}
-	if err := c.id.CreateQP(c.device.pd(), c.device.qpAttr(c.queue, !c.sharesRecv())); err != nil {
+	if err := c.id.CreateQP(c.device.pd(), c.device.qpAttr(c)); err != nil {
 		return asNoResources(err)
 	}
 	c.qp = c.id.QP()

@@ -31,8 +31,9 @@ type pauseCase struct {
 	wire  bool // the client is on another host
 	own   bool // the server's connections have receive queues of their own
 	plain bool // the device can not hold back one queue pair
-	// both sides have this option
+	// both sides have these options
 	immediatesOnly bool
+	messageTime    bool
 	seed           uint64
 }
 
@@ -53,7 +54,7 @@ func (k pauseCase) run(t *testing.T, client, server reactor.Handler, cfg *reacto
 		watch(server.(interface{ own() *hooks }).own(), &p.accepted, &p.acceptCloseErr, &p.acceptCloses)
 		p.serverProcess = p.serverHost.Process("server")
 		p.server = k.startServer(t, p.serverProcess, server, quiet(cfg))
-		_, err := p.server.Listen(p.serverHost.AddrPort(1), &reactor.ListenOptions{OwnRecvQueue: k.own, ImmediatesOnly: k.immediatesOnly})
+		_, err := p.server.Listen(p.serverHost.AddrPort(1), &reactor.ListenOptions{OwnRecvQueue: k.own, ImmediatesOnly: k.immediatesOnly, MessageTime: k.messageTime})
 		require.NoError(t, err)
 		host := p.serverHost
 		if k.wire {
@@ -61,7 +62,7 @@ func (k pauseCase) run(t *testing.T, client, server reactor.Handler, cfg *reacto
 		}
 		p.clientProcess = host.Process("client")
 		p.client = p.clientProcess.Start(client, quiet(cfg))
-		require.NoError(t, p.client.Dial(p.serverHost.AddrPort(1), &reactor.DialOptions{ImmediatesOnly: k.immediatesOnly}))
+		require.NoError(t, p.client.Dial(p.serverHost.AddrPort(1), &reactor.DialOptions{ImmediatesOnly: k.immediatesOnly, MessageTime: k.messageTime}))
 		p.Until(testTimeout, func() bool { return p.dialed != nil && p.accepted != nil })
 		fn(t, p)
 	})

@@ -58,6 +58,14 @@ type DialOptions struct {
 	// of the loop share receive buffers. The queue has Config.MaxInFlight buffers, or twice
 	// MinRecvBuffers if that is more. On most devices Conn.PauseRecv needs that.
 	OwnRecvQueue bool
+	// MessageTime makes Message.Time return when a message has arrived. If the device knows
+	// that (verbs.Caps.RecvTime), as on the wire path of package soft, it is the time of the
+	// packet that has completed the message, however late the loop runs. If it does not, as on
+	// the local path and in package rdmacore, it is the time of the turn of the loop that has
+	// received the message: the loop reads the clock once in a turn, before the first OnMessage
+	// that can ask for it. This side fetches the bytes of a long message itself, so the message
+	// and its parts have the time of the turn that passes them to the handler.
+	MessageTime bool
 	// TOS is the type of service of both sides' packets. With IPv6 this is the traffic
 	// class. Zero means the provider's default. Source: rdma_set_option(3).
 	TOS uint8

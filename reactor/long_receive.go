@@ -221,6 +221,9 @@ func (s *longState) deliver(b *Buffer) {
 	if m.HasImm {
 		b.flags = verbs.WCWithImm
 	}
+	if c.messageTime {
+		c.setTime(b, 0)
+	}
 	c.deliverNow(b)
 }
 

@@ -140,22 +140,22 @@ func (d *loopDevice) sleep(timeout time.Duration) (completions, input bool) {
 // pd returns the protection domain of the engine on the device.
 func (d *loopDevice) pd() verbs.PD { return d.domain.PD }
 
-// qpAttr returns the attributes of a queue pair whose send and receive CQ is q. The
-// parameter own says whether the queue pair has a receive queue of its own.
-func (d *loopDevice) qpAttr(q *completionQueue, own bool) *verbs.QPInitAttr {
+// qpAttr returns the attributes of the queue pair of a connection that has reserved places.
+func (d *loopDevice) qpAttr(c *Conn) *verbs.QPInitAttr {
 	cfg := d.loop.cfg
 	attr := &d.qpInit
 	*attr = verbs.QPInitAttr{
-		Type:   verbs.QPTypeRC,
-		SendCQ: q.cq(),
-		RecvCQ: q.cq(),
+		Type:     verbs.QPTypeRC,
+		SendCQ:   c.queue.cq(),
+		RecvCQ:   c.queue.cq(),
+		RecvTime: c.messageTime,
 		Caps: verbs.QPCaps{
 			MaxSendWR: cfg.MaxInFlight + 1 + cfg.longSlots(), MaxSendSGE: cfg.maxPieces(d.dev),
 			MaxRecvWR: cfg.ownRecvBuffers(), MaxRecvSGE: 1,
 			MaxInline: min(cfg.MaxInline, d.dev.Attr().MaxInline),
 		},
 	}
-	if !own {
+	if c.sharesRecv() {
 		attr.SRQ, attr.Caps.MaxRecvWR, attr.Caps.MaxRecvSGE = d.sharedRecv.srq, 0, 0
 	}
 	return attr
@@ -246,7 +246,7 @@ func (d *loopDevice) copyOf(b *Buffer) (*Buffer, error) {
 		return nil, err
 	}
 	to.length = copy(to.memory, b.Bytes())
-	to.imm, to.flags, to.opcode = b.imm, b.flags, b.opcode
+	to.imm, to.flags, to.opcode, to.time = b.imm, b.flags, b.opcode, b.time
 	return to, nil
 }
 

@@ -12,7 +12,7 @@ type strictProvider struct {
 	cm.Provider
 	device *strictDevice
 	// plainQPs is true if queue pairs have no optional abilities: no verbs.InlineSender,
-	// verbs.InlineReceiver and verbs.RecvPauser.
+	// verbs.InlineReceiver and verbs.RecvPauser, and no verbs.WC.Time.
 	plainQPs bool
 
 	mu  sync.Mutex
@@ -179,6 +179,7 @@ func (id *strictID) Device() verbs.Device {
 func (id *strictID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	own := *attr
 	own.SendCQ, own.RecvCQ = attr.SendCQ.(*strictCQ).CQ, attr.RecvCQ.(*strictCQ).CQ
+	own.RecvTime = attr.RecvTime && !id.p.plainQPs
 	qp, err := id.TransportID.CreateQP(pd.(strictPD).PD, &own)
 	if id.p.plainQPs && err == nil {
 		return struct{ verbs.QP }{qp}, nil

@@ -37,6 +37,9 @@ type Caps struct {
 	// DisconnectData is true if a disconnect request can carry private data (IBTA vol. 1,
 	// 12.6.10).
 	DisconnectData bool
+	// RecvTime is true if the device knows when a message has arrived from the network:
+	// see QPInitAttr.RecvTime.
+	RecvTime bool
 
 	// ProgressManual is true if the device supports manual progress; see Progress. If
 	// ProgressManual is false, the device always moves data by itself.

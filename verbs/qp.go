@@ -103,6 +103,9 @@ type QPInitAttr struct {
 	// If SignalAll is true, every send request has a completion, as if the request had the
 	// flag SendSignaled. Source: sq_sig_all in ibv_create_qp(3).
 	SignalAll bool
+	// RecvTime asks for WC.Time in the receive completions of an RC queue pair. If
+	// Caps.RecvTime is false, it has no effect.
+	RecvTime bool
 }
 
 // QPState is a state in the state machine of a queue pair (IBTA vol. 1, 10.3.1).

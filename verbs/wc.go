@@ -16,6 +16,10 @@ type WC struct {
 	QPN       uint32 // number of the local QP
 	SrcQPN    uint32 // for UD: QP number of the sender
 	VendorErr uint32 // error code of the device's vendor; 0 means none
+	// Time is when the packet that completed a received message has arrived, in nanoseconds
+	// since 1970 (CLOCK_REALTIME). It is 0 if the device does not know it, and for a QP
+	// without QPInitAttr.RecvTime.
+	Time int64
 }
 
 // WCOpcode is the operation that completed.

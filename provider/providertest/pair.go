@@ -17,6 +17,7 @@ type plan struct {
 	access    verbs.Access // access rights of the memory
 	memory    int          // size of the memory in bytes
 	signalAll bool
+	recvTime  bool
 	srq       verbs.SRQ
 	sends     *queue // queue for send completions; nil means a new queue
 	recvs     *queue // queue for receive completions; nil means a new queue
@@ -170,7 +171,7 @@ func (r *rig) newEnd(pl *plan) *end {
 // initAttr returns the attributes for the end's queue pair.
 func (e *end) initAttr(pl *plan, qpType verbs.QPType) *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{
-		Type: qpType, SendCQ: e.sends.cq, RecvCQ: e.recvs.cq, SRQ: pl.srq, Caps: pl.caps, SignalAll: pl.signalAll,
+		Type: qpType, SendCQ: e.sends.cq, RecvCQ: e.recvs.cq, SRQ: pl.srq, Caps: pl.caps, SignalAll: pl.signalAll, RecvTime: pl.recvTime,
 	}
 }
 

@@ -3,6 +3,7 @@ package providertest
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -31,6 +32,7 @@ func sendCases() []testCase {
 		testCase{"all signaled", sendAllSignaled},
 		testCase{"both directions at once", sendBothWays},
 		testCase{"memory may be reused after the completion", sendReuse},
+		testCase{"time", sendTimed},
 	)
 }
 
@@ -53,6 +55,27 @@ func sendSize(r *rig, size int) {
 	r.True(bytes.Equal(filled(size, 1), p.b.bytes(offset, size)), "the data arrived unchanged")
 	p.b.requireZero(0, offset)
 	p.b.requireZero(offset+size, 4096)
+}
+
+// sendTimed checks WC.Time. A device with Caps.RecvTime may not know it of every peer.
+func sendTimed(r *rig) {
+	p := r.pair(func(_, b *plan) { b.recvTime = true })
+	for _, size := range []int{10, 10000} {
+		p.b.recv(1, p.b.sge(0, size))
+		p.a.recv(2, p.a.sge(0, size))
+		before := time.Now().UnixNano()
+		p.a.post(send(3, p.a.sge(0, size)))
+		got := p.b.recvs.one()
+		if got.Time != 0 {
+			r.True(r.dev.Caps().RecvTime)
+			r.GreaterOrEqual(got.Time, before)
+			r.LessOrEqual(got.Time, time.Now().UnixNano())
+		}
+		p.b.post(send(4, p.b.sge(0, size)))
+		r.Zero(p.a.recvs.one().Time, "the queue pair does not have RecvTime")
+		r.Zero(p.a.sends.one().Time)
+		r.Zero(p.b.sends.one().Time)
+	}
 }
 
 func sendImmediate(r *rig) {

@@ -35,6 +35,9 @@
 // The kernel gives each connection a minimum RNR timer of 655 ms. This package replaces
 // it by 0.64 ms, unless the program sets another value.
 //
+// Receive completions have no WC.Time, also on devices with completion timestamps
+// (ibv_create_cq_ex(3)).
+//
 // librdmacm has these limits:
 //
 //   - Loopback addresses can not be used.

@@ -54,6 +54,7 @@ func (r *rawWC) convert(wc *verbs.WC) {
 	wc.QPN = r.qpn
 	wc.SrcQPN = r.srcQPN
 	wc.VendorErr = r.vendorErr
+	wc.Time = 0
 }
 
 // fromWCOpcode converts an enum ibv_wc_opcode. In package verbs, the opcodes of receives

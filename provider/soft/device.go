@@ -165,6 +165,7 @@ func (d *device) Caps() verbs.Caps {
 		LoopbackAddrs:    true,
 		ExactPrivateData: d.cfg.Path == PathLocal,
 		DisconnectData:   true,
+		RecvTime:         d.cfg.Path != PathLocal,
 		ProgressManual:   true,
 	}
 }

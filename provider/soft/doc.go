@@ -117,6 +117,18 @@
 // With verbs.ProgressAuto a goroutine of the device does the work too. This goroutine
 // and all calls of the application then take a lock.
 //
+// # Times
+//
+// With verbs.QPInitAttr.RecvTime, WC.Time of a message on the wire path is the time at which
+// the kernel has received the last packet of the message (SO_TIMESTAMPNS, socket(7)). Packets
+// that the kernel has merged have the time of the first of them. On the local path, and if the
+// kernel reports no time, WC.Time is 0.
+//
+// While a queue pair has RecvTime, the kernel takes the time of each packet of the host. Its
+// shard receives the packets to the same local address in a slower way, also those of other
+// queue pairs. For some milliseconds after the first socket of a host has asked for times,
+// Linux reports those at which packets were read.
+//
 // # Counters
 //
 // The device is a verbs.CounterReader. These counters have the names and the meaning of

@@ -130,6 +130,7 @@ func (d *device) connectWire(q *qp.QP, attr *verbs.QPAttr) error {
 	if err != nil {
 		return err
 	}
+	to.WantTime = q.RecvTime
 	flow := d.bindings.flow(q.Num())
 	c, err := rcpath.New(d.waysOf(q.Shard).wire, q, to, rcpath.CreditFlow(flow), attr)
 	if err != nil {

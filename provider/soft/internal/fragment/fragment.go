@@ -17,6 +17,9 @@ type Fragment struct {
 	// Payload is the data of a SEND or WRITE, or the operands of an atomic. The peer can
 	// change it while it is in shared memory.
 	Payload []byte
+	// Time is the verbs.WC.Time of the message if this is its last fragment. On the local
+	// path it is 0.
+	Time int64
 }
 
 // AtomicOperands is the payload size of an atomic in bytes. The payload is the swap or

@@ -210,7 +210,7 @@ func (c *cq) Resize(depth int) error {
 func copyWC(to, from *verbs.WC) {
 	to.ID, to.Opcode, to.ByteLen, to.QPN = from.ID, from.Opcode, from.ByteLen, from.QPN
 	to.Status, to.Imm, to.SrcQPN = from.Status, from.Imm, from.SrcQPN
-	to.Flags, to.VendorErr = from.Flags, from.VendorErr
+	to.Flags, to.VendorErr, to.Time = from.Flags, from.VendorErr, from.Time
 }
 
 // push adds a completion to the CQ. A failed completion always counts as solicited (IBTA

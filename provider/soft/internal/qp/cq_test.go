@@ -40,7 +40,11 @@ func TestCopyWCIsWhole(t *testing.T) {
 	var from, to verbs.WC
 	v := reflect.ValueOf(&from).Elem()
 	for i := range v.NumField() {
-		v.Field(i).SetUint(uint64(i + 1))
+		if f := v.Field(i); f.CanInt() {
+			f.SetInt(int64(i + 1))
+		} else {
+			f.SetUint(uint64(i + 1))
+		}
 	}
 	copyWC(&to, &from)
 	require.Equal(t, from, to)

@@ -27,6 +27,7 @@ type QP struct {
 	srq       *srq
 	caps      verbs.QPCaps
 	signalAll bool
+	RecvTime  bool // QPInitAttr.RecvTime
 
 	state verbs.QPState
 	// closed is atomic because connection management reads it without Shard.Enter.
@@ -87,7 +88,7 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*QP, error) {
 	if sendCQ.shard != recvCQ.shard {
 		return nil, &verbs.ParamError{Field: "vector", Value: int64(recvCQ.vector), Limit: int64(sendCQ.vector), Reason: "both CQs of a queue pair must have the same vector and progress"}
 	}
-	q := &QP{engine: p.engine, pd: p, Shard: sendCQ.shard, typ: attr.Type, sendCQ: sendCQ, recvCQ: recvCQ, caps: attr.Caps, signalAll: attr.SignalAll}
+	q := &QP{engine: p.engine, pd: p, Shard: sendCQ.shard, typ: attr.Type, sendCQ: sendCQ, recvCQ: recvCQ, caps: attr.Caps, signalAll: attr.SignalAll, RecvTime: attr.RecvTime}
 	if err := q.attachSRQ(attr.SRQ); err != nil {
 		return nil, err
 	}

@@ -142,24 +142,24 @@ func (q *QP) deliverSend(f *fragment.Fragment) Outcome {
 	return OutcomeAck
 }
 
-// DeliverInline executes a small SEND of one fragment for PollInline. It returns false
-// if PollInline can not return the bytes.
-func (q *QP) DeliverInline(payload []byte, solicited bool) bool {
+// DeliverInline executes a small SEND of one fragment for PollInline. It returns the
+// completion, or nil if PollInline can not return the bytes. The caller may set WC.Time.
+func (q *QP) DeliverInline(payload []byte, solicited bool) *verbs.WC {
 	c := q.recvCQ
 	if q.mode != receiveInline || !c.batch.takesInline() || c.head != c.tail || q.message != messageNone ||
 		len(payload) > verbs.InlineBytes {
-		return false
+		return nil
 	}
 	buffer := q.receiveQueue().peek()
 	if buffer == nil || uint32(len(payload)) > buffer.size {
-		return false
+		return nil
 	}
 	wc, data := c.batch.pushInline()
-	copy(data[:], payload)
 	wc.ID, wc.Status, wc.Opcode, wc.Flags = buffer.id, verbs.StatusSuccess, verbs.WCRecv, verbs.WCInline
-	wc.ByteLen, wc.Imm, wc.QPN, wc.SrcQPN, wc.VendorErr = uint32(len(payload)), 0, q.num, 0, 0
+	wc.ByteLen, wc.Imm, wc.QPN, wc.SrcQPN, wc.VendorErr, wc.Time = uint32(len(payload)), 0, q.num, 0, 0, 0
+	copy(data[:], payload)
 	c.added(solicited)
-	return true
+	return wc
 }
 
 // InlineBatchFull is called after DeliverInline has failed. It reports whether the only
@@ -177,7 +177,7 @@ func (q *QP) scatter(data []byte, offset uint32) bool {
 // completeReceive completes the receive buffer of a message. The parameter f is the last
 // fragment.
 func (q *QP) completeReceive(f *fragment.Fragment, op verbs.WCOpcode, length uint32) {
-	wc := verbs.WC{Opcode: op, ByteLen: length}
+	wc := verbs.WC{Opcode: op, ByteLen: length, Time: f.Time}
 	if f.Flags&fragment.Imm != 0 {
 		wc.Flags, wc.Imm = verbs.WCWithImm, f.Imm
 	} else if f.Op == fragment.SendInv {

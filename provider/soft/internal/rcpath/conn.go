@@ -94,7 +94,11 @@ func (c *Conn) Receive(p wire.Packet, from *udp.Header) {
 	if !c.peerSent {
 		c.checkFirstPacket(p)
 	}
-	c.receiveRequest(p)
+	at := int64(0)
+	if c.to.WantTime {
+		at = from.Time
+	}
+	c.receiveRequest(p, at)
 }
 
 // checkFirstPacket tells connection management when the first packet of the peer

@@ -17,6 +17,7 @@ const maxHeldPackets = 128
 type heldPacket struct {
 	conn   *Conn
 	seq    uint64
+	at     int64       // udp.Header.Time, or 0
 	packet wire.Packet // copy of the packet
 	buffer []byte      // memory of the copy
 }
@@ -33,7 +34,7 @@ type heldPackets struct {
 }
 
 // hold stores a copy of a packet, unless the packet is held already or there is no room.
-func (h *heldPackets) hold(c *Conn, seq uint64, p wire.Packet) {
+func (h *heldPackets) hold(c *Conn, seq uint64, p wire.Packet, at int64) {
 	if len(h.list) == maxHeldPackets || h.find(c, seq) >= 0 {
 		return
 	}
@@ -44,7 +45,7 @@ func (h *heldPackets) hold(c *Conn, seq uint64, p wire.Packet) {
 	buffer = append(buffer[:0], p.Bytes()...)
 	// The caller has decoded the same bytes, so this can not fail.
 	if held, err := wire.Decode(buffer); err == nil {
-		h.list = append(h.list, heldPacket{c, seq, held, buffer})
+		h.list = append(h.list, heldPacket{c, seq, at, held, buffer})
 	}
 }
 
@@ -52,17 +53,17 @@ func (h *heldPackets) find(c *Conn, seq uint64) int {
 	return slices.IndexFunc(h.list, func(held heldPacket) bool { return held.conn == c && held.seq == seq })
 }
 
-// take removes and returns the packet seq of a connection, if it is held. The packet is
-// valid until the next call of hold.
-func (h *heldPackets) take(c *Conn, seq uint64) (p wire.Packet, ok bool) {
+// take removes and returns the packet seq of a connection and its time, if it is held. The
+// packet is valid until the next call of hold.
+func (h *heldPackets) take(c *Conn, seq uint64) (p wire.Packet, at int64, ok bool) {
 	i := h.find(c, seq)
 	if i < 0 {
-		return p, false
+		return p, 0, false
 	}
-	p = h.list[i].packet
+	p, at = h.list[i].packet, h.list[i].at
 	h.free = append(h.free, h.list[i].buffer)
 	h.list = slices.Delete(h.list, i, i+1)
-	return p, true
+	return p, at, true
 }
 
 // holds reports whether a packet of a connection is held.
@@ -85,28 +86,28 @@ func (h *heldPackets) drop(c *Conn) {
 
 // onSequenceGap is called for each packet after a missing one. For the first of them it
 // schedules a sequence error NAK. Until this NAK is sent, it holds the packets.
-func (c *Conn) onSequenceGap(p wire.Packet, seq uint64) {
+func (c *Conn) onSequenceGap(p wire.Packet, seq uint64, at int64) {
 	if c.resp.nakState == nakNone {
 		c.scheduleGapNAK()
 	}
 	if c.resp.awaitsMissing() {
-		c.all.held.hold(c, seq, p)
+		c.all.held.hold(c, seq, p, at)
 	}
 }
 
 // executeMissing executes the expected packet, which has arrived after later ones, and
 // then the packets that were held.
-func (c *Conn) executeMissing(p wire.Packet) {
+func (c *Conn) executeMissing(p wire.Packet, at int64) {
 	c.q.Counts().Inc(counters.RcvdReordered)
 	for ok := true; ok; {
 		c.resp.onExpected()
-		c.execute(p)
+		c.execute(p, at)
 		if c.resp.nakState != nakNone || !c.q.IsServing() {
 			// The packet was not executed, so the peer sends it and all later ones again.
 			c.all.held.drop(c)
 			return
 		}
-		p, ok = c.all.held.take(c, c.resp.expected)
+		p, at, ok = c.all.held.take(c, c.resp.expected)
 	}
 	if c.all.held.holds(c) { // A further packet is missing.
 		c.scheduleGapNAK()

@@ -152,9 +152,9 @@ func TestHeldPacketsDoNotAllocate(t *testing.T) {
 	pkt := p.request(wire.SendOnly, 1, scriptMTU)
 	run := func() {
 		for seq := range uint64(maxHeldPackets) {
-			h.hold(p.conn, seq, pkt)
+			h.hold(p.conn, seq, pkt, 0)
 		}
-		_, ok := h.take(p.conn, 5)
+		_, _, ok := h.take(p.conn, 5)
 		require.True(t, ok)
 		h.drop(p.conn)
 	}

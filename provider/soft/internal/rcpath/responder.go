@@ -176,25 +176,26 @@ func (r *responder) responseSent(res *respResource) (acknowledges bool) {
 	return acknowledges
 }
 
-// receiveRequest processes a request packet (IBTA vol. 1, 9.7.4.1).
-func (c *Conn) receiveRequest(p wire.Packet) {
+// receiveRequest processes a request packet (IBTA vol. 1, 9.7.4.1). The parameter at is the
+// udp.Header.Time of the packet if the queue pair wants it, and else 0.
+func (c *Conn) receiveRequest(p wire.Packet, at int64) {
 	seq, ok := c.resp.accepts(p.BTH().PSN())
 	switch {
 	case !ok:
 	case seq > c.resp.expected:
-		c.onSequenceGap(p, seq)
+		c.onSequenceGap(p, seq, at)
 	case seq < c.resp.expected:
 		c.duplicate(p, seq)
 	case c.resp.awaitsMissing():
-		c.executeMissing(p)
+		c.executeMissing(p, at)
 	default:
 		c.resp.onExpected()
-		c.execute(p)
+		c.execute(p, at)
 	}
 }
 
 // execute executes the expected request packet, or schedules a NAK or an RNR NAK.
-func (c *Conn) execute(p wire.Packet) {
+func (c *Conn) execute(p wire.Packet, at int64) {
 	op := p.Opcode()
 	o := qp.OutcomeInvalidRequest
 	switch {
@@ -209,7 +210,7 @@ func (c *Conn) execute(p wire.Packet) {
 	case op.Kind() == wire.KindAtomic:
 		o = c.executeAtomic(p)
 	case op.Kind() == wire.KindSend, op.Kind() == wire.KindWrite:
-		o = c.executeData(p)
+		o = c.executeData(p, at)
 	}
 	switch o {
 	case qp.OutcomeAck:
@@ -233,13 +234,16 @@ func (c *Conn) Abort(o qp.Outcome) {
 }
 
 // executeData executes a packet of a SEND or WRITE.
-func (c *Conn) executeData(p wire.Packet) qp.Outcome {
+func (c *Conn) executeData(p wire.Packet, at int64) qp.Outcome {
 	bth, op := p.BTH(), p.Opcode()
-	if op == wire.SendOnly && c.q.DeliverInline(p.Payload(), bth.Solicited()) {
-		c.executedData(bth, true)
-		return qp.OutcomeAck
+	if op == wire.SendOnly {
+		if wc := c.q.DeliverInline(p.Payload(), bth.Solicited()); wc != nil {
+			wc.Time = at
+			c.executedData(bth, true)
+			return qp.OutcomeAck
+		}
 	}
-	r := fragment.Fragment{Op: fragment.Send, Flags: dataFlags(op, bth.Solicited()), Payload: p.Payload()}
+	r := fragment.Fragment{Op: fragment.Send, Flags: dataFlags(op, bth.Solicited()), Payload: p.Payload(), Time: at}
 	if op.Kind() == wire.KindWrite {
 		r.Op = fragment.Write
 	}

@@ -79,7 +79,7 @@ func (p *peer) receiveInline() (done, wait bool) {
 	if !c.serving {
 		return false, false
 	}
-	if !c.q.DeliverInline(payload, flags&fragment.Solicited != 0) {
+	if c.q.DeliverInline(payload, flags&fragment.Solicited != 0) == nil {
 		return false, c.q.InlineBatchFull()
 	}
 	p.in.AdvanceSend()

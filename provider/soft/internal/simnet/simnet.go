@@ -7,6 +7,7 @@ package simnet
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -115,6 +116,7 @@ type queue struct {
 
 type arrived struct {
 	from, to netip.AddrPort
+	at       time.Time
 	data     []byte
 }
 
@@ -129,7 +131,7 @@ func (q *queue) put(p *port, from netip.AddrPort, datagram []byte) {
 		p.ports.overruns++
 		return
 	}
-	q.waiting = append(q.waiting, arrived{from, p.at, slices.Clone(datagram)})
+	q.waiting = append(q.waiting, arrived{from, p.at, time.Now(), slices.Clone(datagram)})
 	q.event.Signal()
 }
 
@@ -163,7 +165,7 @@ func (q *queue) deliver(a *arrived, to udp.Sink, gsi udp.GSISink) counters.ID {
 	if _, ok := q.flow.Verify(p); !ok {
 		return counters.RxICRCEncapsulated
 	}
-	if !to.Receive(p, &udp.Header{From: a.from.Addr(), To: a.to.Addr(), HopLimit: udp.DefaultHopLimit}) {
+	if !to.Receive(p, &udp.Header{From: a.from.Addr(), To: a.to.Addr(), HopLimit: udp.DefaultHopLimit, Time: a.at.UnixNano()}) {
 		return counters.RcvdNoQPErr
 	}
 	return counters.RcvdPkts

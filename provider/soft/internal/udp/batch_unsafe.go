@@ -32,9 +32,10 @@ type batch struct {
 }
 
 // cmsgs are the control messages of one message (cmsg(3)): UDP_SEGMENT or UDP_GRO, the
-// traffic class and the hop limit.
+// traffic class, the hop limit, and in a received message the time, which is as long as two
+// of the others.
 type cmsgs struct {
-	list [3]cmsg
+	list [5]cmsg
 	n    int
 }
 
@@ -108,6 +109,7 @@ func (b *batch) prepareReceive(i int) {
 type controlFields struct {
 	class, hops uint8 // traffic class and hop limit of the IP header
 	segment     int   // length in bytes of merged packets, or 0 if the datagram is one packet
+	time        int64 // Header.Time
 }
 
 // fields returns the values of the control messages of datagram i. It returns the
@@ -131,6 +133,10 @@ func (b *batch) fields(i int) controlFields {
 		switch {
 		case m.Level == unix.IPPROTO_UDP:
 			f.segment = number
+		case m.Level == unix.SOL_SOCKET:
+			if m.Type == unix.SCM_TIMESTAMPNS && len(value) == int(unsafe.Sizeof(unix.Timespec{})) {
+				f.time = (*unix.Timespec)(unsafe.Pointer(&value[0])).Nano()
+			}
 		case m.Type == unix.IP_TOS || m.Type == unix.IPV6_TCLASS:
 			f.class = uint8(number)
 		case m.Type == unix.IP_TTL || m.Type == unix.IPV6_HOPLIMIT:

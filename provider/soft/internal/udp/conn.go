@@ -116,10 +116,10 @@ func (c *Conn) Open(to *Route) error {
 	if c.routes++; c.routes == 1 {
 		c.cfg.Watcher.InUse(true)
 	}
-	if to.WantHeader {
-		u.recv.receiveHeaders()
-		u.direct.receiveHeaders()
-		u.overflow.receiveHeaders()
+	if wanted := to.reports(); wanted != 0 {
+		u.recv.report(wanted)
+		u.direct.report()
+		u.overflow.report()
 	}
 	to.socket, to.dest = u, u.dest(destHeader{to.Remote, to.TrafficClass, to.HopLimit}, !to.WantHeader)
 	return nil
@@ -204,7 +204,7 @@ func (u *localSocket) owns(qpn uint32) bool {
 
 // Close undoes Open. If no open route uses the socket any more, Close calls
 // Watcher.Unused. The socket stays open for the next route, until CloseUnused. But a
-// socket that reports IP headers is closed at once, because receiving headers takes time.
+// socket that reports headers or times is closed at once, because receiving them takes time.
 func (c *Conn) Close(to *Route) {
 	u := to.socket
 	u.releaseDest(to.dest)
@@ -215,7 +215,7 @@ func (c *Conn) Close(to *Route) {
 		return
 	}
 	u.direct.close()
-	if u.recv.receivesHeaders {
+	if u.recv.reports != 0 {
 		c.closeUnused(u)
 		return
 	}

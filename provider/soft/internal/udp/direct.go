@@ -68,7 +68,7 @@ type directSocket struct {
 func (d *directSocket) begin() {
 	u, r := d.first, &d.first.recv
 	r.sameSource = 0
-	if r.from.header.Socket == 0 || r.receivesHeaders || r.merging.state == mergeOn || len(u.overflow.sockets) > 0 {
+	if r.from.header.Socket == 0 || r.reports != 0 || r.merging.state == mergeOn || len(u.overflow.sockets) > 0 {
 		return
 	}
 	fd, err := u.port.openDirect(r.from.at)
@@ -92,7 +92,7 @@ func (d *directSocket) begin() {
 // found packets.
 func (d *directSocket) poll() (found bool) {
 	u := d.first
-	if d.state == directEnding || u.port.directEnded.Load() || u.recv.receivesHeaders {
+	if d.state == directEnding || u.port.directEnded.Load() || u.recv.reports != 0 {
 		d.end()
 		return true
 	}
@@ -115,11 +115,12 @@ func (d *directSocket) receiveFirst() int {
 	return d.first.recv.receiveFrom(d.first.fd, &d.times, d.first.conn.cfg.Sink)
 }
 
-// receiveHeaders is called when a route wants IP headers. It makes the kernel report the
-// headers at the first socket. The next poll closes the direct socket.
-func (d *directSocket) receiveHeaders() {
+// report is called after receiver.report, which has changed the direct socket if it is open.
+// It makes the kernel report the same at the first socket. The next poll closes the direct
+// socket.
+func (d *directSocket) report() {
 	if d.state != directOff {
-		receiveHeadersAt(d.first.fd, d.first.port.local)
+		reportAt(d.first.fd, d.first.port.local, d.first.recv.reports)
 	}
 }
 

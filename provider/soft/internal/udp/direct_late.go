@@ -15,8 +15,8 @@ import (
 // A lateDatagram is a datagram that waited in a direct socket when another goroutine
 // replaced the socket. The shard delivers it after the end of the direct socket.
 type lateDatagram struct {
-	data    []byte // data of one packet, or of several merged packets
-	segment int    // length in bytes of each merged packet, or 0 if the datagram is one packet
+	data   []byte // data of one packet, or of several merged packets
+	fields controlFields
 }
 
 // receiveLate receives the datagrams that wait in a direct socket. It first makes sure
@@ -34,7 +34,7 @@ func receiveLate(fd int, local netip.Addr) (late []lateDatagram) {
 			break
 		}
 		if data, complete := b.received(0); complete {
-			late = append(late, lateDatagram{bytes.Clone(data), b.fields(0).segment})
+			late = append(late, lateDatagram{bytes.Clone(data), b.fields(0)})
 		}
 	}
 	return late
@@ -44,7 +44,8 @@ func receiveLate(fd int, local netip.Addr) (late []lateDatagram) {
 // sink. The parameter peer is their source.
 func (r *receiver) deliverLate(late []lateDatagram, peer netip.AddrPort, to Sink) {
 	for _, l := range late {
-		_, taken := r.deliverDatagram(l.data, l.segment, peer, to)
+		r.fields = l.fields
+		_, taken := r.deliverDatagram(l.data, l.fields.segment, peer, to)
 		r.counts.Add(counters.RcvdPkts, taken)
 	}
 }

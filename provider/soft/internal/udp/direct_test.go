@@ -276,6 +276,36 @@ func TestDirectSocketHeaders(t *testing.T) {
 	require.EqualValues(t, 8, r.route.socket.recv.from.header.TrafficClass)
 }
 
+// If a route of the shard wants times, the shard closes the direct socket, and packets of all
+// sockets have times. When no route is left, new sockets report none.
+func TestDirectSocketTimes(t *testing.T) {
+	r := newDirectRig(t, "127.9.0.3")
+	p := r.peer()
+	r.begin(p)
+	route := Route{Local: r.route.Local, Remote: r.route.Local, WantTime: true}
+	require.NoError(t, r.conn.Open(&route))
+	p.send(1)
+	r.poll()
+	require.Equal(t, directOff, r.direct().state)
+	require.NotZero(t, r.route.socket.recv.from.header.Time, "a packet of the direct socket")
+	r.route.socket.recv.from.header.Time = 0
+	r.carry(p, 1)
+	require.NotZero(t, r.route.socket.recv.from.header.Time, "a packet of the first socket")
+	r.route.socket.overflow.widen()
+	for _, socket := range r.route.socket.overflow.sockets {
+		on, err := unix.GetsockoptInt(socket.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS)
+		require.NoError(t, err)
+		require.Equal(t, 1, on)
+	}
+	r.requireAll(p)
+
+	r.conn.Close(&r.route)
+	r.conn.Close(&route)
+	require.Empty(t, r.conn.sockets)
+	r.open()
+	require.Zero(t, r.route.socket.recv.reports)
+}
+
 // Merged packets arrive through a direct socket. Merged packets that wait in the direct
 // socket when it is closed arrive too.
 func TestDirectSocketMerges(t *testing.T) {

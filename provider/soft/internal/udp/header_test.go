@@ -4,7 +4,9 @@ package udp
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -74,7 +76,7 @@ func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	return class, hops
 }
 
-// After receiveHeaders, a receiver reports the header fields of each packet. Before, it
+// After report, a receiver reports the header fields of each packet. Before, it
 // reports defaults.
 func TestReceiveHeaders(t *testing.T) {
 	for i, addr := range []string{"127.9.0.1", "::1", "127.9.0.1", "::1"} {
@@ -97,7 +99,7 @@ func TestReceiveHeaders(t *testing.T) {
 					require.Equal(t, want, h, "%s", addr)
 				}
 			}
-			r.recv.receiveHeaders()
+			r.recv.report(reportHeaders)
 		}
 		r.to.header.trafficClass, r.to.header.hopLimit = 0, 9
 		var got headers
@@ -110,6 +112,94 @@ func TestReceiveHeaders(t *testing.T) {
 			r.flush()
 			r.recv.receive(discard{})
 		}))
+	}
+}
+
+// After report, each packet has the time at which the kernel has received it: packets that
+// are read alone, in a batch, or merged. Before, there are no times. If the kernel reports no
+// time, the packet does not get that of an earlier one.
+func TestReceiveTimes(t *testing.T) {
+	for i, addr := range []string{"127.9.0.1", "::1", "127.9.0.1", "::1"} {
+		r := oneSocket(t, addr)
+		merged := i >= 2
+		if merged {
+			r.merge()
+		}
+		r.queue(64)
+		r.flush()
+		require.Equal(t, []int64{0}, r.times())
+		r.recv.report(reportTimes)
+		for _, packets := range []int{1, 1, 5, 1} {
+			before := time.Now().UnixNano()
+			for range packets {
+				r.queue(64)
+			}
+			r.flush()
+			arrived := time.Now().UnixNano()
+			times := r.times()
+			require.Len(t, times, packets)
+			require.True(t, slices.IsSorted(times))
+			require.GreaterOrEqual(t, times[0], before)
+			require.LessOrEqual(t, times[len(times)-1], arrived, "the packets were read later")
+			if merged {
+				require.Equal(t, times[0], times[len(times)-1], "the kernel has merged the packets")
+			}
+		}
+		require.Zero(t, testing.AllocsPerRun(10, func() {
+			r.queue(1)
+			r.flush()
+			r.recv.receive(discard{})
+		}))
+		require.NoError(t, unix.SetsockoptInt(r.recv.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 0))
+		r.queue(64)
+		r.flush()
+		require.Equal(t, []int64{0}, r.times())
+	}
+}
+
+// times receives all packets, and returns their times.
+func (r *rig) times() []int64 {
+	var got headerTimes
+	for r.recv.receive(&got) > 0 {
+	}
+	return got
+}
+
+type headerTimes []int64
+
+func (h *headerTimes) Receive(_ wire.Packet, from *Header) bool {
+	*h = append(*h, from.Time)
+	return true
+}
+
+// Control messages with a wrong length or type give no time.
+func TestWrongTimes(t *testing.T) {
+	b := newBatch(1, 1)
+	b.wantsControl = true
+	size := binary.Size(unix.Timespec{})
+	for _, message := range []struct {
+		level, option int32
+		size          int
+		want          int64
+	}{
+		{unix.SOL_SOCKET, unix.SCM_TIMESTAMPNS, size, 7e9},
+		{unix.SOL_SOCKET, unix.SCM_TIMESTAMPNS, 4, 0},
+		{unix.SOL_SOCKET, unix.SCM_TIMESTAMPNS, 0, 0},
+		{unix.SOL_SOCKET, unix.SCM_TIMESTAMPNS, -1, 0},
+		{unix.SOL_SOCKET, unix.SCM_TIMESTAMPNS, -unix.SizeofCmsghdr, 0},
+		{unix.SOL_SOCKET, unix.SCM_TIMESTAMPNS, 1 << 20, 0},
+		{unix.SOL_SOCKET, unix.SCM_TIMESTAMP, size, 0},
+		{unix.IPPROTO_IPV6, unix.SCM_TIMESTAMPNS, size, 0},
+	} {
+		b.control[0] = cmsgs{}
+		seconds := b.control[0].next(message.level, message.option, message.size)
+		if len(seconds) == 8 {
+			binary.NativeEndian.PutUint64(seconds, 7)
+		} else {
+			binary.NativeEndian.PutUint32(seconds, 7)
+		}
+		b.prepareReceive(0)
+		require.Equal(t, controlFields{hops: DefaultHopLimit, time: message.want}, b.fields(0), "%+v", message)
 	}
 }
 

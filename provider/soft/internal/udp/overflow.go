@@ -65,16 +65,13 @@ func (o *overflowSockets) watch(fds []int) {
 		o.sockets = append(o.sockets, socket)
 		o.first.conn.overflowCount++
 	}
-	o.receiveHeaders()
+	o.report()
 }
 
-// receiveHeaders makes the kernel report IP headers at the overflow sockets too, if it
-// does so at the first socket.
-func (o *overflowSockets) receiveHeaders() {
+// report makes the kernel report at the overflow sockets what it reports at the first socket.
+func (o *overflowSockets) report() {
 	for _, socket := range o.sockets {
-		if o.first.recv.receivesHeaders {
-			receiveHeadersAt(socket.fd, o.first.port.local)
-		}
+		reportAt(socket.fd, o.first.port.local, o.first.recv.reports)
 	}
 }
 

@@ -37,9 +37,9 @@ type receiver struct {
 	sources         sources
 	successfulCalls int // number of calls in a row that found packets
 	// true if the next call reads a batch
-	largeBatches    bool
-	receivesHeaders bool          // true if the kernel reports header fields of each packet
-	fields          controlFields // control messages of the datagram that deliver() handles
+	largeBatches bool
+	reports      reports       // what the kernel reports about each packet
+	fields       controlFields // control messages of the datagram that deliver() handles
 
 	// gsi says which packets are checked at all. It is nil for the sockets of shards.
 	gsi GSISink
@@ -226,17 +226,38 @@ func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	return a.since
 }
 
-// receiveHeaders makes the kernel report the IP header of each packet. Calls become
-// slower, so only UD queue pairs use it.
-func (r *receiver) receiveHeaders() {
-	if r.receivesHeaders || !receiveHeadersAt(r.fd, r.local) {
-		// Header fields that the kernel does not report keep their default value.
+// A reports is a set of what the kernel reports about each packet, in control messages.
+// Calls that read them are slower.
+type reports uint8
+
+const (
+	reportHeaders reports = 1 << iota // traffic class and hop limit; for UD queue pairs
+	reportTimes                       // Header.Time
+)
+
+// report makes the kernel report more about each packet. What it does not report keeps the
+// default value.
+func (r *receiver) report(more reports) {
+	if more &^= r.reports; more == 0 {
 		return
 	}
-	r.receivesHeaders, r.batch.wantsControl = true, true
+	r.reports |= reportAt(r.fd, r.local, more)
+	r.batch.wantsControl = r.reports != 0
 	for i := range r.batch.msgs {
 		r.batch.prepareReceive(i)
 	}
+}
+
+// reportAt makes the kernel report more about packets at the socket fd. It returns what the
+// kernel has accepted.
+func reportAt(fd int, local netip.AddrPort, more reports) (accepted reports) {
+	if more&reportHeaders != 0 && receiveHeadersAt(fd, local) {
+		accepted |= reportHeaders
+	}
+	if more&reportTimes != 0 && unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) == nil {
+		accepted |= reportTimes
+	}
+	return accepted
 }
 
 // receiveHeadersAt makes the kernel report header fields of packets at the socket fd. It
@@ -270,7 +291,7 @@ func (r *receiver) read() (from *batch, n int) {
 
 // batched reports whether the next call reads a batch instead of one datagram.
 func (r *receiver) batched() bool {
-	return r.largeBatches || r.receivesHeaders || r.merging.state == mergeOn
+	return r.largeBatches || r.reports != 0 || r.merging.state == mergeOn
 }
 
 // check decodes a packet. The parameter at is the source of the packet. The result is the
@@ -298,8 +319,9 @@ func (r *receiver) check(data []byte, at netip.AddrPort) (wire.Packet, counters.
 		return p, counters.RcvdIdentErr
 	}
 	r.from = r.sources.keep(from)
-	if r.receivesHeaders {
-		r.from.header.TrafficClass, r.from.header.HopLimit = r.fields.class, r.fields.hops
+	if r.reports != 0 {
+		h := &r.from.header
+		h.TrafficClass, h.HopLimit, h.Time = r.fields.class, r.fields.hops, r.fields.time
 	}
 	return p, counters.RcvdPkts
 }

@@ -18,6 +18,7 @@ type Route struct {
 	TrafficClass  uint8
 	HopLimit      uint8 // 0 means the default of the system
 	WantHeader    bool  // true if the receiver needs the IP header of each packet
+	WantTime      bool  // true if the receiver needs Header.Time of each packet
 	// PeerSocket is the value of Header.Socket in the last packet from the peer's queue
 	// pair. Packets for queue pairs with the same PeerSocket may be sent in one message.
 	PeerSocket uint16
@@ -25,6 +26,17 @@ type Route struct {
 	// The fields below are set by Conn.Open.
 	socket *localSocket
 	dest   *destination
+}
+
+// reports returns what the receiver needs to know about each packet.
+func (r *Route) reports() (wanted reports) {
+	if r.WantHeader {
+		wanted |= reportHeaders
+	}
+	if r.WantTime {
+		wanted |= reportTimes
+	}
+	return wanted
 }
 
 // A Header has fields of the IP header of a received packet.
@@ -36,6 +48,10 @@ type Header struct {
 	// the sender uses this package, any other port is that of a connected socket. All
 	// queue pairs that send from a connected socket belong to one shard.
 	Socket uint16
+	// Time is when the kernel has received the packet, in nanoseconds since 1970
+	// (CLOCK_REALTIME). Packets that the kernel has merged have the time of the first one.
+	// It is 0 if no open route wants it, or if the kernel has not reported it.
+	Time int64
 }
 
 // A Sink receives the packets of a socket.
