@@ -124,7 +124,7 @@ func openProvider(s *spec) (cm.Provider, error) {
 	// All connections come from one address, so the limit for an address must be at least
 	// their number. The constant spare allows a few more connections than requested.
 	const spare = 100
-	return soft.Open(&soft.Config{Path: path, Vectors: s.loops(), MaxConnsPerAddress: s.Connections + spare, WirePort: s.WirePort})
+	return soft.Open(&soft.Config{Path: path, MaxConnsPerAddress: s.Connections + spare, WirePort: s.WirePort})
 }
 
 // engineConfig returns the configuration for a case. The loop is pinned to a processor,

@@ -57,7 +57,7 @@ func newEngine(c *Config, h gnet.EventHandler, opts []gnet.Option, addr netip.Ad
 	}
 	p := e.cfg.Provider
 	if p == nil {
-		if p, err = provider.Open("auto", &provider.Config{Vectors: e.options.NumEventLoop, Addr: addr}); err != nil {
+		if p, err = provider.Open("auto", &provider.Config{Addr: addr}); err != nil {
 			return nil, err
 		}
 		e.own = p

@@ -23,7 +23,7 @@ func (p *rawPeer) OnOpen(s *stream.Stream) { p.opened <- s }
 // dialRaw opens a stream to an address, with a device of its own. The peer discards all
 // bytes. The function abort ends the stream without the messages that end a stream.
 func dialRaw(t *testing.T, addr string) (abort func()) {
-	device, err := soft.Open(&soft.Config{Vectors: 1})
+	device, err := soft.Open(nil)
 	require.NoError(t, err)
 	e, err := reactor.New(device, reactor.BaseHandler{}, &reactor.Config{NumLoops: 1})
 	require.NoError(t, err)

@@ -125,7 +125,7 @@ func (s *server) wait() {
 
 // newNetwork makes a Network with a device of its own.
 func newNetwork(t *testing.T) *stream.Network {
-	device, err := soft.Open(&soft.Config{Vectors: 1})
+	device, err := soft.Open(nil)
 	require.NoError(t, err)
 	n, err := stream.New(device, nil)
 	require.NoError(t, err)

@@ -25,9 +25,6 @@ type Config struct {
 	//
 	// If Path is "local" or "wire", Open("auto") opens the soft device.
 	Path string
-	// Vectors is the number of completion vectors of a soft device. One vector for each
-	// event loop is best. Zero means GOMAXPROCS. Other devices have a fixed number.
-	Vectors int
 	// Addr is the address to connect to or to listen at. Only Open("auto") uses Addr.
 	// Open("auto") opens:
 	//
@@ -91,7 +88,7 @@ func open(name string, cfg *Config) (cm.Provider, error) {
 }
 
 func openSoft(cfg *Config, path soft.Path) (cm.Provider, error) {
-	p, err := soft.Open(&soft.Config{Vectors: cfg.Vectors, Path: path})
+	p, err := soft.Open(&soft.Config{Path: path})
 	if err != nil {
 		return nil, err // p is a nil pointer, but as a cm.Provider it would not equal nil.
 	}

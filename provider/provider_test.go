@@ -16,7 +16,7 @@ func TestOpen(t *testing.T) {
 	} {
 		t.Run(test.name+" "+test.path, func(t *testing.T) {
 			p, err := provider.Open(test.name, &provider.Config{
-				Path: test.path, Vectors: 2,
+				Path: test.path,
 				// For this address Open("auto") always opens soft.
 				Addr: netip.MustParseAddr("127.0.0.1"),
 			})
@@ -25,7 +25,6 @@ func TestOpen(t *testing.T) {
 			devices, err := p.Devices()
 			require.NoError(t, err)
 			require.Len(t, devices, 1)
-			require.Equal(t, 2, devices[0].Attr().NumCompVectors)
 			require.NoError(t, p.Close())
 		})
 	}
@@ -69,14 +68,6 @@ func TestOpenRDMACore(t *testing.T) {
 	require.ErrorContains(t, err, "no access to RDMA hardware")
 	var op *verbs.OpError
 	require.ErrorAs(t, err, &op)
-}
-
-func TestBadVectors(t *testing.T) {
-	p, err := provider.Open("soft", &provider.Config{Vectors: -1})
-	require.Nil(t, p)
-	var param *verbs.ParamError
-	require.ErrorAs(t, err, &param)
-	require.Equal(t, "Vectors", param.Field)
 }
 
 func TestNames(t *testing.T) {

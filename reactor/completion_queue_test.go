@@ -36,7 +36,7 @@ func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.C
 	if cfg.SharedRecvBuffers > 0 {
 		depth = connsPerCQ*(cfg.MaxInFlight+1) + cfg.SharedRecvBuffers
 	}
-	p, err := newStrictProvider(openSoft(t, 1), func(a *verbs.DeviceAttr) { a.MaxCQ, a.MaxCQE = maxCQ, depth }, caps)
+	p, err := newStrictProvider(openSoft(t), func(a *verbs.DeviceAttr) { a.MaxCQ, a.MaxCQE = maxCQ, depth }, caps)
 	require.NoError(t, err)
 	w.device = p.device
 	w.server, err = reactor.NewLoop(p, &hooks{

@@ -17,7 +17,7 @@ import (
 // *verbs.ParamError.
 type Config struct {
 	// NumLoops is the number of loops. Zero means 1. With verbs.Caps.ProgressManual it is
-	// at most the device's number of completion vectors (soft.Config.Vectors).
+	// at most the device's number of completion vectors.
 	NumLoops int
 	// CPUs pins the thread of loop i to CPUs[i mod len(CPUs)]. If CPUs is empty, nothing
 	// is pinned. A loop made with NewLoop can not be pinned.

@@ -240,7 +240,7 @@ func TestVectoredErrors(t *testing.T) {
 	refused("Quiet", c.SendWith(nil, reactor.SendOptions{Quiet: true}))
 	refused("Quiet", c.FetchAdd(to, 1, reactor.SendOptions{Quiet: true}))
 	require.Zero(t, c.Stats().Accepted)
-	_, err := reactor.NewLoop(openSoft(t, 1), &hooks{}, &reactor.Config{MaxPieces: 17})
+	_, err := reactor.NewLoop(openSoft(t), &hooks{}, &reactor.Config{MaxPieces: 17})
 	refused("MaxPieces", err)
 }
 

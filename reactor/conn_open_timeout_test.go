@@ -55,7 +55,7 @@ func TestEventsDoNotProlongOpening(t *testing.T) {
 		server := h.Process("server").NewLoop(&hooks{}, nil)
 		_, err := server.Engine().Listen(h.AddrPort(1), nil)
 		require.NoError(t, err)
-		p := &busyProvider{Provider: h.Process("client").Open(&soft.Config{Vectors: 1})}
+		p := &busyProvider{Provider: h.Process("client").Open(nil)}
 		l, err := reactor.NewLoop(p, &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed = err }},
 			&reactor.Config{ConnectTimeout: time.Hour})
 		require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestRequestWithdrawn(t *testing.T) {
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
 		var kept []*reactor.ConnRequest
 		h := w.Host("server")
-		server, err := reactor.New(h.Process("server").Open(&soft.Config{Vectors: 1, MaxHalfOpen: 1}),
+		server, err := reactor.New(h.Process("server").Open(&soft.Config{MaxHalfOpen: 1}),
 			&hooks{request: func(req *reactor.ConnRequest) { kept = append(kept, req) }}, nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { shutdown(t, server) })
@@ -179,7 +179,7 @@ func TestRequestWithdrawn(t *testing.T) {
 func TestRequestDuringShutdown(t *testing.T) {
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
 		h := w.Host("host")
-		server, err := reactor.New(h.Process("server").Open(&soft.Config{Vectors: 1}), &hooks{
+		server, err := reactor.New(h.Process("server").Open(nil), &hooks{
 			request: func(*reactor.ConnRequest) { t.Error("OnConnectRequest was called") },
 		}, nil)
 		require.NoError(t, err)

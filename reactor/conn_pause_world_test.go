@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/reactortest"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -72,7 +71,7 @@ func (k pauseCase) startServer(t *testing.T, process *reactortest.Process, h rea
 	if !k.plain {
 		return process.Start(h, cfg)
 	}
-	provider, err := newStrictProvider(process.Open(&soft.Config{Vectors: 1}), nil, nil)
+	provider, err := newStrictProvider(process.Open(nil), nil, nil)
 	require.NoError(t, err)
 	provider.plainQPs = true
 	e, err := reactor.New(provider, h, cfg)

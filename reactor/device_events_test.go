@@ -64,7 +64,7 @@ func TestFatalDeviceEvent(t *testing.T) {
 		ev.Type = verbs.AsyncDeviceFatal
 		return true, nil
 	}}
-	p := openSoft(t, 1)
+	p := openSoft(t)
 	devices, err := p.Devices()
 	require.NoError(t, err)
 	dev.Device = devices[0]
@@ -91,7 +91,7 @@ func TestFailedCQLetsTheLoopSleep(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	dev := &failingDevice{asyncFD: int(r.Fd()), async: func(*verbs.AsyncEvent) (bool, error) { return false, nil }}
-	p := openSoft(t, 1)
+	p := openSoft(t)
 	devices, err := p.Devices()
 	require.NoError(t, err)
 	dev.Device = devices[0]
@@ -119,7 +119,7 @@ func TestAsyncEventsAreWatchedAfterAFailure(t *testing.T) {
 	require.NoError(t, w.Close())
 	calls := 0
 	dev := &failingDevice{asyncFD: -1, async: func(*verbs.AsyncEvent) (bool, error) { calls++; return false, nil }}
-	p := openSoft(t, 1)
+	p := openSoft(t)
 	devices, err := p.Devices()
 	require.NoError(t, err)
 	dev.Device = devices[0]

@@ -86,7 +86,7 @@ func (p *limitedChannels) OpenChannel() (cm.TransportChannel, error) {
 func TestNewReleasesResourcesOnFailure(t *testing.T) {
 	// New needs three channels. It fails here, and must close those that it has opened.
 	for channels := range 3 {
-		p := &limitedChannels{Provider: openSoft(t, 2), channelsLeft: channels}
+		p := &limitedChannels{Provider: openSoft(t), channelsLeft: channels}
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{NumLoops: 2})
 		require.ErrorIs(t, err, errNoChannel)
 	}
@@ -117,7 +117,7 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 // TestMemoryOfDevice checks that Lease opens a device of the loop's provider. For nil and
 // for a device of another provider, Lease returns verbs.ErrForeign.
 func TestMemoryOfDevice(t *testing.T) {
-	p, other := openSoft(t, 1), openSoft(t, 1)
+	p, other := openSoft(t), openSoft(t)
 	l, err := reactor.NewLoop(p, &hooks{}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()

@@ -142,7 +142,7 @@ func TestEmbeddedLoopEnds(t *testing.T) {
 
 func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
 	bootErr := errors.New("boot failed")
-	_, err := reactor.NewLoop(openSoft(t, 1), &hooks{boot: func(*reactor.Loop) error { return bootErr }}, nil)
+	_, err := reactor.NewLoop(openSoft(t), &hooks{boot: func(*reactor.Loop) error { return bootErr }}, nil)
 	require.ErrorIs(t, err, bootErr)
 }
 
@@ -154,7 +154,7 @@ func TestFailedBootEndsDials(t *testing.T) {
 	require.NoError(t, err)
 	bootErr := errors.New("boot failed")
 	var ends []error
-	_, err = reactor.NewLoop(openSoft(t, 1), &hooks{
+	_, err = reactor.NewLoop(openSoft(t), &hooks{
 		boot: func(l *reactor.Loop) error {
 			require.NoError(t, l.Dial(ln.Addr(), nil))
 			return bootErr
@@ -228,7 +228,7 @@ func TestCallbacksCanNotRunTheLoop(t *testing.T) {
 		require.ErrorIs(t, err, verbs.ErrState, callback)
 		require.ErrorIs(t, loop.Close(), verbs.ErrState, callback)
 	}
-	loop, err = reactor.NewLoop(openSoft(t, 1), &hooks{
+	loop, err = reactor.NewLoop(openSoft(t), &hooks{
 		boot:      func(l *reactor.Loop) error { loop = l; refused("OnBoot"); return nil },
 		tick:      func(*reactor.Loop) time.Duration { refused("OnTick"); return 0 },
 		open:      func(*reactor.Conn) {},
@@ -330,7 +330,7 @@ func TestPollEndsTheLoop(t *testing.T) {
 // with OnShutdown as the last callback.
 func TestStopInOnBoot(t *testing.T) {
 	var calls []string
-	loop, err := reactor.NewLoop(openSoft(t, 1), &hooks{
+	loop, err := reactor.NewLoop(openSoft(t), &hooks{
 		boot:     func(l *reactor.Loop) error { calls = append(calls, "boot"); l.Stop(); return nil },
 		tick:     func(*reactor.Loop) time.Duration { calls = append(calls, "tick"); return 0 },
 		shutdown: func(*reactor.Loop) { calls = append(calls, "shutdown") },

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -33,7 +35,7 @@ func TestBootAndShutdownOnEveryLoop(t *testing.T) {
 func TestFailedBootStopsTheEngine(t *testing.T) {
 	bootErr := errors.New("boot failed")
 	var ended atomic.Int32
-	engine, err := reactor.New(openSoft(t, 2), &hooks{
+	engine, err := reactor.New(openSoft(t), &hooks{
 		boot: func(l *reactor.Loop) error {
 			if l.Index() == 1 {
 				return bootErr
@@ -54,7 +56,7 @@ func TestPinned(t *testing.T) {
 	}
 	engine := start(t, &hooks{}, &reactor.Config{CPUs: []int{0}})
 	shutdown(t, engine)
-	engine, err := reactor.New(openSoft(t, 1), &hooks{}, &reactor.Config{CPUs: []int{1023}})
+	engine, err := reactor.New(openSoft(t), &hooks{}, &reactor.Config{CPUs: []int{1023}})
 	require.NoError(t, err)
 	require.EqualError(t, engine.Start(), "rdma: pin loop: CPUs 1023: this system has no such processor, or the process may not use it")
 }
@@ -62,7 +64,7 @@ func TestPinned(t *testing.T) {
 // TestBusyLoopsShareNoCPU checks that loops that are always busy can not be pinned to one
 // processor.
 func TestBusyLoopsShareNoCPU(t *testing.T) {
-	p := openSoft(t, 2)
+	p := openSoft(t)
 	for _, cpus := range [][]int{{3, 3}, {3}} {
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{NumLoops: 2, CPUs: cpus, Idle: reactor.IdleBusy})
 		require.EqualError(t, err, "rdma: configure reactor: CPUs 3: two loops that are always busy can not share a processor")
@@ -202,14 +204,14 @@ func TestInvalidUse(t *testing.T) {
 	require.EqualError(t, err, "rdma: create engine: provider: missing")
 	_, err = reactor.New((*soft.Provider)(nil), &hooks{}, nil)
 	require.EqualError(t, err, "rdma: create engine: provider: missing")
-	_, err = reactor.New(openSoft(t, 1), nil, nil)
+	_, err = reactor.New(openSoft(t), nil, nil)
 	require.EqualError(t, err, "rdma: create engine: handler: missing")
 	var param *verbs.ParamError
-	_, err = reactor.New(openSoft(t, 1), &hooks{}, &reactor.Config{NumLoops: -1})
+	_, err = reactor.New(openSoft(t), &hooks{}, &reactor.Config{NumLoops: -1})
 	require.ErrorAs(t, err, &param)
 	require.Equal(t, "NumLoops", param.Field)
 	for field, cfg := range map[string]*reactor.Config{"NumLoops": {NumLoops: 2}, "CPUs": {CPUs: []int{0}}} {
-		_, err = reactor.NewLoop(openSoft(t, 1), &hooks{}, cfg)
+		_, err = reactor.NewLoop(openSoft(t), &hooks{}, cfg)
 		require.ErrorAs(t, err, &param)
 		require.Equal(t, field, param.Field)
 	}
@@ -230,7 +232,7 @@ func TestInvalidUse(t *testing.T) {
 // TestDevicesAreNotShared checks that two engines can not have one soft device, and that the
 // error says where the engine was made that has it.
 func TestDevicesAreNotShared(t *testing.T) {
-	provider := openSoft(t, 1)
+	provider := openSoft(t)
 	first, err := reactor.New(provider, &hooks{}, nil)
 	require.NoError(t, err)
 	for range 2 {
@@ -242,4 +244,44 @@ func TestDevicesAreNotShared(t *testing.T) {
 	second, err := reactor.NewLoop(provider, &hooks{}, nil)
 	require.NoError(t, err)
 	require.NoError(t, second.Close())
+}
+
+// TestMoreLoopsThanProcessors checks that NumLoops alone decides how many loops use a soft
+// device, on both sides of both paths.
+func TestMoreLoopsThanProcessors(t *testing.T) {
+	loops := runtime.GOMAXPROCS(0) + 3
+	for path, at := range map[soft.Path]string{soft.PathLocal: "127.0.0.1:0", soft.PathWire: "127.0.0.2:0"} {
+		port := freeport.UDP(t)
+		engine := func(h reactor.Handler) *reactor.Engine {
+			p, err := soft.Open(&soft.Config{Path: path, WirePort: port})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, p.Close()) })
+			e, err := reactor.New(p, h, &reactor.Config{NumLoops: loops})
+			require.NoError(t, err)
+			require.NoError(t, e.Start())
+			t.Cleanup(func() { shutdown(t, e) })
+			return e
+		}
+		served := make(chan int, loops)
+		server := engine(&hooks{message: func(c *reactor.Conn, msg reactor.Message) {
+			served <- c.Loop().Index()
+			assert.NoError(t, c.Send(msg.Data()))
+		}})
+		answered := make(chan int, loops)
+		client := engine(&hooks{
+			open:    func(c *reactor.Conn) { assert.NoError(t, c.Send([]byte("hello"))) },
+			message: func(c *reactor.Conn, _ reactor.Message) { answered <- c.Loop().Index() },
+		})
+		ln, err := server.Listen(netip.MustParseAddrPort(at), nil)
+		require.NoError(t, err)
+		for i := range loops {
+			require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{Loop: client.Loop(i)}))
+		}
+		var want, servers, clients []int
+		for i := range loops {
+			want, servers, clients = append(want, i), append(servers, receive(t, served)), append(clients, receive(t, answered))
+		}
+		require.ElementsMatch(t, want, servers, path)
+		require.ElementsMatch(t, want, clients, path)
+	}
 }

@@ -121,8 +121,8 @@ func echo(t testing.TB) func(*reactor.Conn, reactor.Message) {
 	}
 }
 
-func openSoft(t testing.TB, vectors int) *soft.Provider {
-	p, err := soft.Open(&soft.Config{Vectors: vectors})
+func openSoft(t testing.TB) *soft.Provider {
+	p, err := soft.Open(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
@@ -130,11 +130,7 @@ func openSoft(t testing.TB, vectors int) *soft.Provider {
 
 // start starts an engine with its own device. The end of the test shuts it down.
 func start(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Engine {
-	vectors := 1
-	if cfg != nil && cfg.NumLoops > 0 {
-		vectors = cfg.NumLoops
-	}
-	e, err := reactor.New(openSoft(t, vectors), h, cfg)
+	e, err := reactor.New(openSoft(t), h, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { shutdown(t, e) })
 	require.NoError(t, e.Start())
@@ -155,7 +151,7 @@ func listen(t testing.TB, e *reactor.Engine) netip.AddrPort {
 
 // newLoop makes an embedded loop, which the test runs with RunOnce.
 func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop {
-	l, err := reactor.NewLoop(openSoft(t, 1), h, cfg)
+	l, err := reactor.NewLoop(openSoft(t), h, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
@@ -168,7 +164,7 @@ func wireLoop(t testing.TB, h reactor.Handler, port uint16, cfg *reactor.Config)
 
 // pathLoop is newLoop for a device with only one path.
 func pathLoop(t testing.TB, path soft.Path, wirePort uint16, h reactor.Handler, cfg *reactor.Config) *reactor.Loop {
-	p, err := soft.Open(&soft.Config{Vectors: 1, Path: path, WirePort: wirePort})
+	p, err := soft.Open(&soft.Config{Path: path, WirePort: wirePort})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	l, err := reactor.NewLoop(p, h, cfg)

@@ -21,7 +21,7 @@ const killedConns = 4
 // killedProcess is the process that TestPeerIsKilled kills. It sends messages until
 // then.
 func killedProcess(addr string) {
-	p, err := soft.Open(&soft.Config{Vectors: 1})
+	p, err := soft.Open(nil)
 	if err != nil {
 		panic(err)
 	}

@@ -144,6 +144,6 @@ func (c *Config) ownRecvBuffers() int { return max(c.MaxInFlight, 2*c.MinRecvBuf
 func tooManyLoops(loops, vectors int) error {
 	return &verbs.ParamError{
 		Field: "NumLoops", Value: int64(loops), Limit: int64(vectors),
-		Reason: fmt.Sprintf("each loop needs a completion vector of its own, and the device has %d; soft.Config.Vectors sets the number", vectors),
+		Reason: fmt.Sprintf("each loop needs a completion vector of its own, and the device has %d", vectors),
 	}
 }

@@ -63,7 +63,7 @@ func (c *removalChannel) Next(ev *cm.TransportEvent) (bool, error) {
 // TestListenerOfRemovedDevice checks that the removal of a listener's device calls
 // OnListenError once. Then the address can be used again.
 func TestListenerOfRemovedDevice(t *testing.T) {
-	p := &removalProvider{Provider: openSoft(t, 1)}
+	p := &removalProvider{Provider: openSoft(t)}
 	var reported []*reactor.Listener
 	var log logged
 	loop, err := reactor.NewLoop(p, &hooks{listenError: func(ln *reactor.Listener, err error) {

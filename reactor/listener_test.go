@@ -69,7 +69,7 @@ func TestOwnHandlers(t *testing.T) {
 // and OnListenError.
 func TestOwnHandlerOfFailedListener(t *testing.T) {
 	var ofEngine, ofListener []string
-	p := openSoft(t, 1)
+	p := openSoft(t)
 	server, err := reactor.NewLoop(p, recordCalls(&ofEngine), &reactor.Config{MaxConns: 1})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, server.Close()) }()
@@ -161,7 +161,7 @@ func TestListenParameters(t *testing.T) {
 // TestReuseAddr checks that a dial or listener can share an address only with the option
 // ReuseAddr.
 func TestReuseAddr(t *testing.T) {
-	p := openSoft(t, 1)
+	p := openSoft(t)
 	channel, err := cm.OpenChannel(p)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, channel.Close()) }()

@@ -131,7 +131,7 @@ func TestShutdownLogsNothing(t *testing.T) {
 // too, because a server calls Wait at its end.
 func TestRecordedErrorsAreLogged(t *testing.T) {
 	var log logged
-	l, err := reactor.NewLoop(openSoft(t, 1), reactor.BaseHandler{}, log.config(reactor.Config{}))
+	l, err := reactor.NewLoop(openSoft(t), reactor.BaseHandler{}, log.config(reactor.Config{}))
 	require.NoError(t, err)
 	failed := errors.New("failed")
 	reactor.RecordError(l, nil)

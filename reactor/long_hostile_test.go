@@ -189,12 +189,12 @@ func TestLongConfig(t *testing.T) {
 		"LongConnBytes":  {MaxLongMessage: 5000, LongConnBytes: 1000},
 		"LongLoopBytes":  {MaxLongMessage: 1 << 20, LongLoopBytes: 1 << 19},
 	} {
-		_, err := reactor.NewLoop(openSoft(t, 1), &hooks{}, cfg)
+		_, err := reactor.NewLoop(openSoft(t), &hooks{}, cfg)
 		var param *verbs.ParamError
 		require.ErrorAs(t, err, &param)
 		require.Equal(t, field, param.Field)
 	}
-	_, err := reactor.NewLoop(openSoft(t, 1), &hooks{}, &reactor.Config{MaxLongMessage: 5000, MaxMessage: 100})
+	_, err := reactor.NewLoop(openSoft(t), &hooks{}, &reactor.Config{MaxLongMessage: 5000, MaxMessage: 100})
 	require.ErrorContains(t, err, "MaxMessage")
 	_ = newLoop(t, &hooks{}, &reactor.Config{MaxLongMessage: 1 << 30})
 }

@@ -38,7 +38,7 @@ func TestTimeoutsAboveTheLimitOfCM(t *testing.T) {
 	err = loop.Dial(listen(t, server.Engine()), &reactor.DialOptions{Timeout: cm.MaxTimeout + 1})
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, int64(cm.MaxTimeout), refused.Limit)
-	_, err = reactor.NewLoop(openSoft(t, 1), &hooks{}, &reactor.Config{ConnectTimeout: cm.MaxTimeout + 1})
+	_, err = reactor.NewLoop(openSoft(t), &hooks{}, &reactor.Config{ConnectTimeout: cm.MaxTimeout + 1})
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "ConnectTimeout", refused.Field)
 }

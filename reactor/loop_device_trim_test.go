@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/reactortest"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -155,7 +154,7 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
 		cfg := quiet(&reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1})
 		h := w.Host("host")
-		p, err := newStrictProvider(h.Process("server").Open(&soft.Config{Vectors: 1}),
+		p, err := newStrictProvider(h.Process("server").Open(nil),
 			func(a *verbs.DeviceAttr) { a.MaxCQE = connsPerCQ * (2*cfg.MaxInFlight + 1) }, nil)
 		require.NoError(t, err)
 		server, err := reactor.New(p, &hooks{}, cfg)

@@ -120,7 +120,7 @@ func TestRegionCloseDoesNotWaitForItself(t *testing.T) {
 
 // TestRegionWithoutLoops checks regions of an engine before its start and after its end.
 func TestRegionWithoutLoops(t *testing.T) {
-	e, err := reactor.New(openSoft(t, 2), &hooks{}, &reactor.Config{NumLoops: 2})
+	e, err := reactor.New(openSoft(t), &hooks{}, &reactor.Config{NumLoops: 2})
 	require.NoError(t, err)
 	first, err := e.Alloc(8, verbs.AccessAll)
 	require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestRegionErrors(t *testing.T) {
 // memory regions. One was made by Alloc, and the other one by Register.
 func TestRegionLargerThanTheDeviceAllows(t *testing.T) {
 	const part, size = 1 << 16, 150_000
-	provider, err := newStrictProvider(openSoft(t, 1), func(a *verbs.DeviceAttr) { a.MaxMRSize = part + 100 }, nil)
+	provider, err := newStrictProvider(openSoft(t), func(a *verbs.DeviceAttr) { a.MaxMRSize = part + 100 }, nil)
 	require.NoError(t, err)
 	var server, client *reactor.Conn
 	ended := 0

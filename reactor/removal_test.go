@@ -130,7 +130,7 @@ func TestDeviceRemovedWhileConnecting(t *testing.T) {
 // events of their device can not be read.
 func TestDeviceEventsFail(t *testing.T) {
 	broken := errors.New("no more events")
-	p, err := newStrictProvider(openSoft(t, 1), nil, nil)
+	p, err := newStrictProvider(openSoft(t), nil, nil)
 	require.NoError(t, err)
 	var accepted, dialed *reactor.Conn
 	var closed []*reactor.Listener

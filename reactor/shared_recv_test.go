@@ -29,7 +29,7 @@ type sharedServer struct {
 // newSharedServer makes the loops. The server calls message for each message. The
 // function limit may change the limits of the server's device; nil changes nothing.
 func newSharedServer(t *testing.T, cfg reactor.Config, limit func(*verbs.DeviceAttr), message func(*reactor.Conn, reactor.Message)) *sharedServer {
-	p, err := newStrictProvider(openSoft(t, 1), limit, nil)
+	p, err := newStrictProvider(openSoft(t), limit, nil)
 	require.NoError(t, err)
 	return startSharedServer(t, p, cfg, message)
 }
@@ -196,7 +196,7 @@ func TestSharedRecvDefault(t *testing.T) {
 		"limit of completions": {attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 400 }, shared: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := newStrictProvider(openSoft(t, 1), func(a *verbs.DeviceAttr) {
+			p, err := newStrictProvider(openSoft(t), func(a *verbs.DeviceAttr) {
 				if c.attr != nil {
 					c.attr(a)
 				}
@@ -265,7 +265,7 @@ func TestKeptWithoutMemory(t *testing.T) {
 // TestQueuePairStaysOpenUntilLastWQE checks that a queue pair is closed only after
 // verbs.AsyncQPLastWQE, on a device without verbs.Caps.ProgressManual.
 func TestQueuePairStaysOpenUntilLastWQE(t *testing.T) {
-	p, err := newStrictProvider(openSoft(t, 1), nil, func(c *verbs.Caps) { c.ProgressManual = false })
+	p, err := newStrictProvider(openSoft(t), nil, func(c *verbs.Caps) { c.ProgressManual = false })
 	require.NoError(t, err)
 	var dropped []verbs.AsyncEvent
 	p.device.dropAsync = func(ev verbs.AsyncEvent) { dropped = append(dropped, ev) }
@@ -289,7 +289,7 @@ func TestQueuePairStaysOpenUntilLastWQE(t *testing.T) {
 // TestDeviceWithoutLastWQE checks that only the first connection waits for
 // verbs.AsyncQPLastWQE if the device does not report this event.
 func TestDeviceWithoutLastWQE(t *testing.T) {
-	p, err := newStrictProvider(openSoft(t, 1), nil, func(c *verbs.Caps) { c.ProgressManual = false })
+	p, err := newStrictProvider(openSoft(t), nil, func(c *verbs.Caps) { c.ProgressManual = false })
 	require.NoError(t, err)
 	p.device.dropAsync = func(verbs.AsyncEvent) {}
 	s := startSharedServer(t, p, reactor.Config{}, echo(t))

@@ -20,7 +20,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 	for _, loops := range []int{1, 2} {
 		var accepted, confirmed, failed atomic.Uint64
 		var busy atomic.Int32 // number of connections that have received 1000 messages
-		server, err := reactor.New(openSoft(t, loops), &hooks{
+		server, err := reactor.New(openSoft(t), &hooks{
 			message: func(c *reactor.Conn, msg reactor.Message) {
 				if err := c.Send(msg.Data()); err != nil {
 					assert.ErrorIs(t, err, reactor.ErrWouldBlock)
@@ -125,7 +125,7 @@ func TestAcceptDuringShutdown(t *testing.T) {
 }
 
 func TestShutdownBeforeStart(t *testing.T) {
-	engine, err := reactor.New(openSoft(t, 2), &hooks{}, &reactor.Config{NumLoops: 2})
+	engine, err := reactor.New(openSoft(t), &hooks{}, &reactor.Config{NumLoops: 2})
 	require.NoError(t, err)
 	listen(t, engine)
 	shutdown(t, engine)

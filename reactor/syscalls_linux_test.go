@@ -72,7 +72,7 @@ func must(err error) {
 
 // steppedLoop makes a loop that sleeps in its turns and has no goroutine.
 func steppedLoop(h reactor.Handler) *reactor.Loop {
-	p, err := soft.Open(&soft.Config{Vectors: 1})
+	p, err := soft.Open(nil)
 	must(err)
 	engine, err := reactor.New(p, h, &reactor.Config{NumLoops: 1, Idle: reactor.IdleEvent})
 	must(err)

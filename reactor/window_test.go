@@ -363,7 +363,7 @@ func TestShowOfLargeRegion(t *testing.T) {
 // ownConn returns a connection of a loop with itself, on a device whose limits and
 // abilities the parameters change.
 func ownConn(t *testing.T, attr func(*verbs.DeviceAttr), caps func(*verbs.Caps)) (conn *reactor.Conn) {
-	device, err := newStrictProvider(openSoft(t, 1), attr, caps)
+	device, err := newStrictProvider(openSoft(t), attr, caps)
 	require.NoError(t, err)
 	l, err := reactor.NewLoop(device, &hooks{open: func(c *reactor.Conn) { conn = c }}, nil)
 	require.NoError(t, err)

@@ -113,7 +113,7 @@ func (p *Process) Start(h reactor.Handler, cfg *reactor.Config) *reactor.Engine 
 		c = *cfg
 	}
 	c.NumLoops = max(1, c.NumLoops)
-	e, err := reactor.New(p.Open(&soft.Config{Vectors: c.NumLoops}), h, &c)
+	e, err := reactor.New(p.Open(nil), h, &c)
 	if err == nil {
 		p.engines = append(p.engines, e)
 		err = e.Start()
@@ -128,7 +128,7 @@ func (p *Process) Start(h reactor.Handler, cfg *reactor.Config) *reactor.Engine 
 // RunOnce lets time pass while it waits. At the end of the test the loop is closed.
 func (p *Process) NewLoop(h reactor.Handler, cfg *reactor.Config) *reactor.Loop {
 	p.host.w.t.Helper()
-	l, err := reactor.NewLoop(p.Open(&soft.Config{Vectors: 1}), h, cfg)
+	l, err := reactor.NewLoop(p.Open(nil), h, cfg)
 	if err != nil {
 		p.host.w.t.Fatalf("make a loop of %s: %v", p.name, err)
 	}

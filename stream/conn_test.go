@@ -24,7 +24,6 @@ import (
 
 // newNetwork makes a Network with a device of its own.
 func newNetwork(t testing.TB, p path, cfg stream.NetworkConfig) *stream.Network {
-	p.soft.Vectors = 1
 	device, err := soft.Open(&p.soft)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, device.Close()) })

@@ -110,7 +110,6 @@ func newLoop(t testing.TB, p path, cfg *reactor.Config) *reactor.Loop {
 
 // newLoopOn is newLoop, and also returns the device.
 func newLoopOn(t testing.TB, p path, cfg *reactor.Config) (*reactor.Loop, *soft.Provider) {
-	p.soft.Vectors = 1
 	device, err := soft.Open(&p.soft)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, device.Close()) })

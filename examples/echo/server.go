@@ -105,7 +105,7 @@ func start(opts *options, h reactor.Handler) (n *node, err error) {
 	if n.addr, err = latency.Resolve(server, noHost); err != nil {
 		return nil, fmt.Errorf("-%s %q: %w", flag, server, err)
 	}
-	cfg := &provider.Config{Path: opts.Path, Vectors: opts.Loops, Addr: n.addr.Addr()}
+	cfg := &provider.Config{Path: opts.Path, Addr: n.addr.Addr()}
 	if n.device, err = provider.Open(opts.Provider, cfg); err != nil {
 		return nil, err
 	}

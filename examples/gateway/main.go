@@ -67,7 +67,7 @@ func (o *options) start(h reactor.Handler, exchange bool) (*reactor.Engine, func
 	if err != nil {
 		return nil, nil, err
 	}
-	device, err := provider.Open("auto", &provider.Config{Path: o.path, Vectors: 1})
+	device, err := provider.Open("auto", &provider.Config{Path: o.path})
 	if err != nil {
 		return nil, nil, err
 	}

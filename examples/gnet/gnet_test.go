@@ -76,7 +76,7 @@ func TestPage(t *testing.T) {
 
 // TestServe checks the handler over both networks at once.
 func TestServe(t *testing.T) {
-	device, err := soft.Open(&soft.Config{Vectors: 1})
+	device, err := soft.Open(nil)
 	require.NoError(t, err)
 	network, err := stream.New(device, nil)
 	require.NoError(t, err)

@@ -92,7 +92,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 
 // open opens the provider for a local or a remote address.
 func open(opts *options, addr netip.Addr) (cm.Provider, error) {
-	return provider.Open(opts.provider, &provider.Config{Path: opts.path, Vectors: 1, Addr: addr})
+	return provider.Open(opts.provider, &provider.Config{Path: opts.path, Addr: addr})
 }
 
 // withClient calls fn with a connected client.

@@ -54,7 +54,7 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (err err
 
 // demoPath uses the disk on one path of the soft device.
 func demoPath(ctx context.Context, addr netip.AddrPort, path soft.Path, opts *options, stdout io.Writer) (err error) {
-	p, err := soft.Open(&soft.Config{Path: path, Vectors: 1})
+	p, err := soft.Open(&soft.Config{Path: path})
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ type server struct {
 
 // transfer reads or writes a block of the disk.
 func (s *server) transfer(opcode uint8, data []byte) {
-	p, err := soft.Open(&soft.Config{Path: soft.PathLocal, Vectors: 1})
+	p, err := soft.Open(&soft.Config{Path: soft.PathLocal})
 	require.NoError(s, err)
 	h, err := initiator.NewHost(p, &initiator.Config{NQN: "nqn.2026-11.example:host"})
 	require.NoError(s, err)

@@ -28,7 +28,7 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) (err er
 	if err != nil {
 		return err
 	}
-	p, err := provider.Open(opts.provider, &provider.Config{Path: opts.path, Vectors: opts.loops, Addr: addr.Addr()})
+	p, err := provider.Open(opts.provider, &provider.Config{Path: opts.path, Addr: addr.Addr()})
 	if err != nil {
 		return err
 	}

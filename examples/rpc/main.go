@@ -49,7 +49,7 @@ func main() {
 // withEngine calls fn with an engine, on the device that has addr or a route to it, and then
 // shuts down both. Connections that have not ended after limit are cut off.
 func withEngine(addr netip.Addr, h reactor.Handler, cfg *reactor.Config, limit time.Duration, fn func(*reactor.Engine) error) error {
-	device, err := provider.Open("auto", &provider.Config{Addr: addr, Vectors: 1})
+	device, err := provider.Open("auto", &provider.Config{Addr: addr})
 	if err != nil {
 		return err
 	}

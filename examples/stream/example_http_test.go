@@ -39,7 +39,7 @@ func Example_http() {
 
 // open makes a Network on the software device, which needs no hardware and no privileges.
 func open() (network *stream.Network, closeNetwork func()) {
-	device, err := soft.Open(&soft.Config{Vectors: 1})
+	device, err := soft.Open(nil)
 	check(err)
 	network, err = stream.New(device, nil)
 	check(err)

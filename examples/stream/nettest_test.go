@@ -34,13 +34,13 @@ func TestConn(t *testing.T) {
 	server, client := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
 	t.Run("local", func(t *testing.T) {
 		testConn(t, server, netip.Addr{}, func() (cm.Provider, error) {
-			return soft.Open(&soft.Config{Vectors: 1, Path: soft.PathLocal})
+			return soft.Open(&soft.Config{Path: soft.PathLocal})
 		})
 	})
 	t.Run("wire", func(t *testing.T) {
 		port := freeport.UDP(t)
 		testConn(t, server, client, func() (cm.Provider, error) {
-			return soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
+			return soft.Open(&soft.Config{Path: soft.PathWire, WirePort: port})
 		})
 	})
 }

@@ -15,7 +15,7 @@ import (
 // server's device raise an event. A round is one dial. Attack.Admitted counts the
 // connections that have opened.
 func sendForbidden(a *attacker) (err error) {
-	device, err := soft.Open(&soft.Config{Path: a.spec.Path, Vectors: 1})
+	device, err := soft.Open(&soft.Config{Path: a.spec.Path})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ const blockedAfter = 300 * time.Millisecond
 // and reads nothing. Attack.SentBytes counts the bytes that the streams have taken, and
 // Attack.Refused the streams that the server has ended.
 func sendUnread(a *attacker) (err error) {
-	device, err := soft.Open(&soft.Config{Path: a.spec.Path, Vectors: 1})
+	device, err := soft.Open(&soft.Config{Path: a.spec.Path})
 	if err != nil {
 		return err
 	}

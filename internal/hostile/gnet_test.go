@@ -20,7 +20,7 @@ import (
 // their connections, and serves another client.
 func TestUnreadAnswers(t *testing.T) {
 	t.Parallel()
-	device, err := soft.Open(&soft.Config{Path: soft.PathLocal, Vectors: 1})
+	device, err := soft.Open(&soft.Config{Path: soft.PathLocal})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, device.Close()) })
 	network, err := stream.New(device, nil)

@@ -25,7 +25,7 @@ type node struct {
 // open opens the device and the engine with the settings of the spec.
 func (n *node) open(s *Spec, h reactor.Handler) error {
 	settings := &soft.Config{
-		Path: s.Path, Vectors: 1, PrivateRegions: s.PrivateRegions,
+		Path: s.Path, PrivateRegions: s.PrivateRegions,
 		MaxConnsPerAddress: s.MaxConnsPerAddress, MaxConnsPerUser: s.MaxConnsPerUser,
 	}
 	if s.AnyUser {

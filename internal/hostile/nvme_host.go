@@ -25,7 +25,7 @@ type nvmeNode struct {
 
 // open opens the device and the host with n bytes of memory.
 func (h *nvmeNode) open(s *Spec, n int) (err error) {
-	if h.device, err = soft.Open(&soft.Config{Path: s.Path, Vectors: 1}); err != nil {
+	if h.device, err = soft.Open(&soft.Config{Path: s.Path}); err != nil {
 		return err
 	}
 	cfg := &initiator.Config{

@@ -42,7 +42,7 @@ func (s *nvmeTarget) start(spec *Spec) (note Note, err error) {
 	if err != nil {
 		return note, err
 	}
-	settings := &soft.Config{Path: spec.Path, Vectors: 1}
+	settings := &soft.Config{Path: spec.Path}
 	if spec.AnyUser {
 		settings.AllowedUsers = []uint32{soft.AnyUser}
 	}

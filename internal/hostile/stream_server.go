@@ -23,7 +23,7 @@ type streamNode struct {
 // open opens the device and the network with the settings of the spec.
 func (n *streamNode) open(s *Spec) (err error) {
 	settings := &soft.Config{
-		Path: s.Path, Vectors: 1, MaxConnsPerAddress: s.MaxConnsPerAddress, MaxConnsPerUser: s.MaxConnsPerUser,
+		Path: s.Path, MaxConnsPerAddress: s.MaxConnsPerAddress, MaxConnsPerUser: s.MaxConnsPerUser,
 	}
 	if s.AnyUser {
 		settings.AllowedUsers = []uint32{soft.AnyUser}

@@ -86,7 +86,7 @@ type pair struct {
 func (p *pair) openLoops(path soft.Path, client, server reactor.Handler) {
 	port := freeport.UDP(p.t)
 	open := func(h reactor.Handler) *reactor.Loop {
-		dev, err := soft.Open(&soft.Config{Vectors: 1, Path: path, WirePort: port})
+		dev, err := soft.Open(&soft.Config{Path: path, WirePort: port})
 		require.NoError(p.t, err)
 		p.t.Cleanup(func() { require.NoError(p.t, dev.Close()) })
 		l, err := reactor.NewLoop(dev, h, nil)

@@ -28,8 +28,7 @@ type plan struct {
 	param   cm.ConnParam // parameters that are passed to Connect or Accept
 }
 
-// plans returns the default plans. If there are several completion vectors, the ends use
-// different ones.
+// plans returns the default plans.
 func (r *rig) plans() (a, b plan) {
 	depth := int(min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom, 4))
 	standard := plan{
@@ -39,7 +38,9 @@ func (r *rig) plans() (a, b plan) {
 		param:  cm.ConnParam{ResponderResources: depth, InitiatorDepth: depth},
 	}
 	a, b = standard, standard
-	b.vector = r.attr.NumCompVectors - 1
+	if !r.opts.OneVector {
+		b.vector = r.attr.NumCompVectors - 1
+	}
 	return a, b
 }
 

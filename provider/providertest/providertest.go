@@ -20,6 +20,10 @@ type Options struct {
 	// cm.ID.Credentials.
 	Credentials bool
 
+	// OneVector makes both ends of a connection use the same completion vector. Otherwise
+	// they use the first and the last one.
+	OneVector bool
+
 	// Deviations says where the device differs from the standard. Nil means nowhere.
 	Deviations map[Violation]Outcome
 }

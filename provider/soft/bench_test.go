@@ -17,7 +17,7 @@ import (
 // one goroutine and never block.
 
 func BenchmarkPollNothing(b *testing.B) {
-	d := openDevice(b, &Config{Vectors: 2})
+	d := openDevice(b, &Config{})
 	a, _ := qptest.NewPair(b, d, verbs.ProgressManual)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -26,7 +26,7 @@ func BenchmarkPollNothing(b *testing.B) {
 }
 
 func BenchmarkSendReceive(b *testing.B) {
-	d := openDevice(b, &Config{Vectors: 2})
+	d := openDevice(b, &Config{})
 	x, y := qptest.NewPair(b, d, verbs.ProgressManual)
 	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(y.MR, 0, 4096)}}}
 	sends := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: make([]byte, 64)}}
@@ -45,7 +45,7 @@ func BenchmarkSendReceive(b *testing.B) {
 // BenchmarkWriteDirectly posts a WRITE, which the requester executes itself, and polls
 // its completion.
 func BenchmarkWriteDirectly(b *testing.B) {
-	x, y := qptest.NewPair(b, openDevice(b, &Config{Vectors: 2, Path: PathLocal}), verbs.ProgressManual)
+	x, y := qptest.NewPair(b, openDevice(b, &Config{Path: PathLocal}), verbs.ProgressManual)
 	x.Share(y)
 	writes := []verbs.SendWR{x.Remote(verbs.OpWrite, y, 64)}
 	b.ReportAllocs()
@@ -102,7 +102,7 @@ func BenchmarkDoorbell(b *testing.B) {
 }
 
 func BenchmarkPingPong(b *testing.B) {
-	d := openDevice(b, &Config{Vectors: 2})
+	d := openDevice(b, &Config{})
 	x, y := qptest.NewPair(b, d, verbs.ProgressManual)
 	newExchange := func(e *qptest.End) (exchange func()) {
 		recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(e.MR, 0, 4096)}}}

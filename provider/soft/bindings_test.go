@@ -150,7 +150,7 @@ func newEqualEnds(t *testing.T, one, other *device) (a, b *qptest.End) {
 // can connect them with bindings. Without a binding such a connection is refused,
 // because it looks like a queue pair that is connected to itself.
 func TestEqualNumbersOnTheLocalPath(t *testing.T) {
-	a, b := newEqualEnds(t, openDevice(t, &Config{Vectors: 1, Path: PathLocal}), openDevice(t, &Config{Vectors: 1, Path: PathLocal}))
+	a, b := newEqualEnds(t, openDevice(t, &Config{Path: PathLocal}), openDevice(t, &Config{Path: PathLocal}))
 	dev := deviceOf(a.QP)
 	mine, theirs, err := dev.ends.UsePair(a.QP.Shard.Slot, b.QP.Shard.Slot)
 	require.NoError(t, err)

@@ -59,8 +59,8 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 // client's host until maxWait has passed.
 func TestGuessingKeysOnTheWire(t *testing.T) {
 	port := freeport.UDP(t)
-	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	client := openParty(t, &Config{Path: PathWire, WirePort: port})
+	server := openParty(t, &Config{Path: PathWire, WirePort: port})
 	now := time.Unix(1_000_000, 0)
 	server.p.dev.Access.Clock = func() time.Time { return now }
 	l := server.Listen(cm.TCP, "127.9.1.1:0", 0)

@@ -14,7 +14,7 @@ import (
 // BenchmarkConnect measures making and ending a connection without queue pairs.
 func BenchmarkConnect(b *testing.B) {
 	b.ReportAllocs()
-	p, err := Open(&Config{Vectors: 1})
+	p, err := Open(&Config{})
 	require.NoError(b, err)
 	tc, err := p.OpenChannel()
 	require.NoError(b, err)

@@ -274,7 +274,7 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	// completion vectors of the CQ, which has manual progress, and of the completion
 	// channel, which has automatic progress
 	const manual, auto = 0, 1
-	d := openDevice(t, &Config{Vectors: 2, Path: PathLocal})
+	d := openDevice(t, &Config{Path: PathLocal})
 	peerproc.LimitDescriptors(t, peerproc.OpenDescriptors(t)+20)
 	taken := peerproc.TakeDescriptors(t)
 	objects := map[string]func() (interface{ Close() error }, error){

@@ -15,7 +15,7 @@ import (
 // Requests wait until the peer is ready. Before that, connection management binds another
 // shm.End to the queue pair. The requests are then sent over the new End.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := openDevice(t, &Config{})
 	a, b := qptest.NewEnd(t, d, 0, verbs.ProgressManual), qptest.NewEnd(t, d, 1, verbs.ProgressManual)
 	a.Connect(b, nil)
 	a.Post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.MR, 0, 8)}, RemoteAddr: b.MR.Addr(), RKey: b.MR.RKey()})

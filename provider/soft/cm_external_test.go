@@ -137,8 +137,8 @@ func TestCloseInsteadOfEstablish(t *testing.T) {
 // connection. This client never calls Establish, which would send the RTU.
 func TestDataInsteadOfRTU(t *testing.T) {
 	port := freeport.UDP(t)
-	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	client := openParty(t, &Config{Path: PathWire, WirePort: port})
+	server := openParty(t, &Config{Path: PathWire, WirePort: port})
 	l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
 	active, own := client.ID(cm.TCP), client.OwnQP()
 	require.NoError(t, active.Bind(netip.MustParseAddrPort("127.9.1.2:0")))

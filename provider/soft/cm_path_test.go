@@ -53,8 +53,8 @@ func TestPaths(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			port := freeport.UDP(t)
-			client := openParty(t, &Config{Vectors: 1, Path: test.client, WirePort: port})
-			server := openParty(t, &Config{Vectors: 1, Path: test.server, WirePort: port})
+			client := openParty(t, &Config{Path: test.client, WirePort: port})
+			server := openParty(t, &Config{Path: test.server, WirePort: port})
 			l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
 			active := client.connectFrom("127.9.1.2", l)
 			passive, _ := server.Request(l)
@@ -78,8 +78,8 @@ func TestPaths(t *testing.T) {
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]string{PathLocal: "", PathAuto: "no process listens on the local path"} {
 		port := freeport.UDP(t)
-		client := openParty(t, &Config{Vectors: 1, Path: path, WirePort: port})
-		server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+		client := openParty(t, &Config{Path: path, WirePort: port})
+		server := openParty(t, &Config{Path: PathWire, WirePort: port})
 		l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
 		id := client.connectFrom("127.9.1.2", l)
 		ev := client.Want(cm.Rejected, id)
@@ -94,8 +94,8 @@ func TestPathWireOnThisHost(t *testing.T) {
 // A device with PathWire can not dial its own address. The error names the reason.
 func TestPathWireToOwnAddress(t *testing.T) {
 	port := freeport.UDP(t)
-	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	server := openParty(t, &Config{Vectors: 1, WirePort: port})
+	client := openParty(t, &Config{Path: PathWire, WirePort: port})
+	server := openParty(t, &Config{WirePort: port})
 	l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
 	id := client.connectFrom("127.9.1.1", l)
 	ev := client.Want(cm.Rejected, id)
@@ -108,8 +108,8 @@ func TestPathWireToOwnAddress(t *testing.T) {
 // one gets an error.
 func TestPathWireTaken(t *testing.T) {
 	port := freeport.UDP(t)
-	first := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	second := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	first := openParty(t, &Config{Path: PathWire, WirePort: port})
+	second := openParty(t, &Config{Path: PathWire, WirePort: port})
 	l := first.Listen(cm.TCP, "127.9.1.1:0", 0)
 
 	id := second.ID(cm.TCP)
@@ -122,14 +122,14 @@ func TestPathWireTaken(t *testing.T) {
 
 	// If another device has the wire path at the address, PathAuto listens only on the
 	// local path.
-	auto := openParty(t, &Config{Vectors: 1, WirePort: port})
+	auto := openParty(t, &Config{WirePort: port})
 	auto.Connecting(cm.TCP, auto.Listen(cm.TCP, "127.9.1.1:0", 0).LocalAddr(), nil)
 }
 
 // A wildcard listener on the wire path accepts requests at the addresses of all
 // interfaces.
 func TestPathWireWildcard(t *testing.T) {
-	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freeport.UDP(t)})
+	s := openParty(t, &Config{Path: PathWire, WirePort: freeport.UDP(t)})
 	l := s.Listen(cm.TCP, "0.0.0.0:0", 0)
 	active := s.Connecting(cm.TCP, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port()), nil)
 	passive, _ := s.Request(l)
@@ -145,8 +145,8 @@ func TestPathWireWildcard(t *testing.T) {
 func TestWireConnectionParameters(t *testing.T) {
 	const tos = 0x68
 	port := freeport.UDP(t)
-	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	client := openParty(t, &Config{Path: PathWire, WirePort: port})
+	server := openParty(t, &Config{Path: PathWire, WirePort: port})
 	for _, said := range [][2]bool{{true, false}, {false, true}} {
 		l := server.Listen(cm.TCP, "127.9.1.1:0", 0)
 		active := client.ID(cm.TCP)
@@ -172,7 +172,7 @@ func TestWireConnectionParameters(t *testing.T) {
 
 // Connection management hears of the first packet of the peer, once.
 func TestFirstDataIsHeard(t *testing.T) {
-	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freeport.UDP(t)})
+	s := openParty(t, &Config{Path: PathWire, WirePort: freeport.UDP(t)})
 	l := s.Listen(cm.TCP, "127.9.1.1:0", 0)
 	active, passive := connectTo(s, s, l)
 	var heard atomic.Int32

@@ -49,7 +49,7 @@ func TestPeer(t *testing.T) { peerproc.Main(t, peers) }
 // newHostParty returns a party that allows connections from processes of peerproc.User.
 func newHostParty(t *testing.T) *party {
 	t.Helper()
-	return openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerproc.User}})
+	return openParty(t, &Config{AllowedUsers: []uint32{peerproc.User}})
 }
 
 func peerClient(t *testing.T, address string, established bool) {

@@ -40,10 +40,10 @@ func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
 // error for addresses that are not served.
 func peerServes(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00::1")
-	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
+	other := openParty(t, &Config{Path: PathWire})
 	other.Listen(cm.TCP, "10.77.0.2:1", 0)
 
-	auto := openParty(t, &Config{Vectors: 1})
+	auto := openParty(t, &Config{})
 	got := serves(auto.listenWildcard(cm.TCP, "::"))
 	require.NoError(t, got["local ::"])
 	require.NoError(t, got["wire 10.77.0.1"])
@@ -64,7 +64,7 @@ func peerServes(t *testing.T, _ string) {
 	require.Nil(t, loopback.Serves())
 	require.Nil(t, auto.ID(cm.TCP).Serves())
 
-	local := openParty(t, &Config{Vectors: 1, Path: PathLocal})
+	local := openParty(t, &Config{Path: PathLocal})
 	l := local.Listen(cm.TCP, "0.0.0.0:7473", 0)
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: l.LocalAddr()}}, l.Serves())
 }
@@ -73,10 +73,10 @@ func peerServes(t *testing.T, _ string) {
 // fails and serves no address.
 func peerListenOnAll(t *testing.T, _ string) {
 	nettest.AddHostAddrs(t, "10.77.0.1", "10.77.0.2")
-	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
+	other := openParty(t, &Config{Path: PathWire})
 	taken := other.Listen(cm.TCP, "10.77.0.2:1", 0)
 	for _, path := range []Path{PathAuto, PathWire} {
-		all := openParty(t, &Config{Vectors: 1, Path: path, ListenOnAll: true})
+		all := openParty(t, &Config{Path: path, ListenOnAll: true})
 		for _, addr := range []string{"0.0.0.0:7471", "10.77.0.2:7471"} {
 			l := all.ID(cm.TCP)
 			require.NoError(t, l.Bind(netip.MustParseAddrPort(addr)))
@@ -85,7 +85,7 @@ func peerListenOnAll(t *testing.T, _ string) {
 			require.ErrorContains(t, err, "wire path at 10.77.0.2:7471")
 			require.Equal(t, cm.StateBound, l.State())
 			require.Empty(t, all.p.dev.wire.Addrs(), "the UDP ports are free again")
-			client := openParty(t, &Config{Vectors: 1, Path: PathLocal})
+			client := openParty(t, &Config{Path: PathLocal})
 			client.WantRejected(client.Connecting(cm.TCP, netip.MustParseAddrPort("10.77.0.2:7471"), nil), cm.RejectInvalidServiceID, false, nil)
 			require.NoError(t, l.Close())
 		}
@@ -101,7 +101,7 @@ func peerAddedAddress(t *testing.T, _ string) {
 	n := newFarNetwork(t)
 	nettest.AddAddr(t, "near", "10.77.0.1/24")
 	nettest.AddAddr(t, "near", "fd00:77::1/64")
-	server := openParty(t, &Config{Vectors: 1})
+	server := openParty(t, &Config{})
 	l := server.listenWildcard(cm.TCP, "::")
 	for _, added := range []string{"10.77.0.2/24", "fd00:77::2/64"} {
 		addr, before := netip.MustParsePrefix(added).Addr(), serves(l)
@@ -117,7 +117,7 @@ func peerAddedAddress(t *testing.T, _ string) {
 		require.Equal(t, "sent", line())
 		kill()
 
-		near := openParty(t, &Config{Vectors: 1})
+		near := openParty(t, &Config{})
 		local := near.Connecting(cm.TCP, at, nil)
 		passive, _ := server.Request(l)
 		require.NoError(t, passive.Reject(nil))
@@ -137,7 +137,7 @@ func peerAddedLookup(t *testing.T, _ string) {
 	peerproc.LinkUp(t, "lo")
 	n := newFarNetwork(t)
 	nettest.AddAddr(t, "near", "10.77.0.1/24")
-	server := openParty(t, &Config{Vectors: 1})
+	server := openParty(t, &Config{})
 	l := server.listenWildcard(cm.UDP, "0.0.0.0")
 	other, err := cm.OpenChannel(server.p)
 	require.NoError(t, err)

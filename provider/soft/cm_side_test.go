@@ -23,7 +23,7 @@ type party struct {
 
 func newParty(t *testing.T) *party {
 	t.Helper()
-	return openParty(t, &Config{Vectors: 1})
+	return openParty(t, &Config{})
 }
 
 func openParty(t *testing.T, cfg *Config) *party {
@@ -72,4 +72,4 @@ func openDevice(t testing.TB, cfg *Config) *device {
 	return p.dev
 }
 
-func localConfig() *Config { return &Config{Vectors: 1, Path: PathLocal} }
+func localConfig() *Config { return &Config{Path: PathLocal} }

@@ -46,7 +46,7 @@ func TestUserOverLimit(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	client := newParty(t)
 	var log bytes.Buffer
-	server := openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerproc.User}, MaxConnsPerUser: userConns, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	server := openParty(t, &Config{AllowedUsers: []uint32{peerproc.User}, MaxConnsPerUser: userConns, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	l := server.Listen(cm.TCP, "127.0.0.1:0", 0)
 	line, kill := peerproc.Start(t, "over-limit", l.LocalAddr().String())
 	requests := 0

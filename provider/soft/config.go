@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
@@ -65,9 +66,6 @@ const AnyUser = access.AnyUser
 
 // Config configures a device. Open copies it. A nil *Config means the zero value.
 type Config struct {
-	// Vectors is the number of completion vectors, one for each shard. Zero means
-	// GOMAXPROCS. The maximum is 1024.
-	Vectors int
 	// Path selects the paths to peers.
 	Path Path
 	// RingBytes is the size of the shared memory for payload in flight on the local path,
@@ -161,6 +159,7 @@ type Config struct {
 
 const (
 	maxVectors       = shm.MaxShards / 2 // see qp.ShardsOf
+	minVectors       = 32                // see vectorsOn
 	maxConnsPerUser  = 1 << 20           // largest Config.MaxConnsPerUser; a device has no more queue pairs
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
@@ -190,9 +189,6 @@ func (c *Config) withDefaults() (Config, error) {
 		out = *c
 		out.AllowedUsers = slices.Clone(c.AllowedUsers)
 	}
-	if out.Vectors == 0 {
-		out.Vectors = min(runtime.GOMAXPROCS(0), maxVectors)
-	}
 	if out.RingBytes == 0 {
 		out.RingBytes = defaultRingBytes
 	}
@@ -217,7 +213,6 @@ func (c *Config) check() error {
 		name             string
 		value, low, high int
 	}{
-		{"Vectors", c.Vectors, 1, maxVectors},
 		{"Path", int(c.Path), 0, int(PathWire)},
 		{"MaxConnsPerUser", c.MaxConnsPerUser, math.MinInt, maxConnsPerUser},
 		{"MaxHalfOpen", c.MaxHalfOpen, 1, maxHalfOpen},
@@ -229,6 +224,18 @@ func (c *Config) check() error {
 		}
 	}
 	return c.geometry().Check()
+}
+
+// vectorsOn returns the number of completion vectors of a device: one for each loop that a
+// program may have. A shard is made when its vector is used, so unused vectors cost nothing,
+// but they divide the queue pair numbers: with 32 vectors a shard has 262,144 of them. The
+// number is fixed, because packets are steered to the shards by it; see udp.steer. On a
+// simulated host it does not depend on the processors.
+func vectorsOn(h simhost.Host) int {
+	if h != nil {
+		return minVectors
+	}
+	return min(max(runtime.GOMAXPROCS(0), minVectors), maxVectors)
 }
 
 // geometry returns the layout of the memory that two shards share.

@@ -14,7 +14,7 @@ import (
 // overrunPair returns an end whose CQ has depth 4. The connected peer has 64 receive
 // buffers.
 func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *qptest.End) {
-	d = openDevice(t, &Config{Vectors: 2})
+	d = openDevice(t, &Config{})
 	a = qptest.NewEndOn(t, d, &verbs.CQAttr{Depth: 4, Progress: progress})
 	b := qptest.NewEnd(t, d, 1, verbs.ProgressAuto)
 	a.Connect(b, nil)

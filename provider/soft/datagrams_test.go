@@ -19,7 +19,7 @@ import (
 func TestDatagramsKeepToThePath(t *testing.T) {
 	elsewhere := &verbs.AHAttr{DestGID: verbs.GIDFromAddr(netip.MustParseAddr("203.0.113.1")), Port: 1}
 	for path, want := range map[Path]bool{PathLocal: false, PathAuto: true, PathWire: true} {
-		e := qptest.NewEnd(t, openDevice(t, &Config{Vectors: 1, Path: path, WirePort: freeport.UDP(t)}), 0, verbs.ProgressManual)
+		e := qptest.NewEnd(t, openDevice(t, &Config{Path: path, WirePort: freeport.UDP(t)}), 0, verbs.ProgressManual)
 		a, err := e.PD.CreateAH(elsewhere)
 		if !want {
 			require.ErrorIs(t, err, verbs.ErrNotSupported)
@@ -34,7 +34,7 @@ func TestDatagramsKeepToThePath(t *testing.T) {
 // An ID's queue pair opens a UDP port only at the address that other hosts use to reach
 // it.
 func TestDatagramsPlaced(t *testing.T) {
-	s := openParty(t, &Config{Vectors: 1, WirePort: freeport.UDP(t)})
+	s := openParty(t, &Config{WirePort: freeport.UDP(t)})
 	l := s.Listen(cm.UDP, "127.9.1.1:0", 1)
 	s.Connecting(cm.UDP, l.LocalAddr(), nil)
 	require.Empty(t, s.p.dev.wire.Addrs(), "the peer is on this host")

@@ -58,10 +58,11 @@ type device struct {
 }
 
 func newDevice(h simhost.Host, cfg *Config) (*device, error) {
-	host, from, shards, wireCM := hostport.New(h), random.From(h), qp.ShardsOf(cfg.Vectors), new(counters.Set)
-	ports := newWirePorts(h, host, cfg, wireCM)
+	host, from, vectors, wireCM := hostport.New(h), random.From(h), vectorsOn(h), new(counters.Set)
+	shards := qp.ShardsOf(vectors)
+	ports := newWirePorts(h, host, cfg, shards, wireCM)
 	users := access.NewUsers(cfg.AllowedUsers)
-	attr := deviceAttr(cfg, from.Uint64())
+	attr := deviceAttr(vectors, from.Uint64())
 	d := &device{
 		sim:       h,
 		log:       limitlog.New(cfg.Logger),
@@ -89,7 +90,7 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 	}
 	var err error
 	d.Engine, err = qp.New(qp.Config{
-		Host: d, Sim: h, Vectors: cfg.Vectors, Clock: d.now, Regions: regions,
+		Host: d, Sim: h, Vectors: vectors, Clock: d.now, Regions: regions,
 		Access: access.NewErrorLimit(&d.local),
 	})
 	if err != nil {
@@ -117,7 +118,7 @@ func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 	}
 	if d.cfg.Path != PathWire {
 		cfg.Local = unixcm.New(&unixcm.Config{
-			Host: d.host, GUID: d.attr.NodeGUID, Shards: qp.ShardsOf(d.cfg.Vectors), AlsoWire: d.cfg.Path != PathLocal,
+			Host: d.host, GUID: d.attr.NodeGUID, Shards: d.bindings.shards, AlsoWire: d.cfg.Path != PathLocal,
 			Users: d.users, UserLimit: d.connLimit, Errors: d.Access, Spare: &d.spare, Ends: d.ends, Counts: &d.local,
 		})
 	}
@@ -133,13 +134,13 @@ func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
 	return connmgr.New(cfg)
 }
 
-func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
+func deviceAttr(vectors int, guid uint64) verbs.DeviceAttr {
 	attr := qp.Limits()
 	// The GUID is new for each opened device. So a peer can distinguish two devices that
 	// use the same communication ID one after the other.
 	attr.NodeGUID = guid
 	attr.Vendor, attr.Firmware = "rdmaloop", "soft"
-	attr.NumPorts, attr.NumCompVectors = 1, cfg.Vectors
+	attr.NumPorts, attr.NumCompVectors = 1, vectors
 	attr.LocalCAAckDelay = defaultDelay
 	return attr
 }

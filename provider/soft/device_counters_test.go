@@ -53,7 +53,7 @@ type countedDevice struct {
 func newCountedDevice(t *testing.T, buffers int) *countedDevice {
 	from, port := netip.MustParseAddr("127.9.0.1"), freeport.UDP(t)
 	c := &countedDevice{t: t, at: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)}
-	c.dev = openDevice(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	c.dev = openDevice(t, &Config{Path: PathWire, WirePort: port})
 	c.end = qptest.NewEnd(t, c.dev, 0, verbs.ProgressManual)
 	c.end.BecomeUD(buffers)
 	for range buffers {

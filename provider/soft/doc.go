@@ -16,10 +16,9 @@
 // The path to the peer is chosen when a queue pair is connected. There are two paths.
 // The local path leads to peers in the same network namespace, in this process or in
 // another one. Its two ends share memory, which they set up over an abstract Unix
-// socket. All connections between the same two shards use the same memory; see
-// Config.Vectors. The wire path leads to other peers. Its packets carry the InfiniBand
-// transport in UDP (RoCEv2). Config.Path restricts a device to one of the paths. A
-// program uses both in the same way.
+// socket. All connections between the same two loops use the same memory. The wire path
+// leads to other peers. Its packets carry the InfiniBand transport in UDP (RoCEv2).
+// Config.Path restricts a device to one of the paths. A program uses both in the same way.
 //
 // The two ends of a local connection need the same version of its messages and of the
 // layout of its memory. These are private to this package, and any release may change
@@ -56,7 +55,8 @@
 //   - Only one device on a host can have the UDP port 4791 of an address; see PathAuto
 //     and PathWire. Packets are sent to this port, but their source port may be another
 //     one.
-//   - Each loop of the reactor needs its own completion vector; see Config.Vectors.
+//   - A device serves up to 32 loops of the reactor, or as many as GOMAXPROCS if that is
+//     more, at most 1024. A loop has up to 262,144 queue pairs, or as many fewer.
 //   - When the peer's process ends, this is noticed at once on the local path. On the
 //     wire path it is noticed only when a request is not acknowledged.
 //   - A peer that answers nothing fails the connection on both paths after the same time:

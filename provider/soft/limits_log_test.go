@@ -25,7 +25,7 @@ func TestLimitsAreLogged(t *testing.T) {
 		var log bytes.Buffer
 		h := w.Host("host")
 		p := h.Process("server")
-		device := p.Open(&soft.Config{Vectors: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		device := p.Open(&soft.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		server, err := reactor.New(device, reactor.BaseHandler{}, nil)
 		require.NoError(t, err)
 		require.NoError(t, server.Start())

@@ -21,7 +21,7 @@ import (
 // peerRegion is the function of a peer process. The process is a server with a memory
 // region. It prints its address, and the address and key of the region.
 func peerRegion(t *testing.T, _ string) {
-	s := openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{0}})
+	s := openParty(t, &Config{AllowedUsers: []uint32{0}})
 	mr, err := s.PD.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessAll})
 	require.NoError(t, err)
 	copy(mr.Bytes(), "of the server")

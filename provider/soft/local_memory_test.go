@@ -104,7 +104,7 @@ func TestSecondReplyFirst(t *testing.T) {
 
 // Without shared regions, the peer executes every request.
 func TestConfigPrivateRegions(t *testing.T) {
-	a, b := qptest.NewPair(t, openDevice(t, &Config{Vectors: 2, PrivateRegions: true}), verbs.ProgressManual)
+	a, b := qptest.NewPair(t, openDevice(t, &Config{PrivateRegions: true}), verbs.ProgressManual)
 	for range 3 {
 		a.RequireSent(b, a.Remote(verbs.OpWrite, b, 8), verbs.StatusSuccess)
 	}

@@ -30,7 +30,7 @@ func TestKeysAreNotReused(t *testing.T) {
 
 // After a region is closed, requests that use its memory fail on every goroutine.
 func TestMRClosedUnderTraffic(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 2})
+	d := openDevice(t, &Config{})
 	for range 30 {
 		a, b := qptest.NewPair(t, d, verbs.ProgressAuto)
 		for i := range 16 {

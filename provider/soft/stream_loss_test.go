@@ -156,7 +156,7 @@ func (r *randomBytes) use(n int) { r.part = r.part[n:] }
 // newLossySide makes a side, which uses the virtual time now. The UDP addresses of this
 // side and the other one are from and to.
 func newLossySide(t *testing.T, now *time.Duration, from, to netip.AddrPort, seed uint64, send, want randomBytes) *lossySide {
-	p, err := Open(&Config{Vectors: 1, Path: PathWire, WirePort: from.Port()})
+	p, err := Open(&Config{Path: PathWire, WirePort: from.Port()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	s := &lossySide{t: t, dev: p.dev, send: send, want: want, peer: to}

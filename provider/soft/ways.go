@@ -59,11 +59,11 @@ type wirePorts interface {
 
 // newWirePorts returns the ports of a device: those of the system, or those of the
 // simulated host h.
-func newWirePorts(h simhost.Host, host *hostport.Host, cfg *Config, counts *counters.Set) wirePorts {
+func newWirePorts(h simhost.Host, host *hostport.Host, cfg *Config, shards uint32, counts *counters.Set) wirePorts {
 	if h != nil {
-		return &simPorts{simnet.NewPorts(h, cfg.WirePort, qp.ShardsOf(cfg.Vectors), counts)}
+		return &simPorts{simnet.NewPorts(h, cfg.WirePort, shards, counts)}
 	}
-	return &udpPorts{host, udp.NewPorts(cfg.WirePort, qp.ShardsOf(cfg.Vectors), cfg.Path == PathAuto), cfg.WirePort, counts}
+	return &udpPorts{host, udp.NewPorts(cfg.WirePort, shards, cfg.Path == PathAuto), cfg.WirePort, counts}
 }
 
 type udpPorts struct {

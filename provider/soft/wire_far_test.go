@@ -103,7 +103,7 @@ func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 // peerFarClient is the function of a peer process. It connects with PathAuto and sends
 // messages.
 func peerFarClient(t *testing.T, address string) {
-	s := openParty(t, &Config{Vectors: 1})
+	s := openParty(t, &Config{})
 	id := s.Connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
 	s.Want(cm.Established, id)
 	flood(t, id.QP())
@@ -114,7 +114,7 @@ func peerFarClient(t *testing.T, address string) {
 // peerFarLookup is the function of a peer process. It looks up a UD listener, and prints
 // the queue pair number.
 func peerFarLookup(t *testing.T, address string) {
-	s := openParty(t, &Config{Vectors: 1})
+	s := openParty(t, &Config{})
 	id := s.Connecting(cm.UDP, netip.MustParseAddrPort(address), nil)
 	peerproc.Say(strconv.FormatUint(uint64(s.Want(cm.Established, id).UD.QPN), 10))
 	peerproc.Linger()
@@ -146,7 +146,7 @@ func peerFarOnly(t *testing.T, _ string) {
 	n := newFarNetwork(t)
 	nettest.AddAddr(t, "near", "10.77.0.1/24")
 	nettest.AddAddr(t, "near", "fd00:77::1/64")
-	s := openParty(t, &Config{Vectors: 1})
+	s := openParty(t, &Config{})
 	four := s.Listen(cm.TCP, "10.77.0.1:7471", 0)
 	six := s.Listen(cm.TCP, "[fd00:77::1]:7471", 0)
 	spoofs := []struct{ from, to string }{
@@ -197,7 +197,7 @@ func peerFromHere(t *testing.T, _ string) {
 	if os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0) == nil {
 		require.True(t, nettest.IsLocal(t, netip.MustParseAddr("fd00:78::")), "a router has the anycast address of its network")
 	}
-	s := openParty(t, &Config{Vectors: 1})
+	s := openParty(t, &Config{})
 	l := s.Listen(cm.TCP, "[fd00:78::1]:7471", 0)
 	sendSpoofed(t, netip.MustParseAddr("fd00:78::2"), l.LocalAddr(), wire.GSIQPN, "out")
 	s.awaitCount("rcvd_user_err", 1)

@@ -44,8 +44,8 @@ func peerRouteMTU(t *testing.T, _ string) {
 func connectedMTU(t *testing.T, from, to netip.Addr, refused bool) verbs.MTU {
 	t.Helper()
 	port := freeport.UDP(t)
-	client := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	client := openParty(t, &Config{Path: PathWire, WirePort: port})
+	server := openParty(t, &Config{Path: PathWire, WirePort: port})
 	l := server.Listen(cm.TCP, netip.AddrPortFrom(to, 0).String(), 0)
 	active := client.connectFrom(from.String(), l)
 	if refused {

@@ -44,7 +44,7 @@ func (h *hostile) OnMessage(c *reactor.Conn, msg reactor.Message) {
 // clients.
 func startHostile(t *testing.T, h *hostile) (*reactor.Engine, netip.AddrPort, cm.Provider) {
 	open := func() cm.Provider {
-		p, err := soft.Open(&soft.Config{Path: soft.PathLocal, Vectors: 1})
+		p, err := soft.Open(&soft.Config{Path: soft.PathLocal})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
 		return p

@@ -61,7 +61,7 @@ func startWith(t *testing.T, path soft.Path, limit time.Duration, options bbolt.
 
 // open opens a soft provider, for the server or for a client.
 func (f *fixture) open() cm.Provider {
-	p, err := soft.Open(&soft.Config{Path: f.path, Vectors: 1, WirePort: f.port})
+	p, err := soft.Open(&soft.Config{Path: f.path, WirePort: f.port})
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, p.Close()) })
 	return p

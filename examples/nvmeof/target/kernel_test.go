@@ -35,8 +35,8 @@ const (
 )
 
 // openNamed opens the provider that the environment names.
-func openNamed(t *testing.T, vectors int) cm.Provider {
-	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: "wire", Vectors: vectors})
+func openNamed(t *testing.T) cm.Provider {
+	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: "wire"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
@@ -57,7 +57,7 @@ func TestAttackBesideKernel(t *testing.T) {
 	addr := addrFrom(t, envAttack)
 	controller, err := strconv.ParseUint(os.Getenv(envController), 10, 16)
 	require.NoError(t, err)
-	host, err := initiator.NewHost(openNamed(t, 1), &initiator.Config{
+	host, err := initiator.NewHost(openNamed(t), &initiator.Config{
 		NQN: hostNQN, ID: [16]byte{2}, From: netip.MustParseAddr(os.Getenv(envFrom)),
 		Reactor: reactor.Config{MaxInFlight: 256, MaxMessage: 64 + 4096},
 	})
@@ -78,7 +78,7 @@ func TestDelayedWrite(t *testing.T) {
 	h := newHoldingTarget(t)
 	engineConfig := &reactor.Config{NumLoops: 1}
 	target.EngineConfig(engineConfig)
-	engine, err := reactor.New(openNamed(t, 1), h, engineConfig)
+	engine, err := reactor.New(openNamed(t), h, engineConfig)
 	require.NoError(t, err)
 	require.NoError(t, engine.Start())
 	_, err = engine.Listen(addr, nil)

@@ -29,7 +29,7 @@ func TestSlowCallbacksAreReported(t *testing.T) {
 	}, 1)
 	require.NoError(t, err)
 	f := &fixture{T: t}
-	engine, err := reactor.New(f.open(soft.PathLocal, 1), tgt, cfg)
+	engine, err := reactor.New(f.open(soft.PathLocal), tgt, cfg)
 	require.NoError(t, err)
 	require.NoError(t, engine.Start())
 	f.listener, err = engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)

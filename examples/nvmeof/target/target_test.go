@@ -131,7 +131,7 @@ func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {
 	var err error
 	f.target, err = target.New(cfg, loops)
 	require.NoError(t, err)
-	f.device = f.open(path, loops)
+	f.device = f.open(path)
 	engineConfig := &reactor.Config{NumLoops: loops}
 	target.EngineConfig(engineConfig)
 	f.engine, err = reactor.New(f.device, f.target, engineConfig)
@@ -147,15 +147,15 @@ func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {
 	return f
 }
 
-func (f *fixture) open(path soft.Path, vectors int) *soft.Provider {
-	p, err := soft.Open(&soft.Config{Path: path, Vectors: vectors, WirePort: f.wirePort})
+func (f *fixture) open(path soft.Path) *soft.Provider {
+	p, err := soft.Open(&soft.Config{Path: path, WirePort: f.wirePort})
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, p.Close()) })
 	return p
 }
 
 func (f *fixture) newHost(path soft.Path, nqn string, id byte) *initiator.Host {
-	h, err := initiator.NewHost(f.open(path, 1), &initiator.Config{
+	h, err := initiator.NewHost(f.open(path), &initiator.Config{
 		NQN: nqn, ID: [16]byte{id}, From: netip.AddrFrom4([4]byte{127, 0, 0, 1 + id}),
 		Reactor: reactor.Config{MaxInFlight: 256, MaxMessage: 64 + 4096},
 	})

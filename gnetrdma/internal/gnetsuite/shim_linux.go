@@ -17,7 +17,7 @@ import (
 
 // network is the Network of the peers. It lasts as long as the test process.
 var network = sync.OnceValues(func() (*stream.Network, error) {
-	device, err := soft.Open(&soft.Config{Vectors: 1})
+	device, err := soft.Open(nil)
 	if err != nil {
 		return nil, err
 	}

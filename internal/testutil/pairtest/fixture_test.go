@@ -45,7 +45,7 @@ type event struct {
 
 // TestPairInProcess runs both sides in this process.
 func TestPairInProcess(t *testing.T) {
-	p, err := soft.Open(&soft.Config{Vectors: 2, Path: soft.PathWire, WirePort: freeport.UDP(t)})
+	p, err := soft.Open(&soft.Config{Path: soft.PathWire, WirePort: freeport.UDP(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	passive := newFixture(t, p, 0)
@@ -102,7 +102,7 @@ func fixtureFromEnv(t *testing.T) *fixture {
 	}
 	addr, err := netip.ParseAddrPort(listen + connect)
 	require.NoError(t, err)
-	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Vectors: 1, Addr: addr.Addr()})
+	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Addr: addr.Addr()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	f := newFixture(t, p, 0)

@@ -43,7 +43,7 @@ func newReactorSide(t *testing.T) reactorSide {
 // may be lost. Then the active side repeats its message, and the passive side can still
 // answer it.
 func (s *reactorSide) run(h reactor.Handler, cfg *reactor.Config, o *reactor.ListenOptions, prepare, finish func(*reactor.Engine)) {
-	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Vectors: 1, Addr: s.addr.Addr()})
+	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Addr: s.addr.Addr()})
 	require.NoError(s.t, err)
 	e, err := reactor.New(p, h, cfg)
 	require.NoError(s.t, err)

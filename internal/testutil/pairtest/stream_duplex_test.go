@@ -29,7 +29,7 @@ func TestStreamDuplex(t *testing.T) {
 	side := newReactorSide(t)
 	size, err := strconv.ParseInt(os.Getenv(envBytes), 10, 64)
 	require.NoError(t, err)
-	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Vectors: 1, Addr: side.addr.Addr()})
+	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Addr: side.addr.Addr()})
 	require.NoError(t, err)
 	network, err := stream.New(p, &stream.NetworkConfig{Buffers: stream.Buffers{Receive: duplexBuffer, Send: duplexBuffer}, CloseTimeout: hangTimeout})
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // newLoop makes a Loop. The end of the test closes it.
 func newLoop(t *testing.T) *turns.Loop {
-	device, err := soft.Open(&soft.Config{Vectors: 1})
+	device, err := soft.Open(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, device.Close()) })
 	// The safety timeout would hide a wake-up that was lost.

@@ -104,7 +104,8 @@ type Engine struct {
 	async  *asyncQueue
 	random random.Source // source of all numbers that a peer must not guess
 
-	failed atomic.Bool // true after Fail
+	failed atomic.Bool  // true after Fail
+	made   atomic.Int32 // number of shards
 
 	mu     sync.Mutex
 	closed bool
@@ -175,9 +176,13 @@ func (e *Engine) Shard(vector int, progress verbs.Progress) (*Shard, error) {
 		return nil, err
 	}
 	e.shards[key] = s
+	e.made.Add(1)
 	e.Host.AddShard(s)
 	return s, nil
 }
+
+// shardsMade returns the number of shards, at least 1.
+func (e *Engine) shardsMade() int { return max(1, int(e.made.Load())) }
 
 // claimShard makes a completion channel the only owner of a shard in manual progress.
 func (e *Engine) claimShard(s *Shard) error {

@@ -495,7 +495,7 @@ func (s *Shard) InUse(is bool) { s.wireInUse = is }
 
 // UDPSockets returns UDP sockets for the shard; see Host.NewSockets.
 func (s *Shard) UDPSockets(ports *udp.Ports) Sockets {
-	return udp.NewConn(&udp.Config{Ports: ports, Slot: s.Slot, Shards: s.engine.Vectors, Sink: s, Watcher: s, Counts: s.Counts})
+	return udp.NewConn(&udp.Config{Ports: ports, Slot: s.Slot, Shards: s.engine.shardsMade, Sink: s, Watcher: s, Counts: s.Counts})
 }
 
 // Signal implements udp.Watcher. The owner then drives the shard before it sleeps.

@@ -39,8 +39,8 @@ type Config struct {
 	// Slot is the number of the shard's slot. It is less than the number of slots of
 	// Ports.
 	Slot uint32
-	// Shards is the number of shards that share the limits of the process.
-	Shards  int
+	// Shards returns the number of shards that share the limits of the process, at least 1.
+	Shards  func() int
 	Sink    Sink          // gets the packets that arrive
 	Watcher Watcher       // watches the sockets for events
 	Counts  *counters.Set // counts packets sent, received and dropped
@@ -76,23 +76,21 @@ type localSocket struct {
 	// queue pairs.
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
-	// Largest number of connected sockets. Destinations beyond this number in connDests
-	// use the shared socket.
-	connectedLimit int
-	send           sender
-	recv           receiver
-	direct         directSocket
-	overflow       overflowSockets
+	send      sender
+	recv      receiver
+	direct    directSocket
+	overflow  overflowSockets
 	// events that Arm has requested with epoll_ctl(2); 0 after an event
 	armedEvents uint32
 }
 
-// maxConnected is the largest value of localSocket.connectedLimit. It is arbitrary.
+// maxConnected is the largest number of connected sockets of a localSocket. It is arbitrary.
 const maxConnected = 512
 
-// connectedLimitOf returns how many connected sockets a localSocket may have. All shards
-// together use at most a quarter of the descriptors.
-func connectedLimitOf(shards int) int { return min(maxConnected, descriptorShare(shards, 4)) }
+// connectedLimit returns how many connected sockets a localSocket may have. Destinations
+// beyond this number in connDests use the shared socket. All shards together use at most a
+// quarter of the descriptors, unless many shards are made later.
+func (c *Conn) connectedLimit() int { return min(maxConnected, descriptorShare(c.cfg.Shards(), 4)) }
 
 // descriptorShare returns how many descriptors a shard may use for one purpose. All
 // shards together get a part of the limit of the process (setrlimit(2), RLIMIT_NOFILE):
@@ -138,7 +136,7 @@ func (u *localSocket) dest(h destHeader, connected bool) *destination {
 		d = &destination{table: dests}
 		d.set(u.port.local, h)
 		dests[h] = d
-		if connected && len(dests) <= u.connectedLimit {
+		if connected && len(dests) <= u.conn.connectedLimit() {
 			d.untilConnect = connectAfter
 		}
 	}
@@ -168,7 +166,7 @@ func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &localSocket{conn: c, port: port, connectedLimit: connectedLimitOf(c.cfg.Shards), connDests: make(map[destHeader]*destination), udDests: make(map[destHeader]*destination)}
+	u := &localSocket{conn: c, port: port, connDests: make(map[destHeader]*destination), udDests: make(map[destHeader]*destination)}
 	if err := u.join(); err != nil {
 		port.release()
 		return nil, err

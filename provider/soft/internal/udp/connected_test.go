@@ -249,7 +249,7 @@ func TestIPIDProbeIgnoresOtherSenders(t *testing.T) {
 
 // The number of connected sockets is limited.
 func TestConnectedSocketsAreBounded(t *testing.T) {
-	u := &localSocket{port: &localPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, connectedLimit: maxConnected,
+	u := &localSocket{conn: NewConn(&Config{Shards: one}), port: &localPort{local: netip.MustParseAddrPort("127.9.0.1:9")},
 		connDests: make(map[destHeader]*destination), udDests: make(map[destHeader]*destination)}
 	remote := netip.MustParseAddr("10.0.0.1")
 	var dests []*destination

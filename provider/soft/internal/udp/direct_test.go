@@ -32,7 +32,7 @@ type directRig struct {
 func newDirectRig(t *testing.T, addr string) *directRig {
 	r := &directRig{t: t, owner: newTestOwner(t), ports: testPorts(freeport.UDP(t), testSlots), loop: newLoopback(t), got: &basket{}}
 	home := netip.MustParseAddr(addr)
-	r.conn = NewConn(&Config{Ports: r.ports, Shards: 1, Sink: r.got, Watcher: r.owner, Counts: new(counters.Set)})
+	r.conn = NewConn(&Config{Ports: r.ports, Shards: one, Sink: r.got, Watcher: r.owner, Counts: new(counters.Set)})
 	r.route = Route{Local: home, Remote: home}
 	r.open()
 	t.Cleanup(func() { r.conn.Close(&r.route) })
@@ -202,7 +202,7 @@ func TestDirectSocketSecondShard(t *testing.T) {
 	p := r.peer()
 	r.begin(p)
 	p.send(100)
-	second := NewConn(&Config{Ports: r.ports, Slot: 1, Shards: 1, Sink: r.got, Watcher: r.owner, Counts: new(counters.Set)})
+	second := NewConn(&Config{Ports: r.ports, Slot: 1, Shards: one, Sink: r.got, Watcher: r.owner, Counts: new(counters.Set)})
 	route := Route{Local: r.route.Local, Remote: r.route.Local}
 	require.NoError(t, second.Open(&route))
 	defer second.Close(&route)

@@ -115,7 +115,7 @@ func (o *overflowSockets) mayOpen() int {
 		return 0
 	}
 	const share = 8 // The sockets of all shards may use an eighth of the descriptors.
-	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(o.first.conn.cfg.Shards, share))
+	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(o.first.conn.cfg.Shards(), share))
 	return n - 1 - len(o.sockets)
 }
 

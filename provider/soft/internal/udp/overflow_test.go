@@ -262,9 +262,9 @@ func TestOverflowIsBounded(t *testing.T) {
 		require.Equal(t, 4-1, f.u.overflow.mayOpen(), "the kernel doubles the requested size")
 	}
 	f.shrink(f.u.fd)
-	f.conn.cfg.Shards = 1 << 20
+	f.conn.cfg.Shards = func() int { return 1 << 20 }
 	require.Negative(t, f.u.overflow.mayOpen())
-	f.conn.cfg.Shards = 1
+	f.conn.cfg.Shards = one
 }
 
 // Every shard can open its first socket, even if other shards have many overflow

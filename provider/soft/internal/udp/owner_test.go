@@ -64,7 +64,7 @@ const testSlots = 2
 func newConnRig(t *testing.T) *connRig {
 	c := &connRig{rig: newRig(t, "127.9.0.1", "127.9.0.2"), testOwner: newTestOwner(t)}
 	c.ports = testPorts(c.to.local.Port(), testSlots)
-	c.conn = NewConn(&Config{Ports: c.ports, Shards: 1, Sink: c.testOwner, Watcher: c.testOwner, Counts: new(counters.Set)})
+	c.conn = NewConn(&Config{Ports: c.ports, Shards: one, Sink: c.testOwner, Watcher: c.testOwner, Counts: new(counters.Set)})
 	home := netip.MustParseAddr("127.9.0.3")
 	c.route = Route{Local: home, Remote: home}
 	c.open()
@@ -99,3 +99,6 @@ func (c *connRig) drive() {
 		c.conn.PollOverflow()
 	}
 }
+
+// one is Config.Shards of a device with one shard.
+func one() int { return 1 }
