@@ -47,6 +47,8 @@ func main() {
 	switch {
 	case flag.NArg() > 0:
 		err = fmt.Errorf("unknown argument %q", flag.Arg(0))
+	case o.orders == 0:
+		err = errors.New("-orders 0: there is nothing to send")
 	case o.listen != "":
 		err = serve(ctx, &o)
 	case o.exchanges != "":
@@ -60,78 +62,58 @@ func main() {
 	}
 }
 
-// start opens a device and starts an engine with one loop, which has a processor of its own
-// if the host has one for it.
-func (o *options) start(h reactor.Handler, exchange bool) (*reactor.Engine, func() error, error) {
+// withEngine calls fn with an engine, whose loop has a processor of its own if the host has one
+// for it, and then shuts the engine down.
+func (o *options) withEngine(h reactor.Handler, idle reactor.IdlePolicy, fn func(*reactor.Engine) error) error {
 	cpus, err := latency.ParseCPUs(o.cpus)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	device, err := provider.Open("auto", &provider.Config{Path: o.path})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	cfg := &reactor.Config{PeerTimeout: o.peerTimeout, Idle: reactor.IdleBusy, CPUs: latency.Place(cpus, 1, true, exchange)}
-	if exchange {
-		cfg.Idle = reactor.IdleAdaptive // The two exchanges share a processor.
-	}
-	engine, err := reactor.New(device, h, cfg)
+	engine, err := reactor.New(device, h, &reactor.Config{
+		PeerTimeout: o.peerTimeout, Idle: idle, CPUs: latency.Place(cpus, 1, true, idle != reactor.IdleBusy),
+	})
 	if err == nil {
 		err = engine.Start()
 	}
-	if err != nil {
-		return nil, nil, errors.Join(err, device.Close())
-	}
-	stop := func() error {
+	if err == nil {
+		err = fn(engine)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		return errors.Join(engine.Shutdown(ctx), device.Close())
+		err = errors.Join(err, engine.Shutdown(ctx))
 	}
-	return engine, stop, nil
+	return errors.Join(err, device.Close())
 }
 
 // demo starts two exchanges, and kills the first one when half of the orders are
 // acknowledged.
 func demo(ctx context.Context, o *options) error {
-	var addrs []string
-	var first *exec.Cmd
-	listen := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	if o.path == "wire" { // Each process needs an address of its own.
-		server, client := latency.Loopback()
-		listen, o.from = server, netip.AddrPortFrom(client, 0)
+	if o.path == "wire" {
+		_, client := latency.Loopback()
+		o.from = netip.AddrPortFrom(client, 0)
 	}
-	for i := range 2 {
-		if bytes := listen.As4(); i == 1 && o.path == "wire" {
-			bytes[1] += 128 // an address that no other run of the program uses
-			listen = netip.AddrFrom4(bytes)
-		}
-		args := []string{"-listen", netip.AddrPortFrom(listen, 0).String(), "-path", o.path, "-cpus", o.cpus}
-		exchange := exec.CommandContext(ctx, os.Args[0], args...)
+	var addrs []string
+	var started []*exec.Cmd
+	for range 2 {
+		exchange := exec.CommandContext(ctx, os.Args[0], "-listen", ":0", "-path", o.path, "-cpus", o.cpus)
 		exchange.Stderr = os.Stderr
-		exchange.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		output, err := exchange.StdoutPipe()
-		if err == nil {
-			err = exchange.Start()
-		}
-		if err != nil {
+		if err = errors.Join(err, exchange.Start()); err != nil {
 			return err
 		}
-		defer func() {
-			_ = exchange.Process.Kill()
-			_ = exchange.Wait() // The error is that it was killed.
-		}()
+		defer exchange.Process.Kill() // An error means that it has ended.
 		line, err := bufio.NewReader(output).ReadString('\n')
 		addr, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 		if !found {
-			return fmt.Errorf("exchange %d does not listen: %q, %w", i+1, line, err)
+			return fmt.Errorf("an exchange does not listen: %q, %w", line, err)
 		}
-		addrs = append(addrs, addr)
-		if first == nil {
-			first = exchange
-		}
+		addrs, started = append(addrs, addr), append(started, exchange)
 	}
 	return trade(ctx, o, addrs, func() {
 		fmt.Println("the first exchange is killed")
-		_ = first.Process.Kill() // It has not ended before.
+		_ = started[0].Process.Kill() // It has not ended before.
 	})
 }

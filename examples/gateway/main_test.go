@@ -54,6 +54,8 @@ func TestFailover(t *testing.T) {
 			require.Contains(t, stdout, "without an acknowledgement, then from ")
 			require.Contains(t, stdout, "500 orders acknowledged")
 			require.Contains(t, stdout, "p99.9")
+			require.Regexp(t, `from an order to its arrival:\n  p50 +\d`, stdout)
+			require.NotRegexp(t, `p50 +0\.00 µs`, stdout, "messages have times")
 		})
 	}
 }
@@ -65,6 +67,7 @@ func TestBadArguments(t *testing.T) {
 		want string
 	}{
 		{[]string{"nonsense"}, `gateway: unknown argument "nonsense"`},
+		{[]string{"-orders", "0"}, "gateway: -orders 0: there is nothing to send"},
 		{[]string{"-listen", "nowhere"}, "gateway: address nowhere: missing port in address"},
 		{[]string{"-path", "detour", "-exchanges", "127.0.0.1:1"}, "detour"},
 		{[]string{"-cpus", "x", "-exchanges", "127.0.0.1:1"}, `gateway: "x": must be a list such as 0,2-3`},
