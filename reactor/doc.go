@@ -161,6 +161,8 @@
 //
 // # Receiving
 //
+// With the option MessageTime of Listen or Dial, Message.Time says when a message has arrived.
+//
 // A handler that can take no more messages for now calls Conn.PauseRecv, and later
 // Conn.ResumeRecv: a server whose answers wait for room, for example, until they are sent. The
 // device then answers the peer's messages with RNR NAKs, and the peer repeats them, so nothing
