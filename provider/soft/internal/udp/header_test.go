@@ -129,7 +129,8 @@ func TestReceiveTimes(t *testing.T) {
 		r.flush()
 		require.Equal(t, []int64{0}, r.times())
 		r.recv.report(reportTimes)
-		for _, packets := range []int{1, 1, 5, 1} {
+		r.awaitTimes()
+		for _, packets := range []int{1, 5, 1} {
 			before := time.Now().UnixNano()
 			for range packets {
 				r.queue(64)
@@ -155,6 +156,20 @@ func TestReceiveTimes(t *testing.T) {
 		r.flush()
 		require.Equal(t, []int64{0}, r.times())
 	}
+}
+
+// awaitTimes sends packets until the kernel reports when they arrive. After the first socket
+// has asked for times, it may report for some milliseconds when they are read.
+func (r *rig) awaitTimes() {
+	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); {
+		r.queue(64)
+		r.flush()
+		arrived := time.Now().UnixNano()
+		if r.times()[0] < arrived {
+			return
+		}
+	}
+	require.FailNow(r.t, "the kernel reports no times of arrival")
 }
 
 // times receives all packets, and returns their times.
