@@ -108,8 +108,12 @@ type Config struct {
 	// opening, closing or disconnecting count too. Further connections are refused with
 	// cm.RejectNoResources.
 	//
-	// With provider/soft, 8192 connections need 8192 descriptors if their peers are on
-	// this host.
+	// With provider/soft, a connection to a peer on this host needs one file descriptor on
+	// each side, and each pair of a loop and a loop of a peer process one more: 200 client
+	// processes with one connection each need 400 descriptors in a server with one loop. A
+	// connection to another host needs one on the side that dials, and none on the other.
+	// An engine needs about 16 in addition, and 9 for each further loop. With many packets,
+	// a loop opens up to 575 more sockets.
 	MaxConns int
 	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
 	// on one device share. Negative means that nothing is shared: each connection has a

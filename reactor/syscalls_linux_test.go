@@ -61,7 +61,7 @@ func countedProcess(*testing.T, string) {
 
 // TestPeer is the only test of a peer process; see peerproc.Main.
 func TestPeer(t *testing.T) {
-	peerproc.Main(t, map[string]peerproc.Role{"counted": countedProcess})
+	peerproc.Main(t, map[string]peerproc.Role{"counted": countedProcess, "accepting": acceptingProcess, "dialing": dialingProcess})
 }
 
 func must(err error) {

@@ -66,8 +66,9 @@
 //     this process has mapped the region; see Regions above. With verbs.ProgressManual
 //     the operation waits while that process does not poll its CQ, and fails as above if
 //     that takes too long.
-//   - A connection on the local path takes one descriptor in each process. A program with
-//     thousands of them needs a larger limit (ulimit -n).
+//   - A connection on the local path takes one descriptor in each process, and so does each
+//     pair of a completion vector and one of the peer. A program with thousands of them
+//     needs a larger limit (ulimit -n).
 //   - Tested are Linux 6.1 and 6.18. The local path needs sealed memfds (Linux 3.17). What
 //     follows is used if the kernel has it: several packets in one call (UDP_SEGMENT, 4.18;
 //     UDP_GRO, 5.0), mapping regions without remote write access (5.1), finding the user of
