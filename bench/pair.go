@@ -40,7 +40,10 @@ func startProcess(ctx context.Context, role string, s *spec) (*process, error) {
 		return nil, err
 	}
 	p := &process{role: role, cmd: exec.CommandContext(ctx, program)}
-	p.cmd.Env = append(os.Environ(), roleEnv+"="+role, childProcs(s.loops()))
+	p.cmd.Env = append(os.Environ(), roleEnv+"="+role)
+	if s.pinned() {
+		p.cmd.Env = append(p.cmd.Env, childProcs(s.loops()))
+	}
 	p.cmd.Stderr = &p.stderr
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {

@@ -87,13 +87,17 @@
 // # Answers of other goroutines
 //
 // A callback may give a message to another goroutine, which gives the answer to the loop with
-// Loop.Post. While functions are posted, a loop that is not pinned calls the Go scheduler once
-// after each work, so that the goroutine begins at once. For a pinned loop this call would be a
-// switch between two threads. There the goroutine begins when another thread takes it, which
-// lasts longer than the timer slack of the threads: 50 µs by default. A program with pinned
-// loops whose other goroutines must be fast is started with a timer slack of 1 ns:
-// TimerSlackNSec=1 in its systemd unit, or prctl(PR_SET_TIMERSLACK, 1) before exec. Source:
-// PR_SET_TIMERSLACK(2const).
+// Loop.Post. While functions are posted, a loop that is not pinned calls the Go scheduler in
+// the first turn without work, so that the goroutine begins at once. The loop goes on when the
+// goroutines that were waiting sleep or have computed for 10 ms; Stats.LongestTurn has this
+// time, too.
+//
+// For a loop that is locked to a thread this call would be a switch between two threads, so a
+// pinned loop does not make it, and OnBoot should not lock other loops. There the goroutine
+// begins when another thread takes it, which lasts longer than the timer slack of the threads:
+// 50 µs by default. A program with pinned loops whose other goroutines must be fast is started
+// with a timer slack of 1 ns: TimerSlackNSec=1 in its systemd unit, or
+// prctl(PR_SET_TIMERSLACK, 1) before exec. Source: PR_SET_TIMERSLACK(2const).
 //
 // # The life of a connection
 //

@@ -246,10 +246,10 @@ func TestDevicesAreNotShared(t *testing.T) {
 	require.NoError(t, second.Close())
 }
 
-// TestMoreLoopsThanProcessors checks that NumLoops alone decides how many loops use a soft
-// device, on both sides of both paths.
-func TestMoreLoopsThanProcessors(t *testing.T) {
-	loops := runtime.GOMAXPROCS(0) + 3
+// TestLoopsOfADevice checks that NumLoops alone decides how many loops use a soft device, on
+// both sides of both paths.
+func TestLoopsOfADevice(t *testing.T) {
+	const loops = 5
 	for path, at := range map[soft.Path]string{soft.PathLocal: "127.0.0.1:0", soft.PathWire: "127.0.0.2:0"} {
 		port := freeport.UDP(t)
 		engine := func(h reactor.Handler) *reactor.Engine {
@@ -284,4 +284,24 @@ func TestMoreLoopsThanProcessors(t *testing.T) {
 		require.ElementsMatch(t, want, servers, path)
 		require.ElementsMatch(t, want, clients, path)
 	}
+}
+
+// TestIdleState checks what decides whether a loop polls and whether it calls the Go scheduler:
+// the number of processors, and whether the loop is pinned.
+func TestIdleState(t *testing.T) {
+	state := func(cfg *reactor.Config) [2]bool {
+		e := start(t, &hooks{}, cfg)
+		shutdown(t, e)
+		alone, locked := reactor.IdleState(e.Loop(0))
+		return [2]bool{alone, locked}
+	}
+	procs := runtime.GOMAXPROCS(2)
+	defer runtime.GOMAXPROCS(procs)
+	require.Equal(t, [2]bool{false, false}, state(nil))
+	require.Equal(t, [2]bool{false, true}, state(&reactor.Config{CPUs: []int{0}}))
+	runtime.GOMAXPROCS(1)
+	require.Equal(t, [2]bool{true, false}, state(nil))
+	alone, locked := reactor.IdleState(newLoop(t, &hooks{}, nil))
+	require.True(t, alone)
+	require.False(t, locked)
 }

@@ -11,6 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// IdleState reports whether a loop takes its process for one with a single processor, and
+// whether it is locked to a thread. The loop does not run.
+func IdleState(l *Loop) (alone, locked bool) { return l.idle.alone, l.idle.locked }
+
 // At intervals of TrimEvery, the loop frees unused memory and CQs.
 const TrimEvery = trimEvery
 

@@ -236,6 +236,7 @@ func (l *Loop) open() (err error) {
 	l.owner.anyone = l.engine.sim != nil
 	l.observed = l.cfg.SlowCallback > 0 || l.engine.sim != nil
 	l.mailbox.limit = l.cfg.MaxPosted
+	l.idle.alone = runtime.GOMAXPROCS(0) == 1
 	l.idle.budget = l.cfg.SpinBudget
 	l.idle.policy.Store(uint32(l.cfg.Idle))
 	l.ticker.Owner = timerheap.Func(l.onTick)
@@ -283,7 +284,6 @@ func (l *Loop) main(booted chan<- error) {
 // pin locks the goroutine to a thread, and the thread to a CPU of Config.CPUs. Linux
 // then takes new memory of the thread from the NUMA node of this CPU.
 func (l *Loop) pin() error {
-	l.idle.alone = runtime.GOMAXPROCS(0) == 1
 	if len(l.cfg.CPUs) == 0 || l.engine.sim != nil {
 		return nil
 	}

@@ -152,7 +152,7 @@ type IdlePolicy uint8
 // The values of IdlePolicy.
 const (
 	// IdleAdaptive polls until Config.SpinBudget has passed without work, and then
-	// sleeps. If the process has only one processor when the loop starts (GOMAXPROCS), it is
+	// sleeps. If the process has only one processor when the loop is made (GOMAXPROCS), it is
 	// the same as IdleEvent: while a loop polls, nothing else could run.
 	IdleAdaptive IdlePolicy = iota
 	// IdleEvent sleeps after five turns without work. They take 0.3 µs on the local path
@@ -182,8 +182,8 @@ const yieldEvery = 8 * time.Millisecond
 // A goroutine that a callback starts or wakes stands in the place runnext of the loop's P.
 // Another thread takes it from there only after a sleep of 3 µs (runqgrab in
 // runtime/proc.go), which with Linux's default timer slack takes more than 55 µs. So a loop
-// that is not locked to its thread, and to which other goroutines post functions, calls the
-// Go scheduler once after each work: goroutines that make answers run at once. Without such
+// that is not locked to its thread, and to which functions are posted, calls the Go scheduler
+// in the first turn without work: goroutines that make answers run at once. Without such
 // goroutines the call would only cost time.
 type idleState struct {
 	policy    atomic.Uint32 // an IdlePolicy
@@ -191,7 +191,7 @@ type idleState struct {
 	locked    bool          // true if the loop is locked to its thread: then the scheduler is slow
 	alone     bool          // true if the process has one processor
 	spinning  bool          // with IdleAdaptive: true while the loop polls until spinUntil
-	yielded   bool          // true if the scheduler was called since the last work
+	yielded   bool          // true if the scheduler is not called before the next work or sleep
 	yields    uint8         // number of calls of the scheduler until a function is posted again
 	spinUntil time.Duration // time at which the spin budget ends, by the loop's clock
 	// with IdleEvent, or alone: number of turns since the last work or sleep

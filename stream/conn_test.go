@@ -165,10 +165,12 @@ func TestDialErrors(t *testing.T) {
 	server := newLoop(t, path{}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(time.Millisecond, cancel)
-	_, err = n.DialContext(ctx, "tcp", ln.Addr().String())
-	require.ErrorIs(t, err, context.Canceled)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	time.AfterFunc(time.Millisecond, func() { cancel(errors.New("not needed any more")) })
+	for range 2 { // The second time the context is done before the call.
+		_, err = n.DialContext(ctx, "tcp", ln.Addr().String())
+		require.ErrorIs(t, err, context.Canceled)
+	}
 	require.Eventually(t, func() bool { return n.Stats().Conns == 0 }, time.Minute, time.Millisecond)
 }
 

@@ -122,7 +122,8 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 // DialContext opens a stream to an address, such as "192.0.2.1:7471" or "host:7471". The
 // network is "tcp", "tcp4", "tcp6" or "rdma", so that DialContext can be used in place of
 // net.Dialer.DialContext. If a name has several addresses, they are tried in turn. The
-// error is a *net.OpError.
+// error is a *net.OpError; when ctx is done, it contains ctx.Err(). If ctx has a deadline,
+// ConnectTimeout of NetworkConfig.Reactor does not apply.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	addrs, err := resolve(ctx, network, address)
 	if err != nil {
@@ -133,10 +134,10 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 		if c, err = n.dial(ctx, addr); err == nil {
 			return c, nil
 		}
-		err = opError("dial", nil, Addr{addr}, closedOfNet(err))
 		if ctx.Err() != nil {
-			break
+			return nil, opError("dial", nil, Addr{addr}, ctx.Err())
 		}
+		err = opError("dial", nil, Addr{addr}, closedOfNet(err))
 	}
 	return nil, err
 }
@@ -150,6 +151,9 @@ func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) 
 	defer n.loop.Unlock()
 	c := newConn(n)
 	o := &DialOptions{Ctx: ctx, Buffers: n.cfg.Buffers, Context: c}
+	if end, ok := ctx.Deadline(); ok {
+		o.Timeout = max(0, time.Until(end)) + time.Second // Ctx ends the dial before.
+	}
 	if n.cfg.LocalAddr.IsValid() {
 		o.LocalAddr = netip.AddrPortFrom(n.cfg.LocalAddr, 0)
 	}

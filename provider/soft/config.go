@@ -226,8 +226,8 @@ func (c *Config) check() error {
 	return c.geometry().Check()
 }
 
-// vectorsOn returns the number of completion vectors of a device: one for each loop that a
-// program may have. A shard is made when its vector is used, so unused vectors cost nothing,
+// vectorsOn returns the number of completion vectors of a device. Each loop needs one, and a
+// program with more loops than processors is slow. A shard is made when its vector is used, so unused vectors cost nothing,
 // but they divide the queue pair numbers: with 32 vectors a shard has 262,144 of them. The
 // number is fixed, because packets are steered to the shards by it; see udp.steer. On a
 // simulated host it does not depend on the processors.
@@ -235,7 +235,7 @@ func vectorsOn(h simhost.Host) int {
 	if h != nil {
 		return minVectors
 	}
-	return min(max(runtime.GOMAXPROCS(0), minVectors), maxVectors)
+	return min(max(runtime.GOMAXPROCS(0), runtime.NumCPU(), minVectors), maxVectors)
 }
 
 // geometry returns the layout of the memory that two shards share.

@@ -55,8 +55,9 @@
 //   - Only one device on a host can have the UDP port 4791 of an address; see PathAuto
 //     and PathWire. Packets are sent to this port, but their source port may be another
 //     one.
-//   - A device serves up to 32 loops of the reactor, or as many as GOMAXPROCS if that is
-//     more, at most 1024. A loop has up to 262,144 queue pairs, or as many fewer.
+//   - A device serves up to 32 loops of the reactor, or as many as there are processors if
+//     those are more, at most 1024. With 32 a loop has up to 262,144 queue pairs, and with
+//     more as many fewer.
 //   - When the peer's process ends, this is noticed at once on the local path. On the
 //     wire path it is noticed only when a request is not acknowledged.
 //   - A peer that answers nothing fails the connection on both paths after the same time:
