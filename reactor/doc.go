@@ -288,16 +288,18 @@
 // The files of this package whose names begin with "example_" have examples, which the
 // tests run:
 //
+//	Config              fail-over to a second server
 //	Conn.PauseRecv      a server that queues answers for slow clients
 //	Conn.Send           a full send queue, and answers that wait for room in it
 //	Conn.SendBuffer     sending without a copy
 //	Conn.Show           lending memory to a peer
 //	Conn.Write          one-sided operations
-//	ConnRequest.Reject  refusing a connection
+//	ConnRequest.Reject  refusing a connection, and clients above a limit
 //	Engine.Shutdown     shutting down
 //	ListenOptions       a Handler for each listener
 //	LongHandler         a long message in parts
 //	Loop.SetTurnFunc    watching memory
+//	StopHandler         answers of other goroutines before the end
 //	Message.Keep        work on another goroutine
 //	NewLoop             a loop on a goroutine of the program
 //	Region              memory of the application

@@ -16,7 +16,8 @@ import (
 // errors see New.
 //
 // The application can let RunOnce wait for work. Instead it can wait for FD, together
-// with its own descriptors: see Poll.
+// with its own descriptors: see Poll. A loop ends by Loop.Stop, when RunOnce or Poll returns an
+// error that matches ErrClosed, or at once by Loop.Close. After either the device can be closed.
 func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	if err := cfg.checkEmbedded(); err != nil {
 		return nil, operr.Wrap("create loop", err)

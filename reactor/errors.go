@@ -106,14 +106,16 @@ type CloseError struct {
 }
 
 // Error returns the text of Cause, Peer unless the peer has just called Close, and the text of
-// First. After verbs.ErrPeerGone it leaves out First, whose status says that the retries were
-// used up, although the end of the process was noticed before.
+// First. It leaves out First if that only says that the request was flushed, and after
+// verbs.ErrPeerGone, where its status says that the retries were used up, although the end of
+// the process was noticed before.
 func (e *CloseError) Error() string {
 	text := e.Cause.Error()
 	if e.Cause == ErrPeerClosed && e.Peer != (CloseReason{Kind: CloseNormal}) {
 		text += " (" + e.Peer.String() + ")"
 	}
-	if e.First == nil || errors.Is(e.Cause, verbs.ErrPeerGone) {
+	var first *verbs.CompletionError
+	if !errors.As(e.First, &first) || first.Status == verbs.StatusWRFlushErr || errors.Is(e.Cause, verbs.ErrPeerGone) {
 		return text
 	}
 	return text + ": " + e.First.Error()

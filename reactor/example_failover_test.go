@@ -21,7 +21,7 @@ func ExampleConfig_failover() {
 	client := &twoServers{servers: [2]netip.AddrPort{first, second}, answer: make(chan string, 1)}
 	engine, end := runWith(client, &reactor.Config{PeerTimeout: 100 * time.Millisecond})
 	defer end()
-	client.dial(engine)
+	check(engine.Loop(0).Post(func() { client.dial(engine.Loop(0)) }))
 	fmt.Println(<-client.answer)
 	// Output: the second server answers: hello
 }
@@ -43,15 +43,21 @@ type twoServers struct {
 	answer  chan string
 }
 
-func (t *twoServers) dial(e *reactor.Engine) {
+func (t *twoServers) dial(l *reactor.Loop) {
 	addr := t.servers[t.dials%2]
 	t.dials++
 	// Dial fails if the client shuts down.
-	_ = e.Dial(addr, &reactor.DialOptions{Timeout: time.Second, Context: e})
+	_ = l.Dial(addr, &reactor.DialOptions{Timeout: time.Second, Context: l})
 }
 
+// OnDialError waits after both servers have failed: the error may come at once.
 func (t *twoServers) OnDialError(o *reactor.DialOptions, _ error) {
-	t.dial(o.Context.(*reactor.Engine))
+	l := o.Context.(*reactor.Loop)
+	if t.dials%2 == 1 {
+		t.dial(l)
+		return
+	}
+	l.After(100*time.Millisecond, func() { t.dial(l) })
 }
 
 func (t *twoServers) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }
@@ -65,6 +71,6 @@ func (t *twoServers) OnMessage(c *reactor.Conn, msg reactor.Message) {
 // The error is nil if this side has closed it.
 func (t *twoServers) OnClose(c *reactor.Conn, err error) {
 	if err != nil {
-		t.dial(c.Loop().Engine())
+		t.dial(c.Loop())
 	}
 }

@@ -47,7 +47,8 @@ func (e *Engine) Stop() {
 
 // Shutdown calls Stop, waits until the engine has ended, and returns the result of Wait.
 // Each connection closes when the peer has confirmed everything, or after
-// Config.DrainTimeout. Connections that are not established end at once. An accepted
+// Config.DrainTimeout, even if ctx has longer: a StopHandler has this time for its answers.
+// Connections that are not established end at once. An accepted
 // connection whose peer has sent and confirmed nothing since OnOpen ends with ErrShutdown
 // after a second. A peer that has sent something and then answers nothing delays the
 // shutdown by Config.DrainTimeout. One that is known to be dead, because its connection has
