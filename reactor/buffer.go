@@ -173,9 +173,9 @@ func (m Message) Invalidated() (key uint32, ok bool) {
 func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
 // Time returns when the message has arrived, by the clock CLOCK_REALTIME of this host. That
-// clock can be set, and the Time has no monotonic reading. What the time means depends on the
-// device: see DialOptions.MessageTime. Without this option of Dial or Listen it is the zero
-// Time.
+// clock can be set, and the Time has no monotonic reading. Whether it is the time of arrival or
+// the later time of reading depends on the device and the path: see DialOptions.MessageTime.
+// Without this option of Dial or Listen it is the zero Time.
 func (m Message) Time() time.Time {
 	if !m.conn.messageTime {
 		return time.Time{}

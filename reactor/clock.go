@@ -27,9 +27,9 @@ type clock struct {
 	pendingCost uint32
 	worked      bool // true if there was work since the system's clock was last read
 
-	// timeOfTurn is the time of the turn with the number timedTurn, in nanoseconds since 1970.
+	// timeOfTurn is the wall-clock time of the present turn in nanoseconds since 1970, or 0 if
+	// nothing has asked for it.
 	timeOfTurn int64
-	timedTurn  uint64
 
 	busy     time.Duration // total time awake with work
 	spinning time.Duration // total time awake without work
@@ -40,6 +40,7 @@ type clock struct {
 // tick is called at the beginning of a turn of the loop. It reads the clock if
 // pendingCost has reached clockEvery.
 func (k *clock) tick() {
+	k.timeOfTurn = 0
 	if k.pendingCost++; k.pendingCost >= clockEvery {
 		k.read()
 	}
@@ -94,11 +95,11 @@ func (k *clock) wakeAt(now time.Duration) {
 // time returns the time of the last reading as wall-clock time.
 func (k *clock) time() time.Time { return k.origin.Add(k.now) }
 
-// ofTurn returns the wall-clock time of a turn, in nanoseconds since 1970. The parameter turn is
-// the number of the turn, counted from 1. The first call in a turn reads the system's clock.
-func (k *clock) ofTurn(turn uint64) int64 {
-	if k.timedTurn != turn {
-		k.timedTurn, k.timeOfTurn = turn, time.Now().UnixNano()
+// ofTurn returns the wall-clock time of the present turn, in nanoseconds since 1970. The first
+// call in a turn reads the system's clock.
+func (k *clock) ofTurn() int64 {
+	if k.timeOfTurn == 0 {
+		k.timeOfTurn = time.Now().UnixNano()
 	}
 	return k.timeOfTurn
 }

@@ -24,9 +24,7 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 		return
 	}
 	b.setMessage(wc)
-	if c.messageTime {
-		c.setTime(b, wc.Time)
-	}
+	c.setTime(b, wc.Time)
 	// A message may arrive before cm.Established on the accepting side. It waits until
 	// OnOpen was called.
 	if c.state < stateOpen {
@@ -44,18 +42,19 @@ func (c *Conn) recvInline(wc *verbs.WC, data []byte) {
 	b := &c.loop.inlineBuffer
 	b.memory, b.length = data, len(data)
 	b.imm, b.flags, b.opcode = wc.Imm, wc.Flags, wc.Opcode
-	if c.messageTime {
-		c.setTime(b, wc.Time)
-	}
+	c.setTime(b, wc.Time)
 	c.deliver(b)
 	b.endInline()
 }
 
-// setTime sets the Message.Time of a message, for a connection that has Conn.messageTime. The
-// parameter at is the time that the device reports, or 0: then it is the time of the turn.
+// setTime sets the Message.Time of a message if the connection has times. The parameter at is
+// the time that the device reports, or 0: then it is the time of the turn.
 func (c *Conn) setTime(b *Buffer, at int64) {
+	if !c.messageTime {
+		return
+	}
 	if at == 0 {
-		at = c.loop.clock.ofTurn(c.loop.stats.Turns + 1)
+		at = c.loop.clock.ofTurn()
 	}
 	b.time = at
 }

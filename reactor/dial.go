@@ -59,12 +59,18 @@ type DialOptions struct {
 	// MinRecvBuffers if that is more. On most devices Conn.PauseRecv needs that.
 	OwnRecvQueue bool
 	// MessageTime makes Message.Time return when a message has arrived. If the device knows
-	// that (verbs.Caps.RecvTime), as on the wire path of package soft, it is the time of the
-	// packet that has completed the message, however late the loop runs. If it does not, as on
-	// the local path and in package rdmacore, it is the time of the turn of the loop that has
-	// received the message: the loop reads the clock once in a turn, before the first OnMessage
-	// that can ask for it. This side fetches the bytes of a long message itself, so the message
-	// and its parts have the time of the turn that passes them to the handler.
+	// that, it is the time of the packet that has completed the message, however late the loop
+	// runs. If it does not, it is the time of the turn of the loop that has received the
+	// message: the loop reads the clock once in a turn, before the first OnMessage that can ask
+	// for it. This side fetches the bytes of a long message itself, so the message and its parts
+	// have the time of the turn that passes them to the handler.
+	//
+	// A device without verbs.Caps.RecvTime, such as those of package rdmacore, knows no times
+	// of arrival. The device of package soft knows them on the wire path, but not on the local
+	// path, where the second result of Conn.Credentials is true. Also on the wire path there are
+	// two exceptions, which a program can not recognise. The first messages of a connection may
+	// have the time at which they were read, and packets that the kernel has merged have the
+	// time of the first of them: see "Times" in the comment of package soft.
 	MessageTime bool
 	// TOS is the type of service of both sides' packets. With IPv6 this is the traffic
 	// class. Zero means the provider's default. Source: rdma_set_option(3).

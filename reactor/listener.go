@@ -34,7 +34,8 @@ type ListenOptions struct {
 	ImmediatesOnly bool
 	// OwnRecvQueue is DialOptions.OwnRecvQueue, for the connections of the listener.
 	OwnRecvQueue bool
-	// MessageTime is DialOptions.MessageTime, for the connections of the listener.
+	// MessageTime is DialOptions.MessageTime, for the connections of the listener. See there
+	// which time it is.
 	MessageTime bool
 	// TOS is the type of service of this side's packets. With IPv6 this is the traffic
 	// class. Zero means the provider's default. DialOptions.TOS of the dialing side has

@@ -97,9 +97,7 @@ func (s *longState) deliverPart(b *Buffer, offset int) {
 	if r.message.HasImm {
 		b.flags = verbs.WCWithImm
 	}
-	if c.messageTime {
-		c.setTime(b, 0)
-	}
+	c.setTime(b, 0)
 	c.stats.MessageBytes += uint64(b.length)
 	l.stats.MessageBytes += uint64(b.length)
 	b.state, l.currentMessage = bufferDelivered, b

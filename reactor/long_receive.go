@@ -221,9 +221,7 @@ func (s *longState) deliver(b *Buffer) {
 	if m.HasImm {
 		b.flags = verbs.WCWithImm
 	}
-	if c.messageTime {
-		c.setTime(b, 0)
-	}
+	c.setTime(b, 0)
 	c.deliverNow(b)
 }
 

@@ -191,9 +191,7 @@ func (c *Conn) holdEmpty(wc *verbs.WC) {
 	}
 	c.recvs.lastAt = c.loop.clock.now
 	b.setMessage(wc)
-	if c.messageTime {
-		c.setTime(b, wc.Time)
-	}
+	c.setTime(b, wc.Time)
 	b.state = bufferHeld
 	c.opening.held.push(b)
 }

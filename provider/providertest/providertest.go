@@ -20,6 +20,10 @@ type Options struct {
 	// cm.ID.Credentials.
 	Credentials bool
 
+	// RecvTime is true if WC.Time is known of the messages of a connection. Then the device
+	// has verbs.Caps.RecvTime.
+	RecvTime bool
+
 	// OneVector makes both ends of a connection use the same completion vector. Otherwise
 	// they use the first and the last one.
 	OneVector bool

@@ -66,6 +66,7 @@ func sendTimed(r *rig) {
 		before := time.Now().UnixNano()
 		p.a.post(send(3, p.a.sge(0, size)))
 		got := p.b.recvs.one()
+		r.Equal(r.opts.RecvTime, got.Time != 0)
 		if got.Time != 0 {
 			r.True(r.dev.Caps().RecvTime)
 			r.GreaterOrEqual(got.Time, before)

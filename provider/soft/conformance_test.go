@@ -24,7 +24,7 @@ func TestConformanceWire(t *testing.T) {
 				require.NoError(t, err)
 				return provider
 			}
-			providertest.Run(t, open, providertest.Options{Addr: netip.MustParseAddr("127.0.0.1"), OneVector: one})
+			providertest.Run(t, open, providertest.Options{Addr: netip.MustParseAddr("127.0.0.1"), RecvTime: true, OneVector: one})
 		})
 	}
 }

@@ -126,10 +126,14 @@
 // that the kernel has merged have the time of the first of them. On the local path, and if the
 // kernel reports no time, WC.Time is 0.
 //
-// While a queue pair has RecvTime, the kernel takes the time of each packet of the host. Its
-// shard receives the packets to the same local address in a slower way, also those of other
-// queue pairs. For some milliseconds after the first socket of a host has asked for times,
-// Linux reports those at which packets were read.
+// From the first queue pair with RecvTime, a shard receives all packets to the same local
+// address in a slower way, and the kernel takes the time of each packet of the host. That ends
+// when no queue pair of the shard uses the address, with RecvTime or without.
+//
+// While no socket of the host wants times, Linux takes none, and it begins some milliseconds
+// after a socket has asked. Packets of these milliseconds have the time at which they were read.
+// So on a host where nothing else wants times, the first messages of a new connection have the
+// time of reading, unless another connection has times already.
 //
 // # Counters
 //

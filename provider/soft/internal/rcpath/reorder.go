@@ -99,7 +99,7 @@ func (c *Conn) onSequenceGap(p wire.Packet, seq uint64, at int64) {
 // then the packets that were held.
 func (c *Conn) executeMissing(p wire.Packet, at int64) {
 	c.q.Counts().Inc(counters.RcvdReordered)
-	for ok := true; ok; {
+	for {
 		c.resp.onExpected()
 		c.execute(p, at)
 		if c.resp.nakState != nakNone || !c.q.IsServing() {
@@ -107,7 +107,15 @@ func (c *Conn) executeMissing(p wire.Packet, at int64) {
 			c.all.held.drop(c)
 			return
 		}
-		p, at, ok = c.all.held.take(c, c.resp.expected)
+		held, arrived, ok := c.all.held.take(c, c.resp.expected)
+		if !ok {
+			break
+		}
+		if p = held; p.Opcode().First() {
+			at = arrived
+		} else { // An earlier packet of the message may have arrived later.
+			at = max(at, arrived)
+		}
 	}
 	if c.all.held.holds(c) { // A further packet is missing.
 		c.scheduleGapNAK()

@@ -26,8 +26,8 @@ func (p *script) wantTimes(want ...int64) {
 	require.Equal(p.t, want, got)
 }
 
-// A message has the time of the packet that has completed it: the last one of several packets,
-// and its own packet if it was held behind a gap.
+// A message has the time of the packet that has completed it: of the packets of a message, the
+// one that has arrived last. A message that was held behind a gap has the time of its own packet.
 func TestWireMessageTimes(t *testing.T) {
 	p := newReceiver(t, 6)
 	p.conn.to.WantTime = true
@@ -45,16 +45,27 @@ func TestWireMessageTimes(t *testing.T) {
 	p.arriveAt(32, p.request(wire.SendLast, 8, 1))
 	p.wantTimes(32)
 
+	// The missing middle packet arrives after the last one, and completes the message. The
+	// message behind it has the time of its own packet.
+	p.e.Recv(0, 0, 3*scriptMTU)
+	p.e.Recv(1, 0, 10)
+	p.arriveAt(30, p.request(wire.SendFirst, 9, scriptMTU))
+	p.arriveAt(31, p.request(wire.SendLast, 11, 1))
+	p.arriveAt(32, p.request(wire.SendOnly, 12, 10))
+	p.wantTimes()
+	p.arriveAt(40, p.request(wire.SendMiddle, 10, scriptMTU))
+	p.wantTimes(40, 32)
+
 	for id := range uint64(3) {
 		p.e.Recv(id, 0, 10)
 	}
-	p.arriveAt(40, p.request(wire.SendOnly, 11, 10))
-	p.arriveAt(41, p.request(wire.SendOnly, 10, 10))
-	p.arriveAt(42, p.request(wire.SendOnly, 9, 10))
+	p.arriveAt(40, p.request(wire.SendOnly, 15, 10))
+	p.arriveAt(41, p.request(wire.SendOnly, 14, 10))
+	p.arriveAt(42, p.request(wire.SendOnly, 13, 10))
 	p.wantTimes(42, 41, 40)
 
 	p.e.Recv(0, 0, 10)
-	p.arriveAt(0, p.request(wire.SendOnly, 12, 10)) // The kernel has reported no time.
+	p.arriveAt(0, p.request(wire.SendOnly, 16, 10)) // The kernel has reported no time.
 	p.wantTimes(0)
 }
 

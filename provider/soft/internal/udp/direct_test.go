@@ -292,6 +292,7 @@ func TestDirectSocketTimes(t *testing.T) {
 	r.carry(p, 1)
 	require.NotZero(t, r.route.socket.recv.from.header.Time, "a packet of the first socket")
 	r.route.socket.overflow.widen()
+	require.NotEmpty(t, r.route.socket.overflow.sockets)
 	for _, socket := range r.route.socket.overflow.sockets {
 		on, err := unix.GetsockoptInt(socket.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS)
 		require.NoError(t, err)

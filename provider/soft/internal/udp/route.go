@@ -50,7 +50,9 @@ type Header struct {
 	Socket uint16
 	// Time is when the kernel has received the packet, in nanoseconds since 1970
 	// (CLOCK_REALTIME). Packets that the kernel has merged have the time of the first one.
-	// It is 0 if no open route wants it, or if the kernel has not reported it.
+	// It is 0 if the kernel has not reported it. From the first Open of a route that wants it,
+	// the kernel reports the time of each packet of the socket, until no open route uses the
+	// socket.
 	Time int64
 }
 
