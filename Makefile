@@ -143,9 +143,11 @@ test-vm-long:
 	$(GO) run ./internal/vm -class long -limit 4h
 
 # All tests of gnet that are about streams, with package gnetrdma; the other tests run a
-# part of them.
+# part of them. And a handler of another project, whose modules take minutes to build.
 test-gnet:
 	@$(call tests_in,.) -count=1 -run TestGnetSuite ./gnetrdma -all-gnet-tests
+	$(GO) -C examples/minotaur vet ./...
+	@CGO_ENABLED=1 $(call tests_in,examples/minotaur) -race -count=1 ./...
 
 # 1 GiB in each direction of a stream at once, while each side loses 5 % of its packets.
 test-stream-loss:
