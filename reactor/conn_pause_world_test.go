@@ -246,35 +246,39 @@ func TestPauseInBatch(t *testing.T) {
 	})
 }
 
-// TestPauseHoldsBackPeer checks that the peer's sends wait during a pause of 10 s, that
-// neither side takes the other for dead, and that the peer goes on within 10 ms afterwards.
+// TestPauseHoldsBackPeer checks that the peer's sends wait during a pause of 10 s, also with
+// long messages, that neither side takes the other for dead, and that the peer goes on within
+// 10 ms afterwards.
 func TestPauseHoldsBackPeer(t *testing.T) {
+	const inFlight = 16
 	eachPauseCase(t, func(t *testing.T, k pauseCase) {
-		cfg := &reactor.Config{Keepalive: time.Second, MaxInFlight: 16}
-		if k.plain {
-			cfg.MinRNRTimer = 10 * time.Millisecond
-		}
-		got := 0
-		k.run(t, &hooks{}, &hooks{message: numbers(t, &got)}, cfg, func(t *testing.T, p *pausePair) {
-			p.onServer(func() { require.NoError(t, p.accepted.PauseRecv()) })
-			sent := 0
-			for range 10 {
-				p.onClient(func() { sent += sendNumbers(p.dialed, sent, 1000) })
-				p.For(time.Second)
-			}
-			most := cfg.MaxInFlight
+		for _, long := range []int{0, 1 << 20} {
+			cfg := &reactor.Config{Keepalive: time.Second, MaxInFlight: inFlight, MaxLongMessage: long}
 			if k.plain {
-				most *= 2 // the buffers of the receive queue
+				cfg.MinRNRTimer = 10 * time.Millisecond
 			}
-			require.LessOrEqual(t, sent, most)
-			require.Zero(t, got)
-			require.Equal(t, most-cfg.MaxInFlight, reactor.HeldMessages(p.accepted))
-			require.NotZero(t, p.server.Stats().Keepalives)
-			p.onServer(func() { p.accepted.ResumeRecv() })
-			p.For(10 * time.Millisecond)
-			require.Equal(t, sent, got)
-			require.Zero(t, p.dialCloses+p.acceptCloses)
-		})
+			held := 0
+			if k.plain || long > 0 { // the buffers of the receive queue; see holdBackPeer
+				held = inFlight
+			}
+			got := 0
+			k.run(t, &hooks{}, &hooks{message: numbers(t, &got)}, cfg, func(t *testing.T, p *pausePair) {
+				p.onServer(func() { require.NoError(t, p.accepted.PauseRecv()) })
+				sent := 0
+				for range 10 {
+					p.onClient(func() { sent += sendNumbers(p.dialed, sent, 1000) })
+					p.For(time.Second)
+				}
+				require.LessOrEqual(t, sent, held+inFlight)
+				require.Zero(t, got)
+				require.Equal(t, held, reactor.HeldMessages(p.accepted))
+				require.NotZero(t, p.server.Stats().Keepalives)
+				p.onServer(func() { p.accepted.ResumeRecv() })
+				p.For(10 * time.Millisecond)
+				require.Equal(t, sent, got)
+				require.Zero(t, p.dialCloses+p.acceptCloses)
+			})
+		}
 	})
 }
 
