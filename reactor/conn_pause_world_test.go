@@ -334,23 +334,28 @@ func TestPauseEnds(t *testing.T) {
 	}
 }
 
-// TestPauseUntilStop checks that a StopHandler can go on receiving before it closes.
+// TestPauseUntilStop checks that a StopHandler can go on receiving before it closes, at once or
+// later, and that the messages that arrive until then wait behind those that are held.
 func TestPauseUntilStop(t *testing.T) {
-	got := 0
-	server := &stopHooks{hooks: hooks{open: func(c *reactor.Conn) { require.NoError(t, c.PauseRecv()) }}}
-	server.message = numbers(t, &got)
-	server.stop = func(c *reactor.Conn) {
-		c.ResumeRecv()
-		c.Loop().After(time.Second, func() { require.NoError(t, c.Close()) })
-	}
-	pauseCase{wire: true}.run(t, &hooks{}, server, nil, func(t *testing.T, p *pausePair) {
-		p.onClient(func() { require.Equal(t, 6, sendNumbers(p.dialed, 0, 6)) })
-		p.For(time.Second)
-		require.Zero(t, got)
-		p.server.Stop()
-		p.Until(time.Minute, func() bool { return p.acceptCloses > 0 })
-		require.NoError(t, p.acceptCloseErr)
-		require.Equal(t, 6, got)
+	eachPauseCase(t, func(t *testing.T, k pauseCase) {
+		got := 0
+		server := &stopHooks{hooks: hooks{open: func(c *reactor.Conn) { require.NoError(t, c.PauseRecv()) }}}
+		server.message = numbers(t, &got)
+		server.stop = func(c *reactor.Conn) {
+			c.Loop().After(time.Second/2, c.ResumeRecv)
+			c.Loop().After(2*time.Second, func() { require.NoError(t, c.Close()) })
+		}
+		k.run(t, &hooks{}, server, nil, func(t *testing.T, p *pausePair) {
+			p.onClient(func() { require.Equal(t, 6, sendNumbers(p.dialed, 0, 6)) })
+			p.For(time.Second)
+			p.server.Stop()
+			p.onClient(func() { require.Equal(t, 4, sendNumbers(p.dialed, 6, 4)) })
+			p.For(time.Second / 4)
+			require.Zero(t, got)
+			p.Until(time.Minute, func() bool { return p.acceptCloses > 0 })
+			require.NoError(t, p.acceptCloseErr)
+			require.Equal(t, 10, got)
+		})
 	})
 }
 
