@@ -9,6 +9,7 @@ import (
 )
 
 const events = `{"Action":"output","Package":"m/p","Test":"TestA/x","Output":"    a_test.go:1: too cold\n"}
+{"Action":"output","Package":"m/p","Test":"TestA/x","Output":"2026/11/28 WARN a line of a log error=\"a: b\"\n"}
 {"Action":"output","Package":"m/p","Test":"TestA/x","Output":"    --- SKIP: TestA/x (0.00s)\n"}
 {"Action":"skip","Package":"m/p","Test":"TestA/x","Elapsed":0}
 {"Action":"pass","Package":"m/p","Test":"TestA/y","Elapsed":2.5}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -93,18 +94,16 @@ func (r *report) endPackage(e event) {
 	}
 }
 
-// skipReason returns the message of the skip, which is the line before the last one,
-// without the place in the source.
+// message matches a line that a test has printed, such as "a_test.go:9: reason". Lines of a log
+// do not match.
+var message = regexp.MustCompile(`^\S+\.go:\d+: (.+)$`)
+
+// skipReason returns the message of the skip, which is the last one that the test has printed.
 func skipReason(output []string) string {
 	for _, line := range slices.Backward(output) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") {
-			continue
+		if m := message.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			return m[1]
 		}
-		if _, message, found := strings.Cut(line, ": "); found {
-			return message
-		}
-		return line
 	}
 	return "no reason"
 }
