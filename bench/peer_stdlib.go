@@ -12,7 +12,7 @@ func stdlibPeer() *peer {
 	return &peer{
 		name:     "stdlib",
 		variants: []variant{{"tcp", "event"}},
-		fits:     func(c Case) bool { return !c.oneSided() && c.Workload != workLoops && c.Workload != workWorkers },
+		fits:     Case.blocks,
 		serve:    serveTCP,
 		connect:  connectTCP,
 	}

@@ -15,7 +15,7 @@ func streamPeer() *peer {
 		variants: []variant{
 			{pathLocal, "event"}, {pathLocal, "adaptive"}, {pathWire, "event"}, {pathWire, "adaptive"},
 		},
-		fits:    func(c Case) bool { return !c.oneSided() && c.Workload != workLoops && c.Workload != workWorkers },
+		fits:    Case.blocks,
 		serve:   serveStream,
 		connect: connectStream,
 	}

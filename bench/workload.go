@@ -104,6 +104,12 @@ func (c Case) answer() int {
 // that this gives them.
 func (c Case) pinned() bool { return c.Workload != workWorkers && c.Workload != workUsual }
 
+// blocks reports whether the workload can be measured with calls that block: these have no
+// loops, and no WRITEs and READs.
+func (c Case) blocks() bool {
+	return !c.oneSided() && c.Workload != workLoops && c.Workload != workWorkers
+}
+
 // oneSided reports whether the workload uses READs or WRITEs. The server takes no part
 // in them.
 func (c Case) oneSided() bool { return c.Workload == workRead || c.Workload == workWrite }

@@ -20,8 +20,8 @@ import (
 // A Config has the options that gnet does not have. Its methods do what the functions of
 // this package do. The zero value means the defaults.
 type Config struct {
-	// Provider has the devices. If it has
-	// verbs.Caps.ProgressManual, it has at least as many completion vectors as event loops. The caller closes the Provider when Run has returned
+	// Provider has the devices. If it has verbs.Caps.ProgressManual, it has at least as many
+	// completion vectors as event loops. The caller closes the Provider when Run has returned
 	// or Client.Stop was called. If Provider is nil, Run and NewClient open the provider
 	// that provider.Open("auto") chooses, and close it.
 	Provider cm.Provider

@@ -204,10 +204,11 @@ type Config struct {
 	// A short PeerTimeout finds a dead peer soon, and is needed for that on the wire path and
 	// for stopped processes only: a fail-over within 100ms needs 50ms. It ends connections to
 	// healthy peers if these get no processor for so long: on a host whose two processors had
-	// four times the work that they can do, 50ms ended one in six seconds. And it costs probes: for each idle connection in each Keepalive, two packets, about
-	// 10 µs of this side and 5 µs of the peer. 10,000 idle connections use 11 % of a processor
-	// with 1s, and would need four with 25ms. A long one delays the retransmission of lost
-	// packets, because AckTimeout is longer.
+	// four times the work that they can do, 50ms ended one in six seconds. And it costs
+	// probes: for each idle connection in each Keepalive, two packets, about 10 µs of this
+	// side and 5 µs of the peer. 10,000 idle connections use 11 % of a processor with 1s, and
+	// would need four with 25ms. A long one delays the retransmission of lost packets,
+	// because AckTimeout is longer.
 	PeerTimeout time.Duration
 	// RetryCount is how often the transport retransmits an unacknowledged packet, 1 to 7.
 	// Zero means 7, or what PeerTimeout gives. Negative means never. The dialing side's value

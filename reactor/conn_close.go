@@ -685,7 +685,7 @@ func (c *Conn) failOutstanding() {
 // failToOpen ends a connection that has not opened. It calls OnAcceptError with the reason,
 // or OnDialError with a DialError that contains the reason.
 func (c *Conn) failToOpen() {
-	c.opening.end()
+	c.opening.dial.end()
 	c.destroy()
 	err := c.closing.reason.cause
 	if req := c.opening.request; req != nil {

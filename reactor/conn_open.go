@@ -41,21 +41,6 @@ func (o *opening) mayRepeat(conns int) bool {
 	return o.timeouts > 0
 }
 
-// canceled returns an error if DialOptions.Ctx is done.
-func (o *opening) canceled() error {
-	if o.dial == nil {
-		return nil
-	}
-	return o.dial.canceled()
-}
-
-// end is called when the connection is open or has failed.
-func (o *opening) end() {
-	if o.dial != nil && o.dial.unwatch != nil {
-		o.dial.unwatch()
-	}
-}
-
 // newConn makes a connection, adds it to the loop, and sets the time limit for opening.
 // It returns the connection even after an error, because Conn.refuse needs it.
 func (l *Loop) newConn(o *opening) (c *Conn, err error) {
@@ -362,7 +347,7 @@ func (c *Conn) makeRecvQueue() error {
 // open moves an established connection to stateOpen. It calls OnOpen, and then OnMessage
 // for the messages that have arrived.
 func (c *Conn) open() {
-	if err := c.opening.canceled(); err != nil {
+	if err := c.opening.dial.canceled(); err != nil {
 		c.closing.call = CloseAborted
 		c.disconnect()
 		c.endWith(err)
@@ -377,7 +362,7 @@ func (c *Conn) open() {
 	}
 	c.enter(stateOpen)
 	c.loop.openingConns--
-	c.opening.end()
+	c.opening.dial.end()
 	held := c.opening.held
 	c.opening = nil
 	c.times.openedAt = c.loop.clock.now

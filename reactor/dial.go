@@ -119,12 +119,21 @@ func (r *dialRequest) watch(c *Conn) error {
 	return r.canceled()
 }
 
-// canceled returns the cause if DialOptions.Ctx is done, and otherwise nil.
+// canceled returns the cause if DialOptions.Ctx is done, and otherwise nil. The request is nil
+// for an accepted connection.
 func (r *dialRequest) canceled() error {
-	if r.options.Ctx == nil {
+	if r == nil || r.options.Ctx == nil {
 		return nil
 	}
 	return context.Cause(r.options.Ctx)
+}
+
+// end is called when the connection is open or has failed. The request is nil for an accepted
+// connection.
+func (r *dialRequest) end() {
+	if r != nil && r.unwatch != nil {
+		r.unwatch()
+	}
 }
 
 // cancelDial ends the connection because DialOptions.Ctx is done, unless it is open or has

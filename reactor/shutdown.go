@@ -48,12 +48,12 @@ func (e *Engine) Stop() {
 // Shutdown calls Stop, waits until the engine has ended, and returns the result of Wait.
 // Each connection closes when the peer has confirmed everything, or after
 // Config.DrainTimeout, even if ctx has longer: a StopHandler has this time for its answers.
-// Connections that are not established end at once. An accepted
-// connection whose peer has sent and confirmed nothing since OnOpen ends with ErrShutdown
-// after a second. A peer that has sent something and then answers nothing delays the
-// shutdown by Config.DrainTimeout. One that is known to be dead, because its connection has
-// ended with ErrKeepalive, verbs.ErrPeerGone or verbs.StatusRetryExcErr, does not delay it.
-// In a callback of the engine the error matches verbs.ErrState.
+// Connections that are not established end at once. An accepted connection whose peer has
+// sent and confirmed nothing since OnOpen ends with ErrShutdown after a second. A peer that
+// has sent something and then answers nothing delays the shutdown by Config.DrainTimeout. One
+// that is known to be dead, because its connection has ended with ErrKeepalive,
+// verbs.ErrPeerGone or verbs.StatusRetryExcErr, does not delay it. In a callback of the engine
+// the error matches verbs.ErrState.
 //
 // When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
 // context.Cause(ctx). If a callback blocks, the error also matches verbs.ErrBusy.

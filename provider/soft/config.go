@@ -227,10 +227,10 @@ func (c *Config) check() error {
 }
 
 // vectorsOn returns the number of completion vectors of a device. Each loop needs one, and a
-// program with more loops than processors is slow. A shard is made when its vector is used, so unused vectors cost nothing,
-// but they divide the queue pair numbers: with 32 vectors a shard has 262,144 of them. The
-// number is fixed, because packets are steered to the shards by it; see udp.steer. On a
-// simulated host it does not depend on the processors.
+// program with more loops than processors is slow. A shard is made when its vector is used,
+// so unused vectors cost nothing, but they divide the queue pair numbers: with 32 vectors a
+// shard has 262,144 of them. The number is fixed, because packets are steered to the shards
+// by it; see udp.steer. On a simulated host it does not depend on the processors.
 func vectorsOn(h simhost.Host) int {
 	if h != nil {
 		return minVectors
