@@ -44,9 +44,6 @@ type connState uint8
 const (
 	// connOpening: the stream is being opened. A Conn begins in this state.
 	connOpening connState = iota
-	// connCanceled: Dial has returned before the stream was opened. If the stream opens
-	// later, it is closed at once. Nobody uses the Conn any more.
-	connCanceled
 	// connFailed: the stream was not opened, or the Network was closed. The field endError
 	// says why. Nobody uses the Conn any more.
 	connFailed
@@ -70,7 +67,7 @@ func (s connState) closed() bool { return s >= connClosing }
 
 func newConn(n *Network) *Conn {
 	c := &Conn{
-		network: n, loop: n.loop,
+		state: connOpening, network: n, loop: n.loop,
 		opened: turns.NewWaiter(), closed: turns.NewWaiter(), spin: spinTime{n.cfg.SpinBudget, n.cfg.SpinBudget},
 	}
 	c.readable = waiter{Waiter: turns.NewWaiter(), ready: c.canRead}
@@ -80,45 +77,25 @@ func newConn(n *Network) *Conn {
 	return c
 }
 
-// open is called when the stream is open. If Dial has been canceled or the Network is
-// closed, open closes the stream and returns false.
+// open is called when the stream is open. If the Network is closed, open closes the stream
+// and returns false.
 func (c *Conn) open(s *Stream) bool {
 	c.stream = s
-	switch {
-	case c.state == connCanceled:
-	case !c.network.add(c):
-		c.state, c.endError = connFailed, net.ErrClosed
-	default:
+	if c.network.add(c) {
 		c.state = connOpen
 		return true
 	}
-	c.discard()
-	return false
-}
-
-// discard closes a stream that nobody uses.
-func (c *Conn) discard() {
-	_ = c.stream.Close() // Stream.Close fails if the stream has ended.
-	c.stream.Flush()
+	c.state, c.endError = connFailed, net.ErrClosed
+	_ = s.Close() // It fails if the stream has ended.
+	s.Flush()
 	c.loop.Changed()
+	return false
 }
 
 // dialFailed is called when the stream could not be opened.
 func (c *Conn) dialFailed(err error) {
-	if c.state == connOpening {
-		c.state, c.endError = connFailed, err
-		c.loop.Wake(c.opened)
-	}
-}
-
-// cancel is called when Dial returns before it was woken.
-func (c *Conn) cancel() {
-	switch c.state {
-	case connOpening:
-		c.state = connCanceled
-	case connOpen:
-		c.discard() // The stream was opened before Dial could cancel.
-	}
+	c.state, c.endError = connFailed, err
+	c.loop.Wake(c.opened)
 }
 
 // end is called when the stream has ended.

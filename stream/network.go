@@ -160,15 +160,7 @@ func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) 
 	if err := Dial(n.loop.Reactor().Engine(), addr, callbacks{}, o); err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() {
-		n.loop.Lock()
-		defer n.loop.Unlock()
-		n.loop.Recheck(c.opened)
-	})()
-	if !n.loop.Sleep(c.opened, ctx.Done()) {
-		c.cancel()
-		return nil, ctx.Err()
-	}
+	n.loop.Sleep(c.opened, nil) // Until the stream is open, or the dial has failed or ended with ctx.
 	if c.state == connFailed {
 		return nil, c.endError
 	}
