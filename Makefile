@@ -29,8 +29,9 @@ NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./pr
 	whole test-vm test-vm-full test-vm-long test-gnet test-stream-loss hostile soak fuzz microbench instructions
 
 help:
-	@echo 'make check       lint, and every test once without the long ones; installs nothing'
-	@echo 'make test        the same with the race detector; what differs without cgo, on 32 bits and on'
+	@echo 'make check       lint, and every test once without the long ones and the attacks of'
+	@echo '                 internal/hostile; installs nothing'
+	@echo 'make test        all of these with the race detector; what differs without cgo, on 32 bits and on'
 	@echo '                 other systems; and test-vm. As root on Debian it installs missing packages'
 	@echo 'make test-full   test, the long tests, test-gnet, test-vm-full, all other systems, fuzz and soak'
 	@echo 'make test-long   what takes longer than that'
@@ -44,8 +45,9 @@ help:
 	@echo '                 instructions of the hot path, counted with valgrind; OUT=file saves the'
 	@echo '                 counts, and BASE=file compares with saved counts'
 
+# The attacks of internal/hostile take as long as all other tests: make test runs them.
 check: lint
-	@$(tests) -short -count=1 ./...
+	@$(call tests_in,$(filter-out $(CURDIR)/internal/hostile,$(MODULES))) -short -count=1 ./...
 	$(call passed,90 s with a warm build cache)
 
 test: deps lint race nocgo narrow cross stub test-vm

@@ -265,7 +265,7 @@ func TestPauseHoldsBackPeer(t *testing.T) {
 			k.run(t, &hooks{}, &hooks{message: numbers(t, &got)}, cfg, func(t *testing.T, p *pausePair) {
 				p.onServer(func() { require.NoError(t, p.accepted.PauseRecv()) })
 				sent := 0
-				for range 10 {
+				for range 3 {
 					p.onClient(func() { sent += sendNumbers(p.dialed, sent, 1000) })
 					p.For(time.Second)
 				}

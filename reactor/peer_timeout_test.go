@@ -91,6 +91,10 @@ func newFailover(t *testing.T, w *reactortest.World, wire bool, pause time.Durat
 // server within twice that time after the first was killed, or has stopped: on both paths,
 // with and without requests under way.
 func TestFailover(t *testing.T) {
+	seeds := 10
+	if testing.Short() {
+		seeds = 2
+	}
 	for name, test := range map[string]struct {
 		wire  bool
 		pause time.Duration
@@ -108,7 +112,7 @@ func TestFailover(t *testing.T) {
 		"host stops":           {true, 5 * time.Millisecond, func(p *reactortest.Process) { p.Host().Stop() }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reactortest.Seeds(t, 10, func(t *testing.T, w *reactortest.World) {
+			reactortest.Seeds(t, seeds, func(t *testing.T, w *reactortest.World) {
 				f := newFailover(t, w, test.wire, test.pause)
 				w.For(time.Second + time.Duration(w.Rand().Int64N(int64(peerTimeout))))
 				before := w.Now()
