@@ -1,9 +1,40 @@
 package cm
 
 import (
+	"context"
 	"net/netip"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/netaddr"
 )
+
+// ListenAddr returns the address to listen at for a text that a user has typed, such as
+// ":7471", "192.0.2.1:7471", "[::1]:7471" or "localhost:7471". It looks up names, until ctx
+// ends. Source: rdma_getaddrinfo(3) with the flag RAI_PASSIVE.
+//
+// No host means all addresses of this host, "::". If a name has several addresses, the result
+// is the first IPv4 address, or else the first IPv6 address. Port 0 or no number means any
+// free port.
+//
+// The errors are those of package net:
+//
+//   - *net.AddrError: the text is no host and port
+//   - *net.DNSError: the name of the host or of the port is not known, or ctx has ended; then
+//     the error matches ctx.Err()
+func ListenAddr(ctx context.Context, hostPort string) (netip.AddrPort, error) {
+	return netaddr.Listen(ctx, "tcp", hostPort)
+}
+
+// DialAddr returns the address to connect to for a text that a user has typed; see ListenAddr.
+// Here no host means this host, 127.0.0.1. The address 0.0.0.0 means 127.0.0.1 too, and [::]
+// means [::1].
+func DialAddr(ctx context.Context, hostPort string) (netip.AddrPort, error) {
+	addrs, err := netaddr.Dial(ctx, "tcp", hostPort)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	return addrs[0], nil
+}
 
 // DefaultBacklog is the backlog of a Listen whose argument is 0 or less. The Linux
 // kernel has the same default.

@@ -13,6 +13,25 @@ import (
 
 func addr(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 
+// TestListenAddr checks what users type. Package netaddr tests all cases.
+func TestListenAddr(t *testing.T) {
+	for text, want := range map[string][2]string{
+		":7471":          {"[::]:7471", "127.0.0.1:7471"},
+		"localhost:7471": {"127.0.0.1:7471", "127.0.0.1:7471"},
+		"[::]:7471":      {"[::]:7471", "[::1]:7471"},
+	} {
+		at, err := cm.ListenAddr(t.Context(), text)
+		require.NoError(t, err)
+		to, err := cm.DialAddr(t.Context(), text)
+		require.NoError(t, err)
+		require.Equal(t, want, [2]string{at.String(), to.String()}, text)
+	}
+	_, err := cm.ListenAddr(t.Context(), "localhost")
+	require.EqualError(t, err, "address localhost: missing port in address")
+	_, err = cm.DialAddr(t.Context(), "localhost")
+	require.EqualError(t, err, "address localhost: missing port in address")
+}
+
 func TestBind(t *testing.T) {
 	for _, s := range []string{"192.0.2.1:7174", "0.0.0.0:0", "[::]:1", "[2001:db8::1]:0", "[fe80::1%eth0]:5", "127.0.0.1:9"} {
 		p := newPeer(t, cm.TCP)

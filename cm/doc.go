@@ -94,7 +94,7 @@
 //     verbs can not attach queue pairs to groups;
 //   - rdma_create_ep, and IDs without a channel, whose calls wait for their results. Use
 //     EventChannel.Expect to wait for a result;
-//   - rdma_getaddrinfo, because package net resolves names;
+//   - rdma_getaddrinfo with all its results: ListenAddr and DialAddr return an address;
 //   - the port spaces IPOIB and IB, because they need InfiniBand addresses, and this
 //     package takes addresses as netip.AddrPort;
 //   - enhanced connection establishment (ECE), which exchanges options between devices

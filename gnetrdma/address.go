@@ -1,6 +1,8 @@
 package gnetrdma
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -8,6 +10,8 @@ import (
 	"strings"
 
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
+
+	"github.com/rdmaloop/rdmaloop/internal/netaddr"
 )
 
 // An endpoint is where a program listens: an address such as "rdma://:7471".
@@ -46,14 +50,8 @@ func parseEndpoint(address string) (endpoint, error) {
 	case u.Host == "", u.Path != "":
 		return endpoint{}, invalidAddr(address)
 	}
-	addr, err := resolve(u.Scheme, u.Host)
-	if err != nil {
-		return endpoint{}, err
-	}
-	if !addr.Addr().IsValid() {
-		addr = netip.AddrPortFrom(anyAddr(u.Scheme), addr.Port())
-	}
-	return endpoint{u.Scheme, addr}, nil
+	addr, err := netaddr.Listen(context.Background(), u.Scheme, u.Host)
+	return endpoint{u.Scheme, addr}, err
 }
 
 // invalidAddr returns the error of gnet for an address that is not valid.
@@ -72,43 +70,14 @@ func isRDMA(network string) bool {
 	return network == "rdma" || network == "rdma4" || network == "rdma6"
 }
 
-// resolve returns the address for a name and a port. The networks of TCP mean those of
-// RDMA. The result has no IP address if the name is empty.
-func resolve(network, address string) (netip.AddrPort, error) {
-	tcp, ok := map[string]string{
-		"rdma": "tcp", "rdma4": "tcp4", "rdma6": "tcp6", "tcp": "tcp", "tcp4": "tcp4", "tcp6": "tcp6",
-	}[network]
-	if !ok {
+// resolvePeer returns the address to connect to. The networks of TCP mean those of RDMA.
+func resolvePeer(network, address string) (netip.AddrPort, error) {
+	addrs, err := netaddr.Dial(context.Background(), network, address)
+	if errors.As(err, new(net.UnknownNetworkError)) {
 		return netip.AddrPort{}, unsupported(network)
 	}
-	addr, err := net.ResolveTCPAddr(tcp, address)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	p := addr.AddrPort()
-	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()), nil
-}
-
-// resolvePeer is resolve for an address to connect to. An empty or unspecified address
-// means this host, as in package net.
-func resolvePeer(network, address string) (netip.AddrPort, error) {
-	addr, err := resolve(network, address)
-	if err != nil {
-		return addr, err
-	}
-	switch ip := addr.Addr(); {
-	case ip.IsValid() && !ip.IsUnspecified():
-		return addr, nil
-	case ip.Is6() || strings.HasSuffix(network, "6"):
-		return netip.AddrPortFrom(netip.IPv6Loopback(), addr.Port()), nil
-	}
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), addr.Port()), nil
-}
-
-// anyAddr returns the address that means all addresses of this host.
-func anyAddr(network string) netip.Addr {
-	if network == "rdma4" {
-		return netip.IPv4Unspecified()
-	}
-	return netip.IPv6Unspecified()
+	return addrs[0], nil
 }

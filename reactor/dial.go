@@ -146,7 +146,7 @@ func (c *Conn) cancelDial() {
 
 // Dial begins to connect to addr. A nil o means the defaults. If Dial returns nil,
 // OnOpen or OnDialError follows, on the loop of the connection. Any goroutine may call
-// Dial, also before Start.
+// Dial, also before Start. cm.DialAddr returns the address for a text of a user.
 //
 // Dial copies the options. OnDialError gets the pointer o, and Conn.DialOptions returns
 // o, so the application can recognize the call. If o is nil, both have a pointer to new

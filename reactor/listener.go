@@ -53,7 +53,8 @@ type ListenOptions struct {
 
 // Listen makes a Listener at addr. Port 0 means any free port. An unspecified address
 // means all addresses of this host. Listen copies o. A nil o means the defaults. Any
-// goroutine may call Listen, also before Start.
+// goroutine may call Listen, also before Start. cm.ListenAddr returns the address for a text
+// of a user.
 //
 // The errors are those of cm.ID.Bind and cm.ID.Listen, *verbs.ParamError, ErrShutdown
 // and ErrClosed.

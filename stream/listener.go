@@ -3,8 +3,10 @@ package stream
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 
+	"github.com/rdmaloop/rdmaloop/internal/netaddr"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -34,24 +36,25 @@ const (
 	listenerClosed
 )
 
-// Listen makes a Listener at an address, such as ":7471" or "192.0.2.1:7471". For the
-// network see DialContext. The error is a *net.OpError.
+// Listen makes a Listener at an address, such as ":7471" or "192.0.2.1:7471". No host means
+// all addresses: see cm.ListenAddr. For the network see DialContext. The error is a
+// *net.OpError.
 func (n *Network) Listen(network, address string) (net.Listener, error) {
-	addrs, err := resolve(context.Background(), network, address)
+	addr, err := netaddr.Listen(context.Background(), network, address)
 	if err != nil {
 		return nil, opError("listen", nil, nil, err)
 	}
 	ln := &Listener{network: n, accepted: make(chan *Conn, n.cfg.Backlog), closed: make(chan struct{})}
-	o := &ListenOptions{Buffers: n.cfg.Buffers, V6Only: network == "tcp6"}
+	o := &ListenOptions{Buffers: n.cfg.Buffers, V6Only: strings.HasSuffix(network, "6")}
 	n.loop.Lock() // No callback runs until ln is complete.
-	ln.ln, err = Listen(n.loop.Reactor().Engine(), addrs[0], callbacks{listener: ln}, o)
+	ln.ln, err = Listen(n.loop.Reactor().Engine(), addr, callbacks{listener: ln}, o)
 	n.loop.Unlock()
 	if err != nil {
-		return nil, opError("listen", nil, Addr{addrs[0]}, closedOfNet(err))
+		return nil, opError("listen", nil, Addr{addr}, closedOfNet(err))
 	}
 	if !n.addListener(ln) {
 		_ = ln.Close()
-		return nil, opError("listen", nil, Addr{addrs[0]}, net.ErrClosed)
+		return nil, opError("listen", nil, Addr{addr}, net.ErrClosed)
 	}
 	return ln, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/netaddr"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream/internal/turns"
@@ -120,12 +121,13 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 }
 
 // DialContext opens a stream to an address, such as "192.0.2.1:7471" or "host:7471". The
-// network is "tcp", "tcp4", "tcp6" or "rdma", so that DialContext can be used in place of
-// net.Dialer.DialContext. If a name has several addresses, they are tried in turn. The
-// error is a *net.OpError; when ctx is done, it contains ctx.Err(). If ctx has a deadline,
-// ConnectTimeout of NetworkConfig.Reactor does not apply.
+// network is "tcp" or "rdma", which mean the same, or one of them with a 4 or 6 at its end, so
+// that DialContext can be used in place of net.Dialer.DialContext. If a name has several
+// addresses, they are tried in turn, those of IPv4 first. No host means this host: see
+// cm.DialAddr. The error is a *net.OpError; when ctx is done, it contains ctx.Err(). If ctx has
+// a deadline, ConnectTimeout of NetworkConfig.Reactor does not apply.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	addrs, err := resolve(ctx, network, address)
+	addrs, err := netaddr.Dial(ctx, network, address)
 	if err != nil {
 		return nil, opError("dial", nil, nil, err)
 	}
@@ -144,9 +146,6 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 
 // dial opens a stream to one address.
 func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) {
-	if addr.Addr().IsUnspecified() {
-		addr = netip.AddrPortFrom(loopbackLike(addr.Addr()), addr.Port()) // as package net does
-	}
 	n.loop.Lock()
 	defer n.loop.Unlock()
 	c := newConn(n)
@@ -165,50 +164,6 @@ func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) 
 		return nil, c.endError
 	}
 	return c, nil // The peer may have closed the connection already.
-}
-
-// loopbackLike returns the loopback address of the family of ip.
-func loopbackLike(ip netip.Addr) netip.Addr {
-	if ip.Is4() {
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	}
-	return netip.IPv6Loopback()
-}
-
-// resolve returns the addresses that a call of DialContext or Listen names.
-func resolve(ctx context.Context, network, address string) ([]netip.AddrPort, error) {
-	ipNetwork, ok := map[string]string{"tcp": "ip", "rdma": "ip", "tcp4": "ip4", "tcp6": "ip6"}[network]
-	if !ok {
-		return nil, net.UnknownNetworkError(network)
-	}
-	host, service, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
-	if err != nil {
-		return nil, err
-	}
-	if host == "" {
-		return []netip.AddrPort{netip.AddrPortFrom(unspecified(network), uint16(port))}, nil
-	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, ipNetwork, host)
-	if err != nil {
-		return nil, err
-	}
-	addrs := make([]netip.AddrPort, len(ips))
-	for i, ip := range ips {
-		addrs[i] = netip.AddrPortFrom(ip.Unmap(), uint16(port))
-	}
-	return addrs, nil
-}
-
-// unspecified returns the address for an empty host name.
-func unspecified(network string) netip.Addr {
-	if network == "tcp4" {
-		return netip.IPv4Unspecified()
-	}
-	return netip.IPv6Unspecified()
 }
 
 // An Addr is the address of a listener or of one end of a Conn.

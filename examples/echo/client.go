@@ -20,7 +20,7 @@ import (
 
 // connect runs a client until it has printed its report.
 func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
-	n, err := start(opts, reactor.BaseHandler{})
+	n, err := start(ctx, opts, reactor.BaseHandler{})
 	if err != nil {
 		return latency.ExitFailed, err
 	}

@@ -38,7 +38,7 @@ func (s *countingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 func listen(t *testing.T, h reactor.Handler) (addr string) {
 	opts, err := parse([]string{"-provider", "soft", "-listen", "127.0.0.1:0"}, t.Output())
 	require.NoError(t, err)
-	n, err := start(opts, h)
+	n, err := start(t.Context(), opts, h)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.shutdown()) })
 	listener, err := n.engine.Listen(n.addr, nil)

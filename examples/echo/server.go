@@ -17,7 +17,7 @@ import (
 // serve runs a server until ctx ends.
 func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	handler := &server{reject: []byte(opts.reject), stderr: stderr, lost: make(chan error, 1)}
-	n, err := start(opts, handler)
+	n, err := start(ctx, opts, handler)
 	if err != nil {
 		return err
 	}
@@ -96,14 +96,14 @@ type node struct {
 }
 
 // start opens the device that has the server's address or a route to it, and runs loops.
-func start(opts *options, h reactor.Handler) (n *node, err error) {
+func start(ctx context.Context, opts *options, h reactor.Handler) (n *node, err error) {
 	n = &node{}
-	flag, server, noHost := "connect", opts.connect, netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	resolve, hostPort := cm.DialAddr, opts.connect
 	if opts.listen != "" {
-		flag, server, noHost = "listen", opts.listen, netip.IPv4Unspecified()
+		resolve, hostPort = cm.ListenAddr, opts.listen
 	}
-	if n.addr, err = latency.Resolve(server, noHost); err != nil {
-		return nil, fmt.Errorf("-%s %q: %w", flag, server, err)
+	if n.addr, err = resolve(ctx, hostPort); err != nil {
+		return nil, err
 	}
 	cfg := &provider.Config{Path: opts.Path, Addr: n.addr.Addr()}
 	if n.device, err = provider.Open(opts.Provider, cfg); err != nil {

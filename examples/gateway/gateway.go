@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/examples/latency"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -24,21 +25,18 @@ const (
 // errBadMessage ends a connection to a peer that does not keep to the protocol.
 var errBadMessage = errors.New("message has a wrong length or number")
 
-// loopback is the host of an address without one.
-var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-
 // An exchange acknowledges orders.
 type exchange struct{ reactor.BaseHandler }
 
 // serve runs an exchange until ctx ends.
 func serve(ctx context.Context, o *options) error {
-	host := loopback
-	if o.path == "wire" { // Each process needs an address of its own.
-		host, _ = latency.Loopback()
-	}
-	at, err := latency.Resolve(o.listen, host)
+	at, err := cm.ListenAddr(ctx, o.listen)
 	if err != nil {
 		return err
+	}
+	if o.path == "wire" && at.Addr().IsUnspecified() { // Each process needs an address of its own.
+		own, _ := latency.Loopback()
+		at = netip.AddrPortFrom(own, at.Port())
 	}
 	// The two exchanges share a processor, so their loops sleep.
 	return o.withEngine(exchange{}, reactor.IdleAdaptive, func(e *reactor.Engine) error {
@@ -93,7 +91,7 @@ var errDone = errors.New("all orders are acknowledged")
 func trade(ctx context.Context, o *options, exchanges []string, half func()) error {
 	g := &gateway{from: o.from, orders: o.orders, half: half, trips: latency.New(), arrivals: latency.New()}
 	for _, text := range exchanges {
-		addr, err := latency.Resolve(text, loopback)
+		addr, err := cm.DialAddr(ctx, text)
 		if err != nil {
 			return err
 		}

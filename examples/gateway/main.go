@@ -91,14 +91,15 @@ func (o *options) withEngine(h reactor.Handler, idle reactor.IdlePolicy, fn func
 // demo starts two exchanges, and kills the first one when half of the orders are
 // acknowledged.
 func demo(ctx context.Context, o *options) error {
+	listen := "127.0.0.1:0"
 	if o.path == "wire" {
 		_, client := latency.Loopback()
-		o.from = netip.AddrPortFrom(client, 0)
+		o.from, listen = netip.AddrPortFrom(client, 0), ":0"
 	}
 	var addrs []string
 	var started []*exec.Cmd
 	for range 2 {
-		exchange := exec.CommandContext(ctx, os.Args[0], "-listen", ":0", "-path", o.path, "-cpus", o.cpus)
+		exchange := exec.CommandContext(ctx, os.Args[0], "-listen", listen, "-path", o.path, "-cpus", o.cpus)
 		exchange.Stderr = os.Stderr
 		output, err := exchange.StdoutPipe()
 		if err = errors.Join(err, exchange.Start()); err != nil {

@@ -38,8 +38,14 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	var o options
 	f := flag.NewFlagSet("kvread", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.TextVar(&o.listen, "listen", netip.AddrPort{}, "serve the store at this `address:port`")
-	f.TextVar(&o.connect, "connect", netip.AddrPort{}, "read the store of the server at this `address:port`; the arguments are keys")
+	f.Func("listen", "serve the store at this `host:port`", func(text string) (err error) {
+		o.listen, err = cm.ListenAddr(context.Background(), text)
+		return err
+	})
+	f.Func("connect", "read the store of the server at this `host:port`; the arguments are keys", func(text string) (err error) {
+		o.connect, err = cm.DialAddr(context.Background(), text)
+		return err
+	})
 	f.TextVar(&o.from, "from", netip.AddrPort{}, "connect from this `address:port`")
 	f.StringVar(&o.rpc, "rpc", "", "`address:port` of net/rpc over TCP, for the measurement")
 	f.StringVar(&o.file, "file", "kvread.db", "`file` of the store")

@@ -3,7 +3,6 @@ package latency
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -89,17 +88,4 @@ func Loopback() (server, client netip.Addr) {
 	// address, and the upper 6 bits are added to one of these constants for the second.
 	const servers, clients = 64, 128
 	return own(servers), own(clients)
-}
-
-// Resolve returns the address for host:port. Without a host, it uses the default.
-func Resolve(hostPort string, defaultHost netip.Addr) (netip.AddrPort, error) {
-	found, err := net.ResolveTCPAddr("tcp", hostPort)
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	host := found.AddrPort().Addr().Unmap()
-	if !host.IsValid() {
-		host = defaultHost
-	}
-	return netip.AddrPortFrom(host, uint16(found.Port)), nil
 }

@@ -44,29 +44,6 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-func TestResolve(t *testing.T) {
-	nobody := netip.IPv4Unspecified()
-	for hostPort, want := range map[string]string{
-		"127.0.0.1:7471":       "127.0.0.1:7471",
-		"[::1]:7471":           "[::1]:7471",
-		"[fe80::1%lo]:1":       "[fe80::1%lo]:1",
-		"[::ffff:127.0.0.1]:1": "127.0.0.1:1",
-		":7471":                "0.0.0.0:7471",
-		":0":                   "0.0.0.0:0",
-	} {
-		addr, err := Resolve(hostPort, nobody)
-		require.NoError(t, err)
-		require.Equal(t, want, addr.String())
-	}
-	addr, err := Resolve("localhost:7471", nobody)
-	require.NoError(t, err)
-	require.True(t, addr.Addr().IsLoopback())
-	for _, bad := range []string{"7471", "localhost", "127.0.0.1:-1", "127.0.0.1:65536"} {
-		_, err := Resolve(bad, nobody)
-		require.Error(t, err, bad)
-	}
-}
-
 // TestLoopback checks that the addresses are outside 127.0.0.0/16, which other programs
 // use.
 func TestLoopback(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -102,17 +100,4 @@ func parseSize(text string) (int64, error) {
 		return 0, fmt.Errorf("%q is not a size", text)
 	}
 	return n * unit, nil
-}
-
-// resolve returns the address for host:port. An empty host means all addresses.
-func resolve(hostPort string) (netip.AddrPort, error) {
-	found, err := net.ResolveTCPAddr("tcp", hostPort)
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("-listen %q: %w", hostPort, err)
-	}
-	addr := found.AddrPort()
-	if found.IP == nil {
-		return netip.AddrPortFrom(netip.IPv4Unspecified(), addr.Port()), nil
-	}
-	return netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()), nil
 }

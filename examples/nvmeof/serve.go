@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/disk"
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/target"
 	"github.com/rdmaloop/rdmaloop/provider"
@@ -24,7 +25,7 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDisks()) }()
-	addr, err := resolve(opts.listen)
+	addr, err := cm.ListenAddr(ctx, opts.listen)
 	if err != nil {
 		return err
 	}

@@ -13,19 +13,20 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
 func main() {
 	var listen, connect netip.AddrPort
-	flag.TextVar(&listen, "listen", listen, "be a server at this `address:port`")
-	flag.TextVar(&connect, "connect", connect, "be a client of the server at this `address:port`")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	flag.Func("listen", "be a server at this `host:port`", func(s string) (err error) { listen, err = cm.ListenAddr(ctx, s); return err })
+	flag.Func("connect", "be a client of the server at this `host:port`", func(s string) (err error) { connect, err = cm.DialAddr(ctx, s); return err })
 	clients := flag.Int("clients", 100, "largest number of clients of the server, 1 to 4096")
 	workers := flag.Int("workers", 16, "number of workers of the server, 1 to 4096")
 	grace := flag.Duration("grace", 10*time.Second, "how long requests may take after SIGTERM")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // A second signal kills the process.
 	var err error
 	switch {

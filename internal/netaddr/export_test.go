@@ -1,0 +1,3 @@
+package netaddr
+
+var Suitable = suitable
