@@ -47,9 +47,10 @@ const DefaultBacklog = 1024
 //
 // The errors:
 //
-//   - *verbs.ParamError, ErrAddrInUse, ErrAddrNotAvailable.
+//   - *verbs.ParamError.
+//   - ErrAddrInUse, ErrAddrNotAvailable: with the soft device the text names the Unix socket
+//     that holds the address and port, and its user.
 //   - ErrNoRoute: no device has the address.
-//   - *HolderError: another socket holds the address.
 //   - syscall.Errno: for example, the port needs a privilege.
 func (id *ID) Bind(addr netip.AddrPort) error {
 	return id.do(callBind, func() error {
@@ -70,7 +71,7 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 // for a connection request, the request is dropped, and the peer sends it again. If
 // there is no room for a datagram lookup, the lookup is refused.
 //
-// The errors are ErrAddrInUse, ErrAddrNotAvailable and *HolderError.
+// The errors are ErrAddrInUse and ErrAddrNotAvailable, as those of Bind.
 func (id *ID) Listen(backlog int) error {
 	return id.do(callListen, func() error {
 		if backlog <= 0 {

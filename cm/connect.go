@@ -3,6 +3,7 @@ package cm
 import (
 	"bytes"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -16,7 +17,7 @@ import (
 // After a failure the ID can only be closed.
 func (id *ID) Connect(param *ConnParam) error {
 	return id.do(callConnect, func() error {
-		e, err := id.endpoint(callConnect)
+		e, err := id.endpoint()
 		if err != nil {
 			return err
 		}
@@ -36,11 +37,11 @@ func (id *ID) Connect(param *ConnParam) error {
 // all, the event is Rejected, Unreachable or Disconnected. In the UDP port space no
 // event follows.
 //
-// If the error is a *verbs.ParamError or a *StateError, the call may be repeated. After
-// any other error the ID can only be closed.
+// After an error the call may be repeated if State is still StateRequested: an argument was
+// wrong, or a queue pair is missing. In all other cases the ID can only be closed.
 func (id *ID) Accept(param *ConnParam) error {
 	return id.do(callAccept, func() error {
-		e, err := id.endpoint(callAccept)
+		e, err := id.endpoint()
 		if err != nil {
 			return err
 		}
@@ -98,7 +99,7 @@ func (id *ID) Establish() error {
 // Disconnect ends the connection, or answers the peer's disconnect request. It flushes
 // the queue pair of the ID. When the peer answers, the event Disconnected follows. If
 // the peer does not answer, the event comes after about 70 seconds. A second call has no
-// effect. Before Connect or Accept the error is a *StateError. Source:
+// effect. Before Connect or Accept the error matches verbs.ErrState. Source:
 // rdma_disconnect(3).
 //
 // After the peer's disconnect request, the peer waits until this side calls Disconnect
@@ -129,7 +130,7 @@ func (id *ID) checkDisconnectData(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	dev, err := id.device(callDisconnect)
+	dev, err := id.device()
 	if err != nil {
 		return err
 	}
@@ -140,8 +141,8 @@ func (id *ID) checkDisconnectData(data []byte) error {
 }
 
 // endpoint returns what connection parameters depend on: the device and the queue pair.
-func (id *ID) endpoint(c call) (e endpoint, err error) {
-	dev, err := id.device(c)
+func (id *ID) endpoint() (e endpoint, err error) {
+	dev, err := id.device()
 	if err != nil {
 		return e, err
 	}
@@ -237,7 +238,7 @@ func count(field string, wanted int, usualNumber, limit uint8) (uint8, error) {
 	case wanted < 0:
 		return 0, nil
 	}
-	return uint8(wanted), atMost(field, wanted, int(limit))
+	return uint8(wanted), operr.CheckRange(field, wanted, 0, int(limit))
 }
 
 // describe returns a message without counts. It describes the queue pair of the ID, or
@@ -255,7 +256,7 @@ func (e *endpoint) describe(p *ConnParam) (*MessageParam, error) {
 	} else if out.QKey == 0 {
 		out.QKey = DefaultQKey
 	}
-	return out, atMost("QP number", out.QPNum, verbs.MaxQPNum)
+	return out, operr.CheckRange("QP number", int64(out.QPNum), 0, verbs.MaxQPNum)
 }
 
 // Notify tells the ID that a message has arrived on its queue pair before the peer's

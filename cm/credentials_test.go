@@ -1,6 +1,7 @@
 package cm_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,34 +48,21 @@ func TestCredentialsOfTransportWithout(t *testing.T) {
 
 // TestCauseOfRefusal checks the error when a user is not allowed.
 func TestCauseOfRefusal(t *testing.T) {
+	reason := fmt.Errorf("%w: @x belongs to user 7", cm.ErrUserNotAllowed)
 	for _, tt := range []struct {
-		ps    cm.PortSpace
-		typ   cm.EventType
-		cause cm.UserError
-		text  string
+		ps     cm.PortSpace
+		typ    cm.EventType
+		status int
+		text   string
 	}{
-		{cm.TCP, cm.Rejected, cm.UserError{UID: 7}, "connection refused: no listener: the listener does not allow user 7 of this process"},
-		{cm.TCP, cm.Rejected, cm.UserError{UID: 7, Name: "@x"}, "connection refused: no listener: @x belongs to user 7, who is not allowed"},
-		{cm.UDP, cm.Unreachable, cm.UserError{UID: 7}, "datagram lookup: no queue pair: the listener does not allow user 7 of this process"},
-		{cm.TCP, cm.Unreachable, cm.UserError{UID: 7}, "unreachable: the listener does not allow user 7 of this process"},
+		{cm.TCP, cm.Rejected, 8, "connection refused: no listener: user not allowed: @x belongs to user 7"},
+		{cm.UDP, cm.Unreachable, 3, "datagram lookup refused: no queue pair: user not allowed: @x belongs to user 7"},
+		{cm.TCP, cm.Unreachable, -111, "unreachable: user not allowed: @x belongs to user 7"},
 	} {
-		status := int(cm.RejectInvalidServiceID)
-		if tt.ps == cm.UDP {
-			status = int(cm.SIDRNoQP)
-		}
-		ev := failureEvent(t, tt.ps, cm.StateConnecting, cm.TransportEvent{Type: tt.typ, Status: status, Err: &tt.cause})
+		ev := failureEvent(t, tt.ps, cm.StateConnecting, cm.TransportEvent{Type: tt.typ, Status: tt.status, Err: reason})
 		require.EqualError(t, ev.Err, tt.text)
-		var user *cm.UserError
-		require.ErrorAs(t, ev.Err, &user)
-		require.Equal(t, tt.cause, *user)
+		require.ErrorIs(t, ev.Err, cm.ErrUserNotAllowed)
+		require.ErrorIs(t, ev.Err, cm.ErrRefused)
 		require.NoError(t, ev.Ack())
 	}
-}
-
-func TestHolderError(t *testing.T) {
-	held := &cm.HolderError{Err: cm.ErrAddrInUse, Name: "@x"}
-	require.ErrorIs(t, held, cm.ErrAddrInUse)
-	require.EqualError(t, held, "address in use: @x is held by an unknown user")
-	held.UID, held.Known = 7, true
-	require.EqualError(t, held, "address in use: @x is held by user 7")
 }

@@ -38,7 +38,7 @@
 //
 // The program acknowledges every event with Event.Ack. Before it closes an ID, it
 // acknowledges the ID's events and closes the ID's queue pair. A call that the state of
-// the ID does not allow returns a *StateError and sends nothing.
+// the ID does not allow returns an error that matches verbs.ErrState, and sends nothing.
 //
 // # Peers that disappear
 //
@@ -75,15 +75,16 @@
 // Some methods have causes of their own, which their comments name. The general causes:
 //
 //   - verbs.ErrClosed: the ID or the channel is closed;
-//   - *StateError: the state of the ID does not allow the call;
+//   - verbs.ErrState: the state of the ID does not allow the call;
 //   - *verbs.ParamError: an argument is missing or out of range;
 //   - verbs.ErrNoResources: a limit of the process or of the system is reached;
 //   - *verbs.FeatureError, which matches verbs.ErrNotSupported: the transport does not
 //     support the call;
 //   - syscall.Errno: the error of the system.
 //
-// After a *StateError or a *verbs.ParamError nothing has changed. An operation can also
-// fail later, after the call. Then an Event reports the failure in Event.Err.
+// If the state of the ID does not allow the call, or an argument is wrong, nothing has changed.
+// An operation can also fail later, after the call. Then an Event reports the failure in
+// Event.Err.
 //
 // # What is missing
 //

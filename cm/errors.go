@@ -13,8 +13,8 @@ import (
 
 // Causes of errors, in addition to those of package verbs. Test for them with errors.Is.
 var (
-	// ErrRefused reports that the peer refused a connection or a datagram lookup. Every
-	// *RejectError matches it.
+	// ErrRefused reports that the peer refused a connection or a datagram lookup, or that no
+	// process has the peer's UDP port. Every *RejectError matches it.
 	ErrRefused = errors.New("connection refused")
 	// ErrTimedOut reports that the peer did not answer in time.
 	ErrTimedOut = errors.New("timed out")
@@ -28,6 +28,9 @@ var (
 	// ErrAddrNotAvailable reports that the host does not have the address. It can also
 	// mean that the port conflicts with a wildcard (EADDRNOTAVAIL).
 	ErrAddrNotAvailable = errors.New("address not available")
+	// ErrUserNotAllowed reports that one of two processes on a host does not allow the user
+	// of the other one: see soft.Config.AllowedUsers. It is the Cause of a *RejectError.
+	ErrUserNotAllowed = errors.New("user not allowed")
 )
 
 // errNoDisconnectData is the reason of a *verbs.FeatureError: see rdma_disconnect(3).
@@ -98,66 +101,6 @@ func (r RejectReason) String() string {
 	return unknown("reject reason", uint64(r))
 }
 
-// A RejectError reports that the peer refused the connection.
-type RejectError struct {
-	Reason RejectReason
-	// PrivateData is the private data that came with the refusal. It may be padded with
-	// zeros to 148 bytes: see Text. The slice belongs to the holder of the error.
-	PrivateData []byte
-	// ByApplication is true if the peer's application refused, and false if the peer's
-	// host refused. Some transports do not know that. With them it is true if Reason is
-	// RejectConsumer and PrivateData has a byte other than zero.
-	ByApplication bool
-	// Cause explains Reason, and may be nil. A *UserError means that one process does
-	// not allow the user of the other process. A *MTUError means that the peer accepts
-	// none of the path MTUs.
-	Cause error
-}
-
-func (e *RejectError) Error() string {
-	if !e.ByApplication {
-		return withCause(fmt.Sprintf("connection refused: %v", e.Reason), e.Cause)
-	}
-	if text := e.Text(); text != "" {
-		return fmt.Sprintf("connection refused by the application: %q", text)
-	}
-	return "connection refused by the application"
-}
-
-// Text returns the private data as text, without the zeros at its end. It is the argument of
-// the peer's Reject, if that is a text. It may contain any bytes.
-func (e *RejectError) Text() string { return string(bytes.TrimRight(e.PrivateData, "\x00")) }
-
-// Is matches ErrRefused. With RejectNoResources it also matches verbs.ErrNoResources.
-func (e *RejectError) Is(target error) bool {
-	return target == ErrRefused || target == verbs.ErrNoResources && e.Reason == RejectNoResources
-}
-
-// Unwrap returns Cause, which may be nil.
-func (e *RejectError) Unwrap() error { return e.Cause }
-
-// withCause appends the cause, if there is one, to the text of a failure.
-func withCause(failure string, cause error) string {
-	if cause == nil {
-		return failure
-	}
-	return fmt.Sprintf("%s: %v", failure, cause)
-}
-
-// An MTUError explains a refusal with RejectInvalidMTU. The device has tried one path
-// MTU after the other, and the peer has refused them all.
-type MTUError struct {
-	// Largest is the first path MTU that was tried. It is the largest one that the port
-	// of this side allows.
-	Largest verbs.MTU
-	// Smallest is the last path MTU that was tried.
-	Smallest verbs.MTU
-}
-
-func (e *MTUError) Error() string {
-	return fmt.Sprintf("the peer takes no path MTU from %d down to %d bytes", e.Largest.Bytes(), e.Smallest.Bytes())
-}
-
 // SIDRStatus is the status in the answer to a datagram lookup (IBTA vol. 1, 12.11.2).
 type SIDRStatus uint8
 
@@ -172,96 +115,99 @@ const (
 )
 
 func (s SIDRStatus) String() string {
-	names := [...]string{"ok", "no listener", "refused", "no queue pair", "redirected", "unsupported version"}
+	names := [...]string{"ok", "no listener", "refused by the consumer", "no queue pair", "redirected", "unsupported version"}
 	if int(s) < len(names) {
 		return names[s]
 	}
 	return unknown("lookup status", uint64(s))
 }
 
-// An UnreachableError reports that the peer did not answer. In the UDP port space it can
-// also report a refused datagram lookup. It matches ErrTimedOut or ErrRefused.
-type UnreachableError struct {
-	// SIDR is the status of a refused datagram lookup. If there was no answer, SIDR is
-	// SIDROK.
-	SIDR SIDRStatus
-	// PrivateData is the private data that came with the refusal. The slice belongs to
-	// the holder of the error.
+// A RejectError reports that the peer refused a connection or a datagram lookup.
+type RejectError struct {
+	// Reason says why the peer refused the connection. For a lookup it is 0, and SIDR says
+	// why.
+	Reason RejectReason
+	SIDR   SIDRStatus
+	// PrivateData is the private data that came with the refusal. It may be padded with
+	// zeros to MaxPrivateData: see Text. The slice belongs to the holder of the error.
 	PrivateData []byte
-	// ByApplication is true if the peer's application refused; see RejectError.
+	// ByApplication is true if the peer's application refused, and false if the peer's
+	// host refused. Some transports do not know that. With them it is true if Reason is
+	// RejectConsumer, or SIDR is SIDRReject, and PrivateData has a byte other than zero.
 	ByApplication bool
-	// Cause depends on the failure:
-	//
-	//   - After a timeout, Cause is nil.
-	//   - If the peer refused the lookup, Cause explains SIDR. It may be nil.
-	//   - If no answer will ever come, Cause is the reason. For example, it matches
-	//     syscall.ECONNREFUSED if no process uses the peer's UDP port.
+	// Cause explains Reason or SIDR, and may be nil. It matches ErrUserNotAllowed if one
+	// process does not allow the user of the other process.
 	Cause error
 }
 
-func (e *UnreachableError) Error() string {
-	switch {
-	case e.SIDR == SIDROK && e.Cause == nil:
-		return "unreachable: no answer"
-	case e.SIDR == SIDROK:
-		return withCause("unreachable", e.Cause)
+func (e *RejectError) Error() string {
+	failure, reason := "connection refused", fmt.Sprint(e.Reason)
+	if e.SIDR != SIDROK {
+		failure, reason = "datagram lookup refused", fmt.Sprint(e.SIDR)
 	}
-	return withCause(fmt.Sprintf("datagram lookup: %v", e.SIDR), e.Cause)
+	switch text := e.Text(); {
+	case e.ByApplication && text != "":
+		return fmt.Sprintf("%s by the application: %q", failure, text)
+	case e.ByApplication:
+		return failure + " by the application"
+	case e.Cause != nil:
+		return fmt.Sprintf("%s: %s: %v", failure, reason, e.Cause)
+	}
+	return failure + ": " + reason
+}
+
+// Text returns the private data as text, without the zeros at its end. It is the argument of
+// the peer's Reject, if that is a text. It may contain any bytes.
+func (e *RejectError) Text() string { return string(bytes.TrimRight(e.PrivateData, "\x00")) }
+
+// Is matches ErrRefused. With RejectNoResources or SIDRNoQP it also matches
+// verbs.ErrNoResources.
+func (e *RejectError) Is(target error) bool {
+	return target == ErrRefused ||
+		target == verbs.ErrNoResources && (e.Reason == RejectNoResources || e.SIDR == SIDRNoQP)
 }
 
 // Unwrap returns Cause, which may be nil.
-func (e *UnreachableError) Unwrap() error { return e.Cause }
+func (e *RejectError) Unwrap() error { return e.Cause }
 
-// Is matches ErrTimedOut after a timeout, and ErrRefused in all other cases. If the peer
-// had no queue pair for the lookup, the error also matches verbs.ErrNoResources.
-func (e *UnreachableError) Is(target error) bool {
-	if e.SIDR == SIDROK && e.Cause == nil {
-		return target == ErrTimedOut
-	}
-	return target == ErrRefused || target == verbs.ErrNoResources && e.SIDR == SIDRNoQP
-}
+// An unreachableError reports that the peer will never answer. It matches ErrRefused.
+type unreachableError struct{ cause error }
 
-// A StatusError reports a failure of which only a number is known.
-type StatusError struct {
-	Type   EventType // type of the event
-	Status int       // a negated errno of Linux, or a number of the transport
-}
-
-func (e *StatusError) Error() string {
-	return e.Type.String() + ": status " + strconv.Itoa(e.Status)
-}
-
-// Is reports whether target is ErrTimedOut and the status is -ETIMEDOUT.
-func (e *StatusError) Is(target error) bool {
-	return target == ErrTimedOut && e.Status == statusTimedOut
-}
+func (e *unreachableError) Error() string   { return "unreachable: " + e.cause.Error() }
+func (e *unreachableError) Unwrap() []error { return []error{ErrRefused, e.cause} }
 
 // statusTimedOut is -ETIMEDOUT of Linux. It is the same number on all systems.
 const statusTimedOut = -110
 
 // cause returns the error of an event, or nil if the event is not a failure.
 func cause(raw *TransportEvent, ps PortSpace) error {
-	switch raw.Type {
-	case Rejected:
-		e := &RejectError{PrivateData: slices.Clone(raw.PrivateData), ByApplication: raw.ByApplication, Cause: raw.Err}
+	switch {
+	case raw.Type == Rejected:
+		e := rejectError(raw)
 		if raw.Status > 0 && raw.Status <= math.MaxUint16 {
 			e.Reason = RejectReason(raw.Status)
 		}
 		return e
-	case Unreachable:
-		e := &UnreachableError{PrivateData: slices.Clone(raw.PrivateData), ByApplication: raw.ByApplication, Cause: raw.Err}
-		if ps == UDP && raw.Status > 0 && raw.Status <= math.MaxUint8 {
-			e.SIDR = SIDRStatus(raw.Status)
-		}
+	case raw.Type == Unreachable && ps == UDP && raw.Status > 0 && raw.Status <= math.MaxUint8:
+		e := rejectError(raw)
+		e.SIDR = SIDRStatus(raw.Status)
 		return e
-	}
-	if raw.Err != nil {
+	case raw.Type == Unreachable && raw.Err == nil:
+		return fmt.Errorf("%w: the peer does not answer", ErrTimedOut)
+	case raw.Type == Unreachable:
+		return &unreachableError{raw.Err}
+	case raw.Err != nil:
 		return raw.Err
-	}
-	if raw.Status != 0 || raw.Type == AddrError || raw.Type == RouteError || raw.Type == ConnectError {
-		return &StatusError{Type: raw.Type, Status: raw.Status}
+	case raw.Status == statusTimedOut:
+		return fmt.Errorf("%v: %w", raw.Type, ErrTimedOut)
+	case raw.Status != 0 || raw.Type == AddrError || raw.Type == RouteError || raw.Type == ConnectError:
+		return fmt.Errorf("%v: status %d", raw.Type, raw.Status)
 	}
 	return nil
+}
+
+func rejectError(raw *TransportEvent) *RejectError {
+	return &RejectError{PrivateData: slices.Clone(raw.PrivateData), ByApplication: raw.ByApplication, Cause: raw.Err}
 }
 
 // unknown returns the text of a number without a name. Newer peers may send such

@@ -76,10 +76,11 @@ type Event struct {
 	// Status is the number that rdma_cm would report. It is 0, a negated errno, a
 	// RejectReason, or the SIDRStatus of a refused lookup.
 	Status int
-	// Err is nil unless something failed. It can be a *RejectError, an
-	// *UnreachableError, a *StatusError or another error. For Disconnected it is nil in
-	// the normal case. It is verbs.ErrPeerGone if the peer's process has ended, and
-	// ErrStale if the peer does not know the connection any more.
+	// Err is nil unless something failed. It is a *RejectError for Rejected, and for
+	// Unreachable if the peer has refused a lookup. It matches ErrTimedOut if the peer does
+	// not answer. For Disconnected it is nil in the normal case. It is verbs.ErrPeerGone if
+	// the peer's process has ended, and ErrStale if the peer does not know the connection any
+	// more.
 	Err error
 
 	// Param has the parameters that the peer has sent; see MessageParam. Only these

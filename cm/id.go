@@ -59,10 +59,10 @@ func (id *ID) allows(c call) (State, error) {
 	}
 	to, ok := follow(callRules, c, id.ps, id.state)
 	if !ok {
-		return 0, &StateError{Call: c.String(), State: id.state}
+		return 0, stateError(c, id.state)
 	}
 	if id.qp != nil && c.withoutQP() {
-		return 0, &StateError{Call: c.String(), State: id.state, Reason: "the ID has a queue pair"}
+		return 0, fmt.Errorf("%w: the ID has a queue pair", verbs.ErrState)
 	}
 	return to, nil
 }

@@ -3,11 +3,13 @@ package cm
 import (
 	"errors"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // SetTOS sets the type of service of the ID's packets. Call it before ResolveRoute,
-// which uses the value. A later call returns a *StateError. Source: rdma_set_option(3).
+// which uses the value. The error of a later call matches verbs.ErrState. Source:
+// rdma_set_option(3).
 func (id *ID) SetTOS(tos uint8) error {
 	return id.setOption(callSetTOS, OptionTOS, int(tos))
 }
@@ -74,5 +76,5 @@ func (id *ID) checkTimerCode(option Option, code int) error {
 	if option == OptionMinRNRTimer {
 		field = "minimum RNR timer code"
 	}
-	return atMost(field, code, verbs.MaxTimerCode)
+	return operr.CheckRange(field, code, 0, verbs.MaxTimerCode)
 }

@@ -182,14 +182,6 @@ func MaxPrivateData(ps PortSpace, m Message) int {
 // rdma_resolve_route(3).
 const MaxTimeout = math.MaxInt32 * time.Millisecond
 
-// atMost returns a *verbs.ParamError if the value is too large.
-func atMost[T int | uint8 | uint32](field string, value, limit T) error {
-	if value > limit {
-		return &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(limit)}
-	}
-	return nil
-}
-
 // invalid returns the error of an argument that breaks a rule. The reason names the
 // rule.
 func invalid(field string, value int, reason string) error {
@@ -214,7 +206,7 @@ func checkPortSpace(ps PortSpace) error {
 }
 
 func checkPrivateData(ps PortSpace, m Message, data []byte) error {
-	return atMost("private data length", len(data), MaxPrivateData(ps, m))
+	return operr.CheckRange("private data length", len(data), 0, MaxPrivateData(ps, m))
 }
 
 func checkTimeout(d time.Duration) error { return operr.CheckRange("timeout", d, 1, MaxTimeout) }

@@ -1,6 +1,8 @@
 package cm
 
 import (
+	"fmt"
+
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -16,7 +18,7 @@ import (
 // the same as for verbs.PD.CreateQP.
 func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.do(callCreateQP, func() error {
-		dev, err := id.device(callCreateQP)
+		dev, err := id.device()
 		if err != nil {
 			return err
 		}
@@ -69,7 +71,7 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 		if state < verbs.StateInit || state > verbs.StateRTS {
 			return &verbs.ParamError{Field: "QP state", Value: int64(state), Limit: int64(verbs.StateRTS), Reason: "only INIT, RTR and RTS are allowed"}
 		}
-		if _, err := id.device(c); err != nil {
+		if _, err := id.device(); err != nil {
 			return err
 		}
 		attr, mask, err = id.t.InitQPAttr(state)
@@ -78,10 +80,10 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 	return attr, mask, err
 }
 
-// device returns the device of the ID. Without a device the error is a *StateError.
-func (id *ID) device(c call) (verbs.Device, error) {
+// device returns the device of the ID. Without a device the error matches verbs.ErrState.
+func (id *ID) device() (verbs.Device, error) {
 	if dev := id.t.Device(); dev != nil {
 		return dev, nil
 	}
-	return nil, &StateError{Call: c.String(), State: id.state, Reason: "the ID has no device"}
+	return nil, fmt.Errorf("%w: the ID has no device", verbs.ErrState)
 }

@@ -52,7 +52,7 @@ func TestNoDevice(t *testing.T) {
 	p.fake.device = nil
 	err := p.id.CreateQP(thePD, qpAttr(cm.TCP))
 	require.ErrorIs(t, err, verbs.ErrState)
-	require.EqualError(t, err, "rdma: cm create QP: not allowed: the ID has no device")
+	require.EqualError(t, err, "rdma: cm create QP: wrong state: the ID has no device")
 	_, _, err = p.id.InitQPAttr(verbs.StateInit)
 	require.ErrorIs(t, err, verbs.ErrState)
 

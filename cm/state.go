@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -168,39 +169,20 @@ func (s State) String() string {
 	return unknown("state", uint64(s))
 }
 
-// A StateError reports a call that is not allowed, usually because of the state of the
-// ID. It matches verbs.ErrState.
-type StateError struct {
-	Call  string // name of the call, such as "accept"
-	State State  // state of the ID at the time of the call
-	// Reason is set if the state allows the call, but something else does not, for
-	// example because the ID has no device.
-	Reason string
-}
-
-func (e *StateError) Error() string {
-	if e.Reason != "" {
-		return "not allowed: " + e.Reason
-	}
-	text := "not allowed in state " + e.State.String()
-	if list := e.allowed(); len(list) <= 3 { // Longer lists do not help.
-		text += ", but in state " + strings.Join(list, " or ")
-	}
-	return text
-}
-
-// allowed returns the names of the states that allow the call.
-func (e *StateError) allowed() (list []string) {
+// stateError returns the error of a call that the state does not allow. It names the states
+// that allow the call if they are few.
+func stateError(c call, now State) error {
+	var list []string
 	for s := range StateClosed {
-		if slices.ContainsFunc(callRules, func(r rule[call]) bool { return r.what.String() == e.Call && r.from&(1<<s) != 0 }) {
+		if slices.ContainsFunc(callRules, func(r rule[call]) bool { return r.what.String() == c.String() && r.from&(1<<s) != 0 }) {
 			list = append(list, s.String())
 		}
 	}
-	return list
+	if len(list) > 3 {
+		return fmt.Errorf("%w: the ID is %v", verbs.ErrState, now)
+	}
+	return fmt.Errorf("%w: the ID is %v, and not %s", verbs.ErrState, now, strings.Join(list, " or "))
 }
-
-// Is reports whether target is verbs.ErrState.
-func (e *StateError) Is(target error) bool { return target == verbs.ErrState }
 
 // A call is a method that only some states allow.
 type call uint8

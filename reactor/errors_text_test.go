@@ -43,11 +43,11 @@ func TestErrorTexts(t *testing.T) {
 		return receive(t, failed)
 	}
 	checkTexts(t, []textCase{
-		{listenAt(netip.AddrPort{}), "rdma: cm bind: address: missing, or not valid"},
-		{listenAt(netip.AddrPortFrom(foreign, 7)), "rdma: cm bind: address not available: 192.0.2.77 is no address of this host"},
+		{listenAt(netip.AddrPort{}), "rdma: listen: address: missing, or not valid"},
+		{listenAt(netip.AddrPortFrom(foreign, 7)), "rdma: listen: address not available: 192.0.2.77 is no address of this host"},
 		{e.Dial(netip.AddrPort{}, nil), "rdma: dial: address: missing, or not valid"},
-		{dialFrom(foreign), "dial " + addr.String() + ": rdma: cm resolve address: address not available: 192.0.2.77 is no address of this host"},
-		{dialFrom(netip.IPv6Loopback()), "dial " + addr.String() + ": rdma: cm resolve address: source: ::1 is not of the family of the destination, 127.0.0.1"},
+		{dialFrom(foreign), "dial " + addr.String() + ": address not available: 192.0.2.77 is no address of this host"},
+		{dialFrom(netip.IPv6Loopback()), "dial " + addr.String() + ": source: ::1 is not of the family of the destination, 127.0.0.1"},
 		{e.Start(), "rdma: start engine: wrong state: the engine was started before"},
 	})
 }

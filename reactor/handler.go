@@ -95,7 +95,7 @@ type ConnHandler interface {
 	//   - *cm.RejectError: the peer has rejected the request.
 	//   - verbs.ErrNoResources: this side or the peer has no room.
 	//   - cm.ErrTimedOut: no answer within DialOptions.Timeout or Config.ConnectTimeout.
-	//   - *cm.UnreachableError: the peer does not answer, or its port is closed.
+	//   - cm.ErrRefused: the peer has rejected the request, or no process has its port.
 	OnDialError(o *DialOptions, err error)
 }
 

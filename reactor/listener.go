@@ -63,7 +63,7 @@ func (e *Engine) Listen(addr netip.AddrPort, o *ListenOptions) (*Listener, error
 		o = &ListenOptions{}
 	}
 	ln, err := e.acceptor.listen(addr, o)
-	return ln, operr.Wrap("listen", err)
+	return ln, operr.Wrap("listen", operr.Cause(err))
 }
 
 // check returns a *verbs.ParamError for the first option that is out of range.

@@ -51,11 +51,11 @@ func TestNetworkErrorTexts(t *testing.T) {
 		{dial("tcp", "127.0.0.1:0"), "dial rdma 127.0.0.1:0: port 0: the minimum is 1"},
 		{dial("tcp", "127.0.0.1:1"), "dial rdma 127.0.0.1:1: connection refused: no listener: " +
 			"no process listens on the local path, and PathAuto does not use the wire path to an address of this host"},
-		{use(foreign, dialAt), "dial rdma " + at.String() + ": rdma: cm resolve address: address not available: 192.0.2.77 is no address of this host"},
+		{use(foreign, dialAt), "dial rdma " + at.String() + ": address not available: 192.0.2.77 is no address of this host"},
 		{use(closed, dialAt), "dial rdma " + at.String() + ": use of closed network connection"},
 		{use(closed, listenOn), "listen rdma 127.0.0.1:7: use of closed network connection"},
 		{listen("udp", "127.0.0.1:1"), "listen rdma: unknown network udp"},
-		{listen("tcp", "224.0.0.1:1"), "listen rdma 224.0.0.1:1: rdma: cm bind: address: 224.0.0.1 is a multicast address, to which an ID can not be bound"},
+		{listen("tcp", "224.0.0.1:1"), "listen rdma 224.0.0.1:1: address: 224.0.0.1 is a multicast address, to which an ID can not be bound"},
 		{read(), "read rdma " + ends + ": use of closed network connection"},
 		{c.Close(), "close rdma " + ends + ": use of closed network connection"},
 	})

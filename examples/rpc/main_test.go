@@ -78,7 +78,7 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"-listen", "127.0.0.1:0", "-clients", "0"}, "rpc: -clients 0 -workers 16 -grace 10s: out of range\n"},
 		{[]string{"-listen", "127.0.0.1:0", "-workers", "5000"}, "rpc: -clients 100 -workers 5000 -grace 10s: out of range\n"},
 		{[]string{"-listen", "127.0.0.1:0", "-grace", "0s"}, "rpc: -clients 100 -workers 16 -grace 0s: out of range\n"},
-		{[]string{"-listen", "192.0.2.1:7471"}, "rpc: rdma: cm bind: address not available: 192.0.2.1 is no address of this host\n"},
+		{[]string{"-listen", "192.0.2.1:7471"}, "rpc: rdma: listen: address not available: 192.0.2.1 is no address of this host\n"},
 		{[]string{"-connect", "127.0.0.1:1"}, "rpc: dial 127.0.0.1:1: connection refused: "},
 	} {
 		cmd, stderr := program(t, test.args...)

@@ -23,6 +23,15 @@ func Wrap(op string, err error) error {
 	return &verbs.OpError{Op: op, Err: err}
 }
 
+// Cause returns the cause if err is a *verbs.OpError, and else err. The caller names the
+// operation that the application has called, in place of the one below it that has failed.
+func Cause(err error) error {
+	if inner, ok := err.(*verbs.OpError); ok {
+		return inner.Err
+	}
+	return err
+}
+
 // Unsupported returns err. If err matches errors.ErrUnsupported, the result is a
 // *verbs.FeatureError for the named feature.
 func Unsupported(feature string, err error) error {

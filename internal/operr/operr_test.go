@@ -32,6 +32,12 @@ func TestWrapTwice(t *testing.T) {
 	require.Equal(t, explained, operr.Wrap("outer", explained))
 }
 
+func TestCause(t *testing.T) {
+	require.NoError(t, operr.Cause(nil))
+	require.Equal(t, verbs.ErrBusy, operr.Cause(verbs.ErrBusy))
+	require.Equal(t, verbs.ErrBusy, operr.Cause(operr.Wrap("create QP", verbs.ErrBusy)))
+}
+
 func TestUnsupported(t *testing.T) {
 	require.NoError(t, operr.Unsupported("waiting", nil))
 	require.Equal(t, verbs.ErrBusy, operr.Unsupported("waiting", verbs.ErrBusy))

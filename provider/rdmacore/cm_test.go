@@ -118,7 +118,7 @@ func TestLookupRefused(t *testing.T) {
 	a, request := r.request(r.listen(cm.UDP, r.addr), &cm.ConnParam{PrivateData: []byte("where?")})
 	r.Equal(padded([]byte("where?"), 180), request.param.PrivateData)
 	r.NoError(request.id.Reject([]byte("not here")))
-	var refused *cm.UnreachableError
+	var refused *cm.RejectError
 	r.ErrorAs(r.await(a.id, cm.Unreachable).err, &refused)
 	r.Equal(cm.SIDRReject, refused.SIDR)
 	r.Equal(padded([]byte("not here"), 136), refused.PrivateData)

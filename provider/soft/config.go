@@ -42,9 +42,8 @@ const (
 	// reactor.DialOptions.LocalAddr or cm.ID.Bind.
 	//
 	// A dial to a listener on this host fails if the listener's device has PathAuto. The
-	// error is cm.ErrAddrInUse, cm.ErrTimedOut, a *cm.RejectError or a
-	// *cm.UnreachableError. It depends on which process has the UDP port
-	// (Config.WirePort) at the two addresses.
+	// error matches cm.ErrAddrInUse, cm.ErrTimedOut or cm.ErrRefused. It depends on which
+	// process has the UDP port (Config.WirePort) at the two addresses.
 	PathWire
 )
 

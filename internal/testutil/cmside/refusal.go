@@ -31,7 +31,7 @@ func (s *Side) WantUnreachable(id *cm.ID, status cm.SIDRStatus, byApplication bo
 	s.T.Helper()
 	ev := s.Want(cm.Unreachable, id)
 	require.EqualValues(s.T, status, ev.Status)
-	var refused *cm.UnreachableError
+	var refused *cm.RejectError
 	require.ErrorAs(s.T, ev.Err, &refused)
 	require.Equal(s.T, status, refused.SIDR)
 	require.Equal(s.T, byApplication, refused.ByApplication)

@@ -84,7 +84,7 @@ func (c *conn) remoteAH() verbs.AHAttr {
 func expectSIDRReject(p *peer) {
 	c := p.newConn(p.resolve(cm.UDP, p.remoteAddr.Port(), 0), 0)
 	p.NoError(c.id.Connect(nil))
-	var refused *cm.UnreachableError
+	var refused *cm.RejectError
 	p.ErrorAs(p.await(c.id, cm.Unreachable).err, &refused)
 	p.Equal(cm.SIDRReject, refused.SIDR)
 	p.Equal(text(6, 136), refused.PrivateData)
@@ -96,7 +96,7 @@ func rejectSIDR(p *peer) { p.NoError(p.awaitRequest(p.udpListener).id.Reject(tex
 func lookUpUnknownService(p *peer) {
 	c := p.newConn(p.resolve(cm.UDP, p.remoteAddr.Port()+1, 0), 0)
 	p.NoError(c.id.Connect(nil))
-	var refused *cm.UnreachableError
+	var refused *cm.RejectError
 	p.ErrorAs(p.await(c.id, cm.Unreachable).err, &refused)
 	p.Equal(cm.SIDRUnsupported, refused.SIDR)
 }

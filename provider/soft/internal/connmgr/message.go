@@ -3,6 +3,7 @@
 package connmgr
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 
@@ -133,11 +134,11 @@ func (*DREP) isMessage()    {}
 func (*SIDRREQ) isMessage() {}
 func (*SIDRREP) isMessage() {}
 
-// userRefused returns a *cm.UserError with the user of this process. It returns nil if
-// the parameter refused is false.
+// userRefused returns an error with the user of this process. It returns nil if the parameter
+// refused is false.
 func userRefused(refused bool) error {
 	if !refused {
 		return nil
 	}
-	return &cm.UserError{UID: uint32(os.Geteuid())}
+	return fmt.Errorf("%w: the listener refuses user %d, of this process", cm.ErrUserNotAllowed, os.Geteuid())
 }

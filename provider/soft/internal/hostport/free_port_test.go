@@ -41,9 +41,7 @@ func TestReserveAnyTellsHolder(t *testing.T) {
 		_, err := addrAt(at).reserveAny(ports)
 		require.ErrorIs(t, err, cm.ErrAddrNotAvailable)
 		require.ErrorContains(t, err, fmt.Sprintf("no free port found from %d to %d: address not available: @rdmaloop/1/tcp/127.0.0.3/", ports.Low, ports.High))
-		var holder *cm.HolderError
-		require.ErrorAs(t, err, &holder)
-		require.True(t, holder.Known)
+		require.ErrorContains(t, err, fmt.Sprintf(" is held by user %d", os.Geteuid()))
 	}
 	ports.High++
 	for _, at := range []string{"127.0.0.3:0", "0.0.0.0:0"} {
@@ -81,9 +79,8 @@ func TestReserveAnyTellsHolderOfMarker(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	_, err = addrAt("127.0.0.3:0").reserveAny(PortRange{testPorts.Low, testPorts.Low})
-	var holder *cm.HolderError
-	require.ErrorAs(t, err, &holder)
-	require.Equal(t, cm.HolderError{Err: cm.ErrAddrNotAvailable, Name: name, UID: uint32(os.Geteuid()), Known: true}, *holder)
+	require.ErrorIs(t, err, cm.ErrAddrNotAvailable)
+	require.ErrorContains(t, err, fmt.Sprintf("%s is held by user %d", name, os.Geteuid()))
 }
 
 // sample() returns no more ports than its limit, and no port twice.

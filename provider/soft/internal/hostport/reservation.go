@@ -4,6 +4,7 @@ package hostport
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -224,16 +225,19 @@ type clashError struct {
 func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.Name() }
 func (e *clashError) Unwrap() error { return e.err }
 
-// ExplainClash explains why an address could not be bound. The *cm.HolderError says
-// which user has bound it. ExplainClash returns errors with another reason unchanged.
+// ExplainClash explains why an address could not be bound: the text says which user has bound
+// it. ExplainClash returns errors with another reason unchanged.
 func ExplainClash(err error) error {
 	var clash *clashError
 	if !errors.As(err, &clash) {
 		return err
 	}
-	holder := &cm.HolderError{Err: clash.err, Name: clash.held.Name()}
-	holder.UID, holder.Known = holderUser(holder.Name)
-	return holder
+	name := clash.held.Name()
+	uid, known := holderUser(name)
+	if !known { // The system has no unix_diag: see sock_diag(7).
+		return fmt.Errorf("%w: %s is held by an unknown user", clash.err, name)
+	}
+	return fmt.Errorf("%w: %s is held by user %d", clash.err, name, uid)
 }
 
 // holderUser returns the user of the socket with a name. On a kernel without unix_diag,

@@ -133,8 +133,6 @@ func TestWireCMNoMTU(t *testing.T) {
 		require.Equal(t, []verbs.MTU{verbs.MTU4096, verbs.MTU2048, verbs.MTU1024, verbs.MTU512, verbs.MTU256}, mtus)
 		slices.Sort(ids)
 		require.Len(t, slices.Compact(ids), len(mtus), "each request has an ID of its own")
-		var wrong *cm.MTUError
-		require.ErrorAs(t, ev.Err, &wrong)
 		require.EqualError(t, ev.Err, "connection refused: invalid path MTU: the peer takes no path MTU from 4096 down to 256 bytes")
 		require.Equal(t, verbs.StateError, active.QP().State())
 		w.quiet()

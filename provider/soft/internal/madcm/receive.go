@@ -4,6 +4,7 @@ package madcm
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
@@ -278,7 +279,7 @@ func (c *conn) refusal(r *wire.REJ) *connmgr.REJ {
 	m := parseREJ(r)
 	switch {
 	case c.refusesMTU(r):
-		m.Cause = &cm.MTUError{Largest: c.largestMTU, Smallest: c.id.PathMTU()}
+		m.Cause = fmt.Errorf("the peer takes no path MTU from %d down to %d bytes", c.largestMTU.Bytes(), c.id.PathMTU().Bytes())
 	case m.Reason == cm.RejectInvalidServiceID && c.remote == c.port.local:
 		m.Cause = errOwnPort
 	}

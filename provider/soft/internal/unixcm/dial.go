@@ -3,7 +3,9 @@
 package unixcm
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -36,8 +38,8 @@ type dial struct {
 	// True for each name whose listener belongs to a user who is not allowed. Such a
 	// name is not tried again. The indices are those of hostport.Host.Targets.
 	skipped [hostport.MaxTargets]bool
-	// User who listens on the first skipped name, or nil.
-	skippedUser *cm.UserError
+	// Error of the first skipped name, or nil.
+	skippedError error
 	// Error of a connection that a security module has refused, or nil.
 	denied error
 }
@@ -91,12 +93,11 @@ func (d *dial) run() error {
 			continue
 		}
 		err := d.try(s.Name())
-		var foreign *cm.UserError
 		switch {
 		case err == nil:
 			return d.sendRequest()
-		case errors.As(err, &foreign):
-			d.skip(n, foreign)
+		case errors.Is(err, cm.ErrUserNotAllowed):
+			d.skip(n, err)
 		case errors.Is(err, unix.EAGAIN):
 			busy = true
 		case !isNoListener(err):
@@ -118,7 +119,7 @@ func (d *dial) run() error {
 }
 
 // try connects to the listener with a name. If the user of the listener is not allowed,
-// try sends nothing and returns a *cm.UserError.
+// try sends nothing and returns a foreignUser.
 func (d *dial) try(name string) error {
 	if err := d.openSocket(); err != nil {
 		return err
@@ -135,7 +136,13 @@ func (d *dial) try(name string) error {
 		d.peer = peer
 		return nil
 	}
-	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
+	_ = d.replaceSocket() // If it fails, so does the next try.
+	return foreignUser(name, peer.UID)
+}
+
+// foreignUser returns the error of a listener whose user is not allowed.
+func foreignUser(name string, uid uint32) error {
+	return fmt.Errorf("%w: %s belongs to user %d", cm.ErrUserNotAllowed, name, uid)
 }
 
 // isNoListener reports whether an error of connect(2) means that no process listens on a
@@ -172,12 +179,10 @@ func (d *dial) replaceSocket() error {
 }
 
 // skip makes the dial no longer try the name with the index n.
-func (d *dial) skip(n int, holder *cm.UserError) {
+func (d *dial) skip(n int, reason error) {
 	d.t.Counts.Inc(counters.SkippedUserErr)
 	d.skipped[n] = true
-	if d.skippedUser == nil {
-		d.skippedUser = holder
-	}
+	d.skippedError = cmp.Or(d.skippedError, reason)
 }
 
 // skipForeignListeners skips each name whose listener belongs to a user who is not
@@ -187,7 +192,7 @@ func (d *dial) skipForeignListeners() {
 	for n, s := range d.t.Host.Targets(d.id.PortSpace(), d.id.Endpoints().Dst) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
 		if known && !d.skipped[n] && !d.t.Users.Allows(uid) {
-			d.skip(n, &cm.UserError{UID: uid, Name: s.Name()})
+			d.skip(n, foreignUser(s.Name(), uid))
 		}
 	}
 }
@@ -210,8 +215,8 @@ func (d *dial) sendRequest() error {
 // cause returns an additional explanation why the dial has found no listener, or nil.
 func (d *dial) cause() error {
 	switch {
-	case d.skippedUser != nil:
-		return d.skippedUser
+	case d.skippedError != nil:
+		return d.skippedError
 	case d.denied != nil:
 		return d.denied
 	case d.t.AlsoWire:

@@ -134,9 +134,8 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 		id := client.Connecting(ps, dst, nil)
 		ev := client.Next()
 		require.ErrorIs(t, ev.Err, cm.ErrRefused)
-		var user *cm.UserError
-		require.ErrorAs(t, ev.Err, &user)
-		require.Equal(t, cm.UserError{UID: peerproc.User, Name: name}, *user)
+		require.ErrorIs(t, ev.Err, cm.ErrUserNotAllowed)
+		require.ErrorContains(t, ev.Err, fmt.Sprintf("user not allowed: %s belongs to user %d", name, peerproc.User))
 		require.NoError(t, ev.Ack())
 		require.Equal(t, "0 bytes", line())
 		_, known := id.Credentials()
@@ -164,9 +163,8 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 		clock.Advance(redialInterval)
 	}
 	ev := client.Next()
-	var user *cm.UserError
-	require.ErrorAs(t, ev.Err, &user)
-	require.Equal(t, cm.UserError{UID: peerproc.User, Name: name}, *user)
+	require.ErrorIs(t, ev.Err, cm.ErrUserNotAllowed)
+	require.ErrorContains(t, ev.Err, fmt.Sprintf("user not allowed: %s belongs to user %d", name, peerproc.User))
 	require.NoError(t, ev.Ack())
 	require.Equal(t, cmtest.Counted{"skipped_user_err": 1}, client.Counted())
 }
