@@ -8,7 +8,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // TestReceivesForAllMessages checks that a peer that sends all that the protocol allows,
@@ -61,7 +60,7 @@ func TestReceivesForAllMessages(t *testing.T) {
 func deviceCounter(t *testing.T, p *soft.Provider, name string) uint64 {
 	devices, err := p.Devices()
 	require.NoError(t, err)
-	list, err := devices[0].(verbs.CounterReader).Counters(1)
+	list, err := devices[0].Counters(1)
 	require.NoError(t, err)
 	for _, c := range list {
 		if c.Name == name {

@@ -5,8 +5,7 @@ import (
 	"net/netip"
 )
 
-// A Device is one open RDMA device. Any goroutine may call the methods of a Device. A
-// device that has counters also implements CounterReader.
+// A Device is one open RDMA device. Any goroutine may call the methods of a Device.
 type Device interface {
 	// Name returns the device's name, such as "soft0" or "mlx5_0". No other device of
 	// the same provider has this name.
@@ -20,6 +19,16 @@ type Device interface {
 	// does not exist, the error is a *ParamError. The caller owns the slice in the
 	// result. Source: ibv_query_port(3).
 	Port(num uint8) (PortAttr, error)
+	// Counters returns the counters of a port, sorted by name. Counters reads one value
+	// after another, so the values are not from the same instant. The caller owns the
+	// returned slice.
+	//
+	// Linux shows counters with the same names in sysfs, under ports/N/hw_counters. The
+	// package comment of provider/soft lists the counters of its devices.
+	//
+	// If the port does not exist, the error is a *ParamError. If the driver has no
+	// counters, the error is a *FeatureError.
+	Counters(port uint8) ([]Counter, error)
 
 	// AllocPD creates a protection domain. Source: ibv_alloc_pd(3).
 	AllocPD() (PD, error)
@@ -90,6 +99,14 @@ type PortAttr struct {
 	ActiveMTU  MTU       // MTU that the port uses now
 	MaxMsgSize uint32    // longest message, in bytes
 	GIDs       []GID     // addresses of the port; AHAttr.SourceIndex is an index of this slice
+}
+
+// A Counter is a count of events of one kind on a port of a device. The field Value never
+// decreases. The count begins at 0 when the driver creates the device. In provider/soft
+// the count begins at 0 when the device is opened.
+type Counter struct {
+	Name  string
+	Value uint64
 }
 
 // PortState is the logical state of a port.

@@ -18,9 +18,8 @@ func ReadCounters(p verbs.Provider) Counters {
 	sum := Counters{}
 	devices, _ := p.Devices()
 	for _, dev := range devices {
-		reader, ok := dev.(verbs.CounterReader)
-		for port := 1; ok && port <= dev.Attr().NumPorts; port++ {
-			counters, _ := reader.Counters(uint8(port))
+		for port := range dev.Attr().NumPorts {
+			counters, _ := dev.Counters(uint8(port + 1))
 			for _, c := range counters {
 				sum[c.Name] += c.Value
 			}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A shutdown that takes longer is a hang. The limit is far longer than
@@ -70,11 +69,7 @@ func (n *node) counters() map[string]uint64 {
 	if err != nil {
 		return nil
 	}
-	reader, ok := devices[0].(verbs.CounterReader)
-	if !ok {
-		return nil
-	}
-	list, err := reader.Counters(1)
+	list, err := devices[0].Counters(1)
 	if err != nil {
 		return nil
 	}

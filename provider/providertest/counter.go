@@ -18,11 +18,7 @@ func counterCases() []testCase {
 // counters returns the counters of the rig's port. If there are none, it skips the case.
 func (r *rig) counters() []verbs.Counter {
 	r.t.Helper()
-	reader, ok := r.dev.(verbs.CounterReader)
-	if !ok {
-		r.t.Skip("the device does not have the capability: counters")
-	}
-	list, err := reader.Counters(r.port)
+	list, err := r.dev.Counters(r.port)
 	if errors.Is(err, verbs.ErrNotSupported) {
 		r.t.Skip("the driver of the device does not have the capability: counters")
 	}
@@ -45,7 +41,7 @@ func counterNames(r *rig) {
 	r.Equal(before, r.counters()[0].Name)
 
 	for _, port := range []int{0, r.attr.NumPorts + 1} {
-		_, err := r.dev.(verbs.CounterReader).Counters(uint8(port))
+		_, err := r.dev.Counters(uint8(port))
 		r.requireParamError(err, "a port that does not exist")
 	}
 }
@@ -57,7 +53,7 @@ func counterTraffic(r *rig) {
 	p := r.pair(nil)
 	read := make(chan []verbs.Counter, 1)
 	go func() {
-		list, _ := r.dev.(verbs.CounterReader).Counters(r.port)
+		list, _ := r.dev.Counters(r.port)
 		read <- list
 	}()
 	for id := uint64(1); id <= messages; id++ {

@@ -53,7 +53,7 @@ func TestCountersOfRXE(t *testing.T) {
 	if dev.Attr().Vendor != rxeVendor {
 		t.Skip("the device is not rxe")
 	}
-	list, err := dev.(verbs.CounterReader).Counters(1)
+	list, err := dev.Counters(1)
 	require.NoError(t, err)
 	var names []string
 	for _, c := range list {

@@ -205,7 +205,7 @@ func (d *device) close() error {
 	})
 }
 
-// Counters implements verbs.CounterReader. It also works after Close.
+// Counters implements verbs.Device. It also works after Close.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	if err := qp.CheckPort(port); err != nil {
 		return nil, operr.Wrap("read counters", err)
@@ -218,8 +218,6 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	list[counters.RcvdOverrunErr].Value = d.wire.Overruns()
 	return list, nil
 }
-
-var _ verbs.CounterReader = (*device)(nil)
 
 // limitTexts has what is logged when something is refused because of a limit, by the counter
 // that counts it.

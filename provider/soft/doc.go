@@ -136,8 +136,8 @@
 //
 // # Counters
 //
-// The device is a verbs.CounterReader. These counters have the names and the meaning of
-// the counters of rxe:
+// verbs.Device.Counters has these counters with the names and the meaning of the counters of
+// rxe:
 //
 //	sent_pkts, rcvd_pkts    packets passed to the system; packets passed to queue pairs
 //	duplicate_request       request packets that were executed before

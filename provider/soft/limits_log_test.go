@@ -56,7 +56,7 @@ func (silent) OnDialError(*reactor.DialOptions, error) {}
 func count(t *testing.T, p verbs.Provider, name string) uint64 {
 	devices, err := p.Devices()
 	require.NoError(t, err)
-	list, err := devices[0].(verbs.CounterReader).Counters(1)
+	list, err := devices[0].Counters(1)
 	require.NoError(t, err)
 	for _, c := range list {
 		if c.Name == name {

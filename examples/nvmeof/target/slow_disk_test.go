@@ -9,7 +9,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // While the disk executes nothing, the host sends as many commands as the largest queue
@@ -61,7 +60,7 @@ func TestSlowDiskCausesNoRNRNAK(t *testing.T) {
 func (f *fixture) counter(name string) uint64 {
 	devices, err := f.device.Devices()
 	require.NoError(f, err)
-	list, err := devices[0].(verbs.CounterReader).Counters(1)
+	list, err := devices[0].Counters(1)
 	require.NoError(f, err)
 	for _, c := range list {
 		if c.Name == name {

@@ -165,6 +165,9 @@ func (d *Device) Attr() verbs.DeviceAttr {
 // Port fails, because the device has no ports.
 func (d *Device) Port(uint8) (verbs.PortAttr, error) { return verbs.PortAttr{}, unsupported("port") }
 
+// Counters fails, because the device has no ports.
+func (d *Device) Counters(uint8) ([]verbs.Counter, error) { return nil, unsupported("counters") }
+
 // AllocPD fails, because the device has no protection domains.
 func (d *Device) AllocPD() (verbs.PD, error) { return nil, unsupported("protection domain") }
 

@@ -44,6 +44,7 @@ func (h *fakeHost) Name() string                               { return "fake" }
 func (h *fakeHost) Caps() verbs.Caps                           { return verbs.Caps{} }
 func (h *fakeHost) Attr() verbs.DeviceAttr                     { return Limits() }
 func (h *fakeHost) Port(uint8) (verbs.PortAttr, error)         { return verbs.PortAttr{}, nil }
+func (h *fakeHost) Counters(uint8) ([]verbs.Counter, error)    { return nil, nil }
 func (h *fakeHost) AddShard(*Shard)                            {}
 func (h *fakeHost) NewSockets(s *Shard) Sockets                { return s.UDPSockets(h.ports) }
 func (h *fakeHost) NewDatagramPath(*QP) DatagramPath           { return nil }

@@ -64,7 +64,8 @@ func NewDevice(t testing.TB, vectors int, paths Paths, closing func()) *Device {
 // Counted returns the sums of the counters that are not 0, by name.
 func (d *Device) Counted() map[string]uint64 {
 	sums := map[string]uint64{}
-	for _, c := range counters.Sum(append([]*counters.Set{&d.own}, d.sets...)) {
+	list, _ := d.Counters(1)
+	for _, c := range list {
 		if c.Value > 0 {
 			sums[c.Name] = c.Value
 		}
@@ -83,6 +84,11 @@ func (d *Device) Attr() verbs.DeviceAttr { return qp.Limits() }
 
 // Port implements verbs.Device. It returns no GIDs.
 func (d *Device) Port(uint8) (verbs.PortAttr, error) { return verbs.PortAttr{}, nil }
+
+// Counters implements verbs.Device.
+func (d *Device) Counters(uint8) ([]verbs.Counter, error) {
+	return counters.Sum(append([]*counters.Set{&d.own}, d.sets...)), nil
+}
 
 // AddShard implements qp.Host.
 func (d *Device) AddShard(s *qp.Shard) {
