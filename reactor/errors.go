@@ -64,7 +64,7 @@ var errLoopEnded = closedError("the loop")
 var errClosing = fmt.Errorf("%w: the connection is closing already, or has ended", ErrClosed)
 
 // errNotDiscardable is the reason of the error of Region.Discard.
-var errNotDiscardable = errors.New("the memory belongs to the application, or a device has pinned it")
+var errNotDiscardable = errors.New("the memory belongs to the application")
 
 // stateError returns an error that matches verbs.ErrState. The parameter why says what the
 // caller has overlooked.

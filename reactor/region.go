@@ -25,7 +25,7 @@ type Region struct {
 	access verbs.Access
 	uses   []regionUse // uses of the region by the loops; the index is Loop.Index
 	mapped []byte      // memory that release unmaps; nil if there is none
-	// mayFault is true if pages of the memory may be missing: see verbs.FaultRegisterer.
+	// mayFault is true if pages of the memory may be missing: see verbs.PD.RegisterFaulting.
 	mayFault bool
 
 	mu sync.Mutex // guards the fields below
@@ -61,7 +61,7 @@ func (r *Region) Bytes() []byte { return r.memory }
 // Access returns the access rights.
 func (r *Region) Access() verbs.Access { return r.access }
 
-// Discard returns pages of the memory to the system, as verbs.Discarder does. The error
+// Discard returns pages of the memory to the system, as verbs.MR.Discard does. The error
 // is a *verbs.FeatureError for memory that the application has registered, and for
 // memory that a device has pinned.
 func (r *Region) Discard(offset, length int) error {
@@ -73,9 +73,7 @@ func (r *Region) Discard(offset, length int) error {
 	}
 	for _, reg := range r.onDevice {
 		if reg != nil && reg.Allocated {
-			if d, ok := reg.Parts[0].MR.(verbs.Discarder); ok {
-				return d.Discard(offset, length)
-			}
+			return reg.Parts[0].MR.Discard(offset, length)
 		}
 	}
 	return operr.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errNotDiscardable})

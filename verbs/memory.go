@@ -19,6 +19,16 @@ type PD interface {
 	// provider soft accepts memory of the Go heap. Other providers may refuse such memory.
 	// Register returns the same errors as Alloc. Source: ibv_reg_mr(3).
 	Register(b []byte, access Access) (MR, error)
+	// RegisterFaulting does what Register does, for memory whose pages may be missing when
+	// the device accesses them. An example is the mapping of a file that becomes shorter.
+	//
+	// A device that pins memory needs the pages when it registers them, and then they can
+	// not go missing. In the provider soft an operation that finds a page missing fails, and
+	// the process does not get SIGBUS. If the page belongs to memory of the requester or to
+	// a receive buffer, the completion status is StatusLocProtErr. If the page belongs to
+	// memory of the responder, the completion status is StatusRemOpErr. Each access to the
+	// memory costs a little more than with Register.
+	RegisterFaulting(b []byte, access Access) (MR, error)
 	// AllocMW creates a memory window of type 2. The new window is not bound. If
 	// Caps.MemoryWindows is false, the error is a *FeatureError. Source: ibv_alloc_mw(3).
 	AllocMW() (MW, error)
@@ -104,40 +114,21 @@ type MR interface {
 	RKey() uint32
 	// Access returns the access rights with which the memory is registered.
 	Access() Access
-	// Close ends the registration, makes both keys invalid, and waits until remote
-	// operations on the memory have finished. Before the call, the caller's own work
-	// requests on this memory must have completed. While a memory window is bound to the
-	// region, Close returns ErrBusy. Source: ibv_dereg_mr(3), ibv_alloc_mw(3).
-	Close() error
-}
-
-// A FaultRegisterer is a PD that can register memory whose pages may be missing when the
-// device accesses them. An example is the mapping of a file that becomes shorter. Use a
-// type assertion to find out whether a PD is a FaultRegisterer. A device that pins memory
-// does not need this interface.
-type FaultRegisterer interface {
-	// RegisterFaulting does what PD.Register does, and allows that pages of the memory are
-	// missing. If the device finds a page missing, the operation fails, and the process
-	// does not get SIGBUS. If the page belongs to memory of the requester or to a receive
-	// buffer, the completion status is StatusLocProtErr. If the page belongs to memory of
-	// the responder, the completion status is StatusRemOpErr. Each access to the memory
-	// costs a little more than with PD.Register.
-	RegisterFaulting(b []byte, access Access) (MR, error)
-}
-
-// A Discarder is an MR that can return part of its memory to the operating system. Use a
-// type assertion to find out whether an MR is a Discarder. Pinned memory can not be
-// returned.
-type Discarder interface {
 	// Discard returns pages to the operating system. The offset and the length are in
 	// bytes. Discard returns only the pages that lie completely in this range. During the
 	// call, neither this program nor a device may use these pages. After the call the pages
 	// read as zero. A page occupies memory again when it is used.
 	//
 	// If the range is outside the region, the error is a *ParamError. If the memory can not
-	// be discarded, the error is a *FeatureError. An error of madvise(2) is also possible.
-	// Source: madvise(2), MADV_DONTNEED.
+	// be discarded, for example because the device has pinned it, the error is a
+	// *FeatureError. An error of madvise(2) is also possible. Source: madvise(2),
+	// MADV_DONTNEED.
 	Discard(offset, length int) error
+	// Close ends the registration, makes both keys invalid, and waits until remote
+	// operations on the memory have finished. Before the call, the caller's own work
+	// requests on this memory must have completed. While a memory window is bound to the
+	// region, Close returns ErrBusy. Source: ibv_dereg_mr(3), ibv_alloc_mw(3).
+	Close() error
 }
 
 // An SGE is a scatter/gather entry: one piece of registered local memory. Its layout is

@@ -11,6 +11,8 @@ func memoryCases() []testCase {
 		{"alloc", allocMemory},
 		{"huge pages are optional", allocHuge},
 		{"register", registerMemory},
+		{"register memory that may go missing", registerFaulting},
+		{"discard", discardMemory},
 		{"access rights", accessRights},
 		{"keys", memoryKeys},
 	}
@@ -49,6 +51,32 @@ func registerMemory(r *rig) {
 	r.Len(inner.Bytes(), 200)
 	inner.Bytes()[0] = 42
 	r.Equal(byte(42), outer.Bytes()[100])
+}
+
+// registerFaulting registers memory whose pages are all there.
+func registerFaulting(r *rig) {
+	mr, err := r.pd.RegisterFaulting(r.alloc(r.pd, 4096, verbs.AccessAll).Bytes()[:100], verbs.AccessLocalWrite)
+	r.NoError(err)
+	r.closing("MR", mr.Close)
+	r.Len(mr.Bytes(), 100)
+	r.Equal(verbs.AccessLocalWrite, mr.Access())
+	_, err = r.pd.RegisterFaulting(mr.Bytes(), verbs.AccessRemoteWrite)
+	r.requireParamError(err, "register")
+}
+
+// discardMemory discards memory, or gets the error of a device that has pinned it.
+func discardMemory(r *rig) {
+	mr := r.alloc(r.pd, 64<<10, verbs.AccessLocalWrite)
+	fill(mr.Bytes(), 1)
+	before := bytes.Clone(mr.Bytes())
+	if err := mr.Discard(0, len(before)); err == nil {
+		clear(before)
+	} else {
+		r.ErrorIs(err, verbs.ErrNotSupported)
+	}
+	r.True(bytes.Equal(before, mr.Bytes()))
+	r.NoError(mr.Close())
+	r.ErrorIs(mr.Discard(0, 1), verbs.ErrClosed)
 }
 
 // accessRights registers memory with all combinations of access rights. Exactly the

@@ -104,6 +104,11 @@ func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	return m, nil
 }
 
+// RegisterFaulting is Register: the pages of a region are pinned.
+func (p *pd) RegisterFaulting(b []byte, access verbs.Access) (verbs.MR, error) {
+	return p.Register(b, access)
+}
+
 func (p *pd) checkMR(size int, access verbs.Access) error {
 	limit := p.dev.attr.MaxMRSize
 	if size <= 0 || uint64(size) > limit {
@@ -171,6 +176,17 @@ func (m *mr) Addr() uint64         { return uint64(uintptr(unsafe.Pointer(unsafe
 func (m *mr) LKey() uint32         { return m.lkey }
 func (m *mr) RKey() uint32         { return m.rkey }
 func (m *mr) Access() verbs.Access { return m.access }
+
+// errPinned is the reason of the error of mr.Discard.
+var errPinned = errors.New("the device has pinned the memory")
+
+// Discard fails, because the device keeps the pages.
+func (m *mr) Discard(int, int) error {
+	const op = "discard memory"
+	return operr.Wrap(op, m.users.whileOpen(func() error {
+		return &verbs.FeatureError{Feature: op, Reason: errPinned}
+	}))
+}
 
 // Close ends the registration, and unmaps memory that Alloc has mapped.
 //

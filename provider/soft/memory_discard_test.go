@@ -43,16 +43,15 @@ func TestDiscard(t *testing.T) {
 	mr, err := pd.Alloc(&verbs.AllocAttr{Size: 6 * page, Access: verbs.AccessLocalWrite})
 	require.NoError(t, err)
 	defer mr.Close()
-	memory := mr.(verbs.Discarder)
 	for i := range mr.Bytes() {
 		mr.Bytes()[i] = 1
 	}
 	require.Equal(t, []bool{true, true, true, true, true, true}, present(t, mr))
 
-	require.NoError(t, memory.Discard(page-1, 3*page))
+	require.NoError(t, mr.Discard(page-1, 3*page))
 	require.Equal(t, []bool{true, false, false, true, true, true}, present(t, mr), "only whole pages are discarded")
-	require.NoError(t, memory.Discard(4*page+1, page))
-	require.NoError(t, memory.Discard(6*page, 0))
+	require.NoError(t, mr.Discard(4*page+1, page))
+	require.NoError(t, mr.Discard(6*page, 0))
 	require.Equal(t, []bool{true, false, false, true, true, true}, present(t, mr))
 	require.EqualValues(t, 1, mr.Bytes()[3*page-1+page])
 	require.Zero(t, mr.Bytes()[2*page], "discarded memory is zero and usable")
@@ -61,10 +60,10 @@ func TestDiscard(t *testing.T) {
 
 	for _, c := range [][2]int{{-1, 1}, {0, -1}, {0, 6*page + 1}, {6*page + 1, 0}, {page, 6 * page}} {
 		var param *verbs.ParamError
-		require.ErrorAs(t, memory.Discard(c[0], c[1]), &param, "%v", c)
+		require.ErrorAs(t, mr.Discard(c[0], c[1]), &param, "%v", c)
 	}
 	require.NoError(t, mr.Close())
-	require.ErrorIs(t, memory.Discard(0, page), verbs.ErrClosed)
+	require.ErrorIs(t, mr.Discard(0, page), verbs.ErrClosed)
 }
 
 // Discard fails for memory that the caller has registered, because other code may use
@@ -82,6 +81,6 @@ func TestDiscardRegistered(t *testing.T) {
 	require.NoError(t, err)
 	defer mr.Close()
 	mr.Bytes()[1<<15] = 1
-	require.ErrorIs(t, mr.(verbs.Discarder).Discard(0, 1<<16), verbs.ErrNotSupported)
+	require.ErrorIs(t, mr.Discard(0, 1<<16), verbs.ErrNotSupported)
 	require.EqualValues(t, 1, mr.Bytes()[1<<15])
 }

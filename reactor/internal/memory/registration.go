@@ -43,7 +43,7 @@ func LargestPart(dev verbs.Device) int {
 const memoryPage = 1 << 16
 
 // Register registers memory on the device of a domain. The parameter mayFault is true if
-// pages of the memory may be missing: see verbs.FaultRegisterer.
+// pages of the memory may be missing: see verbs.PD.RegisterFaulting.
 func Register(d *Domain, memory []byte, access verbs.Access, mayFault bool) (*Registration, error) {
 	return registerParts(d, memory, access, mayFault, LargestPart(d.Dev))
 }
@@ -51,8 +51,8 @@ func Register(d *Domain, memory []byte, access verbs.Access, mayFault bool) (*Re
 // registerParts registers memory in parts of the given size.
 func registerParts(d *Domain, memory []byte, access verbs.Access, mayFault bool, size int) (*Registration, error) {
 	registerPart := d.PD.Register
-	if faults, ok := d.PD.(verbs.FaultRegisterer); ok && mayFault {
-		registerPart = faults.RegisterFaulting
+	if mayFault {
+		registerPart = d.PD.RegisterFaulting
 	}
 	reg := &Registration{partSize: size}
 	for len(memory) > 0 {

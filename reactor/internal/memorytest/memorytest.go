@@ -85,6 +85,9 @@ func (m *MR) Addr() uint64 { return 1 << 20 }
 // LKey returns 7.
 func (m *MR) LKey() uint32 { return 7 }
 
+// Discard returns verbs.ErrNotSupported.
+func (m *MR) Discard(int, int) error { return verbs.ErrNotSupported }
+
 // Close reports PD.Refuse.
 func (m *MR) Close() error {
 	if m.pd.Refuse == nil {

@@ -1,10 +1,6 @@
 package slab
 
-import (
-	"slices"
-
-	"github.com/rdmaloop/rdmaloop/verbs"
-)
+import "slices"
 
 // trim returns memory of chunks that pickChunk has not chosen since the last round:
 //
@@ -30,11 +26,7 @@ func (s *slab[B]) trim() (more bool, err error) {
 			s.trimNext++
 			return true, s.freeChunk(c)
 		case c.freeAtDiscard != c.free || c.scanned > 0:
-			memory, ok := c.mr.(verbs.Discarder)
-			if !ok {
-				break
-			}
-			if c.discard(memory) {
+			if c.discard() {
 				s.trimNext++
 			}
 			return true, nil
@@ -79,7 +71,7 @@ func (s *slab[B]) dropFreedChunks() {
 
 // discard takes one step of discarding the pages of free slots. A step makes at most
 // maxDiscards system calls. The result is true when the chunk is finished.
-func (c *chunk[B]) discard(memory verbs.Discarder) (done bool) {
+func (c *chunk[B]) discard() (done bool) {
 	if c.scanned == 0 {
 		// When a slot is released later, the head of the free list changes. Then a later
 		// round discards again.
@@ -93,8 +85,8 @@ func (c *chunk[B]) discard(memory verbs.Discarder) (done bool) {
 		}
 		if c.scanned > begin {
 			calls++
-			if memory.Discard(begin*stride, (c.scanned-begin)*stride) != nil {
-				// The pages can not be discarded: they are huge pages, or the system has
+			if c.mr.Discard(begin*stride, (c.scanned-begin)*stride) != nil {
+				// The pages can not be discarded: they are pinned or huge, or the system has
 				// no call that discards them.
 				c.scanned = c.count
 			}

@@ -127,7 +127,7 @@ func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	return p.register(b, access, false)
 }
 
-// RegisterFaulting implements verbs.FaultRegisterer.
+// RegisterFaulting implements verbs.PD.
 func (p *pd) RegisterFaulting(b []byte, access verbs.Access) (verbs.MR, error) {
 	return p.register(b, access, true)
 }
@@ -202,7 +202,7 @@ func (m *mr) Close() error {
 	return operr.Wrap("close MR", m.memory.free())
 }
 
-// Discard implements verbs.Discarder. It gives whole pages back to the system. Not all
+// Discard implements verbs.MR. It gives whole pages back to the system. Not all
 // memory can be discarded; see ownedMemory.discardAdvice.
 func (m *mr) Discard(offset, length int) error {
 	const op = "discard memory"

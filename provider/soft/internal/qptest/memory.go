@@ -57,7 +57,7 @@ func registerFile(t testing.TB, e *End) *mappedFile {
 	require.NoError(t, file.Truncate(int64(2*page)))
 	b, err := unix.Mmap(int(file.Fd()), 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	require.NoError(t, err)
-	mr, err := e.PD.(verbs.FaultRegisterer).RegisterFaulting(b, verbs.AccessAll)
+	mr, err := e.PD.RegisterFaulting(b, verbs.AccessAll)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, mr.Close())
