@@ -294,7 +294,6 @@ func (c *Conn) makeQP() (err error) {
 	}
 	c.qp = c.id.QP()
 	c.loop.engine.qpOwners.add(c.qp, c)
-	c.sends.direct, _ = c.qp.(verbs.InlineSender)
 	c.info.local, c.info.remote = c.id.LocalAddr(), c.id.RemoteAddr()
 	c.info.qpNum = c.qp.Num()
 	c.on(eventQueuePair)

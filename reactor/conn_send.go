@@ -228,12 +228,12 @@ func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, report reportWhen) (*
 // follows at the end of the turn.
 func (c *Conn) sendInline(b []byte, o *SendOptions) {
 	q := &c.sends
-	if q.direct == nil || o.HasImm || o.Invalidate != 0 || q.flow.staged() != 0 {
+	if o.HasImm || o.Invalidate != 0 || q.flow.staged() != 0 {
 		c.stageInline(b, o)
 		return
 	}
 	slot, signaled := q.flow.next(o.Notify)
-	if !q.direct.SendInline(c.requestID(slot), o.flags(signaled), b) {
+	if !c.qp.SendInline(c.requestID(slot), o.flags(signaled), b) {
 		c.stageInline(b, o)
 		return
 	}

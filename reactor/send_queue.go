@@ -9,15 +9,13 @@ import (
 // A sendQueue is the send queue of a connection: its places, the outstanding requests, and
 // the requests that are not posted yet.
 type sendQueue struct {
-	flow      sendFlow
-	requests  sendRequests
-	batch     sendBatch
-	uses      useQueue  // each outstanding request's uses of regions, except the first
-	windows   windowSet // parts of regions that are shown to the peer: see Show
-	maxSGE    int32     // largest number of scatter/gather elements of a request
-	maxInline int32     // size in bytes of the largest message that is sent inline
-	// direct is the queue pair if it is a verbs.InlineSender, and else nil.
-	direct      verbs.InlineSender
+	flow        sendFlow
+	requests    sendRequests
+	batch       sendBatch
+	uses        useQueue      // each outstanding request's uses of regions, except the first
+	windows     windowSet     // parts of regions that are shown to the peer: see Show
+	maxSGE      int32         // largest number of scatter/gather elements of a request
+	maxInline   int32         // size in bytes of the largest message that is sent inline
 	unrung      uint32        // number of requests that the device has taken since the last doorbell
 	messages    uint32        // number of messages accepted, modulo 2^32
 	confirmedAt time.Duration // time of the last confirmation, by the loop's clock
@@ -72,7 +70,7 @@ func (q *sendQueue) post(qp verbs.QP) (doorbells, requests uint64, err error) {
 	if requests == 0 {
 		return 0, 0, nil
 	}
-	q.direct.Doorbell()
+	qp.Doorbell()
 	return 1, requests, nil
 }
 

@@ -245,13 +245,12 @@ type directQP struct {
 	doorbells int
 }
 
-func (q *directQP) SendInline(uint64, verbs.SendFlags, []byte) bool { return true }
-func (q *directQP) Doorbell()                                       { q.doorbells++ }
+func (q *directQP) Doorbell() { q.doorbells++ }
 
 // TestSendQueuePost checks when post rings a doorbell, and which requests it counts.
 func TestSendQueuePost(t *testing.T) {
 	qp := &directQP{fakeQP: fakeQP{room: 10}}
-	q := sendQueue{flow: newSendFlow(8, 4, 0), direct: qp}
+	q := sendQueue{flow: newSendFlow(8, 4, 0)}
 	post := func(doorbells, requests uint64) {
 		t.Helper()
 		gotDoorbells, gotRequests, err := q.post(qp)

@@ -11,7 +11,7 @@ import (
 type strictProvider struct {
 	cm.Provider
 	device *strictDevice
-	// plainQPs is true if queue pairs have no optional abilities: no verbs.InlineSender,
+	// plainQPs is true if queue pairs have no optional abilities: no
 	// verbs.InlineReceiver and verbs.RecvPauser, and no verbs.WC.Time.
 	plainQPs bool
 

@@ -1,24 +1,5 @@
 package verbs
 
-// An InlineSender is a QP that can send a small message with one call, and with one copy
-// of the data. Use a type assertion to find out whether a QP is an InlineSender.
-type InlineSender interface {
-	// SendInline sends data as one message. The call is equal to a PostSend of a request
-	// with the operation OpSend, the flag verbs.SendInline and the given flags. The caller
-	// owns data and may change data after the call. Every goroutine that may call PostSend
-	// may also call SendInline.
-	//
-	// If SendInline can not send the message, for example because the queue is full,
-	// SendInline does nothing and returns false. The caller then uses PostSend. If
-	// SendInline returns true, the device may still delay the message until the next call
-	// of Doorbell or PostSend.
-	SendInline(id uint64, flags SendFlags, data []byte) bool
-	// Doorbell makes the device execute the requests of earlier SendInline calls. If there
-	// are no such requests, Doorbell does nothing. Doorbell may be called in every state of
-	// the QP.
-	Doorbell()
-}
-
 // InlineBytes is the size in bytes of the largest message that fits into an InlineData.
 const InlineBytes = 96
 

@@ -44,6 +44,20 @@ type QP interface {
 	// memory that SGEs name belongs to the device until the completion.
 	PostSend(wrs []SendWR) (n int, err error)
 
+	// SendInline sends a small message with one copy of the data. The call is equal to a
+	// PostSend of a request with the operation OpSend, the flag verbs.SendInline and the
+	// given flags. The caller owns data and may change data after the call.
+	//
+	// If SendInline can not send the message, for example because the queue is full,
+	// SendInline does nothing and returns false. The caller then uses PostSend. If
+	// SendInline returns true, the device may still delay the message until the next call
+	// of Doorbell or PostSend.
+	SendInline(id uint64, flags SendFlags, data []byte) bool
+	// Doorbell makes the device execute the requests of earlier SendInline calls. If there
+	// are no such requests, Doorbell does nothing. Doorbell may be called in every state of
+	// the QP.
+	Doorbell()
+
 	// PostRecv appends work requests to the receive queue. Each request has one buffer. The
 	// QP must be in StateInit or a later state. The results, the errors and the ownership
 	// are the same as for PostSend. Source: ibv_post_recv(3).

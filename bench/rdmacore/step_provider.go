@@ -22,7 +22,6 @@ type end struct {
 	mr   verbs.MR
 	wcs  [64]verbs.WC
 	sent int
-	send func(data []byte, flags verbs.SendFlags) error
 
 	// arguments of PostSend and PostRecv; as local variables they would be allocated on the
 	// heap
@@ -87,32 +86,19 @@ func (e *end) await() (place int, err error) {
 	return place, nil
 }
 
-// post sends a message inline.
+// post sends a message with SendInline, or with PostSend if SendInline refuses.
 func (e *end) post(data []byte) error {
 	flags := verbs.SendFlags(0)
 	if e.sent++; e.sent%signalEvery == 0 {
 		flags = verbs.SendSignaled
 	}
-	return e.send(data, flags)
-}
-
-// postSend sends a message with PostSend.
-func (e *end) postSend(data []byte, flags verbs.SendFlags) error {
+	if e.qp.SendInline(0, flags, data) {
+		e.qp.Doorbell()
+		return nil
+	}
 	e.sends[0] = verbs.SendWR{Opcode: verbs.OpSend, Flags: flags | verbs.SendInline, Inline: data}
 	_, err := e.qp.PostSend(e.sends[:])
 	return err
-}
-
-// sendWith returns a function that sends a message with SendInline, or with PostSend if
-// SendInline refuses.
-func (e *end) sendWith(inline verbs.InlineSender) func([]byte, verbs.SendFlags) error {
-	return func(data []byte, flags verbs.SendFlags) error {
-		if inline.SendInline(0, flags, data) {
-			inline.Doorbell()
-			return nil
-		}
-		return e.postSend(data, flags)
-	}
 }
 
 // postRecv posts the buffer with the given number.
@@ -146,10 +132,6 @@ func openEnd(p *rdmacore.Provider) (e *end, err error) {
 	}})
 	if err != nil {
 		return nil, err
-	}
-	e.send = e.postSend
-	if inline, ok := e.qp.(verbs.InlineSender); ok {
-		e.send = e.sendWith(inline)
 	}
 	return e, e.connect()
 }

@@ -120,27 +120,26 @@ func TestSendInline(t *testing.T) {
 		_, err := b.qp.PostRecv([]verbs.RecvWR{{ID: uint64(i), SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 8*i, 8)}}})
 		r.NoError(err)
 	}
-	sender := a.qp.(verbs.InlineSender)
 	payload := []byte("message")
-	r.True(sender.SendInline(7, verbs.SendSignaled, payload))
-	r.False(sender.SendInline(8, verbs.SendSignaled, payload))
+	r.True(a.qp.SendInline(7, verbs.SendSignaled, payload))
+	r.False(a.qp.SendInline(8, verbs.SendSignaled, payload))
 	copy(payload, "changed")
 	r.Equal(uint64(7), a.take(1)[0].ID)
 
-	sender.Doorbell()
-	r.True(sender.SendInline(9, 0, nil))
+	a.qp.Doorbell()
+	r.True(a.qp.SendInline(9, 0, nil))
 	_, err := a.qp.PostSend([]verbs.SendWR{{ID: 10, Opcode: verbs.OpSend, Flags: verbs.SendSignaled}})
 	r.NoError(err)
 	r.Equal(uint64(10), a.take(1)[0].ID)
 
-	sender.Doorbell()
-	r.False(sender.SendInline(11, verbs.SendInline, payload), "a flag that only PostSend accepts")
-	r.False(sender.SendInline(11, 0, make([]byte, a.qp.Caps().MaxInline+1)))
+	a.qp.Doorbell()
+	r.False(a.qp.SendInline(11, verbs.SendInline, payload), "a flag that only PostSend accepts")
+	r.False(a.qp.SendInline(11, 0, make([]byte, a.qp.Caps().MaxInline+1)))
 	wcs := b.take(3)
 	r.Equal([]uint32{7, 0, 0}, []uint32{wcs[0].ByteLen, wcs[1].ByteLen, wcs[2].ByteLen})
 	r.Equal("message", string(b.mr.Bytes()[:7]))
 	r.NoError(a.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-	r.False(sender.SendInline(11, 0, payload))
+	r.False(a.qp.SendInline(11, 0, payload))
 }
 
 // A receive buffer is flushed even if it is posted after the queue pair has failed.

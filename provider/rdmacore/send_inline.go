@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SendInline implements verbs.InlineSender. It posts the first message at once. Until
+// SendInline implements verbs.QP. It posts the first message at once. Until
 // Doorbell or PostSend is called, it refuses further messages, because posting them as
 // one batch costs less.
 //
@@ -21,7 +21,7 @@ func (q *qp) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	return ok
 }
 
-// Doorbell implements verbs.InlineSender. After Doorbell, SendInline may post a message.
+// Doorbell implements verbs.QP. After Doorbell, SendInline may post a message.
 func (q *qp) Doorbell() {
 	q.sends.enter()
 	q.sends.direct = false

@@ -56,7 +56,6 @@ type QP struct {
 
 var (
 	_ verbs.QP             = (*QP)(nil)
-	_ verbs.InlineSender   = (*QP)(nil)
 	_ verbs.InlineReceiver = (*QP)(nil)
 	_ verbs.RecvPauser     = (*QP)(nil)
 )
@@ -353,9 +352,9 @@ func (q *QP) postSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, err
 }
 
-// SendInline implements verbs.InlineSender. It returns false in automatic progress, if the
-// message has to wait, and on the wire path. That path would have to keep a copy of the
-// data, because the packet may be lost.
+// SendInline implements verbs.QP. It returns false in automatic progress, if the message has
+// to wait, and on the wire path. That path would have to keep a copy of the data, because the
+// packet may be lost.
 func (q *QP) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	if !q.Shard.auto {
 		q.makeRoom()
@@ -376,7 +375,7 @@ func (q *QP) SendInline(id uint64, flags verbs.SendFlags, data []byte) bool {
 	return true
 }
 
-// Doorbell implements verbs.InlineSender. In the error state it does nothing.
+// Doorbell implements verbs.QP. In the error state it does nothing.
 func (q *QP) Doorbell() {
 	q.Shard.Enter()
 	if q.state == verbs.StateRTS || q.state == verbs.StateSQD {
