@@ -14,7 +14,7 @@ type Config struct {
 	// MaxBatch. Zero means 64.
 	Batch int
 	// Inline asks for small received messages together with their completions; see
-	// Queue.InlineData. Not every device can do that; see verbs.InlinePoller.
+	// Queue.InlineData. Not every device can do that; see verbs.Caps.RecvModes.
 	Inline bool
 	// AckEvery is how many events of a CQ are acknowledged with one call. Zero means 64,
 	// and 1 means that each event is acknowledged at once.

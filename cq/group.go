@@ -57,11 +57,15 @@ func (g *Group) NewQueue(depth int) (*Queue, error) {
 		return nil, operr.Wrap(op, depthError(depth, limit))
 	}
 	q := &Queue{group: g, batch: make([]verbs.WC, g.config.Batch)}
+	if g.config.Inline && g.dev.Caps().RecvModes {
+		q.data = make([]verbs.InlineData, len(q.batch))
+	}
 	q.cookie = g.byCookie.Put(q)
 	cq, err := g.dev.CreateCQ(&verbs.CQAttr{
 		Depth:    depth,
 		Channel:  g.channel,
 		Cookie:   uint64(q.cookie),
+		Inline:   q.data,
 		Vector:   g.config.Vector,
 		Progress: g.config.Progress,
 	})
@@ -71,9 +75,6 @@ func (g *Group) NewQueue(depth int) (*Queue, error) {
 	}
 	q.cq = cq
 	q.disarmer, _ = cq.(verbs.Disarmer)
-	if inline, ok := cq.(verbs.InlinePoller); ok && g.config.Inline {
-		q.inline, q.data = inline, make([]verbs.InlineData, len(q.batch))
-	}
 	g.queues = append(g.queues, q)
 	return q, nil
 }

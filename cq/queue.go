@@ -13,9 +13,8 @@ type Queue struct {
 	cq    verbs.CQ
 
 	batch []verbs.WC // completions from the device
-	// The next two fields are nil if inline messages are not wanted or not supported.
-	inline verbs.InlinePoller // the CQ, as an InlinePoller
-	data   []verbs.InlineData // inline message of each completion in batch
+	// inline message of each completion in batch; nil if they are not wanted or not supported
+	data []verbs.InlineData
 	// the CQ, as a Disarmer; nil if the CQ is not a Disarmer
 	disarmer verbs.Disarmer
 
@@ -79,13 +78,7 @@ func (q *Queue) fill() {
 	if q.err != nil {
 		return
 	}
-	var n int
-	var err error
-	if q.inline != nil {
-		n, err = q.inline.PollInline(q.batch, q.data)
-	} else {
-		n, err = q.cq.Poll(q.batch)
-	}
+	n, err := q.cq.Poll(q.batch)
 	q.group.stats.Polls++
 	if n == 0 && err == nil {
 		q.group.stats.EmptyPolls++

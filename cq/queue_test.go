@@ -136,20 +136,29 @@ func TestQueueCloseAcksEvents(t *testing.T) {
 	require.EqualValues(t, 4, g.Stats().AckedEvents)
 }
 
-// An inlinePolls is a device whose CQs return "hello" with each completion.
-type inlinePolls struct{ *faultcq.Device }
-
-type inlineCQ struct{ verbs.CQ }
-
-func (d inlinePolls) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
-	c, err := d.Device.CreateCQ(attr)
-	return inlineCQ{c}, err
+// An inlineDevice is a device whose CQs return "hello" with each completion that has memory
+// for it.
+type inlineDevice struct {
+	*faultcq.Device
+	caps verbs.Caps
 }
 
-func (c inlineCQ) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
-	n, err := c.Poll(dst)
-	for i := range n {
-		dst[i].Flags, dst[i].ByteLen = verbs.WCInline, uint32(copy(data[i][:], "hello"))
+type inlineCQ struct {
+	*faultcq.CQ
+	data []verbs.InlineData
+}
+
+func (d inlineDevice) Caps() verbs.Caps { return d.caps }
+
+func (d inlineDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+	c, err := d.Device.CreateCQ(attr)
+	return inlineCQ{c.(*faultcq.CQ), attr.Inline}, err
+}
+
+func (c inlineCQ) Poll(dst []verbs.WC) (int, error) {
+	n, err := c.CQ.Poll(dst)
+	for i := range min(n, len(c.data)) {
+		dst[i].Flags, dst[i].ByteLen = verbs.WCInline, uint32(copy(c.data[i][:], "hello"))
 	}
 	return n, err
 }
@@ -158,24 +167,20 @@ func (c inlineCQ) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, erro
 // the device can do it.
 func TestQueuePollsInline(t *testing.T) {
 	for name, test := range map[string]struct {
-		dev    func(*faultcq.Device) verbs.Device
+		caps   verbs.Caps
 		config cq.Config
 		inline bool
 	}{
-		"configured":             {func(d *faultcq.Device) verbs.Device { return inlinePolls{d} }, cq.Config{Inline: true, Batch: 2}, true},
-		"not configured":         {func(d *faultcq.Device) verbs.Device { return inlinePolls{d} }, cq.Config{Batch: 2}, false},
-		"device without ability": {func(d *faultcq.Device) verbs.Device { return d }, cq.Config{Inline: true, Batch: 2}, false},
+		"configured":             {verbs.Caps{RecvModes: true}, cq.Config{Inline: true, Batch: 2}, true},
+		"not configured":         {verbs.Caps{RecvModes: true}, cq.Config{Batch: 2}, false},
+		"device without ability": {verbs.Caps{}, cq.Config{Inline: true, Batch: 2}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, err := cq.NewGroup(test.dev(faultcq.New(&faultcq.Script{})), &test.config)
+			g, err := cq.NewGroup(inlineDevice{faultcq.New(&faultcq.Script{}), test.caps}, &test.config)
 			require.NoError(t, err)
 			q, err := g.NewQueue(8)
 			require.NoError(t, err)
-			c, ok := q.CQ().(*faultcq.CQ)
-			if !ok {
-				c = q.CQ().(inlineCQ).CQ.(*faultcq.CQ)
-			}
-			complete(c, 1, 2, 3)
+			complete(q.CQ().(inlineCQ).CQ, 1, 2, 3)
 			for _, want := range []int{2, 1, 0} {
 				wcs, err := q.Poll()
 				require.NoError(t, err)

@@ -187,7 +187,7 @@ func (m Message) Time() time.Time {
 // the message. The caller must later call SendBuffer or Buffer.Release. A second call
 // returns the same buffer. After OnMessage, Keep returns nil.
 //
-// Some devices deliver small messages without a buffer: see verbs.InlinePoller. Keep
+// Some devices deliver small messages without a buffer: see verbs.RecvInline. Keep
 // copies such a message, and Data then returns the copy. If there is no memory for the
 // copy, Keep returns nil. Other messages are not copied.
 func (m Message) Keep() *Buffer {

@@ -356,8 +356,11 @@ func (c *Conn) open() {
 		c.endWith(err)
 		return
 	}
-	if r, ok := c.qp.(verbs.InlineReceiver); ok {
-		r.ReceiveInline()
+	if c.device.recvModes {
+		if err := c.qp.SetRecvMode(verbs.RecvInline); err != nil {
+			c.endWith(err)
+			return
+		}
 	}
 	c.enter(stateOpen)
 	c.loop.openingConns--

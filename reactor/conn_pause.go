@@ -65,7 +65,7 @@ func (c *Conn) PauseRecv() error {
 	if c.state != stateOpen {
 		return operr.Wrap(op, errClosing)
 	}
-	if _, ok := c.qp.(verbs.RecvPauser); !ok && c.sharesRecv() {
+	if !c.device.recvModes && c.sharesRecv() {
 		return operr.Wrap(op, &verbs.FeatureError{Feature: "holding back one connection", Reason: errSharedRecv})
 	}
 	c.recvs.hold |= heldByApp
@@ -97,9 +97,8 @@ func (c *Conn) holdBackPeer() {
 	if c.long != nil && c.recvs.heldCount() < c.loop.cfg.MaxInFlight {
 		return
 	}
-	if p, ok := c.qp.(verbs.RecvPauser); ok {
-		p.PauseRecv()
-		c.recvs.heldBack = true
+	if c.device.recvModes && !c.recvs.heldBack {
+		c.recvs.heldBack = c.qp.SetRecvMode(verbs.RecvPaused) == nil
 	}
 }
 
@@ -180,6 +179,6 @@ func (c *Conn) letPeerGo() {
 	}
 	if c.recvs.heldBack {
 		c.recvs.heldBack = false
-		c.qp.(verbs.RecvPauser).ResumeRecv()
+		_ = c.qp.SetRecvMode(verbs.RecvInline) // It fails only if the queue pair is closed.
 	}
 }

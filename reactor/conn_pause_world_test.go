@@ -71,7 +71,7 @@ func (k pauseCase) startServer(t *testing.T, process *reactortest.Process, h rea
 	if !k.plain {
 		return process.Start(h, cfg)
 	}
-	provider, err := newStrictProvider(process.Open(nil), nil, nil)
+	provider, err := newStrictProvider(process.Open(nil), nil, func(caps *verbs.Caps) { caps.RecvModes = false })
 	require.NoError(t, err)
 	provider.plainQPs = true
 	e, err := reactor.New(provider, h, cfg)

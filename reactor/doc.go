@@ -175,7 +175,7 @@
 // RNRRetryCount gives up, and a peer that calls Close does so after its DrainTimeout.
 //
 // What a paused connection holds is bounded. If the device can hold back one queue pair
-// (verbs.RecvPauser), as that of package soft can, it is what has arrived before the call. On
+// (verbs.RecvPaused), as that of package soft can, it is what has arrived before the call. On
 // other devices it is what fits into the receive queue, Config.MaxInFlight messages or twice
 // MinRecvBuffers, and the connection needs one of its own: see DialOptions.OwnRecvQueue. On a
 // connection with long messages it is MaxInFlight messages in addition, because the peer can

@@ -23,6 +23,7 @@ type loopDevice struct {
 	queues     []*completionQueue // open CQs; the first one stays open until the loop ends
 	next       int                // index in queues at which the next poll begins
 	pool       slab.Pool[Buffer]
+	recvModes  bool            // verbs.Caps.RecvModes of the device
 	sharedRecv *sharedRecv     // shared receive queue; nil if connections share no buffers
 	trimTimer  timerheap.Timer // timer that calls trim
 	// lastWQEReports says whether connections wait for verbs.AsyncQPLastWQE.
@@ -45,7 +46,7 @@ func (l *Loop) device(dev verbs.Device) (*loopDevice, error) {
 			return d, nil
 		}
 	}
-	d := &loopDevice{loop: l, dev: dev}
+	d := &loopDevice{loop: l, dev: dev, recvModes: dev.Caps().RecvModes}
 	if err := d.open(); err != nil {
 		return nil, firstError(err, d.close())
 	}

@@ -13,7 +13,7 @@ type recvSide struct {
 	lastAt time.Duration // time of the last receive, by the loop's clock
 
 	hold     holdReason    // why received messages wait in held; noHoldReason if OnMessage gets them at once
-	heldBack bool          // true after verbs.RecvPauser.PauseRecv
+	heldBack bool          // true if the mode of the queue pair is verbs.RecvPaused
 	held     *heldMessages // nil before the first message has to wait
 }
 

@@ -10,10 +10,8 @@ import (
 // A strictProvider is a provider whose device enforces its limits MaxCQ and MaxCQE.
 type strictProvider struct {
 	cm.Provider
-	device *strictDevice
-	// plainQPs is true if queue pairs have no optional abilities: no
-	// verbs.InlineReceiver and verbs.RecvPauser, and no verbs.WC.Time.
-	plainQPs bool
+	device   *strictDevice
+	plainQPs bool // true if queue pairs are plainQPs, and know no verbs.WC.Time
 
 	mu  sync.Mutex
 	ids map[cm.TransportID]*strictID
@@ -182,10 +180,16 @@ func (id *strictID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, err
 	own.RecvTime = attr.RecvTime && !id.p.plainQPs
 	qp, err := id.TransportID.CreateQP(pd.(strictPD).PD, &own)
 	if id.p.plainQPs && err == nil {
-		return struct{ verbs.QP }{qp}, nil
+		return plainQP{qp}, nil
 	}
 	return qp, err
 }
+
+// A plainQP is a queue pair without optional abilities.
+type plainQP struct{ verbs.QP }
+
+func (plainQP) SendInline(uint64, verbs.SendFlags, []byte) bool { return false }
+func (plainQP) SetRecvMode(verbs.RecvMode) error                { return verbs.ErrNotSupported }
 
 func (id *strictID) Migrate(to cm.TransportChannel) error {
 	return id.TransportID.Migrate(to.(*strictChannel).TransportChannel)

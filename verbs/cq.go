@@ -7,6 +7,9 @@ type CQ interface {
 	// completions in dst and returns their number. The caller owns dst. If Poll returns
 	// fewer than len(dst) completions and no error, the queue is empty now.
 	//
+	// If the CQ has memory for small messages, Poll may store messages there: see
+	// CQAttr.Inline.
+	//
 	// Poll may return completions of a QP that is already closed. If there were more
 	// completions than the queue can hold, the error matches ErrOverrun. After Close the
 	// error matches ErrClosed. Source: ibv_poll_cq(3).
@@ -54,6 +57,19 @@ type CQAttr struct {
 	// each event of this CQ.
 	Cookie uint64
 
+	// Inline is memory for small received messages of QPs in the mode RecvInline. Nil means
+	// none. The CQ keeps the slice until Close. It can be in any memory.
+	//
+	// If Poll stores the completion of a small message in dst[i], it may store the message in
+	// Inline[i] instead of a receive buffer. The completion then has the flag WCInline, and
+	// the message is in the first WC.ByteLen bytes. The next Poll may overwrite it, so one
+	// goroutine at a time polls such a CQ. Messages with immediate data never come inline.
+	//
+	// A message with WCInline leaves the receive buffer unused. The oldest posted buffer must
+	// still be large enough for the message. The completion has the ID of this buffer. The
+	// buffer stays posted, so a later completion may have the same ID.
+	Inline []InlineData
+
 	// Vector is the completion vector, from 0 to DeviceAttr.NumCompVectors-1. Both CQs
 	// of a QP and their channel must have the same Vector and the same Progress. With
 	// ProgressManual, one goroutine owns all CQs of a vector.
@@ -62,6 +78,12 @@ type CQAttr struct {
 	// call the methods of the CQ.
 	Progress Progress
 }
+
+// InlineBytes is the size in bytes of the largest message that fits into an InlineData.
+const InlineBytes = 96
+
+// An InlineData is memory for one small message: see CQAttr.Inline.
+type InlineData [InlineBytes]byte
 
 // A CompChannel is a completion channel. The descriptor of the channel becomes readable
 // when an armed CQ gets a completion. Every goroutine that may call the methods of the

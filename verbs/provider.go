@@ -40,6 +40,8 @@ type Caps struct {
 	// RecvTime is true if the device knows when a message has arrived from the network:
 	// see QPInitAttr.RecvTime.
 	RecvTime bool
+	// RecvModes is true if the device supports QP.SetRecvMode.
+	RecvModes bool
 
 	// ProgressManual is true if the device supports manual progress; see Progress. If
 	// ProgressManual is false, the device always moves data by itself.

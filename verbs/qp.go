@@ -67,11 +67,38 @@ type QP interface {
 	// QPCaps.MaxRecvWR is 0.
 	PostRecv(wrs []RecvWR) (n int, err error)
 
+	// SetRecvMode changes how the QP receives messages. A new QP has the mode RecvBuffers,
+	// and the change to StateReset sets this mode again. A message of which a part has
+	// arrived is not affected.
+	//
+	// For an unknown mode the error is a *ParamError. If Caps.RecvModes is false, the error
+	// is a *FeatureError.
+	SetRecvMode(mode RecvMode) error
+
 	// Close destroys the queue pair. Outstanding requests are dropped and get no
 	// completions. Completions that were not polled yet may be dropped too. Source:
 	// ibv_destroy_qp(3).
 	Close() error
 }
+
+// RecvMode says how a QP receives messages.
+type RecvMode uint8
+
+// Values of RecvMode.
+const (
+	// RecvBuffers means that each message uses a receive buffer.
+	RecvBuffers RecvMode = iota
+	// RecvInline means that small messages may come inline, without a receive buffer, if the
+	// receive CQ has memory for them: see CQAttr.Inline.
+	RecvInline
+	// RecvPaused means that the QP takes no receive buffer. So the peer of one QP of an SRQ
+	// can be held back, and the others go on. A message of the peer, or a WRITE with
+	// immediate data, gets an RNR NAK, as if there was no buffer: the peer repeats it, as
+	// often as its QPAttr.RNRRetry allows, and sends nothing behind it meanwhile. The device
+	// may let it wait longer than QPAttr.MinRNRTimer. READs, atomics and other WRITEs are
+	// executed. After the pause the peer goes on when it repeats the message.
+	RecvPaused
+)
 
 // QPType is the transport service of a queue pair.
 type QPType uint8
@@ -261,24 +288,6 @@ func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// A RecvPauser is a QP that can make its peer wait although there are receive buffers. So
-// one QP of an SRQ can be held back, and the others go on. Use a type assertion to find out
-// whether a QP is a RecvPauser.
-type RecvPauser interface {
-	// PauseRecv makes the QP take no further receive buffer. A message of the peer, or a
-	// WRITE with immediate data, gets an RNR NAK, as if there was no buffer: the peer repeats
-	// it, as often as its QPAttr.RNRRetry allows, and sends nothing behind it meanwhile. The
-	// device may let it wait longer than QPAttr.MinRNRTimer. A message of which a part has
-	// arrived still completes. READs, atomics and other WRITEs are executed.
-	//
-	// Every goroutine that may call PostRecv may also call PauseRecv and ResumeRecv. A second
-	// call does nothing. The change to StateReset ends the pause.
-	PauseRecv()
-	// ResumeRecv ends the effect of PauseRecv. The peer notices it when it repeats the
-	// message.
-	ResumeRecv()
 }
 
 // An SRQ is a shared receive queue: several QPs of one domain take their receive buffers

@@ -59,8 +59,7 @@ const (
 	WCWithGRH WCFlags = 1 << 0 // the first GRHSize bytes of the buffer hold a routing header
 	WCWithImm WCFlags = 1 << 1 // the field Imm has immediate data
 	WCWithInv WCFlags = 1 << 3 // the field Imm has the key of an invalidated memory window
-	// WCInline means that the message is in the data of PollInline, not in the receive
-	// buffer.
+	// WCInline means that the message is in CQAttr.Inline, not in the receive buffer.
 	WCInline WCFlags = 1 << 7
 )
 

@@ -157,7 +157,7 @@ func closedQP(r *rig) {
 	_, postRecv := qp.PostRecv([]verbs.RecvWR{{ID: 1}})
 	_, query := qp.Query()
 	modify := qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState)
-	r.requireClosed(postSend, postRecv, query, modify)
+	r.requireClosed(postSend, postRecv, query, modify, qp.SetRecvMode(verbs.RecvPaused))
 }
 
 func closedSRQ(r *rig) {

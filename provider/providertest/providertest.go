@@ -134,6 +134,8 @@ func lacksWriteImm(c verbs.Caps) string { return unless(c.WriteImm, "write with 
 func lacksSRQ(c verbs.Caps) string      { return unless(c.SRQ, "shared receive queues") }
 func lacksUD(c verbs.Caps) string       { return unless(c.UD, "unreliable datagrams") }
 
+func lacksRecvModes(c verbs.Caps) string { return unless(c.RecvModes, "receive modes") }
+
 func lacksDisconnectData(c verbs.Caps) string {
 	return unless(c.DisconnectData, "private data of a disconnect request")
 }

@@ -83,19 +83,18 @@ func rnrBlocksOrder(r *rig) {
 }
 
 // pausedRecv checks that a paused queue pair takes no buffer, also if it has an SRQ, until
-// ResumeRecv. It executes a READ that comes before a message, and nothing that comes behind
+// the pause ends. It executes a READ that comes before a message, and nothing that comes behind
 // it.
 func pausedRecv(r *rig) {
 	p := r.rnrPair(verbs.RNRRetryForever)
-	pauser, ok := p.b.qp.(verbs.RecvPauser)
-	if _, inline := p.b.qp.(verbs.InlineReceiver); !ok {
-		r.False(inline, "verbs.InlineReceiver is verbs.RecvPauser, too")
-		r.t.Skip("the device does not have the capability: verbs.RecvPauser")
+	if !r.dev.Caps().RecvModes {
+		r.ErrorIs(p.b.qp.SetRecvMode(verbs.RecvPaused), verbs.ErrNotSupported)
+		return
 	}
+	r.requireParamError(p.b.qp.SetRecvMode(verbs.RecvPaused+1), "an unknown mode")
 	p.b.recv(10, p.b.sge(0, 8))
 	p.b.recv(11, p.b.sge(8, 8))
-	pauser.PauseRecv()
-	pauser.PauseRecv()
+	r.NoError(p.b.qp.SetRecvMode(verbs.RecvPaused))
 	p.a.setWord(64, 42)
 	p.a.post(p.a.remote(verbs.OpRead, 1, p.b, 128, p.a.sge(128, 8)))
 	p.a.sends.inOrder(1)
@@ -104,7 +103,7 @@ func pausedRecv(r *rig) {
 	r.Empty(p.a.sends.wcs)
 	r.Empty(p.b.recvs.wcs)
 	r.Zero(p.b.word(64))
-	pauser.ResumeRecv()
+	r.NoError(p.b.qp.SetRecvMode(verbs.RecvBuffers))
 	p.a.sends.inOrder(2, 3, 4)
 	p.b.recvs.inOrder(10, 11)
 	r.Equal(uint64(42), p.b.word(64))

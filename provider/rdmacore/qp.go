@@ -6,6 +6,7 @@ package rdmacore
 import "C"
 
 import (
+	"errors"
 	"sync/atomic"
 	"unsafe"
 
@@ -249,6 +250,16 @@ func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
 // lastState returns the last state that this process knows. The device may have moved
 // the queue pair to ERROR since then, but posting is safe in ERROR too.
 func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
+
+// errOneMode is the reason of the error of SetRecvMode.
+var errOneMode = errors.New("ibverbs has no call that changes how a queue pair receives")
+
+// SetRecvMode fails.
+func (q *qp) SetRecvMode(verbs.RecvMode) error {
+	return operr.Wrap("set receive mode", q.users.whileOpen(func() error {
+		return &verbs.FeatureError{Feature: "receive modes", Reason: errOneMode}
+	}))
+}
 
 // Close destroys the queue pair.
 //

@@ -167,6 +167,7 @@ func (d *device) Caps() verbs.Caps {
 		ExactPrivateData: d.cfg.Path == PathLocal,
 		DisconnectData:   true,
 		RecvTime:         d.cfg.Path != PathLocal,
+		RecvModes:        true,
 		ProgressManual:   true,
 	}
 }

@@ -147,7 +147,7 @@
 //	                        NAK, a timeout, or a skipped response
 //	retry_exceeded_err      requests that failed because the retry count was used up
 //	send_rnr_err            RNR NAKs sent: a message found no receive buffer, or the queue
-//	                        pair is paused (verbs.RecvPauser)
+//	                        pair is paused (verbs.RecvPaused)
 //	rcvd_rnr_err            RNR NAKs received
 //	retry_rnr_exceeded_err  requests that failed because the RNR retry count was used up
 //	send_err                packets that the system refused, too long or unroutable

@@ -38,10 +38,10 @@ type cq struct {
 }
 
 // A batch is what one poll returns. While the poll drives the shard, completions go from the
-// queue pairs to the slices of the caller. Outside a poll the batch is full.
+// queue pairs to the slice of the caller. Outside a poll the batch is full.
 type batch struct {
 	dst  []verbs.WC
-	data []verbs.InlineData
+	data []verbs.InlineData // CQAttr.Inline
 	// numbers of elements that may be filled: limit for dst, inlineLimit for data; both are 0
 	// outside a poll
 	limit, inlineLimit int
@@ -51,17 +51,14 @@ type batch struct {
 	counted int
 }
 
-// begin begins a poll that has n completions already. Most polls pass the slices of the poll
-// before. Finding that out is cheaper than storing them.
-func (b *batch) begin(dst []verbs.WC, data []verbs.InlineData, n int) {
+// begin begins a poll that has n completions already. Most polls pass the slice of the poll
+// before. Finding that out is cheaper than storing it.
+func (b *batch) begin(dst []verbs.WC, n int) {
 	if len(dst) != len(b.dst) || len(dst) > 0 && &dst[0] != &b.dst[0] {
 		b.dst = dst
 	}
-	if len(data) != len(b.data) || len(data) > 0 && &data[0] != &b.data[0] {
-		b.data = data
-	}
 	b.stored, b.counted = n, 0
-	b.limit, b.inlineLimit = len(dst), min(len(dst), len(data))
+	b.limit, b.inlineLimit = len(dst), min(len(dst), len(b.data))
 }
 
 // end ends the poll, and returns the number of its completions.
@@ -133,7 +130,7 @@ func (e *Engine) createCQ(attr *verbs.CQAttr) (*cq, error) {
 	if err := checkCQDepth(attr.Depth); err != nil {
 		return nil, err
 	}
-	c := &cq{engine: e, cookie: attr.Cookie, vector: attr.Vector}
+	c := &cq{engine: e, cookie: attr.Cookie, vector: attr.Vector, batch: batch{data: attr.Inline}}
 	progress := attr.Progress
 	if attr.Channel != nil {
 		chn, ok := attr.Channel.(*compChannel)
@@ -251,12 +248,9 @@ func (c *cq) fire() {
 	}
 }
 
-// Poll implements verbs.CQ.
-func (c *cq) Poll(dst []verbs.WC) (int, error) { return c.PollInline(dst, nil) }
-
-// PollInline implements verbs.InlinePoller. A poll that finds enough completions in the
-// ring does not always call shard.drive(); see drivePolls.
-func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
+// Poll implements verbs.CQ. A poll that finds enough completions in the ring does not always
+// call shard.drive(); see drivePolls.
+func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	s := c.shard
 	s.Enter()
 	if c.closed.Load() || c.overrun {
@@ -269,7 +263,7 @@ func (c *cq) PollInline(dst []verbs.WC, data []verbs.InlineData) (int, error) {
 		n = c.drain(dst)
 	}
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
-		c.batch.begin(dst, data, n)
+		c.batch.begin(dst, n)
 		s.drive()
 		n = c.batch.end()
 	}
@@ -378,7 +372,7 @@ func (c *cq) overflow() {
 }
 
 // failNow fails the queue pairs of an overrun CQ, if failTimer has not done so yet.
-// PollInline calls it before it returns verbs.ErrOverrun.
+// Poll calls it before it returns verbs.ErrOverrun.
 func (c *cq) failNow() {
 	if c.failTimer.Running() {
 		c.failTimer.Stop()

@@ -54,11 +54,7 @@ type QP struct {
 	ud    DatagramPath
 }
 
-var (
-	_ verbs.QP             = (*QP)(nil)
-	_ verbs.InlineReceiver = (*QP)(nil)
-	_ verbs.RecvPauser     = (*QP)(nil)
-)
+var _ verbs.QP = (*QP)(nil)
 
 // CreateQP implements verbs.PD.
 func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
@@ -299,26 +295,21 @@ func (q *QP) FirstConnection() bool {
 	return first
 }
 
-// ReceiveInline implements verbs.InlineReceiver.
-func (q *QP) ReceiveInline() {
+// SetRecvMode implements verbs.QP.
+func (q *QP) SetRecvMode(mode verbs.RecvMode) error {
+	const op = "set receive mode"
 	q.Shard.Enter()
-	q.mode |= receiveInline
-	q.Shard.Leave()
-}
-
-// PauseRecv implements verbs.RecvPauser.
-func (q *QP) PauseRecv() {
-	q.Shard.Enter()
-	q.mode |= receivePaused
-	q.Shard.Leave()
-}
-
-// ResumeRecv implements verbs.RecvPauser.
-func (q *QP) ResumeRecv() {
-	q.Shard.Enter()
-	q.mode &^= receivePaused
-	q.refusals = 0
-	q.Shard.Leave()
+	defer q.Shard.Leave()
+	switch {
+	case q.closed.Load():
+		return operr.Wrap(op, verbs.ErrClosed)
+	case mode > verbs.RecvPaused:
+		return operr.Wrap(op, &verbs.ParamError{Field: "receive mode", Value: int64(mode), Limit: int64(verbs.RecvPaused)})
+	case mode != verbs.RecvPaused:
+		q.refusals = 0
+	}
+	q.mode = mode
+	return nil
 }
 
 // PostSend implements verbs.QP.
@@ -650,7 +641,7 @@ func (q *QP) reset() {
 		q.receiveQueue().held--
 	}
 	sges := q.responder.buffer.sges
-	q.responder = responder{buffer: rqe{sges: sges}, mode: q.mode & receiveInline}
+	q.responder = responder{buffer: rqe{sges: sges}}
 	q.requester.forgetSent(q.sq.oldest)
 	q.rnr.waiting = false
 	q.unbindWindows()

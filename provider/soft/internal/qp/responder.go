@@ -27,19 +27,11 @@ const (
 	messageWrite
 )
 
-// A receiveMode says how a queue pair receives messages. It is a set of the bits below.
-type receiveMode uint8
-
-const (
-	receiveInline receiveMode = 1 << iota // ReceiveInline was called
-	receivePaused                         // PauseRecv was called
-)
-
 // responder is the receiving half of a queue pair. It executes the peer's requests in
 // order.
 type responder struct {
-	mode        receiveMode
-	refusals    uint8 // number of refusals in a row because of receivePaused, at most MaxTimerCode
+	mode        verbs.RecvMode
+	refusals    uint8 // number of refusals in a row because of RecvPaused, at most MaxTimerCode
 	message     messageState
 	buffer      rqe         // receive buffer of the current message
 	offset      uint32      // bytes of the current SEND that were copied to buffer
@@ -102,7 +94,7 @@ func (q *QP) SharesReceives() bool { return q.srq != nil }
 // popReceive takes the oldest buffer of the receive queue; see recvQueue.pop. While
 // receiving is paused, it returns false.
 func (q *QP) popReceive(into *rqe) bool {
-	if q.mode&receivePaused != 0 {
+	if q.mode == verbs.RecvPaused {
 		q.refusals = min(q.refusals+1, verbs.MaxTimerCode)
 		return false
 	}
@@ -142,11 +134,12 @@ func (q *QP) deliverSend(f *fragment.Fragment) Outcome {
 	return OutcomeAck
 }
 
-// DeliverInline executes a small SEND of one fragment for PollInline. It returns the
-// completion, or nil if PollInline can not return the bytes. The caller may set WC.Time.
+// DeliverInline executes a small SEND of one fragment, whose bytes the present poll returns.
+// It returns the completion, or nil if the poll can not return the bytes. The caller may set
+// WC.Time.
 func (q *QP) DeliverInline(payload []byte, solicited bool) *verbs.WC {
 	c := q.recvCQ
-	if q.mode != receiveInline || !c.batch.takesInline() || c.head != c.tail || q.message != messageNone ||
+	if q.mode != verbs.RecvInline || !c.batch.takesInline() || c.head != c.tail || q.message != messageNone ||
 		len(payload) > verbs.InlineBytes {
 		return nil
 	}
@@ -166,7 +159,7 @@ func (q *QP) DeliverInline(payload []byte, solicited bool) *verbs.WC {
 // reason is that the present poll can return no more completions.
 func (q *QP) InlineBatchFull() bool {
 	c := q.recvCQ
-	return q.mode == receiveInline && c.batch.fullInline() && c.head == c.tail
+	return q.mode == verbs.RecvInline && c.batch.fullInline() && c.head == c.tail
 }
 
 // scatter copies data to the current receive buffer, beginning at an offset.

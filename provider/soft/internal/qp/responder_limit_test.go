@@ -223,7 +223,7 @@ func TestRNRTimerOfRefusals(t *testing.T) {
 func TestRNRTimerOfPause(t *testing.T) {
 	q := &QP{}
 	q.attr.MinRNRTimer = 12
-	q.mode = receivePaused
+	q.mode = verbs.RecvPaused
 	var times []time.Duration
 	for range 6 {
 		require.False(t, q.popReceive(&q.buffer))

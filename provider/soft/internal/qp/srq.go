@@ -232,7 +232,7 @@ const (
 
 const (
 	// pauseCodeStep is how much each refusal in a row adds to the timer code while receiving
-	// is paused. Two codes mean about twice the time. So the peer waits after ResumeRecv about
+	// is paused. Two codes mean about twice the time. So the peer waits after the pause about
 	// as long as the pause was, at most the time of maxPauseCode.
 	pauseCodeStep = 2
 	// maxPauseCode is the timer code of 10.24 ms: a paused queue pair costs its peer and this

@@ -22,6 +22,8 @@ type End struct {
 	QP *qp.QP
 	MR verbs.MR
 	WC []verbs.WC
+
+	Inline []verbs.InlineData // inline message of each completion in WC; see CQAttr.Inline
 }
 
 // EndSize is the size of an end's memory region in bytes.
@@ -29,12 +31,12 @@ const EndSize = 1 << 21
 
 // NewEnd makes an end on a completion vector.
 func NewEnd(t testing.TB, d verbs.Device, vector int, progress verbs.Progress) *End {
-	return NewEndOn(t, d, &verbs.CQAttr{Depth: 1024, Vector: vector, Progress: progress})
+	return NewEndOn(t, d, &verbs.CQAttr{Depth: 1024, Vector: vector, Progress: progress, Inline: make([]verbs.InlineData, 64)})
 }
 
 // NewEndOn makes an end whose CQ has the given attributes.
 func NewEndOn(t testing.TB, d verbs.Device, attr *verbs.CQAttr) *End {
-	e := &End{T: t, WC: make([]verbs.WC, 64)}
+	e := &End{T: t, WC: make([]verbs.WC, 64), Inline: attr.Inline}
 	var err error
 	e.PD, err = d.AllocPD()
 	require.NoError(t, err)
@@ -137,9 +139,8 @@ func (e *End) Wait(n int, others ...*End) []verbs.WC {
 // PollN polls an end n times, and returns the completions.
 func (e *End) PollN(drives int) []verbs.WC {
 	var got []verbs.WC
-	memory := make([]verbs.InlineData, len(e.WC))
 	for range drives {
-		n, err := e.CQ.(verbs.InlinePoller).PollInline(e.WC, memory)
+		n, err := e.CQ.Poll(e.WC)
 		require.NoError(e.T, err)
 		got = append(got, e.WC[:n]...)
 	}
@@ -170,20 +171,25 @@ func (e *End) StopClock() (advance func(time.Duration)) {
 // the completions.
 func (e *End) PollForTimers() []verbs.WC { return e.PollN(2 * qp.AckEvery) }
 
-// PollInline polls with PollInline until it has n completions, and returns them. The
-// result data has the bytes of each inline message, and nil for each other completion.
-func (e *End) PollInline(n int, others ...*End) (wcs []verbs.WC, data [][]byte) {
+// RecvInline sets the mode RecvInline.
+func (e *End) RecvInline() {
 	e.T.Helper()
-	memory := make([]verbs.InlineData, len(e.WC))
+	require.NoError(e.T, e.QP.SetRecvMode(verbs.RecvInline))
+}
+
+// WaitInline does what Wait does. The result data has the bytes of each inline message, and
+// nil for each other completion.
+func (e *End) WaitInline(n int, others ...*End) (wcs []verbs.WC, data [][]byte) {
+	e.T.Helper()
 	for range PollLimit {
-		k, err := e.CQ.(verbs.InlinePoller).PollInline(e.WC[:min(len(e.WC), n-len(wcs))], memory)
+		k, err := e.CQ.Poll(e.WC[:min(len(e.WC), n-len(wcs))])
 		require.NoError(e.T, err)
 		for i, wc := range e.WC[:k] {
 			wcs = append(wcs, wc)
 			if wc.Flags&verbs.WCInline == 0 {
 				data = append(data, nil)
 			} else {
-				data = append(data, bytes.Clone(memory[i][:wc.ByteLen]))
+				data = append(data, bytes.Clone(e.Inline[i][:wc.ByteLen]))
 			}
 		}
 		if len(wcs) == n {

@@ -35,7 +35,7 @@ func FuzzHostilePeer(f *testing.F) {
 			victim.Recv(1000+uint64(i), 4096*i, 4096)
 		}
 		if seed%2 == 0 {
-			victim.QP.ReceiveInline()
+			victim.RecvInline()
 		}
 		posted := 0
 		for range 8 {

@@ -17,12 +17,12 @@ import (
 // for the next message.
 func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
 	x, y := newLocalPair(t, memoryConfig{})
-	y.QP.ReceiveInline()
+	y.RecvInline()
 	y.Recv(7, 0, 4096)
 	for length := range verbs.InlineBytes + 1 {
 		text := bytes.Repeat([]byte{byte(length + 1)}, length)
 		x.Post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: text})
-		wcs, data := y.PollInline(1, x)
+		wcs, data := y.WaitInline(1, x)
 		require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, Flags: verbs.WCInline, ByteLen: uint32(length), QPN: y.QP.Num()}, wcs[0])
 		require.Equal(t, text, append([]byte{}, data[0]...))
 	}
@@ -31,7 +31,7 @@ func TestReceiveInlineLeavesTheBuffer(t *testing.T) {
 
 	long := bytes.Repeat([]byte{5}, verbs.InlineBytes+1)
 	x.Post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: long})
-	wcs, _ := y.PollInline(1, x)
+	wcs, _ := y.WaitInline(1, x)
 	require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, ByteLen: uint32(len(long)), QPN: y.QP.Num()}, wcs[0])
 	require.Equal(t, long, y.MR.Bytes()[:len(long)])
 }
@@ -43,37 +43,39 @@ func TestNotReceivedInline(t *testing.T) {
 	imm.Opcode, imm.Imm = verbs.OpSendImm, 9
 	for name, test := range map[string]struct {
 		wr       verbs.SendWR
-		inline   bool // true if the receiver calls ReceiveInline
-		capacity int  // length of the slice for inline data
+		mode     verbs.RecvMode
+		capacity int // length of CQAttr.Inline
 	}{
-		"immediate data":         {imm, true, 64},
-		"without ReceiveInline":  {small, false, 64},
-		"no memory for the data": {small, true, 0},
+		"immediate data":         {imm, verbs.RecvInline, 64},
+		"mode RecvBuffers":       {small, verbs.RecvBuffers, 64},
+		"no memory for the data": {small, verbs.RecvInline, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x, y := newLocalPair(t, memoryConfig{})
-			if test.inline {
-				y.QP.ReceiveInline()
-			}
+			x, y := newInlinePair(t, &verbs.CQAttr{Depth: 64, Inline: make([]verbs.InlineData, test.capacity)})
+			require.NoError(t, y.QP.SetRecvMode(test.mode))
 			y.Recv(1, 0, 100)
 			x.Post(test.wr)
-			n := 0
-			for n == 0 {
-				var err error
-				n, err = y.CQ.(verbs.InlinePoller).PollInline(y.WC, make([]verbs.InlineData, test.capacity))
-				require.NoError(t, err)
-			}
-			require.Zero(t, y.WC[0].Flags&verbs.WCInline)
+			require.Zero(t, y.Wait(1, x)[0].Flags&verbs.WCInline)
 			require.Equal(t, "small", string(y.MR.Bytes()[:5]))
 			require.Zero(t, y.QP.ReceiveBuffers())
 		})
 	}
 }
 
+// newInlinePair makes two connected ends. The CQ of y has the given attributes.
+func newInlinePair(t *testing.T, attr *verbs.CQAttr) (x, y *qptest.End) {
+	d := newMemoryDevice(t, memoryConfig{})
+	attr.Vector, attr.Progress = 1, verbs.ProgressManual
+	x, y = qptest.NewEnd(t, d, 0, verbs.ProgressManual), qptest.NewEndOn(t, d, attr)
+	x.Connect(y, nil)
+	y.Connect(x, nil)
+	return x, y
+}
+
 // Messages of all kinds keep their order, even if a poll can not return all of them.
 func TestReceiveInlineKeepsOrder(t *testing.T) {
-	x, y := newLocalPair(t, memoryConfig{})
-	y.QP.ReceiveInline()
+	x, y := newInlinePair(t, &verbs.CQAttr{Depth: 64, Inline: make([]verbs.InlineData, 3)})
+	y.RecvInline()
 	const messages = 60
 	for i := range messages {
 		y.Recv(uint64(i), 512*i, 512)
@@ -86,16 +88,14 @@ func TestReceiveInlineKeepsOrder(t *testing.T) {
 		}
 		x.Post(wr)
 	}
-	memory := make([]verbs.InlineData, 4)
 	inline := 0
 	for i := 0; i < messages; {
-		n, err := y.CQ.(verbs.InlinePoller).PollInline(y.WC[:1+i%4], memory)
+		n, err := y.CQ.Poll(y.WC[:1+i%4])
 		require.NoError(t, err)
 		for k, wc := range y.WC[:n] {
-			first := memory[k][0]
-			if wc.Flags&verbs.WCInline == 0 {
-				first = y.MR.Bytes()[512*wc.ID]
-			} else {
+			first := y.MR.Bytes()[512*wc.ID]
+			if wc.Flags&verbs.WCInline != 0 {
+				first = y.Inline[k][0]
 				inline++
 			}
 			require.Equal(t, byte(i), first)
@@ -110,19 +110,19 @@ func TestReceiveInlineKeepsOrder(t *testing.T) {
 // than the buffer fails on both sides.
 func TestReceiveInlineNeedsABuffer(t *testing.T) {
 	x, y := newLocalPair(t, memoryConfig{})
-	y.QP.ReceiveInline()
+	y.RecvInline()
 	x.Post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("wait")})
 	for !x.QP.AwaitsRNRTimer() {
 		require.Empty(t, y.PollN(1))
 		require.Empty(t, x.PollN(1))
 	}
 	y.Recv(2, 0, 10)
-	_, data := y.PollInline(1, x)
+	_, data := y.WaitInline(1, x)
 	require.Equal(t, "wait", string(data[0]))
 	require.Equal(t, verbs.StatusSuccess, x.Wait(1, y)[0].Status)
 
 	x.Post(verbs.SendWR{ID: 3, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: make([]byte, 11)})
-	wcs, _ := y.PollInline(1, x)
+	wcs, _ := y.WaitInline(1, x)
 	require.Equal(t, verbs.StatusLocLenErr, wcs[0].Status)
 	require.Equal(t, verbs.StatusRemInvReqErr, x.Wait(1, y)[0].Status)
 }
@@ -131,16 +131,16 @@ func TestReceiveInlineNeedsABuffer(t *testing.T) {
 // buffer again.
 func TestReceiveInlinePaused(t *testing.T) {
 	x, y := newLocalPair(t, memoryConfig{})
-	y.QP.ReceiveInline()
+	y.RecvInline()
 	y.Recv(2, 0, 10)
-	y.QP.PauseRecv()
+	require.NoError(t, y.QP.SetRecvMode(verbs.RecvPaused))
 	x.Post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("wait")})
 	for !x.QP.AwaitsRNRTimer() {
 		require.Empty(t, y.PollN(1))
 		require.Empty(t, x.PollN(1))
 	}
-	y.QP.ResumeRecv()
-	wcs, data := y.PollInline(1, x)
+	y.RecvInline()
+	wcs, data := y.WaitInline(1, x)
 	require.Equal(t, "wait", string(data[0]))
 	require.Equal(t, verbs.WCInline, wcs[0].Flags)
 	require.Equal(t, verbs.StatusSuccess, x.Wait(1, y)[0].Status)
@@ -149,12 +149,8 @@ func TestReceiveInlinePaused(t *testing.T) {
 // Many small messages do not overrun the CQ, because they occupy no place in the CQ.
 func TestReceiveInlineDoesNotOverrun(t *testing.T) {
 	const depth = 3
-	d := newMemoryDevice(t, memoryConfig{})
-	x := qptest.NewEnd(t, d, 0, verbs.ProgressManual)
-	y := qptest.NewEndOn(t, d, &verbs.CQAttr{Depth: depth, Vector: 1, Progress: verbs.ProgressManual})
-	x.Connect(y, nil)
-	y.Connect(x, nil)
-	y.QP.ReceiveInline()
+	x, y := newInlinePair(t, &verbs.CQAttr{Depth: depth, Inline: make([]verbs.InlineData, 64)})
+	y.RecvInline()
 	for i := range depth {
 		y.Recv(uint64(i), 0, 100)
 	}
@@ -164,7 +160,7 @@ func TestReceiveInlineDoesNotOverrun(t *testing.T) {
 	// An invalid request makes the queue pair of y fail, so its posted buffers complete
 	// in the same poll.
 	publish(x, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
-	wcs, _ := y.PollInline(10+depth, x)
+	wcs, _ := y.WaitInline(10+depth, x)
 	for i, wc := range wcs {
 		require.Equal(t, i < 10, wc.Flags&verbs.WCInline != 0)
 	}
@@ -172,10 +168,10 @@ func TestReceiveInlineDoesNotOverrun(t *testing.T) {
 	require.Empty(t, y.PollN(1)) // After an overrun, a poll would fail.
 }
 
-// A queue pair that was reset still receives small messages inline.
-func TestReceiveInlineSurvivesReset(t *testing.T) {
+// A queue pair that was reset receives small messages in its buffers.
+func TestResetEndsReceiveInline(t *testing.T) {
 	x, y := newLocalPair(t, memoryConfig{})
-	y.QP.ReceiveInline()
+	y.RecvInline()
 	x.Reset()
 	y.Reset()
 	x.Connect(y, nil)
@@ -183,9 +179,8 @@ func TestReceiveInlineSurvivesReset(t *testing.T) {
 	qptest.BecomeReady(x, y)
 	y.Recv(1, 0, 10)
 	x.Post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("again")})
-	wcs, data := y.PollInline(1, x)
-	require.Equal(t, verbs.WCInline, wcs[0].Flags)
-	require.Equal(t, "again", string(data[0]))
+	require.Zero(t, y.Wait(1, x)[0].Flags)
+	require.Equal(t, "again", string(y.MR.Bytes()[:5]))
 }
 
 // A CQ that is armed for solicited completions raises its event only for a message with
@@ -196,10 +191,10 @@ func TestReceiveInlineRaisesEvents(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, chn.Close()) })
 	x := qptest.NewEnd(t, d, 0, verbs.ProgressManual)
-	y := qptest.NewEndOn(t, d, &verbs.CQAttr{Depth: 64, Vector: 1, Progress: verbs.ProgressManual, Channel: chn, Cookie: 4})
+	y := qptest.NewEndOn(t, d, &verbs.CQAttr{Depth: 64, Vector: 1, Progress: verbs.ProgressManual, Channel: chn, Cookie: 4, Inline: make([]verbs.InlineData, 64)})
 	x.Connect(y, nil)
 	y.Connect(x, nil)
-	y.QP.ReceiveInline()
+	y.RecvInline()
 	y.Recv(1, 0, 100)
 	require.NoError(t, y.CQ.Arm(true))
 	for _, solicited := range []bool{false, true} {
@@ -208,7 +203,7 @@ func TestReceiveInlineRaisesEvents(t *testing.T) {
 			wr.Flags |= verbs.SendSolicited
 		}
 		x.Post(wr)
-		y.PollInline(1, x)
+		y.WaitInline(1, x)
 		_, raised, err := chn.Next()
 		require.NoError(t, err)
 		require.Equal(t, solicited, raised)
@@ -321,16 +316,16 @@ func TestSendInlineBeforeReady(t *testing.T) {
 
 func TestSmallMessagesDoNotAllocate(t *testing.T) {
 	x, y := newLocalPair(t, memoryConfig{})
-	y.QP.ReceiveInline()
+	y.RecvInline()
 	y.Recv(1, 0, 100)
-	memory, text := make([]verbs.InlineData, len(y.WC)), make([]byte, 64)
+	text := make([]byte, 64)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		for !x.QP.SendInline(1, verbs.SendSignaled, text) {
 			_, _ = x.CQ.Poll(x.WC)
 		}
 		x.QP.Doorbell()
 		for n := 0; n == 0; {
-			n, _ = y.CQ.(verbs.InlinePoller).PollInline(y.WC, memory)
+			n, _ = y.CQ.Poll(y.WC)
 		}
 	}))
 }

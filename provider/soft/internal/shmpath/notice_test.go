@@ -276,7 +276,7 @@ func pollUntilEpoll(t *testing.T, e *qptest.End) {
 func TestMessagesBeforeTheEnd(t *testing.T) {
 	const messages = 100
 	a, b := newLocalPair(t, memoryConfig{})
-	b.QP.ReceiveInline()
+	b.RecvInline()
 	for i := range uint64(messages) {
 		b.Recv(i, 0, 100)
 	}

@@ -61,9 +61,9 @@ func (p *peer) receive() bool {
 	return true
 }
 
-// receiveInline executes the next slot if PollInline can return its message. The result
+// receiveInline executes the next slot if the present poll can return its message. The result
 // done is true if the slot was executed. The result wait is true if the slot was not
-// executed, but the next call of PollInline can return its message.
+// executed, but the next poll can return its message.
 func (p *peer) receiveInline() (done, wait bool) {
 	payload, to, flags, ok := p.in.PeekSend()
 	if !ok {
