@@ -14,7 +14,6 @@ type Group struct {
 	dev     verbs.Device
 	config  Config
 	channel verbs.CompChannel
-	sleeper verbs.Sleeper // the channel after Join, or nil
 	fd      int
 	queues  []*Queue // open queues, in the order of creation
 	// open queues by cookie; the cookie of an event is a handle in this table
@@ -74,7 +73,6 @@ func (g *Group) NewQueue(depth int) (*Queue, error) {
 		return nil, operr.Wrap(op, err)
 	}
 	q.cq = cq
-	q.disarmer, _ = cq.(verbs.Disarmer)
 	g.queues = append(g.queues, q)
 	return q, nil
 }

@@ -15,8 +15,6 @@ type Queue struct {
 	batch []verbs.WC // completions from the device
 	// inline message of each completion in batch; nil if they are not wanted or not supported
 	data []verbs.InlineData
-	// the CQ, as a Disarmer; nil if the CQ is not a Disarmer
-	disarmer verbs.Disarmer
 
 	held        int   // number of completions in batch that Poll has not returned yet
 	err         error // first error of the CQ; it is permanent

@@ -8,34 +8,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Disarm cancels Arm, if the device can do that (verbs.Disarmer). Completions then raise
+// Disarm cancels Arm, if the device can do that (verbs.CQ.Disarm). Completions then raise
 // no events until the next Arm. The owner calls Disarm after a sleep, or if it does not
 // sleep after Arm.
 func (g *Group) Disarm() {
 	for _, q := range g.queues {
-		if q.disarmer != nil && q.armed {
-			q.disarmer.Disarm()
+		if q.armed && q.cq.Disarm() {
 			q.armed = false
 		}
 	}
 }
 
 // Join makes Sleep wait for input on fd too, and reports whether it does. It returns
-// false without an error if the device can not do that (verbs.Sleeper). After Join, the
+// false without an error if the device can not do that (verbs.CompChannel). After Join, the
 // owner waits only in Sleep and not for FD. The caller closes fd after the Group. The
 // error is a *verbs.OpError.
 func (g *Group) Join(fd int) (joined bool, err error) {
-	sleeper, ok := g.channel.(verbs.Sleeper)
-	if !ok {
+	err = g.channel.Join(fd)
+	if errors.Is(err, verbs.ErrNotSupported) {
 		return false, nil
 	}
-	if err := sleeper.Join(fd); errors.Is(err, verbs.ErrNotSupported) {
-		return false, nil
-	} else if err != nil {
-		return false, operr.Wrap("join completion channel", err)
-	}
-	g.sleeper = sleeper
-	return true, nil
+	return err == nil, operr.Wrap("join completion channel", err)
 }
 
 // Sleep waits until a CQ has an event, the descriptor that was passed to Join is
@@ -44,10 +37,6 @@ func (g *Group) Join(fd int) (joined bool, err error) {
 // the result input is true, the descriptor is readable. The error is a *verbs.OpError; it
 // matches verbs.ErrState before Join.
 func (g *Group) Sleep(timeout time.Duration) (work, input bool, err error) {
-	const op = "sleep in completion channel"
-	if g.sleeper == nil {
-		return false, false, operr.Wrap(op, verbs.ErrState)
-	}
-	work, input, err = g.sleeper.Sleep(timeout)
-	return work, input, operr.Wrap(op, err)
+	work, input, err = g.channel.Sleep(timeout)
+	return work, input, operr.Wrap("sleep in completion channel", err)
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A sleepDevice is a device whose channels are verbs.Sleepers and whose CQs are
-// verbs.Disarmers.
+// A sleepDevice is a device in whose channels one can sleep, and whose CQs can be disarmed.
 type sleepDevice struct {
 	*faultcq.Device
 	channel sleepChannel
@@ -52,7 +51,10 @@ func (c *sleepChannel) Sleep(timeout time.Duration) (work, input bool, err error
 	return timeout > 0, timeout == 0, c.err
 }
 
-func (c disarmCQ) Disarm() { c.dev.disarms++ }
+func (c disarmCQ) Disarm() bool {
+	c.dev.disarms++
+	return true
+}
 
 func TestSleepWithoutAbility(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)

@@ -130,9 +130,6 @@ type strictCQ struct {
 	device *strictDevice
 }
 
-// Disarm implements verbs.Disarmer. A loop that sleeps in a completion channel needs it.
-func (q *strictCQ) Disarm() { q.CQ.(verbs.Disarmer).Disarm() }
-
 func (q *strictCQ) Close() error {
 	err := q.CQ.Close()
 	if err == nil {

@@ -1,5 +1,7 @@
 package verbs
 
+import "time"
+
 // A CQ is a completion queue. The field CQAttr.Progress decides which goroutines may call
 // the methods of the CQ.
 type CQ interface {
@@ -24,6 +26,13 @@ type CQ interface {
 	// to sleep calls Arm first and then polls once more. The program sleeps only if the
 	// queue is empty. Source: ibv_req_notify_cq(3).
 	Arm(solicitedOnly bool) error
+	// Disarm cancels an earlier call of Arm. Disarm also drops an event of the CQ that
+	// CompChannel.Next has not returned yet. If the CQ is not armed, Disarm does nothing. The
+	// result says whether the device can do that: if it is false, the event still comes.
+	//
+	// While the owner of the CQ is awake and polls, the owner needs no events, and so calls
+	// Disarm. Before the owner sleeps, it calls Arm again.
+	Disarm() bool
 
 	// AckEvents acknowledges n events of this CQ that CompChannel.Next has returned.
 	// CQ.Close returns ErrBusy until all events of the CQ are acknowledged. Source:
@@ -105,6 +114,27 @@ type CompChannel interface {
 	// Poll may already have emptied the CQ. After an error the channel is unusable. Source:
 	// ibv_get_cq_event(3).
 	Next() (cookie uint64, ok bool, err error)
+
+	// Join makes Sleep also wait for input on the descriptor fd. After Join, the owner must
+	// wait only in Sleep, because the channel no longer makes the descriptor CompChannel.FD
+	// readable for each event. The caller owns fd, which must stay open until the channel
+	// is closed.
+	//
+	// For a channel with ProgressAuto, and if Caps.ProgressManual is false, the error is a
+	// *FeatureError. After an earlier Join the error matches ErrState. Other errors are those
+	// of epoll_ctl(2).
+	Join(fd int) error
+	// Sleep waits until the channel has an event or other work, until the descriptor given
+	// to Join is readable, or until the timeout has passed. A negative timeout means no
+	// limit, and zero means no waiting. Other goroutines can end the wait only by input on
+	// the descriptor. The sleep takes one system call, and the owner reads no descriptor
+	// afterwards.
+	//
+	// If the result work is true, the channel may have an event or other work, and the
+	// owner polls the CQs. If the result input is true, the descriptor is readable. Both
+	// may be true. Before Join the error matches ErrState. Other errors are those of
+	// epoll_wait(2).
+	Sleep(timeout time.Duration) (work, input bool, err error)
 
 	// Close destroys the channel. Close returns ErrBusy while a CQ uses the channel.
 	// Source: ibv_destroy_comp_channel(3).

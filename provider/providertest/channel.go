@@ -14,6 +14,7 @@ func channelCases() []testCase {
 		{"one event for one arm", oneEvent},
 		{"arming twice raises one event", armTwice},
 		{"a disarmed queue raises no event", disarm},
+		{"sleep before Join", sleepBeforeJoin},
 		{"old completions raise no event", armTooLate},
 		{"solicited only", solicitedOnly},
 		{"a failure counts as solicited", solicitedFailure},
@@ -230,17 +231,28 @@ func unacknowledged(r *rig) {
 	r.NoError(w.b.recvs.cq.Close())
 }
 
+// sleepBeforeJoin calls Sleep of a channel without Join, which a channel with automatic
+// progress refuses.
+func sleepBeforeJoin(r *rig) {
+	channel := r.newChannel(0)
+	_, _, err := channel.Sleep(0)
+	r.ErrorIs(err, verbs.ErrState)
+	if r.progress == verbs.ProgressAuto || !r.dev.Caps().ProgressManual {
+		r.ErrorIs(channel.Join(channel.FD()), verbs.ErrNotSupported)
+		_, _, err = channel.Sleep(0)
+		r.ErrorIs(err, verbs.ErrState)
+	}
+}
+
 // disarm calls Disarm before a completion comes, and again when an event is already
 // queued. In both cases the channel must have no event. Then Arm must work again.
 func disarm(r *rig) {
 	w := r.watched()
-	disarmer, ok := w.b.recvs.cq.(verbs.Disarmer)
-	if !ok {
+	if !w.b.recvs.cq.Disarm() {
 		r.t.Skip("the device does not have the capability: cancelling Arm")
 	}
-	disarmer.Disarm()
 	r.NoError(w.b.recvs.cq.Arm(false))
-	disarmer.Disarm()
+	w.b.recvs.cq.Disarm()
 	w.deliver(1, 0)
 	w.requireNoEvent()
 	w.received(1)
@@ -248,7 +260,7 @@ func disarm(r *rig) {
 	r.NoError(w.b.recvs.cq.Arm(false))
 	w.deliver(1, 0)
 	w.received(1) // the event is queued
-	disarmer.Disarm()
+	w.b.recvs.cq.Disarm()
 	w.requireNoEvent()
 
 	r.NoError(w.b.recvs.cq.Arm(false))

@@ -145,7 +145,8 @@ func closedChannel(r *rig) {
 	_, ok, next := channel.Next()
 	r.False(ok)
 	_, create := r.dev.CreateCQ(&verbs.CQAttr{Depth: 8, Channel: channel, Progress: r.progress})
-	r.requireClosed(next, create)
+	_, _, sleep := channel.Sleep(0)
+	r.requireClosed(next, create, channel.Join(0), sleep)
 }
 
 func closedQP(r *rig) {

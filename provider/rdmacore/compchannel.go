@@ -8,7 +8,9 @@ package rdmacore
 import "C"
 
 import (
+	"errors"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -97,6 +99,21 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	q.arms.Add(-1)
 	ch.drained = ch.arms.Add(-1) <= 0
 	return q.cookie, true, nil
+}
+
+// errAutoProgress is the reason of the error of Join.
+var errAutoProgress = errors.New("the device moves the data while the owner sleeps")
+
+// Join fails.
+func (ch *compChannel) Join(int) error {
+	return operr.Wrap("join completion channel", ch.users.whileOpen(func() error {
+		return &verbs.FeatureError{Feature: "Join", Reason: errAutoProgress}
+	}))
+}
+
+// Sleep fails, because Join does.
+func (ch *compChannel) Sleep(time.Duration) (work, input bool, err error) {
+	return false, false, operr.Wrap("sleep in completion channel", ch.users.whileOpen(func() error { return verbs.ErrState }))
 }
 
 // Close destroys the channel.

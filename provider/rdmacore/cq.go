@@ -128,6 +128,9 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	return verbsError("arm CQ", int32(C.rl_arm(C.uintptr_t(q.address()), only)))
 }
 
+// Disarm returns false: ibverbs has no call that takes back Arm.
+func (q *cq) Disarm() bool { return false }
+
 // AckEvents acknowledges n events of the CQ.
 //
 // Implements: ibv_ack_cq_events(3).

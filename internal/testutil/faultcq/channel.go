@@ -2,6 +2,7 @@ package faultcq
 
 import (
 	"slices"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -57,6 +58,14 @@ func (c *Channel) Next() (cookie uint64, ok bool, err error) {
 	q.taken++
 	c.updateReadable()
 	return q.cookie, true, nil
+}
+
+// Join fails.
+func (c *Channel) Join(int) error { return unsupported("join") }
+
+// Sleep fails, because Join does.
+func (c *Channel) Sleep(time.Duration) (work, input bool, err error) {
+	return false, false, verbs.ErrState
 }
 
 // Close closes the channel and its descriptor. While a CQ is attached, it returns

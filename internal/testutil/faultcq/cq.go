@@ -161,6 +161,9 @@ func (q *CQ) Arm(solicitedOnly bool) error {
 	return nil
 }
 
+// Disarm returns false.
+func (q *CQ) Disarm() bool { return false }
+
 // AckEvents acknowledges n events that Next has returned.
 func (q *CQ) AckEvents(n int) {
 	q.dev.enter()

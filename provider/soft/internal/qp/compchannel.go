@@ -174,24 +174,19 @@ func (c *compChannel) Close() error {
 	return nil
 }
 
-var (
-	_ verbs.Sleeper  = (*compChannel)(nil)
-	_ verbs.Disarmer = (*cq)(nil)
-)
-
 var errAutoProgress = errors.New("in automatic progress, the device moves the data while the owner sleeps")
 
-// Join implements verbs.Sleeper.
+// Join implements verbs.CompChannel.
 func (c *compChannel) Join(fd int) error {
 	return operr.Wrap("join completion channel", c.join(fd))
 }
 
 func (c *compChannel) join(fd int) error {
 	switch s := c.shard; {
-	case c.progress != verbs.ProgressManual:
-		return &verbs.FeatureError{Feature: "Join", Reason: errAutoProgress}
 	case c.closed:
 		return verbs.ErrClosed
+	case c.progress != verbs.ProgressManual:
+		return &verbs.FeatureError{Feature: "Join", Reason: errAutoProgress}
 	case s.wake.joined():
 		return fmt.Errorf("%w: the channel was joined before", verbs.ErrState)
 	default:
@@ -214,7 +209,7 @@ func (c *compChannel) leaveJoin() {
 	}
 }
 
-// Sleep implements verbs.Sleeper. It waits for the descriptors of the shard, and calls
+// Sleep implements verbs.CompChannel. It waits for the descriptors of the shard, and calls
 // their handlers.
 func (c *compChannel) Sleep(timeout time.Duration) (work, input bool, err error) {
 	const op = "sleep in completion channel"
@@ -242,8 +237,8 @@ type joinedDescriptor compChannel
 
 func (d *joinedDescriptor) OnReady(int, uint32) { d.joinedReady = true }
 
-// Disarm implements verbs.Disarmer.
-func (c *cq) Disarm() {
+// Disarm implements verbs.CQ.
+func (c *cq) Disarm() bool {
 	c.shard.Enter()
 	defer c.shard.Leave()
 	c.disarm()
@@ -251,6 +246,7 @@ func (c *cq) Disarm() {
 		c.queued = false
 		c.chn.dropEvent(c)
 	}
+	return true
 }
 
 // disarm makes the CQ raise no event for its next completion.

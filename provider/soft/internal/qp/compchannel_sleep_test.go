@@ -25,15 +25,14 @@ func TestSleepErrors(t *testing.T) {
 	for progress, want := range map[verbs.Progress]error{verbs.ProgressAuto: verbs.ErrNotSupported, verbs.ProgressManual: nil} {
 		ch, err := d.CreateCompChannel(&verbs.CompChannelAttr{Progress: progress})
 		require.NoError(t, err)
-		s := ch.(verbs.Sleeper)
-		_, _, err = s.Sleep(0)
+		_, _, err = ch.Sleep(0)
 		require.ErrorIs(t, err, verbs.ErrState)
-		require.ErrorIs(t, s.Join(event.FD()), want)
+		require.ErrorIs(t, ch.Join(event.FD()), want)
 		if want == nil {
-			require.ErrorIs(t, s.Join(event.FD()), verbs.ErrState)
+			require.ErrorIs(t, ch.Join(event.FD()), verbs.ErrState)
 		}
 		require.NoError(t, ch.Close())
-		_, _, err = s.Sleep(0)
+		_, _, err = ch.Sleep(0)
 		require.ErrorIs(t, err, verbs.ErrClosed)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // requireSleep calls Sleep without waiting. Sleep must return the results work and input.
 func requireSleep(s *qptest.Sleeper, work, input bool) {
 	s.T.Helper()
-	gotWork, gotInput, err := s.Ch.(verbs.Sleeper).Sleep(0)
+	gotWork, gotInput, err := s.Ch.Sleep(0)
 	require.NoError(s.T, err)
 	require.Equal(s.T, []bool{work, input}, []bool{gotWork, gotInput}, "work, input")
 }
@@ -48,7 +48,7 @@ func TestSleepInChannel(t *testing.T) {
 	b := qptest.NewSleeper(t, d, 1, verbs.ProgressManual)
 	a.Connect(b.End, nil)
 	b.Connect(a, nil)
-	require.NoError(t, b.Ch.(verbs.Sleeper).Join(input.FD()))
+	require.NoError(t, b.Ch.Join(input.FD()))
 	requireEmpty(b)
 	for round := range 3 {
 		b.Recv(uint64(round), 0, 100)
@@ -61,7 +61,7 @@ func TestSleepInChannel(t *testing.T) {
 		require.Equal(t, 1, n)
 		require.False(t, cmside.Readable(t, b.Ch.FD()), "the event is kept in memory only")
 		requireSleep(b, true, false) // Sleep does not wait while an event is queued.
-		b.CQ.(verbs.Disarmer).Disarm()
+		b.CQ.Disarm()
 		requireEmpty(b)
 		requireSleep(b, false, false)
 	}
@@ -75,7 +75,7 @@ func TestSleepInChannel(t *testing.T) {
 	n, err := b.CQ.Poll(b.WC)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	b.CQ.(verbs.Disarmer).Disarm()
+	b.CQ.Disarm()
 	requireEmpty(b)
 	requireSleep(b, false, false)
 }
