@@ -12,13 +12,13 @@ import (
 )
 
 // openAuto opens rdmacore if one of its devices can reach cfg.Addr, else soft.
-func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
-	if path != soft.PathAuto {
-		return openSoft(cfg, path)
+func openAuto(cfg *Config) (cm.Provider, error) {
+	if cfg.Soft != nil && cfg.Soft.Path != soft.PathAuto {
+		return openSoft(cfg)
 	}
-	p, err := openRDMACore(cfg)
+	p, err := openRDMACore()
 	if errors.Is(err, verbs.ErrNotSupported) {
-		return openSoft(cfg, path)
+		return openSoft(cfg)
 	}
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
 	if err = errors.Join(err, p.Close()); err != nil {
 		return nil, err
 	}
-	return openSoft(cfg, path)
+	return openSoft(cfg)
 }
 
 // leadsTo reports whether a device of p can reach addr. See Config.Addr for the rules.

@@ -10,7 +10,7 @@ import (
 // hasRDMACore reports whether this build includes provider/rdmacore.
 const hasRDMACore = true
 
-func openRDMACore(*Config) (cm.Provider, error) {
+func openRDMACore() (cm.Provider, error) {
 	p, err := rdmacore.Open()
 	if err != nil {
 		return nil, err // p is a nil pointer, but as a cm.Provider it would not equal nil.

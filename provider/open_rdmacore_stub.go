@@ -12,7 +12,7 @@ import (
 // hasRDMACore reports whether this build includes provider/rdmacore.
 const hasRDMACore = false
 
-func openRDMACore(*Config) (cm.Provider, error) {
+func openRDMACore() (cm.Provider, error) {
 	return nil, &verbs.FeatureError{
 		Feature: "provider rdmacore",
 		Reason:  errors.New("this build has no access to RDMA hardware: it lacks the build tag rdmacore, or cgo"),

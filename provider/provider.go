@@ -17,14 +17,10 @@ import (
 // A Config has the options of Open. Nil means the zero value. After Open has returned,
 // the caller may change the Config.
 type Config struct {
-	// Path is how the soft device reaches its peers:
-	//
-	//   - "local": shared memory on this host
-	//   - "wire": RoCEv2
-	//   - "auto" or empty: the device chooses for each peer
-	//
-	// If Path is "local" or "wire", Open("auto") opens the soft device.
-	Path string
+	// Soft is the configuration of the soft device, as for soft.Open. Nil means the defaults.
+	// Open("auto") opens the soft device if Soft.Path is soft.PathLocal or soft.PathWire.
+	// Package rdmacore has no configuration.
+	Soft *soft.Config
 	// Addr is the address to connect to or to listen at. Only Open("auto") uses Addr.
 	// Open("auto") opens:
 	//
@@ -47,8 +43,8 @@ type Config struct {
 //
 // Errors:
 //
-//   - *verbs.FeatureError: the name or path is unknown, or is not part of this build.
-//     The error lists the available ones.
+//   - *verbs.FeatureError: the name is unknown, or is not part of this build. The error lists
+//     the available ones.
 //   - Other errors come from the provider.
 func Open(name string, cfg *Config) (cm.Provider, error) {
 	if cfg == nil {
@@ -72,44 +68,24 @@ func Names() []string {
 }
 
 func open(name string, cfg *Config) (cm.Provider, error) {
-	path, err := parsePath(cfg.Path)
-	if err != nil {
-		return nil, err
-	}
 	switch name {
 	case "soft":
-		return openSoft(cfg, path)
+		return openSoft(cfg)
 	case "rdmacore":
-		return openRDMACore(cfg)
+		return openRDMACore()
 	case "auto":
-		return openAuto(cfg, path)
+		return openAuto(cfg)
 	}
-	return nil, unknown("provider", name, append([]string{"auto"}, Names()...))
+	return nil, &verbs.FeatureError{
+		Feature: fmt.Sprintf("provider %q", name),
+		Reason:  fmt.Errorf("available are auto, %s", strings.Join(Names(), ", ")),
+	}
 }
 
-func openSoft(cfg *Config, path soft.Path) (cm.Provider, error) {
-	p, err := soft.Open(&soft.Config{Path: path})
+func openSoft(cfg *Config) (cm.Provider, error) {
+	p, err := soft.Open(cfg.Soft)
 	if err != nil {
 		return nil, err // p is a nil pointer, but as a cm.Provider it would not equal nil.
 	}
 	return p, nil
-}
-
-func parsePath(name string) (soft.Path, error) {
-	switch name {
-	case "", "auto":
-		return soft.PathAuto, nil
-	case "local":
-		return soft.PathLocal, nil
-	case "wire":
-		return soft.PathWire, nil
-	}
-	return 0, unknown("path", name, []string{"auto", "local", "wire"})
-}
-
-func unknown(what, name string, have []string) error {
-	return &verbs.FeatureError{
-		Feature: fmt.Sprintf("%s %q", what, name),
-		Reason:  fmt.Errorf("available are %s", strings.Join(have, ", ")),
-	}
 }

@@ -32,7 +32,7 @@ func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (stat
 		return latency.ExitFailed, err
 	}
 	r := &latency.Report{Settings: opts.Settings, Counters: counters, Interrupted: ctx.Err() != nil}
-	r.Provider, r.Path = n.device.Name(), latency.PathTo(n.addr.Addr(), n.device.Name(), opts.Path)
+	r.Provider, r.Path = n.device.Name(), latency.PathTo(n.addr.Addr(), n.device.Name(), opts.path)
 	for _, s := range cl.sessions {
 		r.StreamMsgs += s.streamed
 		r.Lost += s.lost
@@ -163,8 +163,7 @@ type session struct {
 	err                     error  // why the connection has failed
 }
 
-// OnOpen checks the private data, which the server returns. Some devices append zero
-// bytes to private data (rdma_accept(3)).
+// OnOpen checks the private data, which the server returns, perhaps with zeros (rdma_accept(3)).
 func (s *session) OnOpen(c *reactor.Conn) {
 	s.conn, s.hello = c, strings.TrimRight(string(c.PeerPrivateData()), "\x00")
 	if s.hello != s.client.opts.privateData {
@@ -255,9 +254,8 @@ func (s *session) OnClose(_ *reactor.Conn, err error) {
 // OnDialError ends the session of a connection that could not be opened.
 func (s *session) OnDialError(_ *reactor.DialOptions, err error) { s.OnClose(nil, err) }
 
-// fill writes the message with the given number to msg. Messages with other numbers
-// hardly ever contain the same bytes: the factor is odd, so their first words are
-// different.
+// fill writes the message with the given number to msg. Messages with other numbers hardly ever
+// contain the same bytes: the factor is odd, so their first words are different.
 func fill(msg []byte, number uint64) {
 	const factor = 0x9e3779b97f4a7c15
 	word := (number + 1) * factor

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/examples/latency"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -55,7 +56,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 // demo runs the server in a second process, and the client in this one.
 func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
 	client, listen := *opts, netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	if opts.Path == "wire" {
+	if opts.path == soft.PathWire {
 		if listen, client.from = latency.Loopback(); opts.from.IsValid() {
 			client.from = opts.from
 		}
@@ -92,6 +93,7 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 type options struct {
 	latency.Settings
 	listen, connect     string
+	path                soft.Path
 	from                netip.Addr
 	privateData, reject string
 	duration            time.Duration
@@ -110,7 +112,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.connect, "connect", "", "run the client of a server at this `host:port`; no host means this host")
 	f.TextVar(&o.from, "from", netip.Addr{}, "client: connect from this `address`")
 	f.StringVar(&o.Provider, "provider", "auto", "auto, soft or rdmacore")
-	f.StringVar(&o.Path, "path", "auto", "path of the soft device: auto, local or wire")
+	f.TextVar(&o.path, "path", soft.PathAuto, "path of the soft device: auto, local or wire")
 	f.StringVar(&o.Mode, "mode", "adaptive", "what an idle loop does: event (sleep), adaptive (spin, then sleep) or busy (spin)")
 	f.IntVar(&o.Size, "size", 64, "`bytes` of a message; for a server the largest message: use the client's size")
 	f.IntVar(&o.Count, "count", 100_000, "`messages` to send ping-pong, over all connections; 0 skips it")

@@ -227,7 +227,7 @@ func TestErrors(t *testing.T) {
 		{"unexpected argument", []string{"now"}},
 		{"not defined", []string{"-colour"}},
 		{"not supported", []string{"-provider", "rdmacore"}},
-		{"auto, local, wire", []string{"-path", "scenic"}},
+		{"auto, local and wire", []string{"-path", "scenic"}},
 		{"belongs to another process", []string{"-path", "wire", "-from", taken}},
 		{"address nowhere: missing port", []string{"-connect", "nowhere"}},
 		{"address localhost: missing port", []string{"-listen", "localhost"}},

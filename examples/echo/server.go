@@ -11,6 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/examples/latency"
 	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -105,7 +106,7 @@ func start(ctx context.Context, opts *options, h reactor.Handler) (n *node, err 
 	if n.addr, err = resolve(ctx, hostPort); err != nil {
 		return nil, err
 	}
-	cfg := &provider.Config{Path: opts.Path, Addr: n.addr.Addr()}
+	cfg := &provider.Config{Soft: &soft.Config{Path: opts.path}, Addr: n.addr.Addr()}
 	if n.device, err = provider.Open(opts.Provider, cfg); err != nil {
 		return nil, err
 	}
@@ -113,8 +114,7 @@ func start(ctx context.Context, opts *options, h reactor.Handler) (n *node, err 
 		NumLoops: opts.Loops,
 		CPUs:     opts.cpus,
 		Idle:     opts.idle,
-		// An echo may arrive before the completion of its send, so each message may need two
-		// places; see reactor.Config. An echo without a place waits in the backlog.
+		// An echo may arrive before the completion of its send: see reactor.Config.
 		MaxInFlight: 2 * opts.InFlight,
 		MaxMessage:  max(opts.Size, 1),
 	})

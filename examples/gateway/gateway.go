@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/examples/latency"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -34,7 +35,7 @@ func serve(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	if o.path == "wire" && at.Addr().IsUnspecified() { // Each process needs an address of its own.
+	if o.path == soft.PathWire && at.Addr().IsUnspecified() { // Each process needs an address of its own.
 		own, _ := latency.Loopback()
 		at = netip.AddrPortFrom(own, at.Port())
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/examples/latency"
 	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -26,7 +27,7 @@ import (
 type options struct {
 	listen, exchanges string
 	orders            uint64
-	path              string
+	path              soft.Path
 	cpus              string
 	peerTimeout       time.Duration
 	from              netip.AddrPort // address of the gateway; the zero value lets the device choose
@@ -37,7 +38,7 @@ func main() {
 	flag.StringVar(&o.listen, "listen", "", "be an exchange that listens at this `address`")
 	flag.StringVar(&o.exchanges, "exchanges", "", "be a gateway to the exchanges with these `addresses`")
 	flag.Uint64Var(&o.orders, "orders", 200_000, "number of orders")
-	flag.StringVar(&o.path, "path", "", "path of the soft device: local or wire (default: what the address needs)")
+	flag.TextVar(&o.path, "path", soft.PathAuto, "path of the soft device: auto, local or wire")
 	flag.StringVar(&o.cpus, "cpus", "", "`list` of processors: the first one for the gateway, the second for exchanges")
 	flag.DurationVar(&o.peerTimeout, "peer-timeout", 50*time.Millisecond, "how long an exchange may be silent")
 	flag.Parse()
@@ -69,7 +70,7 @@ func (o *options) withEngine(h reactor.Handler, idle reactor.IdlePolicy, fn func
 	if err != nil {
 		return err
 	}
-	device, err := provider.Open("auto", &provider.Config{Path: o.path})
+	device, err := provider.Open("auto", &provider.Config{Soft: &soft.Config{Path: o.path}})
 	if err != nil {
 		return err
 	}
@@ -92,14 +93,14 @@ func (o *options) withEngine(h reactor.Handler, idle reactor.IdlePolicy, fn func
 // acknowledged.
 func demo(ctx context.Context, o *options) error {
 	listen := "127.0.0.1:0"
-	if o.path == "wire" {
+	if o.path == soft.PathWire {
 		_, client := latency.Loopback()
 		o.from, listen = netip.AddrPortFrom(client, 0), ":0"
 	}
 	var addrs []string
 	var started []*exec.Cmd
 	for range 2 {
-		exchange := exec.CommandContext(ctx, os.Args[0], "-listen", listen, "-path", o.path, "-cpus", o.cpus)
+		exchange := exec.CommandContext(ctx, os.Args[0], "-listen", listen, "-path", o.path.String(), "-cpus", o.cpus)
 		exchange.Stderr = os.Stderr
 		output, err := exchange.StdoutPipe()
 		if err = errors.Join(err, exchange.Start()); err != nil {

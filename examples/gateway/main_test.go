@@ -69,7 +69,6 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"nonsense"}, `gateway: unknown argument "nonsense"`},
 		{[]string{"-orders", "0"}, "gateway: -orders 0: there is nothing to send"},
 		{[]string{"-listen", "nowhere"}, "gateway: address nowhere: missing port in address"},
-		{[]string{"-path", "detour", "-exchanges", "127.0.0.1:1"}, "detour"},
 		{[]string{"-cpus", "x", "-exchanges", "127.0.0.1:1"}, `gateway: "x": must be a list such as 0,2-3`},
 		{[]string{"-exchanges", "127.0.0.1:1"}, "no exchange is left: dial 127.0.0.1:1: "},
 	} {

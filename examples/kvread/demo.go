@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rdmaloop/rdmaloop/examples/kvread/client"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
 // demoKeys is the number of keys if there is no flag -fill. The file then has 16 MiB.
@@ -42,9 +43,9 @@ func demo(opts *options, stdout, stderr io.Writer) (err error) {
 	}
 	fmt.Fprintf(stdout, "%-6s %-8s %9s %9s %9s %9s\n", "path", "GET by", "GETs/s", "p50", "p99", "server's")
 	fmt.Fprintf(stdout, "%55s\n", "CPU a GET")
-	for _, o.path = range []string{"local", "wire"} {
+	for _, o.path = range []soft.Path{soft.PathLocal, soft.PathWire} {
 		if err = demoPath(&o, stdout, stderr); err != nil {
-			return fmt.Errorf("%s path: %w", o.path, err)
+			return fmt.Errorf("%v path: %w", o.path, err)
 		}
 	}
 	return nil
@@ -57,7 +58,7 @@ func demoPath(opts *options, stdout, stderr io.Writer) error {
 	}
 	o := *opts
 	o.connect, o.rpc = s.addr, s.rpc
-	if o.path == "wire" {
+	if o.path == soft.PathWire {
 		o.from = netip.AddrPortFrom(demoAddr(true), 0)
 	}
 	err = withClient(&o, func(c *client.Client) error { return measureAll(c, &o, s.cmd.Process.Pid, stdout) })
@@ -79,7 +80,7 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, "-until-eof", "-provider", opts.provider, "-path", opts.path, "-file", opts.file,
+	cmd := exec.Command(program, "-until-eof", "-provider", opts.provider, "-path", opts.path.String(), "-file", opts.file,
 		"-bucket", opts.bucket, "-fill", fmt.Sprint(opts.fill), "-rpc", "127.0.0.1:0",
 		"-listen", netip.AddrPortFrom(demoAddr(false), 0).String())
 	cmd.Stderr = stderr

@@ -18,6 +18,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/examples/kvread/client"
 	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -28,7 +29,8 @@ type options struct {
 	rpc                   string // address of the server of net/rpc
 	file, bucket          string
 	fill                  int
-	provider, path        string
+	provider              string
+	path                  soft.Path
 	duration              time.Duration
 	untilEOF              bool
 	keys                  []string
@@ -52,7 +54,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.bucket, "bucket", demoBucket, "`name` of the bucket")
 	f.IntVar(&o.fill, "fill", 0, "`number` of keys that the server puts into the bucket, and that a client without arguments reads")
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
-	f.StringVar(&o.path, "path", "auto", "path of the soft device: auto, local or wire")
+	f.TextVar(&o.path, "path", soft.PathAuto, "path of the soft device: auto, local or wire")
 	f.DurationVar(&o.duration, "duration", time.Second, "time of each measurement")
 	f.BoolVar(&o.untilEOF, "until-eof", false, "serve until the end of standard input instead of until Ctrl-C")
 	if err := f.Parse(args); err != nil {
@@ -98,7 +100,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 
 // open opens the provider for a local or a remote address.
 func open(opts *options, addr netip.Addr) (cm.Provider, error) {
-	return provider.Open(opts.provider, &provider.Config{Path: opts.path, Addr: addr})
+	return provider.Open(opts.provider, &provider.Config{Soft: &soft.Config{Path: opts.path}, Addr: addr})
 }
 
 // withClient calls fn with a connected client.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/examples/kvread/client"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -41,7 +42,7 @@ func TestDemo(t *testing.T) {
 // startProgram starts the server with a file in dir.
 func startProgram(t *testing.T, dir string, fill int) *serverProcess {
 	t.Setenv(runProgramEnv, "1")
-	s, err := startServer(&options{provider: "soft", path: "local", file: filepath.Join(dir, "store"), bucket: demoBucket, fill: fill}, os.Stderr)
+	s, err := startServer(&options{provider: "soft", path: soft.PathLocal, file: filepath.Join(dir, "store"), bucket: demoBucket, fill: fill}, os.Stderr)
 	require.NoError(t, err)
 	return s
 }
@@ -67,7 +68,7 @@ func TestReadme(t *testing.T) {
 // TestServerKilled checks that a client gets an error when the server is killed.
 func TestServerKilled(t *testing.T) {
 	s := startProgram(t, t.TempDir(), 1000)
-	o := &options{provider: "soft", path: "local", connect: s.addr}
+	o := &options{provider: "soft", path: soft.PathLocal, connect: s.addr}
 	require.NoError(t, withClient(o, func(c *client.Client) error {
 		require.NoError(t, c.Begin())
 		_, err := c.Get([]byte(demoBucket), demoKey(nil, 1))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
 // Settings describes a measurement with a ping-pong and a stream of messages.
@@ -75,14 +76,13 @@ func (r *Report) Complete(times []Histogram, streamed time.Duration) {
 }
 
 // PathTo returns the name of the path to a server, which the report has in its field
-// Path. The parameter path is that of provider.Config. A hardware device has only one
-// path.
-func PathTo(server netip.Addr, provider, path string) string {
+// Path. A hardware device has only one path.
+func PathTo(server netip.Addr, provider string, path soft.Path) string {
 	if provider != "soft" {
 		return "device"
 	}
-	if path != "auto" {
-		return path
+	if path != soft.PathAuto {
+		return path.String()
 	}
 	addrs, _ := net.InterfaceAddrs() // if they are unknown, the server counts as remote
 	if server.IsLoopback() || slices.ContainsFunc(addrs, func(a net.Addr) bool {

@@ -11,15 +11,16 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
 func TestPathTo(t *testing.T) {
 	here, there := netip.MustParseAddr("::1"), netip.MustParseAddr("192.0.2.1")
-	require.Equal(t, "local", PathTo(here, "soft", "auto"))
-	require.Equal(t, "wire", PathTo(there, "soft", "auto"))
-	require.Equal(t, "local", PathTo(there, "soft", "local"))
-	require.Equal(t, "wire", PathTo(here, "soft", "wire"))
-	require.Equal(t, "device", PathTo(here, "rdmacore", "auto"))
+	require.Equal(t, "local", PathTo(here, "soft", soft.PathAuto))
+	require.Equal(t, "wire", PathTo(there, "soft", soft.PathAuto))
+	require.Equal(t, "local", PathTo(there, "soft", soft.PathLocal))
+	require.Equal(t, "wire", PathTo(here, "soft", soft.PathWire))
+	require.Equal(t, "device", PathTo(here, "rdmacore", soft.PathAuto))
 }
 
 // TestCounters checks that the table shows the error counters that have grown.

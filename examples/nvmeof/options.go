@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
 // options has the checked values of the flags.
@@ -20,7 +22,8 @@ type options struct {
 	capsuleData    bool
 	nqn            string
 	hosts          []string
-	provider, path string
+	provider       string
+	path           soft.Path
 	loops, workers int
 	duration       time.Duration
 	untilEOF       bool
@@ -42,7 +45,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.nqn, "nqn", "nqn.2026-11.io.github.rdmaloop:disk", "`name` of the subsystem")
 	f.Func("host", "`NQN` of a host that may connect; several flags allow several hosts. Default: every host", appendTo(&o.hosts))
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
-	f.StringVar(&o.path, "path", "auto", "path of the soft device: auto, local or wire")
+	f.TextVar(&o.path, "path", soft.PathAuto, "path of the soft device: auto, local or wire")
 	f.IntVar(&o.loops, "loops", 1, "event loops")
 	f.IntVar(&o.workers, "workers", 16, "goroutines that use the disks")
 	f.DurationVar(&o.duration, "duration", time.Second, "demonstration: time to measure each operation")

@@ -12,6 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/disk"
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/target"
 	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -29,7 +30,7 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) (err er
 	if err != nil {
 		return err
 	}
-	p, err := provider.Open(opts.provider, &provider.Config{Path: opts.path, Addr: addr.Addr()})
+	p, err := provider.Open(opts.provider, &provider.Config{Soft: &soft.Config{Path: opts.path}, Addr: addr.Addr()})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // Path selects the paths to peers that a device may use.
@@ -57,6 +58,21 @@ func (p Path) String() string {
 		return connmgr.WirePath
 	}
 	return fmt.Sprintf("path %d", uint8(p))
+}
+
+// MarshalText returns the name of the path: "auto", "local" or "wire". With it and
+// UnmarshalText a Path can be a flag: see flag.TextVar.
+func (p Path) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText sets the path from its name. The error is a *verbs.ParamError.
+func (p *Path) UnmarshalText(text []byte) error {
+	for path := range PathWire + 1 {
+		if path.String() == string(text) {
+			*p = path
+			return nil
+		}
+	}
+	return &verbs.ParamError{Field: "path", NotNumber: true, Reason: fmt.Sprintf("%q is none of auto, local and wire", text)}
 }
 
 // AnyUser in Config.AllowedUsers allows the processes of every user. No user has this

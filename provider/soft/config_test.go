@@ -1,13 +1,34 @@
 package soft
 
 import (
+	"flag"
+	"fmt"
 	"math/bits"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
+
+// TestPathText checks that a path can be a flag.
+func TestPathText(t *testing.T) {
+	for _, path := range []Path{PathAuto, PathLocal, PathWire} {
+		f := flag.NewFlagSet("test", flag.ContinueOnError)
+		var got Path
+		f.TextVar(&got, "path", PathAuto, "")
+		require.NoError(t, f.Parse([]string{"-path", path.String()}))
+		require.Equal(t, path, got)
+	}
+	path := PathWire
+	for _, text := range []string{"", "scenic", "Local", "path 3"} {
+		err := path.UnmarshalText([]byte(text))
+		require.EqualError(t, err, fmt.Sprintf("path: %q is none of auto, local and wire", text))
+		require.ErrorAs(t, err, new(*verbs.ParamError))
+	}
+	require.Equal(t, PathWire, path, "an error changes nothing")
+}
 
 // Zero means the default, and negative means no limit.
 func TestByteLimits(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/nvme"
 	"github.com/rdmaloop/rdmaloop/examples/nvmeof/target"
 	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -36,7 +37,7 @@ const (
 
 // openNamed opens the provider that the environment names.
 func openNamed(t *testing.T) cm.Provider {
-	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: "wire"})
+	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Soft: &soft.Config{Path: soft.PathWire}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p

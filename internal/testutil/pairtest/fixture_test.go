@@ -102,8 +102,7 @@ func fixtureFromEnv(t *testing.T) *fixture {
 	}
 	addr, err := netip.ParseAddrPort(listen + connect)
 	require.NoError(t, err)
-	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Addr: addr.Addr()})
-	require.NoError(t, err)
+	p := openFromEnv(t, addr)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	f := newFixture(t, p, 0)
 	if listen != "" {
@@ -112,6 +111,17 @@ func fixtureFromEnv(t *testing.T) *fixture {
 		f.remoteAddr = addr
 	}
 	return f
+}
+
+// openFromEnv opens the provider that the environment variables choose for an address.
+func openFromEnv(t *testing.T, addr netip.AddrPort) cm.Provider {
+	cfg := &provider.Config{Soft: &soft.Config{}, Addr: addr.Addr()}
+	if path := os.Getenv(envPath); path != "" {
+		require.NoError(t, cfg.Soft.Path.UnmarshalText([]byte(path)))
+	}
+	p, err := provider.Open(os.Getenv(envProvider), cfg)
+	require.NoError(t, err)
+	return p
 }
 
 func newFixture(t *testing.T, p cm.Provider, vector int) *fixture {

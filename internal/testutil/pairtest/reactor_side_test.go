@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -43,8 +42,7 @@ func newReactorSide(t *testing.T) reactorSide {
 // may be lost. Then the active side repeats its message, and the passive side can still
 // answer it.
 func (s *reactorSide) run(h reactor.Handler, cfg *reactor.Config, o *reactor.ListenOptions, prepare, finish func(*reactor.Engine)) {
-	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Addr: s.addr.Addr()})
-	require.NoError(s.t, err)
+	p := openFromEnv(s.t, s.addr)
 	e, err := reactor.New(p, h, cfg)
 	require.NoError(s.t, err)
 	prepare(e)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/stream"
 )
 
@@ -29,8 +28,7 @@ func TestStreamDuplex(t *testing.T) {
 	side := newReactorSide(t)
 	size, err := strconv.ParseInt(os.Getenv(envBytes), 10, 64)
 	require.NoError(t, err)
-	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Addr: side.addr.Addr()})
-	require.NoError(t, err)
+	p := openFromEnv(t, side.addr)
 	network, err := stream.New(p, &stream.NetworkConfig{Buffers: stream.Buffers{Receive: duplexBuffer, Send: duplexBuffer}, CloseTimeout: hangTimeout})
 	require.NoError(t, err)
 	c := side.openStream(network)

@@ -48,6 +48,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -56,7 +57,7 @@ type options struct {
 	listen   bool
 	addr     netip.AddrPort
 	provider string
-	path     string
+	path     soft.Path
 	size     int // bytes in a message
 	count    int // number of messages or rounds
 	conns    int
@@ -123,7 +124,7 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 	f.StringVar(&listen, "listen", "", "run the server at this `address`; port 0 means any free port")
 	f.StringVar(&connect, "connect", "", "run the client of a server at this `address`")
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
-	f.StringVar(&o.path, "path", "auto", "path of the soft device: auto, local or wire")
+	f.TextVar(&o.path, "path", soft.PathAuto, "path of the soft device: auto, local or wire")
 	f.IntVar(&o.size, "size", p.size, "`bytes` of a message")
 	f.IntVar(&o.count, "count", p.count, "messages, or rounds")
 	f.IntVar(&o.conns, "conns", 1, "connections that the server accepts; cmatose only")
@@ -177,7 +178,7 @@ const drainTimeout = 30 * time.Second
 
 // run runs one endpoint until its protocol has finished or failed.
 func (o *options) run(p protocol, stdout io.Writer) error {
-	device, err := provider.Open(o.provider, &provider.Config{Path: o.path, Addr: o.addr.Addr()})
+	device, err := provider.Open(o.provider, &provider.Config{Soft: &soft.Config{Path: o.path}, Addr: o.addr.Addr()})
 	if err != nil {
 		return err
 	}

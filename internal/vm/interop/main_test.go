@@ -130,7 +130,7 @@ func TestFlags(t *testing.T) {
 		{"rping -listen 127.0.0.1:0 -size 25", "-size 25: must be 26 to 65535"},
 		{"cmatose -connect 127.0.0.1:1 -conns 0", "-conns 0: must be 1 to 1024"},
 		{"cmatose -provider verbs5 -listen 127.0.0.1:0", `provider "verbs5"`},
-		{"cmatose -path up -listen 127.0.0.1:0", `path "up"`},
+		{"cmatose -path up -listen 127.0.0.1:0", `"up" is none of auto, local and wire`},
 		{"cmatose -provider soft -listen 192.0.2.1:0", "address"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
