@@ -24,10 +24,10 @@ type echo struct{ reactor.BaseHandler }
 // A backlog has the answers of a connection that wait for room in the send queue.
 type backlog struct{ answers [][]byte }
 
-func (echo) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
+func (echo) OnOpen(c *reactor.Conn) { c.UserData = &backlog{} }
 
 func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	b := c.Context().(*backlog)
+	b := c.UserData.(*backlog)
 	if len(b.answers) > 0 || !send(c, msg.Data()) {
 		b.answers = append(b.answers, bytes.Clone(msg.Data()))
 	}
@@ -35,7 +35,7 @@ func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
 
 // OnWritable is called when half of the send queue is free again.
 func (echo) OnWritable(c *reactor.Conn) {
-	b := c.Context().(*backlog)
+	b := c.UserData.(*backlog)
 	for len(b.answers) > 0 && send(c, b.answers[0]) {
 		b.answers = b.answers[1:]
 	}
@@ -43,24 +43,26 @@ func (echo) OnWritable(c *reactor.Conn) {
 
 // send reports whether the send queue had room for the message.
 func send(c *reactor.Conn, message []byte) bool {
-	err := c.Send(message)
+	err := c.Send(message, nil)
 	if err != nil && !errors.Is(err, reactor.ErrWouldBlock) {
 		c.Abort(err)
 	}
 	return err == nil
 }
 
-// asker is the ConnHandler of the client. It sends a message and waits for the answer.
+// asker is the Handler of the client. It sends a message and waits for the answer.
 type asker struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	answer chan string
 }
 
-func (a asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }
+func (a asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"), nil)) }
 
 func (a asker) OnMessage(_ *reactor.Conn, msg reactor.Message) { a.answer <- string(msg.Data()) }
 
-func (a asker) OnDialError(_ *reactor.DialOptions, err error) { a.answer <- err.Error() }
+func (a asker) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	a.answer <- err.Error()
+}
 
 // Example is the function main of the program in README.md.
 func Example() {

@@ -34,7 +34,7 @@ func TestReadmeServer(t *testing.T) {
 
 // A flooder sends as fast as it can, and closes its connection after the last answer.
 type flooder struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	left, unanswered int
 	end              chan int // gets the number of messages without an answer
 }
@@ -42,7 +42,7 @@ type flooder struct {
 func (f *flooder) OnOpen(c *reactor.Conn) { f.OnWritable(c) }
 
 func (f *flooder) OnWritable(c *reactor.Conn) {
-	for f.left > 0 && c.Send([]byte("ping")) == nil {
+	for f.left > 0 && c.Send([]byte("ping"), nil) == nil {
 		f.left--
 	}
 }
@@ -55,4 +55,6 @@ func (f *flooder) OnMessage(c *reactor.Conn, _ reactor.Message) {
 
 func (f *flooder) OnClose(*reactor.Conn, error) { f.end <- f.unanswered }
 
-func (f *flooder) OnDialError(*reactor.DialOptions, error) { f.end <- f.unanswered }
+func (f *flooder) OnDialError(*reactor.Loop, netip.AddrPort, *reactor.DialOptions, error) {
+	f.end <- f.unanswered
+}

@@ -42,14 +42,14 @@ func (cl *rdmaClient) post(f func()) error { return cl.engine.Loop(0).Post(f) }
 func (cl *rdmaClient) after(d time.Duration, f func()) { cl.engine.Loop(0).After(d, f) }
 
 func (cl *rdmaClient) dial(s *session) error {
-	return cl.engine.Dial(cl.server, &reactor.DialOptions{LocalAddr: cl.from, Context: s})
+	return cl.engine.Dial(cl.server, &reactor.DialOptions{LocalAddr: cl.from, UserData: s})
 }
 
 func (cl *rdmaClient) closeConn(s *session) { s.sender.(*rdmaSender).conn.Close() }
 
 // OnOpen starts the session of the connection.
 func (cl *rdmaClient) OnOpen(c *reactor.Conn) {
-	s := c.Context().(*session)
+	s := c.UserData.(*session)
 	out, err := cl.newSender(c)
 	if err != nil {
 		cl.driver.fail(err)
@@ -60,25 +60,27 @@ func (cl *rdmaClient) OnOpen(c *reactor.Conn) {
 
 // OnMessage passes an answer to the session.
 func (cl *rdmaClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	c.Context().(*session).onAnswer(msg.Data())
+	c.UserData.(*session).onAnswer(msg.Data())
 }
 
 // OnCompletion tells the session that a one-sided operation has completed. If the
 // operation has failed, OnClose follows.
 func (cl *rdmaClient) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
-		c.Context().(*session).onComplete()
+		c.UserData.(*session).onComplete()
 	}
 }
 
 // OnWritable lets the session send again.
-func (cl *rdmaClient) OnWritable(c *reactor.Conn) { c.Context().(*session).onWritable() }
+func (cl *rdmaClient) OnWritable(c *reactor.Conn) { c.UserData.(*session).onWritable() }
 
 // OnClose tells the session that its connection has closed.
-func (cl *rdmaClient) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
+func (cl *rdmaClient) OnClose(c *reactor.Conn, err error) { c.UserData.(*session).onClose(err) }
 
 // OnDialError ends the measurement.
-func (cl *rdmaClient) OnDialError(_ *reactor.DialOptions, err error) { cl.driver.fail(err) }
+func (cl *rdmaClient) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	cl.driver.fail(err)
+}
 
 // An rdmaSender sends on a reactor connection.
 type rdmaSender struct {
@@ -100,7 +102,7 @@ func (cl *rdmaClient) newSender(c *reactor.Conn) (r *rdmaSender, err error) {
 			cl.memory, err = c.Loop().Engine().Alloc(s.Size*s.InFlight, verbs.AccessAll)
 		}
 		r.memory = cl.memory
-		return r, errors.Join(err, r.remote.UnmarshalBinary(c.PeerPrivateData()))
+		return r, errors.Join(err, r.remote.UnmarshalBinary(c.Info().PeerPrivateData))
 	}
 	if s.Size <= copyLimit {
 		r.copyBuffer = make([]byte, s.Size)
@@ -119,12 +121,12 @@ func (r *rdmaSender) send(n uint64) error {
 func (r *rdmaSender) start(n uint64) error {
 	switch {
 	case r.spec.Workload == workRead:
-		return r.conn.Read(r.localPart(n), r.remote, reactor.SendOptions{})
+		return r.conn.Read(r.remote, nil, r.localPart(n))
 	case r.spec.Workload == workWrite:
-		return r.conn.Write(r.localPart(n), r.remote, reactor.SendOptions{})
+		return r.conn.Write(r.remote, nil, r.localPart(n))
 	case r.copyBuffer != nil:
 		putNumber(r.copyBuffer, n)
-		return r.conn.Send(r.copyBuffer)
+		return r.conn.Send(r.copyBuffer, nil)
 	}
 	return r.sendLarge(n)
 }
@@ -138,7 +140,7 @@ func (r *rdmaSender) localPart(n uint64) reactor.Piece {
 
 // sendLarge sends a message from a leased buffer, without a copy.
 func (r *rdmaSender) sendLarge(n uint64) error {
-	buf, err := r.conn.Lease()
+	buf, err := r.conn.Lease(0)
 	if err != nil {
 		return err
 	}
@@ -146,7 +148,7 @@ func (r *rdmaSender) sendLarge(n uint64) error {
 		return errors.Join(err, buf.Release())
 	}
 	putNumber(buf.Bytes(), n)
-	if err := r.conn.SendBuffer(buf); err != nil {
+	if err := r.conn.SendBuffer(buf, nil); err != nil {
 		if release := buf.Release(); release != nil {
 			return fmt.Errorf("%w; %w", err, release)
 		}

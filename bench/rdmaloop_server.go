@@ -53,7 +53,7 @@ func (e *echoServer) Addr() string { return e.addr }
 // OnConnectRequest accepts every client. If the workload is one-sided, the reply has the
 // address and key of the memory.
 func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
-	p := &reactor.AcceptParams{Context: &serverConn{}}
+	p := &reactor.AcceptOptions{UserData: &serverConn{}}
 	if e.spec.oneSided() {
 		if err := e.allocMemory(req); err != nil {
 			fmt.Fprintln(os.Stderr, errors.Join(err, req.Reject(nil)))
@@ -75,10 +75,7 @@ func (e *echoServer) allocMemory(req *reactor.ConnRequest) (err error) {
 	if e.memory, err = req.Engine().Alloc(e.spec.Size, verbs.AccessAll); err != nil {
 		return err
 	}
-	list, err := e.memory.RemoteOn(req.Device(), 0, e.spec.Size)
-	if err == nil {
-		e.remote = list[0].Remote
-	}
+	e.remote, err = e.memory.Remote(req.Device(), 0, e.spec.Size)
 	return err
 }
 
@@ -91,7 +88,7 @@ type serverConn struct {
 
 // OnMessage answers the message if it is the last of its group.
 func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	state := c.Context().(*serverConn)
+	state := c.UserData.(*serverConn)
 	if state.unanswered++; state.unanswered < e.spec.group() {
 		return
 	}
@@ -100,11 +97,11 @@ func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if e.workers != nil {
 		answer := bytes.Clone(answer)
 		e.workers <- func() {
-			_ = c.Loop().Post(func() { _ = c.Send(answer) }) // If one fails, the client gets no answer.
+			_ = c.Loop().Post(func() { _ = c.Send(answer, nil) }) // If one fails, the client gets no answer.
 		}
 		return
 	}
-	if len(answer) <= copyLimit && len(state.queue) == 0 && !errors.Is(c.Send(answer), reactor.ErrWouldBlock) {
+	if len(answer) <= copyLimit && len(state.queue) == 0 && !errors.Is(c.Send(answer, nil), reactor.ErrWouldBlock) {
 		// If Send has failed, OnClose follows.
 		return
 	}
@@ -113,22 +110,22 @@ func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		c.Abort(errNotKept)
 		return
 	}
-	if buf.SetLen(len(answer)) != nil || len(state.queue) > 0 || c.SendBuffer(buf) != nil {
+	if buf.SetLen(len(answer)) != nil || len(state.queue) > 0 || c.SendBuffer(buf, nil) != nil {
 		state.queue = append(state.queue, buf)
 	}
 }
 
 // OnWritable sends the queued answers.
 func (e *echoServer) OnWritable(c *reactor.Conn) {
-	state := c.Context().(*serverConn)
-	for len(state.queue) > 0 && c.SendBuffer(state.queue[0]) == nil {
+	state := c.UserData.(*serverConn)
+	for len(state.queue) > 0 && c.SendBuffer(state.queue[0], nil) == nil {
 		state.queue = state.queue[1:]
 	}
 }
 
 // OnClose releases the queued answers.
 func (e *echoServer) OnClose(c *reactor.Conn, _ error) {
-	for _, buf := range c.Context().(*serverConn).queue {
+	for _, buf := range c.UserData.(*serverConn).queue {
 		buf.Release()
 	}
 }

@@ -64,7 +64,7 @@ func TestReadFromWithoutFlush(t *testing.T) {
 		assert.NoError(t, err)
 		_, _ = c.Discard(-1)
 		return gnet.None
-	}}, gnetrdma.Config{MaxOutbound: 1 << 20, Reactor: reactor.Config{DrainTimeout: time.Millisecond}}, nil)
+	}}, gnetrdma.Config{MaxOutbound: 1 << 20, Reactor: reactor.Config{Limits: reactor.Limits{DrainTimeout: time.Millisecond}}}, nil)
 	c := s.dial()
 	for range 3 {
 		_, err := io.WriteString(c, "x")

@@ -25,8 +25,8 @@ type Config struct {
 	// or Client.Stop was called. If Provider is nil, Run and NewClient open the provider
 	// that provider.Open("auto") chooses, and close it.
 	Provider cm.Provider
-	// Reactor configures the event loops. NumLoops, Balance and Place are set from the
-	// options of gnet. MaxPosted is not used, because the program posts no functions. If
+	// Reactor configures the event loops. NumLoops is set from the options of gnet; OnBoot and
+	// OnShutdown are not used. MaxPosted is not used, because the program posts no functions. If
 	// MaxInFlight is zero, it means 256.
 	Reactor reactor.Config
 	// Buffers are the sizes of the memory of each connection. Zero means 512 KiB for each
@@ -102,27 +102,25 @@ func loadOptions(opts []gnet.Option) (gnet.Options, error) {
 }
 
 // reactorConfig returns the configuration of the event loops.
-func (c *Config) reactorConfig(o *gnet.Options) *reactor.Config {
-	r := c.Reactor
-	r.NumLoops = o.NumEventLoop
-	r.Place = nil
-	r.MaxPosted = math.MaxInt32 // Calls of Dial count, too, and enqueue must not fail because of them.
-	switch o.LB {
-	case gnet.LeastConnections:
-		r.Balance = reactor.LeastConnections
-	case gnet.SourceAddrHash:
-		r.Place = placeByAddr
-	default:
-		r.Balance = reactor.RoundRobin
-	}
+func (e *engine) reactorConfig() *reactor.Config {
+	r := e.cfg.Reactor
+	r.NumLoops = e.options.NumEventLoop
+	r.OnBoot, r.OnShutdown = e.boot, e.shutdown
+	r.Limits.MaxPosted = math.MaxInt32 // Calls of Dial count, too, and enqueue must not fail because of them.
 	return &r
 }
 
-// placeByAddr chooses the loop of a connection by the address of the peer.
-func placeByAddr(r *reactor.ConnRequest) *reactor.Loop {
-	e := r.Engine()
-	sum := crc32.ChecksumIEEE([]byte(r.RemoteAddr().String()))
-	return e.Loop(int(sum % uint32(e.NumLoops())))
+// loopFor chooses the loop of a connection, as the option LB says. Nil means the loop with the
+// fewest connections.
+func (e *engine) loopFor(r *stream.Request) *reactor.Loop {
+	n := uint32(e.reactor.NumLoops())
+	switch e.options.LB {
+	case gnet.LeastConnections:
+		return nil
+	case gnet.SourceAddrHash:
+		return e.reactor.Loop(int(crc32.ChecksumIEEE([]byte(r.RemoteAddr().String())) % n))
+	}
+	return e.reactor.Loop(int((e.accepted.Add(1) - 1) % n))
 }
 
 var (

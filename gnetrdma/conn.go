@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"time"
@@ -83,7 +84,7 @@ func (cb *callbacks) OnRequest(r *stream.Request) {
 		_ = r.Reject(nil) // It fails if the peer has given up.
 		return
 	}
-	_ = r.Accept(&stream.AcceptOptions{Context: newConn(cb.engine)}) // It fails if the peer has given up.
+	_ = r.Accept(&stream.AcceptOptions{UserData: newConn(cb.engine), Loop: cb.engine.loopFor(r)}) // It fails if the peer has given up.
 }
 
 // OnAcceptError does nothing, because the handler does not know the connection.
@@ -92,9 +93,12 @@ func (cb *callbacks) OnAcceptError(*stream.Request, error) {}
 // OnListenError stops the engine, because it can not accept connections any more.
 func (cb *callbacks) OnListenError(_ *reactor.Listener, err error) { cb.engine.fail(err) }
 
+// OnStop closes the stream.
+func (cb *callbacks) OnStop(s *stream.Stream) { _ = s.Close() } // It does not fail for an open stream.
+
 // OnDialError passes the error to the caller of Dial.
-func (cb *callbacks) OnDialError(o *stream.DialOptions, err error) {
-	o.Context.(*conn).finishDial(err)
+func (cb *callbacks) OnDialError(_ *reactor.Loop, _ netip.AddrPort, o *stream.DialOptions, err error) {
+	o.UserData.(*conn).finishDial(err)
 }
 
 // OnOpen passes the connection to the handler.
@@ -128,7 +132,7 @@ func (cb *callbacks) OnClose(s *stream.Stream, err error) {
 }
 
 // connOf returns the conn of a stream.
-func connOf(s *stream.Stream) *conn { return s.Context().(*conn) }
+func connOf(s *stream.Stream) *conn { return s.UserData.(*conn) }
 
 // opened is called when the stream is open. The parameter local is the address of the
 // listener, or nil for a connection that was dialed.
@@ -374,7 +378,7 @@ func (c *conn) SetReadBuffer(int) error { return gneterrors.ErrUnsupportedOp }
 // SetWriteBuffer is not supported: see Config.Buffers.
 func (c *conn) SetWriteBuffer(int) error { return gneterrors.ErrUnsupportedOp }
 
-// SetLinger is not supported: see reactor.Config.DrainTimeout.
+// SetLinger is not supported: see reactor.Config.Limits.DrainTimeout.
 func (c *conn) SetLinger(int) error { return gneterrors.ErrUnsupportedOp }
 
 // SetNoDelay does nothing for true. False is not supported, because small messages are
@@ -386,10 +390,10 @@ func (c *conn) SetNoDelay(noDelay bool) error {
 	return gneterrors.ErrUnsupportedOp
 }
 
-// SetKeepAlivePeriod is not supported: see reactor.Config.Keepalive.
+// SetKeepAlivePeriod is not supported: see reactor.Config.Transport.Keepalive.
 func (c *conn) SetKeepAlivePeriod(time.Duration) error { return gneterrors.ErrUnsupportedOp }
 
-// SetKeepAlive is not supported: see reactor.Config.Keepalive.
+// SetKeepAlive is not supported: see reactor.Config.Transport.Keepalive.
 func (c *conn) SetKeepAlive(bool, time.Duration, time.Duration, int) error {
 	return gneterrors.ErrUnsupportedOp
 }

@@ -165,7 +165,7 @@ func TestPeerClose(t *testing.T) {
 	s := run(t, &hooks{close: func(_ gnet.Conn, err error) gnet.Action {
 		closed <- err
 		return gnet.None
-	}}, gnetrdma.Config{Reactor: reactor.Config{DrainTimeout: time.Millisecond}}, nil)
+	}}, gnetrdma.Config{Reactor: reactor.Config{Limits: reactor.Limits{DrainTimeout: time.Millisecond}}}, nil)
 	c := s.dial()
 	require.NoError(t, c.Close())
 	require.Equal(t, io.EOF, <-closed)
@@ -234,7 +234,7 @@ func TestEventLoop(t *testing.T) {
 	require.Equal(t, map[string]bool{"executed!": true, "scheduled!": true, "registered": true, "result": true}, got)
 }
 
-// TestTaskBehindDial checks that a task runs although Config.MaxPosted other functions
+// TestTaskBehindDial checks that a task runs although Config.Limits.MaxPosted other functions
 // already wait for the loop. The calls of Register are such functions.
 func TestTaskBehindDial(t *testing.T) {
 	ran := make(chan struct{})
@@ -247,7 +247,7 @@ func TestTaskBehindDial(t *testing.T) {
 			return nil
 		})))
 		return nil, gnet.None
-	}}, gnetrdma.Config{Reactor: reactor.Config{MaxPosted: 1}}, nil)
+	}}, gnetrdma.Config{Reactor: reactor.Config{Limits: reactor.Limits{MaxPosted: 1}}}, nil)
 	s.dial()
 	<-ran
 }

@@ -16,7 +16,7 @@
 //   - The output that waits for the peer is bounded: see Config.MaxOutbound. So are the
 //     bytes that the handler does not read: see Config.MaxInbound.
 //   - Bytes that were written before a Close are sent after OnClose, as long as the peer
-//     reads them within reactor.Config.DrainTimeout.
+//     reads them within reactor.Config.Limits.DrainTimeout.
 //   - gnet.Engine knows only its own connections: see CountConnections. Engine.Dup
 //     returns a descriptor of a listener of gnet, never of RDMA.
 //   - Two engines can not listen at one RDMA address. WithReusePort and the other options

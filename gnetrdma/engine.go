@@ -21,17 +21,16 @@ import (
 
 // An engine has the event loops for RDMA of one server or client.
 type engine struct {
-	reactor.BaseHandler // the engine is the Handler of its loops
-
 	cfg      Config // with the defaults in place of zero values
 	options  gnet.Options
 	handler  gnet.EventHandler
 	own      cm.Provider // provider that the engine closes, or nil
 	reactor  *reactor.Engine
 	loops    []*loop
-	conns    atomic.Int64 // number of connections that are open for the handler
-	stopping atomic.Bool  // true when no more connections are opened
-	epoch    time.Time    // time at which the engine was made; deadlines count from it
+	conns    atomic.Int64  // number of connections that are open for the handler
+	accepted atomic.Uint32 // number of connections whose loop was chosen in turn
+	stopping atomic.Bool   // true when no more connections are opened
+	epoch    time.Time     // time at which the engine was made; deadlines count from it
 
 	listeners []*reactor.Listener
 	networks  []string       // network of each listener, such as "rdma"
@@ -62,7 +61,7 @@ func newEngine(c *Config, h gnet.EventHandler, opts []gnet.Option, addr netip.Ad
 		}
 		e.own = p
 	}
-	if e.reactor, err = reactor.New(p, e, e.cfg.reactorConfig(&e.options)); err != nil {
+	if e.reactor, err = reactor.New(p, reactor.BaseHandler{}, e.reactorConfig()); err != nil {
 		return nil, errors.Join(err, e.closeProvider())
 	}
 	for i := range e.reactor.NumLoops() {
@@ -115,16 +114,16 @@ func (e *engine) start() error {
 	return nil
 }
 
-// OnBoot runs on each loop before its other callbacks.
-func (e *engine) OnBoot(*reactor.Loop) error {
+// boot runs on each loop before its callbacks.
+func (e *engine) boot(*reactor.Loop) error {
 	if e.options.LockOSThread {
 		runtime.LockOSThread()
 	}
 	return nil
 }
 
-// OnShutdown runs on each loop after its other callbacks.
-func (e *engine) OnShutdown(l *reactor.Loop) { e.loops[l.Index()].end() }
+// shutdown runs on each loop after its callbacks.
+func (e *engine) shutdown(l *reactor.Loop) { e.loops[l.Index()].end() }
 
 // fail records an error and begins to stop.
 func (e *engine) fail(err error) {
@@ -143,7 +142,7 @@ func (e *engine) dial(l *loop, addr netip.AddrPort, context any) (<-chan gnet.Re
 	c.context = context
 	result := make(chan gnet.RegisteredResult, 1)
 	c.result = result // From Dial on, c belongs to the loop.
-	o := &stream.DialOptions{Buffers: e.cfg.Buffers, Context: c}
+	o := &stream.DialOptions{Buffers: e.cfg.Buffers, UserData: c}
 	if l != nil {
 		o.Loop = l.reactor
 	}
@@ -199,7 +198,7 @@ func (e *engine) closeProvider() error {
 
 // drainTimeout returns how long a closed connection may send its output.
 func (e *engine) drainTimeout() time.Duration {
-	if t := e.cfg.Reactor.DrainTimeout; t > 0 {
+	if t := e.cfg.Reactor.Limits.DrainTimeout; t > 0 {
 		return t
 	}
 	return defaultDrainTimeout

@@ -289,7 +289,7 @@ func TestShutdownOrder(t *testing.T) {
 			return gnet.None
 		},
 		shutdown: func() { calls = append(calls, "OnShutdown") },
-	}, gnetrdma.Config{Reactor: reactor.Config{DrainTimeout: time.Millisecond}, MaxOutbound: 64 << 20}, nil)
+	}, gnetrdma.Config{Reactor: reactor.Config{Limits: reactor.Limits{DrainTimeout: time.Millisecond}}, MaxOutbound: 64 << 20}, nil)
 	s.dial()
 	_, err := s.dial().Write([]byte("stop"))
 	require.NoError(t, err)

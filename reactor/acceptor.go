@@ -46,7 +46,7 @@ func openAcceptor(e *Engine) (*acceptor, error) {
 	}, nil
 }
 
-func (a *acceptor) wakeCause() WakeCause { return WakeByConnection }
+func (a *acceptor) wakeCause() wakeCause { return wakeByConnection }
 
 // ready handles up to eventBudget events of the event channel. It runs on the goroutine
 // of the first loop.
@@ -115,7 +115,7 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	return &ConnRequest{
 		engine: e, listener: ev.Listener.Context().(*Listener), id: ev.ID,
 		local: ev.ID.LocalAddr(), remote: ev.ID.RemoteAddr(), device: ev.ID.Device(),
-		process: processOf(ev.ID), privateData: data, hasOffer: ok, longLimit: limit, param: param,
+		process: credentialsOf(ev.ID), privateData: data, hasOffer: ok, longLimit: limit, param: param,
 	}
 }
 
@@ -136,7 +136,7 @@ type decision uint32
 const (
 	undecided     decision = iota
 	byApplication          // the application has called Accept or Reject
-	byDeadline             // Config.DecisionTimeout has passed
+	byDeadline             // Config.Limits.DecisionTimeout has passed
 	byEngine               // the engine has rejected the request
 	byPeer                 // the peer has withdrawn the request
 	byRemoval              // the device of the request was removed
@@ -160,21 +160,19 @@ func (d decision) err() error {
 	return nil
 }
 
-// A peerProcess holds the credentials of the peer's process, if they are known.
-type peerProcess struct {
-	credentials cm.Credentials
-	known       bool
-}
-
-// processOf returns the credentials of the process that is the peer of the ID.
-func processOf(id *cm.ID) (p peerProcess) {
-	p.credentials, p.known = id.Credentials()
-	return p
+// credentialsOf returns the credentials of the process that is the peer of the ID, or nil if
+// they are not known.
+func credentialsOf(id *cm.ID) *cm.Credentials {
+	who, ok := id.Credentials()
+	if !ok {
+		return nil
+	}
+	return &cm.Credentials{PID: who.PID, UID: who.UID, GID: who.GID}
 }
 
 // handleRequest chooses a loop for a request and calls OnConnectRequest. If the
 // application does not answer at once, handleRequest sets the timer for
-// Config.DecisionTimeout.
+// Config.Limits.DecisionTimeout.
 func (l *Loop) handleRequest(req *ConnRequest) {
 	if req.decisionErr() != nil {
 		// The engine is shutting down: acceptor.close has already rejected this request.
@@ -185,22 +183,19 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 		l.rejectFull(req)
 		return
 	}
-	if req.decisionErr() != nil { // Config.Place has already rejected the request
-		return
-	}
 	req.loop.Store(loop)
 	l.onConnectRequest(req)
 	if req.decisionErr() != nil {
 		return
 	}
 	req.expiry.Owner = timerheap.Func(func() { l.expireRequest(req) })
-	l.setTimer(&req.expiry, l.cfg.DecisionTimeout)
+	l.setTimer(&req.expiry, l.cfg.Limits.DecisionTimeout)
 }
 
 // rejectFull rejects a request without asking the application, because all loops are
 // known to be full.
 func (l *Loop) rejectFull(req *ConnRequest) {
-	if !req.decide(byEngine) { // The request was answered by Config.Place or rejectShutdown.
+	if !req.decide(byEngine) { // The request was answered by rejectShutdown.
 		return
 	}
 	l.stats.NoResources++
@@ -218,14 +213,14 @@ const (
 	saysShutdown = "the server is shutting down"
 )
 
-// expireRequest is called when Config.DecisionTimeout has passed. It rejects the
+// expireRequest is called when Config.Limits.DecisionTimeout has passed. It rejects the
 // request, unless the request was answered.
 func (l *Loop) expireRequest(req *ConnRequest) {
 	if !req.decide(byDeadline) {
 		return
 	}
 	l.stats.Expired++
-	l.engine.log.Warn("reactor: a request was rejected, because it was not answered within Config.DecisionTimeout", "remote", req.remote)
+	l.engine.log.Warn("reactor: a request was rejected, because it was not answered within Config.Limits.DecisionTimeout", "remote", req.remote)
 	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
 	// does not record that error.
 	if err := l.engine.acceptor.reject(req, []byte(saysExpired)); !errors.Is(err, verbs.ErrPeerGone) {
@@ -329,7 +324,7 @@ func (a *acceptor) removeRequest(req *ConnRequest) {
 	defer a.mu.Unlock()
 	delete(a.pending, req)
 	if a.closing && len(a.pending) == 0 {
-		a.engine.loops[0].Wake()
+		a.engine.loops[0].wake()
 	}
 }
 
@@ -364,31 +359,16 @@ func (a *acceptor) rejectShutdown(req *ConnRequest) {
 	}
 }
 
-// A Balance says how an engine chooses the loops of new connections: see Config.Balance.
-type Balance uint8
-
-// The values of Balance.
-const (
-	// RoundRobin chooses the loops in turn, in the order of their indexes.
-	RoundRobin Balance = iota
-	// LeastConnections chooses the loop that has the fewest connections. Connections
-	// that are opening or closing count too.
-	LeastConnections
-)
-
-// String returns the name of the value, such as "round robin".
-func (b Balance) String() string {
-	names := [...]string{"round robin", "least connections"}
-	if int(b) < len(names) {
-		return names[b]
-	}
-	return "unknown balance"
-}
-
-// loopFor chooses the loop for a request. It begins with the preferred loop, and takes
-// the first loop that is not full. It returns nil if all loops are full.
+// loopFor chooses the loop for a request at a listener: ListenOptions.Loop, or else the first
+// loop after nextLoop that is not full. It returns nil if all of these are full.
 func (e *Engine) loopFor(req *ConnRequest, now time.Time) *Loop {
-	l := e.preferredLoop(req)
+	if l := req.listener.options.Loop; l != nil {
+		if l.full(req.device, now) {
+			return nil
+		}
+		return l
+	}
+	l := e.nextLoop()
 	for range e.loops {
 		if !l.full(req.device, now) {
 			return l
@@ -398,26 +378,20 @@ func (e *Engine) loopFor(req *ConnRequest, now time.Time) *Loop {
 	return nil
 }
 
-// preferredLoop returns the loop that Config.Place chooses. If Config.Place chooses
-// none, Config.Balance does.
-func (e *Engine) preferredLoop(req *ConnRequest) *Loop {
-	if e.cfg.Place != nil {
-		if l := e.cfg.Place(req); e.owns(l) {
-			return l
-		}
-	}
-	return e.nextLoop()
-}
-
 // owns reports whether l is a loop of the engine.
 func (e *Engine) owns(l *Loop) bool { return l != nil && l.engine == e }
 
-// nextLoop returns the loop that Config.Balance chooses.
+// nextLoop returns the loop with the fewest connections. If there are several, they take turns.
 func (e *Engine) nextLoop() *Loop {
-	if e.cfg.Balance == LeastConnections {
-		return slices.MinFunc(e.loops, func(a, b *Loop) int { return cmp.Compare(a.load.Load(), b.load.Load()) })
+	n := uint64(len(e.loops))
+	first := e.chosen.Add(1) - 1
+	best := e.loops[first%n]
+	for i := range n {
+		if l := e.loops[(first+i)%n]; l.load.Load() < best.load.Load() {
+			best = l
+		}
 	}
-	return e.loops[(e.roundRobin.Add(1)-1)%uint64(len(e.loops))]
+	return best
 }
 
 // fullRetry is how long the engine does not choose a loop that had no room for a

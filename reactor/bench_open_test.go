@@ -53,14 +53,14 @@ func newOpener(t testing.TB, path soft.Path) (open func()) {
 	}
 	server := pathLoop(t, path, port, &hooks{close: done, message: echo(t)}, nil)
 	client := pathLoop(t, path, port, &hooks{close: done,
-		open:    func(c *reactor.Conn) { _ = c.Send(make([]byte, 64)) },
+		open:    func(c *reactor.Conn) { _ = c.Send(make([]byte, 64), nil) },
 		message: func(c *reactor.Conn, _ reactor.Message) { answered = true; _ = c.Close() },
 	}, nil)
 	ln, err := server.Engine().Listen(at, nil)
 	require.NoError(t, err)
 	return func() {
 		answered, closed = false, 0
-		require.NoError(t, client.Dial(ln.Addr(), nil))
+		require.NoError(t, client.Engine().Dial(ln.Addr(), nil))
 		for !answered || closed < 2 {
 			_, _ = client.RunOnce(0)
 			_, _ = server.RunOnce(0)

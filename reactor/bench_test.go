@@ -19,11 +19,11 @@ func BenchmarkEcho(b *testing.B) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			echoes := 0
 			p := connect(b, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
-				&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data()) }}, nil)
+				&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data(), nil) }}, nil)
 			msg := make([]byte, size)
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = p.dialed.Send(msg)
+				_ = p.dialed.Send(msg, nil)
 				for want := echoes + 1; echoes < want; {
 					_, _ = p.client.RunOnce(0)
 					_, _ = p.server.RunOnce(0)
@@ -41,7 +41,7 @@ func BenchmarkStream(b *testing.B) {
 	msg := make([]byte, 64)
 	b.ReportAllocs()
 	for b.Loop() {
-		for p.dialed.Send(msg) != nil {
+		for p.dialed.Send(msg, nil) != nil {
 			_, _ = p.client.RunOnce(0)
 			_, _ = p.server.RunOnce(0)
 		}

@@ -10,12 +10,12 @@ import (
 )
 
 // A Buffer is registered memory of Config.MaxMessage bytes, outside the Go heap. Lease
-// returns an empty Buffer for sending, and LeaseSize a larger one. Message.Keep returns a
+// returns an empty Buffer for sending. Message.Keep returns a
 // Buffer with a received message. The application owns the Buffer until Release, or until
 // SendBuffer accepts the Buffer.
 //
 // Only the goroutine of the Buffer's loop may call the methods. Any goroutine may use
-// the bytes. When the loop ends, the memory is unmapped: see Handler.OnShutdown.
+// the bytes. When the loop ends, the memory is unmapped: see Config.OnShutdown.
 type Buffer struct {
 	loop   *Loop              // loop that has the pool of the slot; nil without a slot
 	slot   *slab.Slot[Buffer] // slot of the pool that has this buffer; nil if the memory is no slot
@@ -162,7 +162,7 @@ func (m Message) Imm() (imm uint32, ok bool) {
 }
 
 // Invalidated returns the key that the peer has invalidated with the message: see
-// SendOptions.Invalidate. The peer can no longer access the memory for which Conn.Show
+// OpOptions.Invalidate. The peer can no longer access the memory for which Conn.Show
 // returned this key. If the message invalidated no key, the second result is false.
 func (m Message) Invalidated() (key uint32, ok bool) {
 	return m.buffer.imm, m.buffer.flags&verbs.WCWithInv != 0

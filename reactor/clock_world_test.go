@@ -13,21 +13,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactortest"
 )
 
-func TestTicksAndTimers(t *testing.T) {
+func TestTimers(t *testing.T) {
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
-		var ticks, fired []time.Duration
-		l := w.Host("host").Process("process").Start(&hooks{tick: func(*reactor.Loop) time.Duration {
-			ticks = append(ticks, w.Now())
-			if len(ticks) == 3 {
-				return 0
-			}
-			return time.Second
-		}}, quiet(nil)).Loop(0)
-		w.For(time.Minute)
-		require.Len(t, ticks, 3)
-		requireTook(t, time.Second, ticks[1]-ticks[0])
-		requireTook(t, time.Second, ticks[2]-ticks[1])
-
+		var fired []time.Duration
+		l := w.Host("host").Process("process").Start(&hooks{}, quiet(nil)).Loop(0)
 		begin := w.Now()
 		var moved *reactor.Timer
 		w.On(l, func() {
@@ -47,12 +36,19 @@ func TestTicksAndTimers(t *testing.T) {
 	})
 }
 
-// TestSlowCallbacks checks that callbacks are measured if Config.SlowCallback is set.
+// TestSlowCallbacks checks that callbacks are measured if Config.Limits.SlowCallback is set.
 func TestSlowCallbacks(t *testing.T) {
 	const slow = time.Second
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
-		h := &hooks{tick: func(*reactor.Loop) time.Duration { w.For(slow); return 0 }}
-		e := w.Host("host").Process("process").Start(h, &reactor.Config{SlowCallback: slow / 2})
+		e := w.Host("host").Process("process").Start(&hooks{}, &reactor.Config{Limits: reactor.Limits{SlowCallback: slow / 2}})
+		l := e.Loop(0)
+		w.On(l, func() {
+			l.SetTurnFunc(func() bool {
+				l.SetTurnFunc(nil)
+				w.For(slow)
+				return true
+			})
+		})
 		shutdown(t, e)
 		stats := e.Stats()
 		require.EqualValues(t, 1, stats.SlowCallbacks)
@@ -65,22 +61,20 @@ func TestSlowCallbacks(t *testing.T) {
 // TestSafetyTimeout checks that no sleep is longer than the safety timeout.
 func TestSafetyTimeout(t *testing.T) {
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
-		l := w.Host("host").Process("process").NewLoop(&hooks{}, &reactor.Config{SafetyTimeout: time.Second})
+		l := w.Host("host").Process("process").NewLoop(&hooks{}, &reactor.Config{Limits: reactor.Limits{SafetyTimeout: time.Second}})
 		_, err := l.RunOnce(4500 * time.Millisecond)
 		require.NoError(t, err)
 		requireTook(t, 4500*time.Millisecond, w.Now())
-		require.EqualValues(t, 4, l.Stats().Wakes[reactor.WakeBySafety])
+		require.EqualValues(t, 4, l.Stats().WakesSafety)
 		require.Zero(t, l.Stats().Rescues)
 	})
 }
 
-// TestLongTimesDoNotOverflow checks that a timer, a tick, an idle timeout and a timeout
+// TestLongTimesDoNotOverflow checks that a timer, an idle timeout and a timeout
 // with the longest time do not fire.
 func TestLongTimesDoNotOverflow(t *testing.T) {
-	ticks := 0
-	client := &hooks{tick: func(*reactor.Loop) time.Duration { ticks++; return math.MaxInt64 }}
-	cfg := &reactor.Config{DrainTimeout: math.MaxInt64, DecisionTimeout: math.MaxInt64}
-	inWorld(t, client, &hooks{}, cfg, func(t *testing.T, p *worldPair) {
+	cfg := &reactor.Config{Limits: reactor.Limits{DrainTimeout: math.MaxInt64, DecisionTimeout: math.MaxInt64}}
+	inWorld(t, &hooks{}, &hooks{}, cfg, func(t *testing.T, p *worldPair) {
 		fired := false
 		p.do(func() {
 			p.client.After(math.MaxInt64, func() { fired = true })
@@ -89,7 +83,6 @@ func TestLongTimesDoNotOverflow(t *testing.T) {
 		p.On(p.server, func() { p.accepted.SetTimeout(math.MaxInt64) })
 		p.For(time.Minute)
 		require.False(t, fired)
-		require.Equal(t, 1, ticks)
 		require.Equal(t, reactor.StateOpen, p.dialed.State())
 		require.Equal(t, reactor.StateOpen, p.accepted.State())
 	})

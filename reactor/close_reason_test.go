@@ -58,11 +58,11 @@ func closeOnPaths(t *testing.T, stop func(*reactor.Conn), fn func(p *closingPair
 					open:  func(c *reactor.Conn) { p.conn = c },
 					close: func(_ *reactor.Conn, err error) { p.ended, p.err = true, err },
 				}
-				handler := reactor.ConnHandler(plain)
+				handler := reactor.Handler(plain)
 				if stop != nil {
 					handler = &stopHooks{hooks: *plain, stop: stop}
 				}
-				cfg := &reactor.Config{MaxLongMessage: 1 << 20, DrainTimeout: shortTime}
+				cfg := &reactor.Config{MaxLongMessage: 1 << 20, Limits: reactor.Limits{DrainTimeout: shortTime}}
 				p.server = p.serverHost.Process("server").Start(&hooks{}, cfg)
 				_, err := p.server.Listen(p.serverHost.AddrPort(1), &reactor.ListenOptions{Handler: handler})
 				require.NoError(t, err)
@@ -149,7 +149,7 @@ var otherEnds = map[string]closeTest{
 	"drain timeout": {
 		end: func(p *closingPair) {
 			p.stopClient(func() {
-				p.do(func(c *reactor.Conn) error { return errors.Join(c.Send([]byte("x")), c.CloseWith(7, "bye")) })
+				p.do(func(c *reactor.Conn) error { return errors.Join(c.Send([]byte("x"), nil), c.CloseWith(7, "bye")) })
 				p.wantEnd(reactor.ErrDrainTimeout)
 			})
 		},
@@ -186,7 +186,7 @@ var otherEnds = map[string]closeTest{
 	"shutdown that is cut short": {
 		end: func(p *closingPair) {
 			p.stopClient(func() {
-				p.do(func(c *reactor.Conn) error { return c.Send([]byte("x")) })
+				p.do(func(c *reactor.Conn) error { return c.Send([]byte("x"), nil) })
 				ctx, cancel := context.WithTimeout(p.t.Context(), reactor.SilentLimit/2)
 				defer cancel()
 				require.ErrorIs(p.t, p.server.Shutdown(ctx), context.DeadlineExceeded)
@@ -264,7 +264,7 @@ func TestRejectText(t *testing.T) {
 		})
 		require.NoError(p.t, err)
 		client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed = err }}
-		require.NoError(p.t, p.client.Loop().Dial(p.serverHost.AddrPort(2), &reactor.DialOptions{Handler: client}))
+		require.NoError(p.t, p.client.Loop().Engine().Dial(p.serverHost.AddrPort(2), &reactor.DialOptions{Handler: client}))
 		p.Until(time.Second, func() bool { return failed != nil })
 		var refused *cm.RejectError
 		require.ErrorAs(p.t, failed, &refused)

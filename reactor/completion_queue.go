@@ -162,7 +162,7 @@ func (d *loopDevice) trimQueues() (others bool) {
 	return len(d.queues) > 1
 }
 
-// poll polls the CQs of the device until Config.CompletionBudget completions are
+// poll polls the CQs of the device until Config.Limits.CompletionBudget completions are
 // handled. It begins with the CQ after the last one that was polled.
 func (d *loopDevice) poll() (found int) {
 	if len(d.queues) == 1 {
@@ -171,14 +171,14 @@ func (d *loopDevice) poll() (found int) {
 	for range d.queues {
 		q := d.queues[d.next]
 		d.next = (d.next + 1) % len(d.queues)
-		if found += q.poll(); found >= d.loop.cfg.CompletionBudget {
+		if found += q.poll(); found >= d.loop.cfg.Limits.CompletionBudget {
 			break
 		}
 	}
 	return found
 }
 
-// poll polls one CQ, handles up to Config.CompletionBudget completions, and returns
+// poll polls one CQ, handles up to Config.Limits.CompletionBudget completions, and returns
 // their number. A failed poll ends the connections of this device only.
 func (q *completionQueue) poll() int {
 	wcs, err := q.queue.Poll()

@@ -21,7 +21,7 @@ func newFaultQueue(t *testing.T, depth, batch int) (*completionQueue, *faultcq.C
 		require.NoError(t, queue.Close())
 		require.NoError(t, group.Close())
 	})
-	d := &loopDevice{loop: &Loop{cfg: &Config{CompletionBudget: batch}}, group: group}
+	d := &loopDevice{loop: &Loop{cfg: &Config{Limits: Limits{CompletionBudget: batch}}}, group: group}
 	return &completionQueue{device: d, queue: queue}, queue.CQ().(*faultcq.CQ)
 }
 

@@ -33,8 +33,8 @@ type manyConns struct {
 func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.Config) *manyConns {
 	w := &manyConns{t: t}
 	depth := connsPerCQ * (2*cfg.MaxInFlight + 1)
-	if cfg.SharedRecvBuffers > 0 {
-		depth = connsPerCQ*(cfg.MaxInFlight+1) + cfg.SharedRecvBuffers
+	if cfg.Memory.SharedRecvBuffers > 0 {
+		depth = connsPerCQ*(cfg.MaxInFlight+1) + cfg.Memory.SharedRecvBuffers
 	}
 	p, err := newStrictProvider(openSoft(t), func(a *verbs.DeviceAttr) { a.MaxCQ, a.MaxCQE = maxCQ, depth }, caps)
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func (w *manyConns) dial(n int) {
 	require.NoError(w.t, err)
 	want := len(w.dialed) + len(w.dialErrs) + n
 	for range n {
-		require.NoError(w.t, w.client.Dial(ln.Addr(), nil))
+		require.NoError(w.t, w.client.Engine().Dial(ln.Addr(), nil))
 	}
 	w.drive(func() bool {
 		return len(w.dialed)+len(w.dialErrs) == want && len(w.accepted) == len(w.dialed)
@@ -86,7 +86,7 @@ func (w *manyConns) echo() {
 	w.t.Helper()
 	want := w.echoes + len(w.dialed)
 	for i, c := range w.dialed {
-		require.NoError(w.t, c.Send(fmt.Append(nil, i)))
+		require.NoError(w.t, c.Send(fmt.Append(nil, i), nil))
 	}
 	w.drive(func() bool { return w.echoes == want })
 }
@@ -109,9 +109,9 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 		caps func(*verbs.Caps)
 		cfg  reactor.Config
 	}{
-		"CQs that can be resized":     {nil, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1}},
-		"CQs that can not be resized": {fixed, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1}},
-		"shared receive queue":        {nil, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: 20}},
+		"CQs that can be resized":     {nil, reactor.Config{MaxInFlight: 7, Memory: reactor.Memory{SharedRecvBuffers: -1}}},
+		"CQs that can not be resized": {fixed, reactor.Config{MaxInFlight: 7, Memory: reactor.Memory{SharedRecvBuffers: -1}}},
+		"shared receive queue":        {nil, reactor.Config{MaxInFlight: 7, Memory: reactor.Memory{SharedRecvBuffers: 20}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newManyConns(t, 100, c.caps, c.cfg)
@@ -130,7 +130,7 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 // TestNoMoreCQs checks that a connection is refused if all CQs are full. After one
 // closes, another can take its place.
 func TestNoMoreCQs(t *testing.T) {
-	w := newManyConns(t, 2, nil, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1})
+	w := newManyConns(t, 2, nil, reactor.Config{MaxInFlight: 7, Memory: reactor.Memory{SharedRecvBuffers: -1}})
 	w.dial(6)
 	require.Empty(t, w.dialErrs)
 	w.dial(1)
@@ -156,18 +156,18 @@ func TestNoMoreCQs(t *testing.T) {
 }
 
 // TestCQsArePolledInTurn checks that two CQs with more completions than
-// Config.CompletionBudget do not delay a third one.
+// Config.Limits.CompletionBudget do not delay a third one.
 func TestCQsArePolledInTurn(t *testing.T) {
-	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, CompletionBudget: 1, SharedRecvBuffers: -1})
+	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, Limits: reactor.Limits{CompletionBudget: 1}, Memory: reactor.Memory{SharedRecvBuffers: -1}})
 	w.dial(2*connsPerCQ + 1)
 	other := w.dialed[2*connsPerCQ]
 	for _, c := range w.dialed[:2*connsPerCQ] {
 		for range 7 {
-			require.NoError(t, c.Send(nil))
+			require.NoError(t, c.Send(nil, nil))
 		}
 		c.Flush()
 	}
-	require.NoError(t, other.Send(nil))
+	require.NoError(t, other.Send(nil, nil))
 	other.Flush()
 	last := w.accepted[2*connsPerCQ]
 	// The loop takes one completion per turn. In three turns it polls each of its three
@@ -184,7 +184,7 @@ func TestCQsArePolledInTurn(t *testing.T) {
 // count as a poll that has left the CQ empty.
 func TestHeldCompletionsAreNotAnEmptyPoll(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
-	require.NoError(t, p.accepted.Send(nil))
+	require.NoError(t, p.accepted.Send(nil, nil))
 	p.accepted.Flush()
 	drive(t, func() bool {
 		busy, err := reactor.Arm(p.client)

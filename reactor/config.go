@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"math"
-	"slices"
+	"strconv"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -19,56 +19,36 @@ type Config struct {
 	// NumLoops is the number of loops. Zero means 1. With verbs.Caps.ProgressManual it is
 	// at most the device's number of completion vectors.
 	NumLoops int
-	// CPUs pins the thread of loop i to CPUs[i mod len(CPUs)]. If CPUs is empty, nothing
-	// is pinned. A loop made with NewLoop can not be pinned.
+	// CPUs pins the thread of loop i to CPUs[i mod len(CPUs)]; -1 means that the loop is not
+	// pinned. If CPUs is empty, no loop is pinned. A loop made with NewLoop can not be pinned.
 	//
 	// Pinning is for loops that spin. It makes the tail latencies of sleeping loops
 	// longer. GOMAXPROCS should exceed the number of spinning loops. See ConfineRuntime. Two
 	// loops with IdleBusy can not have the same CPU.
 	CPUs []int
-
-	// Logger gets warnings and errors that no callback and no method reports, and those that
-	// BaseConnHandler does not ignore. Nil means the result of slog.Default when New is called.
-	// What a peer can cause is logged at most 10 times at once, and then once in a minute.
-	Logger *slog.Logger
-
 	// Idle says what a loop does after a turn without work: see IdlePolicy. Zero means
 	// IdleAdaptive. Loop.SetIdle changes the policy of a running loop.
 	Idle IdlePolicy
 	// SpinBudget is how long a loop with IdleAdaptive polls after its last work before it
 	// sleeps. Zero means 50µs.
 	SpinBudget time.Duration
-	// SafetyTimeout is the longest sleep of a loop. Zero means 100ms. If the device
-	// loses an event, the loop wakes after this time. Stats.Rescues counts lost events.
-	SafetyTimeout time.Duration
-	// EpollEvery is the number of turns between two checks of epoll, in a loop that does
-	// not sleep. Zero means 1024. Epoll reports connection events, device events and
-	// registered descriptors. While a connection opens, and for 1 ms after a connection
-	// event, the loop checks at least every 4 turns.
-	EpollEvery int
-	// CompletionBudget is how many completions of one device a loop handles in one turn.
-	// Zero means 64. If a device has several completion queues, a turn may handle up to
-	// CompletionBudget-1 more.
-	CompletionBudget int
-	// MaxPosted is how many functions passed to Post and PostWait, of the loop and of its
-	// connections, may wait on one loop. Zero means 4096.
-	MaxPosted int
-	// SlowCallback is the duration above which Stats.SlowCallbacks counts a callback.
-	// Zero means no measurement. The loop reads the clock before and after each measured
-	// call. These calls are measured:
-	//
-	//   - methods of Handler and ConnHandler, except OnBoot, OnShutdown and
-	//     OnListenError.
-	//   - the function of SetTurnFunc, if it had work.
-	SlowCallback time.Duration
+	// EachLoop sets what differs between the loops; nil means nothing. New calls it for each
+	// loop, with the index and with a LoopConfig that has the values of CPUs, Idle and
+	// SpinBudget.
+	EachLoop func(index int, l *LoopConfig)
 
-	// MaxInFlight is how many operations one connection may have outstanding. Zero means
-	// 63. The loop requests a send queue with one more entry, for a probe. If
-	// MaxLongMessage is set, it requests 16 further entries for long messages.
-	//
-	// A send is outstanding until a completion confirms it, so an answer may be outstanding
-	// longer than its request: see "Sending" in the comment of the package.
-	MaxInFlight int
+	// Logger gets warnings and errors that no callback and no method reports, and those that
+	// BaseHandler does not ignore. Nil means the result of slog.Default when New is called.
+	// What a peer can cause is logged at most 10 times at once, and then once in a minute.
+	Logger *slog.Logger
+	// OnBoot is called once on each loop, before its first turn. If it returns an error, the
+	// engine stops, and Start or NewLoop returns the error.
+	OnBoot func(l *Loop) error
+	// OnShutdown is the last function that is called on a loop on which OnBoot has returned
+	// nil. All connections are closed then. The loop's buffers and memory are unmapped when
+	// OnShutdown returns.
+	OnShutdown func(l *Loop)
+
 	// MaxMessage is the size in bytes of a receive buffer and of the longest message that
 	// is not a long message: see MaxLongMessage.
 	// Zero means 4096. Both sides should use the same value. A message longer than the
@@ -80,29 +60,13 @@ type Config struct {
 	// every message has at most MaxMessage bytes. Otherwise MaxMessage must be at least
 	// 256. See "Long messages" in the comment of the package.
 	MaxLongMessage int
-	// LongConnBytes is how much memory for long messages of the peer one connection may
-	// use at a time, in bytes. A buffer counts from its first READ until it is released,
-	// with its whole size, which is a power of two. Zero means MaxLongMessage, rounded up
-	// to a power of two. The minimum is 256 KiB.
+	// MaxInFlight is how many operations one connection may have outstanding. Zero means
+	// 63. The loop requests a send queue with one more entry, for a probe. If
+	// MaxLongMessage is set, it requests 16 further entries for long messages.
 	//
-	// A handler that is no LongHandler receives each long message in one buffer. With such
-	// a handler, this side accepts a message only if the size of its buffer is at most
-	// LongConnBytes.
-	LongConnBytes int
-	// LongLoopBytes is how much memory for long messages of the peers all connections of
-	// a loop together may use at a time, in bytes. Further long messages wait until
-	// buffers are released. Zero means four times LongConnBytes, at most the largest int.
-	// The minimum is LongConnBytes.
-	//
-	// The peers share this memory: a peer is a process of this host, all processes of
-	// another user, or another host. Waiting peers have turns, and one leaves LongConnBytes
-	// to others, if LongLoopBytes is at least twice that. So a peer that stops answering
-	// delays the others at most until its READs fail: see AckTimeout.
-	LongLoopBytes int
-	// MaxInline is the size in bytes of the largest message that is sent inline. Zero
-	// means 128. Negative means none. An inline message is copied into the work request,
-	// and needs no registered memory. The device may have a lower limit.
-	MaxInline int
+	// A send is outstanding until a completion confirms it, so an answer may be outstanding
+	// longer than its request: see "Sending" in the comment of the package.
+	MaxInFlight int
 	// MaxConns is the maximum number of connections of one loop. Zero means 8192.
 	// Negative means 1,048,576, the largest possible number. Connections that are
 	// opening, closing or disconnecting count too. Further connections are refused with
@@ -115,6 +79,114 @@ type Config struct {
 	// An engine needs about 16 in addition, and 9 for each further loop. With many packets,
 	// a loop opens up to 575 more sockets.
 	MaxConns int
+	// PeerTimeout is how long a peer may be silent before its connections end, at least 1ms.
+	// They end until 1.4 times this time is over; connections that this side has accepted,
+	// until 2.5 times, because the peer chooses RetryCount. AckTimeout, RetryCount and
+	// Keepalive follow from PeerTimeout, each unless it is set: AckTimeout is a fourth to a
+	// seventh of it, and Keepalive half of it, at most 30s. So an idle connection to a dead
+	// peer ends within Keepalive and PeerTimeout.
+	//
+	// Zero means what the defaults of those three give with provider/soft: a connection
+	// survives an outage of 5s, a peer that is silent ends it after 8.6s, and if it is idle
+	// after 39s. On the local path of provider/soft the end of a process is noticed at once.
+	//
+	// A peer is silent, too, while its loop is in a callback, its process is stopped, or its
+	// host gives it no processor, except with a device that answers by itself. Time in which
+	// this side's loop did not run does not count. The peer may be stopped for almost this
+	// time; of an outage of the network, one AckTimeout less is survived.
+	//
+	// A short PeerTimeout finds a dead peer soon, and is needed for that on the wire path and
+	// for stopped processes only: a fail-over within 100ms needs 50ms. It ends connections to
+	// healthy peers if these get no processor for so long: on a host whose two processors had
+	// four times the work that they can do, 50ms ended one in six seconds. And it costs
+	// probes: for each idle connection in each Keepalive, two packets, about 10 µs of this
+	// side and 5 µs of the peer. 10,000 idle connections use 11 % of a processor with 1s, and
+	// would need four with 25ms. A long one delays the retransmission of lost packets,
+	// because AckTimeout is longer.
+	PeerTimeout time.Duration
+
+	// What most programs leave as it is.
+	Transport Transport
+	Memory    Memory
+	Limits    Limits
+
+	loops []LoopConfig // configuration of each loop, in the copy that New makes
+}
+
+// A LoopConfig is the configuration of one loop: see Config.EachLoop.
+type LoopConfig struct {
+	// Name is returned by Loop.Name, and is the name of the thread of a pinned loop, of which
+	// the system keeps 15 bytes. Empty means "loop" and the index.
+	Name string
+	// CPU is the processor to which the loop is pinned: see Config.CPUs; -1 means none.
+	CPU int
+	// Idle and SpinBudget replace the fields of Config with the same names.
+	Idle       IdlePolicy
+	SpinBudget time.Duration
+}
+
+// Transport configures the queue pairs and the requests of connections. Zero values mean the
+// defaults.
+type Transport struct {
+	// AckTimeout is how long the transport waits for an acknowledgement before it
+	// retransmits, at most 8796s. Zero means what PeerTimeout gives, and without that the
+	// provider's choice, which is 1.07s in the soft provider, or what the dialing side
+	// proposes, up to 4.3s. The time is rounded up: see verbs.AckTimeoutCode. A peer that
+	// answers nothing fails the connection after AckTimeout for the first attempt and for
+	// each retry.
+	AckTimeout time.Duration
+	// RetryCount is how often the transport retransmits an unacknowledged packet, 1 to 7.
+	// Zero means 7, or what PeerTimeout gives. Negative means never. The dialing side's value
+	// applies to both sides.
+	RetryCount int
+	// RNRRetryCount is how often the peer repeats a message that found no receive
+	// buffer, 1 to 7. Zero and 7 mean that there is no limit. Negative means never.
+	RNRRetryCount int
+	// MinRNRTimer is how long the peer waits before it repeats a message that found no
+	// receive buffer, at most 655.36ms. Zero means 0.64ms. The time is rounded up: see
+	// verbs.RNRDelayCode.
+	MinRNRTimer time.Duration
+	// Keepalive is how long a peer may send and confirm nothing before the loop sends a
+	// probe. Zero means 30s, or half of PeerTimeout if that is less. Negative means no
+	// probes. The probe may be late by up to a sixteenth of this time. It is a WRITE of zero
+	// bytes, for which the peer needs no receive buffer.
+	//
+	// If a probe is not answered within PeerTimeout, or without that within another
+	// Keepalive, the connection ends with ErrKeepalive. It ends earlier if the retries of the
+	// transport are used up before: see AckTimeout. There is one exception. If earlier sends
+	// are unconfirmed, perhaps the peer only lacks receive buffers. Then a missing answer does
+	// not end the connection. Only the retries of the transport can end it: see AckTimeout.
+	//
+	// A peer whose loop hangs may still answer: see Conn.SetIdleTimeout.
+	Keepalive time.Duration
+	// ResponderResources is the number of the peer's READs and atomics that each
+	// connection executes at a time. Zero means 16 or the device's lower limit. Negative
+	// means none.
+	ResponderResources int
+	// InitiatorDepth is how many READs and atomics each connection may have in flight.
+	// Zero means 16 or the device's lower limit. Negative means none. Further READs and
+	// atomics wait in the send queue.
+	InitiatorDepth int
+	// SignalEvery is the number of sends per completion. The completion confirms all
+	// sends before it. Zero means a quarter of MaxInFlight, rounded up.
+	SignalEvery int
+	// MaxPieces is the largest number of pieces of one operation: see Conn.Write. Zero
+	// means 4, or the device's lower limit verbs.DeviceAttr.MaxSGE. Each queue pair needs
+	// 16 bytes for each piece of each operation that may be outstanding.
+	MaxPieces int
+	// MaxWindows is how many parts of regions one connection may show to its peer at a
+	// time: see Conn.Show. Zero means 16. Negative means none. A connection makes a memory
+	// window of the device when it needs one more, and keeps it until the connection ends.
+	MaxWindows int
+	// MaxInline is the size in bytes of the largest message that is sent inline. Zero
+	// means 128. Negative means none. An inline message is copied into the work request,
+	// and needs no registered memory. The device may have a lower limit.
+	MaxInline int
+}
+
+// Memory says how much registered memory the connections have for messages. Zero values mean
+// the defaults.
+type Memory struct {
 	// SharedRecvBuffers is the number of receive buffers that all connections of a loop
 	// on one device share. Negative means that nothing is shared: each connection has a
 	// receive queue of its own, with MaxInFlight buffers.
@@ -170,73 +242,53 @@ type Config struct {
 	// buffer when a message has arrived in it. When no connection is left, it releases
 	// all.
 	MinRecvBuffers int
-	// SignalEvery is the number of sends per completion. The completion confirms all
-	// sends before it. Zero means a quarter of MaxInFlight, rounded up.
-	SignalEvery int
-	// MaxPieces is the largest number of pieces of one operation: see Conn.WriteV. Zero
-	// means 4, or the device's lower limit verbs.DeviceAttr.MaxSGE. Each queue pair needs
-	// 16 bytes for each piece of each operation that may be outstanding.
-	MaxPieces int
-	// MaxWindows is how many parts of regions one connection may show to its peer at a
-	// time: see Conn.Show. Zero means 16. Negative means none. A connection makes a memory
-	// window of the device when it needs one more, and keeps it until the connection ends.
-	MaxWindows int
+	// LongConnBytes is how much memory for long messages of the peer one connection may
+	// use at a time, in bytes. A buffer counts from its first READ until it is released,
+	// with its whole size, which is a power of two. Zero means MaxLongMessage, rounded up
+	// to a power of two. The minimum is 256 KiB.
+	//
+	// A message whose buffer would be larger needs a handler that calls Accept or Parts in
+	// OnLongMessage. Otherwise it ends the connection.
+	LongConnBytes int
+	// LongLoopBytes is how much memory for long messages of the peers all connections of
+	// a loop together may use at a time, in bytes. Further long messages wait until
+	// buffers are released. Zero means four times LongConnBytes, at most the largest int.
+	// The minimum is LongConnBytes.
+	//
+	// The peers share this memory: a peer is a process of this host, all processes of
+	// another user, or another host. Waiting peers have turns, and one leaves LongConnBytes
+	// to others, if LongLoopBytes is at least twice that. So a peer that stops answering
+	// delays the others at most until its READs fail: see AckTimeout.
+	LongLoopBytes int
 	// HugePages puts the receive and send buffers into huge pages if the system has free
 	// ones.
 	HugePages bool
+}
 
-	// PeerTimeout is how long a peer may be silent before its connections end, at least 1ms.
-	// They end until 1.4 times this time is over; connections that this side has accepted,
-	// until 2.5 times, because the peer chooses RetryCount. AckTimeout, RetryCount and
-	// Keepalive follow from PeerTimeout, each unless it is set: AckTimeout is a fourth to a
-	// seventh of it, and Keepalive half of it, at most 30s. So an idle connection to a dead
-	// peer ends within Keepalive and PeerTimeout.
+// Limits of turns, of queues and of waits. Zero values mean the defaults.
+type Limits struct {
+	// CompletionBudget is how many completions of one device a loop handles in one turn.
+	// Zero means 64. If a device has several completion queues, a turn may handle up to
+	// CompletionBudget-1 more.
+	CompletionBudget int
+	// EpollEvery is the number of turns between two checks of epoll, in a loop that does
+	// not sleep. Zero means 1024. Epoll reports connection events, device events and
+	// registered descriptors. While a connection opens, and for 1 ms after a connection
+	// event, the loop checks at least every 4 turns.
+	EpollEvery int
+	// SafetyTimeout is the longest sleep of a loop. Zero means 100ms. If the device
+	// loses an event, the loop wakes after this time. Stats.Rescues counts lost events.
+	SafetyTimeout time.Duration
+	// SlowCallback is the duration above which Stats.SlowCallbacks counts a callback.
+	// Zero means no measurement. The loop reads the clock before and after each measured
+	// call. These calls are measured:
 	//
-	// Zero means what the defaults of those three give with provider/soft: a connection
-	// survives an outage of 5s, a peer that is silent ends it after 8.6s, and if it is idle
-	// after 39s. On the local path of provider/soft the end of a process is noticed at once.
-	//
-	// A peer is silent, too, while its loop is in a callback, its process is stopped, or its
-	// host gives it no processor, except with a device that answers by itself. Time in which
-	// this side's loop did not run does not count. The peer may be stopped for almost this
-	// time; of an outage of the network, one AckTimeout less is survived.
-	//
-	// A short PeerTimeout finds a dead peer soon, and is needed for that on the wire path and
-	// for stopped processes only: a fail-over within 100ms needs 50ms. It ends connections to
-	// healthy peers if these get no processor for so long: on a host whose two processors had
-	// four times the work that they can do, 50ms ended one in six seconds. And it costs
-	// probes: for each idle connection in each Keepalive, two packets, about 10 µs of this
-	// side and 5 µs of the peer. 10,000 idle connections use 11 % of a processor with 1s, and
-	// would need four with 25ms. A long one delays the retransmission of lost packets,
-	// because AckTimeout is longer.
-	PeerTimeout time.Duration
-	// RetryCount is how often the transport retransmits an unacknowledged packet, 1 to 7.
-	// Zero means 7, or what PeerTimeout gives. Negative means never. The dialing side's value
-	// applies to both sides.
-	RetryCount int
-	// RNRRetryCount is how often the peer repeats a message that found no receive
-	// buffer, 1 to 7. Zero and 7 mean that there is no limit. Negative means never.
-	RNRRetryCount int
-	// MinRNRTimer is how long the peer waits before it repeats a message that found no
-	// receive buffer, at most 655.36ms. Zero means 0.64ms. The time is rounded up: see
-	// verbs.RNRDelayCode.
-	MinRNRTimer time.Duration
-	// AckTimeout is how long the transport waits for an acknowledgement before it
-	// retransmits, at most 8796s. Zero means what PeerTimeout gives, and without that the
-	// provider's choice, which is 1.07s in the soft provider, or what the dialing side
-	// proposes, up to 4.3s. The time is rounded up: see verbs.AckTimeoutCode. A peer that
-	// answers nothing fails the connection after AckTimeout for the first attempt and for
-	// each retry.
-	AckTimeout time.Duration
-	// ResponderResources is the number of the peer's READs and atomics that each
-	// connection executes at a time. Zero means 16 or the device's lower limit. Negative
-	// means none.
-	ResponderResources int
-	// InitiatorDepth is how many READs and atomics each connection may have in flight.
-	// Zero means 16 or the device's lower limit. Negative means none. Further READs and
-	// atomics wait in the send queue.
-	InitiatorDepth int
-
+	//   - the methods of Handler, except OnListenError.
+	//   - the function of SetTurnFunc, if it had work.
+	SlowCallback time.Duration
+	// MaxPosted is how many functions passed to Post and PostWait, of the loop and of its
+	// connections, may wait on one loop. Zero means 4096.
+	MaxPosted int
 	// Backlog is how many requests may wait at a listener until the engine fetches them.
 	// Zero means the connection manager's default.
 	Backlog int
@@ -252,27 +304,9 @@ type Config struct {
 	// OnClose, the connection waits until the peer has disconnected, unless the peer has
 	// answered nothing for so long that the connection ended for that.
 	DrainTimeout time.Duration
-	// Keepalive is how long a peer may send and confirm nothing before the loop sends a
-	// probe. Zero means 30s, or half of PeerTimeout if that is less. Negative means no
-	// probes. The probe may be late by up to a sixteenth of this time. It is a WRITE of zero
-	// bytes, for which the peer needs no receive buffer.
-	//
-	// If a probe is not answered within PeerTimeout, or without that within another
-	// Keepalive, the connection ends with ErrKeepalive. It ends earlier if the retries of the
-	// transport are used up before: see AckTimeout. There is one exception. If earlier sends
-	// are unconfirmed, perhaps the peer only lacks receive buffers. Then a missing answer does
-	// not end the connection. Only the retries of the transport can end it: see AckTimeout.
-	//
-	// A peer whose loop hangs may still answer: see Conn.SetIdleTimeout.
-	Keepalive time.Duration
-
-	// Balance chooses the loops of new connections. Zero means RoundRobin.
-	Balance Balance
-	// Place chooses the loop of an accepted connection. Balance chooses the loop if Place
-	// is nil, or if Place returns nil or a loop of another engine. Place is called on the
-	// loop with index 0, before OnConnectRequest. Place may call Reject, which skips
-	// OnConnectRequest. In Place, Accept and Steer return verbs.ErrState.
-	Place func(req *ConnRequest) *Loop
+	// StopTimeout is how long Handler.OnStop may delay the close of a connection when the
+	// engine stops. Zero means DrainTimeout.
+	StopTimeout time.Duration
 }
 
 // defaultMaxMessage is Config.MaxMessage if that is zero. Arbitrary.
@@ -291,7 +325,7 @@ const (
 	minPeerTimeout = time.Millisecond
 )
 
-// Largest values of Config.AckTimeout, PeerTimeout and MinRNRTimer. The protocol encodes the
+// Largest values of Config.Transport.AckTimeout, PeerTimeout and MinRNRTimer. The protocol encodes the
 // largest ACK timeout as 31, and the largest RNR delay as 0. Without retries, PeerTimeout is
 // one ACK timeout.
 var (
@@ -307,10 +341,13 @@ func (c *Config) withDefaults() (*Config, error) {
 	if c != nil {
 		s = *c
 	}
-	if err := s.check(); err != nil {
+	err := s.check()
+	if err == nil {
+		s.loops, err = s.loopConfigs()
+	}
+	if err != nil {
 		return nil, operr.Wrap("configure reactor", err)
 	}
-	s.CPUs = slices.Clone(s.CPUs)
 	s.setDefaults()
 	return &s, nil
 }
@@ -333,58 +370,70 @@ func (c *Config) checkNumbers() error {
 		value, low, high int
 	}{
 		{"NumLoops", c.NumLoops, 0, 1 << 10},
-		{"Idle", int(c.Idle), 0, int(IdleBusy)},
-		{"EpollEvery", c.EpollEvery, 0, math.MaxInt32},
-		{"CompletionBudget", c.CompletionBudget, 0, 1 << 16},
-		{"MaxPosted", c.MaxPosted, 0, math.MaxInt32},
+		{"EpollEvery", c.Limits.EpollEvery, 0, math.MaxInt32},
+		{"CompletionBudget", c.Limits.CompletionBudget, 0, 1 << 16},
+		{"MaxPosted", c.Limits.MaxPosted, 0, math.MaxInt32},
 		{"MaxInFlight", c.MaxInFlight, 0, maxQueue},
 		{"MaxMessage", c.MaxMessage, 0, 1 << 30},
 		{"MaxLongMessage", c.MaxLongMessage, 0, maxLease},
-		{"LongConnBytes", c.LongConnBytes, 0, math.MaxInt},
-		{"LongLoopBytes", c.LongLoopBytes, 0, math.MaxInt},
-		{"MaxInline", c.MaxInline, -1, 1 << 16},
+		{"LongConnBytes", c.Memory.LongConnBytes, 0, math.MaxInt},
+		{"LongLoopBytes", c.Memory.LongLoopBytes, 0, math.MaxInt},
+		{"MaxInline", c.Transport.MaxInline, -1, 1 << 16},
 		{"MaxConns", c.MaxConns, -1, maxConns},
-		{"SharedRecvBuffers", c.SharedRecvBuffers, -1, maxQueue},
-		{"MinRecvBuffers", c.MinRecvBuffers, 0, maxQueue},
-		{"SignalEvery", c.SignalEvery, 0, maxQueue},
-		{"MaxPieces", c.MaxPieces, 0, math.MaxUint8},
-		{"MaxWindows", c.MaxWindows, -1, maxQueue},
-		{"RetryCount", c.RetryCount, -1, verbs.MaxRetry},
-		{"RNRRetryCount", c.RNRRetryCount, -1, verbs.MaxRetry},
-		{"ResponderResources", c.ResponderResources, -1, math.MaxUint8},
-		{"InitiatorDepth", c.InitiatorDepth, -1, math.MaxUint8},
-		{"Backlog", c.Backlog, 0, math.MaxInt32},
-		{"Balance", int(c.Balance), 0, int(LeastConnections)},
+		{"SharedRecvBuffers", c.Memory.SharedRecvBuffers, -1, maxQueue},
+		{"MinRecvBuffers", c.Memory.MinRecvBuffers, 0, maxQueue},
+		{"SignalEvery", c.Transport.SignalEvery, 0, maxQueue},
+		{"MaxPieces", c.Transport.MaxPieces, 0, math.MaxUint8},
+		{"MaxWindows", c.Transport.MaxWindows, -1, maxQueue},
+		{"RetryCount", c.Transport.RetryCount, -1, verbs.MaxRetry},
+		{"RNRRetryCount", c.Transport.RNRRetryCount, -1, verbs.MaxRetry},
+		{"ResponderResources", c.Transport.ResponderResources, -1, math.MaxUint8},
+		{"InitiatorDepth", c.Transport.InitiatorDepth, -1, math.MaxUint8},
+		{"Backlog", c.Limits.Backlog, 0, math.MaxInt32},
 	} {
 		if err := operr.CheckRange(f.name, f.value, f.low, f.high); err != nil {
 			return err
 		}
 	}
-	return c.checkCPUs()
-}
-
-func (c *Config) checkCPUs() error {
-	for _, cpu := range c.CPUs {
-		if err := operr.CheckRange("CPUs", cpu, 0, maxCPU); err != nil {
-			return err
-		}
-	}
-	if c.Idle != IdleBusy || len(c.CPUs) == 0 {
-		return nil
-	}
-	taken := make(map[int]bool)
-	for i := range c.NumLoops {
-		cpu := c.cpuOf(i)
-		if taken[cpu] {
-			return &verbs.ParamError{Field: "CPUs", Value: int64(cpu), Reason: "two loops that are always busy can not share a processor"}
-		}
-		taken[cpu] = true
-	}
 	return nil
 }
 
-// cpuOf returns the CPU of loop i. There is at least one in CPUs.
-func (c *Config) cpuOf(i int) int { return c.CPUs[i%len(c.CPUs)] }
+// loopConfigs returns the configuration of each loop.
+func (c *Config) loopConfigs() ([]LoopConfig, error) {
+	loops := make([]LoopConfig, max(1, c.NumLoops))
+	busy := make(map[int]bool) // processors of loops that are always busy
+	for i := range loops {
+		l := &loops[i]
+		*l = LoopConfig{Name: "loop " + strconv.Itoa(i), CPU: -1, Idle: c.Idle, SpinBudget: orDefault(c.SpinBudget, 50*time.Microsecond)}
+		if len(c.CPUs) > 0 {
+			l.CPU = c.CPUs[i%len(c.CPUs)]
+		}
+		if c.EachLoop != nil {
+			c.EachLoop(i, l)
+		}
+		if err := l.check(); err != nil {
+			return nil, err
+		}
+		if l.Idle == IdleBusy && l.CPU >= 0 {
+			if busy[l.CPU] {
+				return nil, &verbs.ParamError{Field: "CPUs", Value: int64(l.CPU), Reason: "two loops that are always busy can not share a processor"}
+			}
+			busy[l.CPU] = true
+		}
+	}
+	return loops, nil
+}
+
+// check returns a *verbs.ParamError for the first value that is out of range.
+func (l *LoopConfig) check() error {
+	if err := operr.CheckRange("CPUs", l.CPU, -1, maxCPU); err != nil {
+		return err
+	}
+	if err := operr.CheckRange("SpinBudget", l.SpinBudget, 0, math.MaxInt64); err != nil {
+		return err
+	}
+	return operr.CheckRange("Idle", int(l.Idle), 0, int(IdleBusy))
+}
 
 // checkTimes checks the fields that are times.
 func (c *Config) checkTimes() error {
@@ -392,15 +441,15 @@ func (c *Config) checkTimes() error {
 		name        string
 		value, high time.Duration
 	}{
-		{"SpinBudget", c.SpinBudget, math.MaxInt64},
-		{"SafetyTimeout", c.SafetyTimeout, math.MaxInt64},
-		{"SlowCallback", c.SlowCallback, math.MaxInt64},
-		{"DecisionTimeout", c.DecisionTimeout, math.MaxInt64},
-		{"DrainTimeout", c.DrainTimeout, math.MaxInt64},
-		{"MinRNRTimer", c.MinRNRTimer, maxRNRDelay},
-		{"AckTimeout", c.AckTimeout, maxAckTimeout},
-		{"ConnectTimeout", c.ConnectTimeout, cm.MaxTimeout},
-		{"Keepalive", max(0, c.Keepalive), maxKeepalive},
+		{"SafetyTimeout", c.Limits.SafetyTimeout, math.MaxInt64},
+		{"SlowCallback", c.Limits.SlowCallback, math.MaxInt64},
+		{"DecisionTimeout", c.Limits.DecisionTimeout, math.MaxInt64},
+		{"DrainTimeout", c.Limits.DrainTimeout, math.MaxInt64},
+		{"StopTimeout", c.Limits.StopTimeout, math.MaxInt64},
+		{"MinRNRTimer", c.Transport.MinRNRTimer, maxRNRDelay},
+		{"AckTimeout", c.Transport.AckTimeout, maxAckTimeout},
+		{"ConnectTimeout", c.Limits.ConnectTimeout, cm.MaxTimeout},
+		{"Keepalive", max(0, c.Transport.Keepalive), maxKeepalive},
 	} {
 		if err := operr.CheckRange(f.name, f.value, 0, f.high); err != nil {
 			return err
@@ -415,35 +464,34 @@ func (c *Config) checkTimes() error {
 // setDefaults replaces zero values by the defaults, and negative values by the values
 // that they stand for.
 func (c *Config) setDefaults() {
-	c.NumLoops = orDefault(c.NumLoops, 1)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
-	c.SpinBudget = orDefault(c.SpinBudget, 50*time.Microsecond)
-	c.SafetyTimeout = orDefault(c.SafetyTimeout, 100*time.Millisecond)
-	c.EpollEvery = orDefault(c.EpollEvery, 1024)
-	c.CompletionBudget = orDefault(c.CompletionBudget, 64)
-	c.MaxPosted = orDefault(c.MaxPosted, 4096)
+	c.Limits.SafetyTimeout = orDefault(c.Limits.SafetyTimeout, 100*time.Millisecond)
+	c.Limits.EpollEvery = orDefault(c.Limits.EpollEvery, 1024)
+	c.Limits.CompletionBudget = orDefault(c.Limits.CompletionBudget, 64)
+	c.Limits.MaxPosted = orDefault(c.Limits.MaxPosted, 4096)
 	c.MaxInFlight = orDefault(c.MaxInFlight, 63)
 	if c.MaxConns = orDefault(c.MaxConns, 8192); c.MaxConns < 0 {
 		c.MaxConns = maxConns
 	}
 	c.MaxMessage = orDefault(c.MaxMessage, defaultMaxMessage)
 	c.setLongDefaults()
-	c.MaxInline = orNone(c.MaxInline, 128)
-	c.MaxWindows = orNone(c.MaxWindows, 16)
-	c.SignalEvery = orDefault(c.SignalEvery, (c.MaxInFlight+3)/4)
-	c.RetryCount = orNone(c.RetryCount, c.defaultRetries())
-	c.RNRRetryCount = orNone(c.RNRRetryCount, verbs.RNRRetryForever)
-	c.MinRNRTimer = orDefault(c.MinRNRTimer, verbs.RNRDelay(cm.DefaultMinRNRTimer))
-	c.ResponderResources = orNone(c.ResponderResources, 16)
-	c.InitiatorDepth = orNone(c.InitiatorDepth, 16)
-	c.DecisionTimeout = orDefault(c.DecisionTimeout, 10*time.Second)
-	c.ConnectTimeout = orDefault(c.ConnectTimeout, 30*time.Second)
-	c.DrainTimeout = orDefault(c.DrainTimeout, 5*time.Second)
+	c.Transport.MaxInline = orNone(c.Transport.MaxInline, 128)
+	c.Transport.MaxWindows = orNone(c.Transport.MaxWindows, 16)
+	c.Transport.SignalEvery = orDefault(c.Transport.SignalEvery, (c.MaxInFlight+3)/4)
+	c.Transport.RetryCount = orNone(c.Transport.RetryCount, c.defaultRetries())
+	c.Transport.RNRRetryCount = orNone(c.Transport.RNRRetryCount, verbs.RNRRetryForever)
+	c.Transport.MinRNRTimer = orDefault(c.Transport.MinRNRTimer, verbs.RNRDelay(cm.DefaultMinRNRTimer))
+	c.Transport.ResponderResources = orNone(c.Transport.ResponderResources, 16)
+	c.Transport.InitiatorDepth = orNone(c.Transport.InitiatorDepth, 16)
+	c.Limits.DecisionTimeout = orDefault(c.Limits.DecisionTimeout, 10*time.Second)
+	c.Limits.ConnectTimeout = orDefault(c.Limits.ConnectTimeout, 30*time.Second)
+	c.Limits.DrainTimeout = orDefault(c.Limits.DrainTimeout, 5*time.Second)
+	c.Limits.StopTimeout = orDefault(c.Limits.StopTimeout, c.Limits.DrainTimeout)
 	keepalive := 30 * time.Second
 	if c.PeerTimeout > 0 {
 		keepalive = min(keepalive, c.PeerTimeout/2)
 	}
-	c.Keepalive = max(0, orDefault(c.Keepalive, keepalive))
+	c.Transport.Keepalive = max(0, orDefault(c.Transport.Keepalive, keepalive))
 }
 
 // maxAttempts is the largest number of attempts that defaultRetries chooses. Soft-RoCE of
@@ -464,7 +512,7 @@ func (c *Config) defaultRetries() int {
 // provider's choice. The parameters are the ACK timeout among the connection's options,
 // and its retry count.
 func (c *Config) ackTimeoutCode(option time.Duration, retries uint8) uint8 {
-	timeout := orDefault(option, c.AckTimeout)
+	timeout := orDefault(option, c.Transport.AckTimeout)
 	if timeout == 0 {
 		attempts := time.Duration(retries) + 1
 		timeout = (c.PeerTimeout + attempts - 1) / attempts
@@ -478,16 +526,16 @@ func (c *Config) ackTimeoutCode(option time.Duration, retries uint8) uint8 {
 
 // answerTime is how long the peer may take to answer a probe, or 0 if there are no probes.
 func (c *Config) answerTime() time.Duration {
-	if c.Keepalive == 0 {
+	if c.Transport.Keepalive == 0 {
 		return 0
 	}
-	return orDefault(c.PeerTimeout, c.Keepalive)
+	return orDefault(c.PeerTimeout, c.Transport.Keepalive)
 }
 
 // rnrTimerCode returns the protocol's code for MinRNRTimer. There is always a code,
 // because withDefaults has checked MinRNRTimer.
 func (c *Config) rnrTimerCode() uint8 {
-	code, _ := verbs.RNRDelayCode(c.MinRNRTimer)
+	code, _ := verbs.RNRDelayCode(c.Transport.MinRNRTimer)
 	return code
 }
 

@@ -12,31 +12,29 @@ import (
 func TestConfigDefaults(t *testing.T) {
 	c, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
-	require.Equal(t, 1, c.NumLoops)
-	require.Equal(t, IdleAdaptive, c.Idle)
-	require.Equal(t, 50*time.Microsecond, c.SpinBudget)
+	require.Equal(t, []LoopConfig{{Name: "loop 0", CPU: -1, SpinBudget: 50 * time.Microsecond}}, c.loops)
 	require.Equal(t, 63, c.MaxInFlight)
 	require.Equal(t, 8192, c.MaxConns)
-	require.Equal(t, 16, c.SignalEvery)
-	require.Equal(t, 640*time.Microsecond, c.MinRNRTimer)
+	require.Equal(t, 16, c.Transport.SignalEvery)
+	require.Equal(t, 640*time.Microsecond, c.Transport.MinRNRTimer)
 	require.EqualValues(t, 12, c.rnrTimerCode())
-	require.Equal(t, 30*time.Second, c.ConnectTimeout, "the kernel repeats a lost request within 30 s after an outage of 5 s")
-	require.Equal(t, 7, c.RetryCount)
-	require.Equal(t, 16, c.InitiatorDepth)
-	require.Equal(t, 30*time.Second, c.Keepalive)
+	require.Equal(t, 30*time.Second, c.Limits.ConnectTimeout, "the kernel repeats a lost request within 30 s after an outage of 5 s")
+	require.Equal(t, 7, c.Transport.RetryCount)
+	require.Equal(t, 16, c.Transport.InitiatorDepth)
+	require.Equal(t, 30*time.Second, c.Transport.Keepalive)
 
-	given := &Config{MaxInFlight: 2, Keepalive: -1, MaxConns: -1, RetryCount: -1, MinRNRTimer: 500 * time.Millisecond, InitiatorDepth: -1, MaxInline: -1}
+	given := &Config{MaxInFlight: 2, Transport: Transport{Keepalive: -1, RetryCount: -1, MinRNRTimer: 500 * time.Millisecond, InitiatorDepth: -1, MaxInline: -1}, MaxConns: -1}
 	before := *given
 	c, err = given.withDefaults()
 	require.NoError(t, err)
 	require.Equal(t, before.MaxInFlight, given.MaxInFlight, "the caller's Config is not modified")
-	require.Equal(t, 1, c.SignalEvery)
-	require.Zero(t, c.RetryCount)
+	require.Equal(t, 1, c.Transport.SignalEvery)
+	require.Zero(t, c.Transport.RetryCount)
 	require.Zero(t, c.rnrTimerCode(), "code 0, the longest delay")
-	require.Zero(t, c.Keepalive)
+	require.Zero(t, c.Transport.Keepalive)
 	require.Equal(t, maxConns, c.MaxConns)
-	require.Zero(t, c.InitiatorDepth)
-	require.Zero(t, c.MaxInline)
+	require.Zero(t, c.Transport.InitiatorDepth)
+	require.Zero(t, c.Transport.MaxInline)
 }
 
 func TestConfigChecks(t *testing.T) {
@@ -44,31 +42,30 @@ func TestConfigChecks(t *testing.T) {
 		"NumLoops":           {NumLoops: -1},
 		"Idle":               {Idle: 3},
 		"SpinBudget":         {SpinBudget: -1},
-		"SafetyTimeout":      {SafetyTimeout: -1},
-		"EpollEvery":         {EpollEvery: -1},
-		"CompletionBudget":   {CompletionBudget: -1},
-		"MaxPosted":          {MaxPosted: -1},
-		"SlowCallback":       {SlowCallback: -1},
+		"SafetyTimeout":      {Limits: Limits{SafetyTimeout: -1}},
+		"EpollEvery":         {Limits: Limits{EpollEvery: -1}},
+		"CompletionBudget":   {Limits: Limits{CompletionBudget: -1}},
+		"MaxPosted":          {Limits: Limits{MaxPosted: -1}},
+		"SlowCallback":       {Limits: Limits{SlowCallback: -1}},
 		"MaxInFlight":        {MaxInFlight: maxQueue + 1},
 		"MaxMessage":         {MaxMessage: -1},
-		"MaxInline":          {MaxInline: 1 << 20},
+		"MaxInline":          {Transport: Transport{MaxInline: 1 << 20}},
 		"MaxConns":           {MaxConns: maxConns + 1},
-		"SharedRecvBuffers":  {SharedRecvBuffers: -2},
-		"MinRecvBuffers":     {MinRecvBuffers: -1},
-		"SignalEvery":        {SignalEvery: -1},
-		"RetryCount":         {RetryCount: 8},
-		"RNRRetryCount":      {RNRRetryCount: 8},
-		"MinRNRTimer":        {MinRNRTimer: maxRNRDelay + 1},
-		"AckTimeout":         {AckTimeout: maxAckTimeout + 1},
-		"ResponderResources": {ResponderResources: 256},
-		"InitiatorDepth":     {InitiatorDepth: 256},
-		"Backlog":            {Backlog: -1},
-		"DecisionTimeout":    {DecisionTimeout: -1},
-		"ConnectTimeout":     {ConnectTimeout: -1},
-		"DrainTimeout":       {DrainTimeout: -1},
-		"Keepalive":          {Keepalive: maxKeepalive + 1},
-		"Balance":            {Balance: 2},
-		"CPUs":               {CPUs: []int{-1}},
+		"SharedRecvBuffers":  {Memory: Memory{SharedRecvBuffers: -2}},
+		"MinRecvBuffers":     {Memory: Memory{MinRecvBuffers: -1}},
+		"SignalEvery":        {Transport: Transport{SignalEvery: -1}},
+		"RetryCount":         {Transport: Transport{RetryCount: 8}},
+		"RNRRetryCount":      {Transport: Transport{RNRRetryCount: 8}},
+		"MinRNRTimer":        {Transport: Transport{MinRNRTimer: maxRNRDelay + 1}},
+		"AckTimeout":         {Transport: Transport{AckTimeout: maxAckTimeout + 1}},
+		"ResponderResources": {Transport: Transport{ResponderResources: 256}},
+		"InitiatorDepth":     {Transport: Transport{InitiatorDepth: 256}},
+		"Backlog":            {Limits: Limits{Backlog: -1}},
+		"DecisionTimeout":    {Limits: Limits{DecisionTimeout: -1}},
+		"ConnectTimeout":     {Limits: Limits{ConnectTimeout: -1}},
+		"DrainTimeout":       {Limits: Limits{DrainTimeout: -1}},
+		"Keepalive":          {Transport: Transport{Keepalive: maxKeepalive + 1}},
+		"CPUs":               {CPUs: []int{-2}},
 	} {
 		_, err := c.withDefaults()
 		var param *verbs.ParamError
@@ -80,9 +77,9 @@ func TestConfigChecks(t *testing.T) {
 // TestConfigTimeError checks that the error for an invalid time names the field, the
 // value and the limit.
 func TestConfigTimeError(t *testing.T) {
-	_, err := (&Config{MinRNRTimer: time.Second}).withDefaults()
+	_, err := (&Config{Transport: Transport{MinRNRTimer: time.Second}}).withDefaults()
 	require.EqualError(t, err, "rdma: configure reactor: MinRNRTimer 1s: the limit is 655.36ms")
-	_, err = (&Config{AckTimeout: -time.Second}).withDefaults()
+	_, err = (&Config{Transport: Transport{AckTimeout: -time.Second}}).withDefaults()
 	require.EqualError(t, err, "rdma: configure reactor: AckTimeout -1s: the minimum is 0s")
 }
 
@@ -102,22 +99,22 @@ func TestPeerTimeout(t *testing.T) {
 		{Config{PeerTimeout: 50 * time.Millisecond}, follows{8388608, 5, 25 * time.Millisecond}},
 		{Config{PeerTimeout: time.Minute}, follows{8589934592, 6, 30 * time.Second}},
 		{Config{PeerTimeout: maxPeerTimeout}, follows{maxAckTimeout / 4, 3, 30 * time.Second}},
-		{Config{PeerTimeout: time.Second, RetryCount: -1}, follows{1073741824, 0, 500 * time.Millisecond}},
-		{Config{PeerTimeout: time.Second, RetryCount: 7}, follows{134217728, 7, 500 * time.Millisecond}},
-		{Config{PeerTimeout: time.Second, AckTimeout: 100 * time.Millisecond}, follows{134217728, 7, 500 * time.Millisecond}},
-		{Config{PeerTimeout: time.Second, AckTimeout: 3 * time.Second}, follows{4294967296, 0, 500 * time.Millisecond}},
-		{Config{PeerTimeout: time.Second, Keepalive: -1}, follows{268435456, 3, 0}},
-		{Config{PeerTimeout: time.Second, Keepalive: time.Hour}, follows{268435456, 3, time.Hour}},
+		{Config{PeerTimeout: time.Second, Transport: Transport{RetryCount: -1}}, follows{1073741824, 0, 500 * time.Millisecond}},
+		{Config{PeerTimeout: time.Second, Transport: Transport{RetryCount: 7}}, follows{134217728, 7, 500 * time.Millisecond}},
+		{Config{PeerTimeout: time.Second, Transport: Transport{AckTimeout: 100 * time.Millisecond}}, follows{134217728, 7, 500 * time.Millisecond}},
+		{Config{PeerTimeout: time.Second, Transport: Transport{AckTimeout: 3 * time.Second}}, follows{4294967296, 0, 500 * time.Millisecond}},
+		{Config{PeerTimeout: time.Second, Transport: Transport{Keepalive: -1}}, follows{268435456, 3, 0}},
+		{Config{PeerTimeout: time.Second, Transport: Transport{Keepalive: time.Hour}}, follows{268435456, 3, time.Hour}},
 	} {
 		c, err := test.given.withDefaults()
 		require.NoError(t, err)
-		ack := verbs.AckTimeout(c.ackTimeoutCode(0, uint8(c.RetryCount)))
-		require.Equal(t, test.want, follows{ack, c.RetryCount, c.Keepalive}, "%+v", test.given)
+		ack := verbs.AckTimeout(c.ackTimeoutCode(0, uint8(c.Transport.RetryCount)))
+		require.Equal(t, test.want, follows{ack, c.Transport.RetryCount, c.Transport.Keepalive}, "%+v", test.given)
 	}
 	for timeout := minPeerTimeout; timeout < maxPeerTimeout; timeout += timeout / 10 {
 		c, err := (&Config{PeerTimeout: timeout}).withDefaults()
 		require.NoError(t, err)
-		all := verbs.AckTimeout(c.ackTimeoutCode(0, uint8(c.RetryCount))) * time.Duration(c.RetryCount+1)
+		all := verbs.AckTimeout(c.ackTimeoutCode(0, uint8(c.Transport.RetryCount))) * time.Duration(c.Transport.RetryCount+1)
 		require.GreaterOrEqual(t, all, timeout)
 		require.LessOrEqual(t, all, timeout*13/10, "%v", timeout)
 	}

@@ -12,11 +12,15 @@ import (
 )
 
 // A Conn is one reliable connection. OnOpen passes the Conn to the application. Only the
-// loop's goroutine may call the methods, except Post and PostWait. After OnClose,
-// addresses, credentials, parameters and counters can still be read.
+// loop's goroutine may use UserData and call the methods, except Post and PostWait. After
+// OnClose, Info and Stats can still be called.
 type Conn struct {
+	// UserData is a value of the application. Its first value is DialOptions.UserData or
+	// AcceptOptions.UserData. The library does not use it.
+	UserData any
+
 	loop    *Loop
-	handler ConnHandler // callbacks of the connection
+	handler Handler     // callbacks of the connection
 	device  *loopDevice // device of the connection; nil until it is known
 	id      *cm.ID      // ID; nil until resolve() (dialing side) or moveID (accepting side) has set it
 	qp      verbs.QP    // queue pair; nil until makeQP has set it
@@ -42,22 +46,43 @@ type Conn struct {
 	stateTimer timerheap.Timer // timer for the time limit of the present state: see connState
 	times      connTimes
 
-	dialOptions *DialOptions // argument of Dial; nil on the accepting side
-	info        connInfo
-	// context is the value of the last call of SetContext. Before the first call it is
-	// DialOptions.Context or AcceptParams.Context.
-	context any
-	stats   ConnStats
+	info  connInfo
+	stats ConnStats
 }
 
-// A connInfo describes a connection. It stays valid after OnClose.
-type connInfo struct {
-	local       netip.AddrPort
-	remote      netip.AddrPort
-	process     peerProcess
-	peerPrivate []byte // private data of the peer
-	param       ConnParams
-	qpNum       uint32 // number of the queue pair
+// A ConnInfo describes a connection. From OnOpen on it does not change, and it stays valid
+// after OnClose.
+type ConnInfo struct {
+	LocalAddr  netip.AddrPort // address and port of this side
+	RemoteAddr netip.AddrPort // address and port of the peer
+	QPNum      uint32         // number of this side's queue pair
+	Device     verbs.Device   // device of the connection
+
+	// PeerPrivateData is the private data of the peer's connection request or reply. The data
+	// may be padded with zeros: see cm.ConnParam. It belongs to the connection.
+	PeerPrivateData []byte
+	// Credentials are those of the peer's process: see ConnRequest.Credentials. For a dialing
+	// side, the peer is the process that listens. Nil means that they are not known, as on the
+	// wire path of provider/soft.
+	Credentials *cm.Credentials
+	// DialOptions is the pointer that was passed to Dial, or a new one if nil was passed. It is
+	// nil if the peer has dialed.
+	DialOptions *DialOptions
+
+	// MaxInFlight is how many operations of the application may be outstanding: see
+	// Config.MaxInFlight.
+	MaxInFlight int
+	// The negotiated parameters, as they apply to this side. Source: rdma_connect(3),
+	// rdma_accept(3).
+	ResponderResources uint8 // number of the peer's READs and atomics that this side executes at a time
+	InitiatorDepth     uint8 // number of this side's READs and atomics that can be in flight
+	FlowControl        bool  // whether the peer supports end-to-end flow control
+	// RetryCount is how often each side repeats a request that was not acknowledged, 0 to
+	// 7. The dialing side sets it.
+	RetryCount uint8
+	// RNRRetryCount is how often this side repeats a message for which the peer has no
+	// receive buffer, 0 to 7; 7 means without limit. The peer sets it.
+	RNRRetryCount uint8
 }
 
 // ConnState is the state of a connection. The comment of package reactor has a diagram of
@@ -94,18 +119,24 @@ func (s ConnState) String() string {
 	return "unknown connection state"
 }
 
-// ConnParams are the negotiated parameters of a connection, as they apply to this side.
-// Source: rdma_connect(3), rdma_accept(3).
-type ConnParams struct {
-	ResponderResources uint8 // number of the peer's READs and atomics that this side executes at a time
-	InitiatorDepth     uint8 // number of this side's READs and atomics that can be in flight
-	FlowControl        bool  // whether the peer supports end-to-end flow control
-	// RetryCount is how often each side repeats a request that was not acknowledged, 0 to
-	// 7. The dialing side sets it.
-	RetryCount uint8
-	// RNRRetryCount is how often this side repeats a message for which the peer has no
-	// receive buffer, 0 to 7; 7 means without limit. The peer sets it.
-	RNRRetryCount uint8
+// A connInfo has what ConnInfo needs for each connection.
+type connInfo struct {
+	local       netip.AddrPort
+	remote      netip.AddrPort
+	peerPrivate []byte
+	credentials *cm.Credentials
+	dialOptions *DialOptions
+	qpNum       uint32
+	param       negotiated
+}
+
+// negotiated has the fields of ConnInfo with the same names.
+type negotiated struct {
+	ResponderResources uint8
+	InitiatorDepth     uint8
+	FlowControl        bool
+	RetryCount         uint8
+	RNRRetryCount      uint8
 }
 
 // ConnStats are the counters of one connection.
@@ -114,11 +145,14 @@ type ConnStats struct {
 	MessageBytes uint64 // bytes of the messages that were passed to OnMessage
 	// Accepted counts the operations whose call, such as Send, returned nil. Each is
 	// outstanding until it is counted in Confirmed or Failed. One completion may confirm
-	// several: see Config.SignalEvery.
+	// several: see Config.Transport.SignalEvery.
 	Accepted  uint64
 	Confirmed uint64 // operations that have succeeded
 	Failed    uint64 // operations that have failed
 	QueueFull uint64 // operations refused with ErrWouldBlock
+	// InFlight is how many operations of the application are outstanding now. A long message
+	// is outstanding until the peer has read it.
+	InFlight int
 }
 
 // Post makes the loop of the connection call fn, as Loop.Post does. It is for goroutines that
@@ -158,50 +192,38 @@ func (c *Conn) State() ConnState {
 	return c.state.coarse()
 }
 
-// LocalAddr returns the address and the port of this side.
-func (c *Conn) LocalAddr() netip.AddrPort { return c.info.local }
-
-// RemoteAddr returns the address and the port of the peer.
-func (c *Conn) RemoteAddr() netip.AddrPort { return c.info.remote }
-
-// PeerPrivateData returns the private data of the peer's connection request or reply.
-// The data may be padded with zeros: see cm.ConnParam. The data belongs to the
-// connection, and stays valid after OnClose.
-func (c *Conn) PeerPrivateData() []byte { return c.info.peerPrivate }
-
-// Param returns the negotiated parameters, as they apply to this side.
-func (c *Conn) Param() ConnParams { return c.info.param }
-
-// QPNum returns the number of this side's queue pair.
-func (c *Conn) QPNum() uint32 { return c.info.qpNum }
-
-// DialOptions returns the options of the Dial that made the connection, or nil if the
-// peer has dialed.
-func (c *Conn) DialOptions() *DialOptions { return c.dialOptions }
-
-// Context returns the value that SetContext has stored. Before SetContext it returns
-// AcceptParams.Context or DialOptions.Context.
-func (c *Conn) Context() any { return c.context }
-
-// SetContext stores a value for the application. The method Context returns this value.
-func (c *Conn) SetContext(v any) {
-	c.loop.owner.check()
-	c.context = v
+// Info describes the connection. Any goroutine may call Info after OnOpen.
+func (c *Conn) Info() ConnInfo {
+	i := &c.info
+	info := ConnInfo{
+		LocalAddr: i.local, RemoteAddr: i.remote, QPNum: i.qpNum,
+		PeerPrivateData: i.peerPrivate, Credentials: i.credentials, DialOptions: i.dialOptions,
+		MaxInFlight:        c.loop.cfg.MaxInFlight,
+		ResponderResources: i.param.ResponderResources, InitiatorDepth: i.param.InitiatorDepth,
+		FlowControl: i.param.FlowControl, RetryCount: i.param.RetryCount, RNRRetryCount: i.param.RNRRetryCount,
+	}
+	if c.device != nil {
+		info.Device = c.device.dev
+	}
+	return info
 }
 
 // Stats returns the present counters of the connection.
 func (c *Conn) Stats() ConnStats {
 	c.loop.owner.check()
+	c.stats.InFlight = c.inFlight()
 	return c.stats
 }
 
-// Lease is Loop.Lease for the device of the connection. The error matches ErrClosed after
-// OnClose.
-func (c *Conn) Lease() (*Buffer, error) { return c.LeaseSize(0) }
-
-// LeaseSize is Loop.LeaseSize for the device of the connection. The error matches
-// ErrClosed after OnClose.
-func (c *Conn) LeaseSize(n int) (*Buffer, error) {
+// Lease returns an empty buffer of at least n bytes for SendBuffer, at most 1 GiB. If n is 0,
+// it has Config.MaxMessage bytes. A larger buffer has a power of two bytes, and a memory
+// region of its own. The loop keeps its memory for about 40 s after Release, for later calls
+// with the same power of two. The caller owns the buffer until Buffer.Release or SendBuffer,
+// and may send it on another connection of the loop and the device.
+//
+// If n is out of range, the error is a *verbs.ParamError. It matches ErrClosed after OnClose.
+// Other errors mean that there is no memory.
+func (c *Conn) Lease(n int) (*Buffer, error) {
 	c.loop.owner.check()
 	if c.state >= stateDisconnecting {
 		return nil, operr.Wrap("lease buffer", closedError("the connection"))
@@ -221,13 +243,8 @@ func (c *Conn) lease(n int) (*Buffer, error) {
 	return c.device.lease(n)
 }
 
-// MaxInFlight returns how many operations of the application may be outstanding: see
-// Config.MaxInFlight.
-func (c *Conn) MaxInFlight() int { return c.loop.cfg.MaxInFlight }
-
-// InFlight returns how many operations of the application are outstanding. A long message
-// is outstanding until the peer has read it.
-func (c *Conn) InFlight() int {
+// inFlight returns ConnStats.InFlight.
+func (c *Conn) inFlight() int {
 	n := int(c.sends.flow.ofApp())
 	if c.long != nil {
 		n += c.long.send.outstanding() - c.long.send.announcing

@@ -20,7 +20,7 @@ const (
 	// accepted request is moved to the loop. makeQP leads to stateConnecting. A failure
 	// leads to stateOpenFailed.
 	//
-	// Config.ConnectTimeout or DialOptions.Timeout limits stateDialing and
+	// Config.Limits.ConnectTimeout or DialOptions.Timeout limits stateDialing and
 	// stateConnecting together.
 	stateDialing connState = iota
 
@@ -36,12 +36,12 @@ const (
 
 	// stateOpen: OnOpen was called, and the application may send. Close leads to
 	// stateDraining; Abort, a failure and cm.Disconnected lead to stateCloseBegun. There is
-	// no time limit, except Config.DrainTimeout after StopHandler.OnStop.
+	// no time limit, except Limits.StopTimeout after OnStop.
 	stateOpen
 
 	// stateDraining: Close was called, and sends are unconfirmed. Received messages are
 	// discarded. The last confirmation, a failure, cm.Disconnected or the end of
-	// Config.DrainTimeout leads to stateCloseBegun.
+	// Config.Limits.DrainTimeout leads to stateCloseBegun.
 	stateDraining
 
 	// stateCloseBegun: closing.reason has the reason. Messages that were received are
@@ -74,7 +74,7 @@ const (
 	// stateDisconnecting: OnClose was called. cm.Disconnected leads to stateClosed, also
 	// if it was received in an earlier state, and it is not awaited of a silent peer. If the
 	// queue pair may still have a shared receive buffer, it leads to stateAwaitingLastWQE
-	// instead. The removal of the device and the end of Config.DrainTimeout lead to stateClosed.
+	// instead. The removal of the device and the end of Config.Limits.DrainTimeout lead to stateClosed.
 	stateDisconnecting
 
 	// stateAwaitingLastWQE: cm.Disconnected was received, and the queue pair may still
@@ -333,7 +333,7 @@ type closing struct {
 }
 
 // Close closes the connection. Accepted messages and operations are still sent and
-// confirmed, within Config.DrainTimeout. From the call of Close on, only the callbacks
+// confirmed, within Config.Limits.DrainTimeout. From the call of Close on, only the callbacks
 // OnCompletion and OnClose are called.
 //
 // Messages that still arrive are confirmed, but discarded and counted in
@@ -361,16 +361,10 @@ func (c *Conn) CloseWith(code uint32, text string) error {
 	return nil
 }
 
-// stop closes an open connection because the engine stops. If the handler is a
-// StopHandler, it closes the connection, or eventTimeout does.
+// stop closes an open connection because the engine stops: the handler does, or eventTimeout.
 func (c *Conn) stop() {
-	h, ok := c.handler.(StopHandler)
-	if !ok {
-		_ = c.Close() // Close does not fail for an open connection.
-		return
-	}
-	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
-	c.loop.onStop(c, h)
+	c.loop.setTimer(&c.stateTimer, c.loop.cfg.Limits.StopTimeout)
+	c.loop.onStop(c)
 }
 
 // Abort ends the connection at once. Unconfirmed operations fail, and received messages
@@ -502,7 +496,7 @@ func (c *Conn) drainStep() {
 		return
 	}
 	if !c.stateTimer.Running() {
-		c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
+		c.loop.setTimer(&c.stateTimer, c.loop.cfg.Limits.DrainTimeout)
 	}
 	if c.sends.flow.probes == 0 && c.sends.flow.outstanding() > 0 {
 		c.probe()
@@ -641,7 +635,7 @@ func (c *Conn) reportClose() {
 	c.loop.timers.Stop(&c.times.timeout)
 	c.loop.timers.Stop(&c.times.keepalive)
 	c.closing.silent = c.peerIsSilent(err)
-	c.enterFor(stateDisconnecting, c.loop.cfg.DrainTimeout)
+	c.enterFor(stateDisconnecting, c.loop.cfg.Limits.DrainTimeout)
 	if c.peerDone() {
 		c.scheduleStep()
 	}
@@ -664,7 +658,7 @@ func (c *Conn) peerIsSilent(err error) bool {
 	case noAnswer(err):
 		return true
 	}
-	return errors.Is(err, ErrDrainTimeout) && c.loop.clock.read()-c.traffic().fromPeer() >= c.loop.cfg.DrainTimeout
+	return errors.Is(err, ErrDrainTimeout) && c.loop.clock.read()-c.traffic().fromPeer() >= c.loop.cfg.Limits.DrainTimeout
 }
 
 // failOutstanding fails the requests that the device has not flushed. It first closes
@@ -683,7 +677,7 @@ func (c *Conn) failOutstanding() {
 }
 
 // failToOpen ends a connection that has not opened. It calls OnAcceptError with the reason,
-// or OnDialError with a DialError that contains the reason.
+// or OnDialError with the address and the reason.
 func (c *Conn) failToOpen() {
 	c.opening.dial.end()
 	c.destroy()
@@ -691,7 +685,7 @@ func (c *Conn) failToOpen() {
 	if req := c.opening.request; req != nil {
 		c.loop.onAcceptError(req, err)
 	} else {
-		c.loop.onDialError(c, &DialError{Addr: c.info.remote, Err: err, log: c.loop.engine.log})
+		c.loop.onDialError(c, fmt.Errorf("dial %v: %w", c.info.remote, err))
 	}
 }
 

@@ -74,7 +74,7 @@ func inState(t *testing.T, s any, sends int, n *ends) (*reactor.Conn, *reactor.L
 		ln, err := server.Engine().Listen(loopback, nil)
 		require.NoError(t, err)
 		l := newLoop(t, client, nil)
-		require.NoError(t, l.Dial(ln.Addr(), nil))
+		require.NoError(t, l.Engine().Dial(ln.Addr(), nil))
 		_, err = l.RunOnce(0)
 		require.NoError(t, err)
 		require.Len(t, reactor.ConnsOf(l), 1)
@@ -94,7 +94,7 @@ func inState(t *testing.T, s any, sends int, n *ends) (*reactor.Conn, *reactor.L
 	p := connect(t, client, &hooks{}, nil)
 	c, l := p.dialed, p.client
 	for range sends {
-		require.NoError(t, c.SendWith([]byte("text"), reactor.SendOptions{Notify: true}))
+		require.NoError(t, c.Send([]byte("text"), &reactor.OpOptions{Notify: true}))
 	}
 	alone := func(until any) {
 		drive(t, func() bool { return reactor.InternalState(c) == until }, l)
@@ -154,7 +154,7 @@ func TestStatesAfterSecondFailure(t *testing.T) {
 	inTurn(t, p.client, func() { reactor.ScheduleStep(c) })
 	require.Greater(t, reactor.InternalState(c), reactor.StateAwaitingEmptyCQ)
 	p.closed(t)
-	var event *reactor.AsyncError
+	var event *verbs.AsyncError
 	require.ErrorAs(t, p.dialCloseErr, &event)
 }
 
@@ -175,7 +175,7 @@ func TestStatesAfterFailureToOpen(t *testing.T) {
 	var refused error
 	client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}
 	l := newLoop(t, client, nil)
-	require.NoError(t, l.Dial(listen(t, start(t, &hooks{}, nil)), nil))
+	require.NoError(t, l.Engine().Dial(listen(t, start(t, &hooks{}, nil)), nil))
 	_, err := l.RunOnce(0)
 	require.NoError(t, err)
 	require.Len(t, reactor.ConnsOf(l), 1)
@@ -211,7 +211,7 @@ func TestCloseDrains(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
 	accepted := 0
-	for p.dialed.Send([]byte("last words")) == nil {
+	for p.dialed.Send([]byte("last words"), nil) == nil {
 		accepted++
 	}
 	require.NoError(t, p.dialed.Close())
@@ -227,8 +227,8 @@ func TestCloseDrains(t *testing.T) {
 
 func TestBothSidesClose(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
-	require.NoError(t, p.dialed.Send([]byte("a")))
-	require.NoError(t, p.accepted.Send([]byte("b")))
+	require.NoError(t, p.dialed.Send([]byte("a"), nil))
+	require.NoError(t, p.accepted.Send([]byte("b"), nil))
 	require.NoError(t, p.dialed.Close())
 	require.NoError(t, p.accepted.Close())
 	p.closed(t)
@@ -248,8 +248,8 @@ func TestPeerCloses(t *testing.T) {
 		message: func(_ *reactor.Conn, msg reactor.Message) { order = append(order, string(msg.Data())) },
 		close:   func(*reactor.Conn, error) { order = append(order, "closed") },
 	}, nil)
-	require.NoError(t, p.dialed.Send([]byte("one")))
-	require.NoError(t, p.dialed.Send([]byte("two")))
+	require.NoError(t, p.dialed.Send([]byte("one"), nil))
+	require.NoError(t, p.dialed.Send([]byte("two"), nil))
 	require.NoError(t, p.dialed.Close())
 	drive(t, func() bool { return p.dialCloses > 0 || p.dialed.State() > reactor.StateDraining }, p.client, p.server)
 	p.closed(t)
@@ -260,7 +260,7 @@ func TestAbort(t *testing.T) {
 	cause := errors.New("test cause")
 	var ends []error
 	p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{}, nil)
-	require.NoError(t, p.dialed.SendWith([]byte("x"), reactor.SendOptions{Notify: true}))
+	require.NoError(t, p.dialed.Send([]byte("x"), &reactor.OpOptions{Notify: true}))
 	require.NoError(t, p.dialed.Abort(cause))
 	require.ErrorIs(t, p.dialed.Abort(nil), reactor.ErrClosed)
 	require.ErrorIs(t, p.dialed.Close(), reactor.ErrClosed)
@@ -285,11 +285,11 @@ func TestCloseInCallbacks(t *testing.T) {
 				client.completion = func(c *reactor.Conn, _ reactor.Op, _ error) { stop(c) }
 			}
 			p := connect(t, client, &hooks{open: func(c *reactor.Conn) {
-				require.NoError(t, c.Send([]byte("1")))
-				require.NoError(t, c.Send([]byte("2")))
+				require.NoError(t, c.Send([]byte("1"), nil))
+				require.NoError(t, c.Send([]byte("2"), nil))
 			}}, nil)
 			if name == "completion" {
-				require.NoError(t, p.dialed.SendWith(nil, reactor.SendOptions{Notify: true}))
+				require.NoError(t, p.dialed.Send(nil, &reactor.OpOptions{Notify: true}))
 			}
 			p.closed(t)
 			require.NoError(t, p.dialCloseErr)
@@ -302,12 +302,12 @@ func TestCloseInCallbacks(t *testing.T) {
 // before cm.Established.
 func TestDataNeverPrecedesOpen(t *testing.T) {
 	var order []string
-	client := &hooks{open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("early"))) }}
+	client := &hooks{open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("early"), nil)) }}
 	server := &hooks{
 		open:    func(*reactor.Conn) { order = append(order, "open") },
 		message: func(*reactor.Conn, reactor.Message) { order = append(order, "message") },
 	}
-	p := connect(t, client, server, &reactor.Config{EpollEvery: 1 << 20})
+	p := connect(t, client, server, &reactor.Config{Limits: reactor.Limits{EpollEvery: 1 << 20}})
 	p.drive(t, func() bool { return len(order) == 2 })
 	require.Equal(t, []string{"open", "message"}, order)
 }

@@ -14,10 +14,10 @@ import (
 // confirms nothing, and that its resources are free then, because nothing was heard of the
 // peer: see TestDrainTimeoutOfPeerThatIsHeard.
 func TestDrainTimeout(t *testing.T) {
-	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: shortTime}, func(t *testing.T, p *worldPair) {
+	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{Limits: reactor.Limits{DrainTimeout: shortTime}}, func(t *testing.T, p *worldPair) {
 		p.serverProcess.Stop()
 		p.do(func() {
-			require.NoError(t, p.dialed.Send([]byte("never received")))
+			require.NoError(t, p.dialed.Send([]byte("never received"), nil))
 			require.NoError(t, p.dialed.Close())
 		})
 		requireTook(t, shortTime, p.wantClose(t, reactor.ErrDrainTimeout))
@@ -29,9 +29,9 @@ func TestDrainTimeout(t *testing.T) {
 // TestDrainTimeoutOfDelayedLoop checks that a connection closes without an error if its
 // sends were confirmed in time, but the loop sees this late.
 func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
-	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: shortTime}, func(t *testing.T, p *worldPair) {
+	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{Limits: reactor.Limits{DrainTimeout: shortTime}}, func(t *testing.T, p *worldPair) {
 		p.do(func() {
-			require.NoError(t, p.dialed.Send([]byte("received")))
+			require.NoError(t, p.dialed.Send([]byte("received"), nil))
 			require.NoError(t, p.dialed.Close())
 			p.delay(p.client, func() { require.EqualValues(t, 1, reactor.OutstandingProbes(p.client)) })
 		})
@@ -44,10 +44,10 @@ func TestDrainTimeoutOfDelayedLoop(t *testing.T) {
 // fail, even if the loop sees its completion after the time limit of the flush.
 func TestFlushTimeoutOfDelayedLoop(t *testing.T) {
 	const sends = 8
-	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{CompletionBudget: 1, SignalEvery: 1}, func(t *testing.T, p *worldPair) {
+	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{Limits: reactor.Limits{CompletionBudget: 1}, Transport: reactor.Transport{SignalEvery: 1}}, func(t *testing.T, p *worldPair) {
 		p.do(func() {
 			for range sends {
-				require.NoError(t, p.dialed.Send([]byte("received")))
+				require.NoError(t, p.dialed.Send([]byte("received"), nil))
 			}
 			p.delay(p.client, func() { // Meanwhile the server receives all messages.
 				require.NoError(t, p.dialed.Abort(nil))
@@ -66,9 +66,9 @@ func TestFlushTimeoutOfDelayedLoop(t *testing.T) {
 // TestDrainTimeoutBeginsWithTheFirstStep checks that DrainTimeout begins when the loop
 // asks the peer to confirm the sends.
 func TestDrainTimeoutBeginsWithTheFirstStep(t *testing.T) {
-	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: shortTime}, func(t *testing.T, p *worldPair) {
+	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{Limits: reactor.Limits{DrainTimeout: shortTime}}, func(t *testing.T, p *worldPair) {
 		p.do(func() {
-			require.NoError(t, p.dialed.Send([]byte("received")))
+			require.NoError(t, p.dialed.Send([]byte("received"), nil))
 			require.NoError(t, p.dialed.Close())
 			p.For(delayTime)
 		})

@@ -13,7 +13,7 @@ const eventBudget = 16
 // events of the loop's cm.EventChannel.
 type eventSource Loop
 
-func (s *eventSource) wakeCause() WakeCause { return WakeByConnection }
+func (s *eventSource) wakeCause() wakeCause { return wakeByConnection }
 
 func (s *eventSource) ready(poller.Readiness) (work int) {
 	l := (*Loop)(s)

@@ -11,7 +11,7 @@ import (
 // TestOpeningTimeout checks the time limit of both sides, and that a timeout is repeated at
 // most once for each connection whose events may wait.
 func TestOpeningTimeout(t *testing.T) {
-	cfg := &Config{ConnectTimeout: time.Second}
+	cfg := &Config{Limits: Limits{ConnectTimeout: time.Second}}
 	require.Equal(t, time.Second, (&opening{request: &ConnRequest{}}).limit(cfg))
 	o := &opening{dial: &dialRequest{options: DialOptions{Timeout: time.Minute}}}
 	require.Equal(t, time.Minute, o.limit(cfg))

@@ -21,7 +21,7 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 		client, server := w.Host("client"), w.Host("server")
 		_, err := server.Process("server").Start(&hooks{}, nil).Listen(server.AddrPort(1), nil)
 		require.NoError(t, err)
-		e := client.Process("client").Start(&hooks{}, &reactor.Config{RetryCount: -1, SafetyTimeout: math.MaxInt64})
+		e := client.Process("client").Start(&hooks{}, &reactor.Config{Transport: reactor.Transport{RetryCount: -1}, Limits: reactor.Limits{SafetyTimeout: math.MaxInt64}})
 		c := w.Dial(e, server.AddrPort(1), nil)
 		server.Stop()
 		w.For(29 * time.Second)
@@ -37,12 +37,12 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 // TestKeepaliveWithUnconfirmedSends checks that an unanswered probe does not end a
 // connection whose sends are unconfirmed.
 func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
-	cfg := &reactor.Config{MaxInFlight: 4, Keepalive: time.Second}
+	cfg := &reactor.Config{MaxInFlight: 4, Transport: reactor.Transport{Keepalive: time.Second}}
 	inWorld(t, &hooks{}, &hooks{}, cfg, func(t *testing.T, p *worldPair) {
 		p.serverProcess.Stop()
 		sent := uint64(0)
 		p.do(func() {
-			for ; p.dialed.Send([]byte("x")) == nil; sent++ {
+			for ; p.dialed.Send([]byte("x"), nil) == nil; sent++ {
 			}
 		})
 		p.For(5 * time.Second)
@@ -59,23 +59,23 @@ func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
 	client := &hooks{}
 	const answerTime = 20 * time.Millisecond
-	cfg := &reactor.Config{Keepalive: shortTime, PeerTimeout: answerTime, AckTimeout: delayTime, CompletionBudget: 1}
+	cfg := &reactor.Config{Transport: reactor.Transport{Keepalive: shortTime, AckTimeout: delayTime}, PeerTimeout: answerTime, Limits: reactor.Limits{CompletionBudget: 1}}
 	inWorld(t, client, &hooks{}, cfg, func(t *testing.T, p *worldPair) {
 		var busy *reactor.Conn
 		client.open = func(c *reactor.Conn) { busy = c }
 		client.message = func(c *reactor.Conn, m reactor.Message) {
 			if p.dialCloses == 0 {
-				require.NoError(t, c.Send(m.Data()))
+				require.NoError(t, c.Send(m.Data(), nil))
 			}
 		}
 		_, err := p.host.Process("other").Start(&hooks{message: echo(t)}, nil).Listen(p.host.AddrPort(2), nil)
 		require.NoError(t, err)
-		require.NoError(t, p.client.Dial(p.host.AddrPort(2), nil))
+		require.NoError(t, p.client.Engine().Dial(p.host.AddrPort(2), nil))
 		p.serverProcess.Stop()
 		p.Until(delayTime, func() bool { return p.client.Stats().Keepalives == 2 })
 		p.delay(p.client, func() {
 			for range 10 {
-				require.NoError(t, busy.Send(nil))
+				require.NoError(t, busy.Send(nil, nil))
 			}
 		})
 		p.For(delayTime + answerTime)
@@ -94,12 +94,12 @@ func TestKeepalivesAreBatched(t *testing.T) {
 		h, opened := w.Host("host"), 0
 		server := h.Process("server").NewLoop(&hooks{}, nil)
 		client := h.Process("client").NewLoop(&hooks{open: func(*reactor.Conn) { opened++ }},
-			quiet(&reactor.Config{Keepalive: 16 * time.Hour, MaxInFlight: 2}))
+			quiet(&reactor.Config{Transport: reactor.Transport{Keepalive: 16 * time.Hour}, MaxInFlight: 2}))
 		_, err := server.Engine().Listen(h.AddrPort(1), nil)
 		require.NoError(t, err)
 		for n := 0; n < conns; time.Sleep(30 * time.Minute) {
 			for range each {
-				require.NoError(t, client.Dial(h.AddrPort(1), nil))
+				require.NoError(t, client.Engine().Dial(h.AddrPort(1), nil))
 			}
 			n += each
 			drive(t, func() bool { return opened == n }, client, server)

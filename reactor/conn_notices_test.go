@@ -42,7 +42,7 @@ func TestCloseWithFullRing(t *testing.T) {
 	open := func(n int) {
 		n += len(dialed)
 		for range n - len(dialed) {
-			require.NoError(t, client.Dial(ln.Addr(), nil))
+			require.NoError(t, client.Engine().Dial(ln.Addr(), nil))
 		}
 		drive(t, func() bool { return len(dialed) == n && len(accepted) == n }, client, server)
 	}
@@ -57,7 +57,7 @@ func TestCloseWithFullRing(t *testing.T) {
 	})
 	inTurn(t, server, func() {
 		for _, c := range last {
-			require.NoError(t, c.Send([]byte("hello")))
+			require.NoError(t, c.Send([]byte("hello"), nil))
 		}
 	})
 	inTurn(t, client, func() {})

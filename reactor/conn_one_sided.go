@@ -7,38 +7,42 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Write writes the local memory to the peer's memory, without notifying the peer. The
-// peer executes later messages and READs of the connection after the WRITE (IBTA vol. 1,
-// 10.8.3.3, table 79). Source: ibv_post_send(3).
+// Write writes the pieces of local memory, at most Transport.MaxPieces of them, to consecutive
+// bytes of the peer's memory. The peer is not notified. It executes later messages and READs of
+// the connection after the WRITE (IBTA vol. 1, 10.8.3.3, table 79). Source: ibv_post_send(3).
 //
-// The memory of the parameter local must not change until OnCompletion, or longer with
-// SendOptions.Quiet. If the peer forbids the access, the connection ends with
+// With OpOptions.HasImm it is a WRITE with immediate data: when the memory is written, the
+// peer's OnMessage gets a Message with the immediate data, which consumes a receive buffer of
+// the peer. Without pieces nothing is written, and the zero Remote will do.
+//
+// The local memory must not change until OnCompletion, or longer with OpOptions.Quiet. The
+// slice local is not kept. A piece of a Region that is larger than verbs.DeviceAttr.MaxMRSize
+// may count as two pieces. If the peer forbids the access, the connection ends with
 // verbs.StatusRemAccessErr.
 //
 // The errors are those of Send, a *verbs.ParamError for a wrong option or a piece outside
 // its Region, verbs.ErrForeign for a Region of another engine, ErrClosed for a closed
 // Region, and the errors of Engine.Register if the device does not know the Region yet.
-func (c *Conn) Write(local Piece, remote Remote, o SendOptions) error {
+func (c *Conn) Write(remote Remote, o *OpOptions, local ...Piece) error {
 	c.loop.owner.check()
-	return c.oneSided(verbs.OpWrite, &local, remote, 0, &o)
+	o = o.orNone()
+	if err := o.checkWrite(); err != nil {
+		return err
+	}
+	return c.vectored(o.writeCode(), local, remote, o, maxOperation)
 }
 
-// WriteImm is Write with immediate data. When the memory is written, the peer's
-// OnMessage gets a Message with the immediate data. This consumes a receive buffer of
-// the peer. If the parameter local is the zero Piece, nothing is written, and the zero
-// Remote will do.
-func (c *Conn) WriteImm(local Piece, remote Remote, imm uint32, o SendOptions) error {
+// Read reads consecutive bytes of the peer's memory into the pieces of local memory. The
+// errors, and the rules for the parameter local, are those of Write. The Regions need
+// verbs.AccessLocalWrite. Later messages and WRITEs may be executed before the READ has
+// completed, unless they set OpOptions.Fence.
+func (c *Conn) Read(remote Remote, o *OpOptions, local ...Piece) error {
 	c.loop.owner.check()
-	return c.oneSided(verbs.OpWriteImm, &local, remote, imm, &o)
-}
-
-// Read reads local.Length bytes of the peer's memory into the local memory. The errors,
-// and the rules for the memory of the parameter local, are those of Write. The Region
-// needs verbs.AccessLocalWrite. Later messages and WRITEs may be executed before the READ
-// has completed, unless they set SendOptions.Fence.
-func (c *Conn) Read(local Piece, remote Remote, o SendOptions) error {
-	c.loop.owner.check()
-	return c.oneSided(verbs.OpRead, &local, remote, 0, &o)
+	o = o.orNone()
+	if err := o.checkOneSided(verbs.OpRead); err != nil {
+		return err
+	}
+	return c.vectored(verbs.OpRead, local, remote, o, maxOperation)
 }
 
 // CompareSwap compares 8 bytes of the peer's memory with the parameter compare. If they
@@ -47,48 +51,21 @@ func (c *Conn) Read(local Piece, remote Remote, o SendOptions) error {
 //
 // The address is a multiple of 8. Values are in host byte order. Errors are as for
 // Write. Source: ibv_post_send(3).
-func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
+func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o *OpOptions) error {
 	c.loop.owner.check()
-	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
+	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, o.orNone())
 }
 
 // FetchAdd increases the 8 bytes of the peer's memory by the given value, as one atomic
 // operation. OnCompletion gets the old value in Op.Value. The address, the byte order
 // and the errors are as for CompareSwap.
-func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
+func (c *Conn) FetchAdd(remote Remote, add uint64, o *OpOptions) error {
 	c.loop.owner.check()
-	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
-}
-
-// oneSided stages a WRITE, a WRITE with immediate or a READ.
-func (c *Conn) oneSided(code verbs.Opcode, local *Piece, remote Remote, imm uint32, o *SendOptions) error {
-	if err := o.checkOneSided(code); err != nil {
-		return err
-	}
-	if err := c.checkSend(0); err != nil {
-		return err
-	}
-	if code == verbs.OpWriteImm && c.longWindowFull() {
-		return c.wouldBlock()
-	}
-	at := len(c.sends.batch.sges)
-	use, err := c.addPiece(code, local)
-	if err != nil {
-		return err
-	}
-	wr, r := c.acceptOp(code, o, o.reportOp())
-	wr.Imm = imm
-	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
-	if use != nil {
-		wr.SGEs = c.sends.batch.sges[at:]
-		use.underWay++
-		r.use, r.bytes = use, uint32(local.Length)
-	}
-	return nil
+	return c.atomic(verbs.OpFetchAdd, remote, add, 0, o.orNone())
 }
 
 // atomic stages an atomic operation, with a buffer of the pool for its result.
-func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o *SendOptions) error {
+func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o *OpOptions) error {
 	if err := o.checkOneSided(code); err != nil {
 		return err
 	}
@@ -113,62 +90,43 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 	return nil
 }
 
-// ReadV is Read with several pieces of local memory, at most Config.MaxPieces. The pieces
-// get consecutive bytes of the peer's memory. The slice local is not kept. A piece of a
-// Region that is larger than verbs.DeviceAttr.MaxMRSize may count as two pieces.
-func (c *Conn) ReadV(local []Piece, remote Remote, o SendOptions) error {
-	c.loop.owner.check()
-	if err := o.checkOneSided(verbs.OpRead); err != nil {
-		return err
-	}
-	return c.vectored(verbs.OpRead, local, remote, &o, maxOperation)
-}
-
-// WriteV is Write with several pieces of local memory, as for ReadV. With
-// SendOptions.HasImm it is a WRITE with immediate data, as WriteImm.
-func (c *Conn) WriteV(local []Piece, remote Remote, o SendOptions) error {
-	c.loop.owner.check()
-	if err := o.checkWrite(); err != nil {
-		return err
-	}
-	return c.vectored(o.writeCode(), local, remote, &o, maxOperation)
-}
-
 // SendV sends one message that consists of several pieces, without a copy. If the message
 // has more than Config.MaxMessage bytes, the Regions of its pieces need
 // verbs.AccessRemoteRead: see "Long messages" in the comment of the package. The memory
-// must not change until OnCompletion, or longer with SendOptions.Quiet. The slice is not
+// must not change until OnCompletion, or longer with OpOptions.Quiet. The slice is not
 // kept. The errors are those of Write.
-func (c *Conn) SendV(message []Piece, o SendOptions) error {
+func (c *Conn) SendV(o *OpOptions, message ...Piece) error {
 	c.loop.owner.check()
+	o = o.orNone()
 	if err := o.checkQuiet(verbs.OpSend); err != nil {
 		return err
 	}
 	if err := o.checkImm(verbs.OpSend); err != nil {
 		return err
 	}
-	if err := c.checkInvalidate(&o); err != nil {
+	if err := c.checkInvalidate(o); err != nil {
 		return err
 	}
 	if c.long != nil {
 		size := totalLength(message)
-		switch long, err := c.checkMessage(size, &o); {
+		switch long, err := c.checkMessage(size, o); {
 		case err != nil:
 			return err
 		case long:
-			return c.long.sendPieces(message, &o)
+			return c.long.sendPieces(message, o)
 		}
 	}
-	return c.vectored(o.sendCode(), message, Remote{}, &o, uint64(c.loop.cfg.MaxMessage))
+	return c.vectored(o.sendCode(), message, Remote{}, o, uint64(c.loop.cfg.MaxMessage))
 }
 
 // WriteBytes writes a copy of b to the peer's memory. The length of b is at most 1 GiB.
-// If it is at most Config.MaxInline, the copy needs no registered memory. A copy of more
-// than Config.MaxMessage bytes is in a Buffer of LeaseSize. The caller may use b again
-// when WriteBytes returns. With SendOptions.HasImm the operation is a WRITE with
+// If it is at most Config.Transport.MaxInline, the copy needs no registered memory. A copy of more
+// than Config.MaxMessage bytes is in a Buffer as that of Lease. The caller may use b again
+// when WriteBytes returns. With OpOptions.HasImm the operation is a WRITE with
 // immediate data. The errors are those of Send and Write.
-func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
+func (c *Conn) WriteBytes(remote Remote, b []byte, o *OpOptions) error {
 	c.loop.owner.check()
+	o = o.orNone()
 	if err := o.checkWrite(); err != nil {
 		return err
 	}
@@ -182,7 +140,7 @@ func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 		return c.wouldBlock()
 	}
 	if len(b) <= int(c.sends.maxInline) {
-		wr, r := c.acceptWrite(remote, &o)
+		wr, r := c.acceptWrite(remote, o)
 		c.sends.setInline(wr, r, b)
 		return nil
 	}
@@ -190,13 +148,13 @@ func (c *Conn) WriteBytes(b []byte, remote Remote, o SendOptions) error {
 	if err != nil {
 		return err
 	}
-	wr, r := c.acceptWrite(remote, &o)
+	wr, r := c.acceptWrite(remote, o)
 	c.sends.setBuffer(wr, r, buf)
 	return nil
 }
 
 // acceptWrite stages a WRITE. The caller adds the payload.
-func (c *Conn) acceptWrite(remote Remote, o *SendOptions) (*verbs.SendWR, *sendRequest) {
+func (c *Conn) acceptWrite(remote Remote, o *OpOptions) (*verbs.SendWR, *sendRequest) {
 	wr, r := c.acceptOp(o.writeCode(), o, o.reportOp())
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	return wr, r
@@ -204,7 +162,7 @@ func (c *Conn) acceptWrite(remote Remote, o *SendOptions) (*verbs.SendWR, *sendR
 
 // vectored stages an operation with several pieces. The parameter limit is the largest
 // number of bytes.
-func (c *Conn) vectored(code verbs.Opcode, pieces []Piece, remote Remote, o *SendOptions, limit uint64) error {
+func (c *Conn) vectored(code verbs.Opcode, pieces []Piece, remote Remote, o *OpOptions, limit uint64) error {
 	if err := c.checkSend(0); err != nil {
 		return err
 	}
@@ -279,9 +237,8 @@ func (p *Piece) fits() bool {
 	return p.Length > 0 && uint(p.Length) <= min(size, maxOperation) && uint(p.Offset) <= size-uint(p.Length)
 }
 
-// addPiece adds a scatter/gather element to the batch, for an operation with one piece.
-// It returns the use of the region, or nil for a piece without bytes. It is faster than
-// addPieces.
+// addPiece adds the scatter/gather elements of a piece to the batch. It returns the use of the
+// region, or nil for a piece without bytes.
 func (c *Conn) addPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
 	if r, l := p.Region, c.loop; r != nil && r.engine == l.engine && p.fits() && (code != verbs.OpRead || r.access&verbs.AccessLocalWrite != 0) {
 		u := &r.uses[l.index]

@@ -44,21 +44,21 @@ func TestOneSidedOperations(t *testing.T) {
 	}
 
 	copy(source.Bytes(), "written")
-	require.NoError(t, p.dialed.Write(reactor.Piece{Region: source, Length: 7}, remote(64), reactor.SendOptions{Tag: 1}))
-	require.NoError(t, p.dialed.Read(reactor.Piece{Region: source, Offset: 100, Length: 7}, remote(64), reactor.SendOptions{Tag: 2}))
+	require.NoError(t, p.dialed.Write(remote(64), &reactor.OpOptions{Tag: 1}, reactor.Piece{Region: source, Length: 7}))
+	require.NoError(t, p.dialed.Read(remote(64), &reactor.OpOptions{Tag: 2}, reactor.Piece{Region: source, Offset: 100, Length: 7}))
 	finished(reactor.Op{Code: verbs.OpWrite, Tag: 1, Bytes: 7}, reactor.Op{Code: verbs.OpRead, Tag: 2, Bytes: 7})
 	require.Equal(t, "written", string(target.Bytes()[64:71]))
 	require.Equal(t, "written", string(source.Bytes()[100:107]))
 
-	require.NoError(t, p.dialed.WriteImm(reactor.Piece{Region: source, Length: 7}, remote(0), 77, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.Write(remote(0), &reactor.OpOptions{HasImm: true, Imm: 77}, reactor.Piece{Region: source, Length: 7}))
 	finished(reactor.Op{Code: verbs.OpWriteImm, Bytes: 7})
 	p.drive(t, func() bool { return len(imm) == 1 })
 	require.Equal(t, []uint32{77}, imm)
 
 	binary.NativeEndian.PutUint64(target.Bytes()[8:], 40)
-	require.NoError(t, p.dialed.FetchAdd(remote(8), 2, reactor.SendOptions{}))
-	require.NoError(t, p.dialed.CompareSwap(remote(8), 42, 1<<40, reactor.SendOptions{}))
-	require.NoError(t, p.dialed.CompareSwap(remote(8), 42, 0, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.FetchAdd(remote(8), 2, nil))
+	require.NoError(t, p.dialed.CompareSwap(remote(8), 42, 1<<40, nil))
+	require.NoError(t, p.dialed.CompareSwap(remote(8), 42, 0, nil))
 	finished(
 		reactor.Op{Code: verbs.OpFetchAdd, Bytes: 8, Value: 40},
 		reactor.Op{Code: verbs.OpCompareSwap, Bytes: 8, Value: 42},
@@ -66,7 +66,7 @@ func TestOneSidedOperations(t *testing.T) {
 	)
 
 	var param *verbs.ParamError
-	require.ErrorAs(t, p.dialed.FetchAdd(remote(9), 1, reactor.SendOptions{}), &param)
+	require.ErrorAs(t, p.dialed.FetchAdd(remote(9), 1, nil), &param)
 	require.Equal(t, "remote address", param.Field)
 }
 
@@ -82,9 +82,9 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	target := alloc(t, p.accepted, 64, verbs.AccessLocalWrite) // The client has no right to write to this region.
 	source := alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
 
-	require.NoError(t, p.dialed.SendWith([]byte("fine"), reactor.SendOptions{Notify: true, Tag: 1}))
-	require.NoError(t, p.dialed.Write(reactor.Piece{Region: source, Length: 64}, remoteOf(t, p.accepted, target), reactor.SendOptions{Tag: 2}))
-	require.NoError(t, p.dialed.SendWith([]byte("after"), reactor.SendOptions{Notify: true, Tag: 3}))
+	require.NoError(t, p.dialed.Send([]byte("fine"), &reactor.OpOptions{Notify: true, Tag: 1}))
+	require.NoError(t, p.dialed.Write(remoteOf(t, p.accepted, target), &reactor.OpOptions{Tag: 2}, reactor.Piece{Region: source, Length: 64}))
+	require.NoError(t, p.dialed.Send([]byte("after"), &reactor.OpOptions{Notify: true, Tag: 3}))
 	p.closed(t)
 	require.Equal(t, []uint64{1, 2, 3}, tags)
 	require.NoError(t, errs[0])
@@ -113,13 +113,13 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 		}
 	}
 	round := func() {
-		buf, err := p.dialed.Lease()
+		buf, err := p.dialed.Lease(0)
 		note(err)
 		note(buf.SetLen(buf.Cap()))
-		note(p.dialed.SendBufferWith(buf, reactor.SendOptions{Notify: true}))
-		note(p.dialed.Write(local, remote, reactor.SendOptions{}))
-		note(p.dialed.Read(local, remote, reactor.SendOptions{}))
-		note(p.dialed.FetchAdd(remote, 1, reactor.SendOptions{}))
+		note(p.dialed.SendBuffer(buf, &reactor.OpOptions{Notify: true}))
+		note(p.dialed.Write(remote, nil, local))
+		note(p.dialed.Read(remote, nil, local))
+		note(p.dialed.FetchAdd(remote, 1, nil))
 		for want := done + 4; done < want && failed == nil; {
 			_, err := p.client.RunOnce(0)
 			note(err)
@@ -139,19 +139,19 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 func TestOperationsRefuseOptions(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	mr := alloc(t, p.dialed, 8, verbs.AccessLocalWrite)
-	buf, err := p.dialed.Lease()
+	buf, err := p.dialed.Lease(0)
 	require.NoError(t, err)
 	local, to, c := reactor.Piece{Region: mr, Length: 8}, reactor.Remote{Addr: 8}, p.dialed
-	operations := map[string]func(reactor.SendOptions) error{
-		"send":         func(o reactor.SendOptions) error { return c.SendWith(nil, o) },
-		"send buffer":  func(o reactor.SendOptions) error { return c.SendBufferWith(buf, o) },
-		"write":        func(o reactor.SendOptions) error { return c.Write(local, to, o) },
-		"write imm":    func(o reactor.SendOptions) error { return c.WriteImm(local, to, 1, o) },
-		"read":         func(o reactor.SendOptions) error { return c.Read(local, to, o) },
-		"compare swap": func(o reactor.SendOptions) error { return c.CompareSwap(to, 0, 0, o) },
-		"fetch add":    func(o reactor.SendOptions) error { return c.FetchAdd(to, 0, o) },
+	operations := map[string]func(reactor.OpOptions) error{
+		"send":         func(o reactor.OpOptions) error { return c.Send(nil, &o) },
+		"send buffer":  func(o reactor.OpOptions) error { return c.SendBuffer(buf, &o) },
+		"write":        func(o reactor.OpOptions) error { return c.Write(to, &o, local) },
+		"write bytes":  func(o reactor.OpOptions) error { return c.WriteBytes(to, nil, &o) },
+		"read":         func(o reactor.OpOptions) error { return c.Read(to, &o, local) },
+		"compare swap": func(o reactor.OpOptions) error { return c.CompareSwap(to, 0, 0, &o) },
+		"fetch add":    func(o reactor.OpOptions) error { return c.FetchAdd(to, 0, &o) },
 	}
-	refused := func(field string, o reactor.SendOptions, names ...string) {
+	refused := func(field string, o reactor.OpOptions, names ...string) {
 		t.Helper()
 		for _, name := range names {
 			var param *verbs.ParamError
@@ -160,10 +160,10 @@ func TestOperationsRefuseOptions(t *testing.T) {
 			require.EqualValues(t, o.Imm, param.Value, name)
 		}
 	}
-	refused("Imm", reactor.SendOptions{Imm: 3}, "send", "send buffer", "write", "write imm", "read", "compare swap", "fetch add")
-	refused("HasImm", reactor.SendOptions{HasImm: true}, "write", "write imm", "read", "compare swap", "fetch add")
-	require.ErrorContains(t, c.Write(local, to, reactor.SendOptions{HasImm: true}), "rdma: write: HasImm: only SendWith")
-	refused("Solicited", reactor.SendOptions{Solicited: true}, "write", "read", "compare swap", "fetch add")
+	refused("Imm", reactor.OpOptions{Imm: 3}, "send", "send buffer", "write", "write bytes", "read", "compare swap", "fetch add")
+	refused("HasImm", reactor.OpOptions{HasImm: true}, "read", "compare swap", "fetch add")
+	require.ErrorContains(t, c.Read(to, &reactor.OpOptions{HasImm: true}, local), "rdma: read: HasImm: only messages and WRITEs")
+	refused("Solicited", reactor.OpOptions{Solicited: true}, "write", "read", "compare swap", "fetch add")
 	require.Zero(t, c.Stats().Accepted)
 	require.NoError(t, buf.Release())
 }
@@ -175,7 +175,7 @@ func status(t *testing.T, err error) verbs.Status {
 	return failed.Status
 }
 
-// TestVectoredOperations checks SendV, WriteV and ReadV with pieces of two regions.
+// TestVectoredOperations checks SendV, Write and Read with pieces of two regions.
 func TestVectoredOperations(t *testing.T) {
 	var received []string
 	var imms []uint32
@@ -192,12 +192,12 @@ func TestVectoredOperations(t *testing.T) {
 	copy(a.Bytes(), "hello world")
 	copy(b.Bytes(), ", ")
 	pieces := []reactor.Piece{{Region: a, Length: 5}, {}, {Region: b, Length: 2}, {Region: b, Offset: 9}, {Region: a, Offset: 6, Length: 5}}
-	require.NoError(t, p.dialed.SendV(pieces, reactor.SendOptions{Tag: 1}))
-	require.NoError(t, p.dialed.SendV(nil, reactor.SendOptions{Tag: 2, Imm: 7, HasImm: true}))
-	require.NoError(t, p.dialed.WriteV(pieces, to, reactor.SendOptions{Tag: 3}))
-	require.NoError(t, p.dialed.WriteV(pieces[:1], to, reactor.SendOptions{Tag: 4, Imm: 8, HasImm: true, Solicited: true}))
+	require.NoError(t, p.dialed.SendV(&reactor.OpOptions{Tag: 1}, pieces...))
+	require.NoError(t, p.dialed.SendV(&reactor.OpOptions{Tag: 2, Imm: 7, HasImm: true}))
+	require.NoError(t, p.dialed.Write(to, &reactor.OpOptions{Tag: 3}, pieces...))
+	require.NoError(t, p.dialed.Write(to, &reactor.OpOptions{Tag: 4, Imm: 8, HasImm: true, Solicited: true}, pieces[:1]...))
 	into := []reactor.Piece{{Region: b, Offset: 32, Length: 7}, {Region: a, Offset: 32, Length: 5}}
-	require.NoError(t, p.dialed.ReadV(into, to, reactor.SendOptions{Tag: 5}))
+	require.NoError(t, p.dialed.Read(to, &reactor.OpOptions{Tag: 5}, into...))
 	closed := make(chan error, 2)
 	for _, r := range []*reactor.Region{a, b} {
 		r.CloseFunc(func(err error) { closed <- err })
@@ -214,10 +214,10 @@ func TestVectoredOperations(t *testing.T) {
 	require.NoError(t, receive(t, closed))
 }
 
-// TestVectoredErrors checks the limits of SendV, WriteV, ReadV and WriteBytes, and their
+// TestVectoredErrors checks the limits of SendV, Write, Read and WriteBytes, and their
 // options.
 func TestVectoredErrors(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxPieces: 3, MaxMessage: 64})
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Transport: reactor.Transport{MaxPieces: 3}, MaxMessage: 64})
 	r := alloc(t, p.dialed, 100, verbs.AccessLocalWrite)
 	c, piece := p.dialed, reactor.Piece{Region: r, Length: 25}
 	refused := func(field string, err error) {
@@ -229,18 +229,18 @@ func TestVectoredErrors(t *testing.T) {
 	three := []reactor.Piece{piece, piece, piece}
 	four := append(three, piece)
 	var to reactor.Remote
-	refused("pieces", c.SendV(four, reactor.SendOptions{}))
-	refused("pieces", c.ReadV(four, to, reactor.SendOptions{}))
-	refused("message", c.SendV(three, reactor.SendOptions{}))
-	refused("length", c.WriteV([]reactor.Piece{piece, {Region: r, Length: 101}}, to, reactor.SendOptions{}))
-	refused("Imm", c.SendV(nil, reactor.SendOptions{Imm: 1}))
-	refused("HasImm", c.ReadV(nil, to, reactor.SendOptions{HasImm: true}))
-	refused("Solicited", c.WriteV(nil, to, reactor.SendOptions{Solicited: true}))
-	refused("Quiet", c.WriteBytes(nil, to, reactor.SendOptions{Quiet: true, Notify: true}))
-	refused("Quiet", c.SendWith(nil, reactor.SendOptions{Quiet: true}))
-	refused("Quiet", c.FetchAdd(to, 1, reactor.SendOptions{Quiet: true}))
+	refused("pieces", c.SendV(nil, four...))
+	refused("pieces", c.Read(to, nil, four...))
+	refused("message", c.SendV(nil, three...))
+	refused("length", c.Write(to, nil, piece, reactor.Piece{Region: r, Length: 101}))
+	refused("Imm", c.SendV(&reactor.OpOptions{Imm: 1}))
+	refused("HasImm", c.Read(to, &reactor.OpOptions{HasImm: true}))
+	refused("Solicited", c.Write(to, &reactor.OpOptions{Solicited: true}))
+	refused("Quiet", c.WriteBytes(to, nil, &reactor.OpOptions{Quiet: true, Notify: true}))
+	refused("Quiet", c.Send(nil, &reactor.OpOptions{Quiet: true}))
+	refused("Quiet", c.FetchAdd(to, 1, &reactor.OpOptions{Quiet: true}))
 	require.Zero(t, c.Stats().Accepted)
-	_, err := reactor.NewLoop(openSoft(t), &hooks{}, &reactor.Config{MaxPieces: 17})
+	_, err := reactor.NewLoop(openSoft(t), &hooks{}, &reactor.Config{Transport: reactor.Transport{MaxPieces: 17}})
 	refused("MaxPieces", err)
 }
 
@@ -256,21 +256,21 @@ func TestQuietOperations(t *testing.T) {
 	to, local := remoteOf(t, p.accepted, target), reactor.Piece{Region: source, Length: 64}
 	quiet := func(tag uint64, to reactor.Remote) {
 		t.Helper()
-		require.NoError(t, p.dialed.Write(local, to, reactor.SendOptions{Tag: tag, Quiet: true}))
+		require.NoError(t, p.dialed.Write(to, &reactor.OpOptions{Tag: tag, Quiet: true}, local))
 	}
 	for i := range uint64(5) {
 		quiet(i, to)
 	}
-	require.NoError(t, p.dialed.Read(local, to, reactor.SendOptions{Tag: 5}))
+	require.NoError(t, p.dialed.Read(to, &reactor.OpOptions{Tag: 5}, local))
 	p.drive(t, func() bool { return len(tags) > 0 })
 	require.Equal(t, []uint64{5}, tags)
 	require.EqualValues(t, 6, p.dialed.Stats().Confirmed)
-	require.Zero(t, p.dialed.InFlight())
+	require.Zero(t, p.dialed.Stats().InFlight)
 
 	quiet(6, to)
 	quiet(7, reactor.Remote{Addr: 8, RKey: 1})
 	quiet(8, to)
-	require.NoError(t, p.dialed.Write(local, to, reactor.SendOptions{Tag: 9}))
+	require.NoError(t, p.dialed.Write(to, &reactor.OpOptions{Tag: 9}, local))
 	p.closed(t)
 	require.Equal(t, []uint64{5, 7, 8, 9}, tags)
 	require.Equal(t, verbs.StatusRemAccessErr, status(t, errs[1]))
@@ -282,18 +282,18 @@ func TestQuietOperations(t *testing.T) {
 func TestQuietOperationsDoNotHoldRegions(t *testing.T) {
 	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { t.Error("a quiet operation was reported") }}, &hooks{}, nil)
 	target, source := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
-	require.NoError(t, p.dialed.Write(reactor.Piece{Region: source, Length: 64}, remoteOf(t, p.accepted, target), reactor.SendOptions{Quiet: true}))
-	require.NoError(t, p.dialed.SendV([]reactor.Piece{{Region: source, Length: 64}}, reactor.SendOptions{Quiet: true}))
+	require.NoError(t, p.dialed.Write(remoteOf(t, p.accepted, target), &reactor.OpOptions{Quiet: true}, reactor.Piece{Region: source, Length: 64}))
+	require.NoError(t, p.dialed.SendV(&reactor.OpOptions{Quiet: true}, reactor.Piece{Region: source, Length: 64}))
 	for range 10 {
 		_, err := p.client.RunOnce(0)
 		require.NoError(t, err)
 		_, err = p.server.RunOnce(0)
 		require.NoError(t, err)
 	}
-	require.Equal(t, 2, p.dialed.InFlight(), "nothing confirms the operations")
+	require.Equal(t, 2, p.dialed.Stats().InFlight, "nothing confirms the operations")
 	closed := make(chan error, 1)
 	source.CloseFunc(func(err error) { closed <- err })
-	p.drive(t, func() bool { return p.dialed.InFlight() == 0 })
+	p.drive(t, func() bool { return p.dialed.Stats().InFlight == 0 })
 	require.NoError(t, receive(t, closed))
 }
 
@@ -303,10 +303,10 @@ func TestQuietOperationBehindAProbe(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	target, source := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
 	reactor.Probe(p.dialed)
-	require.NoError(t, p.dialed.Write(reactor.Piece{Region: source, Length: 64}, remoteOf(t, p.accepted, target), reactor.SendOptions{Quiet: true}))
+	require.NoError(t, p.dialed.Write(remoteOf(t, p.accepted, target), &reactor.OpOptions{Quiet: true}, reactor.Piece{Region: source, Length: 64}))
 	closed := make(chan error, 1)
 	source.CloseFunc(func(err error) { closed <- err })
-	p.drive(t, func() bool { return p.dialed.InFlight() == 0 })
+	p.drive(t, func() bool { return p.dialed.Stats().InFlight == 0 })
 	require.NoError(t, receive(t, closed))
 }
 
@@ -324,16 +324,16 @@ func TestWriteBytes(t *testing.T) {
 	target := alloc(t, p.accepted, 100_000, verbs.AccessAll)
 	to := remoteOf(t, p.accepted, target)
 	short, long, longer := []byte("short"), bytes.Repeat([]byte("x"), 4000), bytes.Repeat([]byte("y"), 70_000)
-	require.NoError(t, p.dialed.WriteBytes(short, to, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.WriteBytes(to, short, nil))
 	to.Addr += 5
-	require.NoError(t, p.dialed.WriteBytes(long, to, reactor.SendOptions{HasImm: true, Imm: 1}))
+	require.NoError(t, p.dialed.WriteBytes(to, long, &reactor.OpOptions{HasImm: true, Imm: 1}))
 	to.Addr += 4000
-	require.NoError(t, p.dialed.WriteBytes(longer, to, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.WriteBytes(to, longer, nil))
 	clear(short)
 	clear(long)
 	clear(longer)
-	require.NoError(t, p.dialed.WriteBytes(nil, reactor.Remote{}, reactor.SendOptions{HasImm: true, Imm: 2}))
-	require.NoError(t, p.dialed.WriteImm(reactor.Piece{}, reactor.Remote{}, 3, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.WriteBytes(reactor.Remote{}, nil, &reactor.OpOptions{HasImm: true, Imm: 2}))
+	require.NoError(t, p.dialed.Write(reactor.Remote{}, &reactor.OpOptions{HasImm: true, Imm: 3}))
 	p.drive(t, func() bool { return done == 5 && len(imms) == 3 })
 	require.Equal(t, "short"+strings.Repeat("x", 4000)+strings.Repeat("y", 70_000), string(target.Bytes()[:74_005]))
 	require.Equal(t, []uint32{1, 2, 3}, imms)
@@ -355,10 +355,10 @@ func TestVectoredOperationsDoNotAllocate(t *testing.T) {
 		}
 	}
 	round := func() {
-		note(p.dialed.WriteV(pieces, to, reactor.SendOptions{Quiet: true}))
-		note(p.dialed.WriteBytes(short, to, reactor.SendOptions{Quiet: true}))
-		note(p.dialed.SendV(pieces, reactor.SendOptions{}))
-		note(p.dialed.ReadV(pieces, to, reactor.SendOptions{}))
+		note(p.dialed.Write(to, &reactor.OpOptions{Quiet: true}, pieces...))
+		note(p.dialed.WriteBytes(to, short, &reactor.OpOptions{Quiet: true}))
+		note(p.dialed.SendV(nil, pieces...))
+		note(p.dialed.Read(to, nil, pieces...))
 		for want := done + 2; done < want && failed == nil; {
 			_, err := p.client.RunOnce(0)
 			note(err)

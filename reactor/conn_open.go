@@ -28,7 +28,7 @@ func (o *opening) limit(cfg *Config) time.Duration {
 	if o.dial != nil {
 		return o.dial.options.Timeout
 	}
-	return cfg.ConnectTimeout
+	return cfg.Limits.ConnectTimeout
 }
 
 // mayRepeat counts a timeout, and reports whether it may be repeated. The parameter conns
@@ -75,7 +75,7 @@ func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 	l.stats.Dials++
 	request.opening.dial = request
 	c, err := l.newConn(&request.opening)
-	c.dialOptions, c.context, c.info.remote = o, request.options.Context, request.addr
+	c.UserData, c.info.dialOptions, c.info.remote = request.options.UserData, o, request.addr
 	c.handler = handlerOr(request.options.Handler, l.handler)
 	c.immediatesOnly, c.messageTime = request.options.ImmediatesOnly, request.options.MessageTime
 	c.ownRecvs = c.immediatesOnly || request.options.OwnRecvQueue
@@ -150,7 +150,7 @@ func (c *Conn) routeResolved() error {
 
 // makePrivateData sets the private data of param to the result of the function f, unless
 // f is nil. The parameter room is the largest length of the data.
-func (c *Conn) makePrivateData(f PrivateDataFunc, room int, param *cm.MessageParam) error {
+func (c *Conn) makePrivateData(f func(*Conn) ([]byte, error), room int, param *cm.MessageParam) error {
 	if f == nil {
 		return nil
 	}
@@ -165,13 +165,7 @@ func (c *Conn) makePrivateData(f PrivateDataFunc, room int, param *cm.MessagePar
 // setNegotiated stores the parameters and the private data of the peer's reply. The
 // dialing side calls it for cm.Established.
 func (c *Conn) setNegotiated(ev *cm.Event) {
-	c.info.param = ConnParams{
-		ResponderResources: ev.Param.ResponderResources,
-		InitiatorDepth:     ev.Param.InitiatorDepth,
-		FlowControl:        ev.Param.FlowControl,
-		RetryCount:         c.opening.dial.param.RetryCount,
-		RNRRetryCount:      ev.Param.RNRRetryCount,
-	}
+	c.setParam(&ev.Param, c.opening.dial.param.RetryCount, ev.Param.RNRRetryCount)
 	c.info.peerPrivate = ev.Param.PrivateData
 	if c.loop.cfg.MaxLongMessage > 0 {
 		user, limit, ok := longmsg.SplitOffer(c.info.peerPrivate, cm.MaxPrivateData(cm.TCP, cm.MessageAccept))
@@ -179,18 +173,23 @@ func (c *Conn) setNegotiated(ev *cm.Event) {
 			c.agree(limit)
 		}
 	}
-	c.info.process = processOf(c.id)
+	c.info.credentials = credentialsOf(c.id)
+}
+
+// setParam stores the negotiated parameters.
+func (c *Conn) setParam(p *cm.MessageParam, retries, rnrRetries uint8) {
+	c.info.param = negotiated{p.ResponderResources, p.InitiatorDepth, p.FlowControl, retries, rnrRetries}
 }
 
 // startAccept makes the connection for a request that the application has accepted.
-func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
+func (l *Loop) startAccept(req *ConnRequest, p *AcceptOptions) {
 	req.opening.request = req
 	c, err := l.newConn(&req.opening)
 	options := &req.listener.options
 	c.handler = req.listener.handler
 	c.immediatesOnly, c.messageTime = options.ImmediatesOnly, options.MessageTime
 	c.ownRecvs = c.immediatesOnly || options.OwnRecvQueue
-	c.info.peerPrivate, c.info.process = req.privateData, req.process
+	c.info.peerPrivate, c.info.credentials = req.privateData, req.process
 	if err == nil {
 		err = c.moveID()
 	}
@@ -239,7 +238,7 @@ func (c *Conn) moveID() error {
 }
 
 // acceptRequest makes the queue pair and accepts the request.
-func (c *Conn) acceptRequest(p *AcceptParams) error {
+func (c *Conn) acceptRequest(p *AcceptOptions) error {
 	req := c.opening.request
 	if err := c.makeQP(); err != nil {
 		return err
@@ -247,7 +246,7 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	if err := c.setTransportTimers(req.listener.options.AckTimeout, req.param.RetryCount); err != nil {
 		return err
 	}
-	c.context = p.Context
+	c.UserData = req.user
 	param := req.acceptParam(p, c.device.dev.Attr())
 	if err := c.makePrivateData(p.PrivateDataFor, req.privateRoom(), &param); err != nil {
 		return err
@@ -259,13 +258,7 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	if err := c.id.Accept(connParam(&param)); err != nil {
 		return err
 	}
-	c.info.param = ConnParams{
-		ResponderResources: param.ResponderResources,
-		InitiatorDepth:     param.InitiatorDepth,
-		FlowControl:        param.FlowControl,
-		RetryCount:         req.param.RetryCount,
-		RNRRetryCount:      req.param.RNRRetryCount,
-	}
+	c.setParam(&param, req.param.RetryCount, req.param.RNRRetryCount)
 	if agreed {
 		c.agree(req.longLimit)
 	}
@@ -304,8 +297,8 @@ func (c *Conn) makeQP() (err error) {
 // makeSendQueue sets the fields of the connection that describe its send queue.
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
-	c.sends.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery, cfg.longSlots())
-	c.sends.maxInline = int32(min(c.qp.Caps().MaxInline, cfg.MaxInline, math.MaxInt32))
+	c.sends.flow = newSendFlow(cfg.MaxInFlight, cfg.Transport.SignalEvery, cfg.longSlots())
+	c.sends.maxInline = int32(min(c.qp.Caps().MaxInline, cfg.Transport.MaxInline, math.MaxInt32))
 	c.sends.maxSGE = int32(min(cfg.maxPieces(c.device.dev), math.MaxInt32))
 }
 
@@ -376,7 +369,7 @@ func (c *Conn) open() {
 	}
 }
 
-// setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. Some
+// setRNRTimer sets the RNR timer of the queue pair to Config.Transport.MinRNRTimer. Some
 // connection managers ignore setTransportTimers and use 655 ms (rdma_accept(3)).
 func (c *Conn) setRNRTimer() error {
 	c.loop.qpAttr = verbs.QPAttr{MinRNRTimer: c.loop.cfg.rnrTimerCode()}

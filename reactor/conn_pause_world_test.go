@@ -114,7 +114,7 @@ func (b *pausingQueue) add(t *testing.T, c *reactor.Conn, answer []byte) {
 }
 
 func (b *pausingQueue) flush(c *reactor.Conn) {
-	for len(b.answers) > 0 && c.Send(b.answers[0]) == nil {
+	for len(b.answers) > 0 && c.Send(b.answers[0], nil) == nil {
 		b.answers = b.answers[1:]
 	}
 	if len(b.answers) == 0 && b.paused {
@@ -140,7 +140,7 @@ func TestPauseForSlowClient(t *testing.T) {
 		}}
 		server.message = func(c *reactor.Conn, m reactor.Message) {
 			if c != slow {
-				require.NoError(t, c.Send(m.Data()))
+				require.NoError(t, c.Send(m.Data(), nil))
 				return
 			}
 			b.add(t, c, m.Data())
@@ -153,7 +153,7 @@ func TestPauseForSlowClient(t *testing.T) {
 		send := func(c *reactor.Conn) {
 			for sent < requests {
 				binary.BigEndian.PutUint32(request, sent)
-				if c.Send(request[:4+int(sent)%len(request[4:])]) != nil {
+				if c.Send(request[:4+int(sent)%len(request[4:])], nil) != nil {
 					return
 				}
 				sent++
@@ -205,7 +205,7 @@ func sendNumbers(c *reactor.Conn, first, n int) (sent int) {
 	b := make([]byte, 2*verbs.InlineBytes)
 	for ; sent < n; sent++ {
 		binary.BigEndian.PutUint32(b, uint32(first+sent))
-		if c.Send(b[:4+sent%2*verbs.InlineBytes]) != nil {
+		if c.Send(b[:4+sent%2*verbs.InlineBytes], nil) != nil {
 			break
 		}
 	}
@@ -253,9 +253,9 @@ func TestPauseHoldsBackPeer(t *testing.T) {
 	const inFlight = 16
 	eachPauseCase(t, func(t *testing.T, k pauseCase) {
 		for _, long := range []int{0, 1 << 20} {
-			cfg := &reactor.Config{Keepalive: time.Second, MaxInFlight: inFlight, MaxLongMessage: long}
+			cfg := &reactor.Config{Transport: reactor.Transport{Keepalive: time.Second}, MaxInFlight: inFlight, MaxLongMessage: long}
 			if k.plain {
-				cfg.MinRNRTimer = 10 * time.Millisecond
+				cfg.Transport.MinRNRTimer = 10 * time.Millisecond
 			}
 			held := 0
 			if k.plain || long > 0 { // the buffers of the receive queue; see holdBackPeer
@@ -334,7 +334,7 @@ func TestPauseEnds(t *testing.T) {
 	}
 }
 
-// TestPauseUntilStop checks that a StopHandler can go on receiving before it closes, at once or
+// TestPauseUntilStop checks that a handler can go on receiving before it closes, at once or
 // later, and that the messages that arrive until then wait behind those that are held.
 func TestPauseUntilStop(t *testing.T) {
 	eachPauseCase(t, func(t *testing.T, k pauseCase) {
@@ -361,7 +361,7 @@ func TestPauseUntilStop(t *testing.T) {
 
 // TestPauseOfClosingPeer checks that Close of a peer that waits ends with ErrDrainTimeout.
 func TestPauseOfClosingPeer(t *testing.T) {
-	cfg := &reactor.Config{DrainTimeout: time.Second}
+	cfg := &reactor.Config{Limits: reactor.Limits{DrainTimeout: time.Second}}
 	pauseCase{}.run(t, &hooks{}, &hooks{}, cfg, func(t *testing.T, p *pausePair) {
 		p.onServer(func() { require.NoError(t, p.accepted.PauseRecv()) })
 		p.onClient(func() { sendNumbers(p.dialed, 0, 1); require.NoError(t, p.dialed.Close()) })
@@ -373,7 +373,7 @@ func TestPauseOfClosingPeer(t *testing.T) {
 // TestPauseWithFewRetries checks that the connection of a peer with a limited RNR retry count
 // ends during a long pause, and not during a short one.
 func TestPauseWithFewRetries(t *testing.T) {
-	cfg := &reactor.Config{RNRRetryCount: 4}
+	cfg := &reactor.Config{Transport: reactor.Transport{RNRRetryCount: 4}}
 	for _, wire := range []bool{false, true} {
 		got := 0
 		pauseCase{wire: wire}.run(t, &hooks{}, &hooks{message: numbers(t, &got)}, cfg, func(t *testing.T, p *pausePair) {
@@ -420,7 +420,7 @@ func TestPauseErrors(t *testing.T) {
 // TestPauseImmediates checks a pause of a connection without receive buffers, also after
 // Close, from which on its messages are still delivered.
 func TestPauseImmediates(t *testing.T) {
-	cfg := &reactor.Config{MaxInFlight: 8, MinRNRTimer: 10 * time.Millisecond}
+	cfg := &reactor.Config{MaxInFlight: 8, Transport: reactor.Transport{MinRNRTimer: 10 * time.Millisecond}}
 	eachPauseCase(t, func(t *testing.T, k pauseCase) {
 		k.immediatesOnly = true
 		got, sent := uint32(0), uint32(0)
@@ -433,7 +433,7 @@ func TestPauseImmediates(t *testing.T) {
 			}
 		}}
 		send := func(c *reactor.Conn) {
-			for sent < 100 && c.SendWith(nil, reactor.SendOptions{HasImm: true, Imm: sent}) == nil {
+			for sent < 100 && c.Send(nil, &reactor.OpOptions{HasImm: true, Imm: sent}) == nil {
 				sent++
 			}
 		}

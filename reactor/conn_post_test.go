@@ -21,7 +21,7 @@ func TestConnPost(t *testing.T) {
 	post := func() { require.NoError(t, c.Post(func(err error) { results = append(results, err) })) }
 	post()
 	p.drive(t, func() bool { return len(results) == 1 })
-	require.NoError(t, c.Send(nil))
+	require.NoError(t, c.Send(nil, nil))
 	require.NoError(t, c.Close())
 	require.Equal(t, reactor.StateDraining, c.State())
 	post()
@@ -43,7 +43,7 @@ func TestConnPostOfAPredecessor(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	addr := listen(t, server.Engine())
 	open := func(n int) {
-		require.NoError(t, client.Dial(addr, nil))
+		require.NoError(t, client.Engine().Dial(addr, nil))
 		drive(t, func() bool { return len(opened) == n }, client, server)
 	}
 	open(1)
@@ -66,7 +66,7 @@ func TestConnPostOfAPredecessor(t *testing.T) {
 func TestConnPostOnce(t *testing.T) {
 	opened := make(chan *reactor.Conn, 1)
 	server := start(t, &hooks{}, nil)
-	client := start(t, &hooks{open: func(c *reactor.Conn) { opened <- c }}, &reactor.Config{MaxPosted: 4})
+	client := start(t, &hooks{open: func(c *reactor.Conn) { opened <- c }}, &reactor.Config{Limits: reactor.Limits{MaxPosted: 4}})
 	require.NoError(t, client.Dial(listen(t, server), nil))
 	c := receive(t, opened)
 
@@ -127,7 +127,7 @@ func TestPanicInConnPost(t *testing.T) {
 // TestPostWait checks that a goroutine that waits for room gets it when the loop runs, in the
 // loop of an engine, which sleeps until it is woken.
 func TestPostWait(t *testing.T) {
-	e := start(t, &hooks{}, &reactor.Config{MaxPosted: 1, Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
+	e := start(t, &hooks{}, &reactor.Config{Limits: reactor.Limits{MaxPosted: 1, SafetyTimeout: testTimeout}, Idle: reactor.IdleEvent})
 	l, ran := e.Loop(0), 0
 	var group sync.WaitGroup
 	for range 8 {
@@ -148,7 +148,7 @@ func TestPostWait(t *testing.T) {
 
 // TestPostWaitEnds checks the errors of PostWait: of the context, and in a callback.
 func TestPostWaitEnds(t *testing.T) {
-	l := newLoop(t, &hooks{}, &reactor.Config{MaxPosted: 1})
+	l := newLoop(t, &hooks{}, &reactor.Config{Limits: reactor.Limits{MaxPosted: 1}})
 	require.NoError(t, l.Post(func() {
 		require.ErrorIs(t, l.PostWait(t.Context(), func() {}), verbs.ErrState)
 	}))

@@ -21,12 +21,12 @@ func TestSmallMessagesOnWirePath(t *testing.T) {
 	client := wireLoop(t, &hooks{open: func(c *reactor.Conn) { conn = c }}, port, nil)
 	ln, err := server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	require.NoError(t, err)
-	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
+	require.NoError(t, client.Engine().Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 	drive(t, func() bool { return conn != nil && server.Conns() == 1 }, client, server)
 	// The last message of connection management may be lost. Then the first message
 	// establishes the connection.
 	send := func(length int) {
-		require.NoError(t, conn.Send(make([]byte, length)))
+		require.NoError(t, conn.Send(make([]byte, length), nil))
 		before := len(got)
 		drive(t, func() bool { return len(got) > before }, client, server)
 		require.Equal(t, length, got[before])

@@ -15,25 +15,29 @@ import (
 // The errors:
 //
 //   - ErrWouldBlock: the send queue is full.
-//   - *verbs.ParamError: b is too long.
+//   - *verbs.ParamError: b is too long, or a message can not have the options o.
 //   - ErrClosed: the connection is closing.
 //   - syscall.Errno: there is no memory for the slab.
-func (c *Conn) Send(b []byte) error { return c.send(b, &SendOptions{}) }
+func (c *Conn) Send(b []byte, o *OpOptions) error {
+	if o == nil {
+		return c.send(b, &noOptions)
+	}
+	if err := c.checkMessageOptions(o); err != nil {
+		return err
+	}
+	return c.send(b, o)
+}
 
-// SendWith is Send with options. The error is also a *verbs.ParamError if a message can
-// not have the options o: see SendOptions.
-func (c *Conn) SendWith(b []byte, o SendOptions) error {
+// checkMessageOptions returns an error if Send or SendBuffer can not have the options o.
+func (c *Conn) checkMessageOptions(o *OpOptions) error {
 	if err := o.checkMessage(); err != nil {
 		return err
 	}
-	if err := c.checkInvalidate(&o); err != nil {
-		return err
-	}
-	return c.send(b, &o)
+	return c.checkInvalidate(o)
 }
 
 // send sends a copy of b with options that were checked.
-func (c *Conn) send(b []byte, o *SendOptions) error {
+func (c *Conn) send(b []byte, o *OpOptions) error {
 	c.loop.owner.check()
 	if c.long != nil || !c.maySend(len(b)) {
 		switch long, err := c.checkMessage(len(b), o); {
@@ -71,39 +75,33 @@ func (c *Conn) copyToBuffer(b []byte) (*Buffer, error) {
 //
 // The errors are those of Send, and verbs.ErrForeign for a buffer of another owner, loop
 // or device.
-func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferWith(buf, SendOptions{}) }
-
-// SendBufferWith is SendBuffer with options. The error is also a *verbs.ParamError if a
-// message can not have the options o: see SendOptions.
-func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
+func (c *Conn) SendBuffer(buf *Buffer, o *OpOptions) error {
 	c.loop.owner.check()
-	if err := o.checkMessage(); err != nil {
-		return err
-	}
-	if err := c.checkInvalidate(&o); err != nil {
+	o = o.orNone()
+	if err := c.checkMessageOptions(o); err != nil {
 		return err
 	}
 	if buf == nil || !c.device.pool.Owns(buf.slot) || buf.state != bufferLeased {
 		return errForeignBuffer
 	}
 	if buf.shownTo != nil && buf.shownTo != c.long {
-		return c.sendCopyOf(buf, &o)
+		return c.sendCopyOf(buf, o)
 	}
-	long, err := c.checkMessage(buf.length, &o)
+	long, err := c.checkMessage(buf.length, o)
 	switch {
 	case err != nil:
 		return err
 	case long:
-		return c.long.sendBuffer(buf, &o)
+		return c.long.sendBuffer(buf, o)
 	}
-	c.sendBuffer(buf, &o)
+	c.sendBuffer(buf, o)
 	return nil
 }
 
 // sendCopyOf sends a copy of the message in b. It is for a buffer whose remote key was
 // sent to the peer of another connection, because that peer can read the buffer. After
 // an error b still belongs to the caller.
-func (c *Conn) sendCopyOf(b *Buffer, o *SendOptions) error {
+func (c *Conn) sendCopyOf(b *Buffer, o *OpOptions) error {
 	if err := c.send(b.Bytes(), o); err != nil {
 		return err
 	}
@@ -124,7 +122,7 @@ func (c *Conn) Flush() {
 
 // checkMessage returns an error if a message of this size and with the options o can not
 // be sent now. The result long is true if it is a long message.
-func (c *Conn) checkMessage(size int, o *SendOptions) (long bool, err error) {
+func (c *Conn) checkMessage(size int, o *OpOptions) (long bool, err error) {
 	if c.long != nil {
 		return c.long.check(size, o)
 	}
@@ -162,7 +160,7 @@ func (c *Conn) tooLong(size int) error {
 
 // checkInvalidate returns a *verbs.FeatureError if a message invalidates a key, and the
 // device can not send such messages.
-func (c *Conn) checkInvalidate(o *SendOptions) error {
+func (c *Conn) checkInvalidate(o *OpOptions) error {
 	if o.Invalidate == 0 || c.state != stateOpen {
 		return nil
 	}
@@ -183,7 +181,7 @@ func (c *Conn) checkInvalidate(o *SendOptions) error {
 // Config.MaxInFlight, the error is a *verbs.ParamError.
 func (c *Conn) CheckRoom(n int) error {
 	c.loop.owner.check()
-	if err := operr.CheckRange("operations", n, 1, c.MaxInFlight()); err != nil {
+	if err := operr.CheckRange("operations", n, 1, c.loop.cfg.MaxInFlight); err != nil {
 		return operr.Wrap("check room", err)
 	}
 	switch {
@@ -211,7 +209,7 @@ func (c *Conn) lacksRoom(n int) error {
 }
 
 // acceptOp accepts an operation and stages it. The caller sets the payload.
-func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, report reportWhen) (*verbs.SendWR, *sendRequest) {
+func (c *Conn) acceptOp(code verbs.Opcode, o *OpOptions, report reportWhen) (*verbs.SendWR, *sendRequest) {
 	slot, signaled := c.sends.flow.next(report == reportAlways)
 	wr := c.sends.batch.addRequest(c.requestID(slot), code, o.flags(signaled))
 	wr.Imm, wr.RKey = o.Imm, o.Invalidate
@@ -226,7 +224,7 @@ func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, report reportWhen) (*
 // sendInline sends a message whose bytes are copied: into the device at once, if the device
 // accepts that and no request is staged, and else into a staged request. The doorbell
 // follows at the end of the turn.
-func (c *Conn) sendInline(b []byte, o *SendOptions) {
+func (c *Conn) sendInline(b []byte, o *OpOptions) {
 	q := &c.sends
 	if o.HasImm || o.Invalidate != 0 || q.flow.staged() != 0 {
 		c.stageInline(b, o)
@@ -279,13 +277,13 @@ func (c *Conn) markDirty() {
 }
 
 // stageInline stages a message whose bytes are copied into the request.
-func (c *Conn) stageInline(b []byte, o *SendOptions) {
+func (c *Conn) stageInline(b []byte, o *OpOptions) {
 	wr, r := c.acceptOp(o.sendCode(), o, o.reportMessage())
 	c.sends.setInline(wr, r, b)
 }
 
 // sendBuffer stages a message that is in b.
-func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
+func (c *Conn) sendBuffer(b *Buffer, o *OpOptions) {
 	wr, r := c.acceptOp(o.sendCode(), o, o.reportMessage())
 	c.sends.setBuffer(wr, r, b)
 }
@@ -403,7 +401,7 @@ func (c *Conn) afterSent() {
 }
 
 // sendCode returns the opcode of a SEND with these options.
-func (o *SendOptions) sendCode() verbs.Opcode {
+func (o *OpOptions) sendCode() verbs.Opcode {
 	switch {
 	case o.HasImm:
 		return verbs.OpSendImm
@@ -414,7 +412,7 @@ func (o *SendOptions) sendCode() verbs.Opcode {
 }
 
 // writeCode returns the opcode of a WRITE with these options.
-func (o *SendOptions) writeCode() verbs.Opcode {
+func (o *OpOptions) writeCode() verbs.Opcode {
 	if o.HasImm {
 		return verbs.OpWriteImm
 	}
@@ -422,7 +420,7 @@ func (o *SendOptions) writeCode() verbs.Opcode {
 }
 
 // flags returns the flags of a send request for the options Solicited and Fence.
-func (o *SendOptions) flags(signaled bool) verbs.SendFlags {
+func (o *OpOptions) flags(signaled bool) verbs.SendFlags {
 	var f verbs.SendFlags
 	if signaled {
 		f = verbs.SendSignaled
@@ -446,7 +444,7 @@ const (
 )
 
 // reportMessage returns the reportWhen of a message that was copied or is in a Buffer.
-func (o *SendOptions) reportMessage() reportWhen {
+func (o *OpOptions) reportMessage() reportWhen {
 	if o.Notify {
 		return reportAlways
 	}
@@ -454,7 +452,7 @@ func (o *SendOptions) reportMessage() reportWhen {
 }
 
 // reportOp returns the reportWhen of an operation that is no message; see reportMessage.
-func (o *SendOptions) reportOp() reportWhen {
+func (o *OpOptions) reportOp() reportWhen {
 	if o.Quiet {
 		return reportFailure
 	}

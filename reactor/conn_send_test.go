@@ -18,7 +18,7 @@ func TestBackpressure(t *testing.T) {
 	var client *hooks
 	fill := func(c *reactor.Conn) {
 		for next < total {
-			err := c.Send(binary.LittleEndian.AppendUint64(nil, next))
+			err := c.Send(binary.LittleEndian.AppendUint64(nil, next), nil)
 			if err != nil {
 				require.Equal(t, reactor.ErrWouldBlock, err)
 				return
@@ -30,7 +30,7 @@ func TestBackpressure(t *testing.T) {
 		open: fill,
 		writable: func(c *reactor.Conn) {
 			writable++
-			require.LessOrEqual(t, c.InFlight(), limit/2)
+			require.LessOrEqual(t, c.Stats().InFlight, limit/2)
 			fill(c)
 		},
 	}
@@ -62,18 +62,18 @@ func TestCheckRoom(t *testing.T) {
 						return
 					}
 					for range together {
-						require.NoError(t, c.Send(nil))
+						require.NoError(t, c.Send(nil, nil))
 					}
 					begun += together
 				}
 			}
 			client := &hooks{open: fill, writable: func(c *reactor.Conn) {
 				writable++
-				require.LessOrEqual(t, c.InFlight(), min(limit/2, limit-together))
+				require.LessOrEqual(t, c.Stats().InFlight, min(limit/2, limit-together))
 				fill(c)
 			}}
 			server := &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}
-			p := connect(t, client, server, &reactor.Config{MaxInFlight: limit, SignalEvery: signalEvery})
+			p := connect(t, client, server, &reactor.Config{MaxInFlight: limit, Transport: reactor.Transport{SignalEvery: signalEvery}})
 			p.drive(t, func() bool { return begun >= total && received == begun })
 			require.Equal(t, refused, writable)
 			require.EqualValues(t, refused, p.dialed.Stats().QueueFull)
@@ -86,14 +86,14 @@ func TestCheckRoom(t *testing.T) {
 func TestCheckRoomAndFurtherSends(t *testing.T) {
 	const limit, signalEvery = 8, 4
 	writable := 0
-	p := connect(t, &hooks{writable: func(*reactor.Conn) { writable++ }}, &hooks{}, &reactor.Config{MaxInFlight: limit, SignalEvery: signalEvery})
+	p := connect(t, &hooks{writable: func(*reactor.Conn) { writable++ }}, &hooks{}, &reactor.Config{MaxInFlight: limit, Transport: reactor.Transport{SignalEvery: signalEvery}})
 	for range signalEvery {
-		require.NoError(t, p.dialed.Send(nil))
+		require.NoError(t, p.dialed.Send(nil, nil))
 	}
 	require.Equal(t, reactor.ErrWouldBlock, p.dialed.CheckRoom(limit))
-	require.NoError(t, p.dialed.Send(nil))
+	require.NoError(t, p.dialed.Send(nil, nil))
 	p.drive(t, func() bool { return writable > 0 })
-	require.Zero(t, p.dialed.InFlight())
+	require.Zero(t, p.dialed.Stats().InFlight)
 }
 
 func TestCheckRoomErrors(t *testing.T) {
@@ -118,22 +118,22 @@ func TestSendBuffer(t *testing.T) {
 		got = append(got, string(msg.Data()))
 	}}, nil)
 
-	buf, err := p.dialed.Lease()
+	buf, err := p.dialed.Lease(0)
 	require.NoError(t, err)
 	require.Equal(t, 4096, buf.Cap())
 	require.Empty(t, buf.Bytes())
 	require.Error(t, buf.SetLen(4097))
 	require.NoError(t, buf.SetLen(5))
 	copy(buf.Bytes(), "first")
-	require.NoError(t, p.dialed.SendBuffer(buf))
-	require.ErrorIs(t, p.dialed.SendBuffer(buf), verbs.ErrForeign, "the buffer belongs to the connection")
+	require.NoError(t, p.dialed.SendBuffer(buf, nil))
+	require.ErrorIs(t, p.dialed.SendBuffer(buf, nil), verbs.ErrForeign, "the buffer belongs to the connection")
 	require.ErrorIs(t, buf.Release(), verbs.ErrState)
-	require.NoError(t, p.dialed.SendWith([]byte("second"), reactor.SendOptions{Imm: 7, HasImm: true}))
+	require.NoError(t, p.dialed.Send([]byte("second"), &reactor.OpOptions{Imm: 7, HasImm: true}))
 	p.drive(t, func() bool { return len(got) == 2 })
 	require.Equal(t, []string{"first", "second"}, got)
 
 	require.Equal(t, "first", string(kept.Bytes()), "a kept message does not change")
-	require.ErrorIs(t, p.dialed.SendBuffer(kept), verbs.ErrForeign, "the buffer belongs to another loop")
+	require.ErrorIs(t, p.dialed.SendBuffer(kept, nil), verbs.ErrForeign, "the buffer belongs to another loop")
 	require.NoError(t, kept.Release())
 	require.ErrorIs(t, kept.Release(), verbs.ErrState)
 }
@@ -155,8 +155,8 @@ func TestImmediateAndNotify(t *testing.T) {
 			require.False(t, msg.IsWriteImm())
 			got = append(got, immediate{imm, ok})
 		}}, nil)
-	require.NoError(t, p.dialed.SendWith([]byte("x"), reactor.SendOptions{Imm: 42, HasImm: true, Notify: true, Tag: 9}))
-	require.NoError(t, p.dialed.SendWith([]byte("y"), reactor.SendOptions{}))
+	require.NoError(t, p.dialed.Send([]byte("x"), &reactor.OpOptions{Imm: 42, HasImm: true, Notify: true, Tag: 9}))
+	require.NoError(t, p.dialed.Send([]byte("y"), nil))
 	p.drive(t, func() bool { return len(got) == 2 && len(done) == 1 })
 	require.Equal(t, []immediate{{42, true}, {0, false}}, got)
 	require.Equal(t, []reactor.Op{{Code: verbs.OpSendImm, Tag: 9, Bytes: 1}}, done)
@@ -165,16 +165,16 @@ func TestImmediateAndNotify(t *testing.T) {
 func TestSendChecks(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	var param *verbs.ParamError
-	require.ErrorAs(t, p.dialed.Send(make([]byte, 4097)), &param)
+	require.ErrorAs(t, p.dialed.Send(make([]byte, 4097), nil), &param)
 	require.Equal(t, "message", param.Field)
-	require.ErrorIs(t, p.dialed.SendBuffer(nil), verbs.ErrForeign)
+	require.ErrorIs(t, p.dialed.SendBuffer(nil, nil), verbs.ErrForeign)
 	require.NoError(t, p.dialed.Close())
-	require.ErrorIs(t, p.dialed.Send(nil), reactor.ErrClosed)
+	require.ErrorIs(t, p.dialed.Send(nil, nil), reactor.ErrClosed)
 	require.ErrorIs(t, p.dialed.Close(), reactor.ErrClosed)
 	p.closed(t)
-	require.ErrorIs(t, p.dialed.Send(nil), reactor.ErrClosed)
+	require.ErrorIs(t, p.dialed.Send(nil, nil), reactor.ErrClosed)
 	require.ErrorIs(t, p.dialed.Abort(nil), reactor.ErrClosed)
-	_, err := p.dialed.Lease()
+	_, err := p.dialed.Lease(0)
 	require.ErrorIs(t, err, reactor.ErrClosed)
 }
 
@@ -183,9 +183,9 @@ func TestSendChecks(t *testing.T) {
 func TestOneDoorbellPerTurn(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }},
-		&reactor.Config{MaxInFlight: 32, SignalEvery: 8})
+		&reactor.Config{MaxInFlight: 32, Transport: reactor.Transport{SignalEvery: 8}})
 	for range 16 {
-		require.NoError(t, p.dialed.Send([]byte("m")))
+		require.NoError(t, p.dialed.Send([]byte("m"), nil))
 	}
 	p.drive(t, func() bool { return received == 16 && p.dialed.Stats().Confirmed == 16 })
 	require.NoError(t, p.dialed.Close())
@@ -202,12 +202,12 @@ func TestOneDoorbellPerTurn(t *testing.T) {
 // TestSharedReceiveQueue checks that connections with a shared receive queue exchange
 // messages and close cleanly.
 func TestSharedReceiveQueue(t *testing.T) {
-	cfg := &reactor.Config{SharedRecvBuffers: 256, MaxInFlight: 16}
+	cfg := &reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: 256}, MaxInFlight: 16}
 	echoes := 0
 	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
 		&hooks{message: echo(t)}, cfg)
 	for sent := 0; sent < 1000; {
-		for ; sent < 1000 && p.dialed.Send([]byte("shared")) == nil; sent++ {
+		for ; sent < 1000 && p.dialed.Send([]byte("shared"), nil) == nil; sent++ {
 		}
 		p.drive(t, func() bool { return echoes == sent })
 	}

@@ -18,7 +18,7 @@ import (
 // OnClose, and how long a shutdown takes then. Nothing is awaited of a peer that is known to be
 // dead. If its end is not known, because nothing is sent to it, it has DrainTimeout to answer.
 func TestDeadPeersAreNotAwaited(t *testing.T) {
-	send := func(c *reactor.Conn) error { return c.Send([]byte("lost")) }
+	send := func(c *reactor.Conn) error { return c.Send([]byte("lost"), nil) }
 	for name, test := range map[string]struct {
 		end     func(c *reactor.Conn) error
 		want    error         // error of OnClose
@@ -83,7 +83,7 @@ func TestDrainTimeoutOfPeerThatIsHeard(t *testing.T) {
 			return // Shared memory loses nothing.
 		}
 		p.serverHost.SetFaultsTo(client, reactortest.Faults{Loss: 1})
-		p.do(func(c *reactor.Conn) error { return errors.Join(c.Send([]byte("lost")), c.Close()) })
+		p.do(func(c *reactor.Conn) error { return errors.Join(c.Send([]byte("lost"), nil), c.Close()) })
 		p.For(shortTime / 2)
 		p.client.Send([]byte("heard"))
 		p.wantEnd(reactor.ErrDrainTimeout)

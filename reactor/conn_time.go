@@ -63,7 +63,7 @@ func (c *Conn) onKeepaliveTimer() {
 		return
 	}
 	switch now := c.loop.clock.read(); {
-	case c.state != stateOpen || !c.times.liveness.probeDue(now, c.loop.cfg.Keepalive, c.traffic()):
+	case c.state != stateOpen || !c.times.liveness.probeDue(now, c.loop.cfg.Transport.Keepalive, c.traffic()):
 	case !c.loop.mayProbe():
 		c.loop.timers.Set(&c.times.keepalive, now+c.loop.probeWait())
 		return
@@ -129,7 +129,7 @@ func (l *Loop) probeWait() time.Duration {
 
 // startKeepalive sets the timer for onKeepaliveTimer.
 func (c *Conn) startKeepalive() {
-	when, none := c.times.liveness.nextCheck(c.loop.cfg.Keepalive, c.loop.cfg.answerTime(), c.traffic())
+	when, none := c.times.liveness.nextCheck(c.loop.cfg.Transport.Keepalive, c.loop.cfg.answerTime(), c.traffic())
 	if none || c.state != stateOpen {
 		c.loop.timers.Stop(&c.times.keepalive)
 		return
@@ -155,7 +155,7 @@ func (ct *connTimers) OnTimer(t *timerheap.Timer) {
 }
 
 // A liveness determines whether a connection is idle, whether its peer is alive, and
-// when a probe is due. In its methods, the parameter keepalive is Config.Keepalive, or 0
+// when a probe is due. In its methods, the parameter keepalive is Config.Transport.Keepalive, or 0
 // for no probes, and answer is Config.answerTime.
 type liveness struct {
 	idleTimeout time.Duration // the argument of SetIdleTimeout; 0 means no timeout
@@ -271,7 +271,7 @@ func (l *liveness) nextCheck(keepalive, answer time.Duration, t traffic) (when t
 	return when, none
 }
 
-// keepaliveSteps is the number of steps into which Config.Keepalive is divided. Timers
+// keepaliveSteps is the number of steps into which Config.Transport.Keepalive is divided. Timers
 // end only at a step, so one wake-up handles many connections. The number is arbitrary.
 const keepaliveSteps = 16
 

@@ -40,7 +40,7 @@ func TestTimeLimits(t *testing.T) {
 		begin := p.Now()
 		client.close = func(c *reactor.Conn, err error) { ends[c] = end{err, p.Now() - begin} }
 		for range len(tests) - 1 {
-			require.NoError(t, p.client.Dial(p.host.AddrPort(1), nil))
+			require.NoError(t, p.client.Engine().Dial(p.host.AddrPort(1), nil))
 		}
 		p.Until(time.Second, func() bool { return p.client.Stats().Opened == uint64(len(tests)) })
 		conns := reactor.ConnsOf(p.client)
@@ -78,13 +78,13 @@ func TestTimeoutAfterStop(t *testing.T) {
 					test.change(c)
 				}
 			}}
-			inWorld(t, client, &hooks{}, &reactor.Config{CompletionBudget: 1}, func(t *testing.T, p *worldPair) {
+			inWorld(t, client, &hooks{}, &reactor.Config{Limits: reactor.Limits{CompletionBudget: 1}}, func(t *testing.T, p *worldPair) {
 				p.do(func() { p.dialed.SetTimeout(time.Second) })
 				p.clientProcess.Stop()
 				if test.send {
 					p.On(p.server, func() {
 						for range messages {
-							require.NoError(t, p.accepted.Send(nil))
+							require.NoError(t, p.accepted.Send(nil, nil))
 						}
 					})
 				}
@@ -102,7 +102,7 @@ func TestTimeoutAfterStop(t *testing.T) {
 // TestKeepalive checks that answered probes keep a connection open, even if the peer
 // sends nothing, and that an unanswered probe ends it.
 func TestKeepalive(t *testing.T) {
-	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: shortTime}, func(t *testing.T, p *worldPair) {
+	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{Transport: reactor.Transport{Keepalive: shortTime}}, func(t *testing.T, p *worldPair) {
 		p.For(5 * shortTime)
 		require.EqualValues(t, 4, p.client.Stats().Keepalives)
 		require.Zero(t, p.dialCloses)
@@ -117,7 +117,7 @@ func TestKeepalive(t *testing.T) {
 func TestIdleTimeoutCountsLateSend(t *testing.T) {
 	inWorld(t, &hooks{}, &hooks{}, nil, func(t *testing.T, p *worldPair) {
 		p.do(func() { p.dialed.SetIdleTimeout(shortTime) })
-		p.delay(p.client, func() { require.NoError(t, p.dialed.Send(nil)) })
+		p.delay(p.client, func() { require.NoError(t, p.dialed.Send(nil, nil)) })
 		p.For(delayTime + time.Millisecond)
 		require.Zero(t, p.dialCloses)
 		require.LessOrEqual(t, p.wantClose(t, reactor.ErrIdle), 2*shortTime)
@@ -130,7 +130,7 @@ func TestIdleTimeoutCountsDelayedMessage(t *testing.T) {
 	inWorld(t, &hooks{}, &hooks{}, nil, func(t *testing.T, p *worldPair) {
 		p.do(func() { p.dialed.SetIdleTimeout(shortTime) })
 		p.delay(p.client, func() {})
-		p.On(p.server, func() { require.NoError(t, p.accepted.Send(nil)) })
+		p.On(p.server, func() { require.NoError(t, p.accepted.Send(nil, nil)) })
 		p.For(delayTime + time.Millisecond)
 		require.Equal(t, reactor.StateOpen, p.dialed.State())
 		require.EqualValues(t, 1, p.dialed.Stats().Messages)
@@ -140,7 +140,7 @@ func TestIdleTimeoutCountsDelayedMessage(t *testing.T) {
 // TestKeepaliveAnsweredDuringDelay checks that a probe may be answered while the loop is
 // delayed.
 func TestKeepaliveAnsweredDuringDelay(t *testing.T) {
-	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: shortTime}, func(t *testing.T, p *worldPair) {
+	inWorld(t, &hooks{}, &hooks{}, &reactor.Config{Transport: reactor.Transport{Keepalive: shortTime}}, func(t *testing.T, p *worldPair) {
 		p.serverProcess.Stop()
 		p.Until(delayTime, func() bool { return p.client.Stats().Keepalives == 1 })
 		p.delay(p.client, func() {})

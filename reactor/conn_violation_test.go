@@ -30,10 +30,10 @@ func TestViolationHasOneError(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				p := connect(t, &hooks{}, &hooks{}, nil)
 				mr := alloc(t, p.dialed, 8, verbs.AccessLocalWrite)
-				require.NoError(t, p.dialed.Write(reactor.Piece{Region: mr, Length: 8}, reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+				require.NoError(t, p.dialed.Write(reactor.Remote{Addr: 8, RKey: 1}, nil, reactor.Piece{Region: mr, Length: 8}))
 				if outstanding {
 					p.dialed.Flush()
-					require.NoError(t, p.accepted.Send([]byte("not delivered")))
+					require.NoError(t, p.accepted.Send([]byte("not delivered"), nil))
 				}
 				if late {
 					reactor.HoldAsyncEvents(p.accepted)
@@ -51,8 +51,8 @@ func TestViolationHasOneError(t *testing.T) {
 func TestViolationAfterClose(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	mr := alloc(t, p.dialed, 8, verbs.AccessLocalWrite)
-	require.NoError(t, p.accepted.Send([]byte("not delivered")))
-	require.NoError(t, p.dialed.Write(reactor.Piece{Region: mr, Length: 8}, reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+	require.NoError(t, p.accepted.Send([]byte("not delivered"), nil))
+	require.NoError(t, p.dialed.Write(reactor.Remote{Addr: 8, RKey: 1}, nil, reactor.Piece{Region: mr, Length: 8}))
 	p.dialed.Flush()
 	reactor.HoldAsyncEvents(p.accepted)
 	p.accepted.Close()
@@ -73,11 +73,11 @@ func TestViolationBeforeOpen(t *testing.T) {
 			client := h.Process("client").NewLoop(&hooks{open: func(c *reactor.Conn) {
 				dialed = c
 				mr := alloc(t, c, 8, verbs.AccessLocalWrite)
-				require.NoError(t, c.Write(reactor.Piece{Region: mr, Length: 8}, reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+				require.NoError(t, c.Write(reactor.Remote{Addr: 8, RKey: 1}, nil, reactor.Piece{Region: mr, Length: 8}))
 			}}, nil)
 			_, err := server.Engine().Listen(h.AddrPort(1), nil)
 			require.NoError(t, err)
-			require.NoError(t, client.Dial(h.AddrPort(1), nil))
+			require.NoError(t, client.Engine().Dial(h.AddrPort(1), nil))
 			drive(t, func() bool { return len(reactor.ConnsOf(server)) == 1 }, client, server)
 			reactor.HoldAsyncEvents(reactor.ConnsOf(server)[0])
 			drive(t, func() bool { return dialed != nil }, client)
@@ -103,9 +103,9 @@ func TestMessageTooLongForPeer(t *testing.T) {
 		open:  func(c *reactor.Conn) { opened = c },
 		close: func(_ *reactor.Conn, err error) { dialErr = err },
 	}, &reactor.Config{MaxMessage: 8192})
-	require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
+	require.NoError(t, client.Engine().Dial(listen(t, server.Engine()), nil))
 	drive(t, func() bool { return opened != nil && server.Stats().Opened == 1 }, client, server)
-	require.NoError(t, opened.Send(make([]byte, 8192)))
+	require.NoError(t, opened.Send(make([]byte, 8192), nil))
 	drive(t, func() bool { return acceptErr != nil && dialErr != nil }, client, server)
 	require.Equal(t, verbs.StatusLocLenErr, status(t, acceptErr))
 	require.Equal(t, verbs.StatusRemInvReqErr, status(t, dialErr))

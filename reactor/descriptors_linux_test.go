@@ -36,8 +36,8 @@ func acceptingProcess(t *testing.T, arguments string) {
 		defer mu.Unlock()
 		conns++
 		loops[c.Loop()] = true
-		pairs[pair{c.Loop(), c.RemoteAddr().Addr()}] = true
-		must(c.Send(fmt.Append(nil, len(loops), conns, len(pairs), peerproc.OpenDescriptors(t)-before)))
+		pairs[pair{c.Loop(), c.Info().RemoteAddr.Addr()}] = true
+		must(c.Send(fmt.Append(nil, len(loops), conns, len(pairs), peerproc.OpenDescriptors(t)-before), nil))
 	}})
 	peerproc.Say(listen(t, engine).String())
 	peerproc.Linger()
@@ -57,7 +57,7 @@ func dialingProcess(t *testing.T, arguments string) {
 	answers := make(chan string)
 	before := peerproc.OpenDescriptors(t)
 	engine := startOn(t, path, port, 1, &hooks{
-		open:      func(c *reactor.Conn) { must(c.Send([]byte("count"))) },
+		open:      func(c *reactor.Conn) { must(c.Send([]byte("count"), nil)) },
 		message:   func(_ *reactor.Conn, m reactor.Message) { answers <- string(m.Data()) },
 		dialError: func(_ *reactor.DialOptions, err error) { panic(err) },
 		close:     func(_ *reactor.Conn, err error) { panic(err) },

@@ -33,7 +33,7 @@ func (l *Loop) watchAsync(dev verbs.Device) error {
 	return err
 }
 
-func (s *asyncSource) wakeCause() WakeCause { return WakeByDevice }
+func (s *asyncSource) wakeCause() wakeCause { return wakeByDevice }
 
 func (s *asyncSource) ready(poller.Readiness) (work int) {
 	for work < eventBudget {
@@ -238,27 +238,9 @@ func (o *qpOwners) of(qp verbs.QP) *Conn {
 	return o.conns[qp]
 }
 
-// An AsyncError reports that an asynchronous event of a device has ended a connection.
-// The callback gets the error inside a *verbs.OpError. The error matches
-// verbs.ErrProtocol if the peer has sent an invalid or forbidden request. Source:
-// ibv_get_async_event(3).
-type AsyncError struct {
-	Device string               // name of the device
-	Type   verbs.AsyncEventType // type of the event
-}
-
-// Is reports whether target is verbs.ErrProtocol and the peer has caused the event.
-func (e *AsyncError) Is(target error) bool {
-	return target == verbs.ErrProtocol &&
-		(e.Type == verbs.AsyncQPRequestError || e.Type == verbs.AsyncQPAccessError)
-}
-
-// Error returns the name of the device and the type of the event.
-func (e *AsyncError) Error() string { return e.Device + ": " + e.Type.String() }
-
 // asyncError returns the error of connections that an asynchronous event has ended.
 func asyncError(dev verbs.Device, kind verbs.AsyncEventType) error {
-	return operr.Wrap("device", &AsyncError{Device: dev.Name(), Type: kind})
+	return operr.Wrap("device", &verbs.AsyncError{Device: dev.Name(), Type: kind})
 }
 
 // claimAsync records that the loop of s watches a device's asynchronous events. It

@@ -71,9 +71,7 @@ func TestFatalDeviceEvent(t *testing.T) {
 	l, err := reactor.NewLoop(failingProvider{p, dev}, &hooks{}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	b, err := l.Lease(dev)
-	require.NoError(t, err)
-	b.Release()
+	require.NoError(t, reactor.OpenDevice(l, dev))
 	drive(t, func() bool { n, err := l.RunOnce(0); return n == 0 && err == nil }, l)
 	require.Equal(t, 1, calls)
 	dev.arm = failed
@@ -98,9 +96,7 @@ func TestFailedCQLetsTheLoopSleep(t *testing.T) {
 	l, err := reactor.NewLoop(failingProvider{p, dev}, &hooks{}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	b, err := l.Lease(dev)
-	require.NoError(t, err)
-	b.Release()
+	require.NoError(t, reactor.OpenDevice(l, dev))
 	dev.arm = errors.New("arm failed")
 	drive(t, func() bool {
 		busy, err := reactor.Arm(l)
@@ -126,12 +122,9 @@ func TestAsyncEventsAreWatchedAfterAFailure(t *testing.T) {
 	l, err := reactor.NewLoop(failingProvider{p, dev}, &hooks{}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	_, err = l.Lease(dev)
-	require.Error(t, err)
+	require.Error(t, reactor.OpenDevice(l, dev))
 	dev.asyncFD = int(r.Fd())
-	b, err := l.Lease(dev)
-	require.NoError(t, err)
-	b.Release()
+	require.NoError(t, reactor.OpenDevice(l, dev))
 	drive(t, func() bool { return calls > 0 }, l)
 }
 
@@ -153,7 +146,7 @@ func TestQueuePairEventVisitsOneConnection(t *testing.T) {
 				return
 			}
 			p.closed(t)
-			var event *reactor.AsyncError
+			var event *verbs.AsyncError
 			require.ErrorAs(t, p.dialCloseErr, &event)
 			require.Equal(t, kind, event.Type)
 		})
@@ -166,8 +159,7 @@ func TestQueuePairEventWakesOneLoop(t *testing.T) {
 	opened, closed := make(chan *reactor.Conn, 1), make(chan error, 1)
 	e := start(t, &hooks{
 		request: func(r *reactor.ConnRequest) {
-			_ = r.Steer(r.Engine().Loop(1))
-			_ = r.Accept(nil)
+			_ = r.Accept(&reactor.AcceptOptions{Loop: r.Engine().Loop(1)})
 		},
 		open:  func(c *reactor.Conn) { opened <- c },
 		close: func(_ *reactor.Conn, err error) { closed <- err },

@@ -23,7 +23,7 @@ func TestDeviceEvents(t *testing.T) {
 			require.Equal(t, reactor.StateOpen, p.dialed.State())
 			reactor.InjectDeviceEvent(p.dialed, eventType)
 			p.closed(t)
-			var event *reactor.AsyncError
+			var event *verbs.AsyncError
 			require.ErrorAs(t, p.dialCloseErr, &event)
 			require.Equal(t, eventType, event.Type)
 			require.ErrorContains(t, p.dialCloseErr, eventType.String())
@@ -37,7 +37,7 @@ func TestBrokenCompletionQueue(t *testing.T) {
 	broken := errors.New("broken")
 	var ends []error
 	p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{}, nil)
-	require.NoError(t, p.dialed.SendWith(nil, reactor.SendOptions{Notify: true}))
+	require.NoError(t, p.dialed.Send(nil, &reactor.OpOptions{Notify: true}))
 	reactor.FailCQ(p.dialed, broken)
 	p.closed(t)
 	require.ErrorIs(t, p.dialCloseErr, broken)
@@ -59,7 +59,7 @@ func TestRetryExceededWithoutDisconnect(t *testing.T) {
 func TestRescue(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
-	require.NoError(t, p.dialed.Send(nil))
+	require.NoError(t, p.dialed.Send(nil, nil))
 	p.dialed.Flush()
 	reactor.EndSleepByTimeout(p.server)
 	drive(t, func() bool { return received == 1 }, p.server)
@@ -105,35 +105,11 @@ func TestPeerGone(t *testing.T) {
 // process ends during draining.
 func TestPeerGoneWhileDraining(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
-	require.NoError(t, p.dialed.Send([]byte("lost")))
+	require.NoError(t, p.dialed.Send([]byte("lost"), nil))
 	require.NoError(t, p.dialed.Close())
 	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
 	// Only the client's loop runs, so the server's loop sends no answer.
 	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.ErrorIs(t, p.dialCloseErr, verbs.ErrPeerGone)
 	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)
-}
-
-// TestMemoryOfDevice checks that Lease opens a device of the loop's provider. For nil and
-// for a device of another provider, Lease returns verbs.ErrForeign.
-func TestMemoryOfDevice(t *testing.T) {
-	p, other := openSoft(t), openSoft(t)
-	l, err := reactor.NewLoop(p, &hooks{}, nil)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	devices, err := p.Devices()
-	require.NoError(t, err)
-	foreign, err := other.Devices()
-	require.NoError(t, err)
-	for _, dev := range []verbs.Device{nil, foreign[0]} {
-		_, err = l.Lease(dev)
-		require.ErrorIs(t, err, verbs.ErrForeign)
-	}
-	require.Empty(t, reactor.Chunks(l))
-	for range 2 {
-		buf, err := l.Lease(devices[0])
-		require.NoError(t, err)
-		require.Empty(t, buf.Bytes())
-		require.NoError(t, buf.Release())
-	}
 }

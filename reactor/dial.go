@@ -23,20 +23,27 @@ type DialOptions struct {
 	// if Config.MaxLongMessage is set and ImmediatesOnly is not. It may arrive padded with
 	// zeros, see cm.ConnParam.
 	PrivateData []byte
-	// PrivateDataFor makes the private data when the device of the connection is known. It
-	// replaces PrivateData if it is not nil: see PrivateDataFunc.
-	PrivateDataFor PrivateDataFunc
-	// Loop is the loop that gets the connection. Nil means that Config.Balance chooses.
+	// PrivateDataFor replaces PrivateData if it is not nil. It makes the private data when the
+	// device and the queue pair of the connection are known, for example the address and the
+	// key of memory for the peer: see Region.Remote. The result is copied.
+	//
+	// The function is called once, on the loop of the connection, before OnOpen. It may call
+	// Conn.Info, State and Loop, and use Conn.UserData. Operations return ErrClosed. If the
+	// function returns an error, the connection is not made, and OnDialError or OnAcceptError
+	// gets the error. The request of a peer is then rejected with cm.RejectNoResources.
+	PrivateDataFor func(c *Conn) ([]byte, error)
+	// Loop is the loop that gets the connection. Nil means the one with the fewest
+	// connections.
 	Loop *Loop
 	// LocalAddr is the local address and port of the connection. The zero value means that
 	// the provider chooses both.
 	LocalAddr netip.AddrPort
 	// Handler gets the callbacks of the connection. Nil means the Handler of the engine.
-	Handler ConnHandler
+	Handler Handler
 	// Timeout is how long the connection may take to open, at most cm.MaxTimeout. Zero
-	// means Config.ConnectTimeout.
+	// means Config.Limits.ConnectTimeout.
 	Timeout time.Duration
-	// AckTimeout replaces Config.AckTimeout, unless it is zero.
+	// AckTimeout replaces Config.Transport.AckTimeout, unless it is zero.
 	AckTimeout time.Duration
 	// RetryCount, RNRRetryCount, ResponderResources and InitiatorDepth: zero means the
 	// value of the field with the same name in Config. Negative means none.
@@ -67,7 +74,7 @@ type DialOptions struct {
 	//
 	// A device without verbs.Caps.RecvTime, such as those of package rdmacore, knows no times
 	// of arrival. The device of package soft knows them on the wire path, but not on the local
-	// path, where the second result of Conn.Credentials is true. Also on the wire path there are
+	// path, where ConnInfo.Credentials is not nil. Also on the wire path there are
 	// two exceptions, which a program can not recognise. The first messages of a connection may
 	// have the time at which they were read, and packets that the kernel has merged have the
 	// time of the first of them: see "Times" in the comment of package soft.
@@ -78,28 +85,16 @@ type DialOptions struct {
 	// ReuseAddr lets other IDs that also set the option share LocalAddr. Source:
 	// rdma_set_option(3), see cm.ID.SetReuseAddr.
 	ReuseAddr bool
-	// Context is the result of Conn.Context until Conn.SetContext is called.
-	Context any
+	// UserData is the first value of Conn.UserData.
+	UserData any
 }
-
-// A PrivateDataFunc makes the private data of a connection when the device and the queue
-// pair of the connection are known, for example the address and the key of memory for
-// the peer: see Region.Remote. The limits for its length are those of the field
-// PrivateData. The data is copied.
-//
-// The function is called once, on the loop of the connection, before OnOpen. It may call
-// the methods of c that return addresses, options and limits, and SetContext. Operations
-// return ErrClosed. If the function returns an error, the connection is not made, and
-// OnDialError or OnAcceptError gets the error. The request of a peer is then rejected
-// with cm.RejectNoResources.
-type PrivateDataFunc func(c *Conn) ([]byte, error)
 
 // A dialRequest has the arguments of Dial after they were checked.
 type dialRequest struct {
 	opening opening
 	addr    netip.AddrPort
 	// Copy of the options. If DialOptions.Timeout was zero, the copy has
-	// Config.ConnectTimeout.
+	// Config.Limits.ConnectTimeout.
 	options DialOptions
 	// Parameters of the connection request. They come from the options and from Config.
 	param cm.MessageParam
@@ -148,7 +143,7 @@ func (c *Conn) cancelDial() {
 // OnOpen or OnDialError follows, on the loop of the connection. Any goroutine may call
 // Dial, also before Start. cm.DialAddr returns the address for a text of a user.
 //
-// Dial copies the options. OnDialError gets the pointer o, and Conn.DialOptions returns
+// Dial copies the options. OnDialError gets the pointer o, and ConnInfo.DialOptions is
 // o, so the application can recognize the call. If o is nil, both have a pointer to new
 // options.
 //
@@ -166,38 +161,23 @@ func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
 	if o == nil {
 		o = &DialOptions{}
 	}
+	const op = "dial"
 	l := o.Loop
 	switch {
 	case l == nil:
 		l = e.nextLoop()
 	case !e.owns(l):
-		return operr.Wrap("dial", errForeignLoop)
-	}
-	return l.Dial(addr, o)
-}
-
-// Dial is Engine.Dial for this loop. If o.Loop is another loop of the engine, the error
-// is a *verbs.ParamError.
-func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
-	const op = "dial"
-	if o == nil {
-		o = &DialOptions{}
-	}
-	if o.Loop != nil && !l.engine.owns(o.Loop) {
 		return operr.Wrap(op, errForeignLoop)
 	}
-	if o.Loop != nil && o.Loop != l {
-		return operr.Wrap(op, &verbs.ParamError{Field: "loop", Value: int64(o.Loop.index), Reason: "not the loop whose method Dial was called"})
-	}
-	request, err := l.engine.checkDial(addr, o)
+	request, err := e.checkDial(addr, o)
 	if err == nil {
 		err = request.canceled()
 	}
 	if err != nil {
 		return operr.Wrap(op, err)
 	}
-	if l.engine.stopping.Load() {
-		return operr.Wrap(op, l.engine.stoppedError())
+	if e.stopping.Load() {
+		return operr.Wrap(op, e.stoppedError())
 	}
 	if l.waitingDials.Add(1) > int64(l.cfg.MaxConns) {
 		l.waitingDials.Add(-1)
@@ -256,13 +236,13 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 	}
 	r = dialRequest{addr: addr, options: *o}
 	r.options.PrivateData = bytes.Clone(o.PrivateData)
-	r.options.Timeout = orDefault(o.Timeout, e.cfg.ConnectTimeout)
+	r.options.Timeout = orDefault(o.Timeout, e.cfg.Limits.ConnectTimeout)
 	r.param = cm.MessageParam{
 		PrivateData:        r.options.PrivateData,
-		ResponderResources: uint8(orNone(o.ResponderResources, e.cfg.ResponderResources)),
-		InitiatorDepth:     uint8(orNone(o.InitiatorDepth, e.cfg.InitiatorDepth)),
-		RetryCount:         uint8(orNone(o.RetryCount, e.cfg.RetryCount)),
-		RNRRetryCount:      uint8(orNone(o.RNRRetryCount, e.cfg.RNRRetryCount)),
+		ResponderResources: uint8(orNone(o.ResponderResources, e.cfg.Transport.ResponderResources)),
+		InitiatorDepth:     uint8(orNone(o.InitiatorDepth, e.cfg.Transport.InitiatorDepth)),
+		RetryCount:         uint8(orNone(o.RetryCount, e.cfg.Transport.RetryCount)),
+		RNRRetryCount:      uint8(orNone(o.RNRRetryCount, e.cfg.Transport.RNRRetryCount)),
 	}
 	return r, nil
 }
@@ -282,7 +262,7 @@ func setOptions(id *cm.ID, tos uint8, reuseAddr bool) error {
 }
 
 // handlerOr returns h, or the second parameter if h is nil.
-func handlerOr(h ConnHandler, fallback Handler) ConnHandler {
+func handlerOr(h Handler, fallback Handler) Handler {
 	if h == nil {
 		return fallback
 	}

@@ -86,7 +86,7 @@ func cancelOnPaths(t *testing.T, fn func(c *canceling)) {
 
 // dial dials the listener of cancelOnPaths.
 func (c *canceling) dial() error {
-	return c.client.Loop().Dial(c.serverHost.AddrPort(2), &reactor.DialOptions{Ctx: c.ctx, Handler: &hooks{
+	return c.client.Loop().Engine().Dial(c.serverHost.AddrPort(2), &reactor.DialOptions{Ctx: c.ctx, Handler: &hooks{
 		open:      func(conn *reactor.Conn) { c.opened = conn },
 		dialError: func(_ *reactor.DialOptions, err error) { c.failed = append(c.failed, err) },
 		close:     func(_ *reactor.Conn, err error) { c.ends = append(c.ends, err) },

@@ -19,16 +19,16 @@ func TestWaitingDialsAreLimited(t *testing.T) {
 	failed := 0
 	client := newLoop(t, &hooks{dialError: func(*reactor.DialOptions, error) { failed++ }}, &reactor.Config{MaxConns: limit})
 	for range limit {
-		require.NoError(t, client.Dial(addr, nil))
+		require.NoError(t, client.Engine().Dial(addr, nil))
 	}
-	err := client.Dial(addr, nil)
+	err := client.Engine().Dial(addr, nil)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	var full *verbs.ParamError
 	require.ErrorAs(t, err, &full)
 	require.EqualValues(t, limit, full.Limit)
 	require.Equal(t, limit, client.Conns(), "the refused call does not count")
 	drive(t, func() bool { return client.Stats().Opened == limit }, client, server)
-	require.NoError(t, client.Dial(addr, nil), "no call waits any more")
+	require.NoError(t, client.Engine().Dial(addr, nil), "no call waits any more")
 	drive(t, func() bool { return failed == 1 }, client, server)
 }
 
@@ -43,7 +43,7 @@ func TestDialRefusesAddresses(t *testing.T) {
 		netip.MustParseAddrPort("224.0.0.1:1"): "rdma: dial: address: 224.0.0.1 is a multicast address, to which no connection is possible",
 		netip.MustParseAddrPort("127.0.0.1:0"): "rdma: dial: port 0: the minimum is 1",
 	} {
-		err := client.Dial(addr, nil)
+		err := client.Engine().Dial(addr, nil)
 		var param *verbs.ParamError
 		require.ErrorAs(t, err, &param)
 		require.EqualError(t, err, text)
@@ -57,12 +57,10 @@ func TestDialErrorHasOptions(t *testing.T) {
 	var failed error
 	client := newLoop(t, &hooks{dialError: func(o *reactor.DialOptions, err error) { options, failed = o, err }}, nil)
 	addr := netip.MustParseAddrPort("127.0.0.1:1")
-	require.NoError(t, client.Dial(addr, nil))
+	require.NoError(t, client.Engine().Dial(addr, nil))
 	drive(t, func() bool { return failed != nil }, client)
 	require.Equal(t, &reactor.DialOptions{}, options)
-	var dial *reactor.DialError
-	require.ErrorAs(t, failed, &dial)
-	require.Equal(t, addr, dial.Addr)
+	require.ErrorContains(t, failed, "dial "+addr.String())
 }
 
 // TestDialCopiesOptions checks that changes of the options after Dial have no effect.
@@ -74,12 +72,12 @@ func TestDialCopiesOptions(t *testing.T) {
 		require.NoError(t, req.Accept(nil))
 	}}, nil)
 	client := newLoop(t, &hooks{open: func(c *reactor.Conn) { dialed = c }}, nil)
-	o := &reactor.DialOptions{PrivateData: []byte("first"), Context: "first"}
-	require.NoError(t, client.Dial(listen(t, server.Engine()), o))
+	o := &reactor.DialOptions{PrivateData: []byte("first"), UserData: "first"}
+	require.NoError(t, client.Engine().Dial(listen(t, server.Engine()), o))
 	copy(o.PrivateData, "other")
-	o.Context, o.Handler, o.LocalAddr = "other", reactor.BaseConnHandler{}, netip.MustParseAddrPort("192.0.2.1:1")
+	o.UserData, o.Handler, o.LocalAddr = "other", reactor.BaseHandler{}, netip.MustParseAddrPort("192.0.2.1:1")
 	drive(t, func() bool { return dialed != nil }, client, server)
 	require.Equal(t, "first", string(request.PrivateData()))
-	require.Equal(t, "first", dialed.Context())
-	require.Same(t, o, dialed.DialOptions())
+	require.Equal(t, "first", dialed.UserData)
+	require.Same(t, o, dialed.Info().DialOptions)
 }

@@ -5,18 +5,18 @@
 //
 //	type echo struct{ reactor.BaseHandler }
 //
-//	func (echo) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
+//	func (echo) OnOpen(c *reactor.Conn) { c.UserData = &backlog{} }
 //
 //	func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
-//		b := c.Context().(*backlog) // the answers that wait for room in the send queue
-//		if len(b.answers) > 0 || errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
+//		b := c.UserData.(*backlog) // the answers that wait for room in the send queue
+//		if len(b.answers) > 0 || errors.Is(c.Send(msg.Data(), nil), reactor.ErrWouldBlock) {
 //			b.answers = append(b.answers, bytes.Clone(msg.Data()))
 //		}
 //	}
 //
 //	func (echo) OnWritable(c *reactor.Conn) { // half of the send queue is free again
-//		b := c.Context().(*backlog)
-//		for len(b.answers) > 0 && c.Send(b.answers[0]) == nil {
+//		b := c.UserData.(*backlog)
+//		for len(b.answers) > 0 && c.Send(b.answers[0], nil) == nil {
 //			b.answers = b.answers[1:]
 //		}
 //	}
@@ -27,7 +27,7 @@
 //	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:7471"), nil)
 //
 // The Handler of the engine gets the callbacks of all listeners and connections. A
-// program whose connections do different things passes further ConnHandlers to Listen or
+// program whose connections do different things passes further Handlers to Listen or
 // Dial: see ListenOptions and DialOptions.
 //
 // The engine gets its devices from a provider, which the program opens first and closes
@@ -43,7 +43,7 @@
 //
 // # Goroutines
 //
-// A loop has connections, buffers, timers and registrations. The loop and everything
+// A loop has connections, buffers, timers and watched descriptors. The loop and everything
 // that belongs to it may be used only on the goroutine of the loop. Callbacks run on
 // that goroutine. A loop has no locks on its data path. Other goroutines may call only
 // the methods whose comment allows it. For everything else they pass a function to
@@ -66,11 +66,11 @@
 // A turn is one iteration of a loop. It has these steps, in this order:
 //
 //	clock        read every few turns, not every turn
-//	completions  up to Config.CompletionBudget of each device: OnMessage, OnCompletion
+//	completions  up to Config.Limits.CompletionBudget of each device: OnMessage, OnCompletion
 //	turn func    the function of Loop.SetTurnFunc, if there is one
 //	descriptors  connection events, device events, registered descriptors
 //	posted       functions passed to Post
-//	timers       After, OnTick, time limits, keepalive
+//	timers       After, time limits, keepalive
 //	close        the next step of closing connections: OnClose
 //	post         post the requests of callbacks, with one doorbell for each connection
 //
@@ -146,7 +146,7 @@
 // A full send queue is not an error of the connection. The call returns ErrWouldBlock
 // and sends nothing, and OnWritable is called when half of the queue is free. Conn.CheckRoom
 // asks whether there is room for several operations. Only every
-// Config.SignalEvery-th send requests a completion from the device. That completion also
+// Config.Transport.SignalEvery-th send requests a completion from the device. That completion also
 // confirms all earlier sends. So on an idle connection, the buffers of the last few
 // sends may stay in use.
 //
@@ -183,17 +183,17 @@
 // message of the peer is read further, and what was read of one occupies memory.
 //
 // After ResumeRecv the peer waits until it repeats its message: on the device of package soft
-// about as long as the pause was, at most 10 ms, and on others Config.MinRNRTimer.
+// about as long as the pause was, at most 10 ms, and on others Config.Transport.MinRNRTimer.
 //
 // # One-sided operations
 //
-// Write, WriteImm, Read, CompareSwap and FetchAdd access memory of the peer. The peer has
+// Write, WriteBytes, Read, CompareSwap and FetchAdd access memory of the peer. The peer has
 // made a Region of the memory with Engine.Alloc or Engine.Register, and has described it
 // with Region.Remote. The peer's application takes no part in the access.
 //
 // When OnCompletion reports a WRITE as successful, the device of the peer has received
 // all of its data. The peer's application learns of the data only from a message: the
-// message of a WriteImm, or a later message on the same connection. When OnMessage is
+// message of a WRITE with immediate data, or a later message on the same connection. When OnMessage is
 // called for this message, the data is complete, and the peer may read Region.Bytes
 // without atomic operations (IBTA vol. 1, 9.5). A message on another connection gives no
 // such promise. Without a message, the peer can only watch a word of the memory with
@@ -203,7 +203,7 @@
 // The memory of this side is a Piece of a Region. This side must not change the memory
 // of a WRITE, and must not read the memory of a READ, before OnCompletion. A later READ
 // of the connection sees the data of an earlier WRITE. For the order of a READ and later
-// operations see SendOptions.Fence.
+// operations see OpOptions.Fence.
 //
 // # Long messages
 //
@@ -213,7 +213,7 @@
 // address, key and length, and the receiver READs them, in pieces of up to 1 MiB.
 //
 //	Send        copies the message to a Buffer
-//	SendBuffer  sends a Buffer of LeaseSize without a copy
+//	SendBuffer  sends a Buffer of Lease without a copy
 //	SendV       sends pieces of Regions that have verbs.AccessRemoteRead, without a copy
 //
 // The memory of SendBuffer and SendV is in use until the receiver has read the message.
@@ -223,10 +223,10 @@
 // message that the receiver has not read: then Send returns ErrWouldBlock, and OnWritable
 // is called later. Operations that are not messages do not wait.
 //
-// The receiver reads a long message into a Buffer, and OnMessage gets it whole. A
-// LongHandler can choose for each message to get it in memory of a Region, in parts as
+// The receiver reads a long message into a Buffer, and OnMessage gets it whole.
+// OnLongMessage can choose for each message to get it in memory of a Region, in parts as
 // they arrive, or not at all. The buffers of a connection and of a loop that have long
-// messages are limited by Config.LongConnBytes and Config.LongLoopBytes. Further long
+// messages are limited by Config.Memory.LongConnBytes and Config.Memory.LongLoopBytes. Further long
 // messages wait, and their senders do not lose them.
 //
 // The two sides agree with 8 bytes at the end of the private data of request and reply. A
@@ -236,8 +236,8 @@
 // library then first tells the peer that later control messages have other immediate
 // data. While a long message is being read, its memory can be read by every peer that
 // knows its key: see Remote. A Buffer whose key was announced is used again on the same
-// connection only. A false address, key or length ends the connection with a
-// *LongMessageError.
+// connection only. A false address, key or length ends the connection with
+// verbs.ErrProtocol.
 //
 // # Memory
 //
@@ -251,31 +251,31 @@
 // of Region.Remote serves all peers of the engine, which need the remote rights of the
 // Region. Conn.Show makes a key for the peer of one connection, for a part of a Region
 // that may have no remote rights. Such a key is taken back by Conn.Hide, or the peer
-// gives it back with a message: see SendOptions.Invalidate. It ends with its connection
+// gives it back with a message: see OpOptions.Invalidate. It ends with its connection
 // and its Region at the latest.
 //
 // # The life of a buffer
 //
 // When the memory of an operation belongs to the caller again:
 //
-//	Send, SendWith, WriteBytes    when the call returns, because the bytes are copied
-//	SendBuffer, SendBufferWith    never: the connection releases the Buffer
-//	SendV of a long message       in OnCompletion, when the peer has read it
-//	SendV, Write, WriteV, Read,   in OnCompletion; with SendOptions.Quiet in the
-//	ReadV, WriteImm               OnCompletion of a later operation; at last in OnClose
-//	CompareSwap, FetchAdd         no memory: the result is in Op.Value
-//	memory of Region.Remote       when Region.Close returns
-//	memory of Conn.Show           in OnCompletion of Hide, in OnMessage if the peer has
-//	                              invalidated the key; at last in OnClose
+//	Send, WriteBytes         when the call returns, because the bytes are copied
+//	SendBuffer               never: the connection releases the Buffer
+//	SendV of a long message  in OnCompletion, when the peer has read it
+//	SendV, Write, Read       in OnCompletion; with OpOptions.Quiet in the OnCompletion of
+//	                         a later operation; at last in OnClose
+//	CompareSwap, FetchAdd    no memory: the result is in Op.Value
+//	memory of Region.Remote  when Region.Close returns
+//	memory of Conn.Show      in OnCompletion of Hide, in OnMessage if the peer has
+//	                         invalidated the key; at last in OnClose
 //
 // Buffers are pieces of registered memory outside the Go heap, of Config.MaxMessage
-// bytes each. LeaseSize leases larger ones, in classes whose sizes are powers of two. The
+// bytes each. Conn.Lease also leases larger ones, whose sizes are powers of two. The
 // handler may use a received message until OnMessage returns, and longer if it calls
-// Message.Keep. A buffer that was kept, or leased with Lease or LeaseSize, belongs to the
+// Message.Keep. A buffer that was kept or leased belongs to the
 // caller until Release, or until SendBuffer accepts it.
 //
-// The connections of a loop share receive buffers: see Config.SharedRecvBuffers and
-// Config.MinRecvBuffers. A connection whose peer sends only immediates needs none: see
+// The connections of a loop share receive buffers: see Config.Memory.SharedRecvBuffers and
+// Config.Memory.MinRecvBuffers. A connection whose peer sends only immediates needs none: see
 // DialOptions.ImmediatesOnly. The memory grows with the number of buffers in use. Unused
 // memory is returned to the system within 40 s of its last use. The software device can
 // return the pages of single free buffers. Other devices pin their pages: they can only
@@ -296,10 +296,10 @@
 //	Conn.Write          one-sided operations
 //	ConnRequest.Reject  refusing a connection, and clients above a limit
 //	Engine.Shutdown     shutting down
+//	Handler             answers of other goroutines before the end
 //	ListenOptions       a Handler for each listener
-//	LongHandler         a long message in parts
+//	LongMessage         a long message in parts
 //	Loop.SetTurnFunc    watching memory
-//	StopHandler         answers of other goroutines before the end
 //	Message.Keep        work on another goroutine
 //	NewLoop             a loop on a goroutine of the program
 //	Region              memory of the application
@@ -361,7 +361,7 @@ package reactor
 // with immediate. The immediate data says that it is a control message.
 //
 // 3. The receiver keeps all messages that arrive later, at most 15, and gives their
-// places in the receive queue to other buffers. It asks a LongHandler, leases memory
+// places in the receive queue to other buffers. It calls OnLongMessage, leases memory
 // within LongConnBytes and LongLoopBytes, and posts up to 8 READs of up to 1 MiB, 2 MiB
 // together. A connection that gets no memory waits in Loop.longRow.
 //

@@ -23,14 +23,14 @@ func TestEcho(t *testing.T) {
 			server := start(t, &hooks{message: echo(t)}, cfg)
 			done := make(chan uint64, 1)
 			client := start(t, &hooks{
-				open: func(c *reactor.Conn) { assert.NoError(t, c.Send(make([]byte, 8))) },
+				open: func(c *reactor.Conn) { assert.NoError(t, c.Send(make([]byte, 8), nil)) },
 				message: func(c *reactor.Conn, msg reactor.Message) {
 					n := binary.LittleEndian.Uint64(msg.Data()) + 1
 					if n == count {
 						done <- n
 						return
 					}
-					if err := c.Send(binary.LittleEndian.AppendUint64(nil, n)); err != nil {
+					if err := c.Send(binary.LittleEndian.AppendUint64(nil, n), nil); err != nil {
 						t.Error(err)
 					}
 				},
@@ -51,7 +51,7 @@ func TestEchoServer(t *testing.T) {
 			server, dialing := pathLoop(t, path, port, echoServer{}, nil), pathLoop(t, path, port, client, nil)
 			ln, err := server.Engine().Listen(loopback, nil)
 			require.NoError(t, err)
-			require.NoError(t, dialing.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
+			require.NoError(t, dialing.Engine().Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 			drive(t, func() bool { return len(client.total) > 0 }, dialing, server)
 			require.Equal(t, count, <-client.total)
 			require.NotZero(t, server.Stats().QueueFull)
@@ -60,7 +60,7 @@ func TestEchoServer(t *testing.T) {
 }
 
 func TestEchoOfEverySize(t *testing.T) {
-	cfg := &reactor.Config{MaxMessage: 1000, MaxInline: 64}
+	cfg := &reactor.Config{MaxMessage: 1000, Transport: reactor.Transport{MaxInline: 64}}
 	for _, size := range []int{0, 1, 63, 64, 65, 999, 1000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			sent := make([]byte, size)
@@ -72,7 +72,7 @@ func TestEchoOfEverySize(t *testing.T) {
 			p := connect(t, &hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
 				got, received = append(got, msg.Data()...), true
 			}}, &hooks{message: echo(t)}, cfg)
-			require.NoError(t, p.dialed.Send(sent))
+			require.NoError(t, p.dialed.Send(sent, nil))
 			p.drive(t, func() bool { return received })
 			require.Equal(t, sent, append([]byte{}, got...))
 		})
@@ -86,10 +86,10 @@ func TestEchoDoesNotAllocate(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			echoes := 0
 			p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
-				&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data()) }}, nil)
+				&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data(), nil) }}, nil)
 			msg := make([]byte, size)
 			round := func() {
-				if err := p.dialed.Send(msg); err != nil {
+				if err := p.dialed.Send(msg, nil); err != nil {
 					t.Fatal(err)
 				}
 				for want := echoes + 1; echoes < want; {
@@ -108,19 +108,19 @@ func TestEchoDoesNotAllocate(t *testing.T) {
 // TestBaseHandler checks that a server with BaseHandler accepts connections and receives
 // messages.
 func TestBaseHandler(t *testing.T) {
-	cfg := &reactor.Config{AckTimeout: verbs.AckTimeout(14), MaxConns: 3, MaxInline: -1}
+	cfg := &reactor.Config{Transport: reactor.Transport{AckTimeout: verbs.AckTimeout(14), MaxInline: -1}, MaxConns: 3}
 	server := start(t, reactor.BaseHandler{}, cfg)
-	d := &reactor.DialOptions{Context: 1}
+	d := &reactor.DialOptions{UserData: 1}
 	closed := make(chan error, 1)
 	client := start(t, &hooks{
 		open: func(c *reactor.Conn) {
-			assert.Same(t, d, c.DialOptions())
-			assert.Equal(t, 1, c.Context())
-			c.SetContext(2)
-			assert.Equal(t, 2, c.Context())
-			assert.Equal(t, 63, c.MaxInFlight())
+			assert.Same(t, d, c.Info().DialOptions)
+			assert.Equal(t, 1, c.UserData)
+			c.UserData = 2
+			assert.Equal(t, 2, c.UserData)
+			assert.Equal(t, 63, c.Info().MaxInFlight)
 			assert.False(t, c.Loop().Now().IsZero())
-			assert.NoError(t, c.SendWith([]byte("ignored"), reactor.SendOptions{Solicited: true, Fence: true}))
+			assert.NoError(t, c.Send([]byte("ignored"), &reactor.OpOptions{Solicited: true, Fence: true}))
 			assert.NoError(t, c.Close())
 		},
 		close: func(_ *reactor.Conn, err error) { closed <- err },

@@ -12,11 +12,11 @@ import (
 
 // NewLoop makes a loop without a goroutine, for an application with its own event loop.
 // Only one goroutine at a time may use the loop. NewLoop calls OnBoot, and returns its
-// error. Config.NumLoops must be 0 or 1, and Config.CPUs must be empty. For p and the
-// errors see New.
+// error. Config.NumLoops must be 0 or 1, and the loop can not be pinned. For p and the errors
+// see New.
 //
 // The application can let RunOnce wait for work. Instead it can wait for FD, together
-// with its own descriptors: see Poll. A loop ends by Loop.Stop, when RunOnce or Poll returns an
+// with its own descriptors: see Poll. A loop ends by Engine.Stop, when RunOnce or Poll returns an
 // error that matches ErrClosed, or at once by Loop.Close. After either the device can be closed.
 func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	if err := cfg.checkEmbedded(); err != nil {
@@ -53,7 +53,7 @@ func (c *Config) checkEmbedded() error {
 // wait on a loop made with NewLoop when a timer is due.
 type timerFD struct {
 	*fdevent.Timer
-	setFor WakeCause // reason for which the timer was set: WakeByTimer or WakeBySafety
+	setFor wakeCause // reason for which the timer was set: wakeByTimer or wakeBySafety
 }
 
 func (t *timerFD) ready(poller.Readiness) (work int) {
@@ -61,7 +61,7 @@ func (t *timerFD) ready(poller.Readiness) (work int) {
 	return 0
 }
 
-func (t *timerFD) wakeCause() WakeCause { return t.setFor }
+func (t *timerFD) wakeCause() wakeCause { return t.setFor }
 
 // initEmbedded opens the timerFD and calls OnBoot. It first marks the engine as started,
 // because otherwise Stop in OnBoot would end the loop at once.
@@ -117,10 +117,10 @@ func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 //	}
 //
 // If busy is true, there may be work. If busy is false, FD becomes readable for work, for
-// timers, and after Config.SafetyTimeout. Before each wait the application calls Poll, because
+// timers, and after Config.Limits.SafetyTimeout. Before each wait the application calls Poll, because
 // what it has done with the loop since the last call may need a turn. A small number of turns
 // lets the application look at its own descriptors often, and a large one saves system calls.
-// A turn has limits of its own, such as Config.CompletionBudget.
+// A turn has limits of its own, such as Config.Limits.CompletionBudget.
 //
 // A loop with IdleBusy or a turn function is always busy. For the errors, and for a panic of
 // a callback, see RunOnce.
@@ -209,7 +209,7 @@ func (l *Loop) begin(op string) error {
 	l.idle.endSpin()
 	l.clock.wake()
 	l.stats.Sleeps++
-	l.countWake(l.fetchEvents(), WakeByLimit)
+	l.countWake(l.fetchEvents(), wakeByLimit)
 	return nil
 }
 
@@ -264,11 +264,6 @@ func (l *Loop) arm() (busy bool, err error) {
 	l.publish(true)
 	return false, nil
 }
-
-// Stop begins to shut down the engine: see Engine.Stop. It may be called from any
-// goroutine. With NewLoop, the application then calls RunOnce or Poll until it returns
-// ErrClosed.
-func (l *Loop) Stop() { l.engine.Stop() }
 
 // Close ends a loop made with NewLoop at once. Its connections end with ErrShutdown.
 // Close returns the first error of releasing resources. In a callback, or for a loop

@@ -19,17 +19,17 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	const count = 200
 	echoes := 0
 	client := newLoop(t, &hooks{
-		open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("ping"))) },
+		open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("ping"), nil)) },
 		message: func(c *reactor.Conn, msg reactor.Message) {
 			if echoes++; echoes < count {
-				require.NoError(t, c.Send(msg.Data()))
+				require.NoError(t, c.Send(msg.Data(), nil))
 			}
 		},
-	}, &reactor.Config{SafetyTimeout: testTimeout})
-	server := newLoop(t, &hooks{message: echo(t)}, &reactor.Config{SafetyTimeout: testTimeout})
+	}, &reactor.Config{Limits: reactor.Limits{SafetyTimeout: testTimeout}})
+	server := newLoop(t, &hooks{message: echo(t)}, &reactor.Config{Limits: reactor.Limits{SafetyTimeout: testTimeout}})
 	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
-	require.NoError(t, client.Dial(ln.Addr(), nil))
+	require.NoError(t, client.Engine().Dial(ln.Addr(), nil))
 
 	outer, err := poller.New(8)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func pollAll(t *testing.T, loops ...*reactor.Loop) (busy bool) {
 // TestArmedFDSignalsTimers checks that a due timer makes an armed loop's descriptor
 // readable.
 func TestArmedFDSignalsTimers(t *testing.T) {
-	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
+	loop := newLoop(t, &hooks{}, &reactor.Config{Limits: reactor.Limits{SafetyTimeout: testTimeout}})
 	fired := false
 	begin := time.Now()
 	loop.After(2*time.Millisecond, func() { fired = true })
@@ -85,7 +85,7 @@ func TestArmedFDSignalsTimers(t *testing.T) {
 // TestArmedFDSignalsPosts checks that a posted function makes an armed loop's descriptor
 // readable.
 func TestArmedFDSignalsPosts(t *testing.T) {
-	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
+	loop := newLoop(t, &hooks{}, &reactor.Config{Limits: reactor.Limits{SafetyTimeout: testTimeout}})
 	outer, err := poller.New(1)
 	require.NoError(t, err)
 	defer outer.Close()
@@ -107,7 +107,7 @@ func TestArmedFDSignalsPosts(t *testing.T) {
 
 func TestRunOnceWaits(t *testing.T) {
 	for _, policy := range []reactor.IdlePolicy{reactor.IdleEvent, reactor.IdleAdaptive, reactor.IdleBusy} {
-		loop := newLoop(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: testTimeout})
+		loop := newLoop(t, &hooks{}, &reactor.Config{Idle: policy, Limits: reactor.Limits{SafetyTimeout: testTimeout}})
 		begin := time.Now()
 		n, err := loop.RunOnce(3 * time.Millisecond)
 		require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestRunOnceWaits(t *testing.T) {
 func TestEmbeddedLoopEnds(t *testing.T) {
 	ended := 0
 	loop := newLoop(t, &hooks{shutdown: func(*reactor.Loop) { ended++ }}, nil)
-	loop.Stop()
+	loop.Engine().Stop()
 	var err error
 	for err == nil {
 		_, err = loop.RunOnce(-1)
@@ -142,7 +142,7 @@ func TestEmbeddedLoopEnds(t *testing.T) {
 
 func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
 	bootErr := errors.New("boot failed")
-	_, err := reactor.NewLoop(openSoft(t), &hooks{boot: func(*reactor.Loop) error { return bootErr }}, nil)
+	_, err := reactor.NewLoop(openSoft(t), &hooks{}, &reactor.Config{OnBoot: func(*reactor.Loop) error { return bootErr }})
 	require.ErrorIs(t, err, bootErr)
 }
 
@@ -155,12 +155,11 @@ func TestFailedBootEndsDials(t *testing.T) {
 	bootErr := errors.New("boot failed")
 	var ends []error
 	_, err = reactor.NewLoop(openSoft(t), &hooks{
-		boot: func(l *reactor.Loop) error {
-			require.NoError(t, l.Dial(ln.Addr(), nil))
-			return bootErr
-		},
 		dialError: func(_ *reactor.DialOptions, err error) { ends = append(ends, err) },
-	}, nil)
+	}, &reactor.Config{OnBoot: func(l *reactor.Loop) error {
+		require.NoError(t, l.Engine().Dial(ln.Addr(), nil))
+		return bootErr
+	}})
 	require.ErrorIs(t, err, bootErr)
 	require.Len(t, ends, 1)
 	require.ErrorIs(t, ends[0], reactor.ErrShutdown)
@@ -172,32 +171,35 @@ func TestLoopOfAnEngineIsNotEmbedded(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrState)
 }
 
-// TestWakesByCause checks that Stats.Wakes counts sleeps by the cause that ended them.
+// TestWakesByCause checks that sleeps are counted by the cause that ended them.
 func TestWakesByCause(t *testing.T) {
-	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
+	loop := newLoop(t, &hooks{}, &reactor.Config{Limits: reactor.Limits{SafetyTimeout: testTimeout}})
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
 	defer w.Close()
-	_, err = loop.Register(int(r.Fd()), poller.Readable, func(poller.Readiness) { _, _ = r.Read(make([]byte, 8)) })
+	err = loop.Watch(int(r.Fd()), poller.Readable, func(poller.Readiness) { _, _ = r.Read(make([]byte, 8)) })
 	require.NoError(t, err)
 	arm := func() {
 		for pollAll(t, loop) {
 		}
 	}
-	for cause, wake := range map[reactor.WakeCause]func(){
-		reactor.WakeByPost:    func() { require.NoError(t, loop.Post(func() {})) },
-		reactor.WakeByForeign: func() { _, _ = w.WriteString("x") },
-		reactor.WakeByLimit:   func() {},
+	for _, wake := range []func(){
+		func() { require.NoError(t, loop.Post(func() {})) },
+		func() { _, _ = w.WriteString("x") },
+		func() {},
 	} {
 		arm()
 		wake()
 		_, err := loop.RunOnce(0)
 		require.NoError(t, err)
 		arm()
-		defer func() { require.Positive(t, loop.Stats().Wakes[cause], cause.String()) }()
 	}
 	require.NoError(t, loop.Close())
+	stats := loop.Stats()
+	require.Positive(t, stats.WakesPost)
+	require.Positive(t, stats.WakesWatch)
+	require.Positive(t, stats.WakesLimit)
 }
 
 // TestWaitRefusedForEmbeddedLoop checks that Wait and Shutdown fail while a loop made
@@ -215,7 +217,7 @@ func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 // TestCallbacksCanNotRunTheLoop checks that RunOnce, Poll and Close are refused in every
 // callback.
 func TestCallbacksCanNotRunTheLoop(t *testing.T) {
-	server := newLoop(t, &hooks{open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("text"))) }}, nil)
+	server := newLoop(t, &hooks{open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("text"), nil)) }}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
 	var loop *reactor.Loop
@@ -228,9 +230,8 @@ func TestCallbacksCanNotRunTheLoop(t *testing.T) {
 		require.ErrorIs(t, err, verbs.ErrState, callback)
 		require.ErrorIs(t, loop.Close(), verbs.ErrState, callback)
 	}
-	loop, err = reactor.NewLoop(openSoft(t), &hooks{
+	h := &hooks{
 		boot:      func(l *reactor.Loop) error { loop = l; refused("OnBoot"); return nil },
-		tick:      func(*reactor.Loop) time.Duration { refused("OnTick"); return 0 },
 		open:      func(*reactor.Conn) {},
 		close:     func(*reactor.Conn, error) { refused("OnClose") },
 		dialError: func(*reactor.DialOptions, error) { refused("OnDialError") },
@@ -243,18 +244,19 @@ func TestCallbacksCanNotRunTheLoop(t *testing.T) {
 			called["OnShutdown"]++
 			require.ErrorIs(t, loop.Close(), verbs.ErrState)
 		},
-	}, nil)
+	}
+	loop, err = reactor.NewLoop(openSoft(t), h, configOf(h, nil))
 	require.NoError(t, err)
 	own, err := loop.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
-	require.NoError(t, server.Dial(own.Addr(), nil))
-	require.NoError(t, loop.Dial(ln.Addr(), nil))
+	require.NoError(t, server.Engine().Dial(own.Addr(), nil))
+	require.NoError(t, loop.Engine().Dial(ln.Addr(), nil))
 	drive(t, func() bool { return called["OnMessage"] == 1 && called["OnConnectRequest"] == 1 }, loop, server)
-	require.NoError(t, loop.Dial(ln.Addr(), nil))
+	require.NoError(t, loop.Engine().Dial(ln.Addr(), nil))
 	require.NoError(t, loop.Post(func() { refused("Post") }))
 	require.NoError(t, loop.Close())
 	require.Equal(t, map[string]int{
-		"OnBoot": 1, "OnTick": 1, "OnConnectRequest": 1, "OnMessage": 1,
+		"OnBoot": 1, "OnConnectRequest": 1, "OnMessage": 1,
 		"OnClose": 1, "OnDialError": 1, "OnShutdown": 1, "Post": 1,
 	}, called)
 }
@@ -316,7 +318,7 @@ func TestPollEndsTheLoop(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent})
 	for pollAll(t, loop) {
 	}
-	loop.Stop()
+	loop.Engine().Stop()
 	var err error
 	for err == nil {
 		var busy bool
@@ -330,16 +332,15 @@ func TestPollEndsTheLoop(t *testing.T) {
 // with OnShutdown as the last callback.
 func TestStopInOnBoot(t *testing.T) {
 	var calls []string
-	loop, err := reactor.NewLoop(openSoft(t), &hooks{
-		boot:     func(l *reactor.Loop) error { calls = append(calls, "boot"); l.Stop(); return nil },
-		tick:     func(*reactor.Loop) time.Duration { calls = append(calls, "tick"); return 0 },
-		shutdown: func(*reactor.Loop) { calls = append(calls, "shutdown") },
-	}, nil)
+	loop, err := reactor.NewLoop(openSoft(t), &hooks{}, &reactor.Config{
+		OnBoot:     func(l *reactor.Loop) error { calls = append(calls, "boot"); l.Engine().Stop(); return nil },
+		OnShutdown: func(*reactor.Loop) { calls = append(calls, "shutdown") },
+	})
 	require.NoError(t, err)
 	for err == nil {
 		_, err = loop.RunOnce(0)
 	}
 	require.ErrorIs(t, err, reactor.ErrClosed)
-	require.Equal(t, []string{"boot", "tick", "shutdown"}, calls)
+	require.Equal(t, []string{"boot", "shutdown"}, calls)
 	require.NoError(t, loop.Close())
 }

@@ -37,13 +37,13 @@ type Engine struct {
 	heap     *heapReturn
 	embedded bool // the application runs the loop of the engine: see NewLoop
 
-	stopping   atomic.Bool   // true after a call of Stop
-	roundRobin atomic.Uint64 // number of connections whose loop was chosen by RoundRobin
-	fullLoops  fullLoops
-	accepts    atomic.Uint64 // counter for Stats.Accepts
-	rejects    atomic.Uint64 // counter for Stats.Rejects
-	running    atomic.Int32  // number of loops that have not ended
-	done       chan struct{} // This channel is closed when all loops have ended.
+	stopping  atomic.Bool   // true after a call of Stop
+	chosen    atomic.Uint64 // number of calls of nextLoop
+	fullLoops fullLoops
+	accepts   atomic.Uint64 // counter for Stats.Accepts
+	rejects   atomic.Uint64 // counter for Stats.Rejects
+	running   atomic.Int32  // number of loops that have not ended
+	done      chan struct{} // This channel is closed when all loops have ended.
 
 	mu      sync.Mutex
 	started bool           // Start or NewLoop was called
@@ -103,8 +103,10 @@ func (e *Engine) open() (err error) {
 	if e.acceptor, err = openAcceptor(e); err != nil {
 		return err
 	}
-	for range e.cfg.NumLoops {
-		l := &Loop{engine: e, handler: e.handler, cfg: e.cfg, index: len(e.loops)}
+	for i, c := range e.cfg.loops {
+		l := &Loop{engine: e, handler: e.handler, cfg: e.cfg, name: c.Name, cpu: c.CPU, index: i}
+		l.idle.budget = c.SpinBudget
+		l.idle.policy.Store(uint32(c.Idle))
 		e.loops = append(e.loops, l)
 		if err := l.open(); err != nil {
 			return err
@@ -172,8 +174,14 @@ func (e *Engine) release() (err error) {
 // warnOfBusyLoops logs a warning if busy loops leave no thread to other goroutines, which then
 // wait until the Go runtime interrupts a loop, up to 10 ms each time.
 func (e *Engine) warnOfBusyLoops() {
-	if threads := runtime.GOMAXPROCS(0); e.cfg.Idle == IdleBusy && len(e.loops) >= threads {
-		e.log.Warn("reactor: loops that are always busy leave no thread to other goroutines", "loops", len(e.loops), "GOMAXPROCS", threads)
+	busy := 0
+	for _, l := range e.cfg.loops {
+		if l.Idle == IdleBusy {
+			busy++
+		}
+	}
+	if threads := runtime.GOMAXPROCS(0); busy >= threads {
+		e.log.Warn("reactor: loops that are always busy leave no thread to other goroutines", "loops", busy, "GOMAXPROCS", threads)
 	}
 }
 

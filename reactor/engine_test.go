@@ -35,15 +35,16 @@ func TestBootAndShutdownOnEveryLoop(t *testing.T) {
 func TestFailedBootStopsTheEngine(t *testing.T) {
 	bootErr := errors.New("boot failed")
 	var ended atomic.Int32
-	engine, err := reactor.New(openSoft(t), &hooks{
-		boot: func(l *reactor.Loop) error {
+	engine, err := reactor.New(openSoft(t), &hooks{}, &reactor.Config{
+		NumLoops: 2,
+		OnBoot: func(l *reactor.Loop) error {
 			if l.Index() == 1 {
 				return bootErr
 			}
 			return nil
 		},
-		shutdown: func(*reactor.Loop) { ended.Add(1) },
-	}, &reactor.Config{NumLoops: 2})
+		OnShutdown: func(*reactor.Loop) { ended.Add(1) },
+	})
 	require.NoError(t, err)
 	require.ErrorIs(t, engine.Start(), bootErr)
 	require.NoError(t, engine.Wait())
@@ -90,7 +91,7 @@ func TestWarningOfBusyLoops(t *testing.T) {
 
 func TestPostFromManyGoroutines(t *testing.T) {
 	for _, policy := range []reactor.IdlePolicy{reactor.IdleEvent, reactor.IdleAdaptive, reactor.IdleBusy} {
-		engine := start(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: testTimeout})
+		engine := start(t, &hooks{}, &reactor.Config{Idle: policy, Limits: reactor.Limits{SafetyTimeout: testTimeout}})
 		const senders, each = 4, 500
 		done := make(chan struct{})
 		// Only posted functions use count, all on the loop's goroutine.
@@ -114,7 +115,7 @@ func TestPostFromManyGoroutines(t *testing.T) {
 // TestIdlePolicyChangesAtRunTime checks that the idle policy can change while the loop
 // runs or sleeps.
 func TestIdlePolicyChangesAtRunTime(t *testing.T) {
-	engine := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
+	engine := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, Limits: reactor.Limits{SafetyTimeout: testTimeout}})
 	loop := engine.Loop(0)
 	await(t, func() bool { return loop.Stats().Turns > 0 })
 	require.NoError(t, loop.SetIdle(reactor.IdleBusy))
@@ -122,7 +123,7 @@ func TestIdlePolicyChangesAtRunTime(t *testing.T) {
 	await(t, func() bool { return loop.Stats().EpollChecks > looks+10 })
 	require.NoError(t, loop.SetIdle(reactor.IdleEvent))
 	sleeps := loop.Stats().Sleeps
-	await(t, func() bool { loop.Wake(); return loop.Stats().Sleeps > sleeps+10 })
+	await(t, func() bool { _ = loop.Post(func() {}); return loop.Stats().Sleeps > sleeps+10 })
 	var param *verbs.ParamError
 	require.ErrorAs(t, loop.SetIdle(3), &param)
 }
@@ -131,9 +132,10 @@ func TestIdlePolicyChangesAtRunTime(t *testing.T) {
 func TestThousandConnections(t *testing.T) {
 	const total, rounds = 1000, 3
 	cfg := &reactor.Config{
-		NumLoops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections,
-		// If a loop misses a wake-up, it sleeps until testTimeout. The test then fails.
-		SafetyTimeout: testTimeout,
+		NumLoops:    2,
+		MaxInFlight: 4,
+		MaxMessage:  256,
+		Limits:      reactor.Limits{SafetyTimeout: testTimeout},
 	}
 	server := start(t, &hooks{message: echo(t)}, cfg)
 	results := make(chan error, total)
@@ -141,12 +143,12 @@ func TestThousandConnections(t *testing.T) {
 	client := start(t, &hooks{
 		open: func(c *reactor.Conn) {
 			perLoop[c.Loop().Index()].Add(1)
-			assert.NoError(t, c.Send([]byte("hello")))
+			assert.NoError(t, c.Send([]byte("hello"), nil))
 		},
 		message: func(c *reactor.Conn, msg reactor.Message) {
 			assert.Equal(t, "hello", string(msg.Data()))
 			if c.Stats().Messages < rounds {
-				assert.NoError(t, c.Send(msg.Data()))
+				assert.NoError(t, c.Send(msg.Data(), nil))
 				return
 			}
 			assert.NoError(t, c.Close())
@@ -183,10 +185,10 @@ func TestThousandConnections(t *testing.T) {
 	require.EqualValues(t, total, server.Stats().Accepts)
 }
 
-// TestPostIsBounded checks that Post returns ErrTooManyPosted while Config.MaxPosted
+// TestPostIsBounded checks that Post returns ErrTooManyPosted while Config.Limits.MaxPosted
 // functions wait.
 func TestPostIsBounded(t *testing.T) {
-	loop := newLoop(t, &hooks{}, &reactor.Config{MaxPosted: 1})
+	loop := newLoop(t, &hooks{}, &reactor.Config{Limits: reactor.Limits{MaxPosted: 1}})
 	ran := 0
 	require.NoError(t, loop.Post(func() { ran++ }))
 	require.ErrorIs(t, loop.Post(func() { ran++ }), reactor.ErrTooManyPosted)
@@ -265,11 +267,11 @@ func TestLoopsOfADevice(t *testing.T) {
 		served := make(chan int, loops)
 		server := engine(&hooks{message: func(c *reactor.Conn, msg reactor.Message) {
 			served <- c.Loop().Index()
-			assert.NoError(t, c.Send(msg.Data()))
+			assert.NoError(t, c.Send(msg.Data(), nil))
 		}})
 		answered := make(chan int, loops)
 		client := engine(&hooks{
-			open:    func(c *reactor.Conn) { assert.NoError(t, c.Send([]byte("hello"))) },
+			open:    func(c *reactor.Conn) { assert.NoError(t, c.Send([]byte("hello"), nil)) },
 			message: func(c *reactor.Conn, _ reactor.Message) { answered <- c.Loop().Index() },
 		})
 		ln, err := server.Listen(netip.MustParseAddrPort(at), nil)

@@ -3,9 +3,7 @@ package reactor
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
-	"github.com/rdmaloop/rdmaloop/internal/limitlog"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -27,7 +25,7 @@ var (
 	// ErrShutdown means that the engine is shutting down.
 	ErrShutdown = errors.New("shutting down")
 	// ErrDrainTimeout means that after Conn.Close the peer has not confirmed every send
-	// within Config.DrainTimeout.
+	// within Config.Limits.DrainTimeout.
 	ErrDrainTimeout = errors.New("sends not confirmed in time")
 	// ErrTimeout means that the time passed to Conn.SetTimeout is over.
 	ErrTimeout = errors.New("time limit passed")
@@ -35,7 +33,7 @@ var (
 	// Conn.SetIdleTimeout.
 	ErrIdle = errors.New("idle for too long")
 	// ErrKeepalive means that the peer has not answered a keepalive probe, see
-	// Config.Keepalive.
+	// Config.Transport.Keepalive.
 	ErrKeepalive = errors.New("keepalive probe not answered")
 	// ErrPanicked means that a callback of the connection has panicked, and that the program
 	// has recovered from that: see Loop.RunOnce.
@@ -45,9 +43,9 @@ var (
 	// ErrDecided means that the ConnRequest was already answered.
 	ErrDecided = errors.New("request already answered")
 	// ErrExpired means that the ConnRequest was not answered within
-	// Config.DecisionTimeout.
+	// Config.Limits.DecisionTimeout.
 	ErrExpired = errors.New("request not answered in time")
-	// ErrTooManyPosted means that Config.MaxPosted posted functions wait to be run. Loop.PostWait
+	// ErrTooManyPosted means that Config.Limits.MaxPosted posted functions wait to be run. Loop.PostWait
 	// waits instead.
 	ErrTooManyPosted = errors.New("too many posted functions")
 )
@@ -129,31 +127,17 @@ func (e *CloseError) Unwrap() []error {
 	return []error{e.Cause, e.First}
 }
 
-// A DialError is the error of OnDialError: a call of Dial did not lead to a connection.
-type DialError struct {
-	Addr netip.AddrPort // address of the peer
-	Err  error          // reason, such as a *cm.RejectError; Unwrap returns it
-
-	log *limitlog.Logger // logger of the engine, for BaseConnHandler
-}
-
-// Error returns the address and the text of the reason.
-func (e *DialError) Error() string { return "dial " + e.Addr.String() + ": " + e.Err.Error() }
-
-// Unwrap returns Err.
-func (e *DialError) Unwrap() error { return e.Err }
-
-// A LongMessageError is the error of OnClose on a connection whose peer has announced a
+// A longMessageError is the error of OnClose on a connection whose peer has announced a
 // long message that can not be received, or has violated the protocol for long messages.
 // It matches verbs.ErrProtocol, and Err if that is not nil.
-type LongMessageError struct {
+type longMessageError struct {
 	Length uint64 // length of the message in bytes; 0 if it is not known
 	Reason string
 	Err    error // error of a READ, such as a *verbs.CompletionError, or nil
 }
 
 // Error returns the length, the reason and the text of Err.
-func (e *LongMessageError) Error() string {
+func (e *longMessageError) Error() string {
 	text := fmt.Sprintf("long message of %d bytes: %s", e.Length, e.Reason)
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
@@ -162,7 +146,7 @@ func (e *LongMessageError) Error() string {
 }
 
 // Unwrap returns verbs.ErrProtocol and Err.
-func (e *LongMessageError) Unwrap() []error {
+func (e *longMessageError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{verbs.ErrProtocol}
 	}

@@ -32,7 +32,7 @@ func checkTexts(t *testing.T, cases []textCase) {
 func TestErrorTexts(t *testing.T) {
 	foreign := netip.MustParseAddr("192.0.2.77") // RFC 5737; no host has it.
 	failed := make(chan error, 1)
-	e := start(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed <- err }}, &reactor.Config{ConnectTimeout: time.Second})
+	e := start(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed <- err }}, &reactor.Config{Limits: reactor.Limits{ConnectTimeout: time.Second}})
 	addr := listen(t, e)
 	listenAt := func(at netip.AddrPort) error {
 		_, err := e.Listen(at, nil)
@@ -61,36 +61,36 @@ func TestTooLongTexts(t *testing.T) {
 		var c *reactor.Conn
 		server := newLoop(t, &hooks{}, nil)
 		client := newLoop(t, &hooks{open: func(opened *reactor.Conn) { c = opened }}, &reactor.Config{MaxLongMessage: long})
-		require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
+		require.NoError(t, client.Engine().Dial(listen(t, server.Engine()), nil))
 		drive(t, func() bool { return c != nil }, client, server)
 		r, err := client.Engine().Alloc(5000, verbs.AccessLocalWrite|verbs.AccessRemoteRead)
 		require.NoError(t, err)
-		require.EqualError(t, c.Send(make([]byte, 5000)), want)
-		require.EqualError(t, c.SendV([]reactor.Piece{{Region: r, Length: 5000}}, reactor.SendOptions{}), want)
+		require.EqualError(t, c.Send(make([]byte, 5000), nil), want)
+		require.EqualError(t, c.SendV(nil, reactor.Piece{Region: r, Length: 5000}), want)
 	}
 }
 
 // TestCallErrorTexts has the errors of calls with wrong arguments, or in a wrong state.
 func TestCallErrorTexts(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxPosted: 1})
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Limits: reactor.Limits{MaxPosted: 1}})
 	c, l := p.dialed, p.client
 	r := alloc(t, c, 64, verbs.AccessRemoteRead)
 	other := alloc(t, p.accepted, 64, verbs.AccessLocalWrite)
-	foreign, err := p.accepted.Lease()
+	foreign, err := p.accepted.Lease(0)
 	require.NoError(t, err)
 	whole := func(r *reactor.Region, n int) reactor.Piece { return reactor.Piece{Region: r, Length: n} }
 	to := reactor.Remote{Addr: 8}
-	read := func(p reactor.Piece) error { return c.Read(p, to, reactor.SendOptions{}) }
-	send := func(o reactor.SendOptions) error { return c.SendWith(nil, o) }
-	lease := func(n int) error { _, err := c.LeaseSize(n); return err }
+	read := func(p reactor.Piece) error { return c.Read(to, nil, p) }
+	send := func(o reactor.OpOptions) error { return c.Send(nil, &o) }
+	lease := func(n int) error { _, err := c.Lease(n); return err }
 	setLen := func(n int) error {
-		b, err := c.Lease()
+		b, err := c.Lease(0)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, b.Release()) }()
 		return b.SetLen(n)
 	}
 	released := func() error {
-		b, err := c.Lease()
+		b, err := c.Lease(0)
 		require.NoError(t, err)
 		require.NoError(t, b.Release())
 		return b.Release()
@@ -107,7 +107,7 @@ func TestCallErrorTexts(t *testing.T) {
 	}
 	dial := func(o reactor.DialOptions) error { return l.Engine().Dial(netip.MustParseAddrPort("127.0.0.1:7"), &o) }
 	allocate := func(n int) error { _, err := l.Engine().Alloc(n, verbs.AccessLocalWrite); return err }
-	describe := func(r *reactor.Region, offset int) error { _, err := r.Remote(c, offset, 64); return err }
+	describe := func(r *reactor.Region, offset int) error { _, err := r.Remote(c.Info().Device, offset, 64); return err }
 	embedded := start(t, &hooks{}, nil).Loop(0)
 	run := func(l *reactor.Loop) error { _, err := l.RunOnce(0); return err }
 	checkTexts(t, []textCase{
@@ -116,7 +116,7 @@ func TestCallErrorTexts(t *testing.T) {
 		{dial(reactor.DialOptions{Timeout: -time.Second}), "rdma: dial: timeout -1s: the minimum is 0s"},
 		{dial(reactor.DialOptions{PrivateData: make([]byte, 57)}), "rdma: dial: private data 57: the limit is 56"},
 		{dial(reactor.DialOptions{RetryCount: 8}), "rdma: dial: retry count 8: the limit is 7"},
-		{post(), "rdma: post: too many posted functions: Config.MaxPosted is 1"},
+		{post(), "rdma: post: too many posted functions: Config.Limits.MaxPosted is 1"},
 		{run(embedded), "rdma: run: wrong state: an engine runs the loop; NewLoop makes loops for RunOnce"},
 		{inCallback(func() error { return run(p.server) }), "rdma: run: wrong state: a callback of the loop is running"},
 		{inCallback(p.server.Engine().Wait), "rdma: wait for engine: wrong state: a callback can not wait for its own loop"},
@@ -125,23 +125,23 @@ func TestCallErrorTexts(t *testing.T) {
 		{lease(1<<30 + 1), "rdma: lease buffer: buffer size 1073741825: the limit is 1073741824"},
 		{setLen(4097), "rdma: set length: buffer length 4097: the limit is 4096"},
 		{released(), "rdma: release buffer: wrong state: the application does not own the buffer"},
-		{c.SendBuffer(foreign), "rdma: send: object of another device or domain: the buffer is of another loop or device, or the application does not own it"},
+		{c.SendBuffer(foreign, nil), "rdma: send: object of another device or domain: the buffer is of another loop or device, or the application does not own it"},
 		{allocate(0), "rdma: allocate memory: size 0: the minimum is 1"},
-		{describe(other, 0), "rdma: describe region: object of another device or domain: the connection is of another engine"},
+		{describe(other, 0), "rdma: describe region: object of another device or domain: the device is nil or of another provider"},
 		{describe(r, 1), "rdma: describe region: length 64: the end is outside the region"},
 		{read(whole(nil, 1)), "rdma: use region: object of another device or domain: the region is nil or of another engine"},
 		{read(whole(r, 64)), "rdma: read: region: a READ needs AccessLocalWrite"},
 		{read(whole(r, 65)), "rdma: read: length 65: the end is outside the region"},
-		{c.CompareSwap(reactor.Remote{Addr: 4}, 0, 0, reactor.SendOptions{}), "rdma: atomic: remote address 4: not a multiple of 8"},
-		{c.Hide(7, reactor.SendOptions{}), "rdma: hide memory: wrong state: the key is not shown"},
-		{send(reactor.SendOptions{Imm: 1}), "rdma: send: Imm 1: HasImm is false"},
-		{send(reactor.SendOptions{Quiet: true}), "rdma: send: Quiet: without Notify a message is not reported"},
+		{c.CompareSwap(reactor.Remote{Addr: 4}, 0, 0, nil), "rdma: atomic: remote address 4: not a multiple of 8"},
+		{c.Hide(7, nil), "rdma: hide memory: wrong state: the key is not shown"},
+		{send(reactor.OpOptions{Imm: 1}), "rdma: send: Imm 1: HasImm is false"},
+		{send(reactor.OpOptions{Quiet: true}), "rdma: send: Quiet: without Notify a message is not reported"},
 		{new(reactor.Remote).UnmarshalBinary(nil), "rdma: decode remote: protocol violation by the peer: 0 bytes instead of 12"},
 	})
 	require.NoError(t, c.Close())
 	checkTexts(t, []textCase{
 		{c.Close(), "rdma: close: closed: the connection is closing already, or has ended"},
-		{c.Send(nil), "rdma: send: closed: the connection is closing already, or has ended"},
+		{c.Send(nil, nil), "rdma: send: closed: the connection is closing already, or has ended"},
 	})
 	p.drive(t, func() bool { return p.dialCloses == 1 && p.acceptCloses == 1 })
 	require.NoError(t, l.Close())
@@ -161,12 +161,7 @@ func TestRequestErrorTexts(t *testing.T) {
 		var requests []*reactor.ConnRequest
 		var failed []error
 		h := w.Host("host")
-		cfg := &reactor.Config{DecisionTimeout: time.Second, Place: func(r *reactor.ConnRequest) *reactor.Loop {
-			if len(requests) == 0 {
-				require.EqualError(t, r.Accept(nil), "rdma: accept: wrong state: the request has no loop until Config.Place has returned")
-			}
-			return nil
-		}}
+		cfg := &reactor.Config{Limits: reactor.Limits{DecisionTimeout: time.Second}}
 		server := h.Process("server").Start(&hooks{request: func(r *reactor.ConnRequest) { requests = append(requests, r) }}, cfg)
 		client := h.Process("client").Start(&hooks{dialError: func(_ *reactor.DialOptions, err error) { failed = append(failed, err) }}, nil)
 		addr := h.AddrPort(1)
@@ -178,8 +173,8 @@ func TestRequestErrorTexts(t *testing.T) {
 		w.Until(time.Second, func() bool { return len(requests) == 4 })
 		r := requests[0]
 		checkTexts(t, []textCase{
-			{r.Steer(nil), "rdma: steer: object of another device or domain: the loop is nil or of another engine"},
-			{r.Accept(&reactor.AcceptParams{PrivateData: make([]byte, 197)}), "rdma: accept: private data 197: the limit is 196"},
+			{r.Accept(&reactor.AcceptOptions{PrivateData: make([]byte, 197)}), "rdma: accept: private data 197: the limit is 196"},
+			{r.Accept(&reactor.AcceptOptions{Loop: client.Loop(0)}), "rdma: accept: object of another device or domain: the loop is nil or of another engine"},
 			{r.Reject(make([]byte, 149)), "rdma: reject: private data 149: the limit is 148"},
 		})
 		require.NoError(t, r.Reject(nil))

@@ -13,7 +13,7 @@ import (
 
 // This example ends a server on SIGTERM. A client first gets the answer that a goroutine is
 // computing, and then the reason for the end. The program examples/rpc is such a server.
-func ExampleStopHandler() {
+func ExampleHandler_stop() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	server := &draining{begun: make(chan struct{}), finish: make(chan struct{})}
@@ -42,10 +42,10 @@ type draining struct {
 	stopping      bool
 }
 
-func (d *draining) OnOpen(c *reactor.Conn) { c.SetContext(new(int)) }
+func (d *draining) OnOpen(c *reactor.Conn) { c.UserData = new(int) }
 
 func (d *draining) OnMessage(c *reactor.Conn, _ reactor.Message) {
-	unanswered := c.Context().(*int)
+	unanswered := c.UserData.(*int)
 	*unanswered++
 	go func() {
 		close(d.begun)
@@ -53,7 +53,7 @@ func (d *draining) OnMessage(c *reactor.Conn, _ reactor.Message) {
 		_ = c.PostWait(context.Background(), func(err error) { // It fails if the loop has ended.
 			if err == nil { // The connection is open.
 				*unanswered--
-				check(c.Send([]byte("42")))
+				check(c.Send([]byte("42"), nil))
 				d.closeIfAnswered(c)
 			}
 		})
@@ -61,7 +61,7 @@ func (d *draining) OnMessage(c *reactor.Conn, _ reactor.Message) {
 }
 
 // OnStop is called when the engine shuts down. The server takes no more questions. After
-// Config.DrainTimeout the engine closes the connection if closeIfAnswered has not done so.
+// Config.Limits.DrainTimeout the engine closes the connection if closeIfAnswered has not done so.
 func (d *draining) OnStop(c *reactor.Conn) {
 	d.stopping = true
 	check(c.PauseRecv())
@@ -70,7 +70,7 @@ func (d *draining) OnStop(c *reactor.Conn) {
 }
 
 func (d *draining) closeIfAnswered(c *reactor.Conn) {
-	if d.stopping && *c.Context().(*int) == 0 {
+	if d.stopping && *c.UserData.(*int) == 0 {
 		check(c.CloseWith(0, "maintenance"))
 	}
 }

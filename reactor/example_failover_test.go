@@ -47,12 +47,12 @@ func (t *twoServers) dial(l *reactor.Loop) {
 	addr := t.servers[t.dials%2]
 	t.dials++
 	// Dial fails if the client shuts down.
-	_ = l.Dial(addr, &reactor.DialOptions{Timeout: time.Second, Context: l})
+	_ = l.Engine().Dial(addr, &reactor.DialOptions{Timeout: time.Second, UserData: l})
 }
 
 // OnDialError waits after both servers have failed: the error may come at once.
-func (t *twoServers) OnDialError(o *reactor.DialOptions, _ error) {
-	l := o.Context.(*reactor.Loop)
+func (t *twoServers) OnDialError(_ *reactor.Loop, _ netip.AddrPort, o *reactor.DialOptions, _ error) {
+	l := o.UserData.(*reactor.Loop)
 	if t.dials%2 == 1 {
 		t.dial(l)
 		return
@@ -60,10 +60,10 @@ func (t *twoServers) OnDialError(o *reactor.DialOptions, _ error) {
 	l.After(100*time.Millisecond, func() { t.dial(l) })
 }
 
-func (t *twoServers) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }
+func (t *twoServers) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"), nil)) }
 
 func (t *twoServers) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	name := map[netip.AddrPort]string{t.servers[0]: "first", t.servers[1]: "second"}[c.RemoteAddr()]
+	name := map[netip.AddrPort]string{t.servers[0]: "first", t.servers[1]: "second"}[c.Info().RemoteAddr]
 	t.answer <- fmt.Sprintf("the %s server answers: %s", name, msg.Data())
 }
 

@@ -31,18 +31,20 @@ func ExampleListenOptions() {
 
 // A greeter sends a text to each client.
 type greeter struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	text string
 }
 
-func (g *greeter) OnOpen(c *reactor.Conn) { check(c.Send([]byte(g.text))) }
+func (g *greeter) OnOpen(c *reactor.Conn) { check(c.Send([]byte(g.text), nil)) }
 
 type greeted struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	texts chan string
 }
 
-func (*greeted) OnDialError(_ *reactor.DialOptions, err error) { check(err) }
+func (*greeted) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	check(err)
+}
 
 func (g *greeted) OnMessage(_ *reactor.Conn, msg reactor.Message) { g.texts <- string(msg.Data()) }
 
@@ -83,10 +85,10 @@ type wordWriter struct{ dialer }
 
 func (wordWriter) OnOpen(c *reactor.Conn) {
 	var remote reactor.Remote
-	check(remote.UnmarshalBinary(c.PeerPrivateData()))
+	check(remote.UnmarshalBinary(c.Info().PeerPrivateData))
 	memory, err := c.Loop().Engine().Alloc(8, verbs.AccessLocalWrite)
 	check(err)
 	// Server and client run on one machine, so both have the same byte order.
 	binary.NativeEndian.PutUint64(memory.Bytes(), 42)
-	check(c.Write(reactor.Piece{Region: memory, Length: 8}, remote, reactor.SendOptions{}))
+	check(c.Write(remote, nil, reactor.Piece{Region: memory, Length: 8}))
 }

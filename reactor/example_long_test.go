@@ -12,7 +12,7 @@ import (
 // This example sends two messages that are longer than Config.MaxMessage. The receiver
 // takes the first one whole. The second one is longer than the memory that the receiver
 // uses for long messages, so it takes that message in parts.
-func ExampleLongHandler() {
+func ExampleLongMessage() {
 	receiver := &partReceiver{done: make(chan bool, 1)}
 	server, end := runLong(receiver)
 	defer end()
@@ -32,7 +32,7 @@ func ExampleLongHandler() {
 func runLong(h reactor.Handler) (engine *reactor.Engine, stop func()) {
 	device, err := soft.Open(nil)
 	check(err)
-	config := &reactor.Config{MaxLongMessage: 16 << 20, LongConnBytes: 1 << 20}
+	config := &reactor.Config{MaxLongMessage: 16 << 20, Memory: reactor.Memory{LongConnBytes: 1 << 20}}
 	engine, err = reactor.New(device, h, config)
 	check(err)
 	check(engine.Start())
@@ -46,8 +46,8 @@ type longSending struct{ dialer }
 
 // OnOpen sends the messages. Send copies them to memory that the receiver can read.
 func (*longSending) OnOpen(c *reactor.Conn) {
-	check(c.Send(make([]byte, 1_000_000)))
-	check(c.Send(make([]byte, 3_000_000)))
+	check(c.Send(make([]byte, 1_000_000), nil))
+	check(c.Send(make([]byte, 3_000_000), nil))
 }
 
 type partReceiver struct {
@@ -67,9 +67,9 @@ func (*partReceiver) OnMessage(_ *reactor.Conn, m reactor.Message) {
 	fmt.Println("whole message of", len(m.Data()), "bytes")
 }
 
-func (r *partReceiver) OnPart(_ *reactor.Conn, p reactor.Part) {
-	if r.parts++; p.Last() {
-		fmt.Println("message of", p.Total, "bytes in", r.parts, "parts")
+func (r *partReceiver) OnPart(_ *reactor.Conn, m *reactor.LongMessage, part reactor.Message) {
+	if r.parts++; m.Offset()+len(part.Data()) == m.Len() {
+		fmt.Println("message of", m.Len(), "bytes in", r.parts, "parts")
 		r.done <- true
 	}
 }

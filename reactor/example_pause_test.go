@@ -26,14 +26,14 @@ const maxBacklog = 64
 
 func (s boundedServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	s.echoServer.OnMessage(c, msg)
-	if len(c.Context().(*backlog).held) >= maxBacklog {
+	if len(c.UserData.(*backlog).held) >= maxBacklog {
 		_ = c.PauseRecv() // On a soft device it fails only if the connection ends.
 	}
 }
 
 func (s boundedServer) OnWritable(c *reactor.Conn) {
 	s.echoServer.OnWritable(c)
-	if len(c.Context().(*backlog).held) == 0 {
+	if len(c.UserData.(*backlog).held) == 0 {
 		c.ResumeRecv()
 	}
 }

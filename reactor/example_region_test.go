@@ -46,13 +46,11 @@ type recordStore struct {
 // OnConnectRequest sends the address and the key of the store as private data. The keys
 // differ by device.
 func (s *recordStore) OnConnectRequest(req *reactor.ConnRequest) {
-	pieces, err := s.region.RemoteOn(req.Device(), 0, len(s.region.Bytes()))
+	at, err := s.region.Remote(req.Device(), 0, len(s.region.Bytes()))
 	check(err)
-	// RemoteOn returns several pieces only if the store is larger than the largest memory
-	// region of the device.
-	key, err := pieces[0].Remote.AppendBinary(nil)
+	key, err := at.AppendBinary(nil)
 	check(err)
-	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))
+	check(req.Accept(&reactor.AcceptOptions{PrivateData: key}))
 }
 
 type recordReader struct {
@@ -64,9 +62,9 @@ type recordReader struct {
 // OnOpen READs the record with the number 2.
 func (r *recordReader) OnOpen(c *reactor.Conn) {
 	var record reactor.Remote
-	check(record.UnmarshalBinary(c.PeerPrivateData()))
+	check(record.UnmarshalBinary(c.Info().PeerPrivateData))
 	record.Addr += 2 * recordSize
-	check(c.Read(reactor.Piece{Region: r.memory, Length: recordSize}, record, reactor.SendOptions{}))
+	check(c.Read(record, nil, reactor.Piece{Region: r.memory, Length: recordSize}))
 }
 
 // OnCompletion prints the record. The memory belongs to the application again.

@@ -45,7 +45,7 @@ func Example_storage() {
 	check(err)
 	client.disk = startDisk(client.memory.Bytes())
 	defer client.disk.close()
-	check(loop.Dial(listener.Addr(), nil))
+	check(loop.Engine().Dial(listener.Addr(), nil))
 	runLoop(loop, client.disk, client.onDisk)
 	// Output: block 99
 }
@@ -58,11 +58,11 @@ type blockServer struct {
 
 // OnConnectRequest tells the client where the arena is.
 func (s *blockServer) OnConnectRequest(req *reactor.ConnRequest) {
-	list, err := s.arena.RemoteOn(req.Device(), 0, len(s.arena.Bytes()))
+	at, err := s.arena.Remote(req.Device(), 0, len(s.arena.Bytes()))
 	check(err)
-	key, err := list[0].Remote.AppendBinary(nil)
+	key, err := at.AppendBinary(nil)
 	check(err)
-	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))
+	check(req.Accept(&reactor.AcceptOptions{PrivateData: key}))
 }
 
 // A disk has a pipe with a byte for each block that was loaded. A program with io_uring has
@@ -102,7 +102,7 @@ type blockClient struct {
 
 func (b *blockClient) OnOpen(c *reactor.Conn) {
 	b.conn = c
-	check(b.arena.UnmarshalBinary(c.PeerPrivateData()))
+	check(b.arena.UnmarshalBinary(c.Info().PeerPrivateData))
 	b.OnWritable(c)
 }
 
@@ -122,7 +122,7 @@ func (b *blockClient) OnWritable(c *reactor.Conn) {
 		to := b.arena
 		to.Addr += uint64(b.next * blockSize)
 		last := b.next == numBlocks-1
-		err := c.Write(from, to, reactor.SendOptions{Quiet: !last})
+		err := c.Write(to, &reactor.OpOptions{Quiet: !last}, from)
 		if errors.Is(err, reactor.ErrWouldBlock) {
 			return // OnWritable is called when there is room
 		}
@@ -140,11 +140,11 @@ func (b *blockClient) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 		from := b.arena
 		from.Addr += (numBlocks - 1) * blockSize
 		header, data := reactor.Piece{Region: b.memory, Length: 6}, reactor.Piece{Region: b.memory, Offset: blockSize, Length: 100}
-		check(c.ReadV([]reactor.Piece{header, data}, from, reactor.SendOptions{}))
+		check(c.Read(from, nil, header, data))
 	default:
 		memory := b.memory.Bytes()
 		fmt.Printf("%s%s\n", memory[:6], strings.TrimRight(string(memory[blockSize:blockSize+100]), "\x00"))
-		c.Loop().Stop()
+		c.Loop().Engine().Stop()
 	}
 }
 

@@ -43,7 +43,9 @@ func runWith(h reactor.Handler, cfg *reactor.Config) (engine *reactor.Engine, st
 // A dialer is a Handler that panics if it can not connect.
 type dialer struct{ reactor.BaseHandler }
 
-func (dialer) OnDialError(_ *reactor.DialOptions, err error) { check(err) }
+func (dialer) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	check(err)
+}
 
 func check(err error) {
 	if err != nil {
@@ -79,7 +81,7 @@ func (s *sender) OnWritable(c *reactor.Conn) { s.send(c) }
 // the last message, Close delivers what Send has accepted.
 func (s *sender) send(c *reactor.Conn) {
 	for ; s.left > 0; s.left-- {
-		err := c.Send([]byte("more"))
+		err := c.Send([]byte("more"), nil)
 		if errors.Is(err, reactor.ErrWouldBlock) {
 			return
 		}
@@ -112,7 +114,7 @@ func (f *flooder) OnOpen(c *reactor.Conn)     { f.send(c) }
 func (f *flooder) OnWritable(c *reactor.Conn) { f.send(c) }
 
 func (f *flooder) send(c *reactor.Conn) {
-	for ; f.left > 0 && c.Send([]byte("ping")) == nil; f.left-- {
+	for ; f.left > 0 && c.Send([]byte("ping"), nil) == nil; f.left-- {
 		f.unanswered++
 	}
 }
@@ -152,7 +154,7 @@ type formatter struct{ asker }
 
 // OnOpen formats a text directly into a leased buffer, and sends the buffer.
 func (*formatter) OnOpen(c *reactor.Conn) {
-	buf, err := c.Lease()
+	buf, err := c.Lease(0)
 	check(err)
 	text := fmt.Appendf(buf.Bytes(), "%d times %d is %d", 6, 7, 6*7)
 	check(buf.SetLen(len(text)))
@@ -162,7 +164,7 @@ func (*formatter) OnOpen(c *reactor.Conn) {
 // sendBuffer sends buf. If SendBuffer fails, the application still owns buf; sendBuffer
 // then releases it and ends the connection.
 func sendBuffer(c *reactor.Conn, buf *reactor.Buffer) {
-	if err := c.SendBuffer(buf); err != nil {
+	if err := c.SendBuffer(buf, nil); err != nil {
 		check(buf.Release())
 		c.Abort(err)
 	}
@@ -175,12 +177,12 @@ type echoServer struct{ reactor.BaseHandler }
 // A backlog has the kept messages of a connection, oldest first.
 type backlog struct{ held []*reactor.Buffer }
 
-func (echoServer) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
+func (echoServer) OnOpen(c *reactor.Conn) { c.UserData = &backlog{} }
 
 func (echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	b := c.Context().(*backlog)
+	b := c.UserData.(*backlog)
 	if len(b.held) == 0 {
-		err := c.Send(msg.Data())
+		err := c.Send(msg.Data(), nil)
 		if err == nil {
 			return
 		} else if !errors.Is(err, reactor.ErrWouldBlock) {
@@ -197,15 +199,15 @@ func (echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 
 // OnWritable sends the kept messages without copying.
 func (echoServer) OnWritable(c *reactor.Conn) {
-	b := c.Context().(*backlog)
-	for len(b.held) > 0 && c.SendBuffer(b.held[0]) == nil {
+	b := c.UserData.(*backlog)
+	for len(b.held) > 0 && c.SendBuffer(b.held[0], nil) == nil {
 		b.held = b.held[1:]
 	}
 }
 
 // OnClose releases the messages that were not sent.
 func (echoServer) OnClose(c *reactor.Conn, _ error) {
-	for _, buf := range c.Context().(*backlog).held {
+	for _, buf := range c.UserData.(*backlog).held {
 		check(buf.Release())
 	}
 }
@@ -217,19 +219,24 @@ type asker struct {
 	answer   chan string
 }
 
-func (a *asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte(a.question))) }
+func (a *asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte(a.question), nil)) }
 
 func (a *asker) OnMessage(_ *reactor.Conn, msg reactor.Message) { a.answer <- string(msg.Data()) }
 
 // This example changes a message on another goroutine. The handler keeps the message,
 // and a posted function sends the answer.
 func ExampleMessage_Keep() {
-	addr, end := serve(&worker{})
+	w := &worker{}
+	// OnShutdown waits until the goroutines have ended. After it returns, the engine unmaps
+	// the kept messages.
+	server, end := runWith(w, &reactor.Config{OnShutdown: func(*reactor.Loop) { w.busy.Wait() }})
 	defer end()
+	listener, err := server.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
+	check(err)
 	client := &asker{question: "olleh", answer: make(chan string, 1)}
 	engine, endClient := run(client)
 	defer endClient()
-	check(engine.Dial(addr, nil))
+	check(engine.Dial(listener.Addr(), nil))
 	fmt.Println(<-client.answer)
 	// Output: hello
 }
@@ -261,10 +268,6 @@ func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		}
 	})
 }
-
-// OnShutdown waits until the goroutines have ended. After it returns, the engine unmaps
-// the kept messages.
-func (w *worker) OnShutdown(*reactor.Loop) { w.busy.Wait() }
 
 // This example accepts or rejects a request by its private data, a book title. The
 // reject carries the reason.
@@ -306,7 +309,7 @@ func (r reader) OnOpen(*reactor.Conn) { r.answer <- "accepted" }
 
 // OnDialError is called when the peer rejects the request. Other causes are a peer that
 // does not answer and an address at which no process listens.
-func (r reader) OnDialError(_ *reactor.DialOptions, err error) {
+func (r reader) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
 	if reject, ok := errors.AsType[*cm.RejectError](err); ok && reject.ByApplication {
 		r.answer <- "rejected: " + reject.Text()
 	} else {
@@ -346,7 +349,7 @@ type batch struct {
 
 func (b batch) OnOpen(c *reactor.Conn) {
 	for range 50 {
-		check(c.Send([]byte("one of many")))
+		check(c.Send([]byte("one of many"), nil))
 	}
 	b.sent <- struct{}{}
 }
@@ -363,7 +366,7 @@ func ExampleNewLoop() {
 	defer device.Close()
 	loop, err := reactor.NewLoop(device, askOnce{}, nil)
 	check(err)
-	check(loop.Dial(addr, nil))
+	check(loop.Engine().Dial(addr, nil))
 	for !errors.Is(err, reactor.ErrClosed) {
 		check(err)
 		_, err = loop.RunOnce(-1)
@@ -374,9 +377,9 @@ func ExampleNewLoop() {
 // askOnce is a Handler that sends one message, and stops its loop after the answer.
 type askOnce struct{ dialer }
 
-func (askOnce) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }
+func (askOnce) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"), nil)) }
 
 func (askOnce) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	fmt.Printf("%s\n", msg.Data())
-	c.Loop().Stop()
+	c.Loop().Engine().Stop()
 }

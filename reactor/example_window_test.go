@@ -37,7 +37,7 @@ func (l *lender) OnOpen(c *reactor.Conn) {
 	l.key = remote.RKey
 	request, err := remote.AppendBinary(nil)
 	check(err)
-	check(c.Send(request))
+	check(c.Send(request, nil))
 }
 
 // OnMessage is called when the server has written the answer and made the key invalid.
@@ -59,6 +59,6 @@ func (lendee) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		return
 	}
 	// The message follows the WRITE, so the client gets it when the data is there.
-	check(c.WriteBytes([]byte("answer"), remote, reactor.SendOptions{Quiet: true}))
-	check(c.SendWith(nil, reactor.SendOptions{Invalidate: remote.RKey}))
+	check(c.WriteBytes(remote, []byte("answer"), &reactor.OpOptions{Quiet: true}))
+	check(c.Send(nil, &reactor.OpOptions{Invalidate: remote.RKey}))
 }

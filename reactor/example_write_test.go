@@ -33,11 +33,11 @@ func (r *region) OnConnectRequest(req *reactor.ConnRequest) {
 		r.memory, err = req.Engine().Alloc(64, verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead)
 		check(err)
 	}
-	list, err := r.memory.RemoteOn(req.Device(), 0, 64)
+	at, err := r.memory.Remote(req.Device(), 0, 64)
 	check(err)
-	key, err := list[0].Remote.AppendBinary(nil)
+	key, err := at.AppendBinary(nil)
 	check(err)
-	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))
+	check(req.Accept(&reactor.AcceptOptions{PrivateData: key}))
 }
 
 type regionUser struct {
@@ -49,7 +49,7 @@ type regionUser struct {
 // OnOpen posts a WRITE and then a READ, which returns the written bytes.
 func (u *regionUser) OnOpen(c *reactor.Conn) {
 	var remote reactor.Remote
-	err := remote.UnmarshalBinary(c.PeerPrivateData())
+	err := remote.UnmarshalBinary(c.Info().PeerPrivateData)
 	if err != nil {
 		c.Abort(err) // The peer is not the server of this example.
 		return
@@ -57,8 +57,8 @@ func (u *regionUser) OnOpen(c *reactor.Conn) {
 	u.memory, err = c.Loop().Engine().Alloc(64, verbs.AccessLocalWrite)
 	check(err)
 	n := copy(u.memory.Bytes(), "hello")
-	check(c.Write(reactor.Piece{Region: u.memory, Length: n}, remote, reactor.SendOptions{}))
-	check(c.Read(reactor.Piece{Region: u.memory, Offset: 32, Length: n}, remote, reactor.SendOptions{}))
+	check(c.Write(remote, nil, reactor.Piece{Region: u.memory, Length: n}))
+	check(c.Read(remote, nil, reactor.Piece{Region: u.memory, Offset: 32, Length: n}))
 }
 
 // After the READ, OnCompletion prints the result and closes the connection. If an

@@ -342,11 +342,7 @@ func LongWaiting(l *Loop) (n int) {
 // addresses.
 func SameLongPeer(a, b *cm.Credentials, remoteA, remoteB netip.AddrPort) bool {
 	conn := func(who *cm.Credentials, remote netip.AddrPort) *Conn {
-		c := &Conn{info: connInfo{remote: remote}}
-		if who != nil {
-			c.info.process = peerProcess{*who, true}
-		}
-		return c
+		return &Conn{info: connInfo{remote: remote, credentials: who}}
 	}
 	return longPeerOf(conn(a, remoteA)) == longPeerOf(conn(b, remoteB))
 }
@@ -421,3 +417,11 @@ func UsedBuffers(l *Loop) (n int) {
 	}
 	return n
 }
+
+// OpenDevice makes a loop use a device, as its first connection on the device does.
+func OpenDevice(l *Loop, dev verbs.Device) error {
+	_, err := l.device(dev)
+	return err
+}
+
+type LongMessageError = longMessageError

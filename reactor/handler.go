@@ -2,37 +2,18 @@ package reactor
 
 import (
 	"errors"
-	"time"
+	"net/netip"
 )
 
-// A Handler is implemented by the application, which embeds BaseHandler and overrides
-// some methods. Each method runs on the goroutine of its loop, which does nothing else
-// meanwhile. All loops of an engine share the Handler. A panic in a callback is not
+// A Handler has the callbacks of listeners and connections. The application embeds
+// BaseHandler and overrides some methods. Each method runs on the goroutine of its loop,
+// which does nothing else meanwhile. All loops of an engine share the Handler that New gets.
+// Listen and Dial may give other ones to their connections. A panic in a callback is not
 // recovered.
 type Handler interface {
-	// OnBoot is the first callback on every loop. If it returns an error, the engine
-	// stops.
-	OnBoot(l *Loop) error
-	// OnShutdown is the last callback on a loop on which OnBoot has returned nil. All
-	// connections are closed then. The loop's buffers and memory are unmapped when
-	// OnShutdown returns.
-	OnShutdown(l *Loop)
-	// OnTick is called after OnBoot. The result is the time until the next call; zero or
-	// less means none.
-	OnTick(l *Loop) time.Duration
-
-	// ConnHandler has the callbacks of the listeners and connections that have no
-	// ConnHandler of their own.
-	ConnHandler
-}
-
-// A ConnHandler has the callbacks of listeners and connections. The application embeds
-// BaseConnHandler and overrides some methods. For goroutines see Handler. The default in
-// ListenOptions and DialOptions is the Handler of the engine.
-type ConnHandler interface {
 	// OnConnectRequest is called for a connection request at a listener, on the loop
 	// with index 0. The application answers with Accept or Reject, in the callback or
-	// later, on any goroutine. After Config.DecisionTimeout the request is rejected.
+	// later, on any goroutine. After Config.Limits.DecisionTimeout the request is rejected.
 	//
 	// If all loops are known to be full, the engine instead rejects requests with
 	// cm.RejectNoResources and counts them in Stats.NoResources.
@@ -53,8 +34,20 @@ type ConnHandler interface {
 	// OnMessage is called for each received message, in the order of sending. The handler
 	// may use msg and its data until OnMessage returns, and longer after msg.Keep.
 	OnMessage(c *Conn, msg Message)
+	// OnLongMessage is called for a long message after all earlier messages were received,
+	// and before its bytes are read. The handler may call Accept, Parts or Discard of m.
+	// Otherwise the message is read into a Buffer, which OnMessage gets; if the Buffer would
+	// have more than Memory.LongConnBytes, the connection ends. The handler may use m until
+	// OnLongMessage returns.
+	OnLongMessage(c *Conn, m *LongMessage)
+	// OnPart is called for each part of a message for which the handler has called
+	// LongMessage.Parts. The parts come in order: part has the bytes from m.Offset on. The
+	// handler may use both until OnPart returns, and the part longer after part.Keep. While
+	// the kept parts occupy Memory.LongConnBytes, no further part is read. So a handler that
+	// is slower than the network can keep parts, and the memory in use stays limited.
+	OnPart(c *Conn, m *LongMessage, part Message)
 	// OnCompletion is called once for each one-sided or atomic operation, and for each
-	// message sent with SendOptions.Notify, in order and before OnClose. The application
+	// message sent with OpOptions.Notify, in order and before OnClose. The application
 	// may use the operation's memory again.
 	//
 	// If err is nil, a message is in a receive buffer of the peer. The peer's OnMessage
@@ -69,6 +62,12 @@ type ConnHandler interface {
 	// half of MaxInFlight operations are outstanding. After Conn.CheckRoom(n), there is also
 	// room for n operations.
 	OnWritable(c *Conn)
+	// OnStop is called for each open connection when the engine begins to shut down: see
+	// Engine.Stop. BaseHandler calls Conn.Close. A handler may first send its last messages,
+	// and call Conn.Close in OnStop or in a later callback. If it has not done so within
+	// Limits.StopTimeout, the engine does. Until then messages still arrive: Conn.PauseRecv
+	// makes the peer keep them.
+	OnStop(c *Conn)
 	// OnClose is called once for each OnOpen, as the last callback for c. See also
 	// CloseError. err is or matches:
 	//
@@ -88,104 +87,77 @@ type ConnHandler interface {
 	//   - another error of this package, such as ErrShutdown or ErrDeviceRemoved.
 	OnClose(c *Conn, err error)
 
-	// OnDialError is called when a Dial that returned nil did not lead to a connection.
-	// o is the pointer passed to Dial, or a new pointer if nil was passed. err is a
-	// *DialError, which has the address and contains:
+	// OnDialError is called on the loop l when a Dial to addr that returned nil did not lead
+	// to a connection. o is the pointer passed to Dial, or a new pointer if nil was passed.
+	// The text of err begins with the address, and errors.Unwrap returns the reason, which is
+	// or matches:
 	//
 	//   - *cm.RejectError: the peer has rejected the request.
 	//   - verbs.ErrNoResources: this side or the peer has no room.
-	//   - cm.ErrTimedOut: no answer within DialOptions.Timeout or Config.ConnectTimeout.
+	//   - cm.ErrTimedOut: no answer within DialOptions.Timeout or Limits.ConnectTimeout.
 	//   - cm.ErrRefused: the peer has rejected the request, or no process has its port.
-	OnDialError(o *DialOptions, err error)
+	//   - context.Cause(o.Ctx): o.Ctx was done.
+	OnDialError(l *Loop, addr netip.AddrPort, o *DialOptions, err error)
 }
 
-// BaseConnHandler is a ConnHandler that accepts every request, logs failures of dialing,
-// accepting and listening with Config.Logger, and ignores everything else.
-type BaseConnHandler struct{}
+// BaseHandler is a Handler that accepts every request, closes the connections when the engine
+// stops, logs failures of dialing, accepting and listening with Config.Logger, and ignores
+// everything else.
+type BaseHandler struct{}
 
-var _ ConnHandler = BaseConnHandler{}
+var _ Handler = BaseHandler{}
 
 // OnConnectRequest accepts the request.
-func (BaseConnHandler) OnConnectRequest(req *ConnRequest) {
+func (BaseHandler) OnConnectRequest(req *ConnRequest) {
 	// Accept fails for a request that has ended. Nothing is left to do.
 	_ = req.Accept(nil)
 }
 
 // OnAcceptError logs a warning, unless the engine is shutting down.
-func (BaseConnHandler) OnAcceptError(req *ConnRequest, err error) {
+func (BaseHandler) OnAcceptError(req *ConnRequest, err error) {
 	if !errors.Is(err, ErrShutdown) {
 		req.engine.log.Warn("reactor: an accepted request has failed", "remote", req.remote, "error", err)
 	}
 }
 
 // OnListenError logs an error.
-func (BaseConnHandler) OnListenError(ln *Listener, err error) {
+func (BaseHandler) OnListenError(ln *Listener, err error) {
 	ln.acceptor.engine.log.Error("reactor: a listener was closed", "address", ln.Addr(), "error", err)
 }
 
 // OnOpen does nothing.
-func (BaseConnHandler) OnOpen(*Conn) {}
+func (BaseHandler) OnOpen(*Conn) {}
 
 // OnMessage does nothing.
-func (BaseConnHandler) OnMessage(*Conn, Message) {}
+func (BaseHandler) OnMessage(*Conn, Message) {}
+
+// OnLongMessage does nothing, so OnMessage gets the whole message.
+func (BaseHandler) OnLongMessage(*Conn, *LongMessage) {}
+
+// OnPart does nothing.
+func (BaseHandler) OnPart(*Conn, *LongMessage, Message) {}
 
 // OnCompletion does nothing.
-func (BaseConnHandler) OnCompletion(*Conn, Op, error) {}
+func (BaseHandler) OnCompletion(*Conn, Op, error) {}
 
 // OnWritable does nothing.
-func (BaseConnHandler) OnWritable(*Conn) {}
+func (BaseHandler) OnWritable(*Conn) {}
+
+// OnStop closes the connection.
+func (BaseHandler) OnStop(c *Conn) { _ = c.Close() } // Close does not fail for an open connection.
 
 // OnClose does nothing.
-func (BaseConnHandler) OnClose(*Conn, error) {}
+func (BaseHandler) OnClose(*Conn, error) {}
 
 // OnDialError logs a warning, unless the engine is shutting down.
-func (BaseConnHandler) OnDialError(_ *DialOptions, err error) {
-	var dial *DialError
-	if errors.As(err, &dial) && dial.log != nil && !errors.Is(err, ErrShutdown) {
-		dial.log.Warn("reactor: a dial has failed", "error", err)
+func (BaseHandler) OnDialError(l *Loop, _ netip.AddrPort, _ *DialOptions, err error) {
+	if !errors.Is(err, ErrShutdown) {
+		l.engine.log.Warn("reactor: a dial has failed", "error", err)
 	}
 }
 
-// BaseHandler is a Handler with the methods of BaseConnHandler, which ignores everything
-// else.
-type BaseHandler struct{ BaseConnHandler }
-
-var _ Handler = BaseHandler{}
-
-// OnBoot does nothing.
-func (BaseHandler) OnBoot(*Loop) error { return nil }
-
-// OnShutdown does nothing.
-func (BaseHandler) OnShutdown(*Loop) {}
-
-// OnTick returns 0, so that it is not called again.
-func (BaseHandler) OnTick(*Loop) time.Duration { return 0 }
-
-// A StopHandler is a ConnHandler that has to send something before its connections are
-// closed, for example because a protocol has a message for the end.
-type StopHandler interface {
-	ConnHandler
-	// OnStop is called for each open connection when the engine begins to shut down: see
-	// Engine.Stop. Without this method the engine calls Conn.Close. The handler sends its
-	// last messages and calls Conn.Close, in OnStop or in a later callback. If it has not
-	// done so within Config.DrainTimeout, the engine does. Until then messages still arrive:
-	// Conn.PauseRecv makes the peer keep them.
-	OnStop(c *Conn)
-}
-
-// A method onX in this file calls OnX of Handler or ConnHandler. It counts connection events,
-// and with Config.SlowCallback measures the duration.
-
-// onTick calls OnTick. If the result of OnTick is positive, onTick sets the timer for
-// the next call.
-func (l *Loop) onTick() {
-	t := l.callbackStart("OnTick", nil, nil)
-	again := l.handler.OnTick(l)
-	l.callbackEnd(t)
-	if again > 0 {
-		l.setTimer(&l.ticker, again)
-	}
-}
+// A method onX in this file calls OnX of Handler. It counts connection events,
+// and with Config.Limits.SlowCallback measures the duration.
 
 func (l *Loop) onConnectRequest(req *ConnRequest) {
 	l.stats.Requests++
@@ -204,7 +176,7 @@ func (l *Loop) onAcceptError(req *ConnRequest, err error) {
 func (l *Loop) onDialError(c *Conn, err error) {
 	l.stats.DialErrors++
 	t := l.callbackStart("OnDialError", c, err)
-	c.handler.OnDialError(c.dialOptions, err)
+	c.handler.OnDialError(l, c.info.remote, c.info.dialOptions, err)
 	l.callbackEnd(t)
 }
 
@@ -215,16 +187,15 @@ func (l *Loop) onOpen(c *Conn) {
 	l.callbackEnd(t)
 }
 
-func (l *Loop) onLongMessage(c *Conn, h LongHandler) {
+func (l *Loop) onLongMessage(c *Conn) {
 	t := l.callbackStart("OnLongMessage", c, nil)
-	h.OnLongMessage(c, (*LongMessage)(c.long))
+	c.handler.OnLongMessage(c, (*LongMessage)(c.long))
 	l.callbackEnd(t)
 }
 
-// onPart calls OnPart. Only a LongHandler can have called LongMessage.Parts.
-func (l *Loop) onPart(c *Conn, p Part) {
+func (l *Loop) onPart(c *Conn, part Message) {
 	t := l.callbackStart("OnPart", c, nil)
-	c.handler.(LongHandler).OnPart(c, p)
+	c.handler.OnPart(c, (*LongMessage)(c.long), part)
 	l.callbackEnd(t)
 }
 
@@ -240,9 +211,9 @@ func (l *Loop) onWritable(c *Conn) {
 	l.callbackEnd(t)
 }
 
-func (l *Loop) onStop(c *Conn, h StopHandler) {
+func (l *Loop) onStop(c *Conn) {
 	t := l.callbackStart("OnStop", c, nil)
-	h.OnStop(c)
+	c.handler.OnStop(c)
 	l.callbackEnd(t)
 }
 

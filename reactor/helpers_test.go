@@ -22,9 +22,8 @@ var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 // BaseHandler.
 type hooks struct {
 	reactor.BaseHandler
-	boot        func(*reactor.Loop) error
-	shutdown    func(*reactor.Loop)
-	tick        func(*reactor.Loop) time.Duration
+	boot        func(*reactor.Loop) error // Config.OnBoot; see configOf
+	shutdown    func(*reactor.Loop)       // Config.OnShutdown
 	request     func(*reactor.ConnRequest)
 	acceptError func(*reactor.ConnRequest, error)
 	listenError func(*reactor.Listener, error)
@@ -36,24 +35,17 @@ type hooks struct {
 	dialError   func(*reactor.DialOptions, error)
 }
 
-func (h *hooks) OnBoot(l *reactor.Loop) error {
-	if h.boot == nil {
-		return nil
+// configOf returns the configuration for an engine with the Handler h. If h is a *hooks, it has
+// the functions boot and shutdown.
+func configOf(h reactor.Handler, cfg *reactor.Config) *reactor.Config {
+	var c reactor.Config
+	if cfg != nil {
+		c = *cfg
 	}
-	return h.boot(l)
-}
-
-func (h *hooks) OnShutdown(l *reactor.Loop) {
-	if h.shutdown != nil {
-		h.shutdown(l)
+	if h, ok := h.(*hooks); ok {
+		c.OnBoot, c.OnShutdown = h.boot, h.shutdown
 	}
-}
-
-func (h *hooks) OnTick(l *reactor.Loop) time.Duration {
-	if h.tick == nil {
-		return 0
-	}
-	return h.tick(l)
+	return &c
 }
 
 func (h *hooks) OnConnectRequest(req *reactor.ConnRequest) {
@@ -106,7 +98,7 @@ func (h *hooks) OnClose(c *reactor.Conn, err error) {
 	}
 }
 
-func (h *hooks) OnDialError(d *reactor.DialOptions, err error) {
+func (h *hooks) OnDialError(_ *reactor.Loop, _ netip.AddrPort, d *reactor.DialOptions, err error) {
 	if h.dialError != nil {
 		h.dialError(d, err)
 	}
@@ -115,7 +107,7 @@ func (h *hooks) OnDialError(d *reactor.DialOptions, err error) {
 // echo returns a function for hooks.message that sends each message back.
 func echo(t testing.TB) func(*reactor.Conn, reactor.Message) {
 	return func(c *reactor.Conn, msg reactor.Message) {
-		if err := c.Send(msg.Data()); err != nil {
+		if err := c.Send(msg.Data(), nil); err != nil {
 			t.Errorf("echo: %v", err)
 		}
 	}
@@ -130,7 +122,7 @@ func openSoft(t testing.TB) *soft.Provider {
 
 // start starts an engine with its own device. The end of the test shuts it down.
 func start(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Engine {
-	e, err := reactor.New(openSoft(t), h, cfg)
+	e, err := reactor.New(openSoft(t), h, configOf(h, cfg))
 	require.NoError(t, err)
 	t.Cleanup(func() { shutdown(t, e) })
 	require.NoError(t, e.Start())
@@ -151,7 +143,7 @@ func listen(t testing.TB, e *reactor.Engine) netip.AddrPort {
 
 // newLoop makes an embedded loop, which the test runs with RunOnce.
 func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop {
-	l, err := reactor.NewLoop(openSoft(t), h, cfg)
+	l, err := reactor.NewLoop(openSoft(t), h, configOf(h, cfg))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
@@ -167,7 +159,7 @@ func pathLoop(t testing.TB, path soft.Path, wirePort uint16, h reactor.Handler, 
 	p, err := soft.Open(&soft.Config{Path: path, WirePort: wirePort})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	l, err := reactor.NewLoop(p, h, cfg)
+	l, err := reactor.NewLoop(p, h, configOf(h, cfg))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
@@ -224,7 +216,7 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	p.client = newLoop(t, client, cfg)
 	ln, err := p.server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
-	require.NoError(t, p.client.Dial(ln.Addr(), nil))
+	require.NoError(t, p.client.Engine().Dial(ln.Addr(), nil))
 	p.drive(t, func() bool { return p.dialed != nil && p.accepted != nil })
 	return p
 }
@@ -271,9 +263,7 @@ func alloc(t testing.TB, c *reactor.Conn, size int, access verbs.Access) *reacto
 // remoteOf returns what the peer of c needs to use the region r.
 func remoteOf(t testing.TB, c *reactor.Conn, r *reactor.Region) reactor.Remote {
 	t.Helper()
-	list, err := r.Remote(c, 0, len(r.Bytes()))
+	at, err := r.Remote(c.Info().Device, 0, len(r.Bytes()))
 	require.NoError(t, err)
-	require.Len(t, list, 1)
-	require.Len(t, r.Bytes(), list[0].Length)
-	return list[0].Remote
+	return at
 }

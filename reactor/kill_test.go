@@ -26,7 +26,7 @@ func killedProcess(addr string) {
 		panic(err)
 	}
 	pump := func(c *reactor.Conn) {
-		for c.Send([]byte("stream")) == nil {
+		for c.Send([]byte("stream"), nil) == nil {
 		}
 	}
 	engine, err := reactor.New(p, &hooks{open: pump, writable: pump}, nil)
@@ -52,7 +52,7 @@ func TestPeerIsKilled(t *testing.T) {
 		ends := make(chan error, 2*killedConns)
 		var streaming, accepted, ended atomic.Int64
 		send := func(c *reactor.Conn) {
-			for c.SendWith([]byte("answer"), reactor.SendOptions{Notify: true}) == nil {
+			for c.Send([]byte("answer"), &reactor.OpOptions{Notify: true}) == nil {
 				accepted.Add(1)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 func TestLeaseSize(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	for _, c := range []struct{ n, capacity int }{{0, 4096}, {4096, 4096}, {4097, 8192}, {8192, 8192}, {100_000, 1 << 17}, {1 << 20, 1 << 20}} {
-		b, err := p.dialed.LeaseSize(c.n)
+		b, err := p.dialed.Lease(c.n)
 		require.NoError(t, err)
 		require.Equal(t, c.capacity, b.Cap())
 		require.Empty(t, b.Bytes())
@@ -24,7 +24,7 @@ func TestLeaseSize(t *testing.T) {
 		require.ErrorIs(t, b.Release(), verbs.ErrState)
 	}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		b, err := p.dialed.LeaseSize(1 << 20)
+		b, err := p.dialed.Lease(1 << 20)
 		if err != nil || b.Release() != nil {
 			t.Error("lease or release failed")
 		}
@@ -35,23 +35,23 @@ func TestLeaseSize(t *testing.T) {
 func TestLeaseSizeErrors(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	for _, n := range []int{-1, 1<<30 + 1} {
-		_, err := p.dialed.LeaseSize(n)
+		_, err := p.dialed.Lease(n)
 		var param *verbs.ParamError
 		require.ErrorAs(t, err, &param)
 		require.EqualValues(t, n, param.Value)
 	}
-	b, err := p.dialed.LeaseSize(5000)
+	b, err := p.dialed.Lease(5000)
 	require.NoError(t, err)
-	require.ErrorIs(t, p.accepted.SendBuffer(b), verbs.ErrForeign)
+	require.ErrorIs(t, p.accepted.SendBuffer(b, nil), verbs.ErrForeign)
 	require.NoError(t, b.SetLen(4097))
 	var param *verbs.ParamError
-	require.ErrorAs(t, p.dialed.SendBuffer(b), &param)
+	require.ErrorAs(t, p.dialed.SendBuffer(b, nil), &param)
 	require.Equal(t, "message", param.Field)
 	require.NoError(t, b.SetLen(4096))
-	require.NoError(t, p.dialed.SendBuffer(b))
+	require.NoError(t, p.dialed.SendBuffer(b, nil))
 	require.ErrorIs(t, b.Release(), verbs.ErrState)
 	require.NoError(t, p.dialed.Close())
 	p.closed(t)
-	_, err = p.dialed.LeaseSize(5000)
+	_, err = p.dialed.Lease(5000)
 	require.ErrorIs(t, err, reactor.ErrClosed)
 }

@@ -29,7 +29,7 @@ func (c *Config) checkDevices(p cm.Provider) ([]verbs.Device, error) {
 func (c *Config) checkDevice(dev verbs.Device) error {
 	op := "use " + dev.Name()
 	attr, caps := dev.Attr(), dev.Caps()
-	if err := operr.CheckRange("MaxPieces", c.MaxPieces, 0, attr.MaxSGE); err != nil {
+	if err := operr.CheckRange("MaxPieces", c.Transport.MaxPieces, 0, attr.MaxSGE); err != nil {
 		return operr.Wrap(op, err)
 	}
 	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
@@ -49,14 +49,14 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	return operr.Wrap(op, c.checkMinRecv(min(attr.MaxQPWR, attr.MaxCQE-other-c.MaxInFlight)/2))
 }
 
-// defaultMaxPieces is the largest number of pieces if Config.MaxPieces is zero.
+// defaultMaxPieces is the largest number of pieces if Config.Transport.MaxPieces is zero.
 // Arbitrary.
 const defaultMaxPieces = 4
 
 // maxPieces returns how many pieces an operation on a device may have.
 func (c *Config) maxPieces(dev verbs.Device) int {
-	if c.MaxPieces > 0 {
-		return c.MaxPieces
+	if c.Transport.MaxPieces > 0 {
+		return c.Transport.MaxPieces
 	}
 	return min(defaultMaxPieces, dev.Attr().MaxSGE)
 }
@@ -65,23 +65,23 @@ func (c *Config) maxPieces(dev verbs.Device) int {
 // buffers of at least one connection.
 func (c *Config) checkSharedRecv(attr verbs.DeviceAttr) error {
 	most := min(attr.MaxSRQWR, attr.MaxCQE)
-	if err := operr.CheckRange("SharedRecvBuffers", c.SharedRecvBuffers, 0, most); err != nil {
+	if err := operr.CheckRange("SharedRecvBuffers", c.Memory.SharedRecvBuffers, 0, most); err != nil {
 		return err
 	}
 	return c.checkMinRecv(min(attr.MaxSRQWR, attr.MaxCQE-1-c.longSlots()-c.MaxInFlight) - sharedRecvBatch)
 }
 
-// checkMinRecv checks Config.MinRecvBuffers. The parameter limit is how many buffers a
+// checkMinRecv checks Config.Memory.MinRecvBuffers. The parameter limit is how many buffers a
 // connection can have on the device if the loop has no other connection.
 func (c *Config) checkMinRecv(limit int) error {
-	if c.MinRecvBuffers == 0 {
+	if c.Memory.MinRecvBuffers == 0 {
 		return nil
 	}
-	return operr.CheckRange("MinRecvBuffers", c.MinRecvBuffers, 1, limit)
+	return operr.CheckRange("MinRecvBuffers", c.Memory.MinRecvBuffers, 1, limit)
 }
 
 // These constants determine the number of shared receive buffers if
-// Config.SharedRecvBuffers is zero. With one connection and messages of 4 KiB on the
+// Config.Memory.SharedRecvBuffers is zero. With one connection and messages of 4 KiB on the
 // local path, a round trip took 1.7 µs with 63 and with 256 buffers. With 1024 buffers it
 // took 2.0 µs: all buffers are used in turn, and 1024 buffers do not fit into the cache
 // of a processor. Many connections need more buffers, for messages that arrive at the
@@ -96,18 +96,18 @@ const (
 // each connection has a receive queue of its own, all fields are 0.
 type sharedRecvSizes struct {
 	base  int // smallest number of buffers
-	most  int // largest number of buffers if Config.MinRecvBuffers is zero
-	limit int // largest number of buffers if Config.MinRecvBuffers is not zero
+	most  int // largest number of buffers if Config.Memory.MinRecvBuffers is zero
+	limit int // largest number of buffers if Config.Memory.MinRecvBuffers is not zero
 }
 
 // sharedRecvSizes returns the limits of the number of shared receive buffers on a device.
 func (c *Config) sharedRecvSizes(dev verbs.Device) (s sharedRecvSizes) {
 	attr := dev.Attr()
-	if c.SharedRecvBuffers < 0 || !dev.Caps().SRQ {
+	if c.Memory.SharedRecvBuffers < 0 || !dev.Caps().SRQ {
 		return s
 	}
-	s.base, s.most = c.SharedRecvBuffers, c.SharedRecvBuffers
-	if c.SharedRecvBuffers == 0 {
+	s.base, s.most = c.Memory.SharedRecvBuffers, c.Memory.SharedRecvBuffers
+	if c.Memory.SharedRecvBuffers == 0 {
 		s.most = min(max(defaultMostSharedRecv, c.MaxInFlight), attr.MaxSRQWR, attr.MaxCQE/2)
 		s.base = min(max(defaultSharedRecv, c.MaxInFlight), s.most)
 		if s.most < c.MaxInFlight {
@@ -115,15 +115,15 @@ func (c *Config) sharedRecvSizes(dev verbs.Device) (s sharedRecvSizes) {
 		}
 	}
 	s.limit = s.most
-	if c.MinRecvBuffers > 0 {
-		guaranteed := int64(c.MaxConns)*int64(c.MinRecvBuffers) + sharedRecvBatch
+	if c.Memory.MinRecvBuffers > 0 {
+		guaranteed := int64(c.MaxConns)*int64(c.Memory.MinRecvBuffers) + sharedRecvBatch
 		s.limit = int(min(max(int64(s.most), guaranteed), int64(attr.MaxSRQWR)))
 	}
 	return s
 }
 
 // need returns the number of buffers that the given number of connections needs. The
-// parameter minimum is Config.MinRecvBuffers. If minimum is not 0, the result includes
+// parameter minimum is Config.Memory.MinRecvBuffers. If minimum is not 0, the result includes
 // sharedRecvBatch additional buffers: when a peer has received the answer to a message
 // and sends the next message, the buffer of the first message may still be in use by
 // OnMessage, or staged and not posted yet.
@@ -138,7 +138,7 @@ func (s *sharedRecvSizes) need(conns, minimum int) int {
 
 // ownRecvBuffers returns the number of receive buffers of a connection that has a receive
 // queue of its own. Up to half of them may be staged and not posted yet.
-func (c *Config) ownRecvBuffers() int { return max(c.MaxInFlight, 2*c.MinRecvBuffers) }
+func (c *Config) ownRecvBuffers() int { return max(c.MaxInFlight, 2*c.Memory.MinRecvBuffers) }
 
 // tooManyLoops returns the error of a Config with more loops than completion vectors.
 func tooManyLoops(loops, vectors int) error {

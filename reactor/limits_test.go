@@ -64,10 +64,10 @@ func TestConfigExceedsDevice(t *testing.T) {
 		{"vectors", "NumLoops", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.NumCompVectors = 2 }}, reactor.Config{NumLoops: 3}, 2},
 		{"queues", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxQPWR = 32 }}, reactor.Config{}, 31},
 		{"completions", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{}, 32},
-		{"completions beside a shared queue", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{SharedRecvBuffers: 10}, 54},
-		{"shared queue", "SharedRecvBuffers", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 8 }}, reactor.Config{SharedRecvBuffers: 9}, 8},
-		{"minimum of a shared queue", "MinRecvBuffers", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 128 }}, reactor.Config{MinRecvBuffers: 65}, 64},
-		{"minimum of own buffers", "MinRecvBuffers", limitedProvider{caps: noSRQ, attr: func(a *verbs.DeviceAttr) { a.MaxQPWR = 128 }}, reactor.Config{MinRecvBuffers: 65}, 64},
+		{"completions beside a shared queue", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: 10}}, 54},
+		{"shared queue", "SharedRecvBuffers", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 8 }}, reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: 9}}, 8},
+		{"minimum of a shared queue", "MinRecvBuffers", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 128 }}, reactor.Config{Memory: reactor.Memory{MinRecvBuffers: 65}}, 64},
+		{"minimum of own buffers", "MinRecvBuffers", limitedProvider{caps: noSRQ, attr: func(a *verbs.DeviceAttr) { a.MaxQPWR = 128 }}, reactor.Config{Memory: reactor.Memory{MinRecvBuffers: 65}}, 64},
 	} {
 		c.limited.Provider = soft
 		_, err := reactor.New(c.limited, &hooks{}, &c.cfg)

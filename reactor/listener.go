@@ -16,7 +16,7 @@ type Listener struct {
 	id       *cm.ID
 	addr     netip.AddrPort
 	options  ListenOptions
-	handler  ConnHandler // callbacks of the listener and of its connections
+	handler  Handler // callbacks of the listener and of its connections
 }
 
 // ListenOptions are the options of a listener and of the connections that it accepts.
@@ -24,10 +24,14 @@ type Listener struct {
 type ListenOptions struct {
 	// Handler gets the callbacks of the listener and its connections. Nil means the
 	// Handler of the engine.
-	Handler ConnHandler
-	// AckTimeout replaces Config.AckTimeout, unless it is zero.
+	Handler Handler
+	// Loop is the loop that gets the connections, unless AcceptOptions.Loop is set. Nil means
+	// for each connection the loop with the fewest ones. OnConnectRequest is called on the loop
+	// with index 0.
+	Loop *Loop
+	// AckTimeout replaces Config.Transport.AckTimeout, unless it is zero.
 	AckTimeout time.Duration
-	// RNRRetryCount replaces Config.RNRRetryCount, unless it is zero. Negative means no
+	// RNRRetryCount replaces Config.Transport.RNRRetryCount, unless it is zero. Negative means no
 	// retries.
 	RNRRetryCount int
 	// ImmediatesOnly is DialOptions.ImmediatesOnly, for the connections of the listener.
@@ -79,6 +83,9 @@ func (a *acceptor) listen(addr netip.AddrPort, o *ListenOptions) (*Listener, err
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	if o.Loop != nil && !a.engine.owns(o.Loop) {
+		return nil, errForeignLoop
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closing {
@@ -89,7 +96,7 @@ func (a *acceptor) listen(addr netip.AddrPort, o *ListenOptions) (*Listener, err
 		return nil, err
 	}
 	ln := &Listener{acceptor: a, id: id, options: *o, handler: handlerOr(o.Handler, a.engine.handler)}
-	if err := ln.open(addr, a.engine.cfg.Backlog); err != nil {
+	if err := ln.open(addr, a.engine.cfg.Limits.Backlog); err != nil {
 		return nil, firstError(err, id.Close())
 	}
 	a.listeners[ln] = a.nextSerial()

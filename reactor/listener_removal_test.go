@@ -69,7 +69,7 @@ func TestListenerOfRemovedDevice(t *testing.T) {
 	loop, err := reactor.NewLoop(p, &hooks{listenError: func(ln *reactor.Listener, err error) {
 		require.ErrorIs(t, err, reactor.ErrDeviceRemoved)
 		reported = append(reported, ln)
-		reactor.BaseConnHandler{}.OnListenError(ln, err)
+		reactor.BaseHandler{}.OnListenError(ln, err)
 	}}, log.config(reactor.Config{}))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, loop.Close()) }()

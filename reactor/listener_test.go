@@ -19,7 +19,6 @@ func recordCalls(calls *[]string) *hooks {
 	return &hooks{
 		boot:     func(*reactor.Loop) error { record("boot"); return nil },
 		shutdown: func(*reactor.Loop) { record("shutdown") },
-		tick:     func(*reactor.Loop) time.Duration { record("tick"); return 0 },
 		request: func(req *reactor.ConnRequest) {
 			record("request")
 			_ = req.Accept(nil)
@@ -46,23 +45,23 @@ func TestOwnHandlers(t *testing.T) {
 	client := newLoop(t, recordCalls(&ofClient), &reactor.Config{MaxInFlight: 1})
 	ln, err := server.Engine().Listen(loopback, &reactor.ListenOptions{Handler: listening})
 	require.NoError(t, err)
-	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{Handler: dialing}))
+	require.NoError(t, client.Engine().Dial(ln.Addr(), &reactor.DialOptions{Handler: dialing}))
 	drive(t, func() bool { return c != nil && len(ofListener) == 2 }, server, client)
-	require.NoError(t, c.SendWith([]byte("x"), reactor.SendOptions{Notify: true}))
-	require.ErrorIs(t, c.Send(nil), reactor.ErrWouldBlock)
+	require.NoError(t, c.Send([]byte("x"), &reactor.OpOptions{Notify: true}))
+	require.ErrorIs(t, c.Send(nil, nil), reactor.ErrWouldBlock)
 	drive(t, func() bool { return len(ofDial) == 2 && len(ofListener) == 3 }, server, client)
 	require.NoError(t, c.Close())
 	drive(t, func() bool { return len(ofDial) == 3 && len(ofListener) == 4 }, server, client)
 
 	require.NoError(t, ln.Close())
-	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{Handler: dialing}))
+	require.NoError(t, client.Engine().Dial(ln.Addr(), &reactor.DialOptions{Handler: dialing}))
 	drive(t, func() bool { return len(ofDial) == 4 }, server, client)
 	require.NoError(t, server.Close())
 	require.NoError(t, client.Close())
 	require.Equal(t, []string{"request", "open", "message", "close"}, ofListener)
 	require.Equal(t, []string{"completion", "writable", "close", "dial error"}, ofDial)
-	require.Equal(t, []string{"boot", "tick", "shutdown"}, ofServer)
-	require.Equal(t, []string{"boot", "tick", "shutdown"}, ofClient)
+	require.Equal(t, []string{"boot", "shutdown"}, ofServer)
+	require.Equal(t, []string{"boot", "shutdown"}, ofClient)
 }
 
 // TestOwnHandlerOfFailedListener checks that a listener's own Handler gets OnAcceptError
@@ -82,7 +81,7 @@ func TestOwnHandlerOfFailedListener(t *testing.T) {
 	failed := 0
 	client := newLoop(t, &hooks{dialError: func(*reactor.DialOptions, error) { failed++ }}, nil)
 	for range 2 {
-		require.NoError(t, client.Dial(ln.Addr(), nil))
+		require.NoError(t, client.Engine().Dial(ln.Addr(), nil))
 	}
 	drive(t, func() bool { return len(requests) == 2 }, server, client)
 	for _, req := range requests {
@@ -95,14 +94,14 @@ func TestOwnHandlerOfFailedListener(t *testing.T) {
 	require.NoError(t, err)
 	reactor.FailListeners(server, devices[0], errors.New("broken"))
 	require.Equal(t, []string{"accept error", "listen error"}, ofListener)
-	require.Equal(t, []string{"boot", "tick"}, ofEngine)
+	require.Empty(t, ofEngine)
 }
 
 // TestConnectionOptions checks that options of a listener or dial override those of
 // Config.
 func TestConnectionOptions(t *testing.T) {
 	var accepted, dialed *reactor.Conn
-	cfg := &reactor.Config{AckTimeout: time.Second, RetryCount: 5, RNRRetryCount: 5}
+	cfg := &reactor.Config{Transport: reactor.Transport{AckTimeout: time.Second, RetryCount: 5, RNRRetryCount: 5}}
 	server := newLoop(t, &hooks{open: func(c *reactor.Conn) { accepted = c }}, cfg)
 	client := newLoop(t, &hooks{open: func(c *reactor.Conn) { dialed = c }}, cfg)
 	for _, v := range []struct {
@@ -127,7 +126,7 @@ func TestConnectionOptions(t *testing.T) {
 		ln, err := server.Engine().Listen(loopback, v.listen)
 		require.NoError(t, err)
 		accepted, dialed = nil, nil
-		require.NoError(t, client.Dial(ln.Addr(), v.dial))
+		require.NoError(t, client.Engine().Dial(ln.Addr(), v.dial))
 		drive(t, func() bool { return accepted != nil && dialed != nil }, server, client)
 		check := func(c *reactor.Conn, ack time.Duration, rnr, class uint8) {
 			t.Helper()

@@ -54,7 +54,7 @@ func TestBaseHandlerLogs(t *testing.T) {
 		w.Until(time.Minute, func() bool { return dialer.Stats().DialErrors == 1 })
 		client.want(t, "level=WARN", "a dial has failed", ln.Addr().String(), "full")
 
-		_, err = acceptor.Listen(b.AddrPort(2), &reactor.ListenOptions{Handler: reactor.BaseConnHandler{}})
+		_, err = acceptor.Listen(b.AddrPort(2), &reactor.ListenOptions{Handler: reactor.BaseHandler{}})
 		require.NoError(t, err)
 		process.SetNoMemory(true)
 		require.NoError(t, dialer.Dial(b.AddrPort(2), nil))
@@ -71,15 +71,15 @@ func TestEngineLogs(t *testing.T) {
 		var server logged
 		a, b := w.Host("client"), w.Host("server")
 		silent := &hooks{request: func(*reactor.ConnRequest) {}}
-		e := b.Process("server").Start(silent, server.config(reactor.Config{MaxConns: 1, DecisionTimeout: time.Second}))
+		e := b.Process("server").Start(silent, server.config(reactor.Config{MaxConns: 1, Limits: reactor.Limits{DecisionTimeout: time.Second}}))
 		_, err := e.Listen(b.AddrPort(1), nil)
 		require.NoError(t, err)
-		_, err = e.Listen(b.AddrPort(2), &reactor.ListenOptions{Handler: reactor.BaseConnHandler{}})
+		_, err = e.Listen(b.AddrPort(2), &reactor.ListenOptions{Handler: reactor.BaseHandler{}})
 		require.NoError(t, err)
 		dialer := a.Process("client").Start(&hooks{}, nil)
 		require.NoError(t, dialer.Dial(b.AddrPort(1), nil))
 		w.For(time.Minute)
-		server.want(t, "level=WARN", "Config.DecisionTimeout", a.Addr().String())
+		server.want(t, "level=WARN", "Config.Limits.DecisionTimeout", a.Addr().String())
 
 		for range 2 {
 			require.NoError(t, dialer.Dial(b.AddrPort(2), nil))

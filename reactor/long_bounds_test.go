@@ -18,20 +18,20 @@ func TestImmediatesOnlyHasNoLongMessages(t *testing.T) {
 	require.False(t, reactor.AgreesOnLong(p.dialed))
 	require.False(t, reactor.AgreesOnLong(p.accepted))
 	region := alloc(t, p.dialed, 1<<20, verbs.AccessRemoteRead)
-	buffer, err := p.dialed.LeaseSize(1 << 20)
+	buffer, err := p.dialed.Lease(1 << 20)
 	require.NoError(t, err)
 	require.NoError(t, buffer.SetLen(1<<20))
 	for _, err := range []error{
-		p.dialed.Send(region.Bytes()),
-		p.dialed.SendBuffer(buffer),
-		p.dialed.SendV([]reactor.Piece{{Region: region, Length: 1 << 20}}, reactor.SendOptions{}),
+		p.dialed.Send(region.Bytes(), nil),
+		p.dialed.SendBuffer(buffer, nil),
+		p.dialed.SendV(nil, reactor.Piece{Region: region, Length: 1 << 20}),
 	} {
 		var param *verbs.ParamError
 		require.ErrorAs(t, err, &param)
 		require.EqualValues(t, 4096, param.Limit)
 	}
 	require.NoError(t, buffer.Release())
-	require.NoError(t, p.dialed.SendWith(nil, reactor.SendOptions{Imm: 1, HasImm: true}))
+	require.NoError(t, p.dialed.Send(nil, &reactor.OpOptions{Imm: 1, HasImm: true}))
 	p.drive(t, func() bool { return received == 1 })
 }
 
@@ -51,14 +51,14 @@ func TestReceiverThatDoesNotRead(t *testing.T) {
 		before, limit := p.client.Stats().BufferBytes, uint64(reactor.LongWindow*size+1<<20)
 		data, sent := make([]byte, size), 0
 		for turns := range 200 {
-			err := p.dialed.SendWith(data, reactor.SendOptions{Notify: true})
+			err := p.dialed.Send(data, &reactor.OpOptions{Notify: true})
 			if err == nil {
 				sent++
 			} else {
 				require.ErrorIs(t, err, reactor.ErrWouldBlock)
 				require.Equal(t, reactor.LongWindow, sent, "after %d turns", turns)
 			}
-			require.Equal(t, sent, p.dialed.InFlight())
+			require.Equal(t, sent, p.dialed.Stats().InFlight)
 			_, _ = p.client.RunOnce(0)
 		}
 		require.Equal(t, reactor.LongWindow, sent)
@@ -78,9 +78,9 @@ func TestCheckRoomBehindLongMessages(t *testing.T) {
 			writable++
 			require.NoError(t, c.CheckRoom(3))
 		}}, &hooks{}, longConfig())
-		require.NoError(t, p.dialed.Send(make([]byte, 64<<10)))
+		require.NoError(t, p.dialed.Send(make([]byte, 64<<10), nil))
 		for range reactor.LongWindow - 3 {
-			require.NoError(t, p.dialed.SendWith(nil, reactor.SendOptions{Notify: true}))
+			require.NoError(t, p.dialed.Send(nil, &reactor.OpOptions{Notify: true}))
 		}
 		require.NoError(t, p.dialed.CheckRoom(2))
 		require.Equal(t, reactor.ErrWouldBlock, p.dialed.CheckRoom(3))

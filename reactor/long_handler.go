@@ -5,29 +5,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A LongHandler is a ConnHandler that chooses how each long message is received. If a
-// handler does not implement LongHandler, every long message is read into a Buffer, and
-// OnMessage gets the whole message.
-type LongHandler interface {
-	ConnHandler
-	// OnLongMessage is called for a long message after all earlier messages were received,
-	// and before its bytes are read. The handler may call Accept, Parts or Discard of m. The
-	// parameter m is valid until OnLongMessage returns.
-	OnLongMessage(c *Conn, m *LongMessage)
-	// OnPart is called for each part of a message for which the handler has called
-	// LongMessage.Parts. The parts come in order. The handler may use a part until OnPart
-	// returns, and longer after Part.Keep. While the kept parts occupy Config.LongConnBytes,
-	// no further part is read. So a handler that is slower than the network can keep parts,
-	// and the memory in use stays limited.
-	OnPart(c *Conn, p Part)
-}
-
-// A LongMessage is a message that the peer has announced, and of which no byte was read
-// yet.
+// A LongMessage is a message that the peer has announced, and whose bytes are not read yet:
+// see Handler.OnLongMessage and OnPart. Only the goroutine of the loop may call the methods.
 type LongMessage longState
 
 // Len returns the length of the message in bytes.
 func (m *LongMessage) Len() int { return m.receive.total }
+
+// Offset returns the offset in the message, in bytes, of the part that OnPart gets. The part is
+// the last one if Offset and its length make Len. In OnLongMessage it is 0.
+func (m *LongMessage) Offset() int { return m.receive.partAt }
 
 // Imm returns the immediate data of the message. If the message has none, the second
 // result is false.
@@ -79,16 +66,6 @@ func (m *LongMessage) choose(mode longMode) {
 	}
 }
 
-// A Part is a part of a long message. It is valid until OnPart returns.
-type Part struct {
-	Message     // bytes of the part; Message.Imm returns the immediate data of the whole message
-	Offset  int // offset of the part in the message, in bytes
-	Total   int // length of the message in bytes
-}
-
-// Last reports whether the part is the last one of its message.
-func (p Part) Last() bool { return p.Offset+len(p.Data()) == p.Total }
-
 // deliverPart passes the part in b to OnPart.
 func (s *longState) deliverPart(b *Buffer, offset int) {
 	c := s.conn
@@ -101,7 +78,9 @@ func (s *longState) deliverPart(b *Buffer, offset int) {
 	c.stats.MessageBytes += uint64(b.length)
 	l.stats.MessageBytes += uint64(b.length)
 	b.state, l.currentMessage = bufferDelivered, b
-	l.onPart(c, Part{Message: Message{conn: c, buffer: b, serial: b.serial}, Offset: offset, Total: r.total})
+	r.partAt = offset
+	l.onPart(c, Message{conn: c, buffer: b, serial: b.serial})
+	r.partAt = 0
 	l.currentMessage = nil
 	if b.state == bufferDelivered {
 		c.repost(b)

@@ -10,30 +10,32 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// longHooks are hooks with the methods of a LongHandler.
+// longHooks are hooks that choose how long messages are received.
 type longHooks struct {
 	hooks
 	long func(*reactor.Conn, *reactor.LongMessage)
-	part func(*reactor.Conn, reactor.Part)
+	part func(*reactor.Conn, *reactor.LongMessage, reactor.Message)
 }
 
 func (h *longHooks) OnLongMessage(c *reactor.Conn, m *reactor.LongMessage) { h.long(c, m) }
-func (h *longHooks) OnPart(c *reactor.Conn, p reactor.Part)                { h.part(c, p) }
+func (h *longHooks) OnPart(c *reactor.Conn, m *reactor.LongMessage, part reactor.Message) {
+	h.part(c, m, part)
+}
 
-// connectLong connects two loops. The server has a LongHandler.
+// connectLong connects two loops. The server chooses how long messages are received.
 func connectLong(t *testing.T, client *hooks, server *longHooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}
 	watch(client, &p.dialed, &p.dialCloseErr, &p.dialCloses)
 	watch(&server.hooks, &p.accepted, &p.acceptCloseErr, &p.acceptCloses)
 	p.server, p.client = newLoop(t, server, cfg), newLoop(t, client, cfg)
-	require.NoError(t, p.client.Dial(listen(t, p.server.Engine()), nil))
+	require.NoError(t, p.client.Engine().Dial(listen(t, p.server.Engine()), nil))
 	p.drive(t, func() bool { return p.dialed != nil && p.accepted != nil })
 	return p
 }
 
 // TestLongParts checks that a message that is received in parts uses no more memory than
-// Config.LongConnBytes, that no READ is posted while kept parts use this memory, and that
+// Config.Memory.LongConnBytes, that no READ is posted while kept parts use this memory, and that
 // later messages wait.
 func TestLongParts(t *testing.T) {
 	const limit = 1 << 20
@@ -48,13 +50,12 @@ func TestLongParts(t *testing.T) {
 		require.EqualValues(t, 9, imm)
 		m.Parts()
 	}
-	server.part = func(c *reactor.Conn, p reactor.Part) {
-		require.Equal(t, len(got), p.Offset)
-		require.Equal(t, 8<<20+5, p.Total)
+	server.part = func(c *reactor.Conn, m *reactor.LongMessage, p reactor.Message) {
+		require.Equal(t, len(got), m.Offset())
+		require.Equal(t, 8<<20+5, m.Len())
 		require.LessOrEqual(t, reactor.LongBytes(c.Loop()), limit)
 		require.LessOrEqual(t, len(p.Data()), 256<<10)
 		got = append(got, p.Data()...)
-		require.Equal(t, len(got) == p.Total, p.Last())
 		if keep {
 			kept = append(kept, p.Keep())
 		}
@@ -64,14 +65,14 @@ func TestLongParts(t *testing.T) {
 	p := connectLong(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) {
 		require.NoError(t, err)
 		completed++
-	}}, server, &reactor.Config{MaxLongMessage: 16 << 20, LongConnBytes: limit})
+	}}, server, &reactor.Config{MaxLongMessage: 16 << 20, Memory: reactor.Memory{LongConnBytes: limit}})
 	source := alloc(t, p.dialed, 8<<20+5, verbs.AccessRemoteRead)
 	copy(source.Bytes(), randomBytes(len(source.Bytes()), 5))
 	for _, keep = range []bool{false, true} {
 		got = got[:0]
 		sent := completed
-		require.NoError(t, p.dialed.SendV([]reactor.Piece{{Region: source, Length: len(source.Bytes())}}, reactor.SendOptions{Imm: 9, HasImm: true}))
-		require.NoError(t, p.dialed.Send([]byte("behind")))
+		require.NoError(t, p.dialed.SendV(&reactor.OpOptions{Imm: 9, HasImm: true}, reactor.Piece{Region: source, Length: len(source.Bytes())}))
+		require.NoError(t, p.dialed.Send([]byte("behind"), nil))
 		for keep && completed == sent {
 			p.drive(t, func() bool { return len(kept) == 4 || completed > sent })
 			require.LessOrEqual(t, len(kept), 4)
@@ -115,10 +116,10 @@ func TestLongAccept(t *testing.T) {
 		require.Nil(t, m.Keep())
 		got = append(got, bytes.Clone(m.Data()))
 	}
-	p := connectLong(t, &hooks{}, server, &reactor.Config{MaxLongMessage: 2 << 20, LongConnBytes: 256 << 10})
+	p := connectLong(t, &hooks{}, server, &reactor.Config{MaxLongMessage: 2 << 20, Memory: reactor.Memory{LongConnBytes: 256 << 10}})
 	into = alloc(t, p.accepted, 2<<20, verbs.AccessLocalWrite)
 	for i := range uint64(3) {
-		require.NoError(t, p.dialed.Send(randomBytes(1<<20, i)))
+		require.NoError(t, p.dialed.Send(randomBytes(1<<20, i), nil))
 	}
 	p.drive(t, func() bool { return len(got) == 3 })
 	for i := range uint64(3) {
@@ -139,20 +140,20 @@ func TestLongDiscard(t *testing.T) {
 	server.message = func(*reactor.Conn, reactor.Message) { received++ }
 	p := connectLong(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { completed++ }}, server, longConfig())
 	for range 5 {
-		require.NoError(t, p.dialed.SendWith(make([]byte, 1<<20), reactor.SendOptions{Notify: true}))
-		require.NoError(t, p.dialed.Send([]byte("next")))
+		require.NoError(t, p.dialed.Send(make([]byte, 1<<20), &reactor.OpOptions{Notify: true}))
+		require.NoError(t, p.dialed.Send([]byte("next"), nil))
 	}
 	p.drive(t, func() bool { return received == 5 && completed == 5 })
 	p.drive(t, func() bool { return p.server.Stats().Discarded == 5 })
 	require.Zero(t, reactor.LongBytes(p.server))
 }
 
-// TestLongNotChosen checks that a message longer than Config.LongConnBytes ends the
+// TestLongNotChosen checks that a message longer than Config.Memory.LongConnBytes ends the
 // connection if OnLongMessage has called neither Accept nor Parts nor Discard.
 func TestLongNotChosen(t *testing.T) {
 	server := &longHooks{long: func(*reactor.Conn, *reactor.LongMessage) {}}
-	p := connectLong(t, &hooks{}, server, &reactor.Config{MaxLongMessage: 2 << 20, LongConnBytes: 1 << 20})
-	require.NoError(t, p.dialed.Send(make([]byte, 1<<20+1)))
+	p := connectLong(t, &hooks{}, server, &reactor.Config{MaxLongMessage: 2 << 20, Memory: reactor.Memory{LongConnBytes: 1 << 20}})
+	require.NoError(t, p.dialed.Send(make([]byte, 1<<20+1), nil))
 	p.closed(t)
 	var violation *reactor.LongMessageError
 	require.ErrorAs(t, p.acceptCloseErr, &violation)
@@ -160,7 +161,7 @@ func TestLongNotChosen(t *testing.T) {
 }
 
 // TestLongLoopLimit checks that all connections of a loop together use at most
-// Config.LongLoopBytes, and that each connection receives its messages.
+// Config.Memory.LongLoopBytes, and that each connection receives its messages.
 func TestLongLoopLimit(t *testing.T) {
 	const conns, messages = 8, 3
 	server := &hooks{}
@@ -171,18 +172,18 @@ func TestLongLoopLimit(t *testing.T) {
 		counts[c]++
 		total++
 	}
-	cfg := &reactor.Config{MaxLongMessage: 1 << 20, LongLoopBytes: 2 << 20}
+	cfg := &reactor.Config{MaxLongMessage: 1 << 20, Memory: reactor.Memory{LongLoopBytes: 2 << 20}}
 	var dialed []*reactor.Conn
 	client := &hooks{open: func(c *reactor.Conn) { dialed = append(dialed, c) }}
 	s, c := newLoop(t, server, cfg), newLoop(t, client, cfg)
 	addr := listen(t, s.Engine())
 	for range conns {
-		require.NoError(t, c.Dial(addr, nil))
+		require.NoError(t, c.Engine().Dial(addr, nil))
 	}
 	drive(t, func() bool { return len(dialed) == conns }, s, c)
 	for range messages {
 		for _, conn := range dialed {
-			require.NoError(t, conn.Send(make([]byte, 1<<20)))
+			require.NoError(t, conn.Send(make([]byte, 1<<20), nil))
 		}
 	}
 	drive(t, func() bool { return total == conns*messages }, s, c)
@@ -195,9 +196,9 @@ func TestLongLoopLimit(t *testing.T) {
 func TestLongKeptMessages(t *testing.T) {
 	var kept []*reactor.Buffer
 	p := connect(t, &hooks{}, &hooks{message: func(_ *reactor.Conn, m reactor.Message) { kept = append(kept, m.Keep()) }},
-		&reactor.Config{MaxLongMessage: 1 << 20, LongConnBytes: 2 << 20})
+		&reactor.Config{MaxLongMessage: 1 << 20, Memory: reactor.Memory{LongConnBytes: 2 << 20}})
 	for i := range uint64(4) {
-		require.NoError(t, p.dialed.Send(randomBytes(1<<20, i)))
+		require.NoError(t, p.dialed.Send(randomBytes(1<<20, i), nil))
 	}
 	p.drive(t, func() bool { return len(kept) == 2 })
 	for range 20 {
@@ -235,8 +236,8 @@ func TestCloseDuringLongMessage(t *testing.T) {
 					for _, c := range []*reactor.Conn{p.dialed, p.accepted} {
 						r := alloc(t, c, 1<<20, verbs.AccessRemoteRead)
 						for range 3 {
-							require.NoError(t, c.SendV([]reactor.Piece{{Region: r, Length: 1 << 20}}, reactor.SendOptions{}))
-							require.NoError(t, c.Send([]byte("between")))
+							require.NoError(t, c.SendV(nil, reactor.Piece{Region: r, Length: 1 << 20}))
+							require.NoError(t, c.Send([]byte("between"), nil))
 						}
 						r.CloseFunc(func(err error) { regions <- err })
 					}
@@ -280,17 +281,17 @@ func TestShownBufferIsNotReused(t *testing.T) {
 		completion: func(*reactor.Conn, reactor.Op, error) { completed++ },
 	}, longConfig())
 	addr := listen(t, server.Engine())
-	require.NoError(t, client.Dial(addr, nil))
-	require.NoError(t, client.Dial(addr, nil))
+	require.NoError(t, client.Engine().Dial(addr, nil))
+	require.NoError(t, client.Engine().Dial(addr, nil))
 	drive(t, func() bool { return len(opened) == 2 }, client, server)
 	lease := func(c *reactor.Conn) *reactor.Buffer {
-		b, err := c.LeaseSize(8192)
+		b, err := c.Lease(8192)
 		require.NoError(t, err)
 		require.NoError(t, b.SetLen(copy(b.Bytes()[:8192], randomBytes(8192, uint64(received)))))
 		return b
 	}
 	send := func(c *reactor.Conn, b *reactor.Buffer) {
-		require.NoError(t, c.SendBufferWith(b, reactor.SendOptions{Notify: true}))
+		require.NoError(t, c.SendBuffer(b, &reactor.OpOptions{Notify: true}))
 		want := completed + 1
 		drive(t, func() bool { return completed == want }, client, server)
 	}
@@ -303,7 +304,7 @@ func TestShownBufferIsNotReused(t *testing.T) {
 	again := lease(opened[0])
 	require.Same(t, address, &again.Bytes()[0])
 	require.NoError(t, again.SetLen(100))
-	require.NoError(t, opened[1].SendBuffer(again)) // a copy is sent
+	require.NoError(t, opened[1].SendBuffer(again, nil)) // a copy is sent
 	drive(t, func() bool { return received == 3 }, client, server)
 	again = lease(opened[0])
 	require.Same(t, address, &again.Bytes()[0])

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TestHostileAnnouncements checks that a connection ends with a *reactor.LongMessageError
+// TestHostileAnnouncements checks that a connection ends with verbs.ErrProtocol
 // when the peer violates the protocol for long messages. The next connection works.
 func TestHostileAnnouncements(t *testing.T) {
 	type env struct {
@@ -38,7 +38,7 @@ func TestHostileAnnouncements(t *testing.T) {
 			e.good.Remote.RKey++ // With a wrong key, no READ succeeds.
 			announce(e, e.good)
 			for range reactor.LongWindow {
-				require.NoError(t, e.p.dialed.Send([]byte("behind")))
+				require.NoError(t, e.p.dialed.Send([]byte("behind"), nil))
 			}
 		}, 1 << 20},
 	} {
@@ -59,9 +59,9 @@ func TestHostileAnnouncements(t *testing.T) {
 				received := 0
 				server.message = func(*reactor.Conn, reactor.Message) { received++ }
 				p.dialed = nil
-				require.NoError(t, p.client.Dial(p.accepted.LocalAddr(), &reactor.DialOptions{LocalAddr: p.localAddr}))
+				require.NoError(t, p.client.Engine().Dial(p.accepted.Info().LocalAddr, &reactor.DialOptions{LocalAddr: p.localAddr}))
 				p.drive(t, func() bool { return p.dialed != nil })
-				require.NoError(t, p.dialed.Send(make([]byte, 1<<20)))
+				require.NoError(t, p.dialed.Send(make([]byte, 1<<20), nil))
 				p.drive(t, func() bool { return received == 1 })
 			})
 		})
@@ -115,7 +115,7 @@ func TestNoAgreement(t *testing.T) {
 			server := newLoop(t, &hooks{
 				request: func(r *reactor.ConnRequest) {
 					private <- r.PrivateData()
-					require.NoError(t, r.Accept(&reactor.AcceptParams{PrivateData: []byte("reply")}))
+					require.NoError(t, r.Accept(&reactor.AcceptOptions{PrivateData: []byte("reply")}))
 				},
 				open: func(c *reactor.Conn) { accepted = c },
 				message: func(_ *reactor.Conn, m reactor.Message) {
@@ -124,19 +124,19 @@ func TestNoAgreement(t *testing.T) {
 				},
 			}, c.server)
 			client := newLoop(t, &hooks{open: func(c *reactor.Conn) { opened = c }}, c.client)
-			require.NoError(t, client.Dial(listen(t, server.Engine()), &reactor.DialOptions{PrivateData: []byte("request")}))
+			require.NoError(t, client.Engine().Dial(listen(t, server.Engine()), &reactor.DialOptions{PrivateData: []byte("request")}))
 			drive(t, func() bool { return opened != nil && accepted != nil }, client, server)
 			require.Equal(t, "request", string((<-private)[:7]))
-			require.Equal(t, "reply", string(opened.PeerPrivateData()[:5]))
+			require.Equal(t, "reply", string(opened.Info().PeerPrivateData[:5]))
 			require.False(t, reactor.AgreesOnLong(opened))
 			require.False(t, reactor.AgreesOnLong(accepted))
 			announcement := reactor.Announcement(reactor.Segment{Length: 1})
-			require.NoError(t, opened.SendWith(announcement, reactor.SendOptions{Imm: reactor.FirstControlImm, HasImm: true}))
+			require.NoError(t, opened.Send(announcement, &reactor.OpOptions{Imm: reactor.FirstControlImm, HasImm: true}))
 			drive(t, func() bool { return got != nil }, client, server)
 			require.Equal(t, announcement, got)
 			require.EqualValues(t, reactor.FirstControlImm, imm)
 			var param *verbs.ParamError
-			require.ErrorAs(t, opened.Send(make([]byte, 4097)), &param)
+			require.ErrorAs(t, opened.Send(make([]byte, 4097), nil), &param)
 			require.EqualValues(t, 4096, param.Limit)
 		})
 	}
@@ -152,8 +152,8 @@ func TestAgreement(t *testing.T) {
 		request: func(r *reactor.ConnRequest) {
 			require.Equal(t, append([]byte("request"), make([]byte, 41)...), r.PrivateData())
 			var param *verbs.ParamError
-			require.ErrorAs(t, r.Accept(&reactor.AcceptParams{PrivateData: make([]byte, 189)}), &param)
-			require.NoError(t, r.Accept(&reactor.AcceptParams{PrivateData: []byte("reply")}))
+			require.ErrorAs(t, r.Accept(&reactor.AcceptOptions{PrivateData: make([]byte, 189)}), &param)
+			require.NoError(t, r.Accept(&reactor.AcceptOptions{PrivateData: []byte("reply")}))
 		},
 		message: func(_ *reactor.Conn, m reactor.Message) {
 			imm, _ := m.Imm()
@@ -163,16 +163,16 @@ func TestAgreement(t *testing.T) {
 	client := newLoop(t, &hooks{open: func(c *reactor.Conn) { opened = c }}, longConfig())
 	addr := listen(t, server.Engine())
 	var param *verbs.ParamError
-	require.ErrorAs(t, client.Dial(addr, &reactor.DialOptions{PrivateData: make([]byte, 49)}), &param)
-	require.NoError(t, client.Dial(addr, &reactor.DialOptions{PrivateData: []byte("request")}))
+	require.ErrorAs(t, client.Engine().Dial(addr, &reactor.DialOptions{PrivateData: make([]byte, 49)}), &param)
+	require.NoError(t, client.Engine().Dial(addr, &reactor.DialOptions{PrivateData: []byte("request")}))
 	drive(t, func() bool { return opened != nil && len(reactor.ConnsOf(server)) == 1 }, client, server)
-	require.Equal(t, append([]byte("reply"), make([]byte, 183)...), opened.PeerPrivateData())
-	require.ErrorAs(t, opened.Send(make([]byte, 10_001)), &param)
+	require.Equal(t, append([]byte("reply"), make([]byte, 183)...), opened.Info().PeerPrivateData)
+	require.ErrorAs(t, opened.Send(make([]byte, 10_001), nil), &param)
 	require.EqualValues(t, 10_000, param.Limit)
 	for i := range uint32(5) {
 		imm := reactor.FirstControlImm + i
-		require.NoError(t, opened.SendWith([]byte("user"), reactor.SendOptions{Imm: imm, HasImm: true}))
-		require.NoError(t, opened.SendWith(make([]byte, 10_000), reactor.SendOptions{Imm: imm, HasImm: true}))
+		require.NoError(t, opened.Send([]byte("user"), &reactor.OpOptions{Imm: imm, HasImm: true}))
+		require.NoError(t, opened.Send(make([]byte, 10_000), &reactor.OpOptions{Imm: imm, HasImm: true}))
 	}
 	drive(t, func() bool { return len(got) == 10 }, client, server)
 	for i := range 10 {
@@ -186,8 +186,8 @@ func TestLongConfig(t *testing.T) {
 	for field, cfg := range map[string]*reactor.Config{
 		"MaxLongMessage": {MaxLongMessage: 1<<30 + 1},
 		"MaxMessage":     {MaxLongMessage: 4096},
-		"LongConnBytes":  {MaxLongMessage: 5000, LongConnBytes: 1000},
-		"LongLoopBytes":  {MaxLongMessage: 1 << 20, LongLoopBytes: 1 << 19},
+		"LongConnBytes":  {MaxLongMessage: 5000, Memory: reactor.Memory{LongConnBytes: 1000}},
+		"LongLoopBytes":  {MaxLongMessage: 1 << 20, Memory: reactor.Memory{LongLoopBytes: 1 << 19}},
 	} {
 		_, err := reactor.NewLoop(openSoft(t), &hooks{}, cfg)
 		var param *verbs.ParamError

@@ -9,7 +9,7 @@ import (
 // A longMemory counts the bytes of the buffers in which a connection receives long
 // messages. A buffer counts from its first READ until it is released.
 type longMemory struct {
-	used  int           // number of bytes in use, at most Config.LongConnBytes
+	used  int           // number of bytes in use, at most Config.Memory.LongConnBytes
 	want  int           // number of bytes for which the connection waits; 0 if it does not wait
 	peer  *longPeer     // the peer of the connection; nil before the first buffer
 	place *list.Element // element of longPeer.waiting; nil if the connection does not wait there
@@ -43,12 +43,12 @@ type longPeerKey struct {
 }
 
 func longPeerOf(c *Conn) longPeerKey {
-	if !c.info.process.known {
+	who := c.info.credentials
+	if who == nil {
 		host := c.info.remote.Addr().Unmap()
 		network, _ := host.Prefix(min(64, host.BitLen())) // The length is valid for the address.
 		return longPeerKey{host: network}
 	}
-	who := c.info.process.credentials
 	key := longPeerKey{local: true, uid: who.UID}
 	switch {
 	case who.UID != 0 && int(who.UID) != os.Geteuid():
@@ -138,13 +138,13 @@ func (r *longRow) released(p *longPeer) {
 }
 
 // buffer returns a buffer for n bytes of a long message of the peer, in state
-// bufferLeased. The result is nil in two cases. If Config.LongConnBytes or
-// Config.LongLoopBytes does not allow the buffer now, the release of another buffer calls
+// bufferLeased. The result is nil in two cases. If Config.Memory.LongConnBytes or
+// Config.Memory.LongLoopBytes does not allow the buffer now, the release of another buffer calls
 // longState.read. If the system has no memory, the connection ends.
 func (s *longState) buffer(n int) *Buffer {
 	c, l := s.conn, s.conn.loop
 	size := c.device.pool.SizeFor(n)
-	if s.memory.used+size > l.cfg.LongConnBytes {
+	if s.memory.used+size > l.cfg.Memory.LongConnBytes {
 		s.memory.want = size
 		return nil
 	}
@@ -178,7 +178,7 @@ func (s *longState) buffer(n int) *Buffer {
 // memory of the loop now.
 func (s *longState) hasTurn(size int) bool {
 	l := s.conn.loop
-	return l.longUsed+size <= l.cfg.LongLoopBytes && s.memory.peer.used+size <= l.cfg.longPeerBytes() &&
+	return l.longUsed+size <= l.cfg.Memory.LongLoopBytes && s.memory.peer.used+size <= l.cfg.longPeerBytes() &&
 		(s.memory.granted || l.longRow.next(l.cfg.longPeerBytes()) == nil)
 }
 
@@ -215,7 +215,7 @@ func (l *Loop) serveLongRow() {
 	row, perPeer := &l.longRow, l.cfg.longPeerBytes()
 	for c := row.next(perPeer); c != nil; c = row.next(perPeer) {
 		m := &c.long.memory
-		if c.state <= stateDraining && l.longUsed+m.want > l.cfg.LongLoopBytes {
+		if c.state <= stateDraining && l.longUsed+m.want > l.cfg.Memory.LongLoopBytes {
 			return
 		}
 		row.remove(c)
@@ -250,14 +250,14 @@ func (s *shownBuffers) take(size int) *Buffer {
 	return nil
 }
 
-// put adds a buffer. If the buffers would then exceed Config.LongConnBytes, or the
+// put adds a buffer. If the buffers would then exceed Config.Memory.LongConnBytes, or the
 // connection has ended, put releases the memory of the buffer instead, and the remote key
 // becomes invalid.
 func (s *shownBuffers) put(b *Buffer) {
 	c := b.shownTo.conn
 	b.state, b.detached = bufferFree, false
 	s.used = true
-	if c.state > stateDraining || s.bytes+len(b.memory) > c.loop.cfg.LongConnBytes {
+	if c.state > stateDraining || s.bytes+len(b.memory) > c.loop.cfg.Memory.LongConnBytes {
 		b.drop()
 		return
 	}

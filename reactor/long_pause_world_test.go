@@ -43,11 +43,11 @@ func newPausingReader(t *testing.T, rng *rand.Rand) *pausingReader {
 		}
 		r.pauseSometimes(c)
 	}
-	r.part = func(c *reactor.Conn, p reactor.Part) {
+	r.part = func(c *reactor.Conn, m *reactor.LongMessage, p reactor.Message) {
 		r.called()
-		require.Equal(r.t, len(r.parts), p.Offset)
+		require.Equal(r.t, len(r.parts), m.Offset())
 		r.parts = append(r.parts, p.Data()...)
-		if p.Last() {
+		if len(r.parts) == m.Len() {
 			r.got = append(r.got, r.parts)
 			r.parts = nil
 		}
@@ -87,7 +87,7 @@ func TestPauseLongMessages(t *testing.T) {
 	const messages = 60
 	eachPauseCase(t, func(t *testing.T, k pauseCase) {
 		for k.seed = range uint64(2) {
-			cfg := &reactor.Config{MaxLongMessage: 1 << 20, MaxInFlight: 16, MinRNRTimer: 5 * time.Millisecond}
+			cfg := &reactor.Config{MaxLongMessage: 1 << 20, MaxInFlight: 16, Transport: reactor.Transport{MinRNRTimer: 5 * time.Millisecond}}
 			rng := rand.New(rand.NewPCG(k.seed, 0))
 			r := newPausingReader(t, rng)
 			var want [][]byte
@@ -100,7 +100,7 @@ func TestPauseLongMessages(t *testing.T) {
 			}
 			sent := 0
 			send := func(c *reactor.Conn) {
-				for sent < messages && c.Send(want[sent]) == nil {
+				for sent < messages && c.Send(want[sent], nil) == nil {
 					sent++
 				}
 			}
@@ -153,7 +153,7 @@ func TestPauseWithOwnLongMessages(t *testing.T) {
 				p.onClient(func() { sendNumbers(p.dialed, 0, 3) })
 				p.For(time.Millisecond)
 				p.onServer(func() {
-					require.NoError(t, p.accepted.SendWith(make([]byte, 1<<20), reactor.SendOptions{Notify: true}))
+					require.NoError(t, p.accepted.Send(make([]byte, 1<<20), &reactor.OpOptions{Notify: true}))
 				})
 				p.Until(time.Second, func() bool { return completed == round+1 && answers == round+1 })
 			}
@@ -181,10 +181,10 @@ func TestPauseEndsLongMessage(t *testing.T) {
 					m.Parts()
 				}
 				c.Loop().After(0, func() { require.NoError(t, c.PauseRecv()) }) // when READs are under way
-			}, part: func(_ *reactor.Conn, p reactor.Part) { got += len(p.Data()) }}
+			}, part: func(_ *reactor.Conn, _ *reactor.LongMessage, p reactor.Message) { got += len(p.Data()) }}
 			server.message = func(_ *reactor.Conn, m reactor.Message) { got += len(m.Data()) }
 			pauseCase{wire: true}.run(t, &hooks{}, server, cfg, func(t *testing.T, p *pausePair) {
-				p.onClient(func() { require.NoError(t, p.dialed.Send(make([]byte, 1<<20))) })
+				p.onClient(func() { require.NoError(t, p.dialed.Send(make([]byte, 1<<20), nil)) })
 				p.For(time.Second)
 				require.Zero(t, got)
 				require.NotZero(t, reactor.LongReads(p.accepted))

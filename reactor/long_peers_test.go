@@ -32,7 +32,7 @@ const longPeersSize = 1 << 18
 // stopped.
 func withLongPeers(t *testing.T, loopBytes int, fn func(t *testing.T, p *longPeers)) {
 	const conns = 4
-	cfg := quiet(&reactor.Config{MaxLongMessage: longPeersSize, LongLoopBytes: loopBytes})
+	cfg := quiet(&reactor.Config{MaxLongMessage: longPeersSize, Memory: reactor.Memory{LongLoopBytes: loopBytes}})
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
 		p, h := &longPeers{World: w}, w.Host("server")
 		p.server = h.Process("server").Start(&hooks{
@@ -49,12 +49,12 @@ func withLongPeers(t *testing.T, loopBytes int, fn func(t *testing.T, p *longPee
 		process := w.Host("stops").Process("stops")
 		stops := process.Start(&hooks{}, cfg).Loop(0)
 		for range conns {
-			require.NoError(t, stops.Dial(h.AddrPort(1), nil))
+			require.NoError(t, stops.Engine().Dial(h.AddrPort(1), nil))
 		}
 		w.Until(time.Second, func() bool { return stops.Stats().Opened == conns && len(p.accepted) == conns })
 		w.On(stops, func() {
 			for _, c := range reactor.ConnsOf(stops) {
-				require.NoError(t, c.Send(make([]byte, longPeersSize)))
+				require.NoError(t, c.Send(make([]byte, longPeersSize), nil))
 			}
 			process.Stop() // when the announcements have left
 		})

@@ -39,6 +39,7 @@ type longReceive struct {
 	offset   uint32 // offset of the next byte in its segment
 	posted   int    // number of bytes for which READs were posted
 	received int    // number of bytes that were read
+	partAt   int    // offset of the part that OnPart gets; else 0
 
 	// The READs are numbered from 0, modulo 2^32. Those with the numbers from completed to
 	// started-1 are outstanding. READ n has the index n%maxLongReads in the field reads.
@@ -112,11 +113,11 @@ func (s *longState) takeControl(m *longmsg.Control) {
 // violated ends the connection because the peer has violated the protocol. The length is
 // that of the long message, or 0.
 func (s *longState) violated(length uint64, reason string) {
-	s.closeAfterViolation(&LongMessageError{Length: length, Reason: reason})
+	s.closeAfterViolation(&longMessageError{Length: length, Reason: reason})
 }
 
 // closeAfterViolation ends the connection because of err, a violation of the protocol.
-func (s *longState) closeAfterViolation(err *LongMessageError) {
+func (s *longState) closeAfterViolation(err *longMessageError) {
 	c := s.conn
 	c.closing.reason.setViolation(err)
 	c.on(eventReason)
@@ -149,14 +150,14 @@ func (s *longState) begin(m *longmsg.Control) {
 		s.violated(m.Total, "this side can not have READs in flight")
 		return
 	}
-	if h, ok := c.handler.(LongHandler); ok && c.state == stateOpen {
-		c.loop.onLongMessage(c, h)
+	if c.state == stateOpen {
+		c.loop.onLongMessage(c)
 	}
 	switch {
 	case r.mode == longDiscarded:
 		s.end()
-	case c.state == stateOpen && r.mode == longWhole && c.device.pool.SizeFor(r.total) > c.loop.cfg.LongConnBytes:
-		s.violated(r.message.Total, "longer than Config.LongConnBytes, and the handler has not called Accept or Parts")
+	case c.state == stateOpen && r.mode == longWhole && c.device.pool.SizeFor(r.total) > c.loop.cfg.Memory.LongConnBytes:
+		s.violated(r.message.Total, "longer than Config.Memory.LongConnBytes, and the handler has not called Accept or Parts")
 	default:
 		s.read()
 	}
@@ -418,6 +419,6 @@ func (s *longState) retireInternal(r *sendRequest, err error) {
 func (s *longState) readFailed(wc *verbs.WC) {
 	switch wc.Status {
 	case verbs.StatusRemAccessErr, verbs.StatusRemInvReqErr, verbs.StatusRemOpErr:
-		s.closeAfterViolation(&LongMessageError{Length: s.receive.message.Total, Reason: "the announced memory can not be read", Err: wc.Err()})
+		s.closeAfterViolation(&longMessageError{Length: s.receive.message.Total, Reason: "the announced memory can not be read", Err: wc.Err()})
 	}
 }

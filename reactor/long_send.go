@@ -10,7 +10,7 @@ import (
 
 // check is checkMessage for a connection with long messages. If the message has the
 // immediate data of control messages, check first sends longmsg.Rename.
-func (s *longState) check(size int, o *SendOptions) (long bool, err error) {
+func (s *longState) check(size int, o *OpOptions) (long bool, err error) {
 	c := s.conn
 	long = size > c.loop.cfg.MaxMessage
 	if long && c.state == stateOpen {
@@ -79,7 +79,7 @@ func (s *longState) setControl(wr *verbs.SendWR, r *sendRequest, b []byte, buf *
 }
 
 // sendCopy sends a copy of b as a long message.
-func (s *longState) sendCopy(b []byte, o *SendOptions) error {
+func (s *longState) sendCopy(b []byte, o *OpOptions) error {
 	c := s.conn
 	buf, err := c.lease(len(b))
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *longState) sendCopy(b []byte, o *SendOptions) error {
 
 // sendBuffer sends the message in b as a long message. The peers of other connections
 // must not know the key of b. After an error b still belongs to the caller.
-func (s *longState) sendBuffer(b *Buffer, o *SendOptions) error {
+func (s *longState) sendBuffer(b *Buffer, o *OpOptions) error {
 	m := s.newAnnouncement(o)
 	mr := b.slot.Region()
 	m.Add(longmsg.Segment{Addr: mr.Addr(), RKey: mr.RKey(), Length: uint32(b.length)})
@@ -109,7 +109,7 @@ func (s *longState) sendBuffer(b *Buffer, o *SendOptions) error {
 }
 
 // sendPieces sends a message that consists of pieces as a long message.
-func (s *longState) sendPieces(pieces []Piece, o *SendOptions) error {
+func (s *longState) sendPieces(pieces []Piece, o *OpOptions) error {
 	c := s.conn
 	if o.Quiet {
 		return optionRefused(verbs.OpSend, "Quiet", "the completion of a long message does not follow the order of the others")
@@ -163,14 +163,14 @@ func (s *longState) addSegments(m *longmsg.Control, p *Piece) error {
 }
 
 // newAnnouncement returns an announcement without segments, in longState.scratch.
-func (s *longState) newAnnouncement(o *SendOptions) *longmsg.Control {
+func (s *longState) newAnnouncement(o *OpOptions) *longmsg.Control {
 	s.scratch = longmsg.Control{Kind: longmsg.Announce, HasImm: o.HasImm, Number: o.Imm}
 	return &s.scratch
 }
 
 // announce sends the announcement in longState.scratch, and returns the description of
 // the message. The caller adds the memory that the message uses to the description.
-func (s *longState) announce(o *SendOptions, report reportWhen) (*longSend, error) {
+func (s *longState) announce(o *OpOptions, report reportWhen) (*longSend, error) {
 	c := s.conn
 	b := s.scratch.AppendTo(s.encoded[:0])
 	buf, err := s.controlBuffer(b)

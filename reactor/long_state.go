@@ -60,10 +60,10 @@ func (c *Config) checkLong() error {
 	if err := operr.CheckRange("MaxMessage", s.MaxMessage, minLongMaxMessage, s.MaxLongMessage-1); err != nil {
 		return err
 	}
-	if err := operr.CheckRange("LongConnBytes", s.LongConnBytes, longPart, math.MaxInt); err != nil {
+	if err := operr.CheckRange("LongConnBytes", s.Memory.LongConnBytes, longPart, math.MaxInt); err != nil {
 		return err
 	}
-	return operr.CheckRange("LongLoopBytes", s.LongLoopBytes, s.LongConnBytes, math.MaxInt)
+	return operr.CheckRange("LongLoopBytes", s.Memory.LongLoopBytes, s.Memory.LongConnBytes, math.MaxInt)
 }
 
 // setLongDefaults replaces zero values of the limits for long messages by the defaults.
@@ -71,17 +71,17 @@ func (c *Config) setLongDefaults() {
 	if c.MaxLongMessage == 0 {
 		return
 	}
-	c.LongConnBytes = orDefault(c.LongConnBytes, max(longPart, 1<<bits.Len(uint(c.MaxLongMessage-1))))
-	c.LongLoopBytes = orDefault(c.LongLoopBytes, int(min(4*uint64(c.LongConnBytes), math.MaxInt)))
+	c.Memory.LongConnBytes = orDefault(c.Memory.LongConnBytes, max(longPart, 1<<bits.Len(uint(c.MaxLongMessage-1))))
+	c.Memory.LongLoopBytes = orDefault(c.Memory.LongLoopBytes, int(min(4*uint64(c.Memory.LongConnBytes), math.MaxInt)))
 }
 
 // longPeerBytes returns how many bytes of LongLoopBytes the connections of one peer may
 // use together. If possible, one connection of another peer finds memory at any time.
 func (c *Config) longPeerBytes() int {
-	if rest := c.LongLoopBytes - c.LongConnBytes; rest >= c.LongConnBytes {
+	if rest := c.Memory.LongLoopBytes - c.Memory.LongConnBytes; rest >= c.Memory.LongConnBytes {
 		return rest
 	}
-	return c.LongLoopBytes
+	return c.Memory.LongLoopBytes
 }
 
 // minLongMaxMessage is the smallest Config.MaxMessage with which a connection has long
@@ -95,16 +95,6 @@ func (c *Config) longSlots() int {
 		return 0
 	}
 	return longSlots
-}
-
-// longLimit returns the length of the longest message that this side accepts on a
-// connection with the handler h.
-func (c *Config) longLimit(h ConnHandler) uint64 {
-	if _, ok := h.(LongHandler); ok || c.MaxLongMessage == 0 {
-		return uint64(c.MaxLongMessage)
-	}
-	largest := 1 << (bits.Len(uint(c.LongConnBytes)) - 1)
-	return uint64(min(c.MaxLongMessage, largest))
 }
 
 // privateRoom returns how many bytes of private data the application may use in a message
@@ -126,7 +116,7 @@ func (c *Conn) offer(data []byte, m cm.Message, depth uint8) []byte {
 	if cfg.MaxLongMessage == 0 || c.immediatesOnly {
 		return data
 	}
-	limit := cfg.longLimit(c.handler)
+	limit := cfg.MaxLongMessage
 	if depth == 0 {
 		limit = 0
 	}
@@ -140,7 +130,7 @@ func (c *Conn) agree(peerLimit uint32) {
 	if c.info.param.ResponderResources == 0 {
 		peerLimit = 0 // This side sends no long messages, because it allows the peer no READs.
 	}
-	c.long = &longState{conn: c, limit: c.loop.cfg.longLimit(c.handler)}
+	c.long = &longState{conn: c, limit: uint64(c.loop.cfg.MaxLongMessage)}
 	c.long.send.limit = uint64(peerLimit)
 	c.long.send.imm, c.long.receive.imm = longmsg.FirstImm, longmsg.FirstImm
 	c.long.receive.depth = min(maxLongReads, int(c.info.param.InitiatorDepth))

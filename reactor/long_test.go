@@ -39,7 +39,7 @@ func connectWire(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair
 	p.server, p.client = wireLoop(t, server, port, cfg), wireLoop(t, client, port, cfg)
 	ln, err := p.server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	require.NoError(t, err)
-	require.NoError(t, p.client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: p.localAddr}))
+	require.NoError(t, p.client.Engine().Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: p.localAddr}))
 	p.drive(t, func() bool { return p.dialed != nil && p.accepted != nil })
 	return p
 }
@@ -51,8 +51,8 @@ func randomBytes(n int, seed uint64) []byte {
 	return b
 }
 
-// TestLongMessages sends messages of many sizes in both directions, with SendWith,
-// SendBufferWith and SendV. It checks their bytes, order, immediate data and completions.
+// TestLongMessages sends messages of many sizes in both directions, with Send,
+// SendBuffer and SendV. It checks their bytes, order, immediate data and completions.
 func TestLongMessages(t *testing.T) {
 	onEachPath(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
 		type message struct {
@@ -72,7 +72,7 @@ func TestLongMessages(t *testing.T) {
 		recordGot := record(&got)
 		server.message = func(c *reactor.Conn, m reactor.Message) {
 			recordGot(c, m)
-			if err := c.SendBuffer(m.Keep()); err != nil {
+			if err := c.SendBuffer(m.Keep(), nil); err != nil {
 				t.Errorf("send back: %v", err)
 			}
 		}
@@ -86,7 +86,7 @@ func TestLongMessages(t *testing.T) {
 		region := alloc(t, p.dialed, 4<<20, verbs.AccessRemoteRead|verbs.AccessLocalWrite)
 		for i, n := range []int{1, 4096, 4097, 10, 8192, 100_000, 256 << 10, 256<<10 + 1, 0, 1 << 20, 3<<20 + 7, 4 << 20, 5} {
 			m := message{data: string(randomBytes(n, uint64(i))), imm: uint32(i), has: i%3 == 0}
-			o := reactor.SendOptions{HasImm: m.has, Tag: uint64(i)}
+			o := reactor.OpOptions{HasImm: m.has, Tag: uint64(i)}
 			if m.has {
 				o.Imm = m.imm
 			} else {
@@ -101,7 +101,7 @@ func TestLongMessages(t *testing.T) {
 			require.Equal(t, want[i].data, echoed[i].data, "message %d", i)
 			require.Contains(t, tags, uint64(i))
 		}
-		require.Zero(t, p.dialed.InFlight())
+		require.Zero(t, p.dialed.Stats().InFlight)
 		stats := p.dialed.Stats()
 		require.Equal(t, stats.Accepted, stats.Confirmed)
 		require.NoError(t, p.dialed.Close())
@@ -111,24 +111,24 @@ func TestLongMessages(t *testing.T) {
 	})
 }
 
-// sendInWay sends data in one of three ways: with SendWith, SendBufferWith or SendV. For
+// sendInWay sends data in one of three ways: with Send, SendBuffer or SendV. For
 // SendV it copies data to the region.
-func sendInWay(t *testing.T, c *reactor.Conn, way int, data string, region *reactor.Region, o reactor.SendOptions) error {
+func sendInWay(t *testing.T, c *reactor.Conn, way int, data string, region *reactor.Region, o reactor.OpOptions) error {
 	n := len(data)
 	switch way {
 	case 0:
 		o.Notify = true
-		return c.SendWith([]byte(data), o)
+		return c.Send([]byte(data), &o)
 	case 1:
-		b, err := c.LeaseSize(n)
+		b, err := c.Lease(n)
 		require.NoError(t, err)
 		require.NoError(t, b.SetLen(copy(b.Bytes()[:n], data)))
 		o.Notify = true
-		return c.SendBufferWith(b, o)
+		return c.SendBuffer(b, &o)
 	}
 	copy(region.Bytes(), data)
 	half := n / 2
-	return c.SendV([]reactor.Piece{{Region: region, Length: half}, {Region: region, Offset: half, Length: n - half}}, o)
+	return c.SendV(&o, reactor.Piece{Region: region, Length: half}, reactor.Piece{Region: region, Offset: half, Length: n - half})
 }
 
 // TestLongMessagesKeepOrder sends long and short messages without waiting, until the send
@@ -141,7 +141,7 @@ func TestLongMessagesKeepOrder(t *testing.T) {
 		size := func(i int) int { return []int{8, 5000, 64, 3000, 70_000, 1, 300_000}[i%7] }
 		fill = func(c *reactor.Conn) {
 			for ; sent < messages; sent++ {
-				err := c.Send(bytes.Repeat([]byte{byte(sent)}, size(sent)))
+				err := c.Send(bytes.Repeat([]byte{byte(sent)}, size(sent)), nil)
 				if err == reactor.ErrWouldBlock {
 					return
 				}
@@ -203,18 +203,18 @@ func longSender(c *reactor.Conn, way string, region *reactor.Region) func() erro
 	return func() error {
 		switch way {
 		case "region":
-			return c.SendV(pieces, reactor.SendOptions{})
+			return c.SendV(nil, pieces...)
 		case "copy":
-			return c.SendWith(data, reactor.SendOptions{Notify: true})
+			return c.Send(data, &reactor.OpOptions{Notify: true})
 		}
-		b, err := c.LeaseSize(size)
+		b, err := c.Lease(size)
 		if err != nil {
 			return err
 		}
 		if err := b.SetLen(size); err != nil {
 			return err
 		}
-		return c.SendBufferWith(b, reactor.SendOptions{Notify: true})
+		return c.SendBuffer(b, &reactor.OpOptions{Notify: true})
 	}
 }
 
@@ -230,7 +230,7 @@ func BenchmarkLong(b *testing.B) {
 		}
 		completed := 0
 		p := connect(b, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { completed++ }},
-			&hooks{message: func(*reactor.Conn, reactor.Message) {}}, &reactor.Config{MaxLongMessage: size, LongConnBytes: 2 * size})
+			&hooks{message: func(*reactor.Conn, reactor.Message) {}}, &reactor.Config{MaxLongMessage: size, Memory: reactor.Memory{LongConnBytes: 2 * size}})
 		source := alloc(b, p.dialed, size, verbs.AccessRemoteRead)
 		target := alloc(b, p.accepted, size, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 		to := remoteOf(b, p.accepted, target)
@@ -263,12 +263,12 @@ func BenchmarkLong(b *testing.B) {
 		}
 		for _, underWay := range []int{1, 2} {
 			measure("long", size, underWay, func(int) error {
-				return p.dialed.SendV([]reactor.Piece{{Region: source, Length: size}}, reactor.SendOptions{})
+				return p.dialed.SendV(nil, reactor.Piece{Region: source, Length: size})
 			})
 		}
 		write := func(n int) func(at int) error {
 			return func(at int) error {
-				return p.dialed.Write(reactor.Piece{Region: source, Offset: at, Length: n}, reactor.Remote{Addr: to.Addr + uint64(at), RKey: to.RKey}, reactor.SendOptions{})
+				return p.dialed.Write(reactor.Remote{Addr: to.Addr + uint64(at), RKey: to.RKey}, nil, reactor.Piece{Region: source, Offset: at, Length: n})
 			}
 		}
 		measure("write1M-", 1<<20, 1, write(1<<20))

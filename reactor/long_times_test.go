@@ -30,15 +30,15 @@ func TestRunOnceWithALongTimeout(t *testing.T) {
 // package cm would refuse.
 func TestTimeoutsAboveTheLimitOfCM(t *testing.T) {
 	var refused *verbs.ParamError
-	loop := newLoop(t, &hooks{}, &reactor.Config{ConnectTimeout: cm.MaxTimeout})
-	err := loop.Dial(loopback, &reactor.DialOptions{Timeout: cm.MaxTimeout})
+	loop := newLoop(t, &hooks{}, &reactor.Config{Limits: reactor.Limits{ConnectTimeout: cm.MaxTimeout}})
+	err := loop.Engine().Dial(loopback, &reactor.DialOptions{Timeout: cm.MaxTimeout})
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "port", refused.Field, "the timeout is not too long")
 	server := newLoop(t, &hooks{}, nil)
-	err = loop.Dial(listen(t, server.Engine()), &reactor.DialOptions{Timeout: cm.MaxTimeout + 1})
+	err = loop.Engine().Dial(listen(t, server.Engine()), &reactor.DialOptions{Timeout: cm.MaxTimeout + 1})
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, int64(cm.MaxTimeout), refused.Limit)
-	_, err = reactor.NewLoop(openSoft(t), &hooks{}, &reactor.Config{ConnectTimeout: cm.MaxTimeout + 1})
+	_, err = reactor.NewLoop(openSoft(t), &hooks{}, &reactor.Config{Limits: reactor.Limits{ConnectTimeout: cm.MaxTimeout + 1}})
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "ConnectTimeout", refused.Field)
 }

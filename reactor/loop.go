@@ -25,10 +25,11 @@ type Loop struct {
 	handler Handler
 	cfg     *Config
 	index   int
+	name    string // LoopConfig.Name
+	cpu     int    // LoopConfig.CPU
 
 	clock  clock
 	timers timerheap.Heap
-	ticker timerheap.Timer // timer that calls OnTick
 	idle   idleState
 	// turnFunc is called in every turn; nil if SetTurnFunc has set none.
 	turnFunc func() (worked bool)
@@ -52,7 +53,7 @@ type Loop struct {
 	conns          connTable
 	dirty          []*Conn   // connections with requests to post
 	closing        connQueue // connections whose step must be called
-	longUsed       int       // sum of longMemory.used of all connections, at most Config.LongLoopBytes
+	longUsed       int       // sum of longMemory.used of all connections, at most Config.Memory.LongLoopBytes
 	longRow        longRow   // connections that wait for memory for long messages
 	closingUses    int       // number of closed regionUses whose operations are still under way
 	liveConns      int       // number of connections that are not in StateClosed
@@ -71,7 +72,7 @@ type Loop struct {
 	// yet.
 	load atomic.Int64
 	// waitingDials is the number of calls of Dial that wait in the mailbox, at most
-	// Config.MaxConns. Config.MaxPosted does not limit them.
+	// Config.MaxConns. Config.Limits.MaxPosted does not limit them.
 	waitingDials atomic.Int64
 
 	probeTurn uint64 // turn in which mayProbe was last called
@@ -81,7 +82,7 @@ type Loop struct {
 	silentTimer timerheap.Timer // timer that calls dropSilent
 	stats       Stats
 	published   publishedStats
-	safetyWake  bool // true if the last sleep has ended by Config.SafetyTimeout
+	safetyWake  bool // true if the last sleep has ended by Config.Limits.SafetyTimeout
 	booted      bool // true after OnBoot has returned nil
 	interrupted bool // true after a panic, until finishBatches
 	// observed is true if callbacks are measured or recorded; see callbackStart.
@@ -104,6 +105,9 @@ func (l *Loop) recordError(err error) {
 // Index returns the index of the loop in its engine, from 0. It may be called from any
 // goroutine.
 func (l *Loop) Index() int { return l.index }
+
+// Name returns LoopConfig.Name. It may be called from any goroutine.
+func (l *Loop) Name() string { return l.name }
 
 // Engine returns the engine to which the loop belongs. It may be called from any
 // goroutine.
@@ -129,39 +133,18 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 		return operr.Wrap("set idle policy", err)
 	}
 	l.idle.policy.Store(uint32(p))
-	l.Wake()
+	l.wake()
 	return nil
-}
-
-// Lease returns an empty send buffer of Config.MaxMessage bytes for this loop's
-// connections on dev. The caller owns the buffer until Buffer.Release or SendBuffer.
-// Only the goroutine of the loop may call Lease.
-//
-// If dev belongs to another provider, the error is verbs.ErrForeign. Other errors mean
-// that there is no memory, or that the device can not be opened.
-func (l *Loop) Lease(dev verbs.Device) (*Buffer, error) { return l.LeaseSize(dev, 0) }
-
-// LeaseSize is Lease for a buffer of at least n bytes, at most 1 GiB. A buffer that is
-// larger than Config.MaxMessage has a power of two bytes, and a memory region of its own.
-// The loop keeps its memory for about 40 s after Release, for later calls with the same
-// power of two. If n is out of range, the error is a *verbs.ParamError.
-func (l *Loop) LeaseSize(dev verbs.Device, n int) (*Buffer, error) {
-	l.owner.check()
-	d, err := l.ownDevice(dev)
-	if err != nil {
-		return nil, operr.Wrap("lease buffer", err)
-	}
-	return d.lease(n)
 }
 
 // Post makes the loop call fn. Functions are called in the order of posting. Any
 // goroutine may call Post, which does not block.
 //
-// After an error fn is not called. ErrTooManyPosted means that Config.MaxPosted
+// After an error fn is not called. ErrTooManyPosted means that Config.Limits.MaxPosted
 // functions wait. ErrClosed means that OnShutdown is running or the loop has ended.
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
-// PostWait is Post for goroutines that may block: while Config.MaxPosted functions wait, it
+// PostWait is Post for goroutines that may block: while Config.Limits.MaxPosted functions wait, it
 // waits too. If ctx is done before there is room for fn, the error is context.Cause(ctx). The
 // functions of callers that wait come in the order of their calls, and before those that are
 // posted later.
@@ -177,9 +160,9 @@ func (l *Loop) PostWait(ctx context.Context, fn func()) error {
 	return l.posted("post", wake, err)
 }
 
-// Wake ends the present sleep of the loop. If the loop is not asleep, Wake ends the next
-// sleep. Any goroutine may call Wake.
-func (l *Loop) Wake() {
+// wake ends the present sleep of the loop. If the loop is not asleep, wake ends the next
+// sleep. Any goroutine may call wake.
+func (l *Loop) wake() {
 	if sim := l.engine.sim; sim != nil {
 		sim.Call(l.poller.Wake)
 		return
@@ -200,7 +183,7 @@ func (l *Loop) posted(op string, wake bool, err error) error {
 		return operr.Wrap(op, err)
 	}
 	if wake {
-		l.Wake()
+		l.wake()
 	}
 	return nil
 }
@@ -234,12 +217,9 @@ const (
 func (l *Loop) open() (err error) {
 	l.clock.origin = time.Now()
 	l.owner.anyone = l.engine.sim != nil
-	l.observed = l.cfg.SlowCallback > 0 || l.engine.sim != nil
-	l.mailbox.limit = l.cfg.MaxPosted
+	l.observed = l.cfg.Limits.SlowCallback > 0 || l.engine.sim != nil
+	l.mailbox.limit = l.cfg.Limits.MaxPosted
 	l.idle.alone = runtime.GOMAXPROCS(0) == 1
-	l.idle.budget = l.cfg.SpinBudget
-	l.idle.policy.Store(uint32(l.cfg.Idle))
-	l.ticker.Owner = timerheap.Func(l.onTick)
 	l.epoll.checkSoon()
 	if l.poller, err = poller.New(maxEvents); err != nil {
 		return err
@@ -255,16 +235,17 @@ func (l *Loop) open() (err error) {
 // returns. The number is arbitrary.
 const maxEvents = 64
 
-// boot calls OnBoot, and OnTick for the first time.
+// boot calls Config.OnBoot.
 func (l *Loop) boot() error {
 	l.owner.begin()
 	defer func() { l.owner.running = false }()
 	l.clock.wake()
-	if err := l.handler.OnBoot(l); err != nil {
-		return err
+	if boot := l.cfg.OnBoot; boot != nil {
+		if err := boot(l); err != nil {
+			return err
+		}
 	}
 	l.booted = true
-	l.onTick()
 	return nil
 }
 
@@ -281,13 +262,13 @@ func (l *Loop) main(booted chan<- error) {
 	l.run()
 }
 
-// pin locks the goroutine to a thread, and the thread to a CPU of Config.CPUs. Linux
-// then takes new memory of the thread from the NUMA node of this CPU.
+// pin locks the goroutine to a thread, and the thread to LoopConfig.CPU. Linux then takes new
+// memory of the thread from the NUMA node of this CPU.
 func (l *Loop) pin() error {
-	if len(l.cfg.CPUs) == 0 || l.engine.sim != nil {
+	if l.cpu < 0 || l.engine.sim != nil {
 		return nil
 	}
 	runtime.LockOSThread()
 	l.idle.locked = true
-	return operr.Wrap("pin loop", pinThread(l.cfg.cpuOf(l.index)))
+	return operr.Wrap("pin loop", pinThread(l.cpu, l.name))
 }

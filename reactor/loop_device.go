@@ -1,7 +1,6 @@
 package reactor
 
 import (
-	"slices"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cq"
@@ -54,24 +53,6 @@ func (l *Loop) device(dev verbs.Device) (*loopDevice, error) {
 	return d, nil
 }
 
-// ownDevice returns the loopDevice for a device from the application. If the device
-// belongs to another provider, the error is verbs.ErrForeign.
-func (l *Loop) ownDevice(dev verbs.Device) (*loopDevice, error) {
-	for _, d := range l.devices {
-		if d.dev == dev {
-			return d, nil
-		}
-	}
-	devices, err := l.engine.provider.Devices()
-	switch {
-	case err != nil:
-		return nil, err
-	case !slices.Contains(devices, dev):
-		return nil, foreignError("the device is nil or of another provider")
-	}
-	return l.device(dev)
-}
-
 // open makes the resources of the loopDevice. If it fails, the caller must call close.
 func (d *loopDevice) open() (err error) {
 	l, cfg, attr := d.loop, d.loop.cfg, d.dev.Attr()
@@ -87,13 +68,13 @@ func (d *loopDevice) open() (err error) {
 	}
 	d.pool.Init(slab.Config[Buffer]{
 		PD: d.pd(), Size: cfg.MaxMessage, Access: verbs.AccessLocalWrite, LargeAccess: large,
-		Huge: cfg.HugePages, Limit: 1 << bufferBits, OnGrow: d.startTrimTimer,
+		Huge: cfg.Memory.HugePages, Limit: 1 << bufferBits, OnGrow: d.startTrimTimer,
 		Attach: l.attachBuffer, Detach: detachBuffer,
 	})
 	d.group, err = cq.NewGroup(d.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),
 		Progress: verbs.ProgressManual,
-		Batch:    cfg.CompletionBudget,
+		Batch:    cfg.Limits.CompletionBudget,
 		Inline:   true,
 	})
 	if err != nil {
@@ -153,7 +134,7 @@ func (d *loopDevice) qpAttr(c *Conn) *verbs.QPInitAttr {
 		Caps: verbs.QPCaps{
 			MaxSendWR: cfg.MaxInFlight + 1 + cfg.longSlots(), MaxSendSGE: cfg.maxPieces(d.dev),
 			MaxRecvWR: cfg.ownRecvBuffers(), MaxRecvSGE: 1,
-			MaxInline: min(cfg.MaxInline, d.dev.Attr().MaxInline),
+			MaxInline: min(cfg.Transport.MaxInline, d.dev.Attr().MaxInline),
 		},
 	}
 	if c.sharesRecv() {
@@ -216,7 +197,7 @@ func (d *loopDevice) close() (err error) {
 	return err
 }
 
-// lease implements Loop.LeaseSize and Conn.LeaseSize.
+// lease implements Conn.Lease.
 func (d *loopDevice) lease(n int) (*Buffer, error) {
 	err := operr.CheckRange("buffer size", n, 0, maxLease)
 	var b *Buffer
@@ -277,7 +258,7 @@ func (s *cqSource) ready(poller.Readiness) (work int) {
 	return 0
 }
 
-func (s *cqSource) wakeCause() WakeCause { return WakeByCompletion }
+func (s *cqSource) wakeCause() wakeCause { return wakeByCompletion }
 
 const (
 	// trimEvery is the time between two rounds of trim(). A round releases memory that

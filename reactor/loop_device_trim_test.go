@@ -40,12 +40,12 @@ func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 func TestMemoryReturnedAfterClose(t *testing.T) {
 	const conns, stay, messages = 12, 2, 31
 	// Each connection has receive buffers of its own, all of which are used.
-	cfg := &reactor.Config{SharedRecvBuffers: -1, MaxInFlight: messages}
+	cfg := &reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: -1}, MaxInFlight: messages}
 	received := 0
 	server := &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}
 	inWorld(t, &hooks{}, server, cfg, func(t *testing.T, p *worldPair) {
 		for range conns - 1 {
-			require.NoError(t, p.client.Dial(p.host.AddrPort(1), nil))
+			require.NoError(t, p.client.Engine().Dial(p.host.AddrPort(1), nil))
 		}
 		p.Until(time.Second, func() bool { return p.client.Stats().Opened == conns })
 		all := reactor.ConnsOf(p.client)
@@ -53,7 +53,7 @@ func TestMemoryReturnedAfterClose(t *testing.T) {
 			received = 0
 			p.do(func() {
 				for _, c := range all {
-					require.NoError(t, c.Send(make([]byte, 4096)))
+					require.NoError(t, c.Send(make([]byte, 4096), nil))
 				}
 			})
 			p.Until(time.Second, func() bool { return received == conns })
@@ -73,7 +73,7 @@ func TestMemoryReturnedAfterClose(t *testing.T) {
 		require.LessOrEqual(t, residentBytes(t, p.server), used+used/4)
 		require.Less(t, p.server.Stats().BufferBytes, uint64(conns*messages*4096))
 
-		p.do(func() { require.NoError(t, all[0].Send([]byte("still here"))) })
+		p.do(func() { require.NoError(t, all[0].Send([]byte("still here"), nil)) })
 		closeConns(all[:stay])
 		require.Equal(t, conns+1, received)
 		require.Zero(t, residentBytes(t, p.server))
@@ -90,9 +90,9 @@ func TestLongMemoryReturned(t *testing.T) {
 		base := p.client.Stats().BufferBytes
 		p.serverProcess.Stop()
 		p.do(func() {
-			for p.dialed.Send(make([]byte, size)) == nil {
+			for p.dialed.Send(make([]byte, size), nil) == nil {
 			}
-			b, err := p.dialed.LeaseSize(size)
+			b, err := p.dialed.Lease(size)
 			require.NoError(t, err)
 			require.NoError(t, b.Release())
 		})
@@ -113,10 +113,10 @@ func TestShownMemoryReturned(t *testing.T) {
 		p.For(time.Second)
 		base := p.client.Stats().BufferBytes
 		p.do(func() {
-			b, err := p.dialed.LeaseSize(8192)
+			b, err := p.dialed.Lease(8192)
 			require.NoError(t, err)
 			require.NoError(t, b.SetLen(8192))
-			require.NoError(t, p.dialed.SendBufferWith(b, reactor.SendOptions{Notify: true}))
+			require.NoError(t, p.dialed.SendBuffer(b, &reactor.OpOptions{Notify: true}))
 		})
 		p.For(time.Second)
 		require.Equal(t, 1, completed)
@@ -130,7 +130,7 @@ func TestShownMemoryReturned(t *testing.T) {
 // connection uses it, that its memory is returned, and that it opens again.
 func TestUnusedSharedRecvIsClosed(t *testing.T) {
 	server := &hooks{message: echo(t)}
-	inWorld(t, &hooks{}, server, &reactor.Config{SharedRecvBuffers: 16}, func(t *testing.T, p *worldPair) {
+	inWorld(t, &hooks{}, server, &reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: 16}}, func(t *testing.T, p *worldPair) {
 		for range 2 {
 			c := p.Dial(p.client.Engine(), p.host.AddrPort(1), nil)
 			for range 16 {
@@ -152,7 +152,7 @@ func TestUnusedSharedRecvIsClosed(t *testing.T) {
 // unused for the second time.
 func TestUnusedCQIsClosed(t *testing.T) {
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
-		cfg := quiet(&reactor.Config{MaxInFlight: 7, SharedRecvBuffers: -1})
+		cfg := quiet(&reactor.Config{MaxInFlight: 7, Memory: reactor.Memory{SharedRecvBuffers: -1}})
 		h := w.Host("host")
 		p, err := newStrictProvider(h.Process("server").Open(nil),
 			func(a *verbs.DeviceAttr) { a.MaxCQE = connsPerCQ * (2*cfg.MaxInFlight + 1) }, nil)
@@ -216,7 +216,7 @@ func TestGoMemoryReturnedAfterClose(t *testing.T) {
 	}
 	before := live()
 	for range conns {
-		require.NoError(t, p.client.Dial(ln.Addr(), nil))
+		require.NoError(t, p.client.Engine().Dial(ln.Addr(), nil))
 	}
 	p.drive(t, func() bool { return p.server.Stats().Opened == conns+1 })
 	peak := live()

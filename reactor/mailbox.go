@@ -23,7 +23,7 @@ type mailbox struct {
 
 	mu     sync.Mutex
 	queue  []func()
-	limit  int // largest length of queue: Config.MaxPosted
+	limit  int // largest length of queue: Config.Limits.MaxPosted
 	closed bool
 	// waiters are the callers of putWait, in the order of the calls. There are some only while
 	// the queue is full.
@@ -54,7 +54,7 @@ func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	err = m.add(fn, internal)
 	m.mu.Unlock()
 	if err == ErrTooManyPosted {
-		err = fmt.Errorf("%w: Config.MaxPosted is %d", err, m.limit)
+		err = fmt.Errorf("%w: Config.Limits.MaxPosted is %d", err, m.limit)
 	}
 	if err != nil {
 		if !internal {

@@ -30,7 +30,7 @@ func connectTimed(t *testing.T, path soft.Path, client, server *hooks) *pair {
 	if path == soft.PathWire {
 		o.LocalAddr = netip.MustParseAddrPort("127.0.0.2:0")
 	}
-	require.NoError(t, p.client.Dial(ln.Addr(), o))
+	require.NoError(t, p.client.Engine().Dial(ln.Addr(), o))
 	p.drive(t, func() bool { return p.dialed != nil && p.accepted != nil })
 	return p
 }
@@ -58,7 +58,7 @@ func TestMessageTimeOfTheSystem(t *testing.T) {
 			early, limit := 0, time.Now().Add(testTimeout)
 			for i := 0; i < 100 || path == soft.PathWire && early == 0 && last.Before(limit); i++ {
 				before := time.Now()
-				require.NoError(t, p.dialed.Send(make([]byte, size)))
+				require.NoError(t, p.dialed.Send(make([]byte, size), nil))
 				_, err := p.client.RunOnce(0)
 				require.NoError(t, err)
 				turn := time.Now()
@@ -89,7 +89,7 @@ func TestMessageTimeOfABurst(t *testing.T) {
 			got = nil
 			before := time.Now().UnixNano()
 			for range 10 {
-				require.NoError(t, p.dialed.Send(make([]byte, 64)))
+				require.NoError(t, p.dialed.Send(make([]byte, 64), nil))
 			}
 			_, err := p.client.RunOnce(0)
 			require.NoError(t, err)
@@ -112,10 +112,10 @@ func TestMessageTimeDoesNotAllocate(t *testing.T) {
 				echoes, last := 0, time.Time{}
 				p := connectTimed(t, path,
 					&hooks{message: func(_ *reactor.Conn, m reactor.Message) { echoes, last = echoes+1, m.Time() }},
-					&hooks{message: func(c *reactor.Conn, m reactor.Message) { _, _ = m.Time(), c.Send(m.Data()) }})
+					&hooks{message: func(c *reactor.Conn, m reactor.Message) { _, _ = m.Time(), c.Send(m.Data(), nil) }})
 				message := make([]byte, size)
 				round := func() {
-					_ = p.dialed.Send(message)
+					_ = p.dialed.Send(message, nil)
 					for want := echoes + 1; echoes < want; {
 						_, _ = p.client.RunOnce(0)
 						_, _ = p.server.RunOnce(0)

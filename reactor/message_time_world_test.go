@@ -35,7 +35,7 @@ type timeRecorder struct {
 func newTimeRecorder() *timeRecorder {
 	r := &timeRecorder{}
 	r.message = func(_ *reactor.Conn, m reactor.Message) { r.record(m) }
-	r.part = func(_ *reactor.Conn, p reactor.Part) { r.record(p.Message) }
+	r.part = func(_ *reactor.Conn, _ *reactor.LongMessage, part reactor.Message) { r.record(part) }
 	return r
 }
 
@@ -74,8 +74,8 @@ func TestMessageTime(t *testing.T) {
 					var sent time.Time
 					p.onClient(func() {
 						sent = time.Now()
-						o := reactor.SendOptions{HasImm: i%2 == 0}
-						require.NoError(t, p.dialed.SendWith(make([]byte, size), o))
+						o := reactor.OpOptions{HasImm: i%2 == 0}
+						require.NoError(t, p.dialed.Send(make([]byte, size), &o))
 					})
 					p.Until(testTimeout, func() bool { return len(r.got) > i })
 					require.Equal(t, size, r.got[i].size)
@@ -96,7 +96,7 @@ func TestMessageTimeOfStoppedProcess(t *testing.T) {
 		r := newTimeRecorder()
 		k.run(t, &hooks{}, r, nil, func(t *testing.T, p *pausePair) {
 			p.SetFaults(reactortest.Faults{Delay: networkDelay})
-			p.onClient(func() { require.NoError(t, p.dialed.Send(make([]byte, 64))) })
+			p.onClient(func() { require.NoError(t, p.dialed.Send(make([]byte, 64), nil)) })
 			p.For(time.Second) // The acknowledgement advertises receive buffers.
 			r.got = nil
 			p.serverProcess.Stop()
@@ -104,7 +104,7 @@ func TestMessageTimeOfStoppedProcess(t *testing.T) {
 			for range messages {
 				p.onClient(func() {
 					sent = append(sent, time.Now())
-					require.NoError(t, p.dialed.Send(make([]byte, 64)))
+					require.NoError(t, p.dialed.Send(make([]byte, 64), nil))
 				})
 				p.For(apart)
 			}
@@ -135,7 +135,7 @@ func TestMessageTimeBeforeOpen(t *testing.T) {
 				if stopServer != nil {
 					stopServer()
 					sent = time.Now()
-					require.NoError(t, c.SendWith(nil, reactor.SendOptions{HasImm: true}))
+					require.NoError(t, c.Send(nil, &reactor.OpOptions{HasImm: true}))
 				}
 			}}
 			k.run(t, client, r, nil, func(t *testing.T, p *pausePair) {
@@ -171,7 +171,7 @@ func TestMessageTimeOfHeldMessage(t *testing.T) {
 			p.onClient(func() {
 				sent = time.Now()
 				for range 4 {
-					require.NoError(t, p.dialed.Send(make([]byte, 64)))
+					require.NoError(t, p.dialed.Send(make([]byte, 64), nil))
 				}
 			})
 			p.For(time.Second)
@@ -199,7 +199,7 @@ func TestMessageTimeIsOff(t *testing.T) {
 		var timed *reactor.Conn
 		record := server.message
 		server.message = func(c *reactor.Conn, m reactor.Message) {
-			require.NoError(t, c.Send(m.Data()))
+			require.NoError(t, c.Send(m.Data(), nil))
 			if c == timed {
 				require.False(t, m.Time().IsZero())
 				return
@@ -215,8 +215,8 @@ func TestMessageTimeIsOff(t *testing.T) {
 			timed = p.accepted
 			for range 10 {
 				p.onClient(func() {
-					require.NoError(t, p.dialed.Send(make([]byte, 64)))
-					require.NoError(t, plainClient.Send(make([]byte, 64)))
+					require.NoError(t, p.dialed.Send(make([]byte, 64), nil))
+					require.NoError(t, plainClient.Send(make([]byte, 64), nil))
 				})
 				p.For(time.Millisecond)
 			}
@@ -249,7 +249,7 @@ func TestLongMessageTime(t *testing.T) {
 				var sent time.Time
 				p.onClient(func() {
 					sent = time.Now()
-					require.NoError(t, p.dialed.Send(make([]byte, 1<<20)))
+					require.NoError(t, p.dialed.Send(make([]byte, 1<<20), nil))
 				})
 				p.Until(testTimeout, func() bool {
 					for ; want < len(r.got); want++ {
@@ -277,7 +277,7 @@ func TestMessageTimeRepeats(t *testing.T) {
 			p.SetFaults(reactortest.Faults{Delay: networkDelay, Reorder: 0.5, Jitter: 10 * time.Millisecond, Loss: 0.1})
 			p.onClient(func() {
 				for range 16 {
-					require.NoError(t, p.dialed.Send(make([]byte, 64)))
+					require.NoError(t, p.dialed.Send(make([]byte, 64), nil))
 				}
 			})
 			p.Until(testTimeout, func() bool { return len(r.got) == 16 })

@@ -9,32 +9,31 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// WakeCause is the reason why a sleep of a loop has ended.
-type WakeCause uint8
+// A wakeCause is the reason why a sleep of a loop has ended.
+type wakeCause uint8
 
-// The values of WakeCause. They are the indexes of Stats.Wakes. If several events end a
-// sleep, only the first of them in this list counts.
+// If several events end a sleep, only the first of them in this list counts.
 const (
-	WakeByCompletion WakeCause = iota // woken by a completion
-	WakeByConnection                  // woken by a connection event
-	WakeByDevice                      // woken by an asynchronous event of a device
-	WakeByPost                        // woken by a call of Post or Wake
-	WakeByTimer                       // woken by a timer
-	WakeByForeign                     // woken by a descriptor of Loop.Register
-	WakeByLimit                       // the timeout of RunOnce has passed, or Poll was called without a cause
-	WakeBySafety                      // Config.SafetyTimeout has passed
-	numWakeCauses
+	wakeByCompletion wakeCause = iota // a completion
+	wakeByConnection                  // a connection event
+	wakeByDevice                      // an asynchronous event of a device
+	wakeByPost                        // a posted function
+	wakeByTimer                       // a timer
+	wakeByWatch                       // a descriptor of Loop.Watch
+	wakeByLimit                       // the timeout of RunOnce has passed, or Poll was called without a cause
+	wakeBySafety                      // Config.Limits.SafetyTimeout has passed
 )
 
-// String returns the name of the cause, such as "completion".
-func (c WakeCause) String() string {
-	names := [...]string{"completion", "connection", "device", "post", "timer", "foreign", "limit", "safety"}
-	if int(c) < len(names) {
-		return names[c]
-	}
-	return "unknown cause"
+// wakes returns the counter of the sleeps that ended for a cause.
+func (s *Stats) wakes(c wakeCause) *uint64 {
+	return [...]*uint64{
+		&s.WakesCompletion, &s.WakesConnection, &s.WakesDevice, &s.WakesPost,
+		&s.WakesTimer, &s.WakesWatch, &s.WakesLimit, &s.WakesSafety,
+	}[c]
 }
 
 // Stats are the counters of a loop since it was made. For an engine they are the sums
@@ -50,7 +49,7 @@ type Stats struct {
 	Completions uint64 `help:"completions polled"`
 	// Element i of Batches counts the turns that found 2^i to 2^(i+1)-1 completions on a
 	// device. The last element has no upper end.
-	Batches         [18]uint64 `help:"turns of the loop that found at least as many completions on a device as the name says, and fewer than twice as many" index:"power"`
+	Batches         [18]uint64 `help:"turns of the loop that found at least as many completions on a device as the name says, and fewer than twice as many"`
 	LateCompletions uint64     `help:"completions whose connection was closed already"`
 
 	Busy  time.Duration `help:"time awake with work"`
@@ -60,18 +59,26 @@ type Stats struct {
 	// Interruptions by the system count too. A loop made with NewLoop also counts as
 	// awake between calls of RunOnce and Poll, unless Poll has returned false.
 	LongestTurn time.Duration `help:"longest time between two readings of the clock while the loop was awake" kind:"max"`
-	// LongestCallback and SlowCallbacks are 0 if Config.SlowCallback is 0.
+	// LongestCallback and SlowCallbacks are 0 if Config.Limits.SlowCallback is 0.
 	LongestCallback time.Duration `help:"duration of the longest callback" kind:"max"`
-	SlowCallbacks   uint64        `help:"callbacks that took longer than Config.SlowCallback"`
+	SlowCallbacks   uint64        `help:"callbacks that took longer than Config.Limits.SlowCallback"`
 
 	EpollChecks uint64 `help:"checks of epoll without sleeping"`
 	Sleeps      uint64 `help:"times that the loop slept"`
-	// Element c of Wakes counts the sleeps that ended for WakeCause c.
-	Wakes   [numWakeCauses]uint64 `help:"sleeps that ended for the cause in the name" index:"cause"`
-	Arms    uint64                `help:"times that a completion queue was armed"`
-	Events  uint64                `help:"events of completion channels"`
-	Acks    uint64                `help:"calls that acknowledged events of completion channels"`
-	Rescues uint64                `help:"lost events, found by the safety timeout: a fault of the device"`
+	// If several events end a sleep, only the first of the following counts.
+	WakesCompletion uint64 `help:"sleeps that a completion has ended"`
+	WakesConnection uint64 `help:"sleeps that a connection event has ended"`
+	WakesDevice     uint64 `help:"sleeps that an asynchronous event of a device has ended"`
+	WakesPost       uint64 `help:"sleeps that a posted function has ended"`
+	WakesTimer      uint64 `help:"sleeps that a timer has ended"`
+	WakesWatch      uint64 `help:"sleeps that a descriptor of Watch has ended"`
+	WakesLimit      uint64 `help:"sleeps that lasted for the timeout of RunOnce, and calls of Poll without another cause"`
+	WakesSafety     uint64 `help:"sleeps that Config.Limits.SafetyTimeout has ended"`
+
+	Arms    uint64 `help:"times that a completion queue was armed"`
+	Events  uint64 `help:"events of completion channels"`
+	Acks    uint64 `help:"calls that acknowledged events of completion channels"`
+	Rescues uint64 `help:"lost events, found by the safety timeout: a fault of the device"`
 
 	// Posted also counts functions of the library, such as one for each call of Dial.
 	Posted  uint64 `help:"posted functions that were called"`
@@ -101,7 +108,7 @@ type Stats struct {
 	AcceptErrors  uint64 `help:"calls of OnAcceptError"`
 	NoResources   uint64 `help:"requests rejected with cm.RejectNoResources, before or after Accept"`
 	Rejects       uint64 `help:"requests rejected by the application, or because of a shutdown"`
-	Expired       uint64 `help:"requests rejected after Config.DecisionTimeout"`
+	Expired       uint64 `help:"requests rejected after Config.Limits.DecisionTimeout"`
 	Opened        uint64 `help:"calls of OnOpen"`
 	Closed        uint64 `help:"calls of OnClose"`
 	DrainTimeouts uint64 `help:"connections that ended with ErrDrainTimeout"`
@@ -177,23 +184,14 @@ func (l *Loop) Stats() Stats {
 	return s
 }
 
-// A Stat is one counter of Stats, for a program that lists or exports all of them.
-type Stat struct {
-	// Name is the field's name in lower case, such as "empty_polls". For an element of
-	// Wakes, the name ends with the WakeCause, such as "wakes_post". For an element of
-	// Batches, it ends with the smallest number of completions, such as "batches_16".
-	Name  string
-	Help  string // what the counter counts
-	Unit  string // "bytes", "nanoseconds", or "" for a number
-	Gauge bool   // true if Value may decrease, as the number of open connections does
-	Value uint64
-}
-
-// All returns the counters in the order of the fields of Stats.
-func (s *Stats) All() iter.Seq[Stat] {
-	return func(yield func(Stat) bool) {
+// All returns the counters in the order of the fields of Stats, for a program that lists or
+// exports all of them. The name of a counter is that of the field in lower case, such as
+// "empty_polls". For an element of Batches it ends with the smallest number of completions,
+// such as "batches_16". Durations are in nanoseconds.
+func (s *Stats) All() iter.Seq[verbs.Counter] {
+	return func(yield func(verbs.Counter) bool) {
 		for _, c := range s.counters() {
-			if !yield(c.stat()) {
+			if !yield(c.counter()) {
 				return
 			}
 		}
@@ -249,6 +247,8 @@ func (s *Stats) counters() (all []statCounter) {
 	return all
 }
 
+func (c *statCounter) isElement() bool { return c.field.Type.Kind() == reflect.Array }
+
 func (c *statCounter) isDuration() bool { return c.content.Type() == reflect.TypeFor[time.Duration]() }
 
 // value returns the value of the counter. A duration is in nanoseconds.
@@ -268,20 +268,17 @@ func (c *statCounter) set(n uint64) {
 	}
 }
 
-// stat returns the description of the counter with its value.
-func (c *statCounter) stat() Stat {
+// counter returns the description of the counter with its value.
+func (c *statCounter) counter() verbs.Counter {
 	tag := c.field.Tag
-	s := Stat{
+	s := verbs.Counter{
 		Name: snakeCase(c.field.Name), Help: tag.Get("help"), Unit: tag.Get("unit"),
 		Gauge: tag.Get("kind") == "gauge", Value: c.value(),
 	}
 	if c.isDuration() {
 		s.Unit = "nanoseconds"
 	}
-	switch tag.Get("index") {
-	case "cause":
-		s.Name += "_" + WakeCause(c.index).String()
-	case "power":
+	if c.isElement() {
 		s.Name += "_" + strconv.Itoa(1<<c.index)
 	}
 	return s

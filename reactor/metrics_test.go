@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // TestStatsAddCoversEveryField checks that Stats.Add adds every field of Stats.
@@ -40,7 +42,7 @@ func TestStatsSubCoversEveryField(t *testing.T) {
 	require.Equal(t, counted, later.Sub(earlier))
 	require.EqualValues(t, 10, later.Messages, "Sub does not change its receiver")
 	require.EqualValues(t, 7, later.Sub(earlier).Slept)
-	require.EqualValues(t, 7, later.Sub(earlier).Wakes[WakeByPost])
+	require.EqualValues(t, 7, later.Sub(earlier).WakesPost)
 	require.EqualValues(t, 10, later.Sub(earlier).Conns)
 }
 
@@ -64,17 +66,17 @@ func fill(v reflect.Value, n int64) {
 // TestStatsAll checks that Stats.All returns every counter with its own name and a
 // description.
 func TestStatsAll(t *testing.T) {
-	names := make(map[string]Stat)
+	names := make(map[string]verbs.Counter)
 	s := Stats{LongestTurn: time.Microsecond, RNRErrors: 2, CQs: 3}
-	s.Wakes[WakeByPost], s.Batches[4] = 4, 5
+	s.WakesPost, s.Batches[4] = 4, 5
 	for stat := range s.All() {
 		require.NotContains(t, names, stat.Name)
 		require.NotEmpty(t, stat.Help, stat.Name)
 		names[stat.Name] = stat
 	}
 	fields := reflect.TypeFor[Stats]().NumField()
-	require.Len(t, names, fields-2+len(s.Wakes)+len(s.Batches))
-	require.Equal(t, Stat{
+	require.Len(t, names, fields-1+len(s.Batches))
+	require.Equal(t, verbs.Counter{
 		Name: "longest_turn", Unit: "nanoseconds", Value: 1000,
 		Help: "longest time between two readings of the clock while the loop was awake",
 	}, names["longest_turn"])

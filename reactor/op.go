@@ -8,21 +8,22 @@ import (
 // An Op describes a completed operation to OnCompletion.
 type Op struct {
 	Code  verbs.Opcode // kind of operation, such as verbs.OpWrite
-	Tag   uint64       // value of SendOptions.Tag
+	Tag   uint64       // value of OpOptions.Tag
 	Bytes uint32       // payload in bytes; 8 for atomic operations
 	// Value is the value of the peer's memory before an atomic operation. It is valid if
 	// the operation has succeeded.
 	Value uint64
 }
 
-// SendOptions are the options of one operation. The zero value means no options. If the
-// operation can not have an option, the error is a *verbs.ParamError.
-type SendOptions struct {
+// OpOptions are the options of one operation. Nil and the zero value mean no options. The call
+// copies what it needs. If the operation can not have an option, the error is a
+// *verbs.ParamError.
+type OpOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
 	// Notify requests a call of OnCompletion when the peer has confirmed the message of
-	// Send, SendWith or SendBufferWith. For other operations OnCompletion is always
-	// called, unless they are Quiet.
+	// Send or SendBuffer. For other operations OnCompletion is always called, unless they are
+	// Quiet.
 	Notify bool
 	// Quiet means that OnCompletion is called only if the operation fails. A READ, WRITE
 	// or SendV can be Quiet. Its memory is the caller's again when OnCompletion reports a
@@ -30,14 +31,11 @@ type SendOptions struct {
 	// confirm many Quiet operations.
 	Quiet bool
 	// Imm is the immediate data of a message or WRITE. If HasImm is false, Imm must be 0.
-	// SendWith, SendBufferWith, SendV, WriteV and WriteBytes accept Imm and HasImm.
-	// WriteImm has an argument for immediate data instead.
 	Imm    uint32
 	HasImm bool
 	// Invalidate is a key of the peer that the message makes invalid, so that this side
 	// gives back memory that the peer has shown with Conn.Show. 0 means none. The peer's
-	// Message.Invalidated returns the key. SendWith, SendBufferWith and SendV accept
-	// Invalidate, without HasImm. On a device without memory windows the error matches
+	// Message.Invalidated returns the key. Only messages can have it, without HasImm. On a device without memory windows the error matches
 	// verbs.ErrNotSupported. If the peer does not show the key on this connection, the
 	// connection ends. Source: ibv_post_send(3), IBV_WR_SEND_WITH_INV.
 	Invalidate uint32
@@ -50,8 +48,19 @@ type SendOptions struct {
 	Fence bool
 }
 
+// noOptions are the options of an operation without options. They are only read.
+var noOptions OpOptions
+
+// orNone returns o, or no options if o is nil.
+func (o *OpOptions) orNone() *OpOptions {
+	if o == nil {
+		return &noOptions
+	}
+	return o
+}
+
 // checkMessage returns an error if a SEND can not have these options.
-func (o *SendOptions) checkMessage() error {
+func (o *OpOptions) checkMessage() error {
 	if o.Quiet {
 		return optionRefused(verbs.OpSend, "Quiet", "without Notify a message is not reported")
 	}
@@ -60,7 +69,7 @@ func (o *SendOptions) checkMessage() error {
 
 // checkImm returns an error if Imm is set without HasImm, if Invalidate and HasImm are
 // both set, or if Invalidate is set for an operation that is not a message.
-func (o *SendOptions) checkImm(code verbs.Opcode) error {
+func (o *OpOptions) checkImm(code verbs.Opcode) error {
 	switch {
 	case o.Invalidate != 0 && code != verbs.OpSend:
 		return optionRefused(code, "Invalidate", onlyMessagesInvalidate)
@@ -73,8 +82,8 @@ func (o *SendOptions) checkImm(code verbs.Opcode) error {
 	return nil
 }
 
-// checkWrite returns an error if WriteV or WriteBytes can not have these options.
-func (o *SendOptions) checkWrite() error {
+// checkWrite returns an error if a WRITE can not have these options.
+func (o *OpOptions) checkWrite() error {
 	if o.Solicited && !o.HasImm {
 		return optionRefused(verbs.OpWrite, "Solicited", notAtPeer)
 	}
@@ -85,7 +94,7 @@ func (o *SendOptions) checkWrite() error {
 }
 
 // checkQuiet returns an error if an operation can not have the option Quiet.
-func (o *SendOptions) checkQuiet(code verbs.Opcode) error {
+func (o *OpOptions) checkQuiet(code verbs.Opcode) error {
 	switch {
 	case !o.Quiet:
 		return nil
@@ -97,15 +106,15 @@ func (o *SendOptions) checkQuiet(code verbs.Opcode) error {
 	return nil
 }
 
-// checkOneSided returns an error if Read, Write, WriteImm or an atomic operation can not
-// have these options.
-func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
+// checkOneSided returns an error if a READ or an atomic operation can not have these
+// options.
+func (o *OpOptions) checkOneSided(code verbs.Opcode) error {
 	switch {
 	case o.HasImm:
 		return optionRefused(code, "HasImm", onlyMessagesHaveImm)
 	case o.Imm != 0:
 		return operr.Wrap(opName(code), &verbs.ParamError{Field: "Imm", Value: int64(o.Imm), Reason: onlyMessagesHaveImm})
-	case o.Solicited && code != verbs.OpWriteImm:
+	case o.Solicited:
 		return optionRefused(code, "Solicited", notAtPeer)
 	case o.Invalidate != 0:
 		return optionRefused(code, "Invalidate", onlyMessagesInvalidate)
@@ -115,9 +124,9 @@ func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
 
 const (
 	// onlyMessagesHaveImm is the reason why an operation can not have Imm or HasImm.
-	onlyMessagesHaveImm = "only SendWith, SendBufferWith, SendV, WriteV, WriteBytes and the argument of WriteImm send immediate data"
+	onlyMessagesHaveImm = "only messages and WRITEs have immediate data"
 	// onlyMessagesInvalidate is the reason why an operation can not have Invalidate.
-	onlyMessagesInvalidate = "only SendWith, SendBufferWith and SendV invalidate a key of the peer"
+	onlyMessagesInvalidate = "only messages invalidate a key of the peer"
 	// notAtPeer is the reason why an operation can not have Solicited.
 	notAtPeer = "the operation has no completion at the peer"
 )

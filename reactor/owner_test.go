@@ -27,11 +27,11 @@ func TestOtherGoroutine(t *testing.T) {
 	server := start(t, &hooks{message: func(c *reactor.Conn, m reactor.Message) {
 		o := owned{conn: c, message: m, timer: c.Loop().After(time.Hour, func() {})}
 		var err error
-		o.buffer, err = c.Lease()
+		o.buffer, err = c.Lease(0)
 		require.NoError(t, err)
 		got <- o
 	}}, nil)
-	client := start(t, &hooks{open: func(c *reactor.Conn) { _ = c.Send(nil) }}, nil)
+	client := start(t, &hooks{open: func(c *reactor.Conn) { _ = c.Send(nil, nil) }}, nil)
 	require.NoError(t, client.Dial(listen(t, server), nil))
 	o := receive(t, got)
 	c, l := o.conn, o.conn.Loop()
@@ -39,19 +39,17 @@ func TestOtherGoroutine(t *testing.T) {
 		"Conn.Abort":          func() { _ = c.Abort(nil) },
 		"Conn.Close":          func() { _ = c.Close() },
 		"Conn.Flush":          c.Flush,
-		"Conn.Hide":           func() { _ = c.Hide(0, reactor.SendOptions{}) },
-		"Conn.Lease":          func() { _, _ = c.Lease() },
-		"Conn.Read":           func() { _ = c.Read(reactor.Piece{}, reactor.Remote{}, reactor.SendOptions{}) },
-		"Conn.Send":           func() { _ = c.Send(nil) },
-		"Conn.SendBuffer":     func() { _ = c.SendBuffer(o.buffer) },
-		"Conn.SendV":          func() { _ = c.SendV(nil, reactor.SendOptions{}) },
-		"Conn.SendWith":       func() { _ = c.SendWith(nil, reactor.SendOptions{}) },
-		"Conn.SetContext":     func() { c.SetContext(nil) },
+		"Conn.Hide":           func() { _ = c.Hide(0, nil) },
+		"Conn.Lease":          func() { _, _ = c.Lease(0) },
+		"Conn.Read":           func() { _ = c.Read(reactor.Remote{}, nil, reactor.Piece{}) },
+		"Conn.Send":           func() { _ = c.Send(nil, nil) },
+		"Conn.SendBuffer":     func() { _ = c.SendBuffer(o.buffer, nil) },
+		"Conn.SendV":          func() { _ = c.SendV(nil) },
 		"Conn.SetTimeout":     func() { c.SetTimeout(1) },
 		"Conn.SetIdleTimeout": func() { c.SetIdleTimeout(1) },
 		"Conn.State":          func() { c.State() },
 		"Conn.Stats":          func() { c.Stats() },
-		"Conn.WriteBytes":     func() { _ = c.WriteBytes(nil, reactor.Remote{}, reactor.SendOptions{}) },
+		"Conn.WriteBytes":     func() { _ = c.WriteBytes(reactor.Remote{}, nil, nil) },
 		"Message.Keep":        func() { o.message.Keep() },
 		"Buffer.Release":      func() { _ = o.buffer.Release() },
 		"Timer.Reset":         func() { o.timer.Reset(0) },
@@ -64,7 +62,7 @@ func TestOtherGoroutine(t *testing.T) {
 	}
 	done := make(chan error, 2)
 	require.NoError(t, l.Post(func() {
-		done <- c.Send(nil)
+		done <- c.Send(nil, nil)
 		done <- o.buffer.Release()
 	}))
 	require.NoError(t, receive(t, done))
@@ -91,7 +89,7 @@ func TestOtherGoroutineOfEmbeddedLoop(t *testing.T) {
 	done := make(chan struct{})
 	go func() { // The loop is handed to another goroutine, whose callbacks may use it.
 		defer close(done)
-		require.NoError(t, p.dialed.Send(nil))
+		require.NoError(t, p.dialed.Send(nil, nil))
 		p.drive(t, func() bool { return p.dialed.Stats().Messages == 1 })
 	}()
 	<-done
@@ -99,7 +97,7 @@ func TestOtherGoroutineOfEmbeddedLoop(t *testing.T) {
 		require.Equal(t, reactor.StateOpen, c.State())
 		elsewhere(c)
 	}
-	require.NoError(t, p.dialed.Send(nil))
+	require.NoError(t, p.dialed.Send(nil, nil))
 	p.drive(t, func() bool { return p.accepted.Stats().Messages == 2 })
 	require.Equal(t, goroutine.Fast, panicked != nil)
 }

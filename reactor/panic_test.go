@@ -40,10 +40,10 @@ func (h *panicker) OnStop(c *reactor.Conn) {
 func newPanicker(t *testing.T) (h *panicker, ends *[]error) {
 	h = &panicker{}
 	h.long = func(_ *reactor.Conn, m *reactor.LongMessage) { h.call("OnLongMessage"); m.Parts() }
-	h.part = func(*reactor.Conn, reactor.Part) { h.call("OnPart") }
+	h.part = func(*reactor.Conn, *reactor.LongMessage, reactor.Message) { h.call("OnPart") }
 	h.request = func(req *reactor.ConnRequest) { h.call("OnConnectRequest"); require.NoError(t, req.Accept(nil)) }
 	h.open = func(*reactor.Conn) { h.call("OnOpen") }
-	h.message = func(c *reactor.Conn, m reactor.Message) { h.call("OnMessage"); _ = c.Send(m.Data()) }
+	h.message = func(c *reactor.Conn, m reactor.Message) { h.call("OnMessage"); _ = c.Send(m.Data(), nil) }
 	h.completion = func(*reactor.Conn, reactor.Op, error) { h.call("OnCompletion") }
 	h.writable = func(*reactor.Conn) { h.call("OnWritable") }
 	h.dialError = func(*reactor.DialOptions, error) { h.call("OnDialError") }
@@ -56,7 +56,7 @@ func newPanicker(t *testing.T) (h *panicker, ends *[]error) {
 // from: the connection whose callback it was ends, and the other one loses nothing.
 func TestPanicInCallback(t *testing.T) {
 	send := func(t *testing.T, c *reactor.Conn, size int) {
-		require.NoError(t, c.SendWith(make([]byte, size), reactor.SendOptions{Notify: true}))
+		require.NoError(t, c.Send(make([]byte, size), &reactor.OpOptions{Notify: true}))
 	}
 	for name, test := range map[string]struct {
 		cause func(t *testing.T, p *pair, h *panicker, first *reactor.Conn) // makes the callback run
@@ -76,18 +76,18 @@ func TestPanicInCallback(t *testing.T) {
 			require.NoError(t, p.accepted.Abort(nil))
 		}, reactor.ErrAborted},
 		"OnWritable": {func(t *testing.T, p *pair, _ *panicker, _ *reactor.Conn) {
-			for !errors.Is(p.accepted.Send(nil), reactor.ErrWouldBlock) {
+			for !errors.Is(p.accepted.Send(nil, nil), reactor.ErrWouldBlock) {
 			}
 		}, reactor.ErrPanicked},
 		"OnClose": {func(t *testing.T, _ *pair, _ *panicker, c *reactor.Conn) { require.NoError(t, c.Close()) }, reactor.ErrPeerClosed},
 		"OnOpen": {func(t *testing.T, p *pair, _ *panicker, _ *reactor.Conn) {
-			require.NoError(t, p.client.Dial(p.dialed.RemoteAddr(), nil))
+			require.NoError(t, p.client.Engine().Dial(p.dialed.Info().RemoteAddr, nil))
 		}, nil},
 		"OnConnectRequest": {func(t *testing.T, p *pair, _ *panicker, _ *reactor.Conn) {
-			require.NoError(t, p.client.Dial(p.dialed.RemoteAddr(), nil))
+			require.NoError(t, p.client.Engine().Dial(p.dialed.Info().RemoteAddr, nil))
 		}, nil},
 		"OnDialError": {func(t *testing.T, p *pair, _ *panicker, _ *reactor.Conn) {
-			require.NoError(t, p.server.Dial(netip.MustParseAddrPort("127.0.0.1:1"), nil))
+			require.NoError(t, p.server.Engine().Dial(netip.MustParseAddrPort("127.0.0.1:1"), nil))
 		}, nil},
 		"a timer": {func(t *testing.T, p *pair, h *panicker, _ *reactor.Conn) {
 			p.server.After(0, func() { h.call("a timer") })
@@ -102,17 +102,17 @@ func TestPanicInCallback(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, ends := newPanicker(t)
 			cfg := longConfig()
-			cfg.SharedRecvBuffers = 16
+			cfg.Memory.SharedRecvBuffers = 16
 			p, echoes := &pair{}, 0
 			client := &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }}
 			watch(client, &p.dialed, new(error), new(int))
 			watch(&h.hooks, &p.accepted, new(error), new(int))
 			p.server, p.client = newLoop(t, h, cfg), newLoop(t, client, cfg)
 			addr := listen(t, p.server.Engine())
-			require.NoError(t, p.client.Dial(addr, nil))
+			require.NoError(t, p.client.Engine().Dial(addr, nil))
 			p.drive(t, func() bool { return p.dialed != nil && p.accepted != nil })
 			first, firstAccepted := p.dialed, p.accepted
-			require.NoError(t, p.client.Dial(addr, nil))
+			require.NoError(t, p.client.Engine().Dial(addr, nil))
 			p.drive(t, func() bool { return p.dialed != first && p.accepted != firstAccepted })
 			other := p.dialed
 			p.accepted = firstAccepted
@@ -163,10 +163,10 @@ func TestPanicInStop(t *testing.T) {
 	p.server, p.client = newLoop(t, h, nil), newLoop(t, &hooks{}, nil)
 	addr := listen(t, p.server.Engine())
 	for range 3 {
-		require.NoError(t, p.client.Dial(addr, nil))
+		require.NoError(t, p.client.Engine().Dial(addr, nil))
 	}
 	p.drive(t, func() bool { return p.server.Stats().Opened == 3 && p.client.Stats().Opened == 3 })
-	p.server.Stop()
+	p.server.Engine().Stop()
 	require.PanicsWithValue(t, panicValue, func() {
 		for {
 			_, _ = p.server.RunOnce(0)
@@ -187,7 +187,7 @@ func TestPanicInStop(t *testing.T) {
 func TestPanicInEngine(t *testing.T) {
 	const variable = "RDMALOOP_TEST_PANIC"
 	if os.Getenv(variable) != "" {
-		start(t, &hooks{tick: func(*reactor.Loop) time.Duration { panic(panicValue) }}, nil)
+		require.NoError(t, start(t, &hooks{}, nil).Loop(0).Post(func() { panic(panicValue) }))
 		time.Sleep(testTimeout)
 		return
 	}
@@ -198,7 +198,7 @@ func TestPanicInEngine(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "panic: "+panicValue)
-	require.Contains(t, string(out), "reactor_test.(*hooks).OnTick")
+	require.Contains(t, string(out), "reactor_test.TestPanicInEngine.func")
 }
 
 // TestPanicLosesNoBuffer checks that the buffer of a message whose OnMessage has panicked is
@@ -212,16 +212,16 @@ func TestPanicLosesNoBuffer(t *testing.T) {
 			panic(panicValue)
 		}
 		messages++
-	}}, &reactor.Config{SharedRecvBuffers: buffers})
+	}}, &reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: buffers}})
 	var opened *reactor.Conn
 	client.open = func(c *reactor.Conn) { opened = c }
 	loop := newLoop(t, client, nil)
 	addr := listen(t, server.Engine())
 	for messages == 0 {
 		opened = nil
-		require.NoError(t, loop.Dial(addr, nil))
+		require.NoError(t, loop.Engine().Dial(addr, nil))
 		drive(t, func() bool { return opened != nil }, loop, server)
-		require.NoError(t, opened.Send(make([]byte, 2000)))
+		require.NoError(t, opened.Send(make([]byte, 2000), nil))
 		before := panics
 		for deadline := time.Now().Add(testTimeout); panics == before; {
 			require.True(t, time.Now().Before(deadline), "message %d has not arrived", panics+1)

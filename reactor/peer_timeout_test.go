@@ -65,7 +65,7 @@ func newFailover(t *testing.T, w *reactortest.World, wire bool, pause time.Durat
 	}
 	request := func(c *reactor.Conn) {
 		// Send fails if the connection has ended meanwhile.
-		_ = c.Send([]byte("request"))
+		_ = c.Send([]byte("request"), nil)
 	}
 	f.open = func(c *reactor.Conn) {
 		if f.conn = c; f.pause >= 0 {

@@ -19,13 +19,13 @@ func connectImmediates(t *testing.T, client, server *hooks, cfg *reactor.Config)
 	p.server, p.client = newLoop(t, server, cfg), newLoop(t, client, cfg)
 	ln, err := p.server.Engine().Listen(loopback, &reactor.ListenOptions{ImmediatesOnly: true})
 	require.NoError(t, err)
-	require.NoError(t, p.client.Dial(ln.Addr(), nil))
+	require.NoError(t, p.client.Engine().Dial(ln.Addr(), nil))
 	p.drive(t, func() bool { return p.dialed != nil && p.accepted != nil })
 	return p
 }
 
 // recvConfigs are configurations with and without shared receive buffers.
-var recvConfigs = map[string]*reactor.Config{"shared": nil, "own": {SharedRecvBuffers: -1}}
+var recvConfigs = map[string]*reactor.Config{"shared": nil, "own": {Memory: reactor.Memory{SharedRecvBuffers: -1}}}
 
 // TestImmediatesOnly sends immediates, with and without bytes, and messages without bytes
 // to a connection whose receives have no buffers. Nothing is allocated.
@@ -67,13 +67,12 @@ func TestImmediatesOnly(t *testing.T) {
 			i := uint32(0)
 			round := func() {
 				i++
-				quiet := reactor.SendOptions{Quiet: true}
-				send(got{i, true}, p.dialed.WriteImm(reactor.Piece{}, reactor.Remote{}, i, quiet))
-				send(got{i + 1, true}, p.dialed.WriteImm(reactor.Piece{Region: source, Length: 5}, to, i+1, quiet))
-				inline := reactor.SendOptions{Quiet: true, HasImm: true, Imm: i + 2}
-				send(got{i + 2, true}, p.dialed.WriteBytes([]byte("inline"), reactor.Remote{Addr: to.Addr + 8, RKey: to.RKey}, inline))
-				send(got{i + 3, false}, p.dialed.SendWith(nil, reactor.SendOptions{HasImm: true, Imm: i + 3}))
-				send(got{}, p.dialed.Send(nil))
+				send(got{i, true}, p.dialed.Write(reactor.Remote{}, &reactor.OpOptions{Quiet: true, HasImm: true, Imm: i}))
+				send(got{i + 1, true}, p.dialed.Write(to, &reactor.OpOptions{Quiet: true, HasImm: true, Imm: i + 1}, reactor.Piece{Region: source, Length: 5}))
+				inline := reactor.OpOptions{Quiet: true, HasImm: true, Imm: i + 2}
+				send(got{i + 2, true}, p.dialed.WriteBytes(reactor.Remote{Addr: to.Addr + 8, RKey: to.RKey}, []byte("inline"), &inline))
+				send(got{i + 3, false}, p.dialed.Send(nil, &reactor.OpOptions{HasImm: true, Imm: i + 3}))
+				send(got{}, p.dialed.Send(nil, nil))
 			}
 			for range 100 {
 				round()
@@ -96,14 +95,14 @@ func TestImmediatesOnlyRefusesBytes(t *testing.T) {
 			messages := 0
 			p := connectImmediates(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { messages++ }}, cfg)
 			first, firstAccepted := p.dialed, p.accepted
-			require.NoError(t, p.client.Dial(p.dialed.RemoteAddr(), nil))
+			require.NoError(t, p.client.Engine().Dial(p.dialed.Info().RemoteAddr, nil))
 			p.drive(t, func() bool { return p.dialed != first && p.accepted != firstAccepted })
-			require.NoError(t, p.dialed.SendWith([]byte("x"), reactor.SendOptions{Notify: true}))
+			require.NoError(t, p.dialed.Send([]byte("x"), &reactor.OpOptions{Notify: true}))
 			p.closed(t)
 			require.Equal(t, verbs.StatusRemInvReqErr, status(t, p.dialCloseErr))
 			require.Equal(t, verbs.StatusLocLenErr, status(t, p.acceptCloseErr))
 			require.Zero(t, messages)
-			require.NoError(t, first.WriteImm(reactor.Piece{}, reactor.Remote{}, 1, reactor.SendOptions{}))
+			require.NoError(t, first.Write(reactor.Remote{}, &reactor.OpOptions{HasImm: true, Imm: 1}))
 			p.drive(t, func() bool { return messages == 1 })
 		})
 	}
@@ -115,7 +114,7 @@ func TestImmediatesOnlyKeep(t *testing.T) {
 	var kept []*reactor.Buffer
 	p := connectImmediates(t, &hooks{}, &hooks{message: func(_ *reactor.Conn, m reactor.Message) { kept = append(kept, m.Keep()) }}, nil)
 	for range 3 {
-		require.NoError(t, p.dialed.WriteImm(reactor.Piece{}, reactor.Remote{}, 1, reactor.SendOptions{}))
+		require.NoError(t, p.dialed.Write(reactor.Remote{}, &reactor.OpOptions{HasImm: true, Imm: 1}))
 	}
 	p.drive(t, func() bool { return len(kept) == 3 })
 	for _, b := range kept {
@@ -133,7 +132,7 @@ func TestImmediatesBeforeOpen(t *testing.T) {
 		message: func(*reactor.Conn, reactor.Message) { order = append(order, "message") },
 	}
 	client := &hooks{open: func(c *reactor.Conn) {
-		require.NoError(t, c.WriteImm(reactor.Piece{}, reactor.Remote{}, 1, reactor.SendOptions{}))
+		require.NoError(t, c.Write(reactor.Remote{}, &reactor.OpOptions{HasImm: true, Imm: 1}))
 	}}
 	p := connectImmediates(t, client, server, nil)
 	p.drive(t, func() bool { return len(order) == 2 })
@@ -145,12 +144,12 @@ func TestImmediatesOnlyDial(t *testing.T) {
 	var imm uint32
 	client := &hooks{message: func(_ *reactor.Conn, m reactor.Message) { imm, _ = m.Imm() }}
 	server := &hooks{open: func(c *reactor.Conn) {
-		require.NoError(t, c.WriteImm(reactor.Piece{}, reactor.Remote{}, 9, reactor.SendOptions{}))
+		require.NoError(t, c.Write(reactor.Remote{}, &reactor.OpOptions{HasImm: true, Imm: 9}))
 	}}
 	s, c := newLoop(t, server, nil), newLoop(t, client, nil)
 	ln, err := s.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
-	require.NoError(t, c.Dial(ln.Addr(), &reactor.DialOptions{ImmediatesOnly: true}))
+	require.NoError(t, c.Engine().Dial(ln.Addr(), &reactor.DialOptions{ImmediatesOnly: true}))
 	drive(t, func() bool { return imm == 9 }, s, c)
 	require.Zero(t, c.Stats().Unreplaced)
 }

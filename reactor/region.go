@@ -16,7 +16,7 @@ import (
 // than verbs.DeviceAttr.MaxMRSize, its registration on the device consists of several
 // memory regions. Alloc and Register make the registrations on the devices that the
 // engine uses already. If the engine begins to use another device later, the first call
-// that needs the registration on this device makes it: Remote, RemoteOn, or an operation
+// that needs the registration on this device makes it: Remote, or an operation
 // of a connection. This call then takes longer, and returns the error if the device can
 // not register the memory.
 type Region struct {

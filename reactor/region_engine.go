@@ -74,7 +74,7 @@ func (e *Engine) allocRegion(size int, access verbs.Access) (*Region, error) {
 	if d == nil || size > memory.LargestPart(d.Dev) {
 		return e.mapRegion(size, access)
 	}
-	mr, err := d.PD.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: e.cfg.HugePages})
+	mr, err := d.PD.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: e.cfg.Memory.HugePages})
 	if err != nil {
 		return nil, err
 	}

@@ -16,19 +16,17 @@ func TestRegionServesAllLoops(t *testing.T) {
 	server := start(t, &hooks{}, &reactor.Config{NumLoops: loops})
 	target, err := server.Alloc(loops, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 	require.NoError(t, err)
-	remote, err := target.RemoteOn(reactor.FirstDevice(server), 0, loops)
+	remote, err := target.Remote(reactor.FirstDevice(server), 0, loops)
 	require.NoError(t, err)
-	require.Len(t, remote, 1)
-	require.Equal(t, loops, remote[0].Length)
 
 	var source *reactor.Region
 	done := make(chan error, loops)
 	client := start(t, &hooks{
 		open: func(c *reactor.Conn) {
 			i := c.Loop().Index()
-			to := remote[0].Remote
+			to := remote
 			to.Addr += uint64(i)
-			if err := c.Write(reactor.Piece{Region: source, Offset: i, Length: 1}, to, reactor.SendOptions{}); err != nil {
+			if err := c.Write(to, nil, reactor.Piece{Region: source, Offset: i, Length: 1}); err != nil {
 				done <- err
 			}
 		},
@@ -56,17 +54,17 @@ func TestRegionCloseWaits(t *testing.T) {
 	target, source := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
 	to := remoteOf(t, p.accepted, target)
 	for range 2 {
-		require.NoError(t, p.dialed.Write(reactor.Piece{Region: source, Length: 64}, to, reactor.SendOptions{}))
+		require.NoError(t, p.dialed.Write(to, nil, reactor.Piece{Region: source, Length: 64}))
 	}
 	closed := make(chan error, 3)
 	source.CloseFunc(func(err error) { closed <- err })
 	source.CloseFunc(func(err error) { closed <- err })
 	inTurn(t, p.client, func() {
 		require.Zero(t, completed, "the WRITEs are posted after this function")
-		require.ErrorIs(t, p.dialed.Write(reactor.Piece{Region: source, Length: 64}, to, reactor.SendOptions{}), reactor.ErrClosed)
+		require.ErrorIs(t, p.dialed.Write(to, nil, reactor.Piece{Region: source, Length: 64}), reactor.ErrClosed)
 		require.Empty(t, closed)
 	})
-	_, err := source.Remote(p.dialed, 0, 1)
+	_, err := source.Remote(p.dialed.Info().Device, 0, 1)
 	require.ErrorIs(t, err, reactor.ErrClosed)
 	p.drive(t, func() bool { return completed == 2 })
 	require.NoError(t, receive(t, closed))
@@ -78,7 +76,7 @@ func TestRegionCloseWaits(t *testing.T) {
 	target.CloseFunc(func(err error) { closed <- err })
 	inTurn(t, p.server, func() {})
 	require.NoError(t, receive(t, closed))
-	require.NoError(t, p.dialed.Write(reactor.Piece{Region: other, Length: 64}, to, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.Write(to, nil, reactor.Piece{Region: other, Length: 64}))
 	p.closed(t)
 	require.Equal(t, verbs.StatusRemAccessErr, status(t, p.dialCloseErr))
 }
@@ -89,7 +87,7 @@ func TestRegionCloseOfFailedConn(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	source := alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
 	for range 3 {
-		require.NoError(t, p.dialed.Read(reactor.Piece{Region: source, Length: 64}, reactor.Remote{Addr: 8, RKey: 1}, reactor.SendOptions{}))
+		require.NoError(t, p.dialed.Read(reactor.Remote{Addr: 8, RKey: 1}, nil, reactor.Piece{Region: source, Length: 64}))
 	}
 	closed := make(chan error, 1)
 	source.CloseFunc(func(err error) { closed <- err })
@@ -151,7 +149,7 @@ func TestRegionErrors(t *testing.T) {
 
 	own, foreign := alloc(t, p.dialed, 64, 0), alloc(t, p.accepted, 64, verbs.AccessLocalWrite)
 	write := func(piece reactor.Piece) error {
-		return p.dialed.Write(piece, reactor.Remote{}, reactor.SendOptions{})
+		return p.dialed.Write(reactor.Remote{}, nil, piece)
 	}
 	require.ErrorIs(t, write(reactor.Piece{Region: foreign, Length: 8}), verbs.ErrForeign)
 	require.ErrorIs(t, write(reactor.Piece{Length: 8}), verbs.ErrForeign)
@@ -162,14 +160,14 @@ func TestRegionErrors(t *testing.T) {
 		err := write(reactor.Piece{Region: own, Offset: c.offset, Length: c.length})
 		require.ErrorAs(t, err, &param, "%v", c)
 		require.Equal(t, c.field, param.Field)
-		_, err = own.Remote(p.dialed, c.offset, c.length)
+		_, err = own.Remote(p.dialed.Info().Device, c.offset, c.length)
 		require.ErrorAs(t, err, &param, "%v", c)
 	}
-	err = p.dialed.Read(reactor.Piece{Region: own, Length: 8}, reactor.Remote{}, reactor.SendOptions{})
+	err = p.dialed.Read(reactor.Remote{}, nil, reactor.Piece{Region: own, Length: 8})
 	require.ErrorContains(t, err, "AccessLocalWrite")
-	_, err = own.Remote(p.accepted, 0, 8)
+	_, err = own.Remote(p.accepted.Info().Device, 0, 8)
 	require.ErrorIs(t, err, verbs.ErrForeign)
-	_, err = own.RemoteOn(reactor.FirstDevice(p.server.Engine()), 0, 8)
+	_, err = own.Remote(reactor.FirstDevice(p.server.Engine()), 0, 8)
 	require.ErrorIs(t, err, verbs.ErrForeign)
 	require.Zero(t, p.dialed.Stats().Accepted)
 }
@@ -189,7 +187,7 @@ func TestRegionLargerThanTheDeviceAllows(t *testing.T) {
 		open:       func(c *reactor.Conn) { client = c },
 		completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ended++; require.NoError(t, err) },
 	}, nil)
-	require.NoError(t, peer.Dial(listen(t, l.Engine()), nil))
+	require.NoError(t, peer.Engine().Dial(listen(t, l.Engine()), nil))
 	drive(t, func() bool { return server != nil && client != nil }, l, peer)
 
 	registered, err := l.Engine().Register(make([]byte, size), verbs.AccessAll)
@@ -199,17 +197,21 @@ func TestRegionLargerThanTheDeviceAllows(t *testing.T) {
 		for i := range source.Bytes() {
 			source.Bytes()[i] = byte(i % 251)
 		}
-		list, err := target.Remote(server, 10, size-10)
-		require.NoError(t, err)
-		require.Len(t, list, 3)
-		at := 10
-		for _, piece := range list {
-			local := reactor.Piece{Region: source, Offset: at, Length: piece.Length}
-			require.NoError(t, client.Write(local, piece.Remote, reactor.SendOptions{}))
-			at += piece.Length
+		dev := server.Info().Device
+		const limit = part // MaxMRSize, rounded down to pages
+		var param *verbs.ParamError
+		_, err := target.Remote(dev, 10, limit)
+		require.ErrorAs(t, err, &param)
+		require.EqualValues(t, limit-10, param.Limit)
+		want := ended
+		for at := 10; at < size; want++ {
+			n := min(limit-at%limit, size-at)
+			remote, err := target.Remote(dev, at, n)
+			require.NoError(t, err)
+			require.NoError(t, client.Write(remote, nil, reactor.Piece{Region: source, Offset: at, Length: n}))
+			at += n
 		}
-		require.Equal(t, size, at)
-		want := ended + len(list)
+		require.Equal(t, 3, want-ended)
 		drive(t, func() bool { return ended == want }, l, peer)
 		require.Equal(t, source.Bytes()[10:], target.Bytes()[10:])
 		require.ErrorIs(t, target.Discard(0, part), verbs.ErrNotSupported)

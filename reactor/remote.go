@@ -3,9 +3,9 @@ package reactor
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
-	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -40,12 +40,6 @@ type Remote struct {
 // RemoteSize is the length in bytes of a Remote as AppendBinary writes it.
 const RemoteSize = 12
 
-// A RemotePiece tells a peer how to access a part of a Region.
-type RemotePiece struct {
-	Remote Remote // address and key of the first byte
-	Length int    // number of bytes that the peer can use with this key
-}
-
 // AppendBinary appends RemoteSize bytes to b: address and key, in network byte order. The
 // error is always nil. It implements encoding.BinaryAppender.
 func (r Remote) AppendBinary(b []byte) ([]byte, error) {
@@ -64,60 +58,44 @@ func (r *Remote) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// Remote returns what the peer of the connection c needs to use a part of the Region. The
-// key is valid for all peers of the engine and for the whole Region. Conn.Show makes a
-// key for one peer and a part of a Region. The offset and the length are in bytes. The
-// list has one element, unless the Region is larger than verbs.DeviceAttr.MaxMRSize. It
-// has no element if the length is 0.
+// Remote returns what the peers of connections on a device need to use a part of the Region.
+// The result differs by device: it is that of ConnInfo.Device or ConnRequest.Device. The key is
+// valid for all peers of the engine and for the whole Region. Conn.Show makes a key for one
+// peer and a part of a Region. The offset and the length, at least 1, are in bytes. Any
+// goroutine may call Remote.
 //
-// If the part is outside the Region, the error is a *verbs.ParamError. For a connection
-// of another engine it matches verbs.ErrForeign, before the connection has a device
-// verbs.ErrState, and after Close ErrClosed. The other errors are those of
-// Engine.Register. Only the goroutine of the connection's loop may call Remote.
-func (r *Region) Remote(c *Conn, offset, length int) ([]RemotePiece, error) {
-	const op = "describe region"
-	if c.loop.engine != r.engine {
-		return nil, operr.Wrap(op, foreignError("the connection is of another engine"))
-	}
-	if c.device == nil {
-		return nil, operr.Wrap(op, stateError("the connection has no device yet; see PrivateDataFunc"))
-	}
-	list, err := r.remote(c.device.domain, offset, length)
-	return list, operr.Wrap(op, err)
+// A Region that is larger than verbs.DeviceAttr.MaxMRSize has a key for each such length, rounded
+// down to whole pages. A part that needs two of them is refused with a *verbs.ParamError, whose
+// Limit is the length that one key has from the offset on. A part outside the Region is refused
+// with a *verbs.ParamError, too. If the device belongs to another provider, the error is
+// verbs.ErrForeign, and after Close ErrClosed. The other errors are those of Engine.Register.
+func (r *Region) Remote(dev verbs.Device, offset, length int) (Remote, error) {
+	remote, err := r.remote(dev, offset, length)
+	return remote, operr.Wrap("describe region", err)
 }
 
-// RemoteOn is Remote for the peers of connections on a device. The result differs by
-// device. Before Accept, ConnRequest.Device returns the device. Any goroutine may call
-// RemoteOn. If the device belongs to another provider, the error is verbs.ErrForeign.
-func (r *Region) RemoteOn(dev verbs.Device, offset, length int) ([]RemotePiece, error) {
-	const op = "describe region"
+// remote implements Remote.
+func (r *Region) remote(dev verbs.Device, offset, length int) (Remote, error) {
+	if dev == nil {
+		return Remote{}, &verbs.ParamError{Field: "device", NotNumber: true, Reason: "missing; a connection has none before it has a queue pair"}
+	}
 	d, err := r.engine.domainOn(dev)
 	if err != nil {
-		return nil, operr.Wrap(op, err)
+		return Remote{}, err
 	}
-	list, err := r.remote(d, offset, length)
-	return list, operr.Wrap(op, err)
-}
-
-// remote implements Remote and RemoteOn.
-func (r *Region) remote(d *memory.Domain, offset, length int) ([]RemotePiece, error) {
+	if err := operr.CheckRange("length", length, 1, math.MaxInt); err != nil {
+		return Remote{}, err
+	}
 	if err := r.checkRange(offset, length); err != nil {
-		return nil, err
+		return Remote{}, err
 	}
 	reg, err := r.on(d)
 	if err != nil {
-		return nil, err
+		return Remote{}, err
 	}
-	return appendRemote(nil, reg, offset, length), nil
-}
-
-// appendRemote appends address, key and length of a part of a region to the list. A part
-// with several memory regions needs several elements.
-func appendRemote(list []RemotePiece, reg *memory.Registration, offset, length int) []RemotePiece {
-	for length > 0 {
-		p, at, n := reg.Find(offset, length)
-		list = append(list, RemotePiece{Remote: Remote{Addr: p.Addr + uint64(at), RKey: p.RKey}, Length: n})
-		offset, length = offset+n, length-n
+	p, at, n := reg.Find(offset, length)
+	if n < length {
+		return Remote{}, &verbs.ParamError{Field: "length", Value: int64(length), Limit: int64(n), Reason: "the part needs two keys, because the device's memory regions have at most MaxMRSize bytes"}
 	}
-	return list
+	return Remote{Addr: p.Addr + uint64(at), RKey: p.RKey}, nil
 }

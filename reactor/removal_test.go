@@ -34,8 +34,8 @@ func TestDeviceRemoved(t *testing.T) {
 			t.Run(state+" "+how, func(t *testing.T) {
 				var ends []error
 				p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{},
-					&reactor.Config{DrainTimeout: 100 * testTimeout})
-				require.NoError(t, p.dialed.SendWith(make([]byte, 4096), reactor.SendOptions{Notify: true}))
+					&reactor.Config{Limits: reactor.Limits{DrainTimeout: 100 * testTimeout}})
+				require.NoError(t, p.dialed.Send(make([]byte, 4096), &reactor.OpOptions{Notify: true}))
 				prepare(t, p)
 				remove(p.dialed)
 				drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
@@ -62,7 +62,7 @@ func requireRemovalError(t *testing.T, state, how string, err error) {
 	case how == "removed":
 		require.ErrorIs(t, err, reactor.ErrDeviceRemoved)
 	default:
-		var event *reactor.AsyncError
+		var event *verbs.AsyncError
 		require.ErrorAs(t, err, &event)
 		require.Equal(t, verbs.AsyncDeviceFatal, event.Type)
 	}
@@ -71,7 +71,7 @@ func requireRemovalError(t *testing.T, state, how string, err error) {
 // TestDeviceRemovedWhileParting checks that a device removal ends the wait of
 // StateDisconnecting.
 func TestDeviceRemovedWhileParting(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: 100 * testTimeout})
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Limits: reactor.Limits{DrainTimeout: 100 * testTimeout}})
 	require.NoError(t, p.dialed.Close())
 	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.Equal(t, reactor.StateDisconnecting, p.dialed.State())
@@ -94,7 +94,7 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 	client.close = func(_ *reactor.Conn, err error) { ends = append(ends, err) }
 	ln, err := p.server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
-	require.NoError(t, p.client.Dial(ln.Addr(), nil))
+	require.NoError(t, p.client.Engine().Dial(ln.Addr(), nil))
 	p.drive(t, func() bool { return len(conns) == 1 })
 
 	reactor.RemoveDevice(p.dialed)
@@ -103,7 +103,7 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 
 	var refused error
 	client.dialError = func(_ *reactor.DialOptions, err error) { refused = err }
-	require.NoError(t, p.client.Dial(ln.Addr(), nil))
+	require.NoError(t, p.client.Engine().Dial(ln.Addr(), nil))
 	drive(t, func() bool { return refused != nil }, p.client)
 	require.ErrorIs(t, refused, reactor.ErrDeviceRemoved)
 }
@@ -113,10 +113,10 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	var refused error
 	client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}
-	server, l := newLoop(t, &hooks{}, nil), newLoop(t, client, &reactor.Config{ConnectTimeout: 100 * testTimeout})
+	server, l := newLoop(t, &hooks{}, nil), newLoop(t, client, &reactor.Config{Limits: reactor.Limits{ConnectTimeout: 100 * testTimeout}})
 	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
-	require.NoError(t, l.Dial(ln.Addr(), nil))
+	require.NoError(t, l.Engine().Dial(ln.Addr(), nil))
 	drive(t, func() bool {
 		return len(reactor.ConnsOf(l)) == 1 && reactor.ConnsOf(l)[0].State() == reactor.StateConnecting
 	}, l)
@@ -150,7 +150,7 @@ func TestDeviceEventsFail(t *testing.T) {
 	}, nil)
 	ln, err := server.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
-	require.NoError(t, client.Dial(ln.Addr(), nil))
+	require.NoError(t, client.Engine().Dial(ln.Addr(), nil))
 	drive(t, func() bool { return accepted != nil && dialed != nil }, client, server)
 
 	p.device.failAsync(broken)

@@ -29,9 +29,9 @@ func TestRequestDescribesPeer(t *testing.T) {
 	requests := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
 		requests <- req
-		assert.NoError(t, req.Accept(&reactor.AcceptParams{PrivateData: []byte("welcome"), ResponderResources: 3, InitiatorDepth: -1}))
+		assert.NoError(t, req.Accept(&reactor.AcceptOptions{PrivateData: []byte("welcome"), ResponderResources: 3, InitiatorDepth: -1}))
 	}}, nil)
-	opened, _ := dialFor(t, server, &reactor.DialOptions{PrivateData: []byte("hello"), InitiatorDepth: 5, Context: "mine"})
+	opened, _ := dialFor(t, server, &reactor.DialOptions{PrivateData: []byte("hello"), InitiatorDepth: 5, UserData: "mine"})
 	req, c := receive(t, requests), receive(t, opened)
 	require.Equal(t, "hello", string(req.PrivateData()))
 	require.Equal(t, "127.0.0.1", req.RemoteAddr().Addr().String())
@@ -40,13 +40,13 @@ func TestRequestDescribesPeer(t *testing.T) {
 	require.Same(t, server.Loop(0), req.Loop())
 	require.Same(t, server, req.Engine())
 
-	require.Equal(t, "mine", c.Context())
-	require.Equal(t, "welcome", string(c.PeerPrivateData()))
-	require.Equal(t, req.LocalAddr(), c.RemoteAddr())
-	require.Equal(t, req.RemoteAddr(), c.LocalAddr())
-	require.EqualValues(t, 3, c.Param().InitiatorDepth, "the responder resources of the peer")
-	require.Zero(t, c.Param().ResponderResources, "the initiator depth of the peer")
-	require.NotZero(t, c.QPNum())
+	require.Equal(t, "mine", c.UserData)
+	require.Equal(t, "welcome", string(c.Info().PeerPrivateData))
+	require.Equal(t, req.LocalAddr(), c.Info().RemoteAddr)
+	require.Equal(t, req.RemoteAddr(), c.Info().LocalAddr)
+	require.EqualValues(t, 3, c.Info().InitiatorDepth, "the responder resources of the peer")
+	require.Zero(t, c.Info().ResponderResources, "the initiator depth of the peer")
+	require.NotZero(t, c.Info().QPNum)
 }
 
 func TestRejectWithData(t *testing.T) {
@@ -54,7 +54,6 @@ func TestRejectWithData(t *testing.T) {
 		assert.NoError(t, req.Reject([]byte("not today")))
 		assert.ErrorIs(t, req.Accept(nil), reactor.ErrDecided)
 		assert.ErrorIs(t, req.Reject(nil), reactor.ErrDecided)
-		assert.ErrorIs(t, req.Steer(req.Loop()), reactor.ErrDecided)
 	}}, nil)
 	_, failed := dialFor(t, server, nil)
 	var refused *cm.RejectError
@@ -83,77 +82,73 @@ func TestBadParametersLeaveTheRequestOpen(t *testing.T) {
 	var param *verbs.ParamError
 	other := start(t, &hooks{}, nil)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
-		assert.ErrorAs(t, req.Accept(&reactor.AcceptParams{PrivateData: make([]byte, 197)}), &param)
-		assert.ErrorAs(t, req.Accept(&reactor.AcceptParams{InitiatorDepth: 256}), &param)
+		assert.ErrorAs(t, req.Accept(&reactor.AcceptOptions{PrivateData: make([]byte, 197)}), &param)
+		assert.ErrorAs(t, req.Accept(&reactor.AcceptOptions{InitiatorDepth: 256}), &param)
 		assert.ErrorAs(t, req.Reject(make([]byte, 149)), &param)
-		assert.ErrorIs(t, req.Steer(nil), verbs.ErrForeign)
-		assert.ErrorIs(t, req.Steer(other.Loop(0)), verbs.ErrForeign)
+		assert.ErrorIs(t, req.Accept(&reactor.AcceptOptions{Loop: other.Loop(0)}), verbs.ErrForeign)
 		assert.NoError(t, req.Accept(nil))
 	}}, nil)
 	opened, _ := dialFor(t, server, nil)
 	receive(t, opened)
 }
 
-func TestSteer(t *testing.T) {
+// TestAcceptOnLoop checks that Accept can choose the loop of the connection.
+func TestAcceptOnLoop(t *testing.T) {
 	got := make(chan *reactor.Loop, 1)
 	server := start(t, &hooks{
 		request: func(req *reactor.ConnRequest) {
+			assert.Same(t, req.Engine().Loop(0), req.Loop())
 			loop := req.Engine().Loop(1)
-			assert.NoError(t, req.Steer(loop))
+			assert.NoError(t, req.Accept(&reactor.AcceptOptions{Loop: loop}))
 			assert.Same(t, loop, req.Loop())
-			assert.NoError(t, req.Accept(nil))
 		},
 		open: func(c *reactor.Conn) { got <- c.Loop() },
 	}, &reactor.Config{NumLoops: 2})
-	opened, _ := dialFor(t, server, nil)
-	receive(t, opened)
-	require.Equal(t, 1, receive(t, got).Index())
-}
-
-func TestPlace(t *testing.T) {
-	got := make(chan *reactor.Loop, 1)
-	server := start(t, &hooks{open: func(c *reactor.Conn) { got <- c.Loop() }},
-		&reactor.Config{NumLoops: 2, Place: func(req *reactor.ConnRequest) *reactor.Loop {
-			assert.Nil(t, req.Loop())
-			return req.Engine().Loop(1)
-		}})
 	dialFor(t, server, nil)
 	require.Same(t, server.Loop(1), receive(t, got))
 }
 
-// TestAnswerInPlace checks that Config.Place may call Reject, but not Accept or Steer.
-func TestAnswerInPlace(t *testing.T) {
-	server := start(t, &hooks{request: func(*reactor.ConnRequest) { assert.Fail(t, "the request was rejected") }},
-		&reactor.Config{Place: func(req *reactor.ConnRequest) *reactor.Loop {
-			assert.ErrorIs(t, req.Accept(nil), verbs.ErrState)
-			assert.ErrorIs(t, req.Steer(req.Engine().Loop(0)), verbs.ErrState)
-			assert.NoError(t, req.Reject([]byte("not here")))
-			assert.ErrorIs(t, req.Accept(nil), reactor.ErrDecided)
-			return req.Engine().Loop(0)
-		}})
-	_, failed := dialFor(t, server, nil)
-	var refused *cm.RejectError
-	require.ErrorAs(t, receive(t, failed), &refused)
-	require.Equal(t, "not here", string(refused.PrivateData))
-	shutdown(t, server)
-	require.EqualValues(t, 1, server.Stats().Rejects)
+// TestFewestConnections checks that a connection gets the loop with the fewest ones, and that
+// equal loops take turns.
+func TestFewestConnections(t *testing.T) {
+	got := make(chan *reactor.Conn, 1)
+	server := start(t, &hooks{open: func(c *reactor.Conn) { got <- c }}, &reactor.Config{NumLoops: 3})
+	addr := listen(t, server)
+	closed := make(chan bool, 8)
+	client := start(t, &hooks{close: func(*reactor.Conn, error) { closed <- true }}, nil)
+	var conns []*reactor.Conn
+	for _, want := range []int{0, 1, 2, 0} {
+		require.NoError(t, client.Dial(addr, nil))
+		conns = append(conns, receive(t, got))
+		require.Equal(t, want, conns[len(conns)-1].Loop().Index())
+	}
+	require.NoError(t, conns[2].Post(func(error) { _ = conns[2].Close() }))
+	receive(t, closed)
+	await(t, func() bool { return server.Loop(2).Conns() == 0 })
+	require.NoError(t, client.Dial(addr, nil))
+	require.Equal(t, 2, receive(t, got).Loop().Index())
 }
 
-// TestPlaceWithoutAChoice checks that Config.Balance decides if Config.Place returns nil
-// or another engine's loop.
-func TestPlaceWithoutAChoice(t *testing.T) {
+// TestListenOnLoop checks that all connections of a listener with ListenOptions.Loop get this
+// loop, and that requests are rejected when it is full.
+func TestListenOnLoop(t *testing.T) {
+	got := make(chan *reactor.Loop, 1)
+	server := start(t, &hooks{open: func(c *reactor.Conn) { got <- c.Loop() }}, &reactor.Config{NumLoops: 2, MaxConns: 2})
 	other := start(t, &hooks{}, nil)
-	for _, choice := range []*reactor.Loop{nil, other.Loop(0)} {
-		got := make(chan *reactor.Loop, 2)
-		server := start(t, &hooks{open: func(c *reactor.Conn) { got <- c.Loop() }},
-			&reactor.Config{NumLoops: 2, Place: func(*reactor.ConnRequest) *reactor.Loop { return choice }})
-		addr := listen(t, server)
-		client := start(t, &hooks{}, nil)
-		for i := range 2 {
-			require.NoError(t, client.Dial(addr, nil))
-			require.Same(t, server.Loop(i), receive(t, got))
-		}
+	_, err := server.Listen(loopback, &reactor.ListenOptions{Loop: other.Loop(0)})
+	require.ErrorIs(t, err, verbs.ErrForeign)
+	ln, err := server.Listen(loopback, &reactor.ListenOptions{Loop: server.Loop(1)})
+	require.NoError(t, err)
+	failed := make(chan error, 1)
+	client := start(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed <- err }}, nil)
+	for range 2 {
+		require.NoError(t, client.Dial(ln.Addr(), nil))
+		require.Same(t, server.Loop(1), receive(t, got))
 	}
+	require.NoError(t, client.Dial(ln.Addr(), nil))
+	require.ErrorIs(t, receive(t, failed), verbs.ErrNoResources)
+	require.NoError(t, client.Dial(listen(t, server), nil))
+	require.Same(t, server.Loop(0), receive(t, got))
 }
 
 // TestRejectedWhenFull checks that full loops reject a request without OnConnectRequest.
@@ -183,16 +178,12 @@ func TestRejectedWhenFull(t *testing.T) {
 	require.EqualValues(t, 1, server.Stats().NoResources)
 }
 
-// TestSteeredToFullLoop checks that a request is rejected if Steer has sent it to a full
-// loop.
-func TestSteeredToFullLoop(t *testing.T) {
+// TestAcceptOnFullLoop checks that a request is rejected if Accept has chosen a full loop.
+func TestAcceptOnFullLoop(t *testing.T) {
 	acceptErr, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
 	server := start(t, &hooks{
 		request: func(req *reactor.ConnRequest) {
-			if err := req.Steer(req.Engine().Loop(1)); err != nil {
-				t.Error(err)
-			}
-			_ = req.Accept(nil)
+			_ = req.Accept(&reactor.AcceptOptions{Loop: req.Engine().Loop(1)})
 		},
 		acceptError: func(_ *reactor.ConnRequest, err error) { acceptErr <- err },
 	}, &reactor.Config{MaxConns: 1, NumLoops: 2})
@@ -211,20 +202,6 @@ func TestSteeredToFullLoop(t *testing.T) {
 	require.ErrorAs(t, err, &param)
 	require.Equal(t, "connections", param.Field)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-}
-
-// TestFullLoopIsSkipped checks that a connection goes to the next loop with room if the
-// chosen one is full.
-func TestFullLoopIsSkipped(t *testing.T) {
-	loops := make(chan int, 3)
-	server := start(t, &hooks{open: func(c *reactor.Conn) { loops <- c.Loop().Index() }},
-		&reactor.Config{MaxConns: 2, NumLoops: 2, Place: func(req *reactor.ConnRequest) *reactor.Loop { return req.Engine().Loop(0) }})
-	addr := listen(t, server)
-	client := start(t, &hooks{}, nil)
-	for _, want := range []int{0, 0, 1} {
-		require.NoError(t, client.Dial(addr, nil))
-		require.Equal(t, want, receive(t, loops))
-	}
 }
 
 func TestClosedListener(t *testing.T) {
@@ -267,15 +244,12 @@ func TestDialChecks(t *testing.T) {
 		require.ErrorAs(t, e.Dial(addr, d), &param, field)
 		require.Equal(t, field, param.Field)
 	}
-	other := start(t, &hooks{}, &reactor.Config{NumLoops: 2})
+	other := start(t, &hooks{}, nil)
 	foreign := &reactor.DialOptions{Loop: other.Loop(0)}
 	require.ErrorIs(t, e.Dial(addr, foreign), verbs.ErrForeign)
-	require.ErrorIs(t, e.Loop(0).Dial(addr, foreign), verbs.ErrForeign)
-	require.ErrorAs(t, other.Loop(1).Dial(addr, foreign), &param)
-	require.Equal(t, "loop", param.Field)
 }
 
-// TestDialBalances checks that Config.Balance decides if DialOptions.Loop is nil.
+// TestDialBalances checks that loops take turns if DialOptions.Loop is nil.
 func TestDialBalances(t *testing.T) {
 	server := start(t, &hooks{}, nil)
 	at := make(chan int, 3)
@@ -313,7 +287,7 @@ func TestAcceptOnAnEndedLoop(t *testing.T) {
 		require.ErrorIs(t, req.Accept(nil), reactor.ErrShutdown)
 	}}, nil)
 	client := newLoop(t, &hooks{dialError: func(*reactor.DialOptions, error) { refused = true }}, nil)
-	require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
+	require.NoError(t, client.Engine().Dial(listen(t, server.Engine()), nil))
 	drive(t, func() bool { return refused }, client, server)
 	require.NoError(t, server.Close())
 	require.EqualValues(t, 1, server.Stats().Rejects)
@@ -324,29 +298,23 @@ func TestAcceptOnAnEndedLoop(t *testing.T) {
 // credentials, even after the close.
 func TestCredentials(t *testing.T) {
 	want := cm.Credentials{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
-	check := func(who interface {
-		Credentials() (cm.Credentials, bool)
-	}) {
-		c, known := who.Credentials()
-		assert.True(t, known)
-		assert.Equal(t, want, c)
-	}
+	check := func(who *cm.Credentials) { assert.Equal(t, &want, who) }
 	closed := make(chan struct{})
 	server := start(t, &hooks{
 		request: func(req *reactor.ConnRequest) {
-			check(req)
+			check(req.Credentials())
 			assert.NoError(t, req.Accept(nil))
 		},
-		open: func(c *reactor.Conn) { check(c) },
+		open: func(c *reactor.Conn) { check(c.Info().Credentials) },
 		close: func(c *reactor.Conn, _ error) {
-			check(c)
+			check(c.Info().Credentials)
 			close(closed)
 		},
 	}, nil)
 	opened, _ := dialFor(t, server, nil)
 	c := receive(t, opened)
 	require.NoError(t, c.Loop().Post(func() {
-		check(c)
+		check(c.Info().Credentials)
 		c.Close()
 	}))
 	<-closed

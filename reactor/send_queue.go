@@ -110,7 +110,7 @@ type sendFlow struct {
 
 // newSendFlow makes a sendFlow with room for limit requests of the application, one probe
 // and the given number of internal requests. The parameter signalEvery is
-// Config.SignalEvery.
+// Config.Transport.SignalEvery.
 func newSendFlow(limit, signalEvery, internal int) sendFlow {
 	size := uint32(1)
 	for size < uint32(limit+1+internal) {

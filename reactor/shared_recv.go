@@ -41,7 +41,7 @@ func newSharedRecv(d *loopDevice) *sharedRecv {
 
 // needFor returns the number of buffers that the given number of connections needs.
 func (s *sharedRecv) needFor(conns int) int {
-	return s.sizes.need(conns, s.device.loop.cfg.MinRecvBuffers)
+	return s.sizes.need(conns, s.device.loop.cfg.Memory.MinRecvBuffers)
 }
 
 // prepare opens the queue if it is closed, and adds the buffers that one more connection
@@ -67,7 +67,7 @@ func (s *sharedRecv) open() error {
 	}
 	d := s.device
 	srq, err := d.pd().CreateSRQ(&verbs.SRQAttr{
-		MaxWR: s.sizes.limit, MaxSGE: 1, CQ: d.queues[0].cq(), BuffersPerQP: d.loop.cfg.MinRecvBuffers,
+		MaxWR: s.sizes.limit, MaxSGE: 1, CQ: d.queues[0].cq(), BuffersPerQP: d.loop.cfg.Memory.MinRecvBuffers,
 	})
 	if err == nil {
 		s.srq = srq

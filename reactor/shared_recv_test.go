@@ -37,7 +37,7 @@ func newSharedServer(t *testing.T, cfg reactor.Config, limit func(*verbs.DeviceA
 // startSharedServer makes a sharedServer whose server uses the devices of the provider p.
 func startSharedServer(t *testing.T, p *strictProvider, cfg reactor.Config, message func(*reactor.Conn, reactor.Message)) *sharedServer {
 	s := &sharedServer{t: t}
-	cfg.RNRRetryCount = -1
+	cfg.Transport.RNRRetryCount = -1
 	var err error
 	s.server, err = reactor.NewLoop(p, &hooks{message: message}, &cfg)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func (s *sharedServer) dial(n int) {
 	s.t.Helper()
 	want := len(s.dialed) + len(s.dialErrs) + n
 	for range n {
-		require.NoError(s.t, s.client.Dial(s.listener.Addr(), nil))
+		require.NoError(s.t, s.client.Engine().Dial(s.listener.Addr(), nil))
 	}
 	s.drive(func() bool { return len(s.dialed)+len(s.dialErrs) == want })
 }
@@ -74,7 +74,7 @@ func (s *sharedServer) send(n int, conns []*reactor.Conn) {
 	s.t.Helper()
 	for range n {
 		for _, c := range conns {
-			require.NoError(s.t, c.Send(make([]byte, 2*verbs.InlineBytes)))
+			require.NoError(s.t, c.Send(make([]byte, 2*verbs.InlineBytes), nil))
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (s *sharedServer) closeConns(conns []*reactor.Conn) {
 // MinRecvBuffers messages outstanding.
 func TestMinRecvBuffers(t *testing.T) {
 	const conns, outstanding, rounds = 40, 8, 20
-	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 8, MinRecvBuffers: outstanding}, nil, echo(t))
+	s := newSharedServer(t, reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: 8, MinRecvBuffers: outstanding}}, nil, echo(t))
 	s.dial(conns)
 	require.Equal(t, conns*outstanding+reactor.SharedRecvBatch, reactor.SharedRecvSize(s.server))
 	for round := range rounds {
@@ -120,7 +120,7 @@ func TestMinRecvBuffersWhileKept(t *testing.T) {
 		buffer *reactor.Buffer
 	}
 	var all []kept
-	s := newSharedServer(t, reactor.Config{MinRecvBuffers: outstanding, SharedRecvBuffers: 8}, nil,
+	s := newSharedServer(t, reactor.Config{Memory: reactor.Memory{MinRecvBuffers: outstanding, SharedRecvBuffers: 8}}, nil,
 		func(c *reactor.Conn, msg reactor.Message) { all = append(all, kept{c, msg.Keep()}) })
 	s.dial(conns)
 	for round := range rounds {
@@ -128,7 +128,7 @@ func TestMinRecvBuffersWhileKept(t *testing.T) {
 		s.drive(func() bool { return len(all) == conns*outstanding || len(s.closeErrs) > 0 })
 		require.Empty(t, s.closeErrs)
 		for _, k := range all {
-			require.NoError(t, k.conn.SendBuffer(k.buffer))
+			require.NoError(t, k.conn.SendBuffer(k.buffer, nil))
 		}
 		all = nil
 		s.drive(func() bool { return s.answers == (round+1)*conns*outstanding })
@@ -142,7 +142,7 @@ func TestMinRecvBuffersWhileKept(t *testing.T) {
 // is accepted.
 func TestMinRecvBuffersExceedDevice(t *testing.T) {
 	limit := func(a *verbs.DeviceAttr) { a.MaxSRQWR = 3*10 + reactor.SharedRecvBatch + 9 }
-	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 1, MinRecvBuffers: 10}, limit, echo(t))
+	s := newSharedServer(t, reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: 1, MinRecvBuffers: 10}}, limit, echo(t))
 	s.dial(3)
 	require.Empty(t, s.dialErrs)
 	s.dial(1)
@@ -161,7 +161,7 @@ func TestMinRecvBuffersExceedDevice(t *testing.T) {
 // connections close.
 func TestSharedRecvShrinks(t *testing.T) {
 	const conns, minimum, messages = 60, 16, 50
-	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: 16, MinRecvBuffers: minimum}, nil, echo(t))
+	s := newSharedServer(t, reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: 16, MinRecvBuffers: minimum}}, nil, echo(t))
 	s.dial(conns)
 	size := func() int { return reactor.SharedRecvSize(s.server) }
 	require.Equal(t, conns*minimum+reactor.SharedRecvBatch, size())
@@ -187,10 +187,10 @@ func TestSharedRecvDefault(t *testing.T) {
 	}{
 		"default":              {shared: 256},
 		"deep queues":          {cfg: reactor.Config{MaxInFlight: 2000}, shared: 2000},
-		"chosen":               {cfg: reactor.Config{SharedRecvBuffers: 10}, shared: 10},
-		"forbidden":            {cfg: reactor.Config{SharedRecvBuffers: -1}},
+		"chosen":               {cfg: reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: 10}}, shared: 10},
+		"forbidden":            {cfg: reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: -1}}},
 		"no SRQ":               {caps: func(c *verbs.Caps) { c.SRQ = false }},
-		"chosen, but no SRQ":   {cfg: reactor.Config{SharedRecvBuffers: 10}, caps: func(c *verbs.Caps) { c.SRQ = false }},
+		"chosen, but no SRQ":   {cfg: reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: 10}}, caps: func(c *verbs.Caps) { c.SRQ = false }},
 		"limit of the device":  {attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 200 }, shared: 200},
 		"small limit":          {attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 20 }},
 		"limit of completions": {attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 400 }, shared: 200},
@@ -213,9 +213,9 @@ func TestSharedRecvDefault(t *testing.T) {
 			}, nil)
 			ln, err := server.Engine().Listen(loopback, nil)
 			require.NoError(t, err)
-			require.NoError(t, client.Dial(ln.Addr(), nil))
+			require.NoError(t, client.Engine().Dial(ln.Addr(), nil))
 			drive(t, func() bool { return dialed != nil }, client, server)
-			require.NoError(t, dialed.Send(make([]byte, 1000)))
+			require.NoError(t, dialed.Send(make([]byte, 1000), nil))
 			drive(t, func() bool { return echoes == 1 }, client, server)
 			require.Equal(t, c.shared > 0, reactor.SharesReceives(server))
 			if c.shared > 0 {
@@ -240,7 +240,7 @@ func TestSharedRecvDefaultGrows(t *testing.T) {
 func TestKeptWithoutMemory(t *testing.T) {
 	const buffers = 8
 	var kept []*reactor.Buffer
-	s := newSharedServer(t, reactor.Config{SharedRecvBuffers: buffers}, nil,
+	s := newSharedServer(t, reactor.Config{Memory: reactor.Memory{SharedRecvBuffers: buffers}}, nil,
 		func(_ *reactor.Conn, msg reactor.Message) { kept = append(kept, msg.Keep()) })
 	s.dial(1)
 	end := reactor.FailAlloc(s.server, verbs.ErrNoResources)

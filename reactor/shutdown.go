@@ -22,8 +22,8 @@ const abortTimeout = time.Second
 const silentLimit = time.Second
 
 // Stop begins to shut down the engine, and returns at once. It closes the listeners,
-// rejects unanswered requests, and closes all connections as Conn.Close does, unless
-// their handler is a StopHandler. Then the loops end.
+// rejects unanswered requests, and closes all connections as Conn.Close does, or as Handler.OnStop
+// does. Then the loops end.
 //
 // After Stop, Dial and Listen return ErrShutdown. When all loops have ended, Dial and
 // Listen return ErrClosed. Stop may be called in callbacks, and more than once.
@@ -47,10 +47,10 @@ func (e *Engine) Stop() {
 
 // Shutdown calls Stop, waits until the engine has ended, and returns the result of Wait.
 // Each connection closes when the peer has confirmed everything, or after
-// Config.DrainTimeout, even if ctx has longer: a StopHandler has this time for its answers.
+// Config.Limits.DrainTimeout, even if ctx has longer.
 // Connections that are not established end at once. An accepted connection whose peer has
 // sent and confirmed nothing since OnOpen ends with ErrShutdown after a second. A peer that
-// has sent something and then answers nothing delays the shutdown by Config.DrainTimeout. One
+// has sent something and then answers nothing delays the shutdown by Config.Limits.DrainTimeout. One
 // that is known to be dead, because its connection has ended with ErrKeepalive,
 // verbs.ErrPeerGone or verbs.StatusRetryExcErr, does not delay it. In a callback of the engine
 // the error matches verbs.ErrState.
@@ -58,7 +58,7 @@ func (e *Engine) Stop() {
 // When ctx is done, the remaining connections end with ErrShutdown, and Shutdown returns
 // context.Cause(ctx). If a callback blocks, the error also matches verbs.ErrBusy.
 //
-// For a loop made with NewLoop, use Loop.Stop and Loop.Close instead. Until the loop has
+// For a loop made with NewLoop, use Stop and Loop.Close instead. Until the loop has
 // ended, Shutdown and Wait return an error that matches verbs.ErrState.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if err := e.checkWaitable("shut down"); err != nil {
@@ -170,7 +170,7 @@ func (l *Loop) dropSilent() {
 // confirmed nothing since OnOpen. Any host can open such a connection. The comparison of
 // the times is for the answer to a keepalive probe.
 func (c *Conn) isSilent() bool {
-	return c.dialOptions == nil && c.stats.Messages+c.stats.Confirmed == 0 && c.traffic().fromPeer() == c.times.openedAt
+	return c.info.dialOptions == nil && c.stats.Messages+c.stats.Confirmed == 0 && c.traffic().fromPeer() == c.times.openedAt
 }
 
 // abortConns makes the loop end all connections without waiting for their peers, up to
@@ -193,8 +193,8 @@ func (l *Loop) end() {
 	l.enter(loopEnded)
 	l.mailbox.close()
 	l.mailbox.run() // Calls of Dial and Accept may have posted functions.
-	if l.booted {
-		l.handler.OnShutdown(l)
+	if down := l.cfg.OnShutdown; l.booted && down != nil {
+		down(l)
 	}
 	l.recordError(l.release())
 	l.publish(true)

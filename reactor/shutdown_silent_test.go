@@ -21,8 +21,8 @@ func TestSilentPeersAreDropped(t *testing.T) {
 	opened := 0
 	server := &hooks{
 		open: func(c *reactor.Conn) {
-			for opened++; opened == 2 && c.InFlight() < sends; {
-				require.NoError(t, c.SendWith([]byte("greeting"), reactor.SendOptions{Notify: true}))
+			for opened++; opened == 2 && c.Stats().InFlight < sends; {
+				require.NoError(t, c.Send([]byte("greeting"), &reactor.OpOptions{Notify: true}))
 			}
 		},
 		completion: func(_ *reactor.Conn, _ reactor.Op, err error) { failed = append(failed, err) },
@@ -50,22 +50,22 @@ func TestSilentPeersAreDropped(t *testing.T) {
 func TestPeersThatWereHeardGetTheDrainTimeout(t *testing.T) {
 	var accepted []*reactor.Conn
 	server := &hooks{open: func(c *reactor.Conn) { accepted = append(accepted, c) }}
-	inWorld(t, &hooks{}, server, &reactor.Config{DrainTimeout: shortTime}, func(t *testing.T, p *worldPair) {
+	inWorld(t, &hooks{}, server, &reactor.Config{Limits: reactor.Limits{DrainTimeout: shortTime}}, func(t *testing.T, p *worldPair) {
 		for n := range 2 {
 			p.Dial(p.client.Engine(), p.host.AddrPort(1), nil)
 			p.Until(time.Second, func() bool { return len(accepted) == n+2 })
 		}
 		p.For(time.Second)
-		p.do(func() { require.NoError(t, p.dialed.Send([]byte("message"))) })
+		p.do(func() { require.NoError(t, p.dialed.Send([]byte("message"), nil)) })
 		p.On(p.server, func() {
-			require.NoError(t, accepted[1].SendWith([]byte("confirmed"), reactor.SendOptions{Notify: true}))
+			require.NoError(t, accepted[1].Send([]byte("confirmed"), &reactor.OpOptions{Notify: true}))
 			reactor.Probe(accepted[2])
 		})
 		p.For(time.Second)
 		p.clientProcess.Stop()
 		p.On(p.server, func() {
 			for _, c := range accepted {
-				require.NoError(t, c.Send([]byte("unconfirmed")))
+				require.NoError(t, c.Send([]byte("unconfirmed"), nil))
 			}
 		})
 		p.server.Engine().Stop()
@@ -77,12 +77,12 @@ func TestPeersThatWereHeardGetTheDrainTimeout(t *testing.T) {
 }
 
 // TestLastMessageToASilentPeer checks that a peer that only listens gets the last message
-// of a StopHandler.
+// of a handler with OnStop.
 func TestLastMessageToASilentPeer(t *testing.T) {
 	var got []string
 	client := &hooks{message: func(_ *reactor.Conn, m reactor.Message) { got = append(got, string(m.Data())) }}
 	server := &stopHooks{stop: func(c *reactor.Conn) {
-		require.NoError(t, c.Send([]byte("bye")))
+		require.NoError(t, c.Send([]byte("bye"), nil))
 		require.NoError(t, c.Close())
 	}}
 	inWorld(t, client, server, nil, func(t *testing.T, p *worldPair) {
@@ -98,7 +98,7 @@ func TestLastMessageToASilentPeer(t *testing.T) {
 func TestShutdownDeadline(t *testing.T) {
 	inWorld(t, &hooks{}, &hooks{}, nil, func(t *testing.T, p *worldPair) {
 		p.serverProcess.Stop()
-		p.do(func() { require.NoError(t, p.dialed.Send([]byte("never received"))) })
+		p.do(func() { require.NoError(t, p.dialed.Send([]byte("never received"), nil)) })
 		cause := errors.New("cause")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
 		defer cancel()
@@ -118,12 +118,12 @@ func TestEndedLoopTakesNoSends(t *testing.T) {
 	client := &hooks{completion: func(c *reactor.Conn, _ reactor.Op, err error) {
 		failed++
 		require.ErrorIs(t, err, reactor.ErrShutdown)
-		require.ErrorIs(t, c.Send([]byte("again")), reactor.ErrClosed)
+		require.ErrorIs(t, c.Send([]byte("again"), nil), reactor.ErrClosed)
 		require.ErrorIs(t, c.Abort(nil), reactor.ErrClosed)
 	}}
 	p := connect(t, client, &hooks{}, nil)
 	for range 2 {
-		require.NoError(t, p.dialed.SendWith([]byte("never received"), reactor.SendOptions{Notify: true}))
+		require.NoError(t, p.dialed.Send([]byte("never received"), &reactor.OpOptions{Notify: true}))
 	}
 	require.NoError(t, p.client.Close())
 	require.Equal(t, 2, failed)

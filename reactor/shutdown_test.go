@@ -22,7 +22,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 		var busy atomic.Int32 // number of connections that have received 1000 messages
 		server, err := reactor.New(openSoft(t), &hooks{
 			message: func(c *reactor.Conn, msg reactor.Message) {
-				if err := c.Send(msg.Data()); err != nil {
+				if err := c.Send(msg.Data(), nil); err != nil {
 					assert.ErrorIs(t, err, reactor.ErrWouldBlock)
 				}
 				if c.Stats().Messages == 1000 {
@@ -43,7 +43,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 		var received atomic.Uint64
 		results := make(chan error, conns)
 		pump := func(c *reactor.Conn) {
-			for c.Send([]byte("load")) == nil {
+			for c.Send([]byte("load"), nil) == nil {
 			}
 		}
 		client := start(t, &hooks{
@@ -109,12 +109,12 @@ func TestAcceptDuringShutdown(t *testing.T) {
 			request:     func(req *reactor.ConnRequest) { kept <- req },
 			acceptError: func(*reactor.ConnRequest, error) { results.Add(1) },
 			open:        func(*reactor.Conn) { results.Add(1) },
-		}, &reactor.Config{NumLoops: 2, Place: func(req *reactor.ConnRequest) *reactor.Loop { return req.Engine().Loop(1) }})
+		}, &reactor.Config{NumLoops: 2})
 		client := start(t, &hooks{}, nil)
 		require.NoError(t, client.Dial(listen(t, server), nil))
 		req := receive(t, kept)
 		answered := make(chan error, 1)
-		go func() { answered <- req.Accept(nil) }()
+		go func() { answered <- req.Accept(&reactor.AcceptOptions{Loop: server.Loop(1)}) }()
 		shutdown(t, server)
 		if receive(t, answered) == nil {
 			require.EqualValues(t, 1, results.Load())
@@ -137,10 +137,8 @@ func TestShutdownBeforeStart(t *testing.T) {
 
 // TestStopInCallback checks that a callback may call Stop.
 func TestStopInCallback(t *testing.T) {
-	engine := start(t, &hooks{tick: func(l *reactor.Loop) time.Duration {
-		l.Engine().Stop()
-		return 0
-	}}, &reactor.Config{NumLoops: 2})
+	engine := start(t, &hooks{}, &reactor.Config{NumLoops: 2})
+	require.NoError(t, engine.Loop(0).Post(engine.Stop))
 	require.NoError(t, engine.Wait())
 }
 
@@ -149,7 +147,7 @@ func TestStopInCallback(t *testing.T) {
 func TestShutdownStepsPerTurn(t *testing.T) {
 	const conns = 3 * reactor.CloseBudget
 	for name, end := range map[string]func(*reactor.Loop){
-		"closed":  (*reactor.Loop).Stop,
+		"closed":  func(l *reactor.Loop) { l.Engine().Stop() },
 		"aborted": func(l *reactor.Loop) { reactor.AbortConns(l) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +161,7 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 			ln, err := server.Engine().Listen(loopback, nil)
 			require.NoError(t, err)
 			for range conns {
-				require.NoError(t, client.Dial(ln.Addr(), nil))
+				require.NoError(t, client.Engine().Dial(ln.Addr(), nil))
 			}
 			drive(t, func() bool { return opened == conns }, client, server)
 			end(server)
@@ -184,7 +182,7 @@ func TestAbortKeepsAnEarlierReason(t *testing.T) {
 	var failed error
 	server := newLoop(t, &hooks{}, nil)
 	client := newLoop(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed = err }}, nil)
-	require.NoError(t, client.Dial(listen(t, server.Engine()), nil))
+	require.NoError(t, client.Engine().Dial(listen(t, server.Engine()), nil))
 	drive(t, func() bool {
 		conns := reactor.ConnsOf(client)
 		return len(conns) == 1 && conns[0].State() == reactor.StateConnecting

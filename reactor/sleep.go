@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// noLimit means that only Config.SafetyTimeout and timers limit a sleep.
+// noLimit means that only Config.Limits.SafetyTimeout and timers limit a sleep.
 const noLimit time.Duration = -1
 
 // keepsSpinning reports whether the loop polls again instead of sleeping. A loop with a
@@ -91,46 +91,46 @@ func (l *Loop) afterSleep() {
 
 // sleepLimit returns how long the loop may sleep, and the cause to count if no event
 // ends the sleep earlier. The parameter limit is the caller's limit, or noLimit.
-func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause WakeCause) {
-	timeout, cause = l.cfg.SafetyTimeout, WakeBySafety
+func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause wakeCause) {
+	timeout, cause = l.cfg.Limits.SafetyTimeout, wakeBySafety
 	if limit >= 0 && limit < timeout {
-		timeout, cause = limit, WakeByLimit
+		timeout, cause = limit, wakeByLimit
 	}
 	if when, ok := l.timers.Next(); ok && when-l.clock.now < timeout {
-		timeout, cause = max(0, when-l.clock.now), WakeByTimer
+		timeout, cause = max(0, when-l.clock.now), wakeByTimer
 	}
 	return timeout, cause
 }
 
 // countWake counts the cause that has ended a sleep. If no event has ended it, the cause
 // is timedOut.
-func (l *Loop) countWake(w wakeup, timedOut WakeCause) {
+func (l *Loop) countWake(w wakeup, timedOut wakeCause) {
 	cause := l.wakeCause(w)
 	switch {
-	case cause != WakeBySafety:
+	case cause != wakeBySafety:
 	case w.posted:
-		cause = WakeByPost
+		cause = wakeByPost
 	default:
 		cause = timedOut
 	}
-	l.stats.Wakes[cause]++
-	if cause == WakeBySafety {
+	*l.stats.wakes(cause)++
+	if cause == wakeBySafety {
 		// The safety timeout has ended the sleep. If an event has arrived since then, it
 		// was not lost, and pollCompletions does not count a rescue (Stats.Rescues).
 		w = l.fetchEvents()
-		l.safetyWake = l.wakeCause(w) == WakeBySafety
+		l.safetyWake = l.wakeCause(w) == wakeBySafety
 	}
 	// Loop.wait has also checked epoll.
 	l.epoll.checked(l.clock.now, l.epollInterval())
 	l.epoll.fetched = w.events
 }
 
-// wakeCause returns the cause of a wake-up. That is the smallest WakeCause of its
-// events, or WakeBySafety if there are no events.
-func (l *Loop) wakeCause(w wakeup) WakeCause {
-	cause := WakeBySafety
+// wakeCause returns the cause of a wake-up. That is the smallest wakeCause of its
+// events, or wakeBySafety if there are no events.
+func (l *Loop) wakeCause(w wakeup) wakeCause {
+	cause := wakeBySafety
 	if w.completions {
-		cause = WakeByCompletion
+		cause = wakeByCompletion
 	}
 	for i := range w.events {
 		if ev, ok := l.poller.Event(i); ok {

@@ -103,10 +103,6 @@ func TestSleepingLoopYields(t *testing.T) {
 func TestNames(t *testing.T) {
 	require.Equal(t, "busy", IdleBusy.String())
 	require.Equal(t, "unknown idle policy", IdlePolicy(9).String())
-	require.Equal(t, "least connections", LeastConnections.String())
-	require.Equal(t, "unknown balance", Balance(9).String())
-	require.Equal(t, "safety", WakeBySafety.String())
-	require.Equal(t, "unknown cause", numWakeCauses.String())
 	require.Equal(t, "closed", StateClosed.String())
 	require.Equal(t, "unknown connection state", ConnState(9).String())
 }

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
@@ -18,8 +19,8 @@ type source interface {
 	// many count as work (see IdlePolicy). While events are left, the descriptor stays
 	// ready.
 	ready(poller.Readiness) (work int)
-	// wakeCause returns the WakeCause to count when the descriptor has ended a sleep.
-	wakeCause() WakeCause
+	// wakeCause returns the wakeCause to count when the descriptor has ended a sleep.
+	wakeCause() wakeCause
 }
 
 // A sourceSlot is an element of Loop.sources.
@@ -73,7 +74,7 @@ func (l *Loop) pollEpoll() (work int) {
 		if ev, ok := l.poller.Event(i); ok {
 			s := l.sources[ev.Data].source
 			found := s.ready(ev.Ready)
-			if found > 0 && s.wakeCause() == WakeByConnection {
+			if found > 0 && s.wakeCause() == wakeByConnection {
 				l.epoll.expectMore(l.clock.now)
 			}
 			work += found
@@ -104,9 +105,9 @@ func (l *Loop) pollsPerTurn() int {
 // epollInterval returns after how many turns a loop that does not sleep checks epoll.
 func (l *Loop) epollInterval() int {
 	if l.expectsEvents() {
-		return min(l.cfg.EpollEvery, expectedEpollEvery)
+		return min(l.cfg.Limits.EpollEvery, expectedEpollEvery)
 	}
-	return l.cfg.EpollEvery
+	return l.cfg.Limits.EpollEvery
 }
 
 // fetchEvents fetches the present events of epoll without waiting.
@@ -119,7 +120,7 @@ func (l *Loop) fetchEvents() wakeup {
 type wakeup struct {
 	events      int  // number of events that poller.Poller.Event can return
 	completions bool // true if Loop.sleeper may have completions
-	posted      bool // true if Loop.Wake was called
+	posted      bool // true if Loop.wake was called
 }
 
 // wait waits for an event until the timeout has passed.
@@ -154,7 +155,7 @@ func (l *Loop) waitSimulated(timeout time.Duration) wakeup {
 }
 
 // maxEpollInterval is the longest time between two checks of epoll in a loop that does
-// not sleep, even if Config.EpollEvery turns take longer. Arbitrary.
+// not sleep, even if Config.Limits.EpollEvery turns take longer. Arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
 // eventGap is how long a loop expects another event after a connection event. The events
@@ -195,49 +196,54 @@ func (s *epollSchedule) expectMore(now time.Duration) { s.expectedUntil = later(
 // expects reports whether an event is expected soon after the last connection event.
 func (s *epollSchedule) expects(now time.Duration) bool { return now < s.expectedUntil }
 
-// A Registration is a descriptor of the application that a loop watches. Its methods may
-// be called only on the goroutine of the loop.
-type Registration struct {
-	loop  *Loop
-	token poller.Token
-	call  func(poller.Readiness)
+// A watched is a descriptor of the application that a loop watches: see Loop.Watch.
+type watched struct {
+	fd   int
+	call func(poller.Readiness)
 }
 
-// A foreignSource is a Registration with the methods of the interface source. It calls
-// the function that was passed to Register.
-type foreignSource Registration
+func (w *watched) wakeCause() wakeCause { return wakeByWatch }
 
-func (s *foreignSource) wakeCause() WakeCause { return WakeByForeign }
-
-func (s *foreignSource) ready(r poller.Readiness) (work int) {
-	s.call(r)
+func (w *watched) ready(r poller.Readiness) (work int) {
+	w.call(r)
 	return 1
 }
 
-// Register makes the loop watch a descriptor. While fd is in one of the given
-// states, the loop calls fn in its turns (level-triggered, see epoll(7)). Only the
-// goroutine of the loop may call Register. The errors are those of poller.Poller.Add.
+// Watch makes the loop watch a descriptor. While fd is in one of the given states, the loop
+// calls fn in its turns (level-triggered, see epoll(7)). A further call with the same fd
+// replaces the interest and the function. Only the goroutine of the loop may call Watch. The
+// errors are those of poller.Poller.Add and Modify.
 //
-// The application owns fd, and closes fd after Registration.Close.
-func (l *Loop) Register(fd int, interest poller.Interest, fn func(poller.Readiness)) (*Registration, error) {
+// The application owns fd, and closes it after Unwatch.
+func (l *Loop) Watch(fd int, interest poller.Interest, fn func(poller.Readiness)) error {
+	const op = "watch descriptor"
 	l.owner.check()
-	r := &Registration{loop: l, call: fn}
-	token, err := l.watch(fd, interest, (*foreignSource)(r))
-	if err != nil {
-		return nil, operr.Wrap("register descriptor", err)
+	if at := l.findWatched(fd); at >= 0 {
+		if err := l.poller.Modify(l.sources[at].token, interest); err != nil {
+			return operr.Wrap(op, err)
+		}
+		l.sources[at].source.(*watched).call = fn
+		return nil
 	}
-	r.token = token
-	return r, nil
+	_, err := l.watch(fd, interest, &watched{fd, fn})
+	return operr.Wrap(op, err)
 }
 
-// Modify changes the interest of the registration. The errors are those of
-// poller.Poller.Modify; after Close the error matches poller.ErrToken.
-func (r *Registration) Modify(interest poller.Interest) error {
-	return operr.Wrap("modify registration", r.loop.poller.Modify(r.token, interest))
+// Unwatch ends Watch: the loop does not call the function again. If the loop does not watch fd,
+// it does nothing. Only the goroutine of the loop may call Unwatch.
+func (l *Loop) Unwatch(fd int) error {
+	l.owner.check()
+	at := l.findWatched(fd)
+	if at < 0 {
+		return nil
+	}
+	return operr.Wrap("unwatch descriptor", l.unwatch(l.sources[at].source))
 }
 
-// Close ends the registration. The loop does not call the function again. A second Close
-// does nothing.
-func (r *Registration) Close() error {
-	return operr.Wrap("close registration", r.loop.unwatch((*foreignSource)(r)))
+// findWatched returns the index of a descriptor of the application in Loop.sources, or -1.
+func (l *Loop) findWatched(fd int) int {
+	return slices.IndexFunc(l.sources, func(s sourceSlot) bool {
+		w, ok := s.source.(*watched)
+		return ok && w.fd == fd
+	})
 }

@@ -25,7 +25,7 @@ func TestEpollInterval(t *testing.T) {
 		{1, 0, false, IdleBusy, 1, busyPolls},
 		{1, 1, false, IdleBusy, 1, 1},
 	} {
-		l := Loop{cfg: &Config{EpollEvery: c.every}, openingConns: c.opening}
+		l := Loop{cfg: &Config{Limits: Limits{EpollEvery: c.every}}, openingConns: c.opening}
 		l.idle.policy.Store(uint32(c.policy))
 		if c.event {
 			l.epoll.expectMore(l.clock.now)

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactortest"
 )
 
-// stopHooks is a hooks that is a StopHandler.
+// stopHooks is a hooks with a function for OnStop.
 type stopHooks struct {
 	hooks
 	stop func(*reactor.Conn)
@@ -21,13 +21,13 @@ type stopHooks struct {
 
 func (h *stopHooks) OnStop(c *reactor.Conn) { h.stop(c) }
 
-// TestOnStop checks that a StopHandler can send a last message when the engine stops, in
+// TestOnStop checks that a handler can send a last message when the engine stops, in
 // OnStop or later, and that the engine closes connections that the handler does not
 // close.
 func TestOnStop(t *testing.T) {
 	const drainTimeout = reactor.SilentLimit / 2
 	goodbye := func(c *reactor.Conn) {
-		require.NoError(t, c.Send([]byte("goodbye")))
+		require.NoError(t, c.Send([]byte("goodbye"), nil))
 		require.NoError(t, c.Close())
 	}
 	tests := []struct {
@@ -41,7 +41,7 @@ func TestOnStop(t *testing.T) {
 	}
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
 		h := w.Host("host")
-		server := h.Process("server").Start(&hooks{}, quiet(&reactor.Config{DrainTimeout: drainTimeout}))
+		server := h.Process("server").Start(&hooks{}, quiet(&reactor.Config{Limits: reactor.Limits{DrainTimeout: drainTimeout}}))
 		client := h.Process("client").Start(&hooks{}, quiet(nil))
 		var conns []*reactortest.Conn
 		closed := make([]time.Duration, len(tests))

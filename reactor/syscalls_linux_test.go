@@ -30,14 +30,14 @@ const countedRounds = 256
 func countedProcess(*testing.T, string) {
 	runtime.LockOSThread()
 	opened := false
-	server := steppedLoop(&hooks{message: func(c *reactor.Conn, msg reactor.Message) { must(c.Send(msg.Data())) }})
+	server := steppedLoop(&hooks{message: func(c *reactor.Conn, msg reactor.Message) { must(c.Send(msg.Data(), nil)) }})
 	client := steppedLoop(&hooks{
-		open:    func(c *reactor.Conn) { opened = true; must(c.Send(make([]byte, 64))) },
-		message: func(c *reactor.Conn, msg reactor.Message) { must(c.Send(msg.Data())) },
+		open:    func(c *reactor.Conn) { opened = true; must(c.Send(make([]byte, 64), nil)) },
+		message: func(c *reactor.Conn, msg reactor.Message) { must(c.Send(msg.Data(), nil)) },
 	})
 	ln, err := server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	must(err)
-	must(client.Dial(ln.Addr(), nil))
+	must(client.Engine().Dial(ln.Addr(), nil))
 	round := func(limit time.Duration) {
 		for _, l := range []*reactor.Loop{server, client} {
 			reactor.WaitAsleep(l, limit)

@@ -12,7 +12,7 @@ import (
 var errPlatform = &verbs.FeatureError{Feature: "reactor", Reason: errors.New("not on " + runtime.GOOS)}
 
 // pinThread returns an error, because pinning a thread is implemented on Linux only.
-func pinThread(int) error { return errPlatform }
+func pinThread(int, string) error { return errPlatform }
 
 // ConfineRuntime returns an error, because it is implemented on Linux only.
 func ConfineRuntime([]int) error { return errPlatform }

@@ -124,7 +124,7 @@ func (l *Loop) done() bool {
 // A program can use fn to watch memory for WRITEs of a peer, which cause no completion
 // on this side. fn should read the memory with verbs.LoadUint64.
 //
-// The result of fn says whether fn had work: see IdlePolicy and Config.SlowCallback. fn
+// The result of fn says whether fn had work: see IdlePolicy and Config.Limits.SlowCallback. fn
 // may call any method of the loop and its connections. Its requests are posted in the
 // same turn.
 //
@@ -149,7 +149,7 @@ func (l *Loop) callTurnFunc() (work int) {
 }
 
 // callbackStart is called before the callback with the given name, for the connection c or
-// nil and with the given error or nil. It returns the present time if Config.SlowCallback is
+// nil and with the given error or nil. It returns the present time if Config.Limits.SlowCallback is
 // set, and else 0. A simulated host records the callback.
 func (l *Loop) callbackStart(name string, c *Conn, err error) time.Duration {
 	l.calling = c
@@ -163,7 +163,7 @@ func (l *Loop) observe(name string, c *Conn, err error) time.Duration {
 	if sim := l.engine.sim; sim != nil {
 		sim.Record(l.index, name, describe(c, err))
 	}
-	if l.cfg.SlowCallback == 0 {
+	if l.cfg.Limits.SlowCallback == 0 {
 		return 0
 	}
 	return l.clock.read()
@@ -180,18 +180,18 @@ func describe(c *Conn, err error) (about string) {
 	return about
 }
 
-// callbackEnd is called after a callback. If Config.SlowCallback is set, it updates
+// callbackEnd is called after a callback. If Config.Limits.SlowCallback is set, it updates
 // Stats.LongestCallback and Stats.SlowCallbacks. The parameter startTime is the result
 // of callbackStart.
 func (l *Loop) callbackEnd(startTime time.Duration) {
 	l.calling = nil
-	if !l.observed || l.cfg.SlowCallback == 0 {
+	if !l.observed || l.cfg.Limits.SlowCallback == 0 {
 		return
 	}
 	l.clock.worked = true
 	took := l.clock.read() - startTime
 	l.stats.LongestCallback = max(l.stats.LongestCallback, took)
-	if took > l.cfg.SlowCallback {
+	if took > l.cfg.Limits.SlowCallback {
 		l.stats.SlowCallbacks++
 	}
 }

@@ -14,7 +14,7 @@ import (
 // TestTurnFunc checks that a loop calls its turn function once per turn and never
 // sleeps, despite IdleEvent.
 func TestTurnFunc(t *testing.T) {
-	l := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
+	l := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, Limits: reactor.Limits{SafetyTimeout: testTimeout}})
 	calls := 0
 	l.SetTurnFunc(func() bool { calls++; return calls == 100 })
 	before := reactor.Turn(l)
@@ -62,12 +62,12 @@ func TestTurnFuncWatchesMemory(t *testing.T) {
 			return false
 		}
 		word[7] = 0
-		require.NoError(t, p.accepted.Send(nil))
-		require.NotZero(t, p.accepted.InFlight())
+		require.NoError(t, p.accepted.Send(nil, nil))
+		require.NotZero(t, p.accepted.Stats().InFlight)
 		return true
 	})
 	local.Bytes()[7] = 1
-	require.NoError(t, p.dialed.Write(reactor.Piece{Region: local, Length: 8}, remoteOf(t, p.accepted, watched), reactor.SendOptions{}))
+	require.NoError(t, p.dialed.Write(remoteOf(t, p.accepted, watched), nil, reactor.Piece{Region: local, Length: 8}))
 	p.drive(t, func() bool { return answered })
 	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = p.server.RunOnce(0) }))
 }
@@ -75,7 +75,7 @@ func TestTurnFuncWatchesMemory(t *testing.T) {
 // TestTurnFuncOfEngine checks that an engine's loop with a turn function does not sleep,
 // and still shuts down.
 func TestTurnFuncOfEngine(t *testing.T) {
-	e := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
+	e := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, Limits: reactor.Limits{SafetyTimeout: testTimeout}})
 	calls, done := 0, make(chan struct{})
 	require.NoError(t, e.Loop(0).Post(func() {
 		e.Loop(0).SetTurnFunc(func() bool {
@@ -89,10 +89,10 @@ func TestTurnFuncOfEngine(t *testing.T) {
 	require.NoError(t, e.Shutdown(context.Background()))
 }
 
-// TestSlowTurnFunc checks that Config.SlowCallback measures only calls of a turn
+// TestSlowTurnFunc checks that Config.Limits.SlowCallback measures only calls of a turn
 // function that had work.
 func TestSlowTurnFunc(t *testing.T) {
-	l := newLoop(t, &hooks{}, &reactor.Config{SlowCallback: time.Nanosecond})
+	l := newLoop(t, &hooks{}, &reactor.Config{Limits: reactor.Limits{SlowCallback: time.Nanosecond}})
 	calls := 0
 	l.SetTurnFunc(func() bool { calls++; return calls == 3 })
 	for range 5 {
@@ -101,5 +101,5 @@ func TestSlowTurnFunc(t *testing.T) {
 	}
 	require.Equal(t, 5, calls)
 	require.NoError(t, l.Close())
-	require.EqualValues(t, 2, l.Stats().SlowCallbacks, "OnTick and one call of the function")
+	require.EqualValues(t, 1, l.Stats().SlowCallbacks)
 }

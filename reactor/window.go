@@ -78,12 +78,12 @@ func (s *windowSet) setFree(w *window) {
 // the key until one of these happens:
 //
 //   - Hide of this connection: when OnCompletion reports it
-//   - a message of the peer with SendOptions.Invalidate: when OnMessage gets it
+//   - a message of the peer with OpOptions.Invalidate: when OnMessage gets it
 //   - the end of the connection: when OnClose is called
 //   - Region.Close: when it returns
 //
 // Show takes a place in the send queue until it is confirmed. A connection can show
-// Config.MaxWindows parts at a time; with more the error matches verbs.ErrNoResources. On
+// Config.Transport.MaxWindows parts at a time; with more the error matches verbs.ErrNoResources. On
 // a device without memory windows, it matches verbs.ErrNotSupported. A part is refused if
 // Region.Remote would return several elements for it. The other errors are those of
 // Write. Soft-RoCE does not enforce all of this: see README.md of the package rdmacore.
@@ -110,22 +110,23 @@ func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
 	w.state, w.use, w.key = windowShown, u, verbs.IncRKey(w.key)
 	w.bind = verbs.MWBind{MW: w.mw, MR: part.MR, Addr: part.Addr + uint64(at), Length: uint64(p.Length), Access: access}
 	u.underWay++
-	wr := c.acceptWindow(w, verbs.OpBindMW, &SendOptions{}, reportNever)
+	wr := c.acceptWindow(w, verbs.OpBindMW, &OpOptions{}, reportNever)
 	wr.Bind = &w.bind
 	return Remote{Addr: w.bind.Addr, RKey: w.key}, nil
 }
 
 // Hide makes a key of Show invalid. When OnCompletion reports the operation, with
 // verbs.OpLocalInv in Op.Code, the peer can not use the memory any more. With
-// SendOptions.Quiet, the peer can not use the memory any more when a later operation is
+// OpOptions.Quiet, the peer can not use the memory any more when a later operation is
 // reported.
 //
 // The program must not call Hide for a key that the peer may give back itself, with
-// SendOptions.Invalidate. If both do so at the same time, the connection ends. If the
+// OpOptions.Invalidate. If both do so at the same time, the connection ends. If the
 // peer uses the key afterwards, the connection ends too. If the key is not shown on this
 // connection, the error matches verbs.ErrState. The other errors are those of Send.
-func (c *Conn) Hide(key uint32, o SendOptions) error {
+func (c *Conn) Hide(key uint32, o *OpOptions) error {
 	c.loop.owner.check()
+	o = o.orNone()
 	if err := o.checkOneSided(verbs.OpLocalInv); err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (c *Conn) Hide(key uint32, o SendOptions) error {
 		return errNotShown
 	}
 	w.state = windowHiding
-	c.acceptWindow(w, verbs.OpLocalInv, &o, o.reportOp())
+	c.acceptWindow(w, verbs.OpLocalInv, o, o.reportOp())
 	return nil
 }
 
@@ -188,9 +189,9 @@ func (c *Conn) freeWindow() (*window, error) {
 	if c.sends.windows.free != nil {
 		return c.sends.windows.free, nil
 	}
-	if limit := c.loop.cfg.MaxWindows; len(c.sends.windows.byIndex) >= limit {
+	if limit := c.loop.cfg.Transport.MaxWindows; len(c.sends.windows.byIndex) >= limit {
 		return nil, asNoResources(&verbs.ParamError{
-			Field: "windows", Value: int64(limit) + 1, Limit: int64(limit), Reason: "Config.MaxWindows",
+			Field: "windows", Value: int64(limit) + 1, Limit: int64(limit), Reason: "Config.Transport.MaxWindows",
 		})
 	}
 	mw, err := c.device.pd().AllocMW()
@@ -202,7 +203,7 @@ func (c *Conn) freeWindow() (*window, error) {
 
 // acceptWindow stages a bind or a local invalidation. It stores the key of the window in
 // sendRequest.bytes.
-func (c *Conn) acceptWindow(w *window, code verbs.Opcode, o *SendOptions, report reportWhen) *verbs.SendWR {
+func (c *Conn) acceptWindow(w *window, code verbs.Opcode, o *OpOptions, report reportWhen) *verbs.SendWR {
 	wr, r := c.acceptOp(code, o, report)
 	wr.RKey = w.key
 	r.kind, r.bytes = requestWindow, w.key

@@ -32,7 +32,7 @@ func onBothPaths(t *testing.T, test func(t *testing.T, connect func(client, serv
 				p.server, p.client = pathLoop(t, path, port, server, cfg), pathLoop(t, path, port, client, cfg)
 				ln, err := p.server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 				require.NoError(t, err)
-				require.NoError(t, p.client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
+				require.NoError(t, p.client.Engine().Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 				p.drive(t, func() bool { return p.dialed != nil && p.accepted != nil })
 				return p
 			})
@@ -56,17 +56,17 @@ func TestShow(t *testing.T) {
 		to, err := p.accepted.Show(reactor.Piece{Region: shown, Offset: 1000, Length: 10}, readWrite)
 		require.NoError(t, err)
 		p.accepted.Flush()
-		require.NoError(t, p.dialed.Read(reactor.Piece{Region: own, Length: 5}, to, reactor.SendOptions{}))
+		require.NoError(t, p.dialed.Read(to, nil, reactor.Piece{Region: own, Length: 5}))
 		p.drive(t, func() bool { return len(done) == 1 })
 		require.Equal(t, "hello", string(own.Bytes()[:5]))
 		to.Addr += 5
-		require.NoError(t, p.dialed.Write(reactor.Piece{Region: own, Length: 5}, to, reactor.SendOptions{}))
+		require.NoError(t, p.dialed.Write(to, nil, reactor.Piece{Region: own, Length: 5}))
 		p.drive(t, func() bool { return len(done) == 2 })
 		require.Equal(t, "hellohello", string(shown.Bytes()[1000:1010]))
 
 		// The WRITE begins in the window, and ends one byte after it.
 		to.Addr++
-		require.NoError(t, p.dialed.Write(reactor.Piece{Region: own, Length: 5}, to, reactor.SendOptions{}))
+		require.NoError(t, p.dialed.Write(to, nil, reactor.Piece{Region: own, Length: 5}))
 		p.closed(t)
 		require.Equal(t, verbs.StatusRemAccessErr, status(t, p.dialCloseErr))
 	})
@@ -78,13 +78,13 @@ func TestShowOneConnOnly(t *testing.T) {
 	var conns []*reactor.Conn
 	p := connect(t, &hooks{}, &hooks{open: func(c *reactor.Conn) { conns = append(conns, c) }}, nil)
 	first := p.dialed
-	require.NoError(t, p.client.Dial(p.dialed.RemoteAddr(), nil))
+	require.NoError(t, p.client.Engine().Dial(p.dialed.Info().RemoteAddr, nil))
 	p.drive(t, func() bool { return p.dialed != first && len(conns) == 2 })
 	shown, own := alloc(t, conns[0], 64, windowOnly), alloc(t, first, 64, verbs.AccessLocalWrite)
 	to, err := conns[0].Show(reactor.Piece{Region: shown, Length: 64}, readWrite)
 	require.NoError(t, err)
 	conns[0].Flush()
-	require.NoError(t, p.dialed.Write(reactor.Piece{Region: own, Length: 64}, to, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.Write(to, nil, reactor.Piece{Region: own, Length: 64}))
 	p.closed(t)
 	require.Equal(t, verbs.StatusRemAccessErr, status(t, p.dialCloseErr))
 	require.Equal(t, reactor.StateOpen, first.State())
@@ -106,12 +106,12 @@ func TestHide(t *testing.T) {
 			var err error
 			to, err = p.accepted.Show(reactor.Piece{Region: shown, Length: 64}, readWrite)
 			require.NoError(t, err)
-			require.NoError(t, p.accepted.Hide(to.RKey, reactor.SendOptions{Tag: uint64(i)}))
-			require.ErrorIs(t, p.accepted.Hide(to.RKey, reactor.SendOptions{}), verbs.ErrState)
+			require.NoError(t, p.accepted.Hide(to.RKey, &reactor.OpOptions{Tag: uint64(i)}))
+			require.ErrorIs(t, p.accepted.Hide(to.RKey, nil), verbs.ErrState)
 			p.drive(t, func() bool { return len(hidden) == i+1 })
 			require.Equal(t, reactor.Op{Code: verbs.OpLocalInv, Tag: uint64(i)}, hidden[i])
 		}
-		require.NoError(t, p.dialed.Write(reactor.Piece{Region: own, Length: 64}, to, reactor.SendOptions{}))
+		require.NoError(t, p.dialed.Write(to, nil, reactor.Piece{Region: own, Length: 64}))
 		p.closed(t)
 		require.Equal(t, verbs.StatusRemAccessErr, status(t, p.dialCloseErr))
 	})
@@ -129,7 +129,7 @@ func TestWindowGivenBack(t *testing.T) {
 				rounds++
 			}
 		}}
-		p := connect(&hooks{}, server, &reactor.Config{MaxWindows: 1})
+		p := connect(&hooks{}, server, &reactor.Config{Transport: reactor.Transport{MaxWindows: 1}})
 		shown := alloc(t, p.accepted, 64, windowOnly)
 		own := alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
 		var failed error
@@ -142,8 +142,8 @@ func TestWindowGivenBack(t *testing.T) {
 			to, err := p.accepted.Show(reactor.Piece{Region: shown, Length: 64}, readWrite)
 			note(err)
 			p.accepted.Flush()
-			note(p.dialed.Write(reactor.Piece{Region: own, Length: 64}, to, reactor.SendOptions{Quiet: true}))
-			note(p.dialed.SendWith(nil, reactor.SendOptions{Invalidate: to.RKey}))
+			note(p.dialed.Write(to, &reactor.OpOptions{Quiet: true}, reactor.Piece{Region: own, Length: 64}))
+			note(p.dialed.Send(nil, &reactor.OpOptions{Invalidate: to.RKey}))
 			for want := rounds + 1; rounds < want && failed == nil; {
 				_, err := p.client.RunOnce(0)
 				note(err)
@@ -183,33 +183,32 @@ func TestInvalidateInEveryMessage(t *testing.T) {
 	p := connect(t, client, server, nil)
 	shown, own := alloc(t, p.accepted, 64, windowOnly), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
 	copy(own.Bytes(), "three")
-	show := func() reactor.SendOptions {
+	show := func() reactor.OpOptions {
 		to, err := p.accepted.Show(reactor.Piece{Region: shown, Length: 64}, readWrite)
 		require.NoError(t, err)
 		p.accepted.Flush()
-		return reactor.SendOptions{Invalidate: to.RKey, Notify: true}
+		return reactor.OpOptions{Invalidate: to.RKey, Notify: true}
 	}
 	one, two, three := show(), show(), show()
-	require.NoError(t, p.dialed.SendWith([]byte("one"), one))
-	buf, err := p.dialed.Lease()
+	require.NoError(t, p.dialed.Send([]byte("one"), &one))
+	buf, err := p.dialed.Lease(0)
 	require.NoError(t, err)
 	require.NoError(t, buf.SetLen(copy(buf.Bytes()[:buf.Cap()], "two")))
-	require.NoError(t, p.dialed.SendBufferWith(buf, two))
-	require.NoError(t, p.dialed.SendV([]reactor.Piece{{Region: own, Length: 5}}, three))
+	require.NoError(t, p.dialed.SendBuffer(buf, &two))
+	require.NoError(t, p.dialed.SendV(&three, reactor.Piece{Region: own, Length: 5}))
 	p.drive(t, func() bool { return len(ops) == 3 })
 	require.Equal(t, map[uint32]string{one.Invalidate: "one", two.Invalidate: "two", three.Invalidate: "three"}, returned)
 	for _, op := range ops {
 		require.Equal(t, verbs.OpSendInv, op.Code)
 	}
 
-	o := reactor.SendOptions{Invalidate: 1, HasImm: true}
-	requireParamError(t, p.dialed.SendWith(nil, o), "Invalidate")
-	requireParamError(t, p.dialed.SendV(nil, o), "Invalidate")
+	o := reactor.OpOptions{Invalidate: 1, HasImm: true}
+	requireParamError(t, p.dialed.Send(nil, &o), "Invalidate")
+	requireParamError(t, p.dialed.SendV(&o), "Invalidate")
 	o.HasImm = false
-	requireParamError(t, p.dialed.Write(reactor.Piece{}, reactor.Remote{}, o), "Invalidate")
-	requireParamError(t, p.dialed.WriteBytes(nil, reactor.Remote{}, o), "Invalidate")
-	requireParamError(t, p.dialed.WriteImm(reactor.Piece{}, reactor.Remote{}, 1, o), "Invalidate")
-	requireParamError(t, p.dialed.FetchAdd(reactor.Remote{}, 1, o), "Invalidate")
+	requireParamError(t, p.dialed.Write(reactor.Remote{}, &o, reactor.Piece{}), "Invalidate")
+	requireParamError(t, p.dialed.WriteBytes(reactor.Remote{}, nil, &o), "Invalidate")
+	requireParamError(t, p.dialed.FetchAdd(reactor.Remote{}, 1, &o), "Invalidate")
 }
 
 func requireParamError(t *testing.T, err error, field string) {
@@ -224,16 +223,16 @@ func requireParamError(t *testing.T, err error, field string) {
 func TestInvalidateUnknownKey(t *testing.T) {
 	onBothPaths(t, func(t *testing.T, connect func(client, server *hooks, cfg *reactor.Config) *pair) {
 		p := connect(&hooks{}, &hooks{}, nil)
-		require.NoError(t, p.dialed.SendWith(nil, reactor.SendOptions{Invalidate: 12345}))
+		require.NoError(t, p.dialed.Send(nil, &reactor.OpOptions{Invalidate: 12345}))
 		p.closed(t)
 		require.Error(t, p.dialCloseErr)
 		require.Equal(t, verbs.StatusRemInvReqErr, status(t, p.acceptCloseErr))
 	})
 }
 
-// TestShowRefuses checks the arguments of Show, and Config.MaxWindows.
+// TestShowRefuses checks the arguments of Show, and Config.Transport.MaxWindows.
 func TestShowRefuses(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxWindows: 2})
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Transport: reactor.Transport{MaxWindows: 2}})
 	shown := alloc(t, p.accepted, 64, windowOnly)
 	refuse := func(field string, piece reactor.Piece, access verbs.Access) {
 		t.Helper()
@@ -260,16 +259,16 @@ func TestShowRefuses(t *testing.T) {
 	require.NoError(t, err)
 	_, err = p.accepted.Show(whole, readWrite)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	require.ErrorIs(t, p.accepted.Hide(first.RKey^0x100, reactor.SendOptions{}), verbs.ErrState)
-	requireParamError(t, p.accepted.Hide(first.RKey, reactor.SendOptions{Solicited: true}), "Solicited")
-	require.NoError(t, p.accepted.Hide(first.RKey, reactor.SendOptions{Quiet: true}))
+	require.ErrorIs(t, p.accepted.Hide(first.RKey^0x100, nil), verbs.ErrState)
+	requireParamError(t, p.accepted.Hide(first.RKey, &reactor.OpOptions{Solicited: true}), "Solicited")
+	require.NoError(t, p.accepted.Hide(first.RKey, &reactor.OpOptions{Quiet: true}))
 	_, err = p.accepted.Show(whole, readWrite)
 	require.ErrorIs(t, err, verbs.ErrNoResources, "the key is not invalid yet")
 
 	require.NoError(t, p.accepted.Close())
 	_, err = p.accepted.Show(whole, readWrite)
 	require.ErrorIs(t, err, reactor.ErrClosed)
-	require.ErrorIs(t, p.accepted.Hide(first.RKey, reactor.SendOptions{}), reactor.ErrClosed)
+	require.ErrorIs(t, p.accepted.Hide(first.RKey, nil), reactor.ErrClosed)
 	p.closed(t)
 	require.NoError(t, p.acceptCloseErr)
 }
@@ -294,7 +293,7 @@ func TestRegionCloseHides(t *testing.T) {
 		kept, err := p.accepted.Show(reactor.Piece{Region: other, Length: 64}, readWrite)
 		require.NoError(t, err)
 		p.accepted.Flush()
-		require.NoError(t, p.dialed.Read(into, to, reactor.SendOptions{}))
+		require.NoError(t, p.dialed.Read(to, nil, into))
 		p.drive(t, func() bool { return read == 1 })
 		_, err = p.accepted.Show(whole, readWrite)
 		require.NoError(t, err)
@@ -305,9 +304,9 @@ func TestRegionCloseHides(t *testing.T) {
 		_, err = p.accepted.Show(whole, readWrite)
 		require.ErrorIs(t, err, reactor.ErrClosed)
 
-		require.NoError(t, p.dialed.Read(into, kept, reactor.SendOptions{}))
+		require.NoError(t, p.dialed.Read(kept, nil, into))
 		p.drive(t, func() bool { return read == 2 })
-		require.NoError(t, p.dialed.Read(into, to, reactor.SendOptions{}))
+		require.NoError(t, p.dialed.Read(to, nil, into))
 		p.closed(t)
 		require.Equal(t, verbs.StatusRemAccessErr, status(t, p.dialCloseErr))
 	})
@@ -339,8 +338,8 @@ func TestDeviceWithoutWindows(t *testing.T) {
 	conn := ownConn(t, nil, func(c *verbs.Caps) { c.MemoryWindows = false })
 	_, err := conn.Show(reactor.Piece{Region: alloc(t, conn, 64, verbs.AccessAll), Length: 64}, readWrite)
 	require.ErrorIs(t, err, verbs.ErrNotSupported)
-	require.ErrorIs(t, conn.SendWith(nil, reactor.SendOptions{Invalidate: 1}), verbs.ErrNotSupported)
-	require.ErrorIs(t, conn.SendV(nil, reactor.SendOptions{Invalidate: 1}), verbs.ErrNotSupported)
+	require.ErrorIs(t, conn.Send(nil, &reactor.OpOptions{Invalidate: 1}), verbs.ErrNotSupported)
+	require.ErrorIs(t, conn.SendV(&reactor.OpOptions{Invalidate: 1}), verbs.ErrNotSupported)
 }
 
 // TestShowOfLargeRegion shows parts of a Region that consists of two memory regions. A
@@ -352,9 +351,9 @@ func TestShowOfLargeRegion(t *testing.T) {
 	for _, offset := range []int{part - 64, part} {
 		to, err := conn.Show(reactor.Piece{Region: region, Offset: offset, Length: 64}, readWrite)
 		require.NoError(t, err)
-		list, err := region.Remote(conn, offset, 64)
+		at, err := region.Remote(conn.Info().Device, offset, 64)
 		require.NoError(t, err)
-		require.Equal(t, list[0].Remote.Addr, to.Addr)
+		require.Equal(t, at.Addr, to.Addr)
 	}
 	_, err := conn.Show(reactor.Piece{Region: region, Offset: part - 63, Length: 64}, readWrite)
 	requireParamError(t, err, "length")
@@ -370,7 +369,7 @@ func ownConn(t *testing.T, attr func(*verbs.DeviceAttr), caps func(*verbs.Caps))
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	ln, err := l.Engine().Listen(loopback, nil)
 	require.NoError(t, err)
-	require.NoError(t, l.Dial(ln.Addr(), nil))
+	require.NoError(t, l.Engine().Dial(ln.Addr(), nil))
 	drive(t, func() bool { return conn != nil }, l)
 	return conn
 }

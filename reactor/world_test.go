@@ -29,9 +29,9 @@ func quiet(cfg *reactor.Config) *reactor.Config {
 	if cfg != nil {
 		c = *cfg
 	}
-	c.SafetyTimeout = math.MaxInt64
-	if c.Keepalive == 0 {
-		c.Keepalive = -1
+	c.Limits.SafetyTimeout = math.MaxInt64
+	if c.Transport.Keepalive == 0 {
+		c.Transport.Keepalive = -1
 	}
 	return &c
 }
@@ -52,7 +52,7 @@ func inWorld(t *testing.T, client, server interface {
 		p.server = p.serverProcess.Start(server, cfg).Loop(0)
 		_, err := p.server.Engine().Listen(h.AddrPort(1), nil)
 		require.NoError(t, err)
-		require.NoError(t, p.client.Dial(h.AddrPort(1), nil))
+		require.NoError(t, p.client.Engine().Dial(h.AddrPort(1), nil))
 		p.Until(testTimeout, func() bool { return p.dialed != nil && p.accepted != nil })
 		fn(t, p)
 	})

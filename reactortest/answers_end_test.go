@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -16,7 +17,7 @@ import (
 // An end is one side of a connection. It is the handler of its connection, checks each
 // callback, and passes it to its user.
 type end struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	a    *answers
 	in   *instance // engine of this side
 	name string
@@ -105,7 +106,7 @@ func (e *end) mayCall(callback string, states ...endState) bool {
 	return e.expect(false, "%s while the connection is %v", callback, e.state)
 }
 
-// OnOpen implements reactor.ConnHandler.
+// OnOpen implements reactor.Handler.
 func (e *end) OnOpen(c *reactor.Conn) {
 	if e.mayCall("OnOpen", endOpening) {
 		e.conn, e.state = c, endOpen
@@ -113,8 +114,10 @@ func (e *end) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// OnDialError implements reactor.ConnHandler.
-func (e *end) OnDialError(_ *reactor.DialOptions, err error) { e.failToOpen("OnDialError", err) }
+// OnDialError implements reactor.Handler.
+func (e *end) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	e.failToOpen("OnDialError", err)
+}
 
 func (e *end) failToOpen(callback string, err error) {
 	if e.mayCall(callback, endOpening) {
@@ -124,7 +127,7 @@ func (e *end) failToOpen(callback string, err error) {
 	}
 }
 
-// OnMessage implements reactor.ConnHandler.
+// OnMessage implements reactor.Handler.
 func (e *end) OnMessage(_ *reactor.Conn, m reactor.Message) {
 	if !e.mayCall("OnMessage", endOpen) || !e.expect(e.got < len(e.peer.sent), "message %d was not sent", e.got) {
 		return
@@ -138,7 +141,7 @@ func (e *end) OnMessage(_ *reactor.Conn, m reactor.Message) {
 	e.user.received(m, sent)
 }
 
-// OnCompletion implements reactor.ConnHandler.
+// OnCompletion implements reactor.Handler.
 func (e *end) OnCompletion(_ *reactor.Conn, op reactor.Op, err error) {
 	n := int(op.Tag)
 	if !e.mayCall("OnCompletion", endOpen, endClosing) || !e.expect(n > 0 && n <= len(e.ops), "OnCompletion of operation %d", n) {
@@ -163,20 +166,20 @@ func (e *end) OnCompletion(_ *reactor.Conn, op reactor.Op, err error) {
 	}
 }
 
-// OnWritable implements reactor.ConnHandler.
+// OnWritable implements reactor.Handler.
 func (e *end) OnWritable(*reactor.Conn) {
 	if !e.mayCall("OnWritable", endOpen) {
 		return
 	}
 	e.expect(e.blocked, "OnWritable, but no send was refused")
 	if e.a.maxLong == 0 {
-		e.expect(e.conn.InFlight() <= e.conn.MaxInFlight()/2, "OnWritable with %d operations in flight", e.conn.InFlight())
+		e.expect(e.conn.Stats().InFlight <= e.conn.Info().MaxInFlight/2, "OnWritable with %d operations in flight", e.conn.Stats().InFlight)
 	}
 	e.blocked = false
 	e.user.writable()
 }
 
-// OnClose implements reactor.ConnHandler.
+// OnClose implements reactor.Handler.
 func (e *end) OnClose(c *reactor.Conn, err error) {
 	if !e.mayCall("OnClose", endOpen, endClosing) {
 		return
@@ -264,8 +267,8 @@ func (e *end) accepted(o operation) {
 const operationLimit = 5 * time.Second
 
 // options returns options for the next operation.
-func (e *end) options() reactor.SendOptions {
-	return reactor.SendOptions{Tag: uint64(len(e.ops) + 1), Fence: e.a.chance(8)}
+func (e *end) options() reactor.OpOptions {
+	return reactor.OpOptions{Tag: uint64(len(e.ops) + 1), Fence: e.a.chance(8)}
 }
 
 // send sends a message of the given length. Its field written says what was written before.
@@ -282,14 +285,14 @@ func (e *end) send(length int, written slot) bool {
 	var err error
 	switch way := e.a.rng.IntN(4); {
 	case way == 0 && !m.hasImm && !o.Notify && !o.Solicited:
-		err = e.conn.Send(m.data())
+		err = e.conn.Send(m.data(), nil)
 	case way == 1:
 		err = e.sendBuffer(&m, o)
 	case way == 2 && length > 0:
 		reported = true
-		err = e.conn.SendV(e.pieces(&m), o)
+		err = e.conn.SendV(&o, e.pieces(&m)...)
 	default:
-		err = e.conn.SendWith(m.data(), o)
+		err = e.conn.Send(m.data(), &o)
 	}
 	if !e.wasAccepted(err) {
 		return false
@@ -299,14 +302,14 @@ func (e *end) send(length int, written slot) bool {
 	return true
 }
 
-func (e *end) sendBuffer(m *message, o reactor.SendOptions) error {
-	b, err := e.conn.LeaseSize(max(1, m.length))
+func (e *end) sendBuffer(m *message, o reactor.OpOptions) error {
+	b, err := e.conn.Lease(max(1, m.length))
 	if err != nil {
 		return err
 	}
 	copy(b.Bytes()[:b.Cap()], m.data())
 	if err = b.SetLen(m.length); err == nil {
-		err = e.conn.SendBufferWith(b, o)
+		err = e.conn.SendBuffer(b, &o)
 	}
 	if err != nil {
 		e.expect(b.Release() == nil, "Release of a buffer that was not sent")

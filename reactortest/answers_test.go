@@ -68,7 +68,7 @@ const aloneEvery = 8
 // detector. A change of the library may change the digests: then take the new ones from the
 // message of this test.
 func TestAnswersDigest(t *testing.T) {
-	want := []uint64{0x40eb206aaec931b5, 0x74d7c8faaf3f5ae0, 0x390d0cc0e2daa3b6, 0xa09f43f70ce7c352, 0x375af35d3d75388}
+	want := []uint64{0xb496b46422abb8b9, 0x860b45bcf4a166fd, 0xbe23ce17532fb38b, 0xe6a63d82273ce2f5, 0xa40c36f9bfdebf07}
 	var got []uint64
 	for seed := range uint64(len(want)) {
 		var digests [2]uint64
@@ -193,10 +193,11 @@ func (a *answers) choose(alone bool) {
 	a.oneSided = a.chance(2)
 	a.maxMessage = pick(r, 256, 1024, 4096)
 	c := reactor.Config{
-		MaxMessage: a.maxMessage, MaxInFlight: pick(r, 0, 2, 4, 16), SharedRecvBuffers: pick(r, 0, 0, -1, 4, 16),
-		CompletionBudget: pick(r, 0, 0, 1, 3), SignalEvery: pick(r, 0, 0, 1), MaxInline: pick(r, 0, 0, -1),
-		SafetyTimeout: pick[time.Duration](r, 0, 20*time.Millisecond, time.Second), Balance: pick(r, reactor.RoundRobin, reactor.LeastConnections),
-		AckTimeout: pick[time.Duration](r, 4, 16, 60) * time.Millisecond,
+		MaxMessage:  a.maxMessage,
+		MaxInFlight: pick(r, 0, 2, 4, 16),
+		Memory:      reactor.Memory{SharedRecvBuffers: pick(r, 0, 0, -1, 4, 16)},
+		Limits:      reactor.Limits{CompletionBudget: pick(r, 0, 0, 1, 3), SafetyTimeout: pick[time.Duration](r, 0, 20*time.Millisecond, time.Second)},
+		Transport:   reactor.Transport{SignalEvery: pick(r, 0, 0, 1), MaxInline: pick(r, 0, 0, -1), AckTimeout: pick[time.Duration](r, 4, 16, 60) * time.Millisecond},
 	}
 	if a.chance(3) {
 		a.maxLong = pick(r, 20<<10, 300<<10)
@@ -205,12 +206,12 @@ func (a *answers) choose(alone bool) {
 	a.bound = 2 * time.Minute
 	if !a.chance(8) {
 		a.bound = 20 * time.Second
-		c.ConnectTimeout, c.DecisionTimeout = 2*time.Second, 200*time.Millisecond
-		c.DrainTimeout, c.Keepalive = 300*time.Millisecond, pick[time.Duration](r, 20, 100, 1000, 10_000)*time.Millisecond
+		c.Limits.ConnectTimeout, c.Limits.DecisionTimeout = 2*time.Second, 200*time.Millisecond
+		c.Limits.DrainTimeout, c.Transport.Keepalive = 300*time.Millisecond, pick[time.Duration](r, 20, 100, 1000, 10_000)*time.Millisecond
 	}
 	a.client, a.server = c, c
 	a.client.NumLoops, a.server.NumLoops = 1+r.IntN(2), 1+r.IntN(3)
-	a.server.SharedRecvBuffers = pick(r, 0, -1, 4, 16)
+	a.server.Memory.SharedRecvBuffers = pick(r, 0, -1, 4, 16)
 	a.device = soft.Config{RingBytes: pick(r, 0, 4<<10), RingSlots: pick(r, 0, 8), PrivateRegions: a.chance(2)}
 	a.network.Delay = pick[time.Duration](r, 0, 10, 500) * time.Microsecond
 	a.chooseFaults(alone)
@@ -342,6 +343,7 @@ func (n *node) start() {
 	in := &instance{node: n}
 	n.instance = in
 	var err error
+	cfg.OnShutdown = in.onShutdown
 	in.engine, err = reactor.New(n.device, in, &cfg)
 	require.NoError(a.t, err)
 	require.NoError(a.t, in.engine.Start())
@@ -412,15 +414,15 @@ func (n *node) kill() {
 	}
 }
 
-// OnShutdown implements reactor.Handler.
-func (in *instance) OnShutdown(*reactor.Loop) {
+// onShutdown is Config.OnShutdown.
+func (in *instance) onShutdown(*reactor.Loop) {
 	in.loopsEnded++
 	if !in.stopped {
 		in.node.a.failf("the engine of %s ends, but nobody has stopped it", in.node.name)
 	}
 }
 
-// OnConnectRequest implements reactor.ConnHandler.
+// OnConnectRequest implements reactor.Handler.
 func (in *instance) OnConnectRequest(req *reactor.ConnRequest) {
 	a := in.node.a
 	if n := a.rng.IntN(64); n == 0 && a.harmed {
@@ -434,7 +436,7 @@ func (in *instance) OnConnectRequest(req *reactor.ConnRequest) {
 		e := &end{a: a, in: in, name: in.node.name + " < " + client.in.node.name, peer: client}
 		r := &answerer{end: e}
 		e.user = r
-		p := &reactor.AcceptParams{Context: e}
+		p := &reactor.AcceptOptions{UserData: e}
 		if a.oneSided {
 			p.PrivateDataFor = r.privateData
 		}
@@ -449,28 +451,28 @@ func (in *instance) OnConnectRequest(req *reactor.ConnRequest) {
 	accept()
 }
 
-// OnAcceptError implements reactor.ConnHandler.
+// OnAcceptError implements reactor.Handler.
 func (in *instance) OnAcceptError(req *reactor.ConnRequest, err error) {
-	req.Context().(*end).failToOpen("OnAcceptError", err)
+	req.UserData().(*end).failToOpen("OnAcceptError", err)
 }
 
-// OnOpen implements reactor.ConnHandler, as the methods that follow. They are called for
+// OnOpen implements reactor.Handler, as the methods that follow. They are called for
 // connections of clients of this node.
-func (in *instance) OnOpen(c *reactor.Conn) { c.Context().(*end).OnOpen(c) }
+func (in *instance) OnOpen(c *reactor.Conn) { c.UserData.(*end).OnOpen(c) }
 
-// OnMessage implements reactor.ConnHandler.
-func (in *instance) OnMessage(c *reactor.Conn, m reactor.Message) { c.Context().(*end).OnMessage(c, m) }
+// OnMessage implements reactor.Handler.
+func (in *instance) OnMessage(c *reactor.Conn, m reactor.Message) { c.UserData.(*end).OnMessage(c, m) }
 
-// OnCompletion implements reactor.ConnHandler.
+// OnCompletion implements reactor.Handler.
 func (in *instance) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
-	c.Context().(*end).OnCompletion(c, op, err)
+	c.UserData.(*end).OnCompletion(c, op, err)
 }
 
-// OnWritable implements reactor.ConnHandler.
-func (in *instance) OnWritable(c *reactor.Conn) { c.Context().(*end).OnWritable(c) }
+// OnWritable implements reactor.Handler.
+func (in *instance) OnWritable(c *reactor.Conn) { c.UserData.(*end).OnWritable(c) }
 
-// OnClose implements reactor.ConnHandler.
-func (in *instance) OnClose(c *reactor.Conn, err error) { c.Context().(*end).OnClose(c, err) }
+// OnClose implements reactor.Handler.
+func (in *instance) OnClose(c *reactor.Conn, err error) { c.UserData.(*end).OnClose(c, err) }
 
 // An undo ends a fault at a time.
 type undo struct {

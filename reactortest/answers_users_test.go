@@ -52,7 +52,7 @@ const askLimit = 24
 
 func (k *asker) opened() {
 	if k.a.oneSided {
-		private := k.conn.PeerPrivateData()
+		private := k.conn.Info().PeerPrivateData
 		k.expect(k.target.UnmarshalBinary(private) == nil && k.source.UnmarshalBinary(private[reactor.RemoteSize:]) == nil, "the private data of the server is too short")
 		k.area, k.memory = k.in.newArea()
 	}
@@ -119,13 +119,10 @@ func (k *asker) write() bool {
 	o := k.options()
 	withImm := k.a.chance(2)
 	imm := k.a.rng.Uint32()
-	var err error
 	if withImm {
-		err = k.conn.WriteImm(local, remote, imm, o)
-	} else {
-		err = k.conn.Write(local, remote, o)
+		o.HasImm, o.Imm = true, imm
 	}
-	if !k.wasAccepted(err) {
+	if !k.wasAccepted(k.conn.Write(remote, &o, local)) {
 		return false
 	}
 	k.inUse[s.number]++ // until the completion
@@ -149,7 +146,8 @@ func (k *asker) read() bool {
 	got := k.memory[readsAt:][:n]
 	clear(got)
 	local := reactor.Piece{Region: k.in.region, Offset: k.area + readsAt, Length: n}
-	if !k.wasAccepted(k.conn.Read(local, reactor.Remote{Addr: k.source.Addr + uint64(at), RKey: k.source.RKey}, k.options())) {
+	o := k.options()
+	if !k.wasAccepted(k.conn.Read(reactor.Remote{Addr: k.source.Addr + uint64(at), RKey: k.source.RKey}, &o, local)) {
 		return false
 	}
 	k.reading = true
@@ -162,7 +160,8 @@ func (k *asker) read() bool {
 
 // add adds 1 to the server's counter.
 func (k *asker) add() bool {
-	if !k.wasAccepted(k.conn.FetchAdd(k.target, 1, k.options())) {
+	o := k.options()
+	if !k.wasAccepted(k.conn.FetchAdd(k.target, 1, &o)) {
 		return false
 	}
 	k.accepted(operation{reported: true, bytes: 8, done: func(op reactor.Op, err error) {
@@ -277,16 +276,16 @@ func (e *end) keep(m reactor.Message) {
 func (r *answerer) privateData(c *reactor.Conn) ([]byte, error) {
 	area, memory := r.in.newArea()
 	r.memory = memory
-	target, err := r.in.region.Remote(c, area, areaSize)
+	target, err := r.in.region.Remote(c.Info().Device, area, areaSize)
 	if err != nil {
 		return nil, err
 	}
-	source, err := r.in.pattern.Remote(c, 0, len(pattern))
+	source, err := r.in.pattern.Remote(c.Info().Device, 0, len(pattern))
 	if err != nil {
 		return nil, err
 	}
-	private, _ := target[0].Remote.AppendBinary(nil)
-	return source[0].Remote.AppendBinary(private)
+	private, _ := target.AppendBinary(nil)
+	return source.AppendBinary(private)
 }
 
 // request returns the private data of a request: the number of the connection.

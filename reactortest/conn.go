@@ -49,14 +49,16 @@ func (w *World) Dial(e *reactor.Engine, to netip.AddrPort, o *reactor.DialOption
 
 // dialed is the handler of a Conn.
 type dialed struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	conn   *Conn
 	failed error
 }
 
-func (d *dialed) OnOpen(c *reactor.Conn)                        { d.conn.Conn = c }
-func (d *dialed) OnDialError(_ *reactor.DialOptions, err error) { d.failed = err }
-func (d *dialed) OnClose(_ *reactor.Conn, err error)            { d.conn.closed, d.conn.err = true, err }
+func (d *dialed) OnOpen(c *reactor.Conn)             { d.conn.Conn = c }
+func (d *dialed) OnClose(_ *reactor.Conn, err error) { d.conn.closed, d.conn.err = true, err }
+func (d *dialed) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	d.failed = err
+}
 
 func (d *dialed) OnMessage(_ *reactor.Conn, m reactor.Message) {
 	d.conn.Received = append(d.conn.Received, slices.Clone(m.Data()))
@@ -68,7 +70,7 @@ func (c *Conn) Send(message []byte) {
 	c.w.t.Helper()
 	err := reactor.ErrWouldBlock
 	for end := c.w.Now() + stepLimit; errors.Is(err, reactor.ErrWouldBlock) && c.w.Now() < end; {
-		c.w.On(c.Loop(), func() { err = c.Conn.Send(message) })
+		c.w.On(c.Loop(), func() { err = c.Conn.Send(message, nil) })
 	}
 	if err != nil {
 		c.w.t.Fatalf("send: %v", err)

@@ -27,7 +27,7 @@ func (upper) OnMessage(c *reactor.Conn, m reactor.Message) {
 			answer[i] = b - 'a' + 'A'
 		}
 	}
-	if err := c.Send(answer); err != nil {
+	if err := c.Send(answer, nil); err != nil {
 		_ = c.Abort(err)
 	}
 }
@@ -66,15 +66,17 @@ func (c *caller) next() {
 }
 
 func (c *caller) call() {
-	if c.conn.Send(fmt.Appendf(nil, "request %d", c.answered)) != nil {
+	if c.conn.Send(fmt.Appendf(nil, "request %d", c.answered), nil) != nil {
 		_ = c.conn.Abort(nil)
 	}
 	c.conn.SetTimeout(100 * time.Millisecond)
 }
 
-func (c *caller) OnOpen(conn *reactor.Conn)                     { c.conn = conn; c.call() }
-func (c *caller) OnDialError(_ *reactor.DialOptions, err error) { c.next() }
-func (c *caller) OnClose(_ *reactor.Conn, err error)            { c.next() }
+func (c *caller) OnOpen(conn *reactor.Conn) { c.conn = conn; c.call() }
+func (c *caller) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	c.next()
+}
+func (c *caller) OnClose(_ *reactor.Conn, err error) { c.next() }
 
 func (c *caller) OnMessage(_ *reactor.Conn, m reactor.Message) {
 	if string(m.Data()) == fmt.Sprintf("REQUEST %d", c.answered) {

@@ -4,6 +4,7 @@ package reactortest_test
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 type echo struct{ reactor.BaseHandler }
 
 func (echo) OnMessage(c *reactor.Conn, m reactor.Message) {
-	if err := c.Send(m.Data()); err != nil {
+	if err := c.Send(m.Data(), nil); err != nil {
 		panic(err)
 	}
 }
@@ -33,7 +34,7 @@ type client struct {
 func (c *client) OnOpen(conn *reactor.Conn) {
 	c.opened = true
 	for i := range 10 {
-		if err := conn.Send([]byte(fmt.Sprint("message ", i))); err != nil {
+		if err := conn.Send([]byte(fmt.Sprint("message ", i)), nil); err != nil {
 			panic(err)
 		}
 	}
@@ -149,7 +150,7 @@ func TestFailDevice(t *testing.T) {
 		c.Exchange([]byte("hello"))
 		dialing.FailDevice(nil)
 		w.For(time.Minute)
-		var failed *reactor.AsyncError
+		var failed *verbs.AsyncError
 		closed, err := c.Closed()
 		require.True(t, closed)
 		require.ErrorAs(t, err, &failed)
@@ -178,11 +179,13 @@ func TestNoMemoryNoDescriptors(t *testing.T) {
 }
 
 type dialErrors struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	errors chan error
 }
 
-func (d dialErrors) OnDialError(_ *reactor.DialOptions, err error) { d.errors <- err }
+func (d dialErrors) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	d.errors <- err
+}
 
 // Packets that find a full socket are lost, and sent again.
 func TestReceiveLimit(t *testing.T) {
@@ -215,7 +218,7 @@ func (workers) OnMessage(c *reactor.Conn, m reactor.Message) {
 	question := string(m.Data())
 	go func() {
 		time.Sleep(time.Duration(len(question)) * time.Second)
-		_ = c.Loop().Post(func() { _ = c.Send([]byte("answer to " + question)) })
+		_ = c.Loop().Post(func() { _ = c.Send([]byte("answer to "+question), nil) })
 	}()
 }
 

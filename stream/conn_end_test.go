@@ -41,7 +41,7 @@ func TestConnCloseUnconfirmed(t *testing.T) {
 // TestCloseTimeoutOfSleepingLoop checks that the timeout of Close ends Close, also if the
 // loop was sleeping before.
 func TestCloseTimeoutOfSleepingLoop(t *testing.T) {
-	n := newNetwork(t, path{}, stream.NetworkConfig{CloseTimeout: time.Millisecond, Reactor: reactor.Config{SafetyTimeout: time.Hour}})
+	n := newNetwork(t, path{}, stream.NetworkConfig{CloseTimeout: time.Millisecond, Reactor: reactor.Config{Limits: reactor.Limits{SafetyTimeout: time.Hour}}})
 	server, _ := connToIdleLoop(t, n)
 	_, err := server.Write(make([]byte, 1000))
 	require.NoError(t, err)

@@ -151,7 +151,7 @@ func connToIdleLoop(t *testing.T, n *stream.Network) (*stream.Conn, *pair) {
 // TestDialErrors checks the errors of Dial, and that a canceled Dial ends at once, and with it
 // the request.
 func TestDialErrors(t *testing.T) {
-	n := newNetwork(t, path{}, stream.NetworkConfig{Reactor: reactor.Config{ConnectTimeout: time.Hour}})
+	n := newNetwork(t, path{}, stream.NetworkConfig{Reactor: reactor.Config{Limits: reactor.Limits{ConnectTimeout: time.Hour}}})
 	var op *net.OpError
 	_, err := n.Dial("udp", "127.0.0.1:1")
 	require.ErrorAs(t, err, &op)

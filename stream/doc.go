@@ -17,7 +17,7 @@
 //
 // When the engine shuts down (reactor.Engine.Shutdown), it closes its streams: the peers get
 // all bytes that were written, and the end of the stream. A Handler that has more to write
-// first is a StopHandler. Network.Close closes the connections in the same way.
+// first has a method OnStop. Network.Close closes the connections in the same way.
 //
 // # Limits
 //

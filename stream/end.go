@@ -74,7 +74,7 @@ func (s *Stream) CloseWrite() error {
 
 // Close ends both directions. The peer gets all bytes that were written. Bytes that were
 // not read are lost. OnClose follows when the peer has confirmed everything, or after
-// reactor.Config.DrainTimeout. The error of a second call matches ErrClosed.
+// reactor.Config.Limits.DrainTimeout. The error of a second call matches ErrClosed.
 func (s *Stream) Close() error {
 	if s.writing.over() {
 		return ErrClosed
@@ -137,7 +137,7 @@ func (s *Stream) closeConn() {
 }
 
 // lingerTimeout limits linger(). It has room for four attempts with the default of
-// reactor.Config.AckTimeout.
+// reactor.Config.Transport.AckTimeout.
 const lingerTimeout = 5 * time.Second
 
 // linger ends a stream that the peer has closed. The stream is over for the application,

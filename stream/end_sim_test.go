@@ -40,7 +40,7 @@ func connectIn(t *testing.T, w *reactortest.World, client, server *hooks, cfg *r
 func TestLastAcknowledgementIsLost(t *testing.T) {
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
 		client, server := &endRecord{}, &endRecord{}
-		e := connectIn(t, w, client.hooks(), server.hooks(), &reactor.Config{AckTimeout: time.Millisecond})
+		e := connectIn(t, w, client.hooks(), server.hooks(), &reactor.Config{Transport: reactor.Transport{AckTimeout: time.Millisecond}})
 		w.SetFaults(reactortest.Faults{Delay: 10 * time.Microsecond})
 		w.On(e.dialed.Loop(), func() {
 			write(t, e.dialed, "the last words")

@@ -155,9 +155,9 @@ func TestCloseUnconfirmed(t *testing.T) {
 		close: func(_ *stream.Stream, err error) { server.closes++; server.err = err },
 	}, nil)
 	require.NoError(t, err)
-	require.NoError(t, l.Dial(ln.Addr(), &reactor.DialOptions{Handler: p, ImmediatesOnly: true, PrivateDataFor: helloWithMemory}))
+	require.NoError(t, l.Engine().Dial(ln.Addr(), &reactor.DialOptions{Handler: p, ImmediatesOnly: true, PrivateDataFor: helloWithMemory}))
 	both := &pair{client: e.client, server: l}
-	both.drive(t, func() bool { return p.conn != nil && accepted != nil && accepted.Conn().InFlight() == 0 })
+	both.drive(t, func() bool { return p.conn != nil && accepted != nil && accepted.Conn().Stats().InFlight == 0 })
 	p.imm(t, 7<<29) // DISCONNECT
 	p.conn.Flush()
 	require.NoError(t, p.conn.Abort(nil))

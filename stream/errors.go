@@ -83,13 +83,8 @@ func closedOfNet(err error) error {
 // opError returns err as a *net.OpError, as package net does. An error around the reason that
 // names the operation or the address again is left out.
 func opError(op string, source, addr net.Addr, err error) error {
-	switch e := err.(type) {
-	case *reactor.DialError:
+	if e, ok := err.(*verbs.OpError); ok && e.Op == op {
 		err = e.Err
-	case *verbs.OpError:
-		if e.Op == op {
-			err = e.Err
-		}
 	}
 	return &net.OpError{Op: op, Net: "rdma", Source: source, Addr: addr, Err: err}
 }

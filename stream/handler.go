@@ -1,6 +1,10 @@
 package stream
 
-import "github.com/rdmaloop/rdmaloop/reactor"
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
 
 // A Handler has the callbacks of streams. Each callback runs on the goroutine of the
 // stream's loop: see package reactor. A callback must not block. The application embeds
@@ -14,13 +18,13 @@ type Handler interface {
 	// successful Accept, either OnOpen or OnAcceptError follows.
 	OnAcceptError(r *Request, err error)
 	// OnListenError is called when a listener was closed because its device has failed:
-	// see reactor.ConnHandler.
+	// see reactor.Handler.
 	OnListenError(ln *reactor.Listener, err error)
 	// OnDialError is called when a Dial that returned nil did not lead to a stream. The
-	// parameter o is the pointer passed to Dial. The error is a *reactor.DialError. It
+	// parameters are those of reactor.Handler, but o is the pointer passed to Dial. The error
 	// matches ErrVersion if the reply of the peer is one of another protocol or version, and
 	// cm.ErrRefused if the peer has rejected the request.
-	OnDialError(o *DialOptions, err error)
+	OnDialError(l *reactor.Loop, addr netip.AddrPort, o *DialOptions, err error)
 
 	// OnOpen is the first callback for s.
 	OnOpen(s *Stream)
@@ -35,6 +39,14 @@ type Handler interface {
 	// arrived. The handler can still read them, and can still write, unless the peer has
 	// closed the stream.
 	OnEnd(s *Stream)
+	// OnStop is called for each open stream when the engine begins to shut down, unless this
+	// side has closed the stream: see reactor.Engine.Stop. BaseHandler closes the stream. A
+	// handler may first write its last bytes, and call Stream.Close in OnStop or in a later
+	// callback. Until then the stream works as before. If the handler has not called Close
+	// within reactor.Limits.StopTimeout, the engine ends the connection. The peer then gets
+	// what was written and a *ResetError, because the stream has no end, and OnClose gets a
+	// *ResetError that matches reactor.ErrShutdown.
+	OnStop(s *Stream)
 	// OnClose is the last callback for s. Bytes that were not read are lost when it
 	// returns. The parameter err is nil if this side has closed the stream and the peer
 	// has received everything. It is also nil if this side has ended its writing direction
@@ -42,7 +54,7 @@ type Handler interface {
 	//
 	//   - ErrPeerClosed: the peer has closed the stream, and may not have read all bytes.
 	//   - ErrProtocol: the peer has violated the protocol.
-	//   - *ResetError: the connection has failed, or the engine has ended it: see StopHandler.
+	//   - *ResetError: the connection has failed, or the engine has ended it: see OnStop.
 	//   - the parameter of Abort.
 	OnClose(s *Stream, err error)
 }
@@ -61,7 +73,7 @@ func (BaseHandler) OnAcceptError(*Request, error) {}
 func (BaseHandler) OnListenError(*reactor.Listener, error) {}
 
 // OnDialError does nothing.
-func (BaseHandler) OnDialError(*DialOptions, error) {}
+func (BaseHandler) OnDialError(*reactor.Loop, netip.AddrPort, *DialOptions, error) {}
 
 // OnOpen does nothing.
 func (BaseHandler) OnOpen(*Stream) {}
@@ -75,19 +87,8 @@ func (BaseHandler) OnWritable(*Stream) {}
 // OnEnd closes the stream.
 func (BaseHandler) OnEnd(s *Stream) { _ = s.Close() }
 
+// OnStop closes the stream.
+func (BaseHandler) OnStop(s *Stream) { _ = s.Close() } // It does not fail for an open stream.
+
 // OnClose does nothing.
 func (BaseHandler) OnClose(*Stream, error) {}
-
-// A StopHandler is a Handler that has to write something before its streams are closed, for
-// example because a protocol has a message for the end, or because answers are under way.
-type StopHandler interface {
-	Handler
-	// OnStop is called for each open stream when the engine begins to shut down, unless this
-	// side has closed the stream: see reactor.Engine.Stop. Without this method the stream is
-	// closed, as by Stream.Close. The handler writes its last bytes and calls Stream.Close, in
-	// OnStop or in a later callback. Until then the stream works as before. If the handler has
-	// not called Close within reactor.Config.DrainTimeout, the engine ends the connection. The
-	// peer then gets what was written and a *ResetError, because the stream has no end, and
-	// OnClose gets a *ResetError that matches reactor.ErrShutdown.
-	OnStop(s *Stream)
-}

@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +14,7 @@ import (
 
 // A rawPeer dials a listener of this package, and sends messages of its choice.
 type rawPeer struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	conn    *reactor.Conn
 	ring    reactor.Remote // ring of the other side
 	table   reactor.Remote // table of the other side
@@ -41,11 +42,11 @@ func helloWithMemory(c *reactor.Conn) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	pieces, err := region.Remote(c, 0, 2*ring)
+	at, err := region.Remote(c.Info().Device, 0, 2*ring)
 	if err != nil {
 		return nil, err
 	}
-	at, b := pieces[0].Remote, rawHello(1)
+	b := rawHello(1)
 	for _, place := range []int{8, 24} { // the table in the second half of the memory, and the ring
 		binary.BigEndian.PutUint64(b[place:], at.Addr+uint64(ring)*uint64((24-place)/16))
 		binary.BigEndian.PutUint32(b[place+8:], at.RKey)
@@ -56,7 +57,7 @@ func helloWithMemory(c *reactor.Conn) ([]byte, error) {
 
 func (p *rawPeer) OnOpen(c *reactor.Conn) {
 	p.conn = c
-	b := c.PeerPrivateData()
+	b := c.Info().PeerPrivateData
 	p.credits = int(binary.BigEndian.Uint16(b[2:]))
 	p.table = reactor.Remote{Addr: binary.BigEndian.Uint64(b[8:]), RKey: binary.BigEndian.Uint32(b[16:])}
 	p.ring = reactor.Remote{Addr: binary.BigEndian.Uint64(b[24:]), RKey: binary.BigEndian.Uint32(b[32:])}
@@ -66,17 +67,19 @@ func (p *rawPeer) OnMessage(*reactor.Conn, reactor.Message) { p.got++ }
 
 func (p *rawPeer) OnClose(*reactor.Conn, error) { p.closed = true }
 
-func (p *rawPeer) OnDialError(_ *reactor.DialOptions, err error) { p.dialErr = err }
+func (p *rawPeer) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	p.dialErr = err
+}
 
 // imm sends a WRITE with immediate data and without payload.
 func (p *rawPeer) imm(t *testing.T, imm uint32) {
-	require.NoError(t, p.conn.WriteBytes(nil, reactor.Remote{}, reactor.SendOptions{HasImm: true, Imm: imm, Quiet: true}))
+	require.NoError(t, p.conn.WriteBytes(reactor.Remote{}, nil, &reactor.OpOptions{HasImm: true, Imm: imm, Quiet: true}))
 }
 
 // data sends a data message of n bytes to the given place in the ring.
 func (p *rawPeer) data(t *testing.T, at, n int) {
 	to := reactor.Remote{Addr: p.ring.Addr + uint64(at), RKey: p.ring.RKey}
-	require.NoError(t, p.conn.WriteBytes(make([]byte, n), to, reactor.SendOptions{HasImm: true, Imm: uint32(n), Quiet: true}))
+	require.NoError(t, p.conn.WriteBytes(to, make([]byte, n), &reactor.OpOptions{HasImm: true, Imm: uint32(n), Quiet: true}))
 }
 
 // TestHostilePeer checks that a peer that violates the protocol loses its stream, that
@@ -104,7 +107,7 @@ func TestHostilePeer(t *testing.T) {
 				p.data(t, i, 1)
 			}
 		},
-		"an empty message": func(t *testing.T, p *rawPeer) { require.NoError(t, p.conn.Send(nil)) },
+		"an empty message": func(t *testing.T, p *rawPeer) { require.NoError(t, p.conn.Send(nil, nil)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var hostile error
@@ -156,19 +159,17 @@ func TestOtherProtocols(t *testing.T) {
 			h := &hooks{dialError: func(_ *stream.DialOptions, err error) { failed = err }}
 			require.NoError(t, stream.Dial(e.client.Engine(), ln.Addr(), h, nil))
 			e.drive(t, func() bool { return failed != nil })
-			var dial *reactor.DialError
-			require.ErrorAs(t, failed, &dial)
-			require.Equal(t, ln.Addr(), dial.Addr)
+			require.ErrorContains(t, failed, "dial "+ln.Addr().String())
 		})
 	}
 }
 
 // A privateServer accepts requests with constant private data.
 type privateServer struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	private []byte
 }
 
 func (s privateServer) OnConnectRequest(req *reactor.ConnRequest) {
-	_ = req.Accept(&reactor.AcceptParams{PrivateData: s.private})
+	_ = req.Accept(&reactor.AcceptOptions{PrivateData: s.private})
 }

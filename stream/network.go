@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net"
 	"net/netip"
@@ -81,7 +82,7 @@ func (c *NetworkConfig) setDefaults() (err error) {
 	c.SpinBudget = orDefault(c.SpinBudget, defaultSpinBudget)
 	c.Backlog = orDefault(c.Backlog, defaultBacklog)
 	c.CloseTimeout = orDefault(c.CloseTimeout, defaultCloseTimeout)
-	c.Reactor.DrainTimeout = c.CloseTimeout
+	c.Reactor.Limits.DrainTimeout = c.CloseTimeout
 	c.Reactor.Idle = reactor.IdleEvent // A goroutine that has to wait spins itself: see SpinBudget.
 	c.Reactor.MaxInFlight = orDefault(c.Reactor.MaxInFlight, defaultInFlight)
 	return checkInFlight(c.Reactor.MaxInFlight)
@@ -104,7 +105,15 @@ func New(p cm.Provider, cfg *NetworkConfig) (*Network, error) {
 	if err := n.cfg.setDefaults(); err != nil {
 		return nil, operr.Wrap(op, err)
 	}
-	loop, err := reactor.NewLoop(p, loopHandler{network: n}, &n.cfg.Reactor)
+	// The end of the loop makes the calls of Accept fail.
+	ofProgram := n.cfg.Reactor.OnShutdown
+	n.cfg.Reactor.OnShutdown = func(l *reactor.Loop) {
+		n.failListeners(reactor.ErrShutdown)
+		if ofProgram != nil {
+			ofProgram(l)
+		}
+	}
+	loop, err := reactor.NewLoop(p, reactor.BaseHandler{}, &n.cfg.Reactor)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +158,7 @@ func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) 
 	n.loop.Lock()
 	defer n.loop.Unlock()
 	c := newConn(n)
-	o := &DialOptions{Ctx: ctx, Buffers: n.cfg.Buffers, Context: c}
+	o := &DialOptions{Ctx: ctx, Buffers: n.cfg.Buffers, UserData: c}
 	if end, ok := ctx.Deadline(); ok {
 		o.Timeout = max(0, time.Until(end)) + time.Second // Ctx ends the dial before.
 	}
@@ -260,15 +269,6 @@ func (n *Network) failListeners(err error) {
 	}
 }
 
-// A loopHandler is the reactor.Handler of the loop of a Network.
-type loopHandler struct {
-	reactor.BaseHandler
-	network *Network
-}
-
-// OnShutdown makes the calls of Accept fail.
-func (h loopHandler) OnShutdown(*reactor.Loop) { h.network.failListeners(reactor.ErrShutdown) }
-
 func keys[K comparable](m map[K]struct{}) []K {
 	list := make([]K, 0, len(m))
 	for k := range m {
@@ -292,7 +292,7 @@ func (cb callbacks) OnRequest(r *Request) {
 		_ = r.Reject([]byte("too many connections wait for Accept")) // Reject fails if the peer has given up the request.
 		return
 	}
-	_ = r.Accept(&AcceptOptions{Context: newConn(ln.network)}) // If Accept fails, no connection opens.
+	_ = r.Accept(&AcceptOptions{UserData: newConn(ln.network)}) // If Accept fails, no connection opens.
 }
 
 // OnListenError makes Accept return the error.
@@ -322,7 +322,9 @@ func (cb callbacks) OnOpen(s *Stream) {
 }
 
 // OnDialError ends the wait of Dial.
-func (callbacks) OnDialError(o *DialOptions, err error) { o.Context.(*Conn).dialFailed(err) }
+func (callbacks) OnDialError(_ *reactor.Loop, _ netip.AddrPort, o *DialOptions, err error) {
+	o.UserData.(*Conn).dialFailed(errors.Unwrap(err)) // without the address
+}
 
 // OnData ends the wait of a Read.
 func (callbacks) OnData(s *Stream) { connOf(s).wakeReader() }
@@ -337,4 +339,4 @@ func (callbacks) OnWritable(s *Stream) { connOf(s).wakeWriter() }
 func (callbacks) OnClose(s *Stream, err error) { connOf(s).end(err) }
 
 // connOf returns the Conn of a stream of a Network.
-func connOf(s *Stream) *Conn { return s.context.(*Conn) }
+func connOf(s *Stream) *Conn { return s.UserData.(*Conn) }

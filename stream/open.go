@@ -86,7 +86,7 @@ func checkInFlight(n int) error {
 }
 
 // creditsFor returns the number of credits that the peer of a new connection gets. The
-// parameter maxInFlight is Conn.MaxInFlight of the connection. If maxInFlight is too
+// parameter maxInFlight is ConnInfo.MaxInFlight of the connection. If maxInFlight is too
 // small, the error is a *verbs.ParamError.
 func creditsFor(maxInFlight int) (uint16, error) {
 	if err := checkInFlight(maxInFlight); err != nil {
@@ -137,7 +137,7 @@ func Listen(e *reactor.Engine, addr netip.AddrPort, h Handler, o *ListenOptions)
 	})
 }
 
-// An acceptor is the reactor.ConnHandler of a listener and its connections.
+// An acceptor is the reactor.Handler of a listener and its connections.
 type acceptor struct {
 	connHandler
 	handler Handler
@@ -159,7 +159,7 @@ func (a *acceptor) OnConnectRequest(req *reactor.ConnRequest) {
 
 // OnAcceptError passes the error to the Handler, and releases the memory of the stream.
 func (a *acceptor) OnAcceptError(req *reactor.ConnRequest, err error) {
-	s := req.Context().(*Stream)
+	s := req.UserData().(*Stream)
 	s.release()
 	a.handler.OnAcceptError(s.request, err)
 }
@@ -169,14 +169,14 @@ func (a *acceptor) OnListenError(ln *reactor.Listener, err error) { a.handler.On
 
 // OnOpen opens the stream of an accepted request.
 func (a *acceptor) OnOpen(c *reactor.Conn) {
-	s := c.Context().(*Stream)
+	s := c.UserData.(*Stream)
 	s.request = nil
 	s.open()
 	a.handler.OnOpen(s)
 }
 
 // OnDialError is not called, because a listener does not dial.
-func (a *acceptor) OnDialError(*reactor.DialOptions, error) {}
+func (a *acceptor) OnDialError(*reactor.Loop, netip.AddrPort, *reactor.DialOptions, error) {}
 
 // A Request is the request of a peer for a stream. The application answers it once, with
 // Accept or Reject. Any goroutine may call the methods.
@@ -191,8 +191,10 @@ type Request struct {
 type AcceptOptions struct {
 	// PrivateData is sent to the peer, at most MaxReplyData bytes. Accept copies it.
 	PrivateData []byte
-	// Context is the result of Stream.Context until SetContext is called.
-	Context any
+	// UserData is the first value of Stream.UserData.
+	UserData any
+	// Loop is reactor.AcceptOptions.Loop.
+	Loop *reactor.Loop
 }
 
 // PrivateData returns the private data of the peer's application. It may be padded with
@@ -209,10 +211,10 @@ func (r *Request) Accept(o *AcceptOptions) error {
 	if err := checkPrivateData(o.PrivateData, MaxReplyData); err != nil {
 		return operr.Wrap("accept", err)
 	}
-	s := newStream(r.acceptor.handler, r.acceptor.buffers, o.Context)
+	s := newStream(r.acceptor.handler, r.acceptor.buffers, o.UserData)
 	s.peer, s.private, s.request = r.peer, r.private, r
-	return r.ConnRequest.Accept(&reactor.AcceptParams{
-		PrivateDataFor: s.privateData(o.PrivateData), Context: s,
+	return r.ConnRequest.Accept(&reactor.AcceptOptions{
+		PrivateDataFor: s.privateData(o.PrivateData), UserData: s, Loop: o.Loop,
 		ResponderResources: -1, InitiatorDepth: -1, // The protocol has no READs.
 	})
 }
@@ -223,8 +225,8 @@ type DialOptions struct {
 	// PrivateData is sent to the peer, at most MaxRequestData bytes. It may arrive padded
 	// with zeros.
 	PrivateData []byte
-	// Context is the result of Stream.Context until SetContext is called.
-	Context any
+	// UserData is the first value of Stream.UserData.
+	UserData any
 	// Ctx, Loop, LocalAddr, Timeout, TOS and ReuseAddr are options of reactor.DialOptions with
 	// the same names.
 	Ctx       context.Context
@@ -252,7 +254,7 @@ func Dial(e *reactor.Engine, addr netip.AddrPort, h Handler, o *DialOptions) err
 	if err := checkPrivateData(o.PrivateData, MaxRequestData); err != nil {
 		return operr.Wrap("dial", err)
 	}
-	d := &dialer{handler: h, addr: addr, options: o, stream: newStream(h, buffers, o.Context)}
+	d := &dialer{handler: h, addr: addr, options: o, stream: newStream(h, buffers, o.UserData)}
 	return e.Dial(addr, &reactor.DialOptions{
 		PrivateDataFor: d.stream.privateData(bytes.Clone(o.PrivateData)), Handler: d, ImmediatesOnly: true,
 		ResponderResources: -1, InitiatorDepth: -1, // The protocol has no READs.
@@ -260,7 +262,7 @@ func Dial(e *reactor.Engine, addr netip.AddrPort, h Handler, o *DialOptions) err
 	})
 }
 
-// A dialer is the reactor.ConnHandler of one call of Dial and its connection.
+// A dialer is the reactor.Handler of one call of Dial and its connection.
 type dialer struct {
 	connHandler
 	handler Handler
@@ -274,7 +276,7 @@ type dialer struct {
 func (d *dialer) OnOpen(c *reactor.Conn) {
 	s := d.stream
 	var err error
-	if s.peer, s.private, err = rsocket.DecodeHello(c.PeerPrivateData()); err != nil {
+	if s.peer, s.private, err = rsocket.DecodeHello(c.Info().PeerPrivateData); err != nil {
 		_ = c.Abort(fmt.Errorf("%w: a server of package reactor is dialed with reactor.Engine.Dial", err))
 		return
 	}
@@ -285,14 +287,14 @@ func (d *dialer) OnOpen(c *reactor.Conn) {
 // OnClose calls OnDialError if the stream was not opened.
 func (d *dialer) OnClose(c *reactor.Conn, err error) {
 	if d.stream.in == nil {
-		d.OnDialError(nil, &reactor.DialError{Addr: d.addr, Err: err})
+		d.OnDialError(c.Loop(), d.addr, nil, fmt.Errorf("dial %v: %w", d.addr, err))
 		return
 	}
 	d.connHandler.OnClose(c, err)
 }
 
 // OnDialError passes the error to the Handler, and releases the memory of the stream.
-func (d *dialer) OnDialError(_ *reactor.DialOptions, err error) {
+func (d *dialer) OnDialError(l *reactor.Loop, addr netip.AddrPort, _ *reactor.DialOptions, err error) {
 	d.stream.release()
-	d.handler.OnDialError(d.options, err)
+	d.handler.OnDialError(l, addr, d.options, err)
 }

@@ -24,20 +24,20 @@ func TestPrivateData(t *testing.T) {
 			asked = r
 			var param *verbs.ParamError
 			require.ErrorAs(t, r.Accept(&stream.AcceptOptions{PrivateData: append(reply, 0)}), &param)
-			require.NoError(t, r.Accept(&stream.AcceptOptions{PrivateData: reply, Context: "accepted"}))
+			require.NoError(t, r.Accept(&stream.AcceptOptions{PrivateData: reply, UserData: "accepted"}))
 		}}
 		e := &pair{client: newLoop(t, p, nil), server: newLoop(t, p, nil)}
 		ln, err := stream.Listen(e.server.Engine(), loopback, server, nil)
 		require.NoError(t, err)
 		server.open = func(s *stream.Stream) { e.accepted = s }
-		o := &stream.DialOptions{PrivateData: request, Context: "dialed", LocalAddr: p.client}
+		o := &stream.DialOptions{PrivateData: request, UserData: "dialed", LocalAddr: p.client}
 		require.NoError(t, stream.Dial(e.client.Engine(), ln.Addr(), &hooks{open: func(s *stream.Stream) { e.dialed = s }}, o))
 		e.drive(t, func() bool { return e.dialed != nil && e.accepted != nil })
 		require.Equal(t, request, asked.PrivateData()[:len(request)])
 		require.Equal(t, request, e.accepted.PeerPrivateData()[:len(request)])
 		require.Equal(t, reply, e.dialed.PeerPrivateData()[:len(reply)])
-		require.Equal(t, "accepted", e.accepted.Context())
-		require.Equal(t, "dialed", e.dialed.Context())
+		require.Equal(t, "accepted", e.accepted.UserData)
+		require.Equal(t, "dialed", e.dialed.UserData)
 		require.Equal(t, e.dialed.LocalAddr(), e.accepted.RemoteAddr())
 		require.Equal(t, e.accepted.LocalAddr(), e.dialed.RemoteAddr())
 		require.Same(t, e.server, e.accepted.Loop())
@@ -104,7 +104,7 @@ func TestAcceptTwice(t *testing.T) {
 		var errs [2]error
 		var group sync.WaitGroup
 		for i := range errs {
-			group.Go(func() { errs[i] = r.Accept(&stream.AcceptOptions{Context: i}) })
+			group.Go(func() { errs[i] = r.Accept(&stream.AcceptOptions{UserData: i}) })
 		}
 		group.Wait()
 		for i, err := range errs {
@@ -116,5 +116,5 @@ func TestAcceptTwice(t *testing.T) {
 		}
 	}}
 	e := connect(t, path{}, &hooks{}, server, stream.Buffers{})
-	require.Equal(t, accepted, e.accepted.Context())
+	require.Equal(t, accepted, e.accepted.UserData)
 }

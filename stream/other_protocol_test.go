@@ -3,6 +3,7 @@
 package stream_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -26,13 +27,15 @@ type messageSide struct {
 func (m *messageSide) OnOpen(c *reactor.Conn) {
 	m.open = true
 	if m.hello != nil {
-		_ = c.Send(m.hello) // The peer may have disconnected.
+		_ = c.Send(m.hello, nil) // The peer may have disconnected.
 	}
 }
 
 func (m *messageSide) OnClose(_ *reactor.Conn, err error) { m.closed, m.err = true, err }
 
-func (m *messageSide) OnDialError(_ *reactor.DialOptions, err error) { m.closed, m.err = true, err }
+func (m *messageSide) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	m.closed, m.err = true, err
+}
 
 // onBothPaths calls fn in a World with a server's process and a client's, on one host and on
 // two.
@@ -106,5 +109,5 @@ type privateGreeter struct {
 }
 
 func (g privateGreeter) OnConnectRequest(req *reactor.ConnRequest) {
-	_ = req.Accept(&reactor.AcceptParams{PrivateData: g.private})
+	_ = req.Accept(&reactor.AcceptOptions{PrivateData: g.private})
 }

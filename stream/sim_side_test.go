@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream"
 )
 
@@ -237,7 +239,7 @@ type simHandler struct {
 	process *simProcess
 }
 
-func sideOf(s *stream.Stream) *simSide { return s.Context().(*simSide) }
+func sideOf(s *stream.Stream) *simSide { return s.UserData.(*simSide) }
 
 func (h simHandler) OnRequest(r *stream.Request) {
 	s := h.process.sim.sides[r.PrivateData()[0]]
@@ -248,15 +250,15 @@ func (h simHandler) OnRequest(r *stream.Request) {
 		return
 	}
 	s.asked = true
-	_ = r.Accept(&stream.AcceptOptions{Context: s}) // It fails if the peer has given up.
+	_ = r.Accept(&stream.AcceptOptions{UserData: s}) // It fails if the peer has given up.
 }
 
 func (h simHandler) OnAcceptError(r *stream.Request, err error) {
 	h.refused(h.process.sim.sides[r.PrivateData()[0]], err)
 }
 
-func (h simHandler) OnDialError(o *stream.DialOptions, err error) {
-	h.refused(o.Context.(*simSide), err)
+func (h simHandler) OnDialError(_ *reactor.Loop, _ netip.AddrPort, o *stream.DialOptions, err error) {
+	h.refused(o.UserData.(*simSide), err)
 }
 
 func (h simHandler) refused(s *simSide, err error) {

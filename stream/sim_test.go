@@ -136,8 +136,10 @@ func (sim *simulation) addProcesses() {
 		}
 		p := &simProcess{sim: sim, number: i, Process: host.Process(fmt.Sprint("process", i)), cut: make([]bool, n), buffers: sim.buffers()}
 		p.engine = p.Start(reactor.BaseHandler{}, &reactor.Config{
-			NumLoops: 1 + sim.rng.IntN(2), MaxInFlight: 16 + sim.rng.IntN(48)*sim.rng.IntN(2), SafetyTimeout: time.Second,
-			AckTimeout: simAckTimeout, Keepalive: simKeepalive,
+			NumLoops:    1 + sim.rng.IntN(2),
+			MaxInFlight: 16 + sim.rng.IntN(48)*sim.rng.IntN(2),
+			Limits:      reactor.Limits{SafetyTimeout: time.Second},
+			Transport:   reactor.Transport{AckTimeout: simAckTimeout, Keepalive: simKeepalive},
 		})
 		if sim.wire && sim.rng.IntN(4) == 0 {
 			p.SetReceiveLimit(1 + sim.rng.IntN(16))
@@ -166,7 +168,7 @@ func (sim *simulation) addStream() (dial func()) {
 	o := &stream.DialOptions{PrivateData: []byte{byte(number + 1)}, Buffers: sim.buffers()}
 	s := sim.addSide(from, min(to.buffers.Receive, o.Buffers.Send))
 	peer := sim.addSide(to, min(o.Buffers.Receive, to.buffers.Send))
-	s.peer, peer.peer, o.Context = peer, s, s
+	s.peer, peer.peer, o.UserData = peer, s, s
 	return func() {
 		if from.killed || from.ends {
 			s.refused = true

@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/stream"
 )
 
-// stopHooks is a hooks that is a StopHandler.
+// stopHooks is a hooks with a function for OnStop.
 type stopHooks struct {
 	*hooks
 	stops int // number of calls of OnStop
@@ -26,7 +26,7 @@ func (h *stopHooks) OnStop(s *stream.Stream) {
 	h.stop(s)
 }
 
-// A stopPair is a stream between a client and a server whose Handler is a StopHandler.
+// A stopPair is a stream between a client and a server whose Handler has an OnStop of its own.
 type stopPair struct {
 	handler          *stopHooks
 	engine           *reactor.Engine // of the server
@@ -38,7 +38,7 @@ type stopPair struct {
 const stopDrainTimeout = time.Second
 
 func connectStop(t *testing.T, w *reactortest.World, server, client *reactortest.Process, stop func(*stream.Stream)) *stopPair {
-	p := &stopPair{engine: server.Start(reactor.BaseHandler{}, &reactor.Config{DrainTimeout: stopDrainTimeout})}
+	p := &stopPair{engine: server.Start(reactor.BaseHandler{}, &reactor.Config{Limits: reactor.Limits{DrainTimeout: stopDrainTimeout}})}
 	p.handler = &stopHooks{hooks: p.server.hooks(), stop: stop}
 	p.handler.open = func(s *stream.Stream) { p.accepted = s }
 	record := p.handler.close
@@ -57,7 +57,7 @@ func connectStop(t *testing.T, w *reactortest.World, server, client *reactortest
 	return p
 }
 
-// TestOnStop checks that a StopHandler can write last bytes when the engine stops, in OnStop
+// TestOnStop checks that a handler can write last bytes when the engine stops, in OnStop
 // or later, and that the engine ends a stream that the handler does not close.
 func TestOnStop(t *testing.T) {
 	bye := func(s *stream.Stream) { write(t, s, "goodbye") }

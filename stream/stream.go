@@ -11,13 +11,16 @@ import (
 )
 
 // A Stream is one end of a stream of bytes. OnOpen passes the Stream to the application.
-// Only the goroutine of the loop may call the methods. After OnClose, no bytes can be
+// Only the goroutine of the loop may use UserData and call the methods. After OnClose, no bytes can be
 // read or written, and the other methods return what they returned before.
 type Stream struct {
+	// UserData is a value of the application. Its first value is AcceptOptions.UserData or
+	// DialOptions.UserData. This package does not use it.
+	UserData any
+
 	conn    *reactor.Conn
 	handler Handler
 	buffers Buffers
-	context any
 	private []byte // private data of the peer's application
 	// request is the request that Accept has accepted, until the stream opens. It is nil
 	// after Dial.
@@ -29,10 +32,11 @@ type Stream struct {
 	in     *rsocket.Receiver
 	out    *rsocket.Sender
 
-	reading inState
-	writing outState
-	sent    sentBytes
-	blocked bool // true if Write has returned ErrWouldBlock and OnWritable must follow
+	reading    inState
+	writing    outState
+	sent       sentBytes
+	blocked    bool // true if Write has returned ErrWouldBlock and OnWritable must follow
+	dataPlaces int  // how many data messages may be outstanding
 	// controls is the number of messages other than data messages that have not completed, at
 	// most controlPlaces.
 	controls int
@@ -42,8 +46,8 @@ type Stream struct {
 }
 
 // newStream returns a Stream whose connection is not known yet.
-func newStream(h Handler, b Buffers, context any) *Stream {
-	return &Stream{handler: h, buffers: b, context: context}
+func newStream(h Handler, b Buffers, userData any) *Stream {
+	return &Stream{UserData: userData, handler: h, buffers: b}
 }
 
 // Conn returns the connection of the stream, for its addresses, parameters, counters,
@@ -54,17 +58,10 @@ func (s *Stream) Conn() *reactor.Conn { return s.conn }
 func (s *Stream) Loop() *reactor.Loop { return s.conn.Loop() }
 
 // LocalAddr returns the address and the port of this side.
-func (s *Stream) LocalAddr() netip.AddrPort { return s.conn.LocalAddr() }
+func (s *Stream) LocalAddr() netip.AddrPort { return s.conn.Info().LocalAddr }
 
 // RemoteAddr returns the address and the port of the peer.
-func (s *Stream) RemoteAddr() netip.AddrPort { return s.conn.RemoteAddr() }
-
-// Context returns the value that SetContext has stored. Before SetContext it returns
-// AcceptOptions.Context or DialOptions.Context.
-func (s *Stream) Context() any { return s.context }
-
-// SetContext stores a value for the application.
-func (s *Stream) SetContext(v any) { s.context = v }
+func (s *Stream) RemoteAddr() netip.AddrPort { return s.conn.Info().RemoteAddr }
 
 // PeerPrivateData returns the private data of the peer's application. It may be padded
 // with zeros.
@@ -72,7 +69,7 @@ func (s *Stream) PeerPrivateData() []byte { return s.private }
 
 // privateData returns the function that makes the private data of this side: the Hello,
 // and then the private data of the application.
-func (s *Stream) privateData(ofApp []byte) reactor.PrivateDataFunc {
+func (s *Stream) privateData(ofApp []byte) func(*reactor.Conn) ([]byte, error) {
 	return func(c *reactor.Conn) ([]byte, error) {
 		if err := s.makeMemory(c); err != nil {
 			return nil, err
@@ -84,7 +81,8 @@ func (s *Stream) privateData(ofApp []byte) reactor.PrivateDataFunc {
 // makeMemory makes the memory of the stream, and its description for the peer. It is
 // called when the device of the connection is known.
 func (s *Stream) makeMemory(c *reactor.Conn) error {
-	credits, err := creditsFor(c.MaxInFlight())
+	info := c.Info()
+	credits, err := creditsFor(info.MaxInFlight)
 	if err != nil {
 		return err
 	}
@@ -94,16 +92,12 @@ func (s *Stream) makeMemory(c *reactor.Conn) error {
 	if s.region, err = c.Loop().Engine().Alloc(tableAt+rsocket.TableSize, access); err != nil {
 		return err
 	}
-	s.conn = c
-	c.SetContext(s)
-	pieces, err := s.region.Remote(c, 0, tableAt+rsocket.TableSize)
+	s.conn, s.dataPlaces = c, info.MaxInFlight-controlPlaces
+	c.UserData = s
+	at, err := s.region.Remote(info.Device, 0, tableAt+rsocket.TableSize)
 	if err != nil {
 		return err
 	}
-	if len(pieces) != 1 {
-		return &verbs.ParamError{Field: "Buffers.Receive", Value: int64(ring), Limit: int64(pieces[0].Length), Reason: "the device can not register so much memory at once"}
-	}
-	at := pieces[0].Remote
 	s.own = rsocket.Hello{
 		Credits: credits,
 		Table:   rsocket.Table{Addr: at.Addr + uint64(tableAt), Key: at.RKey, Entries: rsocket.TableSegments},
@@ -130,9 +124,7 @@ func (s *Stream) release() {
 
 // A connHandler passes the callbacks of an open connection to its stream. The acceptor
 // and the dialer embed it.
-type connHandler struct{ reactor.BaseConnHandler }
-
-var _ reactor.StopHandler = connHandler{}
+type connHandler struct{ reactor.BaseHandler }
 
 // OnMessage handles a message of the peer.
 func (connHandler) OnMessage(c *reactor.Conn, msg reactor.Message) {
@@ -150,29 +142,24 @@ func (connHandler) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 func (connHandler) OnClose(c *reactor.Conn, err error) {
 	if s := streamOf(c); !s.closeReported {
 		if err == nil && !s.writing.connOver() {
-			err = reactor.ErrShutdown // The engine has closed the connection: see StopHandler.
+			err = reactor.ErrShutdown // The engine has closed the connection: see Handler.OnStop.
 		}
 		s.enterOver()
 		s.reportClose(err)
 	}
 }
 
-// OnStop closes the stream when the engine stops, or lets a StopHandler do so. The peer then
-// gets the end of the stream and not a reset.
+// OnStop lets the handler close the stream when the engine stops. The peer then gets the end of
+// the stream and not a reset.
 func (connHandler) OnStop(c *reactor.Conn) {
 	s := streamOf(c)
-	if s.writing.over() {
-		return // The stream is closing, or OnClose was called.
+	if !s.writing.over() { // Otherwise the stream is closing, or OnClose was called.
+		s.handler.OnStop(s)
 	}
-	if h, ok := s.handler.(StopHandler); ok {
-		h.OnStop(s)
-		return
-	}
-	_ = s.Close() // It does not fail for an open stream.
 }
 
 // streamOf returns the stream of a connection.
-func streamOf(c *reactor.Conn) *Stream { return c.Context().(*Stream) }
+func streamOf(c *reactor.Conn) *Stream { return c.UserData.(*Stream) }
 
 // received handles a message of the peer.
 func (s *Stream) received(msg reactor.Message) {
@@ -338,22 +325,19 @@ func (s *Stream) Flush() { s.conn.Flush() }
 
 // room returns how many bytes may be written before the peer confirms earlier ones.
 func (s *Stream) room() int {
-	if s.conn.InFlight()-s.controls >= s.dataPlaces() {
+	if s.conn.Stats().InFlight-s.controls >= s.dataPlaces {
 		return 0
 	}
 	return s.buffers.Send - s.sent.unconfirmed()
 }
 
-// dataPlaces returns how many data messages may be outstanding.
-func (s *Stream) dataPlaces() int { return s.conn.MaxInFlight() - controlPlaces }
-
 // sendData sends one data message.
 func (s *Stream) sendData(b []byte, to reactor.Remote) error {
-	o := reactor.SendOptions{
+	o := reactor.OpOptions{
 		HasImm: true, Imm: rsocket.Message{Kind: rsocket.Data, Value: uint32(len(b))}.Imm(),
-		Tag: s.sent.total + uint64(len(b)), Quiet: s.sent.quiet(len(b), s.buffers.Send, s.dataPlaces()),
+		Tag: s.sent.total + uint64(len(b)), Quiet: s.sent.quiet(len(b), s.buffers.Send, s.dataPlaces),
 	}
-	if err := s.conn.WriteBytes(b, to, o); err != nil {
+	if err := s.conn.WriteBytes(to, b, &o); err != nil {
 		return err
 	}
 	s.out.Sent(len(b))
@@ -368,8 +352,8 @@ const controlTag = 1 << 63
 // sendControl sends a message that is no data. The caller checks that there is a place.
 // If there is no memory for the message, sendControl ends the stream.
 func (s *Stream) sendControl(payload []byte, to reactor.Remote, m rsocket.Message) {
-	o := reactor.SendOptions{HasImm: true, Imm: m.Imm(), Tag: controlTag | s.sent.total}
-	switch err := s.conn.WriteBytes(payload, to, o); {
+	o := reactor.OpOptions{HasImm: true, Imm: m.Imm(), Tag: controlTag | s.sent.total}
+	switch err := s.conn.WriteBytes(to, payload, &o); {
 	case err == nil:
 		s.controls++
 	case !errors.Is(err, ErrClosed): // After ErrClosed, OnClose reports why the connection ends.

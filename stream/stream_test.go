@@ -48,7 +48,7 @@ func (h *hooks) OnAcceptError(r *stream.Request, err error) {
 	}
 }
 
-func (h *hooks) OnDialError(o *stream.DialOptions, err error) {
+func (h *hooks) OnDialError(_ *reactor.Loop, _ netip.AddrPort, o *stream.DialOptions, err error) {
 	if h.dialError != nil {
 		h.dialError(o, err)
 	}

@@ -101,11 +101,14 @@ type PortAttr struct {
 	GIDs       []GID     // addresses of the port; AHAttr.SourceIndex is an index of this slice
 }
 
-// A Counter is a count of events of one kind on a port of a device. The field Value never
-// decreases. The count begins at 0 when the driver creates the device. In provider/soft
-// the count begins at 0 when the device is opened.
+// A Counter is a count of events of one kind, on a port of a device or on a loop of package
+// reactor. On a device the count begins at 0 when the driver creates the device. In
+// provider/soft the count begins at 0 when the device is opened.
 type Counter struct {
 	Name  string
+	Help  string // what the counter counts; "" if the device does not say it
+	Unit  string // "bytes", "nanoseconds", or "" for a number
+	Gauge bool   // true if Value may decrease, as the number of open connections does
 	Value uint64
 }
 
@@ -181,6 +184,22 @@ type AsyncEvent struct {
 	CQ   CQ    // completion queue for CQ events; nil for other events
 	SRQ  SRQ   // shared receive queue for SRQ events; nil for other events
 }
+
+// An AsyncError is the error of what an asynchronous event of a device has ended. It matches
+// ErrProtocol if the peer has sent an invalid or forbidden request. Source:
+// ibv_get_async_event(3).
+type AsyncError struct {
+	Device string         // name of the device
+	Type   AsyncEventType // type of the event
+}
+
+// Is reports whether target is ErrProtocol and the peer has caused the event.
+func (e *AsyncError) Is(target error) bool {
+	return target == ErrProtocol && (e.Type == AsyncQPRequestError || e.Type == AsyncQPAccessError)
+}
+
+// Error returns the name of the device and the type of the event.
+func (e *AsyncError) Error() string { return e.Device + ": " + e.Type.String() }
 
 // AsyncEventType is the type of an asynchronous event.
 type AsyncEventType uint8

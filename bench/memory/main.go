@@ -56,9 +56,9 @@ func main() {
 }
 
 func config() *reactor.Config {
-	cfg := &reactor.Config{MaxConns: -1, Backlog: 4096}
+	cfg := &reactor.Config{MaxConns: -1, Limits: reactor.Limits{Backlog: 4096}}
 	if *own {
-		cfg.SharedRecvBuffers = -1
+		cfg.Memory.SharedRecvBuffers = -1
 	}
 	return cfg
 }
@@ -66,7 +66,7 @@ func config() *reactor.Config {
 type echo struct{ reactor.BaseHandler }
 
 func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	if err := c.Send(msg.Data()); err != nil {
+	if err := c.Send(msg.Data(), nil); err != nil {
 		c.Abort(err)
 	}
 }
@@ -111,9 +111,11 @@ type client struct {
 	collect func() error // function that collects garbage in both processes
 }
 
-func (c *client) OnOpen(conn *reactor.Conn)                     { c.conns = append(c.conns, conn) }
-func (c *client) OnMessage(*reactor.Conn, reactor.Message)      { c.answers++ }
-func (c *client) OnDialError(_ *reactor.DialOptions, err error) { c.err = err }
+func (c *client) OnOpen(conn *reactor.Conn)                { c.conns = append(c.conns, conn) }
+func (c *client) OnMessage(*reactor.Conn, reactor.Message) { c.answers++ }
+func (c *client) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	c.err = err
+}
 func (c *client) OnClose(_ *reactor.Conn, err error) {
 	c.closed++
 	if err != nil {
@@ -232,7 +234,7 @@ func (c *client) open() error {
 	for len(c.conns) < *connections {
 		want := min(len(c.conns)+batch, *connections)
 		for range want - len(c.conns) {
-			if err := c.loop.Dial(c.addr, nil); err != nil {
+			if err := c.loop.Engine().Dial(c.addr, nil); err != nil {
 				return err
 			}
 		}
@@ -250,7 +252,7 @@ func (c *client) exchange() error {
 			part := c.conns[begin:min(begin+batch, len(c.conns))]
 			want := c.answers + len(part)
 			for _, conn := range part {
-				if err := conn.Send(message); err != nil {
+				if err := conn.Send(message, nil); err != nil {
 					return err
 				}
 			}

@@ -63,7 +63,7 @@ type echoServer struct {
 }
 
 // OnMessage sends the message back. If that fails, OnClose follows.
-func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data()) }
+func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data(), nil) }
 
 // OnClose ends the server. The client reports errors.
 func (e *echoServer) OnClose(*reactor.Conn, error) { e.done <- nil }
@@ -122,7 +122,7 @@ func (e *echoClient) send(c *reactor.Conn) {
 	if e.histogram != nil {
 		e.sentAt = time.Now()
 	}
-	if err := c.Send(e.payload); err != nil {
+	if err := c.Send(e.payload, nil); err != nil {
 		c.Abort(err)
 	}
 }
@@ -131,4 +131,6 @@ func (e *echoClient) send(c *reactor.Conn) {
 func (e *echoClient) OnClose(_ *reactor.Conn, err error) { e.done <- err }
 
 // OnDialError ends the client.
-func (e *echoClient) OnDialError(_ *reactor.DialOptions, err error) { e.done <- err }
+func (e *echoClient) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	e.done <- err
+}

@@ -146,7 +146,7 @@ func (cl *client) onLoops(f func(*session)) (err error) {
 
 // A session sends the messages of one connection. The loop of the connection owns it.
 type session struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	client                  *client
 	conn                    *reactor.Conn // nil if it is not open
 	share                   int           // number of messages in the ping-pong
@@ -165,7 +165,7 @@ type session struct {
 
 // OnOpen checks the private data, which the server returns, perhaps with zeros (rdma_accept(3)).
 func (s *session) OnOpen(c *reactor.Conn) {
-	s.conn, s.hello = c, strings.TrimRight(string(c.PeerPrivateData()), "\x00")
+	s.conn, s.hello = c, strings.TrimRight(string(c.Info().PeerPrivateData), "\x00")
 	if s.hello != s.client.opts.privateData {
 		s.damaged++
 	}
@@ -197,7 +197,7 @@ func (s *session) sendMore() {
 		if s.timed {
 			s.start = time.Now()
 		}
-		switch err := s.conn.Send(s.message); {
+		switch err := s.conn.Send(s.message, nil); {
 		case errors.Is(err, reactor.ErrWouldBlock):
 			return // OnWritable follows.
 		case err != nil:
@@ -252,7 +252,9 @@ func (s *session) OnClose(_ *reactor.Conn, err error) {
 }
 
 // OnDialError ends the session of a connection that could not be opened.
-func (s *session) OnDialError(_ *reactor.DialOptions, err error) { s.OnClose(nil, err) }
+func (s *session) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	s.OnClose(nil, err)
+}
 
 // fill writes the message with the given number to msg. Messages with other numbers hardly ever
 // contain the same bytes: the factor is odd, so their first words are different.

@@ -121,8 +121,8 @@ type lateServer struct {
 
 func (s *lateServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	c.Loop().Post(func() {
-		b := c.Context().(*backlog)
-		for c.Send(nil) == nil {
+		b := c.UserData.(*backlog)
+		for c.Send(nil, nil) == nil {
 		}
 		s.server.OnMessage(c, msg)
 		if len(b.held) > 0 {

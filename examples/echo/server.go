@@ -51,7 +51,7 @@ func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	if len(s.reject) > 0 {
 		err = req.Reject(s.reject)
 	} else {
-		err = req.Accept(&reactor.AcceptParams{PrivateData: req.PrivateData(), Context: &backlog{}})
+		err = req.Accept(&reactor.AcceptOptions{PrivateData: req.PrivateData(), UserData: &backlog{}})
 	}
 	if err != nil { // for example, the client has already disconnected
 		fmt.Fprintln(s.stderr, "echo:", err)
@@ -60,8 +60,8 @@ func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 
 // OnMessage sends the message back, or keeps it if the send queue is full.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	b := c.Context().(*backlog)
-	if len(b.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
+	b := c.UserData.(*backlog)
+	if len(b.held) == 0 && !errors.Is(c.Send(msg.Data(), nil), reactor.ErrWouldBlock) {
 		return // If Send has failed, OnClose follows.
 	}
 	if buf := msg.Keep(); buf != nil {
@@ -73,15 +73,15 @@ func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 
 // OnWritable sends the backlog without copying.
 func (s *server) OnWritable(c *reactor.Conn) {
-	b := c.Context().(*backlog)
-	for len(b.held) > 0 && c.SendBuffer(b.held[0]) == nil {
+	b := c.UserData.(*backlog)
+	for len(b.held) > 0 && c.SendBuffer(b.held[0], nil) == nil {
 		b.held = b.held[1:]
 	}
 }
 
 // OnClose releases the messages in the backlog.
 func (s *server) OnClose(c *reactor.Conn, _ error) {
-	for _, buf := range c.Context().(*backlog).held {
+	for _, buf := range c.UserData.(*backlog).held {
 		buf.Release()
 	}
 }
@@ -130,7 +130,7 @@ func start(ctx context.Context, opts *options, h reactor.Handler) (n *node, err 
 }
 
 // shutdownTime is how long a shutdown may take without open connections. A connection may
-// need reactor.Config.DrainTimeout twice: to deliver messages, and to disconnect.
+// need reactor.Config.Limits.DrainTimeout twice: to deliver messages, and to disconnect.
 const shutdownTime = 12 * time.Second
 
 // shutdown closes the connections, the loops and the device. In an emulator on a busy

@@ -61,7 +61,7 @@ func (exchange) OnMessage(c *reactor.Conn, m reactor.Message) {
 	var ack [ackSize]byte
 	copy(ack[:8], order)
 	binary.LittleEndian.PutUint64(ack[8:], uint64(m.Time().UnixNano()))
-	if err := c.Send(ack[:]); err != nil {
+	if err := c.Send(ack[:], nil); err != nil {
 		_ = c.Abort(err)
 	}
 }
@@ -128,7 +128,7 @@ func (g *gateway) dial(cause error) {
 	}
 }
 
-func (g *gateway) OnDialError(_ *reactor.DialOptions, err error) {
+func (g *gateway) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
 	fmt.Println(err)
 	g.dial(err)
 }
@@ -140,7 +140,7 @@ func (g *gateway) send(c *reactor.Conn) {
 	var order [orderSize]byte
 	binary.LittleEndian.PutUint64(order[:], g.acked)
 	g.sentAt = time.Now()
-	if err := c.Send(order[:]); err != nil {
+	if err := c.Send(order[:], nil); err != nil {
 		_ = c.Abort(err) // It can fail only if the connection has ended.
 	}
 }
@@ -153,7 +153,7 @@ func (g *gateway) OnMessage(c *reactor.Conn, m reactor.Message) {
 		return
 	}
 	if !g.lost.IsZero() {
-		fmt.Printf("%v without an acknowledgement, then from %v\n", m.Time().Sub(g.lost).Round(time.Microsecond), c.RemoteAddr())
+		fmt.Printf("%v without an acknowledgement, then from %v\n", m.Time().Sub(g.lost).Round(time.Microsecond), c.Info().RemoteAddr)
 		g.lost = time.Time{}
 	} else {
 		g.trips.Record(m.Time().Sub(g.sentAt))

@@ -44,7 +44,7 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) (err er
 		return err
 	}
 	cfg := &reactor.Config{NumLoops: opts.loops}
-	target.EngineConfig(cfg)
+	t.Configure(cfg)
 	engine, err := reactor.New(p, t, cfg)
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func call(ctx context.Context, addr netip.AddrPort) error {
 }
 
 // OnDialError reports why there is no connection. A server that refuses a client says why.
-func (cl *client) OnDialError(_ *reactor.DialOptions, err error) {
+func (cl *client) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
 	if reject, ok := errors.AsType[*cm.RejectError](err); ok && reject.ByApplication {
 		err = fmt.Errorf("the server refuses: %q", reject.Text())
 	}
@@ -81,7 +81,7 @@ func (cl *client) OnOpen(c *reactor.Conn) {
 	names := [...]string{upper: "upper", sum: "sum", wait: "wait"}
 	for _, r := range []message{{1, wait, []byte("100ms")}, {2, sum, []byte("hello")}, {3, upper, []byte("hello")}} {
 		cl.missing[r.number] = names[r.kind]
-		if err := c.Send(r.encode()); err != nil {
+		if err := c.Send(r.encode(), nil); err != nil {
 			_ = c.Abort(err) // It can fail only if the connection has ended.
 		}
 	}

@@ -57,7 +57,7 @@ func newServer(limit, workers int, grace time.Duration) *server {
 
 // config returns the configuration of the engine. DrainTimeout limits the time after OnStop.
 func (s *server) config() *reactor.Config {
-	return &reactor.Config{MaxMessage: maxMessage, DrainTimeout: s.grace}
+	return &reactor.Config{MaxMessage: maxMessage, Limits: reactor.Limits{DrainTimeout: s.grace}}
 }
 
 // run runs the server until ctx ends, and then until requests are answered, at most for grace.
@@ -98,16 +98,16 @@ func (s *server) OnListenError(_ *reactor.Listener, err error) { s.ended <- err 
 
 func (s *server) OnOpen(c *reactor.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c.SetContext(&session{conn: c, ctx: ctx, cancel: cancel})
+	c.UserData = &session{conn: c, ctx: ctx, cancel: cancel}
 }
 
 func (s *server) OnClose(c *reactor.Conn, _ error) {
-	c.Context().(*session).cancel()
+	c.UserData.(*session).cancel()
 	s.clients.Add(-1)
 }
 
 func (s *server) OnMessage(c *reactor.Conn, m reactor.Message) {
-	v := c.Context().(*session)
+	v := c.UserData.(*session)
 	r, err := decode(m.Data())
 	switch {
 	case v.full(): // The client has disconnected, and that has ended the pause. It gets no answer.
@@ -128,12 +128,12 @@ func (s *server) OnMessage(c *reactor.Conn, m reactor.Message) {
 }
 
 // OnWritable is called when there is room for answers that wait.
-func (s *server) OnWritable(c *reactor.Conn) { c.Context().(*session).settle() }
+func (s *server) OnWritable(c *reactor.Conn) { c.UserData.(*session).settle() }
 
 // OnStop is called when the engine begins to shut down. The session takes no more requests, and
-// ends when those that it has are answered, or after Config.DrainTimeout.
+// ends when those that it has are answered, or after Config.Limits.DrainTimeout.
 func (s *server) OnStop(c *reactor.Conn) {
-	v := c.Context().(*session)
+	v := c.UserData.(*session)
 	v.stopping = true
 	v.settle()
 }
@@ -158,7 +158,7 @@ func (v *session) answer(number uint32, body []byte, err error) {
 func (v *session) settle() {
 	var err error
 	for len(v.answers) > 0 && err == nil {
-		if err = v.conn.Send(v.answers[0]); err == nil {
+		if err = v.conn.Send(v.answers[0], nil); err == nil {
 			v.answers = v.answers[1:]
 		}
 	}

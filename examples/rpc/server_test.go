@@ -81,7 +81,7 @@ func send(c *reactortest.Conn, n, first int, method uint8, body string) {
 // or the send queue is full. It returns how many it has sent.
 func (w *world) sendAll(c *reactortest.Conn, n, first int, method uint8, body string) (sent int) {
 	w.On(c.Loop(), func() {
-		for sent < n && c.Conn.Send(message{uint32(first + sent), method, []byte(body)}.encode()) == nil {
+		for sent < n && c.Conn.Send(message{uint32(first + sent), method, []byte(body)}.encode(), nil) == nil {
 			sent++
 		}
 	})
@@ -308,11 +308,11 @@ func TestBadRequest(t *testing.T) {
 
 // A liar is a server that sends one message to each client.
 type liar struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	message []byte
 }
 
-func (l liar) OnOpen(c *reactor.Conn) { _ = c.Send(l.message) }
+func (l liar) OnOpen(c *reactor.Conn) { _ = c.Send(l.message, nil) }
 
 // TestBadAnswer checks that the client ends if an answer is not one to its requests.
 func TestBadAnswer(t *testing.T) {

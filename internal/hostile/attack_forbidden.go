@@ -4,6 +4,7 @@ package hostile
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft"
@@ -72,7 +73,7 @@ func (f *forbidder) dial() {
 
 // OnOpen sends the forbidden message.
 func (f *forbidder) OnOpen(c *reactor.Conn) {
-	_ = c.Send(f.long) // After an error OnClose follows.
+	_ = c.Send(f.long, nil) // After an error OnClose follows.
 	f.a.count(func(n *Attack) { n.Admitted++; n.Sent++; n.SentBytes += uint64(len(f.long)) })
 }
 
@@ -80,7 +81,7 @@ func (f *forbidder) OnOpen(c *reactor.Conn) {
 func (f *forbidder) OnClose(*reactor.Conn, error) { f.redial(0) }
 
 // OnDialError counts the refusal and dials again.
-func (f *forbidder) OnDialError(*reactor.DialOptions, error) {
+func (f *forbidder) OnDialError(*reactor.Loop, netip.AddrPort, *reactor.DialOptions, error) {
 	f.a.count(func(n *Attack) { n.Refused++ })
 	f.redial(time.Millisecond)
 }

@@ -44,7 +44,7 @@ func (c *hangingClient) OnOpen(conn *reactor.Conn) {
 	}
 	for _, conn := range c.conns {
 		for range hangingMessages {
-			_ = conn.Send(make([]byte, LongMessage)) // The test counts the connections that end.
+			_ = conn.Send(make([]byte, LongMessage), nil) // The test counts the connections that end.
 		}
 	}
 	c.a.count(func(n *Attack) { n.Admitted = uint64(len(c.conns)) })

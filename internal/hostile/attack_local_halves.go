@@ -80,7 +80,7 @@ const (
 // in the ring.
 func (h *localHalves) OnOpen(c *reactor.Conn) {
 	h.count(func(c *Attack) { c.Admitted++ })
-	_ = c.Send([]byte("x"))
+	_ = c.Send([]byte("x"), nil)
 }
 
 // OnMessage looks for the new destination in the ring, and dials the next connection.

@@ -4,6 +4,7 @@ package hostile
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
@@ -51,7 +52,7 @@ const longMemory = 64 << 10
 // A longPeer is the attacker's end of one connection. Its engine has no long messages, so
 // it builds all messages of the protocol itself.
 type longPeer struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	conn   *reactor.Conn
 	region *reactor.Region // memory that the server may read
 	good   longSegment     // the whole region
@@ -76,10 +77,10 @@ func (p *longPeer) OnOpen(c *reactor.Conn) {
 	p.conn = c
 	var err error
 	if p.region, err = c.Loop().Engine().Alloc(longMemory, verbs.AccessRemoteRead); err == nil {
-		var pieces []reactor.RemotePiece
-		if pieces, err = p.region.Remote(c, 0, longMemory); err == nil {
-			p.good = longSegment{pieces[0].Remote, longMemory}
-			err = c.Send([]byte("hello"))
+		var at reactor.Remote
+		if at, err = p.region.Remote(c.Info().Device, 0, longMemory); err == nil {
+			p.good = longSegment{at, longMemory}
+			err = c.Send([]byte("hello"), nil)
 		}
 	}
 	if err != nil {
@@ -110,12 +111,14 @@ func (p *longPeer) OnClose(*reactor.Conn, error) {
 }
 
 // OnDialError ends the attack.
-func (p *longPeer) OnDialError(*reactor.DialOptions, error) { close(p.ended) }
+func (p *longPeer) OnDialError(*reactor.Loop, netip.AddrPort, *reactor.DialOptions, error) {
+	close(p.ended)
+}
 
 // control sends b as a control message. Errors are ignored: then the connection is
 // ending.
 func (p *longPeer) control(b []byte) {
-	_ = p.conn.SendWith(b, reactor.SendOptions{HasImm: true, Imm: longFirstImm})
+	_ = p.conn.Send(b, &reactor.OpOptions{HasImm: true, Imm: longFirstImm})
 }
 
 func (p *longPeer) announce(s ...longSegment) { p.control(longControl(longAnnounce, 0, s...)) }
@@ -236,7 +239,7 @@ func wrongOrder() []longViolation {
 		{"other name, and the old one", KindLong, func(p *longPeer) {
 			p.control(longControl(longRename, 1<<32-1))
 			p.announce(p.good) // an ordinary message now
-			_ = p.conn.SendWith(nil, reactor.SendOptions{HasImm: true, Imm: 1<<32 - 1})
+			_ = p.conn.Send(nil, &reactor.OpOptions{HasImm: true, Imm: 1<<32 - 1})
 		}, nil},
 		{"too many behind", KindLong, func(p *longPeer) {
 			for range 40 {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"time"
 
@@ -63,11 +64,8 @@ func (l *longSender) alloc(size int) (*reactor.Region, reactor.Remote, error) {
 	if err != nil {
 		return nil, reactor.Remote{}, err
 	}
-	pieces, err := r.RemoteOn(devices[0], 0, size)
-	if err != nil {
-		return nil, reactor.Remote{}, err
-	}
-	return r, pieces[0].Remote, nil
+	at, err := r.Remote(devices[0], 0, size)
+	return r, at, err
 }
 
 // sendFrom sends the beginning of a Region as a long message, and waits until the server
@@ -103,7 +101,7 @@ func (l *longSender) sendWhile(c *reactor.Conn, r *reactor.Region, do func()) er
 
 func (l *longSender) startSend(c *reactor.Conn, r *reactor.Region) error {
 	return l.onLoop(func() {
-		if err := c.SendV([]reactor.Piece{{Region: r, Length: LongMessage}}, reactor.SendOptions{}); err != nil {
+		if err := c.SendV(nil, reactor.Piece{Region: r, Length: LongMessage}); err != nil {
 			l.done <- err
 		}
 	})
@@ -111,8 +109,10 @@ func (l *longSender) startSend(c *reactor.Conn, r *reactor.Region) error {
 
 func (l *longSender) OnOpen(c *reactor.Conn)                                { l.opened <- c }
 func (l *longSender) OnCompletion(_ *reactor.Conn, _ reactor.Op, err error) { l.report(err) }
-func (l *longSender) OnDialError(_ *reactor.DialOptions, err error)         { l.report(err) }
-func (l *longSender) OnClose(_ *reactor.Conn, err error)                    { l.report(err) }
+func (l *longSender) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	l.report(err)
+}
+func (l *longSender) OnClose(_ *reactor.Conn, err error) { l.report(err) }
 func (l *longSender) report(err error) {
 	select {
 	case l.done <- err:

@@ -54,7 +54,7 @@ func decodeStreamHello(b []byte) (h streamHello, ok bool) {
 // A streamPeer is the attacker's end of one stream. It uses package reactor and builds
 // the messages of the stream itself.
 type streamPeer struct {
-	reactor.BaseConnHandler
+	reactor.BaseHandler
 	conn   *reactor.Conn
 	own    streamHello
 	server streamHello // description of the server's memory
@@ -82,12 +82,11 @@ func (p *streamPeer) hello(c *reactor.Conn) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.SetContext(region)
-	pieces, err := region.Remote(c, 0, 2*streamRing)
+	c.UserData = region
+	at, err := region.Remote(c.Info().Device, 0, 2*streamRing)
 	if err != nil {
 		return nil, err
 	}
-	at := pieces[0].Remote
 	p.own = streamHello{
 		version: 1, flags: 2, credits: 100, entries: 2, length: streamRing / 2, first: at,
 		table: reactor.Remote{Addr: at.Addr + streamRing, RKey: at.RKey},
@@ -101,7 +100,7 @@ func (p *streamPeer) hello(c *reactor.Conn) ([]byte, error) {
 // OnOpen stores the description of the server's memory.
 func (p *streamPeer) OnOpen(c *reactor.Conn) {
 	p.conn = c
-	p.server, _ = decodeStreamHello(c.PeerPrivateData())
+	p.server, _ = decodeStreamHello(c.Info().PeerPrivateData)
 	close(p.opened)
 }
 
@@ -119,12 +118,14 @@ func (p *streamPeer) OnWritable(*reactor.Conn) { p.keepFlooding() }
 
 // OnClose releases the memory.
 func (p *streamPeer) OnClose(c *reactor.Conn, _ error) {
-	c.Context().(*reactor.Region).CloseFunc(nil)
+	c.UserData.(*reactor.Region).CloseFunc(nil)
 	close(p.ended)
 }
 
 // OnDialError ends the attack.
-func (p *streamPeer) OnDialError(*reactor.DialOptions, error) { close(p.ended) }
+func (p *streamPeer) OnDialError(*reactor.Loop, netip.AddrPort, *reactor.DialOptions, error) {
+	close(p.ended)
+}
 
 // imm sends immediate data without a payload. Errors are ignored: then the connection is
 // ending.
@@ -132,7 +133,7 @@ func (p *streamPeer) imm(imm uint32) { p.write(reactor.Remote{}, 0, imm) }
 
 // write writes n bytes to the server, with immediate data.
 func (p *streamPeer) write(to reactor.Remote, n int, imm uint32) {
-	_ = p.conn.WriteBytes(make([]byte, n), to, reactor.SendOptions{HasImm: true, Imm: imm})
+	_ = p.conn.WriteBytes(to, make([]byte, n), &reactor.OpOptions{HasImm: true, Imm: imm})
 }
 
 // data writes n bytes at an offset in the ring of the server.
@@ -147,7 +148,7 @@ func (p *streamPeer) keepFlooding() {
 		if p.flood%2 == 0 {
 			m = streamCredit | uint32(p.own.credits) // no further credit
 		}
-		if p.conn.WriteBytes(nil, reactor.Remote{}, reactor.SendOptions{HasImm: true, Imm: m}) != nil {
+		if p.conn.WriteBytes(reactor.Remote{}, nil, &reactor.OpOptions{HasImm: true, Imm: m}) != nil {
 			return
 		}
 		if p.flood == 1 {
@@ -185,14 +186,14 @@ func streamViolations() []streamViolation {
 				p.imm(streamCredit | uint32(uint16(100+(i+1)*30_000)))
 			}
 		}},
-		{"message without immediate data", KindStream, nil, func(p *streamPeer) { _ = p.conn.Send(nil) }},
+		{"message without immediate data", KindStream, nil, func(p *streamPeer) { _ = p.conn.Send(nil, nil) }},
 		{"flood of messages without effect", KindStream, nil, func(p *streamPeer) { p.flood = 20_000; p.keepFlooding() }},
 		{"key of the table is wrong", accessErr, func(h *streamHello) { h.table.RKey ^= 1 << 20 }, nil},
 		{"address of the table is wrong", accessErr, func(h *streamHello) { h.table.Addr += 1 << 40 }, nil},
 		{"table of 2^32-1 segments", accessErr, func(h *streamHello) { h.entries = 1<<32 - 1; h.table.Addr = 1<<64 - 16 }, nil},
 		{"key of the ring is wrong", accessErr, func(h *streamHello) { h.first.RKey ^= 1 << 20 }, func(p *streamPeer) { p.data(0, 64) }},
 		{"ring of 4 GiB", accessErr, func(h *streamHello) { h.length = 1<<32 - 1; h.first.Addr = 1<<64 - 32 }, func(p *streamPeer) { p.data(0, 64) }},
-		{"message with a payload", verbs.StatusLocLenErr.String(), nil, func(p *streamPeer) { _ = p.conn.Send([]byte("bytes")) }},
+		{"message with a payload", verbs.StatusLocLenErr.String(), nil, func(p *streamPeer) { _ = p.conn.Send([]byte("bytes"), nil) }},
 		{"write behind the memory", forbidden, nil, func(p *streamPeer) { p.data(1<<30, 64) }},
 		{"write with a wrong key", forbidden, nil, func(p *streamPeer) { p.server.first.RKey ^= 1 << 20; p.data(0, 64) }},
 		{"WRITE of the table and behind it", forbidden, nil, func(p *streamPeer) {
@@ -200,7 +201,7 @@ func streamViolations() []streamViolation {
 			p.write(p.server.table, 1<<16, streamKeepalive)
 		}},
 		{"message that invalidates the key of the ring", verbs.StatusRemInvReqErr.String(), nil, func(p *streamPeer) {
-			_ = p.conn.SendWith(nil, reactor.SendOptions{Invalidate: p.server.first.RKey})
+			_ = p.conn.Send(nil, &reactor.OpOptions{Invalidate: p.server.first.RKey})
 		}},
 	}
 }

@@ -5,6 +5,7 @@ package hostile
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -29,6 +30,7 @@ type client struct {
 	spec    Spec
 	tally   Tally
 	dialers []*dialer
+	ticker  *reactor.Timer // calls tick
 	// The first dial of every dialer has succeeded or failed.
 	opened *event
 	// Event that happens when all echoes have arrived, after the order to finish. Nil
@@ -54,7 +56,10 @@ func (c *client) start(s *Spec) (Note, error) {
 	if err := c.open(s, c); err != nil {
 		return Note{}, err
 	}
-	if err := c.onLoop(c.dialAll); err != nil {
+	if err := c.onLoop(func() {
+		c.ticker = c.engine.Loop(0).After(0, c.tick)
+		c.dialAll()
+	}); err != nil {
 		return Note{}, err
 	}
 	if s.Expendable {
@@ -132,25 +137,27 @@ func (c *client) check() {
 	}
 }
 
-// OnTick sends messages on each connection. Up to Spec.MaxInFlight messages may be
-// outstanding.
-func (c *client) OnTick(*reactor.Loop) time.Duration {
+// tick sends messages on each connection, and comes again after Spec.Pause. Up to
+// Spec.MaxInFlight messages may be outstanding.
+func (c *client) tick() {
 	for _, d := range c.dialers {
 		d.sendMore()
 	}
-	return c.spec.Pause
+	c.ticker.Reset(c.spec.Pause)
 }
 
 // OnOpen starts sending on the connection.
-func (c *client) OnOpen(conn *reactor.Conn) { conn.Context().(*dialer).onOpen(conn) }
+func (c *client) OnOpen(conn *reactor.Conn) { conn.UserData.(*dialer).onOpen(conn) }
 
 // OnMessage compares an echo with its message.
 func (c *client) OnMessage(conn *reactor.Conn, msg reactor.Message) {
-	conn.Context().(*dialer).checkEcho(msg.Data())
+	conn.UserData.(*dialer).checkEcho(msg.Data())
 }
 
 // OnClose counts the messages without an echo as lost.
-func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*dialer).onClose(err) }
+func (c *client) OnClose(conn *reactor.Conn, err error) { conn.UserData.(*dialer).onClose(err) }
 
 // OnDialError counts the connection as failed.
-func (c *client) OnDialError(d *reactor.DialOptions, err error) { d.Context.(*dialer).onDialError(err) }
+func (c *client) OnDialError(_ *reactor.Loop, _ netip.AddrPort, d *reactor.DialOptions, err error) {
+	d.UserData.(*dialer).onDialError(err)
+}

@@ -62,7 +62,7 @@ func (d *dialer) dial() {
 		return
 	}
 	d.state, d.dialedAt = dialerDialing, time.Now()
-	if err := c.engine.Dial(d.addr, &reactor.DialOptions{LocalAddr: c.spec.localAddr(), Context: d}); err != nil {
+	if err := c.engine.Dial(d.addr, &reactor.DialOptions{LocalAddr: c.spec.localAddr(), UserData: d}); err != nil {
 		d.onDialError(err)
 	}
 }
@@ -137,9 +137,9 @@ func (d *dialer) sendMore() {
 			d.closeWhenDone()
 			return
 		}
-		err := d.conn.Send(messageOf(d.out, d.seed, d.sent, spec.MaxLongMessage))
+		err := d.conn.Send(messageOf(d.out, d.seed, d.sent, spec.MaxLongMessage), nil)
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // OnTick will call sendMore.
+			return // tick will call sendMore.
 		}
 		if err != nil {
 			// Abort fails if the connection is ending already. OnClose follows in either

@@ -29,7 +29,7 @@ func newHangFixture(t *testing.T, s hostile.Spec) *fixture {
 func TestHangingClient(t *testing.T) {
 	onEachPath(t, func(t *testing.T, with func(hostile.Spec) hostile.Spec) {
 		f := newHangFixture(t, with(hostile.Spec{}))
-		const conns = 6 // more than reactor.Config.LongLoopBytes has memory for
+		const conns = 6 // more than reactor.Config.Memory.LongLoopBytes has memory for
 		hanging, _ := f.start(hostile.RoleHanging, sameUser, going(with(hostile.Spec{Conns: conns})))
 		note, err := hanging.Await()
 		require.NoError(t, err)

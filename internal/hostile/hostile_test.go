@@ -79,7 +79,7 @@ func going(s hostile.Spec) hostile.Spec {
 const clientPause = 40 * time.Millisecond
 
 // A server must release the resources of an attack within this time. It is longer than
-// reactor.Config.DrainTimeout.
+// reactor.Config.Limits.DrainTimeout.
 const settleLimit = 90 * time.Second
 
 // sameUser is a user ID that means the user of the test.

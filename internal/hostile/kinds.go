@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"strings"
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
@@ -24,15 +25,15 @@ const (
 )
 
 // kindOf returns the kind of an error of OnClose. The kind of a *verbs.CompletionError is
-// the text of its status, and that of a *reactor.AsyncError the text of its event.
+// the text of its status, and that of a *verbs.AsyncError the text of its event.
 func kindOf(err error) string {
 	var completion *verbs.CompletionError
-	var event *reactor.AsyncError
+	var event *verbs.AsyncError
 	var op *net.OpError
 	switch {
 	case err == nil:
 		return KindNone
-	case errors.As(err, new(*reactor.LongMessageError)):
+	case errors.Is(err, verbs.ErrProtocol) && strings.Contains(err.Error(), "long message"):
 		return KindLong
 	case errors.Is(err, stream.ErrProtocol):
 		return KindStream

@@ -32,7 +32,7 @@ func TestLongViolations(t *testing.T) {
 }
 
 // TestHeldLongMessages checks that the long messages of others go on while a peer on the
-// wire announces long messages on more connections than reactor.Config.LongLoopBytes has
+// wire announces long messages on more connections than reactor.Config.Memory.LongLoopBytes has
 // memory for, and delays the READs. A peer that does not answer at all loses its
 // connections, whatever ACK timeout it has proposed.
 func TestHeldLongMessages(t *testing.T) {
@@ -40,7 +40,7 @@ func TestHeldLongMessages(t *testing.T) {
 	for _, hold := range []hostile.Hold{hostile.HoldSilent, hostile.HoldRNR, hostile.HoldTrickle} {
 		t.Run(string(hold), func(t *testing.T) {
 			f := newLongFixture(t, withWirePath(hostile.Spec{DrainTimeout: drain}))
-			conns := 4 // of reactor.Config.LongConnBytes each, so together LongLoopBytes
+			conns := 4 // of reactor.Config.Memory.LongConnBytes each, so together LongLoopBytes
 			if hold == hostile.HoldSilent {
 				long(t, "takes 35 s, because the attacker has the longest ACK timeout")
 				conns = 3 // as many as get memory at once; each ends after 34 s

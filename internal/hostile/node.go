@@ -12,7 +12,7 @@ import (
 )
 
 // A shutdown that takes longer is a hang. The limit is far longer than
-// reactor.Config.DrainTimeout.
+// reactor.Config.Limits.DrainTimeout.
 const shutdownLimit = time.Minute
 
 // A node is a device and an engine with one loop.
@@ -36,9 +36,11 @@ func (n *node) open(s *Spec, h reactor.Handler) error {
 	}
 	n.device = device
 	n.engine, err = reactor.New(device, h, &reactor.Config{
-		SharedRecvBuffers: s.SharedRecvBuffers, MaxConns: s.MaxConns, MaxLongMessage: s.MaxLongMessage,
-		Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout, DecisionTimeout: s.DecisionTimeout, DrainTimeout: s.DrainTimeout,
-		AckTimeout: s.AckTimeout,
+		Memory:         reactor.Memory{SharedRecvBuffers: s.SharedRecvBuffers},
+		MaxConns:       s.MaxConns,
+		MaxLongMessage: s.MaxLongMessage,
+		Transport:      reactor.Transport{Keepalive: s.Keepalive, AckTimeout: s.AckTimeout},
+		Limits:         reactor.Limits{ConnectTimeout: s.ConnectTimeout, DecisionTimeout: s.DecisionTimeout, DrainTimeout: s.DrainTimeout},
 	})
 	if err == nil {
 		err = n.engine.Start()

@@ -30,7 +30,7 @@ func (h *nvmeNode) open(s *Spec, n int) (err error) {
 	}
 	cfg := &initiator.Config{
 		NQN: "nqn.2026-11.example:host", From: s.From,
-		Reactor: reactor.Config{MaxInFlight: 256, MaxMessage: nvme.CommandSize + 4096, AckTimeout: s.AckTimeout},
+		Reactor: reactor.Config{MaxInFlight: 256, MaxMessage: nvme.CommandSize + 4096, Transport: reactor.Transport{AckTimeout: s.AckTimeout}},
 	}
 	binary.LittleEndian.PutUint64(cfg.ID[:], s.Seed+1)
 	if h.host, err = initiator.NewHost(h.device, cfg); err == nil {

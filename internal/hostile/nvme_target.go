@@ -50,10 +50,10 @@ func (s *nvmeTarget) start(spec *Spec) (note Note, err error) {
 		return note, err
 	}
 	cfg := &reactor.Config{
-		Keepalive: spec.Keepalive, ConnectTimeout: spec.ConnectTimeout, DrainTimeout: spec.DrainTimeout,
-		AckTimeout: spec.AckTimeout,
+		Transport: reactor.Transport{Keepalive: spec.Keepalive, AckTimeout: spec.AckTimeout},
+		Limits:    reactor.Limits{ConnectTimeout: spec.ConnectTimeout, DrainTimeout: spec.DrainTimeout},
 	}
-	target.EngineConfig(cfg)
+	s.Configure(cfg)
 	if s.engine, err = reactor.New(s.device, s, cfg); err == nil {
 		err = s.engine.Start()
 	}

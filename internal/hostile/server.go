@@ -58,17 +58,17 @@ type backlog struct{ held []*reactor.Buffer }
 
 // OnOpen gives the connection an empty backlog.
 func (s *server) OnOpen(c *reactor.Conn) {
-	c.SetContext(&backlog{})
+	c.UserData = &backlog{}
 	if s.greet {
-		_ = c.Send([]byte("welcome")) // After an error OnClose follows.
+		_ = c.Send([]byte("welcome"), nil) // After an error OnClose follows.
 	}
 }
 
 // OnMessage sends the message back. If the send queue is full, the message waits in the
 // backlog.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	waiting := c.Context().(*backlog)
-	if len(waiting.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
+	waiting := c.UserData.(*backlog)
+	if len(waiting.held) == 0 && !errors.Is(c.Send(msg.Data(), nil), reactor.ErrWouldBlock) {
 		return
 	}
 	if len(waiting.held) == maxBacklog {
@@ -86,8 +86,8 @@ func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 
 // OnWritable sends the echoes in the backlog.
 func (s *server) OnWritable(c *reactor.Conn) {
-	waiting := c.Context().(*backlog)
-	for len(waiting.held) > 0 && c.SendBuffer(waiting.held[0]) == nil {
+	waiting := c.UserData.(*backlog)
+	for len(waiting.held) > 0 && c.SendBuffer(waiting.held[0], nil) == nil {
 		waiting.held = waiting.held[1:]
 	}
 }
@@ -95,7 +95,7 @@ func (s *server) OnWritable(c *reactor.Conn) {
 // OnClose counts the error, and releases the echoes in the backlog.
 func (s *server) OnClose(c *reactor.Conn, err error) {
 	s.closed.count(err)
-	for _, buf := range c.Context().(*backlog).held {
+	for _, buf := range c.UserData.(*backlog).held {
 		buf.Release()
 	}
 }

@@ -67,7 +67,7 @@ type Spec struct {
 	MaxConnsPerAddress int
 	// MaxConnsPerUser is passed to a server as soft.Config.MaxConnsPerUser.
 	MaxConnsPerUser int
-	// SharedRecvBuffers is passed to a server as reactor.Config.SharedRecvBuffers.
+	// SharedRecvBuffers is passed to a server as reactor.Config.Memory.SharedRecvBuffers.
 	SharedRecvBuffers int
 	// MaxLongMessage is passed to a server or client as reactor.Config.MaxLongMessage. If it
 	// is not 0, every eighth message of a client is a long message.
@@ -77,7 +77,7 @@ type Spec struct {
 	// Keepalive, ConnectTimeout, DecisionTimeout and DrainTimeout are passed to a server or
 	// client as fields of reactor.Config.
 	Keepalive, ConnectTimeout, DecisionTimeout, DrainTimeout time.Duration
-	// AckTimeout is passed to a server or client as reactor.Config.AckTimeout. On the wire
+	// AckTimeout is passed to a server or client as reactor.Config.Transport.AckTimeout. On the wire
 	// path a server without a value uses that of the client.
 	AckTimeout time.Duration
 	// PrivateRegions is passed to a server or client as a field of soft.Config. A server then

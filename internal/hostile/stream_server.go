@@ -33,7 +33,7 @@ func (n *streamNode) open(s *Spec) (err error) {
 	}
 	n.network, err = stream.New(n.device, &stream.NetworkConfig{
 		LocalAddr: s.From, Backlog: s.Backlog, SpinBudget: -1,
-		Reactor: reactor.Config{MaxConns: s.MaxConns, Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout, DrainTimeout: s.DrainTimeout, AckTimeout: s.AckTimeout},
+		Reactor: reactor.Config{MaxConns: s.MaxConns, Transport: reactor.Transport{Keepalive: s.Keepalive, AckTimeout: s.AckTimeout}, Limits: reactor.Limits{ConnectTimeout: s.ConnectTimeout, DrainTimeout: s.DrainTimeout}},
 	})
 	return err
 }

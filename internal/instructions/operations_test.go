@@ -144,7 +144,7 @@ func openConns(path soft.Path, echo bool) func(*pair) {
 		}
 		ln, err := p.server.Engine().Listen(at, nil)
 		require.NoError(p.t, err)
-		require.NoError(p.t, p.client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: from}))
+		require.NoError(p.t, p.client.Engine().Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: from}))
 	}
 }
 
@@ -159,7 +159,7 @@ type connHandler struct {
 // OnOpen tells the pair of the client how to send.
 func (h *connHandler) OnOpen(c *reactor.Conn) {
 	if !h.server {
-		h.pair.send = c.Send
+		h.pair.send = func(b []byte) error { return c.Send(b, nil) }
 	}
 }
 
@@ -167,7 +167,7 @@ func (h *connHandler) OnOpen(c *reactor.Conn) {
 func (h *connHandler) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if !h.echo {
 		h.pair.received += len(msg.Data())
-	} else if err := c.Send(msg.Data()); err != nil {
+	} else if err := c.Send(msg.Data(), nil); err != nil {
 		h.pair.err = err
 	}
 }
@@ -176,7 +176,9 @@ func (h *connHandler) OnMessage(c *reactor.Conn, msg reactor.Message) {
 func (h *connHandler) OnClose(_ *reactor.Conn, err error) { h.pair.err = err }
 
 // OnDialError ends the run.
-func (h *connHandler) OnDialError(_ *reactor.DialOptions, err error) { h.pair.err = err }
+func (h *connHandler) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	h.pair.err = err
+}
 
 // openStreams dials a stream on the local path.
 func openStreams(p *pair) {
@@ -209,4 +211,6 @@ func (h *streamHandler) OnData(s *stream.Stream) { h.pair.received += s.Discard(
 func (h *streamHandler) OnClose(_ *stream.Stream, err error) { h.pair.err = err }
 
 // OnDialError ends the run.
-func (h *streamHandler) OnDialError(_ *stream.DialOptions, err error) { h.pair.err = err }
+func (h *streamHandler) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *stream.DialOptions, err error) {
+	h.pair.err = err
+}

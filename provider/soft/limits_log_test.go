@@ -5,6 +5,7 @@ package soft_test
 import (
 	"bytes"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func TestLimitsAreLogged(t *testing.T) {
 // silent is a Handler that does not log its failed dials.
 type silent struct{ reactor.BaseHandler }
 
-func (silent) OnDialError(*reactor.DialOptions, error) {}
+func (silent) OnDialError(*reactor.Loop, netip.AddrPort, *reactor.DialOptions, error) {}
 
 // count returns a counter of the only device of a provider.
 func count(t *testing.T, p verbs.Provider, name string) uint64 {

@@ -69,7 +69,7 @@ func Dial(p cm.Provider, addr netip.AddrPort, cfg *Config) (c *Client, err error
 	}
 	c.memory, err = c.loop.Engine().Alloc(maxPage, verbs.AccessLocalWrite)
 	if err == nil {
-		err = c.loop.Dial(addr, &reactor.DialOptions{LocalAddr: cfg.From})
+		err = c.loop.Engine().Dial(addr, &reactor.DialOptions{LocalAddr: cfg.From})
 	}
 	if err == nil {
 		err = c.wait(&c.events.opened)
@@ -161,7 +161,7 @@ func (c *Client) send(request []byte) error {
 	if c.err != nil {
 		return c.err
 	}
-	return c.reason(c.conn.Send(request))
+	return c.reason(c.conn.Send(request, nil))
 }
 
 // reason returns the error of an operation. If the operation was refused because the
@@ -183,7 +183,7 @@ func (c *Client) ReadPages(id uint64, count int) ([]byte, error) {
 	}
 	n := count * c.pageSize
 	from := reactor.Remote{Addr: c.file.Addr + id*uint64(c.pageSize), RKey: c.file.RKey}
-	err := c.conn.Read(reactor.Piece{Region: c.memory, Length: n}, from, reactor.SendOptions{})
+	err := c.conn.Read(from, nil, reactor.Piece{Region: c.memory, Length: n})
 	if err == nil {
 		err = c.wait(&c.events.completions)
 	}
@@ -241,4 +241,6 @@ func (h *handler) OnClose(_ *reactor.Conn, err error) {
 }
 
 // OnDialError stores why there is no connection.
-func (h *handler) OnDialError(_ *reactor.DialOptions, err error) { h.client.err = err }
+func (h *handler) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	h.client.err = err
+}

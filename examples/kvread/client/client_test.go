@@ -36,7 +36,7 @@ func (h *hostile) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if b := h.answer(c, msg.Data()); b == nil {
 		_ = c.Abort(nil)
 	} else {
-		_ = c.Send(b)
+		_ = c.Send(b, nil)
 	}
 }
 
@@ -99,9 +99,9 @@ func TestHostileFile(t *testing.T) {
 	file = region.Bytes()[:copy(region.Bytes(), file)]
 	pageSize := os.Getpagesize()
 	h.answer = func(c *reactor.Conn, _ []byte) []byte {
-		all, err := region.Remote(c, 0, len(file))
+		all, err := region.Remote(c.Info().Device, 0, len(file))
 		require.NoError(t, err)
-		s := message.Snapshot{PageSize: uint32(pageSize), Root: root, Pages: uint64(len(file) / pageSize), File: all[0].Remote}
+		s := message.Snapshot{PageSize: uint32(pageSize), Root: root, Pages: uint64(len(file) / pageSize), File: all}
 		b, _ := s.AppendBinary([]byte{message.Found})
 		return b
 	}

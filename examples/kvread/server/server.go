@@ -95,11 +95,11 @@ const (
 )
 
 // OnOpen makes the session of the connection.
-func (s *Server) OnOpen(c *reactor.Conn) { c.SetContext(new(session)) }
+func (s *Server) OnOpen(c *reactor.Conn) { c.UserData = new(session) }
 
 // OnMessage executes a request.
 func (s *Server) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	ss, request := c.Context().(*session), msg.Data()
+	ss, request := c.UserData.(*session), msg.Data()
 	if len(request) == 0 {
 		_ = c.Abort(errRequest)
 		return
@@ -122,7 +122,7 @@ func (s *Server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 // OnClose ends the transaction of a client that is gone. The queue pair executes no READ
 // of the client any more.
 func (s *Server) OnClose(c *reactor.Conn, _ error) {
-	ss := c.Context().(*session)
+	ss := c.UserData.(*session)
 	ss.state = sessionClosed
 	s.end(ss)
 }
@@ -162,17 +162,14 @@ func (s *Server) begun(c *reactor.Conn, ss *session, tx *Tx, err error) {
 
 // snapshot encodes what the client needs to read the transaction's version of the store.
 func snapshot(c *reactor.Conn, tx *Tx) ([]byte, error) {
-	file, err := tx.mapping.region.Remote(c, 0, int(tx.Size()))
+	file, err := tx.mapping.region.Remote(c.Info().Device, 0, int(tx.Size()))
 	if err != nil {
 		return nil, err
-	}
-	if len(file) != 1 {
-		return nil, errors.New("the file is longer than the device can register at once")
 	}
 	pageSize := tx.DB().Info().PageSize
 	m := message.Snapshot{
 		PageSize: uint32(pageSize), Root: uint64(tx.Cursor().Bucket().Root()),
-		Pages: uint64(tx.Size()) / uint64(pageSize), File: file[0].Remote,
+		Pages: uint64(tx.Size()) / uint64(pageSize), File: file,
 	}
 	return m.AppendBinary(nil)
 }
@@ -210,7 +207,7 @@ func (s *Server) get(c *reactor.Conn, ss *session, request []byte) {
 // reply sends an answer. A client that does not wait for its answers is disconnected.
 func (s *Server) reply(c *reactor.Conn, ss *session, status byte, result []byte) {
 	ss.reply = append(append(ss.reply[:0], status), result...)
-	if err := c.Send(ss.reply); err != nil {
+	if err := c.Send(ss.reply, nil); err != nil {
 		_ = c.Abort(err)
 	}
 }

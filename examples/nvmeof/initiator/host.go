@@ -66,7 +66,7 @@ func (h *Host) Dial(ctx context.Context, addr netip.AddrPort, id uint16, size in
 // DialPrivate is Dial with other private data.
 func (h *Host) DialPrivate(ctx context.Context, addr netip.AddrPort, id uint16, size int, private []byte) (*Queue, error) {
 	q := newQueue(h, id, size)
-	o := &reactor.DialOptions{PrivateData: private, Context: q}
+	o := &reactor.DialOptions{PrivateData: private, UserData: q}
 	if h.cfg.From.IsValid() {
 		o.LocalAddr = netip.AddrPortFrom(h.cfg.From, 0)
 	}
@@ -84,19 +84,21 @@ func (h *Host) DialPrivate(ctx context.Context, addr netip.AddrPort, id uint16, 
 	}
 }
 
-// OnOpen implements reactor.ConnHandler.
-func (h *Host) OnOpen(c *reactor.Conn) { c.Context().(*Queue).open(c) }
+// OnOpen implements reactor.Handler.
+func (h *Host) OnOpen(c *reactor.Conn) { c.UserData.(*Queue).open(c) }
 
-// OnDialError implements reactor.ConnHandler.
-func (h *Host) OnDialError(o *reactor.DialOptions, err error) { o.Context.(*Queue).opened <- err }
-
-// OnMessage implements reactor.ConnHandler.
-func (h *Host) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	c.Context().(*Queue).receive(msg)
+// OnDialError implements reactor.Handler.
+func (h *Host) OnDialError(_ *reactor.Loop, _ netip.AddrPort, o *reactor.DialOptions, err error) {
+	o.UserData.(*Queue).opened <- err
 }
 
-// OnWritable implements reactor.ConnHandler.
-func (h *Host) OnWritable(c *reactor.Conn) { c.Context().(*Queue).writable() }
+// OnMessage implements reactor.Handler.
+func (h *Host) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	c.UserData.(*Queue).receive(msg)
+}
 
-// OnClose implements reactor.ConnHandler.
-func (h *Host) OnClose(c *reactor.Conn, err error) { c.Context().(*Queue).end(err) }
+// OnWritable implements reactor.Handler.
+func (h *Host) OnWritable(c *reactor.Conn) { c.UserData.(*Queue).writable() }
+
+// OnClose implements reactor.Handler.
+func (h *Host) OnClose(c *reactor.Conn, err error) { c.UserData.(*Queue).end(err) }

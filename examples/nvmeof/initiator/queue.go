@@ -118,7 +118,7 @@ func (q *Queue) send(r *Request) error {
 			return err
 		}
 	}
-	if err := q.conn.Send(append(r.Command[:len(cmd):len(cmd)], r.InCapsule...)); err != nil {
+	if err := q.conn.Send(append(r.Command[:len(cmd):len(cmd)], r.InCapsule...), nil); err != nil {
 		return err
 	}
 	q.inFlight[id] = r
@@ -127,7 +127,7 @@ func (q *Queue) send(r *Request) error {
 
 // SendRaw sends a capsule as it is. Only tests need wrong capsules. The response to a
 // command with an unknown identifier ends the connection.
-func (q *Queue) SendRaw(capsule []byte) error { return q.conn.Send(capsule) }
+func (q *Queue) SendRaw(capsule []byte) error { return q.conn.Send(capsule, nil) }
 
 // describe sets the SGL of a request.
 func (q *Queue) describe(r *Request) error {
@@ -146,11 +146,11 @@ func (q *Queue) describe(r *Request) error {
 		r.key = shown.RKey
 		sgl.SetKeyed(nvme.SGLKeyedInvalidate, shown.Addr, uint32(r.Data.Length), shown.RKey)
 	default:
-		list, err := r.Data.Region.Remote(q.conn, r.Data.Offset, r.Data.Length)
+		at, err := r.Data.Region.Remote(q.conn.Info().Device, r.Data.Offset, r.Data.Length)
 		if err != nil {
 			return err
 		}
-		sgl.SetKeyed(nvme.SGLKeyed, list[0].Remote.Addr, uint32(r.Data.Length), list[0].Remote.RKey)
+		sgl.SetKeyed(nvme.SGLKeyed, at.Addr, uint32(r.Data.Length), at.RKey)
 	}
 	return nil
 }
@@ -235,9 +235,5 @@ func (q *Queue) Do(ctx context.Context, r *Request) (*nvme.Response, error) {
 // Remote returns the address and key of the first n bytes of a region for the target.
 // Only tests need it, for wrong commands.
 func (q *Queue) Remote(r *reactor.Region, n int) (reactor.Remote, error) {
-	list, err := r.Remote(q.conn, 0, n)
-	if err != nil {
-		return reactor.Remote{}, err
-	}
-	return list[0].Remote, nil
+	return r.Remote(q.conn.Info().Device, 0, n)
 }

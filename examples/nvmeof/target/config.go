@@ -141,16 +141,17 @@ func (s *Subsystem) uuid(index int) (id [16]byte) {
 	return id
 }
 
-// EngineConfig changes a configuration of the reactor to what the target needs.
+// Configure changes the configuration of an engine, whose Handler is the target, to what the
+// target needs.
 //
 // A host that gets an RNR NAK may fail, so each connection has a receive buffer for every
 // command of its queue. A host may also fail if a loop stops for some time, so slow callbacks
 // are counted, and reported when the loop ends.
-func EngineConfig(cfg *reactor.Config) {
+func (t *Target) Configure(cfg *reactor.Config) {
+	cfg.OnBoot, cfg.OnShutdown = t.boot, t.shutdown
 	cfg.MaxMessage = nvme.CommandSize + inCapsule
-	cfg.MinRecvBuffers = queueSize
+	cfg.Memory.MinRecvBuffers = queueSize
 	cfg.MaxInFlight = maxInFlight
-	cfg.RNRRetryCount = 7
-	cfg.SlowCallback = slowCallback
-	cfg.Place = placeByQueue
+	cfg.Transport.RNRRetryCount = 7
+	cfg.Limits.SlowCallback = slowCallback
 }

@@ -78,7 +78,7 @@ func TestDelayedWrite(t *testing.T) {
 	addr := addrFrom(t, envListen)
 	h := newHoldingTarget(t)
 	engineConfig := &reactor.Config{NumLoops: 1}
-	target.EngineConfig(engineConfig)
+	h.Configure(engineConfig)
 	engine, err := reactor.New(openNamed(t), h, engineConfig)
 	require.NoError(t, err)
 	require.NoError(t, engine.Start())
@@ -151,7 +151,7 @@ func (h *holdingTarget) hold(operation string, offset int64) error {
 	return nil
 }
 
-// OnMessage implements reactor.ConnHandler. It sees the Connect commands of I/O queues.
+// OnMessage implements reactor.Handler. It sees the Connect commands of I/O queues.
 func (h *holdingTarget) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	b := msg.Data()
 	connect := len(b) >= nvme.CommandSize && b[0] == nvme.Fabrics && b[4] == nvme.FabricsConnect &&

@@ -56,7 +56,7 @@ func (q *queue) logPage(id uint8) ([]byte, nvme.Status) {
 // discoveryLog returns the discovery log page: the subsystems that the host may use, at
 // the address to which it has connected.
 func (q *queue) discoveryLog() []byte {
-	addr := q.conn.LocalAddr()
+	addr := q.conn.Info().LocalAddr
 	var entries []nvme.DiscoveryEntry
 	for _, s := range q.target.cfg.Subsystems {
 		if !s.allows(q.controller.host) {

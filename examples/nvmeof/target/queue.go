@@ -201,8 +201,8 @@ func (q *queue) withMemory(c *command) {
 // startReads fetches data from the host, for as many commands as the connection can read
 // at a time. A further READ would hold up the responses behind it.
 func (q *queue) startReads() {
-	for c := q.needRead.first; c != nil && q.reads < int(q.conn.Param().InitiatorDepth); c = q.needRead.first {
-		err := q.conn.Read(c.piece(), c.remote(), reactor.SendOptions{Tag: uint64(c.index)})
+	for c := q.needRead.first; c != nil && q.reads < int(q.conn.Info().InitiatorDepth); c = q.needRead.first {
+		err := q.conn.Read(c.remote(), &reactor.OpOptions{Tag: uint64(c.index)}, c.piece())
 		if errors.Is(err, reactor.ErrWouldBlock) {
 			return // OnWritable follows
 		}
@@ -241,7 +241,7 @@ func (q *queue) send(c *command) bool {
 		return false
 	}
 	hasData := c.dir == toHost && c.status == nvme.Success
-	if hasData && !q.sent(q.conn.Write(c.piece(), c.remote(), reactor.SendOptions{Tag: uint64(c.index)})) {
+	if hasData && !q.sent(q.conn.Write(c.remote(), &reactor.OpOptions{Tag: uint64(c.index)}, c.piece())) {
 		return false
 	}
 	if !q.sent(q.respond(c)) {
@@ -261,14 +261,14 @@ func (q *queue) send(c *command) bool {
 // key of the command's data invalid, which saves the host an operation. A device without
 // such messages sends a plain response, and the host makes the key invalid itself.
 func (q *queue) respond(c *command) error {
-	o := reactor.SendOptions{Invalidate: c.invalidate}
+	o := reactor.OpOptions{Invalidate: c.invalidate}
 	if q.noInvalidate {
 		o.Invalidate = 0
 	}
-	err := q.conn.SendWith(q.response(c), o)
+	err := q.conn.Send(q.response(c), &o)
 	if o.Invalidate != 0 && errors.Is(err, verbs.ErrNotSupported) {
 		q.noInvalidate = true
-		return q.conn.Send(q.response(c))
+		return q.conn.Send(q.response(c), nil)
 	}
 	return err
 }
@@ -354,7 +354,7 @@ func (q *queue) release(c *command) {
 func (q *queue) end(cause error) {
 	q.ended.Store(true)
 	if log := q.target.cfg.Log; log != nil {
-		log.Info("queue ended", "host", q.conn.RemoteAddr(), "queue", q.id, "cause", cause)
+		log.Info("queue ended", "host", q.conn.Info().RemoteAddr, "queue", q.id, "cause", cause)
 	}
 	// The commands that wait for memory come first: release gives memory to those that wait.
 	q.loop.needMemory.removeQueue(q, q.release)

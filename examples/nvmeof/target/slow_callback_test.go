@@ -17,10 +17,6 @@ import (
 // Callbacks that hold up a loop for longer than a second are reported when the loop ends.
 // Here every callback is too long.
 func TestSlowCallbacksAreReported(t *testing.T) {
-	cfg := &reactor.Config{NumLoops: 1}
-	target.EngineConfig(cfg)
-	require.Equal(t, time.Second, cfg.SlowCallback)
-	cfg.SlowCallback = time.Nanosecond
 	var log bytes.Buffer
 	disk := &memoryDisk{bytes: make([]byte, diskSize)}
 	tgt, err := target.New(&target.Config{
@@ -28,6 +24,10 @@ func TestSlowCallbacksAreReported(t *testing.T) {
 		Subsystems: []*target.Subsystem{{NQN: subsystem, AnyHost: true, Namespaces: []target.Namespace{{Disk: disk, BlockSize: blockSize}}}},
 	}, 1)
 	require.NoError(t, err)
+	cfg := &reactor.Config{NumLoops: 1}
+	tgt.Configure(cfg)
+	require.Equal(t, time.Second, cfg.Limits.SlowCallback)
+	cfg.Limits.SlowCallback = time.Nanosecond
 	f := &fixture{T: t}
 	engine, err := reactor.New(f.open(soft.PathLocal), tgt, cfg)
 	require.NoError(t, err)

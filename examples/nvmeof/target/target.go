@@ -15,7 +15,7 @@ import (
 const maxControllerID = 0xFFEF
 
 // A Target serves the disks of its subsystems to NVMe over Fabrics hosts. It is the
-// Handler of one engine, whose configuration EngineConfig has changed.
+// Handler of one engine, whose configuration Configure has changed.
 type Target struct {
 	reactor.BaseHandler
 	cfg        Config
@@ -62,8 +62,8 @@ func New(cfg *Config, loops int) (*Target, error) {
 	return t, nil
 }
 
-// OnBoot implements reactor.Handler.
-func (t *Target) OnBoot(l *reactor.Loop) (err error) {
+// boot is Config.OnBoot of the engine.
+func (t *Target) boot(l *reactor.Loop) (err error) {
 	t.loops[l.Index()], err = newLoop(t, l)
 	if err == nil {
 		t.mu.Lock()
@@ -73,9 +73,9 @@ func (t *Target) OnBoot(l *reactor.Loop) (err error) {
 	return err
 }
 
-// OnShutdown implements reactor.Handler. The workers may still use the buffers of the
-// loop, so OnShutdown waits for them.
-func (t *Target) OnShutdown(l *reactor.Loop) {
+// shutdown is Config.OnShutdown of the engine. The workers may still use the buffers of the
+// loop, so shutdown waits for them.
+func (t *Target) shutdown(l *reactor.Loop) {
 	t.loops[l.Index()].drain()
 	t.loops[l.Index()].checkEmpty()
 	t.loops[l.Index()].reportSlow()
@@ -88,16 +88,6 @@ func (t *Target) OnShutdown(l *reactor.Loop) {
 	}
 }
 
-// placeByQueue chooses the loop of a connection by its queue, so that the queues of a
-// host are spread over the loops.
-func placeByQueue(req *reactor.ConnRequest) *reactor.Loop {
-	var r nvme.QueueRequest
-	if r.UnmarshalBinary(req.PrivateData()) != nil {
-		return nil
-	}
-	return req.Engine().Loop(int(r.QID) % req.Engine().NumLoops())
-}
-
 // OnConnectRequest accepts the connection of a queue, or rejects it with the reason.
 func (t *Target) OnConnectRequest(req *reactor.ConnRequest) {
 	r, reason := checkRequest(req)
@@ -106,11 +96,13 @@ func (t *Target) OnConnectRequest(req *reactor.ConnRequest) {
 		return
 	}
 	size := int(r.SendSizeM1) + 1
-	_ = req.Accept(&reactor.AcceptParams{
+	_ = req.Accept(&reactor.AcceptOptions{
 		PrivateData: nvme.AppendQueueAccept(nil, uint16(size)),
 		// Hosts do not READ from the target.
 		ResponderResources: -1,
-		Context:            newQueue(t, r.QID, size),
+		UserData:           newQueue(t, r.QID, size),
+		// The queues of a host are spread over the loops.
+		Loop: req.Engine().Loop(int(r.QID) % req.Engine().NumLoops()),
 	})
 }
 
@@ -136,24 +128,24 @@ func checkRequest(req *reactor.ConnRequest) (r nvme.QueueRequest, reason nvme.Re
 	return r, 0
 }
 
-// OnOpen implements reactor.ConnHandler.
+// OnOpen implements reactor.Handler.
 func (t *Target) OnOpen(c *reactor.Conn) {
-	c.Context().(*queue).open(c, t.loops[c.Loop().Index()])
+	c.UserData.(*queue).open(c, t.loops[c.Loop().Index()])
 }
 
-// OnMessage implements reactor.ConnHandler.
-func (t *Target) OnMessage(c *reactor.Conn, msg reactor.Message) { c.Context().(*queue).receive(msg) }
+// OnMessage implements reactor.Handler.
+func (t *Target) OnMessage(c *reactor.Conn, msg reactor.Message) { c.UserData.(*queue).receive(msg) }
 
-// OnCompletion implements reactor.ConnHandler.
+// OnCompletion implements reactor.Handler.
 func (t *Target) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
-	c.Context().(*queue).completed(op.Tag, err)
+	c.UserData.(*queue).completed(op.Tag, err)
 }
 
-// OnWritable implements reactor.ConnHandler.
-func (t *Target) OnWritable(c *reactor.Conn) { c.Context().(*queue).writable() }
+// OnWritable implements reactor.Handler.
+func (t *Target) OnWritable(c *reactor.Conn) { c.UserData.(*queue).writable() }
 
-// OnClose implements reactor.ConnHandler.
-func (t *Target) OnClose(c *reactor.Conn, err error) { c.Context().(*queue).end(err) }
+// OnClose implements reactor.Handler.
+func (t *Target) OnClose(c *reactor.Conn, err error) { c.UserData.(*queue).end(err) }
 
 // newController makes a controller with the admin queue q. It returns nil if there are
 // MaxControllers already.

@@ -133,7 +133,7 @@ func start(t *testing.T, path soft.Path, change func(*target.Config)) *fixture {
 	require.NoError(t, err)
 	f.device = f.open(path)
 	engineConfig := &reactor.Config{NumLoops: loops}
-	target.EngineConfig(engineConfig)
+	f.target.Configure(engineConfig)
 	f.engine, err = reactor.New(f.device, f.target, engineConfig)
 	require.NoError(t, err)
 	require.NoError(t, f.engine.Start())

@@ -51,7 +51,7 @@ type durations struct {
 	// Longest duration of an attack. In this time an attacker can send thousands of
 	// packets. Arbitrary.
 	attack time.Duration
-	// reactor.Config.Keepalive and ConnectTimeout of the servers. Zero means the default.
+	// reactor.Config.Transport.Keepalive and ConnectTimeout of the servers. Zero means the default.
 	// They determine how long a server keeps the connections of a vanished peer.
 	keepalive, connect time.Duration
 }

@@ -63,10 +63,10 @@ func (s *immediatesSide) OnWritable(c *reactor.Conn) {
 	for ; s.count < immediates; s.count++ {
 		var err error
 		if imm := uint32(s.count); s.count%2 == 0 {
-			err = c.WriteImm(reactor.Piece{}, reactor.Remote{}, imm, reactor.SendOptions{Quiet: true})
+			err = c.Write(reactor.Remote{}, &reactor.OpOptions{HasImm: true, Imm: imm, Quiet: true})
 		} else {
 			to := reactor.Remote{Addr: s.to.Addr + uint64(s.count), RKey: s.to.RKey}
-			err = c.WriteBytes([]byte{byte(s.count)}, to, reactor.SendOptions{Quiet: true, HasImm: true, Imm: imm})
+			err = c.WriteBytes(to, []byte{byte(s.count)}, &reactor.OpOptions{Quiet: true, HasImm: true, Imm: imm})
 		}
 		if err == reactor.ErrWouldBlock {
 			return

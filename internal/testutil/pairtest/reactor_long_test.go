@@ -16,7 +16,7 @@ import (
 // side.
 func TestReactorLong(t *testing.T) {
 	s := &longSide{reactorSide: newReactorSide(t), want: make([]byte, longest)}
-	s.run(s, &reactor.Config{MaxLongMessage: longest, LongConnBytes: 2 * longest}, nil, func(e *reactor.Engine) {
+	s.run(s, &reactor.Config{MaxLongMessage: longest, Memory: reactor.Memory{LongConnBytes: 2 * longest}}, nil, func(e *reactor.Engine) {
 		var err error
 		s.source, err = e.Alloc(longest, verbs.AccessRemoteRead)
 		require.NoError(t, err)
@@ -77,25 +77,25 @@ func (s *longSide) send(c *reactor.Conn) {
 // pieces. Only every third message uses the region, so at most one of longOnWay messages
 // in a row uses it.
 func (s *longSide) sendOne(c *reactor.Conn) error {
-	data, o := s.expected(s.sent), reactor.SendOptions{HasImm: s.sent%2 == 0}
+	data, o := s.expected(s.sent), reactor.OpOptions{HasImm: s.sent%2 == 0}
 	if o.HasImm {
 		o.Imm = uint32(s.sent + longImmAdd)
 	}
 	switch s.sent % longOnWay {
 	case 0:
-		return c.SendWith(data, o)
+		return c.Send(data, &o)
 	case 1:
-		b, err := c.LeaseSize(len(data))
+		b, err := c.Lease(len(data))
 		if err != nil {
 			return err
 		}
 		if err := b.SetLen(copy(b.Bytes()[:len(data)], data)); err != nil {
 			return err
 		}
-		return c.SendBufferWith(b, o)
+		return c.SendBuffer(b, &o)
 	}
 	n, half := copy(s.source.Bytes(), data), len(data)/2
-	return c.SendV([]reactor.Piece{{Region: s.source, Length: half}, {Region: s.source, Offset: half, Length: n - half}}, o)
+	return c.SendV(&o, reactor.Piece{Region: s.source, Length: half}, reactor.Piece{Region: s.source, Offset: half, Length: n - half})
 }
 
 // OnLongMessage chooses how a message is received. On the active side, the number of the
@@ -112,9 +112,9 @@ func (s *longSide) OnLongMessage(c *reactor.Conn, m *reactor.LongMessage) {
 	}
 }
 
-func (s *longSide) OnPart(c *reactor.Conn, p reactor.Part) {
-	if s.parts = append(s.parts, p.Data()...); p.Last() {
-		s.arrived(c, s.parts, p.Message)
+func (s *longSide) OnPart(c *reactor.Conn, m *reactor.LongMessage, part reactor.Message) {
+	if s.parts = append(s.parts, part.Data()...); len(s.parts) == m.Len() {
+		s.arrived(c, s.parts, part)
 	}
 }
 
@@ -125,7 +125,7 @@ func (s *longSide) OnMessage(c *reactor.Conn, m reactor.Message) {
 	}
 	s.received++
 	imm, has := m.Imm()
-	s.check(c, c.SendBufferWith(m.Keep(), reactor.SendOptions{HasImm: has, Imm: imm}))
+	s.check(c, c.SendBuffer(m.Keep(), &reactor.OpOptions{HasImm: has, Imm: imm}))
 }
 
 // arrived checks a message that the passive side has sent back.

@@ -77,10 +77,10 @@ func (s *reactorSide) check(c *reactor.Conn, err error) {
 
 // sendAddress sends the address and the key of a region.
 func (s *reactorSide) sendAddress(c *reactor.Conn, r *reactor.Region) {
-	remotes, err := r.Remote(c, 0, len(r.Bytes()))
+	at, err := r.Remote(c.Info().Device, 0, len(r.Bytes()))
 	s.check(c, err)
-	b, _ := remotes[0].Remote.AppendBinary(nil)
-	s.check(c, c.Send(b))
+	b, _ := at.AppendBinary(nil)
+	s.check(c, c.Send(b, nil))
 }
 
 func (s *reactorSide) OnClose(_ *reactor.Conn, err error) {
@@ -90,4 +90,6 @@ func (s *reactorSide) OnClose(_ *reactor.Conn, err error) {
 	s.done <- err
 }
 
-func (s *reactorSide) OnDialError(_ *reactor.DialOptions, err error) { s.done <- err }
+func (s *reactorSide) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	s.done <- err
+}

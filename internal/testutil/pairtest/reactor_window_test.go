@@ -52,13 +52,13 @@ func (s *windowSide) show(c *reactor.Conn) {
 	s.to, err = c.Show(s.whole(), verbs.AccessRemoteRead|verbs.AccessRemoteWrite)
 	s.check(c, err)
 	key, _ := s.to.AppendBinary(nil)
-	s.check(c, c.Send(key))
+	s.check(c, c.Send(key, nil))
 }
 
 func (s *windowSide) OnMessage(c *reactor.Conn, m reactor.Message) {
 	if !s.passive {
 		s.check(c, s.to.UnmarshalBinary(m.Data()))
-		s.check(c, c.Read(s.whole(), s.to, reactor.SendOptions{}))
+		s.check(c, c.Read(s.to, nil, s.whole()))
 		return
 	}
 	key, ok := m.Invalidated()
@@ -69,7 +69,7 @@ func (s *windowSide) OnMessage(c *reactor.Conn, m reactor.Message) {
 		s.t.Errorf("round %d: key %#x, %t, instead of %#x", s.rounds, key, ok, s.to.RKey)
 	}
 	if s.hides() {
-		s.check(c, c.Hide(s.to.RKey, reactor.SendOptions{}))
+		s.check(c, c.Hide(s.to.RKey, nil))
 		return
 	}
 	s.next(c)
@@ -88,12 +88,12 @@ func (s *windowSide) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 		if string(want) != string(s.memory.Bytes()) {
 			s.t.Errorf("round %d: wrong bytes", s.rounds)
 		}
-		s.check(c, c.WriteBytes([]byte{byte(s.rounds + 1)}, s.to, reactor.SendOptions{Quiet: true}))
-		o := reactor.SendOptions{Invalidate: s.to.RKey}
+		s.check(c, c.WriteBytes(s.to, []byte{byte(s.rounds + 1)}, &reactor.OpOptions{Quiet: true}))
+		o := reactor.OpOptions{Invalidate: s.to.RKey}
 		if s.hides() {
 			o.Invalidate = 0
 		}
-		s.check(c, c.SendWith([]byte("done"), o))
+		s.check(c, c.Send([]byte("done"), &o))
 		s.rounds++
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -29,21 +30,21 @@ type connState struct{ sent, got int }
 func (m *cmatose) opened(c *reactor.Conn) bool {
 	// Until startSending is called, all messages count as sent. So OnWritable sends
 	// nothing.
-	c.SetContext(&connState{sent: m.opts.count})
+	c.UserData = &connState{sent: m.opts.count}
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
 }
 
 // startSending starts to send the messages of a connection.
 func (m *cmatose) startSending(c *reactor.Conn) {
-	c.Context().(*connState).sent = 0
+	c.UserData.(*connState).sent = 0
 	m.OnWritable(c)
 }
 
 // OnWritable sends messages until the send queue is full.
 func (m *cmatose) OnWritable(c *reactor.Conn) {
-	for t := c.Context().(*connState); t.sent < m.opts.count; t.sent++ {
-		err := c.Send(make([]byte, m.opts.size))
+	for t := c.UserData.(*connState); t.sent < m.opts.count; t.sent++ {
+		err := c.Send(make([]byte, m.opts.size), nil)
 		if err != nil {
 			if !errors.Is(err, reactor.ErrWouldBlock) {
 				m.stop(err)
@@ -60,7 +61,7 @@ func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 		c.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), m.opts.size))
 		return false
 	}
-	t := c.Context().(*connState)
+	t := c.UserData.(*connState)
 	t.got++
 	return t.got == m.opts.count
 }
@@ -68,7 +69,7 @@ func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 // onClosed counts a closed connection. After the last one, it stops the endpoint.
 func (m *cmatose) onClosed(c *reactor.Conn, err error) {
 	m.check(err)
-	if t := c.Context().(*connState); t.got != m.opts.count {
+	if t := c.UserData.(*connState); t.got != m.opts.count {
 		m.check(fmt.Errorf("a connection closed after %d of %d messages", t.got, m.opts.count))
 	}
 	m.closed++
@@ -140,7 +141,7 @@ func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 
 // OnDialError counts the additional connections that the server has rejected. Any other
 // error ends the client.
-func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
+func (m cmatoseClient) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
 	var rejected *cm.RejectError
 	if len(m.open) < m.opts.conns || !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
 		m.stop(err)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -57,4 +58,6 @@ func (e *endpoint) check(err error) {
 func (e *endpoint) OnAcceptError(_ *reactor.ConnRequest, err error) { e.stop(err) }
 
 // OnDialError stops the engine, because no protocol can continue.
-func (e *endpoint) OnDialError(_ *reactor.DialOptions, err error) { e.stop(err) }
+func (e *endpoint) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	e.stop(err)
+}

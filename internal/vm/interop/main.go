@@ -191,7 +191,7 @@ func (o *options) run(p protocol, stdout io.Writer) error {
 	if o.listen {
 		handler = p.server(s)
 	}
-	s.engine, err = reactor.New(device, handler, &reactor.Config{MaxMessage: max(o.size, minMaxMessage), DrainTimeout: drainTimeout})
+	s.engine, err = reactor.New(device, handler, &reactor.Config{MaxMessage: max(o.size, minMaxMessage), Limits: reactor.Limits{DrainTimeout: drainTimeout}})
 	if err != nil {
 		return err
 	}

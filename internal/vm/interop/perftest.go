@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -62,8 +63,8 @@ const endpointSize = 56
 func endpointMessage(data *reactor.Conn) []byte {
 	b := make([]byte, endpointSize)
 	if data != nil {
-		gid := data.LocalAddr().Addr().As16()
-		binary.BigEndian.PutUint32(b[8:], data.QPNum())
+		gid := data.Info().LocalAddr.Addr().As16()
+		binary.BigEndian.PutUint32(b[8:], data.Info().QPNum)
 		copy(b[32:], gid[:])
 	}
 	return b
@@ -101,7 +102,7 @@ func (p *perftest) OnOpen(c *reactor.Conn) {
 }
 
 // sendStep sends this side's message of the next step.
-func (p *perftest) sendStep() { p.check(p.control.Send(stepMessage(p.step, p.data))) }
+func (p *perftest) sendStep() { p.check(p.control.Send(stepMessage(p.step, p.data), nil)) }
 
 // checkStep checks a message and returns the number of its step.
 func (p *perftest) checkStep(msg reactor.Message) (step int, ok bool) {
@@ -165,7 +166,7 @@ func (p perftestServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		// The answer must be as long as the peer's message.
 		answer := make([]byte, len(msg.Data()))
 		copy(answer, stepMessage(step, p.data))
-		p.check(c.Send(answer))
+		p.check(c.Send(answer, nil))
 	}
 }
 
@@ -215,7 +216,7 @@ func (p *perftestClient) dial() { p.check(p.engine.Dial(p.opts.addr, nil)) }
 
 // OnDialError dials the data connection again after a reject. The server answers
 // stepConnect before it listens, and rejects requests until it listens.
-func (p *perftestClient) OnDialError(_ *reactor.DialOptions, err error) {
+func (p *perftestClient) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
 	if p.refused++; p.control == nil || p.refused > 10 || !errors.Is(err, cm.ErrRefused) {
 		p.stop(err)
 		return

@@ -66,9 +66,9 @@ func (r *rpingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		return
 	}
 	if r.read {
-		r.check(c.Write(reactor.Piece{Region: r.buf, Length: r.textLength(int(size))}, remote, reactor.SendOptions{}))
+		r.check(c.Write(remote, nil, reactor.Piece{Region: r.buf, Length: r.textLength(int(size))}))
 	} else {
-		r.check(c.Read(reactor.Piece{Region: r.buf, Length: int(size)}, remote, reactor.SendOptions{}))
+		r.check(c.Read(remote, nil, reactor.Piece{Region: r.buf, Length: int(size)}))
 	}
 	r.read = !r.read
 }
@@ -84,7 +84,7 @@ func (r *rpingServer) textLength(size int) int {
 // OnCompletion tells the client that the READ or WRITE has completed.
 func (r *rpingServer) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
-		r.check(c.Send(make([]byte, rpingMessage)))
+		r.check(c.Send(make([]byte, rpingMessage), nil))
 	}
 }
 
@@ -130,14 +130,14 @@ func (r *rpingClient) begin(c *reactor.Conn) {
 }
 
 func (r *rpingClient) sendAddress(c *reactor.Conn, buf *reactor.Region) {
-	list, err := buf.Remote(c, 0, len(buf.Bytes()))
+	at, err := buf.Remote(c.Info().Device, 0, len(buf.Bytes()))
 	if err != nil {
 		c.Abort(err)
 		return
 	}
-	b, err := list[0].Remote.AppendBinary(make([]byte, 0, rpingMessage))
+	b, err := at.AppendBinary(make([]byte, 0, rpingMessage))
 	r.check(err)
-	r.check(c.Send(binary.BigEndian.AppendUint32(b, uint32(len(buf.Bytes())))))
+	r.check(c.Send(binary.BigEndian.AppendUint32(b, uint32(len(buf.Bytes()))), nil))
 }
 
 // OnMessage continues the round after the server's READ or WRITE.

@@ -33,7 +33,7 @@ type latencyServer struct {
 	payload []byte
 }
 
-func (l *latencyServer) onMessage(p *perftest) { p.check(p.data.Send(l.payload)) }
+func (l *latencyServer) onMessage(p *perftest) { p.check(p.data.Send(l.payload, nil)) }
 
 type latencyClient struct {
 	noTraffic
@@ -44,7 +44,7 @@ type latencyClient struct {
 
 func (l *latencyClient) onStart(p *perftest) {
 	l.start = time.Now()
-	p.check(p.data.Send(l.payload))
+	p.check(p.data.Send(l.payload, nil))
 }
 
 func (l *latencyClient) onMessage(p *perftest) {
@@ -93,7 +93,7 @@ func (b *bandwidthClient) onStart(p *perftest) {
 func (b *bandwidthClient) onWritable(p *perftest) {
 	for b.posted < p.opts.count {
 		last := b.posted == p.opts.count-1
-		err := p.data.SendWith(b.payload, reactor.SendOptions{Notify: last})
+		err := p.data.Send(b.payload, &reactor.OpOptions{Notify: last})
 		if errors.Is(err, reactor.ErrWouldBlock) {
 			return
 		}

@@ -24,7 +24,7 @@ func newLoop(t *testing.T) *turns.Loop {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, device.Close()) })
 	// The safety timeout would hide a wake-up that was lost.
-	loop, err := reactor.NewLoop(device, reactor.BaseHandler{}, &reactor.Config{SafetyTimeout: time.Hour})
+	loop, err := reactor.NewLoop(device, reactor.BaseHandler{}, &reactor.Config{Limits: reactor.Limits{SafetyTimeout: time.Hour}})
 	require.NoError(t, err)
 	l, err := turns.New(loop)
 	require.NoError(t, err)
