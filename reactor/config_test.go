@@ -74,6 +74,22 @@ func TestConfigChecks(t *testing.T) {
 	}
 }
 
+// TestEachLoopErrors checks that what EachLoop sets is checked.
+func TestEachLoopErrors(t *testing.T) {
+	for field, change := range map[string]func(*LoopConfig){
+		"CPUs":       func(l *LoopConfig) { l.CPU = maxCPU + 1 },
+		"Idle":       func(l *LoopConfig) { l.Idle = IdleBusy + 1 },
+		"SpinBudget": func(l *LoopConfig) { l.SpinBudget = -1 },
+	} {
+		_, err := (&Config{EachLoop: func(_ int, l *LoopConfig) { change(l) }}).withDefaults()
+		var param *verbs.ParamError
+		require.ErrorAs(t, err, &param)
+		require.Equal(t, field, param.Field)
+	}
+	_, err := (&Config{NumLoops: 2, EachLoop: func(_ int, l *LoopConfig) { l.CPU, l.Idle = 3, IdleBusy }}).withDefaults()
+	require.ErrorContains(t, err, "can not share a processor")
+}
+
 // TestConfigTimeError checks that the error for an invalid time names the field, the
 // value and the limit.
 func TestConfigTimeError(t *testing.T) {

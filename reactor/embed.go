@@ -28,7 +28,12 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	}
 	l := e.loops[0]
 	e.embedded, l.owner.moves = true, true
-	if err := l.initEmbedded(); err != nil {
+	if l.cpu < 0 {
+		err = l.initEmbedded()
+	} else {
+		err = operr.Wrap("create loop", &verbs.ParamError{Field: "CPUs", Value: int64(l.cpu), Reason: "the application runs the loop and pins its own thread"})
+	}
+	if err != nil {
 		return nil, firstError(err, l.closeNow())
 	}
 	return l, nil
@@ -37,13 +42,7 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 // checkEmbedded returns a *verbs.ParamError for a setting that a loop made with NewLoop
 // can not have.
 func (c *Config) checkEmbedded() error {
-	switch {
-	case c == nil:
-		return nil
-	case len(c.CPUs) > 0:
-		return &verbs.ParamError{Field: "CPUs", Value: int64(c.CPUs[0]), Reason: "the application runs the loop and pins its own thread"}
-	}
-	if c.NumLoops > 1 {
+	if c != nil && c.NumLoops > 1 {
 		return &verbs.ParamError{Field: "NumLoops", Value: int64(c.NumLoops), Limit: 1, Reason: "the application runs the loop, and NewLoop makes only one"}
 	}
 	return nil

@@ -3,11 +3,16 @@ package reactor_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -49,6 +54,38 @@ func TestFailedBootStopsTheEngine(t *testing.T) {
 	require.ErrorIs(t, engine.Start(), bootErr)
 	require.NoError(t, engine.Wait())
 	require.EqualValues(t, 1, ended.Load(), "OnShutdown is called only on the loop whose OnBoot succeeded")
+}
+
+// TestEachLoop checks that the loops of an engine can differ, and that only a pinned loop has a
+// thread with its name.
+func TestEachLoop(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("threads are pinned on Linux only")
+	}
+	var given [3]reactor.LoopConfig
+	engine := start(t, &hooks{}, &reactor.Config{
+		NumLoops: 3, CPUs: []int{0, -1}, Idle: reactor.IdleEvent,
+		EachLoop: func(i int, l *reactor.LoopConfig) {
+			given[i] = *l
+			if i == 2 {
+				l.Name, l.Idle = "orders of today, and more", reactor.IdleAdaptive
+			}
+		},
+	})
+	for i, cpu := range []int{0, -1, 0} {
+		want := reactor.LoopConfig{Name: fmt.Sprint("loop ", i), CPU: cpu, Idle: reactor.IdleEvent, SpinBudget: 50 * time.Microsecond}
+		require.Equal(t, want, given[i])
+	}
+	require.Equal(t, "loop 1", engine.Loop(1).Name())
+	require.Equal(t, "orders of today, and more", engine.Loop(2).Name())
+	names := make(map[string]int)
+	threads, err := filepath.Glob("/proc/self/task/*/comm")
+	require.NoError(t, err)
+	for _, file := range threads {
+		name, _ := os.ReadFile(file) // A thread may have ended.
+		names[strings.TrimSpace(string(name))]++
+	}
+	require.Equal(t, [3]int{1, 0, 1}, [3]int{names["loop 0"], names["loop 1"], names["orders of today"]})
 }
 
 func TestPinned(t *testing.T) {

@@ -25,7 +25,7 @@ func (h *stopHooks) OnStop(c *reactor.Conn) { h.stop(c) }
 // OnStop or later, and that the engine closes connections that the handler does not
 // close.
 func TestOnStop(t *testing.T) {
-	const drainTimeout = reactor.SilentLimit / 2
+	const stopTimeout = reactor.SilentLimit / 2
 	goodbye := func(c *reactor.Conn) {
 		require.NoError(t, c.Send([]byte("goodbye"), nil))
 		require.NoError(t, c.Close())
@@ -36,12 +36,12 @@ func TestOnStop(t *testing.T) {
 		took    time.Duration // time from Stop to OnClose
 	}{
 		{goodbye, "goodbye", 0},
-		{func(c *reactor.Conn) { c.Loop().After(drainTimeout/2, func() { goodbye(c) }) }, "goodbye", drainTimeout / 2},
-		{func(*reactor.Conn) {}, "", drainTimeout},
+		{func(c *reactor.Conn) { c.Loop().After(stopTimeout/2, func() { goodbye(c) }) }, "goodbye", stopTimeout / 2},
+		{func(*reactor.Conn) {}, "", stopTimeout},
 	}
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
 		h := w.Host("host")
-		server := h.Process("server").Start(&hooks{}, quiet(&reactor.Config{Limits: reactor.Limits{DrainTimeout: drainTimeout}}))
+		server := h.Process("server").Start(&hooks{}, quiet(&reactor.Config{Limits: reactor.Limits{StopTimeout: stopTimeout}}))
 		client := h.Process("client").Start(&hooks{}, quiet(nil))
 		var conns []*reactortest.Conn
 		closed := make([]time.Duration, len(tests))
