@@ -142,7 +142,7 @@ func (c *Client) Dial(network, address string) (gnet.Conn, error) {
 	return c.DialContext(network, address, nil)
 }
 
-// DialContext is Dial with a value that Conn.Context returns.
+// DialContext is Dial with a value that Context of the gnet.Conn returns.
 func (c *Client) DialContext(network, address string, ctx any) (gnet.Conn, error) {
 	switch {
 	case c.current() == clientNew:

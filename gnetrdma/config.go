@@ -23,14 +23,15 @@ type Config struct {
 	// Provider has the devices. If it has verbs.Caps.ProgressManual, it has at least as many
 	// completion vectors as event loops. The caller closes the Provider when Run has returned
 	// or Client.Stop was called. If Provider is nil, Run and NewClient open the provider
-	// that provider.Open("auto") chooses, and close it.
+	// that provider.Open("auto") chooses for the first address of Run, and close it. For a
+	// client it is an RDMA device, if there is one.
 	Provider cm.Provider
 	// Reactor configures the event loops. NumLoops is set from the options of gnet; OnBoot and
-	// OnShutdown are not used. MaxPosted is not used, because the program posts no functions. If
+	// OnShutdown are not used. Limits.MaxPosted is not used, because the program posts no functions. If
 	// MaxInFlight is zero, it means 256.
 	Reactor reactor.Config
 	// Buffers are the sizes of the memory of each connection. Zero means 512 KiB for each
-	// of them, and not 128 KiB as in package stream. The system provides the memory when it
+	// of them, and not 128 KiB as for stream.Listen. The system provides the memory when it
 	// is first used.
 	Buffers stream.Buffers
 	// MaxOutbound is how many bytes of a connection may wait until the peer reads. When

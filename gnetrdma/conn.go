@@ -137,16 +137,16 @@ func connOf(s *stream.Stream) *conn { return s.UserData.(*conn) }
 // opened is called when the stream is open. The parameter local is the address of the
 // listener, or nil for a connection that was dialed.
 func (c *conn) opened(s *stream.Stream, local net.Addr) {
-	l := c.engine.loops[s.Loop().Index()]
+	l := c.engine.loops[s.Conn().Loop().Index()]
 	if l.state != loopOpen {
 		_ = s.Close() // The stream ends without callbacks of the handler.
 		c.finishDial(net.ErrClosed)
 		return
 	}
 	c.loop, c.stream, c.state = l, s, connOpen
-	c.local, c.remote = local, stream.Addr{AddrPort: s.RemoteAddr()}
+	c.local, c.remote = local, stream.Addr{AddrPort: s.Conn().Info().RemoteAddr}
 	if local == nil {
-		c.local = stream.Addr{AddrPort: s.LocalAddr()}
+		c.local = stream.Addr{AddrPort: s.Conn().Info().LocalAddr}
 	}
 	l.streams++
 	l.open[c] = struct{}{}

@@ -8,7 +8,7 @@
 //
 // # What differs from gnet
 //
-//   - Deadlines work: see Conn. EventLoop.Schedule works.
+//   - Deadlines work as those of package net. EventLoop.Schedule works.
 //   - A connection has no descriptor. Fd returns -1. Dup, SetReadBuffer, SetWriteBuffer,
 //     SetLinger, SetKeepAlive, SetKeepAlivePeriod and SetNoDelay(false) return
 //     errors.ErrUnsupportedOp of gnet. Small messages are never delayed.

@@ -25,13 +25,14 @@ type Config struct {
 	// Open("auto") opens:
 	//
 	//   - soft, if Addr is a loopback address
-	//   - rdmacore, if there is an RDMA device and Addr is zero or a wildcard address
+	//   - rdmacore, if there is an RDMA device of any kind and Addr is zero or a wildcard address
 	//   - rdmacore, if an RDMA device has Addr, or the local address from which this
 	//     host sends to Addr
 	//   - soft, in all other cases
 	//
 	// A device has an address if one of its GIDs is that address. Only the GIDs of RoCE
-	// devices are IP addresses. To use other devices, a program calls Open("rdmacore").
+	// devices are IP addresses, so for an address of another device a program calls
+	// Open("rdmacore").
 	Addr netip.Addr
 }
 
@@ -45,7 +46,8 @@ type Config struct {
 //
 //   - *verbs.FeatureError: the name is unknown, or is not part of this build. The error lists
 //     the available ones.
-//   - Other errors come from the provider.
+//   - Other errors come from the provider. With "auto" an RDMA device that can not be opened is
+//     an error, and no reason to open soft.
 func Open(name string, cfg *Config) (cm.Provider, error) {
 	if cfg == nil {
 		cfg = &Config{}

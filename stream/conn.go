@@ -323,7 +323,7 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 }
 
 // LocalAddr returns the address of this side, an Addr.
-func (c *Conn) LocalAddr() net.Addr { return Addr{c.stream.LocalAddr()} }
+func (c *Conn) LocalAddr() net.Addr { return Addr{c.stream.Conn().Info().LocalAddr} }
 
 // RemoteAddr returns the address of the peer, an Addr.
-func (c *Conn) RemoteAddr() net.Addr { return Addr{c.stream.RemoteAddr()} }
+func (c *Conn) RemoteAddr() net.Addr { return Addr{c.stream.Conn().Info().RemoteAddr} }

@@ -42,7 +42,7 @@ func TestLastAcknowledgementIsLost(t *testing.T) {
 		client, server := &endRecord{}, &endRecord{}
 		e := connectIn(t, w, client.hooks(), server.hooks(), &reactor.Config{Transport: reactor.Transport{AckTimeout: time.Millisecond}})
 		w.SetFaults(reactortest.Faults{Delay: 10 * time.Microsecond})
-		w.On(e.dialed.Loop(), func() {
+		w.On(e.dialed.Conn().Loop(), func() {
 			write(t, e.dialed, "the last words")
 			require.NoError(t, e.dialed.Close())
 		})

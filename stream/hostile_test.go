@@ -119,7 +119,7 @@ func TestHostilePeer(t *testing.T) {
 			}
 			e := connect(t, path{}, &hooks{}, server, stream.Buffers{Receive: ring})
 			p := &rawPeer{}
-			require.NoError(t, e.client.Engine().Dial(e.accepted.LocalAddr(), &reactor.DialOptions{
+			require.NoError(t, e.client.Engine().Dial(e.accepted.Conn().Info().LocalAddr, &reactor.DialOptions{
 				Handler: p, ImmediatesOnly: true, PrivateData: rawHello(1),
 			}))
 			e.drive(t, func() bool { return p.conn != nil })
@@ -148,7 +148,7 @@ func TestOtherProtocols(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := connect(t, path{}, &hooks{}, &hooks{request: func(r *stream.Request) { require.NoError(t, r.Accept(nil)) }}, stream.Buffers{})
 			p := &rawPeer{}
-			require.NoError(t, e.client.Engine().Dial(e.accepted.LocalAddr(), &reactor.DialOptions{Handler: p, PrivateData: private}))
+			require.NoError(t, e.client.Engine().Dial(e.accepted.Conn().Info().LocalAddr, &reactor.DialOptions{Handler: p, PrivateData: private}))
 			e.drive(t, func() bool { return p.dialErr != nil })
 			require.ErrorContains(t, p.dialErr, "refused by the application")
 

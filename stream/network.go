@@ -54,8 +54,10 @@ type NetworkConfig struct {
 	// CloseTimeout is how long Conn.Close waits until the peer has received everything.
 	// Zero means 5s. A negative value is an error.
 	CloseTimeout time.Duration
-	// Reactor configures the loop. NumLoops and CPUs must be zero. If MaxInFlight is zero,
-	// it means 256. CloseTimeout replaces DrainTimeout, and SpinBudget replaces Idle.
+	// Reactor configures the loop. NumLoops must be 0 or 1, and the loop can not be pinned. If
+	// MaxInFlight is zero, it means 256. CloseTimeout replaces Limits.DrainTimeout, and
+	// SpinBudget replaces Idle and SpinBudget of the reactor. Limits.Backlog counts requests
+	// that the loop has not fetched yet, and the Backlog above connections.
 	Reactor reactor.Config
 }
 
@@ -134,7 +136,7 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 // that DialContext can be used in place of net.Dialer.DialContext. If a name has several
 // addresses, they are tried in turn, those of IPv4 first. No host means this host: see
 // cm.DialAddr. The error is a *net.OpError; when ctx is done, it contains ctx.Err(). If ctx has
-// a deadline, ConnectTimeout of NetworkConfig.Reactor does not apply.
+// a deadline, Limits.ConnectTimeout of NetworkConfig.Reactor does not apply.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	addrs, err := netaddr.Dial(ctx, network, address)
 	if err != nil {

@@ -96,7 +96,7 @@ func creditsFor(maxInFlight int) (uint16, error) {
 }
 
 // The largest sizes of the application's private data in bytes. They are the limits of
-// the connection manager (56 and 196) without the part of the protocol.
+// the connection manager (56 and 196) without the 40 bytes of the protocol.
 const (
 	MaxRequestData = 56 - rsocket.HelloSize  // in a connection request
 	MaxReplyData   = 196 - rsocket.HelloSize // in the reply to a request
@@ -110,7 +110,8 @@ func checkPrivateData(data []byte, limit int) error {
 // ListenOptions are the options of a listener and of its streams.
 type ListenOptions struct {
 	Buffers Buffers
-	// TOS, ReuseAddr and V6Only are options of reactor.ListenOptions with the same names.
+	// Loop, TOS, ReuseAddr and V6Only are options of reactor.ListenOptions with the same names.
+	Loop      *reactor.Loop
 	TOS       uint8
 	ReuseAddr bool
 	V6Only    bool
@@ -133,7 +134,7 @@ func Listen(e *reactor.Engine, addr netip.AddrPort, h Handler, o *ListenOptions)
 	}
 	return e.Listen(addr, &reactor.ListenOptions{
 		Handler: &acceptor{handler: h, buffers: buffers}, ImmediatesOnly: true,
-		TOS: o.TOS, ReuseAddr: o.ReuseAddr, V6Only: o.V6Only,
+		Loop: o.Loop, TOS: o.TOS, ReuseAddr: o.ReuseAddr, V6Only: o.V6Only,
 	})
 }
 
@@ -179,7 +180,9 @@ func (a *acceptor) OnOpen(c *reactor.Conn) {
 func (a *acceptor) OnDialError(*reactor.Loop, netip.AddrPort, *reactor.DialOptions, error) {}
 
 // A Request is the request of a peer for a stream. The application answers it once, with
-// Accept or Reject. Any goroutine may call the methods.
+// Accept, or with Reject of reactor.ConnRequest. Accept, PrivateData and UserData of this type
+// replace those of ConnRequest, which the application must not call. Any goroutine may call the
+// methods.
 type Request struct {
 	*reactor.ConnRequest
 	acceptor *acceptor
@@ -193,8 +196,17 @@ type AcceptOptions struct {
 	PrivateData []byte
 	// UserData is the first value of Stream.UserData.
 	UserData any
-	// Loop is reactor.AcceptOptions.Loop.
+	// Loop is the loop that gets the stream. Nil means the loop with the fewest connections.
 	Loop *reactor.Loop
+}
+
+// UserData returns the AcceptOptions.UserData with which Accept was called, for OnAcceptError.
+// Before Accept, and after Reject, the result is nil.
+func (r *Request) UserData() any {
+	if s, ok := r.ConnRequest.UserData().(*Stream); ok {
+		return s.UserData
+	}
+	return nil
 }
 
 // PrivateData returns the private data of the peer's application. It may be padded with

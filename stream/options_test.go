@@ -38,9 +38,9 @@ func TestPrivateData(t *testing.T) {
 		require.Equal(t, reply, e.dialed.PeerPrivateData()[:len(reply)])
 		require.Equal(t, "accepted", e.accepted.UserData)
 		require.Equal(t, "dialed", e.dialed.UserData)
-		require.Equal(t, e.dialed.LocalAddr(), e.accepted.RemoteAddr())
-		require.Equal(t, e.accepted.LocalAddr(), e.dialed.RemoteAddr())
-		require.Same(t, e.server, e.accepted.Loop())
+		require.Equal(t, e.dialed.Conn().Info().LocalAddr, e.accepted.Conn().Info().RemoteAddr)
+		require.Equal(t, e.accepted.Conn().Info().LocalAddr, e.dialed.Conn().Info().RemoteAddr)
+		require.Same(t, e.server, e.accepted.Conn().Loop())
 		o.PrivateData = append(request, 0)
 		var param *verbs.ParamError
 		require.ErrorAs(t, stream.Dial(e.client.Engine(), ln.Addr(), &hooks{}, o), &param)

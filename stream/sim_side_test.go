@@ -140,7 +140,7 @@ func (s *simSide) did(method string, err error) (ok bool) {
 
 // after calls fn after a pause, unless the stream has ended.
 func (s *simSide) after(fn func()) {
-	s.stream.Loop().After(time.Duration(s.rng.Int64N(int64(s.pause))), func() {
+	s.stream.Conn().Loop().After(time.Duration(s.rng.Int64N(int64(s.pause))), func() {
 		if !s.over {
 			fn()
 		}

@@ -99,7 +99,7 @@ func simulate(t *testing.T, w *reactortest.World, wire bool, ends *simCount) {
 	w.Until(2*time.Minute, func() bool { return sim.each((*simSide).settled) })
 	for _, s := range sim.sides {
 		if s.stream != nil && !s.process.killed && !s.over {
-			sim.require.NoError(s.stream.Loop().Post(s.close))
+			sim.require.NoError(s.stream.Conn().Loop().Post(s.close))
 		}
 	}
 	w.Until(2*time.Minute, func() bool {

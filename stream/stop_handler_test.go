@@ -73,7 +73,7 @@ func TestOnStop(t *testing.T) {
 	}{
 		"at once": {stop: goodbye, ends: 1},
 		"later": {
-			stop: func(s *stream.Stream) { s.Loop().After(stopDrainTimeout/2, func() { goodbye(s) }) },
+			stop: func(s *stream.Stream) { s.Conn().Loop().After(stopDrainTimeout/2, func() { goodbye(s) }) },
 			ends: 1, took: stopDrainTimeout / 2,
 		},
 		"not closed": {stop: bye, reset: true, took: stopDrainTimeout},
@@ -118,7 +118,7 @@ func TestNoOnStop(t *testing.T) {
 			require.Equal(t, reactor.StateOpen, p.accepted.Conn().State())
 			p.engine.Stop()
 		}
-		w.On(p.dialed.Loop(), func() { require.NoError(t, p.dialed.Close()) })
+		w.On(p.dialed.Conn().Loop(), func() { require.NoError(t, p.dialed.Close()) })
 		require.NoError(t, p.engine.Wait())
 		require.Zero(t, p.handler.stops)
 		require.Equal(t, endRecord{closes: 1}, p.client)

@@ -3,7 +3,6 @@ package stream
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/stream/internal/rsocket"
@@ -11,7 +10,7 @@ import (
 )
 
 // A Stream is one end of a stream of bytes. OnOpen passes the Stream to the application.
-// Only the goroutine of the loop may use UserData and call the methods. After OnClose, no bytes can be
+// Only the goroutine of the loop may use UserData and call the methods, except Conn. After OnClose, no bytes can be
 // read or written, and the other methods return what they returned before.
 type Stream struct {
 	// UserData is a value of the application. Its first value is AcceptOptions.UserData or
@@ -50,21 +49,14 @@ func newStream(h Handler, b Buffers, userData any) *Stream {
 	return &Stream{UserData: userData, handler: h, buffers: b}
 }
 
-// Conn returns the connection of the stream, for its addresses, parameters, counters,
-// deadline and idle timeout. The application must not send or close with it.
+// Conn returns the connection of the stream, for its loop, addresses, parameters, counters and
+// time limits. Any goroutine may call Conn. The application must not send or close with the
+// connection, or change its UserData. A goroutine that computes something for the stream passes
+// a function that uses the stream to Conn().Post.
 func (s *Stream) Conn() *reactor.Conn { return s.conn }
 
-// Loop returns the loop to which the stream belongs.
-func (s *Stream) Loop() *reactor.Loop { return s.conn.Loop() }
-
-// LocalAddr returns the address and the port of this side.
-func (s *Stream) LocalAddr() netip.AddrPort { return s.conn.Info().LocalAddr }
-
-// RemoteAddr returns the address and the port of the peer.
-func (s *Stream) RemoteAddr() netip.AddrPort { return s.conn.Info().RemoteAddr }
-
 // PeerPrivateData returns the private data of the peer's application. It may be padded
-// with zeros.
+// with zeros. The slice belongs to the stream and stays valid.
 func (s *Stream) PeerPrivateData() []byte { return s.private }
 
 // privateData returns the function that makes the private data of this side: the Hello,
