@@ -9,13 +9,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Buffer is registered memory of Config.MaxMessage bytes, outside the Go heap. Lease
-// returns an empty Buffer for sending. Message.Keep returns a
-// Buffer with a received message. The application owns the Buffer until Release, or until
-// SendBuffer accepts the Buffer.
+// A Buffer is registered memory outside the Go heap, of Config.MaxMessage bytes or more.
+// Conn.Lease returns an empty Buffer for sending. Message.Keep returns a Buffer with a received
+// message. The application owns the Buffer until Release, or until SendBuffer accepts the
+// Buffer.
 //
 // Only the goroutine of the Buffer's loop may call the methods. Any goroutine may use
-// the bytes. When the loop ends, the memory is unmapped: see Config.OnShutdown.
+// the bytes. When the loop ends, the memory is unmapped, and a later use of the bytes is a
+// fault: see Config.OnShutdown.
 type Buffer struct {
 	loop   *Loop              // loop that has the pool of the slot; nil without a slot
 	slot   *slab.Slot[Buffer] // slot of the pool that has this buffer; nil if the memory is no slot
@@ -144,7 +145,9 @@ const wordSize = 8
 // word returns the result of an atomic operation, the first 8 bytes in host byte order.
 func (b *Buffer) word() uint64 { return binary.NativeEndian.Uint64(b.memory) }
 
-// A Message is one received message. It is valid until OnMessage returns.
+// A Message is one received message, or a part of one. It is valid until OnMessage or OnPart
+// returns; after that only the Buffer of Keep is. Only the goroutine of the loop may call the
+// methods.
 type Message struct {
 	conn   *Conn
 	buffer *Buffer

@@ -124,8 +124,9 @@ func (t *Timer) Reset(d time.Duration) {
 	t.loop.setTimer(&t.node, d)
 }
 
-// After makes the loop call fn after d, never earlier. Other work of the loop may delay
-// it. Only the goroutine of the loop may call After.
+// After makes the loop call fn after d, never earlier. If d is zero or less, it calls fn in its
+// next turn. Other work of the loop may delay the call. When the loop ends, fn is not called any
+// more. Only the goroutine of the loop may call After.
 func (l *Loop) After(d time.Duration, fn func()) *Timer {
 	l.owner.check()
 	t := &Timer{loop: l, node: timerheap.Timer{Owner: timerheap.Func(fn)}}

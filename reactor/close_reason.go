@@ -9,13 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// MaxCloseText is the length in bytes of the longest CloseReason.Text.
+// MaxCloseText is the length in bytes of the longest CloseReason.Text, 200.
 const MaxCloseText = closemsg.MaxText
 
 // A CloseReason is what the peer says about why it has ended a connection. OnClose gets it in
 // CloseError.Peer.
 //
-// A peer says it if it uses this library on a device with Caps.DisconnectData, which
+// A peer says it if it uses this library on a device with verbs.Caps.DisconnectData, which
 // provider/soft has and provider/rdmacore does not. Programs of other libraries say nothing, as
 // does a process that is killed. All of the reason is the word of the peer.
 type CloseReason struct {

@@ -23,11 +23,12 @@ type Config struct {
 	// pinned. If CPUs is empty, no loop is pinned. A loop made with NewLoop can not be pinned.
 	//
 	// Pinning is for loops that spin. It makes the tail latencies of sleeping loops
-	// longer. GOMAXPROCS should exceed the number of spinning loops. See ConfineRuntime. Two
+	// longer. GOMAXPROCS should be the number of spinning loops plus two. See ConfineRuntime. Two
 	// loops with IdleBusy can not have the same CPU.
 	CPUs []int
 	// Idle says what a loop does after a turn without work: see IdlePolicy. Zero means
-	// IdleAdaptive. Loop.SetIdle changes the policy of a running loop.
+	// IdleAdaptive. Loop.SetIdle changes the policy of a running loop, and does not check the
+	// processors.
 	Idle IdlePolicy
 	// SpinBudget is how long a loop with IdleAdaptive polls after its last work before it
 	// sleeps. Zero means 50µs.
@@ -153,7 +154,7 @@ type Transport struct {
 	//
 	// If a probe is not answered within PeerTimeout, or without that within another
 	// Keepalive, the connection ends with ErrKeepalive. It ends earlier if the retries of the
-	// transport are used up before: see AckTimeout. There is one exception. If earlier sends
+	// transport are used up before, with ErrKeepalive, too: see AckTimeout. There is one exception. If earlier sends
 	// are unconfirmed, perhaps the peer only lacks receive buffers. Then a missing answer does
 	// not end the connection. Only the retries of the transport can end it: see AckTimeout.
 	//
@@ -285,6 +286,8 @@ type Limits struct {
 	//
 	//   - the methods of Handler, except OnListenError.
 	//   - the function of SetTurnFunc, if it had work.
+	//
+	// Posted functions, timers and functions of Watch are not measured.
 	SlowCallback time.Duration
 	// MaxPosted is how many functions passed to Post and PostWait, of the loop and of its
 	// connections, may wait on one loop. Zero means 4096.

@@ -12,8 +12,9 @@ import (
 )
 
 // A Conn is one reliable connection. OnOpen passes the Conn to the application. Only the
-// loop's goroutine may use UserData and call the methods, except Post and PostWait. After
-// OnClose, Info and Stats can still be called.
+// loop's goroutine may use UserData and call the methods, except Info, Loop, Post and PostWait.
+// After OnClose, UserData and the methods that return something about the connection can still
+// be used. Operations return ErrClosed, and other methods do nothing.
 type Conn struct {
 	// UserData is a value of the application. Its first value is DialOptions.UserData or
 	// AcceptOptions.UserData. The library does not use it.
@@ -72,6 +73,10 @@ type ConnInfo struct {
 	// MaxInFlight is how many operations of the application may be outstanding: see
 	// Config.MaxInFlight.
 	MaxInFlight int
+	// MaxMessage is the length in bytes of the longest message that this side may send:
+	// Config.MaxMessage, or what the peer has set as Config.MaxLongMessage if both sides have
+	// set that.
+	MaxMessage int
 	// The negotiated parameters, as they apply to this side. Source: rdma_connect(3),
 	// rdma_accept(3).
 	ResponderResources uint8 // number of the peer's READs and atomics that this side executes at a time
@@ -141,7 +146,7 @@ type negotiated struct {
 
 // ConnStats are the counters of one connection.
 type ConnStats struct {
-	Messages     uint64 // messages received and passed to OnMessage
+	Messages     uint64 // messages received and passed to OnMessage, or to OnPart as a whole
 	MessageBytes uint64 // bytes of the messages that were passed to OnMessage
 	// Accepted counts the operations whose call, such as Send, returned nil. Each is
 	// outstanding until it is counted in Confirmed or Failed. One completion may confirm
@@ -183,7 +188,7 @@ func (c *Conn) runPosted(fn func(err error)) {
 	c.loop.calling = nil
 }
 
-// Loop returns the loop to which the connection belongs.
+// Loop returns the loop to which the connection belongs. Any goroutine may call it.
 func (c *Conn) Loop() *Loop { return c.loop }
 
 // State returns the state of the connection.
@@ -198,12 +203,15 @@ func (c *Conn) Info() ConnInfo {
 	info := ConnInfo{
 		LocalAddr: i.local, RemoteAddr: i.remote, QPNum: i.qpNum,
 		PeerPrivateData: i.peerPrivate, Credentials: i.credentials, DialOptions: i.dialOptions,
-		MaxInFlight:        c.loop.cfg.MaxInFlight,
+		MaxInFlight: c.loop.cfg.MaxInFlight, MaxMessage: c.loop.cfg.MaxMessage,
 		ResponderResources: i.param.ResponderResources, InitiatorDepth: i.param.InitiatorDepth,
 		FlowControl: i.param.FlowControl, RetryCount: i.param.RetryCount, RNRRetryCount: i.param.RNRRetryCount,
 	}
 	if c.device != nil {
 		info.Device = c.device.dev
+	}
+	if c.long != nil {
+		info.MaxMessage = max(info.MaxMessage, int(c.long.send.limit))
 	}
 	return info
 }
@@ -218,8 +226,9 @@ func (c *Conn) Stats() ConnStats {
 // Lease returns an empty buffer of at least n bytes for SendBuffer, at most 1 GiB. If n is 0,
 // it has Config.MaxMessage bytes. A larger buffer has a power of two bytes, and a memory
 // region of its own. The loop keeps its memory for about 40 s after Release, for later calls
-// with the same power of two. The caller owns the buffer until Buffer.Release or SendBuffer,
-// and may send it on another connection of the loop and the device.
+// with the same power of two; memory whose key a peer got with a long message, for later calls
+// on the same connection only. The caller owns the buffer until Buffer.Release or SendBuffer,
+// and may send it on another connection of the loop and the device, which may copy it.
 //
 // If n is out of range, the error is a *verbs.ParamError. It matches ErrClosed after OnClose.
 // Other errors mean that there is no memory.

@@ -15,6 +15,8 @@ import (
 // peer's OnMessage gets a Message with the immediate data, which consumes a receive buffer of
 // the peer. Without pieces nothing is written, and the zero Remote will do.
 //
+// The peer's memory needs verbs.AccessRemoteWrite.
+//
 // The local memory must not change until OnCompletion, or longer with OpOptions.Quiet. The
 // slice local is not kept. A piece of a Region that is larger than verbs.DeviceAttr.MaxMRSize
 // may count as two pieces. If the peer forbids the access, the connection ends with
@@ -34,7 +36,7 @@ func (c *Conn) Write(remote Remote, o *OpOptions, local ...Piece) error {
 
 // Read reads consecutive bytes of the peer's memory into the pieces of local memory. The
 // errors, and the rules for the parameter local, are those of Write. The Regions need
-// verbs.AccessLocalWrite. Later messages and WRITEs may be executed before the READ has
+// verbs.AccessLocalWrite, and the peer's memory verbs.AccessRemoteRead. Later messages and WRITEs may be executed before the READ has
 // completed, unless they set OpOptions.Fence.
 func (c *Conn) Read(remote Remote, o *OpOptions, local ...Piece) error {
 	c.loop.owner.check()
@@ -49,7 +51,8 @@ func (c *Conn) Read(remote Remote, o *OpOptions, local ...Piece) error {
 // are equal, it replaces them by the parameter swap. This is one atomic operation.
 // OnCompletion gets the old value in Op.Value.
 //
-// The address is a multiple of 8. Values are in host byte order. Errors are as for
+// The address is a multiple of 8; otherwise the error is a *verbs.ParamError. The peer's memory
+// needs verbs.AccessRemoteAtomic. Values are in host byte order. Errors are as for
 // Write. Source: ibv_post_send(3).
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o *OpOptions) error {
 	c.loop.owner.check()

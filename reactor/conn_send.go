@@ -7,8 +7,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Send sends a copy of b, at most Config.MaxMessage bytes, or more if both sides have set
-// Config.MaxLongMessage. The message is posted at the end of the loop's turn, or by
+// Send sends a copy of b, at most ConnInfo.MaxMessage bytes. The message is posted at the end of the loop's turn, or by
 // Flush. If Send returns nil, either the message is confirmed later or the connection
 // ends with an error.
 //
@@ -17,7 +16,7 @@ import (
 //   - ErrWouldBlock: the send queue is full.
 //   - *verbs.ParamError: b is too long, or a message can not have the options o.
 //   - ErrClosed: the connection is closing.
-//   - syscall.Errno: there is no memory for the slab.
+//   - syscall.Errno: there is no memory for a buffer.
 func (c *Conn) Send(b []byte, o *OpOptions) error {
 	if o == nil {
 		return c.send(b, &noOptions)

@@ -46,7 +46,7 @@ type DialOptions struct {
 	// AckTimeout replaces Config.Transport.AckTimeout, unless it is zero.
 	AckTimeout time.Duration
 	// RetryCount, RNRRetryCount, ResponderResources and InitiatorDepth: zero means the
-	// value of the field with the same name in Config. Negative means none.
+	// value of the field with the same name in Config.Transport. Negative means none.
 	RetryCount         int
 	RNRRetryCount      int
 	ResponderResources int

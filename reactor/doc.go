@@ -32,7 +32,8 @@
 //
 // The engine gets its devices from a provider, which the program opens first and closes
 // last. Package provider/soft has an RDMA device in software, which needs no hardware and
-// no privileges. Package provider/rdmacore has the RDMA devices of the kernel. Package
+// no privileges. Package provider/rdmacore has the RDMA devices of the kernel, in
+// a build with the tag rdmacore. Package
 // provider opens one of these providers by a name, which a user may choose. The reactor
 // needs a cm.Provider, which has devices (verbs.Provider) and connection management
 // (cm.Transport).
@@ -49,8 +50,9 @@
 // the methods whose comment allows it. For everything else they pass a function to
 // Loop.Post. A goroutine that computes an answer for a connection, which may end meanwhile,
 // passes the function to Conn.Post. A goroutine that may block uses PostWait. The methods of
-// an Engine, a Listener and a ConnRequest may be called from any goroutine. Exception:
-// callbacks can not call Engine.Shutdown or Engine.Wait, which then return an error. While a
+// an Engine, a Listener, a ConnRequest and a Region may be called from any goroutine. Exception:
+// callbacks can not call Engine.Shutdown, Engine.Wait and Region.Close, which then return an
+// error. While a
 // callback runs, its loop does nothing else, so a callback must not block.
 //
 // On amd64 and arm64, a method that belongs to a loop panics when another goroutine calls
@@ -171,8 +173,9 @@
 // Conn.ResumeRecv: a server whose answers wait for room, for example, until they are sent. The
 // device then answers the peer's messages with RNR NAKs, and the peer repeats them, so nothing
 // is lost and the order stays. Everything that the peer sends behind a message waits too: its
-// WRITEs and READs, and its probes, so no side takes the other for dead. A peer with a limited
-// RNRRetryCount gives up, and a peer that calls Close does so after its DrainTimeout.
+// WRITEs and READs, and its probes, so no side takes the other for dead. If this side has limited
+// Config.Transport.RNRRetryCount, the peer gives up. A peer that calls Close gives up after its
+// DrainTimeout.
 //
 // What a paused connection holds is bounded. If the device can hold back one queue pair
 // (verbs.RecvPaused), as that of package soft can, it is what has arrived before the call. On

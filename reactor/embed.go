@@ -17,7 +17,7 @@ import (
 //
 // The application can let RunOnce wait for work. Instead it can wait for FD, together
 // with its own descriptors: see Poll. A loop ends by Engine.Stop, when RunOnce or Poll returns an
-// error that matches ErrClosed, or at once by Loop.Close. After either the device can be closed.
+// error that matches ErrClosed, or at once by Loop.Close. After either the provider can be closed.
 func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	if err := cfg.checkEmbedded(); err != nil {
 		return nil, operr.Wrap("create loop", err)
@@ -81,14 +81,15 @@ func (l *Loop) initEmbedded() (err error) {
 
 // RunOnce runs one turn of the loop. If there is no work, RunOnce waits for work, at
 // most for the timeout. Zero means no waiting, and a negative timeout means no limit.
-// The result says how much work was done; see IdlePolicy.
+// The result is the number of completions, events, posted
+// functions, timers and steps that were work: see IdlePolicy.
 //
 // If the loop has ended or OnShutdown is running, the error matches ErrClosed. In other
 // callbacks, and for a loop that an engine runs, the error matches verbs.ErrState.
 //
 // A panic of a callback or of a posted function ends RunOnce. If the program recovers from
 // it, the loop goes on with the next call on the same goroutine. A connection whose callback
-// has panicked is aborted with ErrPanicked, and a timer or a tick that has panicked does not
+// has panicked is aborted with ErrPanicked, and a timer that has panicked does not
 // come again by itself.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.begin("run"); err != nil {

@@ -54,7 +54,7 @@ type Engine struct {
 // New makes an engine for the devices of the provider p and the callbacks of h. Any
 // goroutine may call New. The caller then calls Start, or only Shutdown.
 //
-// The provider is from soft.Open, rdmacore.Open or provider.Open. The caller may close
+// The provider is from soft.Open or provider.Open. The caller may close
 // the provider when the engine has ended. New copies cfg. A nil cfg means the defaults.
 //
 // With verbs.Caps.ProgressManual each loop needs its own completion vector. So

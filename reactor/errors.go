@@ -13,8 +13,9 @@ import (
 var (
 	// ErrClosed means that the connection, listener, loop or engine was closed.
 	ErrClosed = verbs.ErrClosed
-	// ErrWouldBlock means that Config.MaxInFlight operations are outstanding. Nothing is
-	// sent. OnWritable is called when the application can try again.
+	// ErrWouldBlock means that Config.MaxInFlight operations are outstanding, or that 15
+	// messages follow a long one that the peer has not read. Nothing is sent. OnWritable is
+	// called when the application can try again.
 	ErrWouldBlock = errors.New("send queue full, wait for OnWritable")
 	// ErrPeerClosed means that the peer has called Close or Abort, or has disconnected
 	// after an error. OnClose gets it in a *CloseError, which has the peer's reason. If the

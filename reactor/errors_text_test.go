@@ -65,6 +65,7 @@ func TestTooLongTexts(t *testing.T) {
 		drive(t, func() bool { return c != nil }, client, server)
 		r, err := client.Engine().Alloc(5000, verbs.AccessLocalWrite|verbs.AccessRemoteRead)
 		require.NoError(t, err)
+		require.Equal(t, 4096, c.Info().MaxMessage)
 		require.EqualError(t, c.Send(make([]byte, 5000), nil), want)
 		require.EqualError(t, c.SendV(nil, reactor.Piece{Region: r, Length: 5000}), want)
 	}

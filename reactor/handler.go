@@ -7,8 +7,9 @@ import (
 
 // A Handler has the callbacks of listeners and connections. The application embeds
 // BaseHandler and overrides some methods. Each method runs on the goroutine of its loop,
-// which does nothing else meanwhile. All loops of an engine share the Handler that New gets.
-// Listen and Dial may give other ones to their connections. A panic in a callback is not
+// which does nothing else meanwhile. All loops of an engine share the Handler that New gets, so
+// with several loops its methods run at the same time. Listen and Dial may give other ones to
+// their requests and connections. A panic in a callback is not
 // recovered.
 type Handler interface {
 	// OnConnectRequest is called for a connection request at a listener, on the loop
@@ -18,8 +19,8 @@ type Handler interface {
 	// If all loops are known to be full, the engine instead rejects requests with
 	// cm.RejectNoResources and counts them in Stats.NoResources.
 	OnConnectRequest(req *ConnRequest)
-	// OnAcceptError is called when an accepted request did not become a connection. If
-	// Accept returns nil, either OnOpen or OnAcceptError follows.
+	// OnAcceptError is called when an accepted request did not become a connection, on the
+	// loop of ConnRequest.Loop. If Accept returns nil, either OnOpen or OnAcceptError follows.
 	//
 	// err matches verbs.ErrNoResources if this side had no room, and verbs.ErrProtocol
 	// if the peer sent a forbidden request. After other errors, the peer may have given
@@ -46,8 +47,10 @@ type Handler interface {
 	// the kept parts occupy Memory.LongConnBytes, no further part is read. So a handler that
 	// is slower than the network can keep parts, and the memory in use stays limited.
 	OnPart(c *Conn, m *LongMessage, part Message)
-	// OnCompletion is called once for each one-sided or atomic operation, and for each
-	// message sent with OpOptions.Notify, in order and before OnClose. The application
+	// OnCompletion is called once, before OnClose, for each operation of SendV, Write,
+	// WriteBytes, Read, CompareSwap, FetchAdd and Hide that is not Quiet or has failed, and for
+	// each message sent with OpOptions.Notify. The calls are in the order of the operations,
+	// except that of a long message, which comes when the peer has read it. The application
 	// may use the operation's memory again.
 	//
 	// If err is nil, a message is in a receive buffer of the peer. The peer's OnMessage
@@ -59,8 +62,8 @@ type Handler interface {
 	// would fail.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable is called once after operations were refused with ErrWouldBlock, when at most
-	// half of MaxInFlight operations are outstanding. After Conn.CheckRoom(n), there is also
-	// room for n operations.
+	// half of MaxInFlight operations are outstanding, and a message would not have to wait for
+	// a long one. After Conn.CheckRoom(n), there is also room for n operations.
 	OnWritable(c *Conn)
 	// OnStop is called for each open connection when the engine begins to shut down: see
 	// Engine.Stop. BaseHandler calls Conn.Close. A handler may first send its last messages,
@@ -68,12 +71,13 @@ type Handler interface {
 	// Limits.StopTimeout, the engine does. Until then messages still arrive: Conn.PauseRecv
 	// makes the peer keep them.
 	OnStop(c *Conn)
-	// OnClose is called once for each OnOpen, as the last callback for c. See also
-	// CloseError. err is or matches:
+	// OnClose is called once for each OnOpen, as the last callback for c. If an operation has
+	// failed, or the peer has ended the connection, err is a *CloseError. err is or matches:
 	//
 	//   - nil: this side has closed, and the peer has confirmed everything.
-	//   - ErrPeerClosed: the peer has closed or aborted, or its kernel has disconnected
-	//     because the process has ended. CloseError.Peer has the reason.
+	//   - ErrPeerClosed: the peer has closed, aborted or failed. On RDMA devices, too, if the
+	//     kernel of the peer has disconnected because its process has ended. CloseError.Peer
+	//     has the reason.
 	//   - verbs.ErrPeerGone: the peer's process has ended, on the local path of
 	//     provider/soft. On its wire path such a peer is silent: see the next two.
 	//   - *verbs.CompletionError: a request has failed. With StatusRetryExcErr the peer is
@@ -84,7 +88,9 @@ type Handler interface {
 	//   - ErrTimeout, ErrIdle: see Conn.SetTimeout and Conn.SetIdleTimeout.
 	//   - cm.ErrStale: the peer does not know the connection any more.
 	//   - verbs.ErrProtocol: the peer has sent an invalid or forbidden request.
-	//   - another error of this package, such as ErrShutdown or ErrDeviceRemoved.
+	//   - the argument of Conn.Abort.
+	//   - another error of this package, such as ErrShutdown or ErrDeviceRemoved, or of posting
+	//     requests.
 	OnClose(c *Conn, err error)
 
 	// OnDialError is called on the loop l when a Dial to addr that returned nil did not lead
@@ -97,6 +103,8 @@ type Handler interface {
 	//   - cm.ErrTimedOut: no answer within DialOptions.Timeout or Limits.ConnectTimeout.
 	//   - cm.ErrRefused: the peer has rejected the request, or no process has its port.
 	//   - context.Cause(o.Ctx): o.Ctx was done.
+	//   - the error of DialOptions.PrivateDataFor.
+	//   - ErrShutdown, ErrDeviceRemoved, or another error of cm.
 	OnDialError(l *Loop, addr netip.AddrPort, o *DialOptions, err error)
 }
 

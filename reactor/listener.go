@@ -60,8 +60,8 @@ type ListenOptions struct {
 // goroutine may call Listen, also before Start. cm.ListenAddr returns the address for a text
 // of a user.
 //
-// The errors are those of cm.ID.Bind and cm.ID.Listen, *verbs.ParamError, ErrShutdown
-// and ErrClosed.
+// The errors are those of cm.ID.Bind and cm.ID.Listen, *verbs.ParamError, ErrShutdown,
+// ErrClosed, and verbs.ErrForeign for a loop of another engine.
 func (e *Engine) Listen(addr netip.AddrPort, o *ListenOptions) (*Listener, error) {
 	if o == nil {
 		o = &ListenOptions{}
@@ -129,8 +129,8 @@ func (ln *Listener) open(addr netip.AddrPort, backlog int) error {
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
 // Serves returns the addresses at which the listener should receive requests. If it can
-// not receive requests at an address, ServedAddr.Err is the reason. On the soft device,
-// ServedAddr.Path names the path. After Close, Serves returns nil. See cm.ID.Serves.
+// not receive requests at an address, cm.ServedAddr.Err is the reason. On the soft device,
+// cm.ServedAddr.Path names the path. After Close, Serves returns nil. See cm.ID.Serves.
 func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 
 // Close stops listening and frees the address. Requests that still wait for

@@ -153,6 +153,7 @@ func TestLongDiscard(t *testing.T) {
 func TestLongNotChosen(t *testing.T) {
 	server := &longHooks{long: func(*reactor.Conn, *reactor.LongMessage) {}}
 	p := connectLong(t, &hooks{}, server, &reactor.Config{MaxLongMessage: 2 << 20, Memory: reactor.Memory{LongConnBytes: 1 << 20}})
+	require.Equal(t, 2<<20, p.dialed.Info().MaxMessage)
 	require.NoError(t, p.dialed.Send(make([]byte, 1<<20+1), nil))
 	p.closed(t)
 	var violation *reactor.LongMessageError

@@ -18,8 +18,7 @@ import (
 // Handler. A Loop belongs to one goroutine. An engine started with Start has a goroutine
 // for each loop. A loop made with NewLoop belongs to the goroutine that calls RunOnce or Poll.
 //
-// Other goroutines may only call Post, PostWait, Wake, SetIdle, Stop, Dial, Conns, Stats, Index
-// and Engine.
+// Other goroutines may only call Post, PostWait, SetIdle, Conns, Stats, Index, Name and Engine.
 type Loop struct {
 	engine  *Engine
 	handler Handler
@@ -137,7 +136,7 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 	return nil
 }
 
-// Post makes the loop call fn. Functions are called in the order of posting. Any
+// Post makes the loop call fn, once. Functions are called in the order of posting. Any
 // goroutine may call Post, which does not block.
 //
 // After an error fn is not called. ErrTooManyPosted means that Config.Limits.MaxPosted
@@ -145,7 +144,7 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
 // PostWait is Post for goroutines that may block: while Config.Limits.MaxPosted functions wait, it
-// waits too. If ctx is done before there is room for fn, the error is context.Cause(ctx). The
+// waits too. If ctx is done before there is room for fn, the error is context.Cause(ctx); it is ErrClosed as for Post. The
 // functions of callers that wait come in the order of their calls, and before those that are
 // posted later.
 //

@@ -87,7 +87,7 @@ type Stats struct {
 
 	Messages      uint64 `help:"messages passed to OnMessage"`
 	MessageBytes  uint64 `help:"bytes of the messages that were passed to OnMessage" unit:"bytes"`
-	Discarded     uint64 `help:"messages received after Close or Abort"`
+	Discarded     uint64 `help:"messages that no callback got: received after Close, Abort or a time limit, or discarded by OnLongMessage"`
 	Unreplaced    uint64 `help:"messages that the application kept without memory for another receive buffer"`
 	Accepted      uint64 `help:"operations for which the call returned nil"`
 	Confirmed     uint64 `help:"operations that have succeeded"`

@@ -22,11 +22,10 @@ type OpOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
 	// Notify requests a call of OnCompletion when the peer has confirmed the message of
-	// Send or SendBuffer. For other operations OnCompletion is always called, unless they are
-	// Quiet.
+	// Send or SendBuffer. For other operations OnCompletion is called without it.
 	Notify bool
-	// Quiet means that OnCompletion is called only if the operation fails. A READ, WRITE
-	// or SendV can be Quiet. Its memory is the caller's again when OnCompletion reports a
+	// Quiet means that OnCompletion is called only if the operation fails. A READ, a WRITE, Hide
+	// and SendV can be Quiet, but not a long message. Its memory is the caller's again when OnCompletion reports a
 	// later operation of the connection, or in OnClose. One completion of the device can
 	// confirm many Quiet operations.
 	Quiet bool
@@ -34,13 +33,15 @@ type OpOptions struct {
 	Imm    uint32
 	HasImm bool
 	// Invalidate is a key of the peer that the message makes invalid, so that this side
-	// gives back memory that the peer has shown with Conn.Show. 0 means none. The peer's
+	// gives back memory that the peer has shown with Conn.Show: Remote.RKey, which is never 0.
+	// 0 means none. The peer's
 	// Message.Invalidated returns the key. Only messages can have it, without HasImm. On a device without memory windows the error matches
 	// verbs.ErrNotSupported. If the peer does not show the key on this connection, the
 	// connection ends. Source: ibv_post_send(3), IBV_WR_SEND_WITH_INV.
 	Invalidate uint32
 	// Solicited makes the operation wake a peer whose CQ is armed for solicited
-	// completions only. Messages and WRITEs with immediate data accept Solicited.
+	// completions only, as programs of verbs can do. A loop of this package never does. Messages
+	// and WRITEs with immediate data accept Solicited.
 	// Source: ibv_post_send(3), IBV_SEND_SOLICITED.
 	Solicited bool
 	// Fence delays the operation until all earlier READs and atomic operations of the

@@ -70,7 +70,7 @@ func (s *windowSet) setFree(w *window) {
 
 // Show lets the peer of this connection use a part of a Region, and returns the address
 // and the key for the peer. No other peer can use the key. The Region needs
-// verbs.AccessMWBind, and also verbs.AccessLocalWrite if the peer may write. It needs no
+// verbs.AccessMWBind, and also verbs.AccessLocalWrite unless the peer may only read. It needs no
 // remote rights. The parameter access has the rights of the peer: one or more of
 // verbs.AccessRemoteRead, verbs.AccessRemoteWrite and verbs.AccessRemoteAtomic.
 //
@@ -85,7 +85,7 @@ func (s *windowSet) setFree(w *window) {
 // Show takes a place in the send queue until it is confirmed. A connection can show
 // Config.Transport.MaxWindows parts at a time; with more the error matches verbs.ErrNoResources. On
 // a device without memory windows, it matches verbs.ErrNotSupported. A part is refused if
-// Region.Remote would return several elements for it. The other errors are those of
+// Region.Remote refuses it because it needs two keys. The other errors are those of
 // Write. Soft-RoCE does not enforce all of this: see README.md of the package rdmacore.
 // Source: ibv_alloc_mw(3).
 func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
@@ -115,7 +115,7 @@ func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
 	return Remote{Addr: w.bind.Addr, RKey: w.key}, nil
 }
 
-// Hide makes a key of Show invalid. When OnCompletion reports the operation, with
+// Hide makes a key of Show, Remote.RKey, invalid. When OnCompletion reports the operation, with
 // verbs.OpLocalInv in Op.Code, the peer can not use the memory any more. With
 // OpOptions.Quiet, the peer can not use the memory any more when a later operation is
 // reported.
