@@ -202,7 +202,7 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent, e *Event) bool {
 	e.fill(raw, listener.ps, StateListening)
 	e.ID = &ID{
 		ps: listener.ps, t: raw.ID, channel: c,
-		state: StateRequested, request: raw.Param, context: listener.Context(),
+		state: StateRequested, request: raw.Param, userData: listener.UserData(),
 	}
 	c.mu.Lock()
 	c.ids[raw.ID] = e.ID

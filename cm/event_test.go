@@ -51,7 +51,7 @@ func TestNextUnknownIDs(t *testing.T) {
 // TestRequestEvent checks the event and the new ID of a connection request.
 func TestRequestEvent(t *testing.T) {
 	l := listening(t, cm.TCP)
-	l.id.SetContext("listener")
+	l.id.SetUserData("listener")
 	sent := []byte("hello")
 	param := cm.MessageParam{ResponderResources: 1, InitiatorDepth: 2, FlowControl: true, RetryCount: 3, RNRRetryCount: 4, SRQ: true, QPNum: 5}
 	ev, child := l.request(param, sent)
@@ -65,7 +65,7 @@ func TestRequestEvent(t *testing.T) {
 	require.NoError(t, ev.Err)
 
 	require.Equal(t, cm.StateRequested, child.id.State())
-	require.Equal(t, "listener", child.id.Context())
+	require.Equal(t, "listener", child.id.UserData())
 	require.Equal(t, cm.TCP, child.id.PortSpace())
 	require.Same(t, l.channel, child.id.Channel())
 	require.Equal(t, verbs.Device(theDevice), child.id.Device())

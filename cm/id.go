@@ -16,7 +16,7 @@ import (
 // After Close:
 //
 //   - Close and CloseQP return nil.
-//   - PortSpace, Channel, Context and State still work.
+//   - PortSpace, Channel, UserData and State still work.
 //   - Other getters return the zero value.
 //   - All other methods that return an error return verbs.ErrClosed.
 type ID struct {
@@ -24,14 +24,14 @@ type ID struct {
 	t  TransportID
 
 	// mu guards the fields below. EventChannel has the order of the locks.
-	mu      sync.Mutex
-	state   State
-	channel *EventChannel
-	context any
-	qp      verbs.QP
-	srq     bool         // true if qp uses a shared receive queue
-	request MessageParam // passive side: parameters of the peer's request
-	unacked int          // number of events that are not acknowledged
+	mu       sync.Mutex
+	state    State
+	channel  *EventChannel
+	userData any
+	qp       verbs.QP
+	srq      bool         // true if qp uses a shared receive queue
+	request  MessageParam // passive side: parameters of the peer's request
+	unacked  int          // number of events that are not acknowledged
 	// disconnectData is the private data of a Disconnect in StateAccepted: see applyEvent.
 	disconnectData []byte
 }
@@ -118,19 +118,19 @@ func (id *ID) Channel() *EventChannel {
 	return id.channel
 }
 
-// Context returns the value that SetContext stored. The new ID of a ConnectRequest
+// UserData returns the value that SetUserData stored. The new ID of a ConnectRequest
 // starts with the value of its listener.
-func (id *ID) Context() any {
+func (id *ID) UserData() any {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	return id.context
+	return id.userData
 }
 
-// SetContext stores a value of the caller with the ID.
-func (id *ID) SetContext(v any) {
+// SetUserData stores a value of the caller with the ID, also after Close.
+func (id *ID) SetUserData(v any) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	id.context = v
+	id.userData = v
 }
 
 // Device returns the device of the ID. It returns nil if the ID is not bound, or is

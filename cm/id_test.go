@@ -70,16 +70,16 @@ func TestCloseReportsTransport(t *testing.T) {
 
 func TestGetters(t *testing.T) {
 	p := newPeer(t, cm.TCP)
-	require.Nil(t, p.id.Context())
-	p.id.SetContext(7)
-	require.Equal(t, 7, p.id.Context())
+	require.Nil(t, p.id.UserData())
+	p.id.SetUserData(7)
+	require.Equal(t, 7, p.id.UserData())
 	require.Equal(t, verbs.Device(theDevice), p.id.Device())
 	require.Equal(t, uint8(1), p.id.Port())
 	require.Equal(t, local, p.id.LocalAddr())
 	require.Equal(t, remote, p.id.RemoteAddr())
 
 	require.NoError(t, p.id.Close())
-	require.Equal(t, 7, p.id.Context())
+	require.Equal(t, 7, p.id.UserData())
 	require.Same(t, p.channel, p.id.Channel())
 	require.Nil(t, p.id.Device())
 	require.Zero(t, p.id.Port())

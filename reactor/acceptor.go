@@ -82,19 +82,19 @@ func (a *acceptor) next() (act func(*Loop), err error) {
 	switch ev.Type {
 	case cm.ConnectRequest:
 		req := a.engine.newRequest(&ev)
-		ev.ID.SetContext(req)
+		ev.ID.SetUserData(req)
 		a.pending[req] = a.nextSerial()
 		act = func(l *Loop) { l.handleRequest(req) }
 		if a.closing {
 			act = func(*Loop) { a.rejectShutdown(req) }
 		}
 	case cm.Unreachable:
-		if req, ok := ev.ID.Context().(*ConnRequest); ok {
+		if req, ok := ev.ID.UserData().(*ConnRequest); ok {
 			req.endedBy = byPeer
 			act = func(l *Loop) { l.cancelRequest(req, byPeer) }
 		}
 	case cm.DeviceRemoval:
-		if req, ok := ev.ID.Context().(*ConnRequest); ok {
+		if req, ok := ev.ID.UserData().(*ConnRequest); ok {
 			req.endedBy = byRemoval
 			act = func(l *Loop) { l.cancelRequest(req, byRemoval) }
 		} else if ln := a.removeListener(ev.ID); ln != nil {
@@ -113,7 +113,7 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 		data, limit, ok = longmsg.SplitOffer(data, cm.MaxPrivateData(cm.TCP, cm.MessageConnect))
 	}
 	return &ConnRequest{
-		engine: e, listener: ev.Listener.Context().(*Listener), id: ev.ID,
+		engine: e, listener: ev.Listener.UserData().(*Listener), id: ev.ID,
 		local: ev.ID.LocalAddr(), remote: ev.ID.RemoteAddr(), device: ev.ID.Device(),
 		process: credentialsOf(ev.ID), privateData: data, hasOffer: ok, longLimit: limit, param: param,
 	}

@@ -36,7 +36,7 @@ func (s *eventSource) ready(poller.Readiness) (work int) {
 // handleEvent handles a connection event. It acknowledges the event first, because an ID
 // with an unacknowledged event can not be closed.
 func (l *Loop) handleEvent(ev *cm.Event) {
-	c, ok := ev.ID.Context().(*Conn)
+	c, ok := ev.ID.UserData().(*Conn)
 	typ, err, data := ev.Type, ev.Err, ev.Param.PrivateData
 	if ok && typ == cm.Established && c.opening != nil && c.opening.dial != nil {
 		c.setNegotiated(ev)

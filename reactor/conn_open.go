@@ -95,7 +95,7 @@ func (c *Conn) resolve() (err error) {
 	if c.id, err = c.loop.channel.NewID(cm.TCP); err != nil {
 		return err
 	}
-	c.id.SetContext(c)
+	c.id.SetUserData(c)
 	o := &c.opening.dial.options
 	if err := setOptions(c.id, o.TOS, o.ReuseAddr); err != nil {
 		return err
@@ -233,7 +233,7 @@ func (c *Conn) moveID() error {
 		return err
 	}
 	c.id = req.id
-	c.id.SetContext(c)
+	c.id.SetUserData(c)
 	return nil
 }
 

@@ -105,7 +105,7 @@ func (a *acceptor) listen(addr netip.AddrPort, o *ListenOptions) (*Listener, err
 
 // open sets the options of the listener and begins to listen.
 func (ln *Listener) open(addr netip.AddrPort, backlog int) error {
-	ln.id.SetContext(ln)
+	ln.id.SetUserData(ln)
 	if err := setOptions(ln.id, ln.options.TOS, ln.options.ReuseAddr); err != nil {
 		return err
 	}
